@@ -1,0 +1,105 @@
+import { randomUUID } from 'node:crypto'
+
+/** Where time, ids and randomness come from: the only such source, so that tests and golden flows can own it. */
+export interface Clock {
+  /** Milliseconds since the epoch. */
+  now(): number
+  /** A lower-case UUID v4. */
+  uuid(): string
+  /** At least 0, below 1. */
+  random(): number
+  /** Resolves after `ms`; rejects with the signal's reason when it is aborted first. */
+  sleep(ms: number, signal?: AbortSignal): Promise<void>
+}
+
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  uuid: () => randomUUID(),
+  random: () => Math.random(),
+  sleep(ms, signal) {
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted) return reject(signal.reason)
+      const timer = setTimeout(() => {
+        signal?.removeEventListener('abort', abort)
+        resolve()
+      }, ms)
+      const abort = () => {
+        clearTimeout(timer)
+        reject(signal?.reason)
+      }
+      signal?.addEventListener('abort', abort, { once: true })
+    })
+  },
+}
+
+/** A clock that stands still until it is told to move; the same seed gives the same ids and the same luck. */
+export interface ManualClock extends Clock {
+  /** Moves time on and wakes, in order of their time, the sleepers that are due. */
+  advance(ms: number): Promise<void>
+  /** How many are asleep, and until when the first of them is. */
+  readonly sleeping: number
+  readonly nextWake: number | undefined
+}
+
+export function manualClock(options: { seed?: number; now?: number } = {}): ManualClock {
+  const random = mulberry32(options.seed ?? 1)
+  let now = options.now ?? Date.UTC(2026, 0, 1)
+  let sleepers: { at: number; wake: () => void }[] = []
+  const first = () => sleepers.reduce<number | undefined>((min, s) => (min === undefined || s.at < min ? s.at : min), undefined)
+
+  return {
+    now: () => now,
+    random,
+    uuid() {
+      const hex = Array.from({ length: 32 }, () => Math.floor(random() * 16).toString(16))
+      hex[12] = '4'
+      hex[16] = '89ab'.charAt(Math.floor(random() * 4))
+      const text = hex.join('')
+      return `${text.slice(0, 8)}-${text.slice(8, 12)}-${text.slice(12, 16)}-${text.slice(16, 20)}-${text.slice(20)}`
+    },
+    sleep(ms, signal) {
+      return new Promise((resolve, reject) => {
+        if (signal?.aborted) return reject(signal.reason)
+        const sleeper = { at: now + ms, wake: resolve }
+        sleepers.push(sleeper)
+        signal?.addEventListener('abort', () => {
+          sleepers = sleepers.filter((s) => s !== sleeper)
+          reject(signal.reason)
+        }, { once: true })
+      })
+    },
+    async advance(ms) {
+      const until = now + ms
+      for (let at = first(); at !== undefined && at <= until; at = first()) {
+        now = Math.max(now, at)
+        const due = sleepers.filter((s) => s.at <= now)
+        sleepers = sleepers.filter((s) => s.at > now)
+        for (const sleeper of due) sleeper.wake()
+        await new Promise((resolve) => setImmediate(resolve)) // those who woke may go to sleep again before time moves on
+      }
+      now = until
+    },
+    get sleeping() {
+      return sleepers.length
+    },
+    get nextWake() {
+      return first()
+    },
+  }
+}
+
+/** ISO 8601 with six decimals, so that text order is time order. `micros` counts from the epoch. */
+export const isoMicros = (micros: number): string => {
+  const ms = Math.floor(micros / 1000)
+  return `${new Date(ms).toISOString().slice(0, -1)}${String(micros - ms * 1000).padStart(3, '0')}Z`
+}
+
+function mulberry32(seed: number): () => number {
+  let state = seed >>> 0
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0
+    let t = Math.imul(state ^ (state >>> 15), 1 | state)
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296
+  }
+}

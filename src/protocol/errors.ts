@@ -1,0 +1,158 @@
+/** Everything we throw on purpose. `code` is for programs, `message` for people. */
+export abstract class MplpError extends Error {
+  abstract readonly code: string
+  /** Would the same call, made again later, have a chance? */
+  readonly retryable: boolean = false
+  override get name(): string {
+    return this.constructor.name
+  }
+}
+
+/** One thing that is wrong with an input: where, which rule, and what was found there (shortened). */
+export interface Problem {
+  readonly path: string
+  readonly rule: string
+  readonly message: string
+  readonly found?: string
+}
+
+/** The input does not fit. Fix what `problems` names; nothing was done. */
+export class InvalidInput extends MplpError {
+  readonly code = 'invalid_input'
+  constructor(
+    readonly subject: string,
+    readonly problems: readonly Problem[],
+  ) {
+    super(`${subject} is not valid: ${listed(problems.map((p) => `${p.path || '(root)'} ${p.message}`))}`)
+  }
+}
+
+/** One rule of the graph that a commit would break. */
+export interface Violation {
+  readonly rule: string
+  readonly node: string
+  readonly path: string
+  readonly message: string
+}
+
+/** The commit would break the graph. Nothing changed anywhere. */
+export class RuleViolation extends MplpError {
+  readonly code = 'rule_violation'
+  constructor(
+    readonly graph: string,
+    readonly violations: readonly Violation[],
+  ) {
+    super(`refused: ${listed(violations.map((v) => `${v.message} [${v.rule}]`))}`)
+  }
+}
+
+/** No such thing under that id. */
+export class NotFound extends MplpError {
+  readonly code = 'not_found'
+  constructor(
+    readonly what: string,
+    readonly id: string,
+  ) {
+    super(`there is no ${what} ${id}`)
+  }
+}
+
+/** Somebody wrote first. Re-read, decide again, try again. */
+export class RevisionConflict extends MplpError {
+  readonly code = 'revision_conflict'
+  override readonly retryable = true
+  constructor(
+    readonly stream: string,
+    readonly expected: number,
+    readonly actual: number,
+  ) {
+    super(`${stream} is at revision ${actual}, not ${expected}`)
+  }
+}
+
+/** Another owner has taken the stream over. Stop; what you hold is stale. */
+export class FencedOut extends MplpError {
+  readonly code = 'fenced_out'
+  constructor(
+    readonly stream: string,
+    readonly fence: number,
+    readonly token: number,
+  ) {
+    super(`${stream} has a newer owner: token ${token}, not ${fence}`)
+  }
+}
+
+/** An insert met a key that is already there. */
+export class KeyExists extends MplpError {
+  readonly code = 'key_exists'
+  constructor(readonly key: string) {
+    super(`key ${key} exists already`)
+  }
+}
+
+/** The reply was lost: the write may have landed or not. Submit the same write again to find out. */
+export class OutcomeUnknown extends MplpError {
+  readonly code = 'outcome_unknown'
+  override readonly retryable = true
+  constructor(stream: string, options?: ErrorOptions) {
+    super(`no reply to a write on ${stream}: it may have landed`, options)
+  }
+}
+
+/** The server cannot be reached, or said "not now". Nothing was written. */
+export class Unavailable extends MplpError {
+  readonly code = 'unavailable'
+  override readonly retryable = true
+  constructor(what: string, remedy: string, options?: ErrorOptions) {
+    super(`${what} cannot be reached: ${remedy}`, options)
+  }
+}
+
+/** The store, bus or folder is there but must not be used as it is; `remedy` says what to change. */
+export class Refused extends MplpError {
+  readonly code = 'refused'
+  constructor(
+    what: string,
+    readonly remedy: string,
+    options?: ErrorOptions,
+  ) {
+    super(`${what}; ${remedy}`, options)
+  }
+}
+
+/** What was read back is not what was written. */
+export class Corrupt extends MplpError {
+  readonly code = 'corrupt'
+  constructor(
+    what: string,
+    readonly remedy: string,
+    options?: ErrorOptions,
+  ) {
+    super(`${what} is damaged; ${remedy}`, options)
+  }
+}
+
+/** Larger than it may be. */
+export class TooLarge extends MplpError {
+  readonly code = 'too_large'
+  constructor(
+    what: string,
+    readonly bytes: number,
+    readonly limit: number,
+    remedy: string,
+  ) {
+    super(`${what} has ${bytes} bytes, more than ${limit}; ${remedy}`)
+  }
+}
+
+/** It was closed before this call. */
+export class Closed extends MplpError {
+  readonly code = 'closed'
+  constructor(what: string) {
+    super(`${what} is closed`)
+  }
+}
+
+const LISTED = 5
+const listed = (lines: readonly string[]): string =>
+  lines.length <= LISTED ? lines.join('; ') : `${lines.slice(0, LISTED).join('; ')}; and ${lines.length - LISTED} more`

@@ -1,0 +1,28 @@
+import { hash } from 'node:crypto'
+
+/** Any value that survives a trip through JSON text. */
+export type Json = null | boolean | number | string | readonly Json[] | JsonObject
+export type JsonObject = { readonly [key: string]: Json }
+
+/** `sha256:` and 64 lower-case hex digits. */
+export type Digest = `sha256:${string}`
+
+export const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** The one text of a value: keys sorted by code unit, no spaces. Equal values have equal text. */
+export function canonical(value: Json): string {
+  if (value === null || typeof value !== 'object') return JSON.stringify(value)
+  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`
+  const object = value as JsonObject
+  const members = Object.keys(object)
+    .filter((key) => object[key] !== undefined)
+    .sort()
+    .map((key) => `${JSON.stringify(key)}:${canonical(object[key] as Json)}`)
+  return `{${members.join(',')}}`
+}
+
+export const digestOf = (bytes: string | Uint8Array): Digest => `sha256:${hash('sha256', bytes, 'hex')}`
+
+/** The digest of what a value says, whatever the order of its keys. */
+export const digestOfJson = (value: Json): Digest => digestOf(canonical(value))
