@@ -19,11 +19,12 @@ export interface Problem {
 /** The input does not fit. Fix what `problems` names; nothing was done. */
 export class InvalidInput extends MplpError {
   readonly code = 'invalid_input'
-  constructor(
-    readonly subject: string,
-    readonly problems: readonly Problem[],
-  ) {
+  readonly subject: string
+  readonly problems: readonly Problem[]
+  constructor(subject: string, problems: readonly Problem[]) {
     super(`${subject} is not valid: ${listed(problems.map((p) => `${p.path || '(root)'} ${p.message}`))}`)
+    this.subject = subject
+    this.problems = problems
   }
 }
 
@@ -38,22 +39,24 @@ export interface Violation {
 /** The commit would break the graph. Nothing changed anywhere. */
 export class RuleViolation extends MplpError {
   readonly code = 'rule_violation'
-  constructor(
-    readonly graph: string,
-    readonly violations: readonly Violation[],
-  ) {
+  readonly graph: string
+  readonly violations: readonly Violation[]
+  constructor(graph: string, violations: readonly Violation[]) {
     super(`refused: ${listed(violations.map((v) => `${v.message} [${v.rule}]`))}`)
+    this.graph = graph
+    this.violations = violations
   }
 }
 
 /** No such thing under that id. */
 export class NotFound extends MplpError {
   readonly code = 'not_found'
-  constructor(
-    readonly what: string,
-    readonly id: string,
-  ) {
+  readonly what: string
+  readonly id: string
+  constructor(what: string, id: string) {
     super(`there is no ${what} ${id}`)
+    this.what = what
+    this.id = id
   }
 }
 
@@ -61,32 +64,38 @@ export class NotFound extends MplpError {
 export class RevisionConflict extends MplpError {
   readonly code = 'revision_conflict'
   override readonly retryable = true
-  constructor(
-    readonly stream: string,
-    readonly expected: number,
-    readonly actual: number,
-  ) {
+  readonly stream: string
+  readonly expected: number
+  readonly actual: number
+  constructor(stream: string, expected: number, actual: number) {
     super(`${stream} is at revision ${actual}, not ${expected}`)
+    this.stream = stream
+    this.expected = expected
+    this.actual = actual
   }
 }
 
 /** Another owner has taken the stream over. Stop; what you hold is stale. */
 export class FencedOut extends MplpError {
   readonly code = 'fenced_out'
-  constructor(
-    readonly stream: string,
-    readonly fence: number,
-    readonly token: number,
-  ) {
+  readonly stream: string
+  readonly fence: number
+  readonly token: number
+  constructor(stream: string, fence: number, token: number) {
     super(`${stream} has a newer owner: token ${token}, not ${fence}`)
+    this.stream = stream
+    this.fence = fence
+    this.token = token
   }
 }
 
 /** An insert met a key that is already there. */
 export class KeyExists extends MplpError {
   readonly code = 'key_exists'
-  constructor(readonly key: string) {
+  readonly key: string
+  constructor(key: string) {
     super(`key ${key} exists already`)
+    this.key = key
   }
 }
 
@@ -111,37 +120,32 @@ export class Unavailable extends MplpError {
 /** The store, bus or folder is there but must not be used as it is; `remedy` says what to change. */
 export class Refused extends MplpError {
   readonly code = 'refused'
-  constructor(
-    what: string,
-    readonly remedy: string,
-    options?: ErrorOptions,
-  ) {
+  readonly remedy: string
+  constructor(what: string, remedy: string, options?: ErrorOptions) {
     super(`${what}; ${remedy}`, options)
+    this.remedy = remedy
   }
 }
 
 /** What was read back is not what was written. */
 export class Corrupt extends MplpError {
   readonly code = 'corrupt'
-  constructor(
-    what: string,
-    readonly remedy: string,
-    options?: ErrorOptions,
-  ) {
+  readonly remedy: string
+  constructor(what: string, remedy: string, options?: ErrorOptions) {
     super(`${what} is damaged; ${remedy}`, options)
+    this.remedy = remedy
   }
 }
 
 /** Larger than it may be. */
 export class TooLarge extends MplpError {
   readonly code = 'too_large'
-  constructor(
-    what: string,
-    readonly bytes: number,
-    readonly limit: number,
-    remedy: string,
-  ) {
+  readonly bytes: number
+  readonly limit: number
+  constructor(what: string, bytes: number, limit: number, remedy: string) {
     super(`${what} has ${bytes} bytes, more than ${limit}; ${remedy}`)
+    this.bytes = bytes
+    this.limit = limit
   }
 }
 

@@ -1,0 +1,133 @@
+import type { Digest, Json } from '../protocol/json.ts'
+
+/** What the protocol asks of a store. Any object with these two is accepted wherever a backend is (see lifted.ts). */
+export interface ValueStateLayer {
+  /** `undefined` when nothing is there. */
+  get(key: string): Promise<Json | undefined>
+  set(key: string, value: Json): Promise<void>
+}
+
+/**
+ * Where values and journals live. Knows nothing of the protocol; stores what it is given, unchanged, down to the order of an object's keys.
+ * Every value handed out is a copy. Keys are any non-empty text of at most 1,024 bytes. After `close`, every call throws Closed.
+ * Calls may fail with Unavailable (nothing was written); only `commit` and `set` may fail with OutcomeUnknown.
+ */
+export interface Backend extends ValueStateLayer {
+  /** The caller's own keys: `get` and `set` never reach a graph's values, nor `commit`, `getMany` and `scan` the caller's. */
+  get(key: string): Promise<Json | undefined>
+  set(key: string, value: Json): Promise<void>
+
+  /**
+   * All of it or nothing. Throws RevisionConflict unless the stream is at `expected`, FencedOut if `fence` is given and is not the stream's
+   * token, KeyExists if an insert meets a key, TooLarge: then nothing was written. Throws OutcomeUnknown when the reply was lost.
+   * Returns when the write is as durable as `traits` say.
+   */
+  commit(write: Write): Promise<void>
+  /** The values that exist among these keys. */
+  getMany(keys: readonly string[]): Promise<Map<string, Json>>
+  /** Key order is that of UTF-8 bytes, after `after` if given. Not a snapshot: what is committed meanwhile may be seen or not; nothing is seen twice. */
+  scan(prefix: string, from?: ScanFrom): AsyncIterable<readonly [string, Json]>
+
+  /** A stream that was never written is at revision 0, token 0. */
+  head(stream: string): Promise<Head>
+  /** Entries above `after`, oldest first, without gaps. Following ends, without an error, when the signal is aborted. */
+  read(stream: string, from?: { after?: number; follow?: boolean; signal?: AbortSignal }): AsyncIterable<Entry>
+  /** Entries of every stream after a position, each stream in revision order; never later shows an entry before a position it has passed. */
+  feed(from?: { after?: Position; follow?: boolean; signal?: AbortSignal }): AsyncIterable<Entry>
+
+  /**
+   * Makes `holder` the owner and raises the stream's token, in the record that `commit` compares. `undefined` while another holder's lease has
+   * time left by the store's clock and its process lives. Acquiring again as the same holder is a takeover from oneself: a new token.
+   */
+  acquire(stream: string, holder: Holder, ttlMs: number): Promise<Lease | undefined>
+  /** Gives the lease its full time again; false once somebody else has acquired or it was released. */
+  renew(lease: Lease): Promise<boolean>
+  /** Ends the lease at once if it is still ours. The token stays, so a fence given earlier stays good until the next acquire. */
+  release(lease: Lease): Promise<void>
+
+  /** Stored under its sha256, once. Durable when this returns, so write it before the commit that names it. */
+  putBlob(bytes: Uint8Array): Promise<Digest>
+  getBlob(digest: Digest): Promise<Uint8Array | undefined>
+  /** Every blob's digest, in no order. */
+  blobs(): AsyncIterable<Digest>
+
+  readonly traits: Traits
+  /** Safe to call twice; waits for commits in hand; ends followers. */
+  close(): Promise<void>
+}
+
+export interface Traits {
+  /** What was acknowledged survives the death of the process and of the machine's power. */
+  readonly durable: boolean
+  /** May several processes open the same store at once? */
+  readonly processes: 'one' | 'many'
+  /** Do commits of different streams that wait together travel together? */
+  readonly grouped: boolean
+}
+
+/**
+ * One change of the store. With `entry` the stream's revision grows by one and the feed shows it; without, conditions and fence still hold and
+ * revision and feed stay as they were. The three key sets are disjoint.
+ */
+export interface Write {
+  readonly stream: string
+  readonly expected: number
+  readonly fence?: number
+  readonly entry?: Json
+  /** Keys that must not exist yet. */
+  readonly inserts: Puts
+  readonly puts: Puts
+  readonly deletes: readonly string[]
+}
+export type Puts = readonly (readonly [key: string, value: Json])[]
+
+export interface Head {
+  readonly revision: number
+  readonly token: number
+}
+
+/** Opaque to everyone but the store that made it; as text, later ones sort after earlier ones. */
+export type Position = string
+
+export interface Entry {
+  readonly stream: string
+  readonly revision: number
+  readonly position: Position
+  readonly body: Json
+}
+
+export interface ScanFrom {
+  readonly after?: string
+  readonly limit?: number
+  /** The caller's own keys instead of the graphs' values. */
+  readonly own?: boolean
+}
+
+/** Who holds a lease, told so that a contender on the same machine can see whether that process still lives. */
+export interface Holder {
+  /** Unique per runtime instance. */
+  readonly id: string
+  /** The machine's boot id. */
+  readonly boot: string
+  readonly pid: number
+  /** When that process started, as the machine tells it: a pid alone may have been given to somebody else since. */
+  readonly started: string
+}
+
+export interface Lease {
+  readonly stream: string
+  readonly holder: Holder
+  /** The fence to commit under. */
+  readonly token: number
+  readonly ttlMs: number
+}
+
+/**
+ * Values under this prefix hold a Position of this very store (a bus's cursor). Positions mean nothing in another store, so `copyStore`
+ * translates them.
+ */
+export const POSITIONS = 'position/'
+
+/** An entry larger than this is refused; what it carries belongs in blobs. */
+export const MAX_ENTRY_BYTES = 32 * 1024 * 1024
+export const MAX_KEY_BYTES = 1024

@@ -1,0 +1,48 @@
+import { readFileSync } from 'node:fs'
+import type { Holder } from './backend.ts'
+
+/** This process as the holder of leases, under an id of its own. */
+export const thisHolder = (id: string): Holder => ({
+  id,
+  boot: bootId(),
+  pid: process.pid,
+  started: startOf(process.pid) ?? '',
+})
+
+/** True only when it is certain: same machine, same boot, and no such process any more. */
+export function holderIsGone(holder: Holder): boolean {
+  if (holder.boot === '' || holder.boot !== bootId()) return false
+  const started = startOf(holder.pid)
+  if (started !== undefined) return started !== holder.started
+  return !isAlive(holder.pid)
+}
+
+let boot: string | undefined
+/** Empty where the machine does not tell; then nobody is ever taken for gone. */
+function bootId(): string {
+  boot ??= readText('/proc/sys/kernel/random/boot_id')?.trim() ?? ''
+  return boot
+}
+
+/** Field 22 of stat, counted after the command's name, which may itself hold spaces and brackets. */
+function startOf(pid: number): string | undefined {
+  const stat = readText(`/proc/${pid}/stat`)
+  return stat?.slice(stat.lastIndexOf(')') + 2).split(' ')[19]
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}
+
+function readText(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return undefined // not Linux, or no such process: the caller has another way to tell
+  }
+}

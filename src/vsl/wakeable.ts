@@ -1,0 +1,38 @@
+/** Lets followers sleep until there is something to read. */
+export interface Wakeable {
+  wake(): void
+  /** True when woken (also by a wake since the last wait of this caller would have been missed: callers re-read first); false when aborted or ended. */
+  wait(signal?: AbortSignal): Promise<boolean>
+  /** Sends every sleeper home for good. */
+  end(): void
+}
+
+export function wakeable(): Wakeable {
+  let ended = false
+  let sleepers: ((woken: boolean) => void)[] = []
+  const rouse = (woken: boolean) => {
+    const all = sleepers
+    sleepers = []
+    for (const sleeper of all) sleeper(woken)
+  }
+  return {
+    wake: () => rouse(true),
+    wait(signal) {
+      if (ended || signal?.aborted) return Promise.resolve(false)
+      return new Promise((resolve) => {
+        const abort = () => settle(false)
+        const settle = (woken: boolean) => {
+          signal?.removeEventListener('abort', abort)
+          sleepers = sleepers.filter((s) => s !== settle)
+          resolve(woken)
+        }
+        signal?.addEventListener('abort', abort, { once: true })
+        sleepers.push(settle)
+      })
+    },
+    end() {
+      ended = true
+      rouse(false)
+    },
+  }
+}
