@@ -1,0 +1,82 @@
+import { createServer } from 'node:net'
+import type { Owned } from './processes.ts'
+
+/** A server of ours that a test may treat badly. */
+export interface PrivateServer {
+  readonly url: string
+  readonly version: string
+  readonly pid: number
+  /** SIGKILL to all of it, and waits until it is gone. */
+  kill(): Promise<void>
+  /** Starts it again on the same port and folder, after an orderly stop if it still runs. */
+  restart(): Promise<void>
+  /** SIGSTOP: connections stay open and nobody answers. */
+  pause(): void
+  resume(): void
+  /** In good order. Safe to call twice. */
+  stop(): Promise<void>
+}
+
+/** `start` spawns it, `ask` connects and returns its version; asked again and again until it answers or the process has ended. */
+export async function privateServer(options: {
+  readonly name: string
+  readonly url: string
+  readonly start: () => Owned
+  readonly ask: () => Promise<string>
+  readonly patienceMs?: number
+}): Promise<PrivateServer> {
+  let server = options.start()
+  const version = await answered(server, options)
+
+  return {
+    url: options.url,
+    version,
+    get pid() {
+      return server.pid
+    },
+    async kill() {
+      server.signal('SIGKILL')
+      await server.exited
+    },
+    async restart() {
+      await server.stop()
+      server = options.start()
+      await answered(server, options)
+    },
+    pause: () => server.signal('SIGSTOP'),
+    resume: () => server.signal('SIGCONT'),
+    stop: () => server.stop(),
+  }
+}
+
+async function answered(
+  server: Owned,
+  { name, ask, patienceMs = 30_000 }: { name: string; ask: () => Promise<string>; patienceMs?: number },
+): Promise<string> {
+  const until = Date.now() + patienceMs
+  for (;;) {
+    try {
+      return await ask()
+    } catch (cause) {
+      if (!server.running) throw new Error(`${name} ended at its start: ${server.lastWords}`, { cause })
+      if (Date.now() > until) {
+        await server.stop('SIGKILL')
+        throw new Error(`${name} did not answer within ${patienceMs / 1000} s: ${server.lastWords}`, { cause })
+      }
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    }
+  }
+}
+
+/** Free now, and outside the range from which the system serves outgoing connections, so that none of those takes it meanwhile. */
+export async function freePort(): Promise<number> {
+  for (;;) {
+    const port = 15_000 + Math.floor(Math.random() * 15_000)
+    const free = await new Promise<boolean>((resolve) => {
+      const probe = createServer()
+      probe.once('error', () => resolve(false))
+      probe.listen(port, '127.0.0.1', () => probe.close(() => resolve(true)))
+    })
+    if (free) return port
+  }
+}
