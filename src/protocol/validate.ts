@@ -1,0 +1,75 @@
+import { InvalidInput, type Problem } from './errors.ts'
+import { explain, shown } from './explain.ts'
+import { validators } from './generated/validators.ts'
+import type { Kind, MapEvent, ProtocolTypes, SaEvent } from './types.ts'
+
+/** The value itself, now typed; throws InvalidInput with every problem there is, up to a hundred. */
+export function validate<K extends Kind>(kind: K, value: unknown): ProtocolTypes[K] {
+  if (isValid(kind, value)) return value
+  throw new InvalidInput(kind, refusals(kind, value))
+}
+
+/** Exactly what the protocol's own schema for this kind accepts. */
+export function isValid<K extends Kind>(kind: K, value: unknown): value is ProtocolTypes[K] {
+  const accepts = validatorOf(kind)
+  try {
+    return accepts(value)
+  } catch {
+    return false // a getter or a proxy that throws, or a string the regexp engine has no room for
+  }
+}
+
+/** Why `validate` would throw; empty if it would not. */
+export function problems(kind: Kind, value: unknown): readonly Problem[] {
+  return isValid(kind, value) ? [] : refusals(kind, value)
+}
+
+/**
+ * An event of a profile with a payload that suits its type. The protocol describes these payloads but its schemas
+ * never look at them: `validate('map-event', …)` accepts a turn without a role, this does not.
+ */
+export function validateProfileEvent<K extends 'sa-event' | 'map-event'>(kind: K, value: unknown): ProtocolTypes[K] {
+  const found = profileProblems(kind, value)
+  if (found.length > 0) throw new InvalidInput(kind, found)
+  return value as ProtocolTypes[K]
+}
+
+/** Why `validateProfileEvent` would throw; empty if it would not. */
+export function profileProblems(kind: 'sa-event' | 'map-event', value: unknown): readonly Problem[] {
+  const found = problems(kind, value)
+  if (found.length > 0) return found
+  const { event_type, payload } = value as SaEvent | MapEvent
+  const needed = PAYLOADS[event_type]
+  if (needed === undefined) return []
+  if (payload === undefined) return [{ path: 'payload', rule: 'required', message: `is required in ${event_type}` }]
+  return problems(needed, payload).map((problem) => ({ ...problem, path: `payload.${problem.path}` }))
+}
+
+const PAYLOADS: Readonly<Partial<Record<SaEvent['event_type'] | MapEvent['event_type'], Kind>>> = {
+  SAStepStarted: 'sa-step-started-payload',
+  SAStepCompleted: 'sa-step-completed-payload',
+  SAStepFailed: 'sa-step-failed-payload',
+  MAPTurnDispatched: 'map-turn-dispatched-payload',
+  MAPTurnCompleted: 'map-turn-completed-payload',
+  MAPBroadcastSent: 'map-broadcast-sent-payload',
+  MAPBroadcastReceived: 'map-broadcast-received-payload',
+}
+
+const MOST_PROBLEMS = 100
+
+function validatorOf(kind: Kind): (value: unknown) => boolean {
+  if (Object.hasOwn(validators, kind)) return validators[kind]
+  throw new InvalidInput('kind', [
+    { path: '', rule: 'enum', message: 'is not a kind that can be validated', found: shown(kind) },
+  ])
+}
+
+function refusals(kind: Kind, value: unknown): readonly Problem[] {
+  try {
+    const found = explain(kind, value, MOST_PROBLEMS)
+    if (found.length > 0) return found
+  } catch {
+    // It threw when it was read: the line below says so.
+  }
+  return [{ path: '', rule: 'readable', message: 'cannot be read like a JSON value' }]
+}
