@@ -1,14 +1,16 @@
-import type { Json, JsonObject } from '../protocol/json.ts'
+import type { Digest, Json, JsonObject } from '../protocol/json.ts'
 
 export type ExecutorKind = 'agent' | 'tool' | 'llm' | 'worker' | 'external'
 
 /** One thing to be done to the world, or asked of it. */
 export interface Action {
+  /** A UUID v4: one per dispatch, whatever the number of attempts. */
   readonly action_id: string
   /** Which adapter does it: function, tool_call, llm_call, http_request, file_operation, agent_handoff, or one of your own. */
   readonly action_type: string
   readonly executor_kind: ExecutorKind
   readonly params: JsonObject
+  /** For each attempt; waiting for a person's approval does not count. */
   readonly timeout_ms?: number
   readonly retry?: RetryPolicy
   /** The same for every attempt at the same work, also after a crash, so that the other side can recognise a repeat. */
@@ -18,11 +20,23 @@ export interface Action {
 export interface ActionResult {
   readonly action_id: string
   readonly status: 'completed'
+  /** Always whole, and redacted. Whoever stores a result stores `storable(result)`, which leaves out what `output_ref` names. */
   readonly output?: Json
+  /** Present when the output is large and a blob store was handed in: its JSON text lies there. */
+  readonly output_ref?: OutputRef
   readonly duration_ms: number
   readonly token_usage?: TokenUsage
   /** In the currency of the price callback. */
   readonly cost?: number
+  /** No attempt was made: an equal read-only action had this result a moment ago. */
+  readonly cached?: true
+}
+
+export interface OutputRef {
+  readonly digest: Digest
+  readonly bytes: number
+  /** The beginning of the JSON text. */
+  readonly preview: string
 }
 
 export interface TokenUsage {
@@ -41,24 +55,34 @@ export interface RetryPolicy {
   readonly jitter?: number
 }
 
+/** On whose behalf an action is done. */
+export interface Asker {
+  readonly role?: string
+  readonly run?: RunRef
+}
+
+export interface RunRef {
+  readonly context_id: string
+  readonly plan_id: string
+  readonly step_id: string
+  readonly trace_id: string
+}
+
 /** What an adapter is given beside the action. */
-export interface Call {
+export interface Call extends Asker {
   /** Aborted on cancel, timeout and shutdown; the work itself must end, not only the wait. */
   readonly signal: AbortSignal
   /** Streamed output: live, lossy, never stored. */
   readonly onDelta: (delta: string) => void
-  /** Which attempt this is, from 1; equals execution_id's place among the action's attempts. */
+  /** Which attempt this is, from 1. */
   readonly attempt: number
+  /** A UUID v4 of this attempt. */
   readonly execution_id: string
-  /** Who asks: for admission, tool policy and hand-offs. */
-  readonly role?: string
-  readonly run?: {
-    readonly context_id: string
-    readonly plan_id: string
-    readonly step_id: string
-    readonly trace_id: string
-  }
-  /** Lets the work carry out a further action (a tool that a model chose): it passes the same admission and is observed like any other. */
+  /** What an earlier attempt at this action handed to `checkpoint`: go on from there, and repeat nothing that came before. */
+  readonly resume?: Json
+  /** Hands out the state from which a later attempt could go on: after a failure, a crash, or a pause for approval. */
+  readonly checkpoint: (state: Json) => void | Promise<void>
+  /** Carries out a further action (a tool that a model chose): it passes the same admission and is observed like any other. */
   readonly act: (action: Action) => Promise<ActionResult>
 }
 
@@ -70,20 +94,46 @@ export interface Outcome {
 }
 
 /**
- * Does actions of one type. Throws an ActionError (errors.ts) that says what to do next: retryable, final, denied, rejected, timed_out, aborted;
- * any other throw is taken as final. Must end, with its child processes and sockets gone, soon after `signal` is aborted.
+ * Does actions of one type. Throws an ActionError that says what to do next (retryable, final, denied, rejected, timed out, aborted, approval
+ * needed); any other throw is taken as final. Must end, with its child processes and sockets gone, soon after `signal` is aborted.
  */
 export interface Adapter {
+  /** `*` does every type that no other adapter does. */
   readonly action_type: string
   readonly executor_kind: ExecutorKind
-  /** Refuses parameters that cannot work, before the action starts: throws InvalidInput. */
-  check?(params: JsonObject, role?: string): void | Promise<void>
-  /** Changes nothing in the world: may be cached and repeated. */
+  /** When the action does not say; 30 s when the adapter does not either. */
+  readonly timeoutMs?: number
+  /** What must never be seen in an event, a trace, an error or a log; asked for again at each use. */
+  secrets?(): readonly string[]
+  /** Refuses parameters that cannot work, before the action starts: throws InvalidInput, or NotFound for an unknown tool. */
+  check?(params: JsonObject, asker: Asker): void | Promise<void>
+  /** Changes nothing in the world: may be cached and repeated. False when absent. */
   readOnly?(params: JsonObject): boolean
+  /** Must somebody agree first? `always_allow` when absent. Asked after `check`. */
+  approval?(params: JsonObject, asker: Asker): Approval | Promise<Approval>
+  /** The most that one attempt may cost, for the budget. */
+  estimate?(params: JsonObject): Spend
   execute(action: Action, call: Call): Promise<Outcome>
   /** The action that takes this one back, as far as it can be known; `irreversible` when there is none. */
   inverse?(action: Action, outcome: Outcome): Inverse
   close?(): Promise<void>
+}
+
+export type ApprovalPolicy = 'always_allow' | 'ask' | 'blocked'
+
+export interface Approval {
+  readonly policy: ApprovalPolicy
+  /** What is agreed to: together with the run, the digest of these two binds the decision. */
+  readonly tool: string
+  readonly arguments: Json
+  /** What a person is asked. */
+  readonly description: string
+}
+
+export interface Spend {
+  readonly actions?: number
+  readonly tokens?: number
+  readonly cost?: number
 }
 
 export type Inverse = Action | 'none_needed' | 'irreversible'

@@ -1,3 +1,5 @@
+import type { Digest, Json } from './json.ts'
+
 /** Everything we throw on purpose. `code` is for programs, `message` for people. */
 export abstract class MplpError extends Error {
   abstract readonly code: string
@@ -154,6 +156,64 @@ export class Closed extends MplpError {
   readonly code = 'closed'
   constructor(what: string) {
     super(`${what} is closed`)
+  }
+}
+
+export type ActionErrorCode =
+  | 'action_failed'
+  | 'action_denied'
+  | 'action_rejected'
+  | 'action_timed_out'
+  | 'action_aborted'
+  | 'approval_needed'
+
+export interface ActionErrorOptions extends ErrorOptions {
+  readonly retryable?: boolean
+  /** The other side asked to be left alone for this long. */
+  readonly retryAfterMs?: number
+  /** What the attempt had used up before it failed. */
+  readonly spent?: { readonly tokens?: number; readonly cost?: number }
+  /** The last checkpoint of the attempt. */
+  readonly resume?: Json
+}
+
+/**
+ * An action did not happen, or not wholly. By `code`: it failed (`retryable` says whether another attempt has a chance), policy or budget denied
+ * it, a person rejected it, its time ran out, it was aborted, or it waits for an approval.
+ */
+export class ActionError extends MplpError {
+  readonly code: ActionErrorCode
+  override readonly retryable: boolean
+  readonly retryAfterMs?: number
+  readonly spent?: { readonly tokens?: number; readonly cost?: number }
+  readonly resume?: Json
+  constructor(code: ActionErrorCode, message: string, options: ActionErrorOptions = {}) {
+    super(message, 'cause' in options ? { cause: options.cause } : undefined)
+    this.code = code
+    this.retryable = options.retryable ?? code === 'action_timed_out'
+    if (options.retryAfterMs !== undefined) this.retryAfterMs = options.retryAfterMs
+    if (options.spent !== undefined) this.spent = options.spent
+    if (options.resume !== undefined) this.resume = options.resume
+  }
+}
+
+/** The question that must be answered before an action can be done. */
+export interface ApprovalQuestion {
+  /** Of tool, arguments and run: only a decision about this very digest counts. */
+  readonly digest: Digest
+  readonly action_id: string
+  readonly tool: string
+  /** Redacted. */
+  readonly arguments: Json
+  readonly description: string
+}
+
+/** A pause, not a failure: somebody must agree first. Ask, and make the same call again with the decision in place. */
+export class ApprovalNeeded extends ActionError {
+  readonly question: ApprovalQuestion
+  constructor(question: ApprovalQuestion, options: ActionErrorOptions = {}) {
+    super('approval_needed', `${question.tool} waits for approval: ${question.description}`, options)
+    this.question = question
   }
 }
 

@@ -1,0 +1,134 @@
+import type { ActionError } from '../protocol/errors.ts'
+import type { Digest, Json, JsonObject } from '../protocol/json.ts'
+import type { Action, ActionResult, Adapter, ApprovalPolicy, Asker, Call, Inverse, Outcome, Spend } from './adapter.ts'
+
+type Awaitable<T> = T | Promise<T>
+
+/** The one way to the world: finds the adapter by action_type and does the action through it. */
+export interface ActionLayer {
+  /**
+   * The whole way: admission and gate, cache, retry, one observed and charged attempt after another. Throws InvalidInput or NotFound before
+   * anything is done, and an ActionError afterwards.
+   */
+  execute(action: Action, call?: CallOptions): Promise<ActionResult>
+  /**
+   * The same without retry, for those who decide about the next attempt themselves. An ActionError carries, as `resume`, the last checkpoint;
+   * pass it back with the next attempt. ApprovalNeeded is a pause: ask, and attempt again with the decision in place.
+   */
+  attempt(action: Action, call?: CallOptions): Promise<ActionResult>
+  /** Would `execute` refuse it for its shape or its parameters? Throws what it would throw; asks nobody and does nothing. */
+  check(action: Action, asker?: Asker): Promise<void>
+  readOnly(action: Action): boolean
+  inverse(action: Action, outcome: Outcome): Inverse
+  /** From now on; a second adapter for a type is refused. */
+  register(adapter: Adapter): void
+  /** Takes no new actions of that type; those under way go on. Closes the adapter when they have ended. */
+  unregister(action_type: string): Promise<void>
+  /** Aborts what is under way, waits until it has ended, closes the adapters. Safe to call twice. */
+  close(): Promise<void>
+}
+
+/** What a caller may say beside the action. */
+export interface CallOptions extends Asker {
+  readonly signal?: AbortSignal
+  readonly onDelta?: (delta: string) => void
+  readonly execution_id?: string
+  readonly attempt?: number
+  readonly resume?: Json
+  readonly checkpoint?: Call['checkpoint']
+  /** Instead of the layer's own, for this action and those that it carries out. */
+  readonly observer?: Observer
+}
+
+/** What the layer needs of graph, store and people; nothing of it is required. */
+export interface Hands {
+  /** May this asker do this? Absent: yes. */
+  readonly admit?: (request: AdmitRequest) => Awaitable<Admission>
+  /** Has somebody agreed? Absent: nobody has, and an action that asks is never done. */
+  readonly gate?: (request: GateRequest) => Awaitable<Decision>
+  readonly budget?: Budget
+  /** Where large outputs and replaced file contents go. */
+  readonly blobs?: Blobs
+  readonly emit?: (event: EventDraft) => Awaitable<void>
+}
+
+export interface Blobs {
+  put(bytes: Uint8Array): Promise<Digest>
+  get(digest: Digest): Promise<Uint8Array | undefined>
+}
+
+export interface AdmitRequest extends Asker {
+  readonly action: Action
+  readonly read_only: boolean
+  /** The tool's name where there is one, otherwise the action type. */
+  readonly tool: string
+}
+
+/** `policy` can only tighten what the adapter says. */
+export type Admission =
+  | { readonly allowed: true; readonly policy?: ApprovalPolicy }
+  | { readonly allowed: false; readonly reason: string }
+
+/** A question to a person. The digest binds tool, arguments and run, so that an answer cannot be used for anything else. */
+export interface GateRequest extends Asker {
+  readonly digest: Digest
+  readonly tool: string
+  /** Redacted; the digest is over what will really be done. */
+  readonly arguments: Json
+  readonly description: string
+  readonly action_id: string
+  readonly action_type: string
+  readonly signal: AbortSignal
+}
+
+export interface Decision {
+  /** `pending`: not yet; the layer throws ApprovalNeeded. */
+  readonly verdict: 'approved' | 'rejected' | 'pending'
+  readonly decided_by?: string
+  readonly reason?: string
+}
+
+/** Reserved before each attempt, settled after it, released when nothing was spent. */
+export interface Budget {
+  /** `exceeded`: nothing was reserved, and the attempt is denied. */
+  reserve(
+    request: Asker & { readonly action_id: string; readonly execution_id: string; readonly spend: Spend },
+  ): Awaitable<BudgetState>
+  settle(execution_id: string, spent: Spend): Awaitable<BudgetState>
+  release(execution_id: string): Awaitable<void>
+}
+
+/** `warning` and `exceeded` are said once, when the line is crossed, and become cost_budget events. */
+export interface BudgetState {
+  readonly state: 'ok' | 'warning' | 'exceeded'
+  readonly remaining?: Spend
+  readonly message?: string
+}
+
+/** One attempt at an action. */
+export interface Attempt extends Asker {
+  readonly action: Action
+  readonly execution_id: string
+  readonly attempt: number
+  readonly read_only: boolean
+  /** The attempt that carries this action out, when an action led to it. */
+  readonly parent_execution_id?: string
+}
+
+export type AttemptEnd =
+  | { readonly status: 'completed'; readonly duration_ms: number; readonly result: ActionResult }
+  /** `paused`: an approval is needed before it can go on. */
+  | { readonly status: 'failed' | 'cancelled' | 'paused'; readonly duration_ms: number; readonly error: ActionError }
+
+/** Sees the start and the end of every attempt, both redacted and both awaited. What `started` throws prevents the attempt. */
+export interface Observer {
+  started(attempt: Attempt): Awaitable<void>
+  ended(attempt: Attempt, end: AttemptEnd): Awaitable<void>
+}
+
+/** A runtime_execution or cost_budget event before it has its id, time and project. */
+export type EventDraft = JsonObject & {
+  readonly event_type: string
+  readonly event_family: string
+  readonly payload: JsonObject
+}
