@@ -1,0 +1,165 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import {
+  Closed,
+  FencedOut,
+  KeyExists,
+  MplpError,
+  OutcomeUnknown,
+  RevisionConflict,
+  Unavailable,
+} from '../protocol/errors.ts'
+import type { Write } from './backend.ts'
+import { checkWrite, type WriteTexts } from './check-write.ts'
+
+/** A write that was checked, its values already text: what a member sends as it is. */
+export interface PreparedWrite extends WriteTexts {
+  readonly stream: string
+  readonly expected: number
+  readonly fence: number | undefined
+  readonly deletes: readonly string[]
+}
+
+/** What became of one write of a batch, with the numbers the store really holds. */
+export type Verdict =
+  | { readonly kind: 'landed' }
+  | { readonly kind: 'fenced'; readonly token: number }
+  | { readonly kind: 'conflict'; readonly actual: number }
+  | { readonly kind: 'exists'; readonly key: string }
+
+/** A store that can take several writes in one statement, script or fsync. */
+export interface BatchMember {
+  /**
+   * One verdict per write, in order; a write that is refused leaves the others alone. No stream and no key occurs twice in a batch, and no second
+   * batch comes before this one is settled. Rejects with Unavailable when certain that nothing was written; with any other MplpError (but
+   * OutcomeUnknown) when nothing was written because one of the writes is impossible; every other rejection is taken for a lost reply.
+   */
+  commitBatch(writes: readonly PreparedWrite[]): Promise<readonly Verdict[]>
+}
+
+export interface GroupedOptions {
+  /** The store in error messages: "the postgres store". */
+  readonly what: string
+  readonly maxWrites?: number
+  /** Bound on the text of a batch; a single write above it travels alone. */
+  readonly maxBytes?: number
+}
+
+/** The `commit` of a Backend and the waiting half of its `close`. */
+export interface Grouped {
+  commit(write: Write): Promise<void>
+  /** Refuses what comes from now on, waits for what is in hand. */
+  close(): Promise<void>
+}
+
+interface Waiting {
+  readonly write: PreparedWrite
+  readonly keys: readonly string[]
+  readonly size: number
+  readonly settle: (refusal: MplpError | undefined) => void
+}
+
+/**
+ * Commits that wait together travel together: one batch is in flight, what arrives meanwhile forms the next. Nothing waits for a timer. Writes that
+ * share a stream or a key travel one after another, in the order they came, each after the acknowledgement of the one before.
+ */
+export function grouped(member: BatchMember, options: GroupedOptions): Grouped {
+  const maxWrites = options.maxWrites ?? 128
+  const maxBytes = options.maxBytes ?? 8 * 1024 * 1024
+  let waiting: Waiting[] = []
+  let running: Promise<void> | undefined
+  let closed = false
+
+  async function run(): Promise<void> {
+    while (waiting.length > 0) {
+      await nextTurn() // those whose commit was just acknowledged may have the next one ready: let it join
+      const { batch, rest } = takeBatch(waiting, maxWrites, maxBytes)
+      waiting = rest
+      await send(member, batch)
+    }
+    running = undefined
+  }
+
+  return {
+    async commit(write) {
+      if (closed) throw new Closed(options.what)
+      const prepared = prepare(write)
+      const refusal = await new Promise<MplpError | undefined>((settle) => {
+        waiting.push({ write: prepared, keys: keysOf(prepared), size: sizeOf(prepared), settle })
+        running ??= run()
+      })
+      if (refusal) throw refusal
+    },
+    async close() {
+      closed = true
+      await running
+    },
+  }
+}
+
+const prepare = (write: Write): PreparedWrite => ({
+  ...checkWrite(write),
+  stream: write.stream,
+  expected: write.expected,
+  fence: write.fence,
+  deletes: [...write.deletes],
+})
+
+const keysOf = ({ inserts, puts, deletes }: PreparedWrite): string[] => [
+  ...inserts.map(([key]) => key),
+  ...puts.map(([key]) => key),
+  ...deletes,
+]
+
+const sizeOf = ({ entry, inserts, puts }: PreparedWrite): number =>
+  [...inserts, ...puts].reduce((sum, [key, text]) => sum + key.length + text.length, entry?.length ?? 0)
+
+function takeBatch(waiting: readonly Waiting[], maxWrites: number, maxBytes: number) {
+  const batch: Waiting[] = []
+  const left: Waiting[] = []
+  const streams = new Set<string>()
+  const keys = new Set<string>()
+  let size = 0
+  for (const [i, next] of waiting.entries()) {
+    if (batch.length === maxWrites) return { batch, rest: left.concat(waiting.slice(i)) }
+    const free = !streams.has(next.write.stream) && !next.keys.some((key) => keys.has(key))
+    // Those left behind claim their stream and keys too, or a later write would overtake them.
+    streams.add(next.write.stream)
+    for (const key of next.keys) keys.add(key)
+    if (free && (batch.length === 0 || size + next.size <= maxBytes)) {
+      batch.push(next)
+      size += next.size
+    } else left.push(next)
+  }
+  return { batch, rest: left }
+}
+
+async function send(member: BatchMember, batch: readonly Waiting[]): Promise<void> {
+  try {
+    const verdicts = await member.commitBatch(batch.map(({ write }) => write))
+    for (const [i, { write, settle }] of batch.entries()) settle(refusalOf(write, verdicts[i]))
+  } catch (error) {
+    const certain = error instanceof MplpError && !(error instanceof OutcomeUnknown)
+    // One impossible write must not take the others down: alone, each gets an answer of its own.
+    if (certain && !(error instanceof Unavailable) && batch.length > 1)
+      for (const one of batch) await send(member, [one])
+    else
+      for (const { write, settle } of batch)
+        settle(certain ? error : new OutcomeUnknown(write.stream, { cause: error }))
+  }
+}
+
+function refusalOf(write: PreparedWrite, verdict: Verdict | undefined): MplpError | undefined {
+  switch (verdict?.kind) {
+    case 'landed':
+      return undefined
+    case 'fenced':
+      return new FencedOut(write.stream, write.fence ?? 0, verdict.token)
+    case 'conflict':
+      return new RevisionConflict(write.stream, write.expected, verdict.actual)
+    case 'exists':
+      return new KeyExists(verdict.key)
+    default:
+      verdict satisfies undefined
+      return new OutcomeUnknown(write.stream, { cause: new Error('the store gave no verdict on it') })
+  }
+}
