@@ -78,17 +78,24 @@ export interface Call extends Asker {
   readonly attempt: number
   /** A UUID v4 of this attempt. */
   readonly execution_id: string
+  /** The attempt that carries this action out, when another action led to it; `depth` counts how many did. */
+  readonly parent_execution_id?: string
+  readonly depth: number
   /** What an earlier attempt at this action handed to `checkpoint`: go on from there, and repeat nothing that came before. */
   readonly resume?: Json
   /** Hands out the state from which a later attempt could go on: after a failure, a crash, or a pause for approval. */
   readonly checkpoint: (state: Json) => void | Promise<void>
+  /** Waits without the timeout running on: for a person's answer. */
+  readonly untimed: <T>(wait: Promise<T>) => Promise<T>
   /** Carries out a further action (a tool that a model chose): it passes the same admission and is observed like any other. */
   readonly act: (action: Action) => Promise<ActionResult>
 }
 
-/** What one attempt gave. */
+/** What one attempt gave. `output_ref` and `cached` are the layer's to set. */
 export interface Outcome {
   readonly output?: Json
+  readonly output_ref?: OutputRef
+  readonly cached?: true
   readonly token_usage?: TokenUsage
   readonly cost?: number
 }
@@ -105,6 +112,8 @@ export interface Adapter {
   readonly timeoutMs?: number
   /** What must never be seen in an event, a trace, an error or a log; asked for again at each use. */
   secrets?(): readonly string[]
+  /** What the action is called in events and questions: a tool's name, a model, a host. The action type when absent. */
+  label?(params: JsonObject): string
   /** Refuses parameters that cannot work, before the action starts: throws InvalidInput, or NotFound for an unknown tool. */
   check?(params: JsonObject, asker: Asker): void | Promise<void>
   /** Changes nothing in the world: may be cached and repeated. False when absent. */
