@@ -13,7 +13,8 @@ declare module 'vitest' {
 }
 
 /** One set of servers for a whole run, held by vitest's main process; each starts when the first test file asks for it. */
-export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+export default async function setup(project: TestProject): Promise<(() => Promise<void>) | undefined> {
+  if (!project.isRootProject()) return undefined // projects inherit the setting, and what the root provides
   const set = servers()
   const door = createServer(async (request, response) => {
     try {

@@ -1,0 +1,221 @@
+import { existsSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Redis } from 'ioredis'
+import pg from 'pg'
+import { afterEach, describe, expect, it } from 'vitest'
+import { child } from '../support/child.ts'
+import { type CuttingProxy, cuttingProxy } from '../support/cutting-proxy.ts'
+import { binary, ProgramMissing } from '../support/install.ts'
+import {
+  freshPrefix,
+  freshSchema,
+  freshTopic,
+  itNeeds,
+  itOwns,
+  privatePostgres,
+  privateRedis,
+} from '../support/servers.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+
+const itOnRedis = itNeeds('redis')
+const SLEEPERS = "select from pg_stat_activity where query = 'select pg_sleep(60)' and state = 'active'"
+const closers: (() => unknown)[] = []
+afterEach(async () => {
+  for (const close of closers.splice(0)) await close()
+})
+
+describe('the run’s servers', () => {
+  itOnRedis('keep every acknowledged write', async (url) => {
+    const redis = client(url)
+    expect(await redis.config('GET', 'appendfsync')).toEqual(
+      process.env.REDIS_URL ? expect.anything() : ['appendfsync', 'always'],
+    )
+  })
+
+  it('give every test its own names', () => {
+    const names = [freshSchema(), freshSchema(), freshPrefix(), freshPrefix(), freshTopic(), freshTopic()]
+    expect(new Set(names).size).toBe(names.length)
+    expect(freshSchema()).toMatch(/^[a-z0-9_]{1,63}$/) // needs no quotes in Postgres
+  })
+
+  it('are told apart from a program that is not there, with the line to run', async () => {
+    const { PATH, MPLP_TEST_INSTALL } = process.env
+    closers.push(() =>
+      Object.assign(process.env, { PATH }, MPLP_TEST_INSTALL === undefined ? {} : { MPLP_TEST_INSTALL }),
+    )
+    closers.push(() => MPLP_TEST_INSTALL === undefined && delete process.env.MPLP_TEST_INSTALL)
+    Object.assign(process.env, { PATH: tempFolder(), MPLP_TEST_INSTALL: '0' })
+    const missing = await binary('redis').catch((error: unknown) => error)
+    expect(missing).toBeInstanceOf(ProgramMissing)
+    expect((missing as Error).message).toContain('MPLP_TEST_INSTALL=0 forbids installing')
+    expect((missing as ProgramMissing).remedy).toBe('apt-get install redis-server')
+  })
+})
+
+describe('a private Redis', () => {
+  itOwns(privateRedis)('comes back after SIGKILL with what it had acknowledged', async (server) => {
+    const redis = client(server.url)
+    await redis.set('k', 'v')
+    redis.disconnect()
+    await server.kill()
+    await expect(client(server.url).get('k')).rejects.toThrow()
+    await server.restart()
+    expect(await client(server.url).get('k')).toBe('v')
+  })
+
+  itOwns(() => privateRedis({ appendonly: false, maxmemory: '50mb', maxmemoryPolicy: 'allkeys-lru' }))(
+    'takes the settings a store must refuse',
+    async (server) => {
+      expect(await client(server.url).config('GET', 'maxmemory-policy')).toEqual(['maxmemory-policy', 'allkeys-lru'])
+      expect(await client(server.url).config('GET', 'appendonly')).toEqual(['appendonly', 'no'])
+    },
+  )
+
+  itOwns(() => privateRedis({ cluster: true }))('serves every slot as a cluster of one', async (server) => {
+    await client(server.url).set('anything', 1)
+    expect(await client(server.url).cluster('INFO')).toContain('cluster_slots_ok:16384')
+  })
+
+  itOwns(privateRedis)('answers nobody while it is paused', async (server) => {
+    const redis = client(server.url)
+    await redis.ping()
+    server.pause()
+    let answered = false
+    const ping = redis.ping().then(() => {
+      answered = true
+    })
+    expect(
+      await client(server.url, { commandTimeout: 200 })
+        .ping()
+        .catch((e: Error) => e.message),
+    ).not.toBe('PONG')
+    expect(answered).toBe(false)
+    server.resume()
+    await ping
+  })
+})
+
+describe('a private Postgres', () => {
+  itOwns(privatePostgres)('comes back after SIGKILL with what it had committed, also under load', async (server) => {
+    const connected = async () => {
+      const client = new pg.Client(server.url)
+      client.on('error', () => undefined)
+      await client.connect()
+      closers.push(() => client.end().catch(() => undefined))
+      return client
+    }
+    const query = async (sql: string) => (await connected()).query(sql)
+    await query('create table t (n int)')
+    for (const n of [1, 2, 3]) {
+      await query(`insert into t values (${n})`)
+      const sleeper = await connected()
+      const busy = sleeper.query('select pg_sleep(60)').catch((error: Error) => error)
+      await expect.poll(async () => (await query(SLEEPERS)).rowCount).toBe(1)
+      await server.kill()
+      await server.restart()
+      expect(await busy).toBeInstanceOf(Error)
+    }
+    expect((await query('select count(*)::int as n from t')).rows).toEqual([{ n: 3 }])
+    expect((await query('show fsync')).rows).toEqual([{ fsync: 'on' }])
+  })
+})
+
+describe('the cutting proxy', () => {
+  const proxied = async (url: string): Promise<CuttingProxy> => {
+    const proxy = await cuttingProxy(url)
+    closers.push(proxy.close)
+    return proxy
+  }
+
+  itOnRedis('lets the server do the work and loses the reply', async (url) => {
+    const proxy = await proxied(url)
+    const key = freshPrefix()
+    const redis = client(proxy.url)
+    await redis.ping()
+    const cut = proxy.cutReply((request) => request.includes(key))
+    await expect(redis.incr(key)).rejects.toThrow()
+    await cut
+    expect(await client(url).get(key)).toBe('1')
+  })
+
+  itOnRedis('loses a request before the server has seen it', async (url) => {
+    const proxy = await proxied(url)
+    const key = freshPrefix()
+    const redis = client(proxy.url)
+    const cut = proxy.cutRequest((request) => request.includes(key))
+    await expect(redis.incr(key)).rejects.toThrow()
+    await cut
+    expect(await client(url).get(key)).toBe(null)
+  })
+
+  itOnRedis('keeps the order of what it delays', async (url) => {
+    const proxy = await proxied(url)
+    const redis = client(proxy.url)
+    await redis.ping()
+    proxy.delay(5)
+    const key = freshPrefix()
+    const sent = [redis.rpush(key, 'a')]
+    await new Promise((resolve) => setImmediate(resolve))
+    proxy.delay(0)
+    sent.push(redis.rpush(key, 'b'))
+    await Promise.all(sent)
+    expect(await redis.lrange(key, 0, -1)).toEqual(['a', 'b'])
+  })
+
+  itOnRedis('refuses and accepts again on the same address', async (url) => {
+    const proxy = await proxied(url)
+    const redis = client(proxy.url)
+    await redis.ping()
+    await proxy.refuse()
+    await expect(client(proxy.url).ping()).rejects.toThrow(/closed|ECONNREFUSED/)
+    await proxy.accept()
+    expect(await client(proxy.url).ping()).toBe('PONG')
+    expect(proxy.connections).toBe(2)
+  })
+})
+
+describe('a child', () => {
+  const ECHO = new URL('fixtures/echo.ts', import.meta.url)
+
+  it('is spoken to in lines and tells how it ended', async () => {
+    const echo = child(ECHO, ['one', 'two'])
+    expect(await echo.line()).toBe('args one two')
+    echo.tell('hello')
+    expect(await echo.line(/hea.d/)).toBe('heard hello')
+    echo.tell('leave')
+    expect(await echo.exited).toBe('code 3')
+    await expect(echo.line('more')).rejects.toThrow('code 3')
+  })
+
+  it('dies by SIGKILL at once', async () => {
+    const echo = child(ECHO)
+    await echo.line('args')
+    await echo.kill()
+    expect(await echo.exited).toBe('SIGKILL')
+  })
+})
+
+itOwns(privateRedis)('ends the servers and folders of a process that was killed', async () => {
+  const owner = child(new URL('fixtures/owner.ts', import.meta.url))
+  const [pid, folder] = (await owner.line('/')).split(' ') as [string, string]
+  writeFileSync(join(folder, 'something'), '')
+  expect(isAlive(Number(pid))).toBe(true)
+  await owner.kill()
+  await expect.poll(() => isAlive(Number(pid)), { timeout: 10_000 }).toBe(false)
+  await expect.poll(() => existsSync(folder), { timeout: 10_000 }).toBe(false)
+})
+
+function client(url: string, options: { commandTimeout?: number } = {}): Redis {
+  const redis = new Redis(url, { retryStrategy: () => null, maxRetriesPerRequest: 0, ...options })
+  redis.on('error', () => undefined)
+  closers.push(() => redis.disconnect())
+  return redis
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
