@@ -45,7 +45,8 @@ export function manualClock(options: { seed?: number; now?: number } = {}): Manu
   const random = mulberry32(options.seed ?? 1)
   let now = options.now ?? Date.UTC(2026, 0, 1)
   let sleepers: { at: number; wake: () => void }[] = []
-  const first = () => sleepers.reduce<number | undefined>((min, s) => (min === undefined || s.at < min ? s.at : min), undefined)
+  const first = () =>
+    sleepers.reduce<number | undefined>((min, s) => (min === undefined || s.at < min ? s.at : min), undefined)
 
   return {
     now: () => now,
@@ -60,12 +61,19 @@ export function manualClock(options: { seed?: number; now?: number } = {}): Manu
     sleep(ms, signal) {
       return new Promise((resolve, reject) => {
         if (signal?.aborted) return reject(signal.reason)
-        const sleeper = { at: now + ms, wake: resolve }
-        sleepers.push(sleeper)
-        signal?.addEventListener('abort', () => {
+        const abort = () => {
           sleepers = sleepers.filter((s) => s !== sleeper)
-          reject(signal.reason)
-        }, { once: true })
+          reject(signal?.reason)
+        }
+        const sleeper = {
+          at: now + ms,
+          wake: () => {
+            signal?.removeEventListener('abort', abort)
+            resolve()
+          },
+        }
+        sleepers.push(sleeper)
+        signal?.addEventListener('abort', abort, { once: true })
       })
     },
     async advance(ms) {

@@ -15,7 +15,7 @@ export function isValid<K extends Kind>(kind: K, value: unknown): value is Proto
   try {
     return accepts(value)
   } catch {
-    return false // a getter or a proxy that throws, or a string the regexp engine has no room for
+    return false // a getter or a proxy that throws is no JSON value
   }
 }
 

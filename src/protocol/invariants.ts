@@ -1,0 +1,139 @@
+import { InvalidInput, type Problem } from './errors.ts'
+import { shown } from './explain.ts'
+import { isObject } from './json.ts'
+import type { EventComplaint } from './map-turns.ts'
+import { type Path, parsePath, placesAt } from './paths.ts'
+import { applies, type Condition, complaint, parseCondition, parseRule, type Rule } from './rules.ts'
+import type { ModuleName } from './types.ts'
+
+/** What an invariant speaks of. */
+export type Scope =
+  | ModuleName
+  | 'event'
+  | 'learning_sample'
+  | 'tool_event'
+  | 'file_update_event'
+  | 'git_event'
+  | 'ci_event'
+
+/** A rule about every place that a path leads to. */
+export interface PathInvariant {
+  readonly id: string
+  readonly scope: Scope
+  readonly path: string
+  readonly rule: string
+  /** Only where this is true of the scope's object: `event_family == "graph_update"`. */
+  readonly when?: string
+  /** Nobody has to have it. */
+  readonly ifPresent?: true
+}
+
+/** A rule about a list of events, which no path can express. */
+export interface EventInvariant {
+  readonly id: string
+  readonly scope: 'trace'
+  readonly events: (events: readonly unknown[]) => EventComplaint[]
+}
+
+export type Invariant = PathInvariant | EventInvariant
+
+/** An invariant that does not hold. */
+export interface Breach {
+  readonly id: string
+  readonly scope: Scope
+  /** Concrete, from the scope on: `plan.steps[1].description`. */
+  readonly path: string
+  readonly rule: string
+  readonly message: string
+  readonly found: string
+}
+
+/** The objects to check by scope, and the events of a MAP session. */
+export type Subjects = { readonly [S in Scope]?: unknown } & { readonly events?: readonly unknown[] }
+
+export interface CheckOptions {
+  /**
+   * `skip` (the default): an invariant is silent where its path leads nowhere, as in the protocol's own harness.
+   * `breach`: only those with `ifPresent` are.
+   */
+  readonly absent?: 'skip' | 'breach'
+  /** Scopes that must be there; of the others, an absent one is not checked. */
+  readonly scopes?: readonly Scope[]
+}
+
+/** Everything that does not hold, in the order of the invariants. */
+export function checkInvariants(
+  invariants: readonly Invariant[],
+  subjects: Subjects,
+  options: CheckOptions = {},
+): readonly Breach[] {
+  const missing = (options.scopes ?? []).filter((scope) => subjects[scope] === undefined).map(missingScope)
+  return [...missing, ...invariants.flatMap((invariant) => breaches(invariant, subjects, options))]
+}
+
+/** An entry as golden flows write it; throws InvalidInput for a rule, path, scope or condition that means nothing. */
+export function parseInvariant(entry: unknown, scope?: Scope): PathInvariant {
+  const given = isObject(entry) ? { scope, ...entry } : {}
+  const invariant = given as unknown as PathInvariant
+  const problems: Problem[] = ['id', 'scope', 'path', 'rule']
+    .filter((key) => typeof given[key as keyof typeof given] !== 'string')
+    .map((path) => ({ path, rule: 'type', message: 'must be a string' }))
+  if (problems.length === 0 && !SCOPES.has(invariant.scope)) {
+    problems.push({ path: 'scope', rule: 'enum', message: 'is not a scope', found: shown(invariant.scope) })
+  }
+  if (problems.length > 0) throw new InvalidInput('invariant', problems)
+  parsed(invariant)
+  return invariant
+}
+
+function breaches(invariant: Invariant, subjects: Subjects, options: CheckOptions): Breach[] {
+  if ('events' in invariant) return eventBreaches(invariant, subjects.events ?? [])
+  const { id, scope, rule: text } = invariant
+  const subject = subjects[scope]
+  const { path, rule, when } = parsed(invariant)
+  if (subject === undefined || (when !== undefined && !applies(when, subject))) return []
+  const skipAbsent = rule.name !== 'if' && (options.absent !== 'breach' || invariant.ifPresent === true)
+  return placesAt(subject, path).flatMap((place) => {
+    if (place.value === undefined && skipAbsent) return []
+    const message = complaint(rule, place.value, subject, subjects)
+    if (message === undefined) return []
+    return [{ id, scope, path: `${scope}.${place.path}`, rule: text, message, found: shown(place.value) }]
+  })
+}
+
+function eventBreaches({ id, scope, events: check }: EventInvariant, events: readonly unknown[]): Breach[] {
+  return check(events).map(({ index, message }) => {
+    return { id, scope, path: `events[${index}]`, rule: id, message, found: shown(events[index]) }
+  })
+}
+
+const missingScope = (scope: Scope): Breach => ({
+  id: `${scope}_must_exist`,
+  scope,
+  path: scope,
+  rule: 'exists',
+  message: 'must be there',
+  found: 'undefined',
+})
+
+const SCOPES: ReadonlySet<string> = new Set<Scope>([
+  ...(['context', 'plan', 'confirm', 'trace', 'role', 'extension', 'dialog', 'collab', 'core', 'network'] as const),
+  ...(['event', 'learning_sample', 'tool_event', 'file_update_event', 'git_event', 'ci_event'] as const),
+])
+
+interface Parsed {
+  readonly path: Path
+  readonly rule: Rule
+  readonly when: Condition | undefined
+}
+
+// Invariants are data that is checked over and over: each is read once.
+const known = new WeakMap<PathInvariant, Parsed>()
+function parsed(invariant: PathInvariant): Parsed {
+  const earlier = known.get(invariant)
+  if (earlier !== undefined) return earlier
+  const when = invariant.when === undefined ? undefined : parseCondition(invariant.when)
+  const now = { path: parsePath(invariant.path), rule: parseRule(invariant.rule), when }
+  known.set(invariant, now)
+  return now
+}

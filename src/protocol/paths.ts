@@ -1,0 +1,55 @@
+import { InvalidInput } from './errors.ts'
+import { shown, shownPath } from './explain.ts'
+import { isObject } from './json.ts'
+
+/** One step of a path: a property, a place in an array, or every place of it. */
+export type PathStep = string | number | typeof EVERY
+export type Path = readonly PathStep[]
+export const EVERY = Symbol('[*]')
+
+/** What a path leads to. `value` is undefined where there is nothing. */
+export interface Place {
+  /** Concrete: `steps[1].description`. */
+  readonly path: string
+  readonly value: unknown
+}
+
+/** `steps[*].step_id`, `decisions[0]`, `meta.tags`; anything else in brackets is an error. */
+export function parsePath(text: string): Path {
+  const steps: PathStep[] = []
+  for (const part of text.split('.')) {
+    const [, name, brackets] = PART.exec(part) ?? []
+    if (name === undefined || brackets === undefined) throw badPath(text)
+    steps.push(name)
+    for (const [, inside] of brackets.matchAll(BRACKET)) steps.push(inside === '*' ? EVERY : Number(inside))
+  }
+  return steps
+}
+
+/**
+ * Every place a path leads to. `[*]` leads to each item of an array, of which there may be none; a step that cannot be
+ * taken leads to one place with nothing in it.
+ */
+export function placesAt(root: unknown, path: Path): Place[] {
+  let reached: { at: (string | number)[]; value: unknown }[] = [{ at: [], value: root }]
+  for (const step of path) {
+    reached = reached.flatMap(({ at, value }) => {
+      if (step !== EVERY) return [{ at: [...at, step], value: valueAt(value, step) }]
+      return Array.isArray(value) ? value.map((item, index) => ({ at: [...at, index], value: item })) : []
+    })
+  }
+  return reached.map(({ at, value }) => ({ path: shownPath(at), value }))
+}
+
+const PART = /^([^.[\]\s]+)((?:\[(?:\*|\d+)\])*)$/
+const BRACKET = /\[(\*|\d+)\]/g
+
+function valueAt(value: unknown, step: string | number): unknown {
+  if (typeof step === 'number') return Array.isArray(value) ? value[step] : undefined
+  return isObject(value) && Object.hasOwn(value, step) ? value[step] : undefined
+}
+
+const badPath = (text: string): InvalidInput =>
+  new InvalidInput('path', [
+    { path: '', rule: 'path_grammar', message: 'is not a path: names, dots, [n] and [*]', found: shown(text) },
+  ])
