@@ -1,17 +1,24 @@
 import type { JsonObject } from '../protocol/json.ts'
 
 /** One committed event on its way: where it stands in the store and in its graph, and the event itself, untouched. */
-export interface Delivery {
+export interface Delivery extends Place {
+  readonly context_id: string
+  readonly plan_id?: string
+  readonly event: BusEvent
+}
+
+/** Where a delivery stands. A commit may bear several events: they share a position, and `index` tells them apart. */
+export interface Place {
   /** The store's position of the commit that bore it; text order is feed order. */
   readonly position: string
   readonly graph_id: string
-  readonly context_id: string
-  readonly plan_id?: string
   /** The commit's revision in its graph, and the event's place within the commit. */
   readonly revision: number
   readonly index: number
-  readonly event: BusEvent
 }
+
+/** After a whole commit (its position), or after one delivery (any delivery will do). The empty text is before everything. */
+export type After = string | Place
 
 /** What every event shape on the bus shares. SA and MAP events have no family. */
 export type BusEvent = JsonObject & {
@@ -31,49 +38,87 @@ export interface Filter {
 }
 
 /**
- * Carries deliveries. Within one graph, first deliveries arrive in order; a repeat may come late and is equal to the first in `event_id`,
- * revision and index. After `close`, every call throws Closed.
+ * Where deliveries come from. Within one graph, first deliveries arrive in order; a repeat may come late and is equal to the first in
+ * `event_id`, revision and index. Every subscriber has its own copy. After `close`, every call throws Closed.
  */
-export interface Transport {
-  /** Resolves once the carrier has all of it for good (as `traits` say); throws Unavailable, and then some of it may have been carried. */
-  publish(batch: readonly Delivery[]): Promise<void>
+export interface Source {
   /**
    * Calls the handler with one delivery at a time, waiting for it. Ready (nothing published from now on is missed) when the promise resolves.
-   * With `group`, the group's members share the deliveries and what was handled is remembered by the carrier: a delivery counts as handled
-   * when the handler has returned. Without, every subscriber gets all. A handler that throws is reported to `onError` and hurts nobody else.
+   * Without `group`, every subscriber gets all. With it, the group's members share: a delivery counts as handled when the handler has
+   * returned, and what a vanished member had in hand is given to another. A handler that throws is reported to `onError` and hurts nobody
+   * else. Throws InvalidInput for an unknown filter or option, Refused for what the traits say this carrier cannot do.
    */
   subscribe(filter: Filter, handler: Handler, options?: SubscribeOptions): Promise<Subscription>
-  /** The same as an iterable; ends, without an error, when the signal is aborted or the transport closed. */
-  events(filter: Filter, options?: { after?: string; signal?: AbortSignal }): AsyncIterable<Delivery>
+  /** The same as an iterable, beginning with the first `next()`. Ends, without an error, when the signal is aborted or the source closed. */
+  events(filter: Filter, options?: EventsOptions): AsyncIterable<Delivery>
   readonly traits: TransportTraits
+  /** Lets handlers finish what they have been given, for a bounded time. Safe to call twice. */
   close(): Promise<void>
 }
 
+/** Carries deliveries. */
+export interface Transport extends Source {
+  /**
+   * Takes deliveries in feed order, one batch at a time; a batch may be given again. Resolves once the carrier has all of it (as `traits` say).
+   * Throws Unavailable, and then some of it may have been carried; TooLarge or Refused when only a person can help.
+   */
+  publish(batch: readonly Delivery[]): Promise<void>
+}
+
 export interface TransportTraits {
-  /** Does the carrier keep deliveries, so that `after` and `group` reach back before the subscription? */
+  /** Can `after` reach back before the subscription? */
   readonly retains: boolean
+  /** Does what was confirmed survive the carrier's own restart? */
+  readonly durable: boolean
   /** Do subscribers in other processes receive? */
   readonly processes: 'one' | 'many'
-  /** Do groups share? */
-  readonly groups: boolean
+  /** False where there are none. */
+  readonly groups: false | GroupTraits
+}
+
+export interface GroupTraits {
+  /** Is one graph handled in order whichever member gets it? Otherwise only while the group has one member. */
+  readonly inOrder: boolean
+  /** Does a group without members still collect what is published? */
+  readonly remembered: boolean
 }
 
 export type Handler = (delivery: Delivery) => void | Promise<void>
 
-export interface SubscribeOptions {
+export interface SubscribeOptions extends EventsOptions {
+  /** Its members give the same filter. A group that the carrier already knows goes on where it was, whatever `after` says. */
   readonly group?: string
-  /** Deliveries after this position; from now on when absent. */
-  readonly after?: string
-  /** How many deliveries may wait for this subscriber. */
-  readonly limit?: number
-  /** What happens when more would wait: hold the publisher back, lose the oldest (counted), or end this subscription with an error. */
-  readonly overflow?: 'wait' | 'drop_oldest' | 'disconnect'
+  /** How often in all a delivery is given to a handler that throws; then it counts as handled. 1, or 5 in a group. */
+  readonly attempts?: number
   readonly onError?: (error: unknown) => void
 }
+
+export interface EventsOptions {
+  /** Deliveries after this; from now on when absent. */
+  readonly after?: After
+  /** How many deliveries, and how many bytes of them, may wait for this subscriber: 1,000 and 16 MiB. */
+  readonly limit?: number
+  readonly limitBytes?: number
+  /**
+   * What happens when more would wait: hold the carrier back, lose the oldest (counted), or end this subscription with FellBehind. Where the
+   * carrier retains, holding back delays nobody else and is the default; otherwise it holds the publisher, and `disconnect` is the default.
+   * A group always holds back.
+   */
+  readonly overflow?: Overflow
+  /** Ends the subscription like `close`. */
+  readonly signal?: AbortSignal
+}
+
+export type Overflow = 'wait' | 'drop_oldest' | 'disconnect'
 
 export interface Subscription {
   /** How many deliveries `drop_oldest` has lost. */
   readonly dropped: number
-  /** Lets the handler finish what it has in hand, then stops. Safe to call twice. */
+  /** Settles when nothing more will come: with the error that ended it, or with `undefined` after a close. Never rejects. */
+  readonly ended: Promise<unknown>
+  /**
+   * Lets the handler finish the one delivery it has in hand, for a bounded time, and forgets those that wait. Safe to call twice; a handler
+   * that calls it for itself does not wait for it.
+   */
   close(): Promise<void>
 }

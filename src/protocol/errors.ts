@@ -151,6 +151,15 @@ export class TooLarge extends MplpError {
   }
 }
 
+/** A subscriber did not keep up, and deliveries passed it by. Subscribe again after the last one handled, where they are still kept. */
+export class FellBehind extends MplpError {
+  readonly code = 'fell_behind'
+  override readonly retryable = true
+  constructor(what: string, why: string) {
+    super(`${what} fell behind: ${why}`)
+  }
+}
+
 /** It was closed before this call. */
 export class Closed extends MplpError {
   readonly code = 'closed'
