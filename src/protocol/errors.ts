@@ -23,8 +23,8 @@ export class InvalidInput extends MplpError {
   readonly code = 'invalid_input'
   readonly subject: string
   readonly problems: readonly Problem[]
-  constructor(subject: string, problems: readonly Problem[]) {
-    super(`${subject} is not valid: ${listed(problems.map((p) => `${p.path || '(root)'} ${p.message}`))}`)
+  constructor(subject: string, problems: readonly Problem[], options?: ErrorOptions) {
+    super(`${subject} is not valid: ${listed(problems.map((p) => `${p.path || '(root)'} ${p.message}`))}`, options)
     this.subject = subject
     this.problems = problems
   }

@@ -1,5 +1,5 @@
 import { InvalidInput, type Problem } from './errors.ts'
-import { shown } from './explain.ts'
+import { shown, shownPath } from './explain.ts'
 import { isObject } from './json.ts'
 import type { EventComplaint } from './map-turns.ts'
 import { type Path, parsePath, placesAt } from './paths.ts'
@@ -67,8 +67,9 @@ export function checkInvariants(
   subjects: Subjects,
   options: CheckOptions = {},
 ): readonly Breach[] {
-  const missing = (options.scopes ?? []).filter((scope) => subjects[scope] === undefined).map(missingScope)
-  return [...missing, ...invariants.flatMap((invariant) => breaches(invariant, subjects, options))]
+  const breaches = (options.scopes ?? []).filter((scope) => subjects[scope] === undefined).map(missingScope)
+  for (const invariant of invariants) collect(invariant, subjects, options, breaches)
+  return breaches
 }
 
 /** An entry as golden flows write it; throws InvalidInput for a rule, path, scope or condition that means nothing. */
@@ -86,19 +87,22 @@ export function parseInvariant(entry: unknown, scope?: Scope): PathInvariant {
   return invariant
 }
 
-function breaches(invariant: Invariant, subjects: Subjects, options: CheckOptions): Breach[] {
-  if ('events' in invariant) return eventBreaches(invariant, subjects.events ?? [])
-  const { id, scope, rule: text } = invariant
+function collect(invariant: Invariant, subjects: Subjects, options: CheckOptions, into: Breach[]): void {
+  if ('events' in invariant) {
+    into.push(...eventBreaches(invariant, subjects.events ?? []))
+    return
+  }
+  const { id, scope } = invariant
   const subject = subjects[scope]
   const { path, rule, when } = parsed(invariant)
-  if (subject === undefined || (when !== undefined && !applies(when, subject))) return []
+  if (subject === undefined || (when !== undefined && !applies(when, subject))) return
   const skipAbsent = rule.name !== 'if' && (options.absent !== 'breach' || invariant.ifPresent === true)
-  return placesAt(subject, path).flatMap((place) => {
-    if (place.value === undefined && skipAbsent) return []
-    const message = complaint(rule, place.value, subject, subjects)
-    if (message === undefined) return []
-    return [{ id, scope, path: `${scope}.${place.path}`, rule: text, message, found: shown(place.value) }]
-  })
+  for (const { at, value } of placesAt(subject, path)) {
+    if (value === undefined && skipAbsent) continue
+    const message = complaint(rule, value, subject, subjects)
+    if (message === undefined) continue
+    into.push({ id, scope, path: shownPath([scope, ...at]), rule: invariant.rule, message, found: shown(value) })
+  }
 }
 
 function eventBreaches({ id, scope, events: check }: EventInvariant, events: readonly unknown[]): Breach[] {

@@ -1,5 +1,5 @@
 import { InvalidInput } from './errors.ts'
-import { shown, shownPath } from './explain.ts'
+import { shown } from './explain.ts'
 import { isObject } from './json.ts'
 
 /** One step of a path: a property, a place in an array, or every place of it. */
@@ -7,10 +7,9 @@ export type PathStep = string | number | typeof EVERY
 export type Path = readonly PathStep[]
 export const EVERY = Symbol('[*]')
 
-/** What a path leads to. `value` is undefined where there is nothing. */
+/** What a path leads to: where exactly, and what is there; undefined where there is nothing. */
 export interface Place {
-  /** Concrete: `steps[1].description`. */
-  readonly path: string
+  readonly at: readonly (string | number)[]
   readonly value: unknown
 }
 
@@ -30,21 +29,32 @@ export function parsePath(text: string): Path {
  * Every place a path leads to. `[*]` leads to each item of an array, of which there may be none; a step that cannot be
  * taken leads to one place with nothing in it.
  */
-export function placesAt(root: unknown, path: Path): Place[] {
-  let reached: { at: (string | number)[]; value: unknown }[] = [{ at: [], value: root }]
+export function placesAt(root: unknown, path: Path): readonly Place[] {
+  if (isSingle(path)) return [{ at: path, value: valueAt(root, path) }]
+  let reached: readonly Place[] = [{ at: [], value: root }]
   for (const step of path) {
     reached = reached.flatMap(({ at, value }) => {
-      if (step !== EVERY) return [{ at: [...at, step], value: valueAt(value, step) }]
+      if (step !== EVERY) return [{ at: [...at, step], value: taken(value, step) }]
       return Array.isArray(value) ? value.map((item, index) => ({ at: [...at, index], value: item })) : []
     })
   }
-  return reached.map(({ at, value }) => ({ path: shownPath(at), value }))
+  return reached
+}
+
+/** A path without `[*]`. */
+export type SinglePath = readonly (string | number)[]
+export const isSingle = (path: Path): path is SinglePath => !path.includes(EVERY)
+
+export function valueAt(root: unknown, path: SinglePath): unknown {
+  let value = root
+  for (const step of path) value = taken(value, step)
+  return value
 }
 
 const PART = /^([^.[\]\s]+)((?:\[(?:\*|\d+)\])*)$/
 const BRACKET = /\[(\*|\d+)\]/g
 
-function valueAt(value: unknown, step: string | number): unknown {
+function taken(value: unknown, step: string | number): unknown {
   if (typeof step === 'number') return Array.isArray(value) ? value[step] : undefined
   return isObject(value) && Object.hasOwn(value, step) ? value[step] : undefined
 }

@@ -1,7 +1,7 @@
 import { InvalidInput } from './errors.ts'
-import { shown } from './explain.ts'
+import { shown, shownPath } from './explain.ts'
 import type { Json } from './json.ts'
-import { EVERY, type Path, parsePath, placesAt } from './paths.ts'
+import { isSingle, parsePath, type SinglePath, valueAt } from './paths.ts'
 
 /** One rule of the invariant language. */
 export type Rule =
@@ -9,15 +9,15 @@ export type Rule =
       readonly name: 'uuid-v4' | 'non-empty-string' | 'exists' | 'iso-datetime' | 'positive-integer' | 'optional-string'
     }
   | { readonly name: 'eq'; readonly literal: Json }
-  | { readonly name: 'eq'; readonly path: Path }
+  | { readonly name: 'eq'; readonly path: SinglePath }
   | { readonly name: 'min-length'; readonly length: number }
   | { readonly name: 'enum' | 'one-of'; readonly values: readonly Json[] }
   | { readonly name: 'if'; readonly condition: Condition; readonly rule: Rule }
 
 /** `status == "rejected"`, `status != "draft"` or `exists(reason)`. */
 export type Condition =
-  | { readonly operator: '==' | '!='; readonly path: Path; readonly literal: Json }
-  | { readonly operator: 'exists'; readonly path: Path }
+  | { readonly operator: '==' | '!='; readonly path: SinglePath; readonly literal: Json }
+  | { readonly operator: 'exists'; readonly path: SinglePath }
 
 /** Throws InvalidInput for a rule it does not know: in the protocol's harness such a rule passes, and checks nothing. */
 export function parseRule(text: string): Rule {
@@ -65,7 +65,7 @@ export function parseCondition(text: string): Condition {
 
 /** Is the condition true of this object? */
 export function applies(condition: Condition, subject: unknown): boolean {
-  const value = placesAt(subject, condition.path)[0]?.value
+  const value = valueAt(subject, condition.path)
   if (condition.operator === 'exists') return value !== undefined && value !== null
   return (value === condition.literal) === (condition.operator === '==')
 }
@@ -86,9 +86,9 @@ export function complaint(rule: Rule, value: unknown, subject: unknown, root: un
     case 'optional-string':
       return value === undefined || typeof value === 'string' ? undefined : 'must be a string where it is there'
     case 'eq': {
-      const other =
-        'path' in rule ? placesAt(root, rule.path)[0] : { path: JSON.stringify(rule.literal), value: rule.literal }
-      return other?.value !== undefined && value === other.value ? undefined : `must equal ${other?.path}`
+      const other = 'path' in rule ? valueAt(root, rule.path) : rule.literal
+      if (other !== undefined && value === other) return undefined
+      return `must equal ${'path' in rule ? shownPath(rule.path) : JSON.stringify(rule.literal)}`
     }
     case 'min-length':
       return lengthOf(value) >= rule.length ? undefined : `must have a length of at least ${rule.length}`
@@ -115,10 +115,10 @@ function literalIn(text: string, rule: string): Json {
 }
 
 /** A path that leads to one place, as arguments must. */
-function onePlace(text: string, rule: string): Path {
+function onePlace(text: string, rule: string): SinglePath {
   const path = parsePath(text.trim())
-  if (path.includes(EVERY)) throw unknownRule(rule)
-  return path
+  if (isSingle(path)) return path
+  throw unknownRule(rule)
 }
 
 function topLevelComma(text: string): number {
@@ -144,7 +144,5 @@ function unknownRule(text: string, cause?: unknown): InvalidInput {
     message: 'is not a rule of the invariant language',
     found: shown(text),
   }
-  const error = new InvalidInput('rule', [problem])
-  if (cause !== undefined) error.cause = cause
-  return error
+  return new InvalidInput('rule', [problem], { cause })
 }

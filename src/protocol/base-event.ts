@@ -1,0 +1,55 @@
+import { InvalidInput } from './errors.ts'
+import { kindOfFamily } from './events.ts'
+import { shown } from './explain.ts'
+import { isObject, type JsonObject } from './json.ts'
+import type { BaseEvent, EventFamily, Kind, MapEvent, ObservabilityEvent, SaEvent } from './types.ts'
+import { isValid, validate } from './validate.ts'
+
+/** Any of the protocol's four event shapes. */
+export type AnyEvent = ObservabilityEvent | SaEvent | MapEvent | BaseEvent
+
+/** Which schema a value that claims to be an event has to fit, told by the field that only this shape has. */
+export function eventKind(value: unknown): Kind {
+  if (isObject(value)) {
+    if (typeof value.event_family === 'string') return kindOfFamily(value.event_family as EventFamily)
+    if ('sa_id' in value) return 'sa-event'
+    if ('session_id' in value) return 'map-event'
+    if ('source' in value) return 'base-event'
+  }
+  throw new InvalidInput('event', [
+    {
+      path: '',
+      rule: 'event_shape',
+      message: 'has none of event_family, sa_id, session_id, source',
+      found: shown(value),
+    },
+  ])
+}
+
+/**
+ * The form that fits into Trace.events: a dotted lower-case type, and everything else the event said under `data`,
+ * its own `event_type` among it. A base event is returned as it is.
+ */
+export function toBaseEvent(event: AnyEvent, given: { source?: string; trace_id?: string } = {}): BaseEvent {
+  if (eventKind(event) === 'base-event') return validate('base-event', event)
+  const { event_id, timestamp, ...data } = event as JsonObject
+  const trace_id = given.trace_id ?? data.trace_id
+  const source = given.source ?? data.source_module ?? 'runtime'
+  return validate('base-event', {
+    event_id,
+    event_type: dotted(String(data.event_type)),
+    source,
+    timestamp,
+    ...(isValid('identifier', trace_id) ? { trace_id } : {}),
+    data,
+  })
+}
+
+/** `plan_status_changed` -> `plan.status.changed`, `SAStepStarted` -> `sa.step.started`. */
+export function dotted(type: string): string {
+  const words = type.match(WORD) ?? []
+  return words.map((word) => word.replace(/[^A-Za-z0-9]/g, '').toLowerCase()).join('.') || 'event'
+}
+
+// SA and MAP are words of their own. A number cannot begin a word of a dotted type, so it joins the word before it.
+const WORD = /(?:(?:SA|MAP)(?=[A-Z])|[A-Z]+(?![a-z])|[A-Za-z][a-z]*)(?:[^A-Za-z0-9]*[0-9]+)?/g

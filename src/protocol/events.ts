@@ -1,0 +1,168 @@
+import { type Clock, isoMicros } from './clock.ts'
+import { InvalidInput } from './errors.ts'
+import { shown } from './explain.ts'
+import { observabilityInvariants } from './invariant-rules.ts'
+import { checkInvariants } from './invariants.ts'
+import type { JsonObject } from './json.ts'
+import type {
+  EventFamily,
+  ExecutionStatus,
+  ExecutorKind,
+  GraphUpdateEvent,
+  MapEvent,
+  MapEventType,
+  ObservabilityEvent,
+  PipelineStageEvent,
+  PlanStatus,
+  RuntimeExecutionEvent,
+  SaEvent,
+  SaEventType,
+  StageStatus,
+  StepStatus,
+  UpdateKind,
+} from './types.ts'
+import { validate, validateProfileEvent } from './validate.ts'
+
+/** As what and when an event happened: given, or asked of a clock. */
+export type Stamp = { readonly event_id: string; readonly timestamp: string } | Pick<Clock, 'now' | 'uuid'>
+
+/** What every observability event may say. */
+export interface EventFields {
+  readonly event_type: string
+  readonly project_id?: string
+  readonly payload?: JsonObject
+}
+
+export interface PipelineStageFields extends EventFields {
+  readonly pipeline_id: string
+  readonly stage_id: string
+  readonly stage_status: StageStatus
+  readonly stage_name?: string
+  readonly stage_order?: number
+}
+
+export interface GraphUpdateFields extends EventFields {
+  readonly graph_id: string
+  readonly update_kind: UpdateKind
+  readonly node_delta: number
+  readonly edge_delta: number
+  readonly source_module?: string
+}
+
+export interface RuntimeExecutionFields extends EventFields {
+  readonly execution_id: string
+  readonly executor_kind: ExecutorKind
+  readonly status: ExecutionStatus
+  readonly executor_role?: string
+}
+
+export interface SaFields {
+  readonly event_type: SaEventType
+  readonly sa_id: string
+  readonly context_id?: string
+  readonly plan_id?: string
+  readonly trace_id?: string
+  readonly payload?: JsonObject
+}
+
+export interface MapFields {
+  readonly event_type: MapEventType
+  readonly session_id: string
+  readonly initiator_role?: string
+  readonly target_roles?: readonly string[]
+  readonly payload?: JsonObject
+}
+
+/**
+ * Makes the events of one family: complete, stamped, and checked against its schema and the observability invariants.
+ * Observability events are open: `beside` adds members of our own to the protocol's.
+ */
+export type Maker<Fields extends EventFields, Event extends ObservabilityEvent> = (
+  fields: Fields,
+  stamp: Stamp,
+  beside?: JsonObject,
+) => Event
+
+export const pipelineStageEvent: Maker<PipelineStageFields, PipelineStageEvent> = makerOf('pipeline_stage')
+export const graphUpdateEvent: Maker<GraphUpdateFields, GraphUpdateEvent> = makerOf('graph_update')
+export const runtimeExecutionEvent: Maker<RuntimeExecutionFields, RuntimeExecutionEvent> = makerOf('runtime_execution')
+export const importProcessEvent: Maker<EventFields, ObservabilityEvent> = makerOf('import_process')
+export const intentEvent: Maker<EventFields, ObservabilityEvent> = makerOf('intent')
+export const deltaIntentEvent: Maker<EventFields, ObservabilityEvent> = makerOf('delta_intent')
+export const impactAnalysisEvent: Maker<EventFields, ObservabilityEvent> = makerOf('impact_analysis')
+export const compensationPlanEvent: Maker<EventFields, ObservabilityEvent> = makerOf('compensation_plan')
+export const methodologyEvent: Maker<EventFields, ObservabilityEvent> = makerOf('methodology')
+export const reasoningGraphEvent: Maker<EventFields, ObservabilityEvent> = makerOf('reasoning_graph')
+export const costBudgetEvent: Maker<EventFields, ObservabilityEvent> = makerOf('cost_budget')
+export const externalIntegrationEvent: Maker<EventFields, ObservabilityEvent> = makerOf('external_integration')
+
+/** An event of the single-agent profile, with the payload that its type asks for. */
+export const saEvent = (fields: SaFields, stamp: Stamp): SaEvent =>
+  validateProfileEvent('sa-event', { ...fields, ...stamped(stamp) })
+
+/** An event of the multi-agent profile, with the payload that its type asks for. */
+export const mapEvent = (fields: MapFields, stamp: Stamp): MapEvent =>
+  validateProfileEvent('map-event', { ...fields, ...stamped(stamp) })
+
+/** The schema an observability event of this family has to fit. */
+export function kindOfFamily(family: EventFamily): ObservabilityKind {
+  return Object.hasOwn(SPECIAL, family) ? SPECIAL[family as keyof typeof SPECIAL] : 'event-core'
+}
+
+/**
+ * How a pipeline_stage event names a status of a plan or step: the protocol has fewer words there. What was cancelled
+ * is failed if it had started, and skipped if it had not; the true status belongs into the payload.
+ */
+export function stageStatus(status: PlanStatus | StepStatus, started = false): StageStatus {
+  if (!Object.hasOwn(STAGES, status)) {
+    throw new InvalidInput('status', [{ path: '', rule: 'enum', message: 'is no status', found: shown(status) }])
+  }
+  const stage = STAGES[status]
+  return stage === 'cancelled' ? (started ? 'failed' : 'skipped') : stage
+}
+
+export type ObservabilityKind = 'event-core' | (typeof SPECIAL)[keyof typeof SPECIAL]
+
+const SPECIAL = {
+  pipeline_stage: 'pipeline-stage-event',
+  graph_update: 'graph-update-event',
+  runtime_execution: 'runtime-execution-event',
+} as const
+
+const STAGES: Readonly<Record<PlanStatus | StepStatus, StageStatus | 'cancelled'>> = {
+  draft: 'pending',
+  proposed: 'pending',
+  approved: 'pending',
+  pending: 'pending',
+  blocked: 'pending',
+  in_progress: 'running',
+  completed: 'completed',
+  failed: 'failed',
+  skipped: 'skipped',
+  cancelled: 'cancelled',
+}
+
+function makerOf<Fields extends EventFields, Event extends ObservabilityEvent>(event_family: EventFamily) {
+  return (fields: Fields, stamp: Stamp, beside?: JsonObject): Event => {
+    const kind = kindOfFamily(event_family)
+    const event = validate(kind, { ...beside, ...fields, event_family, ...stamped(stamp) })
+    const breaches = checkInvariants(observabilityInvariants, { event })
+    if (breaches.length > 0) {
+      throw new InvalidInput(
+        kind,
+        breaches.map(({ id, path, message, found }) => ({
+          path: path.replace(/^event\./, ''),
+          rule: id,
+          message,
+          found,
+        })),
+      )
+    }
+    return event as Event
+  }
+}
+
+function stamped(stamp: Stamp): { event_id: string; timestamp: string } {
+  if ('uuid' in stamp) return { event_id: stamp.uuid(), timestamp: isoMicros(stamp.now() * 1000) }
+  return { event_id: stamp.event_id, timestamp: stamp.timestamp }
+}
