@@ -1,11 +1,22 @@
 import { describe, expect, it } from 'vitest'
-import { parse, sourceFiles } from './imports.ts'
+import { parse, resolved, sourceFiles } from './imports.ts'
 import { breaches } from './walls.ts'
 
 it('keeps every import and every reading of the outside world where it belongs', () => {
   const files = sourceFiles('src')
   expect(files.length).toBeGreaterThan(5)
   expect(breaches(files)).toEqual([])
+})
+
+it('keeps the published suites free of what is not published', () => {
+  const wrong = sourceFiles('test/contracts').flatMap(({ path, imports }) =>
+    imports
+      .filter(({ from }) =>
+        from.startsWith('.') ? !isPublished(resolved(path, from)) : !/^(node:|vitest$)/.test(from),
+      )
+      .map(({ from, line }) => `${path}:${line} imports ${from}`),
+  )
+  expect(wrong).toEqual([])
 })
 
 describe('the walls', () => {
@@ -78,3 +89,5 @@ describe('the walls', () => {
     expect(breaches(files)).toEqual(['src/psg/a.ts -> src/psg/b.ts -> src/psg/c.ts -> src/psg/a.ts is a cycle'])
   })
 })
+
+const isPublished = (path: string) => /^(src|test\/contracts)\//.test(path)

@@ -11,8 +11,7 @@ const FETCH_PATIENCE_MS = 240_000
 
 /** Apache Kafka itself: one node, broker and controller, on free loopback ports, with its files in a new folder below `parent`. */
 export async function startKafka(parent: string): Promise<PrivateServer> {
-  const java = await binary('java')
-  const libs = await kafkaLibs()
+  const { java, libs } = await prepareKafka()
   const [port, controllerPort] = [await freePort(), await freePort()]
   const folder = join(parent, `kafka-${port}`)
   mkdirSync(folder)
@@ -37,6 +36,12 @@ export async function startKafka(parent: string): Promise<PrivateServer> {
     patienceMs: 60_000,
   })
 }
+
+/** Java and Kafka's jars, installed and fetched if need be. */
+export const prepareKafka = async (): Promise<{ java: string; libs: string }> => ({
+  java: await binary('java'),
+  libs: await kafkaLibs(),
+})
 
 /** librdkafka's mock cluster: produces, consumes and keeps offsets; no idempotent producer, no second member in a group, nothing on disk. */
 export async function startMockKafka(): Promise<PrivateServer> {
@@ -87,7 +92,7 @@ async function withAdmin<T>(brokers: string, work: (admin: import('kafkajs').Adm
 }
 
 /** Kafka's jars, fetched by Maven once per user and kept outside the repository. */
-export async function kafkaLibs(): Promise<string> {
+async function kafkaLibs(): Promise<string> {
   const cache = join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'mplp-runtime')
   const libs = join(cache, `kafka-${KAFKA}`)
   if (existsSync(libs)) return libs

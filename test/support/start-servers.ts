@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import { ProgramMissing } from './install.ts'
-import { askKafka, forgetTopics, startKafka, startMockKafka } from './kafka-server.ts'
+import { binary, ProgramMissing } from './install.ts'
+import { askKafka, forgetTopics, prepareKafka, startKafka, startMockKafka } from './kafka-server.ts'
 import { askPostgres, forgetSchemas, startPostgres } from './postgres-server.ts'
 import { ownFolder, releaseAll } from './processes.ts'
 import { askRedis, forgetKeys, startRedis } from './redis-server.ts'
@@ -84,35 +84,54 @@ export async function startServers(
   }
 }
 
+/** Installs and fetches what is missing, if that is allowed; starts nothing. What stays missing is told by the tests that need it. */
+export async function prepareServers(): Promise<void> {
+  for (const { variable, prepare } of Object.values(SERVERS)) {
+    if (!process.env[variable]) await prepare().catch((error: Error) => process.stderr.write(`${error.message}\n`))
+  }
+  await releaseAll()
+}
+
 interface Kind {
   readonly variable: string
+  /** Sees to it that the program is there. */
+  prepare(): Promise<unknown>
   /** Connects to a given server and tells its version. */
   ask(url: string): Promise<string>
-  start(folder: string): Promise<{ url: string; version: string; real: boolean }>
+  start(folder: string): Promise<Started>
   /** Removes what begins so. */
   forget(url: string, prefix: string): Promise<void>
 }
 
+type Started = Pick<Met, 'url' | 'version' | 'real'>
+
 const SERVERS: Readonly<Record<ServerName, Kind>> = {
   redis: {
     variable: 'REDIS_URL',
+    prepare: () => binary('redis'),
     ask: askRedis,
     start: async (folder) => ({ ...(await startRedis(folder)), real: true }),
     forget: forgetKeys,
   },
   postgres: {
     variable: 'DATABASE_URL',
+    prepare: () => binary('postgres'),
     ask: askPostgres,
     start: async (folder) => ({ ...(await startPostgres(folder)), real: true }),
     forget: forgetSchemas,
   },
   kafka: {
     variable: 'KAFKA_BROKERS',
+    prepare: () => realKafkaOr<unknown>(prepareKafka, () => binary('kcat')),
     ask: async (brokers) => {
       await askKafka(brokers)
       return 'of a version it does not tell'
     },
-    start: realKafkaOrMock,
+    start: (folder) =>
+      realKafkaOr<Started>(
+        async () => ({ ...(await startKafka(folder)), real: true }),
+        async () => ({ ...(await startMockKafka()), real: false }),
+      ),
     forget: forgetTopics,
   },
 }
@@ -138,14 +157,12 @@ async function meet(server: ServerName, folder: string): Promise<Meeting> {
   }
 }
 
-async function realKafkaOrMock(folder: string): Promise<{ url: string; version: string; real: boolean }> {
+async function realKafkaOr<T>(real: () => Promise<T>, mock: () => Promise<T>): Promise<T> {
   try {
-    const { url, version } = await startKafka(folder)
-    return { url, version, real: true }
+    return await real()
   } catch (error) {
     process.stderr.write(`the real Kafka does not run here: ${(error as Error).message}\n`)
-    const { url, version } = await startMockKafka()
-    return { url, version, real: false }
+    return mock()
   }
 }
 

@@ -1,0 +1,26 @@
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+
+// src -> dist, and test/contracts -> dist/testing. The suites are published because whoever writes a backend, transport
+// or adapter of their own proves it with them; they live with the tests, so that nothing in src can import them.
+
+const root = join(import.meta.dirname, '..')
+const dist = join(root, 'dist')
+const compile = (project: string) =>
+  execFileSync(join(root, 'node_modules/.bin/tsc'), ['-p', project], { cwd: root, stdio: 'inherit' })
+
+rmSync(dist, { recursive: true, force: true })
+compile('tsconfig.build.json')
+compile('tsconfig.testing.json')
+
+const compiled = join(dist, '.testing/test/contracts')
+for (const entry of readdirSync(compiled, { recursive: true, withFileTypes: true })) {
+  if (!entry.isFile()) continue
+  const path = join(entry.parentPath, entry.name)
+  const target = join(dist, 'testing', relative(compiled, path))
+  mkdirSync(dirname(target), { recursive: true })
+  // What was src/vsl two folders up is now dist/vsl one folder up.
+  writeFileSync(target, readFileSync(path, 'utf8').replaceAll('../src/', ''))
+}
+rmSync(join(dist, '.testing'), { recursive: true })

@@ -1,0 +1,145 @@
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, readdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { tempFolder } from '../support/temp-folder.ts'
+import { ROOT } from './imports.ts'
+
+const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+/** What can be imported by name: not the schemas, which are a pattern, nor package.json. */
+const MODULES = Object.keys(manifest.exports)
+  .filter((key) => typeof manifest.exports[key] !== 'string')
+  .map((key) => key.replace('.', manifest.name))
+
+/** Libraries of members that somebody may never use. */
+const CLIENTS = [
+  'pg',
+  'kysely',
+  'libsql',
+  'ioredis',
+  'kafkajs',
+  'ws',
+  'ai',
+  '@ai-sdk',
+  '@modelcontextprotocol',
+  'fastify',
+  'chokidar',
+]
+
+let packed: { filename: string; files: { path: string }[] }
+let project: string
+
+beforeAll(() => {
+  const folder = tempFolder()
+  packed = JSON.parse(npm(ROOT, 'pack', '--json', '--pack-destination', folder).replace(/^[^[]*/, ''))[0]
+  project = join(folder, 'project')
+  mkdirSync(project)
+  writeFileSync(join(project, 'package.json'), JSON.stringify({ name: 'somebody', private: true, type: 'module' }))
+  npm(project, 'install', '--no-audit', '--no-fund', '--prefer-offline', join(folder, packed.filename))
+  // What such a project has anyway.
+  for (const name of ['vitest', '@types/node']) {
+    mkdirSync(join(project, 'node_modules', name, '..'), { recursive: true })
+    symlinkSync(join(ROOT, 'node_modules', name), join(project, 'node_modules', name))
+  }
+}, 240_000)
+
+describe('the packed tarball', () => {
+  it('holds what package.json points to', () => {
+    const paths = packed.files.map((file) => `./${file.path}`)
+    const targets = Object.values(manifest.exports as Record<string, string | object>)
+      .flatMap((target) => (typeof target === 'string' ? [target] : Object.values(target)))
+      .filter((target) => !target.includes('*'))
+    expect(targets.filter((target) => !paths.includes(target))).toEqual([])
+    expect(Object.values(manifest.bin ?? {}).filter((target) => !paths.includes(String(target)))).toEqual([])
+  })
+
+  it('holds the schemas and the licence, and no source, test or map', () => {
+    const paths = packed.files.map((file) => file.path)
+    expect(paths).toEqual(expect.arrayContaining(['LICENSE', 'schemas/mplp/plan.schema.json']))
+    expect(paths.filter((path) => /^(src|test|scripts|bench)\/|\.map$|(?<!\.d)\.ts$/.test(path))).toEqual([])
+  })
+})
+
+describe('a project that installed it', () => {
+  it('imports every export', () => {
+    expect(importAll()).toEqual(MODULES)
+  })
+
+  it('reads a schema by its path', () => {
+    const script = "process.stdout.write(import.meta.resolve('mplp-runtime/schemas/mplp/plan.schema.json'))"
+    const path = node('--input-type=module', '-e', script)
+    expect(JSON.parse(readFileSync(new URL(path), 'utf8'))).toHaveProperty('title', 'Plan')
+  })
+
+  it('compiles against the types of every export', () => {
+    const lines = MODULES.map((name, i) => `import * as m${i} from '${name}'`)
+    const uses = `export const all: object[] = [${MODULES.map((_, i) => `m${i}`).join(', ')}]`
+    writeFileSync(join(project, 'consumer.ts'), [...lines, uses, ''].join('\n'))
+    writeFileSync(join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions: STRICT, files: ['consumer.ts'] }))
+    expect(ownErrors(compile())).toEqual([])
+  })
+
+  it('learns from the compiler what an export does not have', () => {
+    writeFileSync(
+      join(project, 'consumer.ts'),
+      `import { noSuchThing } from '${MODULES[0]}'\nexport const all = noSuchThing\n`,
+    )
+    expect(ownErrors(compile())).toEqual([expect.stringContaining('noSuchThing')])
+  })
+
+  it('imports every export without the libraries of members it does not use', () => {
+    mkdirSync(join(project, 'put-away'))
+    const there = readdirSync(join(project, 'node_modules'))
+    for (const name of CLIENTS.filter((client) => there.includes(client))) {
+      renameSync(join(project, 'node_modules', name), join(project, 'put-away', name))
+    }
+    expect(importAll()).toEqual(MODULES)
+  })
+})
+
+const STRICT = {
+  module: 'nodenext',
+  target: 'es2023',
+  lib: ['es2023'],
+  types: ['node'],
+  strict: true,
+  exactOptionalPropertyTypes: true,
+  noUncheckedIndexedAccess: true,
+  skipLibCheck: false,
+  noEmit: true,
+}
+
+/** The names whose modules could be loaded and have something to offer. */
+function importAll(): string[] {
+  const script = `
+    for (const name of ${JSON.stringify(MODULES)}) {
+      const module = await import(name)
+      if (Object.keys(module).length > 0) console.log(name)
+    }`
+  return node('--input-type=module', '-e', script).trim().split('\n')
+}
+
+function compile(): string {
+  try {
+    return execFileSync(join(ROOT, 'node_modules/.bin/tsc'), ['-p', '.', '--pretty', 'false'], {
+      cwd: project,
+      encoding: 'utf8',
+    })
+  } catch (error) {
+    return (error as { stdout: string }).stdout
+  }
+}
+
+/** Errors in other packages' types are theirs; a project meets them with or without us. */
+const ownErrors = (output: string): string[] =>
+  output
+    .split('\n')
+    .filter((line) => /error TS/.test(line) && /^(consumer\.ts|node_modules\/mplp-runtime\/|error)/.test(line))
+
+function npm(cwd: string, ...args: string[]): string {
+  return execFileSync('npm', args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] })
+}
+
+function node(...args: string[]): string {
+  return execFileSync(process.execPath, args, { cwd: project, encoding: 'utf8' })
+}
