@@ -87,8 +87,11 @@ export interface Call extends Asker {
   readonly checkpoint: (state: Json) => void | Promise<void>
   /** Waits without the timeout running on: for a person's answer. */
   readonly untimed: <T>(wait: Promise<T>) => Promise<T>
-  /** Carries out a further action (a tool that a model chose): it passes the same admission and is observed like any other. */
-  readonly act: (action: Action) => Promise<ActionResult>
+  /**
+   * Carries out a further action (a tool that a model chose): it passes the same admission and is observed like any other. `resume` is what an
+   * ActionError of an earlier try at it carried.
+   */
+  readonly act: (action: Action, options?: { readonly resume?: Json }) => Promise<ActionResult>
 }
 
 /** What one attempt gave. `output_ref` and `cached` are the layer's to set. */

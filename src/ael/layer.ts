@@ -111,6 +111,8 @@ export interface Attempt extends Asker {
   readonly execution_id: string
   readonly attempt: number
   readonly read_only: boolean
+  /** What it is called in events: a tool's name, a model, a host. */
+  readonly label: string
   /** The attempt that carries this action out, when an action led to it. */
   readonly parent_execution_id?: string
 }

@@ -1,0 +1,226 @@
+import { type Clock, systemClock } from '../protocol/clock.ts'
+import { Closed, InvalidInput, MplpError, NotFound, type Problem } from '../protocol/errors.ts'
+import { shown } from '../protocol/explain.ts'
+import { checkAction } from './action.ts'
+import type { Action, ActionResult, Adapter, Asker, RetryPolicy } from './adapter.ts'
+import { decorated, type Passage } from './decorate.ts'
+import { endedEvent, startedEvent } from './events.ts'
+import { denied, toActionError } from './failure.ts'
+import type { ActionLayer, CallOptions, EventDraft, Hands, Observer } from './layer.ts'
+import { withOutputs } from './outputs.ts'
+import { redactor } from './redact.ts'
+import { checkParams, withAdmission } from './with-admission.ts'
+import { type CacheOptions, outcomeCache, withCache } from './with-cache.ts'
+import { resultOf, withObserve } from './with-observe.ts'
+import { withRetry } from './with-retry.ts'
+import { withTimeout } from './with-timeout.ts'
+
+export interface ActionLayerOptions extends Hands {
+  readonly adapters?: readonly Adapter[]
+  /** Never seen in an event, a trace, an error or a log; those that adapters know of need not be repeated. */
+  readonly secrets?: readonly string[]
+  /** Unless the call brings its own: events to `emit` when absent. */
+  readonly observer?: Observer
+  /** For actions that name no policy. */
+  readonly retry?: RetryPolicy
+  /** Nothing is cached when absent. */
+  readonly cache?: CacheOptions
+  /** For actions and adapters that name no time: 30 s when absent. */
+  readonly timeoutMs?: number
+  /** How long work may take to end once it was told to: 1 s when absent. */
+  readonly graceMs?: number
+  /** Outputs above this go to the blobs: 64 KiB when absent. */
+  readonly inlineBytes?: number
+  /** Outputs above this are refused: 16 MiB when absent. */
+  readonly maxOutputBytes?: number
+  /** How many actions may lead to one another: 8 when absent. */
+  readonly maxDepth?: number
+  readonly clock?: Clock
+}
+
+/** The layer through which everything touches the world: around each adapter the same admission, cache, retry, observation and charge. */
+export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
+  const { clock = systemClock, maxDepth = 8 } = options
+  const members = new Map<string, Member>()
+  const redact = redactor(gathered(options.secrets ?? [], members))
+  const cache = options.cache && outcomeCache({ clock, ...options.cache })
+  const observer = options.observer ?? (options.emit && observerFrom(options.emit))
+  const shared = { ...options, redactor: redact, clock, ...(observer && { observer }) }
+  const outputs = { ...shared, ...(options.maxOutputBytes && { maxBytes: options.maxOutputBytes }) }
+  const shutdown = new AbortController()
+  let closing: Promise<void> | undefined
+
+  const memberOf = (action_type: string): Member => {
+    if (closing !== undefined) throw new Closed('the action layer')
+    const member = members.get(action_type) ?? members.get('*')
+    if (member === undefined) throw new NotFound('adapter for actions of type', action_type)
+    return member
+  }
+
+  const observed = (adapter: Adapter, way: Way): Adapter => {
+    const acting = decorated(adapter, (action, call) => adapter.execute(action, withAct(call, way)))
+    return withObserve(withOutputs(withTimeout(acting, shared), outputs), shared)
+  }
+  const admitted = (attempts: Adapter): Adapter =>
+    withAdmission(cache === undefined ? attempts : withCache(attempts, cache), shared)
+  const retried = (attempt: Adapter): Adapter =>
+    withRetry(attempt, { clock, ...(options.retry && { policy: options.retry }) })
+
+  /** What an action carries out goes the way that it went itself. */
+  const withAct = (call: Passage, way: Way): Passage => ({
+    ...call,
+    act(action, { resume } = {}) {
+      const { resume: _, ...inherited } = call
+      return run(action, way, {
+        ...inherited,
+        ...(resume === undefined ? {} : { resume }),
+        checkpoint: nowhere,
+        attempt: 1,
+        execution_id: clock.uuid(),
+        parent_execution_id: call.execution_id,
+        depth: call.depth + 1,
+      })
+    },
+  })
+
+  const run = async (action: Action, way: Way, call: Passage): Promise<ActionResult> => {
+    checkAction(action)
+    const member = memberOf(action.action_type)
+    if (call.depth > maxDepth) throw denied(`${action.action_type} is too deep: ${maxDepth} actions led to it`)
+    const began = clock.now()
+    const { signal, unlink } = call.depth > 0 ? asItIs(call.signal) : linked(call.signal, shutdown.signal)
+    member.running++
+    try {
+      const outcome = await member[way].execute(action, { ...call, signal })
+      return resultOf(action, outcome, Math.max(0, clock.now() - began))
+    } catch (error) {
+      throw error instanceof MplpError ? error : redact.error(toActionError(error))
+    } finally {
+      unlink()
+      if (--member.running === 0) member.idle?.()
+    }
+  }
+
+  const callOf = (call: CallOptions = {}): Passage => ({
+    signal: shutdown.signal,
+    onDelta: nowhere,
+    attempt: 1,
+    checkpoint: nowhere,
+    untimed: (wait) => wait,
+    act: notYet,
+    depth: 0,
+    execution_id: clock.uuid(),
+    ...call,
+  })
+
+  const layer: ActionLayer = {
+    execute: (action, call) => run(action, 'whole', callOf(call)),
+    attempt: (action, call) => run(action, 'once', callOf(call)),
+    async check(action, asker: Asker = {}) {
+      checkAction(action)
+      await checkParams(memberOf(action.action_type).adapter, action, asker, redact)
+    },
+    readOnly: (action) => memberOf(action.action_type).adapter.readOnly?.(action.params) ?? false,
+    inverse: (action, outcome) => memberOf(action.action_type).adapter.inverse?.(action, outcome) ?? 'irreversible',
+    register(adapter) {
+      if (closing !== undefined) throw new Closed('the action layer')
+      checkAdapter(adapter, members)
+      const whole = admitted(retried(observed(adapter, 'whole')))
+      const once = admitted(observed(adapter, 'once'))
+      members.set(adapter.action_type, { adapter, whole, once, running: 0 })
+    },
+    async unregister(action_type) {
+      const member = members.get(action_type)
+      if (member === undefined) throw new NotFound('adapter for actions of type', action_type)
+      members.delete(action_type)
+      await ended(member)
+    },
+    close() {
+      if (closing !== undefined) return closing
+      closing = shut([...members.values()])
+      shutdown.abort()
+      return closing
+    },
+  }
+  for (const adapter of options.adapters ?? []) layer.register(adapter)
+  return layer
+}
+
+/** Tells each attempt as runtime_execution events. */
+export const observerFrom = (emit: (event: EventDraft) => void | Promise<void>): Observer => ({
+  started: (attempt) => emit(startedEvent(attempt)),
+  ended: (attempt, end) => emit(endedEvent(attempt, end)),
+})
+
+type Way = 'whole' | 'once'
+
+interface Member {
+  readonly adapter: Adapter
+  readonly whole: Adapter
+  readonly once: Adapter
+  running: number
+  idle?: () => void
+}
+
+const nowhere = () => undefined
+const notYet = () => Promise.reject(new Closed('an action that has not begun'))
+
+/** The configured secrets and those that adapters know of, as one list that is made anew only when one of them changed. */
+function gathered(configured: readonly string[], members: ReadonlyMap<string, Member>): () => readonly string[] {
+  let seen: (readonly string[])[] = []
+  let all = configured
+  return () => {
+    const now: (readonly string[])[] = []
+    for (const { adapter } of members.values()) if (adapter.secrets) now.push(adapter.secrets())
+    if (now.length === seen.length && now.every((list, i) => list === seen[i])) return all
+    seen = now
+    all = [...configured, ...now.flat()]
+    return all
+  }
+}
+
+function checkAdapter(adapter: Adapter, members: ReadonlyMap<string, Member>): void {
+  const problems: Problem[] = []
+  const { action_type, execute } = Object(adapter) as Partial<Adapter>
+  if (typeof action_type !== 'string' || action_type === '')
+    problems.push({ path: 'action_type', rule: 'type', message: 'must be a name', found: shown(action_type) })
+  else if (members.has(action_type))
+    problems.push({ path: 'action_type', rule: 'unique', message: 'has an adapter already', found: action_type })
+  if (typeof execute !== 'function')
+    problems.push({ path: 'execute', rule: 'type', message: 'must be a function', found: shown(execute) })
+  if (problems.length > 0) throw new InvalidInput('adapter', problems)
+}
+
+const asItIs = (signal: AbortSignal) => ({ signal, unlink: nowhere })
+
+/** A signal that is aborted with either of the two; AbortSignal.any keeps what it made for as long as its sources live. */
+function linked(own: AbortSignal, layer: AbortSignal) {
+  if (own === layer) return asItIs(layer)
+  const both = new AbortController()
+  const abort = () => both.abort(own.aborted ? own.reason : layer.reason)
+  if (own.aborted || layer.aborted) abort()
+  own.addEventListener('abort', abort, { once: true })
+  layer.addEventListener('abort', abort, { once: true })
+  return {
+    signal: both.signal,
+    unlink() {
+      own.removeEventListener('abort', abort)
+      layer.removeEventListener('abort', abort)
+    },
+  }
+}
+
+/** When what is under way has ended. */
+async function ended(member: Member): Promise<void> {
+  if (member.running > 0)
+    await new Promise<void>((resolve) => {
+      member.idle = resolve
+    })
+  await member.adapter.close?.()
+}
+
+async function shut(members: readonly Member[]): Promise<void> {
+  const closings = await Promise.allSettled(members.map(ended))
+  const failed = closings.find((closing) => closing.status === 'rejected')
+  if (failed !== undefined) throw failed.reason
+}

@@ -1,0 +1,41 @@
+import { ActionError, type ActionErrorOptions, MplpError } from '../protocol/errors.ts'
+
+/** Another attempt would fail the same way. */
+export const finalFailure = (message: string, options: ActionErrorOptions = {}): ActionError =>
+  new ActionError('action_failed', message, { ...options, retryable: false })
+
+/** Another attempt has a chance. */
+export const passingFailure = (message: string, options: ActionErrorOptions = {}): ActionError =>
+  new ActionError('action_failed', message, { ...options, retryable: true })
+
+export const denied = (message: string): ActionError => new ActionError('action_denied', message)
+
+export const timedOut = (what: string, ms: number): ActionError =>
+  new ActionError('action_timed_out', `${what} did not end within ${ms} ms`)
+
+export const aborted = (what: string, signal: AbortSignal): ActionError =>
+  signal.reason instanceof ActionError && signal.reason.code !== 'action_failed'
+    ? signal.reason
+    : new ActionError('action_aborted', `${what} was aborted`)
+
+/** Whatever was thrown, as an ActionError; what is not known to pass is final. */
+export function toActionError(thrown: unknown): ActionError {
+  if (thrown instanceof ActionError) return thrown
+  const message =
+    thrown instanceof Error ? thrown.message : `threw ${typeof thrown === 'string' ? thrown : typeof thrown}`
+  const retryable = thrown instanceof MplpError && thrown.retryable
+  return new ActionError('action_failed', message, { retryable, cause: thrown })
+}
+
+/** The promise, unless the signal is aborted first; what the promise does later is nobody's concern. */
+export function orAborted<T>(promise: Promise<T>, signal: AbortSignal, what: string): Promise<T> {
+  if (signal.aborted) {
+    promise.catch(() => undefined)
+    return Promise.reject(aborted(what, signal))
+  }
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(aborted(what, signal))
+    signal.addEventListener('abort', abort, { once: true })
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
+  })
+}

@@ -1,0 +1,100 @@
+import { InvalidInput, NotFound, type Problem } from '../protocol/errors.ts'
+import { shown } from '../protocol/explain.ts'
+import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
+import type { Action, Adapter, Call, ExecutorKind } from './adapter.ts'
+import { finalFailure } from './failure.ts'
+import { below, type CompiledSchema, compileSchema, type Schema } from './schema.ts'
+
+type Run = (args: Json, call: FunctionCall) => Json | undefined | Promise<Json | undefined>
+
+export interface FunctionCall extends Call {
+  readonly action_id: string
+  readonly idempotency_key: string
+}
+
+/** A function, or a function with what is known of it. */
+export type FunctionSpec =
+  | Run
+  | { readonly run: Run; readonly input?: Schema; readonly output?: Schema; readonly readOnly?: boolean }
+
+export interface FunctionOptions {
+  /** `function` when absent. */
+  readonly action_type?: string
+  readonly executor_kind?: ExecutorKind
+}
+
+/** Does your own functions: params `{ name, args }`. */
+export function functionAdapter(
+  functions: Readonly<Record<string, FunctionSpec>>,
+  options: FunctionOptions = {},
+): Adapter {
+  const { action_type = 'function', executor_kind = 'worker' } = options
+  const known = new Map(Object.entries(functions).map(([name, spec]) => [name, compiled(name, spec)]))
+  const found = (params: JsonObject) => known.get(String(params.name))
+
+  return {
+    action_type,
+    executor_kind,
+    label: (params) => (found(params) === undefined ? action_type : String(params.name)),
+    readOnly: (params) => found(params)?.readOnly ?? false,
+
+    async check(params) {
+      if (typeof params.name !== 'string')
+        throw new InvalidInput(action_type, [
+          { path: 'name', rule: 'type', message: 'must be text', found: shown(params.name) },
+        ])
+      const spec = found(params)
+      if (spec === undefined) throw new NotFound('function', params.name)
+      const problems = (await spec.input?.problems(params.args ?? null)) ?? []
+      if (problems.length > 0) throw new InvalidInput(action_type, below('args', problems))
+    },
+
+    async execute(action, call) {
+      const spec = found(action.params)
+      if (spec === undefined) throw new NotFound('function', String(action.params.name))
+      const output = await spec.run(action.params.args ?? null, callOf(action, call))
+      const problems = (await spec.output?.problems(output)) ?? []
+      if (problems.length > 0) throw badOutput(String(action.params.name), problems)
+      return output === undefined ? {} : { output }
+    },
+
+    inverse: (action) => (found(action.params)?.readOnly ? 'none_needed' : 'irreversible'),
+  }
+}
+
+interface Compiled {
+  readonly run: Run
+  readonly readOnly: boolean
+  readonly input: CompiledSchema | undefined
+  readonly output: CompiledSchema | undefined
+}
+
+function compiled(name: string, spec: FunctionSpec): Compiled {
+  const {
+    run,
+    input,
+    output,
+    readOnly = false,
+  } = typeof spec === 'function' ? { run: spec } : isObject(spec) ? spec : {}
+  if (typeof run !== 'function')
+    throw new InvalidInput('functions', [
+      { path: name, rule: 'type', message: 'must be a function', found: shown(spec) },
+    ])
+  return {
+    run,
+    readOnly,
+    input: input === undefined ? undefined : compileSchema(input, `${name}.input`),
+    output: output === undefined ? undefined : compileSchema(output, `${name}.output`),
+  }
+}
+
+const callOf = ({ action_id, idempotency_key }: Action, call: Call): FunctionCall => ({
+  ...call,
+  action_id,
+  idempotency_key,
+})
+
+function badOutput(name: string, problems: readonly Problem[]) {
+  const cause = new InvalidInput(`the output of ${name}`, below('output', problems))
+  return finalFailure(cause.message, { cause })
+}

@@ -1,0 +1,67 @@
+import { TooLarge } from '../protocol/errors.ts'
+import { digestOf, type Json } from '../protocol/json.ts'
+import type { ActionResult, Adapter, Outcome, OutputRef } from './adapter.ts'
+import { decorated } from './decorate.ts'
+import { finalFailure } from './failure.ts'
+import type { Blobs } from './layer.ts'
+import { type Redactor, redactor } from './redact.ts'
+
+export interface OutputOptions {
+  readonly blobs?: Pick<Blobs, 'put'>
+  /** JSON text above this goes to the blobs, where there are any. */
+  readonly inlineBytes?: number
+  /** An attempt whose output is above this has failed. */
+  readonly maxBytes?: number
+  readonly redactor?: Redactor
+}
+
+const PREVIEW = 1_024
+
+/** Makes of whatever an adapter gives a copy that is JSON, free of secrets and not too large, and puts large ones into the store. */
+export function withOutputs(adapter: Adapter, options: OutputOptions = {}): Adapter {
+  const { blobs, inlineBytes = 65_536, maxBytes = 16 * 1024 * 1024 } = options
+  const redact = options.redactor ?? redactor(() => adapter.secrets?.() ?? [])
+
+  return decorated(adapter, async (action, call) => {
+    const { output, ...rest } = (await adapter.execute(action, call)) ?? {}
+    if (output === undefined) return rest
+    const text = textOf(output, action.action_type)
+    // A character is at most three bytes of UTF-8 per UTF-16 unit: the exact count is only worth taking when it could matter.
+    if (text.length * 3 > maxBytes) refuseAbove(maxBytes, Buffer.byteLength(text), action.action_type)
+    const parsed: Json = JSON.parse(text)
+    const clean = redact.json(parsed)
+    if (blobs === undefined || text.length * 3 <= inlineBytes) return { ...rest, output: clean }
+    const bytes = Buffer.from(clean === parsed ? text : JSON.stringify(clean))
+    if (bytes.length <= inlineBytes) return { ...rest, output: clean }
+    return { ...rest, output: clean, output_ref: await stored(bytes, blobs) }
+  })
+}
+
+/** What of a result belongs into a store: without the output that lies in the blobs already. */
+export function storable<R extends ActionResult | Outcome>(result: R): Omit<R, 'output'> & { readonly output?: Json } {
+  if (result.output_ref === undefined) return result
+  const { output: _, ...rest } = result
+  return rest
+}
+
+function textOf(output: unknown, what: string): string {
+  try {
+    const text = JSON.stringify(output)
+    if (text !== undefined) return text
+  } catch (cause) {
+    throw finalFailure(`${what} gave something that is not JSON`, { cause })
+  }
+  throw finalFailure(`${what} gave a ${typeof output}, which is not JSON`)
+}
+
+function refuseAbove(limit: number, bytes: number, what: string): void {
+  if (bytes <= limit) return
+  const cause = new TooLarge(`the output of ${what}`, bytes, limit, 'ask for less, or raise maxOutputBytes')
+  throw finalFailure(cause.message, { cause })
+}
+
+async function stored(bytes: Buffer, blobs: Pick<Blobs, 'put'>): Promise<OutputRef> {
+  const digest = await blobs.put(bytes)
+  if (digest !== digestOf(bytes)) throw finalFailure(`the blob store answered with ${digest} for other bytes`)
+  return { digest, bytes: bytes.length, preview: bytes.subarray(0, PREVIEW).toString().replace(/�+$/, '') }
+}

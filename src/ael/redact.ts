@@ -1,0 +1,178 @@
+import { ActionError, ApprovalNeeded, InvalidInput, MplpError, type Problem } from '../protocol/errors.ts'
+import type { Json, JsonObject } from '../protocol/json.ts'
+
+/** What stands where a secret stood. */
+export const REDACTED = '[redacted]'
+
+/** Takes secrets out of whatever is stored, emitted or thrown: those it was told of, and whatever has the shape of a key. */
+export interface Redactor {
+  text(text: string): string
+  /** The value itself when there is nothing to take out of it. */
+  json<T extends Json>(value: T): T
+  /** The error itself when it carries nothing secret and nothing foreign; otherwise a copy of the same class and fields. */
+  error(error: unknown): Error
+}
+
+/** Secrets shorter than this would tear holes into ordinary text; they are left to the shapes and to sensitive names. */
+const SHORTEST = 6
+
+/** `secrets` is asked at each use, so that keys which become known later are taken out too. */
+export function redactor(secrets: () => readonly string[] = () => []): Redactor {
+  let known: readonly string[] = []
+  let pattern: RegExp | undefined
+
+  const configured = (): RegExp | undefined => {
+    const now = secrets()
+    if (now === known || (now.length === known.length && now.every((secret, i) => secret === known[i]))) return pattern
+    known = now
+    pattern = patternOf(now)
+    return pattern
+  }
+  const text = (value: string): string => {
+    if (value.length < SHORTEST) return value
+    const own = configured()
+    return withoutShapes(own === undefined ? value : value.replace(own, REDACTED))
+  }
+  const json = <T extends Json>(value: T): T => walk(value, text) as T
+
+  return { text, json, error: (error) => redactedError(error, text, json, 0) }
+}
+
+const patternOf = (secrets: readonly string[]): RegExp | undefined => {
+  const forms = new Set(secrets.filter((secret) => secret.length >= SHORTEST).flatMap(formsOf))
+  if (forms.size === 0) return undefined
+  const longestFirst = [...forms].sort((a, b) => b.length - a.length)
+  return new RegExp(longestFirst.map((form) => form.replace(/[.*+?^${}()|[\]\\/-]/g, '\\$&')).join('|'), 'g')
+}
+
+/** A secret travels in disguise too: in a URL, in a Basic header, inside JSON text. */
+const formsOf = (secret: string): string[] => [
+  secret,
+  encodeURIComponent(secret.toWellFormed()),
+  JSON.stringify(secret).slice(1, -1),
+  Buffer.from(secret).toString('base64').replace(/=+$/, ''),
+]
+
+/** Each begins where a word begins and repeats one class of characters: no text makes them slow. */
+const TOKENS = new RegExp(
+  [
+    String.raw`-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----(?:[A-Za-z0-9+/=\s:,-]*?-----END [A-Z ]{0,20}PRIVATE KEY-----|[A-Za-z0-9+/=\s:,-]*)`,
+    String.raw`(?<![\w-])[sr]k[-_](?=[\w-]{0,99}\d)[\w-]{16,}`, // OpenAI, Anthropic, Stripe; a digit, or sk-learn-something would be one
+    String.raw`(?<![\w-])AIza[\w-]{30,}`, // Google
+    String.raw`(?<![\w-])ya29\.[\w-]{20,}`,
+    String.raw`(?<!\w)(?:AKIA|ASIA)[A-Z0-9]{16}(?!\w)`, // Amazon
+    String.raw`(?<!\w)(?:gh[pousr]_|github_pat_)\w{20,}`,
+    String.raw`(?<![\w-])glpat-[\w-]{20,}`,
+    String.raw`(?<![\w-])xox[a-z]-[\w-]{10,}`, // Slack
+    String.raw`(?<!\w)(?:npm|hf)_[A-Za-z0-9]{30,}`,
+    String.raw`(?<![\w-])SG\.[\w-]{16,}\.[\w-]{16,}`, // SendGrid
+    String.raw`(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*`, // JSON web tokens
+  ].join('|'),
+  'g',
+)
+const AUTHORIZATION = /(\bauthorization["']?\s*[:=]\s*["']?(?:[A-Za-z]+ )?)[^\s"',;]{6,}/gi
+const BEARER = /(\bbearer )(?=[\w.~+/-]{0,99}\d)[\w.~+/-]{12,}=*/gi
+const IN_URL = /(:\/\/)[^\s/?#@:"'\\]{0,256}:[^\s/?#@"'\\]{1,256}(?=@)/g
+const IN_QUERY =
+  /([?&](?:key|api_?key|token|access_token|sig|signature|password|secret|x-amz-signature)=)[^&\s#"'\\]{1,2048}/gi
+/** Nearly every text has none of these, and is spared the rest. */
+const MAYBE =
+  /PRIVATE KEY|[sr]k[-_]|AIza|ya29|AKIA|ASIA|gh[pousr]_|github_pat|glpat|xox|npm_|hf_|SG\.|eyJ|bearer |authorization|:\/\/|[?&][\w-]+=/i
+
+const withoutShapes = (text: string): string =>
+  MAYBE.test(text)
+    ? text
+        .replace(TOKENS, REDACTED)
+        .replace(AUTHORIZATION, `$1${REDACTED}`)
+        .replace(BEARER, `$1${REDACTED}`)
+        .replace(IN_URL, `$1${REDACTED}`)
+        .replace(IN_QUERY, `$1${REDACTED}`)
+    : text
+
+/** Fields whose text is a secret whatever it looks like. */
+const SENSITIVE =
+  /^(?:(?:proxy-)?authorization|(?:set-)?cookie|(?:x-)?api[-_]?key|apikey|pass(?:word|wd|phrase)|secret|client[-_]?secret|(?:access|refresh|id|auth)[-_]?token|private[-_]?key|secret[-_]?(?:access[-_]?)?key)$/i
+
+function walk(value: Json, text: (value: string) => string): Json {
+  if (typeof value === 'string') return text(value)
+  if (value === null || typeof value !== 'object') return value
+  return Array.isArray(value) ? walkArray(value, text) : walkObject(value as JsonObject, text)
+}
+
+function walkArray(items: readonly Json[], text: (value: string) => string): readonly Json[] {
+  let changed = false
+  const cleaned = items.map((item) => {
+    const clean = walk(item, text)
+    if (clean !== item) changed = true
+    return clean
+  })
+  return changed ? cleaned : items
+}
+
+function walkObject(object: JsonObject, text: (value: string) => string): JsonObject {
+  let changed = false
+  const cleaned: [string, Json][] = []
+  for (const key of Object.keys(object)) {
+    const item = object[key] as Json
+    const cleanKey = text(key)
+    const clean = typeof item === 'string' && item !== '' && SENSITIVE.test(key) ? REDACTED : walk(item, text)
+    if (clean !== item || cleanKey !== key) changed = true
+    cleaned.push([cleanKey, clean])
+  }
+  return changed ? Object.fromEntries(cleaned) : object
+}
+
+const DEEPEST_CAUSE = 5
+
+function redactedError(thrown: unknown, text: Redactor['text'], json: Redactor['json'], depth: number): Error {
+  if (!(thrown instanceof Error)) return new Error(text(typeof thrown === 'string' ? thrown : `threw ${typeof thrown}`))
+  const cause =
+    thrown.cause === undefined || depth >= DEEPEST_CAUSE
+      ? undefined
+      : redactedError(thrown.cause, text, json, depth + 1)
+  const copy = copyOf(thrown, text, json, cause)
+  if (thrown.stack !== undefined) hidden(copy, 'stack', text(thrown.stack))
+  return copy
+}
+
+function copyOf(error: Error, text: Redactor['text'], json: Redactor['json'], cause: Error | undefined): Error {
+  const options = cause === undefined ? {} : { cause }
+  if (error instanceof ApprovalNeeded) {
+    const question = {
+      ...error.question,
+      description: text(error.question.description),
+      arguments: json(error.question.arguments),
+    }
+    return new ApprovalNeeded(question, { ...kept(error, json), ...options })
+  }
+  if (error instanceof ActionError)
+    return new ActionError(error.code, text(error.message), { ...kept(error, json), ...options })
+  if (error instanceof InvalidInput)
+    return new InvalidInput(
+      text(error.subject),
+      error.problems.map((p) => cleanProblem(p, text)),
+    )
+  if (error instanceof MplpError) return error // made by us from ids and sizes
+  // A foreign error may carry whole requests in its fields: its name, its message and its code are all that is kept.
+  const copy = new Error(text(error.message), options)
+  hidden(copy, 'name', error.name)
+  const { code } = error as { code?: unknown }
+  return typeof code === 'string' || typeof code === 'number' ? Object.assign(copy, { code }) : copy
+}
+
+const kept = ({ retryable, retryAfterMs, spent, resume }: ActionError, json: Redactor['json']) => ({
+  retryable,
+  ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+  ...(spent === undefined ? {} : { spent }),
+  ...(resume === undefined ? {} : { resume: json(resume) }),
+})
+
+const cleanProblem = (problem: Problem, text: Redactor['text']): Problem => ({
+  ...problem,
+  path: text(problem.path),
+  message: text(problem.message),
+  ...(problem.found === undefined ? {} : { found: text(problem.found) }),
+})
+
+const hidden = (error: Error, key: string, value: string) =>
+  Object.defineProperty(error, key, { value, configurable: true, writable: true })

@@ -1,0 +1,138 @@
+import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import { fullFormats } from 'ajv-formats/dist/formats.js'
+import { InvalidInput, type Problem } from '../protocol/errors.ts'
+import { shown, shownPath } from '../protocol/explain.ts'
+import { canonical, isObject, type Json, type JsonObject } from '../protocol/json.ts'
+
+/** A JSON Schema (2020-12, or draft-07 when `$schema` says so), or anything that speaks Standard Schema. */
+export type Schema = JsonObject | StandardSchema
+
+export interface StandardSchema {
+  readonly '~standard': {
+    readonly version: 1
+    readonly vendor: string
+    readonly validate: (value: unknown) => StandardResult | Promise<StandardResult>
+    /** Newer libraries can say themselves as JSON Schema. */
+    readonly jsonSchema?: { readonly input: (options: { readonly target: string }) => Record<string, unknown> }
+  }
+}
+
+type StandardResult =
+  | { readonly value: unknown; readonly issues?: undefined }
+  | { readonly issues: readonly StandardIssue[] }
+
+interface StandardIssue {
+  readonly message: string
+  readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined
+}
+
+export interface CompiledSchema {
+  /** Empty when the value fits. Never changes the value. */
+  problems(value: unknown): readonly Problem[] | Promise<readonly Problem[]>
+  /** What a model can be shown; absent for a Standard Schema that cannot say itself as JSON Schema. */
+  readonly json: JsonObject | undefined
+}
+
+/** Throws InvalidInput, naming `path`, when the schema does not compile. */
+export function compileSchema(schema: Schema, path: string): CompiledSchema {
+  if (isStandard(schema)) return fromStandard(schema, path)
+  if (!isObject(schema)) throw refused(path, 'must be a JSON Schema or a Standard Schema', shown(schema))
+  return fromJsonSchema(schema, path)
+}
+
+/** The problems under another root: `tool_args` and `.city` make `tool_args.city`. */
+export const below = (root: string, problems: readonly Problem[]): Problem[] =>
+  problems.map((problem) => {
+    const joined =
+      problem.path === '' || problem.path.startsWith('[') ? `${root}${problem.path}` : `${root}.${problem.path}`
+    return { ...problem, path: joined }
+  })
+
+const isStandard = (schema: Schema): schema is StandardSchema =>
+  '~standard' in Object(schema) && isObject((schema as StandardSchema)['~standard'])
+
+function fromStandard(schema: StandardSchema, path: string): CompiledSchema {
+  const standard = schema['~standard']
+  if (typeof standard.validate !== 'function') throw refused(`${path}.~standard.validate`, 'must be a function')
+  const answered = (result: StandardResult): readonly Problem[] =>
+    (result.issues ?? []).map((issue) => ({
+      path: shownPath((issue.path ?? []).map((step) => keyOf(isObject(step) ? step.key : step))),
+      rule: standard.vendor,
+      message: issue.message,
+    }))
+  return {
+    problems(value) {
+      const result = standard.validate(value)
+      return result instanceof Promise ? result.then(answered) : answered(result)
+    },
+    json: standard.jsonSchema?.input({ target: 'draft-07' }) as JsonObject | undefined,
+  }
+}
+
+const keyOf = (key: unknown): string | number => (typeof key === 'number' ? key : String(key))
+
+/** Equal schemas share a validator: ten thousand tools of one server are often variations of a few. */
+const compiled = new Map<string, CompiledSchema>()
+const MOST_COMPILED = 10_000
+
+function fromJsonSchema(schema: JsonObject, path: string): CompiledSchema {
+  const text = canonical(schema)
+  const known = compiled.get(text)
+  if (known !== undefined) return known
+  const json: JsonObject = JSON.parse(text)
+  const validate = compile(json, path)
+  const made: CompiledSchema = {
+    problems: (value) => (validate(value) ? [] : named(validate.errors ?? [], value)),
+    json,
+  }
+  if (compiled.size >= MOST_COMPILED) compiled.clear()
+  compiled.set(text, made)
+  return made
+}
+
+const OPTIONS: Options = { strict: false, allErrors: true, logger: false, addUsedSchema: false, formats: fullFormats }
+const draft7 = once(() => new Ajv(OPTIONS))
+const draft2020 = once(() => new Ajv2020(OPTIONS))
+
+function compile(schema: JsonObject, path: string): ValidateFunction {
+  const ajv = isDraft7(schema) ? draft7() : draft2020()
+  try {
+    return ajv.compile(schema)
+  } catch (error) {
+    throw refused(path, `does not compile: ${error instanceof Error ? error.message : 'unknown reason'}`)
+  } finally {
+    ajv.removeSchema(schema) // it would keep every schema it ever saw
+  }
+}
+
+const isDraft7 = ({ $schema }: JsonObject): boolean => typeof $schema === 'string' && $schema.includes('draft-07')
+
+function once<T>(make: () => T): () => T {
+  let made: T | undefined
+  return () => {
+    made ??= make()
+    return made
+  }
+}
+
+const MOST_PROBLEMS = 100
+
+const named = (errors: readonly ErrorObject[], value: unknown): Problem[] =>
+  errors.slice(0, MOST_PROBLEMS).map((error) => problemOf(error, value))
+
+function problemOf({ instancePath, keyword, message, params }: ErrorObject, root: unknown): Problem {
+  const steps = instancePath.split('/').slice(1).map(unescaped)
+  const found = steps.reduce<unknown>((at, step) => (at as Record<string, unknown> | undefined)?.[step], root)
+  const missing = keyword === 'required' ? [String(params.missingProperty)] : []
+  const extra = keyword === 'additionalProperties' ? [String(params.additionalProperty)] : []
+  const path = shownPath([...steps, ...missing, ...extra].map((step) => (/^\d+$/.test(step) ? Number(step) : step)))
+  if (missing.length > 0) return { path, rule: keyword, message: 'is required' }
+  if (extra.length > 0) return { path, rule: keyword, message: 'is not allowed here' }
+  return { path, rule: keyword, message: message ?? `breaks ${keyword}`, found: shown(found as Json) }
+}
+
+const unescaped = (step: string): string => step.replaceAll('~1', '/').replaceAll('~0', '~')
+
+const refused = (path: string, message: string, found?: string): InvalidInput =>
+  new InvalidInput('schema', [{ path, rule: 'schema', message, ...(found === undefined ? {} : { found }) }])

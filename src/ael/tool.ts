@@ -1,0 +1,113 @@
+import { type Clock, systemClock } from '../protocol/clock.ts'
+import { InvalidInput, type Problem } from '../protocol/errors.ts'
+import { shown } from '../protocol/explain.ts'
+import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
+import { newAction } from './action.ts'
+import type { Action, Adapter, Call, Inverse } from './adapter.ts'
+import { aborted, finalFailure } from './failure.ts'
+import { below } from './schema.ts'
+import { isToolName, type RegisteredTool, type ToolRegistry } from './tool-registry.ts'
+
+/** Does `tool_call`: params `{ tool_name, tool_args }`, the tool from the registry, its arguments and its output checked. */
+export function toolAdapter(registry: ToolRegistry, options: { clock?: Clock } = {}): Adapter {
+  const { clock = systemClock } = options
+  const found = (params: JsonObject) => registry.find(String(params.tool_name))
+  const argsOf = (params: JsonObject) => params.tool_args as JsonObject
+
+  return {
+    action_type: 'tool_call',
+    executor_kind: 'tool',
+    label: (params) => (isToolName(params.tool_name) ? params.tool_name : 'tool_call'),
+    readOnly: (params) => found(params)?.readOnly ?? false,
+
+    check(params) {
+      checkShape(params)
+      const wrong = registry.get(String(params.tool_name)).compiledInput.problems(argsOf(params))
+      return wrong instanceof Promise ? wrong.then(refuseArgs) : refuseArgs(wrong)
+    },
+
+    async approval(params, asker) {
+      const tool = registry.get(String(params.tool_name))
+      const args = argsOf(params)
+      const asked = { tool: tool.name, arguments: args, description: `Run ${tool.name}?` }
+      if (tool.policy !== 'ask') return { ...asked, policy: tool.policy ?? 'always_allow' }
+      const question = await tool.requestApproval?.(args, asker)
+      if (question === null) return { ...asked, policy: 'always_allow' }
+      return { ...asked, policy: 'ask', description: question || asked.description }
+    },
+
+    async execute(action, call) {
+      const tool = registry.get(String(action.params.tool_name))
+      const output = await outputOf(tool, action, call)
+      await checkOutput(tool, output)
+      return output === undefined ? {} : { output }
+    },
+
+    inverse(action, outcome): Inverse {
+      const tool = found(action.params)
+      if (tool === undefined) return 'irreversible'
+      if (tool.readOnly) return 'none_needed'
+      if (tool.inverse === undefined) return 'irreversible'
+      const back = tool.inverse(argsOf(action.params), outcome.output)
+      return back === undefined ? 'none_needed' : undoing(action, { ...back }, clock)
+    },
+  }
+}
+
+/** The action that takes another back, under a key of its own. */
+export const undoing = (action: Action, params: JsonObject, clock: Clock): Action =>
+  newAction(
+    {
+      action_type: action.action_type,
+      executor_kind: action.executor_kind,
+      params,
+      idempotency_key: `undo:${action.idempotency_key || action.action_id}`.slice(0, 255),
+    },
+    clock,
+  )
+
+function checkShape({ tool_name, tool_args }: JsonObject): void {
+  const problems: Problem[] = []
+  if (!isToolName(tool_name))
+    problems.push({
+      path: 'tool_name',
+      rule: 'namespace',
+      message: 'must be <namespace>.<name>',
+      found: shown(tool_name),
+    })
+  if (!isObject(tool_args))
+    problems.push({ path: 'tool_args', rule: 'type', message: 'must be an object', found: shown(tool_args) })
+  if (problems.length > 0) throw new InvalidInput('tool_call', problems)
+}
+
+function refuseArgs(problems: readonly Problem[]): void {
+  if (problems.length > 0) throw new InvalidInput('tool_call', below('tool_args', problems))
+}
+
+async function outputOf(tool: RegisteredTool, action: Action, call: Call): Promise<Json | undefined> {
+  const { action_id, idempotency_key } = action
+  const given = tool.execute(action.params.tool_args as JsonObject, { ...call, action_id, idempotency_key })
+  return isStream(given) ? joined(given, tool.name, call) : given
+}
+
+const isStream = (given: unknown): given is AsyncIterable<string> =>
+  typeof given === 'object' && given !== null && Symbol.asyncIterator in given
+
+/** Leaving the loop returns the iterator, so that a generator's `finally` runs when the call is aborted. */
+async function joined(pieces: AsyncIterable<string>, name: string, call: Call): Promise<string> {
+  let whole = ''
+  for await (const piece of pieces) {
+    if (call.signal.aborted) throw aborted(name, call.signal)
+    whole += piece
+    call.onDelta(piece)
+  }
+  return whole
+}
+
+async function checkOutput(tool: RegisteredTool, output: Json | undefined): Promise<void> {
+  if (tool.compiledOutput === undefined) return
+  const problems = await tool.compiledOutput.problems(output)
+  if (problems.length === 0) return
+  const cause = new InvalidInput(`the output of ${tool.name}`, below('output', problems))
+  throw finalFailure(cause.message, { cause })
+}

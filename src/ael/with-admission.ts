@@ -1,0 +1,102 @@
+import { ActionError, ApprovalNeeded } from '../protocol/errors.ts'
+import { type Digest, digestOfJson, type Json } from '../protocol/json.ts'
+import { checkRepeatable } from './action.ts'
+import type { Action, Adapter, Approval, ApprovalPolicy, Asker, RunRef } from './adapter.ts'
+import { decorated, type Passage } from './decorate.ts'
+import { labelOf } from './events.ts'
+import { aborted, denied, orAborted } from './failure.ts'
+import type { Admission, Decision, GateRequest, Hands } from './layer.ts'
+import { type Redactor, redactor } from './redact.ts'
+
+export interface AdmissionOptions extends Pick<Hands, 'admit' | 'gate'> {
+  readonly redactor?: Redactor
+}
+
+/**
+ * Lets an action through only when its parameters fit, the asker may do it, and, where policy says `ask`, a person has agreed to exactly this
+ * tool with exactly these arguments in exactly this run.
+ */
+export function withAdmission(adapter: Adapter, options: AdmissionOptions = {}): Adapter {
+  const { admit, gate, redactor: redact = redactor(() => adapter.secrets?.() ?? []) } = options
+
+  return decorated(adapter, async (action, call) => {
+    if (call.signal.aborted) throw aborted(action.action_type, call.signal)
+    const asker = askerOf(call)
+    await checkParams(adapter, action, asker, redact)
+    const approval = (await adapter.approval?.(action.params, asker)) ?? unasked(adapter, action)
+    const admission = await admit?.({ action, tool: approval.tool, read_only: readOnly(adapter, action), ...asker })
+    const policy = admittedPolicy(approval, admission, redact)
+    if (policy === 'ask') await pass(gate, questionOf(action, approval, call, redact), call)
+    return adapter.execute(action, call)
+  })
+}
+
+/** Throws InvalidInput or NotFound, without secrets, for what no attempt could do. */
+export async function checkParams(adapter: Adapter, action: Action, asker: Asker, redact: Redactor): Promise<void> {
+  try {
+    await adapter.check?.(action.params, asker)
+    checkRepeatable(action, readOnly(adapter, action))
+  } catch (error) {
+    throw redact.error(error)
+  }
+}
+
+/** What binds a decision to one tool, one set of arguments and one step of one run. */
+export const approvalDigest = (tool: string, args: Json, run: RunRef | undefined): Digest =>
+  digestOfJson({
+    tool,
+    arguments: args,
+    run: run === undefined ? null : { plan_id: run.plan_id, step_id: run.step_id },
+  })
+
+const readOnly = (adapter: Adapter, action: Action): boolean => adapter.readOnly?.(action.params) ?? false
+
+const askerOf = ({ role, run }: Passage): Asker => ({
+  ...(role === undefined ? {} : { role }),
+  ...(run === undefined ? {} : { run }),
+})
+
+function unasked(adapter: Adapter, action: Action): Approval {
+  const tool = labelOf(adapter, action.params, action.action_type)
+  return { policy: 'always_allow', tool, arguments: action.params, description: `Run ${tool}?` }
+}
+
+const STRICTNESS: readonly ApprovalPolicy[] = ['always_allow', 'ask', 'blocked']
+
+function admittedPolicy(approval: Approval, admission: Admission | undefined, redact: Redactor): ApprovalPolicy {
+  if (admission?.allowed === false) throw denied(`${approval.tool} is denied: ${redact.text(admission.reason)}`)
+  const policies = [approval.policy, admission?.policy ?? 'always_allow']
+  const policy = STRICTNESS.findLast((strict) => policies.includes(strict)) ?? 'blocked'
+  if (policy === 'blocked') throw denied(`${approval.tool} is blocked by policy`)
+  return policy
+}
+
+function questionOf(action: Action, approval: Approval, call: Passage, redact: Redactor): GateRequest {
+  return {
+    digest: approvalDigest(approval.tool, approval.arguments, call.run),
+    tool: approval.tool,
+    arguments: redact.json(approval.arguments),
+    description: redact.text(approval.description),
+    action_id: action.action_id,
+    action_type: action.action_type,
+    signal: call.signal,
+    ...askerOf(call),
+  }
+}
+
+async function pass(gate: Hands['gate'], question: GateRequest, call: Passage): Promise<void> {
+  const asked: Promise<Decision> = gate === undefined ? NOBODY : Promise.resolve(gate(question))
+  const { verdict, decided_by, reason } = await orAborted(call.untimed(asked), call.signal, question.tool)
+  if (verdict === 'approved') return
+  if (verdict === 'rejected') {
+    const by = decided_by === undefined ? '' : ` by ${decided_by}`
+    throw new ActionError(
+      'action_rejected',
+      `${question.tool} was rejected${by}${reason === undefined ? '' : `: ${reason}`}`,
+    )
+  }
+  const { digest, action_id, tool, description } = question
+  throw new ApprovalNeeded({ digest, action_id, tool, arguments: question.arguments, description })
+}
+
+const NOBODY: Promise<Decision> = Promise.resolve({ verdict: 'pending' })

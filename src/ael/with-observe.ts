@@ -1,0 +1,141 @@
+import { type Clock, systemClock } from '../protocol/clock.ts'
+import type { ActionError } from '../protocol/errors.ts'
+import type { Json } from '../protocol/json.ts'
+import type { Action, ActionResult, Adapter, Outcome, Spend } from './adapter.ts'
+import { decorated, type Passage } from './decorate.ts'
+import { budgetEvent, labelOf } from './events.ts'
+import { denied, finalFailure, toActionError } from './failure.ts'
+import type { Attempt, AttemptEnd, Budget, BudgetState, Hands, Observer } from './layer.ts'
+import { type Redactor, redactor } from './redact.ts'
+
+export interface ObserveOptions extends Pick<Hands, 'budget' | 'emit'> {
+  /** Unless the call brings its own. */
+  readonly observer?: Observer
+  readonly redactor?: Redactor
+  readonly clock?: Clock
+}
+
+/**
+ * Tells the start and the end of every attempt, and charges it: reserved before, settled after, released when nothing was spent. What an
+ * attempt throws becomes an ActionError without secrets that carries the last checkpoint.
+ */
+export function withObserve(adapter: Adapter, options: ObserveOptions = {}): Adapter {
+  const { budget, emit, clock = systemClock, redactor: redact = redactor(() => adapter.secrets?.() ?? []) } = options
+
+  const tell = async (attempt: Attempt, state: BudgetState): Promise<void> => {
+    if (state.state !== 'ok') await emit?.(budgetEvent(attempt, attempt.action.action_id, state))
+  }
+
+  return decorated(adapter, async (action, call) => {
+    const observer = call.observer ?? options.observer
+    const attempt = attemptOf(adapter, action, call, redact)
+    if (budget !== undefined) await reserve(budget, attempt, adapter.estimate?.(action.params) ?? {}, tell)
+    try {
+      await observer?.started(attempt)
+    } catch (error) {
+      await budget?.release(attempt.execution_id)
+      throw error
+    }
+    let resume = call.resume
+    const checkpoint = (state: Json) => {
+      resume = redact.json(state)
+      return call.checkpoint(resume)
+    }
+    const began = clock.now()
+    const since = () => Math.max(0, clock.now() - began)
+    const conclude = (spent: Spend | undefined, end: AttemptEnd) =>
+      recorded(attempt, async () => {
+        await charge(budget, attempt, spent, tell)
+        await observer?.ended(attempt, end)
+      })
+
+    let outcome: Outcome
+    try {
+      outcome = await adapter.execute(action, { ...call, checkpoint })
+    } catch (thrown) {
+      const error = resumable(redact.error(toActionError(thrown)) as ActionError, resume)
+      await conclude(error.spent, { status: statusOf(error), duration_ms: since(), error })
+      throw error
+    }
+    await conclude(spentBy(outcome), completed(action, outcome, since()))
+    return outcome
+  })
+}
+
+/** Once the work is done, a sink that fails must not look like work that failed: it would be done again. */
+async function recorded(attempt: Attempt, record: () => Promise<void>): Promise<void> {
+  try {
+    await record()
+  } catch (cause) {
+    throw finalFailure(`${attempt.label} has ended, but its end could not be recorded`, { cause })
+  }
+}
+
+export const resultOf = (action: Action, outcome: Outcome, duration_ms: number): ActionResult => ({
+  action_id: action.action_id,
+  status: 'completed',
+  duration_ms,
+  ...outcome,
+})
+
+function attemptOf(adapter: Adapter, action: Action, call: Passage, redact: Redactor): Attempt {
+  const { execution_id, attempt, role, run, parent_execution_id } = call
+  return {
+    action,
+    label: redact.text(labelOf(adapter, action.params, action.action_type)),
+    read_only: adapter.readOnly?.(action.params) ?? false,
+    execution_id,
+    attempt,
+    ...(role === undefined ? {} : { role }),
+    ...(run === undefined ? {} : { run }),
+    ...(parent_execution_id === undefined ? {} : { parent_execution_id }),
+  }
+}
+
+type Tell = (attempt: Attempt, state: BudgetState) => Promise<void>
+
+async function reserve(budget: Budget, attempt: Attempt, estimate: Spend, tell: Tell): Promise<void> {
+  const { action, execution_id, role, run } = attempt
+  const answer = await budget.reserve({
+    action_id: action.action_id,
+    execution_id,
+    spend: { actions: 1, ...estimate },
+    ...(role === undefined ? {} : { role }),
+    ...(run === undefined ? {} : { run }),
+  })
+  await tell(attempt, answer)
+  if (answer.state === 'exceeded') throw denied(answer.message ?? `there is no budget left for ${attempt.label}`)
+}
+
+async function charge(
+  budget: Budget | undefined,
+  attempt: Attempt,
+  spent: Spend | undefined,
+  tell: Tell,
+): Promise<void> {
+  if (budget === undefined) return
+  if (spent === undefined) return budget.release(attempt.execution_id)
+  await tell(attempt, await budget.settle(attempt.execution_id, { actions: 1, ...spent }))
+}
+
+const spentBy = ({ token_usage, cost }: Outcome): Spend => ({
+  ...(token_usage && { tokens: token_usage.total }),
+  ...(cost === undefined ? {} : { cost }),
+})
+
+const completed = (action: Action, outcome: Outcome, duration_ms: number): AttemptEnd => ({
+  status: 'completed',
+  duration_ms,
+  result: resultOf(action, outcome, duration_ms),
+})
+
+const statusOf = ({ code }: ActionError) =>
+  code === 'approval_needed' ? 'paused' : code === 'action_aborted' ? 'cancelled' : 'failed'
+
+/** With the checkpoint of this very attempt, not of one that it carried out. */
+function resumable(copy: ActionError, resume: Json | undefined): ActionError {
+  const error: { resume?: Json } & ActionError = copy
+  if (resume === undefined) delete error.resume
+  else error.resume = resume
+  return error
+}

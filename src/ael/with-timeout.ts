@@ -1,0 +1,116 @@
+import { type Clock, systemClock } from '../protocol/clock.ts'
+import { ActionError } from '../protocol/errors.ts'
+import type { Action, Adapter, Outcome } from './adapter.ts'
+import { decorated, type Passage } from './decorate.ts'
+import { aborted, timedOut } from './failure.ts'
+
+export interface TimeoutOptions {
+  /** When neither action nor adapter says. */
+  readonly timeoutMs?: number
+  /** How long the work may take to end once it was told to; then its caller is kept waiting no longer, and what it gives is discarded. */
+  readonly graceMs?: number
+  readonly clock?: Clock
+}
+
+/** Ends the work when its time is up or its caller gives up: by its signal, so that the work ends and not only the wait. */
+export function withTimeout(adapter: Adapter, options: TimeoutOptions = {}): Adapter {
+  const { timeoutMs = 30_000, graceMs = 1_000, clock = systemClock } = options
+  return decorated(adapter, (action, call) => {
+    if (call.signal.aborted) return Promise.reject(aborted(action.action_type, call.signal))
+    const limit = action.timeout_ms ?? adapter.timeoutMs ?? timeoutMs
+    return bounded(adapter, action, call, limit, graceMs, clock)
+  })
+}
+
+function bounded(
+  adapter: Adapter,
+  action: Action,
+  call: Passage,
+  limitMs: number,
+  graceMs: number,
+  clock: Clock,
+): Promise<Outcome> {
+  return new Promise((resolve, reject) => {
+    const work = new AbortController()
+    let verdict: ActionError | undefined
+
+    const stop = (why: ActionError) => {
+      if (verdict !== undefined) return
+      verdict = why
+      work.abort(why)
+      deadline.stop()
+      grace = timer(clock, graceMs, () => end(() => reject(why)))
+    }
+    const end = (settle: () => void) => {
+      call.signal.removeEventListener('abort', giveUp)
+      deadline.stop()
+      grace?.()
+      settle()
+    }
+    const giveUp = () => stop(aborted(action.action_type, call.signal))
+    const deadline = pausable(clock, limitMs, () => stop(timedOut(action.action_type, limitMs)))
+    let grace: (() => void) | undefined
+    call.signal.addEventListener('abort', giveUp, { once: true })
+
+    const passage: Passage = {
+      ...call,
+      signal: work.signal,
+      onDelta: (delta) => {
+        if (verdict === undefined) call.onDelta(delta)
+      },
+      untimed: (wait) => call.untimed(deadline.without(wait)),
+    }
+    begun(adapter, action, passage).then(
+      (outcome) => end(() => (verdict === undefined ? resolve(outcome) : reject(verdict))),
+      (error) => end(() => reject(verdict === undefined ? error : withSpent(verdict, error))),
+    )
+  })
+}
+
+/** An adapter may throw before it returns its promise. */
+const begun = async (adapter: Adapter, action: Action, call: Passage): Promise<Outcome> => adapter.execute(action, call)
+
+const withSpent = (verdict: ActionError, error: unknown): ActionError =>
+  error instanceof ActionError && error.spent !== undefined
+    ? new ActionError(verdict.code, verdict.message, { retryable: verdict.retryable, spent: error.spent })
+    : verdict
+
+/** A deadline that stands still during certain waits. */
+function pausable(clock: Clock, limitMs: number, over: () => void) {
+  let left = limitMs
+  let since = clock.now()
+  let waits = 0
+  let ended = false
+  let cancel = timer(clock, left, over)
+
+  return {
+    stop() {
+      ended = true
+      cancel()
+    },
+    async without<T>(wait: Promise<T>): Promise<T> {
+      if (waits++ === 0) {
+        cancel()
+        left -= clock.now() - since
+      }
+      try {
+        return await wait
+      } finally {
+        if (--waits === 0 && !ended) {
+          since = clock.now()
+          cancel = timer(clock, Math.max(left, 0), over)
+        }
+      }
+    },
+  }
+}
+
+function timer(clock: Clock, ms: number, ring: () => void): () => void {
+  if (clock === systemClock) {
+    const id = setTimeout(ring, ms) // a sleep that can be aborted costs ten times as much, and every action needs one
+    return () => clearTimeout(id)
+  }
+  const off = new AbortController()
+  clock.sleep(ms, off.signal).then(ring, () => undefined)
+  return () => off.abort()
+}
