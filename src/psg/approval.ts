@@ -1,0 +1,39 @@
+import { type Digest, digestOfJson, type Json, type JsonObject } from '../protocol/json.ts'
+import type { ConfirmStatus, Decision } from '../protocol/types.ts'
+import type { AnyNode, Gate, Node } from './change.ts'
+
+/** What the decisions so far amount to. One `rejected` or `cancelled` after the last word stands; approval needs as many roles as the gate asks. */
+export function verdict(
+  gate: Pick<Gate, 'needed' | 'roles'> | undefined,
+  decisions: readonly Decision[],
+): ConfirmStatus {
+  const last = decisions.at(-1)
+  if (!last) return 'pending'
+  if (last.status !== 'approved') return last.status
+  const since = decisions.slice(decisions.findLastIndex((decision) => decision.status !== 'approved') + 1)
+  const allowed = since.filter((decision) => !gate?.roles || gate.roles.includes(decision.decided_by_role))
+  const voices = new Set(allowed.map((decision) => decision.decided_by_role)).size
+  return voices >= (gate?.needed ?? 1) ? 'approved' : 'pending'
+}
+
+/** What a plan's approval is bound to: its head and steps without their statuses, and its bindings. */
+export function planDigest(plan: Node<'plan'>, parts: Iterable<AnyNode>): Digest {
+  const steps: Node<'step'>[] = []
+  const bindings: Node<'binding'>[] = []
+  for (const part of parts) {
+    if (part.kind === 'step') steps.push(part)
+    else if (part.kind === 'binding') bindings.push(part)
+  }
+  steps.sort((a, b) => (a.at ?? 0) - (b.at ?? 0))
+  bindings.sort((a, b) => (a.id < b.id ? -1 : 1))
+  return digestOfJson({
+    plan: withoutStatus(plan.data as JsonObject),
+    steps: steps.map((step) => withoutStatus(step.data)),
+    bindings: bindings.map((binding) => binding.data as Json),
+  })
+}
+
+function withoutStatus(data: JsonObject): JsonObject {
+  const { status: _, ...definition } = data
+  return definition
+}

@@ -1,0 +1,285 @@
+import type { Digest, Json, JsonObject } from '../protocol/json.ts'
+import type {
+  Collab,
+  Confirm,
+  Context,
+  Core,
+  Decision,
+  Dialog,
+  Extension,
+  Message,
+  Network,
+  NetworkNode,
+  Participant,
+  Plan,
+  Role,
+  Segment,
+  Step,
+  Trace,
+} from '../protocol/types.ts'
+
+/** What stands in the graph, by kind. A protocol object's parts are nodes of their own: its lists are empty here and are filled when a document is asked for. */
+export interface NodeData {
+  context: Context
+  plan: Omit<Plan, 'steps'> & { readonly steps: readonly never[] }
+  step: Step
+  confirm: Confirm
+  decision: Decision
+  trace: Trace
+  segment: Segment
+  segment_end: SegmentEnd
+  role: Role
+  extension: Extension
+  dialog: Dialog
+  message: Message
+  collab: Collab
+  participant: Participant
+  core: Core
+  network: Network
+  network_node: NetworkNode
+  binding: Binding
+  action: ActionRecord
+  gate: Gate
+  run: Run
+  timer: Timer
+  file: FileRecord
+  snapshot: Snapshot
+  signal: Signal
+}
+export type Kind = keyof NodeData
+
+/** A node's place: what it is, what it is part of, and its content. */
+export interface Node<K extends Kind = Kind> {
+  readonly kind: K
+  /** Unique within its kind. Parts without an id of their own have `<owner>/<place>`. */
+  readonly id: string
+  /** What is loaded and evicted together: a plan and all that hangs on it, a dialog, …; `-` is the context itself. */
+  readonly group: string
+  /** The id of the object this is a part of, and its place among its siblings. */
+  readonly owner?: string
+  readonly at?: number
+  /** The revision of the commit that bore it. */
+  readonly born: number
+  /** It came as a document from elsewhere and was taken as it stood. */
+  readonly imported?: true
+  /** No longer offered for new use; what refers to it stays resolved. */
+  readonly retired?: true
+  readonly data: NodeData[K]
+}
+export type NodeOf<K extends Kind> = K extends Kind ? Node<K> : never
+export type AnyNode = NodeOf<Kind>
+
+/** What one commit asks for, in the words of the protocol's `update_kind`. */
+export type Change = { [K in Kind]: NodeAdd<K> | NodeUpdate<K> }[Kind] | NodeDelete | EdgeChange
+
+export interface NodeAdd<K extends Kind = Kind> {
+  readonly kind: 'node_add'
+  readonly node: K
+  readonly id: string
+  readonly owner?: string
+  readonly at?: number
+  /** Needed only where neither an owner nor a reference tells it. */
+  readonly group?: string
+  readonly imported?: true
+  /** It was deleted and comes back under its old id. */
+  readonly revived?: true
+  readonly data: NodeData[K]
+}
+export interface NodeUpdate<K extends Kind = Kind> {
+  readonly kind: 'node_update'
+  readonly node: K
+  readonly id: string
+  /** Fields to set; `undefined` takes a field away. */
+  readonly set: Patch<NodeData[K]>
+  readonly retired?: true
+}
+/** Leaves a tombstone; refused while something refers to the node. */
+export interface NodeDelete {
+  readonly kind: 'node_delete'
+  readonly node: Kind
+  readonly id: string
+}
+/** A dependency between two steps: `from` waits for `to`. */
+export type EdgeChange = {
+  [E in 'edge_add' | 'edge_delete']: { readonly kind: E; readonly from: string; readonly to: string }
+}['edge_add' | 'edge_delete']
+export type Changes = readonly Change[]
+export type Patch<T> = { readonly [F in keyof T]?: T[F] | undefined }
+
+export interface CommitOptions {
+  /** Who: a role, a person, a part of the runtime. */
+  readonly actor: string
+  /** Why, for the history. */
+  readonly reason: string
+  /** The owner's token: run state changes only under it. */
+  readonly fence?: number
+  /** Writes on behalf of a module, which may write its own areas only. */
+  readonly module?: string
+  /** The run this belongs to, so that it can be taken back by run. */
+  readonly run?: string
+  /** Further events, told if and only if the commit lands. */
+  readonly events?: readonly EventDraft[]
+}
+
+/** An event without id and time: the commit gives it both. */
+export type EventDraft = {
+  readonly plan_id?: string
+  readonly event: JsonObject & { readonly event_type: string }
+}
+
+/** An event as it was committed. */
+export type BornEvent = {
+  readonly plan_id?: string
+  readonly event: JsonObject & { readonly event_id: string; readonly event_type: string; readonly timestamp: string }
+}
+
+/** What a commit left behind. */
+export interface Commit {
+  readonly graph: string
+  readonly revision: number
+  readonly body: EntryBody
+}
+
+/** A journal entry of a graph. Before and after make catching up, history, diff and undo plain reads. */
+export type EntryBody = {
+  readonly commit_id: string
+  /** The latest timestamp given out up to and with this commit. */
+  readonly at: string
+  readonly actor: string
+  readonly reason: string
+  readonly run?: string
+  readonly changes: readonly EntryChange[]
+  readonly events: readonly BornEvent[]
+}
+
+/** What happened to one key. Most changes of a running plan move a status and nothing else: those are told in short. */
+export type EntryChange =
+  | { readonly key: string; readonly before?: Stored; readonly after?: Stored }
+  | { readonly key: string; readonly status: readonly [from: string, to: string] }
+
+/** A node as it lies in the store: kind, id and group are in the key. */
+export type Stored = {
+  readonly owner?: string
+  readonly at?: number
+  readonly born: number
+  readonly imported?: true
+  readonly retired?: true
+  /** A tombstone: the node is gone, its id stays taken. */
+  readonly deleted?: true
+  readonly data: JsonObject
+}
+
+export type SegmentEnd = {
+  readonly segment_id: string
+  readonly status: 'completed' | 'failed' | 'cancelled' | 'skipped'
+  readonly finished_at: string
+  readonly attributes?: JsonObject
+}
+
+/** How a step is executed. */
+export type Binding = {
+  readonly binding_id: string
+  readonly step_id: string
+  readonly action_type: string
+  readonly executor_kind?: 'agent' | 'tool' | 'llm' | 'worker' | 'external'
+  /** May hold references `{ "$from": step_id, "path": "a.b" }` to the outputs of steps that the step depends on. */
+  readonly params: JsonObject
+  readonly timeout_ms?: number
+  readonly retry?: JsonObject
+  readonly on_failure?: 'fail' | 'skip' | 'continue' | 'compensate'
+  /** What a restart does with an attempt that was cut off: run it again under the same key, or ask a person. */
+  readonly on_interrupt?: 'retry' | 'hold'
+  readonly approval?: 'none' | 'ask'
+  /** The action that takes it back, or the mark that nothing does. */
+  readonly inverse?: JsonObject | 'irreversible'
+}
+
+/** One dispatch of a step: all its attempts, and what came of it. */
+export type ActionRecord = {
+  readonly action_id: string
+  readonly step_id: string
+  readonly idempotency_key: string
+  readonly status: 'running' | 'waiting' | 'completed' | 'failed' | 'cancelled'
+  readonly attempts: number
+  /** Small outputs lie here, large ones in a blob. */
+  readonly output?: Json
+  readonly output_blob?: Digest
+  readonly error?: JsonObject
+  readonly usage?: JsonObject
+  /** Set apart for this action and not yet settled; found after a crash, it counts as spent. */
+  readonly reserved?: JsonObject
+  readonly compensates?: string
+}
+
+/** What a Confirm's decisions are measured by, and what exactly they allow. */
+export type Gate = {
+  readonly gate_id: string
+  readonly confirm_id: string
+  readonly target: { readonly kind: 'plan' | 'action' | 'other'; readonly id: string }
+  /** Of the canonical JSON of what is to be approved. */
+  readonly digest: Digest
+  readonly needed: number
+  /** Who may decide; anybody when absent. */
+  readonly roles?: readonly string[]
+  readonly expires_at?: string
+  /** The run or action that made use of the approval: it serves once. */
+  readonly used_by?: string
+  /** What a person should see before deciding. */
+  readonly shows?: JsonObject
+}
+
+/** One execution of a plan. */
+export type Run = {
+  readonly run_id: string
+  readonly plan_id: string
+  readonly trace_id: string
+  readonly phase: 'waiting' | 'running' | 'paused' | 'undoing' | 'ended'
+  readonly started_at?: string
+  readonly ended_at?: string
+  readonly options: JsonObject
+  readonly spent: JsonObject
+  /** What somebody asked for; the owner takes it in at its next tick. */
+  readonly requested?: 'cancel' | 'pause' | 'resume'
+  readonly result?: JsonObject
+}
+
+/** A stored wait. */
+export type Timer = {
+  readonly timer_id: string
+  /** ISO time; part of the index key, so never changed. */
+  readonly due: string
+  readonly purpose: 'retry' | 'deadline' | 'expiry' | 'wait'
+  readonly target: string
+  readonly fired?: true
+}
+
+export type FileRecord = {
+  /** Posix, relative to the root. */
+  readonly path: string
+  readonly type: 'file' | 'link'
+  readonly digest: Digest
+  readonly size: number
+  readonly mode: number
+  readonly mtime: string
+  /** False when the content was too large to keep: only its digest is known. */
+  readonly kept: boolean
+  readonly written_by?: string
+}
+
+/** A named revision. */
+export type Snapshot = {
+  readonly snapshot_id: string
+  readonly name: string
+  readonly revision: number
+  readonly taken_at: string
+  readonly plan_id?: string
+}
+
+/** Something that came from outside and waits to be taken in by the owner. */
+export type Signal = {
+  readonly signal_id: string
+  readonly name: string
+  readonly payload: Json
+  readonly target?: string
+  readonly taken?: true
+}

@@ -1,0 +1,143 @@
+import type { Clock } from '../protocol/clock.ts'
+import { InvalidInput, RuleViolation, type Violation } from '../protocol/errors.ts'
+import type { Json } from '../protocol/json.ts'
+import type { Write } from '../vsl/backend.ts'
+import type { AnyNode, Changes, Commit, CommitOptions, EntryChange, Kind } from './change.ts'
+import { eventsOf, stamps } from './events.ts'
+import { indexWrites } from './indexes.ts'
+import { KINDS } from './kinds.ts'
+import { nodeKey, statusOf, storeKey, toStored } from './node.ts'
+import { type Proposal, propose } from './proposal.ts'
+import { RULES, type Rule } from './rules.ts'
+import type { Delta, GraphState } from './state.ts'
+
+/** What a graph is drafted against. */
+export interface Ground {
+  readonly graph: string
+  readonly state: GraphState
+  readonly revision: number
+  /** The last stamp given out, in microseconds. */
+  readonly stamped: number
+  readonly clock: Clock
+  readonly project_id?: string
+  readonly rules: RuleBook
+}
+
+/** A commit that holds: what to write, and what memory becomes once it is written. */
+export interface Draft {
+  readonly commit: Commit
+  readonly write: Write & { readonly entry: Json }
+  readonly deltas: readonly Delta[]
+  readonly ranks: ReadonlyMap<string, number>
+  readonly stamped: number
+}
+
+/** The rules by the kind they look at, and which of their ids are switched over. */
+export interface RuleBook {
+  readonly of: { readonly [K in Kind]: readonly Rule[] }
+  readonly switched: ReadonlySet<string>
+}
+
+/**
+ * All rules. `switched` names ids that do the opposite of what they say: a rule no longer looks, an allowed arrow of a lifecycle is forbidden
+ * and a forbidden one allowed, an event is not told. It exists so that a proof can show what each one is for.
+ */
+export function ruleBook(switched: ReadonlySet<string> = new Set()): RuleBook {
+  const left = RULES.filter((rule) => !switched.has(rule.id))
+  const kinds = Object.keys(KINDS) as Kind[]
+  const of = Object.fromEntries(kinds.map((kind) => [kind, left.filter((rule) => rule.kinds?.includes(kind) ?? true)]))
+  return { of: of as unknown as RuleBook['of'], switched }
+}
+
+/** Pure: throws RuleViolation with everything that is wrong, before anything has moved. */
+export function draft(ground: Ground, changes: Changes, options: CommitOptions): Draft {
+  const first = Math.max(ground.clock.now() * 1000, ground.stamped + 1)
+  const proposal = propose(ground, changes, options, first)
+  refuseIfEmpty(proposal)
+  refuseIfBroken(proposal, ground.rules)
+
+  const { stamp, last } = stamps(ground.clock, first)
+  const events = eventsOf(proposal, {
+    stamp,
+    ...(ground.project_id !== undefined && { project_id: ground.project_id }),
+  })
+  const entryChanges: EntryChange[] = []
+  const { inserts, puts, deletes } = indexWrites(proposal)
+  for (const delta of proposal.deltas) {
+    const { before, after, statusOnly } = delta
+    const key = storeKey(ground.graph, (after ?? before)!)
+    const stored = after ? toStored(after) : toStored(before!, true)
+    entryChanges.push(
+      statusOnly
+        ? { key, status: [statusOf(before)!, statusOf(after)!] }
+        : { key, ...(before && { before: toStored(before) }), after: stored },
+    )
+    if (before || proposal.revived.has(nodeKey(delta.kind, delta.id))) puts.push([key, stored])
+    else inserts.push([key, stored])
+  }
+  const at = last()
+  const body = {
+    commit_id: ground.clock.uuid(),
+    at,
+    actor: options.actor,
+    reason: options.reason,
+    ...(options.run !== undefined && { run: options.run }),
+    changes: entryChanges,
+    events,
+  }
+  return {
+    commit: { graph: ground.graph, revision: proposal.revision, body },
+    write: {
+      stream: ground.graph,
+      expected: ground.revision,
+      ...(options.fence !== undefined && { fence: options.fence }),
+      entry: body as unknown as Json,
+      inserts,
+      puts,
+      deletes,
+    },
+    deltas: proposal.deltas,
+    ranks: proposal.order.ranks,
+    stamped: first + Math.max(events.length - 1, 0),
+  }
+}
+
+function refuseIfEmpty({ deltas, misfits, options }: Proposal): void {
+  if (deltas.length === 0 && misfits.length === 0 && (options.events ?? []).length === 0)
+    throw new InvalidInput('commit', [
+      { path: 'changes', rule: 'min_items', message: 'has neither a change nor an event' },
+    ])
+}
+
+function refuseIfBroken(proposal: Proposal, rules: RuleBook): void {
+  const violations: Violation[] = [...proposal.misfits]
+  for (const delta of proposal.deltas) {
+    for (const rule of rules.of[delta.kind]) {
+      rule.check(delta, proposal, (path, message, id) => {
+        violations.push({ rule: id ?? rule.id, node: nodeKey(delta.kind, delta.id), path, message })
+      })
+    }
+  }
+  if (violations.length > 0) throw new RuleViolation(proposal.graph, violations)
+}
+
+/** What memory must hold before these changes can be judged: nodes that are named but may lie in a group that is not loaded. */
+export function named(changes: Changes): readonly (readonly [Kind, string])[] {
+  const found: [Kind, string][] = []
+  for (const change of changes) {
+    if (change.kind === 'edge_add' || change.kind === 'edge_delete') {
+      found.push(['step', change.from])
+      continue
+    }
+    found.push([change.node, change.id])
+    if (change.kind !== 'node_add') continue
+    const { partOf, refs = [] } = KINDS[change.node]
+    if (partOf && change.owner !== undefined) found.push([partOf, change.owner])
+    for (const ref of refs) {
+      const value = (change.data as { [field: string]: Json | undefined })[ref.field]
+      const kind = typeof ref.to === 'string' ? ref.to : ref.to({ ...change, kind: change.node } as unknown as AnyNode)
+      if (typeof value === 'string') found.push([kind, value])
+    }
+  }
+  return found
+}

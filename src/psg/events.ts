@@ -1,0 +1,233 @@
+import { isoMicros } from '../protocol/clock.ts'
+import { InvalidInput } from '../protocol/errors.ts'
+import { stageStatus } from '../protocol/events.ts'
+import type { Json, JsonObject } from '../protocol/json.ts'
+import type { UpdateKind } from '../protocol/types.ts'
+import { problems, profileProblems } from '../protocol/validate.ts'
+import type { BornEvent, EventDraft, Node } from './change.ts'
+import { KINDS } from './kinds.ts'
+import { referencesOf, statusOf } from './node.ts'
+import type { Proposal } from './proposal.ts'
+import type { Delta } from './state.ts'
+
+/** A graph_update that tells more changes than this is split; the sum of its parts' deltas stays exact. */
+const MOST_CHANGES = 500
+
+export interface Birth {
+  /** Gives each event its id and the next timestamp of the graph. */
+  readonly stamp: () => { readonly event_id: string; readonly timestamp: string }
+  readonly project_id?: string
+}
+
+/** What a commit tells: its status changes, the caller's own events, and what it did to the graph. */
+export function eventsOf(proposal: Proposal, birth: Birth): readonly BornEvent[] {
+  const told = (family: string, drafts: Iterable<EventDraft>) =>
+    proposal.switched.has(`event.${family}`) ? [] : drafts
+  const drafts = [
+    ...told('pipeline_stage', stages(proposal)),
+    ...(proposal.options.events ?? []),
+    ...told('graph_update', updates(proposal)),
+  ]
+  return drafts.map(({ plan_id, event }) => {
+    const stamp = birth.stamp()
+    const common = 'event_family' in event && birth.project_id !== undefined ? { project_id: birth.project_id } : {}
+    const born = { ...stamp, ...common, ...event }
+    refuseInvalid(born)
+    return { ...(plan_id !== undefined && { plan_id }), event: born }
+  })
+}
+
+/** Strictly increasing stamps, never behind the clock. */
+export function stamps(clock: { uuid(): string }, first: number): { stamp: Birth['stamp']; last(): string } {
+  let micros = first - 1
+  return {
+    stamp() {
+      micros++
+      return { event_id: clock.uuid(), timestamp: isoMicros(micros) }
+    },
+    last: () => isoMicros(Math.max(micros, first)),
+  }
+}
+
+function* stages(proposal: Proposal): Iterable<EventDraft> {
+  for (const delta of proposal.deltas) {
+    const { kind, before, after } = delta
+    if (kind === 'step' || kind === 'plan') {
+      const [from, to] = [statusOf(before), statusOf(after)]
+      if (before && after && from !== to)
+        yield kind === 'step' ? stepStage(delta, from!, to!, proposal) : planStage(delta, from!, to!, proposal)
+    } else if (kind === 'context') {
+      if (before && statusOf(before) !== 'active' && statusOf(after) === 'active') yield contextStage(delta, proposal)
+    } else if (kind === 'decision' && !before) yield decisionStage(after as Node<'decision'>, proposal)
+  }
+}
+
+const STEP_EVENTS: { readonly [status: string]: string } = {
+  in_progress: 'step_started',
+  completed: 'step_completed',
+  failed: 'step_failed',
+}
+
+const stepStage = ({ id, after }: Delta, from: string, to: string, { options }: Proposal): EventDraft =>
+  stage(
+    STEP_EVENTS[to] ?? 'step_status_changed',
+    after!.owner!,
+    id,
+    stageStatus(to as never),
+    {
+      ...((after as Node<'step'>).data.order_index !== undefined && {
+        stage_order: (after as Node<'step'>).data.order_index as number,
+      }),
+      payload: { resource_type: 'step', resource_id: id, from_status: from, to_status: to, reason: options.reason },
+    },
+    after!.owner!,
+  )
+
+const planStage = ({ id }: Delta, from: string, to: string, { options }: Proposal): EventDraft =>
+  stage(
+    'plan_status_changed',
+    id,
+    'plan',
+    stageStatus(to as never, from === 'in_progress'),
+    {
+      payload: { resource_type: 'plan', resource_id: id, from_status: from, to_status: to, reason: options.reason },
+    },
+    id,
+  )
+
+const contextStage = ({ id, before }: Delta, { options }: Proposal): EventDraft =>
+  stage('context_activated', id, 'context', 'running', {
+    payload: {
+      resource_type: 'context',
+      resource_id: id,
+      from_status: statusOf(before)!,
+      to_status: 'active',
+      reason: options.reason,
+    },
+  })
+
+const DECIDED = { approved: 'completed', rejected: 'failed', cancelled: 'skipped' } as const
+
+function decisionStage({ data, owner }: Node<'decision'>, proposal: Proposal): EventDraft {
+  const confirm = proposal.after('confirm', owner!)
+  const plan = confirm && proposal.state.has('plan', confirm.group) ? confirm.group : undefined
+  return stage(
+    'confirm_decision_added',
+    plan ?? proposal.graph,
+    owner!,
+    DECIDED[data.status],
+    {
+      payload: {
+        resource_type: 'confirm',
+        resource_id: owner!,
+        decision_id: data.decision_id,
+        from_status: statusOf(proposal.state.get('confirm', owner!)) ?? 'pending',
+        to_status: confirm?.data.status ?? 'pending',
+        decided_by_role: data.decided_by_role,
+        ...(data.reason !== undefined && { reason: data.reason }),
+      },
+    },
+    plan,
+  )
+}
+
+function stage(
+  event_type: string,
+  pipeline_id: string,
+  stage_id: string,
+  stage_status: string,
+  rest: JsonObject,
+  plan_id?: string,
+): EventDraft {
+  return {
+    ...(plan_id !== undefined && { plan_id }),
+    event: { event_type, event_family: 'pipeline_stage', pipeline_id, stage_id, stage_status, ...rest },
+  }
+}
+
+function* updates(proposal: Proposal): Iterable<EventDraft> {
+  const { deltas, graph, options } = proposal
+  for (let at = 0; at < deltas.length; at += MOST_CHANGES) {
+    const part = deltas.length <= MOST_CHANGES ? deltas : deltas.slice(at, at + MOST_CHANGES)
+    let nodeDelta = 0
+    let edgeDelta = 0
+    const changes: Json[] = []
+    for (const delta of part) {
+      nodeDelta += (delta.after ? 1 : 0) - (delta.before ? 1 : 0)
+      edgeDelta += edgeDeltaOf(delta, proposal)
+      changes.push(inShort(delta))
+    }
+    const { update_kind, event_type } = named(part, edgeDelta)
+    const plan = planOf(part)
+    yield {
+      ...(plan !== undefined && { plan_id: plan }),
+      event: {
+        event_type,
+        event_family: 'graph_update',
+        graph_id: graph,
+        update_kind,
+        node_delta: nodeDelta,
+        edge_delta: edgeDelta,
+        source_module: options.module ?? 'runtime',
+        payload: { revision: proposal.revision, actor: options.actor, reason: options.reason, changes },
+      },
+    }
+  }
+}
+
+function edgeDeltaOf({ before, after, statusOnly }: Delta, proposal: Proposal): number {
+  if (statusOnly) return 0
+  return (after ? edgesOf(after, proposal) : 0) - (before ? edgesOf(before, proposal) : 0)
+}
+const edgesOf = (node: NonNullable<Delta['after']>, proposal: Proposal): number => {
+  let edges = 0
+  for (const ref of referencesOf(node)) if (!ref.soft || proposal.after(ref.kind, ref.id)) edges++
+  return edges
+}
+
+/** One change as the event tells it: enough to follow what exists and in which status. */
+function inShort({ kind, id, before, after }: Delta): Json {
+  const operation = !before ? 'node_add' : !after ? 'node_delete' : 'node_update'
+  const status = statusOf(after)
+  return { operation, node_type: kind, node_id: id, ...(status !== undefined && { status }) }
+}
+
+function named(part: readonly Delta[], edgeDelta: number): { update_kind: UpdateKind; event_type: string } {
+  const head = part.find((delta) => delta.kind === 'plan' && !delta.before) ?? part[0]!
+  const facts = KINDS[head.kind]
+  if (part.length > 1) return { update_kind: 'bulk', event_type: !head.before ? facts.added : 'graph_changed' }
+  if (!head.before) return { update_kind: 'node_add', event_type: facts.added }
+  if (!head.after) return { update_kind: 'node_delete', event_type: `${head.kind}_removed` }
+  if (edgeDelta !== 0 && head.kind === 'step')
+    return edgeDelta > 0
+      ? { update_kind: 'edge_add', event_type: 'dag_edge_added' }
+      : { update_kind: 'edge_delete', event_type: 'dag_edge_removed' }
+  return { update_kind: 'node_update', event_type: facts.updated }
+}
+
+/** The plan that all of it is about, if it is one. */
+function planOf(part: readonly Delta[]): string | undefined {
+  const group = (part[0]!.after ?? part[0]!.before)!.group
+  const isPlan = part.some(
+    (delta) => delta.kind === 'plan' || delta.kind === 'step' || delta.kind === 'run' || delta.kind === 'action',
+  )
+  return isPlan && part.every((delta) => (delta.after ?? delta.before)!.group === group) ? group : undefined
+}
+
+/** Events are checked before anything lands, so that what is told can always be read. */
+function refuseInvalid(event: BornEvent['event']): void {
+  const found =
+    'sa_id' in event
+      ? profileProblems('sa-event', event)
+      : 'session_id' in event && !('event_family' in event)
+        ? profileProblems('map-event', event)
+        : problems(SCHEMAS[event.event_family as string] ?? 'event-core', event)
+  if (found.length > 0) throw new InvalidInput(`event ${event.event_type}`, found)
+}
+const SCHEMAS: {
+  readonly [family: string]: 'pipeline-stage-event' | 'graph-update-event' | 'runtime-execution-event'
+} = {
+  pipeline_stage: 'pipeline-stage-event',
+  graph_update: 'graph-update-event',
+  runtime_execution: 'runtime-execution-event',
+}

@@ -1,0 +1,294 @@
+import type { AnyNode, Kind, Node } from './change.ts'
+
+/** What the graph needs to know of a kind; everything that differs between kinds stands in this one table. */
+export interface KindFacts {
+  /** The field that holds its id; absent for parts that have none. */
+  readonly idField?: string
+  /** The module whose area it is; `runtime` for our own. */
+  readonly module: string
+  /** The validator's name; absent for runtime-local kinds, whose types are trusted. */
+  readonly schema?: string
+  /** The lifecycle table that governs its `status`. */
+  readonly lifecycle?: string
+  /** The kind it is a part of. */
+  readonly partOf?: Kind
+  /** Its id is unique in the whole store, and it can be found by it. */
+  readonly indexed?: true
+  /** Begins a group of its own. */
+  readonly root?: true
+  readonly writeOnce?: true
+  /** Lives in the project's graph, and is retired rather than deleted. */
+  readonly project?: true
+  /** Belongs to running, not to the definition: never restored, changes only forward. */
+  readonly runState?: true
+  /** Fields that name other nodes. */
+  readonly refs?: readonly RefFacts[]
+  /** Names used in events. */
+  readonly added: string
+  readonly updated: string
+}
+
+export interface RefFacts {
+  readonly field: string
+  readonly edge: string
+  readonly to: Kind | ((node: AnyNode) => Kind)
+  /** May also name something that no graph knows; then there is no edge. */
+  readonly soft?: (node: AnyNode) => boolean
+  /** Also taken for the group of the node, so that it is loaded with what it hangs on. */
+  readonly groups?: true
+}
+
+const inContext: RefFacts = { field: 'context_id', edge: 'HAS_CONTEXT', to: 'context' }
+
+export const KINDS: { readonly [K in Kind]: KindFacts } = {
+  context: {
+    idField: 'context_id',
+    module: 'context',
+    schema: 'context',
+    lifecycle: 'context',
+    indexed: true,
+    added: 'context_created',
+    updated: 'context_updated',
+  },
+  plan: {
+    idField: 'plan_id',
+    module: 'plan',
+    schema: 'plan',
+    lifecycle: 'plan',
+    indexed: true,
+    root: true,
+    added: 'plan_created',
+    updated: 'plan_updated',
+    refs: [inContext],
+  },
+  step: {
+    idField: 'step_id',
+    module: 'plan',
+    schema: 'step',
+    lifecycle: 'step',
+    partOf: 'plan',
+    indexed: true,
+    added: 'step_added',
+    updated: 'step_updated',
+    refs: [{ field: 'dependencies', edge: 'DEPENDS_ON', to: 'step' }],
+  },
+  confirm: {
+    idField: 'confirm_id',
+    module: 'confirm',
+    schema: 'confirm',
+    lifecycle: 'confirm',
+    indexed: true,
+    runState: true,
+    added: 'confirm_created',
+    updated: 'confirm_updated',
+    refs: [
+      {
+        field: 'target_id',
+        edge: 'CONFIRMS',
+        to: (node) => targetKind(node as Node<'confirm'>),
+        soft: targetsOther,
+        groups: true,
+      },
+    ],
+  },
+  decision: {
+    idField: 'decision_id',
+    module: 'confirm',
+    schema: 'decision',
+    partOf: 'confirm',
+    writeOnce: true,
+    runState: true,
+    added: 'decision_added',
+    updated: 'decision_updated',
+  },
+  trace: {
+    idField: 'trace_id',
+    module: 'trace',
+    schema: 'trace',
+    lifecycle: 'trace',
+    indexed: true,
+    root: true,
+    runState: true,
+    added: 'trace_created',
+    updated: 'trace_updated',
+    refs: [
+      { field: 'context_id', edge: 'TRACES', to: 'context' },
+      { field: 'plan_id', edge: 'RECORDS', to: 'plan', groups: true },
+    ],
+  },
+  segment: {
+    idField: 'segment_id',
+    module: 'trace',
+    schema: 'segment',
+    partOf: 'trace',
+    writeOnce: true,
+    runState: true,
+    added: 'segment_started',
+    updated: 'segment_updated',
+    refs: [{ field: 'parent_segment_id', edge: 'PARENT', to: 'segment' }],
+  },
+  segment_end: {
+    idField: 'segment_id',
+    module: 'trace',
+    partOf: 'trace',
+    writeOnce: true,
+    runState: true,
+    added: 'segment_ended',
+    updated: 'segment_updated',
+    refs: [{ field: 'segment_id', edge: 'ENDS', to: 'segment' }],
+  },
+  role: {
+    idField: 'role_id',
+    module: 'role',
+    schema: 'role',
+    indexed: true,
+    project: true,
+    added: 'role_created',
+    updated: 'role_updated',
+  },
+  extension: {
+    idField: 'extension_id',
+    module: 'extension',
+    schema: 'extension',
+    lifecycle: 'extension',
+    indexed: true,
+    added: 'extension_registered',
+    updated: 'extension_updated',
+    refs: [inContext],
+  },
+  dialog: {
+    idField: 'dialog_id',
+    module: 'dialog',
+    schema: 'dialog',
+    lifecycle: 'dialog',
+    indexed: true,
+    root: true,
+    added: 'dialog_created',
+    updated: 'dialog_updated',
+    refs: [inContext],
+  },
+  message: {
+    module: 'dialog',
+    schema: 'message',
+    partOf: 'dialog',
+    writeOnce: true,
+    added: 'message_added',
+    updated: 'message_updated',
+  },
+  collab: {
+    idField: 'collab_id',
+    module: 'collab',
+    schema: 'collab',
+    lifecycle: 'collab',
+    indexed: true,
+    root: true,
+    added: 'collab_created',
+    updated: 'collab_updated',
+    refs: [inContext],
+  },
+  participant: {
+    module: 'collab',
+    schema: 'participant',
+    partOf: 'collab',
+    added: 'participant_added',
+    updated: 'participant_updated',
+  },
+  core: {
+    idField: 'core_id',
+    module: 'core',
+    schema: 'core',
+    lifecycle: 'core',
+    indexed: true,
+    project: true,
+    added: 'core_created',
+    updated: 'core_updated',
+  },
+  network: {
+    idField: 'network_id',
+    module: 'network',
+    schema: 'network',
+    lifecycle: 'network',
+    indexed: true,
+    root: true,
+    added: 'network_created',
+    updated: 'topology_changed',
+    refs: [inContext],
+  },
+  network_node: {
+    idField: 'node_id',
+    module: 'network',
+    schema: 'network-node',
+    partOf: 'network',
+    added: 'node_added',
+    updated: 'node_status_changed',
+  },
+  binding: {
+    idField: 'binding_id',
+    module: 'plan',
+    added: 'binding_added',
+    updated: 'binding_updated',
+    refs: [{ field: 'step_id', edge: 'BINDS', to: 'step', groups: true }],
+  },
+  action: {
+    idField: 'action_id',
+    module: 'runtime',
+    runState: true,
+    added: 'action_started',
+    updated: 'action_updated',
+    refs: [{ field: 'step_id', edge: 'EXECUTES', to: 'step', groups: true }],
+  },
+  gate: {
+    idField: 'gate_id',
+    module: 'confirm',
+    runState: true,
+    added: 'gate_created',
+    updated: 'gate_updated',
+    refs: [{ field: 'confirm_id', edge: 'GATES', to: 'confirm', groups: true }],
+  },
+  run: {
+    idField: 'run_id',
+    module: 'runtime',
+    runState: true,
+    added: 'run_created',
+    updated: 'run_updated',
+    refs: [
+      { field: 'plan_id', edge: 'RUNS', to: 'plan', groups: true },
+      { field: 'trace_id', edge: 'TRACED_BY', to: 'trace' },
+    ],
+  },
+  timer: {
+    idField: 'timer_id',
+    module: 'runtime',
+    runState: true,
+    added: 'timer_set',
+    updated: 'timer_fired',
+    refs: [],
+  },
+  file: { module: 'runtime', added: 'file_tracked', updated: 'file_updated', refs: [] },
+  snapshot: {
+    idField: 'snapshot_id',
+    module: 'runtime',
+    writeOnce: true,
+    runState: true,
+    added: 'snapshot_taken',
+    updated: 'snapshot_updated',
+    refs: [],
+  },
+  signal: {
+    idField: 'signal_id',
+    module: 'runtime',
+    runState: true,
+    added: 'signal_received',
+    updated: 'signal_taken',
+    refs: [],
+  },
+}
+
+/** The kind a Confirm points at. `other` is how the protocol lets it point at an action of ours, or at a stranger's thing. */
+function targetKind(node: Node<'confirm'>): Kind {
+  const { target_type } = node.data
+  return target_type === 'other' ? 'action' : target_type
+}
+function targetsOther(node: AnyNode): boolean {
+  return (node as Node<'confirm'>).data.target_type === 'other'
+}

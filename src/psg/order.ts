@@ -1,0 +1,111 @@
+/** What ordering needs to know of a plan's steps, as they would be after the commit. */
+export interface Steps {
+  dependenciesOf(step: string): readonly string[]
+  dependantsOf(step: string): Iterable<string>
+  rankOf(step: string): number | undefined
+}
+
+export type Ordered =
+  | { readonly ranks: ReadonlyMap<string, number>; readonly cycle?: undefined }
+  | { readonly cycle: readonly string[] }
+
+/**
+ * Ranks for new steps, behind everything that has one: by depth, then in the given order. Dependencies that have a rank already, or are not
+ * among the new steps, count as met.
+ */
+export function rankNew(added: readonly string[], steps: Steps, after: number): Ordered {
+  const unmet = new Map<string, number>()
+  const dependants = new Map<string, string[]>()
+  for (const step of added) unmet.set(step, 0)
+  for (const step of added) {
+    for (const dependency of new Set(steps.dependenciesOf(step))) {
+      if (!unmet.has(dependency)) continue
+      unmet.set(step, unmet.get(step)! + 1)
+      const waiting = dependants.get(dependency)
+      if (waiting) waiting.push(step)
+      else dependants.set(dependency, [step])
+    }
+  }
+  const place = new Map(added.map((step, i) => [step, i]))
+  const ranks = new Map<string, number>()
+  let generation = added.filter((step) => unmet.get(step) === 0)
+  while (generation.length > 0) {
+    const next: string[] = []
+    for (const step of generation) {
+      ranks.set(step, after + ranks.size + 1)
+      for (const dependant of dependants.get(step) ?? []) {
+        const left = unmet.get(dependant)! - 1
+        unmet.set(dependant, left)
+        if (left === 0) next.push(dependant)
+      }
+    }
+    generation = next.sort((a, b) => place.get(a)! - place.get(b)!)
+  }
+  if (ranks.size === added.length) return { ranks }
+  return {
+    cycle: someCycle(
+      added.filter((step) => !ranks.has(step)),
+      steps,
+    ),
+  }
+}
+
+/**
+ * Ranks after `from` has begun to wait for `to`. Most edges agree with the order as it is; otherwise only the steps ranked between the two are
+ * looked at (the method of Pearce and Kelly).
+ */
+export function rankEdge(from: string, to: string, steps: Steps): Ordered {
+  if (from === to) return { cycle: [from, from] }
+  const low = steps.rankOf(from)
+  const high = steps.rankOf(to)
+  if (low === undefined || high === undefined || high < low) return { ranks: new Map() }
+
+  const cameFrom = new Map<string, string>([[from, from]])
+  const waiting = [from] // everything that waits for `from`, ranked up to `to`
+  for (let i = 0; i < waiting.length; i++) {
+    for (const dependant of steps.dependantsOf(waiting[i]!)) {
+      if (cameFrom.has(dependant) || steps.rankOf(dependant)! > high) continue
+      cameFrom.set(dependant, waiting[i]!)
+      if (dependant === to) return { cycle: [...pathTo(to, cameFrom), to] }
+      waiting.push(dependant)
+    }
+  }
+  const awaited = [to] // everything that `to` waits for, ranked down to `from`
+  const seen = new Set(awaited)
+  for (let i = 0; i < awaited.length; i++) {
+    for (const dependency of steps.dependenciesOf(awaited[i]!)) {
+      const rank = steps.rankOf(dependency)
+      if (seen.has(dependency) || rank === undefined || rank < low) continue
+      seen.add(dependency)
+      awaited.push(dependency)
+    }
+  }
+  const byRank = (a: string, b: string) => steps.rankOf(a)! - steps.rankOf(b)!
+  const inNewOrder = [...awaited.sort(byRank), ...waiting.sort(byRank)]
+  const freed = inNewOrder.map((step) => steps.rankOf(step)!).sort((a, b) => a - b)
+  return { ranks: new Map(inNewOrder.map((step, i) => [step, freed[i]!])) }
+}
+
+/** From `to` back to where the search began: each waits for the next. */
+function pathTo(to: string, cameFrom: ReadonlyMap<string, string>): string[] {
+  const path = [to]
+  for (let at = to; cameFrom.get(at) !== at; ) {
+    at = cameFrom.get(at)!
+    path.push(at)
+  }
+  return path
+}
+
+/** Every step given waits for another of them, so walking along dependencies must come round. */
+function someCycle(stuck: readonly string[], steps: Steps): string[] {
+  const among = new Set(stuck)
+  const walked = new Map<string, number>()
+  const path: string[] = []
+  let at = stuck[0]!
+  while (!walked.has(at)) {
+    walked.set(at, path.length)
+    path.push(at)
+    at = steps.dependenciesOf(at).find((dependency) => among.has(dependency))!
+  }
+  return [...path.slice(walked.get(at)), at]
+}

@@ -1,0 +1,108 @@
+import type { AnyNode, Kind, Node } from './change.ts'
+import { isKind, nodeKey, statusOf } from './node.ts'
+import type { GraphState } from './state.ts'
+
+/** A plan's steps and what they wait for, or with `context` everything loaded, as Mermaid text. */
+export function mermaid(state: GraphState, what: { plan: string } | 'context'): string {
+  const { nodes, edges } = picture(state, what)
+  return [
+    'flowchart LR',
+    ...nodes.map(
+      ({ name, label, status }) =>
+        `  ${name}["${label.replaceAll('"', '#quot;')}"]${status === undefined ? '' : `:::${status}`}`,
+    ),
+    ...edges.map(({ from, to, type }) => (type === '' ? `  ${from} --> ${to}` : `  ${from} -- ${type} --> ${to}`)),
+    ...Object.entries(COLOURS).map(([status, colour]) => `  classDef ${status} fill:${colour}`),
+  ].join('\n')
+}
+
+/** The same in the language of Graphviz. */
+export function dot(state: GraphState, what: { plan: string } | 'context'): string {
+  const { nodes, edges } = picture(state, what)
+  const quoted = (text: string) => `"${text.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`
+  return [
+    'digraph psg {',
+    '  rankdir=LR; node [shape=box, style="rounded,filled", fillcolor=white];',
+    ...nodes.map(
+      ({ name, label, status }) =>
+        `  ${name} [label=${quoted(label)}${COLOURS[status ?? ''] ? `, fillcolor="${COLOURS[status ?? '']}"` : ''}];`,
+    ),
+    ...edges.map(({ from, to, type }) => `  ${from} -> ${to}${type === '' ? '' : ` [label=${quoted(type)}]`};`),
+    '}',
+  ].join('\n')
+}
+
+const COLOURS: { readonly [status: string]: string } = {
+  pending: '#eeeeee',
+  in_progress: '#cfe8ff',
+  completed: '#d4f4d2',
+  failed: '#ffd1d1',
+  skipped: '#f5f5dc',
+  blocked: '#ffe6c7',
+  approved: '#d4f4d2',
+  rejected: '#ffd1d1',
+}
+
+/** Kinds that say something to a person; the machinery in between is left out. */
+const SHOWN: ReadonlySet<Kind> = new Set([
+  'context',
+  'plan',
+  'step',
+  'confirm',
+  'trace',
+  'role',
+  'extension',
+  'dialog',
+  'collab',
+  'network',
+  'file',
+])
+
+interface Picture {
+  readonly nodes: readonly { readonly name: string; readonly label: string; readonly status?: string }[]
+  readonly edges: readonly { readonly from: string; readonly to: string; readonly type: string }[]
+}
+
+function picture(state: GraphState, what: { plan: string } | 'context'): Picture {
+  const shown =
+    what === 'context' ? [...state.nodes()].filter((node) => SHOWN.has(node.kind)) : stepsOf(state, what.plan)
+  const names = new Map(shown.map((node, i) => [nodeKey(node.kind, node.id), `n${i}`]))
+  const edges = shown.flatMap((node) => {
+    const from = names.get(nodeKey(node.kind, node.id))!
+    if (what !== 'context')
+      return (isKind(node, 'step') ? (node.data.dependencies ?? []) : []).map((id) => ({
+        from: names.get(nodeKey('step', id))!,
+        to: from,
+        type: '',
+      }))
+    return [...state.targets(node.kind, node.id)].flatMap((target) => {
+      const to = names.get(nodeKey(target.kind, target.id))
+      return to === undefined ? [] : [{ from, to, type: edgeName(node, target) }]
+    })
+  })
+  return { nodes: shown.map((node) => ({ name: names.get(nodeKey(node.kind, node.id))!, ...labelled(node) })), edges }
+}
+
+function stepsOf(state: GraphState, plan: string): readonly AnyNode[] {
+  const steps: Node<'step'>[] = []
+  for (const node of state.nodesOf(plan)) if (isKind(node, 'step')) steps.push(node)
+  return steps.sort((a, b) => (a.at ?? 0) - (b.at ?? 0))
+}
+
+function labelled(node: AnyNode): { label: string; status?: string } {
+  const data = node.data as { title?: string; description?: string; name?: string; path?: string }
+  const status = statusOf(node)
+  const text = data.title ?? data.description ?? data.name ?? data.path ?? `${node.kind} ${node.id.slice(0, 8)}`
+  return { label: status === undefined ? text : `${text} (${status})`, ...(status !== undefined && { status }) }
+}
+
+const edgeName = (from: AnyNode, to: AnyNode): string =>
+  from.kind === 'step' && to.kind === 'step'
+    ? 'waits for'
+    : from.kind === 'confirm'
+      ? 'confirms'
+      : to.kind === 'step'
+        ? 'contains'
+        : to.kind === 'context'
+          ? 'in'
+          : 'of'
