@@ -1,0 +1,165 @@
+import { EventEmitter } from 'eventemitter3'
+import type { Clock } from '../protocol/clock.ts'
+import { copied } from './copied.ts'
+import { isAfter, placeOf } from './delivery.ts'
+import { backoffMs, type Report, slept } from './handling.ts'
+import type { Item, SubscriberQueue } from './queue.ts'
+import { type SharedQueue, sharedQueue } from './shared-queue.ts'
+import type { Feed } from './source.ts'
+import type { After, Delivery, Place } from './transport.ts'
+
+/** Where deliveries are kept for good, for carriers that keep none: the store's feed. */
+export interface History {
+  /** Everything after a place, oldest first, up to the newest; the signal ends it without an error. */
+  read(after: After, signal: AbortSignal): AsyncIterable<Delivery>
+  /** The position up to which everything had been published when this carrier was opened; empty if nothing ever was. */
+  published(): Promise<string>
+}
+
+/** From one publisher to every subscriber of this process, each at its own pace, each beginning where it asked to. */
+export interface FanOut {
+  publish(batch: readonly Delivery[]): Promise<void>
+  readonly feed: Feed
+  /** The place after which a subscriber that asks for nothing begins; `undefined` where nothing is kept. */
+  now(): Promise<After | undefined>
+}
+
+type Listener = (items: readonly Item[], holds: Promise<void>[]) => void
+type Sink = Pick<SubscriberQueue, 'push' | 'room'>
+interface Wanted {
+  readonly match: (delivery: Delivery) => boolean
+  readonly after: After | undefined
+  readonly signal: AbortSignal
+  readonly report: Report
+}
+
+export function fanOut(options: { history: History | undefined; clock: Clock }): FanOut {
+  const { history, clock } = options
+  const live = new EventEmitter<{ published: Listener }>()
+  const groups = new Map<string, SharedQueue>()
+  let newest: Place | undefined
+  let turn: Promise<unknown> = Promise.resolve()
+
+  const now = async () => (history ? (newest ?? (await history.published())) : undefined)
+
+  const spread = async (batch: readonly Delivery[]) => {
+    const last = batch.at(-1)
+    if (!last) return
+    if (!newest || isAfter(last, newest)) newest = placeOf(last)
+    if (live.listenerCount('published') === 0) return
+    const holds: Promise<void>[] = []
+    live.emit('published', batch.map(carried), holds)
+    if (holds.length > 0) await Promise.all(holds)
+  }
+
+  const attach = (listener: Listener, signal: AbortSignal) => {
+    live.on('published', listener)
+    signal.addEventListener('abort', () => live.off('published', listener), { once: true })
+  }
+
+  /** Without a history: what is published while the sink listens, and the publisher waits for a sink that is full. */
+  const listen = (sink: Sink, { match, signal }: Wanted) =>
+    attach((items, holds) => {
+      const held = pushAll(
+        sink,
+        items.filter(({ delivery }) => match(delivery)),
+      )
+      if (held) holds.push(held)
+    }, signal)
+
+  /**
+   * With one: live as long as the sink keeps up, and from the history, at the sink's own pace, whenever it is behind. Everything published is in the
+   * history already, so that reading until nothing newer was published, and then listening in the same turn, leaves no gap.
+   */
+  const follow = async (history: History, sink: Sink, { match, after, signal, report }: Wanted) => {
+    let cursor: After
+    let behind = true
+    attach((items) => {
+      for (const item of items) {
+        if (behind) return
+        if (!isAfter(item.delivery, cursor)) continue // a repeat
+        cursor = item.delivery
+        const held = match(item.delivery) ? sink.push(item) : undefined
+        if (!held) continue
+        behind = true
+        void held.then(catchUp)
+      }
+    }, signal)
+
+    const isBehind = () => newest !== undefined && isAfter(newest, cursor)
+    const readOn = async (): Promise<boolean> => {
+      let read = false
+      for await (const delivery of history.read(cursor, signal)) {
+        read = true
+        if (match(delivery)) sink.push(carried(delivery))
+        cursor = placeOf(delivery)
+        await sink.room()
+      }
+      return read
+    }
+    const catchUp = async () => {
+      for (let attempt = 1; !signal.aborted; ) {
+        try {
+          // A history that ends before what was published knows no more: to wait for it would be for ever.
+          const more = await readOn()
+          if (signal.aborted || (more && isBehind())) continue
+          behind = false
+          return
+        } catch (error) {
+          report(error)
+          await slept(clock, backoffMs(attempt++, clock), signal)
+        }
+      }
+    }
+    cursor = after ?? (await now()) ?? ''
+    if (after === undefined && !isBehind()) behind = false
+    else void catchUp()
+  }
+
+  const begin = async (sink: Sink, wanted: Wanted) =>
+    history ? await follow(history, sink, wanted) : listen(sink, wanted)
+
+  return {
+    now,
+    publish(batch) {
+      const mine = turn.then(() => spread(batch))
+      turn = mine.catch(() => undefined) // the caller hears of it; the next batch has its own fate
+      return mine
+    },
+    async feed({ match, settled, queue, signal, report }) {
+      const { group, after } = settled
+      if (group === undefined) {
+        await begin(queue, { match, after, signal, report })
+        return () => undefined
+      }
+      const known = groups.get(group)
+      if (known) {
+        signal.addEventListener('abort', known.join(queue), { once: true })
+        return () => undefined
+      }
+      const over = new AbortController()
+      const shared = sharedQueue(settled, () => {
+        groups.delete(group)
+        over.abort()
+      })
+      groups.set(group, shared)
+      signal.addEventListener('abort', shared.join(queue), { once: true })
+      await begin(shared, { match, after, signal: over.signal, report })
+      return () => undefined
+    },
+  }
+}
+
+function pushAll(sink: Sink, items: readonly Item[]): Promise<void> | undefined {
+  for (const [i, item] of items.entries()) {
+    const held = sink.push(item)
+    if (held) return held.then(() => pushAll(sink, items.slice(i + 1)))
+  }
+  return undefined
+}
+
+/** One copy for all: what the publisher does to its own afterwards changes nothing here. */
+const carried = (delivery: Delivery): Item => {
+  const { copy, bytes } = copied(delivery)
+  return { delivery: copy, bytes, shared: true }
+}

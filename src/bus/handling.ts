@@ -1,0 +1,77 @@
+import type { Clock } from '../protocol/clock.ts'
+import type { Delivery, Handler } from './transport.ts'
+
+export type Report = (error: unknown) => void
+
+/**
+ * Calls a handler so that it can hurt nobody: what it throws is reported, and it is called again until `attempts` is reached. Answers whether
+ * the delivery counts as handled, which it does not when the signal ends the waiting between two attempts.
+ */
+export function handling(
+  handler: Handler,
+  options: { attempts: number; report: Report; clock: Clock; signal: AbortSignal },
+): (delivery: Delivery) => boolean | Promise<boolean> {
+  const { attempts, report, clock, signal } = options
+
+  const again = async (delivery: Delivery, thrown: unknown): Promise<boolean> => {
+    report(thrown)
+    for (let attempt = 1; attempt < attempts; attempt++) {
+      if (!(await slept(clock, backoffMs(attempt, clock), signal))) return false
+      try {
+        await handler(delivery)
+        return true
+      } catch (error) {
+        report(error)
+      }
+    }
+    return true
+  }
+
+  return (delivery) => {
+    try {
+      const work = handler(delivery)
+      if (typeof work?.then !== 'function') return true
+      return Promise.resolve(work).then(
+        () => true,
+        (error) => again(delivery, error),
+      )
+    } catch (error) {
+      return again(delivery, error)
+    }
+  }
+}
+
+/** Reports to the owner; an owner that throws is told to the process instead, because nobody else would listen. */
+export const reporter =
+  (onError: Report | undefined): Report =>
+  (error) => {
+    if (!onError) return warn(error)
+    try {
+      onError(error)
+    } catch (second) {
+      warn(second)
+    }
+  }
+
+/** Doubles from 100 ms to 10 s, of which up to half is left to chance. */
+export const backoffMs = (attempt: number, clock: Clock): number =>
+  Math.min(10_000, 50 * 2 ** attempt) * (1 - clock.random() / 2)
+
+/** True after the time, false when the signal was aborted first. */
+export const slept = (clock: Clock, ms: number, signal: AbortSignal): Promise<boolean> =>
+  clock.sleep(ms, signal).then(
+    () => true,
+    () => false,
+  )
+
+/** Waits for the work, but not longer than this. */
+export async function atMost(ms: number, work: Promise<unknown>, clock: Clock): Promise<void> {
+  const over = new AbortController()
+  try {
+    await Promise.race([work, slept(clock, ms, over.signal)])
+  } finally {
+    over.abort()
+  }
+}
+
+const warn = (error: unknown) => process.emitWarning(error instanceof Error ? error : String(error))

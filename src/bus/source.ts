@@ -1,0 +1,137 @@
+import { type Clock, systemClock } from '../protocol/clock.ts'
+import { Closed, FellBehind, InvalidInput } from '../protocol/errors.ts'
+import { copied } from './copied.ts'
+import { iterate } from './events.ts'
+import { matcher } from './filter.ts'
+import { atMost, handling, type Report, reporter } from './handling.ts'
+import { type SubscriberQueue, subscriberQueue } from './queue.ts'
+import { type Settled, settleOptions } from './settle-options.ts'
+import type { Delivery, Filter, Handler, Source, SubscribeOptions, Subscription, TransportTraits } from './transport.ts'
+
+/** What every member takes beside its own options. */
+export interface SourceOptions {
+  readonly clock?: Clock
+  /** Told what no subscriber's own `onError` was there to hear. */
+  readonly onError?: Report
+  /** How long a close waits for handlers: 5 seconds. */
+  readonly graceMs?: number
+}
+
+/** One subscription, as a member sees it. */
+export interface Feeding {
+  readonly match: (delivery: Delivery) => boolean
+  readonly settled: Settled
+  readonly queue: SubscriberQueue
+  /** Aborted when nothing more is wanted; what was pushed before is still handled. */
+  readonly signal: AbortSignal
+  readonly report: Report
+  /** Ends the subscription for good with an error. */
+  readonly fail: Report
+}
+
+/** Pushes what matches into the queue until the signal is aborted. Resolves when ready; what it returns lets go of its connections. */
+export type Feed = (feeding: Feeding) => Promise<() => void | Promise<void>>
+
+/** Everything about listening that no carrier is needed for: a member brings its feed. */
+export function source(name: string, traits: TransportTraits, feed: Feed, options: SourceOptions = {}): Source {
+  const { clock = systemClock, graceMs = 5000 } = options
+  const drains = new Set<() => Promise<void>>()
+  let closing: Promise<void> | undefined
+
+  const refuseIfClosed = () => {
+    if (closing) throw new Closed(name)
+  }
+
+  const start = async (filter: Filter, handler: Handler, wanted: SubscribeOptions, onFatal?: Report) => {
+    const match = matcher(filter)
+    const settled = settleOptions(wanted, traits, name)
+    const report = reporter(settled.onError ?? options.onError)
+    const fed = new AbortController() // no more is taken in
+    const over = new AbortController() // no more is handled
+    const call = handling(handler, { attempts: settled.attempts, report, clock, signal: over.signal })
+    const queue = subscriberQueue({
+      ...settled,
+      handle: (item) => call(item.shared ? copied(item.delivery).copy : item.delivery),
+      onOverflow: () => fail(new FellBehind('a subscriber', `more than ${settled.limit} deliveries would wait for it`)),
+    })
+
+    let ending: Promise<void> | undefined
+    let tellEnd: (error: unknown) => void
+    const ended = new Promise<unknown>((resolve) => {
+      tellEnd = resolve
+    })
+    const end = (error?: unknown): Promise<void> => {
+      ending ??= (async () => {
+        fed.abort()
+        over.abort()
+        settled.signal?.removeEventListener('abort', close)
+        await atMost(graceMs, queue.end(), clock)
+        queue.abandon()
+        await feeding.then(
+          (letGo) => letGo(),
+          () => undefined, // `start` throws it
+        )
+        drains.delete(drain)
+        tellEnd(error)
+      })()
+      return ending
+    }
+    const close = () => end()
+    const drain = async () => {
+      fed.abort()
+      await atMost(graceMs, queue.idle(), clock)
+      await end()
+    }
+    const fail = (error: unknown) => {
+      if (ending) return
+      const tell = onFatal ?? report
+      tell(error)
+      void end(error)
+    }
+
+    drains.add(drain)
+    settled.signal?.addEventListener('abort', close, { once: true })
+    const feeding = Promise.resolve().then(() => feed({ match, settled, queue, signal: fed.signal, report, fail }))
+    try {
+      await feeding
+    } catch (error) {
+      await end(error)
+      throw error
+    }
+    if (settled.signal?.aborted) await close()
+    refuseIfClosed()
+    const subscription: Subscription = {
+      get dropped() {
+        return queue.dropped
+      },
+      ended,
+      close,
+    }
+    return subscription
+  }
+
+  return {
+    traits,
+    async subscribe(filter, handler, wanted = {}) {
+      refuseIfClosed()
+      if (typeof handler !== 'function')
+        throw new InvalidInput('subscription', [
+          { path: 'handler', rule: 'function', message: 'is not a function', found: typeof handler },
+        ])
+      return start(filter, handler, wanted)
+    },
+    events(filter, wanted = {}) {
+      refuseIfClosed()
+      matcher(filter)
+      settleOptions(wanted, traits, name)
+      return iterate((handler) => {
+        refuseIfClosed()
+        return start(filter, handler, wanted, () => undefined) // the iterable throws it
+      })
+    },
+    close() {
+      closing ??= Promise.all([...drains].map((drain) => drain())).then(() => undefined)
+      return closing
+    },
+  }
+}
