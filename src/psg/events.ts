@@ -8,7 +8,7 @@ import type { BornEvent, EventDraft, Node } from './change.ts'
 import { KINDS } from './kinds.ts'
 import { referencesOf, statusOf } from './node.ts'
 import type { Proposal } from './proposal.ts'
-import type { Delta } from './state.ts'
+import { type Delta, statusPath } from './state.ts'
 
 /** A graph_update that tells more changes than this is split; the sum of its parts' deltas stays exact. */
 const MOST_CHANGES = 500
@@ -52,13 +52,18 @@ export function stamps(clock: { uuid(): string }, first: number): { stamp: Birth
 function* stages(proposal: Proposal): Iterable<EventDraft> {
   for (const delta of proposal.deltas) {
     const { kind, before, after } = delta
-    if (kind === 'step' || kind === 'plan') {
-      const [from, to] = [statusOf(before), statusOf(after)]
-      if (before && after && from !== to)
-        yield kind === 'step' ? stepStage(delta, from!, to!, proposal) : planStage(delta, from!, to!, proposal)
-    } else if (kind === 'context') {
-      if (before && statusOf(before) !== 'active' && statusOf(after) === 'active') yield contextStage(delta, proposal)
-    } else if (kind === 'decision' && !before) yield decisionStage(after as Node<'decision'>, proposal)
+    if (kind === 'decision') {
+      if (!before) yield decisionStage(after as Node<'decision'>, proposal)
+    } else if ((kind === 'step' || kind === 'plan' || kind === 'context') && after) {
+      const path = statusPath(delta)
+      for (let hop = 1; hop < path.length; hop++) {
+        const [from, to] = [path[hop - 1]!, path[hop]!]
+        if (from === to) continue
+        if (kind === 'step') yield stepStage(delta, from, to, proposal)
+        else if (kind === 'plan') yield planStage(delta, from, to, proposal)
+        else if (to === 'active') yield contextStage(delta, from, proposal)
+      }
+    }
   }
 }
 
@@ -95,12 +100,12 @@ const planStage = ({ id }: Delta, from: string, to: string, { options }: Proposa
     id,
   )
 
-const contextStage = ({ id, before }: Delta, { options }: Proposal): EventDraft =>
+const contextStage = ({ id }: Delta, from: string, { options }: Proposal): EventDraft =>
   stage('context_activated', id, 'context', 'running', {
     payload: {
       resource_type: 'context',
       resource_id: id,
-      from_status: statusOf(before)!,
+      from_status: from,
       to_status: 'active',
       reason: options.reason,
     },
@@ -110,7 +115,7 @@ const DECIDED = { approved: 'completed', rejected: 'failed', cancelled: 'skipped
 
 function decisionStage({ data, owner }: Node<'decision'>, proposal: Proposal): EventDraft {
   const confirm = proposal.after('confirm', owner!)
-  const plan = confirm && proposal.state.has('plan', confirm.group) ? confirm.group : undefined
+  const plan = confirm && proposal.after('plan', confirm.group) ? confirm.group : undefined
   return stage(
     'confirm_decision_added',
     plan ?? proposal.graph,

@@ -12,7 +12,7 @@ import { applyEntry, loadGroup } from './load.ts'
 import { nodeKey } from './node.ts'
 import type { Restoration } from './restore.ts'
 import { forkPlan, type RestoreOptions, restore, takeSnapshot } from './snapshot.ts'
-import { type GraphState, graphState } from './state.ts'
+import { type Delta, type GraphState, graphState } from './state.ts'
 import { type Finding, verifyGraph } from './verify.ts'
 import { type Reason, why } from './view.ts'
 
@@ -47,6 +47,7 @@ export class ProjectGraph {
   #revision = 0
   #stamped = 0
   #queue: Promise<unknown> = Promise.resolve()
+  readonly #watchers = new Set<(deltas: readonly Delta[]) => void>()
   /** Groups that have ended but are still in memory, longest unused first. */
   readonly #ended = new Set<string>()
 
@@ -155,6 +156,12 @@ export class ProjectGraph {
     return verifyGraph(this.store, this)
   }
 
+  /** Calls back with what others have committed, when it is taken in. Returns the way to stop. */
+  watch(watcher: (deltas: readonly Delta[]) => void): () => void {
+    this.#watchers.add(watcher)
+    return () => void this.#watchers.delete(watcher)
+  }
+
   /** Takes in what others have committed. */
   refresh(): Promise<void> {
     return this.#serially(() => this.#catchUp())
@@ -216,9 +223,10 @@ export class ProjectGraph {
   }
 
   #take(revision: number, body: EntryBody): void {
-    applyEntry(body, this.#state)
+    const deltas = applyEntry(body, this.#state)
     this.#revision = revision
     this.#stamped = microsOf(body.at)
+    for (const watcher of this.#watchers) watcher(deltas)
   }
 
   /** Loads the groups of nodes that are named but not in memory, as far as the index knows them. */

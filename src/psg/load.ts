@@ -26,7 +26,7 @@ export async function loadGroup(
 }
 
 /** Brings memory from one revision to the next. Groups that are not loaded stay so, but groups that begin are taken in. */
-export function applyEntry(body: EntryBody, state: GraphState): void {
+export function applyEntry(body: EntryBody, state: GraphState): readonly Delta[] {
   for (const change of body.changes) {
     const [, group, , id] = change.key.split('/')
     if (group === '-' || (group === id && !('status' in change) && !change.before)) state.openGroup(group!)
@@ -37,6 +37,7 @@ export function applyEntry(body: EntryBody, state: GraphState): void {
     deltas.flatMap(({ kind, after, statusOnly }) => (kind === 'step' && after && !statusOnly ? [after.owner!] : [])),
   )
   for (const plan of plans) rankPlan(plan, [...state.nodesOf(plan)], state)
+  return deltas
 }
 
 /** A change as the journal tells it, against memory; `undefined` where it concerns a group that is not loaded. */

@@ -21,6 +21,8 @@ export interface Proposal {
   tallyAfter(plan: string): Readonly<Record<StepStatus, number>>
   /** The plan's parts that this commit touches. */
   stepsTouched(plan: string): readonly Delta[]
+  /** What a group would hold. */
+  groupAfter(group: string): Iterable<AnyNode>
   /** Where each new or re-ordered step stands, and the cycle if there is one. */
   readonly order: PlanOrder
   /** Keys of nodes that come back from their tombstones. */
@@ -62,6 +64,8 @@ export function propose(footing: Footing, changes: Changes, options: CommitOptio
     const delta = folded.get(key)
     if (!delta) folded.set(key, { kind, id, before: state.get(kind, id), after: node, statusOnly })
     else {
+      const passed = statusOf(delta.after)
+      if (passed !== undefined && passed !== statusOf(node)) delta.via = [...(delta.via ?? []), passed]
       delta.after = node
       delta.statusOnly &&= statusOnly
     }
@@ -148,6 +152,13 @@ export function propose(footing: Footing, changes: Changes, options: CommitOptio
     switched: footing.rules.switched,
     after: after as Proposal['after'],
     stepsTouched: (plan) => touched.get(plan) ?? [],
+    *groupAfter(group) {
+      for (const node of state.nodesOf(group)) {
+        const left = after(node.kind, node.id)
+        if (left) yield left
+      }
+      for (const delta of deltas) if (!delta.before && delta.after?.group === group) yield delta.after
+    },
     tallyAfter(plan) {
       const tally = { ...(state.plan(plan)?.tally ?? EMPTY_TALLY) }
       for (const { before, after } of touched.get(plan) ?? []) {

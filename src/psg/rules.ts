@@ -6,7 +6,7 @@ import type { AnyNode, Kind, Node } from './change.ts'
 import { KINDS } from './kinds.ts'
 import { isKind, referencesOf, statusOf } from './node.ts'
 import type { Proposal } from './proposal.ts'
-import type { Delta } from './state.ts'
+import { comesTo, type Delta, statusPath } from './state.ts'
 
 /** Tells what is wrong, where in the node, and under which id if the rule has finer ones. */
 export type Report = (path: string, message: string, id?: string) => void
@@ -111,9 +111,10 @@ export const RULES: readonly Rule[] = [
     id: 'birth',
     keeps: 'a new object begins at the beginning',
     kinds: LIVING,
-    check({ kind, id, before, after }, _, report) {
+    check(delta, _, report) {
+      const { kind, id, before, after } = delta
       if (before || !after || after.imported) return
-      const status = statusOf(after)!
+      const status = statusPath(delta)[0]!
       const births = BIRTHS[kind]
       if (births && !births.includes(status))
         report('status', `a new ${kind} is ${births.join(' or ')}, not ${status} (${id})`)
@@ -123,18 +124,22 @@ export const RULES: readonly Rule[] = [
     id: 'lifecycle',
     keeps: 'a status moves only along its lifecycle',
     kinds: LIVING,
-    check({ kind, id, before, after }, proposal, report) {
-      if (!before || !after) return
-      const [from, to] = [statusOf(before)!, statusOf(after)!]
-      if (from === to) return
+    check(delta, proposal, report) {
+      const { kind, id, after } = delta
+      if (!after) return
       const lifecycle = KINDS[kind].lifecycle as LifecycleKind
-      if (!Object.hasOwn(lifecycles[lifecycle], to)) return report('status', `${kind} ${id} has no status ${to}`)
-      const arrow = moveRule(lifecycle, from as never, to as never)
-      const allowed = isKind(before, 'confirm')
-        ? confirmMayMove(before.data, to as never)
-        : mayMove(lifecycle, from as never, to as never)
-      if (allowed === proposal.switched.has(arrow))
-        report('status', `${kind} ${id} cannot go from ${from} to ${to}`, arrow)
+      const path = statusPath(delta)
+      for (let hop = 1; hop < path.length; hop++) {
+        const [from, to] = [path[hop - 1]!, path[hop]!]
+        if (from === to) continue
+        if (!Object.hasOwn(lifecycles[lifecycle], to)) return report('status', `${kind} ${id} has no status ${to}`)
+        const arrow = moveRule(lifecycle, from as never, to as never)
+        const allowed = isKind(after, 'confirm')
+          ? confirmMayMove({ ...after.data, status: from as never }, to as never)
+          : mayMove(lifecycle, from as never, to as never)
+        if (allowed === proposal.switched.has(arrow))
+          report('status', `${kind} ${id} cannot go from ${from} to ${to}`, arrow)
+      }
     },
   },
   {
@@ -210,8 +215,9 @@ export const RULES: readonly Rule[] = [
     id: 'guard.plan.approved',
     keeps: 'a plan is approved by an approved Confirm',
     kinds: ['plan'],
-    check({ id, before, after }, proposal, report) {
-      if (!moves(before, after, 'approved')) return
+    check(delta, proposal, report) {
+      const { id } = delta
+      if (!comesTo(delta, 'approved')) return
       const confirm = planConfirm(id, proposal)
       if (confirm?.data.status !== 'approved') report('status', `plan ${id} has no approved Confirm`)
     },
@@ -220,8 +226,9 @@ export const RULES: readonly Rule[] = [
     id: 'guard.plan.start',
     keeps: 'a plan starts only in an active context',
     kinds: ['plan'],
-    check({ id, before, after }, proposal, report) {
-      if (!moves(before, after, 'in_progress')) return
+    check(delta, proposal, report) {
+      const { id } = delta
+      if (!comesTo(delta, 'in_progress')) return
       const context = proposal.after('context', proposal.graph)
       if (context?.data.status !== 'active')
         report('status', `plan ${id} cannot start: its context is ${context?.data.status ?? 'not there'}`)
@@ -231,8 +238,9 @@ export const RULES: readonly Rule[] = [
     id: 'approval.bound',
     keeps: 'what starts is what was approved, once, in time',
     kinds: ['plan'],
-    check({ id, before, after }, proposal, report) {
-      if (!moves(before, after, 'in_progress') || !isKind(after, 'plan')) return
+    check(delta, proposal, report) {
+      const { id, after } = delta
+      if (!comesTo(delta, 'in_progress') || !isKind(after, 'plan')) return
       const gate = planGate(id, proposal)
       if (!gate) return report('status', `plan ${id} has no gate: it was never proposed here`)
       const unused = proposal.state.get('gate', gate.id)
@@ -242,7 +250,7 @@ export const RULES: readonly Rule[] = [
         report('status', `plan ${id} must mark its approval as used in the commit that starts it`)
       if (gate.data.expires_at !== undefined && Date.parse(gate.data.expires_at) * 1000 <= proposal.micros)
         report('status', `the approval of plan ${id} expired at ${gate.data.expires_at}`)
-      if (planDigest(after, proposal.state.nodesOf(after.group)) !== gate.data.digest)
+      if (planDigest(after, proposal.groupAfter(after.group)) !== gate.data.digest)
         report('status', `plan ${id} is not the plan that was approved`)
     },
   },
@@ -275,7 +283,7 @@ export const RULES: readonly Rule[] = [
           ? after
           : undefined
       if (!confirm || confirm.imported) return
-      if (isKind(after, 'confirm') && (!before || statusOf(before) === confirm.data.status)) return
+      if (isKind(after, 'confirm') && (statusOf(before) ?? 'pending') === confirm.data.status) return
       const decisions = [...decisionsOf(confirm.id, proposal)]
       const reopened = isKind(after, 'confirm') && statusOf(before) === 'rejected' && confirm.data.status === 'pending'
       const withdrawn = confirm.data.status === 'cancelled' && decisions.length === 0
@@ -313,9 +321,10 @@ export const RULES: readonly Rule[] = [
     id: 'guard.step.plan_running',
     keeps: 'a step runs only while its plan does',
     kinds: ['step'],
-    check({ id, before, after }, proposal, report) {
-      if (!moves(before, after, 'in_progress')) return
-      const plan = proposal.after('plan', after!.owner!)
+    check(delta, proposal, report) {
+      const { id } = delta
+      if (!comesTo(delta, 'in_progress')) return
+      const plan = proposal.after('plan', delta.after!.owner!)
       if (plan?.data.status !== 'in_progress')
         report('status', `step ${id} cannot start: its plan is ${plan?.data.status}`)
     },
@@ -324,8 +333,9 @@ export const RULES: readonly Rule[] = [
     id: 'guard.step.dependencies',
     keeps: 'a step starts only when everything it waits for is completed or skipped',
     kinds: ['step'],
-    check({ id, before, after }, proposal, report) {
-      if (!moves(before, after, 'in_progress') || !isKind(after, 'step')) return
+    check(delta, proposal, report) {
+      const { id, after } = delta
+      if (!comesTo(delta, 'in_progress') || !isKind(after, 'step')) return
       for (const [i, dependency] of (after.data.dependencies ?? []).entries()) {
         const status = proposal.after('step', dependency)?.data.status
         if (status !== 'completed' && status !== 'skipped')
@@ -337,8 +347,9 @@ export const RULES: readonly Rule[] = [
     id: 'guard.plan.completed',
     keeps: 'a plan is completed when every step is completed or skipped',
     kinds: ['plan'],
-    check({ id, before, after }, proposal, report) {
-      if (!moves(before, after, 'completed')) return
+    check(delta, proposal, report) {
+      const { id } = delta
+      if (!comesTo(delta, 'completed')) return
       const tally = proposal.tallyAfter(id)
       if (tally.failed > 0) report('status', `plan ${id} cannot be completed: ${tally.failed} of its steps failed`)
     },
@@ -456,9 +467,6 @@ const withStandIns = (node: AnyNode): JsonObject => {
 }
 
 const field = (node: AnyNode, name: string) => (node.data as JsonObject)[name]
-
-const moves = (before: AnyNode | undefined, after: AnyNode | undefined, to: string): boolean =>
-  before !== undefined && after !== undefined && statusOf(after) === to && statusOf(before) !== to
 
 function planOf(node: AnyNode, proposal: Proposal): Node<'plan'> | undefined {
   if (isKind(node, 'plan')) return proposal.state.get('plan', node.id)

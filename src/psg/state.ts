@@ -11,7 +11,18 @@ export interface Delta {
   readonly after: AnyNode | undefined
   /** The status differs and nothing else. */
   readonly statusOnly: boolean
+  /** Statuses that it passes through on the way, when the commit moves it more than once; a new node's first among them. */
+  readonly via?: readonly string[]
 }
+
+/** Every status a delta goes through, from where it was, or was born, to where it ends. */
+export function statusPath({ before, after, via = [] }: Delta): readonly string[] {
+  const path = before ? [statusOf(before), ...via] : [...via]
+  return [...path, statusOf(after)].filter((status) => status !== undefined)
+}
+
+/** Does it come to this status in the commit? */
+export const comesTo = (delta: Delta, status: string): boolean => statusPath(delta).indexOf(status, 1) > 0
 
 /** What is kept of a plan so that no check has to visit all its steps. */
 export interface PlanFacts {
