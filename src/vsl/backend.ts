@@ -9,7 +9,8 @@ export interface ValueStateLayer {
 
 /**
  * Where values and journals live. Knows nothing of the protocol; stores what it is given, unchanged, down to the order of an object's keys.
- * Every value handed out is a copy. Keys are any non-empty text of at most 1,024 bytes. After `close`, every call throws Closed.
+ * Every value handed out is a copy. Keys and stream names are any well-formed, non-empty text of at most 1,024 bytes without U+0000; what does not
+ * fit is refused with InvalidInput. After `close`, every call throws Closed.
  * Calls may fail with Unavailable (nothing was written); only `commit` and `set` may fail with OutcomeUnknown.
  */
 export interface Backend extends ValueStateLayer {
@@ -18,8 +19,8 @@ export interface Backend extends ValueStateLayer {
   set(key: string, value: Json): Promise<void>
 
   /**
-   * All of it or nothing. Throws RevisionConflict unless the stream is at `expected`, FencedOut if `fence` is given and is not the stream's
-   * token, KeyExists if an insert meets a key, TooLarge: then nothing was written. Throws OutcomeUnknown when the reply was lost.
+   * All of it or nothing. Throws FencedOut if `fence` is given and is not the stream's token, RevisionConflict unless the stream is at `expected`,
+   * KeyExists if an insert meets a key (asked in this order), TooLarge: then nothing was written. Throws OutcomeUnknown when the reply was lost.
    * Returns when the write is as durable as `traits` say.
    */
   commit(write: Write): Promise<void>
@@ -52,7 +53,7 @@ export interface Backend extends ValueStateLayer {
   blobs(): AsyncIterable<Digest>
 
   readonly traits: Traits
-  /** Safe to call twice; waits for commits in hand; ends followers. */
+  /** Safe to call twice; waits for commits in hand; ends followers, while other reads that are not at their end throw Closed. */
   close(): Promise<void>
 }
 
@@ -107,7 +108,7 @@ export interface ScanFrom {
 export interface Holder {
   /** Unique per runtime instance. */
   readonly id: string
-  /** The machine's boot id. */
+  /** The machine's boot and the space in which its pids mean something: processes that see each other have the same. */
   readonly boot: string
   readonly pid: number
   /** When that process started, as the machine tells it: a pid alone may have been given to somebody else since. */
