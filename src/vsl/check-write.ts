@@ -1,6 +1,6 @@
-import { InvalidInput, type Problem, TooLarge } from '../protocol/errors.ts'
-import { isObject, type Json } from '../protocol/json.ts'
-import { MAX_ENTRY_BYTES, MAX_KEY_BYTES, type Write } from './backend.ts'
+import { FencedOut, InvalidInput, KeyExists, type Problem, RevisionConflict, TooLarge } from '../protocol/errors.ts'
+import { type Head, MAX_ENTRY_BYTES, type Write } from './backend.ts'
+import { badName, isName, textOf } from './check-input.ts'
 
 /** A write's values as the JSON text that every member stores. */
 export interface WriteTexts {
@@ -15,6 +15,8 @@ export function checkWrite(write: Write): WriteTexts {
   if (!isName(write.stream)) problems.push(badName('stream', write.stream))
   if (!Number.isSafeInteger(write.expected) || write.expected < 0)
     problems.push({ path: 'expected', rule: 'revision', message: 'is not a revision', found: String(write.expected) })
+  if (write.fence !== undefined && !Number.isSafeInteger(write.fence))
+    problems.push({ path: 'fence', rule: 'token', message: 'is not a token', found: String(write.fence) })
   const seen = new Set<string>()
   const claim = (key: string, path: string) => {
     if (!isName(key)) problems.push(badName(path, key))
@@ -41,26 +43,13 @@ export function checkWrite(write: Write): WriteTexts {
   return { entry, inserts: texts('inserts', write.inserts), puts: texts('puts', write.puts) }
 }
 
-export const isName = (text: unknown): text is string =>
-  typeof text === 'string' &&
-  text.length > 0 &&
-  (text.length * 3 <= MAX_KEY_BYTES || Buffer.byteLength(text) <= MAX_KEY_BYTES) &&
-  text.isWellFormed()
-
-const badName = (path: string, found: unknown): Problem => ({
-  path,
-  rule: 'key',
-  message: `is not well-formed text of 1 to ${MAX_KEY_BYTES} bytes`,
-  found: String(found).slice(0, 80),
-})
+/** Throws what `commit` throws when a condition does not hold: the fence first, then the revision, then the inserts. */
+export function refuseIfStale(write: Write, head: Head, exists: (key: string) => boolean): void {
+  if (write.fence !== undefined && write.fence !== head.token)
+    throw new FencedOut(write.stream, write.fence, head.token)
+  if (write.expected !== head.revision) throw new RevisionConflict(write.stream, write.expected, head.revision)
+  for (const [key] of write.inserts) if (exists(key)) throw new KeyExists(key)
+}
 
 const texts = (path: string, puts: Write['puts']) =>
   puts.map(([key, value], i) => [key, textOf(`${path}[${i}]`, value)] as const)
-
-/** The JSON text of a value; refuses what JSON would silently change or drop. */
-export function textOf(path: string, value: Json): string {
-  const text = JSON.stringify(value)
-  if (text === undefined || (isObject(value) && typeof value.toJSON === 'function'))
-    throw new InvalidInput('write', [{ path, rule: 'json', message: 'is not JSON', found: typeof value }])
-  return text
-}

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { readFileSync, readlinkSync } from 'node:fs'
 import type { Holder } from './backend.ts'
 
 /** This process as the holder of leases, under an id of its own. */
@@ -9,6 +9,16 @@ export const thisHolder = (id: string): Holder => ({
   started: startOf(process.pid) ?? '',
 })
 
+/** A lease as a store keeps it: until when, by the store's own clock. */
+export interface Held {
+  readonly holder: Holder
+  readonly until: number
+}
+
+/** May `holder` take the stream now? */
+export const isFree = (held: Held | undefined, holder: Holder, now: number): boolean =>
+  held === undefined || held.until <= now || held.holder.id === holder.id || holderIsGone(held.holder)
+
 /** True only when it is certain: same machine, same boot, and no such process any more. */
 export function holderIsGone(holder: Holder): boolean {
   if (holder.boot === '' || holder.boot !== bootId()) return false
@@ -18,10 +28,21 @@ export function holderIsGone(holder: Holder): boolean {
 }
 
 let boot: string | undefined
-/** Empty where the machine does not tell; then nobody is ever taken for gone. */
+/**
+ * The machine's boot and, because two containers share one boot but do not see each other's processes, the space in which a pid means something.
+ * Empty where the machine does not tell; then nobody is ever taken for gone.
+ */
 function bootId(): string {
-  boot ??= readText('/proc/sys/kernel/random/boot_id')?.trim() ?? ''
+  boot ??= [readText('/proc/sys/kernel/random/boot_id')?.trim(), pidSpace()].filter(Boolean).join(' ')
   return boot
+}
+
+function pidSpace(): string | undefined {
+  try {
+    return readlinkSync('/proc/self/ns/pid')
+  } catch {
+    return undefined // no namespaces here: there is one space of pids
+  }
 }
 
 /** Field 22 of stat, counted after the command's name, which may itself hold spaces and brackets. */

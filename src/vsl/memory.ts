@@ -1,16 +1,18 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
-import { Closed, FencedOut, KeyExists, RevisionConflict } from '../protocol/errors.ts'
+import { Closed } from '../protocol/errors.ts'
 import { type Digest, digestOf, type Json } from '../protocol/json.ts'
-import type { Backend, Entry, Holder, Lease, Write } from './backend.ts'
-import { checkWrite } from './check-write.ts'
-import { holderIsGone } from './holder.ts'
-import { sequencePosition } from './position.ts'
+import type { Backend, Entry, Lease } from './backend.ts'
+import { checkAcquire, checkDigest, checkName, checkNames, checkRead, checkScan, textOf } from './check-input.ts'
+import { checkWrite, refuseIfStale } from './check-write.ts'
+import { type Held, isFree } from './holder.ts'
+import { sequenceOf, sequencePosition } from './position.ts'
+import { type SortedKeys, sortedKeys } from './sorted-keys.ts'
 import { wakeable } from './wakeable.ts'
 
 interface Stream {
   revision: number
   token: number
-  lease: { holder: Holder; until: number } | undefined
+  lease: Held | undefined
   /** Where in the log each revision stands. */
   readonly places: number[]
 }
@@ -18,8 +20,8 @@ interface Stream {
 /** Everything in Maps, as JSON text: what goes in cannot be changed from outside, and what comes out is a copy. */
 export function memoryBackend(options: { clock?: Clock } = {}): Backend {
   const clock = options.clock ?? systemClock
-  const values = new Map<string, string>()
-  const own = new Map<string, string>()
+  const values = texts()
+  const own = texts()
   const blobStore = new Map<Digest, Uint8Array>()
   const streams = new Map<string, Stream>()
   const log: { stream: string; revision: number; body: string }[] = []
@@ -36,6 +38,15 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
     streams.set(name, stream)
     return stream
   }
+  const heldBy = (lease: Lease): Stream | undefined => {
+    const stream = streams.get(lease.stream)
+    return stream?.lease && stream.token === lease.token ? stream : undefined
+  }
+  /** A follower is sent home when the store closes; whoever wanted a whole answer must not take half of one for it. */
+  const ended = (from: { follow?: boolean; signal?: AbortSignal }): boolean => {
+    if (closed && !from.follow) open()
+    return closed || from.signal?.aborted === true
+  }
   const entryAt = (place: number): Entry => {
     const { stream, revision, body } = log[place]!
     return { stream, revision, position: sequencePosition(place + 1), body: JSON.parse(body) }
@@ -46,18 +57,20 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
 
     async get(key) {
       open()
+      checkName('key', key)
       return parsed(own.get(key))
     },
     async set(key, value) {
       open()
-      own.set(key, JSON.stringify(value))
+      checkName('key', key)
+      own.set(key, textOf('value', value))
     },
 
     async commit(write) {
       open()
       const texts = checkWrite(write)
       const stream = streamOf(write.stream)
-      refuseIfStale(stream, write, values) // every condition before the first change
+      refuseIfStale(write, stream, values.has) // every condition before the first change
       for (const [key, text] of texts.inserts) values.set(key, text)
       for (const [key, text] of texts.puts) values.set(key, text)
       for (const key of write.deletes) values.delete(key)
@@ -70,6 +83,7 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
 
     async getMany(keys) {
       open()
+      checkNames('keys', keys)
       const found = new Map<string, Json>()
       for (const key of keys) {
         const text = values.get(key)
@@ -80,69 +94,72 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
 
     async *scan(prefix, from = {}) {
       open()
+      checkScan(prefix, from)
       const source = from.own ? own : values
-      const after = from.after
-      const keys = [...source.keys()].filter((key) => key.startsWith(prefix)).sort(byBytes)
       let left = from.limit ?? Number.POSITIVE_INFINITY
-      for (const key of keys) {
-        if (left <= 0) return
-        if (after !== undefined && byBytes(key, after) <= 0) continue
-        const text = source.get(key)
-        if (text === undefined) continue // deleted since
-        left--
-        yield [key, JSON.parse(text)]
-        open()
+      for (let after = from.after; left > 0; ) {
+        const keys = source.keys.page(prefix, after, Math.min(left, SCAN_PAGE))
+        if (keys.length === 0) return
+        for (const key of keys) {
+          open()
+          const text = source.get(key)
+          if (text === undefined) continue // deleted since
+          left--
+          yield [key, JSON.parse(text)]
+        }
+        after = keys.at(-1)
       }
     },
 
     async head(name) {
       open()
+      checkName('stream', name)
       const stream = streams.get(name)
       return { revision: stream?.revision ?? 0, token: stream?.token ?? 0 }
     },
 
     async *read(name, from = {}) {
       open()
+      checkRead(name, from.after)
       for (let at = from.after ?? 0; ; ) {
-        const places = streams.get(name)?.places ?? []
-        for (; at < places.length; at++) {
-          if (from.signal?.aborted || closed) return
-          yield entryAt(places[at]!)
+        for (; at < (streams.get(name)?.places.length ?? 0); at++) {
+          if (ended(from)) return
+          yield entryAt(streams.get(name)!.places[at]!)
         }
-        if (!from.follow || closed || !(await appended.wait(from.signal))) return
+        if (!from.follow || !(await appended.wait(from.signal))) return
       }
     },
 
     async *feed(from = {}) {
       open()
-      for (let at = from.after === undefined ? 0 : Number(from.after); ; ) {
+      for (let at = from.after === undefined ? 0 : sequenceOf(from.after); ; ) {
         for (; at < log.length; at++) {
-          if (from.signal?.aborted || closed) return
+          if (ended(from)) return
           yield entryAt(at)
         }
-        if (!from.follow || closed || !(await appended.wait(from.signal))) return
+        if (!from.follow || !(await appended.wait(from.signal))) return
       }
     },
 
     async acquire(name, holder, ttlMs) {
       open()
+      checkAcquire(name, holder, ttlMs)
       const stream = streamOf(name)
-      const held = stream.lease
-      if (held && held.until > clock.now() && held.holder.id !== holder.id && !holderIsGone(held.holder))
-        return undefined
+      if (!isFree(stream.lease, holder, clock.now())) return undefined
       stream.token++
       stream.lease = { holder, until: clock.now() + ttlMs }
       return { stream: name, holder, token: stream.token, ttlMs }
     },
     async renew(lease) {
       open()
-      const held = heldBy(streams, lease)
-      if (held) held.until = clock.now() + lease.ttlMs
-      return held !== undefined
+      const stream = heldBy(lease)
+      if (stream) stream.lease = { holder: lease.holder, until: clock.now() + lease.ttlMs }
+      return stream !== undefined
     },
     async release(lease) {
       open()
-      if (heldBy(streams, lease)) streamOf(lease.stream).lease = undefined
+      const stream = heldBy(lease)
+      if (stream) stream.lease = undefined
     },
 
     async putBlob(bytes) {
@@ -153,11 +170,15 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
     },
     async getBlob(digest) {
       open()
+      checkDigest(digest)
       return blobStore.get(digest)?.slice()
     },
     async *blobs() {
       open()
-      yield* [...blobStore.keys()]
+      for (const digest of blobStore.keys()) {
+        open()
+        yield digest
+      }
     },
 
     async close() {
@@ -167,19 +188,24 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
   }
 }
 
+const SCAN_PAGE = 256
+
+/** Texts by key, and the keys in order. */
+function texts() {
+  const byKey = new Map<string, string>()
+  const keys: SortedKeys = sortedKeys()
+  return {
+    keys,
+    has: (key: string) => byKey.has(key),
+    get: (key: string) => byKey.get(key),
+    set(key: string, text: string) {
+      if (!byKey.has(key)) keys.add(key)
+      byKey.set(key, text)
+    },
+    delete(key: string) {
+      if (byKey.delete(key)) keys.delete(key)
+    },
+  }
+}
+
 const parsed = (text: string | undefined): Json | undefined => (text === undefined ? undefined : JSON.parse(text))
-
-function refuseIfStale(stream: Stream, write: Write, values: ReadonlyMap<string, string>): void {
-  if (write.fence !== undefined && write.fence !== stream.token)
-    throw new FencedOut(write.stream, write.fence, stream.token)
-  if (write.expected !== stream.revision) throw new RevisionConflict(write.stream, write.expected, stream.revision)
-  for (const [key] of write.inserts) if (values.has(key)) throw new KeyExists(key)
-}
-
-const heldBy = (streams: ReadonlyMap<string, Stream>, lease: Lease) => {
-  const stream = streams.get(lease.stream)
-  return stream?.token === lease.token ? stream.lease : undefined
-}
-
-/** UTF-8 byte order: code points, where UTF-16 would put those beyond the BMP before U+E000. */
-const byBytes = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b))

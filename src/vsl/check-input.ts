@@ -1,0 +1,120 @@
+import { InvalidInput, type Problem } from '../protocol/errors.ts'
+import type { Digest, Json } from '../protocol/json.ts'
+import { type Holder, MAX_KEY_BYTES, type ScanFrom } from './backend.ts'
+
+/** What a key or a stream may be called. */
+export const isName = (text: unknown): text is string =>
+  typeof text === 'string' &&
+  text.length > 0 &&
+  (text.length * 3 <= MAX_KEY_BYTES || Buffer.byteLength(text) <= MAX_KEY_BYTES) &&
+  !text.includes('\0') &&
+  text.isWellFormed()
+
+export const badName = (path: string, found: unknown): Problem => ({
+  path,
+  rule: 'key',
+  message: `is not well-formed text of 1 to ${MAX_KEY_BYTES} bytes without U+0000`,
+  found: String(found).slice(0, 80),
+})
+
+export function checkName(path: string, text: string): void {
+  if (!isName(text)) throw new InvalidInput('call', [badName(path, text)])
+}
+
+export function checkNames(path: string, texts: readonly string[]): void {
+  for (const [i, text] of texts.entries()) checkName(`${path}[${i}]`, text)
+}
+
+/** A prefix may be empty: it then means every key. */
+export function checkScan(prefix: string, from: ScanFrom = {}): void {
+  const problems: Problem[] = []
+  if (prefix !== '' && !isName(prefix)) problems.push(badName('prefix', prefix))
+  if (from.after !== undefined && from.after !== '' && !isName(from.after)) problems.push(badName('after', from.after))
+  if (from.limit !== undefined && !isCount(from.limit)) problems.push(badCount('limit', from.limit))
+  if (problems.length > 0) throw new InvalidInput('scan', problems)
+}
+
+export function checkRead(stream: string, after: number | undefined): void {
+  checkName('stream', stream)
+  if (after !== undefined && !isCount(after)) throw new InvalidInput('read', [badCount('after', after)])
+}
+
+/** A position that this store cannot have made. */
+export const badPosition = (found: string): InvalidInput =>
+  new InvalidInput('feed', [
+    { path: 'after', rule: 'position', message: 'is not a position of this store', found: String(found).slice(0, 80) },
+  ])
+
+export function checkAcquire(stream: string, holder: Holder, ttlMs: number): void {
+  checkName('stream', stream)
+  checkName('holder.id', holder.id)
+  if (!Number.isFinite(ttlMs) || ttlMs <= 0)
+    throw new InvalidInput('acquire', [
+      { path: 'ttlMs', rule: 'positive', message: 'is not a time above 0', found: String(ttlMs) },
+    ])
+}
+
+export function checkDigest(digest: Digest): void {
+  if (typeof digest !== 'string' || !/^sha256:[0-9a-f]{64}$/.test(digest))
+    throw new InvalidInput('blob', [
+      {
+        path: 'digest',
+        rule: 'digest',
+        message: 'is not sha256: and 64 lower-case hex digits',
+        found: String(digest).slice(0, 80),
+      },
+    ])
+}
+
+/**
+ * The JSON text of a value; refuses what JSON would silently change or drop. A member that is `undefined` counts as absent, as it does
+ * everywhere in JSON.
+ */
+export function textOf(path: string, value: Json): string {
+  try {
+    const flaw = flawIn(value)
+    if (flaw === undefined) return JSON.stringify(value)
+    throw notJson(path + flaw.at, flaw.found)
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error
+    throw notJson(path, 'something that contains itself, or is nested too deeply')
+  }
+}
+
+const notJson = (path: string, found: string): InvalidInput =>
+  new InvalidInput('write', [{ path, rule: 'json', message: 'is not JSON', found }])
+
+/** The first thing in a value that is not JSON, and where. The path is put together only when there is something to tell. */
+function flawIn(value: unknown): { at: string; found: string } | undefined {
+  if (value === null || typeof value === 'string' || typeof value === 'boolean') return undefined
+  if (typeof value === 'number') return Number.isFinite(value) ? undefined : { at: '', found: String(value) }
+  if (typeof value !== 'object') return { at: '', found: typeof value }
+  if (Array.isArray(value)) {
+    for (let i = 0; i < value.length; i++) {
+      const flaw = flawIn(value[i])
+      if (flaw) return { at: `[${i}]${flaw.at}`, found: flaw.found }
+    }
+    return undefined
+  }
+  if (!isPlain(value)) return { at: '', found: `an instance of ${value.constructor?.name ?? 'a class'}` }
+  const object = value as Record<string, unknown>
+  for (const key of Object.keys(object)) {
+    const flaw = object[key] === undefined ? undefined : flawIn(object[key])
+    if (flaw) return { at: `.${key}${flaw.at}`, found: flaw.found }
+  }
+  return undefined
+}
+
+/** Also when it comes from another realm, whose Object.prototype is not ours. */
+function isPlain(value: object): boolean {
+  const prototype = Object.getPrototypeOf(value)
+  return prototype === null || Object.getPrototypeOf(prototype) === null
+}
+
+const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0
+const badCount = (path: string, found: unknown): Problem => ({
+  path,
+  rule: 'count',
+  message: 'is not a whole number of 0 or more',
+  found: String(found),
+})

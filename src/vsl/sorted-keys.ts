@@ -1,0 +1,96 @@
+/** Keys in UTF-8 byte order, to be walked page by page while they change. */
+export interface SortedKeys {
+  readonly size: number
+  has(key: string): boolean
+  /** Does nothing when it is there already. */
+  add(key: string): void
+  delete(key: string): void
+  /** At most `limit` keys that begin with `prefix`, those above `after` only. */
+  page(prefix: string, after: string | undefined, limit: number): string[]
+}
+
+/** Chunks hold at most this many keys: adding one moves a chunk's keys, never all. */
+const CHUNK = 512
+
+export function sortedKeys(): SortedKeys {
+  const chunks: string[][] = []
+  let size = 0
+
+  /** The last chunk that begins at or before the key; the first one for keys below all. */
+  const chunkOf = (key: string): number =>
+    Math.max(0, firstAbove(chunks.length, (i) => byBytes(chunks[i]![0]!, key) > 0) - 1)
+  const placeIn = (chunk: readonly string[], key: string): number =>
+    firstAbove(chunk.length, (i) => byBytes(chunk[i]!, key) >= 0)
+
+  return {
+    get size() {
+      return size
+    },
+    has(key) {
+      const chunk = chunks[chunkOf(key)]
+      return chunk !== undefined && chunk[placeIn(chunk, key)] === key
+    },
+    add(key) {
+      const at = chunkOf(key)
+      const chunk = chunks[at]
+      if (chunk === undefined) chunks.push([key])
+      else {
+        const place = placeIn(chunk, key)
+        if (chunk[place] === key) return
+        chunk.splice(place, 0, key)
+        if (chunk.length > CHUNK) chunks.splice(at + 1, 0, chunk.splice(CHUNK / 2))
+      }
+      size++
+    },
+    delete(key) {
+      const at = chunkOf(key)
+      const chunk = chunks[at]
+      const place = chunk === undefined ? 0 : placeIn(chunk, key)
+      if (chunk?.[place] !== key) return
+      chunk.splice(place, 1)
+      if (chunk.length === 0) chunks.splice(at, 1)
+      size--
+    },
+    page(prefix, after, limit) {
+      const above = after !== undefined && byBytes(after, prefix) >= 0 ? after : undefined
+      const start = above ?? prefix
+      const found: string[] = []
+      for (let at = chunkOf(start); at < chunks.length; at++) {
+        const chunk = chunks[at]!
+        for (let place = placeIn(chunk, start); place < chunk.length; place++) {
+          const key = chunk[place]!
+          if (key === above) continue
+          if (found.length >= limit || !key.startsWith(prefix)) return found
+          found.push(key)
+        }
+      }
+      return found
+    },
+  }
+}
+
+/** UTF-8 byte order: that of code points, where UTF-16 would put those beyond the BMP before U+E000. */
+export function byBytes(a: string, b: string): number {
+  const length = Math.min(a.length, b.length)
+  for (let i = 0; i < length; i++) {
+    const x = a.charCodeAt(i)
+    const y = b.charCodeAt(i)
+    if (x !== y) return rank(x) - rank(y)
+  }
+  return a.length - b.length
+}
+
+/** Surrogates after everything else in the BMP. */
+const rank = (unit: number): number => (unit >= 0xe000 ? unit - 0x800 : unit >= 0xd800 ? unit + 0x2000 : unit)
+
+/** The first index at which the answer, once true always true, is true; `length` when it never is. */
+function firstAbove(length: number, isAbove: (index: number) => boolean): number {
+  let low = 0
+  let high = length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (isAbove(middle)) high = middle
+    else low = middle + 1
+  }
+  return low
+}

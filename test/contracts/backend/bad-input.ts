@@ -1,0 +1,194 @@
+import { describe, expect, it } from 'vitest'
+import { InvalidInput, TooLarge } from '../../../src/protocol/errors.ts'
+import type { Digest, Json } from '../../../src/protocol/json.ts'
+import type { Backend, Write } from '../../../src/vsl/backend.ts'
+import { thisHolder } from '../../../src/vsl/holder.ts'
+import { append, collect, everything, type Given, write } from './given.ts'
+
+/** Refused with the path and the rule; nothing is left behind. */
+export function badInput(given: Given): void {
+  describe('bad input', () => {
+    it.for(BAD_NAMES)('refuses %s as a key or a stream, wherever one is asked for', async ([, name]) => {
+      for (const [path, call] of namedCalls(given.backend, name)) {
+        const error = await call().then(
+          () => undefined,
+          (error: unknown) => error,
+        )
+        expect(error, path).toBeInstanceOf(InvalidInput)
+        expect((error as InvalidInput).problems[0], path).toMatchObject({ path, rule: 'key' })
+      }
+      expect(await everything(given.backend, ['g'])).toEqual(EMPTY)
+    })
+
+    it.for(BAD_VALUES)('refuses %s as a value', async ([, value, path]) => {
+      const json = value as Json
+      const refused = (work: Promise<unknown>, at: string) =>
+        expect(work).rejects.toMatchObject({
+          code: 'invalid_input',
+          problems: [{ path: `${at}${path}`, rule: 'json' }],
+        })
+      await refused(given.backend.set('k', json), 'value')
+      if (value !== undefined) await refused(given.backend.commit(append('g', 0, json)), 'entry')
+      await refused(
+        given.backend.commit(
+          write('g', 0, {
+            inserts: [
+              ['a', 1],
+              ['k', json],
+            ],
+          }),
+        ),
+        'inserts[1]',
+      )
+      await refused(given.backend.commit(write('g', 0, { puts: [['k', json]] })), 'puts[0]')
+      expect(await everything(given.backend, ['g'])).toEqual(EMPTY)
+    })
+
+    it('takes a member that is undefined for absent', async () => {
+      await given.backend.set('k', { a: 1, b: undefined } as unknown as Json)
+      expect(JSON.stringify(await given.backend.get('k'))).toBe('{"a":1}')
+    })
+
+    it.for(OVERLAPPING)('refuses a key named twice: %s', async ([, parts, path]) => {
+      await expect(given.backend.commit(write('g', 0, parts))).rejects.toMatchObject({
+        code: 'invalid_input',
+        problems: [{ path, rule: 'disjoint', found: 'k' }],
+      })
+      expect(await everything(given.backend, ['g'])).toEqual(EMPTY)
+    })
+
+    it.each([-1, 0.5, Number.NaN, 2 ** 53])('refuses %d as a revision', async (expected) => {
+      await expect(given.backend.commit(append('g', expected))).rejects.toMatchObject({
+        problems: [{ path: 'expected', rule: 'revision' }],
+      })
+      await expect(collect(given.backend.read('g', { after: expected }))).rejects.toMatchObject({
+        problems: [{ path: 'after', rule: 'count' }],
+      })
+      await expect(collect(given.backend.scan('', { limit: expected }))).rejects.toMatchObject({
+        problems: [{ path: 'limit', rule: 'count' }],
+      })
+    })
+
+    it('refuses a position that is not of its making', async () => {
+      await given.backend.commit(append('g', 0))
+      for (const after of ['', 'yesterday', '-1', "'; --"])
+        await expect(collect(given.backend.feed({ after })), after).rejects.toMatchObject({
+          code: 'invalid_input',
+          problems: [{ path: 'after', rule: 'position' }],
+        })
+    })
+
+    it.each([0, -1, Number.NaN, Number.POSITIVE_INFINITY])('refuses a lease of %d ms', async (ttlMs) => {
+      await expect(given.backend.acquire('g', thisHolder('one'), ttlMs)).rejects.toMatchObject({
+        code: 'invalid_input',
+        problems: [{ path: 'ttlMs' }],
+      })
+      expect(await given.backend.head('g')).toEqual({ revision: 0, token: 0 })
+    })
+
+    it.each([
+      '',
+      'x',
+      'sha256:',
+      `sha256:${'A'.repeat(64)}`,
+      `sha1:${'a'.repeat(40)}`,
+      `sha256:${'a'.repeat(64)}/../x`,
+    ])('refuses %j as a digest', async (digest) => {
+      await expect(given.backend.getBlob(digest as Digest)).rejects.toMatchObject({
+        code: 'invalid_input',
+        problems: [{ path: 'digest', rule: 'digest' }],
+      })
+    })
+
+    it('refuses an entry above 32 MiB, with its size and the limit, and writes nothing of the commit', async () => {
+      const entry = 'x'.repeat(32 * 1024 * 1024)
+      const error = await given.backend.commit(write('g', 0, { entry, puts: [['k', 1]] })).catch((error) => error)
+      expect(error).toBeInstanceOf(TooLarge)
+      expect(error.bytes).toBeGreaterThan(error.limit)
+      expect(await everything(given.backend, ['g'])).toEqual(EMPTY)
+      await given.backend.commit(append('g', 0))
+    })
+  })
+}
+
+const EMPTY = { values: [], own: [], feed: [], heads: [{ revision: 0, token: 0 }], blobs: [] }
+
+const BAD_NAMES: readonly (readonly [string, string])[] = [
+  ['an empty text', ''],
+  ['1,025 bytes', 'x'.repeat(1025)],
+  ['1,026 bytes in 342 characters', '中'.repeat(342)],
+  ['a lone surrogate', 'a\ud800b'],
+  ['U+0000', 'a\u0000b'],
+  ['what is not text', 7 as unknown as string],
+]
+
+const namedCalls = (backend: Backend, name: string): [string, () => Promise<unknown>][] => [
+  ['key', () => backend.get(name)],
+  ['key', () => backend.set(name, 1)],
+  ['keys[1]', () => backend.getMany(['fine', name])],
+  ['stream', () => backend.commit(append(name, 0))],
+  [
+    'inserts[1]',
+    () =>
+      backend.commit(
+        write('g', 0, {
+          entry: 1,
+          inserts: [
+            ['fine', 1],
+            [name, 1],
+          ],
+        }),
+      ),
+  ],
+  ['puts[0]', () => backend.commit(write('g', 0, { entry: 1, puts: [[name, 1]] }))],
+  ['deletes[0]', () => backend.commit(write('g', 0, { entry: 1, deletes: [name] }))],
+  ['stream', () => backend.head(name)],
+  ['stream', () => collect(backend.read(name))],
+  ['stream', () => backend.acquire(name, thisHolder('one'), 1000)],
+  ...(name === '' ? [] : ([['prefix', () => collect(backend.scan(name))]] as [string, () => Promise<unknown>][])),
+]
+
+const circular: { self?: unknown } = {}
+circular.self = circular
+const BAD_VALUES: readonly (readonly [string, unknown, string])[] = [
+  ['undefined', undefined, ''],
+  ['a function', () => 1, ''],
+  ['a symbol', Symbol('s'), ''],
+  ['a bigint', { deep: [1, 2n] }, '.deep[1]'],
+  ['NaN', { n: Number.NaN }, '.n'],
+  ['infinity', [Number.POSITIVE_INFINITY], '[0]'],
+  ['undefined in a list', [1, undefined], '[1]'],
+  ['a date', { at: new Date(0) }, '.at'],
+  ['a map', new Map([['k', 1]]), ''],
+  ['bytes', { bytes: new Uint8Array([1]) }, '.bytes'],
+  ['a method', { toJSON: () => 'changed' }, '.toJSON'],
+  ['an error', { error: new Error('lost') }, '.error'],
+  ['a value that contains itself', circular, ''],
+]
+
+const OVERLAPPING: readonly (readonly [string, Partial<Write>, string])[] = [
+  [
+    'two inserts',
+    {
+      inserts: [
+        ['k', 1],
+        ['k', 2],
+      ],
+    },
+    'inserts[1]',
+  ],
+  [
+    'two puts',
+    {
+      puts: [
+        ['k', 1],
+        ['k', 2],
+      ],
+    },
+    'puts[1]',
+  ],
+  ['two deletes', { deletes: ['k', 'k'] }, 'deletes[1]'],
+  ['insert and put', { inserts: [['k', 1]], puts: [['k', 2]] }, 'puts[0]'],
+  ['put and delete', { puts: [['k', 1]], deletes: ['k'] }, 'deletes[0]'],
+  ['insert and delete', { inserts: [['k', 1]], deletes: ['k'] }, 'deletes[0]'],
+]

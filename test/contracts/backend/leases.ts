@@ -1,0 +1,150 @@
+import { describe, expect, it } from 'vitest'
+import { FencedOut } from '../../../src/protocol/errors.ts'
+import { thisHolder } from '../../../src/vsl/holder.ts'
+import { append, collect, type Given, needsKept, needsManyProcesses } from './given.ts'
+import { farHolder, goneHolder, needsProcessTable } from './holders.ts'
+
+const LONG = 600_000
+const SHORT = 3000
+
+/** One owner per stream, and the token that says which. */
+export function leases(given: Given): void {
+  describe('leases', () => {
+    it('makes a holder the owner and raises the token', async () => {
+      const holder = thisHolder('one')
+      expect(await given.backend.acquire('g', holder, LONG)).toEqual({ stream: 'g', holder, token: 1, ttlMs: LONG })
+      expect(await given.backend.head('g')).toEqual({ revision: 0, token: 1 })
+      expect(await given.backend.head('other')).toEqual({ revision: 0, token: 0 })
+    })
+
+    it('keeps others out while the lease has time left', async () => {
+      await given.backend.acquire('g', thisHolder('one'), LONG)
+      expect(await given.backend.acquire('g', thisHolder('two'), LONG)).toBeUndefined()
+      expect(await given.backend.head('g')).toMatchObject({ token: 1 })
+      expect(await given.backend.acquire('other', thisHolder('two'), LONG)).toMatchObject({ token: 1 })
+    })
+
+    it('gives it to exactly one of twenty contenders', async () => {
+      const contenders = Array.from({ length: 20 }, (_, i) => given.backend.acquire('g', thisHolder(`c${i}`), LONG))
+      const leases = (await Promise.all(contenders)).filter((lease) => lease !== undefined)
+      expect(leases).toHaveLength(1)
+      expect(await given.backend.head('g')).toMatchObject({ token: leases[0]!.token })
+    })
+
+    it('ends by the time of the store, and not before', async () => {
+      await given.backend.acquire('g', thisHolder('one'), SHORT)
+      await given.elapse(SHORT / 3)
+      expect(await given.backend.acquire('g', thisHolder('two'), SHORT)).toBeUndefined()
+      await given.elapse(SHORT)
+      expect(await given.backend.acquire('g', thisHolder('two'), SHORT)).toMatchObject({ token: 2 })
+    })
+
+    it('keeps a fence good past the end of the lease until somebody else acquires', async () => {
+      const lease = await given.backend.acquire('g', thisHolder('one'), 500)
+      await given.elapse(1000)
+      await given.backend.commit({ ...append('g', 0), fence: lease!.token })
+      await given.backend.acquire('g', thisHolder('two'), LONG)
+      await expect(given.backend.commit({ ...append('g', 1), fence: lease!.token })).rejects.toThrow(FencedOut)
+      expect(await collect(given.backend.read('g'))).toHaveLength(1)
+    })
+
+    it('is taken over at once when the process of its holder is gone', async (context) => {
+      needsProcessTable(context)
+      const gone = await given.backend.acquire('g', await goneHolder('gone'), LONG)
+      const lease = await given.backend.acquire('g', thisHolder('two'), LONG)
+      expect(lease!.token).toBeGreaterThan(gone!.token)
+      await expect(given.backend.commit({ ...append('g', 0), fence: gone!.token })).rejects.toThrow(FencedOut)
+      expect(await given.backend.renew(gone!)).toBe(false)
+    })
+
+    it("is taken over at once when its holder's pid belongs to a later process", async (context) => {
+      needsProcessTable(context)
+      await given.backend.acquire('g', { ...thisHolder('before'), started: '1' }, LONG)
+      expect(await given.backend.acquire('g', thisHolder('two'), LONG)).toMatchObject({ token: 2 })
+    })
+
+    it('is not taken from a holder on another machine, whose processes cannot be seen', async () => {
+      await given.backend.acquire('g', farHolder('far'), LONG)
+      expect(await given.backend.acquire('g', thisHolder('two'), LONG)).toBeUndefined()
+    })
+
+    it('is taken over from oneself with a new token, which ends the old lease', async () => {
+      const first = await given.backend.acquire('g', thisHolder('one'), LONG)
+      const second = await given.backend.acquire('g', thisHolder('one'), LONG)
+      expect(second!.token).toBeGreaterThan(first!.token)
+      expect(await given.backend.renew(first!)).toBe(false)
+      expect(await given.backend.renew(second!)).toBe(true)
+      await expect(given.backend.commit({ ...append('g', 0), fence: first!.token })).rejects.toThrow(FencedOut)
+      await given.backend.release(first!) // no longer his to release
+      expect(await given.backend.acquire('g', thisHolder('two'), LONG)).toBeUndefined()
+    })
+
+    it('gets its full time again when renewed', async () => {
+      const lease = await given.backend.acquire('g', thisHolder('one'), SHORT)
+      await given.elapse((SHORT * 2) / 3)
+      expect(await given.backend.renew(lease!)).toBe(true)
+      await given.elapse((SHORT * 2) / 3)
+      expect(await given.backend.acquire('g', thisHolder('two'), SHORT)).toBeUndefined()
+      await given.elapse(SHORT)
+      expect(await given.backend.acquire('g', thisHolder('two'), SHORT)).toMatchObject({ token: 2 })
+      expect(await given.backend.renew(lease!)).toBe(false)
+    })
+
+    it('can be renewed past its end as long as nobody took it', async () => {
+      const lease = await given.backend.acquire('g', thisHolder('one'), 500)
+      await given.elapse(1000)
+      expect(await given.backend.renew({ ...lease!, ttlMs: LONG })).toBe(true)
+      expect(await given.backend.acquire('g', thisHolder('two'), LONG)).toBeUndefined()
+    })
+
+    it('ends at once when released; the token stays, and with it the fence', async () => {
+      const lease = await given.backend.acquire('g', thisHolder('one'), LONG)
+      await given.backend.release(lease!)
+      await given.backend.release(lease!)
+      expect(await given.backend.renew(lease!)).toBe(false)
+      expect(await given.backend.head('g')).toEqual({ revision: 0, token: 1 })
+      await given.backend.commit({ ...append('g', 0), fence: lease!.token })
+      expect(await given.backend.acquire('g', thisHolder('two'), LONG)).toMatchObject({ token: 2 })
+      await given.backend.release(lease!) // somebody else's by now
+      expect(await given.backend.acquire('g', thisHolder('three'), LONG)).toBeUndefined()
+    })
+
+    it('does not know a lease it never gave', async () => {
+      const lease = { stream: 'g', holder: thisHolder('one'), token: 1, ttlMs: LONG }
+      expect(await given.backend.renew(lease)).toBe(false)
+      await given.backend.release(lease)
+      expect(await given.backend.head('g')).toEqual({ revision: 0, token: 0 })
+    })
+
+    it('leaves revision and feed as they were', async () => {
+      await given.backend.commit(append('g', 0))
+      const lease = await given.backend.acquire('g', thisHolder('one'), LONG)
+      await given.backend.renew(lease!)
+      await given.backend.release(lease!)
+      expect(await given.backend.head('g')).toEqual({ revision: 1, token: 1 })
+      expect(await collect(given.backend.feed())).toHaveLength(1)
+    })
+
+    it('counts for every process that has the store open', async (context) => {
+      needsManyProcesses(given, context)
+      const beside = await given.beside()
+      const lease = await given.backend.acquire('g', thisHolder('one'), LONG)
+      expect(await beside.acquire('g', thisHolder('two'), LONG)).toBeUndefined()
+      await beside.commit({ ...append('g', 0), fence: lease!.token })
+      expect(await beside.renew(lease!)).toBe(true)
+      await beside.release(lease!)
+      expect(await beside.acquire('g', thisHolder('two'), LONG)).toMatchObject({ token: 2 })
+      await expect(given.backend.commit({ ...append('g', 1), fence: 1 })).rejects.toThrow(FencedOut)
+    })
+
+    it('outlasts a close: token and holder are still known', async (context) => {
+      needsKept(given, context)
+      const lease = await given.backend.acquire('g', thisHolder('one'), LONG)
+      const again = await given.reopen()
+      expect(await again.head('g')).toEqual({ revision: 0, token: 1 })
+      expect(await again.acquire('g', thisHolder('two'), LONG)).toBeUndefined()
+      expect(await again.renew(lease!)).toBe(true)
+      expect(await again.acquire('g', thisHolder('one'), LONG)).toMatchObject({ token: 2 })
+    })
+  })
+}
