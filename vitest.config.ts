@@ -11,7 +11,7 @@ export default defineConfig({
     globalSetup: 'test/support/global-setup.ts',
     reporters: [
       'default',
-      skipReporter,
+      skipReporter(),
       ...(process.env.MPLP_TEST_RESULTS ? [jsonInto(process.env.MPLP_TEST_RESULTS)] : []),
     ],
     pool: 'forks',

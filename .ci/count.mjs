@@ -20,7 +20,10 @@ for (const name of readdirSync(folder).filter((file) => file.endsWith('.exit')))
 console.log(`${passed} passed, ${failed} failed`)
 process.exitCode = failed === 0 ? 0 : 1
 
+/** A file can fail without a failed test: it did not load, or a hook threw. */
 function counted({ numPassedTests, numFailedTests, testResults }) {
-  const unread = testResults.filter((file) => file.status === 'failed' && file.assertionResults.length === 0) // did not load
-  return { passed: numPassedTests, failed: numFailedTests + unread.length }
+  const broken = testResults.filter(
+    ({ status, assertionResults }) => status === 'failed' && assertionResults.every((test) => test.status !== 'failed'),
+  )
+  return { passed: numPassedTests, failed: numFailedTests + broken.length }
 }

@@ -1,2 +1,2 @@
 // What `mplp-runtime/testing` offers: the suites that every member of a family keeps, for members of your own.
-export * from './backend-contract.ts'
+export * from './transport-contract.ts'
