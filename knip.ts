@@ -21,9 +21,6 @@ const awaited = [
   'chokidar',
   'commander',
   'fastify',
-  'graphology',
-  'graphology-dag',
-  'graphology-types',
   'ignore',
   'kysely',
   'node-diff3',
@@ -34,7 +31,6 @@ const awaited = [
   'zod',
   '@types/picomatch',
   '@types/ws',
-  'fast-check',
 ]
 
 export default {
