@@ -1,0 +1,39 @@
+import { Corrupt, MplpError, Refused, Unavailable } from '../protocol/errors.ts'
+
+/** Somebody else writes just now. */
+export const isBusy = (error: unknown): boolean => codeOf(error).startsWith('SQLITE_BUSY')
+
+/** The disk failed, not the statement. */
+export const isIoError = (error: unknown): boolean => codeOf(error).startsWith('SQLITE_IOERR')
+
+/** The driver's error as one of ours, for errors that came before anything was written. */
+export function sqliteError(path: string, error: unknown): unknown {
+  if (error instanceof MplpError) return error
+  const store = `the SQLite store ${path}`
+  const code = codeOf(error)
+  if (code.startsWith('SQLITE_BUSY')) {
+    const remedy = 'another process holds its write lock; see which one, or raise timeoutMs'
+    return new Unavailable(store, remedy, { cause: error })
+  }
+  if (code === 'SQLITE_FULL' || code === 'ENOSPC')
+    return new Unavailable(store, 'its disk is full; free some space and try again', { cause: error })
+  if (isIoError(error) || code === 'SQLITE_PROTOCOL')
+    return new Unavailable(store, 'reading or writing its file failed; look at the disk', { cause: error })
+  if (code === 'SQLITE_NOTADB') {
+    const remedy = 'give the path of another file, or bring this one back from a backup'
+    return new Refused(`${path} is not an SQLite database, or its beginning is lost`, remedy, { cause: error })
+  }
+  if (code.startsWith('SQLITE_CORRUPT'))
+    return new Corrupt(store, 'stop every process that uses it and bring it back from a backup', { cause: error })
+  // A failed open has no code in this driver; a folder that cannot be made has one of the system's.
+  if (code === '' || /^(SQLITE_(READONLY|CANTOPEN|PERM|AUTH)|E[A-Z]+$)/.test(code)) {
+    const remedy = 'give a path to a file, in a folder that this process may write to'
+    return new Refused(`${path} cannot be opened for writing`, remedy, { cause: error })
+  }
+  return error
+}
+
+const codeOf = (error: unknown): string => {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  return typeof code === 'string' ? code : 'unknown'
+}

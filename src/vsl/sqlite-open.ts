@@ -1,0 +1,105 @@
+import { accessSync, constants, mkdirSync } from 'node:fs'
+import { dirname } from 'node:path'
+import type libsql from 'libsql'
+import { Refused } from '../protocol/errors.ts'
+import { isIoError, sqliteError } from './sqlite-errors.ts'
+
+export type Database = InstanceType<typeof libsql>
+export type Synchronous = 'OFF' | 'NORMAL' | 'FULL' | 'EXTRA'
+
+/** The longest wait for a lock inside a call: the driver is synchronous, so all of the process waits with it. */
+const BLOCKING_MS = 20
+
+/** Marks a file as ours ("mplp"), in the place that SQLite keeps for this. */
+const APPLICATION_ID = 0x6d706c70
+
+/**
+ * Text keys compare by their UTF-8 bytes. The journal's sequence is handed out under the write lock, so it grows in commit order, and
+ * AUTOINCREMENT never hands one out twice.
+ */
+const MIGRATIONS: readonly string[] = [
+  `
+  CREATE TABLE heads (
+    stream TEXT PRIMARY KEY, revision INTEGER NOT NULL, token INTEGER NOT NULL, holder TEXT, until INTEGER
+  ) WITHOUT ROWID;
+  CREATE TABLE journal (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, stream TEXT NOT NULL, revision INTEGER NOT NULL, body TEXT NOT NULL,
+    UNIQUE (stream, revision)
+  );
+  CREATE TABLE "values" (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+  CREATE TABLE own (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+  CREATE TABLE blobs (digest TEXT PRIMARY KEY, bytes BLOB NOT NULL);
+  `,
+]
+
+/** Makes the folder and nothing else; leaves a file that is not ours as it is. */
+export async function connect(path: string): Promise<Database> {
+  const { default: Libsql } = await import('libsql')
+  try {
+    mkdirSync(dirname(path), { recursive: true })
+    return new Libsql(path, { timeout: BLOCKING_MS })
+  } catch (error) {
+    throw sqliteError(path, error)
+  }
+}
+
+/** Makes an empty file ours, brings an older one up to date, refuses any other. Safe to call again, and for several processes at once. */
+export function prepare(db: Database, path: string, synchronous: Synchronous): void {
+  const found = versionOf(db, path)
+  accessSync(path, constants.W_OK) // SQLite would fall back to reading only, and the first commit be the one to tell
+  if (pragma(db, 'journal_mode') !== 'wal' && pragma(db, 'journal_mode = WAL') !== 'wal')
+    throw new Refused(`${path} is on a file system without shared memory`, 'give a path on a local disk')
+  db.exec(`PRAGMA synchronous = ${synchronous}`)
+  if (found === MIGRATIONS.length) return
+  transact(db, () => {
+    const version = versionOf(db, path) ?? 0 // again, under the lock: somebody else may have done it meanwhile
+    for (const migration of MIGRATIONS.slice(version)) db.exec(migration)
+    db.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${MIGRATIONS.length}`)
+  })
+}
+
+/**
+ * All of the work or nothing; `lost` makes the error for a commit that failed in a way that leaves it open. The lock is taken first: a statement
+ * that met a lock would stay half open in this driver.
+ */
+export function transact<T>(db: Database, work: () => T, lost: (error: unknown) => unknown = (error) => error): T {
+  db.exec('BEGIN IMMEDIATE')
+  try {
+    const result = work()
+    commit(db, lost)
+    return result
+  } catch (error) {
+    if (db.inTransaction) db.exec('ROLLBACK') // some errors, a full disk for one, have already done it
+    throw error
+  }
+}
+
+/** When the sync fails, the pages may be in the log all the same, and a restart after a crash would find them there. */
+function commit(db: Database, lost: (error: unknown) => unknown): void {
+  try {
+    db.exec('COMMIT')
+  } catch (error) {
+    throw isIoError(error) ? lost(error) : error
+  }
+}
+
+/** Undefined for a file without anything in it. */
+function versionOf(db: Database, path: string): number | undefined {
+  const [[id, version, tables]] = db
+    .prepare(
+      'SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) FROM pragma_application_id, pragma_user_version',
+    )
+    .raw()
+    .all() as [[number, number, number]]
+  if (id === 0 && version === 0 && tables === 0) return undefined
+  if (id !== APPLICATION_ID)
+    throw new Refused(`${path} is an SQLite database of something else`, 'give the path of another file')
+  if (version > MIGRATIONS.length)
+    throw new Refused(
+      `${path} was written by a newer version (schema ${version}, this one knows ${MIGRATIONS.length})`,
+      'use that version, or give the path of another file',
+    )
+  return version
+}
+
+const pragma = (db: Database, text: string): unknown => (db.prepare(`PRAGMA ${text}`).raw().get() as unknown[])[0]

@@ -1,0 +1,39 @@
+import type { Database } from './sqlite-open.ts'
+
+export type Bound = string | number
+/** A statement over any number of rows. */
+export interface RowStatement {
+  all(values: readonly Bound[]): unknown[]
+  run(values: readonly Bound[]): void
+}
+
+/** Most of a small statement's cost is the way into the driver and back: rows go together, at most this many. */
+export const MAX_ROWS = 128
+
+/** `row` is one row's placeholders, `sql` makes the statement from all of them. Prepared once for each number of rows it meets. */
+export function rowStatement(db: Database, row: string, sql: (rows: string) => string): RowStatement {
+  const perRow = row.split('?').length - 1
+  const prepared = new Map<number, ReturnType<Database['prepare']>>()
+  const forRows = (count: number) => {
+    const statement = prepared.get(count) ?? db.prepare(sql(Array(count).fill(row).join(', ')))
+    prepared.set(count, statement)
+    return statement
+  }
+  const parts = (values: readonly Bound[]): readonly (readonly Bound[])[] => {
+    const size = MAX_ROWS * perRow
+    if (values.length <= size) return values.length === 0 ? [] : [values]
+    return Array.from({ length: Math.ceil(values.length / size) }, (_, i) => values.slice(i * size, (i + 1) * size))
+  }
+
+  return {
+    all: (values) =>
+      parts(values).flatMap((part) =>
+        forRows(part.length / perRow)
+          .raw()
+          .all(part),
+      ),
+    run(values) {
+      for (const part of parts(values)) forRows(part.length / perRow).run(part)
+    },
+  }
+}

@@ -1,0 +1,233 @@
+import { resolve } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { type Clock, systemClock } from '../protocol/clock.ts'
+import { Closed, InvalidInput, OutcomeUnknown } from '../protocol/errors.ts'
+import { type Digest, digestOf, type Json } from '../protocol/json.ts'
+import type { Backend } from './backend.ts'
+import { checkAcquire, checkDigest, checkName, checkNames, checkRead, checkScan, textOf } from './check-input.ts'
+import { followers } from './followers.ts'
+import { grouped } from './grouped.ts'
+import { batchWriter } from './sqlite-commit.ts'
+import { isBusy, sqliteError } from './sqlite-errors.ts'
+import { leases } from './sqlite-leases.ts'
+import { connect, prepare, type Synchronous, transact } from './sqlite-open.ts'
+import { journalPages, keyPages } from './sqlite-pages.ts'
+import { MAX_ROWS, rowStatement } from './sqlite-rows.ts'
+
+export interface SqliteOptions {
+  /** Made when it is not there, with its folders. */
+  readonly path: string
+  /** Below FULL a commit may be lost with the machine's power, and the store is not `durable`. Default FULL. */
+  readonly synchronous?: Synchronous
+  /** How long a call waits for another process's write lock before it is Unavailable. Default 5,000. */
+  readonly timeoutMs?: number
+  readonly clock?: Clock
+}
+
+/** Other processes' entries are looked for this often, and only while somebody follows. */
+const WATCH_MS = 50
+
+/** One file with a write-ahead log, for any number of processes on one machine. */
+export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
+  const { synchronous = 'FULL', timeoutMs = 5000, clock = systemClock } = options
+  checkOptions(options.path, synchronous, timeoutMs)
+  const path = resolve(options.path)
+  const what = `the SQLite store ${path}`
+  const db = await connect(path)
+  const closing = new AbortController()
+
+  /** The driver gives up on a lock after some 20 ms; the long wait is here, where it blocks nobody. */
+  async function patiently<T>(work: () => T): Promise<T> {
+    const until = clock.now() + timeoutMs
+    for (let pause = 1; ; pause = Math.min(pause * 2, 50)) {
+      try {
+        return work()
+      } catch (error) {
+        if (!isBusy(error) || clock.now() >= until) throw sqliteError(path, error)
+      }
+      await clock.sleep(pause * (0.5 + clock.random())) // uneven, or two processes could keep missing the same gaps
+      if (!db.open) throw new Closed(what)
+    }
+  }
+  const whole = <T>(work: () => T) => patiently(() => transact(db, work))
+
+  try {
+    await patiently(() => prepare(db, path, synchronous))
+  } catch (error) {
+    db.close()
+    throw error
+  }
+
+  const writeBatch = batchWriter(db)
+  const { head, acquire, renew, release } = leases(db, clock)
+  const journal = journalPages(db)
+  const pages = { values: keyPages(db, '"values"'), own: keyPages(db, 'own') }
+  const selectMany = rowStatement(db, '?', (rows) => `SELECT key, value FROM "values" WHERE key IN (${rows})`)
+  const selectOwn = db.prepare('SELECT value FROM own WHERE key = ?').raw()
+  const putOwn = db.prepare('INSERT INTO own VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value')
+  const selectBlob = db.prepare('SELECT bytes FROM blobs WHERE digest = ?').raw()
+  const hasBlob = db.prepare('SELECT 1 FROM blobs WHERE digest = ?').raw()
+  const putBlob = db.prepare('INSERT INTO blobs VALUES (?, ?) ON CONFLICT DO NOTHING')
+  const selectDigests = db.prepare('SELECT digest FROM blobs WHERE digest > ? ORDER BY digest LIMIT 1000').raw()
+
+  const open = () => {
+    if (closing.signal.aborted) throw new Closed(what)
+  }
+  const following = followers(what, async () => watchOthers())
+  const commits = grouped(
+    {
+      async commitBatch(writes) {
+        const lost = (error: unknown) => new OutcomeUnknown(path, { cause: error })
+        const verdicts = await patiently(() => transact(db, () => writeBatch(writes), lost))
+        following.wake(
+          writes.filter((w, i) => w.entry !== undefined && verdicts[i]?.kind === 'landed').map((w) => w.stream),
+        )
+        return verdicts
+      },
+    },
+    { what },
+  )
+
+  let watching = false
+  function watchOthers(): void {
+    if (watching) return
+    watching = true
+    const news = journal.news()
+    const watch = async () => {
+      while (following.any) {
+        await clock.sleep(WATCH_MS, closing.signal)
+        following.wake(news())
+      }
+    }
+    watch()
+      .catch(() => following.wakeAll()) // closed, or unreadable: those who wake and read are told which
+      .finally(() => {
+        watching = false
+      })
+  }
+
+  return {
+    traits: { durable: synchronous === 'FULL' || synchronous === 'EXTRA', processes: 'many', grouped: true },
+
+    async get(key) {
+      open()
+      checkName('key', key)
+      const row = await patiently(() => selectOwn.get([key]) as [string] | undefined)
+      return row && JSON.parse(row[0])
+    },
+    async set(key, value) {
+      open()
+      checkName('key', key)
+      const text = textOf('value', value)
+      const lost = (error: unknown) => new OutcomeUnknown(key, { cause: error })
+      await patiently(() => transact(db, () => putOwn.run([key, text]), lost))
+    },
+
+    commit: commits.commit,
+
+    async getMany(keys) {
+      open()
+      checkNames('keys', keys)
+      const found = new Map<string, Json>()
+      for (let at = 0; at < keys.length; at += MAX_ROWS) {
+        if (at > 0) await nextTurn()
+        open()
+        const rows = await patiently(() => selectMany.all(keys.slice(at, at + MAX_ROWS)))
+        for (const [key, text] of rows as [string, string][]) found.set(key, JSON.parse(text))
+      }
+      return found
+    },
+    async *scan(prefix, from = {}) {
+      open()
+      checkScan(prefix, from)
+      const nextPage = pages[from.own ? 'own' : 'values'].from(prefix, from)
+      for (let page = await patiently(nextPage); page !== undefined; page = await patiently(nextPage)) {
+        for (const [key, text] of page) {
+          open()
+          yield [key, JSON.parse(text)]
+        }
+        await nextTurn()
+        open()
+      }
+    },
+
+    async head(stream) {
+      open()
+      checkName('stream', stream)
+      return patiently(() => head(stream))
+    },
+    async *read(stream, from = {}) {
+      open()
+      checkRead(stream, from.after)
+      const nextPage = journal.ofStream(stream, from.after ?? 0)
+      yield* following.entries(stream, () => nextTurn().then(() => patiently(nextPage)), from)
+    },
+    async *feed(from = {}) {
+      open()
+      const nextPage = journal.ofAll(from.after)
+      yield* following.entries(undefined, () => nextTurn().then(() => patiently(nextPage)), from)
+    },
+
+    async acquire(stream, holder, ttlMs) {
+      open()
+      checkAcquire(stream, holder, ttlMs)
+      return whole(() => acquire(stream, holder, ttlMs))
+    },
+    async renew(lease) {
+      open()
+      return whole(() => renew(lease))
+    },
+    async release(lease) {
+      open()
+      return whole(() => release(lease))
+    },
+
+    async putBlob(bytes) {
+      open()
+      const copy = Buffer.from(bytes)
+      const digest = digestOf(copy)
+      const known = await patiently(() => hasBlob.get([digest]))
+      if (!known) await whole(() => putBlob.run([digest, copy]))
+      return digest
+    },
+    async getBlob(digest) {
+      open()
+      checkDigest(digest)
+      const row = await patiently(() => selectBlob.get([digest]) as [Buffer] | undefined)
+      return row && new Uint8Array(row[0])
+    },
+    async *blobs() {
+      for (let after = ''; ; ) {
+        open()
+        const page = (await patiently(() => selectDigests.all([after]))) as [Digest][]
+        if (page.length === 0) return
+        for (const [digest] of page) {
+          open()
+          yield digest
+          after = digest
+        }
+      }
+    },
+
+    async close() {
+      if (!closing.signal.aborted) closing.abort(new Closed(what))
+      following.end()
+      await commits.close()
+      if (db.open) db.close()
+    },
+  }
+}
+
+function checkOptions(path: unknown, synchronous: unknown, timeoutMs: unknown): void {
+  const refuse = (at: string, message: string, found: unknown) => {
+    throw new InvalidInput('the options of an SQLite store', [
+      { path: at, rule: 'option', message, found: String(found).slice(0, 80) },
+    ])
+  }
+  if (typeof path !== 'string' || path === '' || path === ':memory:' || path.includes('\0'))
+    refuse('path', 'is not the path of a file', path)
+  if (!['OFF', 'NORMAL', 'FULL', 'EXTRA'].includes(String(synchronous)))
+    refuse('synchronous', 'is none of OFF, NORMAL, FULL and EXTRA', synchronous)
+  if (!Number.isFinite(timeoutMs) || Number(timeoutMs) < 0)
+    refuse('timeoutMs', 'is not a number of milliseconds', timeoutMs)
+}
