@@ -1,0 +1,176 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Redis, RedisOptions } from 'ioredis'
+import { Closed, MplpError, OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
+import { isRefusal, NOT_SENT, redisError } from './redis-errors.ts'
+import { wakeable } from './wakeable.ts'
+
+type Command<T> = (redis: Redis) => Promise<T>
+
+/** A connection that comes back by itself, and never sends a command twice unless it is told that it may. */
+export interface RedisConnection {
+  /** The server in error messages; no credentials. */
+  readonly what: string
+  /** Sent at most once: throws OutcomeUnknown, for the stream or key `of`, when the reply is lost. */
+  once<T>(of: string, command: Command<T>): Promise<T>
+  /** For what may be done twice: sent again after a lost reply while there is time, then Unavailable. */
+  ask<T>(command: Command<T>): Promise<T>
+  /** A second connection for the messages of a channel; `onJoin` whenever messages may have been missed before. */
+  listen(channel: string, onJoin: () => void, onMessage: (text: string) => void): void
+  /** What is in flight is given up. Safe to call twice. */
+  close(): void
+}
+
+/** Connects, or throws within `timeoutMs` and leaves nothing behind. A client lends its address and credentials; it is not used itself. */
+export async function connect(target: RedisOptions | Redis, timeoutMs: number): Promise<RedisConnection> {
+  const { Redis: Client } = await import('ioredis')
+  const address: RedisOptions = 'duplicate' in target ? target.options : target
+  const what = `Redis at ${address.path ?? `${address.host ?? 'localhost'}:${address.port ?? 6379}`}`
+  let state: 'opening' | 'open' | 'closed' = 'opening'
+  let trouble: unknown
+  const changed = wakeable()
+
+  const settings: RedisOptions = {
+    ...OURS,
+    connectTimeout: timeoutMs,
+    socketTimeout: timeoutMs, // silence while an answer is due: that connection is dead, however open it looks
+    retryStrategy: (attempt) => (state === 'open' ? Math.min(20 * 2 ** attempt, 1000) : null),
+  }
+  const make = (): Redis =>
+    new Client({ ...address, ...settings, replyMapping: 'legacy' }).on('error', (error: unknown) => {
+      trouble = error
+    })
+  const redis = make().on('ready', () => changed.wake())
+  const listeners: { redis: Redis; heartbeat: NodeJS.Timeout }[] = []
+
+  /** Waits for the connection, sends, waits for the answer; tells whether a command without one was sent. */
+  async function attempt<T>(
+    command: Command<T>,
+    time: Timer,
+  ): Promise<{ reply: T } | { sent: boolean; error: unknown }> {
+    while (redis.status !== 'ready' || time.isUp) {
+      if (state === 'closed') throw new Closed(what)
+      if (time.isUp) throw unreachable(what, trouble)
+      await Promise.race([changed.wait(), time.up])
+    }
+    try {
+      const reply = await Promise.race([command(redis), time.up])
+      if (reply === TIME_UP) return { sent: true, error: new Error(`no answer within ${timeoutMs} ms`) }
+      return { reply }
+    } catch (error) {
+      if (error instanceof MplpError) throw error
+      if (isRefusal(error)) throw redisError(what, error)
+      const sent = !(error instanceof Error) || error.message !== NOT_SENT
+      if (sent) trouble = error
+      await nextTurn() // it broke just now: its status will soon say so
+      return { sent, error }
+    }
+  }
+
+  const connected = timer(timeoutMs)
+  try {
+    const answer = await Promise.race([redis.connect(), connected.up])
+    if (answer === TIME_UP) throw new Error(`no answer within ${timeoutMs} ms`)
+    state = 'open'
+  } catch (error) {
+    state = 'closed'
+    redis.disconnect()
+    throw redisError(what, trouble ?? error) // what connect() says is only that it failed
+  } finally {
+    connected.stop()
+  }
+
+  return {
+    what,
+    async once(of, command) {
+      const time = timer(timeoutMs)
+      try {
+        for (;;) {
+          const got = await attempt(command, time)
+          if ('reply' in got) return got.reply
+          if (got.sent) throw new OutcomeUnknown(of, { cause: got.error })
+        }
+      } finally {
+        time.stop()
+      }
+    },
+    async ask(command) {
+      const time = timer(timeoutMs)
+      try {
+        for (;;) {
+          const got = await attempt(command, time)
+          if ('reply' in got) return got.reply
+        }
+      } finally {
+        time.stop()
+      }
+    },
+    listen(channel, onJoin, onMessage) {
+      const ear = make()
+      ear.on('ready', () => ear.subscribe(channel).then(onJoin, () => ear.disconnect(true)))
+      ear.on('message', (_, text) => onMessage(text))
+      ear.connect().catch(() => undefined) // it goes on trying, and joins when it succeeds
+      // A connection that only listens would not notice that the other side is gone.
+      const heartbeat = setInterval(() => ear.ping().catch(() => undefined), timeoutMs).unref()
+      listeners.push({ redis: ear, heartbeat })
+    },
+    close() {
+      state = 'closed'
+      redis.disconnect()
+      for (const listener of listeners) {
+        clearInterval(listener.heartbeat)
+        listener.redis.disconnect()
+      }
+      changed.end()
+    },
+  }
+}
+
+/**
+ * Commands in flight are rejected when the connection breaks, and none waits in a queue of the client's: whether one was sent is then certain.
+ * The rest keeps a lent client's own settings out.
+ */
+const OURS: RedisOptions = {
+  lazyConnect: true,
+  maxRetriesPerRequest: 0,
+  autoResendUnfulfilledCommands: false,
+  enableOfflineQueue: false,
+  autoResubscribe: false,
+  maxLoadingRetryTime: 100,
+  keyPrefix: '',
+  stringNumbers: false,
+  enableAutoPipelining: false,
+  reconnectOnError: null,
+  commandTimeout: undefined,
+}
+
+/** After a connection once stood, whatever keeps it away may pass. */
+function unreachable(what: string, trouble: unknown): MplpError {
+  const error = redisError(what, trouble)
+  return error instanceof Unavailable
+    ? error
+    : new Unavailable(what, 'it does not let us in any more; the cause says why', { cause: error })
+}
+
+const TIME_UP = Symbol('time is up')
+interface Timer {
+  readonly up: Promise<typeof TIME_UP>
+  readonly isUp: boolean
+  stop(): void
+}
+function timer(ms: number): Timer {
+  let isUp = false
+  let handle: NodeJS.Timeout | undefined
+  const up = new Promise<typeof TIME_UP>((resolve) => {
+    handle = setTimeout(() => {
+      isUp = true
+      resolve(TIME_UP)
+    }, ms)
+  })
+  return {
+    up,
+    get isUp() {
+      return isUp
+    },
+    stop: () => clearTimeout(handle),
+  }
+}

@@ -1,0 +1,60 @@
+import { Corrupt, type MplpError, Refused, Unavailable } from '../protocol/errors.ts'
+
+/** What ioredis says of a command that never left, because its queue for such is switched off. */
+export const NOT_SENT = "Stream isn't writeable and enableOfflineQueue options is false"
+
+/** Redis itself answered, with an error: the command was not carried out. */
+export const isRefusal = (error: unknown): error is Error => error instanceof Error && error.name === 'ReplyError'
+
+/** The first word of an error reply, by which Redis tells them apart. */
+export const replyCode = (error: unknown): string =>
+  isRefusal(error) ? (/^[A-Z]+/.exec(error.message)?.[0] ?? '') : ''
+
+/** Errors of the client and error replies as ours; `what` is the server. Messages of the server stay in `cause`: they may quote data. */
+export function redisError(what: string, error: unknown): MplpError {
+  const cause = { cause: error }
+  const notNow = NOT_NOW[replyCode(error)]
+  if (notNow !== undefined) return new Unavailable(what, notNow, cause)
+  const never = NEVER[replyCode(error)]
+  if (never !== undefined) return new Refused(`${what} ${never[0]}`, never[1], cause)
+  if (replyCode(error) === 'WRONGTYPE')
+    return new Corrupt(
+      `the store in ${what}`,
+      'something else has written to its keys; give it a prefix of its own',
+      cause,
+    )
+  if (isRefusal(error)) return new Refused(`${what} refused a command`, 'see the cause for its reason', cause)
+  if (error instanceof Error && error.name === 'ParserError')
+    return new Refused(`what answers as ${what} is not Redis`, 'check host and port in the URL', cause)
+  if (/^(ERR_TLS|ERR_SSL|CERT_|.*_CERT|.*_SIGNATURE)/.test(systemCode(error)))
+    return new Refused(
+      `${what} cannot be trusted as the server that was meant`,
+      'check its certificate, and that rediss:// is used where the server speaks TLS and only there',
+      cause,
+    )
+  return new Unavailable(what, 'check host, port and TLS in the URL, and that the server runs', cause)
+}
+
+const NOT_NOW: Readonly<Record<string, string>> = {
+  BUSY: 'it is busy with a script; try again later',
+  CLUSTERDOWN: 'its cluster is down; look at CLUSTER INFO',
+  LOADING: 'it is still loading its data; try again later',
+  MASTERDOWN: 'it is a replica without its master; connect to the master',
+  MISCONF: 'it cannot write to its disk; look at its log',
+  NOREPLICAS: 'it has fewer replicas than min-replicas-to-write; bring them back',
+  OOM: 'its memory is full; raise maxmemory or remove what else is kept there',
+  READONLY: 'it is a replica; connect to the master',
+  TRYAGAIN: 'its cluster is moving slots; try again later',
+}
+
+const NEVER: Readonly<Record<string, readonly [string, string]>> = {
+  WRONGPASS: ['does not accept the password', 'check user name and password in the URL'],
+  NOAUTH: ['asks for a password', 'put user name and password into the URL'],
+  NOPERM: ['does not let this user do what a store needs', 'give the user @all on the keys and channel of the prefix'],
+  MOVED: ['is a cluster in which another node holds this store', 'connect to the node that serves its slot'],
+  ASK: ['is a cluster in which another node holds this store', 'connect to the node that serves its slot'],
+  CROSSSLOT: ['is a cluster, and the prefix spreads over it', 'use a prefix without braces'],
+}
+
+const systemCode = (error: unknown): string =>
+  error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''

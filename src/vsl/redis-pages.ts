@@ -1,0 +1,73 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { Unavailable } from '../protocol/errors.ts'
+import type { Entry, Position, ScanFrom } from './backend.ts'
+import { sequenceOf, sequencePosition } from './position.ts'
+import type { RedisConnection } from './redis-connection.ts'
+import { FEED, type Keys, type OrderedHash, READ, run, SCAN } from './redis-scripts.ts'
+import { byBytes } from './sorted-keys.ts'
+
+/** No script may hold the server up for long, and no reply grow without bound: a page has so many rows, and one row more than so many bytes. */
+export const PAGE_ROWS = 256
+const PAGE_BYTES = 1024 * 1024
+
+/** Keys and texts of a hash in key order. */
+export async function* walk(
+  connection: RedisConnection,
+  { hash, order }: OrderedHash,
+  prefix: string,
+  { after, limit = Number.POSITIVE_INFINITY }: ScanFrom,
+): AsyncIterable<readonly [string, string]> {
+  let start = after !== undefined && byBytes(after, prefix) >= 0 ? `(${after}` : `[${prefix}`
+  for (let left = limit; left > 0; ) {
+    const args = [start, prefix, Math.min(left, PAGE_ROWS), PAGE_BYTES]
+    const page = (await connection.ask((redis) => run(redis, SCAN, [hash, order], args))) as string[]
+    if (page.length === 0) return
+    for (let i = 0; i < page.length; i += 2) yield [page[i]!, page[i + 1]!]
+    start = `(${page.at(-2)}`
+    left -= page.length / 2
+  }
+}
+
+/** The journal by pages that go on where the last one ended and are empty at the end. */
+export function journalPages(connection: RedisConnection, keys: Keys) {
+  return {
+    ofStream(stream: string, after: number): () => Promise<Entry[]> {
+      let revision = after
+      return async () => {
+        const args = [stream, revision, PAGE_ROWS, PAGE_BYTES]
+        const page = entries(await connection.ask((redis) => run(redis, READ, [keys.journal, keys.places], args)))
+        revision = page.at(-1)?.revision ?? revision
+        return page
+      }
+    },
+    ofAll(after: Position | undefined): () => Promise<Entry[]> {
+      let seq = after === undefined ? 0 : sequenceOf(after)
+      return async () => {
+        const args = [seq, PAGE_ROWS, PAGE_BYTES]
+        const page = entries(await connection.ask((redis) => run(redis, FEED, [keys.journal], args)))
+        seq = Number(page.at(-1)?.position ?? seq)
+        return page
+      }
+    },
+  }
+}
+
+/** For followers, who outlast a server that is away: asks again, ever more slowly, until there is an answer or nobody waits for it. */
+export async function outlasting<T>(ask: () => Promise<T>, isOver: () => boolean): Promise<T> {
+  for (let wait = 50; ; wait = Math.min(wait * 2, 1000)) {
+    try {
+      return await ask()
+    } catch (error) {
+      if (!(error instanceof Unavailable) || isOver()) throw error
+    }
+    await pause(wait)
+  }
+}
+
+function entries(reply: unknown): Entry[] {
+  const flat = reply as readonly string[]
+  return Array.from({ length: flat.length / 4 }, (_, i) => {
+    const [seq, stream, revision, body] = flat.slice(i * 4, i * 4 + 4) as [string, string, string, string]
+    return { stream, revision: Number(revision), position: sequencePosition(seq), body: JSON.parse(body) }
+  })
+}

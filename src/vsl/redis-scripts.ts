@@ -1,0 +1,232 @@
+import { hash } from 'node:crypto'
+import type { Redis } from 'ioredis'
+import { replyCode } from './redis-errors.ts'
+
+/** A script and the name under which Redis knows it once it has run. */
+export interface Script {
+  readonly lua: string
+  readonly sha: string
+}
+
+/** Redis forgets scripts when it restarts or is told to: then the whole text goes once more. */
+export async function run(
+  redis: Redis,
+  { sha, lua }: Script,
+  keys: readonly string[],
+  args: readonly (string | number | Buffer)[],
+): Promise<unknown> {
+  try {
+    return await redis.call('evalsha', [sha, keys.length, ...keys, ...args])
+  } catch (error) {
+    if (replyCode(error) !== 'NOSCRIPT') throw error
+    return redis.call('eval', [lua, keys.length, ...keys, ...args])
+  }
+}
+
+const script = (lua: string): Script => ({ lua, sha: hash('sha1', lua, 'hex') })
+
+/**
+ * How a store lies in Redis. Every name carries the same hash tag, so a store lives in one slot; all names are fixed, so every script can say
+ * which it touches.
+ *   meta      hash    schema: its version; seq: how many entries were ever appended
+ *   heads     hash    stream -> "revision token"
+ *   leases    hash    stream -> "until holder", the holder as JSON
+ *   journal   stream  seq-0 -> stream, revision, body
+ *   places    hash    "revision stream" -> seq
+ *   values, own, blobs              hash         key -> text or bytes
+ *   value-keys, own-keys, digests   sorted set   the same keys with score 0, which Redis keeps in byte order
+ */
+export const keysOf = (prefix: string): Keys => {
+  const key = (name: string) => `{${prefix}}:${name}`
+  return {
+    meta: key('meta'),
+    heads: key('heads'),
+    leases: key('leases'),
+    journal: key('journal'),
+    places: key('places'),
+    values: { hash: key('values'), order: key('value-keys') },
+    own: { hash: key('own'), order: key('own-keys') },
+    blobs: { hash: key('blobs'), order: key('digests') },
+    news: key('news'),
+  }
+}
+
+export interface Keys {
+  readonly meta: string
+  readonly heads: string
+  readonly leases: string
+  readonly journal: string
+  readonly places: string
+  readonly values: OrderedHash
+  readonly own: OrderedHash
+  readonly blobs: OrderedHash
+  /** Not a key: the channel on which the streams of each batch are told. */
+  readonly news: string
+}
+
+export interface OrderedHash {
+  readonly hash: string
+  /** Its keys once more. */
+  readonly order: string
+}
+
+/** KEYS: meta and every other. Returns the schema's version; makes the store if there is nothing; "foreign" if there is something else. */
+export const OPEN = script(`
+local version = redis.call('HGET', KEYS[1], 'schema')
+if version then return version end
+for i = 1, #KEYS do
+  if redis.call('EXISTS', KEYS[i]) == 1 then return 'foreign' end
+end
+redis.call('HSET', KEYS[1], 'schema', ARGV[1])
+return ARGV[1]
+`)
+
+/**
+ * KEYS: meta, heads, journal, places, values, value-keys. ARGV: channel, then for each write: stream, expected, fence or '', entry or '', how many
+ * inserts, puts and deletes, then these. Returns a kind and a detail for each write. Redis does not roll back: all conditions of a write are
+ * checked before its first change, and the one change that Redis itself might refuse comes first.
+ */
+export const COMMIT = script(`
+local meta, heads, journal, places, values, order = unpack(KEYS)
+local MANY = 4000 -- unpack has a limit
+local verdicts, news = {}, {}
+local at = 2
+while ARGV[at] do
+  local stream, expected, fence, entry = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
+  local inserts = at + 7
+  local puts = inserts + 2 * ARGV[at + 4]
+  local deletes = puts + 2 * ARGV[at + 5]
+  at = deletes + ARGV[at + 6]
+
+  local revision, token = string.match(redis.call('HGET', heads, stream) or '0 0', '^(%d+) (%d+)$')
+  local kind, detail = 'landed', ''
+  if fence ~= '' and fence ~= token then
+    kind, detail = 'fenced', token
+  elseif expected ~= revision then
+    kind, detail = 'conflict', revision
+  else
+    for i = inserts, puts - 1, 2 do
+      if redis.call('HEXISTS', values, ARGV[i]) == 1 then
+        kind, detail = 'exists', ARGV[i]
+        break
+      end
+    end
+  end
+
+  if kind == 'landed' then
+    if entry ~= '' then
+      local nextRevision = string.format('%.0f', revision + 1)
+      local seq = string.format('%.0f', redis.call('HINCRBY', meta, 'seq', 1))
+      redis.call('XADD', journal, seq .. '-0', 'stream', stream, 'revision', nextRevision, 'body', entry)
+      redis.call('HSET', places, nextRevision .. ' ' .. stream, seq)
+      redis.call('HSET', heads, stream, nextRevision .. ' ' .. token)
+      news[#news + 1] = stream
+    end
+    for first = inserts, deletes - 1, MANY do
+      local last = math.min(first + MANY, deletes) - 1
+      if redis.call('HSET', values, unpack(ARGV, first, last)) > 0 then
+        local members = {}
+        for i = first, last, 2 do
+          members[#members + 1] = '0'
+          members[#members + 1] = ARGV[i]
+        end
+        redis.call('ZADD', order, unpack(members))
+      end
+    end
+    for first = deletes, at - 1, MANY do
+      local last = math.min(first + MANY, at) - 1
+      redis.call('HDEL', values, unpack(ARGV, first, last))
+      redis.call('ZREM', order, unpack(ARGV, first, last))
+    end
+  end
+  verdicts[#verdicts + 1] = kind
+  verdicts[#verdicts + 1] = detail
+end
+if #news > 0 then redis.call('PUBLISH', ARGV[1], cjson.encode(news)) end
+return verdicts
+`)
+
+/** KEYS: a hash and its order. ARGV: key, value. */
+export const PUT = script(`
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+redis.call('ZADD', KEYS[2], '0', ARGV[1])
+`)
+
+/**
+ * KEYS: heads, leases. ARGV: stream, holder, its id, ttl, and a token or ''. Returns the new token; or, while somebody else holds the stream, the
+ * present token and the holder. A holder under the token given in ARGV is passed over: the caller has seen that its process is gone.
+ */
+export const ACQUIRE = script(`
+local stream, holder, id, ttl, gone = unpack(ARGV)
+local revision, token = string.match(redis.call('HGET', KEYS[1], stream) or '0 0', '^(%d+) (%d+)$')
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local till, held = string.match(redis.call('HGET', KEYS[2], stream) or '', '^(%d+) (.*)$')
+if held and tonumber(till) > now and token ~= gone and cjson.decode(held).id ~= id then
+  return {token, held}
+end
+token = string.format('%.0f', token + 1)
+redis.call('HSET', KEYS[1], stream, revision .. ' ' .. token)
+redis.call('HSET', KEYS[2], stream, string.format('%.0f', now + ttl) .. ' ' .. holder)
+return {token}
+`)
+
+/** KEYS: heads, leases. ARGV: stream, token, and ttl to renew or '' to release. Returns whether the lease was still held. */
+export const KEEP = script(`
+local stream, mine, ttl = unpack(ARGV)
+local token = string.match(redis.call('HGET', KEYS[1], stream) or '0 0', ' (%d+)$')
+local holder = string.match(redis.call('HGET', KEYS[2], stream) or '', '^%d+ (.*)$')
+if not holder or token ~= mine then return 0 end
+if ttl == '' then
+  redis.call('HDEL', KEYS[2], stream)
+else
+  local time = redis.call('TIME')
+  local till = time[1] * 1000 + math.floor(time[2] / 1000) + ttl
+  redis.call('HSET', KEYS[2], stream, string.format('%.0f', till) .. ' ' .. holder)
+end
+return 1
+`)
+
+/** KEYS: a hash and its order. ARGV: where to begin, the prefix, how many keys and bytes at most. Returns keys and values in turn. */
+export const SCAN = script(`
+local found = redis.call('ZRANGEBYLEX', KEYS[2], ARGV[1], '(' .. ARGV[2] .. '\\255', 'LIMIT', 0, ARGV[3])
+local page, bytes = {}, 0
+for _, key in ipairs(found) do
+  local value = redis.call('HGET', KEYS[1], key)
+  if value then
+    page[#page + 1] = key
+    page[#page + 1] = value
+    bytes = bytes + #value
+    if bytes >= tonumber(ARGV[4]) then break end
+  end
+end
+return page
+`)
+
+/** KEYS: journal, places. ARGV: stream, revision, how many entries and bytes at most. Returns seq, stream, revision and body in turn. */
+export const READ = script(`
+local page, bytes = {}, 0
+for revision = ARGV[2] + 1, ARGV[2] + ARGV[3] do
+  local seq = redis.call('HGET', KEYS[2], string.format('%.0f ', revision) .. ARGV[1])
+  if not seq or bytes >= tonumber(ARGV[4]) then break end
+  local fields = redis.call('XRANGE', KEYS[1], seq .. '-0', seq .. '-0')[1][2]
+  page[#page + 1] = seq
+  for i = 2, 6, 2 do page[#page + 1] = fields[i] end
+  bytes = bytes + #fields[6]
+end
+return page
+`)
+
+/** KEYS: journal. ARGV: seq, how many entries and bytes at most. Returns the same as READ. */
+export const FEED = script(`
+local page, bytes, seq = {}, 0, ARGV[1]
+for _ = 1, ARGV[2] do
+  local entry = redis.call('XRANGE', KEYS[1], seq .. '-1', '+', 'COUNT', 1)[1]
+  if not entry or bytes >= tonumber(ARGV[3]) then break end
+  seq = string.match(entry[1], '^%d+')
+  page[#page + 1] = seq
+  for i = 2, 6, 2 do page[#page + 1] = entry[2][i] end
+  bytes = bytes + #entry[2][6]
+end
+return page
+`)

@@ -1,0 +1,262 @@
+import type { Redis } from 'ioredis'
+import { Closed, InvalidInput, type Problem, TooLarge } from '../protocol/errors.ts'
+import { type Digest, digestOf, type Json } from '../protocol/json.ts'
+import type { Backend } from './backend.ts'
+import {
+  checkAcquire,
+  checkDigest,
+  checkName,
+  checkNames,
+  checkRead,
+  checkScan,
+  isName,
+  textOf,
+} from './check-input.ts'
+import { followers } from './followers.ts'
+import { grouped, type PreparedWrite, type Verdict } from './grouped.ts'
+import { holderIsGone } from './holder.ts'
+import { connect } from './redis-connection.ts'
+import { addressOf, checkSettings, openKeys } from './redis-open.ts'
+import { journalPages, outlasting, PAGE_ROWS, walk } from './redis-pages.ts'
+import { ACQUIRE, COMMIT, KEEP, keysOf, PUT, run } from './redis-scripts.ts'
+
+export interface RedisBackendOptions {
+  /** `redis://user:password@host:port/database`, or `rediss:` for TLS. Either this or a client. */
+  readonly url?: string
+  /** Lends its address, credentials and TLS settings to connections of our own; it stays yours and is not used. */
+  readonly client?: Redis
+  /** All keys begin with `{prefix}:`, so that a store lives in one slot. Default mplp. */
+  readonly prefix?: string
+  /** How long a call may take, a reconnection included. Default 5,000. */
+  readonly timeoutMs?: number
+  /** Redis keeps all of it in memory. Default 1 MiB. */
+  readonly maxBlobBytes?: number
+  /** For servers whose settings cannot be read: you vouch that nothing is evicted and every write synced. */
+  readonly trustConfig?: boolean
+  /** Told once when the server may forget what it has acknowledged. Default: a warning of the process. */
+  readonly onWarning?: (message: string) => void
+}
+
+/** One server, one slot, one script and one round trip for a batch of commits, for any number of processes. Leases run by the server's clock. */
+export async function redisBackend(options: RedisBackendOptions): Promise<Backend> {
+  const { prefix = 'mplp', timeoutMs = 5000, maxBlobBytes = 1024 * 1024, trustConfig = false } = options
+  const { onWarning = (message: string) => process.emitWarning(message) } = options
+  checkOptions(options, prefix, timeoutMs, maxBlobBytes)
+  const keys = keysOf(prefix)
+  const connection = await connect(options.client ?? addressOf(options.url ?? ''), timeoutMs)
+  const what = `the store ${prefix} in ${connection.what}`
+  const durable = await connection
+    .ask(async (redis) => {
+      const settings = await checkSettings(redis, connection.what, trustConfig)
+      await openKeys(redis, connection.what, keys)
+      return settings.durable
+    })
+    .catch((error) => {
+      connection.close()
+      throw error
+    })
+  if (!durable)
+    onWarning(`${what} may lose acknowledged commits with its machine: set appendonly yes and appendfsync always`)
+
+  let closed = false
+  const open = () => {
+    if (closed) throw new Closed(what)
+  }
+  let listening = false
+  const following = followers(what, async () => {
+    if (listening) return
+    listening = true
+    connection.listen(keys.news, following.wakeAll, (streams) => following.wake(JSON.parse(streams)))
+  })
+  const journal = journalPages(connection, keys)
+  const commits = grouped(
+    {
+      async commitBatch(writes) {
+        const touched = [keys.meta, keys.heads, keys.journal, keys.places, keys.values.hash, keys.values.order]
+        const args = [keys.news, ...writes.flatMap(argumentsOf)]
+        return verdictsOf(await connection.once(prefix, (redis) => run(redis, COMMIT, touched, args)))
+      },
+    },
+    { what },
+  )
+  const keep = async (stream: string, token: number, ttl: number | ''): Promise<boolean> =>
+    (await connection.ask((redis) => run(redis, KEEP, [keys.heads, keys.leases], [stream, token, ttl]))) === 1
+
+  return {
+    traits: { durable, processes: 'many', grouped: true },
+
+    async get(key) {
+      open()
+      checkName('key', key)
+      const text = await connection.ask((redis) => redis.hget(keys.own.hash, key))
+      return text === null ? undefined : JSON.parse(text)
+    },
+    async set(key, value) {
+      open()
+      checkName('key', key)
+      const text = textOf('value', value)
+      await connection.once(key, (redis) => run(redis, PUT, [keys.own.hash, keys.own.order], [key, text]))
+    },
+
+    commit: commits.commit,
+
+    async getMany(wanted) {
+      open()
+      checkNames('keys', wanted)
+      const found = new Map<string, Json>()
+      for (let at = 0; at < wanted.length; at += PAGE_ROWS) {
+        const part = wanted.slice(at, at + PAGE_ROWS)
+        const texts = await connection.ask((redis) => redis.hmget(keys.values.hash, ...part))
+        for (const [i, key] of part.entries()) if (texts[i]) found.set(key, JSON.parse(texts[i]))
+      }
+      return found
+    },
+    async *scan(start, from = {}) {
+      open()
+      checkScan(start, from)
+      for await (const [key, text] of walk(connection, from.own ? keys.own : keys.values, start, from)) {
+        open()
+        yield [key, JSON.parse(text)]
+      }
+    },
+
+    async head(stream) {
+      open()
+      checkName('stream', stream)
+      const text = await connection.ask((redis) => redis.hget(keys.heads, stream))
+      const [revision = 0, token = 0] = text?.split(' ').map(Number) ?? []
+      return { revision, token }
+    },
+    async *read(stream, from = {}) {
+      open()
+      checkRead(stream, from.after)
+      const nextPage = journal.ofStream(stream, from.after ?? 0)
+      const isOver = () => closed || !from.follow || from.signal?.aborted === true
+      yield* following.entries(stream, () => outlasting(nextPage, isOver), from)
+    },
+    async *feed(from = {}) {
+      open()
+      const nextPage = journal.ofAll(from.after)
+      const isOver = () => closed || !from.follow || from.signal?.aborted === true
+      yield* following.entries(undefined, () => outlasting(nextPage, isOver), from)
+    },
+
+    async acquire(stream, holder, ttlMs) {
+      open()
+      checkAcquire(stream, holder, ttlMs)
+      const args = [stream, JSON.stringify(holder), holder.id, Math.ceil(ttlMs)]
+      const attempt = async (gone: string) =>
+        (await connection.ask((redis) => run(redis, ACQUIRE, [keys.heads, keys.leases], [...args, gone]))) as Acquired
+      let [token, held] = await attempt('')
+      // Another one that is gone by now may have been quicker.
+      while (held !== undefined && holderIsGone(JSON.parse(held))) [token, held] = await attempt(token)
+      return held === undefined ? { stream, holder, token: Number(token), ttlMs } : undefined
+    },
+    async renew({ stream, token, ttlMs }) {
+      open()
+      return keep(stream, token, Math.ceil(ttlMs))
+    },
+    async release({ stream, token }) {
+      open()
+      await keep(stream, token, '')
+    },
+
+    async putBlob(bytes) {
+      open()
+      if (bytes.byteLength > maxBlobBytes)
+        throw new TooLarge(
+          'a blob',
+          bytes.byteLength,
+          maxBlobBytes,
+          'raise maxBlobBytes, or use a store that is not all in memory',
+        )
+      const copy = Buffer.from(bytes)
+      const digest = digestOf(copy)
+      const { hash, order } = keys.blobs
+      const known = await connection.ask((redis) => redis.hexists(hash, digest))
+      if (known === 0) await connection.ask((redis) => run(redis, PUT, [hash, order], [digest, copy]))
+      return digest
+    },
+    async getBlob(digest) {
+      open()
+      checkDigest(digest)
+      const bytes = await connection.ask((redis) => redis.hgetBuffer(keys.blobs.hash, digest))
+      return bytes === null ? undefined : new Uint8Array(bytes)
+    },
+    async *blobs() {
+      for (let after = ''; ; ) {
+        open()
+        const from = after === '' ? '-' : `(${after}`
+        const page = await connection.ask((redis) => redis.zrangebylex(keys.blobs.order, from, '+', 'LIMIT', 0, 1000))
+        if (page.length === 0) return
+        for (const digest of page) {
+          open()
+          yield digest as Digest
+          after = digest
+        }
+      }
+    },
+
+    async close() {
+      closed = true
+      following.end()
+      await commits.close()
+      connection.close()
+    },
+  }
+}
+
+type Acquired = readonly [token: string, held?: string]
+
+const argumentsOf = ({
+  stream,
+  expected,
+  fence,
+  entry,
+  inserts,
+  puts,
+  deletes,
+}: PreparedWrite): (string | number)[] => [
+  stream,
+  expected,
+  fence ?? '',
+  entry ?? '',
+  inserts.length,
+  puts.length,
+  deletes.length,
+  ...inserts.flat(),
+  ...puts.flat(),
+  ...deletes,
+]
+
+const verdictsOf = (reply: unknown): Verdict[] => {
+  const flat = reply as readonly string[]
+  return Array.from({ length: flat.length / 2 }, (_, i) => verdictOf(flat[i * 2] as Verdict['kind'], flat[i * 2 + 1]!))
+}
+
+function verdictOf(kind: Verdict['kind'], detail: string): Verdict {
+  switch (kind) {
+    case 'landed':
+      return { kind }
+    case 'fenced':
+      return { kind, token: Number(detail) }
+    case 'conflict':
+      return { kind, actual: Number(detail) }
+    case 'exists':
+      return { kind, key: detail }
+    default:
+      return kind satisfies never
+  }
+}
+
+function checkOptions(options: RedisBackendOptions, prefix: unknown, timeoutMs: number, maxBlobBytes: number): void {
+  const problems: Problem[] = []
+  const problem = (path: string, message: string, found?: unknown) =>
+    problems.push({ path, rule: 'option', message, ...(found !== undefined && { found: String(found).slice(0, 80) }) })
+  if ((options.url === undefined) === (options.client === undefined))
+    problem('url', 'or a client is needed, one of them')
+  if (!isName(prefix) || /[{}]/.test(prefix)) problem('prefix', 'is not text without braces', prefix)
+  if (!(timeoutMs > 0) || timeoutMs > 2 ** 31 - 1) problem('timeoutMs', 'is not a time above 0', timeoutMs)
+  if (!Number.isSafeInteger(maxBlobBytes) || maxBlobBytes < 0) problem('maxBlobBytes', 'is not a size', maxBlobBytes)
+  if (problems.length > 0) throw new InvalidInput('the options of a Redis store', problems)
+}
