@@ -226,6 +226,16 @@ export class ApprovalNeeded extends ActionError {
   }
 }
 
+/** The file is not as it was when somebody last looked. Read it again, then decide again. */
+export class StaleFile extends MplpError {
+  readonly code = 'stale_file'
+  readonly path: string
+  constructor(path: string) {
+    super(`${path} has changed since it was read`)
+    this.path = path
+  }
+}
+
 const LISTED = 5
 const listed = (lines: readonly string[]): string =>
   lines.length <= LISTED ? lines.join('; ') : `${lines.slice(0, LISTED).join('; ')}; and ${lines.length - LISTED} more`

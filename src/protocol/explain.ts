@@ -41,7 +41,7 @@ interface Report {
   readonly limit: number
 }
 
-const PLAIN_KEY = /^[\w$]{1,80}$/
+const PLAIN_KEY = /^[\w$]{1,60}$/
 const SHOWN = 60
 const shortened = (text: string): string =>
   text.length <= SHOWN ? JSON.stringify(text) : `${JSON.stringify(text.slice(0, SHOWN))}… (${text.length} characters)`

@@ -15,6 +15,7 @@ export interface Place {
 
 /** `steps[*].step_id`, `decisions[0]`, `meta.tags`; anything else in brackets is an error. */
 export function parsePath(text: string): Path {
+  if (typeof text !== 'string') throw badPath(text)
   const steps: PathStep[] = []
   for (const part of text.split('.')) {
     const [, name, brackets] = PART.exec(part) ?? []

@@ -21,6 +21,7 @@ export type Condition =
 
 /** Throws InvalidInput for a rule it does not know: in the protocol's harness such a rule passes, and checks nothing. */
 export function parseRule(text: string): Rule {
+  if (typeof text !== 'string' || text.length > LONGEST) throw unknownRule(text)
   const [, name, inside] = CALL.exec(text.trim()) ?? []
   switch (name) {
     case 'uuid-v4':
@@ -102,6 +103,7 @@ export function complaint(rule: Rule, value: unknown, subject: unknown, root: un
   }
 }
 
+const LONGEST = 10_000 // an `if` may hold an `if`: without an end, a long enough rule would use up the stack
 const CALL = /^([a-z][a-z0-9-]*)(?:\((.*)\))?$/s
 const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i
 const lengthOf = (value: unknown): number => (typeof value === 'string' || Array.isArray(value) ? value.length : -1)
