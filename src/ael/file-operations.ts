@@ -1,0 +1,204 @@
+import { constants, type Stats } from 'node:fs'
+import { link, lstat, open, rename, unlink } from 'node:fs/promises'
+import type { Clock } from '../protocol/clock.ts'
+import { type ActionError, StaleFile, TooLarge } from '../protocol/errors.ts'
+import { type Digest, digestOf, type JsonObject } from '../protocol/json.ts'
+import type { Asker, Call } from './adapter.ts'
+import { aborted, finalFailure } from './failure.ts'
+import { type FileRoot, type Place, unlessMissing } from './file-root.ts'
+import type { Blobs } from './layer.ts'
+import { REDACTED } from './redact.ts'
+
+/** What the operations work with. */
+export interface Desk {
+  readonly root: FileRoot
+  readonly blobs?: Blobs
+  readonly staleCheck?: (path: string, found: Digest | undefined, asker: Asker) => boolean | Promise<boolean>
+  readonly maxBytes: number
+  readonly clock: Clock
+}
+
+export function read(desk: Desk, { path }: JsonObject, call: Call): Promise<JsonObject> {
+  return desk.root.at(String(path), { follow: true }, async (place) => {
+    const file = await contentOf(place, desk, call.signal)
+    if (file === undefined) throw finalFailure(`there is no file ${place.path}`)
+    const { bytes } = file
+    const text = bytes.toString()
+    const content = Buffer.from(text).equals(bytes) ? { content: text } : { content_base64: bytes.toString('base64') }
+    return { path: place.path, ...content, digest: digestOf(bytes), size: bytes.length, mode: file.mode }
+  })
+}
+
+export async function write(desk: Desk, params: JsonObject, call: Call): Promise<JsonObject> {
+  const bytes = await wantedContent(desk, params)
+  const digest = digestOf(bytes)
+  return desk.root.at(String(params.path), { create: true, follow: true }, async (place) => {
+    const before = await contentOf(place, desk, call.signal)
+    const mode = Number(params.mode ?? before?.mode ?? 0o644)
+    const done = { path: place.path, digest, size: bytes.length, mode }
+    if (before?.digest === digest && before.mode === mode) return { ...done, unchanged: true }
+    await refuseIfStale(desk, place, before, params, call)
+    refuseRedacted(place, bytes, before?.bytes)
+    const previous = before === undefined ? null : await kept(desk, before)
+    await replaced(place, bytes, mode, before, desk, call.signal)
+    return { ...done, previous }
+  })
+}
+
+export function remove(desk: Desk, params: JsonObject, call: Call): Promise<JsonObject> {
+  return desk.root.at(String(params.path), {}, async (place) => {
+    const before = await contentOf(place, desk, call.signal)
+    if (before === undefined)
+      return repeated(call, { path: place.path, previous: null }, `there is no file ${place.path}`)
+    await refuseIfStale(desk, place, before, params, call)
+    const previous = await kept(desk, before)
+    await unlink(place.real)
+    await place.sync()
+    return { path: place.path, previous }
+  })
+}
+
+export function move(desk: Desk, params: JsonObject, call: Call): Promise<JsonObject> {
+  return desk.root.at(String(params.path), {}, (from) =>
+    desk.root.at(String(params.to), { create: true }, async (to) => {
+      const paths = { path: from.path, to: to.path }
+      const file = await contentOf(from, desk, call.signal)
+      const there = await contentOf(to, desk, call.signal)
+      if (file === undefined)
+        return repeated(
+          call,
+          there === undefined ? undefined : { ...paths, digest: there.digest },
+          `there is no file ${from.path}`,
+        )
+      await refuseIfStale(desk, from, file, params, call)
+      if (there !== undefined) throw finalFailure(`${to.path} exists already`)
+      await movedTo(from, to)
+      await to.sync()
+      await from.sync()
+      return { ...paths, digest: file.digest }
+    }),
+  )
+}
+
+/** A further attempt finds what the first has done, and that is success; the first one that finds it was asked for the wrong thing. */
+function repeated(call: Call, done: JsonObject | undefined, message: string): JsonObject {
+  if (call.attempt > 1 && done !== undefined) return { ...done, unchanged: true }
+  throw finalFailure(message)
+}
+
+/** Linking fails where a rename would replace what somebody put there a moment ago. */
+async function movedTo(from: Place, to: Place): Promise<void> {
+  await link(from.real, to.real).catch((cause: NodeJS.ErrnoException) => {
+    if (cause.code === 'EEXIST') throw finalFailure(`${to.path} exists already`, { cause })
+    throw cause
+  })
+  await unlink(from.real)
+}
+
+interface Content {
+  readonly bytes: Buffer
+  readonly digest: Digest
+  readonly mode: number
+  readonly stats: Stats
+}
+
+async function contentOf(place: Place, { maxBytes }: Desk, signal: AbortSignal): Promise<Content | undefined> {
+  // Without O_NONBLOCK, opening a pipe waits for somebody to write.
+  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
+  const handle = await open(place.real, flags).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ELOOP') throw finalFailure(`${place.path} is a link`)
+    return unlessMissing(error)
+  })
+  if (handle === undefined) return undefined
+  try {
+    const stats = await handle.stat()
+    if (!stats.isFile()) throw finalFailure(`${place.path} is not a file`)
+    if (stats.size > maxBytes) throw tooLarge(place.path, stats.size, maxBytes)
+    const bytes = await handle.readFile({ signal })
+    if (bytes.length > maxBytes) throw tooLarge(place.path, bytes.length, maxBytes)
+    return { bytes, digest: digestOf(bytes), mode: stats.mode & 0o777, stats }
+  } finally {
+    await handle.close()
+  }
+}
+
+async function wantedContent({ blobs, maxBytes }: Desk, params: JsonObject): Promise<Uint8Array> {
+  const { content, content_base64, content_digest } = params
+  const bytes =
+    typeof content === 'string'
+      ? Buffer.from(content)
+      : typeof content_base64 === 'string'
+        ? Buffer.from(content_base64, 'base64')
+        : await blobs?.get(content_digest as Digest)
+  if (bytes === undefined) throw finalFailure(`the blob store has nothing under ${String(content_digest)}`)
+  if (bytes.length > maxBytes) throw tooLarge(String(params.path), bytes.length, maxBytes)
+  return bytes
+}
+
+async function refuseIfStale(
+  { staleCheck }: Desk,
+  place: Place,
+  before: Content | undefined,
+  { expected_digest }: JsonObject,
+  { role, run }: Call,
+): Promise<void> {
+  const asker: Asker = { ...(role === undefined ? {} : { role }), ...(run === undefined ? {} : { run }) }
+  const unexpected = expected_digest !== undefined && expected_digest !== (before?.digest ?? null)
+  if (unexpected || (await staleCheck?.(place.path, before?.digest, asker))) throw new StaleFile(place.path)
+}
+
+/** What was read came with its secrets taken out: written back, the mark would replace them. */
+function refuseRedacted(place: Place, bytes: Uint8Array, before: Buffer | undefined): void {
+  if (Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes(REDACTED) && !before?.includes(REDACTED))
+    throw finalFailure(
+      `the content for ${place.path} holds ${REDACTED} where a secret was; change the file without that part`,
+    )
+}
+
+async function kept({ blobs }: Desk, { bytes, digest, mode }: Content): Promise<JsonObject> {
+  if (blobs === undefined) return { digest, mode, size: bytes.length, kept: false }
+  return { digest: await blobs.put(bytes), mode, size: bytes.length, kept: true }
+}
+
+/** Into a file of its own, made durable, then under the name: a reader sees the old or the new, and so does a crash. */
+async function replaced(
+  place: Place,
+  bytes: Uint8Array,
+  mode: number,
+  before: Content | undefined,
+  { clock }: Desk,
+  signal: AbortSignal,
+): Promise<void> {
+  const temporary = place.beside(`.mplp-${clock.uuid()}.tmp`)
+  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
+  const handle = await open(temporary, flags, 0o600)
+  try {
+    try {
+      await handle.writeFile(bytes, { signal })
+      await handle.chmod(mode)
+      await handle.sync()
+    } finally {
+      await handle.close()
+    }
+    await refuseIfTouched(place, before)
+    if (signal.aborted) throw aborted('the write', signal)
+    await rename(temporary, place.real)
+  } catch (error) {
+    await unlink(temporary).catch(unlessMissing)
+    throw error
+  }
+  await place.sync()
+}
+
+async function refuseIfTouched(place: Place, before: Content | undefined): Promise<void> {
+  const now = await lstat(place.real).catch(unlessMissing)
+  const same = before === undefined ? now === undefined : now !== undefined && isSame(now, before.stats)
+  if (!same) throw new StaleFile(place.path)
+}
+
+const isSame = (a: Stats, b: Stats): boolean => a.ino === b.ino && a.size === b.size && a.mtimeMs === b.mtimeMs
+
+const tooLarge = (path: string, bytes: number, limit: number): ActionError => {
+  const cause = new TooLarge(path, bytes, limit, 'raise maxBytes')
+  return finalFailure(cause.message, { cause })
+}

@@ -1,0 +1,147 @@
+import { constants, existsSync } from 'node:fs'
+import { type FileHandle, lstat, mkdir, open, readlink, realpath } from 'node:fs/promises'
+import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path'
+import { InvalidInput, Refused } from '../protocol/errors.ts'
+import { shown } from '../protocol/explain.ts'
+import { denied, finalFailure } from './failure.ts'
+
+/** A name in a folder that is held open, so that nobody can slip another folder or a link under it. */
+export interface Place {
+  /** From the root, with slashes. */
+  readonly path: string
+  /** Where to open, rename or unlink it. */
+  readonly real: string
+  /** Another name in the same folder. */
+  beside(name: string): string
+  /** Makes a rename or an unlink in this folder outlive a crash. */
+  sync(): Promise<void>
+}
+
+export interface FileRoot {
+  /**
+   * Finds the place that a path names and keeps its folder open while `work` goes on. Throws action_denied when the folder lies outside of the
+   * root, whatever links lead there; with `create`, missing folders are made. A link as last name is followed when `follow` says so.
+   */
+  at<T>(
+    path: string,
+    how: { readonly create?: boolean; readonly follow?: boolean },
+    work: (place: Place) => Promise<T>,
+  ): Promise<T>
+}
+
+/** Everything below one folder, by real path. */
+export async function fileRoot(folder: string): Promise<FileRoot> {
+  const root = await realpath(folder).catch((cause) => {
+    throw new Refused(`${folder} is not a folder that can be read`, 'create it first', { cause })
+  })
+  const inside = (real: string): boolean => real === root || real.startsWith(root === sep ? sep : root + sep)
+
+  const at: FileRoot['at'] = async (path, how, work) => {
+    const target = resolve(root, path)
+    if (!inside(target) || target === root) throw denied(`${path} is outside of the root`)
+    if (how.create) await madeFolders(root, dirname(target), path, inside)
+    const held = await heldFolder(dirname(target), path, inside)
+    try {
+      const place = placeIn(held, root, basename(target))
+      const link = how.follow === true ? await linkedTo(place) : undefined
+      if (link === undefined) return await work(place)
+      if (!inside(link)) throw denied(`${path} is a link that leaves the root`)
+      return await at(relative(root, link), { ...how, follow: false }, work)
+    } finally {
+      await held.handle.close()
+    }
+  }
+  return { at }
+}
+
+/** Why a path cannot be one of ours, whatever is on the disk; `undefined` when it can. */
+export function pathProblem(path: unknown, name: string) {
+  const bad =
+    typeof path !== 'string' ||
+    path === '' ||
+    path.includes('\0') ||
+    isAbsolute(path) ||
+    path.split(/[\\/]/).includes('..')
+  return bad
+    ? { path: name, rule: 'path', message: 'must be a path below the root, without ..', found: shown(path) }
+    : undefined
+}
+
+/** Throws InvalidInput for a root that is no text. */
+export function checkRoot(root: unknown): void {
+  if (typeof root !== 'string' || root === '')
+    throw new InvalidInput('file options', [
+      { path: 'root', rule: 'type', message: 'must be a folder', found: shown(root) },
+    ])
+}
+
+interface HeldFolder {
+  readonly handle: FileHandle
+  /** The folder itself, not the name it had. */
+  readonly way: string
+  readonly real: string
+}
+
+/** On Linux a path through the descriptor reaches the folder that was opened and checked, even if its name now leads elsewhere. */
+const DESCRIPTORS = '/proc/self/fd'
+const hasDescriptors = existsSync(DESCRIPTORS)
+
+async function heldFolder(folder: string, path: string, inside: (real: string) => boolean): Promise<HeldFolder> {
+  const handle = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY).catch(noSuchFolder(path))
+  try {
+    const real = hasDescriptors ? await readlink(`${DESCRIPTORS}/${handle.fd}`) : await realpath(folder)
+    if (!inside(real)) throw denied(`${path} is outside of the root`)
+    return { handle, real, way: hasDescriptors ? `${DESCRIPTORS}/${handle.fd}` : real }
+  } catch (error) {
+    await handle.close()
+    throw error
+  }
+}
+
+const placeIn = ({ handle, way, real }: HeldFolder, root: string, name: string): Place => ({
+  path: relative(root, join(real, name)).replaceAll(sep, '/'),
+  real: join(way, name),
+  beside: (other) => join(way, other),
+  sync: () => handle.sync(),
+})
+
+async function linkedTo(place: Place): Promise<string | undefined> {
+  const found = await lstat(place.real).catch(unlessMissing)
+  if (!found?.isSymbolicLink()) return undefined
+  return realpath(place.real).catch(() => {
+    throw finalFailure(`${place.path} is a link to nothing`)
+  })
+}
+
+/** One level at a time, each below a folder that was checked: `mkdir -p` would follow a link out of the root. */
+async function madeFolders(
+  root: string,
+  folder: string,
+  path: string,
+  inside: (real: string) => boolean,
+): Promise<void> {
+  let at = root
+  for (const name of relative(root, folder).split(sep).filter(Boolean)) {
+    const held = await heldFolder(at, path, inside)
+    try {
+      await mkdir(join(held.way, name)).catch((error: NodeJS.ErrnoException) => {
+        if (error.code !== 'EEXIST') throw error
+      })
+    } finally {
+      await held.handle.close()
+    }
+    at = join(at, name)
+  }
+}
+
+const noSuchFolder = (path: string) => (cause: NodeJS.ErrnoException) => {
+  if (cause.code === 'ENOENT' || cause.code === 'ENOTDIR')
+    throw finalFailure(`the folder of ${path} does not exist`, { cause })
+  throw cause
+}
+
+/** For a `catch`: nothing when there is no such file. */
+export const unlessMissing = (error: NodeJS.ErrnoException): undefined => {
+  if (error.code !== 'ENOENT') throw error
+  return undefined
+}

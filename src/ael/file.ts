@@ -1,0 +1,140 @@
+import { type Clock, systemClock } from '../protocol/clock.ts'
+import { InvalidInput, MplpError, type Problem } from '../protocol/errors.ts'
+import { shown } from '../protocol/explain.ts'
+import { type Digest, isObject, type Json, type JsonObject } from '../protocol/json.ts'
+import type { Action, Adapter, Asker, Call, Inverse, Outcome } from './adapter.ts'
+import { aborted, finalFailure, passingFailure } from './failure.ts'
+import { type Desk, move, read, remove, write } from './file-operations.ts'
+import { checkRoot, fileRoot, pathProblem } from './file-root.ts'
+import type { Blobs } from './layer.ts'
+import { undoing } from './tool.ts'
+
+export interface FileOptions {
+  readonly root: string
+  /** Keeps what a write or a delete replaces; without it, neither can be taken back. */
+  readonly blobs?: Blobs
+  /** Is what lies there now (nothing: `undefined`) something that the asker has not seen? Asked before every change. */
+  readonly staleCheck?: (path: string, found: Digest | undefined, asker: Asker) => boolean | Promise<boolean>
+  /** 16 MiB when absent. */
+  readonly maxBytes?: number
+  readonly clock?: Clock
+}
+
+/**
+ * Does `file_operation` below one root. Params `{ operation, path }` and
+ * - `read`: gives `content`, or `content_base64` for what is not UTF-8;
+ * - `write`: one of `content`, `content_base64`, `content_digest` (from the blobs), and `mode?`; replaced at once or not at all;
+ * - `delete`;
+ * - `move`: `to`, which must not exist.
+ * All but read take `expected_digest`: refused as StaleFile when something else lies there; `null` expects nothing.
+ */
+export async function fileAdapter(options: FileOptions): Promise<Adapter> {
+  checkRoot(options.root)
+  const { clock = systemClock, maxBytes = 16 * 1024 * 1024 } = options
+  const root = await fileRoot(options.root)
+  const desk: Desk = { ...options, root, maxBytes, clock }
+
+  return {
+    action_type: 'file_operation',
+    executor_kind: 'tool',
+    label: (params) => `file.${String(params.operation)}`,
+    readOnly: (params) => params.operation === 'read',
+
+    check(params) {
+      const problems = problemsOf(params, options.blobs !== undefined)
+      if (problems.length > 0) throw new InvalidInput('file_operation', problems)
+    },
+
+    async execute({ params }, call) {
+      try {
+        return { output: await OPERATIONS[params.operation as Operation](desk, params, call) }
+      } catch (error) {
+        throw call.signal.aborted ? aborted('the file operation', call.signal) : diskFailure(error, String(params.path))
+      }
+    },
+
+    inverse: (action, outcome) => inverseOf(action, outcome, clock),
+  }
+}
+
+type Operation = 'read' | 'write' | 'delete' | 'move'
+const OPERATIONS: Readonly<Record<Operation, (desk: Desk, params: JsonObject, call: Call) => Promise<JsonObject>>> = {
+  read,
+  write,
+  delete: remove,
+  move,
+}
+const CONTENTS = ['content', 'content_base64', 'content_digest']
+const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/
+const DIGEST = /^sha256:[0-9a-f]{64}$/
+
+function problemsOf(params: JsonObject, hasBlobs: boolean): Problem[] {
+  const { operation, path, to, mode, expected_digest } = params
+  const problems: Problem[] = []
+  const blame = (at: string, rule: string, message: string, found: unknown) =>
+    problems.push({ path: at, rule, message, found: shown(found) })
+  if (!Object.hasOwn(OPERATIONS, String(operation)))
+    blame('operation', 'enum', 'must be read, write, delete or move', operation)
+  for (const [name, value] of operation === 'move'
+    ? [['path', path] as const, ['to', to] as const]
+    : [['path', path] as const]) {
+    const problem = pathProblem(value, name)
+    if (problem !== undefined) problems.push(problem)
+  }
+  if (expected_digest !== undefined && expected_digest !== null && !DIGEST.test(String(expected_digest)))
+    blame('expected_digest', 'digest', 'must be a sha256 digest or null', expected_digest)
+  if (mode !== undefined && !(Number.isInteger(mode) && Number(mode) >= 0 && Number(mode) <= 0o777))
+    blame('mode', 'range', 'must be permission bits, 0 to 0o777', mode)
+  if (operation !== 'write') return problems
+  const given = CONTENTS.filter((name) => params[name] !== undefined)
+  if (given.length !== 1)
+    blame('content', 'one_of', `must be given once, as one of ${CONTENTS.join(', ')}`, given.join(', '))
+  for (const name of given) if (typeof params[name] !== 'string') blame(name, 'type', 'must be text', params[name])
+  if (given[0] === 'content_base64' && !BASE64.test(String(params.content_base64)))
+    blame('content_base64', 'base64', 'must be base64', params.content_base64)
+  if (params.content_digest !== undefined && !hasBlobs)
+    blame('content_digest', 'blobs', 'needs a blob store', params.content_digest)
+  return problems
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  ENOSPC: 'the disk is full',
+  EDQUOT: 'the quota is used up',
+  EROFS: 'the file system is read-only',
+  EACCES: 'permission is denied',
+  EPERM: 'permission is denied',
+  EXDEV: 'it would cross from one file system to another',
+  ENAMETOOLONG: 'the name is too long',
+  EISDIR: 'it is a folder',
+  ENOTDIR: 'a part of the path is not a folder',
+}
+const PASSING = ['EMFILE', 'ENFILE', 'EBUSY', 'EAGAIN', 'EIO', 'ETIMEDOUT']
+
+function diskFailure(error: unknown, path: string): MplpError {
+  if (error instanceof MplpError) return error
+  const { code = '', message } = error as NodeJS.ErrnoException
+  // The system's own message names the folder through which we reached it, not the one that the caller knows.
+  const text = `${path}: ${REASONS[code] ?? (code === '' ? message : code)}`
+  return PASSING.includes(code) ? passingFailure(text) : finalFailure(text)
+}
+
+function inverseOf(action: Action, { output }: Outcome, clock: Clock): Inverse {
+  const { operation, path, to } = action.params
+  if (operation === 'read' || !isObject(output) || output.unchanged === true) return 'none_needed'
+  if (operation === 'move')
+    return undoing(
+      action,
+      { operation, path: to as Json, to: path as Json, expected_digest: output.digest as Json },
+      clock,
+    )
+  const now = operation === 'write' ? (output.digest as Json) : null
+  if (operation === 'write' && output.previous === null)
+    return undoing(action, { operation: 'delete', path: path as Json, expected_digest: now }, clock)
+  const { digest, mode, kept: isKept } = output.previous as { digest: Digest; mode: number; kept: boolean }
+  if (!isKept) return 'irreversible'
+  return undoing(
+    action,
+    { operation: 'write', path: path as Json, content_digest: digest, mode, expected_digest: now },
+    clock,
+  )
+}

@@ -1,0 +1,154 @@
+import { Agent as HttpAgent, request as httpRequest, type IncomingMessage, type RequestOptions } from 'node:http'
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
+import { ActionError, TooLarge } from '../protocol/errors.ts'
+import type { Json } from '../protocol/json.ts'
+import { aborted, finalFailure, passingFailure } from './failure.ts'
+import type { Guard } from './http-guard.ts'
+
+export interface Request {
+  readonly url: URL
+  readonly method: string
+  readonly body: Json | undefined
+  /** By lower-case name. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly signal: AbortSignal
+}
+
+export interface Answer {
+  readonly url: URL
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Buffer
+}
+
+export interface SenderOptions {
+  readonly guard: Guard
+  readonly credentials: (url: URL) => Readonly<Record<string, string>> | undefined
+  readonly maxResponseBytes: number
+  readonly maxRedirects: number
+}
+
+/** Sends requests and follows where they are redirected to; every address on the way is checked, and is the one connected to. */
+export interface Sender {
+  /** Whatever the status; throws ActionError when there is no answer. */
+  send(request: Request): Promise<Answer>
+  close(): void
+}
+
+export function httpSender(options: SenderOptions): Sender {
+  const agents = { 'http:': new HttpAgent({ keepAlive: true }), 'https:': new HttpsAgent({ keepAlive: true }) }
+  return {
+    async send(first) {
+      let request = first
+      for (let hop = 0; hop <= options.maxRedirects; hop++) {
+        options.guard.checkLiteral(request.url)
+        const answer = await exchanged(request, options, agents)
+        const next = redirection(answer)
+        if (next === undefined) return answer
+        request = redirected(request, answer.status, next)
+      }
+      throw finalFailure(`${request.url.host} redirected more than ${options.maxRedirects} times`)
+    },
+    close() {
+      for (const agent of Object.values(agents)) agent.destroy()
+    },
+  }
+}
+
+const REDIRECTS = [301, 302, 303, 307, 308]
+
+function redirection({ status, headers, url }: Answer): URL | undefined {
+  const { location } = headers
+  if (!REDIRECTS.includes(status) || location === undefined) return undefined
+  if (!URL.canParse(location, url.href)) throw finalFailure(`${url.host} redirected to something that is no URL`)
+  const next = new URL(location, url)
+  if (!/^https?:$/.test(next.protocol))
+    throw finalFailure(`${url.host} redirected to ${next.protocol}, not to http or https`)
+  return next
+}
+
+/** As browsers do: what was posted is not posted again, except where the status says so. Another origin is told only what it must know. */
+function redirected(request: Request, status: number, url: URL): Request {
+  const asGet = request.method !== 'HEAD' && (status === 303 || (status < 303 && request.method === 'POST'))
+  const elsewhere = url.origin !== request.url.origin
+  const kept = Object.entries(request.headers).filter(
+    ([name]) => (!elsewhere || CARRIED.has(name)) && !(asGet && ABOUT_THE_BODY.has(name)),
+  )
+  const headers = Object.fromEntries(kept)
+  return asGet ? { ...request, url, headers, method: 'GET', body: undefined } : { ...request, url, headers }
+}
+
+const CARRIED = new Set([
+  'accept',
+  'accept-language',
+  'content-type',
+  'idempotency-key',
+  'user-agent',
+  'x-trace-id',
+  'x-span-id',
+])
+const ABOUT_THE_BODY = new Set(['content-type', 'idempotency-key'])
+
+interface Agents {
+  readonly 'http:': HttpAgent
+  readonly 'https:': HttpsAgent
+}
+
+function exchanged(request: Request, options: SenderOptions, agents: Agents): Promise<Answer> {
+  const { url, method, body, signal } = request
+  const protocol = url.protocol as keyof Agents
+  const payload = body === undefined ? undefined : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))
+  const wire: RequestOptions = {
+    method,
+    signal,
+    agent: agents[protocol],
+    lookup: options.guard.lookupFor(url),
+    headers: {
+      accept: 'application/json, text/*;q=0.9, */*;q=0.5',
+      ...(payload && { 'content-type': typeof body === 'string' ? 'text/plain; charset=utf-8' : 'application/json' }),
+      ...request.headers,
+      ...options.credentials(url),
+      ...(payload && { 'content-length': payload.length }),
+    },
+  }
+  return new Promise((resolve, reject) => {
+    const fail = (error: unknown) => reject(networkFailure(error, url, signal))
+    const sent = (protocol === 'https:' ? httpsRequest : httpRequest)(url, wire, (response) => {
+      whole(response, options.maxResponseBytes, url).then(resolve, (error) => {
+        sent.destroy() // an endless answer must not go on behind our back
+        fail(error)
+      })
+    })
+    sent.on('error', fail)
+    sent.end(payload)
+  })
+}
+
+async function whole(response: IncomingMessage, limit: number, url: URL): Promise<Answer> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    bytes += chunk.length
+    if (bytes > limit) {
+      const cause = new TooLarge(`the answer of ${url.host}`, bytes, limit, 'ask for less, or raise maxResponseBytes')
+      throw finalFailure(cause.message, { cause })
+    }
+    chunks.push(chunk)
+  }
+  const headers: Record<string, string> = {}
+  for (const [name, value] of Object.entries(response.headers))
+    if (value !== undefined) headers[name] = Array.isArray(value) ? value.join(', ') : value
+  return { url, status: response.statusCode ?? 0, headers, body: Buffer.concat(chunks) }
+}
+
+/** A name that is not known, a certificate that is not good: these do not pass by waiting. */
+const PASSING =
+  /^(?:ECONNREFUSED|ECONNRESET|ECONNABORTED|EPIPE|ETIMEDOUT|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ENETDOWN|EMFILE|HPE_\w+)$/
+
+function networkFailure(error: unknown, url: URL, signal: AbortSignal): ActionError {
+  if (signal.aborted) return aborted(`the request to ${url.host}`, signal)
+  if (error instanceof ActionError) return error
+  const { code, message } = error as NodeJS.ErrnoException
+  const text = `the request to ${url.host} failed: ${message || code || 'the connection was cut'}`
+  return PASSING.test(String(code)) ? passingFailure(text, { cause: error }) : finalFailure(text, { cause: error })
+}

@@ -1,0 +1,217 @@
+import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import type { CallToolResult, Tool as McpTool } from '@modelcontextprotocol/sdk/types.js'
+import { ActionError, Closed, MplpError, TooLarge } from '../protocol/errors.ts'
+import type { Json, JsonObject } from '../protocol/json.ts'
+import type { ApprovalPolicy } from './adapter.ts'
+import { aborted, finalFailure, orAborted, passingFailure } from './failure.ts'
+import { type McpCommand, type McpProcess, mcpProcess } from './mcp-process.ts'
+import type { Tool, ToolCall, ToolRegistry } from './tool-registry.ts'
+
+export interface McpServer extends McpCommand {
+  /** For all of its tools, or by the server's own name of each: `always_allow` when absent. */
+  readonly policy?: ApprovalPolicy | ((tool: string) => ApprovalPolicy)
+  /** Believes the server when it calls a tool read-only. The protocol advises against it for servers that are not yours. */
+  readonly trustAnnotations?: boolean
+}
+
+export interface McpConnectionOptions {
+  readonly namespace: string
+  readonly server: McpServer
+  readonly tools: ToolRegistry
+  readonly startMs: number
+  readonly maxMessageBytes: number
+}
+
+/**
+ * One server, started when it is needed. A server that dies fails the calls it had in hand, and they may be attempted again; the next call
+ * starts it anew. An aborted call ends it too, once nothing else is in hand: the protocol can ask a server to stop, but only the end of the
+ * process makes sure that it has.
+ */
+export interface McpConnection {
+  open(): Promise<void>
+  owns(tool: string): boolean
+  close(): Promise<void>
+}
+
+export function mcpConnection(options: McpConnectionOptions): McpConnection {
+  const { namespace, tools } = options
+  const listed = new Set<string>()
+  const links = new Set<Link>()
+  let current: Promise<Link> | undefined
+  let closed = false
+
+  const linked = (): Promise<Link> => {
+    if (closed) throw new Closed(`the MCP server ${namespace}`)
+    if (current !== undefined) return current
+    const opening = openLink(options, (found) => relist(found, opening))
+    current = opening
+    opening.then(
+      (link) => {
+        links.add(link)
+        void link.ended.then(() => {
+          links.delete(link)
+          forget(opening)
+        })
+      },
+      () => forget(opening),
+    )
+    return opening
+  }
+  const forget = (link: Promise<Link>) => {
+    if (current === link) current = undefined
+  }
+
+  /** A server may offer other tools than before, after a restart or when it says so. */
+  const relist = (found: readonly McpTool[], from: Promise<Link>) => {
+    if (closed || current !== from) return
+    for (const name of listed) tools.unregister(name)
+    listed.clear()
+    for (const tool of found) {
+      const registered = toolOf(tool, options, use)
+      tools.register(registered)
+      listed.add(registered.name)
+    }
+  }
+
+  const use = async (tool: string, args: JsonObject, call: ToolCall): Promise<Json | undefined> => {
+    const opening = linked()
+    const link = await orAborted(opening, call.signal, `${namespace}.${tool}`)
+    link.inHand++
+    try {
+      return outputOf(await called(link.client, tool, args, call), tool)
+    } catch (error) {
+      if (call.signal.aborted) {
+        link.tainted = true
+        forget(opening)
+      }
+      throw callFailure(error, `${namespace}.${tool}`, link.child, call.signal)
+    } finally {
+      link.inHand--
+      if (link.tainted && link.inHand === 0) await link.child.kill()
+    }
+  }
+
+  return {
+    async open() {
+      await linked()
+    },
+    owns: (tool) => listed.has(tool),
+    async close() {
+      closed = true
+      await current?.catch(() => undefined)
+      await Promise.all([...links].map((link) => link.child.close()))
+      for (const name of listed) tools.unregister(name)
+      listed.clear()
+    },
+  }
+}
+
+interface Link {
+  readonly client: Client
+  readonly child: McpProcess
+  /** Resolves when the process is gone. */
+  readonly ended: Promise<void>
+  inHand: number
+  /** A call was aborted: ends as soon as nothing is in hand. */
+  tainted: boolean
+}
+
+async function openLink(options: McpConnectionOptions, found: (tools: readonly McpTool[]) => void): Promise<Link> {
+  const { namespace, server, startMs, maxMessageBytes } = options
+  const { Client } = await import('@modelcontextprotocol/sdk/client/index.js')
+  const { getDefaultEnvironment } = await import('@modelcontextprotocol/sdk/client/stdio.js')
+  const { ToolListChangedNotificationSchema } = await import('@modelcontextprotocol/sdk/types.js')
+
+  const child = mcpProcess(server, getDefaultEnvironment(), maxMessageBytes)
+  const client = new Client({ name: 'mplp-runtime', version: '1.0.0' })
+  const ended = new Promise<void>((resolve) => {
+    client.onclose = resolve
+  })
+  const list = async () => found(await toolsOf(client, startMs))
+  try {
+    await client.connect(child, { timeout: startMs })
+    await list()
+  } catch (error) {
+    await child.kill()
+    if (error instanceof MplpError) throw error
+    throw passingFailure(`the MCP server ${namespace} did not start: ${reasonOf(error, child)}`, { cause: error })
+  }
+  client.setNotificationHandler(ToolListChangedNotificationSchema, list)
+  return { client, child, ended, inHand: 0, tainted: false }
+}
+
+async function toolsOf(client: Client, timeout: number): Promise<McpTool[]> {
+  const found: McpTool[] = []
+  let cursor: string | undefined
+  do {
+    const page = await client.listTools(cursor === undefined ? {} : { cursor }, { timeout })
+    found.push(...page.tools)
+    cursor = page.nextCursor
+  } while (cursor !== undefined)
+  return found
+}
+
+type Use = (tool: string, args: JsonObject, call: ToolCall) => Promise<Json | undefined>
+
+function toolOf(tool: McpTool, { namespace, server }: McpConnectionOptions, use: Use): Tool {
+  const { policy } = server
+  return {
+    name: `${namespace}.${tool.name.replace(/[^A-Za-z0-9_.-]/g, '_')}`,
+    description: tool.description ?? tool.title ?? tool.name,
+    input: tool.inputSchema as JsonObject,
+    ...(tool.outputSchema && { output: tool.outputSchema as JsonObject }),
+    readOnly: server.trustAnnotations === true && tool.annotations?.readOnlyHint === true,
+    policy: typeof policy === 'function' ? policy(tool.name) : (policy ?? 'always_allow'),
+    execute: (args, call) => use(tool.name, args, call),
+  }
+}
+
+/** Beyond this a timer of Node fires at once; our own timeout comes by the signal. */
+const LONGEST_MS = 2 ** 31 - 1
+
+function called(client: Client, name: string, args: JsonObject, call: ToolCall): Promise<CallToolResult> {
+  const { idempotency_key, run, execution_id, signal } = call
+  const _meta = {
+    ...(idempotency_key !== '' && { 'mplp-runtime/idempotency-key': idempotency_key }),
+    ...(run && { 'mplp-runtime/trace-id': run.trace_id, 'mplp-runtime/span-id': execution_id }),
+  }
+  const onprogress = ({ message }: { message?: string | undefined }) => {
+    if (message !== undefined) call.onDelta(message)
+  }
+  const options = { signal, timeout: LONGEST_MS, onprogress }
+  return client.callTool({ name, arguments: { ...args }, _meta }, undefined, options) as Promise<CallToolResult>
+}
+
+/** The structured answer where there is one; otherwise its text, or all of its parts when some are not text. */
+function outputOf({ structuredContent, content = [], isError }: CallToolResult, tool: string): Json | undefined {
+  const texts = content.flatMap((part) => (part.type === 'text' ? [part.text] : []))
+  if (isError) throw finalFailure(texts.join('\n') || `${tool} reported an error`)
+  if (structuredContent !== undefined) return structuredContent as Json
+  if (content.length === 0) return undefined
+  return texts.length === content.length ? texts.join('\n') : (content as unknown as Json)
+}
+
+const CONNECTION_CLOSED = -32000
+
+function callFailure(error: unknown, what: string, child: McpProcess, signal: AbortSignal): ActionError {
+  if (signal.aborted) return aborted(what, signal)
+  if (error instanceof ActionError) return error
+  if (child.tooLarge) {
+    const cause = new TooLarge(
+      `the answer of ${what}`,
+      child.limit + 1,
+      child.limit,
+      'ask for less, or raise maxMessageBytes',
+    )
+    return finalFailure(cause.message, { cause })
+  }
+  const text = `${what} failed: ${reasonOf(error, child)}`
+  const lost = (error as { code?: unknown }).code === CONNECTION_CLOSED || !child.isAlive
+  return lost ? passingFailure(text, { cause: error }) : finalFailure(text, { cause: error })
+}
+
+function reasonOf(error: unknown, child: McpProcess): string {
+  const message = error instanceof Error ? error.message : String(error)
+  const last = child.stderr.trim()
+  return last === '' || child.isAlive ? message : `${message}; it said last: ${last.slice(-500)}`
+}

@@ -1,0 +1,162 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
+import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
+
+export interface McpCommand {
+  readonly command: string
+  readonly args?: readonly string[]
+  readonly env?: Readonly<Record<string, string>>
+  readonly cwd?: string
+}
+
+/** A server process of our own, spoken to over its stdin and stdout, together with whatever it starts itself. */
+export interface McpProcess extends Transport {
+  /** Ends the whole process group at once; resolves when the process is gone. */
+  kill(): Promise<void>
+  readonly pid: number | undefined
+  readonly isAlive: boolean
+  /** The end of what it wrote to stderr. */
+  readonly stderr: string
+  /** Did it end because one of its messages was larger than it may be? */
+  readonly tooLarge: boolean
+  readonly limit: number
+}
+
+const KEPT_STDERR = 2_048
+const PATIENCE_MS = 500
+
+/**
+ * The SDK's own transport signals the process alone, so that what `npx` or a shell started for us would outlive it; this one makes a process
+ * group and ends all of it.
+ */
+export function mcpProcess(server: McpCommand, env: Record<string, string>, maxMessageBytes: number): McpProcess {
+  let child: ChildProcess | undefined
+  let gone: Promise<void> = Promise.resolve()
+  let stderr = ''
+  let tooLarge = false
+  let isAlive = false
+
+  const signalGroup = (signal: NodeJS.Signals) => {
+    if (child?.pid === undefined || !isAlive) return
+    try {
+      process.kill(-child.pid, signal)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error // nobody is left
+    }
+  }
+  const kill = () => {
+    signalGroup('SIGKILL')
+    return gone
+  }
+
+  const transport: McpProcess = {
+    start() {
+      const { command, args = [], cwd } = server
+      const started = spawn(command, args, {
+        env: { ...env, ...server.env },
+        stdio: ['pipe', 'pipe', 'pipe'],
+        detached: true,
+        ...(cwd === undefined ? {} : { cwd }),
+      })
+      child = started
+      started.once('exit', () => {
+        signalGroup('SIGKILL') // what it had started itself
+        isAlive = false
+        setTimeout(() => {
+          started.stdout.destroy() // whoever escaped from the group may hold these open for ever
+          started.stderr.destroy()
+        }, PATIENCE_MS).unref()
+      })
+      gone = new Promise((resolve) => {
+        started.once('close', () => {
+          resolve()
+          transport.onclose?.()
+        })
+      })
+      started.stdin.on('error', (error) => transport.onerror?.(error))
+      started.stderr.on('data', (chunk: Buffer) => {
+        stderr = (stderr + chunk.toString()).slice(-KEPT_STDERR)
+      })
+      const received = (line: string) => transport.onmessage?.(JSON.parse(line) as JSONRPCMessage)
+      started.stdout.on(
+        'data',
+        lines(maxMessageBytes, received, transport, () => {
+          tooLarge = true
+          void kill()
+        }),
+      )
+      return new Promise((resolve, reject) => {
+        started.once('spawn', () => {
+          isAlive = true
+          resolve()
+        })
+        started.once('error', reject)
+      })
+    },
+    send(message) {
+      return new Promise((resolve, reject) => {
+        if (!child?.stdin?.writable) return reject(new Error('the server is gone'))
+        child.stdin.write(`${JSON.stringify(message)}\n`, (error) => (error ? reject(error) : resolve()))
+      })
+    },
+    async close() {
+      child?.stdin?.end() // a server that keeps the protocol ends by itself now
+      for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
+        if (await within(PATIENCE_MS, gone)) return
+        signalGroup(signal)
+      }
+      await gone
+    },
+    kill,
+    get pid() {
+      return child?.pid
+    },
+    get stderr() {
+      return stderr
+    },
+    get tooLarge() {
+      return tooLarge
+    },
+    get isAlive() {
+      return isAlive
+    },
+    limit: maxMessageBytes,
+  }
+  return transport
+}
+
+/** Hands each line on as it is complete. What is no message (a stray print) is reported and skipped. */
+function lines(limit: number, received: (line: string) => void, transport: Transport, overflow: () => void) {
+  let parts: Buffer[] = []
+  let bytes = 0
+  return (chunk: Buffer) => {
+    let from = 0
+    for (let end = chunk.indexOf(10, from); end !== -1; end = chunk.indexOf(10, from)) {
+      const line = Buffer.concat([...parts, chunk.subarray(from, end)])
+        .toString()
+        .trim()
+      parts = []
+      bytes = 0
+      from = end + 1
+      try {
+        if (line !== '') received(line)
+      } catch (error) {
+        transport.onerror?.(error as Error)
+      }
+    }
+    const rest = chunk.subarray(from)
+    bytes += rest.length
+    if (bytes > limit) return overflow()
+    if (rest.length > 0) parts.push(rest)
+  }
+}
+
+function within(ms: number, ended: Promise<void>): Promise<boolean> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => resolve(false), ms)
+    ended.then(() => {
+      clearTimeout(timer)
+      resolve(true)
+    })
+  })
+}

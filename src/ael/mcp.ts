@@ -1,0 +1,69 @@
+import { InvalidInput } from '../protocol/errors.ts'
+import { shown } from '../protocol/explain.ts'
+import { isObject } from '../protocol/json.ts'
+import type { Adapter } from './adapter.ts'
+import { type McpConnection, type McpServer, mcpConnection } from './mcp-connection.ts'
+import { toolAdapter } from './tool.ts'
+import type { ToolRegistry } from './tool-registry.ts'
+
+export interface McpOptions {
+  /** By namespace: the tools of `files` are registered as `files.<name>`. */
+  readonly servers: Readonly<Record<string, McpServer>>
+  readonly tools: ToolRegistry
+  /** For starting a server and listing its tools: 15 s when absent. */
+  readonly startMs?: number
+  /** 10 MiB when absent. */
+  readonly maxMessageBytes?: number
+}
+
+/**
+ * Starts the servers and lists their tools into the registry, where `tool_call` finds them. The adapter itself does `mcp_call`, which has the
+ * same params and reaches these servers' tools only; register it with the layer, so that closing the layer ends the servers.
+ */
+export async function mcpAdapter(options: McpOptions): Promise<Adapter> {
+  const { servers, tools, startMs = 15_000, maxMessageBytes = 10 * 1024 * 1024 } = options
+  checkServers(servers)
+  const connections: McpConnection[] = Object.entries(servers).map(([namespace, server]) =>
+    mcpConnection({ namespace, server, tools, startMs, maxMessageBytes }),
+  )
+  const close = async () => {
+    await Promise.all(connections.map((connection) => connection.close()))
+  }
+  try {
+    await Promise.all(connections.map((connection) => connection.open()))
+  } catch (error) {
+    await close()
+    throw error
+  }
+  const secrets = Object.values(servers).flatMap(secretsIn)
+  const owned = (name: string) => connections.some((connection) => connection.owns(name))
+  const { inverse: _, ...adapter } = toolAdapter({ ...tools, ...restricted(tools, owned) })
+  return { ...adapter, action_type: 'mcp_call', secrets: () => secrets, close }
+}
+
+const restricted = (tools: ToolRegistry, owned: (name: string) => boolean): Pick<ToolRegistry, 'find' | 'get'> => ({
+  find: (name) => (owned(name) ? tools.find(name) : undefined),
+  get: (name) => tools.get(owned(name) ? name : `${name} of an MCP server`),
+})
+
+const NAMESPACE = /^[A-Za-z0-9_-]+$/
+
+function checkServers(servers: McpOptions['servers']): void {
+  for (const [namespace, server] of Object.entries(servers)) {
+    const path = `servers.${namespace}`
+    if (!NAMESPACE.test(namespace))
+      throw new InvalidInput('mcp options', [
+        { path, rule: 'namespace', message: 'must be letters, digits, - and _', found: shown(namespace) },
+      ])
+    if (!isObject(server) || typeof server.command !== 'string' || server.command === '')
+      throw new InvalidInput('mcp options', [
+        { path: `${path}.command`, rule: 'type', message: 'must be a command', found: shown(Object(server).command) },
+      ])
+  }
+}
+
+/** An environment holds paths and modes too; only what is called a secret is treated as one. */
+const SECRET_NAME = /KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH/i
+
+const secretsIn = ({ env = {} }: McpServer): string[] =>
+  Object.entries(env).flatMap(([name, value]) => (SECRET_NAME.test(name) ? [value] : []))
