@@ -1,5 +1,4 @@
-import { existsSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { readdirSync } from 'node:fs'
 import { Redis } from 'ioredis'
 import pg from 'pg'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -196,13 +195,19 @@ describe('a child', () => {
 })
 
 itOwns(privateRedis)('ends the servers and folders of a process that was killed', async () => {
-  const owner = child(new URL('fixtures/owner.ts', import.meta.url))
-  const [pid, folder] = (await owner.line('/')).split(' ') as [string, string]
-  writeFileSync(join(folder, 'something'), '')
-  expect(isAlive(Number(pid))).toBe(true)
+  const folder = tempFolder()
+  const left = () => readdirSync(folder).filter((name) => name.startsWith('mplp-'))
+  const owner = child(new URL('fixtures/owner.ts', import.meta.url), [], { TMPDIR: folder, REDIS_URL: '' })
+  const url = await owner.line('redis://')
+  const ping = () =>
+    client(url)
+      .ping()
+      .catch((error: Error) => error.message)
+  expect(await ping()).toBe('PONG')
+  expect(left()).toHaveLength(1)
   await owner.kill()
-  await expect.poll(() => isAlive(Number(pid)), { timeout: 10_000 }).toBe(false)
-  await expect.poll(() => existsSync(folder), { timeout: 10_000 }).toBe(false)
+  await expect.poll(ping, { timeout: 10_000 }).not.toBe('PONG')
+  await expect.poll(left, { timeout: 10_000 }).toEqual([])
 })
 
 function client(url: string, options: { commandTimeout?: number } = {}): Redis {
@@ -210,12 +215,4 @@ function client(url: string, options: { commandTimeout?: number } = {}): Redis {
   redis.on('error', () => undefined)
   closers.push(() => redis.disconnect())
   return redis
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0)
-  } catch {
-    return false
-  }
 }

@@ -15,7 +15,7 @@ export interface Met {
   readonly version: string
   /** Ours, or one that the environment named. */
   readonly from: 'private' | 'given'
-  /** False for Kafka's mock cluster. */
+  /** False for Kafka's mock cluster; a given broker is taken for a real one. */
   readonly real: boolean
 }
 /** A server that this machine does not have; `missing` says why and what to run. */
@@ -125,7 +125,7 @@ const SERVERS: Readonly<Record<ServerName, Kind>> = {
     prepare: () => realKafkaOr<unknown>(prepareKafka, () => binary('kcat')),
     ask: async (brokers) => {
       await askKafka(brokers)
-      return 'of a version it does not tell'
+      return 'of a version that the protocol does not tell'
     },
     start: (folder) =>
       realKafkaOr<Started>(
@@ -169,6 +169,6 @@ async function realKafkaOr<T>(real: () => Promise<T>, mock: () => Promise<T>): P
 function described(meeting: Meeting): string {
   if ('missing' in meeting) return `no ${meeting.server}`
   const { server, version, from, real } = meeting
-  const broker = server === 'kafka' ? `, ${real ? 'real' : 'a mock cluster, not the real broker'}` : ''
-  return `${server} ${version} (${from}${broker})`
+  if (server !== 'kafka' || from === 'given') return `${server} ${version} (${from})`
+  return `kafka ${version} (private, ${real ? 'real' : 'a mock cluster, not the real broker'})`
 }
