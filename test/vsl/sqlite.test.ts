@@ -1,9 +1,222 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import Database from 'libsql'
+import { describe, expect, it } from 'vitest'
+import { manualClock, systemClock } from '../../src/protocol/clock.ts'
+import { Corrupt, InvalidInput, Refused, Unavailable } from '../../src/protocol/errors.ts'
 import { sqliteBackend } from '../../src/vsl/sqlite.ts'
+import { append, collect, everything, write } from '../contracts/backend/given.ts'
 import { backendContract } from '../contracts/backend-contract.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 
+const freshPath = () => join(tempFolder(), 'state.db')
+
 backendContract('sqlite', () => {
-  const path = join(tempFolder(), 'state.db')
-  return { open: () => sqliteBackend({ path }) }
+  const path = freshPath()
+  let passed = 0
+  const clock = { ...systemClock, now: () => systemClock.now() + passed }
+  return {
+    open: () => sqliteBackend({ path, clock }),
+    async elapse(ms) {
+      passed += ms
+    },
+  }
+})
+
+describe('an SQLite store', () => {
+  it('makes the folders on its way', async () => {
+    const path = join(tempFolder(), 'a/b/c/state.db')
+    const backend = await sqliteBackend({ path })
+    await backend.commit(append('g', 0))
+    await backend.close()
+    expect(existsSync(path)).toBe(true)
+  })
+
+  it.each([
+    ['OFF', false],
+    ['NORMAL', false],
+    ['FULL', true],
+    ['EXTRA', true],
+  ] as const)('with synchronous %s says that durable is %s', async (synchronous, durable) => {
+    const backend = await sqliteBackend({ path: freshPath(), synchronous })
+    expect(backend.traits.durable).toBe(durable)
+    await backend.close()
+  })
+
+  it('takes a path as it stands, even one that looks like a URL', async () => {
+    const folder = tempFolder()
+    const path = join(folder, 'file:x?mode=memory')
+    const backend = await sqliteBackend({ path })
+    await backend.close()
+    expect(existsSync(path)).toBe(true)
+  })
+
+  it.each([
+    ['path', { path: '' }],
+    ['path', { path: ':memory:' }],
+    ['path', { path: 7 as unknown as string }],
+    ['synchronous', { path: 'x.db', synchronous: 'SOMETIMES' as 'FULL' }],
+    ['timeoutMs', { path: 'x.db', timeoutMs: -1 }],
+    ['timeoutMs', { path: 'x.db', timeoutMs: Number.NaN }],
+  ])('refuses options whose %s does not fit: %j', async (at, options) => {
+    const error = await sqliteBackend(options).catch((e) => e)
+    expect(error).toBeInstanceOf(InvalidInput)
+    expect(error.problems).toEqual([expect.objectContaining({ path: at, rule: 'option' })])
+  })
+
+  it('reads rows larger than a page may hold in their place', async () => {
+    const backend = await sqliteBackend({ path: freshPath() })
+    const large = 'x'.repeat(100_000)
+    const texts = ['small', large, 'small', 'small', large, large, 'small']
+    for (const [i, text] of texts.entries())
+      await backend.commit(write('g', i, { entry: text, puts: [[`k/${i}`, text]] }))
+    expect((await collect(backend.scan('k/'))).map(([, text]) => text)).toEqual(texts)
+    expect((await collect(backend.scan('k/', { limit: 3 }))).map(([, text]) => text)).toEqual(texts.slice(0, 3))
+    expect((await collect(backend.read('g'))).map((entry) => entry.body)).toEqual(texts)
+    expect((await collect(backend.feed())).map((entry) => entry.body)).toEqual(texts)
+    await backend.close()
+  })
+
+  it('looks for the commits of others only while somebody follows', async () => {
+    const clock = manualClock()
+    const backend = await sqliteBackend({ path: freshPath(), clock })
+    await backend.commit(append('g', 0))
+    expect(clock.sleeping).toBe(0)
+    const stop = new AbortController()
+    const followed = collect(backend.feed({ follow: true, signal: stop.signal }))
+    await expect.poll(() => clock.sleeping).toBe(1)
+    stop.abort()
+    await followed
+    await clock.advance(50)
+    expect(clock.sleeping).toBe(0)
+    await backend.close()
+  })
+
+  it('wakes its own followers at once, without a look around', async () => {
+    const backend = await sqliteBackend({ path: freshPath(), clock: manualClock() })
+    const [first] = await Promise.all([
+      collect(backend.read('g', { follow: true }), 1),
+      backend.commit(append('g', 0, 'mine')),
+    ])
+    expect(first.map((entry) => entry.body)).toEqual(['mine'])
+    await backend.close()
+  })
+})
+
+describe('an SQLite store beside a process that holds the lock', () => {
+  const locked = (path: string) => {
+    const other = new Database(path)
+    other.exec('BEGIN IMMEDIATE')
+    return other
+  }
+
+  it('waits without blocking its own process, and then lands', async () => {
+    const path = freshPath()
+    const backend = await sqliteBackend({ path })
+    const other = locked(path)
+    let landed = false
+    const commit = backend.commit(append('g', 0)).then(() => {
+      landed = true
+    })
+    for (let turns = 0; turns < 5; turns++) expect(await backend.head('g')).toEqual({ revision: 0, token: 0 })
+    expect(landed).toBe(false)
+    other.exec('ROLLBACK')
+    await commit
+    expect(await backend.head('g')).toEqual({ revision: 1, token: 0 })
+    other.close()
+    await backend.close()
+  })
+
+  it('is Unavailable when its patience ends, with nothing written, and usable afterwards', async () => {
+    const path = freshPath()
+    const backend = await sqliteBackend({ path, timeoutMs: 50 })
+    const before = await everything(backend, ['g'])
+    const other = locked(path)
+    const calls = [
+      backend.commit(write('g', 0, { entry: 1, puts: [['k', 1]] })),
+      backend.set('own', 1),
+      backend.acquire('g', { id: 'h', boot: '', pid: 1, started: '' }, 1000),
+      backend.putBlob(new Uint8Array(3)),
+    ]
+    for (const result of await Promise.allSettled(calls))
+      expect(result).toMatchObject({ status: 'rejected', reason: expect.any(Unavailable) })
+    other.exec('ROLLBACK')
+    expect(await everything(backend, ['g'])).toEqual(before)
+    await backend.commit(write('g', 0, { entry: 1, puts: [['k', 1]] }))
+    expect(await collect(backend.scan(''))).toEqual([['k', 1]])
+    other.close()
+    await backend.close()
+  })
+
+  it('is not opened, or made, while the lock lasts', async () => {
+    const path = freshPath()
+    const other = new Database(path)
+    other.exec('CREATE TABLE x (y); DROP TABLE x; BEGIN EXCLUSIVE')
+    await expect(sqliteBackend({ path, timeoutMs: 50 })).rejects.toBeInstanceOf(Unavailable)
+    other.exec('ROLLBACK')
+    const backend = await sqliteBackend({ path, timeoutMs: 50 })
+    await backend.commit(append('g', 0))
+    other.close()
+    await backend.close()
+  })
+})
+
+describe('what is not an SQLite store', () => {
+  it.each([
+    ['text', 'not a database, although it is long enough to be mistaken for one. '.repeat(100)],
+    ['a few bytes', 'abc'],
+  ])('is refused and left as it is: %s', async (_, text) => {
+    const path = freshPath()
+    writeFileSync(path, text)
+    const error = await sqliteBackend({ path }).catch((e) => e)
+    expect(error).toBeInstanceOf(Refused)
+    expect(error.message).toContain(path)
+    expect(error.remedy).toContain('another file')
+    expect(readFileSync(path, 'utf8')).toBe(text)
+  })
+
+  it('is refused and left as it is: a database of something else', async () => {
+    const path = freshPath()
+    const other = new Database(path)
+    other.exec('CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)')
+    other.close()
+    const bytes = readFileSync(path)
+    await expect(sqliteBackend({ path })).rejects.toBeInstanceOf(Refused)
+    expect(readFileSync(path).equals(bytes)).toBe(true)
+  })
+
+  it('is refused: a store of a newer version', async () => {
+    const path = freshPath()
+    await (await sqliteBackend({ path })).close()
+    const newer = new Database(path)
+    newer.exec('PRAGMA user_version = 7')
+    newer.close()
+    const error = await sqliteBackend({ path }).catch((e) => e)
+    expect(error).toBeInstanceOf(Refused)
+    expect(error.message).toContain('schema 7')
+  })
+
+  it('is refused: a folder, or a path below a file', async () => {
+    const folder = tempFolder()
+    await expect(sqliteBackend({ path: folder })).rejects.toBeInstanceOf(Refused)
+    writeFileSync(join(folder, 'file'), '')
+    await expect(sqliteBackend({ path: join(folder, 'file/state.db') })).rejects.toBeInstanceOf(Refused)
+  })
+
+  it('is Corrupt where its pages are damaged', async () => {
+    const path = freshPath()
+    const backend = await sqliteBackend({ path })
+    for (let i = 0; i < 50; i++) await backend.commit(write('g', i, { entry: i, puts: [[`k/${i}`, 'x'.repeat(2000)]] }))
+    await backend.close()
+    const folded = new Database(path)
+    folded.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+    folded.close()
+    const bytes = readFileSync(path)
+    bytes.fill(0xa5, 4096)
+    writeFileSync(path, bytes)
+    const damaged = await sqliteBackend({ path })
+    await expect(collect(damaged.scan(''))).rejects.toBeInstanceOf(Corrupt)
+    await expect(damaged.commit(append('g', 50))).rejects.toBeInstanceOf(Corrupt)
+    await damaged.close()
+  })
 })

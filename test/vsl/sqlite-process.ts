@@ -1,0 +1,61 @@
+import { rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { MplpError } from '../../src/protocol/errors.ts'
+import type { Backend } from '../../src/vsl/backend.ts'
+import { sqliteBackend } from '../../src/vsl/sqlite.ts'
+import { collect, write } from '../contracts/backend/given.ts'
+import { commitAll } from './load.ts'
+
+// A process on a store, which does what it is told line by line and answers each order with a line of JSON.
+const [path, name, ...streams] = process.argv.slice(2) as [string, string, ...string[]]
+let backend: Backend
+
+const orders: Readonly<Record<string, () => Promise<unknown>>> = {
+  async open() {
+    backend = await sqliteBackend({ path, timeoutMs: 20_000 })
+  },
+  load: () => commitAll(backend, { name, streams, commits: 100 }),
+  /** Becomes somebody who may write only where everybody may. */
+  async nobody() {
+    await import('libsql')
+    if (process.getuid?.() !== 0) return // permissions already count
+    process.setgid?.(65534)
+    process.setuid?.(65534)
+  },
+  /** Fills the disk until a commit is refused, makes room and goes on. */
+  async fill() {
+    const ballast = join(dirname(path), 'ballast')
+    writeFileSync(ballast, Buffer.alloc(1_000_000, 1))
+    let revision = 0
+    const commit = async () => {
+      const puts = ['a', 'b', 'c'].map((part) => [`s/${part}/${revision}`, 'x'.repeat(10_000)] as const)
+      await backend.commit(write('s', revision, { entry: { revision }, puts }))
+      revision++
+    }
+    const refusal = await (async () => {
+      for (;;) await commit()
+    })().catch((error) => error)
+    const whenFull = { ...(await counted()), landed: revision, refusal: refusal.code, message: refusal.message }
+    rmSync(ballast)
+    for (let i = 0; i < 5; i++) await commit()
+    await backend.close()
+    await orders.open?.()
+    return { whenFull, afterwards: { ...(await counted()), landed: revision } }
+  },
+  async close() {
+    await backend.close()
+  },
+}
+
+const counted = async () => ({
+  entries: (await collect(backend.read('s'))).length,
+  values: (await collect(backend.scan('s/'))).length,
+})
+
+for await (const order of createInterface({ input: process.stdin })) {
+  const answer = await orders[order]?.().catch((error) =>
+    error instanceof MplpError ? { code: error.code, message: error.message } : { code: String(error) },
+  )
+  process.stdout.write(`${JSON.stringify(answer ?? { done: order })}\n`)
+}
