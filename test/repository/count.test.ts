@@ -27,9 +27,9 @@ it('counts a file that did not load, beside others that ran', () => {
   expect(count({ test: step(1, [file('passed', 'failed'), broken]) })).toEqual(['1 passed, 2 failed', 1])
 })
 
-it('counts a file whose hook threw, so that its tests were skipped', () => {
+it('counts a file whose hook threw, so that its tests were skipped, likewise', () => {
   const hooked = { status: 'failed', assertionResults: [test('skipped'), test('skipped')] }
-  expect(count({ test: step(1, [file('passed'), hooked]) })).toEqual(['1 passed, 1 failed', 1])
+  expect(count({ test: step(1, [file('passed', 'failed'), hooked]) })).toEqual(['1 passed, 2 failed', 1])
 })
 
 it('counts a step that failed outside its tests, or never began', () => {
