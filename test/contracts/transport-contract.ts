@@ -32,7 +32,7 @@ export function transportContract(name: string, open: () => Promise<TransportRig
 
     it('carries deliveries unchanged, down to the order of keys', async () => {
       const payload = JSON.parse('{"__proto__": {"a": 1}, "2": 0, "1": [null, true, -0.5, {"": "é\\u0000\\u2028😀"}]}')
-      const odd = delivery(1, { event: { z: 1, a: payload, timestamp: 'T' } })
+      const odd = delivery(1, { event: { z: 1, payload, a: 2 } })
       const { got } = await collect()
       await bus.publish([odd, delivery(2, { plan: undefined, family: undefined })])
       await until(() => got.length === 2)
@@ -91,11 +91,11 @@ export function transportContract(name: string, open: () => Promise<TransportRig
         graph: `g${n % 2}`,
         context: `c${n % 3}`,
         plan: n % 4 === 0 ? undefined : `p${n % 4}`,
-        family: n % 5 === 0 ? undefined : `f${n % 2}`,
+        family: n % 5 === 0 ? undefined : ['intent', 'methodology'][n % 2],
         type: `t${n % 6}`,
       }))
       const cases: [Filter, (d: Delivery) => boolean][] = [
-        [{ family: 'f1' }, (d) => d.event.event_family === 'f1'],
+        [{ family: 'methodology' }, (d) => d.event.event_family === 'methodology'],
         [{ type: ['t1', 't2'] }, (d) => ['t1', 't2'].includes(d.event.event_type)],
         [{ graph: 'g0' }, (d) => d.graph_id === 'g0'],
         [{ context: 'c2' }, (d) => d.context_id === 'c2'],
@@ -557,11 +557,11 @@ interface Shape {
   readonly event?: object
 }
 
-/** The delivery of commit number `n`: positions sort like numbers. */
+/** The delivery of commit number `n`, with a valid event; positions sort like numbers. */
 export function delivery(n: number, shape: Shape = {}): Delivery {
   const graph_id = shape.graph ?? 'g'
   const plan = 'plan' in shape ? shape.plan : 'p'
-  const family = 'family' in shape ? shape.family : 'graph_update'
+  const family = 'family' in shape ? shape.family : 'intent'
   const index = shape.index ?? 0
   return {
     position: String(n).padStart(20, '0'),
@@ -572,9 +572,10 @@ export function delivery(n: number, shape: Shape = {}): Delivery {
     index,
     event: {
       event_id: `00000000-0000-4000-8${String(index).padStart(3, '0')}-${String(n).padStart(12, '0')}`,
-      event_type: shape.type ?? 'plan_created',
-      ...(family !== undefined && { event_family: family }),
       timestamp: '2026-01-01T00:00:00.000000Z',
+      ...(family === undefined
+        ? { event_type: 'SAInitialized', sa_id: '00000000-0000-4000-8000-00000000000a' } // a profile's events have none
+        : { event_type: shape.type ?? 'context_intent_received', event_family: family }),
       ...shape.event,
     },
   }
@@ -604,8 +605,8 @@ export function outOfOrder(got: readonly Delivery[]): string[] {
 }
 
 /** Waits for what must become true; the test's own timeout is the bound. */
-export async function until(isTrue: () => boolean): Promise<void> {
-  while (!isTrue()) await new Promise((resolve) => setTimeout(resolve, 5))
+export async function until(isTrue: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await isTrue())) await new Promise((resolve) => setTimeout(resolve, 5))
 }
 
 const settle = () => new Promise((resolve) => setImmediate(resolve))

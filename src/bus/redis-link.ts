@@ -1,0 +1,140 @@
+import type { Redis, RedisOptions } from 'ioredis'
+import type { Clock } from '../protocol/clock.ts'
+import { InvalidInput, type MplpError, Refused, Unavailable } from '../protocol/errors.ts'
+import { type Report, slept } from './handling.ts'
+
+/** A server and how to reach it; every connection made here comes back by itself. */
+export interface RedisLink {
+  /** The server in messages; no credentials. */
+  readonly what: string
+  /** A connection that is silent for `silenceMs` while an answer is due is taken for dead, however open it looks. */
+  connect(silenceMs: number): Promise<Redis>
+  /** Errors of the client and error replies as ours. */
+  error(error: unknown): MplpError
+  /**
+   * Sends a command again and again until it is answered; `undefined` when the signal was aborted first. Tells of a breakdown once, at its
+   * beginning. An error reply is thrown: asking again would not change it.
+   */
+  insist<T>(command: () => Promise<T>, signal: AbortSignal, report: Report): Promise<T | undefined>
+}
+
+/** A client lends its address and credentials; it is not used itself. */
+export function redisLink(target: string | Redis, timeoutMs: number, clock: Clock): RedisLink {
+  const address = typeof target === 'string' ? addressOf(target) : target.options
+  const what = `Redis at ${address.path ?? `${address.host ?? 'localhost'}:${address.port ?? 6379}`}`
+
+  return {
+    what,
+    async connect(silenceMs) {
+      const { Redis: Client } = await import('ioredis')
+      let isOpen = false
+      let trouble: unknown
+      const redis = new Client({
+        ...address,
+        ...OURS,
+        connectTimeout: timeoutMs,
+        socketTimeout: silenceMs,
+        retryStrategy: (attempt: number) => (isOpen ? Math.min(20 * 2 ** attempt, 1000) : null),
+      })
+      redis.on('error', (error: unknown) => {
+        trouble = error
+      })
+      try {
+        await redis.connect()
+      } catch (error) {
+        redis.disconnect()
+        throw redisError(what, trouble ?? error) // what connect() says is only that it failed
+      }
+      isOpen = true
+      return redis
+    },
+    error: (error) => redisError(what, error),
+    async insist(command, signal, report) {
+      for (let failures = 0; !signal.aborted; failures++) {
+        try {
+          return await command()
+        } catch (error) {
+          if (signal.aborted) break
+          if (isReply(error) && !(redisError(what, error) instanceof Unavailable)) throw error
+          if (failures === 0) report(redisError(what, error))
+          await slept(clock, Math.min(20 * 2 ** failures, 1000), signal)
+        }
+      }
+      return undefined
+    },
+  }
+}
+
+/** How long a read waits at the server for something new. */
+export const BLOCK_MS = 5000
+
+/** The first word of an error reply, by which Redis tells them apart; empty for anything else. */
+export const replyCode = (error: unknown): string => (isReply(error) ? (/^[A-Z]+/.exec(error.message)?.[0] ?? '') : '')
+
+const isReply = (error: unknown): error is Error => error instanceof Error && error.name === 'ReplyError'
+
+/** A command that was in flight when the connection broke is rejected, and none waits in a queue of the client's. */
+const OURS = {
+  lazyConnect: true,
+  maxRetriesPerRequest: 0,
+  autoResendUnfulfilledCommands: false,
+  enableOfflineQueue: false,
+  maxLoadingRetryTime: 100,
+  keyPrefix: '',
+  stringNumbers: false,
+  replyMapping: 'legacy',
+  enableAutoPipelining: false,
+  reconnectOnError: null,
+  commandTimeout: undefined,
+} as const satisfies RedisOptions
+
+function redisError(what: string, error: unknown): MplpError {
+  const cause = { cause: error }
+  const code = replyCode(error)
+  const refusal = REFUSALS[code]
+  if (refusal) return new Refused(`${what} ${refusal[0]}`, refusal[1], cause)
+  if (isReply(error) && !PASSING.has(code))
+    return new Refused(`${what} refused a command`, 'see the cause for its reason', cause)
+  if (code === 'OOM')
+    return new Unavailable(what, 'its memory is full; raise maxmemory, or keep fewer deliveries', cause)
+  return new Unavailable(what, 'check host, port and TLS in the URL, and that the server runs', cause)
+}
+
+const REFUSALS: Readonly<Record<string, readonly [string, string]>> = {
+  WRONGPASS: ['does not accept the password', 'check user name and password in the URL'],
+  NOAUTH: ['asks for a password', 'put user name and password into the URL'],
+  NOPERM: ['does not let this user do what a bus needs', 'give the user @stream, @scripting and @read on the prefix'],
+  WRONGTYPE: ['has another kind of key where the stream belongs', 'give the bus a prefix of its own'],
+}
+
+const PASSING = new Set([
+  'BUSY',
+  'CLUSTERDOWN',
+  'LOADING',
+  'MASTERDOWN',
+  'MISCONF',
+  'NOREPLICAS',
+  'OOM',
+  'READONLY',
+  'TRYAGAIN',
+])
+
+/** What a URL says, and nothing else: the client would take any query for options of its own. */
+function addressOf(url: string): RedisOptions {
+  const refuse = (message: string) =>
+    new InvalidInput('the URL of a Redis bus', [{ path: 'url', rule: 'url', message }])
+  if (!URL.canParse(url)) throw refuse('is not a URL')
+  const { protocol, hostname, port, username, password, pathname, search } = new URL(url)
+  if (protocol !== 'redis:' && protocol !== 'rediss:') throw refuse(`begins with ${protocol} and not redis: or rediss:`)
+  if (search !== '') throw refuse('has a query; settings are given as options')
+  if (!/^\/?\d*$/.test(pathname)) throw refuse('has a path that is not the number of a database')
+  const host = hostname.replace(/^\[|\]$/g, '') || 'localhost'
+  return {
+    host,
+    port: port === '' ? 6379 : Number(port),
+    db: Number(pathname.slice(1)),
+    ...(username && { username: decodeURIComponent(username) }),
+    ...(password && { password: decodeURIComponent(password) }),
+    ...(protocol === 'rediss:' && { tls: /[^\d.]/.test(host) && !host.includes(':') ? { servername: host } : {} }),
+  }
+}

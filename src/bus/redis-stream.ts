@@ -1,0 +1,90 @@
+import type { Redis } from 'ioredis'
+import { Refused } from '../protocol/errors.ts'
+import { isAfter, readDelivery } from './delivery.ts'
+import type { After, Delivery } from './transport.ts'
+
+/** One entry of the stream. `count` numbers them without gaps from 1, so that a reader sees what was trimmed before it came. */
+export interface StreamEntry {
+  readonly id: string
+  readonly count: number
+  readonly text: string
+}
+
+/** A point between two entries: the last one before it. */
+export type StreamPoint = Pick<StreamEntry, 'id' | 'count'>
+
+export type RawEntry = readonly [id: string, fields: readonly string[] | null]
+
+/** How many entries travel at once. */
+export const PAGE = 100
+
+export interface BusKeys {
+  readonly stream: string
+  /** How many entries were ever added. */
+  readonly counter: string
+}
+/** In one slot of a cluster. */
+export const busKeys = (prefix: string): BusKeys => ({ stream: `{${prefix}}:bus`, counter: `{${prefix}}:bus:count` })
+
+/**
+ * All of a batch or nothing, in order, one round trip; then trims. ARGV: how many to keep or 0, for how many milliseconds or 0, deliveries.
+ * Trimming is approximate (whole nodes of the stream), which costs next to nothing.
+ */
+export const PUBLISH = `
+  for i = 3, #ARGV do
+    redis.call('XADD', KEYS[1], '*', 'count', redis.call('INCR', KEYS[2]), 'delivery', ARGV[i])
+  end
+  if ARGV[1] ~= '0' then redis.call('XTRIM', KEYS[1], 'MAXLEN', '~', ARGV[1]) end
+  if ARGV[2] ~= '0' then
+    local now = redis.call('TIME')
+    local oldest = now[1] * 1000 + math.floor(now[2] / 1000) - ARGV[2]
+    redis.call('XTRIM', KEYS[1], 'MINID', '~', string.format('%.0f', oldest))
+  end
+`
+
+/** `undefined` for an entry that was trimmed while it was pending. */
+export function entryOf([id, fields]: RawEntry): StreamEntry | undefined {
+  if (!fields) return undefined
+  const [, count, , text] = fields
+  return { id, count: Number(count), text: text ?? '' }
+}
+
+/** Throws Corrupt for what another program has put there. */
+export const deliveryOf = (entry: StreamEntry, key: string): Delivery =>
+  readDelivery(entry.text, `entry ${entry.id} of the stream ${key}`)
+
+/** After the newest entry there is. */
+export async function newestPoint(redis: Redis, keys: BusKeys): Promise<StreamPoint> {
+  const [newest] = await redis.xrevrange(keys.stream, '+', '-', 'COUNT', 1)
+  return newest ? (entryOf(newest) as StreamEntry) : emptyPoint(redis, keys)
+}
+
+/**
+ * Before the first entry after a place. Positions mean nothing to Redis, so this reads from the oldest entry on; throws Refused when the entries
+ * right after the place have been trimmed. The empty place is before whatever there is.
+ */
+export async function pointAfter(redis: Redis, keys: BusKeys, after: After): Promise<StreamPoint> {
+  let point: StreamPoint | undefined
+  for (;;) {
+    const page = await redis.xrange(keys.stream, point ? `(${point.id}` : '-', '+', 'COUNT', PAGE)
+    for (const raw of page) {
+      const entry = entryOf(raw) as StreamEntry
+      if (isAfter(deliveryOf(entry, keys.stream), after)) {
+        if (!point && entry.count > 1 && after !== '')
+          throw new Refused(
+            `the stream ${keys.stream} no longer holds everything after that place`,
+            'read on from the store, or keep more deliveries on the stream',
+          )
+        return point ?? { id: FIRST, count: entry.count - 1 }
+      }
+      point = entry
+    }
+    if (page.length < PAGE) return point ?? emptyPoint(redis, keys)
+  }
+}
+
+const FIRST = '0-0'
+const emptyPoint = async (redis: Redis, { counter }: BusKeys): Promise<StreamPoint> => ({
+  id: FIRST,
+  count: Number((await redis.get(counter)) ?? 0),
+})

@@ -1,0 +1,136 @@
+import type { Redis } from 'ioredis'
+import { systemClock } from '../protocol/clock.ts'
+import { Closed, InvalidInput, type Problem, Refused } from '../protocol/errors.ts'
+import { checkBatch } from './delivery.ts'
+import { readAlone } from './redis-alone.ts'
+import { beginGroup, readInGroup } from './redis-group.ts'
+import { BLOCK_MS, type RedisLink, redisLink } from './redis-link.ts'
+import { busKeys, newestPoint, PUBLISH, pointAfter } from './redis-stream.ts'
+import { type Feed, type SourceOptions, source } from './source.ts'
+import type { Transport } from './transport.ts'
+
+export interface RedisTransportOptions extends SourceOptions {
+  /** `redis://user:password@host:port/database`, or `rediss:` for TLS. Either this or a client. */
+  readonly url?: string
+  /** Lends its address, credentials and TLS settings to connections of our own; it stays yours and is not used. */
+  readonly client?: Redis
+  /** Names the deployment: the stream is `{prefix}:bus`. Default mplp. */
+  readonly prefix?: string
+  /** What the stream keeps, about: so many deliveries (100,000 unless told otherwise), or those of so long, or whichever ends first. */
+  readonly keep?: { readonly deliveries?: number; readonly ms?: number }
+  /**
+   * This member's name in its groups. With a name that stays the same, a restart begins with what it had in hand; of two that run at once under
+   * one name, both may get the same delivery. Default: a new name each time.
+   */
+  readonly member?: string
+  /** A member without a sign of life for so long loses what it has in hand to the others. Default 30,000. */
+  readonly claimAfterMs?: number
+  /** How long a call may take. Default 5,000. */
+  readonly timeoutMs?: number
+}
+
+/**
+ * One stream. Each subscriber reads it on a connection of its own; groups are the server's consumer groups, which share without order: one graph's
+ * deliveries may be in the hands of two members at once. Needs Redis 7.
+ */
+export async function redisTransport(options: RedisTransportOptions): Promise<Transport> {
+  checkOptions(options)
+  const { prefix = 'mplp', keep = { deliveries: 100_000 }, claimAfterMs = 30_000, timeoutMs = 5000 } = options
+  const { clock = systemClock } = options
+  const link = redisLink(options.client ?? (options.url as string), timeoutMs, clock)
+  const keys = busKeys(prefix)
+  const key = keys.stream
+  const main = await link.connect(timeoutMs)
+  const durable = await checkServer(main, link).catch((error) => {
+    main.disconnect()
+    throw error
+  })
+
+  const feed: Feed = async (feeding) => {
+    const { group, after } = feeding.settled
+    const reader = await link.connect(timeoutMs + BLOCK_MS)
+    feeding.signal.addEventListener('abort', () => reader.disconnect(), { once: true }) // it waits at the server
+    try {
+      const point = after === undefined ? await newestPoint(main, keys) : await pointAfter(main, keys, after)
+      if (group === undefined) {
+        void readAlone(reader, link, key, point, feeding)
+        return () => undefined
+      }
+      await beginGroup(main, key, group, point)
+      const member = options.member ?? clock.uuid()
+      return readInGroup({ link, main, reader, key, group, member, claimAfterMs, clock }, feeding)
+    } catch (error) {
+      reader.disconnect()
+      throw error instanceof Refused ? error : link.error(error)
+    }
+  }
+  const traits = {
+    retains: true,
+    durable,
+    processes: 'many',
+    groups: { inOrder: false, remembered: true },
+  } as const
+  const listening = source('the Redis bus', traits, feed, options)
+  let closing: Promise<void> | undefined
+
+  return {
+    ...listening,
+    async publish(batch) {
+      if (closing) throw new Closed('the Redis bus')
+      checkBatch(batch)
+      if (batch.length === 0) return
+      const texts = batch.map((delivery) => JSON.stringify(delivery))
+      try {
+        await main.eval(PUBLISH, 2, key, keys.counter, keep.deliveries ?? 0, keep.ms ?? 0, ...texts)
+      } catch (error) {
+        throw closing ? new Closed('the Redis bus') : link.error(error)
+      }
+    },
+    close() {
+      closing ??= listening.close().then(() => main.disconnect())
+      return closing
+    },
+  }
+}
+
+/** Refuses a server that may throw the stream away; tells whether what it confirms outlasts its restart. */
+async function checkServer(redis: Redis, link: RedisLink): Promise<boolean> {
+  const setting = async (name: string) => ((await redis.config('GET', name)) as string[])[1]
+  let policy: string | undefined
+  let durable = false
+  try {
+    policy = await setting('maxmemory-policy')
+    durable = (await setting('appendonly')) === 'yes' && (await setting('appendfsync')) === 'always'
+  } catch (error) {
+    // A hosted server may hide its settings: then nothing is promised.
+    if (!(error instanceof Error && /NOPERM|unknown command/.test(error.message))) throw link.error(error)
+  }
+  if (policy?.startsWith('allkeys'))
+    throw new Refused(
+      `${link.what} may evict the stream (maxmemory-policy ${policy})`,
+      'set maxmemory-policy to noeviction or to one of the volatile ones, or use another server',
+    )
+  return durable
+}
+
+function checkOptions({ url, client, prefix, keep, member, claimAfterMs, timeoutMs }: RedisTransportOptions): void {
+  const problems: Problem[] = []
+  if ((url === undefined) === (client === undefined))
+    problems.push({ path: 'url', rule: 'one_of', message: 'or a client must be given, and not both' })
+  for (const [path, name] of Object.entries({ prefix, member })) {
+    if (name !== undefined && !/^[\w.:-]{1,200}$/.test(name))
+      problems.push({ path, rule: 'name', message: 'is not 1 to 200 letters, digits, or any of _ . : -', found: name })
+  }
+  const numbers = { 'keep.deliveries': keep?.deliveries, 'keep.ms': keep?.ms, claimAfterMs, timeoutMs }
+  for (const [path, found] of Object.entries(numbers)) {
+    if (found !== undefined && (!Number.isSafeInteger(found) || found < 1))
+      problems.push({ path, rule: 'count', message: 'is not a whole number above 0', found: String(found) })
+  }
+  if (keep && keep.deliveries === undefined && keep.ms === undefined)
+    problems.push({
+      path: 'keep',
+      rule: 'bound',
+      message: 'names neither deliveries nor ms: the stream would grow for ever',
+    })
+  if (problems.length > 0) throw new InvalidInput('the Redis bus', problems)
+}

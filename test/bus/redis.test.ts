@@ -1,0 +1,275 @@
+import { Redis } from 'ioredis'
+import { describe, expect, it } from 'vitest'
+import { type RedisTransportOptions, redisTransport } from '../../src/bus/redis.ts'
+import type { Delivery, Source, Transport } from '../../src/bus/transport.ts'
+import { systemClock } from '../../src/protocol/clock.ts'
+import { Corrupt, FellBehind, InvalidInput, Refused, Unavailable } from '../../src/protocol/errors.ts'
+import { chunks, delivery, ids, outOfOrder, series, transportContract, until } from '../contracts/transport-contract.ts'
+import { cuttingProxy } from '../support/cutting-proxy.ts'
+import { freshPrefix, itNeeds, itOwns, privateRedis, suiteNeeds } from '../support/servers.ts'
+
+await suiteNeeds('redis', (url) =>
+  transportContract('redis', async () => {
+    const prefix = freshPrefix()
+    const proxy = await cuttingProxy(url)
+    const transport = await redisTransport({ url, prefix, graceMs: 300 })
+    const listeners: Source[] = []
+    return {
+      transport,
+      async listener() {
+        const onError = () => undefined // a cut connection is told, and is no failure
+        const listener = await redisTransport({ url: proxy.url, prefix, graceMs: 300, claimAfterMs: 500, onError })
+        listeners.push(listener)
+        return listener
+      },
+      interrupt: async () => proxy.cutAll(),
+      async close() {
+        for (const listener of listeners) await listener.close()
+        await transport.close()
+        await proxy.close()
+      },
+    }
+  }),
+)
+
+describe('bus/redis', () => {
+  const itOnRedis = itNeeds('redis')
+  const itOnItsOwn = itOwns(() => privateRedis())
+
+  itOnRedis('keeps about as many deliveries as it is told to, and refuses to resume before them', async (url) => {
+    await withBus({ url, keep: { deliveries: 500 } }, async (bus, { redis, key }) => {
+      for (const batch of chunks(series(1, 2000), 100)) await bus.publish(batch)
+      expect(await redis.xlen(key)).toBeLessThan(700)
+      await expect(bus.subscribe({}, () => undefined, { after: delivery(100).position })).rejects.toThrow(Refused)
+      const got: Delivery[] = []
+      await bus.subscribe({}, (d) => void got.push(d), { after: delivery(1990).position })
+      await until(() => got.length === 10)
+    })
+  })
+
+  itOnRedis('lets go of what is older than it is told to keep', async (url) => {
+    await withBus({ url, keep: { ms: 1 } }, async (bus, { redis, key }) => {
+      await bus.publish(series(1, 1000))
+      for (let n = 1001; (await redis.xlen(key)) > 300; n += 1) await bus.publish([delivery(n)])
+    })
+  })
+
+  itOnRedis('tells a subscriber and a group how many deliveries were trimmed before they read them', async (url) => {
+    await withBus({ url, keep: { deliveries: 200 }, claimAfterMs: 50 }, async (bus) => {
+      const heard: Record<string, unknown[]> = { alone: [], group: [] }
+      const release: (() => void)[] = []
+      const slow = () => new Promise<void>((resolve) => release.push(resolve))
+      const onError = (name: string) => (error: unknown) => void heard[name]?.push(error)
+      await bus.subscribe({}, slow, { limit: 1, onError: onError('alone') })
+      await bus.subscribe({}, slow, { limit: 1, group: 'slow', onError: onError('group') })
+      for (const batch of chunks(series(1, 3000), 100)) await bus.publish(batch)
+      await until(() => {
+        release.pop()?.()
+        return heard.alone?.[0] !== undefined && heard.group?.[0] !== undefined
+      })
+      expect([heard.alone?.[0], heard.group?.[0]]).toEqual([expect.any(FellBehind), expect.any(FellBehind)])
+    })
+  })
+
+  itOnRedis('claims what a dead member of the group had in hand', async (url) => {
+    await withBus({ url, claimAfterMs: 200 }, async (bus, { redis, key }) => {
+      await (await bus.subscribe({}, () => undefined, { group: 'heirs' })).close()
+      await bus.publish(series(1, 5))
+      await redis.xreadgroup('GROUP', 'heirs', 'ghost', 'COUNT', 3, 'STREAMS', key, '>')
+      const got: Delivery[] = []
+      await bus.subscribe({}, (d) => void got.push(d), { group: 'heirs' })
+      await until(() => got.length === 5)
+      expect(ids(got).sort()).toEqual(ids(series(1, 5)))
+      await until(async () => (await pending(redis, key, 'heirs')) === 0)
+    })
+  })
+
+  itOnRedis('leaves a living member what it has in hand, however long it takes', async (url) => {
+    let passes = 0
+    const sleep = (ms: number, signal?: AbortSignal) => {
+      passes++
+      return systemClock.sleep(ms, signal)
+    }
+    const clock = { ...systemClock, sleep }
+    await withBus({ url, claimAfterMs: 100, clock }, async (bus, { redis, key }) => {
+      const got: string[] = []
+      let finish: () => void = () => undefined
+      const busy = (d: Delivery) =>
+        new Promise<void>((resolve) => {
+          got.push(`busy ${d.revision}`)
+          finish = resolve
+        })
+      await bus.subscribe({}, busy, { group: 'g' })
+      await bus.publish([delivery(1)])
+      await until(() => got.length === 1)
+      await bus.subscribe({}, (d) => void got.push(`other ${d.revision}`), { group: 'g' })
+      const before = passes
+      await until(() => passes > before + 12)
+      expect(got).toEqual(['busy 1'])
+      finish()
+      await until(async () => (await pending(redis, key, 'g')) === 0)
+    })
+  })
+
+  itOnRedis('begins again under its own name with what it had in hand, in order', async (url) => {
+    const prefix = freshPrefix()
+    const open = () => redisTransport({ url, prefix, member: 'worker-1', graceMs: 1 })
+    const first = await open()
+    await first.subscribe({}, () => new Promise(() => undefined), { group: 'g' })
+    await first.publish(series(1, 10))
+    const redis = new Redis(url)
+    await until(async () => (await pending(redis, `{${prefix}}:bus`, 'g')) === 10)
+    redis.disconnect()
+    await first.close()
+    const second = await open()
+    const got: Delivery[] = []
+    await second.subscribe({}, (d) => void got.push(d), { group: 'g' })
+    await second.publish(series(11, 15))
+    await until(() => got.length === 15)
+    expect(ids(got)).toEqual(ids(series(1, 15)))
+    await second.close()
+  })
+
+  itOnRedis('forgets a member that has left, and remembers its group', async (url) => {
+    await withBus({ url }, async (bus, { redis, key }) => {
+      const subscription = await bus.subscribe({}, () => undefined, { group: 'g' })
+      await bus.publish(series(1, 3))
+      await until(async () => (await pending(redis, key, 'g')) === 0)
+      await subscription.close()
+      expect(await redis.xinfo('CONSUMERS', key, 'g')).toEqual([])
+      expect(await redis.xinfo('GROUPS', key)).toHaveLength(1)
+    })
+  })
+
+  itOnRedis('tells of what another program put on the stream, and goes on', async (url) => {
+    await withBus({ url }, async (bus, { redis, key }) => {
+      const got: Delivery[] = []
+      const errors: unknown[] = []
+      const onError = (e: unknown) => void errors.push(e)
+      await bus.subscribe({}, (d) => void got.push(d), { onError })
+      await bus.subscribe({}, (d) => void got.push(d), { onError, group: 'g' })
+      await redis.xadd(key, '*', 'count', '1', 'delivery', '{"not": "a delivery"}')
+      await redis.xadd(key, '*', 'hello', 'world')
+      await bus.publish([delivery(1)])
+      await until(() => got.length === 2)
+      expect(errors.filter((e) => e instanceof Corrupt)).toHaveLength(4)
+      await until(async () => (await pending(redis, key, 'g')) === 0)
+    })
+  })
+
+  itOnRedis('begins a group again when the server has forgotten it, and says so', async (url) => {
+    await withBus({ url, claimAfterMs: 200 }, async (bus, { redis, key }) => {
+      const got: Delivery[] = []
+      const errors: unknown[] = []
+      await bus.subscribe({}, (d) => void got.push(d), { group: 'g', onError: (e) => void errors.push(e) })
+      await bus.publish(series(1, 3))
+      await until(() => got.length === 3)
+      await redis.xgroup('DESTROY', key, 'g')
+      await until(() => errors.length > 0)
+      await bus.publish([delivery(4)])
+      await until(() => got.some((d) => d.revision === 4))
+      expect(errors).toEqual([expect.any(Corrupt)])
+    })
+  })
+
+  itOnItsOwn('loses nothing over a restart in the middle of 10,000 events', async (server) => {
+    const prefix = freshPrefix()
+    const onError = () => undefined
+    const bus = await redisTransport({ url: server.url, prefix, onError, claimAfterMs: 1000 })
+    const listener = await redisTransport({ url: server.url, prefix, onError, claimAfterMs: 1000 })
+    expect(bus.traits.durable).toBe(true)
+    const [alone, grouped]: [Delivery[], Delivery[]] = [[], []]
+    await listener.subscribe({}, (d) => void alone.push(d))
+    await listener.subscribe({}, (d) => void grouped.push(d), { group: 'g' })
+    const all = series(1, 10_000, (n) => ({ graph: `graph-${n % 50}` }))
+    let refused = 0
+    for (const [i, batch] of chunks(all, 100).entries()) {
+      const restarted = i === 50 ? server.kill().then(() => server.restart()) : undefined
+      for (;;) {
+        const error = await bus.publish(batch).catch((e) => e)
+        if (!error) break
+        expect(error).toBeInstanceOf(Unavailable)
+        refused++
+        await systemClock.sleep(10)
+      }
+      await restarted
+    }
+    expect(refused).toBeGreaterThan(0)
+    for (const got of [alone, grouped]) {
+      await until(() => new Set(ids(got)).size === all.length)
+      expect(outOfOrder(got)).toEqual([])
+    }
+    await listener.close()
+    await bus.close()
+  })
+
+  itOnItsOwn('gives up on a connection that only looks open', async (server) => {
+    const prefix = freshPrefix()
+    const bus = await redisTransport({ url: server.url, prefix, timeoutMs: 300, onError: () => undefined })
+    server.pause()
+    await expect(bus.publish([delivery(1)])).rejects.toThrow(Unavailable)
+    server.resume()
+    await until(() =>
+      bus.publish([delivery(1)]).then(
+        () => true,
+        () => false,
+      ),
+    )
+    await bus.close()
+  })
+
+  itOnItsOwn('refuses a wrong password, a key of another kind, and a server that evicts', async (server) => {
+    const { url } = server
+    const redis = new Redis(url)
+    await redis.set('{taken}:bus', 'not a stream')
+    const taken = await redisTransport({ url, prefix: 'taken' })
+    await expect(taken.publish([delivery(1)])).rejects.toThrow(Refused)
+    await expect(taken.subscribe({}, () => undefined)).rejects.toThrow(Refused)
+    await taken.close()
+    await redis.config('SET', 'maxmemory-policy', 'allkeys-lru')
+    await expect(redisTransport({ url })).rejects.toThrow(/maxmemory-policy/)
+    await redis.config('SET', 'maxmemory-policy', 'noeviction')
+    await redis.config('SET', 'requirepass', 'secret')
+    const withPassword = (password: string) => url.replace('redis://', `redis://default:${password}@`)
+    for (const wrong of [url, withPassword('wrong')])
+      await expect(redisTransport({ url: wrong })).rejects.toThrow(Refused)
+    await (await redisTransport({ url: withPassword('secret') })).close()
+    redis.disconnect()
+  })
+
+  it('says that nobody answers', async () => {
+    await expect(redisTransport({ url: 'redis://127.0.0.1:1' })).rejects.toThrow(Unavailable)
+  })
+
+  it.each<[string, RedisTransportOptions, string]>([
+    ['no address', {}, 'url'],
+    ['a URL of another kind', { url: 'http://localhost' }, 'url'],
+    ['a query', { url: 'redis://localhost?prefix=x' }, 'url'],
+    ['a prefix with braces', { url: 'redis://localhost', prefix: '{x}' }, 'prefix'],
+    ['no bound', { url: 'redis://localhost', keep: {} }, 'keep'],
+    ['a bound of nothing', { url: 'redis://localhost', keep: { deliveries: 0 } }, 'keep.deliveries'],
+    ['a time that is none', { url: 'redis://localhost', claimAfterMs: -1 }, 'claimAfterMs'],
+  ])('refuses %s', async (_, options, path) => {
+    const error = await redisTransport(options).catch((e) => e)
+    expect(error).toBeInstanceOf(InvalidInput)
+    expect(error.problems[0].path).toBe(path)
+  })
+})
+
+async function withBus(
+  options: RedisTransportOptions & { url: string },
+  test: (bus: Transport, raw: { redis: Redis; key: string }) => Promise<void>,
+): Promise<void> {
+  const prefix = freshPrefix()
+  const bus = await redisTransport({ graceMs: 300, ...options, prefix })
+  const redis = new Redis(options.url)
+  try {
+    await test(bus, { redis, key: `{${prefix}}:bus` })
+  } finally {
+    await bus.close()
+    redis.disconnect()
+  }
+}
+
+const pending = async (redis: Redis, key: string, group: string): Promise<number> =>
+  Number(((await redis.xpending(key, group)) as unknown[])[0])
