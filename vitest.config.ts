@@ -21,7 +21,7 @@ export default defineConfig({
     projects: [
       project('unit', { include: ['test/**/*.test.ts'], exclude: [KILLS, 'test/repository/**'] }),
       project('repository', { include: ['test/repository/**/*.test.ts'], exclude: [PACKAGE] }),
-      // Processes die here, and get the machine to themselves: a slow neighbour would look like a hung one.
+      // Processes die here, after the others have run: beside a hundred busy tests a slow one looks like a hung one.
       project('kill', { include: [KILLS], testTimeout: 120_000, sequence: { groupOrder: 1 } }),
       // Not part of `npm test`: it packs, installs and compiles, which takes a minute.
       project('package', { include: [PACKAGE], testTimeout: 240_000, sequence: { groupOrder: 2 } }),

@@ -4,11 +4,11 @@ import { delimiter, join } from 'node:path'
 import { own } from './processes.ts'
 
 const PROGRAMS = {
-  redis: { file: 'redis-server', packages: ['redis-server'] },
-  postgres: { file: 'postgres', packages: ['postgresql'] },
-  java: { file: 'java', packages: ['default-jre-headless'] },
-  maven: { file: 'mvn', packages: ['maven'] },
-  kcat: { file: 'kcat', packages: ['kcat'] },
+  redis: { file: 'redis-server', debian: 'redis-server' },
+  postgres: { file: 'postgres', debian: 'postgresql' },
+  java: { file: 'java', debian: 'default-jre-headless' },
+  maven: { file: 'mvn', debian: 'maven' },
+  kcat: { file: 'kcat', debian: 'kcat' },
 } as const
 export type Program = keyof typeof PROGRAMS
 
@@ -16,7 +16,7 @@ export type Program = keyof typeof PROGRAMS
 export class ProgramMissing extends Error {
   readonly remedy: string
   constructor(program: Program, why: string) {
-    const remedy = `apt-get install ${PROGRAMS[program].packages.join(' ')}`
+    const remedy = `apt-get install ${PROGRAMS[program].debian}`
     super(`${PROGRAMS[program].file} is missing and ${why}; to have it, run: ${remedy}`)
     this.remedy = remedy
   }
@@ -85,11 +85,11 @@ let lastFailure = ''
 
 /** One at a time: apt holds a lock. A failure is told by whoever asked for the program. */
 async function install(program: Program): Promise<void> {
-  const { packages } = PROGRAMS[program]
-  process.stderr.write(`installing ${packages.join(' ')} for the tests (MPLP_TEST_INSTALL=0 forbids it)\n`)
+  const { debian } = PROGRAMS[program]
+  process.stderr.write(`installing ${debian} for the tests (MPLP_TEST_INSTALL=0 forbids it)\n`)
   if (!updated) await apt(['update'])
   updated = true
-  await apt(['install', '-y', '--no-install-recommends', ...packages])
+  await apt(['install', '-y', '--no-install-recommends', debian])
 }
 
 async function apt(args: readonly string[]): Promise<void> {

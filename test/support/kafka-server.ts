@@ -44,10 +44,10 @@ export const prepareKafka = async (): Promise<{ java: string; libs: string }> =>
 })
 
 /** librdkafka's mock cluster: produces, consumes and keeps offsets; no idempotent producer, no second member in a group, nothing on disk. */
-export async function startMockKafka(): Promise<PrivateServer> {
+export async function startMockKafka(): Promise<{ url: string; version: string }> {
   const kcat = await binary('kcat')
   const server = own(kcat, ['-C', '-E', '-b', 'x:1', '-t', '_k', '-X', 'test.mock.num.brokers=1', '-d', 'mock'])
-  const address = await new Promise<string>((resolve, reject) => {
+  const url = await new Promise<string>((resolve, reject) => {
     let heard = ''
     server.process.stderr?.on('data', (chunk: Buffer) => {
       heard += chunk.toString()
@@ -56,15 +56,8 @@ export async function startMockKafka(): Promise<PrivateServer> {
     })
     server.exited.then((end) => reject(new Error(`kcat's mock cluster ended with ${end}: ${server.lastWords}`)))
   })
-  return privateServer({
-    name: 'kcat',
-    url: address,
-    start: () => server,
-    ask: async () => {
-      await askKafka(address)
-      return 'of librdkafka'
-    },
-  })
+  await askKafka(url)
+  return { url, version: 'of librdkafka' }
 }
 
 /** Connects and asks for the cluster's brokers. */

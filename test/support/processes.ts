@@ -37,6 +37,7 @@ export function own(command: string, args: readonly string[], options: OwnOption
   const hear = (chunk: Buffer) => {
     lastWords = (lastWords + chunk.toString()).slice(-4000)
   }
+  process.stdin.on('error', () => undefined) // it ended before it had read everything; how, `exited` tells
   process.stdout.on('data', hear)
   process.stderr.on('data', hear)
   const exited = new Promise<string>((resolve) => {

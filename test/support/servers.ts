@@ -12,7 +12,7 @@ import type { Meeting, Met, ServerName } from './start-servers.ts'
 export const redisUrl = async (): Promise<string | undefined> => urlOf(await meet('redis'))
 /** Where the run's Postgres is, likewise. */
 export const postgresUrl = async (): Promise<string | undefined> => urlOf(await meet('postgres'))
-/** The run's Kafka brokers, likewise. `needs('real kafka')` if a mock cluster is not enough. */
+/** The run's Kafka brokers, likewise. `itNeeds('real kafka')` if a mock cluster is not enough. */
 export const kafkaBrokers = async (): Promise<string[] | undefined> => urlOf(await meet('kafka'))?.split(',')
 
 /** A server of the file's own that it may kill, pause and restart; it ends with the file. */

@@ -33,7 +33,7 @@ export interface Servers {
   need(server: ServerName): Promise<Meeting>
   /** What was needed so far, for people. */
   report(): Promise<string>
-  /** Removes what this run left on given servers, and ends its own. */
+  /** Removes what this run left on given servers, and ends everything that this process owns. */
   stop(): Promise<void>
 }
 
