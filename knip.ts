@@ -16,7 +16,6 @@ const awaited = [
   '@ai-sdk/openai',
   '@ai-sdk/openai-compatible',
   '@fastify/websocket',
-  '@modelcontextprotocol/sdk',
   'ai',
   'chokidar',
   'commander',
@@ -28,7 +27,6 @@ const awaited = [
   'pino',
   'ws',
   'yaml',
-  'zod',
   '@types/picomatch',
   '@types/ws',
 ]

@@ -15,6 +15,7 @@ import {
   itOwns,
   privatePostgres,
   privateRedis,
+  redisUrl,
 } from '../support/servers.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 
@@ -32,6 +33,12 @@ describe('the run’s servers', () => {
       process.env.REDIS_URL ? expect.anything() : ['appendfsync', 'always'],
     )
   })
+
+  itOnRedis('are the same for everybody who asks', async (url) => expect(await redisUrl()).toBe(url))
+  itNeeds('postgres')('are the same for everybody, Postgres too', async (url) => expect(await postgresUrl()).toBe(url))
+  itNeeds('kafka')('are the same for everybody, Kafka too', async (url) =>
+    expect(await kafkaBrokers()).toEqual(url.split(',')),
+  )
 
   it('give every test its own names', () => {
     const names = [freshSchema(), freshSchema(), freshPrefix(), freshPrefix(), freshTopic(), freshTopic()]
