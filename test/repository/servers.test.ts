@@ -13,6 +13,8 @@ import {
   freshTopic,
   itNeeds,
   itOwns,
+  kafkaBrokers,
+  postgresUrl,
   privatePostgres,
   privateRedis,
   redisUrl,
