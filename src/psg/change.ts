@@ -200,7 +200,16 @@ export type ActionRecord = {
   readonly step_id: string
   readonly idempotency_key: string
   readonly status: 'running' | 'waiting' | 'completed' | 'failed' | 'cancelled'
+  /** Every attempt there was, cut-off ones too. */
   readonly attempts: number
+  /** Attempts that failed: what the retry policy counts. */
+  readonly failures: number
+  /** The attempt under way, which is also its segment. */
+  readonly execution_id: string
+  /** What takes it back, told when it had ended; absent when nothing needs to. */
+  readonly inverse?: JsonObject | 'irreversible'
+  /** From where the next attempt can go on. */
+  readonly resume?: Json
   /** Small outputs lie here, large ones in a blob. */
   readonly output?: Json
   readonly output_blob?: Digest

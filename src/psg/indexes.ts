@@ -61,7 +61,8 @@ function livesIn(group: string, get: Lookup, run: string | undefined): { open: b
   if (plan) {
     const active = phase !== undefined && phase !== 'ended'
     const started = plan.data.status === 'in_progress' && !plan.imported
-    return { open: active || !isTerminal('plan', plan.data.status), runs: started || (active && phase !== 'waiting') }
+    // A run that waits for a person or a timer has nobody to look after it: the other two indexes find it when its time comes.
+    return { open: active || !isTerminal('plan', plan.data.status), runs: active ? phase !== 'waiting' : started }
   }
   const open = ROOTS.some((kind) => {
     const root = get(kind, group)

@@ -48,6 +48,8 @@ export interface GraphState {
   targets(kind: Kind, id: string, edge?: EdgeType): Iterable<AnyNode>
   dependantsOf(step: string): Iterable<string>
   plan(id: string): PlanFacts | undefined
+  /** The runs of loaded plans that have not ended. */
+  activeRuns(): Iterable<Node<'run'>>
   groups(): Iterable<string>
   hasGroup(group: string): boolean
   readonly size: number
@@ -186,6 +188,12 @@ export function graphState(): GraphState {
         if (entry.attributes.type === 'DEPENDS_ON') yield entry.sourceAttributes.node.id
     },
     plan: (id) => plans.get(id),
+    *activeRuns() {
+      for (const { activeRun } of plans.values()) {
+        const run = activeRun === undefined ? undefined : at(nodeKey('run', activeRun))
+        if (isKind(run, 'run')) yield run
+      }
+    },
     groups: () => groups.keys(),
     hasGroup: (group) => groups.has(group),
     get size() {

@@ -153,7 +153,7 @@ async function checkIndexes(
   for (const node of nodes.values()) {
     if (isKind(node, 'confirm') && node.data.status === 'pending') expected.waiting.add(INDEX.waiting(node.id))
     if (isKind(node, 'timer') && !node.data.fired) due.add(INDEX.timer(node.data.due, node.id))
-    if (isKind(node, 'plan') && node.data.status === 'in_progress' && !node.imported)
+    if (isKind(node, 'plan') && node.data.status === 'in_progress' && !node.imported && !runOf(node.id, nodes))
       expected.running.add(INDEX.running(node.id))
     if (isKind(node, 'run') && node.data.phase !== 'ended') {
       expectedOpen.add(node.group)
@@ -168,6 +168,11 @@ async function checkIndexes(
     if (!open.has(group)) found('index.open', group, `group ${group} is open but not listed`)
   for (const group of open)
     if (!expectedOpen.has(group)) found('index.open', group, `group ${group} is listed as open but has ended`)
+}
+function runOf(plan: string, nodes: ReadonlyMap<string, AnyNode>): AnyNode | undefined {
+  for (const node of nodes.values())
+    if (isKind(node, 'run') && node.data.plan_id === plan && node.data.phase !== 'ended') return node
+  return undefined
 }
 const ENDS: ReadonlySet<string> = new Set(['completed', 'failed', 'cancelled', 'retired'])
 
