@@ -136,6 +136,7 @@ const OURS: RedisOptions = {
   enableOfflineQueue: false,
   autoResubscribe: false,
   maxLoadingRetryTime: 100,
+  disconnectTimeout: 200,
   keyPrefix: '',
   stringNumbers: false,
   enableAutoPipelining: false,

@@ -24,7 +24,7 @@ export function redisError(what: string, error: unknown): MplpError {
       cause,
     )
   if (isRefusal(error)) return new Refused(`${what} refused a command`, 'see the cause for its reason', cause)
-  if (error instanceof Error && error.name === 'ParserError')
+  if (error instanceof Error && error.message.startsWith('Unknown RESP type'))
     return new Refused(`what answers as ${what} is not Redis`, 'check host and port in the URL', cause)
   if (/^(ERR_TLS|ERR_SSL|CERT_|.*_CERT|.*_SIGNATURE)/.test(systemCode(error)))
     return new Refused(

@@ -1,0 +1,230 @@
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { createServer, type Server } from 'node:net'
+import { join } from 'node:path'
+import { Redis } from 'ioredis'
+import { afterEach, describe, expect, it } from 'vitest'
+import { Refused, Unavailable } from '../../src/protocol/errors.ts'
+import { type RedisBackendOptions, redisBackend } from '../../src/vsl/redis.ts'
+import { append, collect, everything, write } from '../contracts/backend/given.ts'
+import { child } from '../support/child.ts'
+import { freePort } from '../support/private-server.ts'
+import { itOwns, privateRedis } from '../support/servers.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+import { withClient } from './redis-client.ts'
+
+const itOwnsRedis = itOwns(privateRedis)
+
+/** The error with which an open fails; a store that opens is closed. */
+const failed = (options: RedisBackendOptions): Promise<Error & { remedy?: string }> =>
+  redisBackend({ timeoutMs: 2000, ...options }).then(
+    async (backend) => {
+      await backend.close()
+      return new Error('it was opened')
+    },
+    (error) => error,
+  )
+
+describe('a Redis store asks of its server', () => {
+  itOwnsRedis('one command for a commit, and one for many that wait together', async ({ url }) => {
+    const backend = await redisBackend({ url })
+    const puts = Array.from({ length: 5 }, (_, i) => [`k/${i}`, i] as const)
+    await backend.commit(write('g', 0, { entry: 0, puts }))
+    await withClient(url, async (redis) => {
+      await redis.config('RESETSTAT')
+      for (let i = 1; i <= 10; i++) await backend.commit(write('g', i, { entry: i, puts }))
+      await Promise.all(Array.from({ length: 32 }, (_, i) => backend.commit(append(`s/${i}`, 0))))
+      const stats = await redis.info('commandstats')
+      expect(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1]).toBe('11')
+      expect(stats).not.toContain('cmdstat_eval:')
+    })
+    await backend.close()
+  })
+
+  itOwnsRedis('that it evicts nothing', async ({ url }) => {
+    await withClient(url, async (redis) => {
+      for (const policy of ['allkeys-lru', 'allkeys-lfu', 'allkeys-random', 'volatile-lru', 'volatile-ttl']) {
+        await redis.config('SET', 'maxmemory-policy', policy)
+        const error = await failed({ url })
+        expect(error).toBeInstanceOf(Refused)
+        expect(error.message).toContain(policy)
+        expect(error.remedy).toContain('noeviction')
+      }
+      expect(await redis.dbsize()).toBe(0)
+    })
+  })
+
+  itOwnsRedis('that its settings can be read, or that somebody vouches for them', async ({ url }) => {
+    const asGuest = url.replace('//', '//guest:secret@')
+    await withClient(url, async (redis) => {
+      await redis.acl('SETUSER', 'guest', 'on', '>secret', '~*', '&*', '+@all', '-config')
+      const warnings: string[] = []
+      const error = await failed({ url: asGuest })
+      expect(error).toBeInstanceOf(Refused)
+      expect(error.remedy).toContain('trustConfig')
+      const backend = await redisBackend({ url: asGuest, trustConfig: true, onWarning: (text) => warnings.push(text) })
+      await backend.commit(append('g', 0))
+      expect(backend.traits.durable).toBe(true)
+      expect(warnings).toEqual([])
+      await backend.close()
+      await redis.config('SET', 'maxmemory-policy', 'allkeys-lru')
+      expect(await failed({ url, trustConfig: true })).toBeInstanceOf(Refused) // no vouching against what can be seen
+    })
+  })
+
+  it.each([
+    ['appendonly no', { appendonly: false }, false],
+    ['appendfsync everysec', { appendfsync: 'everysec' }, false],
+    ['appendfsync always', { appendfsync: 'always' }, true],
+  ] as const)('no more than it has: with %s', async (_, settings, durable) => {
+    const server = await privateRedis(settings)
+    try {
+      const warnings: string[] = []
+      const backend = await redisBackend({ url: server.url, onWarning: (text) => warnings.push(text) })
+      expect(backend.traits.durable).toBe(durable)
+      for (let i = 0; i < 3; i++) await backend.commit(append('g', i))
+      expect(warnings).toEqual(durable ? [] : [expect.stringContaining('appendfsync always')])
+      await backend.close()
+    } finally {
+      await server.stop()
+    }
+  })
+
+  itOwns(() => privateRedis({ cluster: true }))('nothing that a cluster does not have', async ({ url }) => {
+    const backend = await redisBackend({ url })
+    const stop = new AbortController()
+    const followed = collect(backend.feed({ follow: true, signal: stop.signal }), 2)
+    await backend.commit(write('g', 0, { entry: 1, inserts: [['a', 1]], puts: [['b', 2]] }))
+    await backend.commit(write('h', 0, { entry: 2, deletes: ['a'] }))
+    await backend.set('own', 1)
+    const digest = await backend.putBlob(new Uint8Array(5))
+    const lease = await backend.acquire('g', { id: 'h', boot: '', pid: 1, started: '' }, 60_000)
+    expect(await backend.renew(lease!)).toBe(true)
+    expect((await followed).map((entry) => entry.body)).toEqual([1, 2])
+    expect(await collect(backend.scan(''))).toEqual([['b', 2]])
+    expect(await collect(backend.read('g'))).toHaveLength(1)
+    expect(await collect(backend.blobs())).toEqual([digest])
+    await backend.release(lease!)
+    await backend.close()
+  })
+})
+
+describe('a Redis server that says no', () => {
+  itOwnsRedis(
+    'because of a missing or wrong password is told apart, and the password told to nobody',
+    async ({ url }) => {
+      await withClient(url, async (redis) => {
+        await redis.config('SET', 'requirepass', 'right-password')
+      })
+      for (const [given, remedy] of [
+        ['', 'put user name and password into the URL'],
+        [':wrong-password@', 'check user name and password'],
+        ['nobody:wrong-password@', 'check user name and password'],
+      ] as const) {
+        const error = await failed({ url: url.replace('//', `//${given}`) })
+        expect(error).toBeInstanceOf(Refused)
+        expect(error.remedy).toContain(remedy)
+        expect(error.message).not.toContain('password@')
+        expect(error.message).not.toContain('wrong-password')
+      }
+      const backend = await redisBackend({ url: url.replace('//', '//:right-password@') })
+      await backend.commit(append('g', 0))
+      await backend.close()
+    },
+  )
+
+  itOwnsRedis('because its memory is full has written nothing, and goes on when there is room', async ({ url }) => {
+    const backend = await redisBackend({ url })
+    await backend.commit(write('g', 0, { entry: 1, puts: [['k', 1]] }))
+    const before = await everything(backend, ['g', 'h'])
+    await withClient(url, async (redis) => {
+      await redis.config('SET', 'maxmemory', '1')
+      const calls = [
+        backend.commit(write('g', 1, { entry: 2, puts: [['k', 2]], inserts: [['new', 1]] })),
+        backend.commit(write('h', 0, { entry: 2, deletes: ['k'] })),
+        backend.set('own', 1),
+        backend.putBlob(new Uint8Array(9)),
+      ]
+      for (const result of await Promise.allSettled(calls)) {
+        expect(result).toMatchObject({ status: 'rejected', reason: expect.any(Unavailable) })
+        expect(result).toMatchObject({ reason: { message: expect.stringContaining('maxmemory') } })
+      }
+      expect(await everything(backend, ['g', 'h'])).toEqual(before)
+      await redis.config('SET', 'maxmemory', '0')
+    })
+    await backend.commit(write('g', 1, { entry: 2, puts: [['k', 2]] }))
+    expect(await collect(backend.scan(''))).toEqual([['k', 2]])
+    await backend.close()
+  })
+
+  itOwnsRedis('because it is a replica is Unavailable, and says what to do', async ({ url }) => {
+    const backend = await redisBackend({ url })
+    await withClient(url, async (redis) => {
+      await redis.replicaof('127.0.0.1', 1)
+      await expect(backend.commit(append('g', 0))).rejects.toThrow(/connect to the master/)
+      expect(await failed({ url, prefix: 'new' })).toBeInstanceOf(Unavailable)
+      await redis.replicaof('NO', 'ONE')
+    })
+    await backend.commit(append('g', 0))
+    await backend.close()
+  })
+
+  itOwnsRedis('because its certificate is not trusted is refused, and opened with one that is', async ({ url }) => {
+    const folder = tempFolder()
+    const [key, certificate] = [join(folder, 'key.pem'), join(folder, 'certificate.pem')]
+    const selfSigned = `req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1`
+    execFileSync('openssl', [...selfSigned.split(' '), '-keyout', key, '-out', certificate], { stdio: 'pipe' })
+    const port = await freePort()
+    await withClient(url, async (redis) => {
+      const settings = { 'tls-cert-file': certificate, 'tls-key-file': key, 'tls-ca-cert-file': certificate }
+      await redis.config('SET', ...Object.entries({ ...settings, 'tls-auth-clients': 'no', 'tls-port': port }).flat())
+    })
+    const error = await failed({ url: `rediss://127.0.0.1:${port}` })
+    expect(error).toBeInstanceOf(Refused)
+    expect(error.remedy).toContain('certificate')
+    for (const mistaken of [`rediss://${new URL(url).host}`, `redis://127.0.0.1:${port}`])
+      expect(await failed({ url: mistaken, timeoutMs: 300 })).toBeInstanceOf(Unavailable)
+
+    const client = new Redis({ host: '127.0.0.1', port, tls: { ca: readFileSync(certificate) } })
+    const backend = await redisBackend({ client })
+    await backend.commit(append('g', 0))
+    await backend.close()
+    client.disconnect()
+  })
+})
+
+describe('what is not a Redis server', () => {
+  let servers: Server[] = []
+  const listening = async (answer?: string): Promise<string> => {
+    const server = createServer((socket) => {
+      socket.on('error', () => undefined)
+      if (answer) socket.once('data', () => socket.end(answer))
+    })
+    servers.push(server)
+    const port = await freePort()
+    await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
+    return `redis://127.0.0.1:${port}`
+  }
+  afterEach(() => {
+    for (const server of servers) server.close()
+    servers = []
+  })
+
+  it('is refused when it speaks another language', async () => {
+    expect(await failed({ url: await listening('HTTP/1.1 400 Bad Request\r\n\r\n') })).toBeInstanceOf(Refused)
+  })
+
+  it('is Unavailable when it is silent, when nobody is there, and when its name is unknown', async () => {
+    expect(await failed({ url: await listening(), timeoutMs: 200 })).toBeInstanceOf(Unavailable)
+    expect(await failed({ url: `redis://127.0.0.1:${await freePort()}` })).toBeInstanceOf(Unavailable)
+    expect(await failed({ url: 'redis://no-such-host.invalid' })).toBeInstanceOf(Unavailable)
+  })
+
+  it('leaves nothing behind that keeps a process alive', async () => {
+    const silent = await listening()
+    const urls = [silent, silent.replace('redis:', 'rediss:'), `redis://127.0.0.1:${await freePort()}`]
+    const opener = child(new URL('redis-failed-open.ts', import.meta.url), urls)
+    expect(await opener.exited).toBe('code 0')
+    expect(opener.lines).toEqual(['unavailable', 'unavailable', 'unavailable'])
+  })
+})
