@@ -1,6 +1,7 @@
 import type { Digest, Json, JsonObject } from '../protocol/json.ts'
+import type { ExecutorKind } from '../protocol/types.ts'
 
-export type ExecutorKind = 'agent' | 'tool' | 'llm' | 'worker' | 'external'
+export type { ExecutorKind }
 
 /** One thing to be done to the world, or asked of it. */
 export interface Action {
@@ -68,12 +69,18 @@ export interface RunRef {
   readonly trace_id: string
 }
 
+/** Whose output a delta is part of: an action may carry out others, and all of them stream into one channel. */
+export interface DeltaSource {
+  readonly action_id: string
+  readonly execution_id: string
+}
+
 /** What an adapter is given beside the action. */
 export interface Call extends Asker {
   /** Aborted on cancel, timeout and shutdown; the work itself must end, not only the wait. */
   readonly signal: AbortSignal
-  /** Streamed output: live, lossy, never stored. */
-  readonly onDelta: (delta: string) => void
+  /** Streamed output: live, lossy, never stored. `from` is the layer's to say. */
+  readonly onDelta: (delta: string, from?: DeltaSource) => void
   /** Which attempt this is, from 1. */
   readonly attempt: number
   /** A UUID v4 of this attempt. */

@@ -2,7 +2,7 @@ import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Closed, InvalidInput, MplpError, NotFound, type Problem } from '../protocol/errors.ts'
 import { shown } from '../protocol/explain.ts'
 import { checkAction } from './action.ts'
-import type { Action, ActionResult, Adapter, Asker, RetryPolicy } from './adapter.ts'
+import type { Action, ActionResult, Adapter, Asker, Call, RetryPolicy } from './adapter.ts'
 import { decorated, type Passage } from './decorate.ts'
 import { endedEvent, startedEvent } from './events.ts'
 import { denied, toActionError } from './failure.ts'
@@ -58,7 +58,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
   }
 
   const observed = (adapter: Adapter, way: Way): Adapter => {
-    const acting = decorated(adapter, (action, call) => adapter.execute(action, withAct(call, way)))
+    const acting = decorated(adapter, (action, call) => adapter.execute(action, withAct(action, call, way)))
     return withObserve(withOutputs(withTimeout(acting, shared), outputs), shared)
   }
   const admitted = (attempts: Adapter): Adapter =>
@@ -66,9 +66,10 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
   const retried = (attempt: Adapter): Adapter =>
     withRetry(attempt, { clock, ...(options.retry && { policy: options.retry }) })
 
-  /** What an action carries out goes the way that it went itself. */
-  const withAct = (call: Passage, way: Way): Passage => ({
+  /** What an action carries out goes the way that it went itself; what it streams is known to be its own. */
+  const withAct = ({ action_id }: Action, call: Passage, way: Way): Passage => ({
     ...call,
+    onDelta: (delta, from = { action_id, execution_id: call.execution_id }) => call.onDelta(delta, from),
     act(action, { resume } = {}) {
       const { resume: _, ...inherited } = call
       return run(action, way, {
@@ -110,7 +111,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
     act: notYet,
     depth: 0,
     execution_id: clock.uuid(),
-    ...call,
+    ...(call as Partial<Call>), // every delta that reaches the caller has its source by then
   })
 
   const layer: ActionLayer = {

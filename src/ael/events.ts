@@ -1,4 +1,5 @@
 import type { JsonObject } from '../protocol/json.ts'
+import type { ExecutionStatus } from '../protocol/types.ts'
 import type { Adapter, Asker } from './adapter.ts'
 import type { Attempt, AttemptEnd, BudgetState, EventDraft } from './layer.ts'
 
@@ -50,7 +51,7 @@ export function budgetEvent(asker: Asker, action_id: string, { state, remaining,
   }
 }
 
-function execution(attempt: Attempt, event_type: string, status: string, more: JsonObject): EventDraft {
+function execution(attempt: Attempt, event_type: string, status: ExecutionStatus, more: JsonObject): EventDraft {
   const { action, execution_id, role, run, parent_execution_id } = attempt
   return {
     event_type,

@@ -1,4 +1,4 @@
-import { ActionError, type ActionErrorOptions, MplpError } from '../protocol/errors.ts'
+import { ActionError, type ActionErrorOptions, ApprovalNeeded, MplpError } from '../protocol/errors.ts'
 
 /** Another attempt would fail the same way. */
 export const finalFailure = (message: string, options: ActionErrorOptions = {}): ActionError =>
@@ -25,6 +25,21 @@ export function toActionError(thrown: unknown): ActionError {
     thrown instanceof Error ? thrown.message : `threw ${typeof thrown === 'string' ? thrown : typeof thrown}`
   const retryable = thrown instanceof MplpError && thrown.retryable
   return new ActionError('action_failed', message, { retryable, cause: thrown })
+}
+
+/** The same error, with what was used up on the way to it. */
+export function withSpent(error: ActionError, spent: ActionError['spent']): ActionError {
+  if (spent === undefined) return error
+  const { code, message, retryable, retryAfterMs, cause } = error
+  const options = {
+    retryable,
+    spent,
+    ...(cause === undefined ? {} : { cause }),
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+  }
+  return error instanceof ApprovalNeeded
+    ? new ApprovalNeeded(error.question, options)
+    : new ActionError(code, message, options)
 }
 
 /** The promise, unless the signal is aborted first; what the promise does later is nobody's concern. */

@@ -1,6 +1,18 @@
 import type { ActionError } from '../protocol/errors.ts'
+import type { EventFields, RuntimeExecutionFields } from '../protocol/events.ts'
 import type { Digest, Json, JsonObject } from '../protocol/json.ts'
-import type { Action, ActionResult, Adapter, ApprovalPolicy, Asker, Call, Inverse, Outcome, Spend } from './adapter.ts'
+import type {
+  Action,
+  ActionResult,
+  Adapter,
+  ApprovalPolicy,
+  Asker,
+  Call,
+  DeltaSource,
+  Inverse,
+  Outcome,
+  Spend,
+} from './adapter.ts'
 
 type Awaitable<T> = T | Promise<T>
 
@@ -31,7 +43,8 @@ export interface ActionLayer {
 /** What a caller may say beside the action. */
 export interface CallOptions extends Asker {
   readonly signal?: AbortSignal
-  readonly onDelta?: (delta: string) => void
+  /** Live and lossy: what is streamed is not stored. */
+  readonly onDelta?: (delta: string, from: DeltaSource) => void
   readonly execution_id?: string
   readonly attempt?: number
   readonly resume?: Json
@@ -128,9 +141,8 @@ export interface Observer {
   ended(attempt: Attempt, end: AttemptEnd): Awaitable<void>
 }
 
-/** A runtime_execution or cost_budget event before it has its id, time and project. */
-export type EventDraft = JsonObject & {
-  readonly event_type: string
-  readonly event_family: string
-  readonly payload: JsonObject
-}
+/** An event before it has its id, time and project: what the makers of its family ask for. */
+export type EventDraft = { readonly payload: JsonObject } & (
+  | (RuntimeExecutionFields & { readonly event_family: 'runtime_execution' })
+  | (EventFields & { readonly event_family: 'cost_budget' })
+)

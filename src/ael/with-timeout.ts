@@ -1,8 +1,8 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
-import { ActionError } from '../protocol/errors.ts'
+import type { ActionError } from '../protocol/errors.ts'
 import type { Action, Adapter, Outcome } from './adapter.ts'
 import { decorated, type Passage } from './decorate.ts'
-import { aborted, timedOut } from './failure.ts'
+import { aborted, timedOut, toActionError, withSpent } from './failure.ts'
 
 export interface TimeoutOptions {
   /** When neither action nor adapter says. */
@@ -55,25 +55,20 @@ function bounded(
     const passage: Passage = {
       ...call,
       signal: work.signal,
-      onDelta: (delta) => {
-        if (verdict === undefined) call.onDelta(delta)
+      onDelta: (delta, from) => {
+        if (verdict === undefined) call.onDelta(delta, from)
       },
       untimed: (wait) => call.untimed(deadline.without(wait)),
     }
     begun(adapter, action, passage).then(
       (outcome) => end(() => (verdict === undefined ? resolve(outcome) : reject(verdict))),
-      (error) => end(() => reject(verdict === undefined ? error : withSpent(verdict, error))),
+      (error) => end(() => reject(verdict === undefined ? error : withSpent(verdict, toActionError(error).spent))),
     )
   })
 }
 
 /** An adapter may throw before it returns its promise. */
 const begun = async (adapter: Adapter, action: Action, call: Passage): Promise<Outcome> => adapter.execute(action, call)
-
-const withSpent = (verdict: ActionError, error: unknown): ActionError =>
-  error instanceof ActionError && error.spent !== undefined
-    ? new ActionError(verdict.code, verdict.message, { retryable: verdict.retryable, spent: error.spent })
-    : verdict
 
 /** A deadline that stands still during certain waits. */
 function pausable(clock: Clock, limitMs: number, over: () => void) {

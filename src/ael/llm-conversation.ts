@@ -1,0 +1,235 @@
+import type { Clock } from '../protocol/clock.ts'
+import { ActionError, InvalidInput, NotFound } from '../protocol/errors.ts'
+import { digestOfJson, type Json, type JsonObject } from '../protocol/json.ts'
+import type { Action, ActionResult, Call, Outcome, TokenUsage } from './adapter.ts'
+import { finalFailure, passingFailure, toActionError, withSpent } from './failure.ts'
+import { llmFailure } from './llm-failure.ts'
+import type { Provider } from './llm-provider.ts'
+import { askedOnce, type RoundAnswer } from './llm-round.ts'
+import { below, type CompiledSchema } from './schema.ts'
+import type { RegisteredTool } from './tool-registry.ts'
+
+export interface Conversation {
+  readonly action: Action
+  readonly call: Call
+  readonly provider: Provider
+  /** By wire name: nothing else can be chosen, whatever a model or a document says. */
+  readonly tools: ReadonlyMap<string, RegisteredTool>
+  readonly schema: CompiledSchema | undefined
+  readonly cost: (usage: TokenUsage) => number | undefined
+  readonly maxRounds: number
+  readonly maxToolResultChars: number
+  readonly clock: Clock
+}
+
+/** Where a conversation stands: enough to go on in another attempt, or another process. */
+interface State {
+  readonly messages: readonly Json[]
+  readonly rounds: number
+  /** Calls of the last answer; those with a result have been carried out. */
+  readonly pending: readonly Pending[]
+  readonly made: readonly JsonObject[]
+}
+
+type Pending = {
+  readonly id: string
+  /** Among the calls of its round, from 1. */
+  readonly place: number
+  readonly wire: string
+  readonly args: Json
+  readonly action_id: string
+  readonly result?: JsonObject
+  /** Where the call itself stood when it paused. */
+  readonly resume?: Json
+}
+
+/** Asks the model, carries out the tools it chooses, tells it what came of them, until it answers or the rounds are used up. */
+export async function conversation(talk: Conversation): Promise<Outcome> {
+  const { action, call, maxRounds } = talk
+  const model = String(action.params.model)
+  let used: TokenUsage = { prompt: 0, completion: 0, total: 0 }
+  try {
+    let state = begun(call.resume, action.params)
+    for (;;) {
+      if (state.pending.length > 0) state = await carriedOut(talk, state)
+      if (state.rounds >= maxRounds) throw finalFailure(`${model} did not come to an answer in ${maxRounds} rounds`)
+      const answer = await asked(talk, state)
+      used = added(used, answer.usage)
+      if (answer.toolCalls.length === 0) return await concluded(talk, state, answer, used)
+      state = withCalls(state, answer, talk.clock)
+      await call.checkpoint(state as unknown as Json)
+    }
+  } catch (error) {
+    if (used.total === 0) throw error
+    const cost = talk.cost(used)
+    throw withSpent(toActionError(error), { tokens: used.total, ...(cost === undefined ? {} : { cost }) })
+  }
+}
+
+function begun(resume: Json | undefined, { system, messages }: JsonObject): State {
+  if (resume !== undefined) return resume as unknown as State
+  const first = typeof system === 'string' ? [{ role: 'system', content: system }] : []
+  return { messages: [...first, ...(messages as readonly Json[])], rounds: 0, pending: [], made: [] }
+}
+
+async function asked(talk: Conversation, { messages, rounds }: State): Promise<RoundAnswer> {
+  const { action, call, tools, schema, clock } = talk
+  const { params, idempotency_key } = action
+  const key = idempotency_key === '' ? {} : { 'idempotency-key': `${idempotency_key.slice(0, 240)}.${rounds + 1}` }
+  try {
+    return await askedOnce({
+      model: await talk.provider.model(String(params.model)),
+      messages,
+      tools,
+      schema: schema?.json,
+      params,
+      headers: key,
+      signal: call.signal,
+      onDelta: params.stream === true ? (delta) => call.onDelta(delta) : undefined,
+    })
+  } catch (error) {
+    throw llmFailure(error, String(params.model), call.signal, clock.now())
+  }
+}
+
+function withCalls(state: State, answer: RoundAnswer, clock: Clock): State {
+  const pending = answer.toolCalls.map(({ id, name, args, error }, index) => ({
+    id,
+    place: index + 1,
+    wire: name,
+    args,
+    action_id: clock.uuid(),
+    ...(error === undefined ? {} : { result: told(error) }),
+  }))
+  return { ...state, messages: [...state.messages, ...answer.messages], rounds: state.rounds + 1, pending }
+}
+
+/** Calls that change something run one after another, in the model's order; those that only read run side by side. */
+async function carriedOut(talk: Conversation, before: State): Promise<State> {
+  const { call, tools } = talk
+  let state = before
+  const record = async (done: Pending) => {
+    state = { ...state, pending: state.pending.map((each) => (each.id === done.id ? done : each)) }
+    await call.checkpoint(state as unknown as Json)
+  }
+  const open = state.pending.filter(({ result }) => result === undefined)
+  const sideBySide = open.every(({ wire }) => tools.get(wire)?.readOnly ?? true)
+  if (sideBySide) {
+    const ended = await Promise.allSettled(open.map((pending) => carriedOutOne(talk, state.rounds, pending, record)))
+    for (const end of ended) if (end.status === 'rejected') throw end.reason
+  } else for (const pending of open) await carriedOutOne(talk, state.rounds, pending, record)
+  return spoken(state, tools)
+}
+
+async function carriedOutOne(
+  talk: Conversation,
+  round: number,
+  pending: Pending,
+  record: (done: Pending) => Promise<void>,
+): Promise<void> {
+  const { call, tools, maxToolResultChars } = talk
+  const tool = tools.get(pending.wire)
+  if (tool === undefined) return record({ ...pending, result: told(`there is no tool ${pending.wire}`) })
+  try {
+    const action = actionFor(talk.action, tool, round, pending)
+    const result = await call.act(action, pending.resume === undefined ? {} : { resume: pending.resume })
+    await record({ ...pending, result: given(result, maxToolResultChars) })
+  } catch (error) {
+    if (call.signal.aborted || !isForTheModel(error)) {
+      const { resume } = error as { resume?: Json }
+      if (resume !== undefined) await record({ ...pending, resume })
+      throw error
+    }
+    await record({ ...pending, result: told((error as Error).message) })
+  }
+}
+
+function actionFor(parent: Action, tool: RegisteredTool, round: number, { place, args, action_id }: Pending): Action {
+  const what = digestOfJson([tool.name, args]).slice(-16)
+  return {
+    action_id,
+    action_type: 'tool_call',
+    executor_kind: 'tool',
+    params: { tool_name: tool.name, tool_args: args },
+    // The same call at the same place of the same conversation, whatever id the provider gave it this time.
+    idempotency_key: `${(parent.idempotency_key || parent.action_id).slice(0, 200)}.${round}.${place}.${what}`,
+  }
+}
+
+/** A pause, an abort and a broken journal are ours to deal with; that a tool failed or was refused, the model can live with. */
+const isForTheModel = (error: unknown): boolean =>
+  error instanceof InvalidInput ||
+  error instanceof NotFound ||
+  (error instanceof ActionError && error.code !== 'approval_needed' && error.code !== 'action_aborted')
+
+const told = (message: string): JsonObject => ({ type: 'error-text', value: message })
+
+function given({ output, output_ref }: ActionResult, limit: number): JsonObject {
+  const text = typeof output === 'string' ? output : JSON.stringify(output ?? null)
+  if (text.length <= limit)
+    return typeof output === 'string' ? { type: 'text', value: output } : { type: 'json', value: output ?? null }
+  const where = output_ref === undefined ? '' : `, the whole is ${output_ref.digest}`
+  return { type: 'text', value: `${text.slice(0, limit)}\n[cut: ${text.length} characters${where}]` }
+}
+
+/** The results as a message of the conversation. */
+function spoken(state: State, tools: Conversation['tools']): State {
+  const content = state.pending.map(({ id, wire, result = told('nothing came of it') }) => ({
+    type: 'tool-result',
+    toolCallId: id,
+    toolName: wire,
+    output: result,
+  }))
+  const made = state.pending.map(({ id, wire, action_id, result }) => ({
+    tool: tools.get(wire)?.name ?? wire,
+    tool_call_id: id,
+    action_id,
+    status: result?.type === 'error-text' ? 'failed' : 'completed',
+  }))
+  return {
+    ...state,
+    messages: [...state.messages, { role: 'tool', content }],
+    pending: [],
+    made: [...state.made, ...made],
+  }
+}
+
+async function concluded(talk: Conversation, state: State, answer: RoundAnswer, used: TokenUsage): Promise<Outcome> {
+  const { text, reasoning, finishReason, warnings } = answer
+  const object = talk.schema === undefined ? {} : { object: await objectIn(text, talk.schema, finishReason) }
+  const cost = talk.cost(used)
+  return {
+    token_usage: used,
+    ...(cost === undefined ? {} : { cost }),
+    output: {
+      text,
+      ...object,
+      ...(reasoning === '' ? {} : { reasoning }),
+      model: String(talk.action.params.model),
+      finish_reason: finishReason,
+      rounds: state.rounds + 1,
+      ...(state.made.length > 0 && { tool_calls: state.made }),
+      ...(warnings.length > 0 && { warnings }),
+    },
+  }
+}
+
+/** A model that misses the shape may meet it the next time. */
+async function objectIn(text: string, schema: CompiledSchema, finishReason: string): Promise<Json> {
+  let object: Json
+  try {
+    object = JSON.parse(text)
+  } catch (cause) {
+    throw passingFailure(`the model's answer is not JSON (${finishReason})`, { cause })
+  }
+  const problems = await schema.problems(object)
+  if (problems.length === 0) return object
+  const cause = new InvalidInput("the model's answer", below('object', problems))
+  throw passingFailure(cause.message, { cause })
+}
+
+const added = (a: TokenUsage, b: TokenUsage): TokenUsage => ({
+  prompt: a.prompt + b.prompt,
+  completion: a.completion + b.completion,
+  total: a.total + b.total,
+})

@@ -1,0 +1,166 @@
+import type {
+  CallSettings,
+  JSONSchema7,
+  LanguageModel,
+  LanguageModelUsage,
+  ModelMessage,
+  ToolChoice,
+  ToolSet,
+} from 'ai'
+import type { Json, JsonObject } from '../protocol/json.ts'
+import type { TokenUsage } from './adapter.ts'
+import { passingFailure } from './failure.ts'
+import type { RegisteredTool } from './tool-registry.ts'
+import { wireName } from './wire-name.ts'
+
+/** One question to a model. */
+export interface RoundRequest {
+  readonly model: LanguageModel
+  readonly messages: readonly Json[]
+  /** By wire name. */
+  readonly tools: ReadonlyMap<string, RegisteredTool>
+  /** What the last answer is asked to be. */
+  readonly schema: JsonObject | undefined
+  readonly params: JsonObject
+  readonly headers: Readonly<Record<string, string>>
+  readonly signal: AbortSignal
+  /** Absent: the answer comes in one piece. */
+  readonly onDelta: ((delta: string) => void) | undefined
+}
+
+/** What the model answered. */
+export interface RoundAnswer {
+  readonly text: string
+  readonly reasoning: string
+  /** `error` says why a call cannot be carried out: no such tool, arguments that are no JSON. */
+  readonly toolCalls: readonly {
+    readonly id: string
+    readonly name: string
+    readonly args: Json
+    readonly error?: string
+  }[]
+  readonly finishReason: string
+  readonly usage: TokenUsage
+  /** The answer as messages of the conversation. */
+  readonly messages: readonly Json[]
+  readonly warnings: readonly string[]
+}
+
+/** Asks once: the library's own retries and its tool loop are off. Throws whatever the library throws. */
+export async function askedOnce(request: RoundRequest): Promise<RoundAnswer> {
+  const { generateText, streamText, jsonSchema, Output } = await library()
+  const { model, messages, tools, schema, params, headers, signal, onDelta } = request
+  const described = (json: JsonObject) => jsonSchema(json as JSONSchema7)
+  const options = {
+    ...settings(params),
+    model,
+    messages: messages as unknown as ModelMessage[],
+    allowSystemInMessages: true, // they come from the action's author, not from a user
+    maxRetries: 0,
+    abortSignal: signal,
+    headers: { ...headers },
+    ...(tools.size > 0 && { tools: offered(tools, described), ...choiceOf(params.tool_choice) }),
+    // Only asks for the shape: what comes back is checked by us, so that its cost is known even when it does not fit.
+    ...(schema && {
+      output: { ...Output.object({ schema: described(schema) }), parseCompleteOutput: async () => null },
+    }),
+  }
+  if (onDelta === undefined) return answerOf(await generateText(options))
+
+  const result = streamText({ ...options, onError: () => undefined })
+  for await (const part of result.fullStream) {
+    if (part.type === 'text-delta') onDelta(part.text)
+    else if (part.type === 'error') throw part.error
+    else if (part.type === 'abort') throw signal.reason
+    // A connection that was cut between two events looks like the end of the stream, but for the missing reason.
+    else if (part.type === 'finish-step' && part.rawFinishReason === undefined)
+      throw passingFailure('the stream ended early')
+  }
+  return answerOf({
+    text: await result.text,
+    reasoningText: await result.reasoningText,
+    toolCalls: await result.toolCalls,
+    finishReason: await result.finishReason,
+    usage: await result.usage,
+    response: await result.response,
+    warnings: await result.warnings,
+  })
+}
+
+async function library() {
+  const slots = globalThis as { AI_SDK_LOG_WARNINGS?: unknown }
+  slots.AI_SDK_LOG_WARNINGS ??= false // they are part of our answer; nobody asked for them on the console
+  return import('ai')
+}
+
+/** Offered without `execute`: the library hands the calls back to us. */
+const offered = (tools: RoundRequest['tools'], described: (json: JsonObject) => unknown): ToolSet =>
+  Object.fromEntries(
+    [...tools].map(([name, { description, compiledInput }]) => [
+      name,
+      { description, inputSchema: described(compiledInput.json ?? { type: 'object' }) },
+    ]),
+  ) as ToolSet
+
+const SETTINGS = {
+  max_tokens: 'maxOutputTokens',
+  temperature: 'temperature',
+  top_p: 'topP',
+  top_k: 'topK',
+  stop: 'stopSequences',
+  seed: 'seed',
+  provider_options: 'providerOptions',
+} as const
+
+const settings = (params: JsonObject): CallSettings =>
+  Object.fromEntries(
+    Object.entries(SETTINGS).flatMap(([ours, theirs]) => (params[ours] === undefined ? [] : [[theirs, params[ours]]])),
+  )
+
+const CHOICES = ['auto', 'none', 'required'] as const
+
+/** `auto`, `none`, `required`, or the one tool that must be called. */
+function choiceOf(choice: Json | undefined): { toolChoice?: ToolChoice<ToolSet> } {
+  if (typeof choice !== 'string') return {}
+  const known = CHOICES.find((name) => name === choice)
+  return { toolChoice: known ?? { type: 'tool', toolName: wireName(choice) } }
+}
+
+interface LibraryResult {
+  readonly text: string
+  readonly reasoningText: string | undefined
+  readonly toolCalls: readonly LibraryToolCall[]
+  readonly finishReason: string
+  readonly usage: LanguageModelUsage
+  readonly response: { readonly messages: readonly ModelMessage[] }
+  readonly warnings: readonly object[] | undefined
+}
+
+interface LibraryToolCall {
+  readonly toolCallId: string
+  readonly toolName: string
+  readonly input: unknown
+  readonly invalid?: boolean | undefined
+  readonly error?: unknown
+}
+
+function answerOf(result: LibraryResult): RoundAnswer {
+  const { text, reasoningText = '', toolCalls, finishReason, usage, response, warnings = [] } = result
+  const prompt = usage.inputTokens ?? 0
+  const completion = usage.outputTokens ?? 0
+  return {
+    text,
+    reasoning: reasoningText,
+    toolCalls: toolCalls.map(callOf),
+    finishReason,
+    usage: { prompt, completion, total: usage.totalTokens ?? prompt + completion },
+    // Its own verdicts on calls it could not parse are left out: every call gets its result from us.
+    messages: JSON.parse(JSON.stringify(response.messages.filter(({ role }) => role === 'assistant'))),
+    warnings: warnings.map((warning) => JSON.stringify(warning)),
+  }
+}
+
+function callOf({ toolCallId, toolName, input, invalid, error }: LibraryToolCall): RoundAnswer['toolCalls'][number] {
+  const call = { id: toolCallId, name: toolName, args: (input ?? {}) as Json }
+  return invalid ? { ...call, error: error instanceof Error ? error.message : 'the call cannot be read' } : call
+}

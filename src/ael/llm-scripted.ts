@@ -1,0 +1,168 @@
+import type { LanguageModel } from 'ai'
+import { type Clock, systemClock } from '../protocol/clock.ts'
+import type { Json, JsonObject } from '../protocol/json.ts'
+import { finalFailure, passingFailure } from './failure.ts'
+import type { Provider } from './llm-provider.ts'
+import { wireName } from './wire-name.ts'
+
+/** What a scripted model says: plain text, or any of these. */
+export type Reply = string | ReplyParts
+
+export interface ReplyParts {
+  readonly text?: string
+  /** As JSON text, for a schema. */
+  readonly object?: Json
+  readonly reasoning?: string
+  /** By the tools' registered names. */
+  readonly tool_calls?: readonly { readonly tool: string; readonly args: JsonObject }[]
+  /** Counted by length when absent. */
+  readonly usage?: { readonly prompt: number; readonly completion: number }
+  /** Fails instead; the next entry of the script is what the following attempt gets. */
+  readonly error?: { readonly message: string; readonly retryable?: boolean; readonly retry_after_ms?: number }
+  readonly delay_ms?: number
+}
+
+export interface ScriptedRequest {
+  readonly model: string
+  /** How often the model has spoken in this conversation. */
+  readonly turn: number
+  readonly messages: readonly { readonly role: string; readonly text: string }[]
+}
+
+/** By turn, or by whatever was said. */
+export type Script = readonly Reply[] | ((request: ScriptedRequest) => Reply)
+
+/**
+ * A provider without a network: the same conversation always gets the same reply, also after a restart. `scripts` is one script for every model,
+ * or one per model.
+ */
+export function scriptedProvider(
+  scripts: Script | Readonly<Record<string, Script>>,
+  options: { clock?: Clock } = {},
+): Provider {
+  const { clock = systemClock } = options
+  const failed = new Map<string, number>() // how many errors of a script were used up
+
+  const scriptOf = (model: string): Script => {
+    if (Array.isArray(scripts) || typeof scripts === 'function') return scripts as Script
+    const script = (scripts as Readonly<Record<string, Script>>)[model]
+    if (script === undefined) throw finalFailure(`there is no script for model ${model}`)
+    return script
+  }
+  const replyTo = async (request: ScriptedRequest, signal: AbortSignal | undefined): Promise<ReplyParts> => {
+    const script = scriptOf(request.model)
+    const skipped = failed.get(request.model) ?? 0
+    const reply = typeof script === 'function' ? script(request) : script[request.turn + skipped]
+    if (reply === undefined)
+      throw finalFailure(`the script of ${request.model} has no reply for turn ${request.turn + 1}`)
+    const parts = typeof reply === 'string' ? { text: reply } : reply
+    if (parts.delay_ms !== undefined) await clock.sleep(parts.delay_ms, signal)
+    if (parts.error === undefined) return parts
+    failed.set(request.model, skipped + 1)
+    throw scriptedFailure(parts.error)
+  }
+
+  return {
+    async model(id) {
+      return scriptedModel(id, (options) => replyTo(requestOf(id, options.prompt), options.abortSignal))
+    },
+    secrets: () => NONE,
+  }
+}
+
+const NONE: readonly string[] = []
+
+type ModelV3 = Extract<LanguageModel, { specificationVersion: 'v3' }>
+type CallOptions = Parameters<ModelV3['doGenerate']>[0]
+type Generated = Awaited<ReturnType<ModelV3['doGenerate']>>
+type StreamPart = Awaited<ReturnType<ModelV3['doStream']>>['stream'] extends ReadableStream<infer Part> ? Part : never
+
+function scriptedFailure({ message, retryable = false, retry_after_ms }: NonNullable<ReplyParts['error']>) {
+  if (!retryable) return finalFailure(message)
+  return passingFailure(message, retry_after_ms === undefined ? {} : { retryAfterMs: retry_after_ms })
+}
+
+function requestOf(model: string, prompt: CallOptions['prompt']): ScriptedRequest {
+  const messages = prompt.map(({ role, content }) => ({
+    role,
+    text: typeof content === 'string' ? content : textOf(content),
+  }))
+  return { model, messages, turn: prompt.filter(({ role }) => role === 'assistant').length }
+}
+
+const textOf = (parts: readonly object[]): string =>
+  parts
+    .map((part) => ('text' in part ? String(part.text) : 'output' in part ? JSON.stringify(part.output) : ''))
+    .filter((text) => text !== '')
+    .join('\n')
+
+function scriptedModel(id: string, reply: (options: CallOptions) => Promise<ReplyParts>): ModelV3 {
+  return {
+    specificationVersion: 'v3',
+    provider: 'scripted',
+    modelId: id,
+    supportedUrls: {},
+    doGenerate: async (options) => generated(await reply(options), options),
+    async doStream(options) {
+      const parts = streamed(generated(await reply(options), options))
+      return { stream: new ReadableStream({ start: (controller) => enqueueAll(controller, parts) }) }
+    },
+  }
+}
+
+function generated(parts: ReplyParts, { prompt }: CallOptions): Generated {
+  const { text, object, reasoning, tool_calls = [] } = parts
+  const said = text ?? (object === undefined ? '' : JSON.stringify(object))
+  const turn = prompt.filter(({ role }) => role === 'assistant').length
+  const calls = tool_calls.map(({ tool, args }, index) => ({
+    type: 'tool-call' as const,
+    toolCallId: `call-${turn + 1}-${index + 1}`,
+    toolName: wireName(tool),
+    input: JSON.stringify(args),
+  }))
+  const { prompt: input, completion: output } = parts.usage ?? {
+    prompt: tokens(JSON.stringify(prompt)),
+    completion: tokens(said + JSON.stringify(tool_calls)),
+  }
+  return {
+    content: [
+      ...(reasoning === undefined ? [] : [{ type: 'reasoning' as const, text: reasoning }]),
+      ...(said === '' ? [] : [{ type: 'text' as const, text: said }]),
+      ...calls,
+    ],
+    finishReason: { unified: calls.length > 0 ? 'tool-calls' : 'stop', raw: 'scripted' },
+    usage: {
+      inputTokens: { total: input, noCache: input, cacheRead: undefined, cacheWrite: undefined },
+      outputTokens: { total: output, text: output, reasoning: undefined },
+    },
+    warnings: [],
+  }
+}
+
+const tokens = (text: string): number => Math.ceil(text.length / 4)
+
+function streamed({ content, finishReason, usage }: Generated): StreamPart[] {
+  const parts: StreamPart[] = [{ type: 'stream-start', warnings: [] }]
+  for (const [index, part] of content.entries()) {
+    const id = String(index)
+    if (part.type === 'text') {
+      const deltas = part.text.match(/\s*\S+\s*/g) ?? [part.text]
+      parts.push({ type: 'text-start', id }, ...deltas.map((delta) => ({ type: 'text-delta' as const, id, delta })), {
+        type: 'text-end',
+        id,
+      })
+    } else if (part.type === 'reasoning')
+      parts.push(
+        { type: 'reasoning-start', id },
+        { type: 'reasoning-delta', id, delta: part.text },
+        { type: 'reasoning-end', id },
+      )
+    else if (part.type === 'tool-call') parts.push(part)
+  }
+  return [...parts, { type: 'finish', finishReason, usage }]
+}
+
+function enqueueAll(controller: ReadableStreamDefaultController<StreamPart>, parts: readonly StreamPart[]): void {
+  for (const part of parts) controller.enqueue(part)
+  controller.close()
+}

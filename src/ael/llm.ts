@@ -1,0 +1,187 @@
+import { type Clock, systemClock } from '../protocol/clock.ts'
+import { InvalidInput, type Problem } from '../protocol/errors.ts'
+import { shown } from '../protocol/explain.ts'
+import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
+import type { Adapter, Spend, TokenUsage } from './adapter.ts'
+import { conversation } from './llm-conversation.ts'
+import type { Provider } from './llm-provider.ts'
+import { compileSchema } from './schema.ts'
+import { isToolName, type RegisteredTool, type ToolRegistry, toolRegistry } from './tool-registry.ts'
+import { wireName } from './wire-name.ts'
+
+export interface LlmOptions {
+  /** By name; an action that names none gets the first. */
+  readonly providers: Readonly<Record<string, Provider>>
+  /** Where the tools are that an action lets the model choose from. */
+  readonly tools?: ToolRegistry
+  /** What tokens cost, in a currency of your choice; nothing is charged but tokens when absent. */
+  readonly price?: (usage: { readonly provider: string; readonly model: string } & TokenUsage) => number
+  /** How often a model may be asked in one action: 8 when absent. An action may ask for fewer. */
+  readonly maxRounds?: number
+  /** Of a tool's output, how much a model is shown: 32,768 characters when absent. */
+  readonly maxToolResultChars?: number
+  /** For actions that name no time: 2 minutes when absent, for several rounds fit into one. */
+  readonly timeoutMs?: number
+  readonly clock?: Clock
+}
+
+/**
+ * Does `llm_call`: params `{ provider?, model, messages, system?, tools?, tool_choice?, max_rounds?, schema?, stream?, max_tokens?,
+ * temperature?, top_p?, top_k?, stop?, seed?, provider_options? }`. Gives `{ text, object?, reasoning?, model, finish_reason, rounds,
+ * tool_calls? }`. Each tool that the model chooses is an action of its own: it passes the same admission, and a failure is told to the model.
+ */
+export function llmAdapter(options: LlmOptions): Adapter {
+  const { providers, price, tools = toolRegistry(), maxRounds = 8, maxToolResultChars = 32_768 } = options
+  const { clock = systemClock, timeoutMs = 120_000 } = options
+  const names = Object.keys(providers)
+  if (names.length === 0)
+    throw new InvalidInput('llm options', [
+      { path: 'providers', rule: 'required', message: 'must name one at least', found: '{}' },
+    ])
+
+  const providerOf = (params: JsonObject): string => String(params.provider ?? names[0])
+  const offered = (params: JsonObject): RegisteredTool[] => namesIn(params).flatMap((name) => tools.find(name) ?? [])
+  const cost = (params: JsonObject, usage: TokenUsage) =>
+    price?.({ provider: providerOf(params), model: String(params.model), ...usage })
+
+  return {
+    action_type: 'llm_call',
+    executor_kind: 'llm',
+    timeoutMs,
+    secrets: gatheredOnce(Object.values(providers)),
+    label: (params) => String(params.model),
+    readOnly: (params) => offered(params).every((tool) => tool.readOnly),
+
+    check(params) {
+      const problems = [...problemsOf(params, maxRounds), ...toolProblems(params, tools)]
+      if (!Object.hasOwn(providers, providerOf(params)))
+        problems.push({
+          path: 'provider',
+          rule: 'known',
+          message: `must be one of ${names.join(', ')}`,
+          found: shown(params.provider),
+        })
+      if (problems.length > 0) throw new InvalidInput('llm_call', problems)
+      if (params.schema !== undefined) compileSchema(params.schema as JsonObject, 'schema')
+    },
+
+    estimate(params): Spend {
+      const prompt = Math.ceil(JSON.stringify(params.messages ?? '').length / 4)
+      const completion = typeof params.max_tokens === 'number' ? params.max_tokens : UNSAID_TOKENS
+      const most = cost(params, { prompt, completion, total: prompt + completion })
+      return { tokens: prompt + completion, ...(most === undefined ? {} : { cost: most }) }
+    },
+
+    execute: (action, call) =>
+      conversation({
+        action,
+        call,
+        provider: providers[providerOf(action.params)] as Provider,
+        tools: new Map(offered(action.params).map((tool) => [wireName(tool.name), tool])),
+        schema:
+          action.params.schema === undefined ? undefined : compileSchema(action.params.schema as JsonObject, 'schema'),
+        cost: (usage) => cost(action.params, usage),
+        maxRounds: Math.min(maxRounds, Number(action.params.max_rounds ?? maxRounds)),
+        maxToolResultChars,
+        clock,
+      }),
+
+    // What was said cannot be unsaid, but changed nothing either; the tools that were called have inverses of their own.
+    inverse: () => 'none_needed',
+  }
+}
+
+/** What a model may answer when nobody limits it; for the budget only. */
+const UNSAID_TOKENS = 4_096
+
+/** The same list for as long as no provider knows a new key. */
+function gatheredOnce(providers: readonly Provider[]): () => readonly string[] {
+  let seen: readonly (readonly string[])[] = []
+  let all: readonly string[] = []
+  return () => {
+    const now = providers.map((provider) => provider.secrets())
+    if (now.some((list, index) => list !== seen[index])) {
+      seen = now
+      all = now.flat()
+    }
+    return all
+  }
+}
+
+const namesIn = ({ tools = [] }: JsonObject): string[] => (Array.isArray(tools) ? tools.map(String) : [])
+
+const ROLES = ['system', 'user', 'assistant']
+const NUMBERS = ['max_tokens', 'temperature', 'top_p', 'top_k', 'seed']
+
+function problemsOf(params: JsonObject, maxRounds: number): Problem[] {
+  const { model, messages, system, max_rounds, schema, stop, stream } = params
+  const problems: Problem[] = []
+  const blame = (path: string, rule: string, message: string, found: unknown) =>
+    problems.push({ path, rule, message, found: shown(found) })
+  if (typeof model !== 'string' || model === '') blame('model', 'type', 'must name a model', model)
+  if (system !== undefined && typeof system !== 'string') blame('system', 'type', 'must be text', system)
+  if (!Array.isArray(messages) || messages.length === 0)
+    blame('messages', 'type', 'must be a list of messages', messages)
+  else
+    for (const [i, message] of messages.entries()) {
+      const { role, content } = isObject(message) ? message : {}
+      if (!ROLES.includes(String(role)))
+        blame(`messages[${i}].role`, 'enum', `must be one of ${ROLES.join(', ')}`, role)
+      if (!isContent(content))
+        blame(`messages[${i}].content`, 'type', 'must be text, or parts of text and base64 files', content)
+    }
+  for (const name of NUMBERS)
+    if (params[name] !== undefined && typeof params[name] !== 'number')
+      blame(name, 'type', 'must be a number', params[name])
+  if (stream !== undefined && typeof stream !== 'boolean') blame('stream', 'type', 'must be true or false', stream)
+  if (stop !== undefined && !(Array.isArray(stop) && stop.every((item) => typeof item === 'string')))
+    blame('stop', 'type', 'must be a list of texts', stop)
+  if (schema !== undefined && !isObject(schema)) blame('schema', 'type', 'must be a JSON Schema', schema)
+  if (
+    max_rounds !== undefined &&
+    !(Number.isInteger(max_rounds) && Number(max_rounds) >= 1 && Number(max_rounds) <= maxRounds)
+  )
+    blame('max_rounds', 'range', `must be a whole number from 1 to ${maxRounds}`, max_rounds)
+  return problems
+}
+
+/** A URL in a message would be fetched behind the back of the layer. */
+const isContent = (content: unknown): boolean =>
+  typeof content === 'string' ||
+  (Array.isArray(content) &&
+    content.every(
+      (part) =>
+        isObject(part) &&
+        ((part.type === 'text' && typeof part.text === 'string') ||
+          (part.type === 'file' &&
+            typeof part.mediaType === 'string' &&
+            /^[A-Za-z0-9+/]*={0,2}$/.test(String(part.data)))),
+    ))
+
+function toolProblems(params: JsonObject, tools: ToolRegistry): Problem[] {
+  const { tools: names = [], tool_choice } = params
+  if (!Array.isArray(names))
+    return [{ path: 'tools', rule: 'type', message: 'must be a list of names', found: shown(names) }]
+  const wire = new Set<string>()
+  const problems = names.flatMap((name: Json, i): Problem[] => {
+    const path = `tools[${i}]`
+    if (!isToolName(name))
+      return [{ path, rule: 'namespace', message: 'must be <namespace>.<name>', found: shown(name) }]
+    const tool = tools.find(name)
+    if (tool === undefined) return [{ path, rule: 'known', message: 'is not a registered tool', found: name }]
+    if (tool.compiledInput.json === undefined)
+      return [{ path, rule: 'schema', message: 'has an input schema that a model cannot be shown', found: name }]
+    const known = wire.has(wireName(name))
+    wire.add(wireName(name))
+    return known ? [{ path, rule: 'unique', message: 'sounds like another one to a model', found: name }] : []
+  })
+  const chosen = typeof tool_choice === 'string' && ['auto', 'none', 'required', ...names].includes(tool_choice)
+  if (tool_choice !== undefined && !chosen)
+    problems.push({
+      path: 'tool_choice',
+      rule: 'enum',
+      message: 'must be auto, none, required or one of the tools',
+      found: shown(tool_choice),
+    })
+  return problems
+}
