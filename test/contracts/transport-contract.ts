@@ -113,7 +113,7 @@ export function transportContract(name: string, open: () => Promise<TransportRig
       await until(
         () => all.got.length === 24 && taken.every(({ got }, i) => got.length >= batch.filter(cases[i]![1]).length),
       )
-      for (const [i, { got }] of taken.entries()) expect(got).toEqual(batch.filter(cases[i]![1]))
+      for (const [i, { got }] of taken.entries()) expect(got.toSorted(byPosition)).toEqual(batch.filter(cases[i]![1]))
     })
 
     it.each<[string, unknown, unknown, unknown, Partial<{ path: string; rule: string }>]>([
@@ -608,6 +608,8 @@ export function outOfOrder(got: readonly Delivery[]): string[] {
 export async function until(isTrue: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await isTrue())) await new Promise((resolve) => setTimeout(resolve, 5))
 }
+
+const byPosition = (a: Delivery, b: Delivery) => (a.position < b.position ? -1 : 1)
 
 const settle = () => new Promise((resolve) => setImmediate(resolve))
 

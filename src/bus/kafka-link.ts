@@ -1,0 +1,82 @@
+import type { Kafka } from 'kafkajs'
+import { InvalidInput, MplpError, Refused, Unavailable } from '../protocol/errors.ts'
+
+export type SaslMechanism = 'plain' | 'scram-sha-256' | 'scram-sha-512'
+
+export interface KafkaAddress {
+  readonly brokers: readonly string[]
+  readonly topic: string
+  readonly user?: string
+  readonly password?: string
+}
+
+/** `kafka://user:password@host:port,host:port/topic`. Not a URL to the letter, because of the commas. */
+export function kafkaAddress(url: string): KafkaAddress {
+  const refuse = (message: string) =>
+    new InvalidInput('the URL of a Kafka bus', [{ path: 'url', rule: 'url', message }])
+  const parts = /^kafka:\/\/(?:([^:@/]+):([^@/]*)@)?([^@/?#]+)\/([^/?#]+)$/.exec(url)
+  if (!parts) throw refuse('is not like kafka://host:port,host:port/topic')
+  const [, user, password, hosts = '', topic = ''] = parts
+  const brokers = hosts.split(',').map((host) => (/:\d+$/.test(host) ? host : `${host}:9092`))
+  if (brokers.some((broker) => !/^(\[[\da-f:]+\]|[\w.-]+):\d+$/i.test(broker)))
+    throw refuse('names a broker that is not host:port')
+  if (!/^[\w.-]{1,249}$/.test(topic)) throw refuse('names a topic that Kafka would not accept')
+  return {
+    brokers,
+    topic,
+    ...(user !== undefined && { user: decodeURIComponent(user), password: decodeURIComponent(password ?? '') }),
+  }
+}
+
+/** Retries of the client: some seconds in all, then the caller decides. */
+export const RETRY = { initialRetryTime: 100, maxRetryTime: 2000, retries: 5 }
+
+export async function kafkaClient(
+  { brokers, user, password }: KafkaAddress,
+  options: { tls: boolean; sasl: SaslMechanism },
+): Promise<Kafka> {
+  const { Kafka: Client, logLevel } = await import('kafkajs')
+  return new Client({
+    clientId: 'mplp-runtime',
+    brokers: [...brokers],
+    ssl: options.tls,
+    ...(user !== undefined && {
+      sasl: { mechanism: options.sasl as 'plain', username: user, password: password ?? '' },
+    }),
+    connectionTimeout: 3000,
+    retry: RETRY,
+    logLevel: logLevel.NOTHING, // what matters is thrown, or told to onError
+  })
+}
+
+/** Errors of the client as ours; `what` names the brokers and the topic. */
+export function kafkaError(what: string, error: unknown): MplpError {
+  if (error instanceof MplpError) return error
+  const cause = { cause: error }
+  for (const { name, type } of causes(error)) {
+    if (name === 'KafkaJSSASLAuthenticationError')
+      return new Refused(`${what} does not accept the credentials`, 'check user, password and SASL mechanism', cause)
+    const refusal = REFUSALS[type ?? '']
+    if (refusal) return new Refused(`${what} ${refusal[0]}`, refusal[1], cause)
+  }
+  return new Unavailable(what, 'check brokers, TLS and SASL, and that the cluster runs', cause)
+}
+
+/** True when the broker says that the topic is not there. */
+export const isAbsentTopic = (error: unknown): boolean =>
+  causes(error).some(({ type }) => type === 'UNKNOWN_TOPIC_OR_PARTITION')
+
+const REFUSALS: Readonly<Record<string, readonly [string, string]>> = {
+  TOPIC_AUTHORIZATION_FAILED: ['does not let this user use the topic', 'grant read, write and describe on it'],
+  GROUP_AUTHORIZATION_FAILED: ['does not let this user use the group', 'grant read on groups'],
+  CLUSTER_AUTHORIZATION_FAILED: ['does not let this user write without repeats', 'grant idempotent write'],
+  INVALID_REPLICATION_FACTOR: ['has fewer brokers than the topic would have replicas', 'ask for fewer replicas'],
+  POLICY_VIOLATION: ['has a policy against such a topic', 'create the topic by hand'],
+}
+
+function causes(error: unknown): { name?: string; type?: string }[] {
+  const found: { name?: string; type?: string; cause?: unknown }[] = []
+  for (let e = error; typeof e === 'object' && e !== null && found.length < 5; e = (e as { cause?: unknown }).cause)
+    found.push(e)
+  return found
+}

@@ -1,0 +1,169 @@
+import type { Admin, EachBatchPayload, Kafka, KafkaMessage } from 'kafkajs'
+import type { Clock } from '../protocol/clock.ts'
+import { FellBehind, MplpError, Refused } from '../protocol/errors.ts'
+import { isAfter } from './delivery.ts'
+import { slept } from './handling.ts'
+import { kafkaError, RETRY } from './kafka-link.ts'
+import { deliveryOf } from './kafka-message.ts'
+import type { Item } from './queue.ts'
+import type { Feeding } from './source.ts'
+
+export interface KafkaTopic {
+  readonly kafka: Kafka
+  readonly admin: Admin
+  readonly topic: string
+  /** Brokers and topic, for messages. */
+  readonly what: string
+  readonly maxBytes: number
+  readonly clock: Clock
+}
+
+/** By partition: the first offset that is wanted, and the oldest there is. */
+type Starts = ReadonlyMap<number, { readonly start: bigint; readonly oldest: bigint }>
+
+const HEARTBEAT_MS = 3000
+
+/**
+ * Reads a topic as a member of a group. kafkajs reads in groups only, so that a subscriber of its own gets a group of its own, which is removed when
+ * it leaves. Where reading begins is decided here and not by the broker, or what is published while the group forms could be missed.
+ */
+export async function readTopic(of: KafkaTopic, feeding: Feeding): Promise<() => Promise<void>> {
+  const { kafka, admin, topic, what, maxBytes, clock } = of
+  const { match, queue, signal, report, fail } = feeding
+  const { group, after } = feeding.settled
+  const groupId = group ?? `${topic}.listener.${clock.uuid()}`
+  const isKnown = group !== undefined && (await isKnownGroup(admin, topic, group))
+  const starts: Starts = isKnown ? new Map() : await whereToStart(admin, topic, after !== undefined)
+  const next = new Map<number, bigint>() // of each partition, while it stays ours
+
+  const consumer = kafka.consumer({
+    groupId,
+    allowAutoTopicCreation: false,
+    heartbeatInterval: HEARTBEAT_MS,
+    maxBytesPerPartition: Math.max(maxBytes, 1_048_576),
+    maxWaitTimeInMs: 500,
+    retry: RETRY,
+  })
+  const joined = new Promise<void>((resolve, reject) => {
+    consumer.on(consumer.events.GROUP_JOIN, () => {
+      if (group !== undefined) next.clear() // another member may have read on meanwhile
+      resolve()
+    })
+    consumer.on(consumer.events.CRASH, ({ payload: { error, restart } }) => {
+      if (restart) return report(kafkaError(what, error))
+      reject(error)
+      if (!signal.aborted) fail(kafkaError(what, error))
+    })
+  })
+  joined.catch(() => undefined) // told above
+
+  /** The delivery in a message, if this subscriber is to have it. */
+  const wanted = (message: KafkaMessage, partition: number): Item | undefined => {
+    const offset = BigInt(message.offset)
+    const { start, oldest } = starts.get(partition) ?? { start: 0n, oldest: 0n }
+    if (offset < start) return undefined
+    const isFirst = !next.has(partition)
+    const lost = isFirst ? 0n : offset - (next.get(partition) as bigint)
+    if (lost < 0n && group === undefined) return undefined // read again after a rebalance
+    if (lost > 0n)
+      report(new FellBehind('a subscriber', `${lost} deliveries were removed from ${topic} before it read them`))
+    next.set(partition, offset + 1n)
+    const delivery = deliveryOf(message, `message ${offset} in partition ${partition} of ${topic}`)
+    if (after !== undefined && !isKnown) {
+      if (!isAfter(delivery, after)) return undefined
+      if (isFirst && oldest > 0n && after !== '')
+        throw new Refused(
+          `${topic} no longer holds everything after that place`,
+          'read on from the store, or keep more on the topic',
+        )
+    }
+    return match(delivery) ? { delivery, bytes: message.value?.length ?? 0 } : undefined
+  }
+  /** True when the reader may go on to the next message. */
+  const take = async (item: Item): Promise<boolean> => {
+    if (group === undefined) {
+      await queue.push(item)
+      return true
+    }
+    return new Promise((done) => {
+      queue.push({ ...item, done })
+    })
+  }
+
+  const eachBatch = async ({ batch, resolveOffset, commitOffsetsIfNecessary, ...run }: EachBatchPayload) => {
+    for (const message of batch.messages) {
+      if (!run.isRunning() || run.isStale() || signal.aborted) return
+      try {
+        const item = wanted(message, batch.partition)
+        if (item && !(await alive(take(item), run.heartbeat, clock))) return
+      } catch (error) {
+        if (error instanceof Refused) return fail(error)
+        if (error instanceof MplpError) report(error)
+        else throw error // kafkajs tells of a rebalance this way
+      }
+      resolveOffset(message.offset)
+      await commitOffsetsIfNecessary()
+      await run.heartbeat()
+    }
+  }
+
+  const begin = async () => {
+    const places = [...starts].map(([partition, { start }]) => ({ topic, partition, offset: String(start) }))
+    if (group !== undefined && !isKnown) {
+      // A new group keeps its beginning even if nobody of it reads on. Whoever else begins it at this moment has, like us, asked for the newest
+      // offsets before its own subscribe resolved: either beginning is right.
+      await joined
+      if (await isKnownGroup(admin, topic, group)) return
+      await consumer.commitOffsets(places)
+    }
+    for (const place of places) consumer.seek(place)
+  }
+  try {
+    await consumer.connect()
+    await consumer.subscribe({ topics: [topic], fromBeginning: true })
+    // Joining may have to wait for another member; nothing is missed meanwhile, because it is known where to begin.
+    consumer.run({ eachBatch, eachBatchAutoResolve: false, autoCommitInterval: 1000 }).catch(fail)
+    await begin()
+  } catch (error) {
+    await consumer.disconnect().catch(report)
+    throw kafkaError(what, error)
+  }
+  return async () => {
+    await consumer.disconnect().catch((error) => report(kafkaError(what, error)))
+    if (group === undefined) await admin.deleteGroups([groupId]).catch(() => undefined) // the broker forgets an empty group by itself, later
+  }
+}
+
+/** Does the group have a place to go on from? */
+async function isKnownGroup(admin: Admin, topic: string, groupId: string): Promise<boolean> {
+  const [offsets] = await admin.fetchOffsets({ groupId, topics: [topic] })
+  return offsets?.partitions.some(({ offset }) => offset !== '-1') ?? false
+}
+
+async function whereToStart(admin: Admin, topic: string, fromOldest: boolean): Promise<Starts> {
+  const offsets = await admin.fetchTopicOffsets(topic)
+  return new Map(
+    offsets.map(({ partition, low, high }) => [
+      partition,
+      { start: BigInt(fromOldest ? low : high), oldest: BigInt(low) },
+    ]),
+  )
+}
+
+/** Waits for the work and tells the broker meanwhile that we live. Once the work is done, throws what the broker answered to that. */
+async function alive<T>(work: Promise<T>, heartbeat: () => Promise<void>, clock: Clock): Promise<T> {
+  const over = new AbortController()
+  let answer: unknown
+  const beating = (async () => {
+    while (answer === undefined && (await slept(clock, HEARTBEAT_MS, over.signal))) {
+      await heartbeat().catch((error) => {
+        answer = error
+      })
+    }
+  })()
+  const result = await work
+  over.abort()
+  await beating
+  if (answer !== undefined) throw answer
+  return result
+}

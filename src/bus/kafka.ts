@@ -1,0 +1,204 @@
+import type { Admin, Kafka, Message, Producer } from 'kafkajs'
+import { systemClock } from '../protocol/clock.ts'
+import { Closed, InvalidInput, type Problem, Refused, TooLarge } from '../protocol/errors.ts'
+import { checkBatch } from './delivery.ts'
+import { isAbsentTopic, kafkaAddress, kafkaClient, kafkaError, RETRY, type SaslMechanism } from './kafka-link.ts'
+import { messageOf, sizeOf } from './kafka-message.ts'
+import { readTopic } from './kafka-reader.ts'
+import { type SourceOptions, source } from './source.ts'
+import type { Transport } from './transport.ts'
+
+export interface KafkaTransportOptions extends SourceOptions {
+  /** `kafka://user:password@host:port,host:port/topic`. Either this, or a client and a topic. */
+  readonly url?: string
+  /** Stays yours: only what it makes for us is closed. */
+  readonly client?: Kafka
+  readonly topic?: string
+  readonly tls?: boolean
+  /** How the URL's user logs in. Default plain. */
+  readonly sasl?: SaslMechanism
+  /** Makes the topic if it is not there; otherwise an absent topic is refused. More partitions later would tear graphs apart: choose well. */
+  readonly createTopic?: boolean | CreateTopic
+}
+
+export interface CreateTopic {
+  /** How many members of a group can share at most. Default 6. */
+  readonly partitions?: number
+  /** Default 1. */
+  readonly replicas?: number
+  /** Default: the broker's own. */
+  readonly keepMs?: number
+  /** The largest event. Default 8 MiB. */
+  readonly maxBytes?: number
+}
+
+/**
+ * One topic, keyed by graph. The producer is idempotent, so that the client's own retries repeat nothing. Positions mean nothing to Kafka: `after`
+ * reads the topic from its beginning and passes over what is not wanted.
+ */
+export async function kafkaTransport(options: KafkaTransportOptions): Promise<Transport> {
+  checkOptions(options)
+  const { clock = systemClock, tls = false, sasl = 'plain' } = options
+  const address = options.url === undefined ? undefined : kafkaAddress(options.url)
+  const topic = address?.topic ?? (options.topic as string)
+  const what = address ? `Kafka at ${address.brokers.join(',')}` : 'Kafka'
+  const kafka = options.client ?? (await kafkaClient(address as NonNullable<typeof address>, { tls, sasl }))
+  const admin = kafka.admin({ retry: RETRY })
+  let maxBytes: number
+  try {
+    await admin.connect()
+    await findTopic(admin, topic, what, options.createTopic ?? false)
+    maxBytes = await largestMessage(admin, topic)
+  } catch (error) {
+    await admin.disconnect()
+    throw kafkaError(what, error)
+  }
+
+  const traits = {
+    retains: true,
+    durable: true,
+    processes: 'many',
+    groups: { inOrder: true, remembered: true },
+  } as const
+  const feed = (feeding: Parameters<typeof readTopic>[1]) =>
+    readTopic({ kafka, admin, topic, what, maxBytes, clock }, feeding).catch((error) => {
+      throw kafkaError(what, error)
+    })
+  const listening = source('the Kafka bus', traits, feed, options)
+  let producer: Producer | undefined
+  let closing: Promise<void> | undefined
+
+  const connected = async (): Promise<Producer> => {
+    if (producer) return producer
+    const { Partitioners } = await import('kafkajs')
+    const made = kafka.producer({
+      idempotent: true,
+      maxInFlightRequests: 1,
+      allowAutoTopicCreation: false,
+      createPartitioner: Partitioners.DefaultPartitioner,
+      retry: RETRY,
+    })
+    await made.connect()
+    producer = made
+    return made
+  }
+
+  return {
+    ...listening,
+    async publish(batch) {
+      if (closing) throw new Closed('the Kafka bus')
+      checkBatch(batch)
+      for (const messages of portions(batch.map(messageOf), maxBytes)) {
+        try {
+          await (await connected()).send({ topic, messages, acks: -1 })
+        } catch (error) {
+          // After a failure its sequence numbers may not be the broker's any more: the next attempt is a new producer's.
+          void producer?.disconnect().catch(() => undefined)
+          producer = undefined
+          throw closing ? new Closed('the Kafka bus') : kafkaError(what, error)
+        }
+      }
+    },
+    close() {
+      closing ??= listening.close().then(async () => {
+        await producer?.disconnect()
+        await admin.disconnect()
+      })
+      return closing
+    },
+  }
+}
+
+async function findTopic(admin: Admin, topic: string, what: string, create: boolean | CreateTopic): Promise<void> {
+  try {
+    await admin.fetchTopicMetadata({ topics: [topic] })
+    return
+  } catch (error) {
+    if (!isAbsentTopic(error)) throw error
+    if (!create)
+      throw new Refused(`${what} has no topic ${topic}`, 'create it, or open the bus with createTopic', {
+        cause: error,
+      })
+  }
+  const {
+    partitions = 6,
+    replicas = 1,
+    keepMs,
+    maxBytes = 8 * 1024 * 1024,
+  } = create === true ? {} : (create as CreateTopic)
+  const configEntries = [
+    { name: 'max.message.bytes', value: String(maxBytes) },
+    ...(keepMs === undefined ? [] : [{ name: 'retention.ms', value: String(keepMs) }]),
+  ]
+  await admin.createTopics({
+    topics: [{ topic, numPartitions: partitions, replicationFactor: replicas, configEntries }],
+    waitForLeaders: true,
+  })
+}
+
+const BROKER_DEFAULT_BYTES = 1_048_588
+
+/** What the topic allows for one batch of messages; the broker's default where that may not be asked. */
+async function largestMessage(admin: Admin, topic: string): Promise<number> {
+  const name = 'max.message.bytes'
+  const { ConfigResourceTypes } = await import('kafkajs')
+  const resources = [{ type: ConfigResourceTypes.TOPIC, name: topic, configNames: [name] }]
+  const described = await admin.describeConfigs({ resources, includeSynonyms: false }).catch(() => undefined)
+  const entry = described?.resources[0]?.configEntries.find((config) => config.configName === name)
+  return Number(entry?.configValue ?? BROKER_DEFAULT_BYTES)
+}
+
+/** The batch in portions that the broker accepts: what goes to one partition at once counts as one message. */
+function portions(messages: readonly Message[], maxBytes: number): Message[][] {
+  const portion: Message[][] = []
+  let room = 0
+  for (const message of messages) {
+    const bytes = sizeOf(message)
+    if (bytes > maxBytes)
+      throw new TooLarge(
+        'an event',
+        bytes,
+        maxBytes,
+        "raise the topic's max.message.bytes, or put large payloads into blobs",
+      )
+    if (bytes > room) {
+      portion.push([])
+      room = maxBytes - BATCH_OVERHEAD
+    }
+    portion.at(-1)?.push(message)
+    room -= bytes
+  }
+  return portion
+}
+
+const BATCH_OVERHEAD = 100
+
+function checkOptions({ url, client, topic, sasl, createTopic }: KafkaTransportOptions): void {
+  const problems: Problem[] = []
+  if ((url === undefined) === (client === undefined))
+    problems.push({ path: 'url', rule: 'one_of', message: 'or a client must be given, and not both' })
+  if ((client === undefined) !== (topic === undefined))
+    problems.push({
+      path: 'topic',
+      rule: 'with_client',
+      message: 'is given with a client, and only then: a URL has its own',
+    })
+  if (sasl !== undefined && !['plain', 'scram-sha-256', 'scram-sha-512'].includes(sasl))
+    problems.push({
+      path: 'sasl',
+      rule: 'mechanism',
+      message: 'is none of plain, scram-sha-256, scram-sha-512',
+      found: sasl,
+    })
+  const numbers = typeof createTopic === 'object' ? createTopic : {}
+  for (const [name, found] of Object.entries(numbers)) {
+    if (!['partitions', 'replicas', 'keepMs', 'maxBytes'].includes(name) || !Number.isSafeInteger(found) || found < 1)
+      problems.push({
+        path: `createTopic.${name}`,
+        rule: 'count',
+        message: 'is not a whole number above 0',
+        found: String(found),
+      })
+  }
+  if (problems.length > 0) throw new InvalidInput('the Kafka bus', problems)
+}
