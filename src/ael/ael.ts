@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Closed, InvalidInput, MplpError, NotFound, type Problem } from '../protocol/errors.ts'
 import { shown } from '../protocol/explain.ts'
@@ -7,6 +8,7 @@ import { decorated, type Passage } from './decorate.ts'
 import { endedEvent, startedEvent } from './events.ts'
 import { denied, toActionError } from './failure.ts'
 import type { ActionLayer, CallOptions, EventDraft, Hands, Observer } from './layer.ts'
+import { onAbort } from './on-abort.ts'
 import { withOutputs } from './outputs.ts'
 import { redactor } from './redact.ts'
 import { checkParams, withAdmission } from './with-admission.ts'
@@ -48,6 +50,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
   const shared = { ...options, redactor: redact, clock, ...(observer && { observer }) }
   const outputs = { ...shared, ...(options.maxOutputBytes && { maxBytes: options.maxOutputBytes }) }
   const shutdown = new AbortController()
+  setMaxListeners(0, shutdown.signal) // as many as there are waits between attempts
   let closing: Promise<void> | undefined
 
   const memberOf = (action_type: string): Member => {
@@ -200,15 +203,8 @@ function linked(own: AbortSignal, layer: AbortSignal) {
   const both = new AbortController()
   const abort = () => both.abort(own.aborted ? own.reason : layer.reason)
   if (own.aborted || layer.aborted) abort()
-  own.addEventListener('abort', abort, { once: true })
-  layer.addEventListener('abort', abort, { once: true })
-  return {
-    signal: both.signal,
-    unlink() {
-      own.removeEventListener('abort', abort)
-      layer.removeEventListener('abort', abort)
-    },
-  }
+  const links = [onAbort(own, abort), onAbort(layer, abort)]
+  return { signal: both.signal, unlink: () => links.forEach((unlink) => void unlink()) }
 }
 
 /** When what is under way has ended. */

@@ -1,4 +1,5 @@
 import { ActionError, type ActionErrorOptions, ApprovalNeeded, MplpError } from '../protocol/errors.ts'
+import { onAbort } from './on-abort.ts'
 
 /** Another attempt would fail the same way. */
 export const finalFailure = (message: string, options: ActionErrorOptions = {}): ActionError =>
@@ -49,8 +50,7 @@ export function orAborted<T>(promise: Promise<T>, signal: AbortSignal, what: str
     return Promise.reject(aborted(what, signal))
   }
   return new Promise((resolve, reject) => {
-    const abort = () => reject(aborted(what, signal))
-    signal.addEventListener('abort', abort, { once: true })
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
+    const forget = onAbort(signal, () => reject(aborted(what, signal)))
+    promise.then(resolve, reject).finally(forget)
   })
 }

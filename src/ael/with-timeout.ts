@@ -3,6 +3,7 @@ import type { ActionError } from '../protocol/errors.ts'
 import type { Action, Adapter, Outcome } from './adapter.ts'
 import { decorated, type Passage } from './decorate.ts'
 import { aborted, timedOut, toActionError, withSpent } from './failure.ts'
+import { onAbort } from './on-abort.ts'
 
 export interface TimeoutOptions {
   /** When neither action nor adapter says. */
@@ -42,15 +43,14 @@ function bounded(
       grace = timer(clock, graceMs, () => end(() => reject(why)))
     }
     const end = (settle: () => void) => {
-      call.signal.removeEventListener('abort', giveUp)
+      forget()
       deadline.stop()
       grace?.()
       settle()
     }
-    const giveUp = () => stop(aborted(action.action_type, call.signal))
     const deadline = pausable(clock, limitMs, () => stop(timedOut(action.action_type, limitMs)))
     let grace: (() => void) | undefined
-    call.signal.addEventListener('abort', giveUp, { once: true })
+    const forget = onAbort(call.signal, () => stop(aborted(action.action_type, call.signal)))
 
     const passage: Passage = {
       ...call,

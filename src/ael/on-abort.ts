@@ -1,0 +1,23 @@
+/** One listener per signal, whoever waits: a thousand actions may share one, and Node searches its listeners in a row and warns of ten. */
+const watched = new WeakMap<AbortSignal, Set<() => void>>()
+
+/** Calls back once the signal is aborted, never at once; what it returns takes the wish back. */
+export function onAbort(signal: AbortSignal, ring: () => void): () => void {
+  const waiting = watched.get(signal) ?? watch(signal)
+  waiting.add(ring)
+  return () => waiting.delete(ring)
+}
+
+function watch(signal: AbortSignal): Set<() => void> {
+  const waiting = new Set<() => void>()
+  watched.set(signal, waiting)
+  signal.addEventListener(
+    'abort',
+    () => {
+      for (const ring of [...waiting]) ring()
+      waiting.clear()
+    },
+    { once: true },
+  )
+  return waiting
+}

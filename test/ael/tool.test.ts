@@ -1,0 +1,218 @@
+import { describe, expect, it } from 'vitest'
+import { newAction } from '../../src/ael/action.ts'
+import { actionLayer } from '../../src/ael/ael.ts'
+import { finalFailure, passingFailure } from '../../src/ael/failure.ts'
+import type { GateRequest } from '../../src/ael/layer.ts'
+import { toolAdapter } from '../../src/ael/tool.ts'
+import { type Tool, toolRegistry } from '../../src/ael/tool-registry.ts'
+import type { JsonObject } from '../../src/protocol/json.ts'
+import { type AdapterRig, adapterContract } from '../contracts/adapter-contract.ts'
+
+const anything = { type: 'object' }
+const tool = (name: string, execute: Tool['execute'], more: Partial<Tool> = {}): Tool => ({
+  name,
+  description: name,
+  input: anything,
+  execute,
+  ...more,
+})
+const use = (tool_name: string, tool_args: JsonObject = {}) => ({ tool_name, tool_args })
+const call = (tool_name: string, tool_args: JsonObject = {}) =>
+  newAction({ action_type: 'tool_call', executor_kind: 'tool', params: use(tool_name, tool_args) })
+
+adapterContract('tool', async (): Promise<AdapterRig> => {
+  const secret = 'tool-secret-4711'
+  const keys: string[] = []
+  const open = new Set<string>()
+  let begin: () => void
+  const began = new Promise<void>((resolve) => {
+    begin = resolve
+  })
+  const registry = toolRegistry([
+    tool('math.double', ({ n }) => ({ twice: Number(n) * 2 }), {
+      readOnly: true,
+      input: { type: 'object', properties: { n: { type: 'number' } }, required: ['n'], additionalProperties: false },
+      output: { type: 'object', required: ['twice'] },
+    }),
+    tool('test.hang', async function* (_, { signal }) {
+      open.add('the generator')
+      try {
+        yield 'one '
+        begin()
+        await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+      } finally {
+        open.delete('the generator')
+      }
+    }),
+    tool('test.flicker', () => Promise.reject(passingFailure('not now'))),
+    tool('test.fail', () => Promise.reject(new Error('never'))),
+    tool('test.fill', () => 'x'.repeat(2_000)),
+    tool('test.lie', () => ({ answer: 'text' }), { output: { properties: { answer: { type: 'number' } } } }),
+    tool('test.leak', () => Promise.reject(finalFailure(`wrong password ${secret}`))),
+    tool('test.note', (_, { idempotency_key }) => {
+      keys.push(idempotency_key)
+      return null
+    }),
+  ])
+  return {
+    adapter: { ...toolAdapter(registry), secrets: () => [secret] },
+    works: { params: use('math.double', { n: 21 }), output: { twice: 42 } },
+    refused: [
+      { params: use('math.double', { n: 'x' }), path: 'tool_args.n' },
+      { params: use('math.double'), path: 'tool_args.n' },
+      { params: use('math.double', { n: 1, m: 2 }), path: 'tool_args.m' },
+      { params: { tool_name: 'math.double' }, path: 'tool_args' },
+      { params: use('double', { n: 1 }), path: 'tool_name' },
+      { params: use('../math.double'), path: 'tool_name' },
+      { params: use('math.triple') },
+    ],
+    hangs: use('test.hang'),
+    underWay: () => began,
+    remains: () => [...open],
+    failsForNow: use('test.flicker'),
+    failsForGood: use('test.fail'),
+    large: use('test.fill'),
+    misshapen: use('test.lie'),
+    leaks: { params: use('test.leak'), secret },
+    changes: use('test.note'),
+    keys: () => keys,
+  }
+})
+
+describe('toolRegistry', () => {
+  it.each([
+    ['a name without namespace', { name: 'write' }, 'name'],
+    ['a name that looks like a file', { name: 'tools.json' }, 'name'],
+    ['a name with a path in it', { name: 'a..b' }, 'name'],
+    ['no description', { description: undefined as never }, 'description'],
+    ['an unknown policy', { policy: 'maybe' as never }, 'policy'],
+    ['a reversible effect without inverse', { effect: 'reversible' as const }, 'inverse'],
+    ['an irreversible effect with inverse', { effect: 'irreversible' as const, inverse: () => undefined }, 'inverse'],
+    ['no function', { execute: undefined as never }, 'execute'],
+    ['an input schema that does not compile', { input: { type: 'objekt' } }, 'input'],
+    ['an output schema that refers to nothing', { output: { $ref: '#/nowhere' } }, 'output'],
+    ['an input that is no schema', { input: 'text' as never }, 'input'],
+  ])('refuses %s', (_what, more, path) => {
+    const register = () => toolRegistry([tool('ns.name', () => null, more)])
+    expect(register).toThrow(expect.objectContaining({ problems: [expect.objectContaining({ path })] }))
+  })
+
+  it('refuses a second tool of the same name, and takes it once the first is gone', () => {
+    const registry = toolRegistry([tool('ns.a', () => 1)])
+    expect(() => registry.register(tool('ns.a', () => 2))).toThrow(/is registered already/)
+    registry.unregister('ns.a')
+    registry.register(tool('ns.a', () => 2))
+    expect(() => registry.unregister('ns.b')).toThrow(/there is no tool ns.b/)
+    expect(registry.list('ns').map(({ name }) => name)).toEqual(['ns.a'])
+    expect(registry.list('n')).toEqual([])
+  })
+
+  it('reads schemas of draft-07 and of 2020-12, and keeps same ids apart', () => {
+    const draft7 = { $schema: 'http://json-schema.org/draft-07/schema#', $id: 'x', items: [{ type: 'number' }] }
+    const draft2020 = { $id: 'x', prefixItems: [{ type: 'string' }] }
+    const registry = toolRegistry([tool('a.a', () => 1, { input: draft7 }), tool('a.b', () => 1, { input: draft2020 })])
+    expect(registry.get('a.a').compiledInput.problems(['text'])).toHaveLength(1)
+    expect(registry.get('a.b').compiledInput.problems(['text'])).toEqual([])
+    expect(registry.get('a.b').compiledInput.problems([1])).toEqual([
+      expect.objectContaining({ path: '[0]', rule: 'type' }),
+    ])
+  })
+})
+
+describe('a tool under policy', () => {
+  const asking = (more: Partial<Tool>, answer: 'approved' | 'rejected' | 'pending' = 'approved') => {
+    const asked: GateRequest[] = []
+    let ran = 0
+    const registry = toolRegistry([tool('fs.write', () => ++ran, { policy: 'ask', ...more })])
+    const gate = (request: GateRequest) => {
+      asked.push(request)
+      return { verdict: answer, decided_by: 'lead', reason: 'because' }
+    }
+    const layer = actionLayer({ adapters: [toolAdapter(registry)], gate })
+    return { layer, asked, ran: () => ran }
+  }
+
+  it('is done without asking under always_allow, whatever requestApproval would say', async () => {
+    const { layer, asked, ran } = asking({ policy: 'always_allow', requestApproval: () => 'really?' })
+    await layer.execute(call('fs.write'))
+    expect([asked.length, ran()]).toEqual([0, 1])
+  })
+
+  it('is never done under blocked', async () => {
+    const { layer, asked, ran } = asking({ policy: 'blocked' })
+    await expect(layer.execute(call('fs.write'))).rejects.toMatchObject({ code: 'action_denied' })
+    expect([asked.length, ran()]).toEqual([0, 0])
+  })
+
+  it.each([
+    ['the words of the tool', () => 'Write 3 files?', 'Write 3 files?'],
+    ['its name for an empty question', () => '', 'Run fs.write?'],
+    ['its name for no question', () => undefined, 'Run fs.write?'],
+  ])('asks with %s', async (_what, requestApproval, description) => {
+    const { layer, asked, ran } = asking({ requestApproval })
+    await layer.execute(call('fs.write', { path: 'a' }))
+    expect(asked).toEqual([expect.objectContaining({ tool: 'fs.write', arguments: { path: 'a' }, description })])
+    expect(ran()).toBe(1)
+  })
+
+  it('is done without asking when the tool says that these arguments need none', async () => {
+    const { layer, asked, ran } = asking({ requestApproval: ({ path }) => (path === 'tmp' ? null : 'sure?') })
+    await layer.execute(call('fs.write', { path: 'tmp' }))
+    await layer.execute(call('fs.write', { path: 'home' }))
+    expect([asked.length, ran()]).toEqual([1, 2])
+  })
+
+  it('does not ask about arguments that do not fit', async () => {
+    const input = { type: 'object', required: ['path'] }
+    const { layer, asked } = asking({ input, requestApproval: () => expect.unreachable() })
+    await expect(layer.execute(call('fs.write'))).rejects.toThrow(/tool_args.path is required/)
+    expect(asked).toEqual([])
+  })
+
+  it('is not done when a person says no', async () => {
+    const { layer, ran } = asking({}, 'rejected')
+    const rejected = layer.execute(call('fs.write'))
+    await expect(rejected).rejects.toMatchObject({ code: 'action_rejected', retryable: false })
+    await expect(rejected).rejects.toThrow(/rejected by lead: because/)
+    expect(ran()).toBe(0)
+  })
+})
+
+describe('what a tool streams and takes back', () => {
+  it('streams the pieces and gives all of them joined', async () => {
+    const registry = toolRegistry([
+      tool('say.it', async function* () {
+        yield 'one '
+        yield 'two'
+      }),
+    ])
+    const deltas: string[] = []
+    const layer = actionLayer({ adapters: [toolAdapter(registry)] })
+    const asked = call('say.it')
+    const { output } = await layer.execute(asked, {
+      onDelta: (delta, { action_id }) => deltas.push(`${action_id === asked.action_id}: ${delta}`),
+    })
+    expect(output).toBe('one two')
+    expect(deltas).toEqual(['true: one ', 'true: two'])
+  })
+
+  it('knows the way back of each tool', () => {
+    const inverse: Tool['inverse'] = ({ id }, output) =>
+      output === null ? undefined : use('crm.delete', { id: id ?? null, output: output ?? null })
+    const registry = toolRegistry([
+      tool('crm.create', () => 1, { effect: 'reversible', inverse }),
+      tool('crm.read', () => 1, { readOnly: true }),
+      tool('mail.send', () => 1),
+    ])
+    const layer = actionLayer({ adapters: [toolAdapter(registry)] })
+    const made = call('crm.create', { id: 7 })
+    expect(layer.inverse(made, { output: 'x' })).toMatchObject({
+      action_type: 'tool_call',
+      params: use('crm.delete', { id: 7, output: 'x' }),
+      idempotency_key: `undo:${made.idempotency_key}`,
+    })
+    expect(layer.inverse(made, { output: null })).toBe('none_needed')
+    expect(layer.inverse(call('crm.read'), {})).toBe('none_needed')
+    expect(layer.inverse(call('mail.send'), {})).toBe('irreversible')
+  })
+})
