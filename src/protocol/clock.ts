@@ -19,18 +19,29 @@ export const systemClock: Clock = {
   sleep(ms, signal) {
     return new Promise((resolve, reject) => {
       if (signal?.aborted) return reject(signal.reason)
-      const timer = setTimeout(() => {
+      let timer: NodeJS.Timeout
+      const wait = (left: number) => {
+        timer = setTimeout(
+          () => (left > LONGEST_TIMEOUT ? wait(left - LONGEST_TIMEOUT) : wake()),
+          Math.min(left, LONGEST_TIMEOUT),
+        )
+      }
+      const wake = () => {
         signal?.removeEventListener('abort', abort)
         resolve()
-      }, ms)
+      }
       const abort = () => {
         clearTimeout(timer)
         reject(signal?.reason)
       }
       signal?.addEventListener('abort', abort, { once: true })
+      wait(ms)
     })
   },
 }
+
+// A longer one would not wait at all: Node lets it fire at once.
+const LONGEST_TIMEOUT = 2 ** 31 - 1
 
 /** A clock that stands still until it is told to move; the same seed gives the same ids and the same luck. */
 export interface ManualClock extends Clock {
@@ -99,7 +110,7 @@ export function manualClock(options: { seed?: number; now?: number } = {}): Manu
 /** ISO 8601 with six decimals, so that text order is time order. `micros` counts from the epoch. */
 export const isoMicros = (micros: number): string => {
   const ms = Math.floor(micros / 1000)
-  return `${new Date(ms).toISOString().slice(0, -1)}${String(micros - ms * 1000).padStart(3, '0')}Z`
+  return `${new Date(ms).toISOString().slice(0, -1)}${String(Math.floor(micros - ms * 1000)).padStart(3, '0')}Z`
 }
 
 function mulberry32(seed: number): () => number {

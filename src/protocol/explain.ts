@@ -1,5 +1,5 @@
-import { fullFormats } from 'ajv-formats/dist/formats.js'
 import type { Problem } from './errors.ts'
+import { fullFormats } from './formats.ts'
 import { schemas } from './generated/schemas.ts'
 import type { Schema, TypeName } from './schema.ts'
 import type { Kind } from './types.ts'

@@ -146,5 +146,5 @@ function unknownRule(text: string, cause?: unknown): InvalidInput {
     message: 'is not a rule of the invariant language',
     found: shown(text),
   }
-  return new InvalidInput('rule', [problem], { cause })
+  return new InvalidInput('rule', [problem], cause === undefined ? undefined : { cause })
 }

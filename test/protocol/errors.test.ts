@@ -1,0 +1,65 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import * as errors from '../../src/protocol/errors.ts'
+
+const root = join(import.meta.dirname, '../..')
+const source = readFileSync(join(root, 'src/protocol/errors.ts'), 'utf8')
+const page = readFileSync(join(root, 'docs/errors.md'), 'utf8')
+const classes = Object.entries(errors).filter(([name]) => name !== 'MplpError')
+
+/** Codes stand in the source as literals: that is what makes them stable. */
+const codes = [...source.matchAll(/(?:code = |^ {2}\| )'([a-z_]+)'/gm)].map(([, code]) => code as string)
+
+describe('docs/errors.md', () => {
+  it('has a section that says what to do for every code, and for nothing else', () => {
+    const sections = [...page.matchAll(/^## (\w+)\n(.+)/gm)].map(([, code]) => code)
+    expect(sections.sort()).toEqual([...codes].sort())
+  })
+
+  it('lists every code and class', () => {
+    const rows = [...page.matchAll(/^\| \[`(\w+)`\]\(#(\w+)\) \| `(\w+)` /gm)]
+    expect(rows.map(([, code]) => code).sort()).toEqual([...codes].sort())
+    expect(rows.every(([, code, anchor]) => code === anchor)).toBe(true)
+    expect(new Set(rows.map(([, , , name]) => name))).toEqual(new Set(classes.map(([name]) => name)))
+  })
+})
+
+describe('an error', () => {
+  const problems = Array.from({ length: 7 }, (_, n) => ({
+    path: n === 0 ? '' : `p${n}`,
+    rule: 'type',
+    message: 'is odd',
+  }))
+  const error = new errors.InvalidInput('plan', problems, { cause: 'why' })
+
+  it('is known by class, name and code', () => {
+    expect(error).toBeInstanceOf(errors.MplpError)
+    expect([error.name, error.code, error.retryable, error.cause]).toEqual([
+      'InvalidInput',
+      'invalid_input',
+      false,
+      'why',
+    ])
+  })
+
+  it('says the first problems and how many more there are', () => {
+    expect(error.message).toBe(
+      'plan is not valid: (root) is odd; p1 is odd; p2 is odd; p3 is odd; p4 is odd; and 2 more',
+    )
+    expect(error.problems).toHaveLength(7)
+  })
+
+  it('is retryable where the same call may succeed later', () => {
+    const made = [
+      new errors.RevisionConflict('g', 1, 2),
+      new errors.OutcomeUnknown('g'),
+      new errors.Unavailable('redis', 'start it'),
+      new errors.FellBehind('x', 'slow'),
+      new errors.FencedOut('g', 1, 2),
+      new errors.KeyExists('k'),
+      new errors.Closed('x'),
+    ]
+    expect(made.map(({ retryable }) => retryable)).toEqual([true, true, true, true, false, false, false])
+  })
+})

@@ -1,0 +1,48 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { canonical, digestOf, digestOfJson, isObject, type Json } from '../../src/protocol/json.ts'
+import { anyJson } from '../support/arbitraries.ts'
+
+describe('canonical', () => {
+  it('says the same whatever the order of keys', () => {
+    expect(canonical({ b: [1, { d: null, c: 'x' }], a: true })).toBe('{"a":true,"b":[1,{"c":"x","d":null}]}')
+  })
+
+  it('is JSON that says what the value says', () => {
+    fc.assert(
+      fc.property(anyJson, (value) => {
+        const text = canonical(value)
+        expect(canonical(JSON.parse(text))).toBe(text)
+        expect(JSON.parse(text)).toEqual(JSON.parse(JSON.stringify(value)))
+        expect(canonical(reversed(value))).toBe(text)
+      }),
+    )
+  })
+
+  it('leaves out members that are undefined, as JSON does', () => {
+    expect(canonical({ a: undefined, b: 1 } as never)).toBe('{"b":1}')
+  })
+})
+
+describe('digests', () => {
+  it('are sha256 of the bytes, or of the canonical text', () => {
+    expect(digestOf('abc')).toBe('sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad')
+    expect(digestOf(new TextEncoder().encode('abc'))).toBe(digestOf('abc'))
+    expect(digestOfJson({ b: 1, a: 2 })).toBe(digestOf('{"a":2,"b":1}'))
+  })
+})
+
+it('tells objects from everything else', () => {
+  expect([{}, Object.create(null), new Map()].map(isObject)).toEqual([true, true, true])
+  expect([null, undefined, [], 'x', 1, () => {}].map(isObject)).toEqual([false, false, false, false, false, false])
+})
+
+function reversed(value: Json): Json {
+  if (Array.isArray(value)) return value.map(reversed)
+  if (!isObject(value)) return value
+  const object = {}
+  for (const [name, item] of Object.entries(value).reverse()) {
+    Object.defineProperty(object, name, { value: reversed(item as Json), enumerable: true })
+  }
+  return object
+}
