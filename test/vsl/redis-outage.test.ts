@@ -1,10 +1,12 @@
 import { describe, expect } from 'vitest'
 import { OutcomeUnknown, RevisionConflict, Unavailable } from '../../src/protocol/errors.ts'
+import type { Json } from '../../src/protocol/json.ts'
 import { redisBackend } from '../../src/vsl/redis.ts'
 import { append, bodies, collect, write } from '../contracts/backend/given.ts'
 import { cuttingProxy } from '../support/cutting-proxy.ts'
 import { itOwns, privateRedis } from '../support/servers.ts'
 import { commitAll } from './load.ts'
+import { withClient } from './redis-client.ts'
 import { expectWhole } from './whole.ts'
 
 const itOwnsRedis = itOwns(privateRedis)
@@ -34,12 +36,15 @@ describe('a Redis store whose server dies', () => {
     const backend = await redisBackend({ url: server.url, timeoutMs: 200 })
     await backend.commit(append('g', 0))
     await server.kill()
+    const followed = collect(backend.feed({ follow: true }), 2) // outlasts it, where others are told
     await expect(backend.head('g')).rejects.toBeInstanceOf(Unavailable)
+    await expect(collect(backend.feed())).rejects.toBeInstanceOf(Unavailable)
     await expect(backend.commit(append('g', 1))).rejects.toBeInstanceOf(Unavailable)
     await expect(backend.set('k', 1)).rejects.toBeInstanceOf(Unavailable)
     await server.restart()
     await expect.poll(() => backend.head('g').catch(() => undefined)).toEqual({ revision: 1, token: 0 })
     await backend.commit(append('g', 1))
+    expect(await followed).toHaveLength(2)
     await backend.close()
   })
 
@@ -139,20 +144,45 @@ describe('a Redis store behind a bad network', () => {
     await proxy.close()
   })
 
-  itOwnsRedis('notices when the connection on which it only listens has gone silent', async ({ url }) => {
+  /** A follower behind the proxy, asleep; and a writer beside it. */
+  async function asleep(url: string, timeoutMs: number) {
     const proxy = await cuttingProxy(url)
-    const reader = await redisBackend({ url: proxy.url, timeoutMs: 300 })
+    const reader = await redisBackend({ url: proxy.url, timeoutMs })
     const writer = await redisBackend({ url })
-    const followed = collect(reader.feed({ follow: true }), 2)
-    await writer.commit(append('g', 0, 'heard'))
-    await expect.poll(() => proxy.connections).toBe(2)
-    proxy.delay(3_600_000) // no cut, no answer: what stands now never says another word
+    const heard: Json[] = []
+    const following = (async () => {
+      for await (const entry of reader.feed({ follow: true })) heard.push(entry.body)
+    })()
+    await withClient(url, (redis) =>
+      expect.poll(() => redis.pubsub('NUMSUB', '{mplp}:news')).toEqual(['{mplp}:news', expect.toSatisfy((n) => n > 0)]),
+    )
+    await writer.commit(append('g', 0, 'first'))
+    await expect.poll(() => heard).toEqual(['first'])
+    await reader.head('g') // answered after the follower's last, empty page
+    return {
+      proxy,
+      writer,
+      heard,
+      close: () => Promise.all([reader.close(), following, writer.close(), proxy.close()]),
+    }
+  }
+
+  itOwnsRedis('reads on, without being told, what came while its connections were cut', async ({ url }) => {
+    const { proxy, writer, heard, close } = await asleep(url, 5000)
+    await proxy.refuse()
     await writer.commit(append('g', 1, 'not heard'))
-    await new Promise((resolve) => setImmediate(resolve))
+    await proxy.accept()
+    await expect.poll(() => heard, { timeout: 10_000 }).toEqual(['first', 'not heard'])
+    await close()
+  })
+
+  itOwnsRedis('notices when the connection on which it only listens has gone silent', async ({ url }) => {
+    const { proxy, writer, heard, close } = await asleep(url, 300)
+    proxy.delay(3_600_000) // neither cut nor answered: what is on its way now never arrives
+    await writer.commit(append('g', 1, 'not heard'))
+    await withClient(url, (redis) => redis.ping()) // by now the message is in the proxy
     proxy.delay(0)
-    expect(bodies(await followed)).toEqual(['heard', 'not heard'])
-    await writer.close()
-    await reader.close()
-    await proxy.close()
+    await expect.poll(() => heard, { timeout: 10_000 }).toEqual(['first', 'not heard'])
+    await close()
   })
 })

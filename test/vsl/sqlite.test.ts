@@ -1,5 +1,6 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import Database from 'libsql'
 import { describe, expect, it } from 'vitest'
 import { manualClock, systemClock } from '../../src/protocol/clock.ts'
@@ -118,7 +119,10 @@ describe('an SQLite store beside a process that holds the lock', () => {
     const commit = backend.commit(append('g', 0)).then(() => {
       landed = true
     })
-    for (let turns = 0; turns < 5; turns++) expect(await backend.head('g')).toEqual({ revision: 0, token: 0 })
+    for (let turns = 0; turns < 10; turns++) {
+      await nextTurn()
+      expect(await backend.head('g')).toEqual({ revision: 0, token: 0 })
+    }
     expect(landed).toBe(false)
     other.exec('ROLLBACK')
     await commit
