@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
-import { shown } from '../protocol/explain.ts'
 import { isObject, type JsonObject } from '../protocol/json.ts'
+import { shown } from '../protocol/shown.ts'
 import type { Action, ExecutorKind, RetryPolicy } from './adapter.ts'
 
 /** An action with a fresh id, which is its idempotency key too unless another is given. */

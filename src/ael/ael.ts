@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Closed, InvalidInput, MplpError, NotFound, type Problem } from '../protocol/errors.ts'
-import { shown } from '../protocol/explain.ts'
+import { shown } from '../protocol/shown.ts'
 import { checkAction } from './action.ts'
 import type { Action, ActionResult, Adapter, Asker, Call, RetryPolicy } from './adapter.ts'
 import { decorated, type Passage } from './decorate.ts'

@@ -2,7 +2,7 @@ import { constants, existsSync } from 'node:fs'
 import { type FileHandle, lstat, mkdir, open, readlink, realpath } from 'node:fs/promises'
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path'
 import { InvalidInput, Refused } from '../protocol/errors.ts'
-import { shown } from '../protocol/explain.ts'
+import { shown } from '../protocol/shown.ts'
 import { denied, finalFailure } from './failure.ts'
 
 /** A name in a folder that is held open, so that nobody can slip another folder or a link under it. */

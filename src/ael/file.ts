@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { InvalidInput, MplpError, type Problem } from '../protocol/errors.ts'
-import { shown } from '../protocol/explain.ts'
 import { type Digest, isObject, type Json, type JsonObject } from '../protocol/json.ts'
+import { shown } from '../protocol/shown.ts'
 import type { Action, Adapter, Asker, Call, Inverse, Outcome } from './adapter.ts'
 import { aborted, finalFailure, passingFailure } from './failure.ts'
 import { type Desk, move, read, remove, write } from './file-operations.ts'

@@ -1,6 +1,6 @@
 import { ActionError, InvalidInput } from '../protocol/errors.ts'
-import { shown } from '../protocol/explain.ts'
 import { isObject, type Json } from '../protocol/json.ts'
+import { shown } from '../protocol/shown.ts'
 import type { ActionExecutionLayer, Adapter, ExecutorKind, Outcome, TokenUsage } from './adapter.ts'
 
 /**

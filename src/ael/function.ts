@@ -1,6 +1,6 @@
 import { InvalidInput, NotFound, type Problem } from '../protocol/errors.ts'
-import { shown } from '../protocol/explain.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
+import { shown } from '../protocol/shown.ts'
 import type { Action, Adapter, Call, ExecutorKind } from './adapter.ts'
 import { finalFailure } from './failure.ts'
 import { below, type CompiledSchema, compileSchema, type Schema } from './schema.ts'

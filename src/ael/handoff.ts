@@ -1,6 +1,6 @@
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
-import { shown } from '../protocol/explain.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
+import { shown } from '../protocol/shown.ts'
 import type { Adapter, Call } from './adapter.ts'
 
 /** Work that one role gives to another. */

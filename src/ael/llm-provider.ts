@@ -1,6 +1,6 @@
 import type { LanguageModel } from 'ai'
 import { InvalidInput } from '../protocol/errors.ts'
-import { shown } from '../protocol/explain.ts'
+import { shown } from '../protocol/shown.ts'
 import { finalFailure } from './failure.ts'
 
 /** Speaks to language models of one vendor. */

@@ -1,6 +1,6 @@
 import { InvalidInput } from '../protocol/errors.ts'
-import { shown } from '../protocol/explain.ts'
 import { isObject } from '../protocol/json.ts'
+import { shown } from '../protocol/shown.ts'
 import type { Adapter } from './adapter.ts'
 import { type McpConnection, type McpServer, mcpConnection } from './mcp-connection.ts'
 import { toolAdapter } from './tool.ts'

@@ -2,8 +2,8 @@ import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { fullFormats } from 'ajv-formats/dist/formats.js'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
-import { shown, shownPath } from '../protocol/explain.ts'
 import { canonical, isObject, type Json, type JsonObject } from '../protocol/json.ts'
+import { shown, shownPath } from '../protocol/shown.ts'
 
 /** A JSON Schema (2020-12, or draft-07 when `$schema` says so), or anything that speaks Standard Schema. */
 export type Schema = JsonObject | StandardSchema

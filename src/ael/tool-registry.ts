@@ -1,6 +1,6 @@
 import { InvalidInput, NotFound, type Problem } from '../protocol/errors.ts'
-import { shown } from '../protocol/explain.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
+import { shown } from '../protocol/shown.ts'
 import type { ApprovalPolicy, Asker, Call } from './adapter.ts'
 import { type CompiledSchema, compileSchema, type Schema } from './schema.ts'
 

@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { InvalidInput } from '../protocol/errors.ts'
-import { shown } from '../protocol/explain.ts'
 import { canonical, digestOf } from '../protocol/json.ts'
+import { shown } from '../protocol/shown.ts'
 import type { Action, Adapter, Outcome } from './adapter.ts'
 import { decorated } from './decorate.ts'
 

@@ -1,7 +1,7 @@
 import { InvalidInput } from './errors.ts'
 import { kindOfFamily } from './events.ts'
-import { shown } from './explain.ts'
 import { isObject, type JsonObject } from './json.ts'
+import { shown } from './shown.ts'
 import type { BaseEvent, EventFamily, Kind, MapEvent, ObservabilityEvent, SaEvent } from './types.ts'
 import { isValid, validate } from './validate.ts'
 

@@ -1,7 +1,7 @@
 import { type AnyEvent, eventKind } from './base-event.ts'
 import { InvalidInput, type Problem } from './errors.ts'
-import { shown } from './explain.ts'
 import { isObject, type Json } from './json.ts'
+import { shown } from './shown.ts'
 import { validate } from './validate.ts'
 
 /** CloudEvents 1.0, structured: the whole event in one JSON object. */

@@ -1,9 +1,9 @@
 import { type Clock, isoMicros } from './clock.ts'
 import { InvalidInput } from './errors.ts'
-import { shown } from './explain.ts'
 import { observabilityInvariants } from './invariant-rules.ts'
 import { checkInvariants } from './invariants.ts'
 import type { JsonObject } from './json.ts'
+import { shown } from './shown.ts'
 import type {
   EventFamily,
   ExecutionStatus,

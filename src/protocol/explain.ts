@@ -2,6 +2,7 @@ import type { Problem } from './errors.ts'
 import { fullFormats } from './formats.ts'
 import { schemas } from './generated/schemas.ts'
 import type { Schema, TypeName } from './schema.ts'
+import { shown, shownPath } from './shown.ts'
 import type { Kind } from './types.ts'
 
 /**
@@ -14,25 +15,6 @@ export function explain(kind: Kind, value: unknown, limit: number): Problem[] {
   return [...report.found.values()]
 }
 
-/** A value in a few words: never the whole of it, and without calling anything it brought along. */
-export function shown(value: unknown): string {
-  if (typeof value === 'string') return shortened(value)
-  if (Array.isArray(value)) return value.length === 1 ? 'array of 1 item' : `array of ${value.length} items`
-  if (typeof value === 'object' && value !== null) return 'object'
-  return typeof value === 'function' || typeof value === 'symbol' ? typeof value : String(value)
-}
-
-/** `steps[0].step_id`; a key that is no name is quoted, a long one shortened. */
-export function shownPath(path: readonly (string | number)[]): string {
-  let text = ''
-  for (const part of path) {
-    if (typeof part === 'number') text += `[${part}]`
-    else if (PLAIN_KEY.test(part)) text += text === '' ? part : `.${part}`
-    else text += `[${shortened(part)}]`
-  }
-  return text
-}
-
 interface Report {
   /** Where the walk is now. */
   readonly path: (string | number)[]
@@ -40,11 +22,6 @@ interface Report {
   readonly found: Map<string, Problem>
   readonly limit: number
 }
-
-const PLAIN_KEY = /^[\w$]{1,60}$/
-const SHOWN = 60
-const shortened = (text: string): string =>
-  text.length <= SHOWN ? JSON.stringify(text) : `${JSON.stringify(text.slice(0, SHOWN))}… (${text.length} characters)`
 
 function walk(report: Report, schema: Schema, value: unknown): void {
   if (report.found.size >= report.limit) return
@@ -69,10 +46,11 @@ function walk(report: Report, schema: Schema, value: unknown): void {
 }
 
 function walkString(report: Report, schema: Schema, value: string): void {
-  if (schema.minLength !== undefined && value.length < schema.minLength)
+  if (schema.minLength !== undefined && value.length < schema.minLength) {
     blame(report, 'min_length', 'must not be empty', value)
+  }
   if (schema.pattern !== undefined && !patternOf(schema.pattern).test(value)) {
-    blame(report, 'pattern', `must match ${schema.pattern}`, value)
+    blame(report, 'pattern', `must be ${schema.description ?? `like ${schema.pattern}`}`, value)
   }
   if (schema.format !== undefined && !isOfFormat(schema.format, value)) {
     blame(report, 'format', `must be ${FORMATS[schema.format]}`, value)

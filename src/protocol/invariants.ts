@@ -1,9 +1,9 @@
 import { InvalidInput, type Problem } from './errors.ts'
-import { shown, shownPath } from './explain.ts'
 import { isObject } from './json.ts'
 import type { EventComplaint } from './map-turns.ts'
 import { type Path, parsePath, placesAt } from './paths.ts'
 import { applies, type Condition, complaint, parseCondition, parseRule, type Rule } from './rules.ts'
+import { shown, shownPath } from './shown.ts'
 import type { ModuleName } from './types.ts'
 
 /** What an invariant speaks of. */

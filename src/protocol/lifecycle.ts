@@ -1,5 +1,5 @@
 import { InvalidInput } from './errors.ts'
-import { shown } from './explain.ts'
+import { shown } from './shown.ts'
 import type {
   CollabStatus,
   Confirm,

@@ -1,6 +1,6 @@
 import { InvalidInput } from './errors.ts'
-import { shown } from './explain.ts'
 import { isObject } from './json.ts'
+import { shown } from './shown.ts'
 
 /** One step of a path: a property, a place in an array, or every place of it. */
 export type PathStep = string | number | typeof EVERY

@@ -1,7 +1,7 @@
 import { InvalidInput } from './errors.ts'
-import { shown, shownPath } from './explain.ts'
 import type { Json } from './json.ts'
 import { isSingle, parsePath, type SinglePath, valueAt } from './paths.ts'
+import { shown, shownPath } from './shown.ts'
 
 /** One rule of the invariant language. */
 export type Rule =

@@ -22,7 +22,7 @@ export type Collab = {
   readonly events?: readonly BaseEvent[]
 }
 
-/** The one event shape that fits into events[] of a module object. Its type is dotted lower case: no underscore, no hyphen. */
+/** The one event shape that fits into events[] of a module object. */
 export type BaseEvent = {
   readonly event_id: Identifier
   readonly event_type: string
@@ -40,7 +40,7 @@ export type Governance = {
   readonly lastConfirmRef?: Ref
 }
 
-/** A UUID v4 in lower case; upper case and other versions are refused. */
+/** a UUID v4 in lower case */
 export type Identifier = string
 
 /** The closed learning sample; the open one is learning-sample-core. */

@@ -1,6 +1,7 @@
 import { InvalidInput, type Problem } from './errors.ts'
-import { explain, shown } from './explain.ts'
+import { explain } from './explain.ts'
 import { validators } from './generated/validators.ts'
+import { shown } from './shown.ts'
 import type { Kind, MapEvent, ProtocolTypes, SaEvent } from './types.ts'
 
 /** The value itself, now typed; throws InvalidInput with every problem there is, up to a hundred. */

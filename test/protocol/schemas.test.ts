@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { shownPath } from '../../src/protocol/explain.ts'
 import { schemas } from '../../src/protocol/generated/schemas.ts'
 import type { Schema } from '../../src/protocol/schema.ts'
+import { shownPath } from '../../src/protocol/shown.ts'
 import type { Kind } from '../../src/protocol/types.ts'
 import { isValid, problems, validate } from '../../src/protocol/validate.ts'
 import { inner, type Shape, shapes } from './facts.ts'

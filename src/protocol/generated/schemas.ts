@@ -91,7 +91,7 @@ export const schemas: Readonly<Record<Kind, Schema>> = {
  },
  "base-event": {
   "title": "BaseEvent",
-  "description": "The one event shape that fits into events[] of a module object. Its type is dotted lower case: no underscore, no hyphen.",
+  "description": "The one event shape that fits into events[] of a module object.",
   "type": "object",
   "required": [
    "event_id",
@@ -104,6 +104,7 @@ export const schemas: Readonly<Record<Kind, Schema>> = {
     "$ref": "identifier"
    },
    "event_type": {
+    "description": "lower-case words with dots between them",
     "type": "string",
     "pattern": "^[a-z][a-z0-9]*(?:\\.[a-z][a-z0-9]*)*$"
    },
@@ -148,7 +149,7 @@ export const schemas: Readonly<Record<Kind, Schema>> = {
  },
  "identifier": {
   "title": "Identifier",
-  "description": "A UUID v4 in lower case; upper case and other versions are refused.",
+  "description": "a UUID v4 in lower case",
   "type": "string",
   "pattern": "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"
  },
@@ -326,10 +327,12 @@ export const schemas: Readonly<Record<Kind, Schema>> = {
   ],
   "properties": {
    "protocol_version": {
+    "description": "three numbers with dots between them",
     "type": "string",
     "pattern": "^[0-9]+\\.[0-9]+\\.[0-9]+$"
    },
    "schema_version": {
+    "description": "three numbers with dots between them",
     "type": "string",
     "pattern": "^[0-9]+\\.[0-9]+\\.[0-9]+$"
    },
@@ -1076,7 +1079,7 @@ export const schemas: Readonly<Record<Kind, Schema>> = {
     ]
    },
    "version": {
-    "description": "Semantic Versioning 2.0.0, pre-release and build included.",
+    "description": "a version of Semantic Versioning 2.0.0",
     "type": "string",
     "pattern": "^(?:0|[1-9][0-9]*)(?:\\.(?:0|[1-9][0-9]*)){2}(?:-(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)(?:\\.(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*))*)?(?:\\+[0-9A-Za-z-]+(?:\\.[0-9A-Za-z-]+)*)?$"
    },
