@@ -1,0 +1,116 @@
+import type { ExecutorKind } from '../ael/adapter.ts'
+import { InvalidInput, type Problem } from '../protocol/errors.ts'
+import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
+import type { Step } from '../protocol/types.ts'
+import type { Binding } from '../psg/change.ts'
+
+/** How a step is executed, as a flow says it. */
+export type BindingSpec = Omit<Binding, 'binding_id' | 'step_id'>
+
+export interface Bindings {
+  readonly steps?: { readonly [step_id: string]: BindingSpec }
+  readonly roles?: { readonly [role: string]: BindingSpec }
+}
+
+/** The last to be asked how a step is executed. */
+export type Resolver = (step: Step) => BindingSpec | undefined
+
+/** A binding for every step: its own, its role's, or what the resolver says. Throws InvalidInput naming each step that has none. */
+export function bindSteps(
+  steps: readonly Step[],
+  bindings: Bindings,
+  resolve: Resolver | undefined,
+  uuid: () => string,
+): readonly Binding[] {
+  const problems: Problem[] = []
+  const known = new Map(steps.map((step) => [step.step_id, step]))
+  for (const id of Object.keys(bindings.steps ?? {}))
+    if (!known.has(id))
+      problems.push({
+        path: `bindings.steps.${id}`,
+        rule: 'reference.resolves',
+        message: 'names a step that the plan does not have',
+      })
+  const upstream = ancestry(known)
+  const bound = steps.flatMap((step, i) => {
+    const spec = bindings.steps?.[step.step_id] ?? bindings.roles?.[step.agent_role ?? ''] ?? resolve?.(step)
+    if (!spec) {
+      const role = step.agent_role === undefined ? 'no role' : `role ${step.agent_role}`
+      problems.push({
+        path: `plan.steps[${i}]`,
+        rule: 'binding',
+        message: `has no binding: step ${step.step_id} (${step.description}), ${role}`,
+      })
+      return []
+    }
+    const path = `bindings.steps.${step.step_id}`
+    if (typeof spec.action_type !== 'string' || spec.action_type === '')
+      problems.push({ path: `${path}.action_type`, rule: 'type', message: 'must be a name' })
+    if (!isObject(spec.params)) problems.push({ path: `${path}.params`, rule: 'type', message: 'must be an object' })
+    else
+      for (const { from, at } of references(spec.params, `${path}.params`))
+        if (!upstream(step.step_id).has(from))
+          problems.push({
+            path: at,
+            rule: 'dependency',
+            message: `refers to step ${from}, which step ${step.step_id} does not depend on`,
+          })
+    return [{ ...spec, binding_id: uuid(), step_id: step.step_id }]
+  })
+  if (problems.length > 0) throw new InvalidInput('flow', problems)
+  return bound
+}
+
+export const executorOf = (binding: Pick<Binding, 'action_type' | 'executor_kind'>): ExecutorKind =>
+  binding.executor_kind ?? EXECUTORS[binding.action_type] ?? 'worker'
+const EXECUTORS: { readonly [action_type: string]: ExecutorKind } = {
+  tool_call: 'tool',
+  llm_call: 'llm',
+  http_request: 'external',
+  agent_handoff: 'agent',
+}
+
+/** Params with every reference replaced by the output it names. */
+export function filledIn(params: JsonObject, outputOf: (step: string) => Json | undefined): JsonObject {
+  return fill(params, outputOf) as JsonObject
+}
+
+function fill(value: Json, outputOf: (step: string) => Json | undefined): Json {
+  if (Array.isArray(value)) return value.map((item) => fill(item, outputOf))
+  if (!isObject(value)) return value
+  const object = value as JsonObject
+  if (typeof object.$from === 'string') return at(outputOf(object.$from), object.path) ?? null
+  return Object.fromEntries(Object.entries(object).map(([key, item]) => [key, fill(item, outputOf)]))
+}
+
+function at(value: Json | undefined, path: Json | undefined): Json | undefined {
+  if (typeof path !== 'string' || path === '') return value
+  let found = value
+  for (const part of path.split('.'))
+    found = Array.isArray(found) ? found[Number(part)] : isObject(found) ? (found as JsonObject)[part] : undefined
+  return found
+}
+
+function* references(value: Json, path: string): Iterable<{ from: string; at: string }> {
+  if (Array.isArray(value)) for (const [i, item] of value.entries()) yield* references(item, `${path}[${i}]`)
+  else if (isObject(value)) {
+    const object = value as JsonObject
+    if (typeof object.$from === 'string') yield { from: object.$from, at: path }
+    else for (const [key, item] of Object.entries(object)) yield* references(item, `${path}.${key}`)
+  }
+}
+
+/** Everything a step depends on, however far; found when it is first asked for. */
+function ancestry(steps: ReadonlyMap<string, Step>): (step: string) => ReadonlySet<string> {
+  return (step) => {
+    const found = new Set<string>()
+    const queue = [step]
+    for (let i = 0; i < queue.length; i++)
+      for (const dependency of steps.get(queue[i]!)?.dependencies ?? []) {
+        if (found.has(dependency)) continue
+        found.add(dependency)
+        queue.push(dependency)
+      }
+    return found
+  }
+}

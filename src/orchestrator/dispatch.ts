@@ -1,0 +1,117 @@
+import type { Action, Inverse, RetryPolicy } from '../ael/adapter.ts'
+import { endedEvent, startedEvent } from '../ael/events.ts'
+import type { Observer } from '../ael/layer.ts'
+import { ActionError, MplpError } from '../protocol/errors.ts'
+import type { Digest, Json, JsonObject } from '../protocol/json.ts'
+import { executorOf, filledIn } from './bind.ts'
+import type { Decided, Departure, Flight, LiveRun } from './live.ts'
+import { execution, outcomeOf } from './steps.ts'
+
+/** What a step's binding asks for, as an action with a fresh id. The key is the step's, so that a repeat can be recognised. */
+export function actionOf(run: LiveRun, step: string, action_id = run.graph.clock.uuid()): Action {
+  const binding = run.bindings.get(step)!.data
+  const timeout_ms = binding.timeout_ms ?? run.options.timeout_ms
+  const retry = (binding.retry as RetryPolicy | undefined) ?? run.options.retry
+  return {
+    action_id,
+    action_type: binding.action_type,
+    executor_kind: executorOf(binding),
+    params: binding.params,
+    idempotency_key: `${run.plan}:${step}`,
+    ...(timeout_ms !== undefined && { timeout_ms }),
+    ...(retry && { retry }),
+  }
+}
+
+/** From now on under way; takes off when the commit has landed. */
+export function departs(run: LiveRun, flight: Flight, decided: Decided): void {
+  run.flying.set(flight.action.action_id, flight)
+  const resume = run.graph.get('action', flight.action.action_id)?.data.resume
+  decided.departures.push(resume === undefined ? { flight } : { flight, resume })
+}
+
+/** Carries an action out; its end, whatever it is, comes back through the inbox. A throw becomes an outcome here and only here. */
+export async function takeOff(run: LiveRun, { flight, resume }: Departure): Promise<void> {
+  const { clock } = run.graph
+  const began = clock.now()
+  try {
+    const action = { ...flight.action, params: await paramsOf(run, flight) }
+    const role = run.graph.get('step', flight.step)?.data.agent_role
+    const result = await run.layer.attempt(action, {
+      signal: run.abort.signal,
+      execution_id: flight.execution_id,
+      attempt: flight.attempt,
+      observer: inner(run),
+      run: { context_id: run.graph.id, plan_id: run.plan, step_id: flight.step, trace_id: run.trace },
+      ...(role !== undefined && { role }),
+      ...(resume !== undefined && { resume }),
+    })
+    const inverse = inverseOf(run, flight, action, result.output)
+    run.inbox.push({ kind: 'completed', flight, result, ...(inverse !== undefined && { inverse }) })
+  } catch (error) {
+    run.inbox.push({ kind: 'failed', flight, error: actionError(error), duration_ms: Math.max(0, clock.now() - began) })
+  }
+  run.wake()
+}
+
+/** Actions that an action carries out are told too, with the next commit. */
+const inner = (run: LiveRun): Observer => ({
+  started(attempt) {
+    if (attempt.parent_execution_id !== undefined) run.told.push(execution(run, startedEvent(attempt)))
+  },
+  ended(attempt, end) {
+    if (attempt.parent_execution_id !== undefined) run.told.push(execution(run, endedEvent(attempt, end)))
+  },
+})
+
+async function paramsOf(run: LiveRun, { step, action, compensates }: Flight): Promise<JsonObject> {
+  if (compensates !== undefined) return action.params
+  const outputs = new Map<string, Json | undefined>()
+  for (const from of sources(action.params)) {
+    const record = outcomeOf(run, from)?.data
+    outputs.set(
+      from,
+      record?.output_blob === undefined ? record?.output : await blobJson(run, record.output_blob, step),
+    )
+  }
+  return outputs.size === 0 ? action.params : filledIn(action.params, (from) => outputs.get(from))
+}
+
+async function blobJson(run: LiveRun, digest: Digest, step: string): Promise<Json> {
+  const bytes = await run.graph.store.getBlob(digest)
+  if (!bytes)
+    throw new ActionError('action_failed', `the output that step ${step} needs, ${digest}, is not in the store`)
+  return JSON.parse(new TextDecoder().decode(bytes))
+}
+
+/** The steps whose outputs the params refer to; most refer to none, and are found out by a look at their text. */
+function sources(params: JsonObject): ReadonlySet<string> {
+  const text = JSON.stringify(params)
+  return text.includes('"$from"') ? new Set([...text.matchAll(/"\$from":"([^"]+)"/g)].map((match) => match[1]!)) : NONE
+}
+const NONE: ReadonlySet<string> = new Set()
+
+/** What the binding says takes it back, else what the adapter says. Nothing for what changed nothing. */
+function inverseOf(
+  run: LiveRun,
+  flight: Flight,
+  action: Action,
+  output: Json | undefined,
+): JsonObject | 'irreversible' | undefined {
+  if (flight.compensates !== undefined) return undefined
+  const declared = run.bindings.get(flight.step)!.data.inverse
+  if (declared === 'irreversible') return declared
+  if (declared !== undefined) return filledIn(declared, (step) => (step === flight.step ? output : undefined))
+  const inverse: Inverse = run.layer.inverse(action, output === undefined ? {} : { output })
+  if (inverse === 'none_needed') return undefined
+  if (inverse === 'irreversible') return action.action_type === 'function' ? undefined : inverse
+  const { action_type, executor_kind, params } = inverse
+  return { action_type, executor_kind, params }
+}
+
+const actionError = (error: unknown): ActionError =>
+  error instanceof ActionError
+    ? error
+    : new ActionError('action_failed', error instanceof MplpError ? `${error.code}: ${error.message}` : String(error), {
+        cause: error,
+      })

@@ -1,0 +1,79 @@
+import type { JsonObject } from '../protocol/json.ts'
+import { isTerminal } from '../protocol/lifecycle.ts'
+import { endPlan, move } from '../psg/moves.ts'
+import type { Decided, LiveRun } from './live.ts'
+import { saEnd } from './profiles/sa.ts'
+import { now, sa, subject } from './steps.ts'
+import { timerFired } from './timers.ts'
+
+/** The last commit of a run: plan, open steps, waiting actions, trace and run end together. */
+export function runEnds(run: LiveRun, decided: Decided): void {
+  const planStatus = run.graph.get('plan', run.plan)!.data.status
+  const over = isTerminal('plan', planStatus) // people withdrew it while it waited
+  const status = over ? (planStatus as 'cancelled') : (run.ending?.status ?? (run.failed > 0 ? 'failed' : 'completed'))
+  const ended = endedSteps(decided)
+  for (const [action, waiting] of run.waiting) {
+    decided.changes.push({ kind: 'node_update', node: 'action', id: action, set: { status: 'cancelled' } })
+    decided.changes.push({
+      kind: 'node_add',
+      node: 'segment_end',
+      id: waiting.flight.execution_id,
+      owner: run.trace,
+      data: { segment_id: waiting.flight.execution_id, status: 'cancelled', finished_at: now(run) },
+    })
+    if (waiting.on !== 'signal') timerFired(waiting.timer, decided)
+    if (waiting.on === 'confirm' && run.graph.get('confirm', waiting.confirm)?.data.status === 'pending')
+      decided.changes.push(move('confirm', waiting.confirm, 'cancelled'))
+  }
+  if (!over) decided.changes.push(...endPlan(run.graph, run.plan, status, ended))
+  decided.changes.push(
+    { kind: 'node_update', node: 'trace', id: run.trace, set: { status, finished_at: now(run) } },
+    {
+      kind: 'node_update',
+      node: 'run',
+      id: run.id,
+      set: { phase: 'ended', ended_at: now(run), spent: { ...run.ledger.spent }, result: resultOf(run, status) },
+    },
+  )
+  const { completed, failed } = tally(run, decided)
+  if (sa(run))
+    decided.events.push(...saEnd(subject(run), { status, succeeded: completed, failed, events: run.segments * 2 }))
+  decided.reason = `the run ${status === 'completed' ? 'is completed' : `has ${status === 'failed' ? 'failed' : 'been cancelled'}`}`
+  decided.end = status
+}
+
+function resultOf(run: LiveRun, status: string): JsonObject {
+  return {
+    status,
+    ...(run.ending && { error: run.ending.error, termination_reason: run.ending.reason }),
+    ...(!run.ending &&
+      run.failed > 0 && { error: { code: 'step_failed', message: `${run.failed} of the plan's steps failed` } }),
+    ...(run.undo && { undone: run.undo.outcomes as never }),
+  }
+}
+
+/** Steps that this very tick ends. */
+function endedSteps(decided: Decided): ReadonlySet<string> {
+  const ended = new Set<string>()
+  for (const change of decided.changes)
+    if (
+      change.kind === 'node_update' &&
+      change.node === 'step' &&
+      ENDS.has((change.set as { status?: string }).status ?? '')
+    )
+      ended.add(change.id)
+  return ended
+}
+const ENDS: ReadonlySet<string> = new Set(['completed', 'failed', 'skipped'])
+
+function tally(run: LiveRun, decided: Decided): { completed: number; failed: number } {
+  const before = run.graph.state.plan(run.plan)!.tally
+  let [completed, failed] = [before.completed, before.failed]
+  for (const change of decided.changes) {
+    if (change.kind !== 'node_update' || change.node !== 'step') continue
+    const { status } = change.set as { status?: string }
+    if (status === 'completed') completed++
+    if (status === 'failed') failed++
+  }
+  return { completed, failed }
+}

@@ -1,0 +1,119 @@
+import { isoMicros } from '../protocol/clock.ts'
+import { ApprovalNeeded } from '../protocol/errors.ts'
+import { type Digest, digestOfJson, type JsonObject } from '../protocol/json.ts'
+import type { ConfirmStatus } from '../protocol/types.ts'
+import type { Binding, Gate } from '../psg/change.ts'
+import { gateOf, move } from '../psg/moves.ts'
+import type { Decided, Flight, LiveRun, Waiting } from './live.ts'
+import { timerFired } from './timers.ts'
+
+/** How long a question waits for an answer when nothing else is said: a week. */
+export const EXPIRES_MS = 7 * 24 * 60 * 60 * 1000
+
+/** Must a person agree before this step's action is done? What cannot be taken back asks unless its binding says otherwise. */
+export const askBefore = (binding: Binding): boolean =>
+  (binding.approval ?? (binding.inverse === 'irreversible' ? 'ask' : 'none')) === 'ask'
+
+/** Puts an action up for approval. Its attempt stays open; the action waits. */
+export function askFor(run: LiveRun, flight: Flight, why: ApprovalNeeded | Binding, decided: Decided): void {
+  const { clock } = run.graph
+  const { action_id, action_type } = flight.action
+  const confirm_id = clock.uuid()
+  const gate_id = clock.uuid()
+  const timer = clock.uuid()
+  const step = run.graph.get('step', flight.step)!.data
+  const question = why instanceof ApprovalNeeded ? why.question : bindingQuestion(run, flight, why)
+  const due = clock.now() + EXPIRES_MS
+  const shows: JsonObject = {
+    tool: question.tool,
+    arguments: question.arguments,
+    step_id: flight.step,
+    plan_id: run.plan,
+  }
+  const gate: Gate = {
+    gate_id,
+    confirm_id,
+    target: { kind: 'action', id: action_id },
+    digest: question.digest,
+    needed: 1,
+    expires_at: isoMicros(due * 1000),
+    shows,
+  }
+  decided.changes.push(
+    {
+      kind: 'node_add',
+      node: 'confirm',
+      id: confirm_id,
+      data: {
+        meta: { protocol_version: '1.0.0', schema_version: '1.0.0' },
+        confirm_id,
+        target_type: 'other',
+        target_id: action_id,
+        status: 'pending',
+        requested_by_role: step.agent_role ?? 'runtime',
+        requested_at: isoMicros(clock.now() * 1000),
+        reason: question.description,
+        decisions: [],
+      },
+    },
+    { kind: 'node_add', node: 'gate', id: gate_id, data: gate },
+    {
+      kind: 'node_add',
+      node: 'timer',
+      id: timer,
+      group: run.plan,
+      data: { timer_id: timer, due: isoMicros(due * 1000), purpose: 'expiry', target: confirm_id },
+    },
+    {
+      kind: 'node_update',
+      node: 'action',
+      id: action_id,
+      set: {
+        status: 'waiting',
+        ...(why instanceof ApprovalNeeded && why.resume !== undefined && { resume: why.resume }),
+      },
+    },
+  )
+  decided.reason = `${action_type} waits for approval`
+  run.waiting.set(action_id, { on: 'confirm', confirm: confirm_id, timer, due, flight })
+}
+
+/** What people said about a waiting action; an approval is used up in the commit that lets the action go on. */
+export function verdictOn(
+  run: LiveRun,
+  { confirm: confirmId, timer, due, flight }: Extract<Waiting, { on: 'confirm' }>,
+  decided: Decided,
+): ConfirmStatus {
+  const status = run.graph.get('confirm', confirmId)?.data.status ?? 'pending'
+  if (status === 'pending' && due > run.graph.clock.now()) return 'pending'
+  timerFired(timer, decided)
+  if (status === 'pending') {
+    decided.changes.push(move('confirm', confirmId, 'cancelled'))
+    return 'cancelled'
+  }
+  const gate = gateOf(run.graph, confirmId)
+  if (status === 'approved')
+    decided.changes.push(
+      { kind: 'node_update', node: 'action', id: flight.action.action_id, set: { status: 'running' } },
+      ...(gate
+        ? [{ kind: 'node_update' as const, node: 'gate' as const, id: gate.id, set: { used_by: flight.execution_id } }]
+        : []),
+    )
+  return status
+}
+
+/** Has this very question, by its digest, been approved and used for this action? What the action layer asks before a gated tool runs. */
+export function wasApproved(run: LiveRun, digest: Digest): boolean {
+  for (const node of run.graph.state.nodesOf(run.plan)) {
+    if (node.kind !== 'gate' || node.data.digest !== digest || node.data.used_by === undefined) continue
+    if (run.graph.get('confirm', node.data.confirm_id)?.data.status === 'approved') return true
+  }
+  return false
+}
+
+function bindingQuestion(run: LiveRun, flight: Flight, binding: Binding) {
+  const { description } = run.graph.get('step', flight.step)!.data
+  const { action_type, params } = binding
+  const digest = digestOfJson({ action_type, params, plan_id: run.plan, step_id: flight.step })
+  return { digest, tool: action_type, arguments: params, description: `${description} (${action_type})` }
+}

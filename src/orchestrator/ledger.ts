@@ -1,0 +1,83 @@
+import type { Spend } from '../ael/adapter.ts'
+import type { Budget, BudgetState } from '../ael/layer.ts'
+
+/** What a run may use up. */
+export interface Limits extends Spend {
+  /** A share of any limit, 0 to 1, at which a warning is told: 0.8 when absent. */
+  readonly warn_at?: number
+}
+
+/** What a run has used up and set apart, against its limits. */
+export interface Ledger extends Budget {
+  readonly spent: Required<Spend>
+  /** Counts as spent what an attempt had set apart when it was cut off. */
+  forfeit(spend: Spend): void
+}
+
+const UNITS = ['actions', 'tokens', 'cost'] as const
+
+export function ledger(limits: Limits = {}): Ledger {
+  const spent = { actions: 0, tokens: 0, cost: 0 }
+  const reserved = new Map<string, Spend>()
+  const warned = new Set<string>()
+  const limited = UNITS.filter((unit) => limits[unit] !== undefined)
+
+  const taken = (unit: (typeof UNITS)[number]): number => {
+    let sum = spent[unit]
+    for (const spend of reserved.values()) sum += spend[unit] ?? 0
+    return sum
+  }
+  const remaining = (): Spend =>
+    Object.fromEntries(limited.map((unit) => [unit, Math.max(0, limits[unit]! - taken(unit))]))
+  const add = (spend: Spend) => {
+    for (const unit of UNITS) spent[unit] += spend[unit] ?? 0
+  }
+
+  function state(): BudgetState {
+    const over = limited.find((unit) => taken(unit) > limits[unit]!)
+    if (over !== undefined)
+      return first(`${over} exceeded`, {
+        state: 'exceeded',
+        remaining: remaining(),
+        message: `the budget of ${limits[over]} ${over} is used up`,
+      })
+    const near = limited.find((unit) => taken(unit) >= limits[unit]! * (limits.warn_at ?? 0.8))
+    return near === undefined
+      ? { state: 'ok' }
+      : first(`${near} near`, {
+          state: 'warning',
+          remaining: remaining(),
+          message: `${taken(near)} of ${limits[near]} ${near} are used`,
+        })
+  }
+  /** Each line is told once, when it is crossed. */
+  function first(line: string, told: BudgetState): BudgetState {
+    if (warned.has(line)) return { state: 'ok' }
+    warned.add(line)
+    return told
+  }
+
+  return {
+    spent,
+    reserve({ execution_id, spend }) {
+      const over = limited.find((unit) => taken(unit) + (spend[unit] ?? 0) > limits[unit]!)
+      if (over !== undefined)
+        return {
+          state: 'exceeded',
+          remaining: remaining(),
+          message: `the budget of ${limits[over]} ${over} is used up`,
+        }
+      if (limited.length > 0) reserved.set(execution_id, spend)
+      return state()
+    },
+    settle(execution_id, used) {
+      reserved.delete(execution_id)
+      add(used)
+      return state()
+    },
+    release(execution_id) {
+      reserved.delete(execution_id)
+    },
+    forfeit: add,
+  }
+}

@@ -1,0 +1,128 @@
+import type { Action, ActionResult, RetryPolicy } from '../ael/adapter.ts'
+import type { ActionLayer } from '../ael/layer.ts'
+import type { ActionError } from '../protocol/errors.ts'
+import type { Json, JsonObject } from '../protocol/json.ts'
+import type { Change, EventDraft, Node } from '../psg/change.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
+import type { Ledger, Limits } from './ledger.ts'
+import type { Ownership } from './owner.ts'
+import type { ReadySet } from './ready.ts'
+
+/** What a run was asked to be; stored with it, so that another process can go on with it. */
+export type RunOptions = {
+  /** How many steps may be under way at once: 32 when absent. */
+  readonly concurrency?: number
+  readonly budget?: Limits
+  /** ISO time after which the run is ended. */
+  readonly deadline?: string
+  /** For steps whose binding says nothing. */
+  readonly retry?: RetryPolicy
+  readonly timeout_ms?: number
+  /** Which profile's events are told: `sa` when absent. */
+  readonly profile?: 'sa' | 'map' | 'none'
+  /** Take files, graph and outside effects back when the plan fails. */
+  readonly on_failure?: 'keep' | 'compensate'
+}
+
+/** One execution of a plan as its owner holds it in memory. Everything in it can be made again from the graph. */
+export interface LiveRun {
+  readonly id: string
+  readonly plan: string
+  readonly trace: string
+  readonly graph: ProjectGraph
+  readonly layer: ActionLayer
+  readonly options: RunOptions
+  readonly owner: Ownership
+  readonly bindings: ReadonlyMap<string, Node<'binding'>>
+  readonly ready: ReadySet
+  readonly ledger: Ledger
+  /** What is under way, by action. */
+  readonly flying: Map<string, Flight>
+  /** What waits for a person, a signal or a time, by action. */
+  readonly waiting: Map<string, Waiting>
+  /** What arrived since the last tick. */
+  readonly inbox: Arrival[]
+  /** Events that arrived between commits; they ride in the next one. */
+  readonly told: EventDraft[]
+  /** Ends everything that is under way; a new one once it was used and the run is being undone. */
+  abort: AbortController
+  /** Steps that ran to their end, in that order: what a rollback goes back along. */
+  readonly done: string[]
+  segments: number
+  /** How many steps have failed. */
+  failed: number
+  ending: Ending | undefined
+  undo: Undo | undefined
+  paused: boolean
+  /** Has it look at its inbox; rings nowhere until the run is driven. */
+  wake: () => void
+}
+
+export interface Flight {
+  readonly step: string
+  readonly action: Action
+  readonly execution_id: string
+  readonly attempt: number
+  /** The action that this one takes back. */
+  readonly compensates?: string
+}
+
+/** A run on its way back. */
+export interface Undo {
+  /** What is still to be taken back, last done first. */
+  readonly left: Flight[]
+  readonly outcomes: {
+    readonly action_id: string
+    readonly step_id: string
+    readonly status: 'undone' | 'failed' | 'irreversible'
+    readonly error?: JsonObject
+  }[]
+}
+
+export type Waiting =
+  | {
+      readonly on: 'confirm'
+      readonly confirm: string
+      readonly timer: string
+      readonly due: number
+      readonly flight: Flight
+    }
+  | { readonly on: 'timer'; readonly timer: string; readonly due: number; readonly flight: Flight }
+  | { readonly on: 'signal'; readonly name: string; readonly flight: Flight }
+
+/** Why a run is on its way to its end. */
+export interface Ending {
+  readonly status: 'failed' | 'cancelled'
+  readonly reason: TerminationReason
+  readonly error: JsonObject
+  /** Take back what was done before the run ends. */
+  readonly undo?: true
+}
+export type TerminationReason = 'failure' | 'timeout' | 'user_cancel' | 'resource_exhausted' | 'error'
+
+export type Arrival =
+  | {
+      readonly kind: 'completed'
+      readonly flight: Flight
+      readonly result: ActionResult
+      readonly inverse?: JsonObject | 'irreversible'
+    }
+  | { readonly kind: 'failed'; readonly flight: Flight; readonly error: ActionError; readonly duration_ms: number }
+  | { readonly kind: 'due'; readonly timer: string; readonly action: string }
+  | { readonly kind: 'deadline' }
+  /** Something in the graph changed that this run may wait for. */
+  | { readonly kind: 'look' }
+
+/** What one tick decided: it lands in one commit, and then the flights take off. */
+export interface Decided {
+  readonly changes: Change[]
+  readonly events: EventDraft[]
+  readonly departures: Departure[]
+  reason: string
+  end: 'completed' | 'failed' | 'cancelled' | undefined
+}
+
+export interface Departure {
+  readonly flight: Flight
+  readonly resume?: Json
+}

@@ -1,0 +1,80 @@
+import { isKind, statusOf } from '../psg/node.ts'
+import type { GraphState } from '../psg/state.ts'
+
+/** The steps of a plan that could start now, kept as others end rather than searched for. */
+export interface ReadySet {
+  readonly size: number
+  /** The next in the plan's order. */
+  take(): string | undefined
+  /** A step has ended in a way that satisfies what waits for it. */
+  satisfied(step: string): void
+  /** What waits for a step, directly. */
+  dependants(step: string): Iterable<string>
+}
+
+export function readySet(state: GraphState, plan: string): ReadySet {
+  const ranks = state.plan(plan)!.ranks
+  const unmet = new Map<string, number>()
+  const heap: string[] = []
+  const before = (a: string, b: string) => ranks.get(a)! < ranks.get(b)!
+
+  for (const step of state.nodesOf(plan)) {
+    if (!isKind(step, 'step') || step.data.status !== 'pending') continue
+    let waits = 0
+    for (const dependency of new Set(step.data.dependencies))
+      if (!SATISFIES.has(statusOf(state.get('step', dependency))!)) waits++
+    if (waits === 0) push(heap, step.id, before)
+    else unmet.set(step.id, waits)
+  }
+
+  return {
+    get size() {
+      return heap.length
+    },
+    take: () => pop(heap, before),
+    satisfied(step) {
+      for (const dependant of state.dependantsOf(step)) {
+        const waits = unmet.get(dependant)
+        if (waits === undefined) continue
+        if (waits > 1) unmet.set(dependant, waits - 1)
+        else {
+          unmet.delete(dependant)
+          push(heap, dependant, before)
+        }
+      }
+    },
+    dependants: (step) => state.dependantsOf(step),
+  }
+}
+
+const SATISFIES: ReadonlySet<string> = new Set(['completed', 'skipped'])
+
+type Before = (a: string, b: string) => boolean
+
+function push(heap: string[], item: string, before: Before): void {
+  let at = heap.push(item) - 1
+  while (at > 0) {
+    const parent = (at - 1) >> 1
+    if (!before(item, heap[parent]!)) break
+    heap[at] = heap[parent]!
+    at = parent
+  }
+  heap[at] = item
+}
+
+function pop(heap: string[], before: Before): string | undefined {
+  const first = heap[0]
+  const item = heap.pop()
+  if (heap.length === 0 || item === undefined) return first
+  let at = 0
+  for (;;) {
+    let child = 2 * at + 1
+    if (child >= heap.length) break
+    if (child + 1 < heap.length && before(heap[child + 1]!, heap[child]!)) child++
+    if (!before(heap[child]!, item)) break
+    heap[at] = heap[child]!
+    at = child
+  }
+  heap[at] = item
+  return first
+}

@@ -1,0 +1,155 @@
+import type { ActionLayer } from '../ael/layer.ts'
+import type { Node } from '../psg/change.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
+import { startPlan } from '../psg/moves.ts'
+import { isKind } from '../psg/node.ts'
+import { actionOf, departs } from './dispatch.ts'
+import { askFor } from './gate.ts'
+import { ledger } from './ledger.ts'
+import type { Decided, Flight, LiveRun, RunOptions, Waiting } from './live.ts'
+import type { Ownership } from './owner.ts'
+import { saBeginning } from './profiles/sa.ts'
+import { readySet } from './ready.ts'
+import { attemptAgain, attemptWasCutOff, now, sa, subject } from './steps.ts'
+import { VERSION } from './version.ts'
+
+/** A run as its new owner takes it up, made from the graph alone: the same whether it was just started or left behind by a crash. */
+export function takeUp(graph: ProjectGraph, node: Node<'run'>, owner: Ownership, layer: ActionLayer): LiveRun {
+  const { plan_id, trace_id, run_id } = node.data
+  const options = node.data.options as RunOptions
+  const bindings = new Map<string, Node<'binding'>>()
+  const actions: Node<'action'>[] = []
+  let segments = 0
+  for (const part of graph.state.nodesOf(plan_id)) {
+    if (isKind(part, 'binding')) bindings.set(part.data.step_id, part)
+    else if (isKind(part, 'action')) actions.push(part)
+    else if (isKind(part, 'segment')) segments++
+  }
+  const run: LiveRun = {
+    id: run_id,
+    plan: plan_id,
+    trace: trace_id,
+    graph,
+    layer,
+    options,
+    owner,
+    bindings,
+    ready: readySet(graph.state, plan_id),
+    ledger: ledger(options.budget),
+    flying: new Map(),
+    waiting: new Map(),
+    inbox: [{ kind: 'look' }],
+    told: [],
+    abort: new AbortController(),
+    done: [],
+    segments,
+    failed: graph.state.plan(plan_id)!.tally.failed,
+    ending: undefined,
+    undo: undefined,
+    paused: node.data.phase === 'paused',
+    wake: () => undefined,
+  }
+  account(run, actions)
+  if (node.data.phase === 'undoing') goOnUndoing(run, actions)
+  return run
+}
+
+/** What a restart does with each action that had not ended: waits on, runs it again under the same key, or asks a person. */
+export function resume(run: LiveRun, decided: Decided): void {
+  if (run.graph.get('plan', run.plan)?.data.status === 'approved') starts(run, decided)
+  for (const node of run.graph.state.nodesOf(run.plan)) {
+    if (!isKind(node, 'action') || (node.data.status !== 'running' && node.data.status !== 'waiting')) continue
+    const { action_id, attempts, execution_id, compensates, step_id } = node.data
+    if (compensates !== undefined) continue // an inverse that was cut off is attempted anew by the way back
+    const flight: Flight = { step: step_id, action: actionOf(run, step_id, action_id), execution_id, attempt: attempts }
+    const waiting = node.data.status === 'waiting' ? waitOf(run, node, flight) : undefined
+    if (waiting) {
+      run.waiting.set(action_id, waiting)
+      continue
+    }
+    const again: Flight = { ...flight, execution_id: run.graph.clock.uuid(), attempt: attempts + 1 }
+    attemptWasCutOff(run, execution_id, decided)
+    attemptAgain(run, again, decided)
+    const binding = run.bindings.get(step_id)!.data
+    if (binding.on_interrupt === 'hold') askFor(run, again, binding, decided)
+    else departs(run, again, decided)
+    decided.reason = 'goes on after an interruption'
+  }
+}
+
+/** People have approved: the plan starts, and its approval is used up. */
+function starts(run: LiveRun, decided: Decided): void {
+  const { graph } = run
+  decided.changes.push(
+    ...startPlan(graph, run.plan, run.id),
+    { kind: 'node_update', node: 'trace', id: run.trace, set: { status: 'running', started_at: now(run) } },
+    { kind: 'node_update', node: 'run', id: run.id, set: { started_at: now(run) } },
+  )
+  decided.reason = 'the plan was approved and starts'
+  if (!sa(run)) return
+  const context = graph.get('context', graph.id)!.data
+  const plan = graph.get('plan', run.plan)!.data
+  const facts = {
+    title: context.title,
+    status: context.status,
+    planTitle: plan.title,
+    steps: run.bindings.size,
+    version: VERSION,
+  }
+  decided.events.push(...saBeginning(subject(run), facts))
+}
+
+/** What was spent, and what had been set apart when the last owner vanished: that counts as spent. */
+function account(run: LiveRun, actions: readonly Node<'action'>[]): void {
+  const completed = actions.filter(({ data }) => data.compensates === undefined && data.status === 'completed')
+  for (const { data } of actions) {
+    const { tokens, cost } = (data.usage ?? {}) as { tokens?: number; cost?: number }
+    run.ledger.forfeit({
+      actions: data.attempts,
+      ...(tokens !== undefined && { tokens }),
+      ...(cost !== undefined && { cost }),
+    })
+  }
+  const ends = new Map(completed.map((node) => [node.data.step_id, node.data.execution_id]))
+  const order = (step: string) => run.graph.get('segment_end', ends.get(step)!)?.born ?? 0
+  run.done.push(...[...ends.keys()].sort((a, b) => order(a) - order(b)))
+}
+
+function waitOf(run: LiveRun, node: Node<'action'>, flight: Flight): Waiting | undefined {
+  const { action_id } = node.data
+  const timerFor = (target: string) => {
+    for (const part of run.graph.state.nodesOf(run.plan))
+      if (isKind(part, 'timer') && part.data.target === target && !part.data.fired)
+        return { timer: part.id, due: Date.parse(part.data.due) }
+    return undefined
+  }
+  for (const confirm of run.graph.state.referrers('action', action_id, 'CONFIRMS')) {
+    const timer = timerFor(confirm.id) // fired once the question was answered
+    if (timer) return { on: 'confirm', confirm: confirm.id, ...timer, flight }
+  }
+  const timer = timerFor(action_id)
+  if (timer) return { on: 'timer', ...timer, flight }
+  const { signal } = flight.action.params
+  return flight.action.action_type === 'wait' && typeof signal === 'string'
+    ? { on: 'signal', name: signal, flight }
+    : undefined
+}
+
+/** A way back that was cut off: what is undone stays undone, the rest is gone again. */
+function goOnUndoing(run: LiveRun, actions: readonly Node<'action'>[]): void {
+  const undone = new Set(
+    actions.flatMap(({ data }) =>
+      data.compensates !== undefined && data.status === 'completed' ? [data.compensates] : [],
+    ),
+  )
+  const left = run.done.filter(
+    (step) => !actions.some(({ data }) => data.step_id === step && undone.has(data.action_id)),
+  )
+  run.done.splice(0, run.done.length, ...left)
+  run.ending = {
+    status: 'failed',
+    reason: 'failure',
+    error: { code: 'interrupted', message: 'goes on taking back what was done' },
+    undo: true,
+  }
+}

@@ -1,0 +1,115 @@
+import { Closed, NotFound } from '../protocol/errors.ts'
+import type { Json, JsonObject } from '../protocol/json.ts'
+import type { BornEvent, EntryBody, Node } from '../psg/change.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
+import { isKind } from '../psg/node.ts'
+import type { RunnerEnd } from './runner.ts'
+
+/** How a run ended. */
+export interface RunResult {
+  readonly success: boolean
+  readonly status: 'completed' | 'failed' | 'cancelled'
+  readonly error?: JsonObject
+  /** What each step gave, by step id; outputs too large to keep inline are read from the store when asked for. */
+  readonly outputs: { readonly [step_id: string]: Json }
+}
+
+/** A run to hold on to: wait for it, listen to it, stop it. Letting go of it changes nothing. */
+export interface RunHandle extends AsyncIterable<BornEvent & { readonly revision: number }> {
+  readonly run_id: string
+  readonly plan_id: string
+  readonly context_id: string
+  readonly trace_id: string
+  readonly phase: string
+  /** Resolves when the run has ended, wherever it runs. An aborted signal ends the waiting, not the run. */
+  result(signal?: AbortSignal): Promise<RunResult>
+  /** The run's events from its beginning, then live, until it has ended. */
+  events(options?: { signal?: AbortSignal }): AsyncIterable<BornEvent & { readonly revision: number }>
+  cancel(): Promise<void>
+}
+
+export interface RunHands {
+  readonly cancel: () => Promise<void>
+  /** Settles when this process stops driving the run; `undefined` when it does not drive it. */
+  readonly driving: () => Promise<RunnerEnd | undefined>
+}
+
+export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHands): RunHandle {
+  const { run_id, plan_id, trace_id } = node.data
+
+  async function* events({ signal }: { signal?: AbortSignal } = {}) {
+    const from = { after: node.born - 1, follow: true, ...(signal && { signal }) }
+    for await (const entry of graph.store.read(graph.id, from)) {
+      const body = entry.body as unknown as EntryBody
+      for (const born of body.events) if (born.plan_id === plan_id) yield { ...born, revision: entry.revision }
+      if (endsRun(body, run_id)) return
+    }
+  }
+
+  return {
+    run_id,
+    plan_id,
+    trace_id,
+    context_id: graph.id,
+    get phase() {
+      return graph.get('run', run_id)?.data.phase ?? 'ended'
+    },
+    async result(signal) {
+      while (!(await hasEnded(graph, run_id, plan_id))) {
+        signal?.throwIfAborted()
+        if ((await hands.driving()) === 'ended') continue
+        await elsewhere(graph, run_id, signal)
+      }
+      return resultOf(graph, run_id, plan_id)
+    },
+    events,
+    [Symbol.asyncIterator]: () => events()[Symbol.asyncIterator](),
+    cancel: hands.cancel,
+  }
+}
+
+async function hasEnded(graph: ProjectGraph, run: string, plan: string): Promise<boolean> {
+  const node = graph.get('run', run)
+  if (node) return node.data.phase === 'ended'
+  await graph.load(plan) // it ended and left memory
+  if (!graph.get('run', run)) throw new NotFound('run', run)
+  return graph.get('run', run)?.data.phase === 'ended'
+}
+
+/** Follows the journal until somebody has ended the run. */
+async function elsewhere(graph: ProjectGraph, run: string, signal?: AbortSignal): Promise<void> {
+  for await (const entry of graph.store.read(graph.id, {
+    after: graph.revision,
+    follow: true,
+    ...(signal && { signal }),
+  })) {
+    await graph.refresh()
+    if (endsRun(entry.body as unknown as EntryBody, run)) return
+  }
+  signal?.throwIfAborted()
+  throw new Closed('the store')
+}
+
+const endsRun = (body: EntryBody, run: string): boolean =>
+  body.changes.some(
+    (change) =>
+      !('status' in change) &&
+      change.key.endsWith(`/run/${run}`) &&
+      (change.after?.data as { phase?: string } | undefined)?.phase === 'ended',
+  )
+
+async function resultOf(graph: ProjectGraph, run: string, plan: string): Promise<RunResult> {
+  const result = (graph.get('run', run)?.data.result ?? {}) as { status?: RunResult['status']; error?: JsonObject }
+  const outputs: { [step: string]: Json } = {}
+  for (const node of graph.state.nodesOf(plan)) {
+    if (!isKind(node, 'action') || node.data.compensates !== undefined || node.data.status !== 'completed') continue
+    const { step_id, output, output_blob } = node.data
+    if (output !== undefined) outputs[step_id] = output
+    else if (output_blob !== undefined) {
+      const bytes = await graph.store.getBlob(output_blob)
+      if (bytes) outputs[step_id] = JSON.parse(new TextDecoder().decode(bytes))
+    }
+  }
+  const status = result.status ?? 'failed'
+  return { success: status === 'completed', status, ...(result.error && { error: result.error }), outputs }
+}

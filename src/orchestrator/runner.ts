@@ -1,0 +1,195 @@
+import { FencedOut, MplpError, OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
+import type { Commit } from '../psg/change.ts'
+import { takeOff } from './dispatch.ts'
+import type { Decided, LiveRun } from './live.ts'
+import { resume } from './recover.ts'
+import { decideTick, ends } from './tick.ts'
+import { nextDue, ring } from './timers.ts'
+
+export interface RunnerOptions {
+  /** After each commit, with its events. */
+  readonly onCommit?: (commit: Commit) => void
+  /** Stops at the next boundary: what is under way may end, nothing new starts. */
+  readonly drain: AbortSignal
+  /** Quiet for this long, a run looks at what others commit, and one that only waits is laid down: 50 ms. */
+  readonly quietMs?: number
+}
+
+/** How it went: ended, laid down until something comes, handed over, or taken away. */
+export type RunnerEnd = 'ended' | 'parked' | 'drained' | 'lost'
+
+const QUIET_MS = 50
+const STORE_AWAY_MS = 500
+
+/** Drives a run: tick, commit, dispatch, wait, until it is over or no longer ours. */
+export async function drive(run: LiveRun, options: RunnerOptions): Promise<RunnerEnd> {
+  const bell = alarm()
+  run.wake = bell.ring
+  const unwatch = run.graph.watch(() => look(run))
+  const stopped = () => {
+    if (run.owner.lost.aborted) run.abort.abort(run.owner.lost.reason)
+    bell.ring()
+  }
+  const signals = [options.drain, run.owner.lost]
+  for (const signal of signals) signal.addEventListener('abort', stopped)
+  try {
+    let first = true
+    for (;;) {
+      if (run.owner.lost.aborted) return 'lost'
+      if (options.drain.aborted && run.flying.size === 0) return 'drained'
+      bell.reset()
+      ring(run)
+      if (first || run.inbox.length > 0 || run.told.length > 0) {
+        const decided = first ? begin(run) : decideTick(run)
+        first = false
+        const landed = await land(run, decided, options)
+        if (!landed) return 'lost'
+        if (decided.end) return 'ended'
+        for (const departure of decided.departures) void takeOff(run, departure)
+        if (decided.departures.length > 0 && run.inbox.length === 0) await breath() // what needs no waiting is there already
+        if (run.inbox.length > 0) continue
+      }
+      if ((await quiet(run, bell, options)) && (await layDown(run))) return 'parked'
+    }
+  } finally {
+    unwatch()
+    for (const signal of signals) signal.removeEventListener('abort', stopped)
+  }
+}
+
+/** Something that the run may wait for has changed. */
+export function look(run: LiveRun): void {
+  run.inbox.push({ kind: 'look' })
+  run.wake()
+}
+
+function begin(run: LiveRun): Decided {
+  const decided: Decided = { changes: [], events: [], departures: [], reason: 'tick', end: undefined }
+  resume(run, decided)
+  const next = decideTick(run)
+  return {
+    ...next,
+    changes: [...decided.changes, ...next.changes],
+    events: [...decided.events, ...next.events],
+    departures: [...decided.departures, ...next.departures],
+    reason: decided.departures.length > 0 ? decided.reason : next.reason,
+  }
+}
+
+/** Commits what a tick decided. A store that is away is waited for: outcomes are kept, nothing is lost but time. */
+async function land(run: LiveRun, decided: Decided, options: Pick<RunnerOptions, 'onCommit'>): Promise<boolean> {
+  if (decided.changes.length === 0 && decided.events.length === 0) return true
+  for (;;) {
+    try {
+      const commit = await run.graph.commit(decided.changes, {
+        actor: 'runtime',
+        reason: decided.reason,
+        fence: run.owner.fence,
+        run: run.id,
+        events: decided.events,
+      })
+      options.onCommit?.(commit)
+      return true
+    } catch (error) {
+      if (error instanceof FencedOut || run.owner.lost.aborted) return false
+      if (!(error instanceof Unavailable || error instanceof OutcomeUnknown)) throw error
+      await run.graph.clock.sleep(STORE_AWAY_MS, run.owner.lost).catch(() => undefined) // lost: seen above
+    }
+  }
+}
+
+/** Waits until something arrives. True when the run has nothing under way and may be laid down. */
+async function quiet(run: LiveRun, bell: Alarm, options: RunnerOptions): Promise<boolean> {
+  const { clock } = run.graph
+  const due = nextDue(run)
+  const stop = new AbortController()
+  const sleep = (ms: number) =>
+    clock.sleep(Math.max(0, ms), stop.signal).then(
+      () => 'slept' as const,
+      () => 'rung' as const,
+    )
+  try {
+    const rung = bell.wait().then(() => 'rung' as const)
+    const wait = options.quietMs ?? QUIET_MS
+    const untilDue = due === undefined ? Number.POSITIVE_INFINITY : due - clock.now()
+    if ((await Promise.race([rung, sleep(Math.min(wait, untilDue))])) === 'rung' || untilDue <= wait) return false
+    if (run.flying.size === 0 && (run.waiting.size > 0 || run.paused) && !run.ending) return true
+    const heard = listen(run, stop.signal)
+    await Promise.race([rung, heard, ...(due === undefined ? [] : [sleep(due - clock.now())])])
+    return false
+  } finally {
+    stop.abort()
+  }
+}
+
+/** Leaves a run that only waits: whoever answers, and whatever timer comes due, puts it back among the running. */
+async function layDown(run: LiveRun): Promise<boolean> {
+  const phase = run.paused ? 'paused' : 'waiting'
+  if (!(await put(phase))) return false
+  const answered = [...run.waiting.values()].some(
+    (waiting) => waiting.on === 'confirm' && run.graph.get('confirm', waiting.confirm)?.data.status !== 'pending',
+  )
+  if (!answered && run.graph.get('run', run.id)?.data.requested === undefined) return true
+  run.inbox.push({ kind: 'look' }) // the answer came while we were leaving
+  await put('running')
+  return false
+
+  async function put(next: 'paused' | 'waiting' | 'running'): Promise<boolean> {
+    const decided: Decided = {
+      changes: [{ kind: 'node_update', node: 'run', id: run.id, set: { phase: next } }],
+      events: [],
+      departures: [],
+      reason: `the run is ${next}`,
+      end: undefined,
+    }
+    return land(run, decided, {})
+  }
+}
+
+/** Somebody else may write to the graph: cancel, decide, signal. Only a run that is quiet needs to listen; a busy one meets it in its own commits. */
+async function listen(run: LiveRun, signal: AbortSignal): Promise<void> {
+  for await (const _ of run.graph.store.read(run.graph.id, { after: run.graph.revision, follow: true, signal }))
+    return run.graph.refresh()
+}
+
+const breath = () => new Promise<void>((resolve) => setImmediate(resolve))
+
+interface Alarm {
+  readonly ring: () => void
+  reset(): void
+  wait(): Promise<void>
+}
+
+/** Remembers a ring that nobody waited for yet. */
+function alarm(): Alarm {
+  let rung = false
+  let sleeper: (() => void) | undefined
+  return {
+    ring() {
+      rung = true
+      sleeper?.()
+    },
+    reset() {
+      rung = false
+    },
+    wait() {
+      return new Promise<void>((resolve) => {
+        sleeper = () => {
+          rung = false
+          sleeper = undefined
+          resolve()
+        }
+        if (rung) sleeper()
+      })
+    },
+  }
+}
+
+/** A rule refused what a tick decided: our own fault, so the run ends as failed rather than hang. */
+export function giveUp(run: LiveRun, error: unknown): void {
+  const told =
+    error instanceof MplpError
+      ? { code: error.code, message: error.message }
+      : { code: 'runtime_exception', message: String(error) }
+  ends(run, { status: 'failed', reason: 'error', error: told })
+}

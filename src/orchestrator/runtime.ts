@@ -1,0 +1,385 @@
+import type { ActionLayer } from '../ael/layer.ts'
+import { type Clock, systemClock } from '../protocol/clock.ts'
+import { Closed, InvalidInput, NotFound } from '../protocol/errors.ts'
+import type { Json, JsonObject } from '../protocol/json.ts'
+import type { Confirm } from '../protocol/types.ts'
+import { validate } from '../protocol/validate.ts'
+import type { Commit, Node } from '../psg/change.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
+import { INDEX, type Whereabouts } from '../psg/indexes.ts'
+import { type Deciding, decide, endPlan, gateOf, move, proposePlan } from '../psg/moves.ts'
+import { openProject, type Project } from '../psg/project.ts'
+import type { Backend } from '../vsl/backend.ts'
+import { thisHolder } from '../vsl/holder.ts'
+import type { Resolver } from './bind.ts'
+import { type Keeper, keep } from './keeper.ts'
+import { type RunHandle, runHandle } from './run.ts'
+import { type Flow, submission } from './submit.ts'
+
+export interface RuntimeOptions {
+  readonly store: Backend
+  readonly layer: ActionLayer
+  readonly clock?: Clock
+  /** How steps are executed that no binding names. */
+  readonly resolve?: Resolver
+  /** How long an owner may be silent before others take over: 10 s. */
+  readonly leaseTtlMs?: number
+  /** How often to look for runs that nobody looks after: every second. */
+  readonly patrolMs?: number
+  readonly quietMs?: number
+  /** How long `close` waits for what is under way: 10 s. */
+  readonly drainMs?: number
+  readonly onCommit?: (commit: Commit) => void
+  /** What went wrong where nobody is waiting for an answer. */
+  readonly onError?: (error: unknown) => void
+  /** Rules to switch over; for proofs. */
+  readonly switched?: ReadonlySet<string>
+}
+
+/** The object people hold. Runs what is submitted, takes up what others left, and tells what waits for a person. */
+export interface Runtime {
+  readonly project: Project
+  /** Puts a flow into the graph and runs it. Throws InvalidInput or RuleViolation, and then nothing is there. */
+  submit(flow: Flow): Promise<RunHandle>
+  /** A run by its own id, its plan's or its trace's. Throws NotFound. */
+  get(id: string): Promise<RunHandle>
+  /** Everything that runs. */
+  list(): Promise<readonly RunHandle[]>
+  /** Everything that waits for a person, oldest first. */
+  waiting(): Promise<readonly Question[]>
+  /** Adds a person's decision. Throws NotFound, RuleViolation for a role that may not or a gate that is over. */
+  decide(confirm: string, decision: Deciding): Promise<Confirm>
+  /** Puts a plan that was sent back up for approval again, as it now stands. */
+  propose(plan: string, options?: { requested_by_role?: string; reason?: string }): Promise<Confirm>
+  /** Ends a run: what is under way is told to stop. Resolves when the wish is stored, not when the run has ended. */
+  cancel(run: string): Promise<void>
+  pause(run: string): Promise<void>
+  resume(run: string): Promise<void>
+  /** Hands something from outside to a run: a step bound to `wait` for that name takes it. */
+  signal(run: string, name: string, payload?: Json): Promise<void>
+  /** Takes in an event of a tool, a file, git or CI. It is validated and told as external_integration. */
+  ingest(context: string, kind: IntegrationKind, event: unknown, options?: { source?: string }): Promise<void>
+  /** Lets what is under way come to a boundary, hands over, stops. Safe to call twice. The store stays open: it is yours. */
+  close(): Promise<void>
+}
+
+export type IntegrationKind = 'tool-event' | 'file-update-event' | 'git-event' | 'ci-event'
+
+/** Something that a person must decide. */
+export interface Question {
+  readonly confirm: Confirm
+  readonly context_id: string
+  readonly plan_id?: string
+  readonly shows?: JsonObject
+  readonly expires_at?: string
+}
+
+const PATROL_MS = 1_000
+const DRAIN_MS = 10_000
+const TTL_MS = 10_000
+
+export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
+  const { store, layer, clock = systemClock, onError = () => undefined } = options
+  const project = await openProject(store, { clock, ...(options.switched && { switched: options.switched }) })
+  const holder = thisHolder(clock.uuid())
+  const keepers = new Map<string, Promise<Keeper | undefined>>()
+  const notBefore = new Map<string, number>()
+  const drain = new AbortController()
+  const stop = new AbortController()
+  const ttlMs = options.leaseTtlMs ?? TTL_MS
+  let closing: Promise<void> | undefined
+
+  const open = () => {
+    if (closing) throw new Closed('the runtime')
+  }
+
+  /** Owns a context and drives its runs, unless we do already or somebody else does. */
+  async function look(context: string): Promise<Keeper | undefined> {
+    const known = await keepers.get(context)
+    if (known) {
+      await known.graph.refresh()
+      known.takeUpAll()
+      return known
+    }
+    const keeping = project.context(context).then((graph) =>
+      keep(graph, {
+        store,
+        clock,
+        holder,
+        layer,
+        ttlMs,
+        drain: drain.signal,
+        onError,
+        ...(options.quietMs !== undefined && { quietMs: options.quietMs }),
+        ...(options.onCommit && { onCommit: options.onCommit }),
+      }),
+    )
+    keepers.set(context, keeping)
+    const forget = () => {
+      if (keepers.get(context) === keeping) keepers.delete(context)
+    }
+    keeping.then((keeper) => (keeper ? keeper.done.then(forget) : forget()), forget)
+    const keeper = await keeping
+    if (!keeper) notBefore.set(context, clock.now() + ttlMs / 2)
+    return keeper
+  }
+
+  /** What has nobody: runs whose owner is gone, timers that came due. */
+  async function patrol(): Promise<void> {
+    const contexts = new Set<string>()
+    for await (const [, where] of store.scan('running/')) contexts.add((where as Whereabouts).graph)
+    for await (const [key, where] of store.scan('timer/')) {
+      if (Date.parse(key.split('/')[1]!) > clock.now()) break
+      const { graph, group } = where as Whereabouts
+      if (!keepers.has(graph)) await wakeUp(graph, group)
+      contexts.add(graph)
+    }
+    for (const context of contexts)
+      if (!keepers.has(context) && (notBefore.get(context) ?? 0) <= clock.now()) await look(context)
+  }
+
+  /** Puts a run that only waited back among the running. */
+  async function wakeUp(context: string, plan: string): Promise<void> {
+    const graph = await project.context(context)
+    await graph.refresh()
+    const run = graph.state.plan(plan)?.activeRun
+    if (run !== undefined && graph.get('run', run)?.data.phase === 'waiting')
+      await graph.commit([toPhase(run, 'running')], { actor: 'runtime', reason: 'its time has come' })
+  }
+
+  async function patrolling(): Promise<void> {
+    while (!stop.signal.aborted) {
+      await patrol().catch(onError)
+      await clock.sleep(options.patrolMs ?? PATROL_MS, stop.signal).catch(() => undefined) // stopped: the loop's condition says so
+    }
+  }
+
+  async function locateRun(id: string): Promise<{ graph: ProjectGraph; run: Node<'run'> }> {
+    const where = await project.locate(id)
+    const graph = where && (await project.context(where.graph))
+    if (graph && where) {
+      await graph.refresh()
+      await graph.load(where.group)
+      for (const node of graph.state.nodesOf(where.group)) if (node.kind === 'run') return { graph, run: node }
+    }
+    throw new NotFound('run', id)
+  }
+
+  async function request(id: string, requested: 'cancel' | 'pause' | 'resume'): Promise<void> {
+    open()
+    const { graph, run } = await locateRun(id)
+    if (run.data.phase === 'ended') return
+    const plan = graph.get('plan', run.data.plan_id)!
+    if (requested === 'cancel' && plan.data.status !== 'in_progress') return cancelUnstarted(graph, run)
+    const wakes = run.data.phase === 'waiting' || run.data.phase === 'paused'
+    await graph.commit(
+      [
+        {
+          kind: 'node_update',
+          node: 'run',
+          id: run.id,
+          set: { requested, ...(wakes && requested !== 'pause' && { phase: 'running' as const }) },
+        },
+      ],
+      {
+        actor: 'user',
+        reason: `somebody asked to ${requested} the run`,
+      },
+    )
+    await look(graph.id)
+  }
+
+  async function cancelUnstarted(graph: ProjectGraph, run: Node<'run'>): Promise<void> {
+    const { plan_id, trace_id } = run.data
+    const result = {
+      status: 'cancelled',
+      error: { code: 'cancelled', message: 'the run was cancelled before it started' },
+      termination_reason: 'user_cancel',
+    }
+    const confirms = [...graph.state.referrers('plan', plan_id, 'CONFIRMS')].filter(
+      (node) => node.kind === 'confirm' && node.data.status === 'pending',
+    )
+    await graph.commit(
+      [
+        ...endPlan(graph, plan_id, 'cancelled'),
+        ...confirms.map((confirm) => move('confirm', confirm.id, 'cancelled')),
+        move('trace', trace_id, 'cancelled'),
+        { kind: 'node_update', node: 'run', id: run.id, set: { phase: 'ended', result } },
+      ],
+      { actor: 'user', reason: 'the run was cancelled before it started', run: run.id },
+    )
+  }
+
+  const handle = (graph: ProjectGraph, run: Node<'run'>): RunHandle =>
+    runHandle(graph, run, {
+      cancel: () => request(run.data.plan_id, 'cancel'),
+      driving: async () => (await keepers.get(graph.id))?.settled(run.id),
+    })
+
+  const patrols = patrolling()
+  return {
+    project,
+    async submit(flow) {
+      open()
+      const { context_id, plan_id, run_id, commits } = submission(flow, clock, options.resolve)
+      const graph =
+        typeof flow.context === 'string' ? await project.context(context_id) : await project.opening(context_id)
+      for (const { changes, events, reason } of commits)
+        await graph.commit(changes, { actor: 'submitter', reason, run: run_id, events })
+      const run = graph.get('run', run_id)!
+      if (graph.get('plan', plan_id)?.data.status === 'in_progress') await look(context_id)
+      return handle(graph, run)
+    },
+    async get(id) {
+      open()
+      const { graph, run } = await locateRun(id)
+      return handle(graph, run)
+    },
+    async list() {
+      open()
+      const handles: RunHandle[] = []
+      for await (const [key] of store.scan('running/')) {
+        const { graph, run } = await locateRun(key.slice('running/'.length))
+        handles.push(handle(graph, run))
+      }
+      return handles
+    },
+    async waiting() {
+      open()
+      const questions: Question[] = []
+      for await (const [key, where] of store.scan('waiting/')) {
+        const { graph: context_id, group } = where as Whereabouts
+        const graph = await project.context(context_id)
+        await graph.refresh()
+        await graph.load(group)
+        const confirm = graph.get('confirm', key.slice('waiting/'.length))
+        if (confirm) questions.push(questionOf(graph, confirm))
+      }
+      return questions.sort((a, b) => (a.confirm.requested_at < b.confirm.requested_at ? -1 : 1))
+    },
+    async decide(confirmId, decision) {
+      open()
+      const where = (await store.getMany([INDEX.id('confirm', confirmId)])).get(INDEX.id('confirm', confirmId)) as
+        | Whereabouts
+        | undefined
+      if (!where) throw new NotFound('confirm', confirmId)
+      const graph = await project.context(where.graph)
+      await graph.refresh()
+      await graph.load(where.group)
+      const changes = decide(graph, confirmId, decision)
+      const run = graph.state.plan(where.group)?.activeRun
+      const wakes =
+        run !== undefined && graph.get('run', run)?.data.phase === 'waiting' && changes.length > 1 && goesOn(changes)
+      await graph.commit([...changes, ...(wakes ? [toPhase(run, 'running')] : [])], {
+        actor: decision.decided_by_role,
+        reason: decision.reason ?? `decided: ${decision.status}`,
+      })
+      if (run !== undefined) await look(graph.id)
+      return graph.document('confirm', confirmId)
+    },
+    async propose(planId, given = {}) {
+      open()
+      const where = await project.locate(planId)
+      if (where?.kind !== 'plan') throw new NotFound('plan', planId)
+      const graph = await project.context(where.graph)
+      await graph.refresh()
+      await graph.load(where.group)
+      await graph.commit(proposePlan(graph, planId, { requested_by_role: 'runtime', ...given }), {
+        actor: given.requested_by_role ?? 'runtime',
+        reason: given.reason ?? 'proposed again',
+      })
+      const confirm = [...graph.state.referrers('plan', planId, 'CONFIRMS')].find(
+        (node) => node.kind === 'confirm' && node.data.status === 'pending',
+      )
+      return graph.document('confirm', confirm!.id)
+    },
+    cancel: (id) => request(id, 'cancel'),
+    pause: (id) => request(id, 'pause'),
+    resume: (id) => request(id, 'resume'),
+    async signal(id, name, payload = null) {
+      open()
+      const { graph, run } = await locateRun(id)
+      if (run.data.phase === 'ended')
+        throw new InvalidInput('signal', [{ path: 'run', rule: 'ended', message: `run ${run.id} has ended` }])
+      const signal_id = clock.uuid()
+      await graph.commit(
+        [
+          { kind: 'node_add', node: 'signal', id: signal_id, group: run.group, data: { signal_id, name, payload } },
+          ...(run.data.phase === 'waiting' ? [toPhase(run.id, 'running')] : []),
+        ],
+        { actor: 'outside', reason: `signal ${name}` },
+      )
+      await look(graph.id)
+    },
+    async ingest(context, kind, event, given = {}) {
+      open()
+      const payload = validate(kind, event) as JsonObject
+      const graph = await project.context(context)
+      await graph.commit([], {
+        actor: given.source ?? 'outside',
+        reason: `${INTEGRATIONS[kind]} from outside`,
+        events: [
+          {
+            event: {
+              event_type: INTEGRATIONS[kind],
+              event_family: 'external_integration',
+              ...(given.source !== undefined && { source: given.source }),
+              payload,
+            },
+          },
+        ],
+      })
+    },
+    close() {
+      closing ??= (async () => {
+        stop.abort()
+        drain.abort()
+        const all = Promise.all(
+          [...keepers.values()].map(async (keeping) => (await keeping.catch(() => undefined))?.done),
+        )
+        const late = new AbortController()
+        await Promise.race([all, clock.sleep(options.drainMs ?? DRAIN_MS, late.signal).catch(() => undefined)]) // all of them came in time
+        late.abort()
+        for (const keeping of keepers.values())
+          for (const run of (await keeping.catch(() => undefined))?.runs.values() ?? [])
+            run.abort.abort(new Error('the runtime is closing'))
+        await all
+        await patrols
+      })()
+      return closing
+    },
+  }
+}
+
+const INTEGRATIONS: { readonly [K in IntegrationKind]: string } = {
+  'tool-event': 'tool_execution',
+  'file-update-event': 'file_update',
+  'git-event': 'git_operation',
+  'ci-event': 'ci_pipeline',
+}
+
+const toPhase = (run: string, phase: 'running') => ({
+  kind: 'node_update' as const,
+  node: 'run' as const,
+  id: run,
+  set: { phase },
+})
+
+/** A plan that goes back to draft waits on; everything else has somewhere to go. */
+const goesOn = (changes: readonly { readonly kind: string }[]): boolean =>
+  !changes.some(
+    (change) =>
+      'node' in change && change.node === 'plan' && (change as { set?: { status?: string } }).set?.status === 'draft',
+  )
+
+function questionOf(graph: ProjectGraph, confirm: Node<'confirm'>): Question {
+  const gate = gateOf(graph, confirm.id)?.data
+  const plan = graph.get('plan', confirm.group)
+  return {
+    confirm: confirm.data,
+    context_id: graph.id,
+    ...(plan && { plan_id: plan.id }),
+    ...(gate?.shows && { shows: gate.shows }),
+    ...(gate?.expires_at !== undefined && { expires_at: gate.expires_at }),
+  }
+}

@@ -1,0 +1,192 @@
+import { endedEvent, startedEvent } from '../ael/events.ts'
+import type { Attempt, AttemptEnd } from '../ael/layer.ts'
+import { isoMicros } from '../protocol/clock.ts'
+import type { Digest, Json, JsonObject } from '../protocol/json.ts'
+import type { Change, EventDraft, Node, SegmentEnd } from '../psg/change.ts'
+import { move } from '../psg/moves.ts'
+import type { Decided, Flight, LiveRun } from './live.ts'
+import { saDraft } from './profiles/sa.ts'
+
+/** What is written when a step starts, an attempt begins, an attempt ends, a step ends: each the changes of one commit. */
+
+export function stepStarts(run: LiveRun, flight: Flight, decided: Decided): void {
+  const { action, step, execution_id } = flight
+  decided.changes.push(move('step', step, 'in_progress'), {
+    kind: 'node_add',
+    node: 'action',
+    id: action.action_id,
+    data: {
+      action_id: action.action_id,
+      step_id: step,
+      idempotency_key: action.idempotency_key,
+      status: 'running',
+      attempts: 1,
+      failures: 0,
+      execution_id,
+      ...(run.options.budget && { reserved: { actions: 1 } }),
+    },
+  })
+  attemptBegins(run, flight, decided)
+  if (sa(run)) {
+    const { description, agent_role } = run.graph.get('step', step)!.data
+    decided.events.push(
+      saDraft(subject(run), 'SAStepStarted', {
+        step_id: step,
+        description,
+        ...(agent_role !== undefined && { agent_role }),
+      }),
+    )
+  }
+}
+
+/** A further attempt at an action that is known already. */
+export function attemptAgain(run: LiveRun, flight: Flight, decided: Decided): void {
+  const { action, execution_id, attempt } = flight
+  decided.changes.push({
+    kind: 'node_update',
+    node: 'action',
+    id: action.action_id,
+    set: { status: 'running', attempts: attempt, execution_id },
+  })
+  attemptBegins(run, flight, decided)
+}
+
+function attemptBegins(run: LiveRun, flight: Flight, decided: Decided): void {
+  const { action, step, execution_id, attempt } = flight
+  decided.changes.push({
+    kind: 'node_add',
+    node: 'segment',
+    id: execution_id,
+    owner: run.trace,
+    at: run.segments++,
+    data: {
+      segment_id: execution_id,
+      label: run.graph.get('step', step)!.data.description,
+      status: 'running',
+      started_at: now(run),
+      attributes: { step_id: step, action_id: action.action_id, action_type: action.action_type, attempt },
+    },
+  })
+  decided.events.push(execution(run, startedEvent(attemptOf(run, flight))))
+}
+
+/** Closes an attempt's segment and tells its end. */
+export function attemptEnds(run: LiveRun, flight: Flight, end: AttemptEnd, decided: Decided): void {
+  decided.changes.push(
+    segmentEnd(run, flight.execution_id, SEGMENT[end.status], {
+      duration_ms: end.duration_ms,
+      ...(end.status === 'completed' ? usageOf(end) : { error: errorOf(end) }),
+    }),
+  )
+  decided.events.push(execution(run, endedEvent(attemptOf(run, flight), end)))
+}
+const SEGMENT = { completed: 'completed', failed: 'failed', cancelled: 'cancelled', paused: 'failed' } as const
+
+/** An attempt that a crash cut off: nobody knows how far it got. */
+export function attemptWasCutOff(run: LiveRun, execution_id: string, decided: Decided): void {
+  decided.changes.push(segmentEnd(run, execution_id, 'failed', { interrupted: true }))
+}
+
+export function stepCompleted(
+  run: LiveRun,
+  flight: Flight,
+  output: { readonly output?: Json; readonly output_blob?: Digest; readonly inverse?: JsonObject | 'irreversible' },
+  usage: JsonObject,
+  decided: Decided,
+): void {
+  decided.changes.push(move('step', flight.step, 'completed'), {
+    kind: 'node_update',
+    node: 'action',
+    id: flight.action.action_id,
+    set: {
+      status: 'completed',
+      ...output,
+      ...(Object.keys(usage).length > 0 && { usage }),
+      ...(run.options.budget && { reserved: undefined }),
+    },
+  } as Change)
+  if (sa(run))
+    decided.events.push(saDraft(subject(run), 'SAStepCompleted', { step_id: flight.step, status: 'completed' }))
+}
+
+export function stepFailed(
+  run: LiveRun,
+  flight: Flight,
+  to: 'failed' | 'skipped',
+  error: JsonObject,
+  decided: Decided,
+): void {
+  const status = error.code === 'action_aborted' ? 'cancelled' : 'failed'
+  decided.changes.push(move('step', flight.step, to), {
+    kind: 'node_update',
+    node: 'action',
+    id: flight.action.action_id,
+    set: {
+      status,
+      error,
+      failures: (run.graph.get('action', flight.action.action_id)?.data.failures ?? 0) + 1,
+      ...(run.options.budget && { reserved: undefined }),
+    },
+  })
+  if (sa(run))
+    decided.events.push(
+      saDraft(subject(run), 'SAStepFailed', {
+        step_id: flight.step,
+        status: 'failed',
+        error_code: String(error.code),
+        error_message: String(error.message),
+      }),
+    )
+}
+
+export const subject = (run: LiveRun) => ({ run: run.id, context: run.graph.id, plan: run.plan, trace: run.trace })
+export const sa = (run: LiveRun): boolean => (run.options.profile ?? 'sa') === 'sa'
+export const now = (run: LiveRun): string => isoMicros(run.graph.clock.now() * 1000)
+export const execution = (
+  run: LiveRun,
+  event: { readonly event_type: string; readonly payload?: JsonObject },
+): EventDraft => ({
+  plan_id: run.plan,
+  event: event as EventDraft['event'],
+})
+
+/** The output of the latest dispatch of a step, if it lies in the graph. */
+export function outcomeOf(run: LiveRun, step: string): Node<'action'> | undefined {
+  let latest: Node<'action'> | undefined
+  for (const node of run.graph.state.referrers('step', step, 'EXECUTES'))
+    if (node.kind === 'action' && node.data.compensates === undefined && (!latest || node.born > latest.born))
+      latest = node
+  return latest
+}
+
+function segmentEnd(run: LiveRun, segment_id: string, status: SegmentEnd['status'], attributes: JsonObject): Change {
+  return {
+    kind: 'node_add',
+    node: 'segment_end',
+    id: segment_id,
+    owner: run.trace,
+    data: { segment_id, status, finished_at: now(run), attributes },
+  }
+}
+
+function attemptOf(run: LiveRun, { action, execution_id, attempt, step }: Flight): Attempt {
+  const role = run.graph.get('step', step)?.data.agent_role
+  return {
+    action,
+    execution_id,
+    attempt,
+    read_only: false,
+    label: action.action_type,
+    ...(role !== undefined && { role }),
+    run: { context_id: run.graph.id, plan_id: run.plan, step_id: step, trace_id: run.trace },
+  }
+}
+
+const usageOf = ({ result }: Extract<AttemptEnd, { status: 'completed' }>): JsonObject => ({
+  ...(result.token_usage && { token_usage: { ...result.token_usage } }),
+  ...(result.cost !== undefined && { cost: result.cost }),
+})
+const errorOf = ({ error }: Exclude<AttemptEnd, { status: 'completed' }>): JsonObject => ({
+  code: error.code,
+  message: error.message,
+})

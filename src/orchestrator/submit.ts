@@ -1,0 +1,214 @@
+import { isoMicros } from '../protocol/clock.ts'
+import { InvalidInput } from '../protocol/errors.ts'
+import { isObject, type JsonObject } from '../protocol/json.ts'
+import type { Context, Plan } from '../protocol/types.ts'
+import { validate } from '../protocol/validate.ts'
+import { planDigest } from '../psg/approval.ts'
+import type { AnyNode, Change, EventDraft, Gate } from '../psg/change.ts'
+import { takeApart } from '../psg/document.ts'
+import { type Bindings, bindSteps, type Resolver } from './bind.ts'
+import type { RunOptions } from './live.ts'
+import { saBeginning } from './profiles/sa.ts'
+import { VERSION } from './version.ts'
+
+/** What is to be done: a plan in a context, how its steps are executed, and who must agree. */
+export interface Flow {
+  /** A new context, or the id of one that is there. */
+  readonly context: Context | string
+  readonly plan: Plan
+  readonly bindings?: Bindings
+  readonly approval?: ApprovalAsked
+  readonly options?: RunOptions
+}
+
+/** `auto`: policy approves at once, and the Confirm says so. Otherwise the plan waits for people. */
+export type ApprovalAsked = 'auto' | AskPeople
+export interface AskPeople {
+  readonly needed?: number
+  readonly roles?: readonly string[]
+  /** A week when absent. */
+  readonly expires_ms?: number
+  readonly requested_by_role?: string
+  readonly reason?: string
+}
+
+/** The commits that bring a flow into the graph; only the last one makes it run. */
+export interface Submission {
+  readonly context_id: string
+  readonly plan_id: string
+  readonly run_id: string
+  readonly trace_id: string
+  readonly commits: readonly {
+    readonly changes: readonly Change[]
+    readonly events: readonly EventDraft[]
+    readonly reason: string
+  }[]
+}
+
+/** A commit of a large plan carries this many steps. */
+const STEPS_PER_COMMIT = 2_000
+const EXPIRES_MS = 7 * 24 * 60 * 60 * 1000
+
+/** Pure: what submitting a flow means. Throws InvalidInput before anything is written. */
+export function submission(flow: unknown, clock: { now(): number; uuid(): string }, resolve?: Resolver): Submission {
+  const { context, plan, bindings = {}, approval = 'auto', options = {} } = checked(flow)
+  const context_id = typeof context === 'string' ? context : context.context_id
+  if (plan.context_id !== context_id)
+    throw invalid('plan.context_id', 'reference.context', `is not the context ${context_id}`)
+  const { plan_id } = plan
+  const [run_id, trace_id] = [clock.uuid(), clock.uuid()]
+  const parts = [...takeApart('plan', plan)]
+  for (const binding of bindSteps(plan.steps, bindings, resolve, clock.uuid))
+    parts.push({ kind: 'node_add', node: 'binding', id: binding.binding_id, data: binding })
+  const gates = approvals({ plan, parts, approval, run_id, clock })
+  const started = approval === 'auto'
+  const at = isoMicros(clock.now() * 1000)
+  const run: Change[] = [
+    {
+      kind: 'node_add',
+      node: 'trace',
+      id: trace_id,
+      data: {
+        meta: META,
+        trace_id,
+        context_id,
+        plan_id,
+        root_span: { trace_id, span_id: clock.uuid(), context_id },
+        status: started ? 'running' : 'pending',
+        ...(started && { started_at: at }),
+      },
+    },
+    {
+      kind: 'node_add',
+      node: 'run',
+      id: run_id,
+      data: {
+        run_id,
+        plan_id,
+        trace_id,
+        phase: started ? 'running' : 'waiting',
+        options: options as JsonObject,
+        spent: {},
+        ...(started && { started_at: at }),
+      },
+    },
+  ]
+  const head = typeof context === 'string' ? [] : takeApart('context', context)
+  const chunks = chunked([...head, ...parts])
+  const last = chunks.pop() ?? []
+  const sa = (options.profile ?? 'sa') === 'sa' && started
+  const facts = {
+    title: typeof context === 'string' ? '' : context.title,
+    status: 'active',
+    planTitle: plan.title,
+    steps: plan.steps.length,
+    version: VERSION,
+  }
+  const events = sa ? saBeginning({ run: run_id, context: context_id, plan: plan_id, trace: trace_id }, facts) : []
+  return {
+    context_id,
+    plan_id,
+    run_id,
+    trace_id,
+    commits: [
+      ...chunks.map((changes) => ({ changes, events: [], reason: 'a plan is being submitted' })),
+      {
+        changes: [...last, ...gates, ...run],
+        events,
+        reason: started ? 'a plan was submitted and policy approved it' : 'a plan was submitted and waits for approval',
+      },
+    ],
+  }
+}
+
+const META = { protocol_version: '1.0.0', schema_version: '1.0.0' } as const
+
+interface Asking {
+  readonly plan: Plan
+  readonly parts: readonly Change[]
+  readonly approval: ApprovalAsked
+  readonly run_id: string
+  readonly clock: { now(): number; uuid(): string }
+}
+
+/** Proposed in any case; approved and started at once when policy may. */
+function approvals({ plan, parts, approval, run_id, clock }: Asking): readonly Change[] {
+  const { plan_id } = plan
+  const [confirm_id, gate_id] = [clock.uuid(), clock.uuid()]
+  const ask = approval === 'auto' ? {} : approval
+  const nodes = parts.map((part) => ({ ...part, kind: (part as { node: string }).node })) as unknown as AnyNode[]
+  const at = isoMicros(clock.now() * 1000)
+  const gate: Gate = {
+    gate_id,
+    confirm_id,
+    target: { kind: 'plan', id: plan_id },
+    digest: planDigest(nodes[0] as Extract<AnyNode, { kind: 'plan' }>, nodes),
+    needed: ask.needed ?? 1,
+    ...(ask.roles && { roles: ask.roles }),
+    ...(approval !== 'auto' && { expires_at: isoMicros((clock.now() + (ask.expires_ms ?? EXPIRES_MS)) * 1000) }),
+  }
+  const proposed: Change[] = [
+    { kind: 'node_update', node: 'plan', id: plan_id, set: { status: 'proposed' } },
+    {
+      kind: 'node_add',
+      node: 'confirm',
+      id: confirm_id,
+      data: {
+        meta: META,
+        confirm_id,
+        target_type: 'plan',
+        target_id: plan_id,
+        status: 'pending',
+        requested_by_role: ask.requested_by_role ?? 'runtime',
+        requested_at: at,
+        ...(ask.reason !== undefined && { reason: ask.reason }),
+        decisions: [],
+      },
+    },
+    { kind: 'node_add', node: 'gate', id: gate_id, data: gate },
+  ]
+  if (approval !== 'auto') return proposed
+  const decision_id = clock.uuid()
+  return [
+    ...proposed,
+    {
+      kind: 'node_add',
+      node: 'decision',
+      id: decision_id,
+      owner: confirm_id,
+      at: 0,
+      data: { decision_id, status: 'approved', decided_by_role: 'policy', decided_at: at },
+    },
+    { kind: 'node_update', node: 'confirm', id: confirm_id, set: { status: 'approved' } },
+    { kind: 'node_update', node: 'plan', id: plan_id, set: { status: 'approved' } },
+    { kind: 'node_update', node: 'plan', id: plan_id, set: { status: 'in_progress' } },
+    { kind: 'node_update', node: 'gate', id: gate_id, set: { used_by: run_id } },
+  ]
+}
+
+function checked(flow: unknown): Flow {
+  if (!isObject(flow)) throw invalid('', 'type', 'must be an object')
+  const known = ['context', 'plan', 'bindings', 'approval', 'options', 'roles']
+  for (const key of Object.keys(flow))
+    if (!known.includes(key))
+      throw invalid(key, 'extra_forbidden', `is not part of a flow; known are ${known.join(', ')}`)
+  const plan = validate('plan', flow.plan)
+  if (plan.status !== 'draft')
+    throw invalid('plan.status', 'birth', 'must be draft: a plan is submitted before it is approved')
+  plan.steps.forEach((step, i) => {
+    if (step.status !== 'pending') throw invalid(`plan.steps[${i}].status`, 'birth', 'must be pending')
+  })
+  if (typeof flow.context !== 'string') validate('context', flow.context)
+  const { approval } = flow
+  if (approval !== undefined && approval !== 'auto' && !isObject(approval))
+    throw invalid('approval', 'type', 'must be "auto" or an object')
+  return flow as unknown as Flow
+}
+
+const invalid = (path: string, rule: string, message: string) => new InvalidInput('flow', [{ path, rule, message }])
+
+function chunked(changes: readonly Change[]): Change[][] {
+  const chunks: Change[][] = []
+  for (let at = 0; at < changes.length; at += STEPS_PER_COMMIT) chunks.push(changes.slice(at, at + STEPS_PER_COMMIT))
+  return chunks
+}

@@ -1,0 +1,248 @@
+import { nextRetry } from '../ael/with-retry.ts'
+import { ActionError, ApprovalNeeded } from '../protocol/errors.ts'
+import type { JsonObject } from '../protocol/json.ts'
+import { move } from '../psg/moves.ts'
+import { actionOf, departs } from './dispatch.ts'
+import { runEnds } from './end.ts'
+import { askBefore, askFor, verdictOn } from './gate.ts'
+import type { Arrival, Decided, Ending, Flight, LiveRun } from './live.ts'
+import { attemptAgain, attemptEnds, stepCompleted, stepFailed, stepStarts } from './steps.ts'
+import { setTimer, timerFired } from './timers.ts'
+import { undoArrived, undoNext } from './undo.ts'
+
+const CONCURRENCY = 32
+
+/**
+ * One pass over a run: takes in what arrived, finds what is ready, and says what one commit must carry and which flights take off once it has
+ * landed. Touches nothing but the run's own memory.
+ */
+export function decideTick(run: LiveRun): Decided {
+  const decided: Decided = { changes: [], events: run.told.splice(0), departures: [], reason: 'tick', end: undefined }
+  for (const arrival of run.inbox.splice(0)) takeIn(run, arrival, decided)
+  takeInRequests(run, decided)
+  if (run.ending) undoNext(run, run.ending, decided)
+  else startReady(run, decided)
+  if (isOver(run)) runEnds(run, decided)
+  return decided
+}
+
+function takeIn(run: LiveRun, arrival: Arrival, decided: Decided): void {
+  switch (arrival.kind) {
+    case 'completed': {
+      const { flight, result } = arrival
+      run.flying.delete(flight.action.action_id)
+      attemptEnds(run, flight, { status: 'completed', duration_ms: result.duration_ms, result }, decided)
+      if (undoArrived(run, flight, undefined, decided)) return
+      const output = result.output_ref
+        ? { output_blob: result.output_ref.digest }
+        : result.output === undefined
+          ? {}
+          : { output: result.output }
+      const usage = {
+        ...(result.token_usage && { tokens: result.token_usage.total }),
+        ...(result.cost !== undefined && { cost: result.cost }),
+      }
+      stepCompleted(
+        run,
+        flight,
+        { ...output, ...(arrival.inverse !== undefined && { inverse: arrival.inverse }) },
+        usage,
+        decided,
+      )
+      run.done.push(flight.step)
+      run.ready.satisfied(flight.step)
+      return
+    }
+    case 'failed':
+      run.flying.delete(arrival.flight.action.action_id)
+      return attemptFailed(run, arrival, decided)
+    case 'due': {
+      const waiting = run.waiting.get(arrival.action)
+      if (waiting?.on !== 'timer' || waiting.timer !== arrival.timer || run.ending) return
+      run.waiting.delete(arrival.action)
+      timerFired(arrival.timer, decided)
+      return again(run, waiting.flight, decided)
+    }
+    case 'deadline':
+      return ends(run, {
+        status: 'failed',
+        reason: 'timeout',
+        error: { code: 'deadline', message: `the run was to end by ${run.options.deadline}` },
+      })
+    case 'look':
+      return look(run, decided)
+    default:
+      arrival satisfies never
+  }
+}
+
+function attemptFailed(
+  run: LiveRun,
+  { flight, error, duration_ms }: Extract<Arrival, { kind: 'failed' }>,
+  decided: Decided,
+): void {
+  if (error instanceof ApprovalNeeded && !run.ending) return askFor(run, flight, error, decided)
+  attemptEnds(
+    run,
+    flight,
+    { status: error.code === 'action_aborted' ? 'cancelled' : 'failed', duration_ms, error },
+    decided,
+  )
+  const told = { code: error.code, message: error.message }
+  if (undoArrived(run, flight, told, decided)) return
+  if (run.ending) return stepFailed(run, flight, 'failed', told, decided)
+  const binding = run.bindings.get(flight.step)!.data
+  const failures = (run.graph.get('action', flight.action.action_id)?.data.failures ?? 0) + 1
+  const wait = nextRetry(flight.action.retry, failures, error, run.graph.clock.random())
+  if (wait === undefined) return stepGivenUp(run, flight, binding.on_failure ?? 'fail', told, decided)
+  const resume = error.resume === undefined ? {} : { resume: error.resume }
+  decided.changes.push({
+    kind: 'node_update',
+    node: 'action',
+    id: flight.action.action_id,
+    set: { failures, ...(wait > 0 && { status: 'waiting' as const }), ...resume },
+  })
+  if (wait === 0) again(run, flight, decided)
+  else setTimer(run, flight, wait, decided)
+}
+
+/** What becomes of the plan when a step has failed for good. */
+function stepGivenUp(
+  run: LiveRun,
+  flight: Flight,
+  policy: 'fail' | 'skip' | 'continue' | 'compensate',
+  error: JsonObject,
+  decided: Decided,
+): void {
+  stepFailed(run, flight, policy === 'skip' ? 'skipped' : 'failed', error, decided)
+  switch (policy) {
+    case 'skip':
+      return run.ready.satisfied(flight.step)
+    case 'continue':
+      run.failed++
+      for (const dependant of run.ready.dependants(flight.step))
+        if (run.graph.get('step', dependant)?.data.status === 'pending')
+          decided.changes.push(move('step', dependant, 'blocked'))
+      return
+    case 'fail':
+    case 'compensate':
+      run.failed++
+      return ends(run, {
+        status: 'failed',
+        reason: 'failure',
+        error: { ...error, step_id: flight.step },
+        ...(policy === 'compensate' && { undo: true }),
+      })
+    default:
+      policy satisfies never
+  }
+}
+
+/** What others asked for or decided since the last tick. */
+function look(run: LiveRun, decided: Decided): void {
+  for (const [action, waiting] of run.waiting) {
+    if (waiting.on === 'confirm') {
+      const verdict = verdictOn(run, waiting, decided)
+      if (verdict === 'pending') continue
+      run.waiting.delete(action)
+      if (verdict === 'approved') departs(run, waiting.flight, decided)
+      else {
+        const error = new ActionError(
+          'action_rejected',
+          `${waiting.flight.action.action_type} was ${verdict} by a person`,
+        )
+        attemptEnds(run, waiting.flight, { status: 'failed', duration_ms: 0, error }, decided)
+        stepGivenUp(
+          run,
+          waiting.flight,
+          run.bindings.get(waiting.flight.step)!.data.on_failure ?? 'fail',
+          { code: error.code, message: error.message },
+          decided,
+        )
+      }
+    } else if (waiting.on === 'signal') {
+      const signal = signalFor(run, waiting.name)
+      if (!signal) continue
+      run.waiting.delete(action)
+      decided.changes.push({ kind: 'node_update', node: 'signal', id: signal.id, set: { taken: true } })
+      const result = { action_id: action, status: 'completed' as const, output: signal.data.payload, duration_ms: 0 }
+      takeIn(run, { kind: 'completed', flight: waiting.flight, result }, decided)
+    }
+  }
+}
+
+function takeInRequests(run: LiveRun, decided: Decided): void {
+  const requested = run.graph.get('run', run.id)?.data.requested
+  if (requested === undefined) return
+  decided.changes.push({ kind: 'node_update', node: 'run', id: run.id, set: { requested: undefined } })
+  if (requested === 'cancel')
+    ends(run, {
+      status: 'cancelled',
+      reason: 'user_cancel',
+      error: { code: 'cancelled', message: 'the run was cancelled' },
+    })
+  else run.paused = requested === 'pause'
+}
+
+function startReady(run: LiveRun, decided: Decided): void {
+  if (run.paused || run.owner.lost.aborted || run.graph.get('context', run.graph.id)?.data.status !== 'active') return
+  const most = run.options.concurrency ?? CONCURRENCY
+  while (run.flying.size < most && run.ready.size > 0) {
+    const step = run.ready.take()!
+    const flight = { step, action: actionOf(run, step), execution_id: run.graph.clock.uuid(), attempt: 1 }
+    stepStarts(run, flight, decided)
+    const binding = run.bindings.get(step)!.data
+    if (askBefore(binding)) askFor(run, flight, binding, decided)
+    else if (binding.action_type === 'wait') waits(run, flight, decided)
+    else departs(run, flight, decided)
+  }
+}
+
+/** The one kind of action that nobody carries out: it ends when a signal comes or its time is over. */
+function waits(run: LiveRun, flight: Flight, decided: Decided): void {
+  const { signal, ms } = flight.action.params
+  decided.changes.push({ kind: 'node_update', node: 'action', id: flight.action.action_id, set: { status: 'waiting' } })
+  if (typeof signal === 'string') run.waiting.set(flight.action.action_id, { on: 'signal', name: signal, flight })
+  else setTimer(run, flight, Number(ms ?? 0), decided)
+  run.inbox.push({ kind: 'look' })
+}
+
+function again(run: LiveRun, flight: Flight, decided: Decided): void {
+  if (flight.action.action_type === 'wait') {
+    takeIn(
+      run,
+      {
+        kind: 'completed',
+        flight,
+        result: { action_id: flight.action.action_id, status: 'completed', duration_ms: 0 },
+      },
+      decided,
+    )
+    return
+  }
+  const next = { ...flight, execution_id: run.graph.clock.uuid(), attempt: flight.attempt + 1 }
+  attemptAgain(run, next, decided)
+  departs(run, next, decided)
+}
+
+/** The first reason to end counts; what is under way is told to stop. */
+export function ends(run: LiveRun, ending: Ending): void {
+  if (run.ending) return
+  run.ending = {
+    ...ending,
+    ...(run.options.on_failure === 'compensate' && ending.status === 'failed' && { undo: true }),
+  }
+  run.abort.abort(new Error(String(ending.error.message)))
+}
+
+function isOver(run: LiveRun): boolean {
+  if (run.flying.size > 0) return false
+  if (run.ending) return run.undo === undefined || run.undo.left.length === 0
+  return run.waiting.size === 0 && run.ready.size === 0
+}
+
+function signalFor(run: LiveRun, name: string) {
+  for (const node of run.graph.state.nodesOf(run.plan))
+    if (node.kind === 'signal' && node.data.name === name && !node.data.taken) return node
+  return undefined
+}

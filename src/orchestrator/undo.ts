@@ -1,0 +1,90 @@
+import type { Action, ExecutorKind } from '../ael/adapter.ts'
+import type { Json, JsonObject } from '../protocol/json.ts'
+import type { EventDraft } from '../psg/change.ts'
+import { departs } from './dispatch.ts'
+import type { Decided, Ending, Flight, LiveRun, Undo } from './live.ts'
+import { attemptAgain, now, outcomeOf } from './steps.ts'
+
+/** Goes back one action at a time, last done first. All are attempted, whatever becomes of one. */
+export function undoNext(run: LiveRun, ending: Ending, decided: Decided): void {
+  if (!ending.undo || run.flying.size > 0) return
+  if (!run.undo) {
+    run.undo = wayBack(run)
+    run.abort = new AbortController() // what was aborted is over; going back has its own signal
+    decided.changes.push({ kind: 'node_update', node: 'run', id: run.id, set: { phase: 'undoing' } })
+    decided.events.push(
+      told(run, 'rollback_planned', {
+        steps: run.undo.left.map(({ step, compensates }) => ({ step_id: step, action_id: compensates! })),
+      }),
+    )
+  }
+  const flight = run.undo.left.shift()
+  if (flight) {
+    const { action_id, idempotency_key } = flight.action
+    decided.changes.push({
+      kind: 'node_add',
+      node: 'action',
+      id: action_id,
+      data: {
+        action_id,
+        step_id: flight.step,
+        idempotency_key,
+        status: 'running',
+        attempts: 0,
+        failures: 0,
+        execution_id: flight.execution_id,
+        compensates: flight.compensates!,
+      },
+    })
+    attemptAgain(run, flight, decided)
+    departs(run, flight, decided)
+  } else decided.events.push(told(run, 'rollback_executed', { outcomes: run.undo.outcomes as unknown as Json }))
+}
+
+/** Takes in the end of an inverse action; false when the flight was not one. */
+export function undoArrived(run: LiveRun, flight: Flight, error: JsonObject | undefined, decided: Decided): boolean {
+  if (flight.compensates === undefined || !run.undo) return false
+  const { action_id } = flight.action
+  decided.changes.push({
+    kind: 'node_update',
+    node: 'action',
+    id: action_id,
+    set: { status: error ? 'failed' : 'completed', ...(error && { error }) },
+  })
+  run.undo.outcomes.push({
+    action_id: flight.compensates,
+    step_id: flight.step,
+    status: error ? 'failed' : 'undone',
+    ...(error && { error }),
+  })
+  return true
+}
+
+function wayBack(run: LiveRun): Undo {
+  const undo: Undo = { left: [], outcomes: [] }
+  for (const step of run.done.toReversed()) {
+    const record = outcomeOf(run, step)?.data
+    if (record?.inverse === 'irreversible')
+      undo.outcomes.push({ action_id: record.action_id, step_id: step, status: 'irreversible' })
+    else if (record?.inverse) undo.left.push(backward(run, step, record.action_id, record.inverse))
+  }
+  return undo
+}
+
+function backward(run: LiveRun, step: string, compensates: string, inverse: JsonObject): Flight {
+  const { uuid } = run.graph.clock
+  const action: Action = {
+    action_id: uuid(),
+    action_type: String(inverse.action_type),
+    executor_kind: (inverse.executor_kind as ExecutorKind | undefined) ?? 'worker',
+    params: (inverse.params as JsonObject | undefined) ?? {},
+    idempotency_key: `${run.plan}:${step}:undo`,
+  }
+  return { step, action, execution_id: uuid(), attempt: 1, compensates }
+}
+
+function told(run: LiveRun, event_type: string, more: JsonObject): EventDraft {
+  const reason = String(run.ending?.error.message)
+  const payload = { compensation_id: run.id, plan_id: run.plan, reason, at: now(run), ...more }
+  return { plan_id: run.plan, event: { event_type, event_family: 'compensation_plan', payload } }
+}

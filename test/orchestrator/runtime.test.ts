@@ -1,0 +1,373 @@
+import { describe, expect, it } from 'vitest'
+import { manualClock } from '../../src/protocol/clock.ts'
+import { ActionError, InvalidInput, NotFound, RuleViolation } from '../../src/protocol/errors.ts'
+import type { Json } from '../../src/protocol/json.ts'
+import type { Backend } from '../../src/vsl/backend.ts'
+import { memoryBackend } from '../../src/vsl/memory.ts'
+import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
+
+const flaky = (failures: number) => {
+  let calls = 0
+  return () => {
+    if (++calls <= failures) throw new ActionError('action_failed', `failure ${calls}`, { retryable: true })
+    return calls
+  }
+}
+/** A store as a process sees it that dies: from then on nothing is answered any more. */
+function mortal(store: Backend): { store: Backend; die: () => void } {
+  let dead = false
+  const mine = new Proxy(store, {
+    get: (target, name) => {
+      const value = Reflect.get(target, name)
+      if (typeof value !== 'function') return value
+      return (...args: unknown[]) => (dead ? new Promise(() => undefined) : value.apply(target, args))
+    },
+  })
+  return { store: mine, die: () => void (dead = true) }
+}
+const never = () => new Promise<Json>(() => undefined)
+
+describe('a run', () => {
+  it('starts a step only when all it depends on is done, and in the plan’s order', async () => {
+    const order: string[] = []
+    const log = (name: string) => () => void order.push(name)
+    const runtime = await runtimeOf({ a: log('a'), b: log('b'), c: log('c'), d: log('d') })
+    const flow = flowOf(
+      { d: { after: ['b', 'c'] }, c: { after: ['a'] }, b: { after: ['a'] }, a: {} },
+      { options: { concurrency: 1 } },
+    )
+    expect((await (await runtime.submit(flow)).result()).status).toBe('completed')
+    expect(order).toEqual(['a', 'c', 'b', 'd'])
+    await runtime.close()
+  })
+
+  it('hands the outputs of earlier steps to later ones', async () => {
+    const runtime = await runtimeOf({ make: () => ({ list: [1, 2] }), use: (args) => args })
+    const flow = flowOf({ make: {}, use: { after: ['make'] } })
+    const { make, use } = flow.ids
+    const binding = {
+      action_type: 'function',
+      params: { name: 'use', args: { got: { $from: make!, path: 'list.1' } } },
+    }
+    const bound = { ...flow, bindings: { steps: { ...flow.bindings!.steps, [use!]: binding } } }
+    expect((await (await runtime.submit(bound)).result()).outputs[use!]).toEqual({ got: 2 })
+    await runtime.close()
+  })
+
+  it('leaves a graph that proves itself, with a whole trace', async () => {
+    const runtime = await runtimeOf({})
+    const run = await runtime.submit(chainOf(5))
+    await run.result()
+    const graph = await runtime.project.context(run.context_id)
+    expect(await graph.verify()).toEqual([])
+    const trace = await graph.document('trace', run.trace_id)
+    expect(trace.status).toBe('completed')
+    expect(trace.segments?.map((segment) => segment.status)).toEqual(Array(5).fill('completed'))
+    expect((await graph.document('plan', run.plan_id)).steps.map((step) => step.status)).toEqual(
+      Array(5).fill('completed'),
+    )
+    await runtime.close()
+  })
+
+  it('tells its events from the beginning, then live, and ends', async () => {
+    const runtime = await runtimeOf({})
+    const run = await runtime.submit(chainOf(2))
+    const types: string[] = []
+    for await (const { event } of run) types.push(event.event_type)
+    expect(types.filter((type) => type.startsWith('SA'))).toEqual([
+      'SAInitialized',
+      'SAContextLoaded',
+      'SAPlanEvaluated',
+      'SAStepStarted',
+      'SAStepCompleted',
+      'SAStepStarted',
+      'SAStepCompleted',
+      'SATraceEmitted',
+      'SACompleted',
+    ])
+    await runtime.close()
+  })
+})
+
+describe('a failing step', () => {
+  it('fails the plan, and what waited for it is skipped', async () => {
+    const runtime = await runtimeOf({
+      boom: () => {
+        throw new Error('boom')
+      },
+    })
+    const run = await runtime.submit(flowOf({ boom: {}, noop: { after: ['boom'] } }))
+    expect(await run.result()).toMatchObject({
+      success: false,
+      status: 'failed',
+      error: { code: 'action_failed', message: 'boom' },
+    })
+    const graph = await runtime.project.context(run.context_id)
+    expect((await graph.document('plan', run.plan_id)).steps.map((step) => step.status)).toEqual(['failed', 'skipped'])
+    expect(await graph.verify()).toEqual([])
+    await runtime.close()
+  })
+
+  it('is skipped and lets others go on where its policy says so', async () => {
+    const runtime = await runtimeOf({
+      boom: () => {
+        throw new Error('boom')
+      },
+    })
+    const run = await runtime.submit(flowOf({ boom: { binding: { on_failure: 'skip' } }, noop: { after: ['boom'] } }))
+    expect((await run.result()).status).toBe('completed')
+    await runtime.close()
+  })
+
+  it('lets the others run on under `continue`, and the plan ends failed', async () => {
+    const runtime = await runtimeOf({
+      boom: () => {
+        throw new Error('boom')
+      },
+    })
+    const run = await runtime.submit(
+      flowOf({
+        boom: { binding: { on_failure: 'continue' } },
+        blocked: { call: 'noop', after: ['boom'] },
+        other: { call: 'noop' },
+      }),
+    )
+    expect((await run.result()).status).toBe('failed')
+    const plan = await (await runtime.project.context(run.context_id)).document('plan', run.plan_id)
+    expect(plan.steps.map((step) => step.status)).toEqual(['failed', 'skipped', 'completed'])
+    await runtime.close()
+  })
+
+  it('is tried again after a stored wait, as often as its policy says', async () => {
+    const clock = manualClock()
+    const runtime = await runtimeOf({ flaky: flaky(2) }, { clock, store: memoryBackend({ clock }) })
+    const retry = { strategy: 'exponential', max_attempts: 3, delay_ms: 1_000 }
+    const run = await runtime.submit(flowOf({ flaky: { binding: { retry } } }, {}, clock))
+    const result = run.result()
+    for (let i = 0; i < 40; i++) await clock.advance(250)
+    expect((await result).status).toBe('completed')
+    const graph = await runtime.project.context(run.context_id)
+    const trace = await graph.document('trace', run.trace_id)
+    expect(trace.segments?.map((segment) => segment.status)).toEqual(['failed', 'failed', 'completed'])
+    expect(await graph.verify()).toEqual([])
+    const closing = runtime.close()
+    await clock.advance(20_000)
+    await closing
+  })
+
+  it('takes back what was done, in reverse, where its policy is to compensate', async () => {
+    const undone: Json[] = []
+    const runtime = await runtimeOf({
+      make: () => 'made',
+      boom: () => {
+        throw new Error('boom')
+      },
+      unmake: (args) => void undone.push(args),
+    })
+    const inverse = (what: string) => ({ action_type: 'function', params: { name: 'unmake', args: what } })
+    const flow = flowOf({
+      one: { call: 'make', binding: { inverse: inverse('one') } },
+      two: { call: 'make', after: ['one'], binding: { inverse: inverse('two') } },
+      boom: { after: ['two'], binding: { on_failure: 'compensate' } },
+    })
+    const run = await runtime.submit(flow)
+    expect((await run.result()).status).toBe('failed')
+    expect(undone).toEqual(['two', 'one'])
+    const types: string[] = []
+    for await (const { event } of run) if (event.event_family === 'compensation_plan') types.push(event.event_type)
+    expect(types).toEqual(['rollback_planned', 'rollback_executed'])
+    expect(await (await runtime.project.context(run.context_id)).verify()).toEqual([])
+    await runtime.close()
+  })
+})
+
+describe('an approval', () => {
+  it('holds the plan until enough of the right roles agree', async () => {
+    const runtime = await runtimeOf({})
+    const run = await runtime.submit(chainOf(1, { approval: { needed: 2, roles: ['dba', 'lead'] } }))
+    expect(run.phase).toBe('waiting')
+    const [question] = await runtime.waiting()
+    const confirm = question!.confirm.confirm_id
+    await expect(runtime.decide(confirm, { status: 'approved', decided_by_role: 'intern' })).rejects.toThrow(
+      RuleViolation,
+    )
+    expect((await runtime.decide(confirm, { status: 'approved', decided_by_role: 'dba' })).status).toBe('pending')
+    expect((await runtime.decide(confirm, { status: 'approved', decided_by_role: 'lead' })).status).toBe('approved')
+    expect((await run.result()).status).toBe('completed')
+    expect(await runtime.waiting()).toEqual([])
+    await runtime.close()
+  })
+
+  it('sends a rejected plan back to draft; proposed again, the same Confirm can be approved', async () => {
+    const runtime = await runtimeOf({})
+    const run = await runtime.submit(chainOf(1, { approval: {} }))
+    const confirm = (await runtime.waiting())[0]!.confirm.confirm_id
+    await runtime.decide(confirm, { status: 'rejected', decided_by_role: 'dba', reason: 'no backup' })
+    const graph = await runtime.project.context(run.context_id)
+    expect(graph.get('plan', run.plan_id)?.data.status).toBe('draft')
+    expect((await runtime.propose(run.plan_id)).confirm_id).toBe(confirm)
+    const decided = await runtime.decide(confirm, { status: 'approved', decided_by_role: 'dba' })
+    expect(decided.decisions?.map((decision) => decision.status)).toEqual(['rejected', 'approved'])
+    expect((await run.result()).status).toBe('completed')
+    await runtime.close()
+  })
+
+  it('holds a single action where its binding asks, and a refusal fails the step', async () => {
+    const runtime = await runtimeOf({}, { quietMs: 5 })
+    const run = await runtime.submit(flowOf({ send: { call: 'noop', binding: { approval: 'ask' } } }))
+    let questions = await runtime.waiting()
+    while (questions.length === 0) questions = await runtime.waiting()
+    await runtime.decide(questions[0]!.confirm.confirm_id, { status: 'rejected', decided_by_role: 'me' })
+    expect(await run.result()).toMatchObject({ status: 'failed', error: { code: 'action_rejected' } })
+    expect(await (await runtime.project.context(run.context_id)).verify()).toEqual([])
+    await runtime.close()
+  })
+})
+
+describe('a person', () => {
+  it('cancels a run: what is under way is told to stop, the rest never starts', async () => {
+    let stopped = false
+    const runtime = await runtimeOf({
+      hang: (_, call) =>
+        new Promise((_resolve, reject) =>
+          call.signal.addEventListener('abort', () => {
+            stopped = true
+            reject(call.signal.reason)
+          }),
+        ),
+    })
+    const run = await runtime.submit(flowOf({ hang: {}, noop: { after: ['hang'] } }))
+    await run.cancel()
+    expect((await run.result()).status).toBe('cancelled')
+    expect(stopped).toBe(true)
+    const graph = await runtime.project.context(run.context_id)
+    expect(graph.get('plan', run.plan_id)?.data.status).toBe('cancelled')
+    expect(await graph.verify()).toEqual([])
+    await runtime.close()
+  })
+
+  it('cancels a run that still waits for approval', async () => {
+    const runtime = await runtimeOf({})
+    const run = await runtime.submit(chainOf(2, { approval: {} }))
+    await run.cancel()
+    expect((await run.result()).status).toBe('cancelled')
+    expect(await runtime.waiting()).toEqual([])
+    expect(await (await runtime.project.context(run.context_id)).verify()).toEqual([])
+    await runtime.close()
+  })
+
+  it('sends a signal that a step waits for', async () => {
+    const runtime = await runtimeOf({}, { quietMs: 5 })
+    const flow = flowOf({ gate: { binding: { action_type: 'wait', params: { signal: 'go' } } } })
+    const run = await runtime.submit(flow)
+    await runtime.signal(run.plan_id, 'go', { by: 'hand' })
+    expect((await run.result()).outputs[flow.ids.gate!]).toEqual({ by: 'hand' })
+    await runtime.close()
+  })
+})
+
+describe('a limit', () => {
+  it('ends a run at its deadline', async () => {
+    const clock = manualClock()
+    const runtime = await runtimeOf({ hang: never }, { clock, store: memoryBackend({ clock }) })
+    const deadline = new Date(clock.now() + 5_000).toISOString()
+    const run = await runtime.submit(flowOf({ hang: {} }, { options: { deadline } }, clock))
+    const result = run.result()
+    for (let i = 0; i < 40; i++) await clock.advance(250)
+    expect(await result).toMatchObject({ status: 'failed', error: { code: 'deadline' } })
+    const closing = runtime.close()
+    await clock.advance(20_000)
+    await closing
+  })
+})
+
+describe('a crash', () => {
+  it('repeats nothing that was completed, and runs what was cut off again under the same key', async () => {
+    const clock = manualClock()
+    const store = memoryBackend({ clock })
+    const keys: string[] = []
+    let done = 0
+    const process = mortal(store)
+    let underWay: () => void = () => undefined
+    const two = new Promise<void>((resolve) => {
+      underWay = resolve
+    })
+    const hang = () => {
+      underWay()
+      return never()
+    }
+    const first = await runtimeOf({ one: () => void done++, two: hang }, { clock, store: process.store })
+    const flow = flowOf({ one: {}, two: { after: ['one'] } }, {}, clock)
+    const run = await first.submit(flow)
+    await two
+    process.die()
+
+    const second = await runtimeOf(
+      { one: () => void done++, two: (_, call) => void keys.push(call.idempotency_key) },
+      { clock, store },
+    )
+    const taken = (await second.get(run.plan_id)).result()
+    for (let i = 0; i < 200 && keys.length === 0; i++) await clock.advance(250)
+    expect(await taken).toMatchObject({ status: 'completed' })
+    expect(done).toBe(1)
+    expect(keys).toEqual([`${run.plan_id}:${flow.ids.two}`])
+    const graph = await second.project.context(run.context_id)
+    expect(await graph.verify()).toEqual([])
+    expect((await graph.document('trace', run.trace_id)).segments?.map((s) => s.status)).toEqual([
+      'completed',
+      'failed',
+      'completed',
+    ])
+  })
+})
+
+describe('bad input', () => {
+  it('names the step that nobody can execute', async () => {
+    const runtime = await runtimeOf({})
+    const { bindings: _, ...unbound } = chainOf(1)
+    await expect(runtime.submit(unbound)).rejects.toMatchObject({
+      problems: [{ path: 'plan.steps[0]', rule: 'binding' }],
+    })
+    await runtime.close()
+  })
+
+  it('names bindings for steps that are not there and references to what a step does not depend on', async () => {
+    const runtime = await runtimeOf({})
+    const flow = flowOf({
+      a: { call: 'noop' },
+      b: { call: 'noop', binding: { params: { name: 'noop', args: { $from: 'nobody' } } } },
+    })
+    const odd = {
+      ...flow,
+      bindings: { steps: { ...flow.bindings!.steps, ghost: { action_type: 'function', params: {} } } },
+    }
+    await expect(runtime.submit(odd)).rejects.toMatchObject({
+      problems: [
+        { path: 'bindings.steps.ghost', rule: 'reference.resolves' },
+        { path: `bindings.steps.${flow.ids.b}.params.args`, rule: 'dependency' },
+      ],
+    })
+    await runtime.close()
+  })
+
+  it('refuses cycles, plans that are not drafts, foreign fields, and leaves nothing behind', async () => {
+    const runtime = await runtimeOf({})
+    const cyclic = flowOf({ a: { after: ['b'] }, b: { after: ['a'] } })
+    await expect(runtime.submit(cyclic)).rejects.toThrow(RuleViolation)
+    const flow = chainOf(1)
+    await expect(runtime.submit({ ...flow, plan: { ...flow.plan, status: 'approved' } })).rejects.toThrow(InvalidInput)
+    await expect(runtime.submit({ ...flow, extra: 1 } as never)).rejects.toThrow(InvalidInput)
+    expect(await runtime.list()).toEqual([])
+    await expect(runtime.get('nobody')).rejects.toThrow(NotFound)
+    await expect(runtime.decide('nobody', { status: 'approved', decided_by_role: 'x' })).rejects.toThrow(NotFound)
+    await runtime.close()
+  })
+
+  it('refuses a plan that is already there', async () => {
+    const runtime = await runtimeOf({})
+    const flow = chainOf(1)
+    await (await runtime.submit(flow)).result()
+    await expect(runtime.submit(flow)).rejects.toThrow(RuleViolation)
+    await runtime.close()
+  })
+})
