@@ -70,6 +70,9 @@ const REFUSALS: Readonly<Record<string, readonly [string, string]>> = {
   TOPIC_AUTHORIZATION_FAILED: ['does not let this user use the topic', 'grant read, write and describe on it'],
   GROUP_AUTHORIZATION_FAILED: ['does not let this user use the group', 'grant read on groups'],
   CLUSTER_AUTHORIZATION_FAILED: ['does not let this user write without repeats', 'grant idempotent write'],
+  SASL_AUTHENTICATION_FAILED: ['does not accept the credentials', 'check user and password'],
+  UNSUPPORTED_SASL_MECHANISM: ['does not know that way of logging in', 'choose another SASL mechanism'],
+  ILLEGAL_SASL_STATE: ['does not ask for a login at that port', 'leave user and password out, or use the other port'],
   INVALID_REPLICATION_FACTOR: ['has fewer brokers than the topic would have replicas', 'ask for fewer replicas'],
   POLICY_VIOLATION: ['has a policy against such a topic', 'create the topic by hand'],
 }

@@ -21,6 +21,8 @@ export interface KafkaTopic {
 /** By partition: the first offset that is wanted, and the oldest there is. */
 type Starts = ReadonlyMap<number, { readonly start: bigint; readonly oldest: bigint }>
 
+/** After a crash of the broker or of a member, the group goes on once those who are gone have been silent for so long. */
+const SESSION_MS = 15_000
 const HEARTBEAT_MS = 3000
 
 /**
@@ -39,6 +41,7 @@ export async function readTopic(of: KafkaTopic, feeding: Feeding): Promise<() =>
   const consumer = kafka.consumer({
     groupId,
     allowAutoTopicCreation: false,
+    sessionTimeout: SESSION_MS,
     heartbeatInterval: HEARTBEAT_MS,
     maxBytesPerPartition: Math.max(maxBytes, 1_048_576),
     maxWaitTimeInMs: 500,

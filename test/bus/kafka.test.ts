@@ -1,9 +1,17 @@
-import { kafkaTransport } from '../../src/bus/kafka.ts'
-import type { Source } from '../../src/bus/transport.ts'
-import { transportContract } from '../contracts/transport-contract.ts'
-import { freshTopic, suiteNeeds } from '../support/servers.ts'
+import { Kafka, type KafkaMessage, logLevel } from 'kafkajs'
+import { describe, expect, it } from 'vitest'
+import { type KafkaTransportOptions, kafkaTransport } from '../../src/bus/kafka.ts'
+import type { Delivery, Source } from '../../src/bus/transport.ts'
+import { systemClock } from '../../src/protocol/clock.ts'
+import { Corrupt, InvalidInput, type MplpError, Refused, TooLarge, Unavailable } from '../../src/protocol/errors.ts'
+import { chunks, delivery, ids, outOfOrder, series, transportContract, until } from '../contracts/transport-contract.ts'
+import { startKafka } from '../support/kafka-server.ts'
+import { freePort } from '../support/private-server.ts'
+import { ownFolder } from '../support/processes.ts'
+import { freshTopic, itNeeds, suiteNeeds } from '../support/servers.ts'
 
-await suiteNeeds('kafka', (brokers) =>
+// The mock cluster has neither the idempotent producer nor a second member of a group.
+await suiteNeeds('real kafka', (brokers) =>
   transportContract(
     'kafka',
     async () => {
@@ -19,7 +27,7 @@ await suiteNeeds('kafka', (brokers) =>
           return listener
         },
         async close() {
-          for (const listener of listeners) await listener.close()
+          await Promise.all(listeners.map((listener) => listener.close()))
           await transport.close()
         },
       }
@@ -27,3 +35,231 @@ await suiteNeeds('kafka', (brokers) =>
     60_000,
   ),
 )
+
+describe('bus/kafka', () => {
+  const itOnKafka = itNeeds('real kafka')
+  const createTopic = { partitions: 4 }
+  const quiet = { onError: () => undefined, graceMs: 300 }
+
+  itOnKafka('speaks CloudEvents in binary mode, keyed by graph', async (brokers) => {
+    const topic = freshTopic()
+    const bus = await kafkaTransport({ url: `kafka://${brokers}/${topic}`, createTopic: true, ...quiet })
+    await bus.publish([delivery(7, { graph: 'graph-7', type: 'context_intent_received' })])
+    const [message] = await rawMessages(brokers, topic, 1)
+    const headers = Object.fromEntries(
+      Object.entries(message?.headers ?? {}).map(([name, value]) => [name, String(value)]),
+    )
+    expect(headers).toMatchObject({
+      ce_specversion: '1.0',
+      ce_id: delivery(7).event.event_id,
+      ce_type: 'mplp.intent.context_intent_received',
+      ce_subject: 'graph-7',
+      ce_position: delivery(7).position,
+      ce_revision: '7',
+      ce_index: '0',
+      'content-type': 'application/json',
+    })
+    expect(String(message?.key)).toBe('graph-7')
+    expect(JSON.parse(String(message?.value))).toEqual(delivery(7, { graph: 'graph-7' }).event)
+    await bus.close()
+  })
+
+  itOnKafka(
+    'shares partitions anew when a member joins and when one leaves, without loss and in order',
+    async (brokers) => {
+      const url = `kafka://${brokers}/${freshTopic()}`
+      const open = () => kafkaTransport({ url, createTopic, ...quiet })
+      const [bus, one, two] = [await open(), await open(), await open()]
+      const got: { by: string; delivery: Delivery }[] = []
+      const taking = (by: string) => (d: Delivery) => void got.push({ by, delivery: d })
+      await one.subscribe({}, taking('one'), { group: 'g' })
+      let published = 0
+      const publishUntil = async (isEnough: () => boolean) => {
+        while (!isEnough()) {
+          await bus.publish(series(published + 1, published + 20, (n) => ({ graph: `graph-${n % 40}` })))
+          published += 20
+        }
+      }
+      await publishUntil(() => got.length > 100)
+      const second = await two.subscribe({}, taking('two'), { group: 'g' })
+      await publishUntil(() => got.filter(({ by }) => by === 'two').length > 200)
+      expect(got.slice(-400).some(({ by }) => by === 'one')).toBe(true)
+      await second.close()
+      const before = got.length
+      await publishUntil(() => got.length > before + 400)
+      await until(() => new Set(ids(got.map((g) => g.delivery))).size === published)
+      expect(outOfOrder(got.map((g) => g.delivery))).toEqual([])
+      expect(got.slice(-100).every(({ by }) => by === 'one')).toBe(true)
+      for (const end of [one, two, bus]) await end.close()
+    },
+    90_000,
+  )
+
+  itOnKafka('tells of what another program put on the topic, and goes on', async (brokers) => {
+    const topic = freshTopic()
+    const bus = await kafkaTransport({ url: `kafka://${brokers}/${topic}`, createTopic, ...quiet })
+    const errors: unknown[] = []
+    const got: Delivery[] = []
+    await bus.subscribe({}, (d) => void got.push(d), { onError: (e) => void errors.push(e) })
+    const producer = client(brokers).producer({ createPartitioner: () => () => 0 })
+    await producer.connect()
+    const { event } = delivery(1)
+    const headers = {
+      ce_specversion: '1.0',
+      ce_id: event.event_id,
+      ce_source: '/',
+      ce_type: 'mplp.intent.context_intent_received',
+    }
+    await producer.send({
+      topic,
+      messages: [{ value: 'hello' }, { value: null }, { value: JSON.stringify(event), headers }],
+    })
+    await producer.disconnect()
+    await bus.publish([delivery(1)])
+    await until(() => got.length === 1 && errors.length === 3)
+    expect(errors).toEqual([expect.any(Corrupt), expect.any(Corrupt), expect.any(Corrupt)])
+    await bus.close()
+  })
+
+  itOnKafka('refuses an absent topic with the remedy, and makes it when asked to', async (brokers) => {
+    const url = `kafka://${brokers}/${freshTopic()}`
+    const error = await kafkaTransport({ url }).catch((e) => e)
+    expect(error).toBeInstanceOf(Refused)
+    expect(error.remedy).toContain('createTopic')
+    await (await kafkaTransport({ url, createTopic: true })).close()
+    await (await kafkaTransport({ url })).close()
+  })
+
+  itOnKafka('refuses an event that the topic cannot carry, and carries the largest that it can', async (brokers) => {
+    const url = `kafka://${brokers}/${freshTopic()}`
+    const bus = await kafkaTransport({ url, createTopic: { maxBytes: 100_000 }, ...quiet })
+    const filled = (n: number, size: number) => delivery(n, { event: { payload: { filling: 'x'.repeat(size) } } })
+    const error = await bus.publish([filled(1, 100_000)]).catch((e) => e)
+    expect(error).toBeInstanceOf(TooLarge)
+    expect(error.limit).toBe(100_000)
+    const got: Delivery[] = []
+    await bus.subscribe({}, (d) => void got.push(d))
+    await bus.publish([...series(1, 3).map((d) => filled(d.revision, 98_900)), ...series(4, 500)])
+    await until(() => got.length === 500)
+    expect(ids(got)).toEqual(ids(series(1, 500)))
+    await bus.close()
+  })
+
+  itOnKafka('takes a client, and leaves it to its owner', async (brokers) => {
+    const topic = freshTopic()
+    const kafka = client(brokers)
+    const bus = await kafkaTransport({ client: kafka, topic, createTopic, ...quiet })
+    const got: Delivery[] = []
+    await bus.subscribe({}, (d) => void got.push(d))
+    await bus.publish([delivery(1)])
+    await until(() => got.length === 1)
+    await bus.close()
+    const admin = kafka.admin()
+    await admin.connect()
+    // What a subscriber of its own needed is gone with it.
+    expect((await admin.listGroups()).groups.filter(({ groupId }) => groupId.startsWith(topic))).toEqual([])
+    await admin.disconnect()
+  })
+
+  itOnKafka(
+    'loses nothing over a restart of the broker in the middle of 10,000 events',
+    async () => {
+      const server = await startKafka(ownFolder('private'))
+      const url = `kafka://${server.url}/events`
+      const bus = await kafkaTransport({ url, createTopic, ...quiet })
+      const listener = await kafkaTransport({ url, ...quiet })
+      const [alone, grouped]: [Delivery[], Delivery[]] = [[], []]
+      await listener.subscribe({}, (d) => void alone.push(d))
+      await listener.subscribe({}, (d) => void grouped.push(d), { group: 'g' })
+      const all = series(1, 10_000, (n) => ({ graph: `graph-${n % 50}` }))
+      let refused = 0
+      for (const [i, batch] of chunks(all, 100).entries()) {
+        const restarted = i === 50 ? server.kill().then(() => server.restart()) : undefined
+        for (;;) {
+          const error = await bus.publish(batch).catch((e) => e)
+          if (!error) break
+          expect(error).toBeInstanceOf(Unavailable)
+          refused++
+          await systemClock.sleep(50)
+        }
+        await restarted
+      }
+      for (const got of [alone, grouped]) {
+        await until(() => new Set(ids(got)).size === all.length)
+        expect(outOfOrder(got)).toEqual([])
+      }
+      expect(refused).toBeGreaterThan(0)
+      await listener.close()
+      await bus.close()
+      await server.stop()
+    },
+    180_000,
+  )
+
+  itOnKafka(
+    'refuses wrong credentials, and lets right ones in',
+    async () => {
+      const saslPort = await freePort()
+      const server = await startKafka(ownFolder('private'), (ports) => saslListener({ ...ports, saslPort }))
+      const open = (credentials: string, options: Partial<KafkaTransportOptions> = {}) =>
+        kafkaTransport({ url: `kafka://${credentials}@127.0.0.1:${saslPort}/events`, createTopic, ...options })
+      const wrong = [() => open('alice:wrong'), () => open('alice:secret', { sasl: 'scram-sha-256' })]
+      for (const attempt of wrong) {
+        const error = await attempt().catch((e) => e)
+        expect(error).toBeInstanceOf(Refused)
+        expect(error.message).not.toContain('secret')
+      }
+      const bus = await open('alice:secret')
+      await bus.publish([delivery(1)])
+      await bus.close()
+      await server.stop()
+    },
+    120_000,
+  )
+
+  it('says that nobody answers', { timeout: 60_000 }, async () => {
+    await expect(kafkaTransport({ url: 'kafka://127.0.0.1:1/topic' })).rejects.toThrow(Unavailable)
+  })
+
+  it.each<[string, KafkaTransportOptions, string]>([
+    ['no address', {}, 'url'],
+    ['a URL of another kind', { url: 'http://localhost/t' }, 'url'],
+    ['a URL without a topic', { url: 'kafka://localhost:9092' }, 'url'],
+    ['a topic with a space', { url: 'kafka://localhost:9092/a b' }, 'url'],
+    ['a broker without a host', { url: 'kafka://:9092/t' }, 'url'],
+    ['a topic beside a URL', { url: 'kafka://localhost/t', topic: 't' }, 'topic'],
+    [
+      'a topic without partitions',
+      { url: 'kafka://localhost/t', createTopic: { partitions: 0 } },
+      'createTopic.partitions',
+    ],
+    ['an unknown mechanism', { url: 'kafka://localhost/t', sasl: 'magic' as 'plain' }, 'sasl'],
+  ])('refuses %s', async (_, options, path) => {
+    const error = await kafkaTransport(options).catch((e: MplpError) => e)
+    expect(error).toBeInstanceOf(InvalidInput)
+    expect((error as InvalidInput).problems[0]?.path).toBe(path)
+  })
+})
+
+const client = (brokers: string) => new Kafka({ brokers: brokers.split(','), logLevel: logLevel.NOTHING })
+
+async function rawMessages(brokers: string, topic: string, count: number) {
+  const consumer = client(brokers).consumer({ groupId: `${topic}-raw` })
+  const messages: KafkaMessage[] = []
+  await consumer.connect()
+  await consumer.subscribe({ topics: [topic], fromBeginning: true })
+  await consumer.run({ eachMessage: async ({ message }) => void messages.push(message) })
+  await until(() => messages.length >= count)
+  await consumer.disconnect()
+  return messages
+}
+
+/** A second door to the broker, for those who log in. */
+const saslListener = ({ port, controllerPort, saslPort }: Record<'port' | 'controllerPort' | 'saslPort', number>) => `
+listeners=PLAINTEXT://127.0.0.1:${port},USERS://127.0.0.1:${saslPort},CONTROLLER://127.0.0.1:${controllerPort}
+advertised.listeners=PLAINTEXT://127.0.0.1:${port},USERS://127.0.0.1:${saslPort}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,USERS:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=PLAINTEXT
+sasl.enabled.mechanisms=PLAIN
+listener.name.users.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";
+`

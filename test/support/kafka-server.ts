@@ -9,14 +9,20 @@ import { own } from './processes.ts'
 const KAFKA = '3.9.1'
 const FETCH_PATIENCE_MS = 240_000
 
-/** Apache Kafka itself: one node, broker and controller, on free loopback ports, with its files in a new folder below `parent`. */
-export async function startKafka(parent: string): Promise<PrivateServer> {
+/**
+ * Apache Kafka itself: one node, broker and controller, on free loopback ports, with its files in a new folder below `parent`. `settings` are lines
+ * of server.properties that add to ours or take their place.
+ */
+export async function startKafka(
+  parent: string,
+  settings: (ports: { port: number; controllerPort: number }) => string = () => '',
+): Promise<PrivateServer> {
   const { java, libs } = await prepareKafka()
   const [port, controllerPort] = [await freePort(), await freePort()]
   const folder = join(parent, `kafka-${port}`)
   mkdirSync(folder)
   const config = join(folder, 'server.properties')
-  writeFileSync(config, properties({ port, controllerPort, folder }))
+  writeFileSync(config, `${properties({ port, controllerPort, folder })}${settings({ port, controllerPort })}`)
   // The C1 compiler and the serial collector start fastest; the broker lives for minutes.
   const jvm = ['-Xmx512m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-cp', join(libs, '*')]
   const quiet = '-Dorg.slf4j.simpleLogger.defaultLogLevel=warn'
