@@ -26,6 +26,11 @@ export type Verdict =
   | { readonly kind: 'conflict'; readonly actual: number }
   | { readonly kind: 'exists'; readonly key: string }
 
+/** Nothing was written, and nothing stands in the way any more: the write is sent once more. */
+export interface Again {
+  readonly kind: 'again'
+}
+
 /** A store that can take several writes in one statement, script or fsync. */
 export interface BatchMember {
   /**
@@ -33,7 +38,7 @@ export interface BatchMember {
    * batch comes before this one is settled. Rejects with Unavailable when certain that nothing was written; with any other MplpError (but
    * OutcomeUnknown) when nothing was written because one of the writes is impossible; every other rejection is taken for a lost reply.
    */
-  commitBatch(writes: readonly PreparedWrite[]): Promise<readonly Verdict[]>
+  commitBatch(writes: readonly PreparedWrite[]): Promise<readonly (Verdict | Again)[]>
 }
 
 export interface GroupedOptions {
@@ -74,7 +79,8 @@ export function grouped(member: BatchMember, options: GroupedOptions): Grouped {
       await nextTurn() // those whose commit was just acknowledged may have the next one ready: let it join
       const { batch, rest } = takeBatch(waiting, maxWrites, maxBytes)
       waiting = rest
-      await send(member, batch)
+      const again = await send(member, batch)
+      waiting = [...again, ...waiting]
     }
     running = undefined
   }
@@ -133,19 +139,29 @@ function takeBatch(waiting: readonly Waiting[], maxWrites: number, maxBytes: num
   return { batch, rest: left }
 }
 
-async function send(member: BatchMember, batch: readonly Waiting[]): Promise<void> {
+/** Settles them, all but those that are to be sent again. */
+async function send(member: BatchMember, batch: readonly Waiting[]): Promise<readonly Waiting[]> {
   try {
     const verdicts = await member.commitBatch(batch.map(({ write }) => write))
-    for (const [i, { write, settle }] of batch.entries()) settle(refusalOf(write, verdicts[i]))
+    const again = batch.filter((_, i) => verdicts[i]?.kind === 'again')
+    for (const [i, { write, settle }] of batch.entries()) {
+      const verdict = verdicts[i]
+      if (verdict?.kind !== 'again') settle(refusalOf(write, verdict))
+    }
+    return again
   } catch (error) {
     const certain = error instanceof MplpError && !(error instanceof OutcomeUnknown)
-    // One impossible write must not take the others down: alone, each gets an answer of its own.
-    if (certain && !(error instanceof Unavailable) && batch.length > 1)
-      for (const one of batch) await send(member, [one])
-    else
-      for (const { write, settle } of batch)
-        settle(certain ? error : new OutcomeUnknown(write.stream, { cause: error }))
+    if (certain && !(error instanceof Unavailable) && batch.length > 1) return sendEach(member, batch)
+    for (const { write, settle } of batch) settle(certain ? error : new OutcomeUnknown(write.stream, { cause: error }))
+    return []
   }
+}
+
+/** One impossible write must not take the others down: alone, each gets an answer of its own. */
+async function sendEach(member: BatchMember, batch: readonly Waiting[]): Promise<Waiting[]> {
+  const again: Waiting[] = []
+  for (const one of batch) again.push(...(await send(member, [one])))
+  return again
 }
 
 function refusalOf(write: PreparedWrite, verdict: Verdict | undefined): MplpError | undefined {

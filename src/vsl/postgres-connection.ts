@@ -1,0 +1,115 @@
+import type { Pool, PoolClient } from 'pg'
+import { OutcomeUnknown } from '../protocol/errors.ts'
+import { isLost, isRolledBack, isTimeUp, postgresError } from './postgres-errors.ts'
+
+/** Prepared once per connection, under its name. */
+export interface Statement {
+  readonly name: string
+  readonly text: string
+}
+
+/** Single statements, each in a transaction of its own, over as many connections as it takes. */
+export interface PostgresConnection {
+  /** The server in error messages; no credentials. */
+  readonly what: string
+  /** Takes effect at most once: throws OutcomeUnknown, for the stream or key `of`, when the reply is lost. */
+  once<Row>(of: string, statement: Statement, values: readonly unknown[]): Promise<Row[]>
+  /** For what may be done twice: sent again if its connection breaks, then Unavailable. */
+  ask<Row>(statement: Statement, values?: readonly unknown[]): Promise<Row[]>
+  /** A connection for oneself, to be released. */
+  take(): Promise<PoolClient>
+  /** Waits for statements in hand. Ends a pool of our own, not a lent one. */
+  close(): Promise<void>
+}
+
+/** How often a statement is sent that the server rolls back for the sake of others. */
+const TRIES = 20
+
+/** Nothing is connected yet when this returns. The server gives a statement up a little earlier than we do, so that its end is certain. */
+export async function postgresConnection(
+  target: { readonly url: string; readonly poolSize: number } | { readonly pool: Pool },
+  timeoutMs: number,
+): Promise<PostgresConnection> {
+  const pool = 'pool' in target ? target.pool : await ownPool(target, timeoutMs)
+  const what = 'pool' in target ? 'Postgres' : `Postgres at ${addressOf(target.url)}`
+  const guarded = new WeakSet<PoolClient>()
+  const inHand = new Set<Promise<unknown>>()
+
+  async function take(): Promise<PoolClient> {
+    const client = await pool.connect().catch((error) => {
+      throw postgresError(what, error)
+    })
+    if (!guarded.has(client)) client.on('error', () => undefined) // the call in hand rejects with it; unheard, it would end the process
+    guarded.add(client)
+    return client
+  }
+
+  /** Throws when certain that nothing was done; without an answer, says so. */
+  async function send<Row>(statement: Statement, values: readonly unknown[]): Promise<Row[] | Lost> {
+    for (let attempt = 1; ; attempt++) {
+      const client = await take()
+      try {
+        const query = { ...statement, values: [...values], query_timeout: timeoutMs }
+        const { rows } = await client.query(query)
+        client.release()
+        return rows
+      } catch (error) {
+        client.release(isLost(error))
+        if (isLost(error)) return { lost: error }
+        if (!isRolledBack(error) || attempt === TRIES) throw postgresError(what, error)
+      }
+    }
+  }
+  async function tracked<T>(work: Promise<T>): Promise<T> {
+    inHand.add(work)
+    try {
+      return await work
+    } finally {
+      inHand.delete(work)
+    }
+  }
+
+  return {
+    what,
+    async once<Row>(of: string, statement: Statement, values: readonly unknown[]) {
+      const answer = await tracked(send<Row>(statement, values))
+      if ('lost' in answer) throw new OutcomeUnknown(of, { cause: answer.lost })
+      return answer
+    },
+    async ask<Row>(statement: Statement, values: readonly unknown[] = []) {
+      let answer = await tracked(send<Row>(statement, values))
+      if ('lost' in answer && !isTimeUp(answer.lost)) answer = await tracked(send<Row>(statement, values))
+      if ('lost' in answer) throw postgresError(what, answer.lost)
+      return answer
+    },
+    take,
+    async close() {
+      await Promise.allSettled(inHand)
+      if (!('pool' in target) && !pool.ending) await pool.end()
+    },
+  }
+}
+
+interface Lost {
+  readonly lost: unknown
+}
+
+async function ownPool({ url, poolSize }: { url: string; poolSize: number }, timeoutMs: number): Promise<Pool> {
+  const { default: pg } = await import('pg')
+  const pool = new pg.Pool({
+    connectionString: url,
+    max: poolSize,
+    connectionTimeoutMillis: timeoutMs,
+    statement_timeout: Math.ceil(timeoutMs * 0.8),
+    idleTimeoutMillis: 60_000,
+    keepAlive: true,
+    fallback_application_name: 'mplp-runtime',
+  })
+  return pool.on('error', () => undefined) // an idle connection broke: the pool has dropped it and will make a new one
+}
+
+/** Host and database, without the credentials. */
+function addressOf(url: string): string {
+  const { host, pathname, searchParams } = new URL(url)
+  return `${host || searchParams.get('host') || 'localhost'}${pathname}`
+}

@@ -1,0 +1,137 @@
+import type { Clock } from '../protocol/clock.ts'
+import { Unavailable } from '../protocol/errors.ts'
+import type { Entry, Position, ScanFrom } from './backend.ts'
+import { badPosition } from './check-input.ts'
+import { sequencePosition } from './position.ts'
+import type { PostgresConnection } from './postgres-connection.ts'
+
+/** A page holds so many rows, and so many bytes or one row. */
+const PAGE_ROWS = 500
+const PAGE_BYTES = 4 * 1024 * 1024
+
+/** Added to a prefix, above every text of 1,024 bytes that begins with it. */
+const LAST = '\u{10ffff}'.repeat(256)
+
+/** Keys and texts of a table in key order. */
+export async function* walk(
+  connection: PostgresConnection,
+  schema: string,
+  prefix: string,
+  { after = '', limit = Number.POSITIVE_INFINITY, own = false }: ScanFrom,
+): AsyncIterable<readonly [string, string]> {
+  const table = own ? 'own' : 'values'
+  const where = 'key >= $1 and key > $2 and key <= $3'
+  const text = paged('key', 'value', `"${schema}"."${table}" where ${where}`, 'key', '$4')
+  const statement = { name: `${schema}.scan.${table}`, text }
+  let last = after
+  for (let left = limit; left > 0; ) {
+    const rows = Math.min(left, PAGE_ROWS)
+    const page = await connection.ask<{ key: string; body: string }>(statement, [prefix, last, prefix + LAST, rows])
+    for (const { key, body } of page) yield [key, body]
+    if (page.length === 0) return
+    last = page.at(-1)!.key
+    left -= page.length
+  }
+}
+
+/** What is there now, and whether more of it will show without anybody committing. */
+export interface JournalPage {
+  readonly entries: readonly Entry[]
+  readonly hidden: boolean
+}
+export type NextPage = () => Promise<JournalPage>
+
+interface JournalRow {
+  readonly stream: string
+  readonly revision: string
+  readonly xid: string
+  readonly seq: number
+  readonly settled: boolean
+  readonly body: string
+}
+
+/** The journal by pages that go on where the last one ended and are empty at the end. */
+export function journalPages(connection: PostgresConnection, schema: string, base: string) {
+  const columns = 'stream, revision, xid, seq'
+  const read = {
+    name: `${schema}.read`,
+    text: paged(columns, 'body', `"${schema}".journal where stream = $1 and revision > $2`, 'revision', `${PAGE_ROWS}`),
+  }
+  // Transactions below the horizon are over, so nothing can come to stand before what is shown. Those at or above it are only counted.
+  const settled = 'xid < $3::bigint + (select pg_snapshot_xmin(pg_current_snapshot()))::text::bigint'
+  const feed = {
+    name: `${schema}.feed`,
+    text: paged(
+      `${columns}, ${settled} as settled`,
+      `case when ${settled} then body else '' end`,
+      `"${schema}".journal where (xid, seq) > ($1::bigint, $2::int)`,
+      'xid, seq',
+      `${PAGE_ROWS}`,
+    ),
+  }
+
+  return {
+    ofStream(stream: string, after: number): NextPage {
+      let revision = after
+      return async () => {
+        const entries = (await connection.ask<JournalRow>(read, [stream, revision])).map(entryOf)
+        revision = entries.at(-1)?.revision ?? revision
+        return { entries, hidden: false }
+      }
+    },
+    ofAll(after: Position | undefined): NextPage {
+      let [xid, seq] = after === undefined ? ['0', '0'] : countersOf(after)
+      return async () => {
+        const rows = await connection.ask<JournalRow>(feed, [xid, seq, base])
+        const shown = rows.filter((row) => row.settled)
+        const last = shown.at(-1)
+        if (last) [xid, seq] = [last.xid, String(last.seq)]
+        return { entries: shown.map(entryOf), hidden: shown.length < rows.length }
+      }
+    },
+  }
+}
+
+/**
+ * The next page for somebody who follows: outlasts a server that is away, and asks again, ever more slowly, while entries are hidden behind another
+ * transaction, whose end nobody tells us. Empty when there is nothing to wait for but a commit, or when the signal is aborted.
+ */
+export async function patiently(next: NextPage, clock: Clock, signal: AbortSignal): Promise<readonly Entry[]> {
+  for (let wait = 5; ; wait = Math.min(wait * 2, 1000)) {
+    try {
+      const page = await next()
+      if (page.entries.length > 0 || !page.hidden) return page.entries
+    } catch (error) {
+      if (!(error instanceof Unavailable)) throw error
+    }
+    if (!(await rested(clock, wait, signal))) return []
+  }
+}
+
+/** False when the signal was aborted. */
+export const rested = (clock: Clock, ms: number, signal: AbortSignal): Promise<boolean> =>
+  clock.sleep(ms, signal).then(
+    () => true,
+    () => false,
+  )
+
+const paged = (columns: string, body: string, from: string, order: string, limit: string): string => `
+  select * from (
+    select *, sum(octet_length(body)) over (order by ${order}) - octet_length(body) as before
+    from (select ${columns}, ${body} as body from ${from} order by ${order} limit ${limit}) rows
+  ) page
+  where before < ${PAGE_BYTES} order by ${order}`
+
+const entryOf = ({ stream, revision, xid, seq, body }: JournalRow): Entry => ({
+  stream,
+  revision: Number(revision),
+  position: sequencePosition(xid, seq),
+  body: JSON.parse(body),
+})
+
+function countersOf(position: Position): [xid: string, seq: string] {
+  const [, xid, seq] = /^(\d{20})\.(\d{20})$/.exec(position) ?? []
+  if (xid === undefined || seq === undefined || seq > '00000000002147483647' || xid > '09223372036854775807')
+    throw badPosition(position)
+  return [xid, seq]
+}

@@ -1,0 +1,114 @@
+import type { PoolClient } from 'pg'
+import { MplpError, Refused } from '../protocol/errors.ts'
+import type { PostgresConnection } from './postgres-connection.ts'
+import { isMissing, postgresError } from './postgres-errors.ts'
+import { commitBatch, tables } from './postgres-tables.ts'
+
+/** Raised by each migration; a database that is ahead of it was written by a newer runtime. */
+const VERSION = 1
+
+export interface OpenedSchema {
+  /** Added to every transaction id: see `rebased`. */
+  readonly base: string
+  /** Does the server sync before it acknowledges? */
+  readonly durable: boolean
+}
+
+/** Makes the schema what this runtime needs, or refuses it. Any number of processes may do this at once. */
+export async function openSchema(connection: PostgresConnection, schema: string): Promise<OpenedSchema> {
+  const found = await look(connection, schema)
+  if (found === undefined || found.version < VERSION) await migrate(connection, schema)
+  const now = found?.version === VERSION ? found : await look(connection, schema)
+  const where = `the schema ${schema} in ${connection.what}`
+  if (now === undefined) throw new Refused(`${where} has lost tables of the store`, 'restore them from a backup')
+  if (now.version > VERSION)
+    throw new Refused(
+      `${where} was written by a newer mplp-runtime (version ${now.version}, this one knows ${VERSION})`,
+      'update mplp-runtime, or name another schema',
+    )
+  if (now.standby) throw new Refused(`${connection.what} is a standby`, 'connect to the primary')
+  return { base: now.foreign ? await rebased(connection, schema) : now.base, durable: now.durable }
+}
+
+interface Found {
+  readonly version: number
+  readonly base: string
+  readonly foreign: boolean
+  readonly standby: boolean
+  readonly durable: boolean
+}
+
+/** What is there, in one query; undefined if nothing is. */
+async function look(connection: PostgresConnection, schema: string): Promise<Found | undefined> {
+  const text = `
+    select version, base::text, pg_is_in_recovery() as standby,
+      coalesce((select max(xid) from "${schema}".journal) >= base + pg_snapshot_xmax(pg_current_snapshot())::text::bigint, false) as foreign,
+      current_setting('fsync') = 'on' and current_setting('synchronous_commit') <> 'off' as durable
+    from "${schema}".meta`
+  try {
+    const [row] = await connection.ask<Found>({ name: `${schema}.look`, text })
+    return row
+  } catch (error) {
+    if (error instanceof MplpError && isMissing(error.cause)) return undefined
+    throw error
+  }
+}
+
+/**
+ * A dump restored into a younger server brings entries whose transaction ids that server has yet to reach; new entries would sort before them. So
+ * from then on every transaction id counts from above the highest one that came along.
+ */
+async function rebased(connection: PostgresConnection, schema: string): Promise<string> {
+  await connection.ask({
+    name: `${schema}.rebase`,
+    text: `
+      update "${schema}".meta set base = (select max(xid) from "${schema}".journal)
+      where (select max(xid) from "${schema}".journal) >= base + pg_snapshot_xmax(pg_current_snapshot())::text::bigint`,
+  })
+  const [row] = await connection.ask<{ base: string }>({
+    name: `${schema}.base`,
+    text: `select base::text from "${schema}".meta`,
+  })
+  return row?.base ?? '0'
+}
+
+async function migrate(connection: PostgresConnection, schema: string): Promise<void> {
+  const client = await connection.take()
+  try {
+    await refuseUnfit(client, connection.what)
+    await runMigrations(client, schema)
+  } catch (error) {
+    throw error instanceof MplpError ? error : postgresError(connection.what, error)
+  } finally {
+    client.release(true) // whatever state it is in, nobody else shall meet it
+  }
+}
+
+async function refuseUnfit(client: PoolClient, what: string): Promise<void> {
+  const { rows } = await client.query(
+    `select current_setting('server_version_num')::int as number, current_setting('server_encoding') as encoding`,
+  )
+  const { number, encoding } = rows[0] as { number: number; encoding: string }
+  if (number < 130_000) throw new Refused(`${what} is older than Postgres 13`, 'update it')
+  if (encoding !== 'UTF8')
+    throw new Refused(`the database of ${what} is encoded in ${encoding}`, 'create one with the encoding UTF8')
+}
+
+/** Kysely keeps the list of migrations and holds an advisory lock meanwhile; all of them land, or none. */
+async function runMigrations(client: PoolClient, schema: string): Promise<void> {
+  const { Kysely, Migrator, PostgresDialect, sql } = await import('kysely')
+  const statement = (text: string) => ({ up: async (db: unknown) => void (await sql.raw(text).execute(db as never)) })
+  const lent = { query: client.query.bind(client), release: () => undefined }
+  const db = new Kysely<unknown>({
+    dialect: new PostgresDialect({ pool: { connect: async () => lent, end: async () => undefined } }),
+  })
+  const migrator = new Migrator({
+    db,
+    provider: { getMigrations: async () => ({ '0001-tables': statement(tables(schema) + commitBatch(schema)) }) },
+    migrationTableSchema: schema,
+    migrationTableName: 'migrations',
+    migrationLockTableName: 'migration_lock',
+  })
+  const { error } = await migrator.migrateToLatest()
+  if (error !== undefined) throw error
+}

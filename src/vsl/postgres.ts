@@ -1,0 +1,193 @@
+import type { Pool } from 'pg'
+import { type Clock, systemClock } from '../protocol/clock.ts'
+import { Closed, InvalidInput, type Problem, TooLarge } from '../protocol/errors.ts'
+import { digestOf, type Json } from '../protocol/json.ts'
+import type { Backend, Entry } from './backend.ts'
+import { checkAcquire, checkDigest, checkName, checkNames, checkRead, checkScan, textOf } from './check-input.ts'
+import { type Followers, followers } from './followers.ts'
+import { grouped } from './grouped.ts'
+import { MAX_BLOB_BYTES, postgresBlobs } from './postgres-blobs.ts'
+import { batchSender } from './postgres-commit.ts'
+import { postgresConnection } from './postgres-connection.ts'
+import { postgresLeases } from './postgres-leases.ts'
+import { postgresNews } from './postgres-news.ts'
+import { journalPages, type NextPage, patiently, walk } from './postgres-pages.ts'
+import { openSchema } from './postgres-schema.ts'
+
+export interface PostgresOptions {
+  /** `postgres://user:password@host:port/database`, with `sslmode`, `sslrootcert` and the like for TLS. Either this or a pool. */
+  readonly url?: string
+  /** Yours: it keeps its own settings, also its `statement_timeout`, and is not ended. It must lend at least two connections. */
+  readonly pool?: Pool
+  /** Holds the store's tables, and nothing else. Default mplp. */
+  readonly schema?: string
+  /** Connections at most, of which one listens while somebody follows. Default 10. */
+  readonly poolSize?: number
+  /** How long a call waits for a connection, and for its answer. Default 10,000. */
+  readonly timeoutMs?: number
+  /** Told once when the server may forget what it has acknowledged. Default: a warning of the process. */
+  readonly onWarning?: (message: string) => void
+  /** Paces what is done again and again; leases go by the server's clock. */
+  readonly clock?: Clock
+}
+
+/** A schema of tables in a database, for any number of processes. A batch of commits is one statement and one round trip. */
+export async function postgresBackend(options: PostgresOptions): Promise<Backend> {
+  const { schema = 'mplp', poolSize = 10, timeoutMs = 10_000, clock = systemClock } = options
+  const { onWarning = (message: string) => process.emitWarning(message) } = options
+  checkOptions(options, schema, poolSize, timeoutMs)
+  const target = options.pool ? { pool: options.pool } : { url: options.url ?? '', poolSize }
+  const connection = await postgresConnection(target, timeoutMs)
+  const what = `the store ${schema} in ${connection.what}`
+  const { base, durable } = await openSchema(connection, schema).catch(async (error) => {
+    await connection.close()
+    throw error
+  })
+  if (!durable) onWarning(`${what} may lose acknowledged commits: set fsync and synchronous_commit to on`)
+
+  const closing = new AbortController()
+  const open = () => {
+    if (closing.signal.aborted) throw new Closed(what)
+  }
+  const following: Followers = followers(what, () => news.listen())
+  const news = postgresNews(connection, `mplp:${schema}`, following, clock)
+  const sendBatch = batchSender(connection, schema, base)
+  const commits = grouped(
+    {
+      async commitBatch(writes) {
+        const verdicts = await sendBatch(writes)
+        news.tell(writes.filter((w, i) => w.entry !== undefined && verdicts[i]?.kind === 'landed').map((w) => w.stream))
+        return verdicts
+      },
+    },
+    { what },
+  )
+  const journal = journalPages(connection, schema, base)
+  const leases = postgresLeases(connection, schema)
+  const blobs = postgresBlobs(connection, schema)
+  const getOwn = { name: `${schema}.get`, text: `select value from "${schema}".own where key = $1` }
+  const setOwn = {
+    name: `${schema}.set`,
+    text: `insert into "${schema}".own values ($1, $2) on conflict (key) do update set value = excluded.value`,
+  }
+  const getMany = { name: `${schema}.many`, text: `select key, value from "${schema}"."values" where key = any ($1)` }
+
+  function entries(
+    stream: string | undefined,
+    next: NextPage,
+    from: { follow?: boolean; signal?: AbortSignal },
+  ): AsyncIterable<Entry> {
+    const signal = from.signal ? AbortSignal.any([closing.signal, from.signal]) : closing.signal
+    const nextPage = from.follow ? () => patiently(next, clock, signal) : async () => (await next()).entries
+    return following.entries(stream, nextPage, from)
+  }
+
+  return {
+    traits: { durable, processes: 'many', grouped: true },
+
+    async get(key) {
+      open()
+      checkName('key', key)
+      const [row] = await connection.ask<{ value: string }>(getOwn, [key])
+      return row && JSON.parse(row.value)
+    },
+    async set(key, value) {
+      open()
+      checkName('key', key)
+      await connection.once(key, setOwn, [key, textOf('value', value)])
+    },
+
+    commit: commits.commit,
+
+    async getMany(keys) {
+      open()
+      checkNames('keys', keys)
+      if (keys.length === 0) return new Map()
+      const rows = await connection.ask<{ key: string; value: string }>(getMany, [keys])
+      return new Map(rows.map(({ key, value }): [string, Json] => [key, JSON.parse(value)]))
+    },
+    async *scan(prefix, from = {}) {
+      open()
+      checkScan(prefix, from)
+      for await (const [key, text] of walk(connection, schema, prefix, from)) {
+        open()
+        yield [key, JSON.parse(text)]
+      }
+    },
+
+    async head(stream) {
+      open()
+      checkName('stream', stream)
+      return leases.head(stream)
+    },
+    async *read(stream, from = {}) {
+      open()
+      checkRead(stream, from.after)
+      yield* entries(stream, journal.ofStream(stream, from.after ?? 0), from)
+    },
+    async *feed(from = {}) {
+      open()
+      yield* entries(undefined, journal.ofAll(from.after), from)
+    },
+
+    async acquire(stream, holder, ttlMs) {
+      open()
+      checkAcquire(stream, holder, ttlMs)
+      return leases.acquire(stream, holder, ttlMs)
+    },
+    async renew(lease) {
+      open()
+      return leases.renew(lease)
+    },
+    async release(lease) {
+      open()
+      await leases.release(lease)
+    },
+
+    async putBlob(bytes) {
+      open()
+      if (bytes.byteLength > MAX_BLOB_BYTES)
+        throw new TooLarge('a blob', bytes.byteLength, MAX_BLOB_BYTES, 'cut it into parts, or keep it as a file')
+      const copy = Buffer.from(bytes)
+      const digest = digestOf(copy)
+      await blobs.put(digest, copy)
+      return digest
+    },
+    async getBlob(digest) {
+      open()
+      checkDigest(digest)
+      return blobs.get(digest)
+    },
+    async *blobs() {
+      open()
+      for await (const digest of blobs.all()) {
+        open()
+        yield digest
+      }
+    },
+
+    async close() {
+      closing.abort()
+      following.end()
+      await commits.close()
+      await news.close()
+      await connection.close()
+    },
+  }
+}
+
+function checkOptions(options: PostgresOptions, schema: string, poolSize: number, timeoutMs: number): void {
+  const problems: Problem[] = []
+  const problem = (path: string, message: string, found?: unknown) =>
+    problems.push({ path, rule: 'option', message, ...(found !== undefined && { found: String(found).slice(0, 80) }) })
+  if ((options.url === undefined) === (options.pool === undefined)) problem('url', 'or a pool is needed, one of them')
+  else if (options.url !== undefined && !isAddress(options.url))
+    problem('url', 'is not postgres://user:password@host:port/database') // not shown: it may hold a password
+  if (!/^(?!pg_)[a-z_][a-z0-9_]{0,47}$/.test(schema))
+    problem('schema', 'is not a name of at most 48 lower-case letters, digits and underscores', schema)
+  if (!Number.isSafeInteger(poolSize) || poolSize < 2) problem('poolSize', 'is not a whole number above 1', poolSize)
+  if (!(timeoutMs > 0) || timeoutMs > 2 ** 31 - 1) problem('timeoutMs', 'is not a time above 0', timeoutMs)
+  if (problems.length > 0) throw new InvalidInput('the options of a Postgres store', problems)
+}
+
+const isAddress = (url: string): boolean => URL.canParse(url) && /^postgres(ql)?:$/.test(new URL(url).protocol)
