@@ -31,8 +31,10 @@ export function eventKind(value: unknown): Kind {
  * its own `event_type` among it. A base event is returned as it is.
  */
 export function toBaseEvent(event: AnyEvent, given: { source?: string; trace_id?: string } = {}): BaseEvent {
-  if (eventKind(event) === 'base-event') return validate('base-event', event)
-  const { event_id, timestamp, ...data } = event as JsonObject
+  const kind = eventKind(event)
+  const told = validate(kind, event)
+  if (kind === 'base-event') return told as BaseEvent
+  const { event_id, timestamp, ...data } = told as JsonObject
   const trace_id = given.trace_id ?? data.trace_id
   const source = given.source ?? data.source_module ?? 'runtime'
   return validate('base-event', {

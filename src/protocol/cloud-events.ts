@@ -75,10 +75,10 @@ export function toBinaryCloudEvent(event: AnyEvent, options: CloudOptions = {}):
 
 /** Takes header values and body as text or as bytes, as clients hand them out. */
 export function fromBinaryCloudEvent(message: {
-  readonly headers: Readonly<Record<string, unknown>>
+  readonly headers?: Readonly<Record<string, unknown>> | undefined
   readonly body: string | Uint8Array
 }): AnyEvent {
-  const attributes = Object.entries(message.headers)
+  const attributes = Object.entries(message.headers ?? {})
     .filter(([name]) => name.toLowerCase().startsWith('ce_'))
     .map(([name, value]) => [name.toLowerCase().slice('ce_'.length), textOf(value)])
   return fromCloudEvent({ ...Object.fromEntries(attributes), data: parsedBody(message.body) })

@@ -1,5 +1,5 @@
 import type { Invariant, PathInvariant, Scope } from './invariants.ts'
-import { unfinishedTurns, unheardBroadcasts } from './map-turns.ts'
+import { unfinishedTurns, unheardBroadcasts } from './map-rules.ts'
 
 type Row = (id: string, path: string, rule: string, presence?: 'if present') => PathInvariant
 

@@ -1,6 +1,6 @@
 import { InvalidInput, type Problem } from './errors.ts'
 import { isObject } from './json.ts'
-import type { EventComplaint } from './map-turns.ts'
+import type { EventComplaint } from './map-rules.ts'
 import { type Path, parsePath, placesAt } from './paths.ts'
 import { applies, type Condition, complaint, parseCondition, parseRule, type Rule } from './rules.ts'
 import { shown, shownPath } from './shown.ts'
@@ -74,15 +74,20 @@ export function checkInvariants(
 
 /** An entry as golden flows write it; throws InvalidInput for a rule, path, scope or condition that means nothing. */
 export function parseInvariant(entry: unknown, scope?: Scope): PathInvariant {
-  const given = isObject(entry) ? { scope, ...entry } : {}
-  const invariant = given as unknown as PathInvariant
+  const given: Record<string, unknown> = isObject(entry) ? { scope, ...entry } : {}
   const problems: Problem[] = ['id', 'scope', 'path', 'rule']
-    .filter((key) => typeof given[key as keyof typeof given] !== 'string')
+    .filter((key) => typeof given[key] !== 'string')
     .map((path) => ({ path, rule: 'type', message: 'must be a string' }))
-  if (problems.length === 0 && !SCOPES.has(invariant.scope)) {
-    problems.push({ path: 'scope', rule: 'enum', message: 'is not a scope', found: shown(invariant.scope) })
+  if (typeof given.scope === 'string' && !Object.hasOwn(SCOPES, given.scope)) {
+    problems.push({ path: 'scope', rule: 'enum', message: 'is not a scope', found: shown(given.scope) })
   }
   if (problems.length > 0) throw new InvalidInput('invariant', problems)
+  const { id, path, rule, when, ifPresent } = given as unknown as PathInvariant
+  const invariant = {
+    ...{ id, scope: given.scope as Scope, path, rule },
+    ...(when === undefined ? {} : { when }),
+    ...(ifPresent === true ? { ifPresent } : {}),
+  }
   parsed(invariant)
   return invariant
 }
@@ -120,10 +125,11 @@ const missingScope = (scope: Scope): Breach => ({
   found: 'undefined',
 })
 
-const SCOPES: ReadonlySet<string> = new Set<Scope>([
-  ...(['context', 'plan', 'confirm', 'trace', 'role', 'extension', 'dialog', 'collab', 'core', 'network'] as const),
-  ...(['event', 'learning_sample', 'tool_event', 'file_update_event', 'git_event', 'ci_event'] as const),
-])
+const SCOPES: Readonly<Record<Scope, true>> = {
+  ...{ context: true, plan: true, confirm: true, trace: true, role: true },
+  ...{ extension: true, dialog: true, collab: true, core: true, network: true },
+  ...{ event: true, learning_sample: true, tool_event: true, file_update_event: true, git_event: true, ci_event: true },
+}
 
 interface Parsed {
   readonly path: Path

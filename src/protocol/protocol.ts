@@ -70,7 +70,7 @@ export {
   type Statuses,
   statusesOf,
 } from './lifecycle.ts'
-export type { EventComplaint } from './map-turns.ts'
+export type { EventComplaint } from './map-rules.ts'
 export { type Path, type PathStep, parsePath } from './paths.ts'
 export { type Condition, parseRule, type Rule } from './rules.ts'
 export type { Schema, TypeName } from './schema.ts'

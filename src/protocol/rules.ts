@@ -56,6 +56,7 @@ export function parseRule(text: string): Rule {
   throw unknownRule(text)
 }
 
+/** Throws InvalidInput for anything but the three forms above. */
 export function parseCondition(text: string): Condition {
   const [, operand] = /^\s*exists\(([^()]+)\)\s*$/.exec(text) ?? []
   if (operand !== undefined) return { operator: 'exists', path: onePlace(operand, text) }

@@ -43,7 +43,10 @@ export function profileProblems(kind: 'sa-event' | 'map-event', value: unknown):
   const needed = PAYLOADS[event_type]
   if (needed === undefined) return []
   if (payload === undefined) return [{ path: 'payload', rule: 'required', message: `is required in ${event_type}` }]
-  return problems(needed, payload).map((problem) => ({ ...problem, path: `payload.${problem.path}` }))
+  return problems(needed, payload).map((problem) => ({
+    ...problem,
+    path: problem.path ? `payload.${problem.path}` : 'payload',
+  }))
 }
 
 const PAYLOADS: Readonly<Partial<Record<SaEvent['event_type'] | MapEvent['event_type'], Kind>>> = {
@@ -66,11 +69,14 @@ function validatorOf(kind: Kind): (value: unknown) => boolean {
 }
 
 function refusals(kind: Kind, value: unknown): readonly Problem[] {
+  const found = explained(kind, value)
+  return found.length > 0 ? found : [{ path: '', rule: 'readable', message: 'cannot be read like a JSON value' }]
+}
+
+function explained(kind: Kind, value: unknown): readonly Problem[] {
   try {
-    const found = explain(kind, value, MOST_PROBLEMS)
-    if (found.length > 0) return found
+    return explain(kind, value, MOST_PROBLEMS)
   } catch {
-    // It threw when it was read: the line below says so.
+    return [] // it threw when it was read, and that is all there is to say
   }
-  return [{ path: '', rule: 'readable', message: 'cannot be read like a JSON value' }]
 }

@@ -118,7 +118,8 @@ describe('the binary form', () => {
   it('refuses a body that is no JSON, and headers that are not there', () => {
     const { headers, body } = toBinaryCloudEvent(event)
     expect(() => fromBinaryCloudEvent({ headers, body: '{' })).toThrow(InvalidInput)
-    expect(() => fromBinaryCloudEvent({ headers: {}, body })).toThrow(InvalidInput)
+    for (const none of [{}, undefined])
+      expect(() => fromBinaryCloudEvent({ headers: none, body })).toThrow(InvalidInput)
     expect(() => fromBinaryCloudEvent({ headers: { ...headers, ce_id: undefined }, body })).toThrow(InvalidInput)
   })
 })

@@ -202,6 +202,7 @@ describe('toBaseEvent', () => {
       [],
       'x',
       { event_family: 7 },
+      { ...stamp, event_family: 'intent' },
       { sa_id: ID },
       { ...makers.intentEvent(plain, stamp), event_id: V1 },
     ]

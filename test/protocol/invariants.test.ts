@@ -352,6 +352,11 @@ describe('parseInvariant', () => {
     ])
   })
 
+  it('takes nothing else from it', () => {
+    const invariant = parseInvariant({ ...entry, events: 'x', note: 'y', ifPresent: 'z', when: 'status == "draft"' })
+    expect(Object.keys(invariant)).toEqual(['id', 'scope', 'path', 'rule', 'when'])
+  })
+
   it('takes the scope from outside where the file has it', () => {
     const { scope, ...rest } = entry
     expect(parseInvariant(rest, 'plan').scope).toBe('plan')
