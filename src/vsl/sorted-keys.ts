@@ -12,9 +12,11 @@ export interface SortedKeys {
 /** Chunks hold at most this many keys: adding one moves a chunk's keys, never all. */
 const CHUNK = 512
 
-export function sortedKeys(): SortedKeys {
+export function sortedKeys(initial: Iterable<string> = []): SortedKeys {
+  const all = [...initial].sort(byBytes)
   const chunks: string[][] = []
-  let size = 0
+  for (let at = 0; at < all.length; at += CHUNK / 2) chunks.push(all.slice(at, at + CHUNK / 2))
+  let size = all.length
 
   /** The last chunk that begins at or before the key; the first one for keys below all. */
   const chunkOf = (key: string): number =>

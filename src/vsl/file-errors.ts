@@ -1,0 +1,35 @@
+import { Corrupt, MplpError, Refused, Unavailable } from '../protocol/errors.ts'
+
+/** What a failed call to the file system means to the caller, who wrote nothing by it. */
+export function fileError(path: string, error: unknown): MplpError {
+  if (error instanceof MplpError) return error
+  const { code } = error as NodeJS.ErrnoException
+  const options = { cause: error }
+  switch (code) {
+    case 'EACCES':
+    case 'EPERM':
+    case 'EROFS':
+      return new Refused(
+        `${path} may not be written`,
+        'give this process the right to, or name another folder',
+        options,
+      )
+    case 'ENOTDIR':
+    case 'EEXIST':
+      return new Refused(`${path} is not a folder`, 'name a folder, or one that does not exist yet', options)
+    case 'ENOSPC':
+    case 'EDQUOT':
+    case 'EFBIG':
+      return new Unavailable(path, 'there is no room for more, free some', options)
+    case 'EMFILE':
+    case 'ENFILE':
+      return new Unavailable(path, 'too many files are open, raise the limit', options)
+    default:
+      return new Unavailable(path, `the file system says ${code ?? (error as Error).message}`, options)
+  }
+}
+
+export const isMissing = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === 'ENOENT'
+
+export const damaged = (what: string): Corrupt =>
+  new Corrupt(what, 'restore the folder from a backup or from git, then open it again')

@@ -1,0 +1,47 @@
+import { mkdir, readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Refused } from '../protocol/errors.ts'
+import { isMissing } from './file-errors.ts'
+import { replaceDurably } from './file-sync.ts'
+
+const MARK = 'mplp-store.json'
+const FORMAT = 'mplp-runtime file store'
+const VERSION = 1
+
+/** What a clone does without: who has the folder open, what is half written, and what the journal tells anyway. */
+const IGNORED = '/locks/\n/checkpoint\n*.tmp\n'
+
+/** Makes the folder ours if it is new or empty; throws Refused if it is somebody else's. */
+export async function claimFolder(folder: string): Promise<void> {
+  await mkdir(folder, { recursive: true })
+  const mark = await markIn(folder)
+  if (mark === undefined) {
+    const others = (await readdir(folder)).filter((name) => !name.startsWith('.git'))
+    if (others.length > 0)
+      throw new Refused(
+        `${folder} holds other things than a store, ${others[0]} for one`,
+        'name an empty folder, or a new one',
+      )
+    await replaceDurably(join(folder, '.gitignore'), IGNORED)
+    await replaceDurably(join(folder, MARK), `${JSON.stringify({ format: FORMAT, version: VERSION }, null, 2)}\n`)
+  } else if (mark.version !== VERSION)
+    throw new Refused(
+      `${folder} is a store of version ${mark.version}, this release knows version ${VERSION}`,
+      'use the release that wrote it, or copy the store with copyStore',
+    )
+}
+
+async function markIn(folder: string): Promise<{ version: unknown } | undefined> {
+  try {
+    const mark = JSON.parse(await readFile(join(folder, MARK), 'utf8'))
+    if (mark?.format !== FORMAT) throw new SyntaxError(`${MARK} is of another kind`)
+    return mark
+  } catch (error) {
+    if (isMissing(error)) return undefined
+    if (error instanceof SyntaxError)
+      throw new Refused(`${folder} has a ${MARK} that is not ours`, 'name another folder, or restore that file', {
+        cause: error,
+      })
+    throw error
+  }
+}

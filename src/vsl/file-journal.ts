@@ -1,0 +1,212 @@
+import { type FileHandle, mkdir, open, readdir } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import { OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
+import { damaged, fileError } from './file-errors.ts'
+import { type Line, type LineText, type RawLine, sealed, unsealed } from './file-lines.ts'
+import { syncFolder } from './file-sync.ts'
+
+/** The lines of a store, in files of some megabytes each; the last file grows, the others are never touched again. */
+export interface Journal {
+  /** The last line that is on the disk; 0 before the first. */
+  readonly last: number
+  /** The first line there is. */
+  readonly first: number
+  /** All of these lines or none; on the disk when it returns. Not to be called before the last call has settled. */
+  append(texts: readonly LineText[]): Promise<void>
+  /** Begins a new file if the present one is large enough; true if it did. */
+  roll(): Promise<boolean>
+  /** Lines from this one on, as many as make a page; none if there are none yet. */
+  page(from: number, limit?: number): Promise<readonly RawLine[]>
+  close(): Promise<void>
+}
+
+interface Segment {
+  readonly path: string
+  readonly first: number
+  /** Where each line starts, and at the end where the next one will. Found when first needed. */
+  starts: number[] | undefined
+}
+
+const PAGE_BYTES = 1024 * 1024
+const PAGE_LINES = 256
+
+/**
+ * Lines up to `certain` are known to have been on the disk: a damaged one among them is an error, while after them an unfinished end, which nobody
+ * was told of, is cut off.
+ */
+export async function openJournal(folder: string, certain: number, segmentBytes: number): Promise<Journal> {
+  await mkdir(folder, { recursive: true })
+  const segments = await segmentsIn(folder)
+  if (segments.length === 0) segments.push(await newSegment(folder, 1))
+  let active = segments.at(-1) as Segment
+  let file = await open(active.path, 'r+')
+  let broken: unknown
+  let last: number
+  try {
+    const bytes = await file.readFile()
+    const starts = wholeLines(bytes, active, certain)
+    if (bytes.length > starts.at(-1)!) {
+      await file.truncate(starts.at(-1)!)
+      await file.sync()
+    }
+    active.starts = starts
+    last = active.first + starts.length - 2
+  } catch (error) {
+    await file.close()
+    throw error
+  }
+  const startsOf = async (segment: Segment): Promise<readonly number[]> => {
+    segment.starts ??= await lineStarts(segment)
+    return segment.starts
+  }
+  const holding = (seq: number): Segment | undefined =>
+    seq < 1 || seq > last ? undefined : segments.findLast((segment) => segment.first <= seq)
+
+  async function bytesOf(segment: Segment, from: number, to: number): Promise<Buffer> {
+    const bytes = Buffer.alloc(to - from)
+    const source = segment === active ? file : await open(segment.path, 'r')
+    try {
+      const { bytesRead } = await source.read(bytes, 0, bytes.length, from)
+      if (bytesRead < bytes.length) throw damaged(segment.path)
+      return bytes
+    } finally {
+      if (source !== file) await source.close()
+    }
+  }
+
+  return {
+    get last() {
+      return last
+    },
+    first: segments[0]!.first,
+
+    async append(texts) {
+      if (broken !== undefined)
+        throw new Unavailable(folder, 'an earlier write failed halfway, open the store again', { cause: broken })
+      const starts = active.starts as number[]
+      const size = starts.at(-1) as number
+      const lines = texts.map((text, i) => Buffer.from(sealed(last + 1 + i, last, text)))
+      try {
+        await writeAll(file, Buffer.concat(lines), size)
+      } catch (error) {
+        // What landed of it must go, or it would stand in front of the next line.
+        await file.truncate(size).catch((reason) => {
+          broken = reason
+        })
+        throw fileError(folder, error)
+      }
+      try {
+        await file.datasync()
+      } catch (error) {
+        broken = error // the system may have dropped what it could not write: only reading it again tells
+        throw new OutcomeUnknown(folder, { cause: error })
+      }
+      for (const line of lines) starts.push(starts.at(-1)! + line.length)
+      last += lines.length
+    },
+
+    async roll() {
+      if (active.starts!.at(-1)! < segmentBytes) return false
+      const next = await newSegment(folder, last + 1)
+      const grown = await open(next.path, 'r+')
+      await file.close()
+      file = grown
+      active = next
+      segments.push(next)
+      return true
+    },
+
+    async page(from, limit = PAGE_LINES) {
+      const segment = holding(from)
+      if (segment === undefined) return []
+      const starts = await startsOf(segment)
+      const index = from - segment.first
+      const there = starts.length - 1 - index
+      if (there < 1) throw damaged(`${segment.path}, which has no line ${from},`)
+      const base = starts[index]!
+      let count = 1
+      while (count < Math.min(there, limit) && starts[index + count]! - base < PAGE_BYTES) count++
+      const bytes = await bytesOf(segment, base, starts[index + count]!)
+      return Array.from({ length: count }, (_, i) => {
+        const line = unsealed(bytes.subarray(starts[index + i]! - base, starts[index + i + 1]! - base - 1))
+        if (line?.seq !== from + i) throw damaged(`line ${from + i}, in ${segment.path},`)
+        return line
+      })
+    },
+
+    close: () => file.close(),
+  }
+}
+
+const EXTENSION = '.jsonl'
+
+async function segmentsIn(folder: string): Promise<Segment[]> {
+  const names = (await readdir(folder)).filter((name) => name.endsWith(EXTENSION)).sort()
+  return names.map((name) => {
+    const first = Number(basename(name, EXTENSION))
+    if (!Number.isSafeInteger(first)) throw damaged(`${join(folder, name)}, whose name is not a line's number,`)
+    return { path: join(folder, name), first, starts: undefined }
+  })
+}
+
+async function newSegment(folder: string, first: number): Promise<Segment> {
+  const path = join(folder, `${String(first).padStart(12, '0')}${EXTENSION}`)
+  const file = await open(path, 'wx')
+  await file.close()
+  await syncFolder(folder)
+  return { path, first, starts: [0] }
+}
+
+/** Where the lines of the growing file start, up to the first that was not finished. */
+function wholeLines(bytes: Buffer, segment: Segment, certain: number): number[] {
+  const starts = [0]
+  for (let at = 0; at < bytes.length; ) {
+    const end = bytes.indexOf(NEWLINE, at)
+    const seq = segment.first + starts.length - 1
+    if (end === -1 || unsealed(bytes.subarray(at, end))?.seq !== seq) {
+      if (seq <= certain || isKnownLater(bytes, at, seq)) throw damaged(`line ${seq}, in ${segment.path},`)
+      return starts
+    }
+    at = end + 1
+    starts.push(at)
+  }
+  return starts
+}
+
+/** Does a line further on say that this one was on the disk? */
+function isKnownLater(bytes: Buffer, from: number, seq: number): boolean {
+  for (let at = bytes.indexOf(NEWLINE, from) + 1; at > 0 && at < bytes.length; ) {
+    const end = bytes.indexOf(NEWLINE, at)
+    const line = end === -1 ? undefined : unsealed(bytes.subarray(at, end))
+    if (line && (JSON.parse(line.text) as Line).durable >= seq) return true
+    at = end + 1
+  }
+  return false
+}
+
+/** The lines of a finished file, found by their ends alone: each is checked when it is read. */
+async function lineStarts(segment: Segment): Promise<number[]> {
+  const starts = [0]
+  const file = await open(segment.path, 'r')
+  try {
+    let base = 0
+    for await (const chunk of file.createReadStream({ highWaterMark: PAGE_BYTES, autoClose: false })) {
+      const bytes = chunk as Buffer
+      for (let end = bytes.indexOf(NEWLINE); end !== -1; end = bytes.indexOf(NEWLINE, end + 1))
+        starts.push(base + end + 1)
+      base += bytes.length
+    }
+  } finally {
+    await file.close()
+  }
+  return starts
+}
+
+const NEWLINE = 10
+
+async function writeAll(file: FileHandle, bytes: Buffer, position: number): Promise<void> {
+  for (let done = 0; done < bytes.length; ) {
+    const { bytesWritten } = await file.write(bytes, done, bytes.length - done, position + done)
+    done += bytesWritten
+  }
+}

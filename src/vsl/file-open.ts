@@ -1,0 +1,121 @@
+import { join } from 'node:path'
+import type { Clock } from '../protocol/clock.ts'
+import type { Json } from '../protocol/json.ts'
+import { type Checkpoint, mapOf, readCheckpoint, writeCheckpoint } from './file-checkpoint.ts'
+import { damaged, fileError } from './file-errors.ts'
+import { claimFolder } from './file-folder.ts'
+import { type Journal, openJournal } from './file-journal.ts'
+import type { Line, LineText } from './file-lines.ts'
+import { type FolderLock, lockFolder } from './file-lock.ts'
+import { type Objects, objects } from './file-objects.ts'
+import { type FileState, fileState } from './file-state.ts'
+
+/** A store's folder, locked, its journal read as far as the checkpoint does not tell. */
+export interface OpenFolder {
+  readonly journal: Journal
+  readonly state: FileState
+  readonly values: Objects
+  readonly own: Objects
+  /** All of these lines or none, on the disk when it returns; `apply` is called for each in the same turn. One call at a time. */
+  append(texts: readonly LineText[], apply: (seq: number, index: number) => void): Promise<void>
+  /** Call it when nothing is half done. */
+  close(): Promise<void>
+}
+
+export interface OpenOptions {
+  readonly clock: Clock
+  readonly segmentBytes: number
+  readonly onError: (error: unknown) => void
+}
+
+export async function openFolder(path: string, options: OpenOptions): Promise<OpenFolder> {
+  let lock: FolderLock | undefined
+  let journal: Journal | undefined
+  try {
+    await claimFolder(path)
+    lock = await lockFolder(path, options.clock)
+    const checkpoint = await readCheckpoint(path)
+    journal = await openJournal(join(path, 'journal'), checkpoint?.seq ?? 0, options.segmentBytes)
+    return await replayed(path, options, lock, journal, checkpoint)
+  } catch (error) {
+    await journal?.close()
+    await lock?.release()
+    throw fileError(path, error)
+  }
+}
+
+async function replayed(
+  path: string,
+  { clock, onError }: OpenOptions,
+  lock: FolderLock,
+  journal: Journal,
+  found: Checkpoint | undefined,
+): Promise<OpenFolder> {
+  // A checkpoint is not in git: the journal beside it may be another one by now.
+  const known = found && (await journal.page(found.seq, 1))[0]?.sum === found.sum ? found : undefined
+  let checkpointed = known?.seq ?? 0
+  if (known === undefined && journal.first !== 1)
+    throw damaged(`${path}, whose journal begins at line ${journal.first},`)
+
+  const fromJournal = (key: string, seq: number) => valueIn(journal, key, seq)
+  const objectsIn = (name: 'values' | 'own') =>
+    objects({ folder: join(path, name), lines: known ? mapOf(known[name]) : new Map(), fromJournal, onError })
+  const [values, own] = [objectsIn('values'), objectsIn('own')]
+  const state = fileState(values, own, known?.streams ?? [], clock)
+  while (checkpointed < journal.last) {
+    const lines = await journal.page(checkpointed + 1)
+    for (const { text } of lines) state.replay(JSON.parse(text))
+    checkpointed += lines.length
+  }
+  checkpointed = known?.seq ?? 0
+
+  async function checkpoint(): Promise<void> {
+    const seq = journal.last
+    if (seq === checkpointed) return
+    const snapshot = state.snapshot()
+    await values.flush()
+    await own.flush()
+    const [line] = await journal.page(seq, 1)
+    await writeCheckpoint(path, { seq, sum: line!.sum, ...snapshot })
+    checkpointed = seq
+  }
+  let checkpointing: Promise<void> = Promise.resolve()
+
+  return {
+    journal,
+    state,
+    values,
+    own,
+    async append(texts, apply) {
+      await lock.check()
+      await values.room()
+      await own.room()
+      const first = journal.last + 1
+      await journal.append(texts)
+      for (const i of texts.keys()) apply(first + i, i)
+      try {
+        if (!(await journal.roll())) return
+        state.forgetRecent()
+        checkpointing = checkpointing.then(checkpoint).catch(onError)
+      } catch (error) {
+        onError(error) // what was appended is there; the present file serves a while longer
+      }
+    },
+    async close() {
+      await checkpointing
+      await checkpoint().catch(onError)
+      await Promise.all([values.stop(), own.stop()])
+      await journal.close()
+      await lock.release()
+    },
+  }
+}
+
+async function valueIn(journal: Journal, key: string, seq: number): Promise<Json> {
+  const [raw] = await journal.page(seq, 1)
+  const line: Line | undefined = raw && JSON.parse(raw.text)
+  if (line?.kind === 'set' && line.key === key) return line.value
+  const pair = line?.kind === 'commit' && [...line.inserts, ...line.puts].find(([k]) => k === key)
+  if (!pair) throw damaged(`the journal's line ${seq}, which does not tell ${key},`)
+  return pair[1]
+}

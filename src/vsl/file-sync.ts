@@ -1,0 +1,52 @@
+import { mkdir, open, rename, rm } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { isMissing } from './file-errors.ts'
+
+/** Writes a file so that at any time either the old or the new one is there, whole; durable once it returns. */
+export async function replaceDurably(path: string, bytes: string | Uint8Array): Promise<void> {
+  await replace(path, bytes, true)
+  await syncFolder(dirname(path))
+}
+
+/** The same, but a loss of power may undo or tear it until file and folder are synced. */
+export async function replace(path: string, bytes: string | Uint8Array, sync = false): Promise<void> {
+  const temporary = `${path}${TEMPORARY}`
+  try {
+    await write(temporary, bytes, sync)
+  } catch (error) {
+    if (!isMissing(error)) throw error
+    await mkdir(dirname(path), { recursive: true })
+    await write(temporary, bytes, sync)
+  }
+  try {
+    await rename(temporary, path)
+  } catch (error) {
+    await rm(temporary, { force: true })
+    throw error
+  }
+}
+
+/** What such a name ends with is never read, and may be left by a crash. */
+export const TEMPORARY = '.tmp'
+
+async function write(path: string, bytes: string | Uint8Array, sync: boolean): Promise<void> {
+  const file = await open(path, 'w')
+  try {
+    await file.writeFile(bytes)
+    if (sync) await file.sync()
+  } finally {
+    await file.close()
+  }
+}
+
+/** A file that is gone meanwhile needs no sync. */
+export async function syncFile(path: string): Promise<void> {
+  try {
+    const file = await open(path, 'r')
+    await file.sync().finally(() => file.close())
+  } catch (error) {
+    if (!isMissing(error)) throw error
+  }
+}
+
+export const syncFolder = syncFile

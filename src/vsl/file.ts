@@ -1,0 +1,209 @@
+import { join, resolve } from 'node:path'
+import { type Clock, systemClock } from '../protocol/clock.ts'
+import { Closed, InvalidInput, OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
+import type { Json } from '../protocol/json.ts'
+import type { Backend } from './backend.ts'
+import { checkAcquire, checkDigest, checkName, checkNames, checkRead, checkScan, textOf } from './check-input.ts'
+import { blobFiles } from './file-blobs.ts'
+import { entryPages } from './file-entries.ts'
+import { fileError } from './file-errors.ts'
+import { commitText, type LeaseLine, leaseText, setText } from './file-lines.ts'
+import { openFolder } from './file-open.ts'
+import { followers } from './followers.ts'
+import { grouped } from './grouped.ts'
+import { isFree } from './holder.ts'
+import { judge } from './judge.ts'
+import { sequenceOf } from './position.ts'
+import { serially } from './serially.ts'
+
+export interface FileOptions {
+  /** A folder of the store's own; made when it is not there. */
+  readonly path: string
+  readonly clock?: Clock
+  /** Journal files are closed at this size. Default 4 MiB. */
+  readonly segmentBytes?: number
+  /** Told when an object file cannot be written. Nothing is lost, the journal has it; a later write or opening tries again. */
+  readonly onError?: (error: unknown) => void
+}
+
+/**
+ * A folder that a person can read and put into git. The journal line is the commit; the files of single values are written after it. One process
+ * at a time may have it open.
+ */
+export async function fileBackend(options: FileOptions): Promise<Backend> {
+  const { clock = systemClock, segmentBytes = 4 * 1024 * 1024, onError = warn } = options
+  if (typeof options.path !== 'string' || options.path === '')
+    throw new InvalidInput('file store', [{ path: 'path', rule: 'path', message: 'is not the name of a folder' }])
+  const path = resolve(options.path)
+  const what = `the file store ${path}`
+  const folder = await openFolder(path, { clock, segmentBytes, onError })
+  const { journal, state, values, own } = folder
+  const pages = entryPages(journal, state.streams)
+  const blobs = blobFiles(join(path, 'blobs'))
+  const following = followers(what, async () => {})
+  const one = serially()
+  let closing: Promise<void> | undefined
+
+  const open = () => {
+    if (closing !== undefined) throw new Closed(what)
+  }
+  /** A read that is under way when the store is closed finds its files closed. */
+  async function reading<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work()
+    } catch (error) {
+      open()
+      throw fileError(path, error)
+    }
+  }
+
+  const commits = grouped(
+    {
+      commitBatch: (writes) =>
+        one(async () => {
+          const verdicts = writes.map((write) =>
+            judge(write, state.headOf(write.stream), (key) => values.lines.has(key)),
+          )
+          const landing = writes.filter((_, i) => verdicts[i]?.kind === 'landed')
+          if (landing.length === 0) return verdicts
+          const texts = landing.map((write) => commitText(write, state.streams.get(write.stream)?.last ?? 0))
+          await folder.append(texts, (seq, i) => state.land(seq, landing[i]!))
+          following.wake(landing.filter((write) => write.entry !== undefined).map((write) => write.stream))
+          return verdicts
+        }),
+    },
+    { what },
+  )
+  /** Of a lease it does no harm not to know: whoever asks again is told. */
+  async function appendLease(line: LeaseLine, apply: () => void): Promise<void> {
+    try {
+      await folder.append([leaseText(line)], apply)
+    } catch (error) {
+      if (!(error instanceof OutcomeUnknown)) throw error
+      throw new Unavailable(path, 'the disk failed, open the store again', { cause: error })
+    }
+  }
+
+  async function pick(keys: readonly string[], from = values): Promise<[string, Json][]> {
+    const found: [string, Json][] = []
+    for (let at = 0; at < keys.length; at += READERS) {
+      open()
+      const some = keys.slice(at, at + READERS)
+      const several = await reading(() => Promise.all(some.map((key) => from.get(key))))
+      for (const [i, value] of several.entries()) if (value !== undefined) found.push([some[i]!, value])
+    }
+    return found
+  }
+
+  return {
+    traits: { durable: true, processes: 'one', grouped: true },
+
+    async get(key) {
+      open()
+      checkName('key', key)
+      return reading(() => own.get(key))
+    },
+    async set(key, value) {
+      open()
+      checkName('key', key)
+      const text = textOf('value', value)
+      await one(() => folder.append([setText(key, text)], (seq) => own.put(key, seq, text)))
+    },
+
+    commit: commits.commit,
+
+    async getMany(keys) {
+      open()
+      checkNames('keys', keys)
+      return new Map(await pick(keys))
+    },
+    async *scan(prefix, from = {}) {
+      open()
+      checkScan(prefix, from)
+      const source = from.own ? own : values
+      let left = from.limit ?? Number.POSITIVE_INFINITY
+      for (let after = from.after; left > 0; ) {
+        const keys = source.keys.page(prefix, after, Math.min(left, SCAN_PAGE))
+        if (keys.length === 0) return
+        for (const pair of await pick(keys, source)) {
+          open()
+          left--
+          yield pair
+        }
+        after = keys.at(-1)
+      }
+    },
+
+    async head(stream) {
+      open()
+      checkName('stream', stream)
+      return state.headOf(stream)
+    },
+    async *read(stream, from = {}) {
+      open()
+      checkRead(stream, from.after)
+      const nextPage = pages.ofStream(stream, from.after ?? 0)
+      yield* following.entries(stream, () => reading(nextPage), from)
+    },
+    async *feed(from = {}) {
+      open()
+      const nextPage = pages.ofAll(from.after === undefined ? 0 : sequenceOf(from.after))
+      yield* following.entries(undefined, () => reading(nextPage), from)
+    },
+
+    async acquire(stream, holder, ttlMs) {
+      open()
+      checkAcquire(stream, holder, ttlMs)
+      return one(async () => {
+        if (!isFree(state.streams.get(stream)?.lease, holder, clock.now())) return undefined
+        const lease = { stream, holder, token: state.headOf(stream).token + 1, ttlMs }
+        await appendLease({ kind: 'acquire', ...lease }, () => state.acquired(lease))
+        return lease
+      })
+    },
+    async renew(lease) {
+      open()
+      if (!state.isHeld(lease)) return false
+      state.renewed(lease)
+      return true
+    },
+    async release(lease) {
+      open()
+      await one(async () => {
+        if (!state.isHeld(lease)) return
+        const { stream, token } = lease
+        await appendLease({ kind: 'release', stream, token }, () => state.released(lease))
+      })
+    },
+
+    async putBlob(bytes) {
+      open()
+      return reading(() => blobs.put(bytes.slice()))
+    },
+    async getBlob(digest) {
+      open()
+      checkDigest(digest)
+      return reading(() => blobs.get(digest))
+    },
+    async *blobs() {
+      open()
+      for await (const digest of blobs.list()) {
+        open()
+        yield digest
+      }
+    },
+
+    close() {
+      closing ??= (async () => {
+        following.end()
+        await commits.close()
+        await one(folder.close)
+      })()
+      return closing
+    },
+  }
+}
+
+const READERS = 16
+const SCAN_PAGE = 256
+const warn = (error: unknown) => process.emitWarning(error as Error)
