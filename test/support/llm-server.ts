@@ -1,5 +1,5 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo, Socket } from 'node:net'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { endless, type HttpServer, httpServer } from './http-server.ts'
 
 /** How the server treats one request. */
 export type Behaviour =
@@ -24,50 +24,26 @@ export interface LlmRequest {
 }
 
 /** A model on this machine that speaks the wires of OpenAI, Anthropic and Google, streamed or not, and can misbehave. */
-export interface LlmServer {
-  readonly url: string
+export interface LlmServer extends Omit<HttpServer, 'requests'> {
   readonly requests: readonly LlmRequest[]
   /** For the requests to come, in order; the last one stays. A function decides by the request. */
   behave(...behaviours: readonly (Behaviour | ((request: LlmRequest) => Behaviour))[]): void
-  /** Resolves when so many requests have arrived since the start. */
-  arrived(count: number): Promise<void>
-  /** Connections that are open and have an unfinished request. */
-  busy(): number
-  close(): Promise<void>
 }
 
 export async function llmServer(): Promise<LlmServer> {
   const requests: LlmRequest[] = []
-  const busy = new Set<Socket>()
-  const waiting: { count: number; resolve: () => void }[] = []
   let behaviours: (Behaviour | ((request: LlmRequest) => Behaviour))[] = [{ say: 'hello' }]
-
-  const server = createServer(async (incoming, response) => {
-    busy.add(incoming.socket)
-    incoming.socket.once('close', () => busy.delete(incoming.socket))
-    response.once('finish', () => busy.delete(incoming.socket))
-    let text = ''
-    for await (const chunk of incoming) text += chunk
-    const request: LlmRequest = { path: incoming.url ?? '', headers: incoming.headers, body: JSON.parse(text || '{}') }
+  const server = await httpServer(({ url, headers, body }, response) => {
+    const request: LlmRequest = { path: url.pathname, headers, body: JSON.parse(body || '{}') }
     requests.push(request)
-    for (const each of waiting) if (requests.length >= each.count) each.resolve()
     const next = behaviours.length > 1 ? behaviours.shift() : behaviours[0]
     answer(request, typeof next === 'function' ? next(request) : (next as Behaviour), response)
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    ...server,
     requests,
     behave: (...next) => {
       behaviours = [...next]
-    },
-    arrived: (count) =>
-      requests.length >= count ? Promise.resolve() : new Promise((resolve) => waiting.push({ count, resolve })),
-    busy: () => busy.size,
-    close() {
-      server.closeAllConnections()
-      return new Promise((resolve) => server.close(() => resolve()))
     },
   }
 }
@@ -100,14 +76,6 @@ function answer(request: LlmRequest, behaviour: Behaviour, response: ServerRespo
   } else if ('cut' in behaviour) response.write(whole.slice(0, behaviour.cut), () => response.socket?.destroy())
   else if ('short' in behaviour) response.end(whole.slice(0, behaviour.short))
   else response.end(whole)
-}
-
-function endless(response: ServerResponse): void {
-  const more = () => {
-    while (!response.destroyed && response.write(' '.repeat(65_536)));
-    if (!response.destroyed) response.once('drain', more)
-  }
-  more()
 }
 
 type Calls = readonly { readonly name: string; readonly args: unknown }[]

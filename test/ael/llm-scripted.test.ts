@@ -1,0 +1,145 @@
+import { describe, expect, it } from 'vitest'
+import { newAction } from '../../src/ael/action.ts'
+import { actionLayer } from '../../src/ael/ael.ts'
+import { llmAdapter } from '../../src/ael/llm.ts'
+import { type Script, scriptedProvider } from '../../src/ael/llm-scripted.ts'
+import { InvalidInput } from '../../src/protocol/errors.ts'
+import type { JsonObject } from '../../src/protocol/json.ts'
+import { type AdapterRig, adapterContract } from '../contracts/adapter-contract.ts'
+
+adapterContract('llm with a script', async (): Promise<AdapterRig> => {
+  const asleep = new Set<string>()
+  let begin: () => void
+  const began = new Promise<void>((resolve) => {
+    begin = resolve
+  })
+  /** Sleeps for ever, and knows who does. */
+  const clock = {
+    sleep: (_: number, signal?: AbortSignal) =>
+      new Promise<void>((_, reject) => {
+        asleep.add('a sleeper')
+        begin()
+        signal?.addEventListener('abort', () => {
+          asleep.delete('a sleeper')
+          reject(signal.reason)
+        })
+      }),
+  }
+  const provider = scriptedProvider(
+    ({ messages }) => {
+      const word = messages.at(-1)?.text ?? ''
+      if (word === 'hang') return { text: 'never', delay_ms: 1 }
+      if (word === 'later') return { error: { message: 'busy', retryable: true } }
+      if (word === 'never') return { error: { message: 'no' } }
+      if (word === 'talk') return 'word '.repeat(400)
+      if (word === 'misshapen') return { object: { n: 'seven' } }
+      return 'hello there'
+    },
+    { clock: clock as never },
+  )
+  const ask = (content: string, more: JsonObject = {}) => ({
+    model: 'm',
+    messages: [{ role: 'user', content }],
+    ...more,
+  })
+  return {
+    adapter: llmAdapter({ providers: { scripted: provider } }),
+    works: { params: ask('greet'), output: { text: 'hello there', model: 'm', finish_reason: 'stop', rounds: 1 } },
+    refused: [{ params: { model: 'm' }, path: 'messages' }],
+    hangs: ask('hang'),
+    underWay: () => began,
+    remains: () => [...asleep],
+    failsForNow: ask('later'),
+    failsForGood: ask('never'),
+    large: ask('talk'),
+    misshapen: ask('misshapen', { schema: { type: 'object', properties: { n: { type: 'number' } } } }),
+    never: { leaks: 'a script has no secrets', keys: 'nobody is on the other side' },
+  }
+})
+
+describe('scriptedProvider', () => {
+  const layerFor = (script: Script | Record<string, Script>) =>
+    actionLayer({ adapters: [llmAdapter({ providers: { scripted: scriptedProvider(script) } })] })
+  const ask = (params: JsonObject = {}, more: object = {}) =>
+    newAction({
+      action_type: 'llm_call',
+      params: { model: 'm', messages: [{ role: 'user', content: 'hi' }], ...params },
+      ...more,
+    })
+
+  it('gives the same conversation the same reply, however often and in whatever order it is asked', async () => {
+    const layer = layerFor(['first', 'second'])
+    const later = [
+      { role: 'user', content: 'hi' },
+      { role: 'assistant', content: 'first' },
+      { role: 'user', content: 'and?' },
+    ]
+    const said = async (params = {}) => ((await layer.execute(ask(params))).output as JsonObject).text
+    expect([await said({ messages: later }), await said(), await said(), await said({ messages: later })]).toEqual([
+      'second',
+      'first',
+      'first',
+      'second',
+    ])
+  })
+
+  it('has a script for each model, and says when there is none, or no more of it', async () => {
+    const layer = layerFor({ a: ['I am a'], b: [] })
+    expect((await layer.execute(ask({ model: 'a' }))).output).toMatchObject({ text: 'I am a' })
+    await expect(layer.execute(ask({ model: 'b' }))).rejects.toThrow(/no reply for turn 1/)
+    await expect(layer.execute(ask({ model: 'c' }))).rejects.toThrow(/no script for model c/)
+  })
+
+  it('fails as the script says, and then goes on', async () => {
+    const layer = layerFor([{ error: { message: 'busy', retryable: true, retry_after_ms: 1 } }, 'better now'])
+    const { output } = await layer.execute(ask({}, { retry: { strategy: 'fixed', max_attempts: 2, delay_ms: 0 } }))
+    expect(output).toMatchObject({ text: 'better now' })
+  })
+
+  it('streams its text and tells its reasoning', async () => {
+    const layer = layerFor([{ text: 'one two three', reasoning: 'counting', usage: { prompt: 3, completion: 5 } }])
+    const deltas: string[] = []
+    const result = await layer.execute(ask({ stream: true }), { onDelta: (delta) => deltas.push(delta) })
+    expect(deltas).toEqual(['one ', 'two ', 'three'])
+    expect(result).toMatchObject({
+      output: { reasoning: 'counting' },
+      token_usage: { prompt: 3, completion: 5, total: 8 },
+    })
+  })
+})
+
+describe('llmAdapter', () => {
+  it('refuses to be made without a provider', () => {
+    expect(() => llmAdapter({ providers: {} })).toThrow(InvalidInput)
+  })
+
+  it('asks the first provider unless the action names one', async () => {
+    const providers = { a: scriptedProvider(['from a']), b: scriptedProvider(['from b']) }
+    const layer = actionLayer({ adapters: [llmAdapter({ providers })] })
+    const ask = (provider?: string) =>
+      layer.execute(
+        newAction({
+          action_type: 'llm_call',
+          params: { model: 'm', messages: [{ role: 'user', content: 'x' }], ...(provider && { provider }) },
+        }),
+      )
+    expect((await ask()).output).toMatchObject({ text: 'from a' })
+    expect((await ask('b')).output).toMatchObject({ text: 'from b' })
+  })
+
+  it('is read-only without tools, or with tools that only read', () => {
+    const adapter = llmAdapter({ providers: { a: scriptedProvider([]) } })
+    expect(adapter.readOnly?.({ model: 'm', messages: [] })).toBe(true)
+  })
+
+  it('estimates what an attempt may cost at most', () => {
+    const adapter = llmAdapter({ providers: { a: scriptedProvider([]) }, price: ({ total }) => total * 2 })
+    const spend = adapter.estimate?.({
+      model: 'm',
+      messages: [{ role: 'user', content: 'x'.repeat(400) }],
+      max_tokens: 50,
+    })
+    expect(spend?.tokens).toBeGreaterThan(150)
+    expect(spend?.cost).toBe((spend?.tokens ?? 0) * 2)
+  })
+})

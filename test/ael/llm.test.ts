@@ -1,0 +1,489 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { newAction } from '../../src/ael/action.ts'
+import { type ActionLayerOptions, actionLayer } from '../../src/ael/ael.ts'
+import type { ActionLayer, EventDraft } from '../../src/ael/layer.ts'
+import { llmAdapter } from '../../src/ael/llm.ts'
+import {
+  anthropicProvider,
+  compatibleProvider,
+  googleProvider,
+  openAiProvider,
+  type Provider,
+} from '../../src/ael/llm-provider.ts'
+import { toolAdapter } from '../../src/ael/tool.ts'
+import { type Tool, toolRegistry } from '../../src/ael/tool-registry.ts'
+import { manualClock } from '../../src/protocol/clock.ts'
+import { ActionError, ApprovalNeeded } from '../../src/protocol/errors.ts'
+import type { Json, JsonObject } from '../../src/protocol/json.ts'
+import { type AdapterRig, adapterContract } from '../contracts/adapter-contract.ts'
+import { type Behaviour, type LlmRequest, type LlmServer, llmServer } from '../support/llm-server.ts'
+
+const KEY = 'key-of-the-provider-31337'
+const WIRES: Readonly<Record<string, (url: string) => Provider>> = {
+  openai: (url) => openAiProvider({ apiKey: KEY, baseUrl: `${url}/v1` }),
+  anthropic: (url) => anthropicProvider({ apiKey: () => KEY, baseUrl: `${url}/v1` }),
+  google: (url) => googleProvider({ apiKey: KEY, baseUrl: `${url}/v1beta` }),
+  compatible: (url) => compatibleProvider({ name: 'local', apiKey: KEY, baseUrl: `${url}/v1` }),
+}
+const NUMBER = { type: 'object', properties: { n: { type: 'number' } }, required: ['n'], additionalProperties: false }
+
+for (const [wire, provider] of Object.entries(WIRES))
+  for (const stream of [false, true])
+    adapterContract(`llm over ${wire}${stream ? ', streamed' : ''}`, async (): Promise<AdapterRig> => {
+      const server = await llmServer()
+      server.behave(byWord)
+      const adapter = llmAdapter({ providers: { it: provider(server.url) } })
+      const ask = (content: string, more: JsonObject = {}) => ({
+        model: 'test-model',
+        messages: [{ role: 'user', content }],
+        max_tokens: 500,
+        stream,
+        ...more,
+      })
+      return {
+        adapter,
+        works: {
+          params: ask('greet'),
+          output: { text: 'hello there', model: 'test-model', finish_reason: 'stop', rounds: 1 },
+        },
+        refused: [
+          { params: { model: 'm', messages: [] }, path: 'messages' },
+          { params: { model: '', messages: [{ role: 'user', content: 'x' }] }, path: 'model' },
+          { params: { model: 'm', messages: [{ role: 'tool', content: 'x' }] }, path: 'messages[0].role' },
+          { params: { model: 'm', messages: [{ role: 'user', content: 7 }] }, path: 'messages[0].content' },
+          {
+            params: ask('x', { messages: [{ role: 'user', content: [{ type: 'image', image: 'http://a' }] }] }),
+            path: 'messages[0].content',
+          },
+          { params: ask('x', { temperature: 'hot' }), path: 'temperature' },
+          { params: ask('x', { provider: 'nobody' }), path: 'provider' },
+          { params: ask('x', { tools: ['no.such'] }), path: 'tools[0]' },
+          { params: ask('x', { tools: ['bare'] }), path: 'tools[0]' },
+          { params: ask('x', { max_rounds: 99 }), path: 'max_rounds' },
+          { params: ask('x', { schema: { type: 'objekt' } }), path: 'schema' },
+          { params: ask('x', { tool_choice: 'no.such' }), path: 'tool_choice' },
+        ],
+        hangs: ask('hang'),
+        underWay: () => server.arrived(1),
+        remains: () => Array.from({ length: server.busy() }, () => 'a connection'),
+        failsForNow: ask('500'),
+        failsForGood: ask('400'),
+        large: ask('talk'),
+        misshapen: ask('misshapen', { schema: NUMBER }),
+        leaks: { params: ask('401'), secret: KEY },
+        changes: ask('greet'),
+        keys: () => server.requests.map(({ headers }) => String(headers['idempotency-key'])),
+        close: () => server.close(),
+      }
+    })
+
+/** What the last message asks for. */
+function byWord({ body }: LlmRequest): Behaviour {
+  const asked = JSON.stringify(body.messages ?? body.contents)
+  if (asked.includes('hang')) return { hang: true, after: 40, say: 'hello there' }
+  if (asked.includes('talk')) return { say: 'word '.repeat(400) }
+  if (asked.includes('misshapen')) return { say: '{"n":"seven"}' }
+  const status = /"(\d{3})"/.exec(asked)?.[1]
+  return status === undefined ? { say: 'hello there' } : { status: Number(status), body: errorBody(Number(status)) }
+}
+
+const errorBody = (status: number): string =>
+  JSON.stringify({
+    type: 'error',
+    error: {
+      type: 'made_up',
+      code: status,
+      status: 'MADE_UP',
+      message: status === 401 ? `the key ${KEY} is not good` : 'it went wrong',
+    },
+  })
+
+describe('llmAdapter', () => {
+  let server: LlmServer
+  let layer: ActionLayer | undefined
+  let events: EventDraft[]
+  beforeEach(async () => {
+    server = await llmServer()
+    events = []
+  })
+  afterEach(async () => {
+    await layer?.close()
+    await server.close()
+  })
+
+  const layerOver = (wire: keyof typeof WIRES, tools: readonly Tool[] = [], options: ActionLayerOptions = {}) => {
+    const registry = toolRegistry(tools)
+    const provider = (WIRES[wire] as (url: string) => Provider)(server.url)
+    const llm = llmAdapter({
+      providers: { it: provider },
+      tools: registry,
+      price: ({ prompt, completion }) => prompt + 10 * completion,
+    })
+    layer = actionLayer({
+      emit: (event) => void events.push(event),
+      ...options,
+      adapters: [llm, toolAdapter(registry)],
+    })
+    return layer
+  }
+  const ask = (more: JsonObject = {}, retry?: { max_attempts: number }) =>
+    newAction({
+      action_type: 'llm_call',
+      executor_kind: 'llm',
+      params: { model: 'test-model', messages: [{ role: 'user', content: 'please' }], ...more },
+      ...(retry && { retry: { strategy: 'fixed', delay_ms: 1, ...retry } }),
+    })
+  const failure = async (params: JsonObject = {}, wire: keyof typeof WIRES = 'openai') => {
+    const error = await layerOver(wire)
+      .execute(ask(params))
+      .catch((caught) => caught)
+    expect(error).toBeInstanceOf(ActionError)
+    return error as ActionError
+  }
+  const look = (done: string[] = []): Tool => ({
+    name: 'weather.look',
+    description: 'The sky over a city',
+    readOnly: true,
+    input: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] },
+    execute: ({ city }) => {
+      done.push(`look ${city}`)
+      return { city: city as string, sky: 'clear' }
+    },
+  })
+
+  describe.each(Object.keys(WIRES))('over %s', (wire) => {
+    it.each([false, true])('counts tokens and what they cost (streamed: %s)', async (stream) => {
+      const result = await layerOver(wire).execute(ask({ stream }))
+      expect(result).toMatchObject({ token_usage: { prompt: 11, completion: 7, total: 18 }, cost: 81 })
+      expect(events.at(-1)).toMatchObject({
+        event_type: 'llm_call_completed',
+        payload: { tokens_in: 11, tokens_out: 7, cost: 81 },
+      })
+    })
+
+    it.each([false, true])(
+      'carries out the tools that the model chooses, and tells it what came of them (streamed: %s)',
+      async (stream) => {
+        const done: string[] = []
+        server.behave(
+          {
+            say: 'let me see',
+            call: [
+              { name: 'weather__look', args: { city: 'Oslo' } },
+              { name: 'weather__look', args: { city: 'Rome' } },
+            ],
+          },
+          { say: 'both clear' },
+        )
+        const { output, token_usage } = await layerOver(wire, [look(done)]).execute(
+          ask({ tools: ['weather.look'], stream }),
+        )
+        expect(output).toMatchObject({
+          text: 'both clear',
+          rounds: 2,
+          tool_calls: [{ tool: 'weather.look', status: 'completed' }, {}],
+        })
+        expect(token_usage).toEqual({ prompt: 22, completion: 14, total: 36 })
+        expect(done.sort()).toEqual(['look Oslo', 'look Rome'])
+        const again = JSON.stringify(server.requests[1]?.body)
+        for (const word of ['Oslo', 'Rome', 'clear', 'let me see']) expect(again).toContain(word)
+        const starts = events.filter((event) => event.event_type.endsWith('started')).map((event) => event.event_type)
+        expect(starts).toEqual(['llm_call_started', 'tool_execution_started', 'tool_execution_started'])
+      },
+    )
+
+    it('streams the text as it comes', async () => {
+      const deltas: string[] = []
+      server.behave({ say: 'one two three' })
+      const { output } = await layerOver(wire).execute(ask({ stream: true }), {
+        onDelta: (delta) => deltas.push(delta),
+      })
+      expect(deltas.length).toBeGreaterThan(1)
+      expect(deltas.join('')).toBe((output as JsonObject).text)
+    })
+
+    it.each([
+      ['a cut connection', { cut: 30, say: 'one two three' }],
+      ['an answer that ends early', { short: 60, say: 'one two three' }],
+      ['an answer that is not on the wire', { garbage: '<html>busy</html>' }],
+      ['an answer of nothing', { garbage: '' }],
+    ])('says that %s may pass', async (_what, behaviour) => {
+      for (const stream of [false, true]) {
+        server.behave(behaviour)
+        const error = await failure({ stream }, wire)
+        expect(error, `${stream ? '' : 'not '}streamed: ${error.message}`).toMatchObject({
+          code: 'action_failed',
+          retryable: true,
+        })
+        await layer?.close()
+      }
+    })
+
+    it('ends an answer without end', async () => {
+      server.behave({ endless: true })
+      const provider = { openai: openAiProvider, anthropic: anthropicProvider, google: googleProvider }[wire]
+      const options = { apiKey: KEY, baseUrl: `${server.url}/v1`, maxResponseBytes: 1_000_000 }
+      const bounded = provider?.(options) ?? compatibleProvider({ ...options, name: 'local' })
+      layer = actionLayer({ adapters: [llmAdapter({ providers: { bounded } })] })
+      await expect(layer.execute(ask())).rejects.toMatchObject({ code: 'action_failed', retryable: false })
+      await expect(layer.execute(ask({ stream: true }))).rejects.toMatchObject({
+        code: 'action_failed',
+        retryable: false,
+      })
+    })
+
+    it('waits as long as it was told to after 429', async () => {
+      server.behave({ status: 429, headers: { 'retry-after': '7' } })
+      expect(await failure({}, wire)).toMatchObject({ retryable: true, retryAfterMs: 7_000 })
+    })
+
+    it('is attempted again after 500 and 503, and succeeds', async () => {
+      server.behave({ status: 500 }, { status: 503 }, { say: 'at last' })
+      const { output } = await layerOver(wire).execute(ask({}, { max_attempts: 3 }))
+      expect(output).toMatchObject({ text: 'at last' })
+      expect(server.requests).toHaveLength(3)
+      expect(new Set(server.requests.map(({ headers }) => headers['idempotency-key'])).size).toBe(1)
+    })
+
+    it('gives an object of the shape that was asked for', async () => {
+      server.behave({ say: '{"n":7}' })
+      const { output } = await layerOver(wire).execute(ask({ schema: NUMBER }))
+      expect(output).toMatchObject({ object: { n: 7 } })
+    })
+  })
+
+  it('asks the library for no retries of its own', async () => {
+    server.behave({ status: 500 })
+    await failure()
+    expect(server.requests).toHaveLength(1)
+  })
+
+  it('says what the answer cost even when its shape is wrong', async () => {
+    server.behave({ say: '{"n":"x"}' })
+    const error = await failure({ schema: NUMBER })
+    expect(error).toMatchObject({ retryable: true, spent: { tokens: 18, cost: 81 } })
+    expect(error.message).toContain('object.n')
+  })
+
+  it('refuses to work without a key, and does not look for one elsewhere', async () => {
+    const provider = openAiProvider({ apiKey: () => undefined, baseUrl: server.url })
+    layer = actionLayer({ adapters: [llmAdapter({ providers: { it: provider } })] })
+    await expect(layer.execute(ask())).rejects.toMatchObject({ code: 'action_failed', retryable: false })
+    expect(server.requests).toEqual([])
+  })
+
+  it('follows no redirect with the key', async () => {
+    server.behave({ status: 307, headers: { location: `${server.url}/elsewhere/chat/completions` } })
+    await failure()
+    expect(server.requests).toHaveLength(1)
+  })
+
+  it('sends the key where it belongs and shows it nowhere', async () => {
+    await layerOver('openai').execute(ask())
+    expect(server.requests[0]?.headers.authorization).toBe(`Bearer ${KEY}`)
+    expect(JSON.stringify(events)).not.toContain(KEY)
+  })
+
+  describe('with tools', () => {
+    const write = (done: string[], more: Partial<Tool> = {}): Tool => ({
+      name: 'fs.write',
+      description: 'Writes',
+      input: { type: 'object', properties: { path: { type: 'string' } }, required: ['path'] },
+      execute: ({ path }, { idempotency_key }) => {
+        done.push(`write ${path}`)
+        return { path: path as string, key: idempotency_key }
+      },
+      ...more,
+    })
+    const calls = (...list: readonly [string, Json][]): Behaviour => ({
+      call: list.map(([name, args]) => ({ name, args })),
+    })
+    const results = (request: LlmRequest | undefined): string[] =>
+      ((request?.body.messages ?? []) as { role: string; content: string }[])
+        .filter(({ role }) => role === 'tool')
+        .map(({ content }) => content)
+
+    it('runs what only reads side by side, and what changes something in the order of the model', async () => {
+      const done: string[] = []
+      const slow = (name: string, readOnly: boolean): Tool => ({
+        ...write(done),
+        name,
+        readOnly,
+        async execute({ path }) {
+          done.push(`begin ${path}`)
+          await new Promise((resolve) => setImmediate(resolve))
+          done.push(`end ${path}`)
+          return null
+        },
+      })
+      server.behave(
+        calls(['r__a', { path: 'a' }], ['r__a', { path: 'b' }]),
+        calls(['r__a', { path: 'c' }], ['w__a', { path: 'd' }]),
+        { say: 'done' },
+      )
+      await layerOver('openai', [slow('r.a', true), slow('w.a', false)]).execute(ask({ tools: ['r.a', 'w.a'] }))
+      expect(done).toEqual(['begin a', 'begin b', 'end a', 'end b', 'begin c', 'end c', 'begin d', 'end d'])
+    })
+
+    it('tells the model of a tool that failed, that it may not use, or that does not exist, and goes on', async () => {
+      const broken: Tool = { ...look(), name: 'a.broken', execute: () => Promise.reject(new Error('out of order')) }
+      const secret: Tool = { ...look(), name: 'a.secret' }
+      server.behave(
+        calls(
+          ['a__broken', { city: 'x' }],
+          ['a__secret', { city: 'x' }],
+          ['a__unheard', {}],
+          ['a__broken', { town: 1 }],
+        ),
+        { say: 'I see' },
+      )
+      const admit = ({ tool }: { tool: string }) =>
+        tool === 'a.secret' ? ({ allowed: false, reason: 'not for this role' } as const) : ({ allowed: true } as const)
+      const { output } = await layerOver('openai', [broken, secret], { admit }).execute(
+        ask({ tools: ['a.broken', 'a.secret'] }),
+      )
+      expect(output).toMatchObject({
+        text: 'I see',
+        tool_calls: [{ status: 'failed' }, { status: 'failed' }, { status: 'failed' }, { status: 'failed' }],
+      })
+      expect(results(server.requests[1])).toEqual([
+        expect.stringContaining('out of order'),
+        expect.stringContaining('not for this role'),
+        expect.stringContaining('a__unheard'),
+        expect.stringContaining('tool_args.city is required'),
+      ])
+    })
+
+    it('lets a model choose only from what the action names, whatever is registered', async () => {
+      const done: string[] = []
+      server.behave(calls(['fs__write', { path: 'a' }]), { say: 'ok' })
+      await layerOver('openai', [look(), write(done)]).execute(ask({ tools: ['weather.look'] }))
+      expect(done).toEqual([])
+      expect(JSON.stringify(server.requests[0]?.body.tools)).not.toContain('fs__write')
+    })
+
+    it('tells the model of arguments that are no JSON', async () => {
+      server.behave({ call: [{ name: 'weather__look', args: '{"city": ' }] }, { say: 'sorry' })
+      const { output } = await layerOver('openai', [look()]).execute(ask({ tools: ['weather.look'] }))
+      expect(output).toMatchObject({ text: 'sorry', tool_calls: [{ status: 'failed' }] })
+    })
+
+    it('gives up after the last round', async () => {
+      server.behave(calls(['weather__look', { city: 'x' }]))
+      const error = await layerOver('openai', [look()])
+        .execute(ask({ tools: ['weather.look'], max_rounds: 3 }))
+        .catch((caught) => caught)
+      expect(error).toMatchObject({ code: 'action_failed', retryable: false, spent: { tokens: 54 } })
+      expect(server.requests).toHaveLength(3)
+    })
+
+    it('goes on after a failure where it stood, and repeats no tool', async () => {
+      const done: string[] = []
+      server.behave(calls(['fs__write', { path: 'a' }]), { status: 503 }, { say: 'written' })
+      const { output } = await layerOver('openai', [write(done)]).execute(
+        ask({ tools: ['fs.write'] }, { max_attempts: 2 }),
+      )
+      expect(output).toMatchObject({ text: 'written', rounds: 2 })
+      expect(done).toEqual(['write a'])
+    })
+
+    it('pauses for an approval and goes on with it, without asking the model again', async () => {
+      const done: string[] = []
+      const approved = new Set<string>()
+      server.behave(calls(['fs__write', { path: 'a' }], ['fs__write', { path: 'secret' }]), { say: 'written' })
+      const guarded = write(done, {
+        policy: 'ask',
+        requestApproval: ({ path }) => (path === 'a' ? null : `write ${path}?`),
+      })
+      const over = layerOver('openai', [guarded], {
+        gate: ({ digest }) => ({ verdict: approved.has(digest) ? 'approved' : 'pending' }),
+      })
+      const action = ask({ tools: ['fs.write'] })
+      const pause = await over.attempt(action).catch((caught) => caught)
+      expect(pause).toBeInstanceOf(ApprovalNeeded)
+      expect(pause).toMatchObject({
+        code: 'approval_needed',
+        question: { tool: 'fs.write', arguments: { path: 'secret' }, description: 'write secret?' },
+        spent: { tokens: 18 },
+      })
+      expect(done).toEqual(['write a'])
+      expect(events.at(-1)).toMatchObject({ event_type: 'execution_paused', status: 'running' })
+
+      approved.add(pause.question.digest)
+      const resume = JSON.parse(JSON.stringify(pause.resume)) // as it comes back from a store
+      const { output, token_usage } = await over.attempt(action, { attempt: 2, resume })
+      expect(output).toMatchObject({ text: 'written', rounds: 2 })
+      expect(token_usage).toMatchObject({ total: 18 })
+      expect(done).toEqual(['write a', 'write secret'])
+      expect(server.requests).toHaveLength(2)
+    })
+
+    it('waits for the answer of a person without its time running on', async () => {
+      const clock = manualClock()
+      const { promise: asked, resolve: wasAsked } = promised<void>()
+      const { promise: decision, resolve: decide } = promised<{ verdict: 'approved' }>()
+      server.behave(calls(['fs__write', { path: 'a' }]), { say: 'written' })
+      const gate = () => {
+        wasAsked()
+        return decision
+      }
+      const over = layerOver('openai', [write([], { policy: 'ask' })], { gate, clock })
+      const result = over.execute({ ...ask({ tools: ['fs.write'] }), timeout_ms: 1_000 })
+      await asked
+      await clock.advance(3_600_000) // far longer than the action may take
+      decide({ verdict: 'approved' })
+      expect((await result).output).toMatchObject({ text: 'written' })
+    })
+
+    it('gives each call of a tool a key that the same call has at the next attempt', async () => {
+      const keys: string[] = []
+      const note = write([], { execute: (_, { idempotency_key }) => void keys.push(idempotency_key) as never })
+      const over = layerOver('openai', [note])
+      const action = ask({ tools: ['fs.write'] })
+      for (const attempt of [1, 2]) {
+        server.behave(calls(['fs__write', { path: 'a' }], ['fs__write', { path: 'a' }]), { say: 'ok' })
+        await over.attempt(action, { attempt })
+      }
+      expect(keys.slice(0, 2)).toEqual(keys.slice(2))
+      expect(new Set(keys).size).toBe(2)
+    })
+
+    it('shows the model a part of a large output, and says so', async () => {
+      const big: Tool = { ...look(), execute: () => 'y'.repeat(100_000) }
+      server.behave(calls(['weather__look', { city: 'x' }]), { say: 'ok' })
+      await layerOver('openai', [big]).execute(ask({ tools: ['weather.look'] }))
+      const [shown] = results(server.requests[1])
+      expect(shown?.length).toBeLessThan(40_000)
+      expect(shown).toContain('100000 characters')
+    })
+
+    it('aborts the tools with the call that led to them', async () => {
+      const controller = new AbortController()
+      let seen: AbortSignal | undefined
+      const hang: Tool = {
+        ...look(),
+        execute: (_, { signal }) =>
+          new Promise((_, reject) => {
+            seen = signal
+            signal.addEventListener('abort', () => reject(signal.reason))
+            controller.abort()
+          }),
+      }
+      server.behave(calls(['weather__look', { city: 'x' }]), { say: 'never' })
+      const over = layerOver('openai', [hang])
+      await expect(over.execute(ask({ tools: ['weather.look'] }), { signal: controller.signal })).rejects.toMatchObject(
+        { code: 'action_aborted' },
+      )
+      expect(seen?.aborted).toBe(true)
+      expect(server.requests).toHaveLength(1)
+    })
+  })
+})
+
+function promised<T>(): { promise: Promise<T>; resolve: (value: T) => void } {
+  let resolve: (value: T) => void = () => undefined
+  const promise = new Promise<T>((settle) => {
+    resolve = settle
+  })
+  return { promise, resolve }
+}
