@@ -7,7 +7,7 @@ import type { ActionLayer } from '../../src/ael/layer.ts'
 import { InvalidInput } from '../../src/protocol/errors.ts'
 import type { JsonObject } from '../../src/protocol/json.ts'
 import { type AdapterRig, adapterContract } from '../contracts/adapter-contract.ts'
-import { type HttpServer, httpServer } from '../support/http-server.ts'
+import { endless, type HttpServer, httpServer } from '../support/http-server.ts'
 
 const TOKEN = 'token-of-the-service-2718'
 
@@ -73,14 +73,6 @@ function answer({ url }: { readonly url: URL }, response: ServerResponse): void 
     response.writeHead(200, { 'content-length': 100 }).write('half', () => response.destroy())
   else if (url.pathname === '/endless') endless(response)
   else response.writeHead(404).end()
-}
-
-function endless(response: ServerResponse): void {
-  const more = () => {
-    while (!response.destroyed && response.write('x'.repeat(65_536)));
-    if (!response.destroyed) response.once('drain', more)
-  }
-  more()
 }
 
 describe('httpAdapter', () => {

@@ -1,15 +1,16 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 
+export interface Heard {
+  readonly method: string
+  readonly headers: IncomingMessage['headers']
+  readonly body: string
+}
+
 export interface HttpServer {
   readonly port: number
   readonly url: string
-  readonly requests: readonly {
-    readonly method: string
-    readonly path: string
-    readonly headers: IncomingMessage['headers']
-    readonly body: string
-  }[]
+  readonly requests: readonly (Heard & { readonly path: string })[]
   /** Resolves when so many requests have arrived since the start. */
   arrived(count: number): Promise<void>
   /** Connections with an unfinished request. */
@@ -19,10 +20,7 @@ export interface HttpServer {
 
 /** A server on this machine that answers as it is told. */
 export async function httpServer(
-  answer: (
-    request: { readonly url: URL; readonly method: string; readonly body: string },
-    response: ServerResponse,
-  ) => void,
+  answer: (request: Heard & { readonly url: URL }, response: ServerResponse) => void,
 ): Promise<HttpServer> {
   const requests: HttpServer['requests'][number][] = []
   const busy = new Set<Socket>()
@@ -36,7 +34,7 @@ export async function httpServer(
     const { method = '', url: path = '', headers } = incoming
     requests.push({ method, path, headers, body })
     for (const each of waiting) if (requests.length >= each.count) each.resolve()
-    answer({ url: new URL(path, 'http://here'), method, body }, response)
+    answer({ url: new URL(path, 'http://here'), method, headers, body }, response)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
@@ -53,4 +51,13 @@ export async function httpServer(
       return new Promise((resolve) => server.close(() => resolve()))
     },
   }
+}
+
+/** An answer that goes on for as long as somebody takes it. */
+export function endless(response: ServerResponse): void {
+  const more = () => {
+    while (!response.destroyed && response.write(' '.repeat(65_536)));
+    if (!response.destroyed) response.once('drain', more)
+  }
+  more()
 }
