@@ -24,7 +24,7 @@ interface Claim {
 const BEAT_MS = 2000
 /** An owner nobody can see is taken for gone when it has not shown itself for so long. */
 const SILENCE_MS = 10_000
-const LOOK_MS = 100
+const LOOK_MS = 500
 
 /**
  * Everyone who wants the folder first puts a claim of his own beside the others, then looks: of two that come at once at least one sees the other.

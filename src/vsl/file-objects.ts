@@ -1,7 +1,6 @@
 import { readFile, rm } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import type { Json } from '../protocol/json.ts'
-import { isMissing } from './file-errors.ts'
 import { sumOf } from './file-lines.ts'
 import { objectPath } from './file-names.ts'
 import { replace, syncFile, syncFolder } from './file-sync.ts'
@@ -146,9 +145,8 @@ async function objectIn(path: string, key: string, seq: number): Promise<Json | 
     const object = JSON.parse(await readFile(path, 'utf8'))
     const sound = object.key === key && object.line === seq && object.sum === sumOf(JSON.stringify(object.value))
     return sound ? object.value : undefined
-  } catch (error) {
-    if (isMissing(error) || error instanceof SyntaxError || error instanceof TypeError) return undefined
-    throw error
+  } catch {
+    return undefined // missing, cut off or not readable: the journal is asked instead
   }
 }
 

@@ -1,0 +1,185 @@
+import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { manualClock } from '../../src/protocol/clock.ts'
+import { Refused } from '../../src/protocol/errors.ts'
+import { fileBackend } from '../../src/vsl/file.ts'
+import { append, collect } from '../contracts/backend/given.ts'
+import { farHolder, goneHolder, needsProcessTable } from '../contracts/backend/holders.ts'
+import { type Child, child } from '../support/child.ts'
+import { own } from '../support/processes.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+
+const PROGRAM = new URL('file-process.ts', import.meta.url)
+const freshPath = () => join(tempFolder(), 'state')
+
+let children: Child[] = []
+const start = (path: string) => {
+  const started = child(PROGRAM, [path])
+  children.push(started)
+  return started
+}
+const told = async (to: Child, order: string) => {
+  to.tell(order)
+  return JSON.parse(await to.line())
+}
+afterEach(async () => {
+  vi.useRealTimers()
+  await Promise.all(children.map((c) => c.kill()))
+  children = []
+})
+
+describe('a folder that is open', () => {
+  it('is refused to everybody else, in this process and in others, until it is closed', async () => {
+    const path = freshPath()
+    const backend = await fileBackend({ path })
+    await expect(fileBackend({ path })).rejects.toThrow(Refused)
+    const other = start(path)
+    expect(await told(other, 'open')).toMatchObject({ code: 'refused' })
+    await backend.commit(append('g', 0))
+    await backend.close()
+    expect(await told(other, 'open')).toEqual({ done: 'open' })
+    expect(await told(other, 'commit')).toEqual({ revision: 2 })
+    await expect(fileBackend({ path })).rejects.toMatchObject({ message: expect.stringContaining(String(other.pid)) })
+  })
+
+  it('goes to exactly one of several that come at once', async () => {
+    const path = freshPath()
+    const contenders = Array.from({ length: 5 }, () => start(path))
+    const answers = await Promise.all(contenders.map((c) => told(c, 'open')))
+    expect(answers.filter((answer) => answer.done === 'open')).toHaveLength(1)
+    expect(answers.filter((answer) => answer.code === 'refused')).toHaveLength(4)
+  }, 60_000)
+
+  it('is free at once when the process that had it was killed', async (context) => {
+    needsProcessTable(context)
+    const path = freshPath()
+    const doomed = start(path)
+    await told(doomed, 'open')
+    await told(doomed, 'commit')
+    await doomed.kill()
+    const backend = await fileBackend({ path, clock: manualClock() }) // no time passes
+    expect(await collect(backend.read('g'))).toHaveLength(1)
+    expect(readdirSync(join(path, 'locks'))).toHaveLength(1)
+    await backend.close()
+    expect(readdirSync(join(path, 'locks'))).toEqual([])
+  })
+
+  it('is taken from an owner that cannot be seen only after a long silence', async () => {
+    const path = await withClaim(farHolder('far'))
+    const clock = manualClock()
+    let open = false
+    const opening = fileBackend({ path, clock }).then((backend) => {
+      open = true
+      return backend
+    })
+    for (let s = 0; s < 9; s++) await passed(clock, 1000)
+    expect(open).toBe(false)
+    for (let s = 0; s < 3; s++) await passed(clock, 1000)
+    await (await opening).close()
+  })
+
+  it('is left to an owner that cannot be seen as long as it shows itself', async () => {
+    const path = await withClaim(farHolder('far'))
+    const clock = manualClock()
+    const opening = fileBackend({ path, clock })
+    const refused = expect(opening).rejects.toThrow(Refused)
+    await passed(clock, 3000)
+    utimesSync(join(path, 'locks/far.json'), 1, 1)
+    await passed(clock, 1000)
+    await refused
+    expect(readdirSync(join(path, 'locks'))).toEqual(['far.json'])
+  })
+
+  it('is taken at once from one that is gone, and refused because of what is no claim at all', async (context) => {
+    needsProcessTable(context)
+    const path = await withClaim(await goneHolder('gone'))
+    await (await fileBackend({ path, clock: manualClock() })).close()
+    writeFileSync(join(path, 'locks/x.json'), 'no JSON')
+    await expect(fileBackend({ path })).rejects.toThrow(Refused)
+  })
+
+  it('is written no more by a process that stood still until another one took it', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] })
+    const path = freshPath()
+    const backend = await fileBackend({ path })
+    await backend.commit(append('g', 0))
+    const [claim] = readdirSync(join(path, 'locks'))
+    rmSync(join(path, 'locks', claim!)) // as another process does after a long silence
+    vi.advanceTimersByTime(6000)
+    const before = readFileSync(join(path, 'journal/000000000001.jsonl'), 'utf8')
+    await expect(backend.commit(append('g', 1))).rejects.toThrow(Refused)
+    expect(readFileSync(join(path, 'journal/000000000001.jsonl'), 'utf8')).toBe(before)
+    await backend.close()
+  })
+})
+
+describe('a folder without room or rights', () => {
+  it('is refused where this process may not write, with nothing changed', async () => {
+    const folder = tempFolder()
+    const path = join(folder, 'theirs')
+    const backend = await fileBackend({ path })
+    await backend.commit(append('g', 0))
+    await backend.close()
+    mkdirSync(join(folder, 'empty'))
+    for (const closed of [path, join(folder, 'empty')]) chmodSync(closed, 0o555)
+    for (const way of [folder, dirname(folder)]) chmodSync(way, 0o755) // the stranger comes as far as these
+    for (const where of [path, join(folder, 'empty'), join(folder, 'empty/more')]) {
+      const stranger = start(where)
+      await told(stranger, 'nobody')
+      expect(await told(stranger, 'open')).toMatchObject({
+        code: 'refused',
+        message: expect.stringContaining('written'),
+      })
+      await stranger.kill()
+    }
+    const again = await fileBackend({ path })
+    expect(await collect(again.read('g'))).toHaveLength(1)
+    await again.close()
+  }, 60_000)
+
+  it('keeps what landed before the disk was full, nothing half, and goes on with what fits', async () => {
+    const path = freshPath()
+    // The limit on a file's size stands for a full disk: the last write gets in as far as there is room.
+    const tsx = createRequire(import.meta.url).resolve('tsx')
+    const script = 'ulimit -f 64; exec "$0" --import "$1" "$2" "$3"'
+    const limited = own('bash', ['-c', script, process.execPath, tsx, fileURLToPath(PROGRAM), path])
+    const lines = createInterface({ input: limited.process.stdout! })[Symbol.asyncIterator]()
+    const ask = async (order: string) => {
+      limited.process.stdin!.write(`${order}\n`)
+      return JSON.parse((await lines.next()).value as string)
+    }
+    expect(await ask('open')).toEqual({ done: 'open' })
+    const result = await ask('fill')
+    expect(result).toMatchObject({ code: 'unavailable', message: expect.stringContaining('room') })
+    expect(result.whenFull).toBeGreaterThan(3)
+    expect(result.landed).toBe(result.whenFull + 3)
+    expect(result.entries).toBe(result.landed)
+    await limited.stop('SIGKILL')
+
+    const backend = await fileBackend({ path })
+    expect(await collect(backend.read('s'))).toHaveLength(result.landed)
+    expect(await collect(backend.scan('k/'))).toHaveLength(result.landed)
+    await backend.close()
+  }, 60_000)
+})
+
+/** A store in which somebody left his claim. */
+async function withClaim(holder: Parameters<typeof JSON.stringify>[0] & { id: string }): Promise<string> {
+  const path = freshPath()
+  await (await fileBackend({ path })).close()
+  writeFileSync(join(path, `locks/${holder.id}.json`), JSON.stringify({ holder, owns: true }))
+  return path
+}
+
+/** Time for a sleeper that looks at files in between: it must be asleep again, or done, before more time passes. */
+async function passed(clock: ReturnType<typeof manualClock>, ms: number): Promise<void> {
+  for (let at = 0; at < ms; at += 500) {
+    const asleep = () => expect(clock.sleeping).toBeGreaterThan(0)
+    await vi.waitFor(asleep, { timeout: 200, interval: 2 }).catch(() => undefined)
+    await clock.advance(500)
+  }
+}
