@@ -1,0 +1,135 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { systemClock } from '../../src/protocol/clock.ts'
+import { openProject } from '../../src/psg/project.ts'
+import { openStore } from '../../src/vsl/vsl.ts'
+import { child } from '../../test/support/child.ts'
+import { flowOf } from '../../test/support/flows.ts'
+
+export interface RunsReport {
+  readonly kills: number
+  readonly steps: number
+  /** Steps with a committed end that ran again: must be 0. */
+  readonly repeated: number
+  /** Calls beyond one per step: each belongs to a step that had no committed end at a kill. */
+  readonly extra: number
+  /** Steps whose status, output or number of ends differ from an undisturbed run: must be 0. */
+  readonly different: number
+  readonly status: string
+}
+
+/** Runs a plan on a store whose worker is killed with SIGKILL at random, over and over, and compares the end with what must be. */
+export async function tortureRuns(
+  url: string,
+  options: { kills: number; steps: number; seed: number; lifeMs?: number },
+): Promise<RunsReport> {
+  const folder = mkdtempSync(join(tmpdir(), 'mplp-torture-'))
+  const ledger = join(folder, 'ledger.ndjson')
+  const flowFile = join(folder, 'flow.json')
+  writeFileSync(ledger, '')
+  const random = seeded(options.seed)
+  const flow = layeredFlow(options.steps, random)
+  writeFileSync(flowFile, JSON.stringify(flow))
+  const { plan_id, context_id } = flow.plan
+  const store = await openStore(url)
+  let [kills, repeated, read] = [0, 0, 0]
+  let done = new Set<string>()
+  try {
+    for (let life = 0; ; life++) {
+      const worker = child(new URL('runs-child.ts', import.meta.url), [
+        url,
+        plan_id,
+        ledger,
+        ...(life === 0 ? [flowFile] : []),
+      ])
+      await worker.line('up')
+      const patience = kills < options.kills ? random() * (options.lifeMs ?? 60) : Number.POSITIVE_INFINITY
+      const ended = await Promise.race([
+        worker.exited.then(() => true),
+        ...(Number.isFinite(patience) ? [systemClock.sleep(patience).then(() => false)] : []),
+      ])
+      if (!ended) {
+        await worker.kill()
+        kills++
+      }
+      const calls = readFileSync(ledger, 'utf8').split('\n').filter(Boolean).slice(read)
+      for (const line of calls) if (done.has(JSON.parse(line).key.split(':')[1])) repeated++
+      read += calls.length
+      done = await completed(store, context_id)
+      if (ended) break
+    }
+    const { different, status } = await compare(store, flow)
+    return { kills, steps: options.steps, repeated, extra: read - options.steps, different, status }
+  } finally {
+    await store.close()
+    rmSync(folder, { recursive: true })
+  }
+}
+
+type Store = Awaited<ReturnType<typeof openStore>>
+
+async function completed(store: Store, context: string): Promise<Set<string>> {
+  const done = new Set<string>()
+  for await (const entry of store.read(context)) {
+    const { changes } = entry.body as unknown as { changes: readonly { key: string; status?: readonly string[] }[] }
+    for (const { key, status } of changes)
+      if (status?.[1] === 'completed' && key.includes('/step/')) done.add(key.split('/').at(-1)!)
+  }
+  return done
+}
+
+async function compare(
+  store: Store,
+  flow: ReturnType<typeof layeredFlow>,
+): Promise<{ different: number; status: string }> {
+  const project = await openProject(store)
+  const graph = await project.context(flow.plan.context_id)
+  const plan = await graph.document('plan', flow.plan.plan_id)
+  const findings = await graph.verify()
+  let different = findings.length
+  for (const [i, step] of plan.steps.entries()) {
+    const { dependencies, step_id } = flow.plan.steps[i]!
+    const record = [...graph.state.referrers('step', step_id, 'EXECUTES')].filter((node) => node.kind === 'action')
+    const output = record.length === 1 && record[0]!.kind === 'action' ? JSON.stringify(record[0]!.data.output) : 'none'
+    const same =
+      step.status === 'completed' &&
+      step.step_id === step_id &&
+      JSON.stringify(step.dependencies) === JSON.stringify(dependencies) &&
+      output === JSON.stringify({ square: i * i })
+    if (!same) different++
+  }
+  return { different, status: plan.status }
+}
+
+/** Steps in layers of up to five, each waiting for some of the layer before. */
+function layeredFlow(steps: number, random: () => number) {
+  const spec: Record<
+    string,
+    { after?: string[]; call: string; binding: { params: { name: string; args: { n: number } } } }
+  > = {}
+  let before: string[] = []
+  let layer: string[] = []
+  for (let n = 0; n < steps; n++) {
+    const after = before.filter(() => random() < 0.5)
+    spec[`s${n}`] = {
+      call: 'work',
+      ...(after.length > 0 && { after }),
+      binding: { params: { name: 'work', args: { n } } },
+    }
+    layer.push(`s${n}`)
+    if (layer.length > random() * 5) {
+      before = layer
+      layer = []
+    }
+  }
+  return flowOf(spec, { options: { concurrency: 4 } })
+}
+
+const seeded = (seed: number) => {
+  let state = seed >>> 0
+  return () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0
+    return state / 4294967296
+  }
+}
