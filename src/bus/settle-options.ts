@@ -1,6 +1,6 @@
 import { InvalidInput, type Problem, Refused } from '../protocol/errors.ts'
 import { isObject } from '../protocol/json.ts'
-import { checkAfter } from './delivery.ts'
+import { checkAfter, placeOf } from './delivery.ts'
 import type { After, Overflow, SubscribeOptions, TransportTraits } from './transport.ts'
 
 /** What a subscription asks for, with the defaults filled in. */
@@ -30,7 +30,7 @@ export function settleOptions(options: SubscribeOptions, traits: TransportTraits
     throw new Refused(`${carrier} has no groups`, 'use redis or kafka for members that share')
   return {
     group,
-    after,
+    after: after === undefined || typeof after === 'string' ? after : placeOf(after), // a whole delivery is not worth keeping or sending
     limit: options.limit ?? 1000,
     limitBytes: options.limitBytes ?? 16 * 1024 * 1024,
     overflow: options.overflow ?? (traits.retains || group !== undefined ? 'wait' : 'disconnect'),

@@ -19,6 +19,7 @@ export interface SourceOptions {
 
 /** One subscription, as a member sees it. */
 export interface Feeding {
+  readonly filter: Filter
   readonly match: (delivery: Delivery) => boolean
   readonly settled: Settled
   readonly queue: SubscriberQueue
@@ -91,7 +92,9 @@ export function source(name: string, traits: TransportTraits, feed: Feed, option
 
     drains.add(drain)
     settled.signal?.addEventListener('abort', close, { once: true })
-    const feeding = Promise.resolve().then(() => feed({ match, settled, queue, signal: fed.signal, report, fail }))
+    const feeding = Promise.resolve().then(() =>
+      feed({ filter, match, settled, queue, signal: fed.signal, report, fail }),
+    )
     try {
       await feeding
     } catch (error) {
@@ -124,8 +127,8 @@ export function source(name: string, traits: TransportTraits, feed: Feed, option
       refuseIfClosed()
       matcher(filter)
       settleOptions(wanted, traits, name)
-      return iterate((handler) => {
-        refuseIfClosed()
+      return iterate(async (handler) => {
+        if (closing || wanted.signal?.aborted) throw new Closed(name) // an end, to an iterable
         return start(filter, handler, wanted, () => undefined) // the iterable throws it
       })
     },

@@ -456,33 +456,36 @@ export function transportContract(name: string, open: () => Promise<TransportRig
     it('iterates in order, and ends without an error when aborted or closed', async () => {
       const source = await rig.listener()
       const aborting = new AbortController()
-      const read = async (iterable: AsyncIterable<Delivery>, ready: () => void) => {
+      const read = async (iterable: AsyncIterable<Delivery>, begun: () => void) => {
         const got: Delivery[] = []
         for await (const d of iterable) {
-          if (d.revision === 1) ready()
-          else got.push(d)
+          got.push(d)
+          begun()
         }
         return got
       }
       const [first, second] = [gate(), gate()]
       const aborted = read(source.events({ graph: 'g' }, { signal: aborting.signal }), first.open)
       const closed = read(source.events({}), second.open)
-      // An iterable begins with its first `next()`, which nobody can see from outside: call until both have answered.
+      // An iterable begins with its first `next()`, which nobody can see from outside: publish until both have answered.
+      let published = 0
       for (let answered = false; !answered; ) {
-        await bus.publish([delivery(1)])
+        await bus.publish([delivery(++published)])
         answered = await Promise.race([
           Promise.all([first.passed, second.passed]).then(() => true),
           new Promise<boolean>((resolve) => setTimeout(resolve, 50, false)),
         ])
       }
       const { got } = await collect()
-      await bus.publish(series(2, 40))
-      await until(() => got.length === 39)
-      await settle()
+      const last = published + 40
+      await bus.publish(series(published + 1, last))
+      await until(() => got.length === 40)
       aborting.abort()
-      expect(ids(await aborted).slice(0, 3)).toEqual(ids(series(2, 40)).slice(0, 3))
-      await source.close()
-      expect(ids(await closed)).toEqual(ids(series(2, 40)).slice(0, (await closed).length))
+      for (const reading of [aborted, source.close().then(() => closed)]) {
+        const revisions = (await reading).map((d) => d.revision)
+        const from = revisions[0] as number
+        expect(revisions).toEqual(Array.from({ length: revisions.length }, (_, i) => from + i))
+      }
     })
 
     it('ends at once when its signal is aborted already, and stops when the loop is left', async () => {
@@ -492,9 +495,10 @@ export function transportContract(name: string, open: () => Promise<TransportRig
         for await (const d of source.events({})) return d
         return undefined
       })()
-      const publishing = setInterval(() => bus.publish([delivery(1)]).catch(() => undefined), 20)
+      let published = 0
+      const publishing = setInterval(() => bus.publish([delivery(++published)]).catch(() => undefined), 20)
       try {
-        expect((await first)?.revision).toBe(1)
+        expect((await first)?.revision).toBeGreaterThan(0)
       } finally {
         clearInterval(publishing)
       }
@@ -610,8 +614,6 @@ export async function until(isTrue: () => boolean | Promise<boolean>): Promise<v
 }
 
 const byPosition = (a: Delivery, b: Delivery) => (a.position < b.position ? -1 : 1)
-
-const settle = () => new Promise((resolve) => setImmediate(resolve))
 
 const hang = (begun: () => void) => (): Promise<void> => {
   begun()

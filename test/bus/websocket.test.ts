@@ -1,0 +1,287 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { WebSocket, WebSocketServer } from 'ws'
+import type { Delivery, Source } from '../../src/bus/transport.ts'
+import { type WebSocketTransportOptions, websocketTransport } from '../../src/bus/websocket.ts'
+import { connectEvents } from '../../src/bus/websocket-client.ts'
+import { bearerProtocol, CLOSE, PROTOCOL } from '../../src/bus/websocket-frames.ts'
+import { manualClock } from '../../src/protocol/clock.ts'
+import { FellBehind, InvalidInput, type MplpError, Refused, Unavailable } from '../../src/protocol/errors.ts'
+import { delivery, ids, series, transportContract, until } from '../contracts/transport-contract.ts'
+import { cuttingProxy } from '../support/cutting-proxy.ts'
+import { freePort } from '../support/private-server.ts'
+import { keptHistory } from './kept-history.ts'
+
+const quiet = { graceMs: 300, onError: () => undefined }
+
+transportContract('websocket', async () => {
+  const history = keptHistory()
+  const server = await websocketTransport({ history, ...quiet })
+  const proxy = await cuttingProxy(server.url)
+  const listeners: Source[] = []
+  return {
+    transport: history.over(server),
+    async listener() {
+      const listener = connectEvents(proxy.url, quiet)
+      listeners.push(listener)
+      return listener
+    },
+    interrupt: async () => proxy.cutAll(),
+    async close() {
+      for (const listener of listeners) await listener.close()
+      await server.close()
+      await proxy.close()
+    },
+  }
+})
+
+describe('bus/websocket', () => {
+  const token = 'a token of enough length'
+
+  it('lets in who shows the token, as a header or as a browser can', async () => {
+    const { url } = await open({ token })
+    for (const wrong of [undefined, 'another token, just as long']) {
+      const error = await connect(url, wrong === undefined ? {} : { token: wrong })
+        .subscribe({}, () => undefined)
+        .catch((e) => e)
+      expect(error).toBeInstanceOf(Refused)
+      expect(error.message).not.toContain(token)
+    }
+    await connect(url, { token }).subscribe({}, () => undefined)
+    const browser = await raw(url, { protocols: [PROTOCOL, bearerProtocol(token)] })
+    expect(browser.socket.protocol).toBe(PROTOCOL)
+    expect((await raw(url, { protocols: [PROTOCOL, bearerProtocol('wrong')] })).status).toBe(401)
+  })
+
+  it('lets in programs and listed web pages, and no other pages', async () => {
+    const { url } = await open({ origins: ['https://console.example'] })
+    expect((await raw(url)).status).toBe(101)
+    expect((await raw(url, { origin: 'https://console.example' })).status).toBe(101)
+    expect((await raw(url, { origin: 'https://evil.example' })).status).toBe(403)
+    expect((await raw(url, { origin: 'http://127.0.0.1' })).status).toBe(403)
+  })
+
+  it.each<[string, string | Buffer, number, RegExp]>([
+    ['what is not JSON', '{', CLOSE.badFrame, /not JSON/],
+    ['what is no object', '[]', CLOSE.badFrame, /not an object/],
+    ['a binary frame', Buffer.from('{}'), CLOSE.badFrame, /binary/],
+    ['an unknown field', '{"filtre":{}}', CLOSE.badFrame, /filtre/],
+    ['an unknown filter field', '{"filter":{"colour":"red"}}', CLOSE.badFrame, /colour/],
+    ['an `after` that is no place', '{"after":7}', CLOSE.badFrame, /after/],
+    ['an oversized frame', JSON.stringify({ filter: { graph: 'x'.repeat(100_000) } }), CLOSE.tooLarge, /^$/],
+  ])('closes the client that sends %s, and only that one', async (_, frame, code, reason) => {
+    const server = await open()
+    const got: Delivery[] = []
+    await connect(server.url).subscribe({}, (d) => void got.push(d))
+    const bad = await raw(server.url)
+    bad.socket.send(frame)
+    expect(await bad.closed).toEqual({ code, reason: expect.stringMatching(reason) })
+    await server.publish([delivery(1)])
+    await until(() => got.length === 1)
+  })
+
+  it('closes a client that asks twice', async () => {
+    const server = await open()
+    const bad = await raw(server.url)
+    bad.socket.send('{}')
+    bad.socket.send('{}')
+    expect((await bad.closed).code).toBe(CLOSE.badFrame)
+  })
+
+  it('cuts off a client that reads too slowly, with a reason, and the client can resume', async () => {
+    const history = keptHistory()
+    const server = await open({ history, limit: 50 })
+    const { url } = server
+    const slow = await raw(url)
+    slow.socket.send('{}')
+    await until(() => slow.frames.length === 1)
+    slow.socket.pause()
+    const published = 400 // more than the sockets' buffers and 50 deliveries hold
+    const large = series(1, published, () => ({ event: { payload: { filling: 'x'.repeat(100_000) } } }))
+    for (const d of large) await history.over(server).publish([d])
+    slow.socket.resume()
+    expect(await slow.closed).toEqual({ code: CLOSE.tooSlow, reason: expect.stringContaining('resume') })
+    const read = slow.frames.slice(1).map((frame) => JSON.parse(frame).delivery as Delivery)
+    expect(read.length).toBeLessThan(published)
+    const rest: Delivery[] = []
+    await connect(url).subscribe({}, (d) => void rest.push(d), { after: read.at(-1) ?? '' })
+    await until(() => read.length + rest.length >= published)
+    expect(ids([...read, ...rest])).toEqual(ids(series(1, published)))
+  })
+
+  it('drops a client that vanished without closing', async () => {
+    const clock = manualClock()
+    const server = await open({ clock, heartbeatMs: 1000 })
+    const [gone, living] = [await raw(server.url, { autoPong: false }), await raw(server.url)]
+    for (const { socket, frames } of [gone, living]) {
+      socket.send('{}')
+      await until(() => frames.length === 1)
+    }
+    expect(server.clients).toBe(2)
+    await clock.advance(1000)
+    await until(() => living.pings === 1)
+    await answered(living.socket)
+    await clock.advance(1000)
+    expect((await gone.closed).code).toBe(1006)
+    expect(server.clients).toBe(1)
+  })
+
+  it('drops a client that never says what it wants', async () => {
+    const clock = manualClock()
+    const server = await open({ clock, heartbeatMs: 1000 })
+    const mute = await raw(server.url)
+    await clock.advance(1000)
+    expect((await mute.closed).code).toBe(CLOSE.silent)
+  })
+
+  it('leaves a server that is silent for longer than it promised', async () => {
+    const clock = manualClock()
+    const silent = new WebSocketServer({ port: 0, host: '127.0.0.1' })
+    onTestFinished(() => silent.close())
+    await once(silent, 'listening')
+    let connections = 0
+    silent.on('connection', (socket) => {
+      connections++
+      socket.on('message', () => socket.send('{"ready":{"after":"","heartbeat_ms":1000}}'))
+    })
+    const url = `ws://127.0.0.1:${(silent.address() as AddressInfo).port}`
+    const errors: unknown[] = []
+    await connect(url, { clock, onError: (e: unknown) => void errors.push(e) }).subscribe({}, () => undefined)
+    await until(async () => {
+      await clock.advance(1000)
+      return connections === 2
+    })
+    expect(errors[0]).toBeInstanceOf(Unavailable)
+  })
+
+  it('goes on where it was when the server is restarted, even if nothing had come yet', async () => {
+    const history = keptHistory()
+    const port = await freePort()
+    const first = await open({ history, port })
+    const got: Delivery[] = []
+    await connect(first.url).subscribe({}, (d) => void got.push(d))
+    await first.close()
+    history.kept.push(...series(1, 5)) // committed and published by others meanwhile
+    const second = history.over(await open({ history, port }))
+    await second.publish(series(6, 8))
+    await until(() => got.length === 8)
+    expect(ids(got)).toEqual(ids(series(1, 8)))
+  })
+
+  it('says that something may be missing when a server without a history comes back', async () => {
+    const port = await freePort()
+    const first = await open({ port })
+    const errors: unknown[] = []
+    const got: Delivery[] = []
+    const client = connect(first.url, { onError: (e: unknown) => void errors.push(e) })
+    await expect(client.subscribe({}, () => undefined, { after: '' })).rejects.toThrow(Refused)
+    await client.subscribe({}, (d) => void got.push(d))
+    await first.publish([delivery(1)])
+    await until(() => got.length === 1)
+    await first.close()
+    const second = await open({ port })
+    await until(() => second.clients === 1)
+    expect(errors).toEqual([expect.any(Unavailable), expect.any(FellBehind)])
+    await until(async () => {
+      await second.publish([delivery(2)])
+      return got.some((d) => d.revision === 2)
+    })
+  })
+
+  it('serves subscribers of its own process, too', async () => {
+    const server = await open()
+    const got: Delivery[] = []
+    await server.subscribe({ graph: 'g' }, (d) => void got.push(d))
+    await server.publish([delivery(1), delivery(2, { graph: 'other' })])
+    await until(() => got.length === 1)
+  })
+
+  it('joins an HTTP server that exists, answers for its own path only, and leaves the server open', async () => {
+    const http = createServer((_, response) => response.end('hello'))
+    await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve))
+    onTestFinished(() => void http.close())
+    const base = `127.0.0.1:${(http.address() as AddressInfo).port}`
+    http.on('upgrade', (request, socket) => {
+      if (request.url === '/other') socket.end('HTTP/1.1 418 Teapot\r\n\r\n')
+    })
+    const server = await open({ server: http, path: '/bus' })
+    const got: Delivery[] = []
+    await connect(`ws://${base}/bus`).subscribe({}, (d) => void got.push(d))
+    expect((await raw(`ws://${base}/other`)).status).toBe(418)
+    await server.publish([delivery(1)])
+    await until(() => got.length === 1)
+    await server.close()
+    expect(await (await fetch(`http://${base}`)).text()).toBe('hello')
+  })
+
+  it('answers 404 for another path, and the client does not try again', async () => {
+    const { url } = await open()
+    await expect(connect(`${url}/nowhere`).subscribe({}, () => undefined)).rejects.toThrow(Refused)
+  })
+
+  it('is not open to the network without a token, and says when a port is taken', async () => {
+    await expect(websocketTransport({ host: '0.0.0.0' })).rejects.toThrow(Refused)
+    const { url } = await open()
+    expect(new URL(url).hostname).toBe('127.0.0.1')
+    await expect(websocketTransport({ port: Number(new URL(url).port) })).rejects.toThrow(Refused)
+  })
+
+  it.each<[string, WebSocketTransportOptions, string]>([
+    ['a port that is none', { port: 70_000 }, 'port'],
+    ['a path that does not begin with /', { path: 'events' }, 'path'],
+    ['a token that can be guessed', { token: 'secret' }, 'token'],
+    ['an origin that is a path', { origins: ['https://host/page'] }, 'origins[0]'],
+    ['a limit of nothing', { limit: 0 }, 'limit'],
+    ['a port beside a server', { server: createServer(), port: 1 }, 'server'],
+  ])('refuses %s', async (_, options, path) => {
+    const error = await websocketTransport(options).catch((e: MplpError) => e)
+    expect(error).toBeInstanceOf(InvalidInput)
+    expect((error as InvalidInput).problems[0]?.path).toBe(path)
+  })
+
+  it('refuses a URL that is none, and says that nobody answers', async () => {
+    expect(() => connectEvents('http://localhost')).toThrow(InvalidInput)
+    await expect(connect('ws://127.0.0.1:1/events').subscribe({}, () => undefined)).rejects.toThrow(Unavailable)
+  })
+})
+
+async function open(options: WebSocketTransportOptions = {}) {
+  const server = await websocketTransport({ ...quiet, ...options })
+  onTestFinished(() => server.close())
+  return server
+}
+
+function connect(url: string, options: Parameters<typeof connectEvents>[1] = {}): Source {
+  const client = connectEvents(url, { ...quiet, ...options })
+  onTestFinished(() => client.close())
+  return client
+}
+
+/** A client that does only what it is told to. */
+async function raw(url: string, options: { protocols?: string[]; origin?: string; autoPong?: boolean } = {}) {
+  const { protocols = [], ...settings } = options
+  const socket = new WebSocket(url, protocols, settings)
+  onTestFinished(() => socket.terminate())
+  const frames: string[] = []
+  const client = { socket, frames, status: 0, pings: 0, closed: Promise.resolve({ code: 0, reason: '' }) }
+  socket.on('message', (data) => void frames.push(String(data)))
+  socket.on('ping', () => void client.pings++)
+  client.closed = new Promise((resolve) => {
+    socket.on('close', (code, reason) => resolve({ code, reason: String(reason) }))
+  })
+  client.status = await new Promise((resolve) => {
+    socket.on('open', () => resolve(101))
+    socket.on('unexpected-response', (_, response) => resolve(response.statusCode ?? 0))
+    socket.on('error', () => undefined)
+  })
+  return client
+}
+
+/** Our pong goes out before our ping, which the server answers. */
+const answered = (socket: WebSocket) =>
+  new Promise<void>((resolve) => {
+    socket.once('pong', () => resolve())
+    socket.ping()
+  })
