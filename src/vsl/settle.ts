@@ -1,35 +1,78 @@
 import type { Clock } from '../protocol/clock.ts'
-import { OutcomeUnknown, RevisionConflict } from '../protocol/errors.ts'
+import {
+  FencedOut,
+  InvalidInput,
+  KeyExists,
+  OutcomeUnknown,
+  RevisionConflict,
+  Unavailable,
+} from '../protocol/errors.ts'
 import { isObject, type Json } from '../protocol/json.ts'
 import type { Backend, Write } from './backend.ts'
 
-/** How long a lost reply is asked after before the caller is told that nobody knows. */
+export interface SettleOptions {
+  readonly clock: Clock
+  readonly signal?: AbortSignal
+  /** How long a lost reply is asked after. Default 30,000. */
+  readonly patienceMs?: number
+}
+
 const PATIENCE_MS = 30_000
 const FIRST_WAIT_MS = 20
 const LONGEST_WAIT_MS = 1_000
 
 /**
- * Commits a write whose entry carries a `commit_id`, and does not return before it is known whether it landed: a lost reply is answered by
- * submitting the same write again, and a conflict by looking at who wrote the entry in its place. Throws what `commit` throws; OutcomeUnknown
- * only when the store stayed silent for 30 seconds.
+ * Commits, and returns only when it is known that this write landed, once. A lost reply is answered by submitting the same write again, and every
+ * refusal first by looking whether the entry that stands in the way is our own, by its `commit_id`. Throws what `commit` throws; OutcomeUnknown only
+ * when the store stayed silent for `patienceMs`, when the signal is aborted in doubt, or when a write without an entry, which nobody can recognise,
+ * is refused after a lost reply.
  */
-export async function commitOnce(store: Backend, write: Write & { readonly entry: Json }, { clock, signal }: { clock: Clock; signal?: AbortSignal }): Promise<void> {
-  const deadline = clock.now() + PATIENCE_MS
+export async function commitOnce(store: Backend, write: Write, options: SettleOptions): Promise<void> {
+  const { clock, signal, patienceMs = PATIENCE_MS } = options
+  if (write.entry !== undefined && commitId(write.entry) === undefined)
+    throw new InvalidInput('write', [
+      { path: 'entry.commit_id', rule: 'commit-id', message: 'is not text, so the write could not be known again' },
+    ])
+  signal?.throwIfAborted()
+  const deadline = clock.now() + patienceMs
+  let doubt: unknown
   for (let wait = FIRST_WAIT_MS; ; wait = Math.min(wait * 2, LONGEST_WAIT_MS)) {
     try {
-      return await store.commit(write)
+      return await submit(store, write, doubt !== undefined)
     } catch (error) {
-      if (error instanceof RevisionConflict && (await isOurs(store, write))) return
-      if (!(error instanceof OutcomeUnknown) || clock.now() + wait > deadline) throw error
+      if (error instanceof OutcomeUnknown) doubt = error
+      else if (doubt === undefined || !(error instanceof Unavailable)) throw error
     }
-    await clock.sleep(wait, signal)
+    if (clock.now() + wait > deadline) throw new OutcomeUnknown(write.stream, { cause: doubt })
+    try {
+      await clock.sleep(wait * (0.5 + clock.random()), signal) // uneven, or all who waited for a server would meet again
+    } catch (reason) {
+      throw new OutcomeUnknown(write.stream, { cause: reason })
+    }
   }
 }
 
-/** Clients resend by themselves: the entry that we lost against may be our own. */
-async function isOurs(store: Backend, write: Write & { readonly entry: Json }): Promise<boolean> {
-  for await (const entry of store.read(write.stream, { after: write.expected })) return commitId(entry.body) === commitId(write.entry)
-  return false
+async function submit(store: Backend, write: Write, doubted: boolean): Promise<void> {
+  try {
+    await store.commit(write)
+  } catch (error) {
+    const refused = error instanceof RevisionConflict || error instanceof FencedOut || error instanceof KeyExists
+    if (!refused) throw error
+    if (write.entry === undefined && doubted) throw new OutcomeUnknown(write.stream, { cause: error })
+    // Also the first time: clients resend by themselves.
+    if (write.entry === undefined || !(await isOurs(store, write))) throw error
+  }
 }
 
-const commitId = (entry: Json): unknown => (isObject(entry) ? entry.commit_id : undefined)
+async function isOurs(store: Backend, { stream, expected, entry: ours }: Write): Promise<boolean> {
+  try {
+    for await (const entry of store.read(stream, { after: expected })) return commitId(entry.body) === commitId(ours)
+    return false
+  } catch (error) {
+    if (!(error instanceof Unavailable)) throw error
+    throw new OutcomeUnknown(stream, { cause: error })
+  }
+}
+
+const commitId = (entry: Json | undefined): string | undefined =>
+  isObject(entry) && typeof entry.commit_id === 'string' ? entry.commit_id : undefined
