@@ -21,6 +21,8 @@ export interface Project {
   readonly graph: ProjectGraph
   /** The graph of a context; opened once and kept. Throws NotFound. */
   context(id: string): Promise<ProjectGraph>
+  /** The graph of a context that may not be there yet: whoever commits it first makes it. */
+  opening(id: string): Promise<ProjectGraph>
   /** A new context and its graph. */
   create(context: unknown, options: CommitOptions): Promise<ProjectGraph>
   /** Takes documents apart as they stand, marked as imported: one commit per graph. Answers with the graph of their context. */
@@ -65,6 +67,7 @@ export async function openProject(store: Backend, options: GraphOptions = {}): P
       contexts.delete(contextId)
       throw new NotFound('context', contextId)
     },
+    opening: opened,
     async create(context, commit) {
       const changes = takeApart('context', context)
       const created = await opened(idOf(changes))
