@@ -1,0 +1,34 @@
+import { InvalidInput } from '../protocol/errors.ts'
+import type { Handler } from './transport.ts'
+
+/**
+ * Calls the handler once per event, by `event_id`, among the last `limit` events (100,000 unless told otherwise). An event counts from when the
+ * handler has returned: one that was thrown at comes through again. A repeat that arrives while the first is still in hand waits for it.
+ */
+export function dedupe(handler: Handler, options: { readonly limit?: number } = {}): Handler {
+  const { limit = 100_000 } = options
+  if (!Number.isSafeInteger(limit) || limit < 1)
+    throw new InvalidInput('dedupe', [
+      { path: 'limit', rule: 'count', message: 'is not a whole number above 0', found: String(limit) },
+    ])
+  const handled = new Set<string>() // in the order in which they came: the first is the oldest
+  const inHand = new Map<string, Promise<void>>()
+
+  const remember = (id: string) => {
+    handled.add(id)
+    if (handled.size > limit) handled.delete(handled.values().next().value as string)
+  }
+  return async (delivery) => {
+    const id = delivery.event.event_id
+    for (let first = inHand.get(id); first; first = inHand.get(id)) await first.catch(() => undefined) // its own caller hears of it
+    if (handled.has(id)) return
+    const work = (async () => handler(delivery))()
+    inHand.set(id, work)
+    try {
+      await work
+      remember(id)
+    } finally {
+      inHand.delete(id)
+    }
+  }
+}
