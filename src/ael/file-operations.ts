@@ -40,6 +40,7 @@ export async function write(desk: Desk, params: JsonObject, call: Call): Promise
     await refuseIfStale(desk, place, before, params, call)
     refuseRedacted(place, bytes, before?.bytes)
     const previous = before === undefined ? null : await kept(desk, before)
+    refuseIfAborted(call.signal)
     await replaced(place, bytes, mode, before, desk, call.signal)
     return { ...done, previous }
   })
@@ -52,6 +53,7 @@ export function remove(desk: Desk, params: JsonObject, call: Call): Promise<Json
       return repeated(call, { path: place.path, previous: null }, `there is no file ${place.path}`)
     await refuseIfStale(desk, place, before, params, call)
     const previous = await kept(desk, before)
+    refuseIfAborted(call.signal)
     await unlink(place.real)
     await place.sync()
     return { path: place.path, previous }
@@ -72,6 +74,7 @@ export function move(desk: Desk, params: JsonObject, call: Call): Promise<JsonOb
         )
       await refuseIfStale(desk, from, file, params, call)
       if (there !== undefined) throw finalFailure(`${to.path} exists already`)
+      refuseIfAborted(call.signal)
       await movedTo(from, to)
       await to.sync()
       await from.sync()
@@ -155,6 +158,11 @@ function refuseRedacted(place: Place, bytes: Uint8Array, before: Buffer | undefi
     )
 }
 
+/** The last moment before something changes: whoever gave up must not find it changed afterwards. */
+function refuseIfAborted(signal: AbortSignal): void {
+  if (signal.aborted) throw aborted('the file operation', signal)
+}
+
 async function kept({ blobs }: Desk, { bytes, digest, mode }: Content): Promise<JsonObject> {
   if (blobs === undefined) return { digest, mode, size: bytes.length, kept: false }
   return { digest: await blobs.put(bytes), mode, size: bytes.length, kept: true }
@@ -181,7 +189,7 @@ async function replaced(
       await handle.close()
     }
     await refuseIfTouched(place, before)
-    if (signal.aborted) throw aborted('the write', signal)
+    refuseIfAborted(signal)
     await rename(temporary, place.real)
   } catch (error) {
     await unlink(temporary).catch(unlessMissing)
