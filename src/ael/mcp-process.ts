@@ -130,8 +130,9 @@ function lines(limit: number, received: (line: string) => void, transport: Trans
   let parts: Buffer[] = []
   let bytes = 0
   return (chunk: Buffer) => {
+    if (bytes > limit) return // it is being ended; a message with a hole in it must not look whole
     let from = 0
-    for (let end = chunk.indexOf(10, from); end !== -1; end = chunk.indexOf(10, from)) {
+    for (let end = chunk.indexOf(10); end !== -1 && bytes + end - from <= limit; end = chunk.indexOf(10, from)) {
       const line = Buffer.concat([...parts, chunk.subarray(from, end)])
         .toString()
         .trim()
@@ -146,8 +147,8 @@ function lines(limit: number, received: (line: string) => void, transport: Trans
     }
     const rest = chunk.subarray(from)
     bytes += rest.length
-    if (bytes > limit) return overflow()
-    if (rest.length > 0) parts.push(rest)
+    if (bytes > limit) overflow()
+    else if (rest.length > 0) parts.push(rest)
   }
 }
 

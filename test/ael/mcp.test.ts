@@ -1,0 +1,200 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { newAction } from '../../src/ael/action.ts'
+import type { Adapter } from '../../src/ael/adapter.ts'
+import { actionLayer } from '../../src/ael/ael.ts'
+import type { ActionLayer } from '../../src/ael/layer.ts'
+import { type McpOptions, mcpAdapter } from '../../src/ael/mcp.ts'
+import type { McpServer } from '../../src/ael/mcp-connection.ts'
+import { toolAdapter } from '../../src/ael/tool.ts'
+import { type ToolRegistry, toolRegistry } from '../../src/ael/tool-registry.ts'
+import { InvalidInput, NotFound } from '../../src/protocol/errors.ts'
+import type { JsonObject } from '../../src/protocol/json.ts'
+import { type AdapterRig, adapterContract } from '../contracts/adapter-contract.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+
+const SCRIPT = fileURLToPath(new URL('../support/mcp-server.mjs', import.meta.url))
+const TOKEN = 'token-of-the-server-1618'
+const use = (tool_name: string, tool_args: JsonObject = {}) => ({ tool_name, tool_args })
+
+const serverIn = (notes: string): McpServer => ({
+  command: process.execPath,
+  args: [SCRIPT],
+  env: { MCP_NOTES: notes, SERVICE_TOKEN: TOKEN },
+})
+const lines = (notes: string, file: string): string[] =>
+  existsSync(join(notes, file)) ? readFileSync(join(notes, file), 'utf8').trim().split('\n') : []
+const pids = (notes: string, file: string): string[] => lines(notes, file).flatMap((line) => line.split(' '))
+
+/** A zombie waits for its parent to look; it does nothing any more. */
+function isAlive(pid: string): boolean {
+  try {
+    return !/^\d+ \(.*\) [ZX]/.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))
+  } catch {
+    return false
+  }
+}
+
+adapterContract('mcp', async (): Promise<AdapterRig> => {
+  const notes = tempFolder()
+  const adapter = await mcpAdapter({ servers: { it: serverIn(notes) }, tools: toolRegistry() })
+  return {
+    adapter,
+    works: { params: use('it.add', { a: 20, b: 22 }), output: { sum: 42 } },
+    refused: [
+      { params: use('it.echo'), path: 'tool_args.said' },
+      { params: use('it.echo', { said: 7 }), path: 'tool_args.said' },
+      { params: { tool_name: 'it.echo' }, path: 'tool_args' },
+      { params: use('echo', { said: 'x' }), path: 'tool_name' },
+      { params: use('it.unheard-of') },
+      { params: use('other.echo', { said: 'x' }) },
+    ],
+    hangs: use('it.hang'),
+    underWay: async () => {
+      await expect.poll(() => pids(notes, 'pids').length).toBe(2)
+    },
+    remains: () => pids(notes, 'pids').filter(isAlive),
+    failsForNow: use('it.crash'),
+    failsForGood: use('it.fail'),
+    large: use('it.fill'),
+    misshapen: use('it.lie'),
+    leaks: { params: use('it.leak'), secret: TOKEN },
+    changes: use('it.note'),
+    keys: () => lines(notes, 'keys'),
+    async close() {
+      await adapter.close?.()
+      await expect.poll(() => pids(notes, 'started').filter(isAlive)).toEqual([])
+    },
+  }
+})
+
+describe('mcpAdapter', () => {
+  let notes: string
+  let tools: ToolRegistry
+  let adapter: Adapter | undefined
+  let layer: ActionLayer
+  beforeEach(() => {
+    notes = tempFolder()
+    tools = toolRegistry()
+  })
+  afterEach(async () => {
+    await layer?.close()
+    await adapter?.close?.()
+    expect(pids(notes, 'started').filter(isAlive)).toEqual([])
+  })
+  const start = async (server: Partial<McpServer> = {}, options: Partial<McpOptions> = {}) => {
+    adapter = await mcpAdapter({ servers: { it: { ...serverIn(notes), ...server } }, tools, ...options })
+    layer = actionLayer({ adapters: [adapter, toolAdapter(tools)] })
+    return layer
+  }
+  const call = (tool: string, args: JsonObject = {}, more: object = {}) =>
+    newAction({ action_type: 'tool_call', params: use(`it.${tool}`, args), ...more })
+
+  it('lists every page of tools under the namespace of the server, for tool_call to find', async () => {
+    await start()
+    expect(tools.list('it').length).toBeGreaterThan(10)
+    expect(tools.get('it.echo')).toMatchObject({ description: 'echo', readOnly: false, policy: 'always_allow' })
+    expect((await layer.execute(call('echo', { said: 'hi' }))).output).toBe('hi')
+    await adapter?.close?.()
+    expect(tools.list('it')).toEqual([])
+  })
+
+  it('believes what a server says of its tools only when told to', async () => {
+    await start({ trustAnnotations: true, policy: (tool) => (tool === 'echo' ? 'blocked' : 'always_allow') })
+    expect([tools.get('it.echo').readOnly, tools.get('it.add').readOnly]).toEqual([true, false])
+    await expect(layer.execute(call('echo', { said: 'x' }))).rejects.toMatchObject({ code: 'action_denied' })
+  })
+
+  it('starts a server that died again at the next call, and says what it said last', async () => {
+    await start()
+    await expect(layer.execute(call('crash'))).rejects.toThrow(/out of cheese/)
+    expect((await layer.execute(call('echo', { said: 'back' }))).output).toBe('back')
+    expect(lines(notes, 'started')).toHaveLength(2)
+  })
+
+  it('gets through by attempting again when the server is killed in the middle', async () => {
+    await start()
+    const waiting = layer.execute(
+      call('wait', { ms: 300 }, { retry: { strategy: 'fixed', max_attempts: 3, delay_ms: 0 } }),
+    )
+    const others = layer.execute(call('hang')).catch((error) => error)
+    await expect.poll(() => pids(notes, 'pids').length).toBe(2)
+    process.kill(Number(lines(notes, 'started')[0]), 'SIGKILL')
+    expect((await waiting).output).toBe('waited')
+    expect(await others).toMatchObject({ code: 'action_failed', retryable: true })
+    await expect.poll(() => pids(notes, 'pids').filter(isAlive)).toEqual([])
+  })
+
+  it('lets the other calls of a server finish before it is ended for one that was aborted', async () => {
+    await start()
+    const controller = new AbortController()
+    const hanging = layer.execute(call('hang'), { signal: controller.signal }).catch((error) => error)
+    await expect.poll(() => pids(notes, 'pids').length).toBe(2)
+    const waiting = layer.execute(call('wait', { ms: 200 }))
+    await layer.execute(call('echo', { said: 'both are there' }))
+    controller.abort()
+    expect(await hanging).toMatchObject({ code: 'action_aborted' })
+    expect((await layer.execute(call('echo', { said: 'new' }))).output).toBe('new')
+    expect((await waiting).output).toBe('waited')
+    await expect.poll(() => pids(notes, 'pids').filter(isAlive)).toEqual([])
+    expect(lines(notes, 'started')).toHaveLength(2)
+  })
+
+  it('hears of tools that come later', async () => {
+    await start()
+    await layer.execute(call('grow'))
+    await expect.poll(() => tools.find('it.late') !== undefined).toBe(true)
+    expect((await layer.execute(call('late'))).output).toBe('late')
+  })
+
+  it('streams progress, and gives parts that are not text as they are', async () => {
+    await start()
+    const deltas: string[] = []
+    await layer.execute(call('progress'), { onDelta: (delta) => deltas.push(delta) })
+    expect(deltas.join('')).toContain('half ')
+    expect((await layer.execute(call('picture'))).output).toEqual([
+      { type: 'image', data: 'AQL/', mimeType: 'image/png' },
+    ])
+  })
+
+  it('ends a server whose message has no end, and says that it is too large', async () => {
+    await start({}, { maxMessageBytes: 100_000 })
+    await expect(layer.execute(call('fill', { bytes: 200_000 }))).rejects.toMatchObject({
+      code: 'action_failed',
+      retryable: false,
+      cause: { code: 'too_large' },
+    })
+    expect((await layer.execute(call('echo', { said: 'back' }))).output).toBe('back')
+  })
+
+  it('reaches only its own tools by mcp_call', async () => {
+    tools.register({ name: 'mine.tool', description: '', input: {}, execute: () => 1 })
+    await start()
+    const action = newAction({ action_type: 'mcp_call', params: use('mine.tool') })
+    await expect(layer.execute(action)).rejects.toBeInstanceOf(NotFound)
+  })
+
+  it('leaves nothing behind when a server does not start', async () => {
+    await expect(start({ command: '/nowhere/at-all' })).rejects.toMatchObject({
+      code: 'action_failed',
+      retryable: true,
+    })
+    await expect(start({ args: ['-e', 'process.exit(3)'] })).rejects.toThrow(/did not start/)
+    await expect(start({ args: ['-e', 'setInterval(() => {}, 1e6)'] }, { startMs: 200 })).rejects.toThrow(
+      /did not start/,
+    )
+    expect(tools.list()).toEqual([])
+  })
+
+  it('refuses a namespace and a command that cannot be', async () => {
+    await expect(mcpAdapter({ servers: { 'a.b': serverIn(notes) }, tools })).rejects.toBeInstanceOf(InvalidInput)
+    await expect(mcpAdapter({ servers: { a: { command: '' } }, tools })).rejects.toThrow(/servers.a.command/)
+  })
+
+  it('refuses tools whose names are taken', async () => {
+    tools.register({ name: 'it.echo', description: '', input: {}, execute: () => 1 })
+    await expect(start()).rejects.toThrow(/registered already/)
+  })
+})

@@ -1,0 +1,95 @@
+// A server on the official SDK that behaves as its tools are asked to. It notes in the folder MCP_NOTES who it is and what it was told.
+import { spawn } from 'node:child_process'
+import { appendFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Server } from '@modelcontextprotocol/sdk/server/index.js'
+import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js'
+import { CallToolRequestSchema, ListToolsRequestSchema } from '@modelcontextprotocol/sdk/types.js'
+
+const note = (file, line) => appendFileSync(join(process.env.MCP_NOTES, file), `${line}\n`)
+const object = { type: 'object' }
+const text = (said) => ({ content: [{ type: 'text', text: said }] })
+const never = () => new Promise((resolve) => setTimeout(resolve, 1e9))
+
+const tools = {
+  echo: {
+    annotations: { readOnlyHint: true },
+    inputSchema: { ...object, properties: { said: { type: 'string' } }, required: ['said'] },
+    run: ({ said }) => text(said),
+  },
+  add: {
+    inputSchema: object,
+    outputSchema: { ...object, properties: { sum: { type: 'number' } }, required: ['sum'] },
+    run: ({ a, b }) => ({ ...text(String(a + b)), structuredContent: { sum: a + b } }),
+  },
+  lie: {
+    inputSchema: object,
+    outputSchema: { ...object, properties: { sum: { type: 'number' } }, required: ['sum'] },
+    run: () => ({ ...text('x'), structuredContent: { sum: 'three' } }),
+  },
+  hang: {
+    inputSchema: object,
+    run() {
+      const helper = spawn('sleep', ['1000'], { stdio: 'inherit' })
+      note('pids', `${process.pid} ${helper.pid}`)
+      return never()
+    },
+  },
+  wait: {
+    inputSchema: object,
+    run: ({ ms }) => new Promise((resolve) => setTimeout(() => resolve(text('waited')), ms)),
+  },
+  crash: {
+    inputSchema: object,
+    run() {
+      process.stderr.write('out of cheese\n')
+      process.exit(7)
+    },
+  },
+  fail: { inputSchema: object, run: () => ({ ...text('it cannot be done'), isError: true }) },
+  leak: { inputSchema: object, run: () => ({ ...text(`bad token ${process.env.SERVICE_TOKEN}`), isError: true }) },
+  fill: { inputSchema: object, run: ({ bytes = 2000 }) => text('x'.repeat(bytes)) },
+  picture: { inputSchema: object, run: () => ({ content: [{ type: 'image', data: 'AQL/', mimeType: 'image/png' }] }) },
+  progress: {
+    inputSchema: object,
+    async run(_, meta) {
+      for (const [progress, message] of [
+        [1, 'half '],
+        [2, 'done'],
+      ])
+        await server.notification({
+          method: 'notifications/progress',
+          params: { progressToken: meta.progressToken, progress, message },
+        })
+      return text('ok')
+    },
+  },
+  note: {
+    inputSchema: object,
+    run(_, meta) {
+      note('keys', meta?.['mplp-runtime/idempotency-key'])
+      return text('noted')
+    },
+  },
+  grow: {
+    inputSchema: object,
+    async run() {
+      tools.late = { inputSchema: object, run: () => text('late') }
+      await server.notification({ method: 'notifications/tools/list_changed' })
+      return text('grown')
+    },
+  },
+}
+
+const server = new Server({ name: 'test', version: '1.0.0' }, { capabilities: { tools: { listChanged: true } } })
+server.setRequestHandler(ListToolsRequestSchema, ({ params }) => {
+  const all = Object.entries(tools).map(([name, { run: _, ...tool }]) => ({ name, description: name, ...tool }))
+  const from = Number(params?.cursor ?? 0)
+  return { tools: all.slice(from, from + 5), ...(from + 5 < all.length && { nextCursor: String(from + 5) }) }
+})
+server.setRequestHandler(CallToolRequestSchema, ({ params }) =>
+  tools[params.name].run(params.arguments ?? {}, params._meta),
+)
+note('started', process.pid)
+process.stdout.write('a stray line that is no message\n')
+await server.connect(new StdioServerTransport())
