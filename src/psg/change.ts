@@ -43,6 +43,7 @@ export interface NodeData {
   run: Run
   timer: Timer
   file: FileRecord
+  finding: FindingRecord
   snapshot: Snapshot
   signal: Signal
 }
@@ -272,8 +273,77 @@ export type FileRecord = {
   readonly mtime: string
   /** False when the content was too large to keep: only its digest is known. */
   readonly kept: boolean
+  /** The action that last wrote it. */
   readonly written_by?: string
+  /** The file as graph and disk last had it in common, which is what a merge starts from. Absent while it has never been on the disk. */
+  readonly agreed?: Agreed
 }
+
+/** A file and what the disk said of it, so that an unchanged one need not be read again. */
+export type Agreed = {
+  readonly type: 'file' | 'link'
+  readonly digest: Digest
+  readonly size: number
+  readonly mode: number
+  readonly mtime_ms: number
+  readonly ctime_ms: number
+  readonly ino: number
+  /** It was read so shortly after it was written that a further write need not show in its times. */
+  readonly racy?: true
+}
+
+/** What can be said of a file without its name. A folder or a device may have taken the place of one; neither is looked into. */
+export type FileShape = {
+  readonly type: 'file' | 'link' | 'folder' | 'other'
+  readonly digest?: Digest
+  readonly size: number
+  readonly mode: number
+  readonly kept: boolean
+}
+
+/** Where the graph and the world disagree, for as long as they do. */
+export type FindingRecord = {
+  readonly finding_id: string
+  readonly what: 'added' | 'modified' | 'deleted' | 'renamed' | 'type_changed' | 'mode_changed' | 'invariant'
+  /** Where it lies on the disk, or should; of an invariant, where in which object. */
+  readonly path: string
+  /** Where the graph has it, of a file that was renamed. */
+  readonly from?: string
+  readonly severity: 'low' | 'medium' | 'high' | 'critical'
+  readonly found_at: string
+  /** Of what is disagreed about: a decision holds for this and for nothing else. */
+  readonly digest: Digest
+  readonly believed?: FileShape
+  readonly observed?: FileShape
+  /** The action that last wrote what the graph believes in. */
+  readonly written_by?: string
+  /** Unified; a long one lies in a blob. */
+  readonly diff?: string
+  readonly diff_blob?: Digest
+  readonly lines_added?: number
+  readonly lines_removed?: number
+  /** The question that was put to people. */
+  readonly confirm_id?: string
+  /** They have answered, and want both left as they are. */
+  readonly declined?: true
+  /** What is being done to the disk: begun, and not known to be finished. */
+  readonly deed?: Deed
+  /** Which invariant does not hold, and how. */
+  readonly breach?: JsonObject
+}
+
+/** A change of the disk, and what the graph believes once it is done. */
+export type Deed = {
+  readonly deed_id: string
+  readonly strategy: 'graph' | 'files' | 'merge'
+  readonly operations: readonly FileOperation[]
+  readonly records: readonly { readonly path: string; readonly record: FileRecord | null }[]
+}
+
+export type FileOperation =
+  | { readonly op: 'put'; readonly path: string; readonly expect: FileShape | null; readonly become: FileShape }
+  | { readonly op: 'remove'; readonly path: string; readonly expect: FileShape }
+  | { readonly op: 'move'; readonly path: string; readonly to: string; readonly expect: FileShape }
 
 /** A named revision. */
 export type Snapshot = {

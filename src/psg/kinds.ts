@@ -21,6 +21,8 @@ export interface KindFacts {
   readonly project?: true
   /** Belongs to running, not to the definition: never restored, changes only forward. */
   readonly runState?: true
+  /** Follows from other things and passes with them: never restored. */
+  readonly passing?: true
   /** Fields that name other nodes. */
   readonly refs?: readonly RefFacts[]
   /** Names used in events. */
@@ -265,6 +267,14 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     refs: [],
   },
   file: { module: 'runtime', added: 'file_tracked', updated: 'file_updated', refs: [] },
+  finding: {
+    idField: 'finding_id',
+    module: 'runtime',
+    passing: true,
+    added: 'finding_recorded',
+    updated: 'finding_updated',
+    refs: [],
+  },
   snapshot: {
     idField: 'snapshot_id',
     module: 'runtime',

@@ -1,6 +1,7 @@
 export { planDigest, verdict } from './approval.ts'
 export type {
   ActionRecord,
+  Agreed,
   AnyNode,
   Binding,
   BornEvent,
@@ -8,10 +9,14 @@ export type {
   Changes,
   Commit,
   CommitOptions,
+  Deed,
   EntryBody,
   EntryChange,
   EventDraft,
+  FileOperation,
   FileRecord,
+  FileShape,
+  FindingRecord,
   Gate,
   Kind,
   Node,

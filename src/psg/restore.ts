@@ -46,7 +46,7 @@ export function restoration(
   for (const [key, first] of firsts) {
     const [, , kindText, ...rest] = key.split('/')
     const [kind, id] = [kindText as Kind, rest.join('/')]
-    if (KINDS[kind].runState) continue
+    if (KINDS[kind].runState || KINDS[kind].passing) continue
     const now = state.get(kind, id)
     const back = wayBack(kind, id, first && !first.deleted ? fromStored(key, first) : undefined, now)
     if (!back) continue
