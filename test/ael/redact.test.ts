@@ -1,0 +1,158 @@
+import { inspect } from 'node:util'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { finalFailure } from '../../src/ael/failure.ts'
+import { REDACTED, redactor } from '../../src/ael/redact.ts'
+import { ActionError, ApprovalNeeded, InvalidInput } from '../../src/protocol/errors.ts'
+import type { Json } from '../../src/protocol/json.ts'
+
+const shapes = redactor()
+
+describe('redactor', () => {
+  it.each([
+    'sk-proj-abcDEF123456ghiJKL789',
+    'sk-ant-api03-AbCdEf0123456789-xyz',
+    'sk_live_51Habcdefghij0123456789',
+    'AIzaSyA0123456789abcdefghijklmnopqrstuv',
+    'ya29.a0AfH6SMBx0123456789abcdef',
+    'AKIAIOSFODNN7EXAMPLE',
+    'ghp_0123456789abcdefghijklmnopqrstuvwxyz',
+    'github_pat_11ABCDEFG0123456789_abcdefghij',
+    'glpat-0123456789abcdefghij',
+    'xoxb-123456789012-abcdefghij',
+    'npm_0123456789abcdefghijklmnopqrstuvwxyz',
+    'hf_abcdefghijklmnopqrstuvwxyz0123456789',
+    'SG.abcdefghijklmnop0123.ABCDEFGHIJKLMNOPQRST',
+    'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abc-def_ghi',
+    '-----BEGIN RSA PRIVATE KEY-----\nMIIEow+/=\nabc\n-----END RSA PRIVATE KEY-----',
+    '-----BEGIN PRIVATE KEY-----\nMIIEow without an end',
+  ])('takes %s out of a text by its shape', (key) => {
+    expect(shapes.text(`before ${key} after`)).toMatch(/^before \[redacted\]/)
+    expect(shapes.text(`"${key}"`)).toBe(`"${REDACTED}"`)
+  })
+
+  it.each([
+    ['Authorization: Bearer abcdef', 'Authorization: Bearer [redacted]'],
+    ['authorization: Basic dXNlcjpwYXNz', 'authorization: Basic [redacted]'],
+    ['got bearer a1b2c3d4e5f6g7h8', 'got bearer [redacted]'],
+    ['postgres://app:hunter22@db:5432/x', 'postgres://[redacted]@db:5432/x'],
+    ['https://x.test/a?key=abc123&b=2', 'https://x.test/a?key=[redacted]&b=2'],
+    ['/a?access_token=abc', '/a?access_token=[redacted]'],
+  ])('takes the secret out of %s', (text, clean) => {
+    expect(shapes.text(text)).toBe(clean)
+  })
+
+  it.each([
+    'a basic understanding of bearer authentication',
+    'sk-learn-contrib-extensions are libraries',
+    'https://medium.com/@somebody/post?page=2',
+    'ssh://git@github.com/a/b.git',
+    'the monkey=banana; key=value',
+    'ask-me-anything-about-this-long-name',
+  ])('leaves %s alone', (text) => {
+    expect(shapes.text(text)).toBe(text)
+  })
+
+  it('takes out what it was told of, also in a URL, in base64 and inside JSON text', () => {
+    const secret = 'p&ss "w"/rd'
+    const { text } = redactor(() => [secret])
+    const disguises = [
+      secret,
+      encodeURIComponent(secret),
+      JSON.stringify(secret).slice(1, -1),
+      Buffer.from(secret).toString('base64'),
+    ]
+    for (const disguise of disguises) expect(text(`x ${disguise} y`)).not.toContain(disguise.replace(/=+$/, ''))
+  })
+
+  it('hears of secrets that become known later, and leaves short ones to the names of fields', () => {
+    let known: string[] = []
+    const { text, json } = redactor(() => known)
+    expect(text('later-secret')).toBe('later-secret')
+    known = ['later-secret', 'abc']
+    expect(text('a later-secret; abcdef')).toBe('a [redacted]; abcdef')
+    expect(json({ password: 'abc' })).toEqual({ password: REDACTED })
+  })
+
+  it('takes the values of fields that are called secret, at any depth, and keys that are one', () => {
+    const { json } = redactor(() => ['secret-key-name'])
+    const value = { a: [{ Authorization: 'x', 'api-key': 'y', token_count: 'z', password: 7 }], 'secret-key-name': 1 }
+    expect(json(value as never)).toEqual({
+      a: [{ Authorization: REDACTED, 'api-key': REDACTED, token_count: 'z', password: 7 }],
+      [REDACTED]: 1,
+    })
+  })
+
+  it('gives the value itself when there is nothing to take out', () => {
+    const value = { a: [1, 'two', { three: null }] }
+    expect(shapes.json(value)).toBe(value)
+  })
+
+  it('leaves no configured secret anywhere, and changes nothing else, whatever the value', () => {
+    const secret = 'the-one-secret'
+    const { json } = redactor(() => [secret])
+    const planted = (value: unknown): Json =>
+      JSON.parse(JSON.stringify(value), (_, each) => (typeof each === 'string' ? `${each}${secret}${each}` : each))
+    fc.assert(
+      fc.property(fc.jsonValue(), (value) => {
+        const clean = JSON.stringify(json(planted(value)))
+        expect(clean).not.toContain(secret)
+        expect(clean.replaceAll(REDACTED, secret)).toBe(JSON.stringify(planted(value)))
+      }),
+    )
+  })
+
+  it('comes to an end with every text, however long', () => {
+    const long = 300_000 // with an expression that looks back, each of these would take minutes
+    const harmless = [
+      'eyJ'.repeat(long / 3),
+      '://'.repeat(long / 3),
+      'a:'.repeat(long / 2),
+      `authorization: ${' '.repeat(long)}`,
+    ]
+    for (const text of harmless) expect(shapes.text(text)).toBe(text)
+    expect(shapes.text(`-----BEGIN PRIVATE KEY-----${'A'.repeat(long)}!`)).toBe(`${REDACTED}!`)
+    expect(shapes.text(`sk-${'a'.repeat(long)}`)).toHaveLength(long + 3)
+  })
+
+  it('copies an error with its class and fields, and without its secrets or foreign fields', () => {
+    const { error } = redactor(() => ['the-secret'])
+    const foreign = Object.assign(new TypeError('sent the-secret'), { code: 'E_SENT', request: { body: 'the-secret' } })
+    const original = finalFailure('no: the-secret', {
+      cause: foreign,
+      retryAfterMs: 5,
+      spent: { tokens: 1 },
+      resume: { at: 'the-secret' },
+    })
+    const copy = error(original) as ActionError
+    expect(copy).toBeInstanceOf(ActionError)
+    expect(copy).toMatchObject({
+      code: 'action_failed',
+      message: 'no: [redacted]',
+      retryAfterMs: 5,
+      spent: { tokens: 1 },
+      resume: { at: REDACTED },
+    })
+    expect(copy.cause).toMatchObject({ name: 'TypeError', message: 'sent [redacted]', code: 'E_SENT' })
+    expect(inspect(copy, { depth: 10, showHidden: true })).not.toContain('the-secret')
+  })
+
+  it('copies questions and problems without secrets', () => {
+    const { error } = redactor(() => ['the-secret'])
+    const question = {
+      digest: 'sha256:0',
+      action_id: 'a',
+      tool: 't.t',
+      arguments: { k: 'the-secret' },
+      description: 'use the-secret?',
+    } as const
+    const asked = error(new ApprovalNeeded(question)) as ApprovalNeeded
+    expect(asked).toBeInstanceOf(ApprovalNeeded)
+    expect(asked.question).toMatchObject({ arguments: { k: REDACTED }, description: 'use [redacted]?' })
+    const wrong = error(
+      new InvalidInput('x', [{ path: 'a', rule: 'r', message: 'm', found: '"the-secret"' }]),
+    ) as InvalidInput
+    expect(wrong.problems[0]?.found).toBe(`"${REDACTED}"`)
+    expect(error('the-secret').message).toBe(REDACTED)
+  })
+})
