@@ -37,7 +37,7 @@ export function runEnds(run: LiveRun, decided: Decided): void {
   )
   const { completed, failed } = tally(run, decided)
   if (sa(run))
-    decided.events.push(...saEnd(subject(run), { status, succeeded: completed, failed, events: run.segments * 2 }))
+    decided.events.push(...saEnd(subject(run), { status, succeeded: completed, failed, segments: run.segments }))
   decided.reason = `the run ${status === 'completed' ? 'is completed' : `has ${status === 'failed' ? 'failed' : 'been cancelled'}`}`
   decided.end = status
 }

@@ -12,6 +12,8 @@ export interface KeeperOptions extends OwnerOptions {
   readonly quietMs?: number
   readonly onCommit?: (commit: Commit, run: string) => void
   readonly onError: (error: unknown) => void
+  /** Which plans' runs are driven: all when absent. */
+  readonly mine?: (plan: string) => boolean
 }
 
 /** A context that this process owns, with the runs in it. */
@@ -54,7 +56,7 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
     takeUpAll() {
       if (ownership.lost.aborted || options.drain.aborted) return
       for (const run of runs.values()) look(run)
-      for (const node of dueRuns(graph)) {
+      for (const node of dueRuns(graph, options.mine)) {
         if (driving.has(node.id)) continue
         driving.set(node.id, driveOne(node))
       }
@@ -91,10 +93,11 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
 }
 
 /** Runs that want somebody: approved and not yet started, running, or to be resumed. */
-function dueRuns(graph: ProjectGraph): readonly Node<'run'>[] {
+function dueRuns(graph: ProjectGraph, mine: (plan: string) => boolean = () => true): readonly Node<'run'>[] {
   const found: Node<'run'>[] = []
   for (const node of graph.state.activeRuns()) {
-    const { phase, requested } = node.data
+    const { phase, requested, plan_id } = node.data
+    if (!mine(plan_id)) continue
     if (phase === 'running' || phase === 'undoing' || requested !== undefined) found.push(node)
   }
   return found.sort((a, b) => a.born - b.born)

@@ -23,6 +23,8 @@ export interface RunHandle extends AsyncIterable<BornEvent & { readonly revision
   readonly phase: string
   /** Resolves when the run has ended, wherever it runs. An aborted signal ends the waiting, not the run. */
   result(signal?: AbortSignal): Promise<RunResult>
+  /** Resolves when the run has ended, or can do nothing until somebody comes: a person who decides or resumes it, a signal. */
+  rest(signal?: AbortSignal): Promise<'ended' | 'waiting'>
   /** The run's events from its beginning, then live, until it has ended. */
   events(options?: { signal?: AbortSignal }): AsyncIterable<BornEvent & { readonly revision: number }>
   cancel(): Promise<void>
@@ -58,9 +60,19 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
       while (!(await hasEnded(graph, run_id, plan_id))) {
         signal?.throwIfAborted()
         if ((await hands.driving()) === 'ended') continue
-        await elsewhere(graph, run_id, signal)
+        await elsewhere(graph, (body) => endsRun(body, run_id), signal)
       }
       return resultOf(graph, run_id, plan_id)
+    },
+    async rest(signal) {
+      for (;;) {
+        if (await hasEnded(graph, run_id, plan_id)) return 'ended'
+        if (needsSomebody(graph, run_id, plan_id)) return 'waiting'
+        signal?.throwIfAborted()
+        const from = graph.revision
+        const end = await hands.driving()
+        if (end === undefined && graph.revision === from) await elsewhere(graph, () => true, signal)
+      }
     },
     events,
     [Symbol.asyncIterator]: () => events()[Symbol.asyncIterator](),
@@ -76,15 +88,29 @@ async function hasEnded(graph: ProjectGraph, run: string, plan: string): Promise
   return graph.get('run', run)?.data.phase === 'ended'
 }
 
-/** Follows the journal until somebody has ended the run. */
-async function elsewhere(graph: ProjectGraph, run: string, signal?: AbortSignal): Promise<void> {
+/** Laid down, and not to be woken by time alone: a timer of its own would do that. */
+function needsSomebody(graph: ProjectGraph, run: string, plan: string): boolean {
+  const { phase } = graph.get('run', run)!.data
+  if (phase === 'paused') return true
+  if (phase !== 'waiting') return false
+  for (const node of graph.state.nodesOf(plan))
+    if (isKind(node, 'timer') && !node.data.fired && node.data.purpose !== 'expiry') return false
+  return true
+}
+
+/** Follows the journal until somebody has committed what is waited for. */
+async function elsewhere(
+  graph: ProjectGraph,
+  until: (body: EntryBody) => boolean,
+  signal?: AbortSignal,
+): Promise<void> {
   for await (const entry of graph.store.read(graph.id, {
     after: graph.revision,
     follow: true,
     ...(signal && { signal }),
   })) {
     await graph.refresh()
-    if (endsRun(entry.body as unknown as EntryBody, run)) return
+    if (until(entry.body as unknown as EntryBody)) return
   }
   signal?.throwIfAborted()
   throw new Closed('the store')

@@ -32,6 +32,8 @@ export interface RuntimeOptions {
   readonly onCommit?: (commit: Commit) => void
   /** What went wrong where nobody is waiting for an answer. */
   readonly onError?: (error: unknown) => void
+  /** Which runs to look after, by their plan: all that are in the store when absent. Others keep their owner, or wait for one. */
+  readonly mine?: (plan: string) => boolean
   /** Rules to switch over; for proofs. */
   readonly switched?: ReadonlySet<string>
 }
@@ -79,7 +81,7 @@ const DRAIN_MS = 10_000
 const TTL_MS = 10_000
 
 export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
-  const { store, layer, clock = systemClock, onError = () => undefined } = options
+  const { store, layer, clock = systemClock, onError = () => undefined, mine = () => true } = options
   const project = await openProject(store, { clock, ...(options.switched && { switched: options.switched }) })
   const holder = thisHolder(clock.uuid())
   const keepers = new Map<string, Promise<Keeper | undefined>>()
@@ -112,6 +114,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
         onError,
         ...(options.quietMs !== undefined && { quietMs: options.quietMs }),
         ...(options.onCommit && { onCommit: options.onCommit }),
+        ...(options.mine && { mine: options.mine }),
       }),
     )
     keepers.set(context, keeping)
@@ -127,10 +130,14 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
   /** What has nobody: runs whose owner is gone, timers that came due. */
   async function patrol(): Promise<void> {
     const contexts = new Set<string>()
-    for await (const [, where] of store.scan('running/')) contexts.add((where as Whereabouts).graph)
+    for await (const [, where] of store.scan('running/')) {
+      const { graph, group } = where as Whereabouts
+      if (mine(group)) contexts.add(graph)
+    }
     for await (const [key, where] of store.scan('timer/')) {
       if (Date.parse(key.split('/')[1]!) > clock.now()) break
       const { graph, group } = where as Whereabouts
+      if (!mine(group)) continue
       if (!keepers.has(graph)) await wakeUp(graph, group)
       contexts.add(graph)
     }
@@ -221,9 +228,10 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     project,
     async submit(flow) {
       open()
-      const { context_id, plan_id, run_id, commits } = submission(flow, clock, options.resolve)
-      const graph =
-        typeof flow.context === 'string' ? await project.context(context_id) : await project.opening(context_id)
+      const there = typeof flow?.context === 'string' ? await project.context(flow.context) : undefined
+      const known = there?.get('context', there.id)?.data
+      const { context_id, plan_id, run_id, commits } = submission(flow, clock, { resolve: options.resolve, known })
+      const graph = there ?? (await project.opening(context_id))
       for (const { changes, events, reason } of commits)
         await graph.commit(changes, { actor: 'submitter', reason, run: run_id, events })
       const run = graph.get('run', run_id)!

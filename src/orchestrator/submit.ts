@@ -1,14 +1,15 @@
 import { isoMicros } from '../protocol/clock.ts'
 import { InvalidInput } from '../protocol/errors.ts'
+import type { Breach } from '../protocol/invariants.ts'
 import { isObject, type JsonObject } from '../protocol/json.ts'
 import type { Context, Plan } from '../protocol/types.ts'
-import { validate } from '../protocol/validate.ts'
+import { isValid, validate } from '../protocol/validate.ts'
 import { planDigest } from '../psg/approval.ts'
 import type { AnyNode, Change, EventDraft, Gate } from '../psg/change.ts'
 import { takeApart } from '../psg/document.ts'
 import { type Bindings, bindSteps, type Resolver } from './bind.ts'
 import type { RunOptions } from './live.ts'
-import { saBeginning } from './profiles/sa.ts'
+import { saBeginning, saBreaches } from './profiles/sa.ts'
 import { VERSION } from './version.ts'
 
 /** What is to be done: a plan in a context, how its steps are executed, and who must agree. */
@@ -19,6 +20,8 @@ export interface Flow {
   readonly bindings?: Bindings
   readonly approval?: ApprovalAsked
   readonly options?: RunOptions
+  /** Ids chosen by the caller, so that it can find again what it submitted; minted when absent. */
+  readonly chosen?: { readonly run?: string; readonly trace?: string; readonly confirm?: string }
 }
 
 /** `auto`: policy approves at once, and the Confirm says so. Otherwise the plan waits for people. */
@@ -49,18 +52,28 @@ export interface Submission {
 const STEPS_PER_COMMIT = 2_000
 const EXPIRES_MS = 7 * 24 * 60 * 60 * 1000
 
-/** Pure: what submitting a flow means. Throws InvalidInput before anything is written. */
-export function submission(flow: unknown, clock: { now(): number; uuid(): string }, resolve?: Resolver): Submission {
-  const { context, plan, bindings = {}, approval = 'auto', options = {} } = checked(flow)
+/** Pure: what submitting a flow means; `known` is its context if the flow names one that is there. Throws InvalidInput before anything is written. */
+export function submission(
+  flow: unknown,
+  clock: { now(): number; uuid(): string },
+  { resolve, known }: { readonly resolve?: Resolver | undefined; readonly known?: Context | undefined } = {},
+): Submission {
+  const { context, plan, bindings = {}, approval = 'auto', options = {}, chosen = {} } = checked(flow)
   const context_id = typeof context === 'string' ? context : context.context_id
   if (plan.context_id !== context_id)
     throw invalid('plan.context_id', 'reference.context', `is not the context ${context_id}`)
   const { plan_id } = plan
-  const [run_id, trace_id] = [clock.uuid(), clock.uuid()]
+  const whole = typeof context === 'string' ? known : context
+  if ((options.profile ?? 'sa') === 'sa') refuseIfBroken(saBreaches({ context: whole, plan }))
+  const [run_id, trace_id, confirm_id] = [
+    chosen.run ?? clock.uuid(),
+    chosen.trace ?? clock.uuid(),
+    chosen.confirm ?? clock.uuid(),
+  ]
   const parts = [...takeApart('plan', plan)]
   for (const binding of bindSteps(plan.steps, bindings, resolve, clock.uuid))
     parts.push({ kind: 'node_add', node: 'binding', id: binding.binding_id, data: binding })
-  const gates = approvals({ plan, parts, approval, run_id, clock })
+  const gates = approvals({ plan, parts, approval, run_id, confirm_id, clock })
   const started = approval === 'auto'
   const at = isoMicros(clock.now() * 1000)
   const run: Change[] = [
@@ -98,8 +111,8 @@ export function submission(flow: unknown, clock: { now(): number; uuid(): string
   const last = chunks.pop() ?? []
   const sa = (options.profile ?? 'sa') === 'sa' && started
   const facts = {
-    title: typeof context === 'string' ? '' : context.title,
-    status: 'active',
+    title: whole?.title ?? '',
+    status: whole?.status ?? 'active',
     planTitle: plan.title,
     steps: plan.steps.length,
     version: VERSION,
@@ -128,13 +141,14 @@ interface Asking {
   readonly parts: readonly Change[]
   readonly approval: ApprovalAsked
   readonly run_id: string
+  readonly confirm_id: string
   readonly clock: { now(): number; uuid(): string }
 }
 
 /** Proposed in any case; approved and started at once when policy may. */
-function approvals({ plan, parts, approval, run_id, clock }: Asking): readonly Change[] {
+function approvals({ plan, parts, approval, run_id, confirm_id, clock }: Asking): readonly Change[] {
   const { plan_id } = plan
-  const [confirm_id, gate_id] = [clock.uuid(), clock.uuid()]
+  const gate_id = clock.uuid()
   const ask = approval === 'auto' ? {} : approval
   const nodes = parts.map((part) => ({ ...part, kind: (part as { node: string }).node })) as unknown as AnyNode[]
   const at = isoMicros(clock.now() * 1000)
@@ -188,7 +202,7 @@ function approvals({ plan, parts, approval, run_id, clock }: Asking): readonly C
 
 function checked(flow: unknown): Flow {
   if (!isObject(flow)) throw invalid('', 'type', 'must be an object')
-  const known = ['context', 'plan', 'bindings', 'approval', 'options', 'roles']
+  const known = ['context', 'plan', 'bindings', 'approval', 'options', 'chosen']
   for (const key of Object.keys(flow))
     if (!known.includes(key))
       throw invalid(key, 'extra_forbidden', `is not part of a flow; known are ${known.join(', ')}`)
@@ -202,7 +216,21 @@ function checked(flow: unknown): Flow {
   const { approval } = flow
   if (approval !== undefined && approval !== 'auto' && !isObject(approval))
     throw invalid('approval', 'type', 'must be "auto" or an object')
+  if (flow.chosen !== undefined && !isObject(flow.chosen)) throw invalid('chosen', 'type', 'must be an object')
+  for (const [name, id] of Object.entries(flow.chosen ?? {})) {
+    if (!['run', 'trace', 'confirm'].includes(name))
+      throw invalid(`chosen.${name}`, 'extra_forbidden', 'is not an id that can be chosen')
+    if (!isValid('identifier', id)) throw invalid(`chosen.${name}`, 'pattern', 'must be a UUID v4 in lower case')
+  }
   return flow as unknown as Flow
+}
+
+function refuseIfBroken(breaches: readonly Breach[]): void {
+  if (breaches.length > 0)
+    throw new InvalidInput(
+      'flow',
+      breaches.map(({ id, path, message, found }) => ({ path, rule: id, message, found })),
+    )
 }
 
 const invalid = (path: string, rule: string, message: string) => new InvalidInput('flow', [{ path, rule, message }])

@@ -1,3 +1,5 @@
+import { saInvariants } from '../../protocol/invariant-rules.ts'
+import { type Breach, checkInvariants } from '../../protocol/invariants.ts'
 import type { JsonObject } from '../../protocol/json.ts'
 import type { SaEventType } from '../../protocol/types.ts'
 import type { EventDraft } from '../../psg/change.ts'
@@ -38,10 +40,10 @@ export function saBeginning(
 
 export function saEnd(
   subject: SaSubject,
-  facts: { status: string; succeeded: number; failed: number; events: number },
+  facts: { status: string; succeeded: number; failed: number; segments: number },
 ): readonly EventDraft[] {
   return [
-    saDraft(subject, 'SATraceEmitted', { events_written: facts.events }),
+    saDraft(subject, 'SATraceEmitted', { segments_written: facts.segments }),
     saDraft(subject, 'SACompleted', {
       status: facts.status,
       steps_executed: facts.succeeded + facts.failed,
@@ -50,3 +52,10 @@ export function saEnd(
     }),
   ]
 }
+
+/**
+ * What of the profile's nine invariants does not hold for these: a context when it is loaded, with its plan when that is made, with the trace when
+ * it is emitted. Stricter than the protocol's own harness: what an invariant speaks of must be there.
+ */
+export const saBreaches = (subjects: { context?: unknown; plan?: unknown; trace?: unknown }): readonly Breach[] =>
+  checkInvariants(saInvariants, subjects, { absent: 'breach' })
