@@ -1,0 +1,138 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import type { Call, Outcome } from '../../src/ael/adapter.ts'
+import { finalFailure } from '../../src/ael/failure.ts'
+import { withTimeout } from '../../src/ael/with-timeout.ts'
+import { type ManualClock, manualClock } from '../../src/protocol/clock.ts'
+import { adapterOf, callOf, turn, work } from './calls.ts'
+
+let clock: ManualClock
+beforeEach(() => {
+  clock = manualClock()
+})
+const timed = (execute: (call: Call) => Promise<Outcome>, options = {}, more = {}) =>
+  withTimeout(
+    adapterOf((_, call) => execute(call), more),
+    { clock, ...options },
+  )
+const untilAborted = ({ signal }: Call) =>
+  new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+
+describe('withTimeout', () => {
+  it.each([
+    ['30 seconds', {}, {}, {}, 30_000],
+    ['its own time', { timeoutMs: 500 }, {}, {}, 500],
+    ['the time of the adapter', { timeoutMs: 500 }, { timeoutMs: 700 }, {}, 700],
+    ['the time of the action', { timeoutMs: 500 }, { timeoutMs: 700 }, { timeout_ms: 900 }, 900],
+  ])('gives work %s', async (_what, options, more, action, ms) => {
+    const adapter = timed(untilAborted, options, more)
+    const ended = adapter.execute(work(action), callOf()).catch((error) => error)
+    await clock.advance(ms - 1)
+    expect(clock.sleeping).toBe(1)
+    await clock.advance(1)
+    expect(await ended).toMatchObject({
+      code: 'action_timed_out',
+      retryable: true,
+      message: `work did not end within ${ms} ms`,
+    })
+    expect(clock.sleeping).toBe(0)
+  })
+
+  it('leaves no timer behind when the work is done', async () => {
+    await timed(async () => ({})).execute(work(), callOf())
+    await turn()
+    expect(clock.sleeping).toBe(0)
+  })
+
+  it('waits a moment for work to end, and discards what work gives that does not listen', async () => {
+    let finish: (outcome: Outcome) => void = () => undefined
+    const deltas: string[] = []
+    let stream: (delta: string) => void = () => undefined
+    const adapter = timed(
+      ({ onDelta }) =>
+        new Promise((resolve) => {
+          finish = resolve
+          stream = onDelta
+        }),
+      { timeoutMs: 100, graceMs: 50 },
+    )
+    let error: unknown
+    const ended = adapter.execute(work(), callOf({ onDelta: (delta) => void deltas.push(delta) })).catch((caught) => {
+      error = caught
+    })
+    stream('in time')
+    await clock.advance(149)
+    expect(error).toBeUndefined()
+    await clock.advance(1)
+    await ended
+    expect(error).toMatchObject({ code: 'action_timed_out' })
+    stream('too late')
+    finish({ output: 'too late' })
+    await turn()
+    expect(deltas).toEqual(['in time'])
+  })
+
+  it('calls a success too late a timeout, even within the moment', async () => {
+    const late = timed(
+      ({ signal }) => new Promise((resolve) => signal.addEventListener('abort', () => resolve({ output: 1 }))),
+      { timeoutMs: 10 },
+    )
+    const ended = late.execute(work(), callOf()).catch((error) => error)
+    await clock.advance(10)
+    expect(await ended).toMatchObject({ code: 'action_timed_out' })
+  })
+
+  it('says what was spent before the end', async () => {
+    const adapter = timed(
+      ({ signal }) =>
+        new Promise((_, reject) =>
+          signal.addEventListener('abort', () => reject(finalFailure('stopped', { spent: { tokens: 5 } }))),
+        ),
+      { timeoutMs: 10 },
+    )
+    const ended = adapter.execute(work(), callOf()).catch((error) => error)
+    await clock.advance(10)
+    expect(await ended).toMatchObject({ code: 'action_timed_out', retryable: true, spent: { tokens: 5 } })
+  })
+
+  it('tells the work why it must end', async () => {
+    const controller = new AbortController()
+    let reason: unknown
+    const adapter = timed(async (call) =>
+      untilAborted(call).catch((why) => {
+        reason = why
+        throw why
+      }),
+    )
+    const ended = adapter.execute(work(), callOf({ signal: controller.signal })).catch((error) => error)
+    await turn()
+    controller.abort(new Error('the caller’s own words'))
+    expect(await ended).toMatchObject({ code: 'action_aborted' })
+    expect(reason).toMatchObject({ code: 'action_aborted' })
+  })
+
+  it('stands still during a wait that is not timed, also when several overlap', async () => {
+    let answer: () => void = () => undefined
+    const adapter = timed(
+      async (call) => {
+        const wait = new Promise<void>((resolve) => {
+          answer = resolve
+        })
+        await Promise.all([call.untimed(wait), call.untimed(wait)])
+        return untilAborted(call)
+      },
+      { timeoutMs: 100 },
+    )
+    let error: unknown
+    const ended = adapter.execute(work(), callOf()).catch((caught) => {
+      error = caught
+    })
+    await clock.advance(10_000)
+    answer()
+    await turn()
+    await clock.advance(99)
+    expect(error).toBeUndefined()
+    await clock.advance(1)
+    await ended
+    expect(error).toMatchObject({ code: 'action_timed_out' })
+  })
+})
