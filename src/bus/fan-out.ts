@@ -1,5 +1,6 @@
 import { EventEmitter } from 'eventemitter3'
 import type { Clock } from '../protocol/clock.ts'
+import { MplpError } from '../protocol/errors.ts'
 import { copied } from './copied.ts'
 import { isAfter, placeOf } from './delivery.ts'
 import { backoffMs, type Report, slept } from './handling.ts'
@@ -31,6 +32,7 @@ interface Wanted {
   readonly after: After | undefined
   readonly signal: AbortSignal
   readonly report: Report
+  readonly fail: Report
 }
 
 export function fanOut(options: { history: History | undefined; clock: Clock }): FanOut {
@@ -71,7 +73,7 @@ export function fanOut(options: { history: History | undefined; clock: Clock }):
    * With one: live as long as the sink keeps up, and from the history, at the sink's own pace, whenever it is behind. Everything published is in the
    * history already, so that reading until nothing newer was published, and then listening in the same turn, leaves no gap.
    */
-  const follow = async (history: History, sink: Sink, { match, after, signal, report }: Wanted) => {
+  const follow = async (history: History, sink: Sink, { match, after, signal, report, fail }: Wanted) => {
     let cursor: After
     let behind = true
     attach((items) => {
@@ -106,6 +108,7 @@ export function fanOut(options: { history: History | undefined; clock: Clock }):
           behind = false
           return
         } catch (error) {
+          if (error instanceof MplpError && !error.retryable) return fail(error) // a place that the history cannot have made
           report(error)
           await slept(clock, backoffMs(attempt++, clock), signal)
         }
@@ -126,10 +129,10 @@ export function fanOut(options: { history: History | undefined; clock: Clock }):
       turn = mine.catch(() => undefined) // the caller hears of it; the next batch has its own fate
       return mine
     },
-    async feed({ match, settled, queue, signal, report }) {
+    async feed({ match, settled, queue, signal, report, fail }) {
       const { group, after } = settled
       if (group === undefined) {
-        await begin(queue, { match, after, signal, report })
+        await begin(queue, { match, after, signal, report, fail })
         return () => undefined
       }
       const known = groups.get(group)
@@ -144,7 +147,7 @@ export function fanOut(options: { history: History | undefined; clock: Clock }):
       })
       groups.set(group, shared)
       signal.addEventListener('abort', shared.join(queue), { once: true })
-      await begin(shared, { match, after, signal: over.signal, report })
+      await begin(shared, { match, after, signal: over.signal, report, fail })
       return () => undefined
     },
   }

@@ -59,7 +59,7 @@ export function guest(socket: WebSocket, options: GuestOptions): Guest {
       queue,
       signal: over.signal,
       report,
-      fail: report,
+      fail: (error) => close(CLOSE.badFrame, error instanceof MplpError ? error.message : 'it cannot go on'),
     })
     // In the same turn as the feed's beginning: nothing can be sent before it, and nothing is missed after it.
     await send(JSON.stringify({ ready: { after: from ?? null, heartbeat_ms: heartbeatMs } }))

@@ -1,0 +1,123 @@
+import type { BusEvent, Delivery } from '../bus/transport.ts'
+import { isObject, type Json } from '../protocol/json.ts'
+import type { Entry, Position } from '../vsl/backend.ts'
+import { wakeable } from '../vsl/wakeable.ts'
+
+/** What a journal entry has to tell, in order. Entries of streams that are no graphs tell nothing. */
+export function deliveriesOf({ stream, revision, position, body }: Entry): Delivery[] {
+  const events = isObject(body) && Array.isArray(body.events) ? (body.events as Told[]) : []
+  return events.map(({ event, plan_id }, index) => ({
+    position,
+    graph_id: stream,
+    context_id: stream,
+    ...(plan_id !== undefined && { plan_id }),
+    revision,
+    index,
+    event,
+  }))
+}
+interface Told {
+  readonly event: BusEvent
+  readonly plan_id?: string
+}
+
+export interface Batch {
+  readonly deliveries: readonly Delivery[]
+  /** Everything up to here is in this batch or in one before it; `undefined` when it ends within its first entry. */
+  readonly position: Position | undefined
+}
+
+/** How much is published at once. A single delivery may be larger. */
+export interface Bounds {
+  readonly deliveries: number
+  readonly bytes: number
+}
+
+/** Reads a feed while what was read before is being published, but never more than about two batches ahead. */
+export interface ReadAhead {
+  /** All that has been read, within the bounds; waits for the first of it. `undefined` at the end; throws what broke the feed. */
+  take(): Promise<Batch | undefined>
+  stop(): void
+}
+
+interface Item {
+  readonly delivery: Delivery | undefined
+  readonly bytes: number
+  /** Set on the last item of an entry. */
+  readonly position: Position | undefined
+}
+
+export function readAhead(feed: AsyncIterable<Entry>, bounds: Bounds): ReadAhead {
+  let items: Item[] = []
+  let bytes = 0
+  let isOver = false
+  let failure: unknown
+  const more = wakeable()
+  const room = wakeable()
+
+  const isFull = () => items.length >= 2 * bounds.deliveries || bytes >= 2 * bounds.bytes
+  const pump = async () => {
+    try {
+      for await (const entry of feed) {
+        const added = itemsOf(entry)
+        if (added.length === 1 && !added[0]?.delivery && items.at(-1)?.delivery === undefined) items.pop() // it moves the same position
+        items.push(...added)
+        for (const item of added) bytes += item.bytes
+        more.wake()
+        while (isFull()) if (!(await room.wait())) return
+      }
+    } catch (error) {
+      failure = error
+    } finally {
+      isOver = true
+      more.wake()
+    }
+  }
+  void pump()
+
+  return {
+    async take() {
+      while (items.length === 0 && !isOver) await more.wait()
+      if (items.length === 0 && failure !== undefined) throw failure
+      if (items.length === 0) return undefined
+      const taken = items.slice(0, fitting(items, bounds))
+      items = items.slice(taken.length)
+      for (const item of taken) bytes -= item.bytes
+      room.wake()
+      return {
+        deliveries: taken.flatMap(({ delivery }) => delivery ?? []),
+        position: taken.findLast(({ position }) => position !== undefined)?.position,
+      }
+    },
+    stop: () => room.end(),
+  }
+}
+
+function itemsOf(entry: Entry): Item[] {
+  const deliveries = deliveriesOf(entry)
+  if (deliveries.length === 0) return [{ delivery: undefined, bytes: 0, position: entry.position }]
+  return deliveries.map((delivery, i) => ({
+    delivery,
+    bytes: roughBytes(delivery.event),
+    position: i === deliveries.length - 1 ? entry.position : undefined,
+  }))
+}
+
+function fitting(items: readonly Item[], bounds: Bounds): number {
+  let bytes = 0
+  const end = items.findIndex((item, i) => {
+    bytes += item.bytes
+    return i >= bounds.deliveries || (i > 0 && bytes > bounds.bytes)
+  })
+  return end < 0 ? items.length : end
+}
+
+/** Near enough to the length of its JSON text, at a fraction of the price. */
+function roughBytes(value: Json): number {
+  if (typeof value === 'string') return value.length + 2
+  if (typeof value !== 'object' || value === null) return 4
+  let bytes = 2
+  if (Array.isArray(value)) for (const member of value) bytes += roughBytes(member) + 1
+  else for (const [key, member] of Object.entries(value)) bytes += key.length + 4 + roughBytes(member)
+  return bytes
+}

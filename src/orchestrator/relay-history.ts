@@ -1,0 +1,31 @@
+import type { History } from '../bus/fan-out.ts'
+import type { Backend, Position } from '../vsl/backend.ts'
+import { POSITIONS } from '../vsl/backend.ts'
+import { deliveriesOf } from './relay-feed.ts'
+
+/** Under which key a bus's position is kept, and on which stream it is moved. */
+export const positionKey = (bus: string): string => `${POSITIONS}${bus}`
+export const relayStream = (bus: string): string => `relay/${bus}`
+
+/** How far a bus has come; empty when nothing was ever confirmed. */
+export async function storedPosition(store: Backend, bus: string): Promise<Position> {
+  const key = positionKey(bus)
+  return ((await store.getMany([key])).get(key) as Position | undefined) ?? ''
+}
+
+/** The store's journal as the history of a bus whose carrier keeps nothing. */
+export const historyOf = (store: Backend, bus: string): History => ({
+  async *read(after, signal) {
+    if (typeof after !== 'string') {
+      // A commit may bear several events, and a reader may have stopped between two of them.
+      for await (const entry of store.read(after.graph_id, { after: after.revision - 1, signal })) {
+        yield* deliveriesOf(entry).filter(({ index }) => index > after.index)
+        break
+      }
+    }
+    const position = typeof after === 'string' ? after : after.position
+    for await (const entry of store.feed({ ...(position !== '' && { after: position }), signal }))
+      yield* deliveriesOf(entry)
+  },
+  published: () => storedPosition(store, bus),
+})

@@ -1,0 +1,200 @@
+import { backoffMs, type Report, reporter, slept } from '../bus/handling.ts'
+import type { Delivery, Transport } from '../bus/transport.ts'
+import { type Clock, systemClock } from '../protocol/clock.ts'
+import { Closed, FencedOut, InvalidInput, type Problem, RevisionConflict } from '../protocol/errors.ts'
+import type { Backend, Holder, Position } from '../vsl/backend.ts'
+import { wakeable } from '../vsl/wakeable.ts'
+import { own } from './owner.ts'
+import { type Bounds, readAhead } from './relay-feed.ts'
+import { positionKey, relayStream, storedPosition } from './relay-history.ts'
+
+export interface RelayOptions {
+  readonly store: Backend
+  readonly transport: Transport
+  /** The bus's name, under which its position is kept: another name begins at the beginning. */
+  readonly name: string
+  readonly holder: Holder
+  /**
+   * True unless told otherwise: of all processes one relays, by lease, because the bus is outside of them. False for a bus that lives in this process
+   * (memory, WebSocket): every process feeds its own, and they share the memory of how far any of them has come.
+   */
+  readonly exclusive?: boolean
+  readonly clock?: Clock
+  readonly leaseTtlMs?: number
+  /** How much is published at once: 500 deliveries, 1 MiB. */
+  readonly batch?: Partial<Bounds>
+  /** The position is moved no more often than this, so that it costs the commits little: a crash repeats what was published since. Default 100. */
+  readonly moveEveryMs?: number
+  readonly onError?: Report
+  /** Called when the bus has confirmed and the position has not moved yet: for tests that end the process there. */
+  readonly onConfirmed?: (position: Position) => void | Promise<void>
+}
+
+/** Carries what is committed to one bus. */
+export interface Relay {
+  /** Does this relay feed the bus now, and not another process's? */
+  readonly active: boolean
+  /** Resolves once everything committed before the call is on the bus, whichever relay brings it there; false when the signal ends the wait first. */
+  flush(signal?: AbortSignal): Promise<boolean>
+  /** Publishes what has been read already, moves the position, gives the lease back. A bus that does not answer is not waited for. Safe to call twice. */
+  close(): Promise<void>
+}
+
+/**
+ * Follows the store's feed from the bus's position, publishes in order, and moves the position once the bus has confirmed: what is committed reaches
+ * the bus at least once, and nothing else does. Goes on for ever, through failures of store and bus; a commit never waits for it.
+ */
+export function relay(options: RelayOptions): Relay {
+  checkOptions(options)
+  const { store, transport, name, holder, exclusive = true, clock = systemClock, leaseTtlMs = 10_000 } = options
+  const { moveEveryMs = 100, onConfirmed } = options
+  const bounds = { deliveries: 500, bytes: 1024 * 1024, ...options.batch }
+  const stream = relayStream(name)
+  const report = reporter(options.onError)
+  const closing = new AbortController()
+  const progress = wakeable()
+  let active = false
+  let confirmed: Position = ''
+
+  /** True once the bus has it; false when that is no longer ours to see to. */
+  const publish = async (deliveries: readonly Delivery[], lost: AbortSignal): Promise<boolean> => {
+    for (let attempt = 1; !lost.aborted; attempt++) {
+      try {
+        if (deliveries.length > 0) await transport.publish(deliveries)
+        return true
+      } catch (error) {
+        if (error instanceof Closed) throw error
+        report(error)
+        if (closing.signal.aborted) return false
+        await slept(clock, backoffMs(attempt, clock), AbortSignal.any([lost, closing.signal]))
+      }
+    }
+    return false
+  }
+
+  /** Moves the position while batches are confirmed, and a last time at the end. */
+  const mover = (fence: number | undefined, revision: number, from: Position, onFencedOut: () => void) => {
+    const stop = new AbortController()
+    let moved = from
+    const move = async () => {
+      if (moved === confirmed) return
+      const to = confirmed
+      const guard = { stream, expected: revision, ...(fence !== undefined && { fence }) }
+      await store.commit({ ...guard, inserts: [], puts: [[positionKey(name), to]], deletes: [] })
+      moved = to
+    }
+    const tryMove = () =>
+      move().catch((error) => {
+        if (error instanceof FencedOut || error instanceof RevisionConflict) onFencedOut()
+        else report(error)
+      })
+    const moving = (async () => {
+      while (!stop.signal.aborted) {
+        if (moved === confirmed) await progress.wait(stop.signal)
+        await tryMove()
+        await slept(clock, moveEveryMs, stop.signal)
+      }
+    })()
+    return {
+      async finish() {
+        stop.abort()
+        await moving
+        await tryMove()
+      },
+    }
+  }
+
+  /** Relays until the lease is lost, the relay closed, or the feed broken. */
+  const carry = async (fence: number | undefined, lease: AbortSignal) => {
+    const from = await storedPosition(store, name)
+    const { revision } = await store.head(stream)
+    const fencedOut = new AbortController()
+    const lost = AbortSignal.any([lease, fencedOut.signal])
+    const feed = store.feed({
+      ...(from !== '' && { after: from }),
+      follow: true,
+      signal: AbortSignal.any([lost, closing.signal]),
+    })
+    confirmed = from
+    active = true
+    const ahead = readAhead(feed, bounds)
+    const moves = mover(fence, revision, from, () => fencedOut.abort())
+    try {
+      for (let batch = await ahead.take(); batch; batch = await ahead.take()) {
+        if (!(await publish(batch.deliveries, lost))) break
+        if (batch.position === undefined) continue
+        await onConfirmed?.(batch.position)
+        confirmed = batch.position
+        progress.wake()
+      }
+    } finally {
+      active = false
+      ahead.stop()
+      await moves.finish()
+    }
+  }
+
+  const run = async () => {
+    for (let failures = 0; !closing.signal.aborted; ) {
+      try {
+        const mine = exclusive ? await own(stream, { store, clock, holder, ttlMs: leaseTtlMs }) : uncontested()
+        if (!mine) {
+          await slept(clock, leaseTtlMs / 3, closing.signal)
+          continue
+        }
+        await carry(mine.fence, mine.lost).finally(() => mine.release().catch(report))
+        failures = 0
+      } catch (error) {
+        report(error)
+        if (error instanceof Closed) return
+        await slept(clock, backoffMs(++failures, clock), closing.signal)
+      }
+    }
+  }
+  const running = run()
+
+  return {
+    get active() {
+      return active
+    },
+    async flush(signal = new AbortController().signal) {
+      const reached = async () => (active ? confirmed : storedPosition(store, name))
+      const from = await reached()
+      let target = from
+      for await (const entry of store.feed({ ...(from !== '' && { after: from }), signal })) target = entry.position
+      while ((await reached()) < target) {
+        if (signal.aborted) return false
+        const turn = new AbortController()
+        await Promise.race([progress.wait(turn.signal), slept(clock, LOOK_AGAIN_MS, turn.signal)])
+        turn.abort()
+      }
+      return true
+    },
+    async close() {
+      closing.abort()
+      await running
+    },
+  }
+}
+
+/** How often somebody who waits looks whether another process's relay has come further. */
+const LOOK_AGAIN_MS = 100
+
+const uncontested = () => ({ fence: undefined, lost: new AbortController().signal, release: async () => undefined })
+
+function checkOptions({ name, leaseTtlMs, moveEveryMs, batch }: RelayOptions): void {
+  const problems: Problem[] = []
+  if (!/^[\w.-]{1,100}$/.test(name))
+    problems.push({
+      path: 'name',
+      rule: 'name',
+      message: 'is not 1 to 100 letters, digits, or any of _ . -',
+      found: name,
+    })
+  const numbers = { leaseTtlMs, moveEveryMs, 'batch.deliveries': batch?.deliveries, 'batch.bytes': batch?.bytes }
+  for (const [path, found] of Object.entries(numbers)) {
+    if (found !== undefined && (!Number.isSafeInteger(found) || found < 1))
+      problems.push({ path, rule: 'count', message: 'is not a whole number above 0', found: String(found) })
+  }
+  if (problems.length > 0) throw new InvalidInput('relay', problems)
+}
