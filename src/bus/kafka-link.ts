@@ -1,4 +1,3 @@
-import type { Kafka } from 'kafkajs'
 import { InvalidInput, MplpError, Refused, Unavailable } from '../protocol/errors.ts'
 
 export type SaslMechanism = 'plain' | 'scram-sha-256' | 'scram-sha-512'
@@ -28,15 +27,18 @@ export function kafkaAddress(url: string): KafkaAddress {
   }
 }
 
+/** Through `default`: Node cannot see all names that this CommonJS module exports. */
+export const kafkajs = async (): Promise<typeof import('kafkajs')> => (await import('kafkajs')).default
+
 /** Retries of the client: some seconds in all, then the caller decides. */
 export const RETRY = { initialRetryTime: 100, maxRetryTime: 2000, retries: 5 }
 
 export async function kafkaClient(
   { brokers, user, password }: KafkaAddress,
   options: { tls: boolean; sasl: SaslMechanism },
-): Promise<Kafka> {
-  const { Kafka: Client, logLevel } = await import('kafkajs')
-  return new Client({
+): Promise<import('kafkajs').Kafka> {
+  const { Kafka, logLevel } = await kafkajs()
+  return new Kafka({
     clientId: 'mplp-runtime',
     brokers: [...brokers],
     ssl: options.tls,
@@ -52,6 +54,7 @@ export async function kafkaClient(
 /** Errors of the client as ours; `what` names the brokers and the topic. */
 export function kafkaError(what: string, error: unknown): MplpError {
   if (error instanceof MplpError) return error
+  if (!causes(error).some(({ name }) => name?.startsWith('KafkaJS'))) throw error // a mistake of ours
   const cause = { cause: error }
   for (const { name, type } of causes(error)) {
     if (name === 'KafkaJSSASLAuthenticationError')

@@ -2,7 +2,15 @@ import type { Admin, Kafka, Message, Producer } from 'kafkajs'
 import { systemClock } from '../protocol/clock.ts'
 import { Closed, InvalidInput, type Problem, Refused, TooLarge } from '../protocol/errors.ts'
 import { checkBatch } from './delivery.ts'
-import { isAbsentTopic, kafkaAddress, kafkaClient, kafkaError, RETRY, type SaslMechanism } from './kafka-link.ts'
+import {
+  isAbsentTopic,
+  kafkaAddress,
+  kafkaClient,
+  kafkaError,
+  kafkajs,
+  RETRY,
+  type SaslMechanism,
+} from './kafka-link.ts'
 import { messageOf, sizeOf } from './kafka-message.ts'
 import { readTopic } from './kafka-reader.ts'
 import { type SourceOptions, source } from './source.ts'
@@ -70,7 +78,7 @@ export async function kafkaTransport(options: KafkaTransportOptions): Promise<Tr
 
   const connected = async (): Promise<Producer> => {
     if (producer) return producer
-    const { Partitioners } = await import('kafkajs')
+    const { Partitioners } = await kafkajs()
     const made = kafka.producer({
       idempotent: true,
       maxInFlightRequests: 1,
@@ -141,7 +149,7 @@ const BROKER_DEFAULT_BYTES = 1_048_588
 /** What the topic allows for one batch of messages; the broker's default where that may not be asked. */
 async function largestMessage(admin: Admin, topic: string): Promise<number> {
   const name = 'max.message.bytes'
-  const { ConfigResourceTypes } = await import('kafkajs')
+  const { ConfigResourceTypes } = await kafkajs()
   const resources = [{ type: ConfigResourceTypes.TOPIC, name: topic, configNames: [name] }]
   const described = await admin.describeConfigs({ resources, includeSynonyms: false }).catch(() => undefined)
   const entry = described?.resources[0]?.configEntries.find((config) => config.configName === name)
