@@ -17,6 +17,21 @@ import { resultOf, withObserve } from './with-observe.ts'
 import { withRetry } from './with-retry.ts'
 import { withTimeout } from './with-timeout.ts'
 
+// What `mplp-runtime/ael` offers beside the layer: its words, its decorators, and what an adapter of your own needs.
+export { newAction } from './action.ts'
+export type * from './adapter.ts'
+export { aborted, denied, finalFailure, passingFailure } from './failure.ts'
+export { fromLayer } from './from-layer.ts'
+export type * from './layer.ts'
+export { type MemoryBudgetOptions, memoryBudget } from './memory-budget.ts'
+export { type OutputOptions, storable, withOutputs } from './outputs.ts'
+export { REDACTED, type Redactor, redactor } from './redact.ts'
+export { type AdmissionOptions, approvalDigest, withAdmission } from './with-admission.ts'
+export { type CacheOptions, type OutcomeCache, outcomeCache, withCache } from './with-cache.ts'
+export { type ObserveOptions, withObserve } from './with-observe.ts'
+export { nextRetry, type RetryOptions, withRetry } from './with-retry.ts'
+export { type TimeoutOptions, withTimeout } from './with-timeout.ts'
+
 export interface ActionLayerOptions extends Hands {
   readonly adapters?: readonly Adapter[]
   /** Never seen in an event, a trace, an error or a log; those that adapters know of need not be repeated. */

@@ -9,6 +9,17 @@ import { compileSchema } from './schema.ts'
 import { isToolName, type RegisteredTool, type ToolRegistry, toolRegistry } from './tool-registry.ts'
 import { wireName } from './wire-name.ts'
 
+export {
+  type ApiKey,
+  anthropicProvider,
+  compatibleProvider,
+  googleProvider,
+  openAiProvider,
+  type Provider,
+  type ProviderOptions,
+} from './llm-provider.ts'
+export { type Reply, type ReplyParts, type Script, type ScriptedRequest, scriptedProvider } from './llm-scripted.ts'
+
 export interface LlmOptions {
   /** By name; an action that names none gets the first. */
   readonly providers: Readonly<Record<string, Provider>>

@@ -6,6 +6,8 @@ import { type McpConnection, type McpServer, mcpConnection } from './mcp-connect
 import { toolAdapter } from './tool.ts'
 import type { ToolRegistry } from './tool-registry.ts'
 
+export type { McpServer } from './mcp-connection.ts'
+
 export interface McpOptions {
   /** By namespace: the tools of `files` are registered as `files.<name>`. */
   readonly servers: Readonly<Record<string, McpServer>>

@@ -8,6 +8,16 @@ import { aborted, finalFailure } from './failure.ts'
 import { below } from './schema.ts'
 import { isToolName, type RegisteredTool, type ToolRegistry } from './tool-registry.ts'
 
+export { compileSchema, type Schema } from './schema.ts'
+export {
+  type Effect,
+  type Tool,
+  type ToolCall,
+  type ToolRegistry,
+  type ToolUse,
+  toolRegistry,
+} from './tool-registry.ts'
+
 /** Does `tool_call`: params `{ tool_name, tool_args }`, the tool from the registry, its arguments and its output checked. */
 export function toolAdapter(registry: ToolRegistry, options: { clock?: Clock } = {}): Adapter {
   const { clock = systemClock } = options
