@@ -1,8 +1,12 @@
 import { type Digest, digestOfJson, type Json, type JsonObject } from '../protocol/json.ts'
 import type { ConfirmStatus, Decision } from '../protocol/types.ts'
 import type { AnyNode, Gate, Node } from './change.ts'
+import { byPlace } from './node.ts'
 
-/** What the decisions so far amount to. One `rejected` or `cancelled` after the last word stands; approval needs as many roles as the gate asks. */
+/**
+ * What the decisions on a gate amount to: its last word, unless that approves. Approval needs as many roles as the gate asks, counted since the
+ * last decision that was none. Without a gate one approval is enough.
+ */
 export function verdict(
   gate: Pick<Gate, 'needed' | 'roles'> | undefined,
   decisions: readonly Decision[],
@@ -24,7 +28,7 @@ export function planDigest(plan: Node<'plan'>, parts: Iterable<AnyNode>): Digest
     if (part.kind === 'step') steps.push(part)
     else if (part.kind === 'binding') bindings.push(part)
   }
-  steps.sort((a, b) => (a.at ?? 0) - (b.at ?? 0))
+  steps.sort(byPlace)
   bindings.sort((a, b) => (a.id < b.id ? -1 : 1))
   return digestOfJson({
     plan: withoutStatus(plan.data as JsonObject),

@@ -1,25 +1,22 @@
 import type { Clock } from '../protocol/clock.ts'
 import { InvalidInput, RuleViolation, type Violation } from '../protocol/errors.ts'
-import type { Json } from '../protocol/json.ts'
+import type { Json, JsonObject } from '../protocol/json.ts'
 import type { Write } from '../vsl/backend.ts'
 import type { AnyNode, Changes, Commit, CommitOptions, EntryChange, Kind } from './change.ts'
+import type { Delta } from './delta.ts'
 import { eventsOf, stamps } from './events.ts'
 import { indexWrites } from './indexes.ts'
 import { KINDS } from './kinds.ts'
 import { nodeKey, statusOf, storeKey, toStored } from './node.ts'
-import { type Proposal, propose } from './proposal.ts'
-import { RULES, type Rule } from './rules.ts'
-import type { Delta, GraphState } from './state.ts'
+import { type Footing, type Proposal, propose } from './proposal.ts'
+import type { Rule } from './rules/rule.ts'
+import { RULES } from './rules.ts'
 
-/** What a graph is drafted against. */
-export interface Ground {
-  readonly graph: string
-  readonly state: GraphState
-  readonly revision: number
+/** What a commit is drafted against. */
+export interface Ground extends Footing {
   /** The last stamp given out, in microseconds. */
   readonly stamped: number
   readonly clock: Clock
-  readonly project_id?: string
   readonly rules: RuleBook
 }
 
@@ -49,7 +46,7 @@ export function ruleBook(switched: ReadonlySet<string> = new Set()): RuleBook {
   return { of: of as unknown as RuleBook['of'], switched }
 }
 
-/** Pure: throws RuleViolation with everything that is wrong, before anything has moved. */
+/** Changes nothing: throws RuleViolation with everything that is wrong, before anything has moved. */
 export function draft(ground: Ground, changes: Changes, options: CommitOptions): Draft {
   const first = Math.max(ground.clock.now() * 1000, ground.stamped + 1)
   const proposal = propose(ground, changes, options, first)
@@ -61,24 +58,21 @@ export function draft(ground: Ground, changes: Changes, options: CommitOptions):
     stamp,
     ...(ground.project_id !== undefined && { project_id: ground.project_id }),
   })
-  const entryChanges: EntryChange[] = []
   const { inserts, puts, deletes } = indexWrites(proposal)
+  const entryChanges: EntryChange[] = []
   for (const delta of proposal.deltas) {
-    const { before, after, statusOnly } = delta
-    const key = storeKey(ground.graph, (after ?? before)!)
-    const stored = after ? toStored(after) : toStored(before!, true)
+    const { key, before, after } = storedOf(delta, proposal)
     entryChanges.push(
-      statusOnly
-        ? { key, status: [statusOf(before)!, statusOf(after)!] }
-        : { key, ...(before && { before: toStored(before) }), after: stored },
+      delta.statusOnly
+        ? { key, status: [statusOf(delta.before)!, statusOf(delta.after)!] }
+        : { key, ...(before && { before }), after },
     )
-    if (before || proposal.revived.has(nodeKey(delta.kind, delta.id))) puts.push([key, stored])
-    else inserts.push([key, stored])
+    if (before) puts.push([key, after])
+    else inserts.push([key, after])
   }
-  const at = last()
   const body = {
     commit_id: ground.clock.uuid(),
-    at,
+    at: last(),
     actor: options.actor,
     reason: options.reason,
     ...(options.run !== undefined && { run: options.run }),
@@ -102,10 +96,44 @@ export function draft(ground: Ground, changes: Changes, options: CommitOptions):
   }
 }
 
+/** What memory must hold before these changes can be judged: nodes that are named but may lie in a group that is not loaded. */
+export function named(changes: Changes): readonly (readonly [Kind, string])[] {
+  const found: [Kind, string][] = []
+  for (const change of changes) {
+    if (change.kind === 'edge_add' || change.kind === 'edge_delete') {
+      found.push(['step', change.from])
+      continue
+    }
+    found.push([change.node, change.id])
+    if (change.kind === 'node_delete') continue
+    const fields = (change.kind === 'node_add' ? change.data : change.set) as JsonObject
+    const confirm = (fields.governance as { lastConfirmRef?: { id?: unknown } } | undefined)?.lastConfirmRef?.id
+    if (typeof confirm === 'string') found.push(['confirm', confirm])
+    if (change.kind === 'node_update') continue
+    const { partOf, refs = [] } = KINDS[change.node]
+    if (partOf && change.owner !== undefined) found.push([partOf, change.owner])
+    for (const ref of refs) {
+      const value = fields[ref.field]
+      const kind = typeof ref.to === 'string' ? ref.to : ref.to(change as unknown as AnyNode)
+      if (typeof value === 'string') found.push([kind, value])
+    }
+  }
+  return found
+}
+
+function storedOf({ kind, id, before, after }: Delta, proposal: Proposal) {
+  const tombstone = before ? undefined : proposal.revived(kind, id)
+  return {
+    key: storeKey(proposal.graph, (after ?? before)!),
+    before: before ? toStored(before) : tombstone && toStored(tombstone, true),
+    after: after ? toStored(after) : toStored(before!, true),
+  }
+}
+
 function refuseIfEmpty({ deltas, misfits, options }: Proposal): void {
   if (deltas.length === 0 && misfits.length === 0 && (options.events ?? []).length === 0)
     throw new InvalidInput('commit', [
-      { path: 'changes', rule: 'min_items', message: 'has neither a change nor an event' },
+      { path: 'changes', rule: 'min_items', message: 'have neither a change nor an event' },
     ])
 }
 
@@ -119,25 +147,4 @@ function refuseIfBroken(proposal: Proposal, rules: RuleBook): void {
     }
   }
   if (violations.length > 0) throw new RuleViolation(proposal.graph, violations)
-}
-
-/** What memory must hold before these changes can be judged: nodes that are named but may lie in a group that is not loaded. */
-export function named(changes: Changes): readonly (readonly [Kind, string])[] {
-  const found: [Kind, string][] = []
-  for (const change of changes) {
-    if (change.kind === 'edge_add' || change.kind === 'edge_delete') {
-      found.push(['step', change.from])
-      continue
-    }
-    found.push([change.node, change.id])
-    if (change.kind !== 'node_add') continue
-    const { partOf, refs = [] } = KINDS[change.node]
-    if (partOf && change.owner !== undefined) found.push([partOf, change.owner])
-    for (const ref of refs) {
-      const value = (change.data as { [field: string]: Json | undefined })[ref.field]
-      const kind = typeof ref.to === 'string' ? ref.to : ref.to({ ...change, kind: change.node } as unknown as AnyNode)
-      if (typeof value === 'string') found.push([kind, value])
-    }
-  }
-  return found
 }

@@ -1,3 +1,4 @@
+import { eventKind } from '../protocol/base-event.ts'
 import { isoMicros } from '../protocol/clock.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import { stageStatus } from '../protocol/events.ts'
@@ -5,10 +6,10 @@ import type { Json, JsonObject } from '../protocol/json.ts'
 import type { UpdateKind } from '../protocol/types.ts'
 import { problems, profileProblems } from '../protocol/validate.ts'
 import type { BornEvent, EventDraft, Node } from './change.ts'
+import { type Delta, statusPath } from './delta.ts'
 import { KINDS } from './kinds.ts'
 import { referencesOf, statusOf } from './node.ts'
 import type { Proposal } from './proposal.ts'
-import { type Delta, statusPath } from './state.ts'
 
 /** A graph_update that tells more changes than this is split; the sum of its parts' deltas stays exact. */
 const MOST_CHANGES = 500
@@ -31,7 +32,7 @@ export function eventsOf(proposal: Proposal, birth: Birth): readonly BornEvent[]
   return drafts.map(({ plan_id, event }) => {
     const stamp = birth.stamp()
     const common = 'event_family' in event && birth.project_id !== undefined ? { project_id: birth.project_id } : {}
-    const born = { ...stamp, ...common, ...event }
+    const born = { ...stamp, ...common, ...event, ...stamp } // first for the eye, last so that nobody brings his own
     refuseInvalid(born)
     return { ...(plan_id !== undefined && { plan_id }), event: born }
   })
@@ -52,16 +53,19 @@ export function stamps(clock: { uuid(): string }, first: number): { stamp: Birth
 function* stages(proposal: Proposal): Iterable<EventDraft> {
   for (const delta of proposal.deltas) {
     const { kind, before, after } = delta
+    if (!after || (after.imported && !before)) continue // what is imported happened elsewhere
     if (kind === 'decision') {
       if (!before) yield decisionStage(after as Node<'decision'>, proposal)
-    } else if ((kind === 'step' || kind === 'plan' || kind === 'context') && after) {
+    } else if (kind === 'step' || kind === 'plan' || kind === 'context') {
       const path = statusPath(delta)
+      if (kind === 'context' && !before && path[0] === 'active')
+        yield contextStage(delta, undefined, 'active', proposal)
       for (let hop = 1; hop < path.length; hop++) {
         const [from, to] = [path[hop - 1]!, path[hop]!]
         if (from === to) continue
         if (kind === 'step') yield stepStage(delta, from, to, proposal)
         else if (kind === 'plan') yield planStage(delta, from, to, proposal)
-        else if (to === 'active') yield contextStage(delta, from, proposal)
+        else if (from === 'active' || to === 'active') yield contextStage(delta, from, to, proposal)
       }
     }
   }
@@ -100,16 +104,23 @@ const planStage = ({ id }: Delta, from: string, to: string, { options }: Proposa
     id,
   )
 
-const contextStage = ({ id }: Delta, from: string, { options }: Proposal): EventDraft =>
-  stage('context_activated', id, 'context', 'running', {
-    payload: {
-      resource_type: 'context',
-      resource_id: id,
-      from_status: from,
-      to_status: 'active',
-      reason: options.reason,
+/** A context's own pipeline begins when it is activated and is laid down when it no longer is. */
+const contextStage = ({ id }: Delta, from: string | undefined, to: string, { options }: Proposal): EventDraft =>
+  stage(
+    to === 'active' ? 'context_activated' : 'context_deactivated',
+    id,
+    'context',
+    to === 'active' ? 'running' : to === 'suspended' ? 'pending' : 'completed',
+    {
+      payload: {
+        resource_type: 'context',
+        resource_id: id,
+        ...(from !== undefined && { from_status: from }),
+        to_status: to,
+        reason: options.reason,
+      },
     },
-  })
+  )
 
 const DECIDED = { approved: 'completed', rejected: 'failed', cancelled: 'skipped' } as const
 
@@ -180,9 +191,12 @@ function* updates(proposal: Proposal): Iterable<EventDraft> {
   }
 }
 
-function edgeDeltaOf({ before, after, statusOnly }: Delta, proposal: Proposal): number {
+function edgeDeltaOf({ kind, id, before, after, statusOnly }: Delta, proposal: Proposal): number {
   if (statusOnly) return 0
-  return (after ? edgesOf(after, proposal) : 0) - (before ? edgesOf(before, proposal) : 0)
+  let edges = (after ? edgesOf(after, proposal) : 0) - (before ? edgesOf(before, proposal) : 0)
+  // Whoever named it before it was there has an edge now.
+  if (!before) for (const from of proposal.state.awaiting(kind, id)) if (proposal.after(from.kind, from.id)) edges++
+  return edges
 }
 const edgesOf = (node: NonNullable<Delta['after']>, proposal: Proposal): number => {
   let edges = 0
@@ -221,18 +235,7 @@ function planOf(part: readonly Delta[]): string | undefined {
 
 /** Events are checked before anything lands, so that what is told can always be read. */
 function refuseInvalid(event: BornEvent['event']): void {
-  const found =
-    'sa_id' in event
-      ? profileProblems('sa-event', event)
-      : 'session_id' in event && !('event_family' in event)
-        ? profileProblems('map-event', event)
-        : problems(SCHEMAS[event.event_family as string] ?? 'event-core', event)
+  const kind = eventKind(event)
+  const found = kind === 'sa-event' || kind === 'map-event' ? profileProblems(kind, event) : problems(kind, event)
   if (found.length > 0) throw new InvalidInput(`event ${event.event_type}`, found)
-}
-const SCHEMAS: {
-  readonly [family: string]: 'pipeline-stage-event' | 'graph-update-event' | 'runtime-execution-event'
-} = {
-  pipeline_stage: 'pipeline-stage-event',
-  graph_update: 'graph-update-event',
-  runtime_execution: 'runtime-execution-event',
 }

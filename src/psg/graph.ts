@@ -1,20 +1,34 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
-import { FencedOut, KeyExists, NotFound, RevisionConflict, RuleViolation } from '../protocol/errors.ts'
+import {
+  FencedOut,
+  KeyExists,
+  NotFound,
+  OutcomeUnknown,
+  RevisionConflict,
+  RuleViolation,
+  type Violation,
+} from '../protocol/errors.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { commitOnce } from '../vsl/settle.ts'
 import type { Changes, Commit, CommitOptions, EntryBody, Kind, Node, NodeOf } from './change.ts'
 import { type Draft, draft, type Ground, named, ruleBook } from './check.ts'
+import type { Delta } from './delta.ts'
 import { type Document, type DocumentKind, documentOf } from './document.ts'
+import { endedGroups } from './ended.ts'
+import type { Finding } from './finding.ts'
+import { forkPlan } from './fork.ts'
 import { type Difference, diffOf, graphAt, historyOf, type Past } from './history.ts'
-import { INDEX, type Whereabouts } from './indexes.ts'
+import { INDEX, lifeOf, type Whereabouts } from './indexes.ts'
+import { checkName, checkOptions, checkSegment, takeIn, takeInEvents } from './input.ts'
 import { KINDS } from './kinds.ts'
-import { applyEntry, loadGroup } from './load.ts'
-import { nodeKey } from './node.ts'
+import { applyEntry, readGroup, takeGroup } from './load.ts'
+import { nodeKey, placeOf } from './node.ts'
+import { type Page, type Query, queryStore } from './query.ts'
 import type { Restoration } from './restore.ts'
-import { forkPlan, type RestoreOptions, restore, takeSnapshot } from './snapshot.ts'
-import { type Delta, type GraphState, graphState } from './state.ts'
-import { type Finding, verifyGraph } from './verify.ts'
-import { type Reason, why } from './view.ts'
+import { type RestoreOptions, restore, takeSnapshot } from './snapshot.ts'
+import { type GraphMemory, type GraphState, graphMemory } from './state.ts'
+import { verifyGraph } from './verify.ts'
+import { type Reason, reasonsFor } from './why.ts'
 
 export interface GraphOptions {
   readonly clock?: Clock
@@ -22,8 +36,26 @@ export interface GraphOptions {
   readonly project_id?: string
   /** How many ended plans, dialogs, … stay in memory. */
   readonly keepEnded?: number
+  /** Strict mode: a role that this does not know is an error. */
+  readonly roles?: Roles
   /** Ids of rules, arrows and events to switch over; for proofs. */
   readonly switched?: ReadonlySet<string>
+}
+
+/** Whom role fields may name. */
+export interface Roles {
+  has(idOrName: string): boolean
+  /** Takes in what others have added; false when there was nothing. */
+  refresh(): Promise<boolean>
+}
+
+/** Changes, or the function that decides on them by looking at the graph as it then is. */
+export type Wanted = Changes | (() => Changes)
+
+/** A write that got no reply, and what it was made from. */
+interface Pending {
+  readonly drafted: Draft
+  readonly wanted: Wanted
 }
 
 const MOST_ATTEMPTS = 5
@@ -31,25 +63,29 @@ const KEEP_ENDED = 16
 
 /** Opens a graph as it stands in the store: its context and what has not ended; the rest comes when it is asked for. */
 export async function openGraph(store: Backend, id: string, options: GraphOptions = {}): Promise<ProjectGraph> {
+  checkSegment('id', id)
   const graph = new ProjectGraph(store, id, options)
   await graph.reload()
   return graph
 }
 
-/** One context and everything in it. Reads are of memory; `find` and `load` bring in what is not there. */
+/** One context and everything in it. Reads are of memory; `find` and `reading` bring in what is not there. */
 export class ProjectGraph {
   readonly id: string
   readonly store: Backend
   readonly clock: Clock
   readonly #options: GraphOptions
   readonly #rules
-  #state: GraphState = graphState()
+  #memory: GraphMemory = graphMemory()
   #revision = 0
   #stamped = 0
   #queue: Promise<unknown> = Promise.resolve()
   readonly #watchers = new Set<(deltas: readonly Delta[]) => void>()
-  /** Groups that have ended but are still in memory, longest unused first. */
-  readonly #ended = new Set<string>()
+  readonly #ended
+  /** A write that got no reply: nothing else is let in before its fate is known. */
+  #pending: Pending | undefined
+  /** Commits that turned out to have landed after their callers had been told that nobody knows. */
+  readonly #late = new WeakMap<Wanted, Commit>()
 
   constructor(store: Backend, id: string, options: GraphOptions) {
     this.id = id
@@ -57,28 +93,26 @@ export class ProjectGraph {
     this.clock = options.clock ?? systemClock
     this.#options = options
     this.#rules = ruleBook(options.switched)
+    this.#ended = endedGroups(options.keepEnded ?? KEEP_ENDED)
   }
 
   get revision(): number {
     return this.#revision
   }
 
-  /** The graph in memory, for questions. Changed by `commit` and by loading only. */
+  /** The graph in memory, for questions. Ask for it anew after waiting for anything: reloading replaces it. */
   get state(): GraphState {
-    return this.#state
+    return this.#memory.state
   }
 
   /** What is in memory under this id. */
   get<K extends Kind>(kind: K, id: string): NodeOf<K> | undefined {
-    return this.#state.get(kind, id)
+    return this.#memory.state.get(kind, id)
   }
 
   /** The same, loading it if need be. */
   async find<K extends Kind>(kind: K, id: string): Promise<NodeOf<K> | undefined> {
-    const there = this.#state.get(kind, id)
-    if (there) return there
-    await this.#serially(() => this.#bring([[kind, id]]))
-    return this.#state.get(kind, id)
+    return this.get(kind, id) ?? this.reading([[kind, id]], (state) => state.get(kind, id))
   }
 
   async require<K extends Kind>(kind: K, id: string): Promise<NodeOf<K>> {
@@ -87,28 +121,61 @@ export class ProjectGraph {
     return node
   }
 
-  /** Brings a group into memory: an ended plan, the files. */
-  load(group: string): Promise<void> {
-    return this.#serially(() => this.#load(group))
+  /**
+   * Looks at the graph with these nodes in memory, and all that is loaded with them, as far as they exist; and with these groups. Nothing changes
+   * while `look` looks.
+   */
+  async reading<T>(
+    names: readonly (readonly [Kind, string])[],
+    look: (state: GraphState) => T,
+    groups: readonly string[] = [],
+  ): Promise<T> {
+    for (const [kind, id] of names) checkName(kind, id)
+    for (const group of groups) checkSegment('group', group)
+    return this.#serially(async () => {
+      await this.#bring(names)
+      await this.#load(groups)
+      return look(this.#memory.state)
+    })
+  }
+
+  /** Brings a group into memory: an ended plan, the files. An ended one may leave it again when others come. */
+  async load(group: string): Promise<void> {
+    return this.reading([], () => undefined, [group])
   }
 
   /**
-   * The only way in. Changes land together or not at all, one commit at a time. Throws RuleViolation or InvalidInput when they break a rule,
-   * FencedOut when somebody else owns the graph, RevisionConflict when others kept writing first: then nothing changed.
+   * The only way in. Changes land together or not at all, one commit at a time; given as a function, they are decided anew when others have
+   * written meanwhile. Throws RuleViolation or InvalidInput when they break a rule, FencedOut when somebody else owns the graph, RevisionConflict
+   * when others kept writing first, Unavailable: then nothing changed. Throws OutcomeUnknown when the store stayed silent: the same call with the
+   * same changes tells what became of them, and no other change gets in before.
    */
-  commit(changes: Changes, options: CommitOptions): Promise<Commit> {
+  async commit(changes: Wanted, options: CommitOptions): Promise<Commit> {
+    checkOptions(options)
+    const given = { ...options, events: takeInEvents(options.events) }
     return this.#serially(async () => {
-      await this.#bring(named(changes))
-      for (const change of changes)
-        if (change.kind === 'node_add' && change.group !== undefined) await this.#load(change.group)
+      await this.#settle(changes)
+      const late = this.#late.get(changes)
+      if (late) return late
       for (let attempt = 1; ; attempt++) {
-        const drafted = draft(this.#ground(), changes, options) // throws before anything moved
-        const landed = await this.#store(drafted) // durable first; false: somebody wrote before us
+        const drafted = await this.#draft(changes, given) // refuses before anything moved
+        const landed = drafted && (await this.#store(drafted, changes)) // durable first; false: somebody wrote before us
         if (landed) return this.#apply(drafted) // cannot fail: draft checked it
         if (attempt === MOST_ATTEMPTS)
           throw new RevisionConflict(this.id, this.#revision, (await this.store.head(this.id)).revision)
         await this.#catchUp() // read what they wrote, then decide again
       }
+    })
+  }
+
+  /** Would these changes be accepted now? Throws what `commit` would, and writes nothing. */
+  async check(changes: Wanted, options: CommitOptions): Promise<void> {
+    checkOptions(options)
+    return this.#serially(async () => {
+      await this.#settle(changes)
+      const drafted = (await this.#draft(changes, options)) ?? (await this.#draft(changes, options))
+      const taken = drafted && (await this.#taken(drafted))
+      if (taken) throw taken
     })
   }
 
@@ -119,13 +186,18 @@ export class ProjectGraph {
 
   /** Every change of a node, with who and why, oldest first. */
   async history(kind: Kind, id: string): Promise<readonly Past[]> {
-    return historyOf(this, kind, id, (await this.find(kind, id))?.born)
+    const born = (state: GraphState) => (state.get(kind, id) ?? state.tombstone(kind, id))?.born
+    return historyOf(this, kind, id, await this.reading([[kind, id]], born))
   }
 
   /** The chain that led to a node, from the context down. */
-  async why(kind: Kind, id: string): Promise<readonly Reason[]> {
-    await this.require(kind, id)
-    return why(this.#state, kind, id)
+  why(kind: Kind, id: string): Promise<readonly Reason[]> {
+    return reasonsFor(this, kind, id)
+  }
+
+  /** Nodes of a kind with these fields, in memory or not, page by page. */
+  query<K extends Kind>(query: Query<K>): Promise<Page<K>> {
+    return queryStore(this.store, this.id, query)
   }
 
   /** The graph as it was at a revision. */
@@ -153,7 +225,7 @@ export class ProjectGraph {
 
   /** Proves the graph from the store alone; an empty list is the proof. */
   verify(): Promise<readonly Finding[]> {
-    return verifyGraph(this.store, this)
+    return this.#serially(() => verifyGraph(this.store, this.id))
   }
 
   /** Calls back with what others have committed, when it is taken in. Returns the way to stop. */
@@ -167,53 +239,114 @@ export class ProjectGraph {
     return this.#serially(() => this.#catchUp())
   }
 
-  /** Forgets memory and reads it anew. */
+  /** Forgets memory and reads it anew. Until that is done, and if it fails, memory stays as it was. */
   reload(): Promise<void> {
     return this.#serially(async () => {
-      this.#state = graphState()
+      if (this.#pending) await this.#catchUp() // it may be there by now
+      const memory = graphMemory()
+      const { revision } = await this.store.head(this.id)
+      const context = await readGroup(this.store, this.id, '-')
+      const open = await Promise.all(context.open.map((group) => readGroup(this.store, this.id, group)))
+      const entries = await this.#entries(Math.max(revision - 1, 0))
+      for (const group of [context, ...open]) takeGroup(group, memory)
+
+      this.#memory = memory
+      this.#revision = revision
       this.#ended.clear()
-      const head = await this.store.head(this.id)
-      this.#revision = head.revision
-      const open = await loadGroup(this.store, this.id, '-', this.#state)
-      await Promise.all(open.map((group) => loadGroup(this.store, this.id, group, this.#state)))
-      for await (const entry of this.store.read(this.id, { after: Math.max(head.revision - 1, 0) })) {
-        const body = entry.body as unknown as EntryBody
-        if (entry.revision > head.revision) this.#take(entry.revision, body)
-        else this.#stamped = microsOf(body.at)
+      for (const entry of entries) {
+        if (entry.revision > revision) this.#take(entry.revision, entry.body)
+        else this.#stamped = microsOf(entry.body.at)
       }
     })
   }
 
+  /** What the changes come to; `undefined` when they break a rule, but in a picture that others have changed since. */
+  async #draft(wanted: Wanted, options: CommitOptions): Promise<Draft | undefined> {
+    const changes = takeIn(typeof wanted === 'function' ? wanted() : wanted)
+    await this.#bring(named(changes))
+    await this.#load(changes.flatMap((change) => (change.kind === 'node_add' && change.group ? [change.group] : [])))
+    try {
+      return draft(this.#ground(), changes, options)
+    } catch (error) {
+      if (!(error instanceof RuleViolation) || !(await this.#hasNews(error))) throw error
+      return undefined
+    }
+  }
+
+  /** Has anybody written what a refusal did not know of? It is in memory afterwards. */
+  async #hasNews({ violations }: RuleViolation): Promise<boolean> {
+    const { roles } = this.#options
+    const judged = this.#revision
+    await this.#catchUp()
+    const newRoles = roles && violations.some(({ rule }) => rule === 'reference.role') && (await roles.refresh())
+    return newRoles || this.#revision > judged
+  }
+
   #ground(): Ground {
-    const { project_id } = this.#options
+    const { project_id, roles } = this.#options
     return {
       graph: this.id,
-      state: this.#state,
+      state: this.#memory.state,
       revision: this.#revision,
       stamped: this.#stamped,
       clock: this.clock,
       rules: this.#rules,
       ...(project_id !== undefined && { project_id }),
+      ...(roles && { knowsRole: roles.has }),
     }
   }
 
-  async #store(drafted: Draft): Promise<boolean> {
+  /** Learns what became of a write without a reply by submitting it again. Throws while nobody can tell: then nothing else gets in. */
+  async #settle(wanted: Wanted): Promise<void> {
+    const pending = this.#pending
+    if (!pending) return
+    try {
+      await commitOnce(this.store, pending.drafted.write, { clock: this.clock })
+      const known = this.#revision >= pending.drafted.commit.revision // reloading found it first
+      this.#landed(pending, known ? pending.drafted.commit : this.#apply(pending.drafted))
+    } catch (error) {
+      if (error instanceof RevisionConflict || error instanceof FencedOut || error instanceof KeyExists) {
+        await this.#catchUp() // what stands in its place, if anything does, tells whether it is ours
+        this.#pending = undefined
+      } else if (error instanceof OutcomeUnknown || pending.wanted !== wanted) throw error
+      else throw new OutcomeUnknown(this.id, { cause: error })
+    }
+  }
+
+  #landed({ wanted }: Pending, commit: Commit): void {
+    this.#late.set(wanted, commit)
+    this.#pending = undefined
+  }
+
+  async #store(drafted: Draft, wanted: Wanted): Promise<boolean> {
     try {
       await commitOnce(this.store, drafted.write, { clock: this.clock })
       return true
     } catch (error) {
       if (error instanceof RevisionConflict) return false
-      if (error instanceof FencedOut) await this.#catchUp() // whoever fenced us out may have written: do not keep a stale picture
-      if (error instanceof KeyExists) throw this.#taken(error)
+      if (error instanceof OutcomeUnknown) this.#pending = { drafted, wanted }
+      if (error instanceof KeyExists) throw (await this.#taken(drafted)) ?? error
       throw error
     }
   }
 
+  /** Which of a draft's ids are taken, in this context or another. */
+  async #taken({ write }: Draft): Promise<RuleViolation | undefined> {
+    const there = await this.store.getMany(write.inserts.map(([key]) => key))
+    const violations = new Map<string, Violation>()
+    for (const key of there.keys()) {
+      const { kind, id } = placeOf(key.startsWith('id/') ? `/${key}` : key)
+      const node = nodeKey(kind, id)
+      violations.set(node, { rule: 'id.unique', node, path: '', message: `${kind} ${id} exists already` })
+    }
+    return violations.size > 0 ? new RuleViolation(this.id, [...violations.values()]) : undefined
+  }
+
   #apply(drafted: Draft): Commit {
-    this.#state.apply(drafted.deltas, drafted.ranks)
+    this.#memory.apply(drafted.deltas, drafted.ranks)
     this.#revision = drafted.commit.revision
     this.#stamped = drafted.stamped
-    for (const { kind, after } of drafted.deltas) if (KINDS[kind].root || kind === 'run') this.#noteEnd(after?.group)
+    this.#noteLives(drafted.deltas)
     return drafted.commit
   }
 
@@ -222,73 +355,96 @@ export class ProjectGraph {
       this.#take(entry.revision, entry.body as unknown as EntryBody)
   }
 
+  async #entries(after: number): Promise<readonly { revision: number; body: EntryBody }[]> {
+    const entries: { revision: number; body: EntryBody }[] = []
+    for await (const { revision, body } of this.store.read(this.id, { after }))
+      entries.push({ revision, body: body as unknown as EntryBody })
+    return entries
+  }
+
   #take(revision: number, body: EntryBody): void {
-    const deltas = applyEntry(body, this.#state)
+    const deltas = applyEntry(body, this.#memory)
     this.#revision = revision
     this.#stamped = microsOf(body.at)
-    for (const watcher of this.#watchers) watcher(deltas)
+    this.#noteLives(deltas)
+    const pending = this.#pending
+    if (pending?.drafted.commit.revision === revision) {
+      this.#pending = undefined // its place is taken: by itself, or for good by another
+      if (pending.drafted.commit.body.commit_id === body.commit_id)
+        this.#landed(pending, { graph: this.id, revision, body })
+    }
+    for (const watcher of this.#watchers) callSafely(() => watcher(deltas))
   }
 
   /** Loads the groups of nodes that are named but not in memory, as far as the index knows them. */
-  async #bring(nodes: readonly (readonly [Kind, string])[]): Promise<void> {
+  async #bring(names: readonly (readonly [Kind, string])[]): Promise<void> {
+    const groups: string[] = []
     const keys = new Set<string>()
-    for (const [kind, id] of nodes) {
-      if (this.#state.has(kind, id)) {
-        if (this.#ended.size > 0) this.#touch(this.#state.get(kind, id)!.group)
-      } else if (KINDS[kind].indexed) keys.add(INDEX.id(kind, id))
+    for (const [kind, id] of names) {
+      const there = this.#memory.state.get(kind, id)
+      if (there) this.#ended.use(there.group)
+      else if (KINDS[kind].group !== undefined) groups.push(KINDS[kind].group)
+      else {
+        const anchor = anchorOf(kind, id)
+        if (anchor && !this.#memory.state.has(...anchor)) keys.add(INDEX.id(...anchor))
+      }
     }
-    if (keys.size === 0) return
-    for (const value of (await this.store.getMany([...keys])).values()) {
-      const { graph, group } = value as Whereabouts
-      if (graph === this.id) await this.#load(group)
-    }
+    if (keys.size > 0)
+      for (const where of (await this.store.getMany([...keys])).values())
+        if ((where as Whereabouts).graph === this.id) groups.push((where as Whereabouts).group)
+    await this.#load(groups)
   }
 
-  async #load(group: string): Promise<void> {
-    if (this.#state.hasGroup(group)) return
-    await loadGroup(this.store, this.id, group, this.#state)
-    this.#noteEnd(group)
+  /** Takes groups in as they stand at the head, and everything else with them: no picture mixes two revisions. */
+  async #load(groups: readonly string[]): Promise<void> {
+    const absent = [...new Set(groups)].filter((group) => !this.#memory.state.hasGroup(group))
+    if (absent.length === 0) return
+    const read = await Promise.all(absent.map((group) => readGroup(this.store, this.id, group)))
+    const entries = await this.#entries(this.#revision)
+    for (const group of read) takeGroup(group, this.#memory)
+    for (const { revision, body } of entries) this.#take(revision, body)
+    for (const group of absent) this.#noteLife(group)
   }
 
-  /** Remembers that a group may leave memory once enough others have ended after it. */
-  #noteEnd(group: string | undefined): void {
-    if (group === undefined || group === '-' || isOpen(this.#state, group)) return
-    this.#touch(group, true)
-    for (const oldest of this.#ended) {
-      if (this.#ended.size <= (this.#options.keepEnded ?? KEEP_ENDED)) return
-      this.#ended.delete(oldest)
-      this.#state.evict(oldest)
-    }
+  #noteLives(deltas: readonly Delta[]): void {
+    for (const { kind, before, after } of deltas)
+      if (KINDS[kind].root || kind === 'run') this.#noteLife((after ?? before)!.group)
   }
 
-  #touch(group: string, ended = this.#ended.has(group)): void {
-    if (!ended) return
-    this.#ended.delete(group)
-    this.#ended.add(group)
+  #noteLife(group: string): void {
+    const { state } = this.#memory
+    if (lifeOf(group, state.get, state.plan(group)?.activeRun).stage === 'ended') this.#ended.add(group)
+    else this.#ended.delete(group)
   }
 
-  #taken({ key }: KeyExists): RuleViolation {
-    const [, kind, id] = key.startsWith('id/') ? key.split('/') : ['', ...key.split('/').slice(2)]
-    return new RuleViolation(this.id, [
-      { rule: 'id.unique', node: nodeKey(kind as Kind, id ?? ''), path: '', message: `${kind} ${id} exists already` },
-    ])
-  }
-
+  /** One thing after the other. What has ended longest ago leaves memory between two of them, never during one. */
   #serially<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.#queue.then(work)
+    const result = this.#queue.then(() => {
+      for (const group of this.#ended.surplus()) this.#memory.evict(group)
+      return work()
+    })
     this.#queue = result.catch(() => undefined) // its caller hears of it; the next one in line need not
     return result
   }
 }
 
-function isOpen(state: GraphState, group: string): boolean {
-  if (state.plan(group)?.activeRun !== undefined) return true
-  const root = (['plan', 'trace', 'dialog', 'collab', 'network'] as const)
-    .map((kind) => state.get(kind, group))
-    .find(Boolean)
-  if (!root) return true // not a group that ends: the files
-  return !ENDS.has((root.data as { status: string }).status)
+/** What the index knows that leads to a node: itself, or what it is a part of. */
+function anchorOf(kind: Kind, id: string): readonly [Kind, string] | undefined {
+  if (KINDS[kind].indexed) return [kind, id]
+  if (kind === 'segment_end') return ['segment', id]
+  const { partOf } = KINDS[kind]
+  return partOf && [partOf, id.slice(0, id.lastIndexOf('/'))]
 }
-const ENDS: ReadonlySet<string> = new Set(['completed', 'failed', 'cancelled', 'retired'])
+
+/** A watcher that throws is its own fault: it is told to the process, and neither the graph nor another watcher suffers. */
+function callSafely(call: () => void): void {
+  try {
+    call()
+  } catch (error) {
+    queueMicrotask(() => {
+      throw error
+    })
+  }
+}
 
 const microsOf = (iso: string): number => Date.parse(iso) * 1000 + Number(iso.slice(-4, -1))

@@ -1,15 +1,21 @@
 import { InvalidInput } from '../protocol/errors.ts'
 import { canonical, type Json, type JsonObject } from '../protocol/json.ts'
+import { shown } from '../protocol/shown.ts'
 import type { Backend } from '../vsl/backend.ts'
-import type { AnyNode, EntryBody, EntryChange, Kind, Stored } from './change.ts'
+import type { EntryBody, EntryChange, Kind, Stored } from './change.ts'
 import { applyEntry } from './load.ts'
-import { type GraphState, graphState } from './state.ts'
+import { placeOf } from './node.ts'
+import { type GraphState, graphMemory } from './state.ts'
 
 /** A graph's journal. */
 export interface Journal {
   readonly id: string
   readonly store: Pick<Backend, 'read'>
+}
+
+export interface JournalEntry {
   readonly revision: number
+  readonly body: EntryBody
 }
 
 /** One change of a node, and who made it. */
@@ -29,21 +35,23 @@ export async function* entriesOf(
   journal: Journal,
   after = 0,
   upTo = Number.POSITIVE_INFINITY,
-): AsyncIterable<{ revision: number; body: EntryBody }> {
-  for await (const entry of journal.store.read(journal.id, { after })) {
-    if (entry.revision > upTo) return
-    yield { revision: entry.revision, body: entry.body as unknown as EntryBody }
+): AsyncIterable<JournalEntry> {
+  if (after >= upTo) return
+  for await (const { revision, body } of journal.store.read(journal.id, { after })) {
+    yield { revision, body: body as unknown as EntryBody }
+    if (revision >= upTo) return
   }
 }
 
-/** Every change of one node, oldest first. */
+/** Every change of one node, oldest first; it is looked for from the revision that bore it. */
 export async function historyOf(journal: Journal, kind: Kind, id: string, born = 1): Promise<readonly Past[]> {
-  const suffix = `/${kind}/${id}`
   const past: Past[] = []
   let now: JsonObject | undefined
   for await (const { revision, body } of entriesOf(journal, born - 1)) {
     for (const change of body.changes) {
-      if (!change.key.endsWith(suffix)) continue
+      if (!change.key.endsWith(id)) continue
+      const place = placeOf(change.key)
+      if (place.kind !== kind || place.id !== id) continue
       const before = now
       now = dataAfter(change, now)
       const { at, actor, reason, run } = body
@@ -63,13 +71,16 @@ export async function historyOf(journal: Journal, kind: Kind, id: string, born =
 
 /** The whole graph as it was at a revision, read from the journal; groups that have ended since are there too. */
 export async function graphAt(journal: Journal, revision: number): Promise<GraphState> {
-  refuseUnknown(journal, revision)
-  const state = graphState()
-  for await (const { body } of entriesOf(journal, 0, revision)) {
-    for (const change of body.changes) state.openGroup(change.key.split('/')[1]!)
-    applyEntry(body, state)
+  refuseUnlessRevision(revision)
+  const memory = graphMemory()
+  let reached = 0
+  for await (const entry of entriesOf(journal, 0, revision)) {
+    for (const change of entry.body.changes) memory.openGroup(placeOf(change.key).group)
+    applyEntry(entry.body, memory)
+    reached = entry.revision
   }
-  return state
+  if (reached < revision) throw unknownRevision(journal, revision, reached)
+  return memory.state
 }
 
 export interface Difference {
@@ -79,33 +90,37 @@ export interface Difference {
   readonly after?: JsonObject
 }
 
-/** What differs between two revisions: each node once, first state against last. */
+/** What differs between two revisions: each node once, first state against last, in the order in which they were touched. */
 export async function diffOf(journal: Journal, from: number, to: number): Promise<readonly Difference[]> {
-  refuseUnknown(journal, from)
-  refuseUnknown(journal, to)
-  if (from > to)
-    return (await diffOf(journal, to, from)).map(({ kind, id, before, after }) => ({
-      kind,
-      id,
-      ...(after && { before: after }),
-      ...(before && { after: before }),
-    }))
-  const first = await graphAt(journal, from)
-  const last = await graphAt(journal, to)
-  const touched = new Map<string, AnyNode>()
-  for await (const { body } of entriesOf(journal, from, to))
+  refuseUnlessRevision(from)
+  refuseUnlessRevision(to)
+  if (from > to) return (await diffOf(journal, to, from)).map(turned)
+  const values = new Map<string, JsonObject | undefined>()
+  const firsts = new Map<string, JsonObject | undefined>()
+  let reached = 0
+  for await (const { revision, body } of entriesOf(journal, 0, to)) {
     for (const change of body.changes) {
-      const [, , kind, ...id] = change.key.split('/')
-      const node = first.get(kind as Kind, id.join('/')) ?? last.get(kind as Kind, id.join('/'))
-      if (node) touched.set(change.key, node)
+      const before = values.get(change.key)
+      if (revision > from && !firsts.has(change.key)) firsts.set(change.key, before)
+      values.set(change.key, dataAfter(change, before))
     }
-  return [...touched.values()].flatMap(({ kind, id }) => {
-    const before = first.get(kind, id)?.data as JsonObject | undefined
-    const after = last.get(kind, id)?.data as JsonObject | undefined
-    if (before && after && canonical(before) === canonical(after)) return []
+    reached = revision
+  }
+  if (reached < to) throw unknownRevision(journal, to, reached)
+  return [...firsts].flatMap(([key, before]) => {
+    const after = values.get(key)
+    if (before === after || (before && after && canonical(before) === canonical(after))) return []
+    const { kind, id } = placeOf(key)
     return [{ kind, id, ...(before && { before }), ...(after && { after }) }]
   })
 }
+
+const turned = ({ kind, id, before, after }: Difference): Difference => ({
+  kind,
+  id,
+  ...(after && { before: after }),
+  ...(before && { after: before }),
+})
 
 /** A node's content after a change, given the content before it. */
 function dataAfter(change: EntryChange, before: JsonObject | undefined): JsonObject | undefined {
@@ -113,20 +128,20 @@ function dataAfter(change: EntryChange, before: JsonObject | undefined): JsonObj
   return change.after && !change.after.deleted ? change.after.data : undefined
 }
 
-/** The value of a key before and after a change; the short form needs the value that came before it. */
+/** The value of a key after a change, given the value before it. */
 export function storedAfter(change: EntryChange, before: Stored | undefined): Stored | undefined {
   if (!('status' in change)) return change.after
   return before && { ...before, data: { ...before.data, status: change.status[1] as Json } }
 }
 
-function refuseUnknown(journal: Journal, revision: number): void {
-  if (Number.isSafeInteger(revision) && revision >= 0 && revision <= journal.revision) return
+function refuseUnlessRevision(revision: number): void {
+  if (Number.isSafeInteger(revision) && revision >= 0) return
   throw new InvalidInput('revision', [
-    {
-      path: '',
-      rule: 'range',
-      message: `is not a revision of ${journal.id}: they go from 0 to ${journal.revision}`,
-      found: String(revision),
-    },
+    { path: '', rule: 'revision', message: 'is not a whole number of 0 or more', found: shown(revision) },
   ])
 }
+
+const unknownRevision = ({ id }: Journal, revision: number, last: number): InvalidInput =>
+  new InvalidInput('revision', [
+    { path: '', rule: 'range', message: `is not one of ${id}: they go from 0 to ${last}`, found: String(revision) },
+  ])

@@ -12,7 +12,9 @@ export interface KindFacts {
   readonly lifecycle?: string
   /** The kind it is a part of. */
   readonly partOf?: Kind
-  /** Its id is unique in the whole store, and it can be found by it. */
+  /** The list of its document whose members are nodes of their own, and what they are. */
+  readonly parts?: { readonly list: string; readonly kind: Kind }
+  /** Its id is unique in the whole store, and it can be found by it. Kinds without it are found through what they belong to. */
   readonly indexed?: true
   /** Begins a group of its own. */
   readonly root?: true
@@ -25,6 +27,12 @@ export interface KindFacts {
   readonly passing?: true
   /** Fields that name other nodes. */
   readonly refs?: readonly RefFacts[]
+  /** Fields that never change, besides the id and those that name other nodes. */
+  readonly fixed?: readonly string[]
+  /** The field that names a Role, by id or by name. */
+  readonly role?: string
+  /** The group it is kept in when nothing else tells one. */
+  readonly group?: string
   /** Names used in events. */
   readonly added: string
   readonly updated: string
@@ -48,6 +56,7 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     module: 'context',
     schema: 'context',
     lifecycle: 'context',
+    role: 'owner_role',
     indexed: true,
     added: 'context_created',
     updated: 'context_updated',
@@ -57,6 +66,7 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     module: 'plan',
     schema: 'plan',
     lifecycle: 'plan',
+    parts: { list: 'steps', kind: 'step' },
     indexed: true,
     root: true,
     added: 'plan_created',
@@ -69,6 +79,7 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     schema: 'step',
     lifecycle: 'step',
     partOf: 'plan',
+    role: 'agent_role',
     indexed: true,
     added: 'step_added',
     updated: 'step_updated',
@@ -79,8 +90,11 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     module: 'confirm',
     schema: 'confirm',
     lifecycle: 'confirm',
+    parts: { list: 'decisions', kind: 'decision' },
     indexed: true,
     runState: true,
+    role: 'requested_by_role',
+    fixed: ['target_type'],
     added: 'confirm_created',
     updated: 'confirm_updated',
     refs: [
@@ -98,6 +112,8 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     module: 'confirm',
     schema: 'decision',
     partOf: 'confirm',
+    role: 'decided_by_role',
+    indexed: true,
     writeOnce: true,
     runState: true,
     added: 'decision_added',
@@ -108,6 +124,7 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     module: 'trace',
     schema: 'trace',
     lifecycle: 'trace',
+    parts: { list: 'segments', kind: 'segment' },
     indexed: true,
     root: true,
     runState: true,
@@ -123,6 +140,7 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     module: 'trace',
     schema: 'segment',
     partOf: 'trace',
+    indexed: true,
     writeOnce: true,
     runState: true,
     added: 'segment_started',
@@ -163,6 +181,7 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     module: 'dialog',
     schema: 'dialog',
     lifecycle: 'dialog',
+    parts: { list: 'messages', kind: 'message' },
     indexed: true,
     root: true,
     added: 'dialog_created',
@@ -182,6 +201,7 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     module: 'collab',
     schema: 'collab',
     lifecycle: 'collab',
+    parts: { list: 'participants', kind: 'participant' },
     indexed: true,
     root: true,
     added: 'collab_created',
@@ -192,6 +212,7 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     module: 'collab',
     schema: 'participant',
     partOf: 'collab',
+    role: 'role_id',
     added: 'participant_added',
     updated: 'participant_updated',
   },
@@ -210,6 +231,7 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     module: 'network',
     schema: 'network',
     lifecycle: 'network',
+    parts: { list: 'nodes', kind: 'network_node' },
     indexed: true,
     root: true,
     added: 'network_created',
@@ -221,12 +243,15 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     module: 'network',
     schema: 'network-node',
     partOf: 'network',
+    role: 'role_id',
+    indexed: true,
     added: 'node_added',
     updated: 'node_status_changed',
   },
   binding: {
     idField: 'binding_id',
     module: 'plan',
+    indexed: true,
     added: 'binding_added',
     updated: 'binding_updated',
     refs: [{ field: 'step_id', edge: 'BINDS', to: 'step', groups: true }],
@@ -234,6 +259,7 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
   action: {
     idField: 'action_id',
     module: 'runtime',
+    indexed: true,
     runState: true,
     added: 'action_started',
     updated: 'action_updated',
@@ -242,6 +268,8 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
   gate: {
     idField: 'gate_id',
     module: 'confirm',
+    indexed: true,
+    fixed: ['target', 'digest', 'needed', 'roles', 'expires_at', 'shows'],
     runState: true,
     added: 'gate_created',
     updated: 'gate_updated',
@@ -250,6 +278,7 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
   run: {
     idField: 'run_id',
     module: 'runtime',
+    indexed: true,
     runState: true,
     added: 'run_created',
     updated: 'run_updated',
@@ -261,19 +290,19 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
   timer: {
     idField: 'timer_id',
     module: 'runtime',
+    fixed: ['due', 'target'],
     runState: true,
     added: 'timer_set',
     updated: 'timer_fired',
-    refs: [],
   },
-  file: { module: 'runtime', added: 'file_tracked', updated: 'file_updated', refs: [] },
+  // There may be very many of them, and only drift and rollback ask: they are loaded when somebody does.
+  file: { module: 'runtime', group: 'files', added: 'file_tracked', updated: 'file_updated' },
   finding: {
     idField: 'finding_id',
     module: 'runtime',
     passing: true,
     added: 'finding_recorded',
     updated: 'finding_updated',
-    refs: [],
   },
   snapshot: {
     idField: 'snapshot_id',
@@ -282,7 +311,6 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     runState: true,
     added: 'snapshot_taken',
     updated: 'snapshot_updated',
-    refs: [],
   },
   signal: {
     idField: 'signal_id',
@@ -290,7 +318,6 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     runState: true,
     added: 'signal_received',
     updated: 'signal_taken',
-    refs: [],
   },
 }
 

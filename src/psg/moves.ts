@@ -1,11 +1,14 @@
 import { isoMicros } from '../protocol/clock.ts'
-import { NotFound } from '../protocol/errors.ts'
-import type { JsonObject } from '../protocol/json.ts'
+import { InvalidInput, NotFound, type Problem } from '../protocol/errors.ts'
+import type { Digest, JsonObject } from '../protocol/json.ts'
+import { isTerminal } from '../protocol/lifecycle.ts'
+import { shown } from '../protocol/shown.ts'
 import type { Decision, DecisionStatus, PlanStatus } from '../protocol/types.ts'
 import { planDigest, verdict } from './approval.ts'
 import type { Change, Gate, Node } from './change.ts'
 import type { ProjectGraph } from './graph.ts'
-import { isKind } from './node.ts'
+import { byPlace, isKind } from './node.ts'
+import { children } from './view.ts'
 
 export interface Proposing {
   readonly requested_by_role: string
@@ -17,12 +20,13 @@ export interface Proposing {
   readonly shows?: JsonObject
 }
 
-/** Puts a plan up for approval: the plan as it stands now is what the Confirm's decisions will allow. A rejected Confirm of the plan is reopened. */
+/** Puts a plan up for approval: the plan as it stands now is what the Confirm's decisions will allow. A Confirm of the plan that is still open is asked again. */
 export function proposePlan(graph: ProjectGraph, planId: string, options: Proposing): readonly Change[] {
+  refuseUnlessDecidable(options)
   const plan = loaded(graph, 'plan', planId)
   const { clock } = graph
-  const earlier = confirmOf(graph, planId)
-  const confirm_id = earlier?.id ?? clock.uuid()
+  const open = openConfirmOf(graph, planId)
+  const confirm_id = open?.id ?? clock.uuid()
   const gate: Gate = {
     gate_id: clock.uuid(),
     confirm_id,
@@ -33,52 +37,61 @@ export function proposePlan(graph: ProjectGraph, planId: string, options: Propos
     ...(options.expires_at !== undefined && { expires_at: options.expires_at }),
     ...(options.shows && { shows: options.shows }),
   }
-  const asked: Change = earlier
-    ? { kind: 'node_update', node: 'confirm', id: confirm_id, set: { status: 'pending' } }
-    : {
-        kind: 'node_add',
-        node: 'confirm',
-        id: confirm_id,
-        data: {
-          meta: { protocol_version: '1.0.0', schema_version: '1.0.0' },
-          confirm_id,
-          target_type: 'plan',
-          target_id: planId,
-          status: 'pending',
-          requested_by_role: options.requested_by_role,
-          requested_at: isoMicros(clock.now() * 1000),
-          ...(options.reason !== undefined && { reason: options.reason }),
-          decisions: [],
+  const asked: Change[] = open
+    ? [move('confirm', confirm_id, 'pending')]
+    : [
+        {
+          kind: 'node_add',
+          node: 'confirm',
+          id: confirm_id,
+          data: {
+            meta: { protocol_version: '1.0.0', schema_version: '1.0.0' },
+            confirm_id,
+            target_type: 'plan',
+            target_id: planId,
+            status: 'pending',
+            requested_by_role: options.requested_by_role,
+            requested_at: isoMicros(clock.now() * 1000),
+            ...(options.reason !== undefined && { reason: options.reason }),
+            decisions: [],
+          },
         },
-      }
-  return [move('plan', planId, 'proposed'), asked, { kind: 'node_add', node: 'gate', id: gate.gate_id, data: gate }]
+      ]
+  return [move('plan', planId, 'proposed'), ...asked, { kind: 'node_add', node: 'gate', id: gate.gate_id, data: gate }]
 }
 
 export interface Deciding {
   readonly status: DecisionStatus
   readonly decided_by_role: string
   readonly reason?: string
+  /** Chosen by whoever must know the decision again; minted when absent. */
+  readonly decision_id?: string
+  /** The gate's digest of what was seen before deciding: refused once something else is up for decision. */
+  readonly digest?: Digest
 }
 
 /** Adds a decision and lets what follows from it follow: the Confirm's verdict, and the plan that waits for it. */
 export function decide(graph: ProjectGraph, confirmId: string, deciding: Deciding): readonly Change[] {
   const confirm = loaded(graph, 'confirm', confirmId)
-  const decisions = decisionsOf(graph, confirmId)
+  const gate = gateOf(graph, confirmId)
+  refuseUnlessDecision(deciding, gate?.data.digest)
+  const earlier = decisionNodes(graph, confirmId)
   const decision: Decision = {
-    decision_id: graph.clock.uuid(),
+    decision_id: deciding.decision_id ?? graph.clock.uuid(),
     status: deciding.status,
     decided_by_role: deciding.decided_by_role,
     decided_at: isoMicros(graph.clock.now() * 1000),
     ...(deciding.reason !== undefined && { reason: deciding.reason }),
   }
-  const says = verdict(gateOf(graph, confirmId)?.data, [...decisions, decision])
+  const counted = earlier.filter((node) => node.born >= (gate?.born ?? 0)).map((node) => node.data)
+  const says = verdict(gate?.data, [...counted, decision])
   const changes: Change[] = [
     {
       kind: 'node_add',
       node: 'decision',
       id: decision.decision_id,
       owner: confirmId,
-      at: decisions.length,
+      at: earlier.length,
       data: decision,
     },
   ]
@@ -100,7 +113,10 @@ export function startPlan(graph: ProjectGraph, planId: string, usedBy: string): 
   return [move('plan', planId, 'in_progress'), ...used]
 }
 
-/** Ends a plan and its open steps with it: what ran has failed, what waited is skipped. `ended` names steps that other changes of the commit end. */
+/**
+ * Ends a plan and its open steps with it: what ran has failed, what waited is skipped, and a question about it that nobody answered is withdrawn.
+ * `ended` names steps that other changes of the commit end.
+ */
 export function endPlan(
   graph: ProjectGraph,
   planId: string,
@@ -109,6 +125,9 @@ export function endPlan(
 ): readonly Change[] {
   const plan = loaded(graph, 'plan', planId)
   const changes: Change[] = [move('plan', planId, status)]
+  for (const confirm of graph.state.referrers('plan', planId, 'CONFIRMS'))
+    if (isKind(confirm, 'confirm') && confirm.data.status === 'pending')
+      changes.push(move('confirm', confirm.id, 'cancelled'))
   const { pending, blocked, in_progress } = graph.state.plan(planId)!.tally
   if (pending + blocked + in_progress === ended.size) return changes
   for (const step of graph.state.nodesOf(plan.group)) {
@@ -128,25 +147,33 @@ export const move = (
 
 /** The Confirm that a plan was last put up for approval with. */
 export function confirmOf(graph: ProjectGraph, planId: string): Node<'confirm'> | undefined {
-  let latest: Node<'confirm'> | undefined
-  for (const node of graph.state.referrers('plan', planId, 'CONFIRMS'))
-    if (isKind(node, 'confirm') && gateOf(graph, node.id) && (!latest || node.born > latest.born)) latest = node
-  return latest
+  let latest: { confirm: Node<'confirm'>; gate: Node<'gate'> } | undefined
+  for (const confirm of graph.state.referrers('plan', planId, 'CONFIRMS')) {
+    const gate = isKind(confirm, 'confirm') ? gateOf(graph, confirm.id) : undefined
+    if (isKind(confirm, 'confirm') && gate && (!latest || byPlace(latest.gate, gate) < 0)) latest = { confirm, gate }
+  }
+  return latest?.confirm
 }
 
 /** The gate that a Confirm's decisions count for now. */
 export function gateOf(graph: ProjectGraph, confirmId: string): Node<'gate'> | undefined {
   let latest: Node<'gate'> | undefined
   for (const node of graph.state.referrers('confirm', confirmId, 'GATES'))
-    if (isKind(node, 'gate') && (!latest || node.born > latest.born)) latest = node
+    if (isKind(node, 'gate') && (!latest || byPlace(latest, node) < 0)) latest = node
   return latest
 }
 
-export function decisionsOf(graph: ProjectGraph, confirmId: string): readonly Decision[] {
-  const decisions = [...graph.state.targets('confirm', confirmId, 'CONTAINS')].filter((node) =>
-    isKind(node, 'decision'),
-  )
-  return decisions.sort((a, b) => (a.at ?? 0) - (b.at ?? 0)).map((node) => node.data)
+export const decisionsOf = (graph: ProjectGraph, confirmId: string): readonly Decision[] =>
+  decisionNodes(graph, confirmId).map((node) => node.data)
+
+function decisionNodes(graph: ProjectGraph, confirmId: string): readonly Node<'decision'>[] {
+  return children(graph.state, 'confirm', confirmId).filter((node) => isKind(node, 'decision'))
+}
+
+/** `approved` and `cancelled` are the last word: a plan that is proposed after them has a new Confirm. */
+function openConfirmOf(graph: ProjectGraph, planId: string): Node<'confirm'> | undefined {
+  const confirm = confirmOf(graph, planId)
+  return confirm && !isTerminal('confirm', confirm.data.status) ? confirm : undefined
 }
 
 function loaded<K extends 'plan' | 'confirm'>(graph: ProjectGraph, kind: K, id: string) {
@@ -154,3 +181,41 @@ function loaded<K extends 'plan' | 'confirm'>(graph: ProjectGraph, kind: K, id: 
   if (!node) throw new NotFound(kind, id)
   return node
 }
+
+function refuseUnlessDecidable({ requested_by_role, needed = 1, roles, expires_at }: Proposing): void {
+  const problems: Problem[] = []
+  const refuse = (path: string, rule: string, message: string, found: unknown) =>
+    problems.push({ path, rule, message, found: shown(found) })
+  if (typeof requested_by_role !== 'string')
+    refuse('requested_by_role', 'text', 'does not name a role', requested_by_role)
+  if (!Number.isSafeInteger(needed) || needed < 1) refuse('needed', 'minimum', 'must be a whole number above 0', needed)
+  if (roles !== undefined && !(Array.isArray(roles) && roles.every((role) => typeof role === 'string')))
+    refuse('roles', 'type', 'is not a list of roles', roles)
+  else if (roles && new Set(roles).size < needed)
+    refuse('needed', 'reachable', `cannot be reached with ${new Set(roles).size} roles`, needed)
+  if (expires_at !== undefined && !(typeof expires_at === 'string' && Date.parse(expires_at) > 0))
+    refuse('expires_at', 'format', 'is not a time', expires_at)
+  if (problems.length > 0) throw new InvalidInput('proposal', problems)
+}
+
+function refuseUnlessDecision({ status, decided_by_role, digest }: Deciding, current: Digest | undefined): void {
+  const problems: Problem[] = []
+  if (!DECISIONS.includes(status))
+    problems.push({ path: 'status', rule: 'enum', message: `is none of ${DECISIONS.join(', ')}`, found: shown(status) })
+  if (typeof decided_by_role !== 'string')
+    problems.push({
+      path: 'decided_by_role',
+      rule: 'text',
+      message: 'does not name a role',
+      found: shown(decided_by_role),
+    })
+  if (digest !== undefined && digest !== current)
+    problems.push({
+      path: 'digest',
+      rule: 'approval.bound',
+      message: 'is not of what is up for decision now',
+      found: shown(digest),
+    })
+  if (problems.length > 0) throw new InvalidInput('decision', problems)
+}
+const DECISIONS: readonly DecisionStatus[] = ['approved', 'rejected', 'cancelled']

@@ -6,10 +6,19 @@ import { KINDS } from './kinds.ts'
 export const nodeKey = (kind: Kind, id: string): string => `${kind}/${id}`
 
 /** A node's name within the store. */
-export const storeKey = (graph: string, node: AnyNode): string => `${graph}/${node.group}/${node.kind}/${node.id}`
+export const storeKey = (graph: string, node: Pick<AnyNode, 'group' | 'kind' | 'id'>): string =>
+  `${graph}/${node.group}/${node.kind}/${node.id}`
 
 /** The keys under which a group lies; `-` also holds the list of open groups. */
 export const groupPrefix = (graph: string, group: string): string => `${graph}/${group}/`
+
+/** What a key of the store names; an id may hold slashes, the parts before it do not. */
+export function placeOf(key: string): { readonly group: string; readonly kind: Kind; readonly id: string } {
+  const group = key.indexOf('/') + 1
+  const kind = key.indexOf('/', group) + 1
+  const id = key.indexOf('/', kind) + 1
+  return { group: key.slice(group, kind - 1), kind: key.slice(kind, id - 1) as Kind, id: key.slice(id) }
+}
 
 export function toStored(node: AnyNode, deleted?: true): Stored {
   return {
@@ -23,12 +32,20 @@ export function toStored(node: AnyNode, deleted?: true): Stored {
   }
 }
 
-/** `undefined` for keys that hold no node (the list of open groups). */
-export function fromStored(key: string, stored: Stored): AnyNode | undefined {
-  const [, group, kind, ...id] = key.split('/')
-  if (group === undefined || kind === undefined || !(kind in KINDS)) return undefined
-  const { deleted: _, ...rest } = stored
-  return { kind: kind as Kind, id: id.join('/'), group, ...rest } as unknown as AnyNode
+/** The node that lies, or as a tombstone lay, under a key. */
+export function fromStored(key: string, { owner, at, born, imported, retired, data }: Stored): AnyNode {
+  const { group, kind, id } = placeOf(key)
+  return {
+    kind,
+    id,
+    group,
+    ...(owner !== undefined && { owner }),
+    ...(at !== undefined && { at }),
+    born,
+    ...(imported && { imported }),
+    ...(retired && { retired }),
+    data,
+  } as unknown as AnyNode
 }
 
 export const statusOf = (node: AnyNode | undefined): string | undefined =>
@@ -38,6 +55,12 @@ export const statusOf = (node: AnyNode | undefined): string | undefined =>
 export const moved = (node: AnyNode, status: string): AnyNode =>
   ({ ...node, data: { ...node.data, status } }) as AnyNode
 
+/** Siblings in their order. Whatever has no place of its own comes last, oldest first: the same in every process. */
+export function byPlace(a: AnyNode, b: AnyNode): number {
+  return (a.at ?? LAST) - (b.at ?? LAST) || a.born - b.born || (a.id < b.id ? -1 : 1)
+}
+const LAST = Number.MAX_SAFE_INTEGER
+
 /** One reference of a node: its edge, where it points, and from which field. */
 export interface Reference {
   readonly edge: string
@@ -46,6 +69,7 @@ export interface Reference {
   readonly path: string
   /** Owner to part rather than part to owner. */
   readonly reversed?: true
+  /** May name something that is not there. */
   readonly soft: boolean
 }
 

@@ -5,20 +5,22 @@ export interface Steps {
   rankOf(step: string): number | undefined
 }
 
-export type Ordered =
-  | { readonly ranks: ReadonlyMap<string, number>; readonly cycle?: undefined }
-  | { readonly cycle: readonly string[] }
+/** Ranks that differ from those before. With a cycle, which forbids them, they tell only of steps outside it. */
+export interface Ordered {
+  readonly ranks: ReadonlyMap<string, number>
+  /** Each waits for the next, the last for the first. */
+  readonly cycle?: readonly string[]
+}
 
 /**
- * Ranks for new steps, behind everything that has one: by depth, then in the given order. Dependencies that have a rank already, or are not
- * among the new steps, count as met.
+ * Ranks for new steps, above `after`: by depth, then in the given order. Dependencies that are not among the new steps count as met.
  */
-export function rankNew(added: readonly string[], steps: Steps, after: number): Ordered {
+export function rankNew(added: readonly string[], dependenciesOf: Steps['dependenciesOf'], after: number): Ordered {
   const unmet = new Map<string, number>()
   const dependants = new Map<string, string[]>()
   for (const step of added) unmet.set(step, 0)
   for (const step of added) {
-    for (const dependency of new Set(steps.dependenciesOf(step))) {
+    for (const dependency of new Set(dependenciesOf(step))) {
       if (!unmet.has(dependency)) continue
       unmet.set(step, unmet.get(step)! + 1)
       const waiting = dependants.get(dependency)
@@ -41,13 +43,9 @@ export function rankNew(added: readonly string[], steps: Steps, after: number): 
     }
     generation = next.sort((a, b) => place.get(a)! - place.get(b)!)
   }
-  if (ranks.size === added.length) return { ranks }
-  return {
-    cycle: someCycle(
-      added.filter((step) => !ranks.has(step)),
-      steps,
-    ),
-  }
+  if (ranks.size === unmet.size) return { ranks }
+  const stuck = added.filter((step) => !ranks.has(step))
+  return { ranks, cycle: someCycle(stuck, dependenciesOf) }
 }
 
 /**
@@ -55,10 +53,10 @@ export function rankNew(added: readonly string[], steps: Steps, after: number): 
  * looked at (the method of Pearce and Kelly).
  */
 export function rankEdge(from: string, to: string, steps: Steps): Ordered {
-  if (from === to) return { cycle: [from, from] }
+  if (from === to) return { ranks: NONE, cycle: [from] }
   const low = steps.rankOf(from)
   const high = steps.rankOf(to)
-  if (low === undefined || high === undefined || high < low) return { ranks: new Map() }
+  if (low === undefined || high === undefined || high < low) return { ranks: NONE }
 
   const cameFrom = new Map<string, string>([[from, from]])
   const waiting = [from] // everything that waits for `from`, ranked up to `to`
@@ -66,7 +64,7 @@ export function rankEdge(from: string, to: string, steps: Steps): Ordered {
     for (const dependant of steps.dependantsOf(waiting[i]!)) {
       if (cameFrom.has(dependant) || steps.rankOf(dependant)! > high) continue
       cameFrom.set(dependant, waiting[i]!)
-      if (dependant === to) return { cycle: [...pathTo(to, cameFrom), to] }
+      if (dependant === to) return { ranks: NONE, cycle: pathTo(to, cameFrom) }
       waiting.push(dependant)
     }
   }
@@ -85,6 +83,7 @@ export function rankEdge(from: string, to: string, steps: Steps): Ordered {
   const freed = inNewOrder.map((step) => steps.rankOf(step)!).sort((a, b) => a - b)
   return { ranks: new Map(inNewOrder.map((step, i) => [step, freed[i]!])) }
 }
+const NONE: ReadonlyMap<string, number> = new Map()
 
 /** From `to` back to where the search began: each waits for the next. */
 function pathTo(to: string, cameFrom: ReadonlyMap<string, string>): string[] {
@@ -97,7 +96,7 @@ function pathTo(to: string, cameFrom: ReadonlyMap<string, string>): string[] {
 }
 
 /** Every step given waits for another of them, so walking along dependencies must come round. */
-function someCycle(stuck: readonly string[], steps: Steps): string[] {
+function someCycle(stuck: readonly string[], dependenciesOf: Steps['dependenciesOf']): string[] {
   const among = new Set(stuck)
   const walked = new Map<string, number>()
   const path: string[] = []
@@ -105,7 +104,7 @@ function someCycle(stuck: readonly string[], steps: Steps): string[] {
   while (!walked.has(at)) {
     walked.set(at, path.length)
     path.push(at)
-    at = steps.dependenciesOf(at).find((dependency) => among.has(dependency))!
+    at = dependenciesOf(at).find((dependency) => among.has(dependency))!
   }
-  return [...path.slice(walked.get(at)), at]
+  return path.slice(walked.get(at))
 }

@@ -1,15 +1,18 @@
+import { NotFound } from '../protocol/errors.ts'
 import type { AnyNode, Kind, Node } from './change.ts'
-import { isKind, nodeKey, statusOf } from './node.ts'
+import { byPlace, isKind, nodeKey, statusOf } from './node.ts'
 import type { GraphState } from './state.ts'
 
-/** A plan's steps and what they wait for, or with `context` everything loaded, as Mermaid text. */
-export function mermaid(state: GraphState, what: { plan: string } | 'context'): string {
+/** What to draw: a plan's steps and what they wait for, or everything loaded. */
+export type Subject = { readonly plan: string } | 'context'
+
+/** A picture as Mermaid text. Throws NotFound for a plan that is not loaded. */
+export function mermaid(state: GraphState, what: Subject): string {
   const { nodes, edges } = picture(state, what)
   return [
     'flowchart LR',
     ...nodes.map(
-      ({ name, label, status }) =>
-        `  ${name}["${label.replaceAll('"', '#quot;')}"]${status === undefined ? '' : `:::${status}`}`,
+      ({ name, label, status }) => `  ${name}["${escaped(label)}"]${isColoured(status) ? `:::${status}` : ''}`,
     ),
     ...edges.map(({ from, to, type }) => (type === '' ? `  ${from} --> ${to}` : `  ${from} -- ${type} --> ${to}`)),
     ...Object.entries(COLOURS).map(([status, colour]) => `  classDef ${status} fill:${colour}`),
@@ -17,20 +20,26 @@ export function mermaid(state: GraphState, what: { plan: string } | 'context'): 
 }
 
 /** The same in the language of Graphviz. */
-export function dot(state: GraphState, what: { plan: string } | 'context'): string {
+export function dot(state: GraphState, what: Subject): string {
   const { nodes, edges } = picture(state, what)
-  const quoted = (text: string) => `"${text.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`
   return [
     'digraph psg {',
     '  rankdir=LR; node [shape=box, style="rounded,filled", fillcolor=white];',
     ...nodes.map(
       ({ name, label, status }) =>
-        `  ${name} [label=${quoted(label)}${COLOURS[status ?? ''] ? `, fillcolor="${COLOURS[status ?? '']}"` : ''}];`,
+        `  ${name} [label=${quoted(label)}${isColoured(status) ? `, fillcolor="${COLOURS[status]}"` : ''}];`,
     ),
     ...edges.map(({ from, to, type }) => `  ${from} -> ${to}${type === '' ? '' : ` [label=${quoted(type)}]`};`),
     '}',
   ].join('\n')
 }
+
+/** Mermaid reads `#name;` in a text as a character, and a few characters as its own. */
+const escaped = (text: string): string =>
+  text.replace(/[#"<>`&]/g, (character) => `#${character.charCodeAt(0)};`).replace(/\s+/g, ' ')
+const quoted = (text: string): string => `"${text.replace(/[\\"]/g, '\\$&').replace(/\r?\n/g, '\\n')}"`
+const isColoured = (status: string | undefined): status is string =>
+  status !== undefined && Object.hasOwn(COLOURS, status)
 
 const COLOURS: { readonly [status: string]: string } = {
   pending: '#eeeeee',
@@ -63,7 +72,8 @@ interface Picture {
   readonly edges: readonly { readonly from: string; readonly to: string; readonly type: string }[]
 }
 
-function picture(state: GraphState, what: { plan: string } | 'context'): Picture {
+function picture(state: GraphState, what: Subject): Picture {
+  if (what !== 'context' && !state.has('plan', what.plan)) throw new NotFound('plan', what.plan)
   const shown =
     what === 'context' ? [...state.nodes()].filter((node) => SHOWN.has(node.kind)) : stepsOf(state, what.plan)
   const names = new Map(shown.map((node, i) => [nodeKey(node.kind, node.id), `n${i}`]))
@@ -86,7 +96,7 @@ function picture(state: GraphState, what: { plan: string } | 'context'): Picture
 function stepsOf(state: GraphState, plan: string): readonly AnyNode[] {
   const steps: Node<'step'>[] = []
   for (const node of state.nodesOf(plan)) if (isKind(node, 'step')) steps.push(node)
-  return steps.sort((a, b) => (a.at ?? 0) - (b.at ?? 0))
+  return steps.sort(byPlace)
 }
 
 function labelled(node: AnyNode): { label: string; status?: string } {

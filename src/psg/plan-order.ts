@@ -1,71 +1,85 @@
 import type { AnyNode, Kind, Node } from './change.ts'
+import { type Delta, isStructural } from './delta.ts'
 import { type Ordered, rankEdge, rankNew, type Steps } from './order.ts'
-import type { Delta, GraphState } from './state.ts'
+import { byOrderIndex } from './plan-facts.ts'
+import type { GraphState } from './state.ts'
 
 /** Where each new or re-ordered step would stand, and the cycles that forbid it. */
-export interface PlanOrder {
+export interface StepOrder {
   readonly ranks: ReadonlyMap<string, number>
-  readonly cycles: readonly (readonly string[])[]
+  /** By the step that tells of it: the first of the commit that lies on it. */
+  readonly cycles: ReadonlyMap<string, readonly string[]>
 }
 
-/** Ranks for what is new and for what new dependencies turn round, plan by plan. */
+/** Ranks for the steps that are new and for those that new dependencies turn round, plan by plan. */
 export function orderOf(
-  touched: ReadonlyMap<string, readonly Delta[]>,
+  deltas: readonly Delta[],
   after: (kind: Kind, id: string) => AnyNode | undefined,
   state: GraphState,
-): PlanOrder {
+): StepOrder {
   const ranks = new Map<string, number>()
-  const cycles: (readonly string[])[] = []
-  const take = (ordered: Ordered) => {
-    if (ordered.cycle) cycles.push(ordered.cycle)
-    else for (const [step, rank] of ordered.ranks) ranks.set(step, rank)
-  }
-  const step = (id: string) => after('step', id) as Node<'step'> | undefined
+  const cycles = new Map<string, readonly string[]>()
 
-  for (const [plan, deltas] of touched) {
-    const structural = deltas.filter((delta) => !delta.statusOnly && delta.after)
-    if (structural.length === 0) continue
-    const facts = state.plan(plan)
-    const newDependants = new Map<string, string[]>()
-    const steps: Steps = {
-      dependenciesOf: (id) => step(id)?.data.dependencies ?? [],
-      *dependantsOf(id) {
-        for (const dependant of state.dependantsOf(id))
-          if (step(dependant)?.data.dependencies?.includes(id)) yield dependant
-        yield* newDependants.get(id) ?? []
-      },
-      rankOf: (id) => ranks.get(id) ?? facts?.ranks.get(id),
+  const plans = new Map<string, Delta[]>()
+  for (const delta of deltas) if (delta.after && isStructural(delta)) push(plans, delta.after.owner ?? '', delta)
+  for (const structural of plans.values()) {
+    const take = (ordered: Ordered): boolean => {
+      if (ordered.cycle) cycles.set(tellerOf(ordered.cycle, structural), ordered.cycle)
+      else for (const [step, rank] of ordered.ranks) ranks.set(step, rank)
+      return ordered.cycle === undefined
     }
-    const added = structural.filter((delta) => !delta.before).map((delta) => delta.after as Node<'step'>)
-    added.sort(
-      (a, b) =>
-        (a.data.order_index ?? Number.MAX_SAFE_INTEGER) - (b.data.order_index ?? Number.MAX_SAFE_INTEGER) ||
-        (a.at ?? 0) - (b.at ?? 0),
-    )
-    take(
-      rankNew(
-        added.map((node) => node.id),
-        steps,
-        facts?.topRank ?? 0,
-      ),
-    )
-    if (cycles.length > 0) continue
-    for (const node of added)
-      for (const dependency of node.data.dependencies ?? []) push(newDependants, dependency, node.id)
-    for (const { before, after: changed } of structural) {
-      if (!before) continue
-      const known = new Set((before as Node<'step'>).data.dependencies)
-      for (const dependency of (changed as Node<'step'>).data.dependencies ?? []) {
-        if (known.has(dependency)) continue
-        take(rankEdge(changed!.id, dependency, steps))
-        push(newDependants, dependency, changed!.id)
-      }
-    }
+    orderPlan(structural, take, ranks, after, state)
   }
   return { ranks, cycles }
 }
 
-function push(lists: Map<string, string[]>, key: string, value: string): void {
+function orderPlan(
+  structural: readonly Delta[],
+  take: (ordered: Ordered) => boolean,
+  ranks: ReadonlyMap<string, number>,
+  after: (kind: Kind, id: string) => AnyNode | undefined,
+  state: GraphState,
+): void {
+  const added = structural.filter((delta) => !delta.before).map((delta) => delta.after as Node<'step'>)
+  const changed = structural.flatMap(({ before, after: now }) => (before ? newDependencies(before, now!) : []))
+  if (added.length === 0 && changed.length === 0) return
+
+  const order = state.plan(structural[0]!.after!.owner!)?.order
+  const step = (id: string) => after('step', id) as Node<'step'> | undefined
+  const newDependants = new Map<string, string[]>()
+  const steps: Steps = {
+    dependenciesOf: (id) => step(id)?.data.dependencies ?? [],
+    *dependantsOf(id) {
+      for (const dependant of state.dependantsOf(id))
+        if (step(dependant)?.data.dependencies?.includes(id)) yield dependant
+      yield* newDependants.get(id) ?? []
+    },
+    rankOf: (id) => ranks.get(id) ?? order?.ranks.get(id),
+  }
+  const inOrder = added.sort(byOrderIndex).map((node) => node.id)
+  if (!take(rankNew(inOrder, steps.dependenciesOf, order?.top ?? 0)) || changed.length === 0) return
+  for (const node of added)
+    for (const dependency of node.data.dependencies ?? []) push(newDependants, dependency, node.id)
+  for (const [from, to] of changed) {
+    take(rankEdge(from, to, steps))
+    push(newDependants, to, from)
+  }
+}
+
+function newDependencies(before: AnyNode, now: AnyNode): (readonly [from: string, to: string])[] {
+  const was = (before as Node<'step'>).data.dependencies
+  const is = (now as Node<'step'>).data.dependencies
+  if (was === is || !is) return []
+  const known = new Set(was)
+  return is.filter((id) => !known.has(id)).map((id) => [now.id, id])
+}
+
+function tellerOf(cycle: readonly string[], structural: readonly Delta[]): string {
+  const on = new Set(cycle)
+  return structural.find((delta) => on.has(delta.id))!.id
+}
+
+function push<T>(lists: Map<string, T[]>, key: string, value: T): void {
   const list = lists.get(key)
   if (list) list.push(value)
   else lists.set(key, [value])

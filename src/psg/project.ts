@@ -1,17 +1,23 @@
 import { systemClock } from '../protocol/clock.ts'
-import { InvalidInput, KeyExists, NotFound, RevisionConflict } from '../protocol/errors.ts'
+import { InvalidInput, KeyExists, NotFound, OutcomeUnknown, RevisionConflict } from '../protocol/errors.ts'
 import type { JsonObject } from '../protocol/json.ts'
+import { shown } from '../protocol/shown.ts'
 import type { Role } from '../protocol/types.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { Change, Commit, CommitOptions, Kind } from './change.ts'
 import { type DocumentKind, takeApart } from './document.ts'
-import { type GraphOptions, openGraph, type ProjectGraph } from './graph.ts'
+import { type GraphOptions, openGraph, type ProjectGraph, type Roles } from './graph.ts'
 import { INDEX, type Whereabouts } from './indexes.ts'
 import { KINDS } from './kinds.ts'
-import { isKind } from './node.ts'
+import { byPlace, isKind } from './node.ts'
 
-/** Documents by kind, as a folder of them would hold. */
-export type Documents = { readonly [K in DocumentKind]?: unknown }
+export interface ProjectOptions extends Omit<GraphOptions, 'project_id' | 'roles'> {
+  /** A role field that names no role of the project is an error. */
+  readonly strict?: boolean
+}
+
+/** Documents, each with its kind. */
+export type Documents = readonly (readonly [DocumentKind, unknown])[]
 
 /** Everything in one store: the project's own graph, and one graph per context. */
 export interface Project {
@@ -25,11 +31,11 @@ export interface Project {
   opening(id: string): Promise<ProjectGraph>
   /** A new context and its graph. */
   create(context: unknown, options: CommitOptions): Promise<ProjectGraph>
-  /** Takes documents apart as they stand, marked as imported: one commit per graph. Answers with the graph of their context. */
-  import(
-    documents: readonly (readonly [DocumentKind, unknown])[],
-    options: CommitOptions,
-  ): Promise<{ graph: ProjectGraph; commits: readonly Commit[] }>
+  /**
+   * Takes documents apart as they stand, marked as imported: one commit per graph, after both were found to hold. Answers with the graph of their
+   * context.
+   */
+  import(documents: Documents, options: CommitOptions): Promise<{ graph: ProjectGraph; commits: readonly Commit[] }>
   /** Where something is, by its id alone. */
   locate(id: string): Promise<(Whereabouts & { readonly kind: Kind }) | undefined>
   /** A role by id, else by name. */
@@ -39,20 +45,41 @@ export interface Project {
 }
 
 const NAME = 'project'
+const MOST_ATTEMPTS = 5
+/** Those that act without being anybody's role: what decides by rule, and what runs. */
+const OWN_ROLES: ReadonlySet<string> = new Set(['policy', 'runtime'])
 
-export async function openProject(store: Backend, options: GraphOptions = {}): Promise<Project> {
+export async function openProject(store: Backend, options: ProjectOptions = {}): Promise<Project> {
+  const { strict = false, ...given } = options
   const id = await projectId(store, options)
-  const graphOptions = { ...options, project_id: id }
-  const graph = await openGraph(store, id, graphOptions)
+  const graph = await openGraph(store, id, { ...given, project_id: id })
+  const role = roleBook(graph)
+  const roles: Roles = {
+    has: (idOrName) => OWN_ROLES.has(idOrName) || role(idOrName) !== undefined,
+    async refresh() {
+      const { revision } = graph
+      await graph.refresh()
+      return graph.revision > revision
+    },
+  }
+  const graphOptions = { ...given, project_id: id, ...(strict && { roles }) }
   const contexts = new Map<string, Promise<ProjectGraph>>()
 
-  const opened = (contextId: string): Promise<ProjectGraph> => {
+  const opening = (contextId: string): Promise<ProjectGraph> => {
     const known = contexts.get(contextId)
     if (known) return known
-    const opening = openGraph(store, contextId, graphOptions)
-    contexts.set(contextId, opening)
-    opening.catch(() => contexts.delete(contextId)) // a failed opening is tried again by the next caller
-    return opening
+    const opened = openGraph(store, contextId, graphOptions)
+    contexts.set(contextId, opened)
+    opened.catch(() => contexts.delete(contextId)) // a failed opening is tried again by the next caller
+    return opened
+  }
+  const locate: Project['locate'] = async (wanted) => {
+    const found = await store.getMany(INDEXED.map((kind) => INDEX.id(kind, wanted)))
+    for (const kind of INDEXED) {
+      const where = found.get(INDEX.id(kind, wanted))
+      if (where) return { ...(where as Whereabouts), kind }
+    }
+    return undefined
   }
 
   return {
@@ -60,95 +87,100 @@ export async function openProject(store: Backend, options: GraphOptions = {}): P
     store,
     graph,
     async context(contextId) {
-      const found = await opened(contextId)
+      const found = await opening(contextId)
       if (found.get('context', contextId)) return found
       await found.refresh()
       if (found.get('context', contextId)) return found
       contexts.delete(contextId)
       throw new NotFound('context', contextId)
     },
-    opening: opened,
+    opening,
     async create(context, commit) {
       const changes = takeApart('context', context)
-      const created = await opened(idOf(changes))
+      const created = await opening((changes[0] as { id: string }).id)
       await created.commit(changes, commit)
       return created
     },
     async import(documents, commit) {
-      const parts = documents.map(([kind, document]) => ({
-        kind,
-        changes: takeApart(kind, document, { imported: true }),
-      }))
+      const parts = apart(documents)
       const mine = parts.filter(({ kind }) => KINDS[kind].project).flatMap(({ changes }) => changes)
       const rest = parts.filter(({ kind }) => !KINDS[kind].project).flatMap(({ changes }) => changes)
-      const contextId = contextOf(rest)
-      const target = contextId === undefined ? graph : await opened(contextId)
+      const target = rest.length === 0 ? graph : await opening(await contextOf(rest, locate))
+      const writes = [
+        { to: graph, changes: mine },
+        { to: target, changes: rest },
+      ].filter(({ changes }) => changes.length > 0)
+      for (const { to, changes } of writes) await to.check(changes, commit) // or half of them would be left behind
       const commits: Commit[] = []
-      if (mine.length > 0) commits.push(await graph.commit(mine, commit))
-      if (rest.length > 0) commits.push(await target.commit(rest, commit))
+      for (const { to, changes } of writes) commits.push(await to.commit(changes, commit))
       return { graph: target, commits }
     },
-    async locate(wanted) {
-      const kinds = (Object.keys(KINDS) as Kind[]).filter((kind) => KINDS[kind].indexed)
-      const found = await store.getMany(kinds.map((kind) => INDEX.id(kind, wanted)))
-      for (const kind of kinds) {
-        const where = found.get(INDEX.id(kind, wanted))
-        if (where) return { ...(where as Whereabouts), kind }
-      }
-      return undefined
-    },
-    role(idOrName) {
-      const byId = graph.get('role', idOrName)
-      if (byId) return byId.data
-      for (const node of graph.state.nodes())
-        if (isKind(node, 'role') && node.data.name === idOrName && !node.retired) return node.data
-      return undefined
-    },
+    locate,
+    role,
     forget: (contextId) => void contexts.delete(contextId),
   }
 }
 
+const INDEXED = (Object.keys(KINDS) as Kind[]).filter((kind) => KINDS[kind].indexed)
+
 /** Minted once per store; of two processes that mint at once, one wins and both read the same. */
-async function projectId(store: Backend, { clock = systemClock }: GraphOptions): Promise<string> {
-  for (;;) {
+async function projectId(store: Backend, { clock = systemClock }: ProjectOptions): Promise<string> {
+  for (let attempt = 1; ; attempt++) {
     const there = (await store.getMany([NAME])).get(NAME)
     if (there) return (there as { project_id: string }).project_id
+    const inserts = [[NAME, { project_id: clock.uuid() }]] as const
     try {
-      await store.commit({
-        stream: NAME,
-        expected: 0,
-        inserts: [[NAME, { project_id: clock.uuid() }]],
-        puts: [],
-        deletes: [],
-      })
+      await store.commit({ stream: NAME, expected: 0, inserts, puts: [], deletes: [] })
     } catch (error) {
-      if (!(error instanceof KeyExists || error instanceof RevisionConflict)) throw error
+      const read = error instanceof KeyExists || error instanceof RevisionConflict || error instanceof OutcomeUnknown
+      if (!read || attempt === MOST_ATTEMPTS) throw error
     }
   }
 }
 
-const idOf = (changes: readonly Change[]): string => (changes[0] as { id: string }).id
+/** Roles by id, else by name; of two with one name the older. Names are gathered once per revision. */
+function roleBook(graph: ProjectGraph): (idOrName: string) => Role | undefined {
+  let names = new Map<string, Role>()
+  let gathered = -1
+  return (idOrName) => {
+    const byId = graph.get('role', idOrName)
+    if (byId) return byId.data
+    if (gathered !== graph.revision) {
+      const roles = [...graph.state.nodes()].filter((node) => isKind(node, 'role')).filter((node) => !node.retired)
+      names = new Map(roles.sort((a, b) => byPlace(b, a)).map(({ data }) => [data.name, data]))
+      gathered = graph.revision
+    }
+    return names.get(idOrName)
+  }
+}
 
-/** The one context that a set of documents belongs to. */
-function contextOf(changes: readonly Change[]): string | undefined {
+function apart(documents: Documents): readonly { kind: DocumentKind; changes: readonly Change[] }[] {
+  const pairs: unknown = documents
+  if (!Array.isArray(pairs) || pairs.length === 0 || !pairs.every((pair) => Array.isArray(pair)))
+    throw notImportable('', 'pairs', 'are not pairs of a kind and a document', documents)
+  return documents.map(([kind, document]) => ({ kind, changes: takeApart(kind, document, { imported: true }) }))
+}
+
+/** The one context that a set of documents belongs to: the one they name, or that of what a Confirm asks about. */
+async function contextOf(changes: readonly Change[], locate: Project['locate']): Promise<string> {
   const named = new Set<string>()
   for (const change of changes) {
-    if (change.kind !== 'node_add') continue
-    const context = (change.data as JsonObject).context_id
+    const context = change.kind === 'node_add' ? (change.data as JsonObject).context_id : undefined
     if (typeof context === 'string') named.add(context)
   }
+  if (named.size === 0)
+    for (const change of changes)
+      if (change.kind === 'node_add' && change.node === 'confirm') {
+        const where = await locate(change.data.target_id)
+        if (where) named.add(where.graph)
+      }
   if (named.size > 1)
-    throw new InvalidInput('documents', [
-      {
-        path: 'context_id',
-        rule: 'one_context',
-        message: `name ${named.size} contexts; import one at a time`,
-        found: [...named].join(', ').slice(0, 80),
-      },
-    ])
-  if (named.size === 0 && changes.length > 0)
-    throw new InvalidInput('documents', [
-      { path: 'context_id', rule: 'one_context', message: 'name no context: a Confirm needs its target beside it' },
-    ])
-  return [...named][0]
+    throw notImportable('context_id', 'one_context', `name ${named.size} contexts; import one at a time`, [...named][0])
+  const [context] = named
+  if (context === undefined)
+    throw notImportable('context_id', 'one_context', 'name no context: a Confirm needs its target beside it', undefined)
+  return context
 }
+
+const notImportable = (path: string, rule: string, message: string, found: unknown): InvalidInput =>
+  new InvalidInput('documents', [{ path, rule, message, found: shown(found) }])

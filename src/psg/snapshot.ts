@@ -1,11 +1,12 @@
 import { isoMicros } from '../protocol/clock.ts'
-import { InvalidInput, NotFound } from '../protocol/errors.ts'
-import type { JsonObject } from '../protocol/json.ts'
-import type { Change, CommitOptions, EntryBody, Node } from './change.ts'
+import { InvalidInput, NotFound, RevisionConflict, RuleViolation } from '../protocol/errors.ts'
+import { shown } from '../protocol/shown.ts'
+import type { Changes, CommitOptions, EntryBody, Node } from './change.ts'
 import type { ProjectGraph } from './graph.ts'
-import { entriesOf } from './history.ts'
-import { isKind } from './node.ts'
+import { entriesOf, type JournalEntry } from './history.ts'
+import { isKind, nodeKey, placeOf } from './node.ts'
 import { type Restoration, restoration } from './restore.ts'
+import type { GraphState } from './state.ts'
 
 /** Gives the revision a name. Costs one small node: the past is in the journal anyway. */
 export async function takeSnapshot(
@@ -13,16 +14,25 @@ export async function takeSnapshot(
   name: string,
   options: CommitOptions & { readonly plan_id?: string },
 ): Promise<Node<'snapshot'>> {
+  if (typeof name !== 'string' || name === '')
+    throw new InvalidInput('snapshot', [{ path: 'name', rule: 'text', message: 'is not a name', found: shown(name) }])
   const snapshot_id = graph.clock.uuid()
-  const { plan_id } = options
-  const data = {
-    snapshot_id,
-    name,
-    revision: graph.revision,
-    taken_at: isoMicros(graph.clock.now() * 1000),
-    ...(plan_id !== undefined && { plan_id }),
-  }
-  await graph.commit([{ kind: 'node_add', node: 'snapshot', id: snapshot_id, group: '-', data }], options)
+  const { plan_id, ...commit } = options
+  const taken = (): Changes => [
+    {
+      kind: 'node_add',
+      node: 'snapshot',
+      id: snapshot_id,
+      data: {
+        snapshot_id,
+        name,
+        revision: graph.revision,
+        taken_at: isoMicros(graph.clock.now() * 1000),
+        ...(plan_id !== undefined && { plan_id }),
+      },
+    },
+  ]
+  await graph.commit(taken, commit)
   return graph.get('snapshot', snapshot_id)!
 }
 
@@ -35,67 +45,69 @@ export interface RestoreOptions extends CommitOptions {
   readonly dryRun?: boolean
 }
 
+const MOST_ATTEMPTS = 5
+
 /** Goes back by going forward: commits what undoes the chosen entries. Conflicts are listed and left alone. */
 export async function restore(graph: ProjectGraph, options: RestoreOptions): Promise<Restoration> {
-  const { to, of, dryRun, ...commit } = options
-  const revision = typeof to === 'number' ? to : snapshotOf(graph, to).data.revision
-  if (of === undefined) refuseWhileRunning(graph)
-  const entries: { revision: number; body: EntryBody }[] = []
-  for await (const entry of entriesOf(graph, revision)) entries.push(entry)
-  for (const group of groupsOf(entries)) await graph.load(group)
-  const way = restoration(entries, graph.state, (body) => of === undefined || body.run === of)
-  if (!dryRun && way.changes.length > 0) await graph.commit(way.changes, commit)
-  return way
-}
-
-/** A copy of a plan as a new draft: new ids, pending steps, the same bindings. Where a failed or completed plan can begin anew. */
-export async function forkPlan(graph: ProjectGraph, planId: string, options: CommitOptions): Promise<Node<'plan'>> {
-  const plan = await graph.require('plan', planId)
-  const { uuid } = graph.clock
-  const plan_id = uuid()
-  const steps = [...graph.state.targets('plan', planId, 'CONTAINS')].filter((node) => isKind(node, 'step'))
-  const ids = new Map(steps.map((step) => [step.id, uuid()]))
-  const renamed = (id: string) => ids.get(id) ?? id
-  const { trace: _, events: __, ...head } = plan.data
-  const changes: Change[] = [
-    { kind: 'node_add', node: 'plan', id: plan_id, data: { ...head, plan_id, status: 'draft' } },
-  ]
-  for (const step of steps) {
-    const { dependencies } = step.data
-    const data = {
-      ...step.data,
-      step_id: renamed(step.id),
-      status: 'pending' as const,
-      ...(dependencies && { dependencies: dependencies.map(renamed) }),
-    }
-    changes.push({
-      kind: 'node_add',
-      node: 'step',
-      id: data.step_id,
-      owner: plan_id,
-      ...(step.at !== undefined && { at: step.at }),
-      data,
-    })
-    for (const binding of graph.state.referrers('step', step.id, 'BINDS')) {
-      if (!isKind(binding, 'binding')) continue
-      const binding_id = uuid()
-      changes.push({
-        kind: 'node_add',
-        node: 'binding',
-        id: binding_id,
-        data: { ...binding.data, binding_id, step_id: data.step_id, params: withIds(binding.data.params, ids) },
-      })
+  const { to, of, dryRun = false, ...commit } = options
+  for (let attempt = 1; ; attempt++) {
+    await graph.refresh()
+    const revision = revisionOf(graph, to)
+    if (of === undefined) refuseWhileRunning(graph.state)
+    const entries: JournalEntry[] = []
+    for await (const entry of entriesOf(graph, revision)) entries.push(entry)
+    const head = entries.at(-1)?.revision ?? revision
+    const chosen = (body: EntryBody) => of === undefined || body.run === of
+    const found = await graph.reading([], (state) => restoration(entries, state, chosen), groupsOf(entries))
+    const way = await possible(graph, found, commit)
+    if (dryRun || way.changes.length === 0) return way
+    try {
+      await graph.commit(() => {
+        if (graph.revision !== head) throw new RevisionConflict(graph.id, head, graph.revision)
+        return way.changes
+      }, commit)
+      return way
+    } catch (error) {
+      // Somebody wrote since the way back was found: it must be found anew, or it would overwrite them.
+      if (!(error instanceof RevisionConflict) || attempt === MOST_ATTEMPTS) throw error
     }
   }
-  await graph.commit(changes, options)
-  return graph.get('plan', plan_id)!
 }
 
-/** References to other steps' outputs name their ids: the copy must name the copies. */
-function withIds(params: JsonObject, ids: ReadonlyMap<string, string>): JsonObject {
-  return JSON.parse(JSON.stringify(params), (key, value) =>
-    key === '$from' && typeof value === 'string' ? (ids.get(value) ?? value) : value,
-  )
+/** The part of a way back that the rules allow; the rest is told as conflicts. */
+async function possible(graph: ProjectGraph, way: Restoration, options: CommitOptions): Promise<Restoration> {
+  if (way.changes.length === 0) return way
+  try {
+    await graph.check(way.changes, options)
+    return way
+  } catch (error) {
+    if (!(error instanceof RuleViolation)) throw error
+    const blamed = new Map(error.violations.map((violation) => [violation.node, violation]))
+    const left = []
+    const conflicts = [...way.conflicts]
+    for (const change of way.changes) {
+      if (change.kind === 'edge_add' || change.kind === 'edge_delete') continue // a way back has none
+      const { node: kind, id } = change
+      const violation = blamed.get(nodeKey(kind, id))
+      if (!violation) left.push(change)
+      else conflicts.push({ kind, id, revision: graph.revision, message: `${violation.message} [${violation.rule}]` })
+    }
+    if (left.length === way.changes.length) throw error // none of it is to blame
+    return possible(graph, { changes: left, conflicts }, options)
+  }
+}
+
+function revisionOf(graph: ProjectGraph, to: number | string): number {
+  if (typeof to === 'string') return snapshotOf(graph, to).data.revision
+  if (Number.isSafeInteger(to) && to >= 0 && to <= graph.revision) return to
+  throw new InvalidInput('restore', [
+    {
+      path: 'to',
+      rule: 'range',
+      message: `is neither a revision from 0 to ${graph.revision} nor a snapshot`,
+      found: shown(to),
+    },
+  ])
 }
 
 function snapshotOf(graph: ProjectGraph, idOrName: string): Node<'snapshot'> {
@@ -108,22 +120,19 @@ function snapshotOf(graph: ProjectGraph, idOrName: string): Node<'snapshot'> {
   return latest
 }
 
-function refuseWhileRunning(graph: ProjectGraph): void {
-  for (const node of graph.state.nodes()) {
-    if (!isKind(node, 'plan') || node.data.status !== 'in_progress') continue
+function refuseWhileRunning(state: GraphState): void {
+  for (const node of state.nodes()) {
+    if (!isKind(node, 'plan') || node.data.status !== 'in_progress' || node.imported) continue
     throw new InvalidInput('restore', [
       {
         path: 'of',
         rule: 'nothing_runs',
-        message: `plan ${node.id} is running: name the run to take back, or wait until nothing runs`,
+        message: `is not given, but plan ${node.id} is running: name the run to take back, or wait until nothing runs`,
       },
     ])
   }
 }
 
-const groupsOf = (entries: readonly { readonly body: EntryBody }[]): ReadonlySet<string> =>
-  new Set(
-    entries
-      .flatMap(({ body }) => body.changes.map((change) => change.key.split('/')[1]!))
-      .filter((group) => group !== '-'),
-  )
+const groupsOf = (entries: readonly JournalEntry[]): readonly string[] => [
+  ...new Set(entries.flatMap(({ body }) => body.changes.map((change) => placeOf(change.key).group))),
+]

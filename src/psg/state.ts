@@ -1,42 +1,13 @@
 import { MultiDirectedGraph } from 'graphology'
 import type { StepStatus } from '../protocol/types.ts'
 import type { AnyNode, Kind, Node, NodeOf } from './change.ts'
+import { type Delta, isStructural } from './delta.ts'
 import { isKind, nodeKey, type Reference, referencesOf, statusOf } from './node.ts'
-
-/** A node before and after a commit. Neither side is absent on both. */
-export interface Delta {
-  readonly kind: Kind
-  readonly id: string
-  readonly before: AnyNode | undefined
-  readonly after: AnyNode | undefined
-  /** The status differs and nothing else. */
-  readonly statusOnly: boolean
-  /** Statuses that it passes through on the way, when the commit moves it more than once; a new node's first among them. */
-  readonly via?: readonly string[]
-}
-
-/** Every status a delta goes through, from where it was, or was born, to where it ends. */
-export function statusPath({ before, after, via = [] }: Delta): readonly string[] {
-  const path = before ? [statusOf(before), ...via] : [...via]
-  return [...path, statusOf(after)].filter((status) => status !== undefined)
-}
-
-/** Does it come to this status in the commit? */
-export const comesTo = (delta: Delta, status: string): boolean => statusPath(delta).indexOf(status, 1) > 0
-
-/** What is kept of a plan so that no check has to visit all its steps. */
-export interface PlanFacts {
-  readonly tally: Record<StepStatus, number>
-  /** An order in which every step comes after those it waits for. */
-  readonly ranks: Map<string, number>
-  topRank: number
-  /** The run that has not ended. */
-  activeRun: string | undefined
-}
+import { type PlanFacts, type PlanRecord, planRecord } from './plan-facts.ts'
 
 export type EdgeType = string
 
-/** The graph as it stands in memory: nodes, edges from their references, and what is kept for cheap checks. Changed by `apply` and loading only. */
+/** The graph as it stands in memory, for reading: nodes, edges from their references, and what is kept for cheap checks. */
 export interface GraphState {
   get<K extends Kind>(kind: K, id: string): NodeOf<K> | undefined
   has(kind: Kind, id: string): boolean
@@ -44,29 +15,53 @@ export interface GraphState {
   nodesOf(group: string): Iterable<AnyNode>
   /** Those that refer to a node, by kind of edge. */
   referrers(kind: Kind, id: string, edge?: EdgeType): Iterable<AnyNode>
+  /** Those that refer to something that is not in memory. */
+  awaiting(kind: Kind, id: string): Iterable<AnyNode>
   /** What an owner contains, or what a node refers to by that edge. */
   targets(kind: Kind, id: string, edge?: EdgeType): Iterable<AnyNode>
   dependantsOf(step: string): Iterable<string>
   plan(id: string): PlanFacts | undefined
   /** The runs of loaded plans that have not ended. */
   activeRuns(): Iterable<Node<'run'>>
+  /** What was deleted under this id, as it was then; the id stays taken. */
+  tombstone(kind: Kind, id: string): AnyNode | undefined
   groups(): Iterable<string>
   hasGroup(group: string): boolean
+  /** How many nodes and edges there are. */
   readonly size: number
+  readonly edges: number
+}
+
+/** A graph's memory: what is read of it, and the only hands that change it. */
+export interface GraphMemory {
+  readonly state: GraphState
+  /** `ranks` tell where new and re-ordered steps stand; without them the order of the plans concerned is made anew when needed. */
   apply(deltas: Iterable<Delta>, ranks?: ReadonlyMap<string, number>): void
+  /** Remembers what lies in the store as deleted. */
+  bury(node: AnyNode): void
   openGroup(group: string): void
   evict(group: string): void
 }
 
-export function graphState(): GraphState {
+export function graphMemory(): GraphMemory {
   const graph = new MultiDirectedGraph<{ node: AnyNode }, { type: EdgeType }>()
-  const groups = new Map<string, Set<string>>()
-  const plans = new Map<string, PlanFacts>()
-  /** Who refers to something that is not loaded: the edge is drawn when it comes. */
+  const groups = new Map<string, Group>()
+  const plans = new Map<string, PlanRecord>()
+  const tombstones = new Map<string, AnyNode>()
+  /** Who refers to something that is not here: the edge is drawn when it comes. */
   const missing = new Map<string, Set<string>>()
 
   const at = (key: string): AnyNode | undefined =>
     graph.hasNode(key) ? graph.getNodeAttribute(key, 'node') : undefined
+
+  function groupOf(name: string): Group {
+    let group = groups.get(name)
+    if (!group) {
+      group = { nodes: new Set(), tombstones: new Set() }
+      groups.set(name, group)
+    }
+    return group
+  }
 
   /** Remembers, or forgets, that `from` refers to something that is not here. */
   function awaits(target: string, from: string): void {
@@ -75,6 +70,7 @@ export function graphState(): GraphState {
     else missing.set(target, new Set([from]))
   }
   function awaitsNoMore(node: AnyNode, key: string): void {
+    if (missing.size === 0) return
     for (const reference of referencesOf(node)) {
       const target = nodeKey(reference.kind, reference.id)
       const waiting = missing.get(target)
@@ -98,16 +94,15 @@ export function graphState(): GraphState {
   function add(node: AnyNode): void {
     const key = nodeKey(node.kind, node.id)
     graph.addNode(key, { node })
-    const group = groups.get(node.group)
-    if (group) group.add(key)
-    else groups.set(node.group, new Set([key]))
+    const group = groupOf(node.group)
+    group.nodes.add(key)
+    if (group.tombstones.delete(key)) tombstones.delete(key)
     for (const reference of referencesOf(node)) link(key, reference)
     const waiting = missing.get(key)
     if (!waiting) return
     missing.delete(key)
     for (const from of waiting) {
-      const referrer = at(from)!
-      for (const reference of referencesOf(referrer))
+      for (const reference of referencesOf(at(from)!))
         if (nodeKey(reference.kind, reference.id) === key) link(from, reference)
     }
   }
@@ -128,43 +123,66 @@ export function graphState(): GraphState {
     for (const edge of graph.outEdges(key))
       if (graph.getEdgeAttribute(edge, 'type') === 'CONTAINS') awaits(key, graph.target(edge))
     graph.dropNode(key)
-    groups.get(node.group)?.delete(key)
+    groups.get(node.group)?.nodes.delete(key)
+  }
+
+  function bury(node: AnyNode): void {
+    const key = nodeKey(node.kind, node.id)
+    groupOf(node.group).tombstones.add(key)
+    tombstones.set(key, node)
   }
 
   /** Facts of a plan come with its first part, whichever that is: the store's order is not the plan's. */
-  function factsOf(plan: string): PlanFacts {
-    let facts = plans.get(plan)
-    if (!facts) {
-      facts = newFacts()
-      plans.set(plan, facts)
+  function recordOf(plan: string): PlanRecord {
+    let record = plans.get(plan)
+    if (!record) {
+      record = planRecord(() => stepsOf(plan))
+      plans.set(plan, record)
     }
-    return facts
+    return record
+  }
+  function* stepsOf(plan: string): Iterable<Node<'step'>> {
+    for (const key of groups.get(plan)?.nodes ?? []) {
+      const node = at(key)
+      if (isKind(node, 'step')) yield node
+    }
   }
 
   function keepFacts({ kind, id, before, after }: Delta): void {
     if (kind === 'step') {
-      const facts = factsOf((after ?? before)!.owner!)
-      if (before) facts.tally[statusOf(before) as StepStatus]--
-      if (after) facts.tally[statusOf(after) as StepStatus]++
-      else facts.ranks.delete(id)
+      const record = after ? recordOf(after.owner!) : plans.get(before!.owner!)
+      if (!record) return // its plan went first
+      if (before) record.tally[statusOf(before) as StepStatus]--
+      if (after) record.tally[statusOf(after) as StepStatus]++
+      else record.removed(id)
     } else if (kind === 'plan') {
-      if (after) factsOf(id)
-      else plans.delete(id)
+      if (!after) plans.delete(id)
+      else recordOf(id)
     } else if (isKind(after, 'run')) {
-      const facts = factsOf(after.data.plan_id)
-      if (after.data.phase !== 'ended') facts.activeRun = id
-      else if (facts.activeRun === id) facts.activeRun = undefined
+      const record = recordOf(after.data.plan_id)
+      if (after.data.phase !== 'ended') record.activeRun = id
+      else if (record.activeRun === id) record.activeRun = undefined
     }
   }
 
-  return {
+  function keepOrders(deltas: Iterable<Delta>, ranks: ReadonlyMap<string, number> | undefined): void {
+    const restructured = new Map<string, [string, number][]>()
+    for (const delta of deltas) if (isStructural(delta)) restructured.set((delta.after ?? delta.before)!.owner!, [])
+    for (const [step, rank] of ranks ?? []) restructured.get(at(nodeKey('step', step))!.owner!)?.push([step, rank])
+    for (const [plan, ranked] of restructured) {
+      plans.get(plan)?.restructured(ranks && ranked)
+      if (statusOf(at(nodeKey('plan', plan))) !== 'draft') plans.get(plan)?.settled()
+    }
+  }
+
+  const state: GraphState = {
     get: ((kind: Kind, id: string) => at(nodeKey(kind, id))) as GraphState['get'],
     has: (kind, id) => graph.hasNode(nodeKey(kind, id)),
     *nodes() {
       for (const entry of graph.nodeEntries()) yield entry.attributes.node
     },
     *nodesOf(group) {
-      for (const key of groups.get(group) ?? []) yield at(key)!
+      for (const key of groups.get(group)?.nodes ?? []) yield at(key)!
     },
     *referrers(kind, id, edge) {
       const key = nodeKey(kind, id)
@@ -173,6 +191,9 @@ export function graphState(): GraphState {
         if (entry.attributes.type === 'CONTAINS') continue
         if (edge === undefined || entry.attributes.type === edge) yield entry.sourceAttributes.node
       }
+    },
+    *awaiting(kind, id) {
+      for (const from of missing.get(nodeKey(kind, id)) ?? []) yield at(from)!
     },
     *targets(kind, id, edge) {
       const key = nodeKey(kind, id)
@@ -194,44 +215,49 @@ export function graphState(): GraphState {
         if (isKind(run, 'run')) yield run
       }
     },
+    tombstone: (kind, id) => tombstones.get(nodeKey(kind, id)),
     groups: () => groups.keys(),
     hasGroup: (group) => groups.has(group),
     get size() {
       return graph.order
     },
+    get edges() {
+      return graph.size
+    },
+  }
+
+  return {
+    state,
     apply(deltas, ranks) {
       for (const delta of deltas) {
         if (!delta.before) add(delta.after!)
-        else if (!delta.after) drop(delta.before)
-        else replace(delta.before, delta.after, delta.statusOnly)
+        else if (delta.after) replace(delta.before, delta.after, delta.statusOnly)
+        else {
+          drop(delta.before)
+          bury(delta.before)
+        }
         keepFacts(delta)
       }
-      if (!ranks) return
-      for (const [step, rank] of ranks) {
-        const facts = plans.get((at(nodeKey('step', step)) as Node<'step'>).owner!)!
-        facts.ranks.set(step, rank)
-        if (rank > facts.topRank) facts.topRank = rank
-      }
+      keepOrders(deltas, ranks)
     },
-    openGroup(group) {
-      if (!groups.has(group)) groups.set(group, new Set())
-    },
-    evict(group) {
-      for (const key of [...(groups.get(group) ?? [])]) {
-        drop(at(key)!)
-      }
-      groups.delete(group)
-      plans.delete(group)
+    bury,
+    openGroup: (group) => void groupOf(group),
+    evict(name) {
+      const group = groups.get(name)
+      if (!group) return
+      for (const key of group.nodes) drop(at(key)!)
+      for (const key of group.tombstones) tombstones.delete(key)
+      groups.delete(name)
+      plans.delete(name)
     },
   }
 }
 
-const newFacts = (): PlanFacts => ({
-  tally: { pending: 0, in_progress: 0, completed: 0, blocked: 0, skipped: 0, failed: 0 },
-  ranks: new Map(),
-  topRank: 0,
-  activeRun: undefined,
-})
+/** Names of what is loaded and evicted together. */
+interface Group {
+  readonly nodes: Set<string>
+  readonly tombstones: Set<string>
+}
 
 const edges = new Map<EdgeType, { type: EdgeType }>()
 /** One attribute object per kind of edge, not one per edge. */

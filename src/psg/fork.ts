@@ -1,0 +1,51 @@
+import type { JsonObject } from '../protocol/json.ts'
+import type { Change, CommitOptions, Node } from './change.ts'
+import type { ProjectGraph } from './graph.ts'
+import { isKind } from './node.ts'
+import type { GraphState } from './state.ts'
+import { children } from './view.ts'
+
+/** A copy of a plan as a new draft: new ids, pending steps, the same bindings. Where a failed or completed plan can begin anew. Throws NotFound. */
+export async function forkPlan(graph: ProjectGraph, planId: string, options: CommitOptions): Promise<Node<'plan'>> {
+  const plan = await graph.require('plan', planId)
+  const plan_id = graph.clock.uuid()
+  const changes = await graph.reading([['plan', planId]], (state) => copyOf(state, plan, plan_id, graph.clock.uuid))
+  await graph.commit(changes, options)
+  return graph.get('plan', plan_id)!
+}
+
+function copyOf(state: GraphState, plan: Node<'plan'>, plan_id: string, uuid: () => string): readonly Change[] {
+  const steps = children(state, 'plan', plan.id).filter((node) => isKind(node, 'step'))
+  const ids = new Map(steps.map((step) => [step.id, uuid()]))
+  const { trace: _, events: __, ...head } = plan.data
+  const changes: Change[] = [
+    { kind: 'node_add', node: 'plan', id: plan_id, data: { ...head, plan_id, status: 'draft' } },
+  ]
+  for (const [at, step] of steps.entries()) {
+    const step_id = ids.get(step.id)!
+    const dependencies = step.data.dependencies?.map((id) => ids.get(id)!)
+    const data = { ...step.data, step_id, status: 'pending' as const, ...(dependencies && { dependencies }) }
+    changes.push({ kind: 'node_add', node: 'step', id: step_id, owner: plan_id, at, data })
+    for (const { data: bound } of bindingsOf(state, step.id)) {
+      const binding_id = uuid()
+      const params = withIds(bound.params, ids)
+      changes.push({
+        kind: 'node_add',
+        node: 'binding',
+        id: binding_id,
+        data: { ...bound, binding_id, step_id, params },
+      })
+    }
+  }
+  return changes
+}
+
+const bindingsOf = (state: GraphState, step: string): readonly Node<'binding'>[] =>
+  [...state.referrers('step', step, 'BINDS')].filter((node) => isKind(node, 'binding'))
+
+/** References to other steps' outputs name their ids: the copy must name the copies. */
+function withIds(params: JsonObject, ids: ReadonlyMap<string, string>): JsonObject {
+  return JSON.parse(JSON.stringify(params), (key, value) =>
+    key === '$from' && typeof value === 'string' ? (ids.get(value) ?? value) : value,
+  )
+}

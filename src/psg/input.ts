@@ -1,0 +1,105 @@
+import { InvalidInput, type Problem } from '../protocol/errors.ts'
+import { isObject } from '../protocol/json.ts'
+import { shown } from '../protocol/shown.ts'
+import type { Change, Changes, CommitOptions, EventDraft, Kind } from './change.ts'
+import { KINDS } from './kinds.ts'
+import { plain } from './plain.ts'
+
+/** What a caller asks for, as a copy that he can no longer change. Throws InvalidInput when it does not have the form of changes. */
+export function takeIn(changes: unknown): Changes {
+  const problems: Problem[] = []
+  if (!Array.isArray(changes)) throw new InvalidInput('commit', [problem('changes', 'type', 'is not a list', changes)])
+  for (let i = 0; i < changes.length; i++) problemsOf(changes[i], `changes[${i}]`, problems)
+  if (problems.length > 0) throw new InvalidInput('commit', problems)
+  return (changes as Change[]).map(copied)
+}
+
+/** Throws InvalidInput when a commit could not be told to anybody. */
+export function checkOptions(options: CommitOptions): void {
+  if (!isObject(options)) throw new InvalidInput('commit', [problem('options', 'type', 'are not given', options)])
+  const { actor, reason, fence, module, run, events } = options
+  const problems: Problem[] = []
+  if (!isText(actor)) problems.push(problem('actor', 'text', 'does not name anybody', actor))
+  if (typeof reason !== 'string') problems.push(problem('reason', 'text', 'is not a text', reason))
+  if (fence !== undefined && !isCount(fence)) problems.push(problem('fence', 'token', 'is not a token', fence))
+  if (module !== undefined && !isText(module)) problems.push(problem('module', 'text', 'names no module', module))
+  if (run !== undefined && !isText(run)) problems.push(problem('run', 'text', 'names no run', run))
+  if (events !== undefined && !Array.isArray(events)) problems.push(problem('events', 'type', 'are not a list', events))
+  else
+    for (const [i, draft] of (events ?? []).entries())
+      if (!isObject(draft) || !isObject(draft.event) || !isText(draft.event.event_type))
+        problems.push(problem(`events[${i}]`, 'event', 'is not an event with an event_type', draft))
+  if (problems.length > 0) throw new InvalidInput('commit', problems)
+}
+
+/** A caller's events as copies. */
+export const takeInEvents = (events: readonly EventDraft[] = []): readonly EventDraft[] =>
+  events.map((draft, i) => plain(draft, `events[${i}]`) as EventDraft)
+
+/** Throws InvalidInput unless there is such a kind of node, and the id could be one's. */
+export function checkName(kind: unknown, id: unknown): void {
+  const problems: Problem[] = []
+  if (!isKindName(kind)) problems.push(problem('kind', 'enum', 'is not a kind of node', kind))
+  if (!isText(id)) problems.push(problem('id', 'text', 'is not an id', id))
+  if (problems.length > 0) throw new InvalidInput('node', problems)
+}
+
+/** A graph's id and a group's name stand between slashes in the keys of the store. */
+export function checkSegment(path: string, name: unknown): void {
+  if (!isText(name) || name.includes('/'))
+    throw new InvalidInput('graph', [problem(path, 'name', 'is not a name without a slash', name)])
+}
+
+export const isKindName = (kind: unknown): kind is Kind => typeof kind === 'string' && Object.hasOwn(KINDS, kind)
+
+function problemsOf(change: unknown, path: string, problems: Problem[]): void {
+  if (!isObject(change)) return void problems.push(problem(path, 'type', 'is not a change', change))
+  const text = (field: string) => {
+    if (!isText(change[field])) problems.push(problem(`${path}.${field}`, 'text', 'is not an id', change[field]))
+  }
+  switch (change.kind) {
+    case 'edge_add':
+    case 'edge_delete':
+      text('from')
+      text('to')
+      return
+    case 'node_add':
+    case 'node_update':
+    case 'node_delete':
+      if (!isKindName(change.node)) problems.push(problem(`${path}.node`, 'enum', 'is not a kind of node', change.node))
+      text('id')
+      break
+    default:
+      return void problems.push(problem(`${path}.kind`, 'enum', 'is not a kind of change', change.kind))
+  }
+  if (change.kind === 'node_update') {
+    if (!isObject(change.set)) problems.push(problem(`${path}.set`, 'type', 'is not an object', change.set))
+  } else if (change.kind === 'node_add') {
+    if (!isObject(change.data)) problems.push(problem(`${path}.data`, 'type', 'is not an object', change.data))
+    if (change.owner !== undefined) text('owner')
+    if (change.at !== undefined && !isCount(change.at))
+      problems.push(problem(`${path}.at`, 'count', 'is not a whole number of 0 or more', change.at))
+    if (change.group !== undefined && (!isText(change.group) || change.group.includes('/')))
+      problems.push(problem(`${path}.group`, 'name', 'is not a name without a slash', change.group))
+  }
+}
+
+function copied(change: Change, i: number): Change {
+  if (change.kind === 'node_add') return { ...change, data: plain(change.data, `changes[${i}].data`) } as Change
+  if (change.kind !== 'node_update') return { ...change }
+  const fields = Object.entries(change.set).map(([field, value]) => [
+    field,
+    value === undefined ? undefined : plain(value, `changes[${i}].set.${field}`),
+  ])
+  return { ...change, set: Object.fromEntries(fields) } as Change
+}
+
+const isText = (value: unknown): value is string => typeof value === 'string' && value !== ''
+const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0
+
+const problem = (path: string, rule: string, message: string, found: unknown): Problem => ({
+  path,
+  rule,
+  message,
+  found: shown(found),
+})

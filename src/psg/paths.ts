@@ -1,0 +1,104 @@
+import { InvalidInput, NotFound } from '../protocol/errors.ts'
+import { shown } from '../protocol/shown.ts'
+import type { Context, Plan, PlanStatus } from '../protocol/types.ts'
+import type { Change, Changes, CommitOptions } from './change.ts'
+import { takeApart } from './document.ts'
+import type { ProjectGraph } from './graph.ts'
+import { endPlan, move, type Proposing, proposePlan, startPlan } from './moves.ts'
+import type { Project } from './project.ts'
+import { children } from './view.ts'
+
+/** The protocol's `/psg/…` paths as functions: documents in, documents out, everything else is the graph's. */
+export interface Paths {
+  /** `GET /psg/contexts/:id`. Throws NotFound. */
+  getContext(id: string): Promise<Context>
+  /** `POST /psg/contexts` */
+  postContext(context: unknown, options: CommitOptions): Promise<Context>
+  /** `GET /psg/plans/:id`. Throws NotFound. */
+  getPlan(id: string): Promise<Plan>
+  /** `POST /psg/plans` */
+  postPlan(plan: unknown, options: CommitOptions): Promise<Plan>
+  /**
+   * `PATCH /psg/plans/:id/status`. To `proposed` it asks for approval with a Confirm; to `in_progress` it uses the approval up in the name of
+   * `usedBy`; to an end it ends the steps too.
+   */
+  patchPlanStatus(id: string, status: PlanStatus, options: PatchOptions): Promise<Plan>
+  /** `DELETE /psg/plans/:id`: with its steps and bindings, leaving tombstones. Refused once anything else refers to it. */
+  deletePlan(id: string, options: CommitOptions): Promise<void>
+}
+
+export interface PatchOptions extends CommitOptions {
+  readonly proposing?: Partial<Proposing>
+  readonly usedBy?: string
+}
+
+export function pathsOf(project: Project): Paths {
+  const graphOf = async (plan: string): Promise<ProjectGraph> => {
+    const where = await project.locate(plan)
+    if (where?.kind !== 'plan') throw new NotFound('plan', plan)
+    return project.context(where.graph)
+  }
+  return {
+    getContext: async (id) => (await project.context(id)).document('context', id),
+    async postContext(context, options) {
+      const graph = await project.create(context, options)
+      return graph.document('context', graph.id)
+    },
+    getPlan: async (id) => (await graphOf(id)).document('plan', id),
+    async postPlan(plan, options) {
+      const changes = takeApart('plan', plan)
+      const { plan_id, context_id } = plan as Plan
+      const graph = await project.context(context_id)
+      await graph.commit(changes, options)
+      return graph.document('plan', plan_id)
+    },
+    async patchPlanStatus(id, status, { proposing, usedBy, ...options }) {
+      const graph = await graphOf(id)
+      await graph.require('plan', id)
+      await graph.commit(() => movesTo(graph, id, status, { actor: options.actor, proposing, usedBy }), options)
+      return graph.document('plan', id)
+    },
+    async deletePlan(id, options) {
+      const graph = await graphOf(id)
+      await graph.require('plan', id)
+      await graph.commit(() => removalOf(graph, id), options)
+    },
+  }
+}
+
+interface Asked {
+  readonly actor: string
+  readonly proposing: Partial<Proposing> | undefined
+  readonly usedBy: string | undefined
+}
+
+function movesTo(graph: ProjectGraph, id: string, status: PlanStatus, { actor, proposing, usedBy }: Asked): Changes {
+  switch (status) {
+    case 'draft':
+    case 'approved':
+      return [move('plan', id, status)]
+    case 'proposed':
+      return proposePlan(graph, id, { requested_by_role: actor, ...proposing })
+    case 'in_progress':
+      return startPlan(graph, id, usedBy ?? actor)
+    case 'completed':
+    case 'failed':
+    case 'cancelled':
+      return endPlan(graph, id, status)
+    default:
+      status satisfies never
+      throw new InvalidInput('plan', [
+        { path: 'status', rule: 'enum', message: 'is not a status of a plan', found: shown(status) },
+      ])
+  }
+}
+
+function removalOf(graph: ProjectGraph, id: string): Changes {
+  const changes: Change[] = [{ kind: 'node_delete', node: 'plan', id }]
+  for (const step of children(graph.state, 'plan', id)) {
+    changes.push({ kind: 'node_delete', node: 'step', id: step.id })
+    for (const binding of graph.state.referrers('step', step.id, 'BINDS'))
+      changes.push({ kind: 'node_delete', node: 'binding', id: binding.id })
+  }
+  return changes
+}

@@ -1,0 +1,64 @@
+import { InvalidInput } from '../protocol/errors.ts'
+import type { Json } from '../protocol/json.ts'
+import { shown } from '../protocol/shown.ts'
+
+/**
+ * A frozen copy, so that neither who gave a value nor who reads it can change what the graph holds. Refuses what JSON would change or drop; a
+ * member that is `undefined` counts as absent.
+ */
+export function plain(value: unknown, path: string): Json {
+  const way: (string | number)[] = []
+  try {
+    return copied(value, way)
+  } catch (error) {
+    if (error instanceof NotJson) throw refused(way.reduce<string>(joined, path), error.message)
+    if (error instanceof RangeError) throw refused(path, 'something that contains itself, or is nested too deeply')
+    throw error
+  }
+}
+
+class NotJson extends Error {}
+
+/** `way` holds where the copying is; when it stops at a flaw, it stays there. */
+function copied(value: unknown, way: (string | number)[]): Json {
+  if (value === null || typeof value === 'string' || typeof value === 'boolean') return value
+  if (typeof value === 'number') {
+    if (Number.isFinite(value)) return value === 0 ? 0 : value // JSON knows no -0
+    throw new NotJson(String(value))
+  }
+  if (typeof value !== 'object') throw new NotJson(shown(value))
+  return Object.freeze(Array.isArray(value) ? copiedList(value, way) : copiedObject(value, way))
+}
+
+function copiedList(list: readonly unknown[], way: (string | number)[]): Json[] {
+  const copy: Json[] = []
+  for (let i = 0; i < list.length; i++) {
+    way.push(i)
+    copy.push(copied(list[i], way))
+    way.pop()
+  }
+  return copy
+}
+
+function copiedObject(object: object, way: (string | number)[]): { [name: string]: Json } {
+  const prototype = Object.getPrototypeOf(object)
+  if (prototype !== null && Object.getPrototypeOf(prototype) !== null)
+    throw new NotJson(`an instance of ${prototype.constructor?.name ?? 'a class'}`)
+  const copy: { [name: string]: Json } = {}
+  for (const name of Object.keys(object)) {
+    const member = (object as { [name: string]: unknown })[name]
+    if (member === undefined) continue
+    way.push(name)
+    const kept = copied(member, way)
+    way.pop()
+    if (name === '__proto__') Object.defineProperty(copy, name, { value: kept, enumerable: true })
+    else copy[name] = kept
+  }
+  return copy
+}
+
+const joined = (path: string, part: string | number): string =>
+  typeof part === 'number' ? `${path}[${part}]` : `${path}.${part}`
+
+const refused = (path: string, found: string): InvalidInput =>
+  new InvalidInput('commit', [{ path, rule: 'json', message: 'is not JSON', found }])

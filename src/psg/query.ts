@@ -1,0 +1,84 @@
+import { InvalidInput, type Problem } from '../protocol/errors.ts'
+import { canonical, isObject, type Json, type JsonObject } from '../protocol/json.ts'
+import { shown } from '../protocol/shown.ts'
+import type { Backend } from '../vsl/backend.ts'
+import type { AnyNode, Kind, NodeOf, Stored } from './change.ts'
+import { INDEX } from './indexes.ts'
+import { isKindName } from './input.ts'
+import { fromStored, placeOf } from './node.ts'
+import type { GraphState } from './state.ts'
+
+export interface Query<K extends Kind> {
+  readonly kind: K
+  /** Fields, dotted for inner ones, and the value each must have. */
+  readonly where?: { readonly [field: string]: Json }
+  readonly after?: string
+  readonly limit?: number
+}
+export interface Page<K extends Kind> {
+  readonly nodes: readonly NodeOf<K>[]
+  /** Give it as `after` to read on; absent on the last page. */
+  readonly next?: string
+}
+
+const LIMIT = 100
+
+/** Loaded nodes of a kind with these fields, by id, page by page. */
+export function query<K extends Kind>(state: GraphState, asked: Query<K>): Page<K> {
+  checkQuery(asked)
+  const { after, limit = LIMIT } = asked
+  const fits = conditionOf(asked)
+  const found: NodeOf<K>[] = []
+  for (const node of state.nodes())
+    if (fits(node) && (after === undefined || node.id > after)) found.push(node as NodeOf<K>)
+  found.sort((a, b) => (a.id < b.id ? -1 : 1))
+  const nodes = found.slice(0, limit)
+  return found.length > limit ? { nodes, next: nodes.at(-1)!.id } : { nodes }
+}
+
+/** The same of everything in the store, group by group: what has ended long ago is found without being loaded. */
+export async function queryStore<K extends Kind>(store: Backend, graph: string, asked: Query<K>): Promise<Page<K>> {
+  checkQuery(asked)
+  const { after, limit = LIMIT } = asked
+  const prefix = `${graph}/`
+  const fits = conditionOf(asked)
+  const nodes: NodeOf<K>[] = []
+  let last = ''
+  for await (const [key, value] of store.scan(prefix, after === undefined ? {} : { after: prefix + after })) {
+    if (placeOf(key).kind !== asked.kind || key.startsWith(INDEX.open(graph, '')) || (value as Stored).deleted) continue
+    const node = fromStored(key, value as Stored)
+    if (!fits(node)) continue
+    if (nodes.length === limit) return { nodes, next: last }
+    nodes.push(node as NodeOf<K>)
+    last = key.slice(prefix.length)
+  }
+  return { nodes }
+}
+
+function conditionOf({ kind, where = {} }: Query<Kind>): (node: AnyNode) => boolean {
+  const wanted = Object.entries(where).map(([field, value]) => [field.split('.'), canonical(value)] as const)
+  return (node) =>
+    node.kind === kind &&
+    wanted.every(([field, value]) => {
+      const found = valueAt(node.data as JsonObject, field)
+      return found !== undefined && canonical(found) === value
+    })
+}
+
+function valueAt(data: JsonObject, field: readonly string[]): Json | undefined {
+  let value: Json | undefined = data
+  for (const part of field)
+    value = isObject(value) && Object.hasOwn(value, part) ? (value as JsonObject)[part] : undefined
+  return value
+}
+
+function checkQuery({ kind, where, after, limit = LIMIT }: Query<Kind>): void {
+  const problems: Problem[] = []
+  const refuse = (path: string, rule: string, message: string, found: unknown) =>
+    problems.push({ path, rule, message, found: shown(found) })
+  if (!isKindName(kind)) refuse('kind', 'enum', 'is not a kind of node', kind)
+  if (where !== undefined && !isObject(where)) refuse('where', 'type', 'is not an object', where)
+  if (after !== undefined && typeof after !== 'string') refuse('after', 'type', 'is not a place to go on from', after)
+  if (!Number.isSafeInteger(limit) || limit < 1) refuse('limit', 'minimum', 'must be a whole number above 0', limit)
+  if (problems.length > 0) throw new InvalidInput('query', problems)
+}
