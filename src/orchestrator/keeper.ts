@@ -14,6 +14,8 @@ export interface KeeperOptions extends OwnerOptions {
   readonly onError: (error: unknown) => void
   /** Which plans' runs are driven: all when absent. */
   readonly mine?: (plan: string) => boolean
+  /** The runs that this process drives, by plan, so that the action layer can find the run that an action belongs to. */
+  readonly live: Map<string, LiveRun>
 }
 
 /** A context that this process owns, with the runs in it. */
@@ -66,6 +68,7 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
   async function driveOne(node: Node<'run'>): Promise<RunnerEnd> {
     const run = takeUp(graph, node, ownership as Ownership, options.layer)
     runs.set(run.id, run)
+    options.live.set(run.plan, run)
     const runner = {
       drain: options.drain,
       ...(options.quietMs !== undefined && { quietMs: options.quietMs }),
@@ -82,6 +85,7 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
       })
     } finally {
       runs.delete(run.id)
+      options.live.delete(run.plan)
       driving.delete(run.id)
       queueMicrotask(() => void leave())
     }

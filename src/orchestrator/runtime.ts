@@ -1,4 +1,4 @@
-import type { ActionLayer } from '../ael/layer.ts'
+import type { ActionLayer, Hands } from '../ael/layer.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Closed, InvalidInput, NotFound } from '../protocol/errors.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
@@ -12,13 +12,16 @@ import { openProject, type Project } from '../psg/project.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { thisHolder } from '../vsl/holder.ts'
 import type { Resolver } from './bind.ts'
+import { handsOf } from './hands.ts'
 import { type Keeper, keep } from './keeper.ts'
+import type { LiveRun } from './live.ts'
 import { type RunHandle, runHandle } from './run.ts'
 import { type Flow, submission } from './submit.ts'
 
 export interface RuntimeOptions {
   readonly store: Backend
-  readonly layer: ActionLayer
+  /** What carries actions out. Given as a function it gets what it needs of graph, store and people: then gated tools ask, and budgets count. */
+  readonly layer: ActionLayer | ((hands: Hands) => ActionLayer)
   readonly clock?: Clock
   /** How steps are executed that no binding names. */
   readonly resolve?: Resolver
@@ -81,7 +84,9 @@ const DRAIN_MS = 10_000
 const TTL_MS = 10_000
 
 export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
-  const { store, layer, clock = systemClock, onError = () => undefined, mine = () => true } = options
+  const { store, clock = systemClock, onError = () => undefined, mine = () => true } = options
+  const live = new Map<string, LiveRun>()
+  const layer = typeof options.layer === 'function' ? options.layer(handsOf(store, live)) : options.layer
   const project = await openProject(store, { clock, ...(options.switched && { switched: options.switched }) })
   const holder = thisHolder(clock.uuid())
   const keepers = new Map<string, Promise<Keeper | undefined>>()
@@ -112,6 +117,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
         ttlMs,
         drain: drain.signal,
         onError,
+        live,
         ...(options.quietMs !== undefined && { quietMs: options.quietMs }),
         ...(options.onCommit && { onCommit: options.onCommit }),
         ...(options.mine && { mine: options.mine }),

@@ -1,4 +1,9 @@
 import { describe, expect, it } from 'vitest'
+import { actionLayer } from '../../src/ael/ael.ts'
+import { functionAdapter } from '../../src/ael/function.ts'
+import type { Hands } from '../../src/ael/layer.ts'
+import { toolAdapter } from '../../src/ael/tool.ts'
+import { type Tool, toolRegistry } from '../../src/ael/tool-registry.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { ActionError, InvalidInput, NotFound, RuleViolation } from '../../src/protocol/errors.ts'
 import type { Json } from '../../src/protocol/json.ts'
@@ -23,7 +28,12 @@ function mortal(store: Backend): { store: Backend; die: () => void } {
       return (...args: unknown[]) => (dead ? new Promise(() => undefined) : value.apply(target, args))
     },
   })
-  return { store: mine, die: () => void (dead = true) }
+  return {
+    store: mine,
+    die() {
+      dead = true
+    },
+  }
 }
 const never = () => new Promise<Json>(() => undefined)
 
@@ -215,8 +225,8 @@ describe('an approval', () => {
   it('holds a single action where its binding asks, and a refusal fails the step', async () => {
     const runtime = await runtimeOf({}, { quietMs: 5 })
     const run = await runtime.submit(flowOf({ send: { call: 'noop', binding: { approval: 'ask' } } }))
-    let questions = await runtime.waiting()
-    while (questions.length === 0) questions = await runtime.waiting()
+    expect(await run.rest()).toBe('waiting')
+    const questions = await runtime.waiting()
     await runtime.decide(questions[0]!.confirm.confirm_id, { status: 'rejected', decided_by_role: 'me' })
     expect(await run.result()).toMatchObject({ status: 'failed', error: { code: 'action_rejected' } })
     expect(await (await runtime.project.context(run.context_id)).verify()).toEqual([])
@@ -368,6 +378,50 @@ describe('bad input', () => {
     const flow = chainOf(1)
     await (await runtime.submit(flow)).result()
     await expect(runtime.submit(flow)).rejects.toThrow(RuleViolation)
+    await runtime.close()
+  })
+})
+
+describe('a layer with the runtime’s hands', () => {
+  const asking = (sent: Json[]): Tool => ({
+    name: 'mail.send',
+    description: 'Sends a mail',
+    input: { type: 'object', properties: { to: { type: 'string' } }, required: ['to'] },
+    policy: 'ask',
+    execute: (args) => void sent.push(args),
+  })
+  const withTool = (tool: Tool) => (hands: Hands) => {
+    const tools = toolRegistry()
+    tools.register(tool)
+    return actionLayer({ ...hands, adapters: [toolAdapter(tools), functionAdapter({ noop: () => null })] })
+  }
+  const mailing = flowOf({
+    send: { binding: { action_type: 'tool_call', params: { tool_name: 'mail.send', tool_args: { to: 'you' } } } },
+  })
+
+  it('asks before a tool whose policy is to ask, and runs it once somebody agreed to exactly that', async () => {
+    const sent: Json[] = []
+    const runtime = await runtimeOf({}, { quietMs: 5, layer: withTool(asking(sent)) })
+    const run = await runtime.submit(mailing)
+    expect(await run.rest()).toBe('waiting')
+    const questions = await runtime.waiting()
+    expect(questions[0]).toMatchObject({ shows: { tool: 'mail.send', arguments: { to: 'you' } } })
+    expect(sent).toEqual([])
+    await runtime.decide(questions[0]!.confirm.confirm_id, { status: 'approved', decided_by_role: 'me' })
+    expect(await run.result()).toMatchObject({ status: 'completed' })
+    expect(sent).toEqual([{ to: 'you' }])
+    expect(await (await runtime.project.context(run.context_id)).verify()).toEqual([])
+    await runtime.close()
+  })
+
+  it('denies what the budget no longer has, and says so', async () => {
+    const layer = (hands: Hands) => actionLayer({ ...hands, adapters: [functionAdapter({ noop: () => null })] })
+    const runtime = await runtimeOf({}, { layer })
+    const run = await runtime.submit(chainOf(5, { options: { budget: { actions: 3 } } }))
+    expect(await run.result()).toMatchObject({ status: 'failed', error: { code: 'action_denied' } })
+    const told: string[] = []
+    for await (const { event } of run) if (event.event_family === 'cost_budget') told.push(event.event_type)
+    expect(told).toContain('budget_exceeded')
     await runtime.close()
   })
 })

@@ -1,0 +1,42 @@
+import type { BudgetState, Hands } from '../ael/layer.ts'
+import type { Backend } from '../vsl/backend.ts'
+import { wasApproved } from './gate.ts'
+import type { Ledger } from './ledger.ts'
+import type { LiveRun } from './live.ts'
+import { execution } from './steps.ts'
+
+/** What the action layer needs of graph, store and people: whose run it is, whether somebody agreed, and what may be spent. */
+export function handsOf(store: Backend, live: ReadonlyMap<string, LiveRun>): Required<Omit<Hands, 'admit'>> {
+  const charged = new Map<string, Ledger>()
+  const runOf = (run: { readonly plan_id: string } | undefined) => (run ? live.get(run.plan_id) : undefined)
+  return {
+    blobs: { put: (bytes) => store.putBlob(bytes), get: (digest) => store.getBlob(digest) },
+    gate({ run, digest }) {
+      const asking = runOf(run)
+      return { verdict: asking && wasApproved(asking, digest) ? 'approved' : 'pending' }
+    },
+    budget: {
+      reserve(request) {
+        const ledger = runOf(request.run)?.ledger
+        if (!ledger) return UNLIMITED
+        charged.set(request.execution_id, ledger)
+        return ledger.reserve(request)
+      },
+      settle(execution_id, spent) {
+        const ledger = charged.get(execution_id)
+        charged.delete(execution_id)
+        return ledger?.settle(execution_id, spent) ?? UNLIMITED
+      },
+      release(execution_id) {
+        charged.get(execution_id)?.release(execution_id)
+        charged.delete(execution_id)
+      },
+    },
+    emit(event) {
+      const plan = event.payload.plan_id
+      const run = typeof plan === 'string' ? live.get(plan) : undefined
+      run?.told.push(execution(run, event))
+    },
+  }
+}
+const UNLIMITED: BudgetState = { state: 'ok' }
