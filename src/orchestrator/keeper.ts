@@ -1,5 +1,5 @@
 import type { ActionLayer } from '../ael/layer.ts'
-import type { Commit, Node } from '../psg/change.ts'
+import type { Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import type { LiveRun } from './live.ts'
 import { type OwnerOptions, type Ownership, own } from './owner.ts'
@@ -10,7 +10,6 @@ export interface KeeperOptions extends OwnerOptions {
   readonly layer: ActionLayer
   readonly drain: AbortSignal
   readonly quietMs?: number
-  readonly onCommit?: (commit: Commit, run: string) => void
   readonly onError: (error: unknown) => void
   /** Which plans' runs are driven: all when absent. */
   readonly mine?: (plan: string) => boolean
@@ -72,7 +71,6 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
     const runner = {
       drain: options.drain,
       ...(options.quietMs !== undefined && { quietMs: options.quietMs }),
-      ...(options.onCommit && { onCommit: (commit: Commit) => options.onCommit?.(commit, run.id) }),
     }
     try {
       return await drive(run, runner)

@@ -1,5 +1,4 @@
 import { FencedOut, MplpError, OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
-import type { Commit } from '../psg/change.ts'
 import { takeOff } from './dispatch.ts'
 import type { Decided, LiveRun } from './live.ts'
 import { resume } from './recover.ts'
@@ -7,8 +6,6 @@ import { decideTick, ends } from './tick.ts'
 import { nextDue, ring } from './timers.ts'
 
 export interface RunnerOptions {
-  /** After each commit, with its events. */
-  readonly onCommit?: (commit: Commit) => void
   /** Stops at the next boundary: what is under way may end, nothing new starts. */
   readonly drain: AbortSignal
   /** Quiet for this long, a run looks at what others commit, and one that only waits is laid down: 50 ms. */
@@ -42,7 +39,7 @@ export async function drive(run: LiveRun, options: RunnerOptions): Promise<Runne
       if (first || run.inbox.length > 0 || run.told.length > 0) {
         const decided = first ? begin(run) : decideTick(run)
         first = false
-        const landed = await land(run, decided, options)
+        const landed = await land(run, decided)
         if (!landed) return 'lost'
         if (decided.end) return 'ended'
         for (const departure of decided.departures) void takeOff(run, departure)
@@ -77,18 +74,17 @@ function begin(run: LiveRun): Decided {
 }
 
 /** Commits what a tick decided. A store that is away is waited for: outcomes are kept, nothing is lost but time. */
-async function land(run: LiveRun, decided: Decided, options: Pick<RunnerOptions, 'onCommit'>): Promise<boolean> {
+async function land(run: LiveRun, decided: Decided): Promise<boolean> {
   if (decided.changes.length === 0 && decided.events.length === 0) return true
   for (;;) {
     try {
-      const commit = await run.graph.commit(decided.changes, {
+      await run.graph.commit(decided.changes, {
         actor: 'runtime',
         reason: decided.reason,
         fence: run.owner.fence,
         run: run.id,
         events: decided.events,
       })
-      options.onCommit?.(commit)
       return true
     } catch (error) {
       if (error instanceof FencedOut || run.owner.lost.aborted) return false
@@ -142,7 +138,7 @@ async function layDown(run: LiveRun): Promise<boolean> {
       reason: `the run is ${next}`,
       end: undefined,
     }
-    return land(run, decided, {})
+    return land(run, decided)
   }
 }
 

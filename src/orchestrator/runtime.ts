@@ -32,6 +32,7 @@ export interface RuntimeOptions {
   readonly quietMs?: number
   /** How long `close` waits for what is under way: 10 s. */
   readonly drainMs?: number
+  /** Called with every commit that this runtime makes, in the order of its graph. Must not throw. */
   readonly onCommit?: (commit: Commit) => void
   /** What went wrong where nobody is waiting for an answer. */
   readonly onError?: (error: unknown) => void
@@ -87,7 +88,11 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
   const { store, clock = systemClock, onError = () => undefined, mine = () => true } = options
   const live = new Map<string, LiveRun>()
   const layer = typeof options.layer === 'function' ? options.layer(handsOf(store, live)) : options.layer
-  const project = await openProject(store, { clock, ...(options.switched && { switched: options.switched }) })
+  const project = await openProject(store, {
+    clock,
+    ...(options.onCommit && { onCommit: options.onCommit }),
+    ...(options.switched && { switched: options.switched }),
+  })
   const holder = thisHolder(clock.uuid())
   const keepers = new Map<string, Promise<Keeper | undefined>>()
   const notBefore = new Map<string, number>()
@@ -119,7 +124,6 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
         onError,
         live,
         ...(options.quietMs !== undefined && { quietMs: options.quietMs }),
-        ...(options.onCommit && { onCommit: options.onCommit }),
         ...(options.mine && { mine: options.mine }),
       }),
     )

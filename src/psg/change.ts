@@ -122,9 +122,11 @@ export interface CommitOptions {
   readonly events?: readonly EventDraft[]
 }
 
-/** An event without id and time: the commit gives it both. */
+/** An event without id and time: the commit gives it both, unless somebody must know its id beforehand. */
 export type EventDraft = {
   readonly plan_id?: string
+  /** A UUID v4 in lower case; the caller sees to it that it is used once. */
+  readonly event_id?: string
   readonly event: JsonObject & { readonly event_type: string }
 }
 

@@ -29,8 +29,8 @@ export function eventsOf(proposal: Proposal, birth: Birth): readonly BornEvent[]
     ...(proposal.options.events ?? []),
     ...told('graph_update', updates(proposal)),
   ]
-  return drafts.map(({ plan_id, event }) => {
-    const stamp = birth.stamp()
+  return drafts.map(({ plan_id, event_id, event }) => {
+    const stamp = { ...birth.stamp(), ...(event_id !== undefined && { event_id }) }
     const common = 'event_family' in event && birth.project_id !== undefined ? { project_id: birth.project_id } : {}
     const born = { ...stamp, ...common, ...event, ...stamp } // first for the eye, last so that nobody brings his own
     refuseInvalid(born)

@@ -38,6 +38,8 @@ export interface GraphOptions {
   readonly keepEnded?: number
   /** Strict mode: a role that this does not know is an error. */
   readonly roles?: Roles
+  /** Called with every commit of this process as soon as it is in memory, in order. Must not throw. */
+  readonly onCommit?: (commit: Commit) => void
   /** Ids of rules, arrows and events to switch over; for proofs. */
   readonly switched?: ReadonlySet<string>
 }
@@ -347,6 +349,7 @@ export class ProjectGraph {
     this.#revision = drafted.commit.revision
     this.#stamped = drafted.stamped
     this.#noteLives(drafted.deltas)
+    this.#options.onCommit?.(drafted.commit)
     return drafted.commit
   }
 
