@@ -1,4 +1,3 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import {
   Closed,
   FencedOut,
@@ -58,8 +57,6 @@ export interface Grouped {
 
 interface Waiting {
   readonly write: PreparedWrite
-  readonly keys: readonly string[]
-  readonly size: number
   readonly settle: (refusal: MplpError | undefined) => void
 }
 
@@ -76,7 +73,7 @@ export function grouped(member: BatchMember, options: GroupedOptions): Grouped {
 
   async function run(): Promise<void> {
     while (waiting.length > 0) {
-      await nextTurn() // those whose commit was just acknowledged may have the next one ready: let it join
+      await settled() // those whose commit was just acknowledged may have the next one ready: let it join
       const { batch, rest } = takeBatch(waiting, maxWrites, maxBytes)
       waiting = rest
       const again = await send(member, batch)
@@ -90,7 +87,7 @@ export function grouped(member: BatchMember, options: GroupedOptions): Grouped {
       if (closed) throw new Closed(options.what)
       const prepared = prepare(write)
       const refusal = await new Promise<MplpError | undefined>((settle) => {
-        waiting.push({ write: prepared, keys: keysOf(prepared), size: sizeOf(prepared), settle })
+        waiting.push({ write: prepared, settle })
         running ??= run()
       })
       if (refusal) throw refusal
@@ -102,6 +99,9 @@ export function grouped(member: BatchMember, options: GroupedOptions): Grouped {
   }
 }
 
+/** After every promise that can go on has gone on. */
+const settled = () => new Promise<void>((resolve) => process.nextTick(resolve))
+
 const prepare = (write: Write): PreparedWrite => ({
   ...checkWrite(write),
   stream: write.stream,
@@ -109,6 +109,29 @@ const prepare = (write: Write): PreparedWrite => ({
   fence: write.fence,
   deletes: [...write.deletes],
 })
+
+function takeBatch(waiting: readonly Waiting[], maxWrites: number, maxBytes: number) {
+  if (waiting.length === 1) return { batch: waiting, rest: [] }
+  const batch: Waiting[] = []
+  const left: Waiting[] = []
+  const streams = new Set<string>()
+  const keys = new Set<string>()
+  let size = 0
+  for (const [i, next] of waiting.entries()) {
+    if (batch.length === maxWrites) return { batch, rest: left.concat(waiting.slice(i)) }
+    const itsKeys = keysOf(next.write)
+    const itsSize = sizeOf(next.write)
+    const free = !streams.has(next.write.stream) && !itsKeys.some((key) => keys.has(key))
+    // Those left behind claim their stream and keys too, or a later write would overtake them.
+    streams.add(next.write.stream)
+    for (const key of itsKeys) keys.add(key)
+    if (free && (batch.length === 0 || size + itsSize <= maxBytes)) {
+      batch.push(next)
+      size += itsSize
+    } else left.push(next)
+  }
+  return { batch, rest: left }
+}
 
 const keysOf = ({ inserts, puts, deletes }: PreparedWrite): string[] => [
   ...inserts.map(([key]) => key),
@@ -118,26 +141,6 @@ const keysOf = ({ inserts, puts, deletes }: PreparedWrite): string[] => [
 
 const sizeOf = ({ entry, inserts, puts }: PreparedWrite): number =>
   [...inserts, ...puts].reduce((sum, [key, text]) => sum + key.length + text.length, entry?.length ?? 0)
-
-function takeBatch(waiting: readonly Waiting[], maxWrites: number, maxBytes: number) {
-  const batch: Waiting[] = []
-  const left: Waiting[] = []
-  const streams = new Set<string>()
-  const keys = new Set<string>()
-  let size = 0
-  for (const [i, next] of waiting.entries()) {
-    if (batch.length === maxWrites) return { batch, rest: left.concat(waiting.slice(i)) }
-    const free = !streams.has(next.write.stream) && !next.keys.some((key) => keys.has(key))
-    // Those left behind claim their stream and keys too, or a later write would overtake them.
-    streams.add(next.write.stream)
-    for (const key of next.keys) keys.add(key)
-    if (free && (batch.length === 0 || size + next.size <= maxBytes)) {
-      batch.push(next)
-      size += next.size
-    } else left.push(next)
-  }
-  return { batch, rest: left }
-}
 
 /** Settles them, all but those that are to be sent again. */
 async function send(member: BatchMember, batch: readonly Waiting[]): Promise<readonly Waiting[]> {
@@ -164,7 +167,11 @@ async function sendEach(member: BatchMember, batch: readonly Waiting[]): Promise
   return again
 }
 
-function refusalOf(write: PreparedWrite, verdict: Verdict | undefined): MplpError | undefined {
+/** What `commit` throws for a verdict; nothing for a write that landed. */
+export function refusalOf(
+  write: Pick<PreparedWrite, 'stream' | 'expected' | 'fence'>,
+  verdict: Verdict | undefined,
+): MplpError | undefined {
   switch (verdict?.kind) {
     case 'landed':
       return undefined

@@ -1,6 +1,7 @@
 import type { Pool, PoolClient } from 'pg'
 import { OutcomeUnknown } from '../protocol/errors.ts'
 import { isLost, isRolledBack, isTimeUp, postgresError } from './postgres-errors.ts'
+import { wakeable } from './wakeable.ts'
 
 /** Prepared once per connection, under its name. */
 export interface Statement {
@@ -13,9 +14,9 @@ export interface PostgresConnection {
   /** The server in error messages; no credentials. */
   readonly what: string
   /** Takes effect at most once: throws OutcomeUnknown, for the stream or key `of`, when the reply is lost. */
-  once<Row>(of: string, statement: Statement, values: readonly unknown[]): Promise<Row[]>
+  once<Row>(of: string, statement: Statement, values: unknown[]): Promise<Row[]>
   /** For what may be done twice: sent again if its connection breaks, then Unavailable. */
-  ask<Row>(statement: Statement, values?: readonly unknown[]): Promise<Row[]>
+  ask<Row>(statement: Statement, values?: unknown[]): Promise<Row[]>
   /** A connection for oneself, to be released. */
   take(): Promise<PoolClient>
   /** Waits for statements in hand. Ends a pool of our own, not a lent one. */
@@ -33,7 +34,8 @@ export async function postgresConnection(
   const pool = 'pool' in target ? target.pool : await ownPool(target, timeoutMs)
   const what = 'pool' in target ? 'Postgres' : `Postgres at ${addressOf(target.url)}`
   const guarded = new WeakSet<PoolClient>()
-  const inHand = new Set<Promise<unknown>>()
+  const idle = wakeable()
+  let inHand = 0
 
   async function take(): Promise<PoolClient> {
     const client = await pool.connect().catch((error) => {
@@ -45,46 +47,42 @@ export async function postgresConnection(
   }
 
   /** Throws when certain that nothing was done; without an answer, says so. */
-  async function send<Row>(statement: Statement, values: readonly unknown[]): Promise<Row[] | Lost> {
-    for (let attempt = 1; ; attempt++) {
-      const client = await take()
-      try {
-        const query = { ...statement, values: [...values], query_timeout: timeoutMs }
-        const { rows } = await client.query(query)
-        client.release()
-        return rows
-      } catch (error) {
-        client.release(isLost(error))
-        if (isLost(error)) return { lost: error }
-        if (!isRolledBack(error) || attempt === TRIES) throw postgresError(what, error)
-      }
-    }
-  }
-  async function tracked<T>(work: Promise<T>): Promise<T> {
-    inHand.add(work)
+  async function send<Row>({ name, text }: Statement, values: unknown[]): Promise<Row[] | Lost> {
+    inHand++
     try {
-      return await work
+      for (let attempt = 1; ; attempt++) {
+        const client = await take()
+        try {
+          const query = { name, text, values, query_timeout: timeoutMs }
+          const { rows } = await client.query(query)
+          client.release()
+          return rows
+        } catch (error) {
+          client.release(isLost(error))
+          if (isLost(error)) return { lost: error }
+          if (!isRolledBack(error) || attempt === TRIES) throw postgresError(what, error)
+        }
+      }
     } finally {
-      inHand.delete(work)
+      if (--inHand === 0) idle.wake()
     }
   }
-
   return {
     what,
-    async once<Row>(of: string, statement: Statement, values: readonly unknown[]) {
-      const answer = await tracked(send<Row>(statement, values))
+    async once<Row>(of: string, statement: Statement, values: unknown[]) {
+      const answer = await send<Row>(statement, values)
       if ('lost' in answer) throw new OutcomeUnknown(of, { cause: answer.lost })
       return answer
     },
-    async ask<Row>(statement: Statement, values: readonly unknown[] = []) {
-      let answer = await tracked(send<Row>(statement, values))
-      if ('lost' in answer && !isTimeUp(answer.lost)) answer = await tracked(send<Row>(statement, values))
+    async ask<Row>(statement: Statement, values: unknown[] = []) {
+      let answer = await send<Row>(statement, values)
+      if ('lost' in answer && !isTimeUp(answer.lost)) answer = await send<Row>(statement, values)
       if ('lost' in answer) throw postgresError(what, answer.lost)
       return answer
     },
     take,
     async close() {
-      await Promise.allSettled(inHand)
+      while (inHand > 0) await idle.wait()
       if (!('pool' in target) && !pool.ending) await pool.end()
     },
   }

@@ -30,16 +30,16 @@ alter table "${schema}".blobs alter bytes set storage external;
 `
 
 /**
- * A batch of writes in one call: returns a row for each that was refused and writes the others. Streams come sorted and keys are sorted here, so
- * that batches of several processes wait for each other in one order and never in a circle; each statement in here sees what was committed while
- * the one before it waited. Inserts are the first `p_claims` keys; a key without a text is deleted. `again` means that nothing stood in the way
- * any more when it was looked for, or that the write would come before its predecessor in the feed.
+ * A batch of writes in one call: writes those whose conditions hold and returns why the others were refused, as JSON, or null. Streams and keys come
+ * sorted, so that batches of several processes wait for each other in one order and never in a circle; each statement in here sees what was
+ * committed while the one before it waited. Claims are those keys that must not exist; a key with an empty text is deleted. `again` means that
+ * nothing stood in the way any more when it was looked for, or that the entry would come before its predecessor in the feed.
  */
 export const commitBatch = (schema: string): string => `
 create function "${schema}".commit_batch(
   p_base bigint, p_streams text[], p_expected bigint[], p_fences bigint[], p_entries text[],
-  p_claims int, p_keys text[], p_texts text[], p_owners int[]
-) returns table (member int, verdict text, number bigint, met text)
+  p_keys text[], p_texts text[], p_owners int[], p_claims text[], p_claim_owners int[]
+) returns text
 language plpgsql
 -- A plan made while the tables were small would read them from end to end when they no longer are.
 set enable_seqscan = off
@@ -47,6 +47,7 @@ set jit = off
 as $body$
 declare
   this_xid constant bigint := p_base + pg_current_xact_id()::text::bigint;
+  refused jsonb;
   taken record;
   head record;
   keys_met text[];
@@ -54,11 +55,10 @@ declare
   landed boolean;
   written int;
 begin
-  if p_claims > 0 then
-    keys_met := array_fill(null::text, array[cardinality(p_streams)]);
+  if p_claims <> '{}' then
     for taken in
       select distinct on (c.owner) c.owner, c.key
-      from unnest(p_keys[:p_claims], p_owners[:p_claims]) with ordinality c(key, owner, n)
+      from unnest(p_claims, p_claim_owners) with ordinality c(key, owner, n)
       cross join lateral (select from "${schema}"."values" v where v.key = c.key limit 1) there
       order by c.owner, c.n
     loop
@@ -67,6 +67,7 @@ begin
   end if;
 
   for i in 1 .. cardinality(p_streams) loop
+    landed := false;
     if keys_met[i] is null then
       for attempt in 1 .. 2 loop
         update "${schema}".heads h
@@ -82,58 +83,47 @@ begin
         landed := found;
         exit when landed; -- otherwise somebody has just made it, and perhaps only acquired it
       end loop;
-      if landed then
-        passed := passed || i;
-        continue;
+    end if;
+    if landed then
+      passed := passed || i;
+      if p_entries[i] is not null then
+        insert into "${schema}".journal (stream, revision, xid, seq, body)
+        values (p_streams[i], p_expected[i] + 1, this_xid, i, p_entries[i]);
       end if;
+      continue;
     end if;
     select coalesce(max(h.revision), 0) as revision, coalesce(max(h.token), 0) as token into head
     from "${schema}".heads h where h.stream = p_streams[i];
-    member := i;
-    met := null;
-    if p_fences[i] <> head.token then
-      verdict := 'fenced';
-      number := head.token;
-    elsif p_expected[i] <> head.revision then
-      verdict := 'conflict';
-      number := head.revision;
-    elsif keys_met[i] is not null then
-      verdict := 'exists';
-      met := keys_met[i];
-    else
-      verdict := 'again';
-    end if;
-    return next;
+    refused := coalesce(refused, '[]') || jsonb_build_array(case
+      when p_fences[i] <> head.token then jsonb_build_object('member', i, 'kind', 'fenced', 'token', head.token)
+      when p_expected[i] <> head.revision then jsonb_build_object('member', i, 'kind', 'conflict', 'actual', head.revision)
+      when keys_met[i] is not null then jsonb_build_object('member', i, 'kind', 'exists', 'key', keys_met[i])
+      else jsonb_build_object('member', i, 'kind', 'again')
+    end);
   end loop;
-  if passed = '{}' then
-    return;
-  end if;
 
-  if p_keys <> '{}' then
-    -- Deletes take part as well, or they would be locked out of order.
-    insert into "${schema}"."values" as v (key, value)
-    select k.key, coalesce(k.text, '')
-    from unnest(p_keys, p_texts, p_owners) k(key, text, owner)
-    where k.owner = any (passed)
-    order by k.key collate "C"
-    on conflict (key) do update set value = excluded.value
-    where excluded.key not in (select unnest(p_keys[:p_claims]));
+  if refused is not null then
+    select array_agg(k.key order by k.n), array_agg(k.text order by k.n) into p_keys, p_texts
+    from unnest(p_keys, p_texts, p_owners) with ordinality k(key, text, owner, n)
+    where k.owner = any (passed);
+  end if;
+  if p_claims = '{}' then
+    insert into "${schema}"."values" (key, value) select unnest(p_keys), unnest(p_texts)
+    on conflict (key) do update set value = excluded.value;
+  else
+    insert into "${schema}"."values" (key, value) select unnest(p_keys), unnest(p_texts)
+    on conflict (key) do update set value = excluded.value where excluded.key not in (select unnest(p_claims));
     get diagnostics written = row_count;
-    if p_claims > 0 and written < (select count(*) from unnest(p_owners) o where o = any (passed)) then
+    if written < cardinality(p_keys) then
       raise serialization_failure using message = 'a key was inserted by somebody else meanwhile';
     end if;
-    if array_position(p_texts, null) is not null then
-      delete from "${schema}"."values" where key = any (array(
-        select k.key from unnest(p_keys, p_texts, p_owners) k(key, text, owner)
-        where k.text is null and k.owner = any (passed)
-      ));
-    end if;
   end if;
-
-  insert into "${schema}".journal (stream, revision, xid, seq, body)
-  select m.stream, m.expected + 1, this_xid, m.n, m.entry
-  from unnest(p_streams, p_expected, p_entries) with ordinality m(stream, expected, entry, n)
-  where m.entry is not null and m.n = any (passed);
+  -- Written first: so they were locked in the order of all keys.
+  if '' = any (p_texts) then
+    delete from "${schema}"."values"
+    where key = any (array(select k.key from unnest(p_keys, p_texts) k(key, text) where k.text = ''));
+  end if;
+  return refused;
 end
 $body$;
 `
