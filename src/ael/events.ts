@@ -42,6 +42,8 @@ export function budgetEvent(asker: Asker, action_id: string, { state, remaining,
   return {
     event_type: state === 'exceeded' ? 'budget_exceeded' : 'budget_warning',
     event_family: 'cost_budget',
+    decision_kind: 'budget',
+    outcome: state === 'exceeded' ? 'deny' : 'allow',
     payload: {
       action_id,
       ...(asker.run && { plan_id: asker.run.plan_id, trace_id: asker.run.trace_id }),

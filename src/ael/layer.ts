@@ -144,5 +144,10 @@ export interface Observer {
 /** An event before it has its id, time and project: what the makers of its family ask for. */
 export type EventDraft = { readonly payload: JsonObject } & (
   | (RuntimeExecutionFields & { readonly event_family: 'runtime_execution' })
-  | (EventFields & { readonly event_family: 'cost_budget' })
+  | (EventFields & {
+      readonly event_family: 'cost_budget'
+      /** Evidence of the decision, where the event itself is looked at. */
+      readonly decision_kind: 'budget'
+      readonly outcome: 'allow' | 'deny'
+    })
 )

@@ -39,6 +39,7 @@ export function runEnds(run: LiveRun, decided: Decided): void {
   if (sa(run))
     decided.events.push(...saEnd(subject(run), { status, succeeded: completed, failed, segments: run.segments }))
   decided.reason = `the run ${status === 'completed' ? 'is completed' : `has ${status === 'failed' ? 'failed' : 'been cancelled'}`}`
+  if (run.ending) decided.termination = run.ending.reason
   decided.end = status
 }
 

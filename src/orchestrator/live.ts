@@ -119,6 +119,8 @@ export interface Decided {
   readonly events: EventDraft[]
   readonly departures: Departure[]
   reason: string
+  /** Why the run is stopped before its own end, if it is. */
+  termination?: TerminationReason
   end: 'completed' | 'failed' | 'cancelled' | undefined
 }
 

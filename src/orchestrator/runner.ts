@@ -84,6 +84,7 @@ async function land(run: LiveRun, decided: Decided): Promise<boolean> {
         fence: run.owner.fence,
         run: run.id,
         events: decided.events,
+        ...(decided.termination !== undefined && { termination: decided.termination }),
       })
       return true
     } catch (error) {

@@ -118,6 +118,8 @@ export interface CommitOptions {
   readonly module?: string
   /** The run this belongs to, so that it can be taken back by run. */
   readonly run?: string
+  /** Why a plan that did not come to its own end was stopped; told with the status that ends it. */
+  readonly termination?: string
   /** Further events, told if and only if the commit lands. */
   readonly events?: readonly EventDraft[]
 }
@@ -290,6 +292,7 @@ export type Agreed = {
   readonly mtime_ms: number
   readonly ctime_ms: number
   readonly ino: number
+  readonly kept: boolean
   /** It was read so shortly after it was written that a further write need not show in its times. */
   readonly racy?: true
 }

@@ -84,11 +84,19 @@ function segmentOf({ id, data }: Node<'segment'>, state: GraphState): JsonObject
 async function traceEvents(graph: ProjectGraph, trace: Node<'trace'>): Promise<readonly BaseEvent[]> {
   const told: BaseEvent[] = []
   for await (const { body } of entriesOf(graph, trace.born - 1)) {
-    for (const born of body.events)
-      if (belongs(born, trace)) told.push(toBaseEvent(born.event as never, { trace_id: trace.id }))
+    for (const born of body.events) if (belongs(born, trace)) told.push(inTrace(born, trace.id))
     if (ends(body, trace.id)) break
   }
   return told
+}
+
+/** Tool calls have short names in a trace, which those who read traces look for. */
+function inTrace({ event }: BornEvent, trace_id: string): BaseEvent {
+  const told = toBaseEvent(event as never, { trace_id })
+  const isTool =
+    event.event_family === 'runtime_execution' && (event.payload as JsonObject | undefined)?.action_type === 'tool_call'
+  if (!isTool) return told
+  return { ...told, event_type: event.status === 'running' ? 'tool.call' : 'tool.result' }
 }
 
 function belongs({ plan_id, event }: BornEvent, trace: Node<'trace'>): boolean {

@@ -3,6 +3,7 @@ import { isoMicros } from '../protocol/clock.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import { stageStatus } from '../protocol/events.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
+import { isTerminal } from '../protocol/lifecycle.ts'
 import type { UpdateKind } from '../protocol/types.ts'
 import { problems, profileProblems } from '../protocol/validate.ts'
 import type { BornEvent, EventDraft, Node } from './change.ts'
@@ -99,6 +100,10 @@ const planStage = ({ id }: Delta, from: string, to: string, { options }: Proposa
     'plan',
     stageStatus(to as never, from === 'in_progress'),
     {
+      ...(isTerminal('plan', to as never) && { to_state: to }),
+      ...(isTerminal('plan', to as never) &&
+        to !== 'completed' &&
+        options.termination !== undefined && { decision_kind: 'terminate', termination_reason: options.termination }),
       payload: { resource_type: 'plan', resource_id: id, from_status: from, to_status: to, reason: options.reason },
     },
     id,
@@ -133,6 +138,10 @@ function decisionStage({ data, owner }: Node<'decision'>, proposal: Proposal): E
     owner!,
     DECIDED[data.status],
     {
+      subject: data.decided_by_role,
+      resource: confirm ? `${confirm.data.target_type}:${confirm.data.target_id}` : `confirm:${owner}`,
+      action: 'execute',
+      outcome: data.status === 'approved' ? 'allow' : 'deny',
       payload: {
         resource_type: 'confirm',
         resource_id: owner!,
