@@ -1,5 +1,5 @@
-import { FencedOut, InvalidInput, KeyExists, type Problem, RevisionConflict, TooLarge } from '../protocol/errors.ts'
-import { type Head, MAX_ENTRY_BYTES, type Write } from './backend.ts'
+import { InvalidInput, type Problem, TooLarge } from '../protocol/errors.ts'
+import { MAX_ENTRY_BYTES, type Write } from './backend.ts'
 import { badName, isName, textOf } from './check-input.ts'
 
 /** A write's values as the JSON text that every member stores. */
@@ -41,14 +41,6 @@ export function checkWrite(write: Write): WriteTexts {
       )
   }
   return { entry, inserts: texts('inserts', write.inserts), puts: texts('puts', write.puts) }
-}
-
-/** Throws what `commit` throws when a condition does not hold: the fence first, then the revision, then the inserts. */
-export function refuseIfStale(write: Write, head: Head, exists: (key: string) => boolean): void {
-  if (write.fence !== undefined && write.fence !== head.token)
-    throw new FencedOut(write.stream, write.fence, head.token)
-  if (write.expected !== head.revision) throw new RevisionConflict(write.stream, write.expected, head.revision)
-  for (const [key] of write.inserts) if (exists(key)) throw new KeyExists(key)
 }
 
 const texts = (path: string, puts: Write['puts']) =>

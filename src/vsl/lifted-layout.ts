@@ -1,0 +1,47 @@
+import { Refused } from '../protocol/errors.ts'
+import { type Digest, isObject, type Json } from '../protocol/json.ts'
+import type { Head } from './backend.ts'
+import type { Held } from './holder.ts'
+import type { Cells, Sets } from './lifted-cells.ts'
+
+/** What a stream's cell holds. */
+export interface StoredHead extends Head {
+  readonly held?: Held
+}
+
+export const FEED = 'mplp/feed'
+export const headCell = (stream: string) => `mplp/head/${stream}`
+export const valueCell = (key: string) => `mplp/value/${key}`
+export const entryCell = (place: number) => `mplp/entry/${place}`
+export const placeCell = (stream: string, revision: number) => `mplp/place/${revision}/${stream}`
+export const blobCell = (digest: Digest) => `mplp/blob/${digest}`
+/** The caller's own keys stay where he looks for them; only those that would meet our cells move. */
+export const ownCell = (key: string) => (key.startsWith('mplp/') ? `mplp/own/${key}` : key)
+
+/** The cells of one more entry: the stream's head, the entry, its place, and the last place of all. */
+export const entryCells = (stream: string, head: StoredHead, place: number, body: Json): Sets => [
+  [headCell(stream), { ...head, revision: head.revision + 1 } as unknown as Json],
+  [entryCell(place), { stream, revision: head.revision + 1, body }],
+  [placeCell(stream, head.revision + 1), place],
+  [FEED, place],
+]
+
+/** A value lies in a list of its own, so that `null` is not taken for nothing. */
+export async function storedValue(cells: Cells, key: string): Promise<Json | undefined> {
+  const cell = await cells.get(valueCell(key))
+  return Array.isArray(cell) ? cell[0] : undefined
+}
+
+const STORE = 'mplp/store'
+const VERSION = 1
+
+/** Makes the store ours if it is new; throws Refused if a later release wrote it. */
+export async function claimStore(cells: Cells): Promise<void> {
+  const mark = await cells.get(STORE)
+  if (mark === undefined) await cells.set([[STORE, { format: 'mplp-runtime lifted store', version: VERSION }]])
+  else if (!isObject(mark) || mark.version !== VERSION)
+    throw new Refused(
+      `the store holds ${STORE} of another version than ${VERSION}`,
+      'use the release that wrote it, or copy the store with copyStore',
+    )
+}

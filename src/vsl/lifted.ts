@@ -1,0 +1,294 @@
+import { type Clock, systemClock } from '../protocol/clock.ts'
+import { Closed, InvalidInput, OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
+import { type Digest, digestOf, type Json } from '../protocol/json.ts'
+import type { Backend, Entry, Lease } from './backend.ts'
+import { checkAcquire, checkDigest, checkName, checkNames, checkRead, checkScan, textOf } from './check-input.ts'
+import { checkWrite } from './check-write.ts'
+import { followers } from './followers.ts'
+import { isFree } from './holder.ts'
+import { refuseIfStale } from './judge.ts'
+import { type BareStore, type Cells, cellsOf } from './lifted-cells.ts'
+import { directory, isRoot } from './lifted-directory.ts'
+import {
+  blobCell,
+  claimStore,
+  entryCell,
+  entryCells,
+  FEED,
+  headCell,
+  ownCell,
+  placeCell,
+  type StoredHead,
+  storedValue,
+  valueCell,
+} from './lifted-layout.ts'
+import { sequenceOf, sequencePosition } from './position.ts'
+import { type Serially, serially } from './serially.ts'
+
+export interface LiftedOptions {
+  readonly clock?: Clock
+  /** Does what the bare store has acknowledged survive the loss of power? It cannot be asked. Default false. */
+  readonly durable?: boolean
+  /** Keys are listed in pages of at most so many; a new key costs its page. Default 256. */
+  readonly pageKeys?: number
+}
+
+/**
+ * Any `{ get, set }` made whole. The caller's own keys stay under their own names; everything else lies in cells that begin with `mplp/`. A commit
+ * changes several cells: a redo record tells them before the first is touched, so that it lands whole wherever the process may die. Nobody can
+ * compare and set in such a store, so only one process may use it at a time.
+ */
+export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}): Promise<Backend> {
+  const { clock = systemClock, durable = false, pageKeys = 256 } = options
+  if (!isBareStore(bare)) throw new InvalidInput('store', [{ path: '', rule: 'store', message: 'has no get and set' }])
+  const { one, cells, news } = coreOf(bare, clock)
+  const directoryOf = (name: string) => directory(cells, name, pageKeys)
+  const [values, own, blobs] = [directoryOf('values'), directoryOf('own'), directoryOf('blobs')]
+  const following = followers(WHAT, async () => {})
+  const wake = (stream: string) => following.wake([stream])
+  news.add(wake)
+  let closing: Promise<void> | undefined
+  const open = () => {
+    if (closing !== undefined) throw new Closed(WHAT)
+  }
+
+  await one(() => certainly(claimStore(cells)))
+
+  const headOf = async (stream: string): Promise<StoredHead> =>
+    ((await cells.get(headCell(stream))) as StoredHead | undefined) ?? { revision: 0, token: 0 }
+  const isHeld = (lease: Lease, { token, held }: StoredHead) => held !== undefined && token === lease.token
+  const setHead = (stream: string, head: StoredHead) =>
+    certainly(cells.set([[headCell(stream), head as unknown as Json]]))
+  const lastPlace = async () => ((await cells.get(FEED)) as number | undefined) ?? 0
+  const entryAt = async (place: number): Promise<Entry> => {
+    const entry = (await cells.get(entryCell(place))) as unknown as Omit<Entry, 'position'>
+    return { ...entry, position: sequencePosition(place) }
+  }
+  async function ownValueOf(key: string): Promise<Json | undefined> {
+    const value = await cells.get(ownCell(key))
+    if (value !== undefined) return value
+    return (await own.has(key)) ? null : undefined // a bare store may answer a miss with null
+  }
+
+  return {
+    traits: { durable, processes: 'one', grouped: false },
+
+    async get(key) {
+      open()
+      checkName('key', key)
+      return one(() => ownValueOf(key))
+    },
+    async set(key, value) {
+      open()
+      checkName('key', key)
+      const copy: Json = JSON.parse(textOf('value', value))
+      await one(async () => cells.set([[ownCell(key), copy], ...(await own.changed([key], []))]))
+    },
+
+    async commit(write) {
+      open()
+      const texts = checkWrite(write)
+      const { stream, expected, fence } = write
+      const deletes = [...write.deletes]
+      await one(async () => {
+        const isThere = async (key: string) => (await cells.get(valueCell(key))) !== undefined
+        const head = await headOf(stream)
+        const taken = await filtered(
+          texts.inserts.map(([key]) => key),
+          isThere,
+        )
+        refuseIfStale({ stream, expected, fence, inserts: texts.inserts }, head, (key) => taken.includes(key))
+
+        const puts = [...texts.inserts, ...texts.puts]
+        const gone = await filtered(deletes, isThere)
+        const keys = puts.map(([key]) => key)
+        const entry = texts.entry
+        await cells.set([
+          ...puts.map(([key, text]) => [valueCell(key), [JSON.parse(text)]] as const),
+          ...gone.map((key) => [valueCell(key), null] as const),
+          ...(await values.changed(keys, gone)),
+          ...(entry === undefined ? [] : entryCells(stream, head, (await lastPlace()) + 1, JSON.parse(entry))),
+        ])
+      })
+      if (texts.entry !== undefined) for (const tell of news) tell(stream)
+    },
+
+    async getMany(keys) {
+      open()
+      checkNames('keys', keys)
+      return one(async () => new Map(await pairs(keys, (key) => storedValue(cells, key))))
+    },
+    async *scan(prefix, from = {}) {
+      open()
+      checkScan(prefix, from)
+      const source = from.own ? own : values
+      const read = from.own ? ownValueOf : (key: string) => storedValue(cells, key)
+      let left = from.limit ?? Number.POSITIVE_INFINITY
+      for (let after = from.after; left > 0; ) {
+        const page = await one(async () => {
+          open()
+          const keys = await source.page(prefix, after, Math.min(left, PAGE))
+          return { last: keys.at(-1), found: await pairs(keys, read) }
+        })
+        if (page.last === undefined) return
+        for (const pair of page.found) {
+          open()
+          left--
+          yield pair
+        }
+        after = page.last
+      }
+    },
+
+    async head(stream) {
+      open()
+      checkName('stream', stream)
+      const { revision, token } = await one(() => headOf(stream))
+      return { revision, token }
+    },
+    async *read(stream, from = {}) {
+      open()
+      checkRead(stream, from.after)
+      let at = from.after ?? 0
+      const nextPage = () =>
+        one(async () => {
+          const { revision } = await headOf(stream)
+          const entries: Entry[] = []
+          for (; at < revision && entries.length < PAGE; at++)
+            entries.push(await entryAt((await cells.get(placeCell(stream, at + 1))) as number))
+          return entries
+        })
+      yield* following.entries(stream, nextPage, from)
+    },
+    async *feed(from = {}) {
+      open()
+      let at = from.after === undefined ? 0 : sequenceOf(from.after)
+      const nextPage = () =>
+        one(async () => {
+          const last = await lastPlace()
+          const entries: Entry[] = []
+          for (; at < last && entries.length < PAGE; at++) entries.push(await entryAt(at + 1))
+          return entries
+        })
+      yield* following.entries(undefined, nextPage, from)
+    },
+
+    async acquire(stream, holder, ttlMs) {
+      open()
+      checkAcquire(stream, holder, ttlMs)
+      return one(async () => {
+        const head = await headOf(stream)
+        if (!isFree(head.held, holder, clock.now())) return undefined
+        const token = head.token + 1
+        await setHead(stream, { ...head, token, held: { holder, until: clock.now() + ttlMs } })
+        return { stream, holder, token, ttlMs }
+      })
+    },
+    async renew(lease) {
+      open()
+      return one(async () => {
+        const head = await headOf(lease.stream)
+        if (!isHeld(lease, head)) return false
+        await setHead(lease.stream, { ...head, held: { holder: lease.holder, until: clock.now() + lease.ttlMs } })
+        return true
+      })
+    },
+    async release(lease) {
+      open()
+      await one(async () => {
+        const head = await headOf(lease.stream)
+        if (!isHeld(lease, head)) return
+        await setHead(lease.stream, { revision: head.revision, token: head.token })
+      })
+    },
+
+    async putBlob(bytes) {
+      open()
+      const digest = digestOf(bytes)
+      const text = Buffer.from(bytes).toString('base64')
+      await one(async () => {
+        if (await blobs.has(digest)) return
+        await certainly(cells.set([[blobCell(digest), text], ...(await blobs.changed([digest], []))]))
+      })
+      return digest
+    },
+    async getBlob(digest) {
+      open()
+      checkDigest(digest)
+      const text = await one(() => cells.get(blobCell(digest)))
+      return text === undefined ? undefined : new Uint8Array(Buffer.from(text as string, 'base64'))
+    },
+    async *blobs() {
+      open()
+      for (let after: string | undefined; ; ) {
+        const digests = await one(() => blobs.page('', after, PAGE))
+        if (digests.length === 0) return
+        for (const digest of digests) {
+          open()
+          yield digest as Digest
+        }
+        after = digests.at(-1)
+      }
+    },
+
+    close() {
+      closing ??= (async () => {
+        following.end()
+        news.delete(wake)
+        await one(async () => {})
+      })()
+      return closing
+    },
+  }
+}
+
+export const isBareStore = (store: unknown): store is BareStore =>
+  typeof store === 'object' &&
+  store !== null &&
+  typeof (store as Partial<BareStore>).get === 'function' &&
+  typeof (store as Partial<BareStore>).set === 'function'
+
+const WHAT = 'the lifted store'
+const PAGE = 128
+
+/** What everybody shares who lifts the same object in this process: they must not overtake each other. */
+interface Core {
+  readonly one: Serially
+  readonly cells: Cells
+  readonly news: Set<(stream: string) => void>
+}
+const cores = new WeakMap<BareStore, Core>()
+
+function coreOf(bare: BareStore, clock: Clock): Core {
+  const core = cores.get(bare) ?? { one: serially(), cells: cellsOf(bare, clock, isRoot), news: new Set() }
+  cores.set(bare, core)
+  return core
+}
+
+/** Only `commit` and `set` may leave a caller in doubt; of anything else it does no harm to do it again. */
+async function certainly(work: Promise<void>): Promise<void> {
+  try {
+    await work
+  } catch (error) {
+    if (!(error instanceof OutcomeUnknown)) throw error
+    throw new Unavailable('the store', 'it failed halfway, try again', { cause: error })
+  }
+}
+
+async function filtered(keys: readonly string[], isThere: (key: string) => Promise<boolean>): Promise<string[]> {
+  const found: string[] = []
+  for (const key of keys) if (await isThere(key)) found.push(key)
+  return found
+}
+
+async function pairs(
+  keys: readonly string[],
+  read: (key: string) => Promise<Json | undefined>,
+): Promise<[string, Json][]> {
+  const found: [string, Json][] = []
+  for (const key of keys) {
+    const value = await read(key)
+    if (value !== undefined) found.push([key, value])
+  }
+  return found
+}

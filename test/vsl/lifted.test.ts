@@ -1,0 +1,312 @@
+import { describe, expect, it } from 'vitest'
+import { manualClock } from '../../src/protocol/clock.ts'
+import { InvalidInput, OutcomeUnknown, Refused, Unavailable } from '../../src/protocol/errors.ts'
+import type { Json } from '../../src/protocol/json.ts'
+import type { Backend, Write } from '../../src/vsl/backend.ts'
+import { thisHolder } from '../../src/vsl/holder.ts'
+import { liftedBackend } from '../../src/vsl/lifted.ts'
+import type { BareStore } from '../../src/vsl/lifted-cells.ts'
+import { memoryBackend } from '../../src/vsl/memory.ts'
+import { commitOnce } from '../../src/vsl/settle.ts'
+import { follow } from '../contracts/backend/follow.ts'
+import { append, collect, everything, write } from '../contracts/backend/given.ts'
+import { backendContract } from '../contracts/backend-contract.ts'
+
+backendContract(
+  'lifted, a bare Map,',
+  () => {
+    const clock = manualClock()
+    const map = new Map<string, Json>()
+    return { open: () => liftedBackend(map, { clock }), elapse: clock.advance }
+  },
+  { kept: true },
+)
+
+backendContract(
+  'lifted, a store that answers late, with null and with what it was given,',
+  () => {
+    const clock = manualClock()
+    const map = new Map<string, Json>()
+    const bare: BareStore = {
+      async get(key) {
+        await new Promise((resolve) => setImmediate(resolve))
+        return map.get(key) ?? null
+      },
+      async set(key, value) {
+        await new Promise((resolve) => setImmediate(resolve))
+        map.set(key, value)
+      },
+    }
+    return { open: () => liftedBackend(bare, { clock }), elapse: clock.advance }
+  },
+  { kept: true, scanKeys: 2000 },
+)
+
+type Effect = 'before' | 'after'
+/** A bare store that fails at one call, before or after it had its effect, and from then on always or never again. */
+function failing(map: Map<string, Json>, at: number, effect: Effect, forGood: boolean) {
+  let calls = 0
+  let dead = false
+  const call = async (work: () => unknown) => {
+    const fails = dead || calls === at
+    calls++
+    if (!fails) return work()
+    if (effect === 'after' && !dead) await work()
+    dead = forGood
+    throw new Error('the bare store failed')
+  }
+  const bare: BareStore = {
+    get: (key) => call(() => map.get(key)),
+    set: (key, value) => call(() => map.set(key, value)),
+  }
+  return { bare, calls: () => calls }
+}
+
+describe('a lifted store', () => {
+  it('is whole wherever the process dies, also while it recovers', async () => {
+    const states = await statesOf(HISTORY)
+    const total = await callsOf(HISTORY)
+    expect(total).toBeGreaterThan(100)
+    for (let at = 0; at < total; at++)
+      for (const effect of ['before', 'after'] as const) {
+        const map = new Map<string, Json>()
+        const acknowledged = await runUntilDeath(failing(map, at, effect, true).bare)
+        // What was acknowledged is there; of what was under way all or nothing.
+        const possible = [states[acknowledged], states[acknowledged + 1]]
+        for (let again = 0; ; again++) {
+          const copy = new Map([...map].map(([cell, value]) => [cell, structuredClone(value)]))
+          const recovering = failing(copy, again, effect, true)
+          const died = await lifted(recovering.bare).then(
+            () => false,
+            () => true,
+          )
+          const last = await lifted(reborn(copy))
+          expect(possible, `died at call ${at}, recovering at ${again}, ${effect}`).toContainEqual(await stateOf(last))
+          await last.commit(append('later', 0))
+          expect(await collect(last.read('later'))).toHaveLength(1)
+          if (!died) break
+        }
+      }
+  }, 120_000)
+
+  it('lands every write once when a call fails and the caller asks again', async () => {
+    const states = await statesOf(HISTORY)
+    const total = await callsOf(HISTORY)
+    for (let at = 0; at < total; at++)
+      for (const effect of ['before', 'after'] as const) {
+        const map = new Map<string, Json>()
+        const { bare } = failing(map, at, effect, false)
+        const backend = await again(() => lifted(bare))
+        for (const step of HISTORY) await again(() => step(backend))
+        expect(await stateOf(backend), `call ${at}, ${effect}`).toEqual(states.at(-1))
+        expect(await stateOf(await lifted(reborn(map)))).toEqual(states.at(-1))
+      }
+  }, 120_000)
+
+  it('says that nothing was written, or that it is not known, and never anything else', async () => {
+    const total = await callsOf(HISTORY)
+    for (let at = 0; at < total; at++) {
+      const { bare } = failing(new Map(), at, 'after', true)
+      const error = await (async () => {
+        const backend = await lifted(bare)
+        for (const step of HISTORY) await step(backend)
+      })().catch((error) => error)
+      expect(error instanceof Unavailable || error instanceof OutcomeUnknown, `call ${at}: ${error}`).toBe(true)
+    }
+  })
+
+  it("leaves the caller's own keys under their own names, and finds what he put there himself", async () => {
+    const map = new Map<string, Json>([['mine', { a: 1 }]])
+    const backend = await liftedBackend(map)
+    expect(await backend.get('mine')).toEqual({ a: 1 })
+    await backend.set('yours', [1])
+    expect(map.get('yours')).toEqual([1])
+    map.set('yours', [2])
+    await backend.commit(write('g', 0, { entry: 1, puts: [['yours', 'graph']] }))
+    expect(await backend.get('yours')).toEqual([2])
+    await backend.close()
+    expect(await (await lifted(reborn(map))).get('yours')).toEqual([2])
+    expect([...map.keys()].filter((cell) => !cell.startsWith('mplp/'))).toEqual(['mine', 'yours'])
+  })
+
+  it('keeps an own key that looks like one of its cells apart', async () => {
+    const map = new Map<string, Json>()
+    const backend = await liftedBackend(map)
+    await backend.commit(append('g', 0))
+    for (const key of ['mplp/feed', 'mplp/head/g', 'mplp/redo', 'mplp/own/x']) await backend.set(key, 'own')
+    expect(await backend.head('g')).toMatchObject({ revision: 1 })
+    expect(await backend.get('mplp/feed')).toBe('own')
+    expect((await collect(backend.scan('mplp/', { own: true }))).map(([key]) => key)).toEqual([
+      'mplp/feed',
+      'mplp/head/g',
+      'mplp/own/x',
+      'mplp/redo',
+    ])
+  })
+
+  it('gives the bare store copies, and takes copies from it', async () => {
+    const map = new Map<string, Json>()
+    const backend = await liftedBackend(map)
+    await backend.commit(write('g', 0, { puts: [['k', { list: [1] }]] }))
+    const [stored] = map.get('mplp/value/k') as unknown as [{ list: number[] }]
+    const read = (await backend.getMany(['k'])).get('k') as { list: number[] }
+    read.list.push(2)
+    expect(stored).toEqual({ list: [1] })
+  })
+
+  it('costs what changes, not what is there', async () => {
+    const map = new Map<string, Json>()
+    const backend = await liftedBackend(map)
+    for (let i = 0; i < 40; i++)
+      await backend.commit(write('g', i, { entry: i, puts: Array.from({ length: 500 }, (_, k) => [`k/${i}/${k}`, k]) }))
+    await backend.close()
+    let cost = 0
+    const weighed: BareStore = {
+      get: (cell) => map.get(cell),
+      set(cell, value) {
+        cost += JSON.stringify(value).length
+        map.set(cell, value)
+      },
+    }
+    const again = await liftedBackend(weighed)
+    await again.commit(write('g', 40, { entry: 40, puts: [['k/3/3', 'changed']] }))
+    expect(cost).toBeLessThan(1000)
+    cost = 0
+    await again.commit(write('g', 41, { entry: 41, puts: [['k/3/new', 'new']], deletes: ['k/7/7'] }))
+    expect(cost).toBeLessThan(20_000) // two pages of keys, twice; all keys would be ten times as much
+  })
+
+  it('is one store however often the same object is lifted', async () => {
+    const map = new Map<string, Json>()
+    const [one, two] = [await liftedBackend(map), await liftedBackend(map)]
+    const follower = follow((signal) => two.feed({ follow: true, signal }))
+    const race = await Promise.allSettled(
+      Array.from({ length: 10 }, (_, i) => (i % 2 ? one : two).commit(append('g', 0, i))),
+    )
+    expect(race.filter((result) => result.status === 'fulfilled')).toHaveLength(1)
+    await follower.has(1)
+    await one.close()
+    await two.commit(append('g', 1))
+    await follower.has(2)
+    await follower.stop()
+    await two.close()
+  })
+
+  it('takes an error that says "not there" for a miss, and no other', async () => {
+    const map = new Map<string, Json>()
+    const missing = Object.assign(new Error('no such file'), { code: 'ENOENT' })
+    const backend = await liftedBackend({
+      async get(key) {
+        if (!map.has(key)) throw missing
+        return map.get(key)
+      },
+      set: (key, value) => map.set(key, value),
+    })
+    expect(await backend.get('nobody')).toBeUndefined()
+    await backend.commit(append('g', 0))
+    const broken = { get: () => Promise.reject(new Error('down')), set: () => undefined }
+    await expect(liftedBackend(broken)).rejects.toThrow(Unavailable)
+  })
+
+  it('is durable only if it is told so', async () => {
+    expect((await liftedBackend(new Map())).traits).toEqual({ durable: false, processes: 'one', grouped: false })
+    expect((await liftedBackend(new Map(), { durable: true })).traits.durable).toBe(true)
+  })
+
+  it('refuses what has no get and set, and a store of another version', async () => {
+    for (const bad of [undefined, null, {}, { get: () => 1 }, 'text'])
+      await expect(liftedBackend(bad as unknown as BareStore)).rejects.toThrow(InvalidInput)
+    await expect(liftedBackend(new Map([['mplp/store', { version: 2 }]]))).rejects.toThrow(Refused)
+  })
+})
+
+/** With pages so small that they split and empty. */
+const lifted = (bare: BareStore) => liftedBackend(bare, { pageKeys: 3 })
+const holder = thisHolder('one')
+const commit = (id: string, parts: Write) => (backend: Backend) =>
+  commitOnce(backend, { ...parts, entry: { commit_id: id } }, { clock: manualClock(), patienceMs: 0 })
+/** Steps that may be taken again without harm. */
+const HISTORY: readonly ((backend: Backend) => Promise<unknown>)[] = [
+  commit(
+    '1',
+    write('g', 0, {
+      inserts: [
+        ['a/1', { z: 1, a: 2 }],
+        ['a/2', null],
+      ],
+      puts: [['gone', 1]],
+    }),
+  ),
+  (backend) => backend.set('own', ['ü', '\ud800']),
+  commit(
+    '2',
+    write('h', 0, {
+      puts: [
+        ['a/1', 'again'],
+        ['b', null],
+      ],
+      deletes: ['gone', 'never'],
+    }),
+  ),
+  (backend) => backend.set('own', 'changed'),
+  commit('3', write('g', 1, { puts: Array.from({ length: 6 }, (_, i) => [`many/${i}`, i]) })),
+  (backend) => backend.putBlob(new Uint8Array([1, 2, 3])),
+  (backend) => backend.commit(write('g', 2, { puts: [['cursor', 1]] })),
+  commit('4', write('g', 2, { deletes: Array.from({ length: 5 }, (_, i) => `many/${i}`) })),
+  async (backend) => {
+    if ((await backend.head('g')).token === 0) await backend.acquire('g', holder, 1000)
+  },
+  (backend) => backend.release({ stream: 'g', holder, token: 1, ttlMs: 1000 }),
+]
+
+async function again<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (!(error instanceof Unavailable || error instanceof OutcomeUnknown)) throw error
+    return work()
+  }
+}
+
+/** How many steps were acknowledged before the store failed for good. */
+async function runUntilDeath(bare: BareStore): Promise<number> {
+  let acknowledged = 0
+  try {
+    const backend = await lifted(bare)
+    for (const step of HISTORY) {
+      await step(backend)
+      acknowledged++
+    }
+  } catch (error) {
+    if (!(error instanceof Unavailable || error instanceof OutcomeUnknown)) throw error
+  }
+  return acknowledged
+}
+
+async function callsOf(history: typeof HISTORY): Promise<number> {
+  const counted = failing(new Map(), -1, 'before', false)
+  const backend = await lifted(counted.bare)
+  for (const step of history) await step(backend)
+  return counted.calls()
+}
+
+/** The same cells for another process, which knows nothing of the first. */
+const reborn = (map: Map<string, Json>): BareStore => ({
+  get: (key) => map.get(key),
+  set: (key, value) => void map.set(key, value),
+})
+
+async function statesOf(history: typeof HISTORY): Promise<unknown[]> {
+  const memory = memoryBackend()
+  const states = [await stateOf(memory)]
+  for (const step of history) {
+    await step(memory)
+    states.push(await stateOf(memory))
+  }
+  return states
+}
+
+async function stateOf(backend: Backend): Promise<unknown> {
+  const state = (await everything(backend, ['g', 'h'])) as { feed: { position?: string }[] }
+  return { ...state, feed: state.feed.map(({ position: _, ...entry }) => entry) }
+}
