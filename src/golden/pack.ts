@@ -1,0 +1,170 @@
+import { hash } from 'node:crypto'
+import { mkdir, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { VERSION } from '../orchestrator/version.ts'
+import { isoMicros } from '../protocol/clock.ts'
+import { NotFound, Refused } from '../protocol/errors.ts'
+import { canonical, digestOf, type Json, type JsonObject } from '../protocol/json.ts'
+import type { BornEvent, EntryBody } from '../psg/change.ts'
+import type { DocumentKind } from '../psg/document.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
+import type { Project } from '../psg/project.ts'
+import { pointersOf } from './pointers.ts'
+
+export interface PackOptions {
+  /** What the run was for; the plan's id when absent. */
+  readonly scenario?: string
+}
+
+/** What was written. */
+export interface Pack {
+  readonly folder: string
+  readonly files: readonly string[]
+  readonly events: number
+  readonly root: string
+}
+
+/**
+ * Writes a run's evidence in the published layout: `pack/` with manifest, artifacts, timeline and checksums, and beside it the pointers to the
+ * decisions. `run` is the id of a plan or trace, or of the run. Only true events of the run; nothing is made up. Refused where something lies already.
+ */
+export async function exportPack(
+  project: Project,
+  run: string,
+  folder: string,
+  options: PackOptions = {},
+): Promise<Pack> {
+  const { graph, plan, trace } = await located(project, run)
+  const files = new Map<string, string>()
+  const artifacts = await artifactsOf(graph, project, plan, trace)
+  for (const [name, document] of artifacts)
+    files.set(`artifacts/${name}`, `${JSON.stringify(document, undefined, 2)}\n`)
+  const events = await timelineOf(graph, plan)
+  files.set('timeline/events.ndjson', `${events.map((event) => JSON.stringify(event)).join('\n')}\n`)
+  for (const [name, text] of await snapshotsOf(graph)) files.set(`snapshots/${name}`, text)
+  const manifest = manifestOf(graph, plan, [...artifacts.keys()], options)
+  files.set('manifest.json', `${JSON.stringify(manifest, undefined, 2)}\n`)
+  const sums = checksums(files)
+  files.set('integrity/sha256sums.txt', `${sums}\n`)
+  const root = sha256(sums)
+  files.set('integrity/pack.sha256', `${root}\n`)
+  await write(join(folder, 'pack'), files)
+  await write(
+    folder,
+    new Map([['evidence_pointers.json', `${JSON.stringify({ pointers: pointersOf(events) }, undefined, 2)}\n`]]),
+  )
+  return { folder, files: [...files.keys()].sort(), events: events.length, root }
+}
+
+/** The lines of sha256sums.txt: by path, two spaces, no final newline. */
+export function checksums(files: ReadonlyMap<string, string | Uint8Array>): string {
+  const paths = [...files.keys()].filter((path) => !path.startsWith('integrity/')).sort()
+  return paths.map((path) => `${sha256(files.get(path)!)}  ${path}`).join('\n')
+}
+
+export const sha256 = (bytes: string | Uint8Array): string => hash('sha256', bytes, 'hex')
+
+async function located(project: Project, run: string): Promise<{ graph: ProjectGraph; plan: string; trace: string }> {
+  const where = await project.locate(run)
+  if (!where) throw new NotFound('run', run)
+  const graph = await project.context(where.graph)
+  await graph.load(where.group)
+  for (const node of graph.state.nodesOf(where.group))
+    if (node.kind === 'run') return { graph, plan: node.data.plan_id, trace: node.data.trace_id }
+  throw new NotFound('run', run)
+}
+
+/** Every protocol object that hangs on the run, one file each. */
+async function artifactsOf(
+  graph: ProjectGraph,
+  project: Project,
+  plan: string,
+  trace: string,
+): Promise<ReadonlyMap<string, Json>> {
+  const found = new Map<string, Json>()
+  const add = async (kind: DocumentKind, id: string, from = graph) => {
+    let name = `${kind}.json`
+    for (let n = 2; found.has(name); n++) name = `${kind}-${n}.json`
+    found.set(name, (await from.document(kind, id)) as Json)
+  }
+  await add('context', graph.id)
+  await add('plan', plan)
+  await add('trace', trace)
+  for (const node of graph.state.nodesOf(plan)) if (node.kind === 'confirm') await add('confirm', node.id)
+  for (const node of graph.state.nodes())
+    if (node.kind === 'collab' || node.kind === 'dialog' || node.kind === 'extension' || node.kind === 'network')
+      await add(node.kind, node.id)
+  for (const node of project.graph.state.nodes())
+    if (node.kind === 'role' || node.kind === 'core') await add(node.kind, node.id, project.graph)
+  return found
+}
+
+/** The run's events that have a family, in the order of their stamps. */
+async function timelineOf(graph: ProjectGraph, plan: string): Promise<readonly BornEvent['event'][]> {
+  const events: BornEvent['event'][] = []
+  for await (const entry of graph.store.read(graph.id)) {
+    const body = entry.body as unknown as EntryBody
+    for (const { event, plan_id } of body.events)
+      if (event.event_family !== undefined && (plan_id === undefined || plan_id === plan)) events.push(event)
+  }
+  return events.sort((a, b) =>
+    a.timestamp === b.timestamp ? (a.event_id < b.event_id ? -1 : 1) : a.timestamp < b.timestamp ? -1 : 1,
+  )
+}
+
+async function snapshotsOf(graph: ProjectGraph): Promise<ReadonlyMap<string, string>> {
+  const taken = [...graph.state.nodesOf('-')]
+    .filter((node) => node.kind === 'snapshot')
+    .sort((a, b) => a.data.revision - b.data.revision)
+  if (taken.length === 0) return new Map()
+  const files = new Map<string, string>()
+  const index: JsonObject[] = []
+  for (const { data } of taken) {
+    const diff_path = `diffs/${data.snapshot_id}.json`
+    const changed = await graph.diff(data.revision, graph.revision)
+    files.set(diff_path, `${JSON.stringify(changed.map(({ kind, id }) => ({ kind, id })))}\n`)
+    index.push({
+      snapshot_id: data.snapshot_id,
+      timestamp: data.taken_at,
+      modules_captured: ['context', 'plan', 'confirm', 'trace'],
+      diff_path,
+    })
+  }
+  files.set('index.json', `${JSON.stringify(index, undefined, 2)}\n`)
+  return files
+}
+
+function manifestOf(
+  graph: ProjectGraph,
+  plan: string,
+  artifacts: readonly string[],
+  { scenario }: PackOptions,
+): JsonObject {
+  return {
+    pack_version: '1.0',
+    pack_id: graph.clock.uuid(),
+    created_at: isoMicros(graph.clock.now() * 1000),
+    protocol_version: '1.0.0',
+    generator: {
+      name: 'mplp-runtime',
+      version: VERSION,
+      fingerprint: digestOf(canonical({ name: 'mplp-runtime', version: VERSION })),
+    },
+    scenario_id: scenario ?? plan,
+    artifacts_included: artifacts,
+    compatibility: { min_ruleset_version: '1.0', max_ruleset_version: '1.0' },
+    substrate: { type: 'mplp-runtime', version: VERSION },
+  }
+}
+
+async function write(folder: string, files: ReadonlyMap<string, string>): Promise<void> {
+  for (const [path, text] of files) {
+    const target = join(folder, path)
+    await mkdir(dirname(target), { recursive: true })
+    await writeFile(target, text, { flag: 'wx' }).catch((cause: NodeJS.ErrnoException) => {
+      throw cause.code === 'EEXIST'
+        ? new Refused(`${target} exists already`, 'export into an empty folder', { cause })
+        : cause
+    })
+  }
+}
