@@ -114,10 +114,7 @@ function exchanged(request: Request, options: SenderOptions, agents: Agents): Pr
   return new Promise((resolve, reject) => {
     const fail = (error: unknown) => reject(networkFailure(error, url, signal))
     const sent = (protocol === 'https:' ? httpsRequest : httpRequest)(url, wire, (response) => {
-      whole(response, options.maxResponseBytes, url).then(resolve, (error) => {
-        sent.destroy() // an endless answer must not go on behind our back
-        fail(error)
-      })
+      whole(response, options.maxResponseBytes, url).then(resolve, fail)
     })
     sent.on('error', fail)
     sent.end(payload)
@@ -127,6 +124,7 @@ function exchanged(request: Request, options: SenderOptions, agents: Agents): Pr
 async function whole(response: IncomingMessage, limit: number, url: URL): Promise<Answer> {
   const chunks: Buffer[] = []
   let bytes = 0
+  // Leaving the loop early ends the connection: an endless answer does not go on behind our back.
   for await (const chunk of response as AsyncIterable<Buffer>) {
     bytes += chunk.length
     if (bytes > limit) {

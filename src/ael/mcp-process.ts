@@ -129,6 +129,11 @@ export function mcpProcess(server: McpCommand, env: Record<string, string>, maxM
 function lines(limit: number, received: (line: string) => void, transport: Transport, overflow: () => void) {
   let parts: Buffer[] = []
   let bytes = 0
+  let delivered: Promise<void> = Promise.resolve()
+  /** One after another: the library drops the progress of a call whose answer it is handed in the same breath. */
+  const deliver = (line: string) => {
+    delivered = delivered.then(() => received(line)).catch((error: Error) => transport.onerror?.(error))
+  }
   return (chunk: Buffer) => {
     if (bytes > limit) return // it is being ended; a message with a hole in it must not look whole
     let from = 0
@@ -139,11 +144,7 @@ function lines(limit: number, received: (line: string) => void, transport: Trans
       parts = []
       bytes = 0
       from = end + 1
-      try {
-        if (line !== '') received(line)
-      } catch (error) {
-        transport.onerror?.(error as Error)
-      }
+      if (line !== '') deliver(line)
     }
     const rest = chunk.subarray(from)
     bytes += rest.length

@@ -260,6 +260,23 @@ describe('fileAdapter', () => {
     expect(readdirSync(root)).toEqual(['a.txt'])
   })
 
+  it.each([
+    ['write', { content: 'new' }],
+    ['delete', {}],
+  ])('does not %s any more what its caller gave up while the old content was kept', async (operation, more) => {
+    put('a.txt', 'old')
+    const controller = new AbortController()
+    const slow = async (bytes: Uint8Array) => {
+      controller.abort()
+      await new Promise((resolve) => setImmediate(resolve))
+      return digestOf(bytes)
+    }
+    layer = await layerWith({ blobs: { ...blobs, put: slow } })
+    const ended = layer.execute(action(operation, 'a.txt', more), { signal: controller.signal })
+    await expect(ended).rejects.toMatchObject({ code: 'action_aborted' })
+    expect(get('a.txt')).toBe('old')
+  })
+
   it('succeeds at a further attempt that finds its work done', async () => {
     put('a.txt', 'a')
     const removal = action('delete', 'a.txt')

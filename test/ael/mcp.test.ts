@@ -153,7 +153,7 @@ describe('mcpAdapter', () => {
     await start()
     const deltas: string[] = []
     await layer.execute(call('progress'), { onDelta: (delta) => deltas.push(delta) })
-    expect(deltas.join('')).toContain('half ')
+    expect(deltas).toEqual(['half ', 'done'])
     expect((await layer.execute(call('picture'))).output).toEqual([
       { type: 'image', data: 'AQL/', mimeType: 'image/png' },
     ])
