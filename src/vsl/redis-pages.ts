@@ -1,7 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { Unavailable } from '../protocol/errors.ts'
 import type { Entry, Position, ScanFrom } from './backend.ts'
-import { sequenceOf, sequencePosition } from './position.ts'
+import { badPosition } from './check-input.ts'
+import { sequencePosition } from './position.ts'
 import type { RedisConnection } from './redis-connection.ts'
 import { FEED, type Keys, type OrderedHash, READ, run, SCAN } from './redis-scripts.ts'
 import { byBytes } from './sorted-keys.ts'
@@ -41,12 +42,12 @@ export function journalPages(connection: RedisConnection, keys: Keys) {
       }
     },
     ofAll(after: Position | undefined): () => Promise<Entry[]> {
-      let seq = after === undefined ? 0 : sequenceOf(after)
+      let id = after === undefined ? '' : idOf(after)
       return async () => {
-        const args = [seq, PAGE_ROWS, PAGE_BYTES]
-        const page = entries(await connection.ask((redis) => run(redis, FEED, [keys.journal], args)))
-        seq = Number(page.at(-1)?.position ?? seq)
-        return page
+        const args = [id, PAGE_ROWS, PAGE_BYTES]
+        const reply = (await connection.ask((redis) => run(redis, FEED, [keys.journal], args))) as string[]
+        id = reply.at(-ROW) ?? id
+        return entries(reply)
       }
     },
   }
@@ -64,10 +65,21 @@ export async function outlasting<T>(ask: () => Promise<T>, isOver: () => boolean
   }
 }
 
+/** What the scripts return of an entry: id, stream, revision, body. */
+const ROW = 4
+
 function entries(reply: unknown): Entry[] {
   const flat = reply as readonly string[]
-  return Array.from({ length: flat.length / 4 }, (_, i) => {
-    const [seq, stream, revision, body] = flat.slice(i * 4, i * 4 + 4) as [string, string, string, string]
-    return { stream, revision: Number(revision), position: sequencePosition(seq), body: JSON.parse(body) }
+  return Array.from({ length: flat.length / ROW }, (_, i) => {
+    const [id, stream, revision, body] = flat.slice(i * ROW, (i + 1) * ROW) as [string, string, string, string]
+    return { stream, revision: Number(revision), position: positionOf(id), body: JSON.parse(body) }
   })
+}
+
+/** An id of a Redis stream is two counters: milliseconds, and a number within them. */
+const positionOf = (id: string): Position => sequencePosition(...id.split('-'))
+function idOf(position: Position): string {
+  const counters = /^(\d{20})\.(\d{20})$/.exec(position)
+  if (!counters) throw badPosition(position)
+  return `${BigInt(counters[1]!)}-${BigInt(counters[2]!)}`
 }

@@ -28,11 +28,11 @@ const script = (lua: string): Script => ({ lua, sha: hash('sha1', lua, 'hex') })
 /**
  * How a store lies in Redis. Every name carries the same hash tag, so a store lives in one slot; all names are fixed, so every script can say
  * which it touches.
- *   meta      hash    schema: its version; seq: how many entries were ever appended
+ *   meta      hash    schema: its version
  *   heads     hash    stream -> "revision token"
  *   leases    hash    stream -> "until holder", the holder as JSON
- *   journal   stream  seq-0 -> stream, revision, body
- *   places    hash    "revision stream" -> seq
+ *   journal   stream  id -> stream, revision, body; Redis lets ids only grow, whatever its clock does
+ *   places    hash    "revision stream" -> id
  *   values, own, blobs              hash         key -> text or bytes
  *   value-keys, own-keys, digests   sorted set   the same keys with score 0, which Redis keeps in byte order
  */
@@ -82,67 +82,80 @@ return ARGV[1]
 `)
 
 /**
- * KEYS: meta, heads, journal, places, values, value-keys. ARGV: channel, then for each write: stream, expected, fence or '', entry or '', how many
- * inserts, puts and deletes, then these. Returns a kind and a detail for each write. Redis does not roll back: all conditions of a write are
- * checked before its first change, and the one change that Redis itself might refuse comes first.
+ * KEYS: heads, journal, places, values, value-keys. ARGV: the channel, how many writes, their streams, then for each write: expected, fence or '',
+ * entry or '', how many inserts, puts and deletes, then these. Returns a kind and a detail for each write. Redis does not roll back: every
+ * condition is checked before the first change, and what changes goes in as few calls as it can, for calls are what a script costs.
  */
 export const COMMIT = script(`
-local meta, heads, journal, places, values, order = unpack(KEYS)
+local heads, journal, places, values, order = unpack(KEYS)
 local MANY = 4000 -- unpack has a limit
-local verdicts, news = {}, {}
-local at = 2
-while ARGV[at] do
-  local stream, expected, fence, entry = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
-  local inserts = at + 7
-  local puts = inserts + 2 * ARGV[at + 4]
-  local deletes = puts + 2 * ARGV[at + 5]
-  at = deletes + ARGV[at + 6]
+local function parts(list, act)
+  for first = 1, #list, MANY do act(first, math.min(first + MANY - 1, #list)) end
+end
 
-  local revision, token = string.match(redis.call('HGET', heads, stream) or '0 0', '^(%d+) (%d+)$')
+local count = tonumber(ARGV[2])
+local found = redis.call('HMGET', heads, unpack(ARGV, 3, 2 + count))
+local verdicts, entries, puts, deletes = {}, {}, {}, {}
+local at = 3 + count
+for i = 1, count do
+  local expected, fence, entry = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+  local firstPut = at + 6 + 2 * ARGV[at + 3]
+  local firstDelete = firstPut + 2 * ARGV[at + 4]
+  local next = firstDelete + ARGV[at + 5]
+  local revision, token = string.match(found[i] or '0 0', '^(%d+) (%d+)$')
   local kind, detail = 'landed', ''
   if fence ~= '' and fence ~= token then
     kind, detail = 'fenced', token
   elseif expected ~= revision then
     kind, detail = 'conflict', revision
   else
-    for i = inserts, puts - 1, 2 do
-      if redis.call('HEXISTS', values, ARGV[i]) == 1 then
-        kind, detail = 'exists', ARGV[i]
+    for key = at + 6, firstPut - 1, 2 do
+      if redis.call('HEXISTS', values, ARGV[key]) == 1 then
+        kind, detail = 'exists', ARGV[key]
         break
       end
     end
   end
-
   if kind == 'landed' then
     if entry ~= '' then
-      local nextRevision = string.format('%.0f', revision + 1)
-      local seq = string.format('%.0f', redis.call('HINCRBY', meta, 'seq', 1))
-      redis.call('XADD', journal, seq .. '-0', 'stream', stream, 'revision', nextRevision, 'body', entry)
-      redis.call('HSET', places, nextRevision .. ' ' .. stream, seq)
-      redis.call('HSET', heads, stream, nextRevision .. ' ' .. token)
-      news[#news + 1] = stream
+      entries[#entries + 1] = {ARGV[2 + i], string.format('%.0f', revision + 1), entry, token}
     end
-    for first = inserts, deletes - 1, MANY do
-      local last = math.min(first + MANY, deletes) - 1
-      if redis.call('HSET', values, unpack(ARGV, first, last)) > 0 then
-        local members = {}
-        for i = first, last, 2 do
-          members[#members + 1] = '0'
-          members[#members + 1] = ARGV[i]
-        end
-        redis.call('ZADD', order, unpack(members))
-      end
+    for put = at + 6, firstDelete - 1, 2 do
+      puts[#puts + 1] = ARGV[put]
+      puts[#puts + 1] = ARGV[put + 1]
     end
-    for first = deletes, at - 1, MANY do
-      local last = math.min(first + MANY, at) - 1
-      redis.call('HDEL', values, unpack(ARGV, first, last))
-      redis.call('ZREM', order, unpack(ARGV, first, last))
-    end
+    for delete = firstDelete, next - 1 do deletes[#deletes + 1] = ARGV[delete] end
   end
-  verdicts[#verdicts + 1] = kind
-  verdicts[#verdicts + 1] = detail
+  verdicts[2 * i - 1], verdicts[2 * i] = kind, detail
+  at = next
 end
-if #news > 0 then redis.call('PUBLISH', ARGV[1], cjson.encode(news)) end
+
+local news, advanced, placed = {}, {}, {}
+for i, write in ipairs(entries) do
+  local stream, revision, body, token = unpack(write)
+  local id = redis.call('XADD', journal, '*', 'stream', stream, 'revision', revision, 'body', body)
+  news[i] = stream
+  advanced[2 * i - 1], advanced[2 * i] = stream, revision .. ' ' .. token
+  placed[2 * i - 1], placed[2 * i] = revision .. ' ' .. stream, id
+end
+if #news > 0 then
+  redis.call('HSET', heads, unpack(advanced))
+  redis.call('HSET', places, unpack(placed))
+  redis.call('PUBLISH', ARGV[1], cjson.encode(news))
+end
+parts(puts, function(first, last)
+  if redis.call('HSET', values, unpack(puts, first, last)) == 0 then return end
+  local members = {}
+  for i = first, last, 2 do
+    members[#members + 1] = '0'
+    members[#members + 1] = puts[i]
+  end
+  redis.call('ZADD', order, unpack(members))
+end)
+parts(deletes, function(first, last)
+  redis.call('HDEL', values, unpack(deletes, first, last))
+  redis.call('ZREM', order, unpack(deletes, first, last))
+end)
 return verdicts
 `)
 
@@ -203,28 +216,28 @@ end
 return page
 `)
 
-/** KEYS: journal, places. ARGV: stream, revision, how many entries and bytes at most. Returns seq, stream, revision and body in turn. */
+/** KEYS: journal, places. ARGV: stream, revision, how many entries and bytes at most. Returns id, stream, revision and body in turn. */
 export const READ = script(`
 local page, bytes = {}, 0
 for revision = ARGV[2] + 1, ARGV[2] + ARGV[3] do
-  local seq = redis.call('HGET', KEYS[2], string.format('%.0f ', revision) .. ARGV[1])
-  if not seq or bytes >= tonumber(ARGV[4]) then break end
-  local fields = redis.call('XRANGE', KEYS[1], seq .. '-0', seq .. '-0')[1][2]
-  page[#page + 1] = seq
+  local id = redis.call('HGET', KEYS[2], string.format('%.0f ', revision) .. ARGV[1])
+  if not id or bytes >= tonumber(ARGV[4]) then break end
+  local fields = redis.call('XRANGE', KEYS[1], id, id)[1][2]
+  page[#page + 1] = id
   for i = 2, 6, 2 do page[#page + 1] = fields[i] end
   bytes = bytes + #fields[6]
 end
 return page
 `)
 
-/** KEYS: journal. ARGV: seq, how many entries and bytes at most. Returns the same as READ. */
+/** KEYS: journal. ARGV: an id or '', how many entries and bytes at most. Returns the same as READ. */
 export const FEED = script(`
-local page, bytes, seq = {}, 0, ARGV[1]
+local page, bytes, after = {}, 0, ARGV[1]
 for _ = 1, ARGV[2] do
-  local entry = redis.call('XRANGE', KEYS[1], seq .. '-1', '+', 'COUNT', 1)[1]
+  local entry = redis.call('XRANGE', KEYS[1], after == '' and '-' or '(' .. after, '+', 'COUNT', 1)[1]
   if not entry or bytes >= tonumber(ARGV[3]) then break end
-  seq = string.match(entry[1], '^%d+')
-  page[#page + 1] = seq
+  after = entry[1]
+  page[#page + 1] = after
   for i = 2, 6, 2 do page[#page + 1] = entry[2][i] end
   bytes = bytes + #entry[2][6]
 end

@@ -72,8 +72,8 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
   const commits = grouped(
     {
       async commitBatch(writes) {
-        const touched = [keys.meta, keys.heads, keys.journal, keys.places, keys.values.hash, keys.values.order]
-        const args = [keys.news, ...writes.flatMap(argumentsOf)]
+        const touched = [keys.heads, keys.journal, keys.places, keys.values.hash, keys.values.order]
+        const args = commitArguments(keys.news, writes)
         return verdictsOf(await connection.once(prefix, (redis) => run(redis, COMMIT, touched, args)))
       },
     },
@@ -208,26 +208,16 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
 
 type Acquired = readonly [token: string, held?: string]
 
-const argumentsOf = ({
-  stream,
-  expected,
-  fence,
-  entry,
-  inserts,
-  puts,
-  deletes,
-}: PreparedWrite): (string | number)[] => [
-  stream,
-  expected,
-  fence ?? '',
-  entry ?? '',
-  inserts.length,
-  puts.length,
-  deletes.length,
-  ...inserts.flat(),
-  ...puts.flat(),
-  ...deletes,
-]
+function commitArguments(channel: string, writes: readonly PreparedWrite[]): (string | number)[] {
+  const args: (string | number)[] = [channel, writes.length, ...writes.map((write) => write.stream)]
+  for (const { expected, fence, entry, inserts, puts, deletes } of writes) {
+    args.push(expected, fence ?? '', entry ?? '', inserts.length, puts.length, deletes.length)
+    for (const [key, text] of inserts) args.push(key, text)
+    for (const [key, text] of puts) args.push(key, text)
+    for (const key of deletes) args.push(key)
+  }
+  return args
+}
 
 const verdictsOf = (reply: unknown): Verdict[] => {
   const flat = reply as readonly string[]

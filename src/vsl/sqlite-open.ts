@@ -10,24 +10,28 @@ export type Synchronous = 'OFF' | 'NORMAL' | 'FULL' | 'EXTRA'
 /** The longest wait for a lock inside a call: the driver is synchronous, so all of the process waits with it. */
 const BLOCKING_MS = 20
 
+/** In pages of 4 KiB: pages that change again and again are then copied from the log into the file once and not four times. */
+const LOG_PAGES = 4000
+const CACHE_KIB = 16 * 1024
+
 /** Marks a file as ours ("mplp"), in the place that SQLite keeps for this. */
 const APPLICATION_ID = 0x6d706c70
 
 /**
- * Text keys compare by their UTF-8 bytes. The journal's sequence is handed out under the write lock, so it grows in commit order, and
- * AUTOINCREMENT never hands one out twice.
+ * Text compares by its UTF-8 bytes. A stream's head is its last entry and its lease: one write lock guards them all, so no third record is needed
+ * that would be written with every commit. The sequence is one above the highest, taken under that lock, so it grows in commit order; the last
+ * entry must stay, or its place would be given out again. Values have a rowid: what is new then goes side by side to the end, where a table in key
+ * order would touch a page for every key.
  */
 const MIGRATIONS: readonly string[] = [
   `
-  CREATE TABLE heads (
-    stream TEXT PRIMARY KEY, revision INTEGER NOT NULL, token INTEGER NOT NULL, holder TEXT, until INTEGER
-  ) WITHOUT ROWID;
+  CREATE TABLE leases (stream TEXT PRIMARY KEY, token INTEGER NOT NULL, holder TEXT, until INTEGER) WITHOUT ROWID;
   CREATE TABLE journal (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT, stream TEXT NOT NULL, revision INTEGER NOT NULL, body TEXT NOT NULL,
+    seq INTEGER PRIMARY KEY, stream TEXT NOT NULL, revision INTEGER NOT NULL, body TEXT NOT NULL,
     UNIQUE (stream, revision)
   );
-  CREATE TABLE "values" (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-  CREATE TABLE own (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+  CREATE TABLE "values" (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+  CREATE TABLE own (key TEXT PRIMARY KEY, value TEXT NOT NULL);
   CREATE TABLE blobs (digest TEXT PRIMARY KEY, bytes BLOB NOT NULL);
   `,
 ]
@@ -50,6 +54,7 @@ export function prepare(db: Database, path: string, synchronous: Synchronous): v
   if (pragma(db, 'journal_mode') !== 'wal' && pragma(db, 'journal_mode = WAL') !== 'wal')
     throw new Refused(`${path} is on a file system without shared memory`, 'give a path on a local disk')
   db.exec(`PRAGMA synchronous = ${synchronous}`)
+  db.exec(`PRAGMA wal_autocheckpoint = ${LOG_PAGES}; PRAGMA cache_size = -${CACHE_KIB}`)
   if (found === MIGRATIONS.length) return
   transact(db, () => {
     const version = versionOf(db, path) ?? 0 // again, under the lock: somebody else may have done it meanwhile

@@ -15,7 +15,10 @@ export function rowStatement(db: Database, row: string, sql: (rows: string) => s
   const perRow = row.split('?').length - 1
   const prepared = new Map<number, ReturnType<Database['prepare']>>()
   const forRows = (count: number) => {
-    const statement = prepared.get(count) ?? db.prepare(sql(Array(count).fill(row).join(', ')))
+    const known = prepared.get(count)
+    if (known) return known
+    const statement = db.prepare(sql(Array(count).fill(row).join(', ')))
+    if (statement.reader) statement.raw()
     prepared.set(count, statement)
     return statement
   }
