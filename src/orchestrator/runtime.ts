@@ -133,7 +133,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     }
     keeping.then((keeper) => (keeper ? keeper.done.then(forget) : forget()), forget)
     const keeper = await keeping
-    if (!keeper) notBefore.set(context, clock.now() + ttlMs / 2)
+    if (!keeper) notBefore.set(context, clock.now() + (options.mine ? 0 : ttlMs / 2)) // a few contexts may be asked for often
     return keeper
   }
 

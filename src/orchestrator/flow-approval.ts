@@ -1,0 +1,51 @@
+import type { Confirm, Decision } from '../protocol/types.ts'
+import type { Deciding } from '../psg/moves.ts'
+import type { RunHandle } from './run.ts'
+import type { Runtime } from './runtime.ts'
+
+/** What a Confirm that a module made says: its decisions, or its status as the one decision of whoever asked. */
+export function decisionsIn(confirm: Confirm): readonly Deciding[] {
+  const { decisions = [], status, requested_by_role, reason, confirm_id } = confirm
+  if (decisions.length > 0) return decisions.map(decided)
+  if (status === 'pending') return []
+  return [
+    { decision_id: confirm_id, status, decided_by_role: requested_by_role, ...(reason !== undefined && { reason }) },
+  ]
+}
+
+/** Has everything that the module said been taken in, without an answer that stands? Then it is asked again. */
+export function isOpen(said: Confirm, stands: Confirm | undefined): boolean {
+  if (stands?.status === 'approved' || stands?.status === 'cancelled') return false
+  return untaken(said, stands).length === 0
+}
+
+/** The confirm module has spoken for people: its decisions become decisions about this very plan, each once. */
+export async function decideAs(
+  said: Confirm,
+  runtime: Runtime,
+  { plan_id, context_id }: RunHandle,
+  confirm_id: string,
+): Promise<void> {
+  const graph = await runtime.project.context(context_id)
+  for (;;) {
+    const stands = await graph.document('confirm', confirm_id)
+    const [next] = untaken(said, stands)
+    if (!next || !isOpenToDecisions(stands)) return
+    if (stands.status === 'rejected') await runtime.propose(plan_id, { requested_by_role: said.requested_by_role })
+    await runtime.decide(confirm_id, next)
+  }
+}
+
+const isOpenToDecisions = ({ status }: Confirm): boolean => status === 'pending' || status === 'rejected'
+
+function untaken(said: Confirm, stands: Confirm | undefined): readonly Deciding[] {
+  const taken = new Set(stands?.decisions?.map((decision) => decision.decision_id))
+  return decisionsIn(said).filter(({ decision_id }) => !taken.has(decision_id!))
+}
+
+const decided = ({ decision_id, status, decided_by_role, reason }: Decision): Deciding => ({
+  decision_id,
+  status,
+  decided_by_role,
+  ...(reason !== undefined && { reason }),
+})

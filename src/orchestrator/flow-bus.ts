@@ -1,0 +1,28 @@
+import type { Transport } from '../bus/transport.ts'
+import type { Clock } from '../protocol/clock.ts'
+import type { Backend, Holder } from '../vsl/backend.ts'
+import { relay } from './relay.ts'
+
+/** How long the end of a flow waits for its buses. */
+const FLUSH_MS = 5_000
+
+/** Feeds the buses from the journal until it is called; then it sees to it that they have everything, if they answer. */
+export function flowBus(
+  bus: Transport | readonly Transport[],
+  options: { store: Backend; holder: Holder; clock: Clock; onError: (error: unknown) => void },
+): () => Promise<void> {
+  const relays = [bus]
+    .flat()
+    .map((transport, i) =>
+      relay({ ...options, transport, name: `flow-${i}`, exclusive: transport.traits.processes === 'many' }),
+    )
+  return async () => {
+    const late = new AbortController()
+    const patience = options.clock.sleep(FLUSH_MS, late.signal).catch(() => undefined) // all of them came in time
+    const giveUp = new AbortController()
+    void patience.then(() => giveUp.abort())
+    await Promise.all(relays.map((one) => one.flush(giveUp.signal)))
+    late.abort()
+    await Promise.all(relays.map((one) => one.close()))
+  }
+}

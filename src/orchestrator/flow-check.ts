@@ -1,0 +1,86 @@
+import type { RetryPolicy } from '../ael/adapter.ts'
+import { InvalidInput, type Problem } from '../protocol/errors.ts'
+import { isObject } from '../protocol/json.ts'
+import { shown } from '../protocol/shown.ts'
+import { isBareStore } from '../vsl/lifted.ts'
+import type { OlderOptions } from './flow.ts'
+import { isRegistry } from './registry.ts'
+
+/** Throws InvalidInput for what cannot be a call. */
+export function checkFlowOptions(options: unknown, flowKeys: readonly string[], once: readonly string[]): void {
+  const problems: Problem[] = []
+  const wrong = (path: string, rule: string, message: string, found?: unknown) =>
+    void problems.push({ path, rule, message, ...(found !== undefined && { found: shown(found) }) })
+  const { flow = {}, runtimeContext, modules, vsl, ael, signal } = Object(options) as Record<string, unknown>
+  for (const key of Object.keys(Object(options)))
+    if (!OPTIONS.includes(key)) wrong(key, 'extra_forbidden', `is not an option; known are ${OPTIONS.join(', ')}`)
+  checkContext(runtimeContext, wrong)
+  if (!isObject(modules)) wrong('modules', 'type', 'must be an object of handlers', modules)
+  else if (!isRegistry(modules))
+    for (const [name, handler] of Object.entries(modules))
+      if (handler !== undefined && typeof handler !== 'function')
+        wrong(`modules.${name}`, 'type', 'must be a function', handler)
+  if (!isBareStore(vsl)) wrong('vsl', 'store', 'must have get and set', vsl)
+  if (ael !== undefined && typeof ael !== 'function' && typeof Object(ael).execute !== 'function')
+    wrong('ael.execute', 'type', 'must be a function', ael)
+  if (signal !== undefined && !(signal instanceof AbortSignal))
+    wrong('signal', 'type', 'must be an AbortSignal', signal)
+  if (!isObject(flow)) wrong('flow', 'type', 'must be an object', flow)
+  else checkFlow(flow, flowKeys, once, wrong)
+  if (problems.length > 0) throw new InvalidInput('flow', problems)
+}
+
+type Wrong = (path: string, rule: string, message: string, found?: unknown) => void
+
+const OPTIONS = ['flow', 'runtimeContext', 'modules', 'vsl', 'ael', 'bus', 'signal', 'clock', 'onError']
+export const FLOW_KEYS = ['flowId', 'description', 'steps', 'bindings', 'approval', 'options']
+
+function checkContext(context: unknown, wrong: Wrong): void {
+  if (!isObject(context)) return wrong('runtimeContext', 'type', 'must be an object', context)
+  const { ids, coordination, events, options = {} } = context
+  if (!isObject(ids) || typeof ids.runId !== 'string' || ids.runId === '')
+    wrong('runtimeContext.ids.runId', 'type', 'must be text', Object(ids).runId)
+  if (!isObject(coordination)) wrong('runtimeContext.coordination', 'type', 'must be an object', coordination)
+  if (!Array.isArray(events)) wrong('runtimeContext.events', 'type', 'must be a list', events)
+  if (!isObject(options)) return wrong('runtimeContext.options', 'type', 'must be an object', options)
+  const { maxRetries = 0, snapshotEveryStep = true, ...others } = options
+  if (!Number.isSafeInteger(maxRetries) || (maxRetries as number) < 0)
+    wrong('runtimeContext.options.maxRetries', 'minimum', 'must be a whole number, at least 0', maxRetries)
+  if (snapshotEveryStep !== true)
+    wrong(
+      'runtimeContext.options.snapshotEveryStep',
+      'const',
+      'cannot be switched off: every step is stored',
+      snapshotEveryStep,
+    )
+  for (const key of Object.keys(others)) wrong(`runtimeContext.options.${key}`, 'extra_forbidden', 'is not an option')
+}
+
+function checkFlow(
+  flow: Record<string, unknown>,
+  keys: readonly string[],
+  once: readonly string[],
+  wrong: Wrong,
+): void {
+  for (const key of Object.keys(flow))
+    if (!keys.includes(key))
+      wrong(`flow.${key}`, 'extra_forbidden', `is not part of a flow; known are ${keys.join(', ')}`)
+  if (Object(flow.options).profile !== undefined)
+    wrong('flow.options.profile', 'extra_forbidden', 'is told by the function that runs the flow')
+  if (flow.steps === undefined) return
+  if (!Array.isArray(flow.steps)) return wrong('flow.steps', 'type', 'must be a list', flow.steps)
+  const seen = new Set<string>()
+  for (const [i, step] of flow.steps.entries()) {
+    const module = Object(step).module
+    if (typeof module !== 'string' || module === '') wrong(`flow.steps[${i}].module`, 'type', 'must be a name', module)
+    else if (seen.has(module) && once.includes(module))
+      wrong(`flow.steps[${i}].module`, 'unique', 'speaks once in a flow', module)
+    seen.add(module)
+  }
+}
+
+/** What the older options mean for a step, and for a module. */
+export function olderRetry(options: OlderOptions | undefined): RetryPolicy | undefined {
+  const retries = options?.maxRetries ?? 0
+  return retries === 0 ? undefined : { strategy: 'exponential', max_attempts: retries + 1, delay_ms: 1_000 }
+}

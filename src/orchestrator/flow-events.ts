@@ -1,0 +1,86 @@
+import type { BornEvent, Commit, EntryBody } from '../psg/change.ts'
+import type { Backend } from '../vsl/backend.ts'
+import type { RuntimeContext } from './flow.ts'
+import type { FlowMemory } from './flow-record.ts'
+
+/** The older half of the published store: one that has it is kept up to date. */
+export interface SnapshotStore {
+  saveSnapshot(runId: string, context: unknown): Promise<void>
+  appendEvents(runId: string, events: readonly unknown[]): Promise<void>
+  getEvents(runId: string): Promise<readonly unknown[]>
+}
+
+/** Brings what is committed for a flow to its caller: once each, in the graph's order, as soon as the commit has landed. */
+export interface FlowEvents {
+  /** From now on this graph too, above a revision. */
+  follow(graph: string, after: number): void
+  /** A commit that has just landed. One whose predecessors are missing waits for `catchUp`. */
+  take(commit: Commit): void
+  /** Reads what was missed from the journal, and hands all of it on to the caller's store. */
+  catchUp(): Promise<void>
+  /** The plan whose events are the flow's, whoever commits them. */
+  plan: string | undefined
+}
+
+export function flowEvents(
+  store: Backend,
+  ctx: RuntimeContext,
+  { ids }: FlowMemory,
+  snapshots: SnapshotStore | undefined,
+): FlowEvents {
+  const { runId } = ctx.ids
+  const known = new Set(ctx.events.map(idOf))
+  const seen = new Map<string, number>()
+  const unsaved: unknown[] = []
+  let saved: ReadonlySet<unknown> | undefined
+  let saving = Promise.resolve()
+
+  const isOurs = (body: EntryBody, { plan_id }: BornEvent) =>
+    body.run === ids.run || (plan_id !== undefined && plan_id === events.plan)
+
+  function tell(graph: string, revision: number, body: EntryBody): void {
+    seen.set(graph, revision)
+    for (const born of body.events) {
+      if (known.has(born.event.event_id) || !isOurs(body, born)) continue
+      known.add(born.event.event_id)
+      ctx.events.push(born.event)
+      unsaved.push(born.event)
+    }
+    if (body.run === ids.run) ctx.coordination.metadata = Object.assign(ctx.coordination.metadata ?? {}, { revision })
+  }
+
+  /** One after the other, so that the caller's store sees the order too. */
+  function save(): Promise<void> {
+    if (!snapshots) return saving
+    saving = saving.then(async () => {
+      saved ??= new Set((await snapshots.getEvents(runId)).map(idOf))
+      const fresh = unsaved.splice(0).filter((event) => !saved?.has(idOf(event)))
+      if (fresh.length > 0) await snapshots.appendEvents(runId, fresh)
+      await snapshots.saveSnapshot(runId, ctx)
+    })
+    saving.catch(() => undefined) // `catchUp` throws it
+    return saving
+  }
+
+  const events: FlowEvents = {
+    plan: undefined,
+    follow: (graph, after) => void (seen.has(graph) || seen.set(graph, after)),
+    take({ graph, revision, body }) {
+      if (seen.get(graph) !== revision - 1) return
+      tell(graph, revision, body)
+      void save()
+    },
+    async catchUp() {
+      for (const [graph, after] of [...seen])
+        for await (const { revision, body } of store.read(graph, { after }))
+          if (revision > seen.get(graph)!) tell(graph, revision, body as unknown as EntryBody)
+      await save()
+    },
+  }
+  return events
+}
+
+const idOf = (event: unknown): unknown => Object(event).event_id
+
+export const isSnapshotStore = (store: unknown): store is SnapshotStore =>
+  (['saveSnapshot', 'appendEvents', 'getEvents'] as const).every((name) => typeof Object(store)[name] === 'function')

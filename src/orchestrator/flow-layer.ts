@@ -1,0 +1,65 @@
+import type { ActionExecutionLayer, Adapter } from '../ael/adapter.ts'
+import { actionLayer } from '../ael/ael.ts'
+import { fromLayer } from '../ael/from-layer.ts'
+import type { ActionLayer, Hands } from '../ael/layer.ts'
+import type { Clock } from '../protocol/clock.ts'
+import { ActionError, NotFound } from '../protocol/errors.ts'
+import type { Resolver } from './bind.ts'
+import type { FlowOptions } from './flow.ts'
+import { olderRetry } from './flow-check.ts'
+import { InMemoryAEL } from './in-memory.ts'
+
+/** How a flow's steps reach the world. */
+export interface FlowLayer {
+  /** The caller's layer, or one made for this call. */
+  make(hands: Hands): ActionLayer
+  /** A step that no binding names is one action, where the layer can do such actions. */
+  readonly resolve: Resolver
+  /** Closes what was made for this call. */
+  close(): Promise<void>
+}
+
+export function flowLayer({ ael, runtimeContext }: FlowOptions, clock: Clock): FlowLayer {
+  const retryable = olderRetry(runtimeContext.options) !== undefined
+  let layer: ActionLayer | undefined
+  let made = false
+  return {
+    make(hands) {
+      made = !(ael && 'attempt' in ael)
+      if (ael && 'attempt' in ael) layer = ael
+      else if (typeof ael === 'function') layer = ael(hands)
+      else layer = actionLayer({ ...hands, adapters: [foreign(ael ?? new InMemoryAEL(), retryable)], clock })
+      return layer
+    },
+    resolve({ step_id, description, agent_role }) {
+      const params = { step_id, description, ...(agent_role !== undefined && { agent_role }) }
+      const spec = { action_type: 'step_execution', executor_kind: 'agent', params } as const
+      try {
+        layer?.readOnly({ ...spec, action_id: step_id, idempotency_key: step_id })
+        return spec
+      } catch (error) {
+        if (error instanceof NotFound) return undefined // submitting names the step
+        throw error
+      }
+    },
+    close: async () => (made ? layer?.close() : undefined),
+  }
+}
+
+/** A stranger's layer. Its failures are final, unless the caller asked for retries and it does not say otherwise. */
+function foreign(ael: ActionExecutionLayer, retryable: boolean): Adapter {
+  const adapter = fromLayer('*', ael, 'agent')
+  if (!retryable) return adapter
+  return {
+    ...adapter,
+    async execute(action, call) {
+      try {
+        return await adapter.execute(action, call)
+      } catch (error) {
+        if (error instanceof ActionError) throw error
+        const message = error instanceof Error ? error.message : String(error)
+        throw new ActionError('action_failed', message, { retryable, cause: error })
+      }
+    },
+  }
+}

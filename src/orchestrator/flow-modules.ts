@@ -1,0 +1,115 @@
+import type { JsonObject } from '../protocol/json.ts'
+import type { Confirm } from '../protocol/types.ts'
+import { FlowFailure, type ModuleHandler } from './flow.ts'
+import { isOpen } from './flow-approval.ts'
+import { enter, homeOf, unfit } from './flow-entry.ts'
+import type { Said } from './flow-record.ts'
+import { documentsIn, speak } from './flow-speech.ts'
+import { isRegistry, type Registry, registry } from './registry.ts'
+import type { Documents, Running } from './run-flow.ts'
+
+/** Lets every module speak that has not spoken yet, in order. What one said is stored and in the graph before the next one speaks. */
+export async function hearModules(running: Running): Promise<void> {
+  const { record, ctx, clock, signal, runtime, events, options } = running
+  const handlers = handlersOf(options.modules)
+  const earlier = new Set(Object.keys(record.memory.said))
+  for (const { module, name, input } of speakers(running, handlers)) {
+    if (!earlier.has(name) || (module === 'confirm' && (await wantsAnswer(running)))) {
+      const said = await speak({ module, input, handler: handlers.get(module), ctx, clock, signal })
+      await remember(running, module, name, said)
+    }
+    const entering = { project: runtime.project, record, events, context: contextOf(running), again: earlier.has(name) }
+    await enter(module, name, entering)
+    const { output } = record.memory.said[name]!
+    ctx.coordination[name] = documentsIn(module, output)[0] ?? output
+    running.output = { ...running.output, [name]: ctx.coordination[name] }
+    tellMetadata(running, { modules: Object.keys(record.memory.said) })
+    await events.catchUp()
+  }
+}
+
+/** The one document of each module that has one. */
+export function documentsOf({ record }: Pick<Running, 'record'>): Documents {
+  const found: { [module: string]: JsonObject } = {}
+  for (const [name, { output }] of Object.entries(record.memory.said)) {
+    const [document] = documentsIn(name, output)
+    if (document) found[name] = document
+  }
+  return found
+}
+
+/** The context that the flow is about, as far as anybody has named one. */
+export function contextOf(running: Pick<Running, 'record'>): string | undefined {
+  const { context, plan } = documentsOf(running)
+  return (context?.context_id ?? plan?.context_id) as string | undefined
+}
+
+/** For callers to look at while the flow runs. */
+export function tellMetadata({ ctx, flow, record }: Running, facts: { readonly [key: string]: unknown }): void {
+  const { flowId } = flow
+  const common = { ...(flowId !== undefined && { flowId }), run_id: record.memory.ids.run }
+  ctx.coordination.metadata = Object.assign(ctx.coordination.metadata ?? {}, common, facts)
+}
+
+/** Who speaks, under which name: a module that speaks a second time is `role#2`. */
+function speakers({ flow, profile }: Running, handlers: Registry<ModuleHandler>) {
+  const steps: readonly { readonly module: string; readonly input?: unknown }[] =
+    flow.steps ?? profile.order.filter((module) => handlers.get(module)).map((module) => ({ module }))
+  const times = new Map<string, number>()
+  return steps.map(({ module, input }) => {
+    const time = (times.get(module) ?? 0) + 1
+    times.set(module, time)
+    return { module, input, name: time === 1 ? module : `${module}#${time}` }
+  })
+}
+
+/** Stored before anything follows from it. */
+async function remember(running: Running, module: string, name: string, said: Said): Promise<void> {
+  const { record, runtime, profile } = running
+  const [document] = documentsIn(module, said.output)
+  if (module === 'context' && document) refuseBreaches(profile.breaches({ context: document }))
+  const held = module === 'plan' || module === 'confirm' || module === 'trace'
+  const context = contextOf(running)
+  const graph = await homeOf(module, held ? undefined : document, { project: runtime.project, context }).catch(
+    (error) => {
+      throw unfit(error, `what module ${module} said`)
+    },
+  )
+  const { ids, from, said: before } = record.memory
+  await record.keep({
+    said: { ...before, [name]: said },
+    from: { [graph.id]: graph.revision, ...from },
+    ids: {
+      ...ids,
+      ...(module === 'trace' && document && { trace: document.trace_id as string }),
+      ...(module === 'confirm' &&
+        document &&
+        before.confirm === undefined && { confirm: document.confirm_id as string }),
+    },
+  })
+}
+
+/** Whoever was asked and did not answer, or said no, is asked again by the next call. */
+async function wantsAnswer(running: Running): Promise<boolean> {
+  const { record, runtime } = running
+  const { confirm } = documentsOf(running)
+  if (!confirm) return false
+  const where = await runtime.project.locate(record.memory.ids.confirm)
+  const graph = where && (await runtime.project.context(where.graph))
+  return isOpen(confirm as unknown as Confirm, graph && (await graph.document('confirm', record.memory.ids.confirm)))
+}
+
+export function refuseBreaches(
+  breaches: readonly { id: string; path: string; message: string; found: string }[],
+): void {
+  const [first] = breaches
+  if (!first) return
+  throw new FlowFailure('INVARIANT_BROKEN', `${first.id}: ${first.path} ${first.message}`, {
+    problems: breaches.map(({ id, path, message, found }) => ({ path, rule: id, message, found })),
+  })
+}
+
+const handlersOf = (modules: Running['options']['modules']): Registry<ModuleHandler> =>
+  isRegistry(modules)
+    ? modules
+    : registry<ModuleHandler>((handler) => (typeof handler === 'function' ? undefined : 'must be a function'), modules)

@@ -1,0 +1,148 @@
+import { InvalidInput, NotFound, RuleViolation } from '../protocol/errors.ts'
+import type { Confirm, Plan } from '../protocol/types.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
+import { confirmOf } from '../psg/moves.ts'
+import { isKind } from '../psg/node.ts'
+import { FlowFailure } from './flow.ts'
+import { decideAs } from './flow-approval.ts'
+import { olderRetry } from './flow-check.ts'
+import { forget, unfit } from './flow-entry.ts'
+import { documentsOf, refuseBreaches, tellMetadata } from './flow-modules.ts'
+import type { RunHandle } from './run.ts'
+import type { Documents, Running } from './run-flow.ts'
+
+/** Runs the plan that the modules made, if they made one, until it has ended or somebody must come. */
+export async function carryOut(running: Running): Promise<void> {
+  const { plan, confirm } = documentsOf(running) as { plan?: Plan; confirm?: Confirm }
+  if (!plan) return
+  const { runtime, record, events, signal, options } = running
+  const graph = await contextGraph(running, plan)
+  events.plan = plan.plan_id
+  events.follow(graph.id, record.memory.from[graph.id] ?? graph.revision)
+  const handle = await submitted(running, graph, plan, confirm)
+  tellMetadata(running, { context_id: graph.id, plan_id: plan.plan_id, trace_id: handle.trace_id })
+  const cancelling: Promise<void>[] = []
+  const cancel = () => void cancelling.push(handle.cancel().catch((error) => options.onError?.(error)))
+  signal.addEventListener('abort', cancel, { once: true })
+  try {
+    if (signal.aborted) cancel()
+    else if (confirm) await decideAs(confirm, runtime, handle, record.memory.ids.confirm)
+    await Promise.all(cancelling)
+    const rest = await handle.rest()
+    await tellDocuments(running, graph, handle)
+    if (rest === 'waiting') throw waitsFor(graph, handle)
+    await conclude(running, handle)
+  } finally {
+    signal.removeEventListener('abort', cancel)
+    await Promise.all(cancelling)
+  }
+}
+
+/** Submits the plan, or takes up the run that an earlier call with this runId began. */
+async function submitted(
+  running: Running,
+  graph: ProjectGraph,
+  plan: Plan,
+  confirm: Confirm | undefined,
+): Promise<RunHandle> {
+  const { runtime, record, flow, ctx, profile } = running
+  if ((await runtime.project.locate(plan.plan_id))?.kind === 'plan') return runtime.get(plan.plan_id)
+  const { trace: _, ...said } = documentsOf(running) // the trace is written by the run, and checked when it is
+  const documents = { ...said, context: graph.get('context', graph.id)!.data }
+  try {
+    refuseBreaches(profile.breaches(documents))
+    if (confirm && (confirm.target_type !== 'plan' || confirm.target_id !== plan.plan_id))
+      throw new FlowFailure(
+        'INVALID_OUTPUT',
+        `the Confirm is about ${confirm.target_type} ${confirm.target_id}, not plan ${plan.plan_id}`,
+      )
+    const retry = olderRetry(ctx.options)
+    const options = {
+      ...(retry && { retry }),
+      ...flow.options,
+      ...profile.runOptions(documents, flow, runtime),
+      profile: profile.name,
+    }
+    return await runtime.submit({
+      context: graph.id,
+      plan,
+      options,
+      chosen: record.memory.ids,
+      ...(flow.bindings && { bindings: flow.bindings }),
+      approval: confirm ? asked(confirm) : (flow.approval ?? 'auto'),
+    })
+  } catch (error) {
+    const theirs = error instanceof FlowFailure || error instanceof InvalidInput || error instanceof RuleViolation
+    if (theirs) await forget(record, 'plan', 'confirm', 'trace') // the next call asks them again
+    throw unfit(error, 'the plan')
+  }
+}
+
+const asked = ({ requested_by_role, reason }: Confirm) => ({
+  requested_by_role,
+  ...(reason !== undefined && { reason }),
+})
+
+async function contextGraph({ runtime, record }: Running, plan: Plan): Promise<ProjectGraph> {
+  try {
+    return await runtime.project.context(plan.context_id)
+  } catch (error) {
+    if (!(error instanceof NotFound)) throw error
+    await forget(record, 'plan', 'confirm', 'trace')
+    const problem = {
+      path: 'plan.context_id',
+      rule: 'reference.resolves',
+      message: 'names a context that is not there',
+    }
+    throw new FlowFailure('INVALID_OUTPUT', `plan ${plan.plan_id} ${problem.path} ${problem.message}`, {
+      problems: [problem],
+    })
+  }
+}
+
+/** The documents as they now stand in the graph. */
+async function tellDocuments(running: Running, graph: ProjectGraph, handle: RunHandle): Promise<void> {
+  const { ctx } = running
+  const confirm = confirmOf(graph, handle.plan_id)
+  const documents = {
+    context: await graph.document('context', graph.id),
+    plan: await graph.document('plan', handle.plan_id),
+    ...(confirm && { confirm: await graph.document('confirm', confirm.id) }),
+    trace: await graph.document('trace', handle.trace_id),
+    ...(ctx.coordination.collab !== undefined && {
+      collab: await graph.document('collab', documentsOf(running).collab!.collab_id as string),
+    }),
+  }
+  Object.assign(ctx.coordination, documents)
+  running.output = { ...running.output, ...documents }
+}
+
+/** A run that ended: what its steps gave, and whether its trace may be emitted. */
+async function conclude(running: Running, handle: RunHandle): Promise<void> {
+  const result = await handle.result()
+  running.output = { ...running.output, steps: result.outputs }
+  tellMetadata(running, { status: result.status })
+  const { context, plan, trace } = running.output as Documents
+  const broken = running.profile
+    .breaches({ context, plan, trace } as Documents)
+    .filter(({ scope }) => scope === 'trace')
+  refuseBreaches(broken)
+  if (result.success) return
+  const { code = result.status, message = `the plan is ${result.status}` } = result.error ?? {}
+  throw new FlowFailure(String(code).toUpperCase(), String(message))
+}
+
+/** Why nothing more happens until somebody comes. */
+function waitsFor(graph: ProjectGraph, { run_id, plan_id }: RunHandle): FlowFailure {
+  const confirms: string[] = []
+  for (const node of graph.state.nodesOf(plan_id))
+    if (isKind(node, 'confirm') && node.data.status === 'pending') confirms.push(node.id)
+  if (confirms.length > 0)
+    return new FlowFailure('APPROVAL_PENDING', `plan ${plan_id} waits for a decision on ${confirms.join(', ')}`, {
+      confirms,
+    })
+  if (graph.get('plan', plan_id)?.data.status === 'draft')
+    return new FlowFailure('APPROVAL_REJECTED', `plan ${plan_id} was rejected: propose it again, or cancel it`)
+  if (graph.get('run', run_id)?.data.phase === 'paused') return new FlowFailure('PAUSED', `run ${run_id} is paused`)
+  return new FlowFailure('SIGNAL_PENDING', `run ${run_id} waits for a signal`)
+}

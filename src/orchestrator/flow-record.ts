@@ -1,0 +1,72 @@
+import type { Clock } from '../protocol/clock.ts'
+import type { Json } from '../protocol/json.ts'
+import type { EventDraft } from '../psg/change.ts'
+import type { Backend, Holder } from '../vsl/backend.ts'
+import { commitOnce } from '../vsl/settle.ts'
+import { FlowFailure } from './flow.ts'
+import { own } from './owner.ts'
+
+/** What a flow must know again when the same runId is called a second time, whatever became of the first call. */
+export type FlowMemory = {
+  /** Chosen before anything is written under them. */
+  readonly ids: { readonly run: string; readonly trace: string; readonly confirm: string }
+  /** By the module's name, in the order in which they spoke. */
+  readonly said: { readonly [name: string]: Said }
+  /** Where each graph stood before the flow wrote to it: what came earlier is none of its business. */
+  readonly from: { readonly [graph: string]: number }
+}
+
+/** What a module said. Its events have their ids already, so that one that was told can be known again. */
+export type Said = { readonly output: Json; readonly events: readonly EventDraft[] }
+
+/** The memory of one runId, and the right to go on with it. */
+export interface FlowRecord {
+  readonly memory: FlowMemory
+  /** Stored before it returns. */
+  keep(changed: Partial<FlowMemory>): Promise<void>
+  release(): Promise<void>
+}
+
+export interface RecordOptions {
+  readonly clock: Clock
+  readonly holder: Holder
+  readonly signal: AbortSignal
+}
+
+const LOOK_AGAIN_MS = 250
+
+/** Waits for another call with the same runId to end, or for the lease of one that died. */
+export async function flowRecord(store: Backend, runId: string, options: RecordOptions): Promise<FlowRecord> {
+  const { clock, holder, signal } = options
+  const key = `flow/${runId}`
+  let ownership = await own(key, { store, clock, holder })
+  while (!ownership) {
+    await clock.sleep(LOOK_AGAIN_MS, signal).catch(() => {
+      throw new FlowFailure('CANCELLED', `another call had run ${runId} in hand`)
+    })
+    ownership = await own(key, { store, clock, holder })
+  }
+  const { fence, release } = ownership
+  const stored = (await store.getMany([key])).get(key) as FlowMemory | undefined
+  let memory = stored ?? {
+    ids: { run: clock.uuid(), trace: clock.uuid(), confirm: clock.uuid() },
+    said: {},
+    from: {},
+  }
+
+  return {
+    get memory() {
+      return memory
+    },
+    async keep(changed) {
+      const next: FlowMemory = { ...memory, ...changed }
+      await commitOnce(
+        store,
+        { stream: key, expected: 0, fence, inserts: [], puts: [[key, next as unknown as Json]], deletes: [] },
+        { clock },
+      )
+      memory = next
+    },
+    release,
+  }
+}

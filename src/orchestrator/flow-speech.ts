@@ -1,0 +1,134 @@
+import { nextRetry } from '../ael/with-retry.ts'
+import { eventKind } from '../protocol/base-event.ts'
+import { type Clock, isoMicros } from '../protocol/clock.ts'
+import { ActionError, InvalidInput, type Problem } from '../protocol/errors.ts'
+import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
+import { isValid, problems, profileProblems } from '../protocol/validate.ts'
+import type { EventDraft } from '../psg/change.ts'
+import { DOCUMENT_KINDS, type DocumentKind } from '../psg/document.ts'
+import { FlowFailure, type ModuleCall, type ModuleHandler, type ModuleOutput, type RuntimeContext } from './flow.ts'
+import { olderRetry } from './flow-check.ts'
+import type { Said } from './flow-record.ts'
+
+export interface Speaking {
+  readonly module: string
+  readonly input?: unknown
+  readonly handler: ModuleHandler | undefined
+  readonly ctx: RuntimeContext
+  readonly clock: Clock
+  readonly signal: AbortSignal
+}
+
+/** Lets a module speak and checks what it says, as a whole, before anybody remembers it. */
+export async function speak({ module, input, handler, ctx, clock, signal }: Speaking): Promise<Said> {
+  if (!handler) throw new FlowFailure('MODULE_NOT_REGISTERED', `no handler is registered for module ${module}`)
+  const emitted: unknown[] = []
+  const call: ModuleCall = {
+    ctx: { ...ctx.coordination, ...ctx },
+    ...(input !== undefined && { input }),
+    emitEvent: (event) => void emitted.push(event),
+    signal,
+  }
+  const said = await called(handler, call, module, { ctx, clock, signal })
+  if (!isObject(said) || !('output' in said))
+    throw new FlowFailure('INVALID_OUTPUT', `module ${module} must return { output, events }`)
+  const { output, events = [] } = said
+  if (!Array.isArray(events)) throw new FlowFailure('INVALID_EVENT', `the events of module ${module} are no list`)
+  const plain = plainJson(output, module)
+  for (const document of documentsIn(module, plain)) refuseInvalid(module, document)
+  return { output: plain, events: drafts([...events, ...emitted], module, clock) }
+}
+
+/** The protocol objects in a module's output: the output itself, or what it holds under the module's name, singular or plural. */
+export function documentsIn(module: string, output: Json): readonly JsonObject[] {
+  if (!DOCUMENT_KINDS.includes(module as DocumentKind) || !isObject(output)) return []
+  const inner = output[module] ?? output[`${module}s`]
+  if (Array.isArray(inner)) return inner.filter(isObject) as JsonObject[]
+  if (isObject(inner)) return [inner as JsonObject]
+  return `${module}_id` in output ? [output as JsonObject] : []
+}
+
+async function called(
+  handler: ModuleHandler,
+  call: ModuleCall,
+  module: string,
+  { ctx, clock, signal }: Pick<Speaking, 'ctx' | 'clock' | 'signal'>,
+): Promise<ModuleOutput> {
+  const retry = olderRetry(ctx.options)
+  for (let failures = 1; ; failures++) {
+    try {
+      return await unlessAborted(Promise.resolve(handler(call)), signal)
+    } catch (error) {
+      if (error instanceof FlowFailure) throw error
+      const message = error instanceof Error ? error.message : String(error)
+      const failure = new ActionError('action_failed', message, { retryable: true, cause: error })
+      const wait = retry && nextRetry(retry, failures, failure, clock.random())
+      if (wait === undefined)
+        throw new FlowFailure('RUNTIME_EXCEPTION', `module ${module} failed: ${message}`, {}, { cause: error })
+      await unlessAborted(clock.sleep(wait, signal), signal)
+    }
+  }
+}
+
+/** A handler that does not listen is left to itself. */
+async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const cancelled = () => new FlowFailure('CANCELLED', 'the flow was cancelled before its plan was submitted')
+  if (signal.aborted) throw cancelled()
+  return new Promise<T>((resolve, reject) => {
+    const abort = () => reject(cancelled())
+    signal.addEventListener('abort', abort, { once: true })
+    work
+      .then(resolve, (error) => reject(signal.aborted ? cancelled() : error))
+      .finally(() => signal.removeEventListener('abort', abort))
+  })
+}
+
+/** The output as it will be read again. */
+function plainJson(output: unknown, module: string): Json {
+  try {
+    return JSON.parse(JSON.stringify(output ?? null))
+  } catch (cause) {
+    throw new FlowFailure('INVALID_OUTPUT', `the output of module ${module} is no JSON value`, {}, { cause })
+  }
+}
+
+function refuseInvalid(module: string, document: JsonObject): void {
+  const found = problems(module as DocumentKind, document)
+  if (found.length > 0) {
+    const { message } = new InvalidInput(`the ${module} of module ${module}`, found)
+    throw new FlowFailure('INVALID_OUTPUT', message, { problems: below(module, found) })
+  }
+}
+
+/** Events with a valid id keep it; the time is the commit's to give, so that a graph's events stay in order. */
+function drafts(events: readonly unknown[], module: string, clock: Clock): readonly EventDraft[] {
+  const ids = new Set<unknown>()
+  return events.map((given, i) => {
+    const { timestamp: _, event_id = clock.uuid(), ...event } = Object(given) as JsonObject
+    const found = eventProblems({ ...event, event_id, timestamp: isoMicros(clock.now() * 1000) })
+    if (!isValid('identifier', event_id))
+      found.push({ path: 'event_id', rule: 'pattern', message: 'must be a UUID v4 in lower case' })
+    else if (ids.has(event_id)) found.push({ path: 'event_id', rule: 'unique', message: 'is used twice' })
+    ids.add(event_id)
+    if (found.length === 0) return { event_id: event_id as string, event: event as EventDraft['event'] }
+    const { message } = new InvalidInput(`event ${i} of module ${module}`, found)
+    throw new FlowFailure('INVALID_EVENT', message, { problems: below(`events[${i}]`, found) })
+  })
+}
+
+function eventProblems(event: JsonObject): Problem[] {
+  try {
+    const kind = eventKind(event)
+    if (kind === 'base-event')
+      return [
+        { path: 'source', rule: 'event_shape', message: 'belongs to events inside objects; name an event_family' },
+      ]
+    return [...(kind === 'sa-event' || kind === 'map-event' ? profileProblems(kind, event) : problems(kind, event))]
+  } catch (error) {
+    if (!(error instanceof InvalidInput)) throw error
+    return [...error.problems]
+  }
+}
+
+const below = (place: string, found: readonly Problem[]): readonly Problem[] =>
+  found.map((problem) => ({ ...problem, path: problem.path === '' ? place : `${place}.${problem.path}` }))

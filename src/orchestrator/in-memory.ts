@@ -1,0 +1,50 @@
+import type { Json } from '../protocol/json.ts'
+import type { ValueStateLayer } from '../vsl/backend.ts'
+
+/**
+ * The memory store that the protocol publishes, in both of its generations: `get` and `set`, and the snapshots and events of a run. It copies in and
+ * out, so that what works with it works with a real store. A flow that is given one keeps its snapshots and events in it too.
+ */
+export class InMemoryVSL implements ValueStateLayer {
+  readonly #values = new Map<string, string>()
+
+  async get(key: string): Promise<Json | undefined> {
+    const text = this.#values.get(key)
+    return text === undefined ? undefined : JSON.parse(text)
+  }
+  async set(key: string, value: Json): Promise<void> {
+    this.#values.set(key, JSON.stringify(value))
+  }
+
+  async saveSnapshot(runId: string, context: unknown): Promise<void> {
+    await this.set(`snapshots/${runId}`, context as Json)
+  }
+  /** `null` when there is none. */
+  async loadSnapshot(runId: string): Promise<Json> {
+    return (await this.get(`snapshots/${runId}`)) ?? null
+  }
+  async appendEvents(runId: string, events: readonly unknown[]): Promise<void> {
+    await this.set(`events/${runId}`, [...(await this.getEvents(runId)), ...events] as Json)
+  }
+  async getEvents(runId: string): Promise<readonly Json[]> {
+    return ((await this.get(`events/${runId}`)) as readonly Json[] | undefined) ?? []
+  }
+}
+
+/** The memory layer that the protocol publishes: it says what it was given, and does nothing in the world. */
+export class InMemoryAEL {
+  async execute<A>(action: A): Promise<{ status: 'executed'; action: A }> {
+    return { status: 'executed', action }
+  }
+  /** The older generation: gives back the input. */
+  async executeAction<I>({ input }: OlderAction<I>): Promise<{ output: I; events: readonly never[] }> {
+    return { output: input, events: [] }
+  }
+}
+
+interface OlderAction<Input> {
+  readonly module: string
+  readonly stepId?: string
+  readonly input: Input
+  readonly context?: unknown
+}

@@ -1,0 +1,135 @@
+import { type Clock, systemClock } from '../protocol/clock.ts'
+import { InvalidInput, MplpError } from '../protocol/errors.ts'
+import type { Breach } from '../protocol/invariants.ts'
+import type { JsonObject } from '../protocol/json.ts'
+import type { DocumentKind } from '../psg/document.ts'
+import type { Backend } from '../vsl/backend.ts'
+import { thisHolder } from '../vsl/holder.ts'
+import { liftedBackend } from '../vsl/lifted.ts'
+import {
+  type FlowContract,
+  type FlowError,
+  FlowFailure,
+  type FlowOptions,
+  type FlowOutput,
+  type FlowResult,
+  type RuntimeContext,
+} from './flow.ts'
+import { flowBus } from './flow-bus.ts'
+import { checkFlowOptions } from './flow-check.ts'
+import { type FlowEvents, flowEvents, isSnapshotStore } from './flow-events.ts'
+import { flowLayer } from './flow-layer.ts'
+import { documentsOf, hearModules } from './flow-modules.ts'
+import { carryOut } from './flow-plan.ts'
+import { type FlowRecord, flowRecord } from './flow-record.ts'
+import type { RunOptions } from './live.ts'
+import { createRuntime, type Runtime } from './runtime.ts'
+
+/** What tells one kind of flow from another. */
+export interface Profile<Flow extends FlowContract> {
+  readonly name: 'sa' | 'map'
+  /** The modules that speak, in this order, when the flow does not say. */
+  readonly order: readonly string[]
+  readonly flowKeys: readonly string[]
+  /** What does not hold of these documents. */
+  breaches(documents: Documents): readonly Breach[]
+  /** What the run is asked to be, beside what the flow says. Throws InvalidInput. */
+  runOptions(documents: Documents, flow: Flow, runtime: Runtime): RunOptions
+}
+
+/** The document of each module that has one. */
+export type Documents = { readonly [K in DocumentKind]?: JsonObject }
+
+/** One call, with everything it works with. */
+export interface Running<Flow extends FlowContract = FlowContract> {
+  readonly options: FlowOptions<Flow>
+  readonly profile: Profile<Flow>
+  readonly flow: Flow
+  readonly ctx: RuntimeContext
+  readonly runtime: Runtime
+  readonly record: FlowRecord
+  readonly events: FlowEvents
+  readonly clock: Clock
+  readonly signal: AbortSignal
+  /** What can be told so far; a failure tells it too. */
+  output: FlowOutput
+}
+
+/** How soon a flow goes on after another one in its context has ended. */
+const PATROL_MS = 200
+
+/** Modules whose one document the whole flow is about. */
+const ONCE = ['context', 'plan', 'confirm', 'trace', 'collab']
+
+/** Lets the modules speak, runs the plan they made by the same tick as everything else, and gives back what became of it. Never throws. */
+export async function runFlow<Flow extends FlowContract>(
+  options: FlowOptions<Flow>,
+  profile: Profile<Flow>,
+): Promise<FlowResult> {
+  const context = options?.runtimeContext
+  const open: Opened = { closing: [], running: undefined }
+  const told = () => ({ ...(open.running && { output: open.running.output }), events: context?.events ?? [], context })
+  try {
+    checkFlowOptions(options, profile.flowKeys, ONCE)
+    const running = await opened(options, profile, open)
+    await hearModules(running)
+    await carryOut(running)
+    await running.events.catchUp()
+    return { success: true, ...told() }
+  } catch (error) {
+    return { success: false, error: errorOf(error), ...told() }
+  } finally {
+    for (const close of open.closing.reverse()) await close().catch((error) => options.onError?.(error))
+  }
+}
+
+interface Opened {
+  readonly closing: (() => Promise<unknown>)[]
+  running: Running | undefined
+}
+
+/** Everything that a call holds, each closed in the reverse order in which it was opened. */
+async function opened<Flow extends FlowContract>(
+  options: FlowOptions<Flow>,
+  profile: Profile<Flow>,
+  open: Opened,
+): Promise<Running<Flow>> {
+  const { runtimeContext: ctx, vsl, clock = systemClock, onError = () => undefined } = options
+  const signal = options.signal ?? new AbortController().signal
+  const { closing } = open
+  const store = isBackend(vsl) ? vsl : await liftedBackend(vsl, { clock })
+  if (store !== vsl) closing.push(store.close)
+  const holder = thisHolder(clock.uuid())
+  const record = await flowRecord(store, ctx.ids.runId, { clock, holder, signal })
+  closing.push(record.release)
+  closing.push(flowBus(options.bus ?? [], { store, holder, clock, onError }))
+  const events = flowEvents(store, ctx, record.memory, isSnapshotStore(vsl) ? vsl : undefined)
+  events.plan = documentsOf({ record }).plan?.plan_id as string | undefined
+  closing.push(events.catchUp)
+  const layer = flowLayer(options, clock)
+  closing.push(layer.close)
+  const runtime = await createRuntime({
+    store,
+    clock,
+    layer: layer.make,
+    resolve: layer.resolve,
+    onError,
+    patrolMs: PATROL_MS,
+    mine: (plan) => plan === events.plan,
+    onCommit: events.take,
+  })
+  closing.push(runtime.close)
+  const flow = options.flow ?? ({} as Flow)
+  const running: Running<Flow> = { options, profile, flow, ctx, runtime, record, events, clock, signal, output: {} }
+  open.running = running as unknown as Running
+  return running
+}
+
+const isBackend = (vsl: FlowOptions['vsl']): vsl is Backend => typeof (vsl as Partial<Backend>).commit === 'function'
+
+function errorOf(error: unknown): FlowError {
+  if (error instanceof FlowFailure) return { code: error.code, message: error.message, ...error.more }
+  if (error instanceof InvalidInput) return { code: 'INVALID_INPUT', message: error.message, problems: error.problems }
+  if (error instanceof MplpError) return { code: error.code.toUpperCase(), message: error.message }
+  return { code: 'RUNTIME_EXCEPTION', message: error instanceof Error ? error.message : String(error) }
+}

@@ -1,0 +1,411 @@
+import { describe, expect, it } from 'vitest'
+import { actionLayer } from '../../src/ael/ael.ts'
+import { functionAdapter } from '../../src/ael/function.ts'
+import type { ModuleHandler } from '../../src/orchestrator/flow.ts'
+import { registry } from '../../src/orchestrator/registry.ts'
+import { createRuntime } from '../../src/orchestrator/runtime.ts'
+import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
+import { manualClock } from '../../src/protocol/clock.ts'
+import type { Plan, Trace } from '../../src/protocol/types.ts'
+import { openProject } from '../../src/psg/project.ts'
+import { memoryBackend } from '../../src/vsl/memory.ts'
+import { call, confirmDocument, contextDocument, newContext, passing, planDocument, saying } from '../support/agents.ts'
+
+const oneStep = () => {
+  const context = contextDocument()
+  return { context, plan: planDocument(context, { work: {} }) }
+}
+
+describe('a module that fails', () => {
+  it.each([
+    ['is not there', undefined, 'MODULE_NOT_REGISTERED'],
+    [
+      'throws',
+      () => {
+        throw new Error('no idea')
+      },
+      'RUNTIME_EXCEPTION',
+    ],
+    [
+      'rejects',
+      async () => {
+        throw 'a text'
+      },
+      'RUNTIME_EXCEPTION',
+    ],
+    ['returns nothing', () => undefined, 'INVALID_OUTPUT'],
+    ['returns no output', () => ({ events: [] }), 'INVALID_OUTPUT'],
+    ['returns events that are no list', () => ({ output: 1, events: 7 }), 'INVALID_EVENT'],
+    ['returns what is no JSON', () => ({ output: { n: 1n } }), 'INVALID_OUTPUT'],
+    ['returns an object that does not fit', () => ({ output: { context: { context_id: 'x' } } }), 'INVALID_OUTPUT'],
+  ])('%s: the result says so, and the module is asked again by the next call', async (_, handler, code) => {
+    const store = memoryBackend()
+    const flow = { steps: [{ module: 'context' }] }
+    const failed = await runSingleAgentFlow(call(store, { context: handler as ModuleHandler }, { flow }))
+    expect(failed).toMatchObject({ success: false, error: { code, message: expect.any(String) }, events: [] })
+    const { context } = oneStep()
+    expect(await runSingleAgentFlow(call(store, saying({ context }), { flow }))).toMatchObject({
+      success: true,
+      output: { context },
+    })
+  })
+
+  it('names the path and the rule of what does not fit', async () => {
+    const context = { ...contextDocument(), title: '' }
+    const { error } = await runSingleAgentFlow(call(memoryBackend(), saying({ context })))
+    expect(error).toMatchObject({ code: 'INVALID_OUTPUT', problems: [{ path: 'context.title', rule: 'min_length' }] })
+  })
+
+  it('is called while it is loaded, and not when it was unloaded meanwhile', async () => {
+    const modules = registry<ModuleHandler>(() => undefined, {
+      first: () => {
+        modules.unload('second')
+        return { output: 1 }
+      },
+      second: () => ({ output: 2 }),
+    })
+    const flow = { steps: [{ module: 'first' }, { module: 'second' }] }
+    const { error, output } = await runSingleAgentFlow({
+      runtimeContext: newContext('r'),
+      vsl: memoryBackend(),
+      modules,
+      flow,
+    })
+    expect(error?.code).toBe('MODULE_NOT_REGISTERED')
+    expect(output).toEqual({ first: 1 })
+  })
+})
+
+describe('an invariant of the profile', () => {
+  const broken = async (documents: { [module: string]: unknown }) => {
+    const store = memoryBackend()
+    const { error } = await runSingleAgentFlow(call(store, saying(documents)))
+    return { code: error?.code, rules: error?.problems?.map((problem) => problem.rule), store }
+  }
+
+  it('is checked when the context is loaded, before anything is written', async () => {
+    const context = contextDocument(undefined, { status: 'draft' })
+    const { code, rules, store } = await broken({ context })
+    expect({ code, rules }).toEqual({ code: 'INVARIANT_BROKEN', rules: ['sa_context_must_be_active'] })
+    expect((await store.head(context.context_id)).revision).toBe(0)
+  })
+
+  it('is checked again when a context was there already', async () => {
+    const { context, plan } = oneStep()
+    const store = memoryBackend()
+    const graph = await (await openProject(store)).create(context, { actor: 'test', reason: 'before' })
+    await graph.commit([{ kind: 'node_update', node: 'context', id: graph.id, set: { status: 'suspended' } }], {
+      actor: 'test',
+      reason: 'stop',
+    })
+    const { error } = await runSingleAgentFlow(call(store, saying({ context, plan })))
+    expect(error).toMatchObject({
+      code: 'INVARIANT_BROKEN',
+      problems: [{ path: 'context.status', rule: 'sa_context_must_be_active' }],
+    })
+  })
+
+  it('is checked when the plan is made: a role, if present, is not blank', async () => {
+    const context = contextDocument()
+    const plan = planDocument(context, { work: { role: ' ' } })
+    const { code, rules } = await broken({ context, plan })
+    expect({ code, rules }).toEqual({ code: 'INVARIANT_BROKEN', rules: ['sa_steps_agent_role_if_present'] })
+  })
+
+  it('is checked when the trace is emitted', async () => {
+    const { context, plan } = oneStep()
+    const { output } = await runSingleAgentFlow(call(memoryBackend(), saying({ context, plan })))
+    const trace = output?.trace as Trace
+    expect(trace.events?.length).toBeGreaterThan(0)
+    expect(trace).toMatchObject({ context_id: context.context_id, plan_id: plan.plan_id })
+  })
+})
+
+describe('a plan that does not fit', () => {
+  it.each([
+    [
+      'waits for itself',
+      (plan: Plan) => ({ ...plan, steps: plan.steps.map((step) => ({ ...step, dependencies: [step.step_id] })) }),
+      'plan.acyclic',
+    ],
+    ['has begun already', (plan: Plan) => ({ ...plan, status: 'approved' as const }), 'birth'],
+    [
+      'belongs to a context that is not there',
+      (plan: Plan) => ({ ...plan, context_id: crypto.randomUUID() }),
+      'reference.resolves',
+    ],
+  ])('%s: refused with its rule, the graph as it was, and another one may follow', async (_, spoil, rule) => {
+    const { context, plan } = oneStep()
+    const store = memoryBackend()
+    const { error } = await runSingleAgentFlow(call(store, saying({ context, plan: spoil(plan) })))
+    expect(error).toMatchObject({
+      code: 'INVALID_OUTPUT',
+      problems: expect.arrayContaining([expect.objectContaining({ rule })]),
+    })
+    const graph = await (await openProject(store)).context(context.context_id)
+    expect(await graph.find('plan', plan.plan_id)).toBeUndefined()
+    expect(await runSingleAgentFlow(call(store, saying({ context, plan })))).toMatchObject({ success: true })
+  })
+})
+
+describe('a step that fails', () => {
+  it('fails the flow with its code, and SAStepFailed tells of it', async () => {
+    const { context, plan } = oneStep()
+    const ael = { execute: () => Promise.reject(new Error('the disk is full')) }
+    const options = call(memoryBackend(), saying({ context, plan }), { ael })
+    const { success, error, output } = await runSingleAgentFlow(options)
+    expect({ success, error }).toEqual({
+      success: false,
+      error: { code: 'ACTION_FAILED', message: 'the disk is full' },
+    })
+    expect(output).toMatchObject({ plan: { status: 'failed' }, trace: { status: 'failed' }, steps: {} })
+    const told = options.runtimeContext.events.filter(({ event_type }) => event_type.startsWith('SA'))
+    expect(told.map(({ event_type }) => event_type).slice(3)).toEqual([
+      'SAStepStarted',
+      'SAStepFailed',
+      'SATraceEmitted',
+      'SACompleted',
+    ])
+    expect(told[4]).toMatchObject({
+      payload: { step_id: plan.ids.work, error_code: 'action_failed', error_message: 'the disk is full' },
+    })
+  })
+
+  it('is tried again as often as the older option says, and so is a module', async () => {
+    const clock = manualClock()
+    const { context, plan } = oneStep()
+    let [asked, tried] = [0, 0]
+    const modules = {
+      context: () => {
+        if (++asked < 3) throw new Error('not yet')
+        return { output: { context } }
+      },
+      plan: () => ({ output: { plan } }),
+    }
+    const ael = {
+      execute: async () => {
+        if (++tried < 3) throw new Error('not yet')
+      },
+    }
+    const runtimeContext = { ...newContext('run-1'), options: { maxRetries: 2, snapshotEveryStep: true } }
+    const work = runSingleAgentFlow({ vsl: memoryBackend({ clock }), modules, ael, runtimeContext, clock })
+    expect(await passing(clock, work)).toMatchObject({ success: true })
+    expect({ asked, tried }).toEqual({ asked: 3, tried: 3 })
+  })
+})
+
+describe('a person who must agree', () => {
+  it('is waited for by calling again; the module is asked again until it has an answer', async () => {
+    const { context, plan } = oneStep()
+    const store = memoryBackend()
+    const asking = confirmDocument(plan, [])
+    const pending = await runSingleAgentFlow(call(store, saying({ context, plan, confirm: asking })))
+    expect(pending.error).toMatchObject({ code: 'APPROVAL_PENDING', confirms: [asking.confirm_id] })
+    expect(pending.output).toMatchObject({
+      confirm: { confirm_id: asking.confirm_id, status: 'pending' },
+      plan: { status: 'proposed' },
+    })
+    const decided = { ...confirmDocument(plan, [{ decided_by_role: 'dba' }]), confirm_id: asking.confirm_id }
+    const approved = await runSingleAgentFlow(call(store, saying({ context, plan, confirm: decided })))
+    expect(approved).toMatchObject({
+      success: true,
+      output: { confirm: { status: 'approved', decisions: [{ decided_by_role: 'dba' }] } },
+    })
+  })
+
+  it('may decide elsewhere; the flow goes on with the next call', async () => {
+    const { context, plan } = oneStep()
+    const store = memoryBackend()
+    const flow = { approval: { roles: ['dba'] } }
+    const { error } = await runSingleAgentFlow(call(store, saying({ context, plan }), { flow }))
+    const layer = actionLayer({ adapters: [functionAdapter({})] })
+    const runtime = await createRuntime({ store, layer, mine: () => false })
+    await runtime.decide(error!.confirms![0]!, { status: 'approved', decided_by_role: 'dba' })
+    await runtime.close()
+    const options = call(store, saying({ context, plan }), { flow })
+    expect(await runSingleAgentFlow(options)).toMatchObject({ success: true })
+    expect(options.runtimeContext.events.map(({ event_type }) => event_type)).toContain('confirm_decision_added')
+  })
+
+  it('may say no first: the same Confirm, rejected and then approved', async () => {
+    const { context, plan } = oneStep()
+    const confirm = confirmDocument(plan, [{ status: 'rejected', reason: 'no backup' }, { reason: 'backup made' }])
+    const { success, output } = await runSingleAgentFlow(call(memoryBackend(), saying({ context, plan, confirm })))
+    expect(success).toBe(true)
+    expect(output?.confirm).toMatchObject({
+      confirm_id: confirm.confirm_id,
+      status: 'approved',
+      decisions: [
+        { status: 'rejected', reason: 'no backup' },
+        { status: 'approved', decision_id: confirm.decisions![1]!.decision_id },
+      ],
+    })
+  })
+
+  it('says no: nothing runs', async () => {
+    const { context, plan } = oneStep()
+    let ran = 0
+    const ael = { execute: async () => void ran++ }
+    const confirm = confirmDocument(plan, [{ status: 'rejected' }])
+    const { error, output } = await runSingleAgentFlow(
+      call(memoryBackend(), saying({ context, plan, confirm }), { ael }),
+    )
+    expect(error?.code).toBe('APPROVAL_REJECTED')
+    expect({ ran, plan: (output!.plan as Plan).status }).toEqual({ ran: 0, plan: 'draft' })
+  })
+
+  it('withdraws the plan: the flow is cancelled', async () => {
+    const { context, plan } = oneStep()
+    const confirm = confirmDocument(plan, [{ status: 'cancelled' }])
+    const { error, output } = await runSingleAgentFlow(call(memoryBackend(), saying({ context, plan, confirm })))
+    expect(error?.code).toBe('CANCELLED')
+    expect((output!.plan as Plan).status).toBe('cancelled')
+  })
+
+  it('is asked about a single action in the middle of the plan', async () => {
+    const { context, plan } = oneStep()
+    const store = memoryBackend()
+    const ael = actionLayer({ adapters: [functionAdapter({ send: () => 'sent' })] })
+    const bindings = {
+      steps: { [plan.ids.work!]: { action_type: 'function', params: { name: 'send' }, approval: 'ask' as const } },
+    }
+    const options = () => call(store, saying({ context, plan }), { ael, flow: { bindings } })
+    const { error } = await runSingleAgentFlow(options())
+    expect(error).toMatchObject({ code: 'APPROVAL_PENDING', confirms: [expect.any(String)] })
+    const runtime = await createRuntime({ store, layer: ael, mine: () => false })
+    await runtime.decide(error!.confirms![0]!, { status: 'approved', decided_by_role: 'me' })
+    await runtime.close()
+    expect(await runSingleAgentFlow(options())).toMatchObject({
+      success: true,
+      output: { steps: { [plan.ids.work!]: 'sent' } },
+    })
+  })
+
+  it('is not asked about another plan', async () => {
+    const { context, plan } = oneStep()
+    const confirm = { ...confirmDocument(plan, [{}]), target_id: crypto.randomUUID() }
+    const { error } = await runSingleAgentFlow(call(memoryBackend(), saying({ context, plan, confirm })))
+    expect(error?.code).toBe('INVALID_OUTPUT')
+  })
+
+  it('is not what a step waits for that waits for a signal', async () => {
+    const { context, plan } = oneStep()
+    const bindings = { steps: { [plan.ids.work!]: { action_type: 'wait', params: { signal: 'go' } } } }
+    const { error } = await runSingleAgentFlow(call(memoryBackend(), saying({ context, plan }), { flow: { bindings } }))
+    expect(error?.code).toBe('SIGNAL_PENDING')
+  })
+})
+
+describe('a signal', () => {
+  it('stops what is under way and ends the run as cancelled', async () => {
+    const { context, plan } = oneStep()
+    const stop = new AbortController()
+    let told = false
+    const ael = {
+      execute: (_: unknown, { signal }: { signal: AbortSignal }) =>
+        new Promise((_resolve, reject) => {
+          signal.addEventListener('abort', () => {
+            told = true
+            reject(signal.reason)
+          })
+          stop.abort()
+        }),
+    }
+    const store = memoryBackend()
+    const { success, error, output } = await runSingleAgentFlow(
+      call(store, saying({ context, plan }), { ael: ael as never, signal: stop.signal }),
+    )
+    expect({ success, code: error?.code, told }).toEqual({ success: false, code: 'CANCELLED', told: true })
+    expect(output).toMatchObject({ plan: { status: 'cancelled' }, trace: { status: 'cancelled' } })
+    expect(await (await (await openProject(store)).context(context.context_id)).verify()).toEqual([])
+  })
+
+  it('ends a module that does not listen; nothing was submitted', async () => {
+    const { context, plan } = oneStep()
+    const stop = new AbortController()
+    const modules = {
+      ...saying({ context }),
+      plan: () => {
+        stop.abort()
+        return new Promise<never>(() => undefined)
+      },
+    }
+    const store = memoryBackend()
+    expect((await runSingleAgentFlow(call(store, modules, { signal: stop.signal }))).error?.code).toBe('CANCELLED')
+    expect(await runSingleAgentFlow(call(store, saying({ context, plan })))).toMatchObject({ success: true })
+  })
+
+  it('that was given before the call leaves nothing behind but the wish', async () => {
+    const { context, plan } = oneStep()
+    const signal = AbortSignal.abort()
+    const { error } = await runSingleAgentFlow(call(memoryBackend(), saying({ context, plan }), { signal }))
+    expect(error?.code).toBe('CANCELLED')
+  })
+})
+
+describe('a call that cannot be one', () => {
+  const good = () => call(memoryBackend(), {})
+  it.each([
+    ['nothing', undefined, 'runtimeContext', 'type'],
+    ['no runId', { ...good(), runtimeContext: { ...newContext('x'), ids: {} } }, 'runtimeContext.ids.runId', 'type'],
+    [
+      'no list of events',
+      { ...good(), runtimeContext: { ...newContext('x'), events: {} } },
+      'runtimeContext.events',
+      'type',
+    ],
+    [
+      'no coordination',
+      { ...good(), runtimeContext: { ...newContext('x'), coordination: 1 } },
+      'runtimeContext.coordination',
+      'type',
+    ],
+    ['no modules', { ...good(), modules: undefined }, 'modules', 'type'],
+    ['a module that is no function', { ...good(), modules: { plan: 7 } }, 'modules.plan', 'type'],
+    ['no store', { ...good(), vsl: { get() {} } }, 'vsl', 'store'],
+    ['a layer that executes nothing', { ...good(), ael: {} }, 'ael.execute', 'type'],
+    ['a signal that is none', { ...good(), signal: {} }, 'signal', 'type'],
+    ['a foreign option', { ...good(), psg: 1 }, 'psg', 'extra_forbidden'],
+    ['a flow that is none', { ...good(), flow: 'x' }, 'flow', 'type'],
+    ['a foreign field in the flow', { ...good(), flow: { step: [] } }, 'flow.step', 'extra_forbidden'],
+    ['steps that are no list', { ...good(), flow: { steps: {} } }, 'flow.steps', 'type'],
+    ['a step without a module', { ...good(), flow: { steps: [{}] } }, 'flow.steps[0].module', 'type'],
+    [
+      'a module twice whose object the flow is about',
+      { ...good(), flow: { steps: [{ module: 'plan' }, { module: 'plan' }] } },
+      'flow.steps[1].module',
+      'unique',
+    ],
+    [
+      'another profile',
+      { ...good(), flow: { options: { profile: 'none' } } },
+      'flow.options.profile',
+      'extra_forbidden',
+    ],
+    [
+      'retries below none',
+      { ...good(), runtimeContext: { ...newContext('x'), options: { maxRetries: -1 } } },
+      'runtimeContext.options.maxRetries',
+      'minimum',
+    ],
+    [
+      'the wish not to store steps',
+      { ...good(), runtimeContext: { ...newContext('x'), options: { snapshotEveryStep: false } } },
+      'runtimeContext.options.snapshotEveryStep',
+      'const',
+    ],
+    [
+      'an unknown older option',
+      { ...good(), runtimeContext: { ...newContext('x'), options: { speed: 9 } } },
+      'runtimeContext.options.speed',
+      'extra_forbidden',
+    ],
+  ])('with %s is answered, not thrown', async (_, options, path, rule) => {
+    const { success, error } = await runSingleAgentFlow(options as never)
+    expect(success).toBe(false)
+    expect(error).toMatchObject({
+      code: 'INVALID_INPUT',
+      problems: expect.arrayContaining([expect.objectContaining({ path, rule })]),
+    })
+  })
+})

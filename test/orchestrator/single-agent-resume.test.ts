@@ -1,0 +1,198 @@
+import { describe, expect, it } from 'vitest'
+import type { ModuleHandlers } from '../../src/orchestrator/flow.ts'
+import { InMemoryVSL } from '../../src/orchestrator/in-memory.ts'
+import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
+import { type ManualClock, manualClock } from '../../src/protocol/clock.ts'
+import type { Json } from '../../src/protocol/json.ts'
+import type { Confirm, Plan, Trace } from '../../src/protocol/types.ts'
+import { openProject } from '../../src/psg/project.ts'
+import type { Backend } from '../../src/vsl/backend.ts'
+import { memoryBackend } from '../../src/vsl/memory.ts'
+import {
+  call,
+  confirmDocument,
+  contextDocument,
+  dyingStore,
+  newContext,
+  passing,
+  planDocument,
+  saying,
+} from '../support/agents.ts'
+
+describe('a second call with the same runId', () => {
+  it('gives the same answer, calls nobody and does nothing again', async () => {
+    const context = contextDocument()
+    const plan = planDocument(context, { a: {}, b: { after: ['a'] } })
+    const vsl = new InMemoryVSL()
+    let calls = 0
+    const ael = { execute: async () => ++calls }
+    const first = await runSingleAgentFlow(call(vsl, saying({ context, plan }), { ael }))
+    const mute: ModuleHandlers = Object.fromEntries(
+      ['context', 'plan'].map((module) => [module, () => Promise.reject(new Error('asked again'))]),
+    )
+    const second = await runSingleAgentFlow(call(vsl, mute, { ael }))
+    expect(second.output).toEqual(first.output)
+    expect(second.events).toEqual(first.events)
+    expect({ success: second.success, calls }).toEqual({ success: true, calls: 2 })
+    expect(await vsl.getEvents('run-1')).toEqual(first.events)
+  })
+
+  it('adds no event twice to a context that it was given before', async () => {
+    const context = contextDocument()
+    const plan = planDocument(context, { a: {} })
+    const options = call(new InMemoryVSL(), saying({ context, plan }))
+    const { length } = (await runSingleAgentFlow(options)).events
+    expect((await runSingleAgentFlow(options)).events).toHaveLength(length)
+  })
+
+  it('tells a failure again rather than trying once more', async () => {
+    const context = contextDocument()
+    const plan = planDocument(context, { a: {} })
+    const store = memoryBackend()
+    await runSingleAgentFlow(
+      call(store, saying({ context, plan }), { ael: { execute: () => Promise.reject(new Error('no')) } }),
+    )
+    const again = await runSingleAgentFlow(call(store, saying({ context, plan })))
+    expect(again).toMatchObject({ success: false, error: { code: 'ACTION_FAILED', message: 'no' } })
+  })
+
+  it('waits for the first when both are made at once', async () => {
+    const context = contextDocument()
+    const plan = planDocument(context, { a: {} })
+    const store = memoryBackend()
+    let calls = 0
+    const ael = { execute: async () => ++calls }
+    const twice = [1, 2].map(() => runSingleAgentFlow(call(store, saying({ context, plan }), { ael })))
+    const [first, second] = await Promise.all(twice)
+    expect(second!.output).toEqual(first!.output)
+    expect({ success: first!.success, calls }).toEqual({ success: true, calls: 1 })
+  })
+})
+
+describe('two flows in one context', () => {
+  it('do not carry out each other’s steps, nor tell each other’s events', async () => {
+    const context = contextDocument()
+    const store = memoryBackend()
+    const did: string[] = []
+    const flow = (name: string) => {
+      const plan = planDocument(context, { [`${name}1`]: {}, [`${name}2`]: { after: [`${name}1`] } })
+      const ael = {
+        execute: async ({ params }: { params: { description: string } }) =>
+          void did.push(`${name} did ${params.description}`),
+      }
+      return {
+        plan,
+        options: call(store, saying({ context, plan }), { ael, runtimeContext: newContext(name) as never }),
+      }
+    }
+    const [x, y] = [flow('x'), flow('y')]
+    const results = await Promise.all([runSingleAgentFlow(x.options), runSingleAgentFlow(y.options)])
+    expect(results.map(({ success }) => success)).toEqual([true, true])
+    expect(did.sort()).toEqual(['x did x1', 'x did x2', 'y did y1', 'y did y2'])
+    expect(JSON.stringify(results[0]!.events)).not.toContain(y.plan.plan_id)
+    expect(JSON.stringify(results[1]!.events)).not.toContain(x.plan.plan_id)
+  })
+})
+
+describe('the same flow with the same clock', () => {
+  it('leaves the same bytes in the journal', async () => {
+    const journal = async () => {
+      const clock = manualClock({ seed: 7 })
+      const context = contextDocument(clock)
+      const plan = planDocument(
+        context,
+        { a: {}, b: { after: ['a'] }, c: { after: ['a'] }, d: { after: ['b', 'c'] } },
+        clock,
+      )
+      const store = memoryBackend({ clock })
+      const options = call(store, saying({ context, plan, confirm: confirmDocument(plan, [{}], clock) }), { clock })
+      await passing(clock, runSingleAgentFlow(options))
+      return entriesOf(store)
+    }
+    const first = await journal()
+    expect(JSON.stringify(await journal())).toBe(JSON.stringify(first))
+    expect(first.length).toBeGreaterThan(5)
+  })
+})
+
+describe('a crash', () => {
+  /** A flow of every kind of step: modules with events, a person's answer, steps that wait for each other. */
+  const flowOf = (clock: ManualClock, done: string[]) => {
+    const context = contextDocument(clock)
+    const plan = planDocument(context, { a: {}, b: { after: ['a'] }, c: { after: ['a'] } }, clock)
+    const confirm = confirmDocument(plan, [{ status: 'rejected' }, {}], clock)
+    const intent = { event_type: 'intent_extracted', event_family: 'intent' }
+    const modules: ModuleHandlers = {
+      context: () => ({ output: { context: { ...context } }, events: [intent] }),
+      plan: () => ({
+        output: { plan },
+        events: [{ ...intent, event_family: 'methodology', event_type: 'methodology_selected' }],
+      }),
+      confirm: () => ({ output: { confirm } }),
+    }
+    const ael = {
+      execute: async ({ params, idempotency_key }: { params: { description: string }; idempotency_key: string }) =>
+        void done.push(`${params.description} ${idempotency_key}`),
+    }
+    return { context, plan, confirm, options: (store: Backend) => call(store, modules, { ael, clock }) }
+  }
+
+  it('between any two store calls costs nothing but time', async () => {
+    const undisturbed = await disturbed(Number.POSITIVE_INFINITY)
+    expect(undisturbed.calls).toBeGreaterThan(30)
+    for (let before = 1; before <= undisturbed.calls; before++) {
+      const { summary, done } = await disturbed(before)
+      expect(summary, `a crash before store call ${before}`).toEqual(undisturbed.summary)
+      const keys = new Set(done)
+      expect(keys.size, `a crash before store call ${before}`).toBe(3)
+      expect(done.length, `a crash before store call ${before}`).toBeLessThanOrEqual(5)
+    }
+  }, 120_000)
+
+  async function disturbed(before: number) {
+    const clock = manualClock()
+    const store = memoryBackend({ clock })
+    const done: string[] = []
+    const { context, plan, confirm, options } = flowOf(clock, done)
+    const process = dyingStore(store, before)
+    await passing(clock, Promise.race([runSingleAgentFlow(options(process.store)), process.died]))
+    const completed = await completedSteps(store, context.context_id, plan.plan_id)
+    const before2 = done.length
+    const result = await passing(clock, runSingleAgentFlow(options(store)))
+    for (const step of completed) expect(done.slice(before2).join()).not.toContain(step)
+    const graph = await (await openProject(store, { clock })).context(context.context_id)
+    expect(await graph.verify()).toEqual([])
+    const told = (result.events as { event_type: string; event_id: string }[]).map(({ event_type }) => event_type)
+    const summary = {
+      success: result.success,
+      error: result.error,
+      plan: result.output?.plan as Plan,
+      confirm: statuses(result.output?.confirm as Confirm),
+      confirm_id: (result.output?.confirm as Confirm | undefined)?.confirm_id === confirm.confirm_id,
+      trace: (result.output?.trace as Trace | undefined)?.status,
+      intents: told.filter((type) => type === 'intent_extracted').length,
+      methods: told.filter((type) => type === 'methodology_selected').length,
+      sa: told.filter((type) => type.startsWith('SA')).sort(),
+    }
+    return { summary, done, calls: process.calls() }
+  }
+})
+
+const statuses = (confirm: Confirm | undefined) => [
+  confirm?.status,
+  ...(confirm?.decisions ?? []).map(({ status }) => status),
+]
+
+async function completedSteps(store: Backend, context: string, plan: string): Promise<string[]> {
+  const found: string[] = []
+  for await (const { body } of store.read(context))
+    for (const { key, status } of (body as { changes: { key: string; status?: [string, string] }[] }).changes)
+      if (key.includes(`/${plan}/step/`) && status?.[1] === 'completed') found.push(key.split('/').at(-1)!)
+  return found
+}
+
+async function entriesOf(store: Backend): Promise<Json[]> {
+  const entries: Json[] = []
+  for await (const { stream, revision, body } of store.feed()) entries.push({ stream, revision, body })
+  return entries
+}
