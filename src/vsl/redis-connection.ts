@@ -1,12 +1,12 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Redis, RedisOptions } from 'ioredis'
 import { Closed, MplpError, OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
-import { isRefusal, NOT_SENT, redisError } from './redis-errors.ts'
+import { isRefusal, movedTo, NOT_SENT, redisError } from './redis-errors.ts'
 import { wakeable } from './wakeable.ts'
 
 type Command<T> = (redis: Redis) => Promise<T>
 
-/** A connection that comes back by itself, and never sends a command twice unless it is told that it may. */
+/** A connection that comes back by itself, follows its store to another node of a cluster, and never sends a command twice unless it is told that it may. */
 export interface RedisConnection {
   /** The server in error messages; no credentials. */
   readonly what: string
@@ -58,6 +58,13 @@ export async function connect(target: RedisOptions | Redis, timeoutMs: number): 
       return { reply }
     } catch (error) {
       if (error instanceof MplpError) throw error
+      const moved = movedTo(error)
+      if (moved) {
+        trouble = error
+        Object.assign(redis.options, moved)
+        redis.disconnect(true)
+        return { sent: false, error }
+      }
       if (isRefusal(error)) throw redisError(what, error)
       const sent = !(error instanceof Error) || error.message !== NOT_SENT
       if (sent) trouble = error

@@ -10,6 +10,13 @@ export const isRefusal = (error: unknown): error is Error => error instanceof Er
 export const replyCode = (error: unknown): string =>
   isRefusal(error) ? (/^[A-Z]+/.exec(error.message)?.[0] ?? '') : ''
 
+/** The node of the cluster that has the store now; it leaves its host away when that is the same. */
+export function movedTo(error: unknown): { host?: string; port: number } | undefined {
+  const moved = isRefusal(error) ? /^MOVED \d+ (.*):(\d+)$/.exec(error.message) : null
+  if (!moved) return undefined
+  return { ...(moved[1] && { host: moved[1] }), port: Number(moved[2]) }
+}
+
 /** Errors of the client and error replies as ours; `what` is the server. Messages of the server stay in `cause`: they may quote data. */
 export function redisError(what: string, error: unknown): MplpError {
   const cause = { cause: error }
@@ -36,6 +43,7 @@ export function redisError(what: string, error: unknown): MplpError {
 }
 
 const NOT_NOW: Readonly<Record<string, string>> = {
+  ASK: 'its cluster is moving the store to another node; try again later',
   BUSY: 'it is busy with a script; try again later',
   CLUSTERDOWN: 'its cluster is down; look at CLUSTER INFO',
   LOADING: 'it is still loading its data; try again later',
@@ -51,8 +59,6 @@ const NEVER: Readonly<Record<string, readonly [string, string]>> = {
   WRONGPASS: ['does not accept the password', 'check user name and password in the URL'],
   NOAUTH: ['asks for a password', 'put user name and password into the URL'],
   NOPERM: ['does not let this user do what a store needs', 'give the user @all on the keys and channel of the prefix'],
-  MOVED: ['is a cluster in which another node holds this store', 'connect to the node that serves its slot'],
-  ASK: ['is a cluster in which another node holds this store', 'connect to the node that serves its slot'],
   CROSSSLOT: ['is a cluster, and the prefix spreads over it', 'use a prefix without braces'],
 }
 

@@ -21,7 +21,7 @@ import { journalPages, outlasting, PAGE_ROWS, walk } from './redis-pages.ts'
 import { ACQUIRE, COMMIT, KEEP, keysOf, PUT, run } from './redis-scripts.ts'
 
 export interface RedisBackendOptions {
-  /** `redis://user:password@host:port/database`, or `rediss:` for TLS. Either this or a client. */
+  /** `redis://user:password@host:port/database`, or `rediss:` for TLS; of a cluster any node. Either this or a client. */
   readonly url?: string
   /** Lends its address, credentials and TLS settings to connections of our own; it stays yours and is not used. */
   readonly client?: Redis
@@ -47,6 +47,7 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
   const what = `the store ${prefix} in ${connection.what}`
   const durable = await connection
     .ask(async (redis) => {
+      await redis.exists(keys.meta) // in a cluster, this leads to the node whose settings matter
       const settings = await checkSettings(redis, connection.what, trustConfig)
       await openKeys(redis, connection.what, keys)
       return settings.durable
@@ -239,12 +240,17 @@ function verdictOf(kind: Verdict['kind'], detail: string): Verdict {
   }
 }
 
+/** A cluster's client has the same methods and other options. */
+const isClient = (client: Redis): boolean => typeof client.duplicate === 'function' && !client.isCluster
+
 function checkOptions(options: RedisBackendOptions, prefix: unknown, timeoutMs: number, maxBlobBytes: number): void {
   const problems: Problem[] = []
   const problem = (path: string, message: string, found?: unknown) =>
     problems.push({ path, rule: 'option', message, ...(found !== undefined && { found: String(found).slice(0, 80) }) })
   if ((options.url === undefined) === (options.client === undefined))
     problem('url', 'or a client is needed, one of them')
+  if (options.client && !isClient(options.client))
+    problem('client', 'is not a client of one server (of a cluster, give the URL of any node)')
   if (!isName(prefix) || /[{}]/.test(prefix)) problem('prefix', 'is not text without braces', prefix)
   if (!(timeoutMs > 0) || timeoutMs > 2 ** 31 - 1) problem('timeoutMs', 'is not a time above 0', timeoutMs)
   if (!Number.isSafeInteger(maxBlobBytes) || maxBlobBytes < 0) problem('maxBlobBytes', 'is not a size', maxBlobBytes)

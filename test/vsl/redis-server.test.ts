@@ -109,6 +109,64 @@ describe('a Redis store asks of its server', () => {
   })
 })
 
+describe('a Redis cluster of two nodes', () => {
+  /** Two nodes that know each other; the first has every slot. */
+  async function twoNodes() {
+    const nodes = [await privateRedis({ cluster: true }), await privateRedis({ cluster: true })] as const
+    const [one, two] = [new Redis(nodes[0].url), new Redis(nodes[1].url)]
+    await two.call('CLUSTER', 'FLUSHSLOTS')
+    await two.call('CLUSTER', 'MEET', '127.0.0.1', new URL(nodes[0].url).port)
+    for (const redis of [one, two])
+      await expect
+        .poll(async () => String(await redis.call('CLUSTER', 'INFO')).split('\r\n'), { timeout: 20_000 })
+        .toEqual(expect.arrayContaining(['cluster_state:ok', 'cluster_known_nodes:2']))
+    const slot = String(await one.call('CLUSTER', 'KEYSLOT', '{mplp}:meta'))
+    return {
+      url: nodes[0].url,
+      two,
+      /** Hands the slot of the store to the second node, with what is in it. */
+      async move() {
+        const [from, to] = await Promise.all(
+          [one, two].map((redis) => redis.call('CLUSTER', 'MYID') as Promise<string>),
+        )
+        await two.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', from!)
+        await one.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', to!)
+        const keys = (await one.call('CLUSTER', 'GETKEYSINSLOT', slot, '100')) as string[]
+        const port = new URL(nodes[1].url).port
+        if (keys.length > 0) await one.call('MIGRATE', ['127.0.0.1', port, '', '0', '5000', 'KEYS', ...keys])
+        for (const redis of [two, one]) await redis.call('CLUSTER', 'SETSLOT', slot, 'NODE', to!)
+      },
+      async stop() {
+        for (const redis of [one, two]) redis.disconnect()
+        await Promise.all(nodes.map((node) => node.stop()))
+      },
+    }
+  }
+
+  it('is found whichever node is asked, and followed when it moves', { timeout: 60_000 }, async () => {
+    const cluster = await twoNodes()
+    try {
+      const backend = await redisBackend({ url: cluster.url })
+      await backend.commit(append('g', 0, 'before'))
+      const followed = collect(backend.feed({ follow: true }), 2)
+      await cluster.move()
+      expect(await backend.head('g')).toEqual({ revision: 1, token: 0 })
+      await backend.commit(append('g', 1, 'after'))
+      expect((await followed).map((entry) => entry.body)).toEqual(['before', 'after'])
+      await backend.close()
+
+      await cluster.two.config('SET', 'maxmemory-policy', 'allkeys-lru')
+      expect(await failed({ url: cluster.url })).toBeInstanceOf(Refused) // it is the settings of that node that count
+      await cluster.two.config('SET', 'maxmemory-policy', 'noeviction')
+      const again = await redisBackend({ url: cluster.url })
+      expect(await collect(again.feed())).toHaveLength(2)
+      await again.close()
+    } finally {
+      await cluster.stop()
+    }
+  })
+})
+
 describe('a Redis server that says no', () => {
   itOwnsRedis(
     'because of a missing or wrong password is told apart, and the password told to nobody',

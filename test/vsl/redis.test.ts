@@ -125,7 +125,9 @@ describe('a Redis store', () => {
 
   it.each([
     ['url', {}],
-    ['url', { url: 'redis://localhost', client: {} as Redis }],
+    ['url', { url: 'redis://localhost', client: { duplicate() {}, options: {} } as unknown as Redis }],
+    ['client', { client: {} as Redis }],
+    ['client', { client: { duplicate() {}, isCluster: true, options: {} } as unknown as Redis }],
     ['prefix', { url: 'redis://localhost', prefix: '' }],
     ['prefix', { url: 'redis://localhost', prefix: 'a{b}' }],
     ['timeoutMs', { url: 'redis://localhost', timeoutMs: 0 }],
