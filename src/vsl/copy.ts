@@ -1,0 +1,172 @@
+import { createHash } from 'node:crypto'
+import { Corrupt, Refused } from '../protocol/errors.ts'
+import { type Digest, digestOf, type Json } from '../protocol/json.ts'
+import { type Backend, POSITIONS, type Position } from './backend.ts'
+
+export interface CopyOptions {
+  /** Read both stores again afterwards and compare what they say. */
+  readonly verify?: boolean
+  readonly onProgress?: (progress: CopyCounts) => void
+  /** Ends the copy between two steps, with the signal's reason; the target is then unfinished and to be thrown away. */
+  readonly signal?: AbortSignal
+}
+
+export interface CopyCounts {
+  readonly blobs: number
+  readonly entries: number
+  readonly values: number
+  readonly own: number
+}
+
+/**
+ * Everything in one store to another, empty one: blobs, entries in the order of the feed, values, own keys. Positions that are kept as values are
+ * translated. Leases and tokens stay behind: nobody owns anything in the copy. Nobody may write to either store meanwhile. Throws Refused if the
+ * target is not empty, Corrupt if `verify` finds a difference.
+ */
+export async function copyStore(from: Backend, to: Backend, options: CopyOptions = {}): Promise<CopyCounts> {
+  const counts = { blobs: 0, entries: 0, values: 0, own: 0 }
+  const step = (kind: keyof CopyCounts, by = 1) => {
+    options.signal?.throwIfAborted()
+    counts[kind] += by
+    options.onProgress?.({ ...counts })
+  }
+  options.signal?.throwIfAborted()
+  if (!(await isEmpty(to)))
+    throw new Refused(
+      'the target of the copy is not empty',
+      'name a new one, or throw away what an interrupted copy left',
+    )
+
+  for await (const digest of from.blobs()) {
+    await to.putBlob(await blobOf(from, digest))
+    step('blobs')
+  }
+  for await (const { stream, revision, body } of from.feed()) {
+    await to.commit({ stream, expected: revision - 1, entry: body, inserts: [], puts: [], deletes: [] })
+    step('entries')
+  }
+  const positions = await translatedPositions(from, to)
+  const { revision: expected } = await to.head(COPY)
+  for await (const batch of batches(from.scan(''))) {
+    const inserts = batch.flatMap((pair) => translated(pair, positions))
+    await to.commit({ stream: COPY, expected, inserts, puts: [], deletes: [] })
+    step('values', inserts.length)
+  }
+  for await (const [key, value] of from.scan('', { own: true })) {
+    await to.set(key, value)
+    step('own')
+  }
+  if (options.verify) await compare(from, to, positions, options.signal)
+  return counts
+}
+
+/** Neither values nor own keys nor entries nor blobs. */
+export async function isEmpty(store: Backend): Promise<boolean> {
+  for await (const _ of store.scan('', { limit: 1 })) return false
+  for await (const _ of store.scan('', { limit: 1, own: true })) return false
+  for await (const _ of store.feed()) return false
+  for await (const _ of store.blobs()) return false
+  return true
+}
+
+/** Values belong to no stream; a write without an entry leaves no trace in the one it names. */
+const COPY = 'copy'
+const BATCH_VALUES = 200
+const BATCH_CHARACTERS = 1024 * 1024
+
+type Pair = readonly [key: string, value: Json]
+
+async function* batches(pairs: AsyncIterable<Pair>): AsyncIterable<Pair[]> {
+  let batch: Pair[] = []
+  let characters = 0
+  for await (const pair of pairs) {
+    batch.push(pair)
+    characters += JSON.stringify(pair[1]).length
+    if (batch.length < BATCH_VALUES && characters < BATCH_CHARACTERS) continue
+    yield batch
+    batch = []
+    characters = 0
+  }
+  if (batch.length > 0) yield batch
+}
+
+async function blobOf(store: Backend, digest: Digest): Promise<Uint8Array> {
+  const bytes = await store.getBlob(digest)
+  if (bytes === undefined || digestOf(bytes) !== digest)
+    throw new Corrupt(`blob ${digest}`, 'restore it, or the store, from a backup')
+  return bytes
+}
+
+/**
+ * For every value that is a position in the one store, the position in the other that has passed the same entries; `undefined` where nothing was
+ * passed yet, for which there is no position.
+ */
+async function translatedPositions(from: Backend, to: Backend): Promise<Map<string, Position | undefined>> {
+  const cursors: [key: string, position: Position][] = []
+  for await (const [key, position] of from.scan(POSITIONS)) {
+    if (typeof position !== 'string')
+      throw new Refused(`${key} holds no position`, 'open the store with its keys if it is encrypted')
+    cursors.push([key, position])
+  }
+  const found = new Map<string, Position | undefined>(cursors.map(([key]) => [key, undefined]))
+  if (cursors.length === 0) return found
+  const copies = to.feed()[Symbol.asyncIterator]()
+  for await (const entry of from.feed()) {
+    const copy = await copies.next()
+    if (copy.done) break
+    for (const [key, position] of cursors) if (entry.position <= position) found.set(key, copy.value.position)
+  }
+  await copies.return?.()
+  return found
+}
+
+function translated([key, value]: Pair, positions: ReadonlyMap<string, Position | undefined>): Pair[] {
+  if (!positions.has(key)) return [[key, value]]
+  const position = positions.get(key)
+  return position === undefined ? [] : [[key, position]]
+}
+
+async function compare(
+  from: Backend,
+  to: Backend,
+  positions: ReadonlyMap<string, Position | undefined>,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const digestAll = async <T>(items: AsyncIterable<T>, tell: (item: T) => readonly unknown[]) => {
+    const hash = createHash('sha256')
+    for await (const item of items) {
+      signal?.throwIfAborted()
+      for (const told of tell(item)) hash.update(`${JSON.stringify(told)}\n`)
+    }
+    return hash.digest('hex')
+  }
+  const pairs = (pair: Pair) => [pair]
+  const isSame = {
+    entries: async () => {
+      const [ours, theirs] = [from, to].map((store) =>
+        digestAll(store.feed(), ({ stream, revision, body }) => [[stream, revision, body]]),
+      )
+      return (await ours) === (await theirs)
+    },
+    values: async () =>
+      (await digestAll(from.scan(''), (pair) => translated(pair, positions))) === (await digestAll(to.scan(''), pairs)),
+    'own keys': async () =>
+      (await digestAll(from.scan('', { own: true }), pairs)) === (await digestAll(to.scan('', { own: true }), pairs)),
+    blobs: async () => {
+      let balance = 0
+      for await (const digest of from.blobs()) {
+        signal?.throwIfAborted()
+        await blobOf(to, digest)
+        balance++
+      }
+      for await (const _ of to.blobs()) balance--
+      return balance === 0
+    },
+  }
+  for (const [what, same] of Object.entries(isSame))
+    if (!(await same()))
+      throw new Corrupt(
+        `the copy, whose ${what} differ,`,
+        'throw it away and copy again while nobody writes to the source',
+      )
+}

@@ -1,0 +1,173 @@
+import { InvalidInput, Refused } from '../protocol/errors.ts'
+import { type Digest, digestOf, type Json } from '../protocol/json.ts'
+import type { Backend, Entry, Puts } from './backend.ts'
+import { checkDigest, checkName, textOf } from './check-input.ts'
+import { checkWrite } from './check-write.ts'
+import { isEmpty } from './copy.ts'
+import { type EncryptionKey, type Keyring, keyring } from './keyring.ts'
+
+/**
+ * A store whose values, own values, entries and blobs are sealed with AES-256-GCM before they reach the inner one. The first key seals, all of them
+ * open: to change keys, put the new one first and leave the old one in the list. A sealed text belongs to its place (the key of a value, the stream
+ * and revision of an entry, the digest of a blob) and is refused anywhere else. Throws Refused when the keys are not those of the store.
+ *
+ * Not hidden: keys, stream names, revisions, leases, and sizes. Blobs keep their plain digest outside; inside they lie under the digest of what was
+ * sealed, found by a keyed hash, so that nobody without the key can test whether a known file is in the store. Sealing adds a third to the size of
+ * texts, so the largest entry is some 24 MiB.
+ */
+export async function withEncryption(store: Backend, keys: readonly EncryptionKey[]): Promise<Backend> {
+  const ring = keyring(keys)
+  await checkKeys(store, ring)
+  const writing = new Map<Digest, Promise<void>>()
+
+  const opened = ({ body, ...entry }: Entry): Entry => ({
+    ...entry,
+    body: JSON.parse(ring.open(['entry', entry.stream, entry.revision], body)),
+  })
+  const seal = (texts: readonly (readonly [string, string])[]): Puts =>
+    texts.map(([key, text]) => [key, ring.seal(['value', key], text)])
+
+  async function findBlob(digest: Digest): Promise<Digest | undefined> {
+    for (const name of ring.hiddenNames(digest).map(blobName)) {
+      const sealed = await store.get(name)
+      if (sealed !== undefined) return (JSON.parse(ring.open(['blob name', name], sealed)) as BlobName).inner
+    }
+    return undefined
+  }
+  async function writeBlob(digest: Digest, bytes: Uint8Array): Promise<void> {
+    if ((await findBlob(digest)) !== undefined) return
+    const inner = await store.putBlob(ring.sealBytes(['blob', digest], bytes))
+    const name = blobName(ring.hiddenNames(digest)[0]!)
+    await store.set(name, ring.seal(['blob name', name], JSON.stringify({ digest, inner } satisfies BlobName)))
+  }
+
+  return {
+    traits: store.traits,
+
+    async get(key) {
+      checkOwn(key)
+      const sealed = await store.get(key)
+      return sealed === undefined ? undefined : JSON.parse(ring.open(['own', key], sealed))
+    },
+    async set(key, value) {
+      checkOwn(key)
+      await store.set(key, ring.seal(['own', key], textOf('value', value)))
+    },
+
+    async commit(write) {
+      const { entry, inserts, puts } = checkWrite(write)
+      const { entry: _, ...rest } = write
+      const sealed = entry && { entry: ring.seal(['entry', write.stream, write.expected + 1], entry) }
+      await store.commit({ ...rest, ...sealed, inserts: seal(inserts), puts: seal(puts) })
+    },
+    async getMany(keys) {
+      const found = await store.getMany(keys)
+      return new Map([...found].map(([key, sealed]) => [key, JSON.parse(ring.open(['value', key], sealed))]))
+    },
+    async *scan(prefix, from = {}) {
+      const kind = from.own ? 'own' : 'value'
+      let left = from.limit ?? Number.POSITIVE_INFINITY
+      for await (const [key, sealed] of from.own ? ownKeys(store, prefix, from.after) : store.scan(prefix, from)) {
+        if (left-- <= 0) return
+        yield [key, JSON.parse(ring.open([kind, key], sealed))]
+      }
+    },
+
+    head: (stream) => store.head(stream),
+    async *read(stream, from) {
+      for await (const entry of store.read(stream, from)) yield opened(entry)
+    },
+    async *feed(from) {
+      for await (const entry of store.feed(from)) yield opened(entry)
+    },
+
+    acquire: (stream, holder, ttlMs) => store.acquire(stream, holder, ttlMs),
+    renew: (lease) => store.renew(lease),
+    release: (lease) => store.release(lease),
+
+    async putBlob(bytes) {
+      const copy = bytes.slice()
+      const digest = digestOf(copy)
+      const work = writing.get(digest) ?? writeBlob(digest, copy).finally(() => writing.delete(digest))
+      writing.set(digest, work)
+      await work
+      return digest
+    },
+    async getBlob(digest) {
+      checkDigest(digest)
+      const inner = await findBlob(digest)
+      const sealed = inner && (await store.getBlob(inner))
+      return sealed && new Uint8Array(ring.openBytes(['blob', digest], sealed))
+    },
+    async *blobs() {
+      for await (const [name, sealed] of store.scan(BLOBS, { own: true }))
+        yield (JSON.parse(ring.open(['blob name', name], sealed)) as BlobName).digest
+    },
+
+    close: () => store.close(),
+  }
+}
+
+/** Own keys of the inner store that are ours, not the caller's. */
+const RESERVED = 'mplp-sealed/'
+const BLOBS = `${RESERVED}blob/`
+const CHECKS = `${RESERVED}key/`
+
+interface BlobName {
+  readonly digest: Digest
+  readonly inner: Digest
+}
+const blobName = ({ id, name }: { id: string; name: string }): string => `${BLOBS}${encodeURIComponent(id)}/${name}`
+
+function checkOwn(key: string): void {
+  checkName('key', key)
+  if (key.startsWith(RESERVED))
+    throw new InvalidInput('call', [
+      { path: 'key', rule: 'reserved', message: `begins with ${RESERVED}, which is kept for encryption`, found: key },
+    ])
+}
+
+/** The caller's, without a walk through ours. */
+async function* ownKeys(
+  store: Backend,
+  prefix: string,
+  after: string | undefined,
+): AsyncIterable<readonly [string, Json]> {
+  for await (const pair of store.scan(prefix, { own: true, ...(after !== undefined && { after }) })) {
+    if (pair[0].startsWith(RESERVED)) return yield* ownKeys(store, prefix, `${RESERVED}\u{10ffff}`)
+    yield pair
+  }
+}
+
+/** Every key leaves a text in the store by which it is known again: a wrong one must be found out before it seals anything. */
+async function checkKeys(store: Backend, ring: Keyring): Promise<void> {
+  let known = await checksIn(store)
+  // Another process may be opening the new store too: what it is no longer empty of may be its check.
+  if (known.length === 0 && !(await isEmpty(store))) known = await checksIn(store)
+  if (known.length === 0 && !(await isEmpty(store)))
+    throw new Refused('the store holds what is not encrypted', 'copy it into a new, encrypted one with copyStore')
+  const names = new Map(ring.ids.map((id) => [`${CHECKS}${encodeURIComponent(id)}`, id]))
+  const missing = known.find((name) => !names.has(name))
+  if (missing !== undefined)
+    throw new Refused(
+      `the store was sealed with key ${decodeURIComponent(missing.slice(CHECKS.length))} too`,
+      'add that key to the list',
+    )
+  for (const [name, id] of names) {
+    const check = await store.get(name)
+    if (check === undefined) continue
+    try {
+      ring.open(['key', id], check)
+    } catch (cause) {
+      throw new Refused(`key ${id} is not the one the store was sealed with`, 'give the right one', { cause })
+    }
+  }
+  const sealing = `${CHECKS}${encodeURIComponent(ring.ids[0]!)}`
+  if (!known.includes(sealing)) await store.set(sealing, ring.seal(['key', ring.ids[0]!], 'known'))
+}
+
+async function checksIn(store: Backend): Promise<string[]> {
+  const names: string[] = []
+  for await (const [name] of store.scan(CHECKS, { own: true })) names.push(name)
+  return names
+}

@@ -1,0 +1,110 @@
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto'
+import { Corrupt, InvalidInput, Refused } from '../protocol/errors.ts'
+import { isObject, type Json } from '../protocol/json.ts'
+import { isName } from './check-input.ts'
+
+export interface EncryptionKey {
+  /** Stands in clear beside what it sealed; not a secret. */
+  readonly id: string
+  /** 32 bytes, or their base64. */
+  readonly key: Uint8Array | string
+}
+
+/** Where a sealed text belongs; it opens nowhere else. */
+export type Place = readonly (string | number)[]
+
+/** AES-256-GCM with the first of several keys; opens with any of them. */
+export interface Keyring {
+  readonly ids: readonly string[]
+  seal(place: Place, text: string): Json
+  /** Throws Refused if the key is not in the ring, Corrupt if the text is not what was sealed for this place. */
+  open(place: Place, sealed: Json): string
+  sealBytes(place: Place, bytes: Uint8Array): Uint8Array
+  openBytes(place: Place, sealed: Uint8Array): Uint8Array
+  /** A name that tells nothing to whoever has no key, one for each key, the sealing one's first. */
+  hiddenNames(text: string): readonly { readonly id: string; readonly name: string }[]
+}
+
+interface Key {
+  readonly id: string
+  readonly secret: Buffer
+  readonly nameSecret: Buffer
+}
+
+const IV_BYTES = 12
+const TAG_BYTES = 16
+
+export function keyring(given: readonly EncryptionKey[]): Keyring {
+  const keys = checked(given)
+  const [sealing] = keys as [Key, ...Key[]]
+
+  const encrypt = (place: Place, bytes: Uint8Array) => {
+    const iv = randomBytes(IV_BYTES)
+    const cipher = createCipheriv('aes-256-gcm', sealing.secret, iv).setAAD(Buffer.from(JSON.stringify(place)))
+    return { iv, data: Buffer.concat([cipher.update(bytes), cipher.final(), cipher.getAuthTag()]) }
+  }
+  const decrypt = (place: Place, id: string, iv: Uint8Array, data: Uint8Array): Buffer => {
+    const key = keys.find((candidate) => candidate.id === id)
+    if (key === undefined)
+      throw new Refused(`${named(place)} was sealed with key ${id}, which was not given`, 'add that key to the list')
+    try {
+      const cipher = createDecipheriv('aes-256-gcm', key.secret, iv, { authTagLength: TAG_BYTES })
+      cipher.setAAD(Buffer.from(JSON.stringify(place))).setAuthTag(data.subarray(-TAG_BYTES))
+      return Buffer.concat([cipher.update(data.subarray(0, -TAG_BYTES)), cipher.final()])
+    } catch (cause) {
+      throw new Corrupt(named(place), `give the key that ${id} was when it was sealed, or restore a backup`, { cause })
+    }
+  }
+
+  return {
+    ids: keys.map(({ id }) => id),
+    seal(place, text) {
+      const { iv, data } = encrypt(place, Buffer.from(text))
+      return { sealed: 'A256GCM', key: sealing.id, iv: iv.toString('base64'), data: data.toString('base64') }
+    },
+    open(place, sealed) {
+      if (!isObject(sealed) || sealed.sealed !== 'A256GCM') throw notSealed(place)
+      const { key, iv, data } = sealed as Record<'key' | 'iv' | 'data', string>
+      return decrypt(
+        place,
+        String(key),
+        Buffer.from(String(iv), 'base64'),
+        Buffer.from(String(data), 'base64'),
+      ).toString()
+    },
+    sealBytes(place, bytes) {
+      const { iv, data } = encrypt(place, bytes)
+      const id = Buffer.from(sealing.id)
+      return Buffer.concat([MARK, Buffer.from([id.length]), id, iv, data])
+    },
+    openBytes(place, sealed) {
+      const bytes = Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength)
+      if (!bytes.subarray(0, MARK.length).equals(MARK)) throw notSealed(place)
+      const at = MARK.length + 1 + bytes[MARK.length]!
+      const id = bytes.toString('utf8', MARK.length + 1, at)
+      return decrypt(place, id, bytes.subarray(at, at + IV_BYTES), bytes.subarray(at + IV_BYTES))
+    },
+    hiddenNames: (text) =>
+      keys.map(({ id, nameSecret }) => ({ id, name: createHmac('sha256', nameSecret).update(text).digest('hex') })),
+  }
+}
+
+const MARK = Buffer.from('mplp sealed 1\n')
+
+const named = (place: Place): string => place.join(' ')
+const notSealed = (place: Place) =>
+  new Corrupt(named(place), 'it is not sealed, so somebody wrote to the inner store; restore a backup')
+
+function checked(given: readonly EncryptionKey[]): Key[] {
+  const refuse = (path: string, message: string) =>
+    new InvalidInput('encryption keys', [{ path, rule: 'key', message }])
+  if (!Array.isArray(given) || given.length === 0) throw refuse('', 'are none')
+  return given.map(({ id, key }: EncryptionKey, i) => {
+    if (!isName(id) || Buffer.byteLength(id) > 64) throw refuse(`[${i}].id`, 'is not text of 1 to 64 bytes')
+    if (given.findIndex((other) => other.id === id) !== i) throw refuse(`[${i}].id`, 'is there twice')
+    const secret = typeof key === 'string' ? Buffer.from(key, 'base64') : Buffer.from(key ?? [])
+    if (secret.length !== 32) throw refuse(`[${i}].key`, 'is not 32 bytes, or their base64')
+    // A secret of its own for names, so that the two uses of one key cannot help each other's attackers.
+    return { id, secret, nameSecret: Buffer.from(hkdfSync('sha256', secret, '', 'mplp-runtime blob names', 32)) }
+  })
+}

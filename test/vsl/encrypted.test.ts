@@ -1,0 +1,221 @@
+import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { manualClock, systemClock } from '../../src/protocol/clock.ts'
+import { Corrupt, InvalidInput, Refused } from '../../src/protocol/errors.ts'
+import { digestOf, type Json } from '../../src/protocol/json.ts'
+import type { Backend } from '../../src/vsl/backend.ts'
+import { withEncryption } from '../../src/vsl/encrypted.ts'
+import { memoryBackend } from '../../src/vsl/memory.ts'
+import { sqliteBackend } from '../../src/vsl/sqlite.ts'
+import { append, collect, everything, write } from '../contracts/backend/given.ts'
+import { backendContract } from '../contracts/backend-contract.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+
+const key = (id: string) => ({ id, key: randomBytes(32) })
+
+backendContract(
+  'encrypted memory',
+  () => {
+    const clock = manualClock()
+    const keys = [key('k1')]
+    return { open: () => withEncryption(memoryBackend({ clock }), keys), elapse: clock.advance }
+  },
+  { scanKeys: 20_000 },
+)
+
+backendContract(
+  'encrypted SQLite',
+  () => {
+    let passed = 0
+    const clock = { ...systemClock, now: () => systemClock.now() + passed }
+    const keys = [key('new'), key('old')]
+    const path = join(tempFolder(), 'state.db')
+    return {
+      open: async () => withEncryption(await sqliteBackend({ path, clock }), keys),
+      async elapse(ms) {
+        passed += ms
+      },
+    }
+  },
+  { scanKeys: 2000 },
+)
+
+describe('an encrypted store', () => {
+  const SECRET = 'the launch code'
+
+  it('shows the inner store nothing of what it keeps', async () => {
+    const inner = memoryBackend()
+    const store = await withEncryption(inner, [key('k1')])
+    await store.set('own', SECRET)
+    await store.commit(write('g', 0, { entry: { SECRET }, inserts: [['new', SECRET]], puts: [['put', [SECRET]]] }))
+    const digest = await store.putBlob(Buffer.from(SECRET))
+    const seen = JSON.stringify(await everything(inner, ['g']))
+    expect(seen).not.toContain(SECRET)
+    expect(seen).not.toContain(Buffer.from(SECRET).toString('base64').slice(0, 12))
+    expect(seen).not.toContain(digest.slice(7))
+    for await (const name of inner.blobs())
+      expect(Buffer.from((await inner.getBlob(name))!).includes(SECRET)).toBe(false)
+    expect(await inner.getBlob(digest)).toBeUndefined()
+  })
+
+  it('seals the same text differently each time', async () => {
+    const inner = memoryBackend()
+    const store = await withEncryption(inner, [key('k1')])
+    await store.commit(
+      write('g', 0, {
+        puts: [
+          ['a', SECRET],
+          ['b', SECRET],
+        ],
+      }),
+    )
+    const [a, b] = [...(await inner.getMany(['a', 'b'])).values()] as { iv: string; data: string }[]
+    expect(a!.iv).not.toBe(b!.iv)
+    expect(a!.data).not.toBe(b!.data)
+  })
+
+  it('refuses values, own values and entries that were moved to another place', async () => {
+    const inner = memoryBackend()
+    const store = await withEncryption(inner, [key('k1')])
+    await store.commit(
+      write('g', 0, {
+        entry: 1,
+        puts: [
+          ['a', 1],
+          ['b', 2],
+        ],
+      }),
+    )
+    await store.commit(append('g', 1))
+    await store.set('own', 1)
+    const stored = await inner.getMany(['a', 'b'])
+    await inner.commit(
+      write('x', 0, {
+        puts: [
+          ['a', stored.get('b')!],
+          ['own', (await inner.get('own'))!],
+        ],
+      }),
+    )
+    await expect(store.getMany(['a'])).rejects.toThrow(Corrupt)
+    await expect(store.getMany(['own'])).rejects.toThrow(Corrupt)
+    await expect(collect(store.scan(''))).rejects.toThrow(Corrupt)
+    await inner.set('own', stored.get('a')!)
+    await expect(store.get('own')).rejects.toThrow(Corrupt)
+    const [first] = await collect(inner.read('g'))
+    await inner.commit(append('g', 2, first!.body)) // an old entry told again
+    await inner.commit(append('h', 0, first!.body)) // an entry of another stream
+    await expect(collect(store.read('g'))).rejects.toThrow(Corrupt)
+    await expect(collect(store.read('h'))).rejects.toThrow(Corrupt)
+    expect(await collect(store.read('g'), 2)).toHaveLength(2)
+  })
+
+  it('refuses blobs that were exchanged, and what was changed or never sealed', async () => {
+    const inner = memoryBackend()
+    const store = await withEncryption(inner, [key('k1')])
+    const [a, b] = [await store.putBlob(Buffer.from('a')), await store.putBlob(Buffer.from('b'))]
+    const names = (await collect(inner.scan('mplp-sealed/blob/', { own: true }))) as [string, Json][]
+    await inner.set(names[0]![0], names[1]![1])
+    await inner.set(names[1]![0], names[0]![1])
+    await expect(store.getBlob(a)).rejects.toThrow(Corrupt)
+    await expect(store.getBlob(b)).rejects.toThrow(Corrupt)
+
+    await store.commit(write('g', 0, { puts: [['k', SECRET]] }))
+    const sealed = (await inner.getMany(['k'])).get('k') as { data: string }
+    const bent = Buffer.from(sealed.data, 'base64')
+    bent[0]! ^= 1
+    for (const value of [
+      { ...sealed, data: bent.toString('base64') },
+      { ...sealed, data: '' },
+      { ...sealed, iv: '' },
+      SECRET,
+      null,
+    ]) {
+      await inner.commit(write('g', 0, { puts: [['k', value as Json]] }))
+      await expect(store.getMany(['k']), JSON.stringify(value)).rejects.toThrow(Corrupt)
+    }
+  })
+
+  it('opens with several keys, and seals with the first', async () => {
+    const inner = memoryBackend()
+    const [old, fresh] = [key('2025'), key('2026')]
+    const before = await withEncryption(inner, [old])
+    await before.commit(write('g', 0, { entry: 1, puts: [['a', 'old']] }))
+    const digest = await before.putBlob(Buffer.from('blob'))
+    const after = await withEncryption(inner, [fresh, old])
+    await after.commit(write('g', 1, { entry: 2, puts: [['b', 'new']] }))
+    expect(await collect(after.scan(''))).toEqual([
+      ['a', 'old'],
+      ['b', 'new'],
+    ])
+    expect(await collect(after.read('g'))).toHaveLength(2)
+    expect(await after.putBlob(Buffer.from('blob'))).toBe(digest)
+    expect(await collect(after.blobs())).toEqual([digest])
+    expect(Buffer.from((await after.getBlob(digest))!).toString()).toBe('blob')
+    const keys = [...(await inner.getMany(['a', 'b'])).values()].map((value) => (value as { key: string }).key)
+    expect(keys).toEqual(['2025', '2026'])
+  })
+
+  it('is not opened with a wrong key, without one of its keys, or if it was never encrypted', async () => {
+    const inner = memoryBackend()
+    const [old, fresh] = [key('old'), key('new')]
+    await (await withEncryption(inner, [old])).set('k', 1)
+    await withEncryption(inner, [fresh, old])
+    const before = await everything(inner, [])
+    await expect(withEncryption(inner, [key('old'), fresh])).rejects.toThrow(Refused)
+    await expect(withEncryption(inner, [fresh])).rejects.toThrow(Refused)
+    await expect(withEncryption(inner, [key('third')])).rejects.toThrow(Refused)
+    expect(await everything(inner, [])).toEqual(before)
+    for (const fill of [
+      (plain: Backend) => plain.set('k', 1),
+      (plain: Backend) => plain.commit(append('g', 0)),
+      (plain: Backend) => plain.commit(write('g', 0, { puts: [['k', 1]] })),
+      (plain: Backend) => plain.putBlob(new Uint8Array([1])),
+    ]) {
+      const plain = memoryBackend()
+      await fill(plain)
+      await expect(withEncryption(plain, [old])).rejects.toThrow(Refused)
+    }
+  })
+
+  it('takes keys as bytes or base64, and refuses what is none', async () => {
+    const bytes = randomBytes(32)
+    const inner = memoryBackend()
+    await (await withEncryption(inner, [{ id: 'k', key: bytes }])).set('k', 1)
+    expect(await (await withEncryption(inner, [{ id: 'k', key: bytes.toString('base64') }])).get('k')).toBe(1)
+    for (const [keys, path] of [
+      [[], ''],
+      [[{ id: '', key: bytes }], '[0].id'],
+      [[{ id: 'k', key: bytes.subarray(1) }], '[0].key'],
+      [[{ id: 'k', key: 'short' }], '[0].key'],
+      [
+        [
+          { id: 'k', key: bytes },
+          { id: 'k', key: bytes },
+        ],
+        '[1].id',
+      ],
+    ] as const)
+      await expect(withEncryption(memoryBackend(), keys)).rejects.toMatchObject({
+        code: 'invalid_input',
+        problems: [{ path }],
+      })
+  })
+
+  it('keeps its own keys to itself', async () => {
+    const store = await withEncryption(memoryBackend(), [key('k1')])
+    await store.putBlob(new Uint8Array([1]))
+    for (const name of ['a', 'mplp-sealed', 'mplp-sealed0', 'z']) await store.set(name, name)
+    expect((await collect(store.scan('', { own: true }))).map(([k]) => k)).toEqual([
+      'a',
+      'mplp-sealed',
+      'mplp-sealed0',
+      'z',
+    ])
+    expect(await collect(store.scan('', { own: true, limit: 3 }))).toHaveLength(3)
+    await expect(store.set('mplp-sealed/key/k1', 1)).rejects.toThrow(InvalidInput)
+    await expect(store.get('mplp-sealed/key/k1')).rejects.toThrow(InvalidInput)
+    expect(digestOf('')).toBe(await store.putBlob(new Uint8Array()))
+  })
+})
