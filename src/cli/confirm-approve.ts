@@ -1,0 +1,3 @@
+import { deciding } from './decide.ts'
+
+export const run = deciding('approved')

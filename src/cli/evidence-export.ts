@@ -1,0 +1,13 @@
+import { resolve } from 'node:path'
+import { exportPack } from '../golden/pack.ts'
+import { EXIT } from './io.ts'
+import type { VerbCall } from './verb.ts'
+import { withProject } from './with-runtime.ts'
+
+export async function run({ args, io }: VerbCall): Promise<number> {
+  return withProject(io, async (project) => {
+    const pack = await exportPack(project, args[0]!, resolve(io.cwd, args[1]!))
+    io.result(pack, () => `${pack.files.length} files and ${pack.events} events in ${pack.folder}\nroot ${pack.root}`)
+    return EXIT.done
+  })
+}

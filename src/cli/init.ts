@@ -1,0 +1,60 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { systemClock } from '../protocol/clock.ts'
+import { Refused } from '../protocol/errors.ts'
+import { EXIT } from './io.ts'
+import type { VerbCall } from './verb.ts'
+
+export async function run({ io }: VerbCall): Promise<number> {
+  const files: { [name: string]: unknown } = {
+    'mplp.config.json': { vsl: 'sqlite:./.mplp/state.db' },
+    'flow.json': firstFlow(),
+  }
+  for (const [name, value] of Object.entries(files))
+    await writeFile(join(io.cwd, name), `${JSON.stringify(value, undefined, 2)}\n`, { flag: 'wx' }).catch(
+      (cause: NodeJS.ErrnoException) => {
+        throw cause.code === 'EEXIST'
+          ? new Refused(`${name} is there already`, 'init works in a folder without it', { cause })
+          : cause
+      },
+    )
+  io.result(Object.keys(files), () => `made ${Object.keys(files).join(' and ')}; now: mplp run flow.json`)
+  return EXIT.done
+}
+
+/** Two file steps: write a greeting, read it back. */
+function firstFlow() {
+  const { uuid } = systemClock
+  const [context_id, write, read] = [uuid(), uuid(), uuid()]
+  const meta = { protocol_version: '1.0.0', schema_version: '1.0.0' }
+  return {
+    context: {
+      meta,
+      context_id,
+      root: { domain: 'example', environment: 'local' },
+      title: 'A first context',
+      status: 'active',
+    },
+    plan: {
+      meta,
+      plan_id: uuid(),
+      context_id,
+      title: 'A first plan',
+      objective: 'Write a file and read it back',
+      status: 'draft',
+      steps: [
+        { step_id: write, description: 'Write a greeting', status: 'pending' },
+        { step_id: read, description: 'Read it back', status: 'pending', dependencies: [write] },
+      ],
+    },
+    bindings: {
+      steps: {
+        [write]: {
+          action_type: 'file_operation',
+          params: { operation: 'write', path: 'hello.txt', content: 'hello\n' },
+        },
+        [read]: { action_type: 'file_operation', params: { operation: 'read', path: 'hello.txt' } },
+      },
+    },
+  }
+}

@@ -1,0 +1,79 @@
+import type { Config } from '../config.ts'
+
+/** How a command ended: part of the public contract, in docs/cli.md. */
+export const EXIT = { done: 0, failed: 1, waiting: 2, unverified: 3, usage: 64 } as const
+
+/** What a verb has of the terminal. Everything it says goes through here. */
+export interface Io {
+  /** A line for people; nothing under `--json`. */
+  say(line: string): void
+  /** The result: one JSON text under `--json`, otherwise what `human` makes of it. */
+  result(value: unknown, human: () => string): void
+  /** A further line of a stream, also under `--json`. */
+  line(value: unknown, human: () => string): void
+  warn(line: string): void
+  /** On a terminal one line that is written over; elsewhere a line now and then. */
+  progress(line: string): void
+  readonly paint: Paint
+  readonly json: boolean
+  readonly cwd: string
+  /** Aborted by the first Ctrl-C: finish what is in hand. The second ends the process. */
+  readonly signal: AbortSignal
+  /** Config file, environment and flags, merged and checked. */
+  config(): Promise<Config>
+}
+
+export type Colour = 'dim' | 'bold' | 'red' | 'green' | 'yellow' | 'blue'
+export type Paint = (colour: Colour, text: string) => string
+
+const CODES: { readonly [C in Colour]: readonly [number, number] } = {
+  dim: [2, 22],
+  bold: [1, 22],
+  red: [31, 39],
+  green: [32, 39],
+  yellow: [33, 39],
+  blue: [34, 39],
+}
+
+export interface IoOptions {
+  readonly json: boolean
+  readonly colour: boolean
+  readonly out: NodeJS.WriteStream
+  readonly err: NodeJS.WriteStream
+  readonly cwd: string
+  readonly signal: AbortSignal
+  readonly config: () => Promise<Config>
+}
+
+export function terminal(options: IoOptions): Io {
+  const { json, out, err, colour } = options
+  let lastProgress = 0
+  const write = (stream: NodeJS.WriteStream, text: string) => void stream.write(`${text}\n`)
+  return {
+    json,
+    cwd: options.cwd,
+    signal: options.signal,
+    config: options.config,
+    say: (line) => json || write(out, line),
+    result: (value, human) => write(out, json ? JSON.stringify(value) : human()),
+    line: (value, human) => write(out, json ? JSON.stringify(value) : human()),
+    warn: (line) => write(err, line),
+    progress(line) {
+      if (json) return
+      if (err.isTTY) err.write(`\r\u001b[2K${line}`)
+      else if (performance.now() - lastProgress > 2_000) {
+        lastProgress = performance.now()
+        write(err, line)
+      }
+    },
+    paint: (name, text) => (colour ? `\u001b[${CODES[name][0]}m${text}\u001b[${CODES[name][1]}m` : text),
+  }
+}
+
+/** Rows under headings, as wide as they need to be. */
+export function table(rows: readonly (readonly string[])[]): string {
+  const widths = rows.reduce<number[]>((most, row) => row.map((cell, i) => Math.max(most[i] ?? 0, cell.length)), [])
+  return rows
+    .map((row) => row.map((cell, i) => (i === row.length - 1 ? cell : cell.padEnd(widths[i]!))).join('  '))
+    .join('\n')
+}

@@ -1,0 +1,22 @@
+import type { Io } from './io.ts'
+
+/** One verb of the command line. Its code is loaded when it is called, so that starting up costs the same however many there are. */
+export interface Verb {
+  /** As commander writes it: `run <flow>`, `confirm approve <id>`. */
+  readonly usage: string
+  readonly says: string
+  readonly options?: readonly (readonly [flags: string, says: string, fallback?: string])[]
+  readonly examples: readonly string[]
+  readonly load: () => Promise<VerbModule>
+}
+
+export interface VerbModule {
+  /** The exit code. Throws an MplpError for what the caller must mend. */
+  readonly run: (call: VerbCall) => Promise<number>
+}
+
+export interface VerbCall {
+  readonly args: readonly string[]
+  readonly options: { readonly [name: string]: unknown }
+  readonly io: Io
+}

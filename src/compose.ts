@@ -1,0 +1,187 @@
+import { resolve } from 'node:path'
+import type { Adapter } from './ael/adapter.ts'
+import { actionLayer } from './ael/ael.ts'
+import { functionAdapter } from './ael/function.ts'
+import type { ActionLayer } from './ael/layer.ts'
+import { toolAdapter } from './ael/tool.ts'
+import { type ToolRegistry, toolRegistry } from './ael/tool-registry.ts'
+import { type Bus, openBuses } from './bus/bus.ts'
+import { type Config, type ModelConfig, mergedConfig, secretFromEnv } from './config.ts'
+import type { Relay } from './orchestrator/relay.ts'
+import { createRuntime, type Runtime } from './orchestrator/runtime.ts'
+import { type Clock, systemClock } from './protocol/clock.ts'
+import { InvalidInput } from './protocol/errors.ts'
+import type { Digest } from './protocol/json.ts'
+import type { Backend } from './vsl/backend.ts'
+import { thisHolder } from './vsl/holder.ts'
+import { openStore } from './vsl/vsl.ts'
+
+/** A runtime with everything it was told to have, and the parts for those who look closer. `close` ends all of it, in order. */
+export interface ComposedRuntime extends Runtime {
+  readonly config: Config
+  readonly store: Backend
+  readonly buses: readonly Bus[]
+  readonly tools: ToolRegistry
+  /** Resolves once everything committed before the call is on every bus. */
+  flush(): Promise<void>
+}
+
+export interface ComposeOptions {
+  readonly clock?: Clock
+  readonly onError?: (error: unknown) => void
+  /** One that is open already; it stays yours. */
+  readonly store?: Backend
+}
+
+/** Config in, members opened, runtime out: the one place that names them all. */
+export async function openRuntime(config: Config = {}, options: ComposeOptions = {}): Promise<ComposedRuntime> {
+  const whole = mergedConfig(config)
+  const { clock = systemClock, onError = warn } = options
+  const opened: (() => Promise<void>)[] = []
+  try {
+    const store = options.store ?? (await openEncrypted(whole))
+    if (!options.store) opened.unshift(() => store.close())
+    const tools = toolRegistry()
+    for (const tool of whole.tools ?? []) tools.register(tool)
+    const adapters = await adaptersOf(whole, tools, store, clock)
+    let layer: ActionLayer | undefined
+    const runtime = await createRuntime({
+      store,
+      clock,
+      onError,
+      layer: (hands) => {
+        layer = actionLayer({ ...hands, clock, adapters })
+        return layer
+      },
+      ...(whole.resolve && { resolve: whole.resolve }),
+      ...(whole.lease_ttl_ms !== undefined && { leaseTtlMs: whole.lease_ttl_ms }),
+      ...(whole.patrol_ms !== undefined && { patrolMs: whole.patrol_ms }),
+    })
+    opened.unshift(async () => {
+      await runtime.close()
+      await layer?.close()
+    })
+    const { buses, relays, close } = await openRelayed(whole, store, clock, onError)
+    opened.unshift(close)
+    let closing: Promise<void> | undefined
+    return {
+      ...runtime,
+      config: whole,
+      store,
+      buses,
+      tools,
+      async flush() {
+        await Promise.all(relays.map((relay) => relay.flush()))
+      },
+      submit: (flow) => runtime.submit(whole.run ? { ...flow, options: { ...whole.run, ...flow.options } } : flow),
+      close() {
+        closing ??= inTurn([() => runtime.close(), ...opened])
+        return closing
+      },
+    }
+  } catch (error) {
+    await inTurn(opened)
+    throw error
+  }
+}
+
+async function openEncrypted({ vsl, encryption_key }: Config): Promise<Backend> {
+  const store = await openStore(vsl ?? 'memory:')
+  if (encryption_key === undefined) return store
+  const key = Buffer.from(encryption_key, 'base64')
+  if (key.length !== 32)
+    throw new InvalidInput('config', [
+      { path: 'encryption_key', rule: 'length', message: 'must be 32 bytes as base64' },
+    ])
+  const { withEncryption } = await import('./vsl/encrypted.ts')
+  return withEncryption(store, [{ id: 'config', key }])
+}
+
+/** Each bus with its relay. A bus inside this process is fed by every process for itself. */
+async function openRelayed(
+  config: Config,
+  store: Backend,
+  clock: Clock,
+  onError: (error: unknown) => void,
+): Promise<{ buses: readonly Bus[]; relays: readonly Relay[]; close: () => Promise<void> }> {
+  if ((config.bus ?? []).length === 0) return { buses: [], relays: [], close: async () => undefined }
+  const { relay } = await import('./orchestrator/relay.ts')
+  const { historyOf } = await import('./orchestrator/relay-history.ts')
+  const buses = await openBuses(config.bus ?? [], { history: (name) => historyOf(store, name), onError })
+  const holder = thisHolder(clock.uuid())
+  const relays = buses.map(({ name, transport }) =>
+    relay({ store, transport, name, holder, clock, onError, exclusive: transport.traits.durable }),
+  )
+  return {
+    buses,
+    relays,
+    close: () =>
+      inTurn([
+        () => Promise.all(relays.map((one) => one.close())),
+        () => Promise.all(buses.map(({ transport }) => transport.close())),
+      ]),
+  }
+}
+
+async function adaptersOf(
+  config: Config,
+  tools: ToolRegistry,
+  store: Backend,
+  clock: Clock,
+): Promise<readonly Adapter[]> {
+  const adapters: Adapter[] = [toolAdapter(tools, { clock })]
+  if (config.functions) adapters.push(functionAdapter(config.functions))
+  const { httpAdapter } = await import('./ael/http.ts')
+  adapters.push(httpAdapter({ clock, ...(config.http_allow && { allow: config.http_allow }) }))
+  const { fileAdapter } = await import('./ael/file.ts')
+  const blobs = { put: (bytes: Uint8Array) => store.putBlob(bytes), get: (digest: Digest) => store.getBlob(digest) }
+  adapters.push(await fileAdapter({ root: resolve(config.root ?? '.'), blobs, clock }))
+  if (config.models) {
+    const { llmAdapter } = await import('./ael/llm.ts')
+    const providers = await Promise.all(
+      Object.entries(config.models).map(async ([name, model]) => [name, await providerOf(name, model)] as const),
+    )
+    adapters.push(llmAdapter({ providers: Object.fromEntries(providers), tools, clock }))
+  }
+  if (config.mcp) adapters.push(await (await import('./ael/mcp.ts')).mcpAdapter({ servers: config.mcp, tools }))
+  return [...adapters, ...(config.adapters ?? [])]
+}
+
+async function providerOf(name: string, { provider, api_key_env, base_url, replies }: ModelConfig) {
+  const { anthropicProvider, compatibleProvider, googleProvider, openAiProvider, scriptedProvider } = await import(
+    './ael/llm.ts'
+  )
+  const apiKey = secretFromEnv(api_key_env ?? `${provider.toUpperCase()}_API_KEY`)
+  const given = { apiKey, ...(base_url !== undefined && { baseUrl: base_url }) }
+  switch (provider) {
+    case 'openai':
+      return openAiProvider(given)
+    case 'anthropic':
+      return anthropicProvider(given)
+    case 'google':
+      return googleProvider(given)
+    case 'compatible':
+      return compatibleProvider({ ...(api_key_env !== undefined && { apiKey }), baseUrl: base_url ?? '', name })
+    case 'scripted':
+      return scriptedProvider(replies ?? [])
+    default:
+      provider satisfies never
+      throw new InvalidInput('config', [
+        {
+          path: `models.${name}.provider`,
+          rule: 'enum',
+          message: 'must be openai, anthropic, google, compatible or scripted',
+          found: String(provider),
+        },
+      ])
+  }
+}
+
+/** One after another; a failure keeps none of the rest from being tried. */
+async function inTurn(steps: readonly (() => Promise<unknown>)[]): Promise<void> {
+  const failures: unknown[] = []
+  for (const step of steps) await step().catch((error: unknown) => failures.push(error))
+  if (failures.length > 0) throw failures[0]
+}
+
+const warn = (error: unknown): void => process.emitWarning(error instanceof Error ? error : String(error))
