@@ -300,6 +300,7 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
   finding: {
     idField: 'finding_id',
     module: 'runtime',
+    group: 'drift',
     passing: true,
     added: 'finding_recorded',
     updated: 'finding_updated',
