@@ -1,0 +1,95 @@
+import { type Clock, isoMicros } from '../protocol/clock.ts'
+import type { Digest, JsonObject } from '../protocol/json.ts'
+import type { Change, FindingRecord, Gate, Node } from '../psg/change.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
+import { gateOf, move } from '../psg/moves.ts'
+import { summary } from './describe.ts'
+import type { Strategy, Verdict } from './policy.ts'
+
+export interface Asking {
+  readonly clock: Clock
+  /** Where the question lives: those that are asked together are loaded together. */
+  readonly group: string
+  readonly verdict: Pick<Verdict, 'approved' | 'rejected'>
+  /** Both sides of a merge that did not work out, between markers; where it lies. */
+  readonly conflict?: { readonly reason: string; readonly marked?: Digest }
+}
+
+/** The question to people about a finding: a decision counts for this very disagreement, shown with its diff. */
+export function question(
+  record: FindingRecord,
+  asking: Asking,
+): { readonly confirm_id: string; readonly changes: readonly Change[] } {
+  const { clock, group, verdict, conflict } = asking
+  const [confirm_id, gate_id] = [clock.uuid(), clock.uuid()]
+  const { finding_id, digest, what, path, from, severity, written_by, diff, diff_blob } = record
+  const shows: JsonObject = {
+    finding_id,
+    what,
+    path,
+    ...(from !== undefined && { from }),
+    severity,
+    ...(written_by !== undefined && { written_by }),
+    ...(diff !== undefined && { diff }),
+    ...(diff_blob !== undefined && { diff_blob }),
+    ...(conflict && { conflict: { ...conflict } }),
+    approved: verdict.approved,
+    rejected: verdict.rejected,
+  }
+  const gate: Gate = { gate_id, confirm_id, target: { kind: 'other', id: finding_id }, digest, needed: 1, shows }
+  const changes: Change[] = [
+    {
+      kind: 'node_add',
+      node: 'confirm',
+      id: confirm_id,
+      group,
+      data: {
+        meta: { protocol_version: '1.0.0', schema_version: '1.0.0' },
+        confirm_id,
+        target_type: 'other',
+        target_id: finding_id,
+        status: 'pending',
+        requested_by_role: 'drift',
+        requested_at: isoMicros(clock.now() * 1000),
+        reason: `${summary(record)}; approved: ${SAYING[verdict.approved]}; rejected: ${SAYING[verdict.rejected]}`,
+        decisions: [],
+      },
+    },
+    { kind: 'node_add', node: 'gate', id: gate_id, group, data: gate },
+  ]
+  return { confirm_id, changes }
+}
+
+const SAYING: { readonly [S in Exclude<Strategy, 'ask'> | 'leave']: string } = {
+  graph: 'the disk becomes what the graph has',
+  files: 'the graph takes what is on the disk',
+  merge: 'both sides’ changes are merged',
+  leave: 'both stay as they are',
+}
+
+/** What people said, if they have: `undefined` while nobody has decided, or when the decision was about something else. */
+export async function answer(
+  graph: ProjectGraph,
+  record: FindingRecord,
+): Promise<{ readonly strategy: Exclude<Strategy, 'ask'> | 'leave'; readonly gate: Node<'gate'> } | undefined> {
+  const confirm = record.confirm_id === undefined ? undefined : await graph.find('confirm', record.confirm_id)
+  const gate = confirm && gateOf(graph, confirm.id)
+  if (!confirm || !gate || gate.data.used_by !== undefined || gate.data.digest !== record.digest) return undefined
+  const { approved, rejected } = gate.data.shows as { approved: Verdict['approved']; rejected: Verdict['rejected'] }
+  if (confirm.data.status === 'approved') return { strategy: approved, gate }
+  if (confirm.data.status === 'rejected') return { strategy: rejected, gate }
+  return confirm.data.status === 'cancelled' ? { strategy: 'leave', gate } : undefined
+}
+
+/** Takes a question back that nobody has answered: what it was about is no longer so. The Confirm has to be in memory. */
+export function withdrawn(graph: ProjectGraph, { confirm_id }: FindingRecord): readonly Change[] {
+  const confirm = confirm_id === undefined ? undefined : graph.get('confirm', confirm_id)
+  return confirm?.data.status === 'pending' ? [move('confirm', confirm.id, 'cancelled')] : []
+}
+
+/** Brings the questions about findings into memory. */
+export const loadQuestions = (graph: ProjectGraph, records: readonly FindingRecord[]): Promise<void> =>
+  graph.reading(
+    records.flatMap(({ confirm_id }) => (confirm_id === undefined ? [] : [['confirm', confirm_id] as const])),
+    () => undefined,
+  )

@@ -1,0 +1,38 @@
+import type { FileRecord } from '../psg/change.ts'
+import { isKind } from '../psg/node.ts'
+import { ACTOR, AT_ONCE, believed, believing, commit, type Desk, inChunks, known, load, observed } from './desk.ts'
+import { eachOf } from './each.ts'
+import { recordOf } from './reconcile.ts'
+import { Elsewhere } from './root.ts'
+import { type Scan, type ScanOptions, scan } from './scan.ts'
+
+/** The name of the revision at which a folder was first taken in whole. */
+const BASELINE = 'drift.baseline'
+
+/** Has the folder been taken in, to its end? */
+export function hasBaseline({ graph }: Desk): boolean {
+  for (const node of graph.state.nodesOf('-')) if (isKind(node, 'snapshot') && node.data.name === BASELINE) return true
+  return false
+}
+
+/** Takes everything that belongs into the graph as it lies there: what both sides agree on from the start. Safe to repeat when it was cut off. */
+export async function takeBaseline(desk: Desk, options: ScanOptions = {}): Promise<Scan> {
+  await load(desk)
+  const found = await scan(desk.root, desk.select, known(desk), options)
+  for (const chunk of inChunks(found.paths)) {
+    options.signal?.throwIfAborted()
+    const records: FileRecord[] = []
+    await eachOf(chunk, AT_ONCE, async (path) => {
+      const there = await observed(desk, path).catch((error: NodeJS.ErrnoException) => {
+        if (error instanceof Elsewhere || error.code === 'EACCES' || error.code === 'EPERM') return undefined
+        throw error
+      })
+      if (there && (there.type === 'file' || there.type === 'link'))
+        records.push(recordOf(path, there, believed(desk, path)?.written_by))
+    })
+    const taken = () => records.flatMap((record) => believing(desk, record.path, record))
+    await commit(desk, taken, 'files are taken in')
+  }
+  await desk.graph.snapshot(BASELINE, { actor: ACTOR, reason: `${found.files} files were taken in` })
+  return found
+}

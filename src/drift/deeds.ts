@@ -1,0 +1,123 @@
+import type { Change, Deed, FileRecord, FindingRecord } from '../psg/change.ts'
+import { isSameShape } from './compare.ts'
+import {
+  AT_ONCE,
+  becoming,
+  believed,
+  believing,
+  commit,
+  contentOf,
+  type Desk,
+  inChunks,
+  observed,
+  recorded,
+} from './desk.ts'
+import { eachOf } from './each.ts'
+import { look, note } from './look.ts'
+import type { Observed } from './observe.ts'
+import { type Operated, operate } from './operate.ts'
+import { agreedOn } from './reconcile.ts'
+import { Elsewhere } from './root.ts'
+
+/** A change of the disk that was committed before it is made. */
+export interface Begun {
+  readonly record: FindingRecord
+  readonly deed: Deed
+}
+
+/** How it ended; anything but `done` left the graph as it was. */
+export interface Ended extends Begun {
+  readonly result: Operated | { readonly error: string }
+}
+
+/** Makes the changes, and commits that they are made. A crash on the way leaves deeds on record, and `recover` goes on with them. */
+export async function carryThrough(desk: Desk, begun: readonly Begun[], reason: string): Promise<readonly Ended[]> {
+  const ended: Ended[] = []
+  // What is to go makes room for what is to come: a file where the graph has a folder, a folder where it has a file.
+  for (const phase of PHASES)
+    await eachOf(
+      begun.filter(({ deed }) => phaseOf(deed) === phase),
+      AT_ONCE,
+      async (one) => void ended.push({ ...one, result: await performed(desk, one.deed) }),
+    )
+  for (const chunk of inChunks(ended)) await commitEnd(desk, chunk, reason)
+  return ended
+}
+
+/** Goes on with what a crash cut off. What has changed meanwhile is left as it is, and is a finding again. */
+export async function recover(desk: Desk): Promise<readonly Ended[]> {
+  const begun = [...recorded(desk)].flatMap((record) => (record.deed ? [{ record, deed: record.deed }] : []))
+  if (begun.length === 0) return []
+  const ended = await carryThrough(desk, begun, 'finished what a restart had cut off')
+  await look(
+    desk,
+    ended.flatMap(({ deed }) => pathsOf(deed)),
+  )
+  return ended
+}
+
+export const pathsOf = ({ operations, records }: Deed): readonly string[] => [
+  ...operations.flatMap((operation) => (operation.op === 'move' ? [operation.path, operation.to] : [operation.path])),
+  ...records.map(({ path }) => path),
+]
+
+const PHASES = ['remove', 'move', 'put'] as const
+const phaseOf = ({ operations }: Deed): (typeof PHASES)[number] =>
+  PHASES.findLast((phase) => operations.some(({ op }) => op === phase)) ?? 'put'
+
+async function performed(desk: Desk, deed: Deed): Promise<Ended['result']> {
+  for (const [i, operation] of deed.operations.entries()) {
+    try {
+      const result = await operate(desk.root, operation, {
+        content: (digest) => contentOf(desk, digest),
+        temporary: `.mplp-${deed.deed_id}-${i}.tmp`,
+      })
+      if (result !== 'done') return result
+    } catch (error) {
+      return { error: (error as NodeJS.ErrnoException).code ?? String(error) } // the disk is full, or may not be written to
+    }
+  }
+  return 'done'
+}
+
+async function commitEnd(desk: Desk, ended: readonly Ended[], reason: string): Promise<void> {
+  const seen = new Map<string, Observed | undefined>()
+  const records: [path: string, record: FileRecord | null][] = []
+  for (const { deed, result } of ended) {
+    if (result !== 'done') continue
+    for (const path of deed.operations.length > 0 ? pathsOf(deed) : []) seen.set(path, await shown(desk, path))
+    for (const { path, record } of deed.records) {
+      if (!seen.has(path) && record === null) seen.set(path, await shown(desk, path))
+      records.push([path, record && agreedRecord(record, seen.get(path))])
+    }
+  }
+  const ending = () => [
+    ...records.flatMap(([path, record]) => believing(desk, path, record)),
+    ...ended.flatMap(({ record: { finding_id: id }, deed, result }) => closing(desk, id, deed, result)),
+  ]
+  await commit(desk, ending, reason)
+  for (const { record, result } of ended) if (result === 'done') desk.findings.delete(record.finding_id)
+  for (const [path] of records) if (!seen.has(path)) desk.seen.delete(path)
+  for (const [path, there] of seen) note(desk, path, there)
+}
+
+function closing(desk: Desk, id: string, { operations }: Deed, result: Ended['result']): readonly Change[] {
+  if (result === 'done') return becoming(desk, 'finding', id, null)
+  const isOpen = operations.length > 0 && desk.graph.get('finding', id) !== undefined
+  return isOpen ? [{ kind: 'node_update', node: 'finding', id, set: { deed: undefined } }] : []
+}
+
+/** A record with what the disk says of it now; when somebody has changed it already, with what we made of it. */
+function agreedRecord(next: FileRecord, there: Observed | undefined): FileRecord {
+  if (there && isSameShape(there, next)) return { ...next, kept: next.kept || there.kept, agreed: agreedOn(there) }
+  if (next.agreed && isSameShape(next.agreed, next)) return next
+  const { type, digest, size, mode, kept } = next
+  return { ...next, agreed: { type, digest, size, mode, kept, mtime_ms: 0, ctime_ms: 0, ino: 0 } }
+}
+
+async function shown(desk: Desk, path: string): Promise<Observed | undefined> {
+  return observed(desk, path).catch((error) => {
+    if (error instanceof Elsewhere) return believed(desk, path)?.agreed // being written to again: the next look sees it
+    throw error
+  })
+}

@@ -1,0 +1,112 @@
+import { type Clock, isoMicros } from '../protocol/clock.ts'
+import type { Digest } from '../protocol/json.ts'
+import type { EventDraft, FindingRecord } from '../psg/change.ts'
+import { type Finding, findingId, shapeOf } from './compare.ts'
+import { type Diff, unifiedDiff } from './diff.ts'
+import type { Severity } from './policy.ts'
+import { textOf } from './text.ts'
+
+export interface Describing {
+  readonly clock: Clock
+  readonly severity: Severity
+  readonly content: (digest: Digest) => Promise<Uint8Array | undefined>
+  readonly keep: (bytes: Uint8Array) => Promise<Digest>
+}
+
+/** Larger files are not shown line by line, and longer diffs not kept in the graph itself. */
+const DIFF_BYTES = 1024 * 1024
+const INLINE_BYTES = 64 * 1024
+
+/** A finding as it is put on record, with what a person wants to see. */
+export async function describe(finding: Finding, describing: Describing): Promise<FindingRecord> {
+  const { what, path, from, believed, observed, digest } = finding
+  const diff = await diffOf(finding, describing.content)
+  return {
+    finding_id: findingId(finding),
+    what,
+    path,
+    ...(from !== undefined && { from }),
+    severity: describing.severity,
+    found_at: isoMicros(describing.clock.now() * 1000),
+    digest,
+    ...(believed && { believed: shapeOf(believed) }),
+    ...(observed && { observed: shapeOf(observed) }),
+    ...(believed?.written_by !== undefined && { written_by: believed.written_by }),
+    ...(diff && { lines_added: diff.added, lines_removed: diff.removed }),
+    ...(diff && diff.text !== '' && (await placed(diff.text, describing.keep))),
+  }
+}
+
+/** What was seen, in the protocol's words: they know four kinds of change, so the summary tells the rest. */
+export function seenEvent(record: FindingRecord, workspaceRoot: string): EventDraft {
+  const { what, path, from, found_at, lines_added, lines_removed, diff, severity, finding_id } = record
+  return {
+    event: {
+      event_type: 'file_update',
+      event_family: 'external_integration',
+      source: 'drift',
+      finding_id,
+      severity,
+      payload: {
+        file_path: path,
+        change_type: CHANGES[what] ?? 'modified',
+        timestamp: found_at,
+        workspace_root: workspaceRoot,
+        change_summary: summary(record),
+        ...(from !== undefined && { previous_path: from }),
+        ...(lines_added !== undefined && { lines_added }),
+        ...(lines_removed !== undefined && { lines_removed }),
+        ...(diff !== undefined && { encoding: 'utf-8' }),
+      },
+    },
+  }
+}
+
+/** In a few words, for people. */
+export function summary({ what, path, from, believed, observed }: FindingRecord): string {
+  switch (what) {
+    case 'renamed':
+      return `${from} was renamed to ${path}`
+    case 'type_changed':
+      return `${path} was a ${believed?.type} and is a ${observed?.type}`
+    case 'mode_changed':
+      return `${path} had mode ${octal(believed?.mode)} and has ${octal(observed?.mode)}`
+    default:
+      return `${path} was ${what}`
+  }
+}
+const octal = (mode = 0): string => mode.toString(8).padStart(3, '0')
+
+const CHANGES: { readonly [W in FindingRecord['what']]?: string } = {
+  added: 'created',
+  deleted: 'deleted',
+  renamed: 'renamed',
+}
+
+async function diffOf(
+  { path, from, believed, observed }: Finding,
+  content: Describing['content'],
+): Promise<Diff | undefined> {
+  const [old, now] = await Promise.all([side(believed, content), side(observed, content)])
+  if (old === null || now === null || believed?.digest === observed?.digest) return undefined
+  return unifiedDiff(
+    old === undefined ? undefined : { path: from ?? path, text: old },
+    now === undefined ? undefined : { path, text: now },
+  )
+}
+
+/** A side's text: `undefined` when there is no file, `null` when there is one that cannot be shown. */
+async function side(
+  file: Finding['believed'] | Finding['observed'],
+  content: Describing['content'],
+): Promise<string | null | undefined> {
+  if (file === undefined) return undefined
+  if (file.type !== 'file' || !file.kept || file.size > DIFF_BYTES) return null
+  const bytes = await content(file.digest!)
+  return (bytes && textOf(bytes)) ?? null
+}
+
+async function placed(diff: string, keep: Describing['keep']): Promise<{ diff: string } | { diff_blob: Digest }> {
+  const bytes = Buffer.from(diff)
+  return bytes.length <= INLINE_BYTES ? { diff } : { diff_blob: await keep(bytes) }
+}

@@ -1,0 +1,151 @@
+import type { Clock } from '../protocol/clock.ts'
+import type { Digest } from '../protocol/json.ts'
+import type { Change, EventDraft, FileRecord, FindingRecord, NodeData } from '../psg/change.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
+import { isKind } from '../psg/node.ts'
+import { type Finding, fileId, isSameShape } from './compare.ts'
+import { type Observed, observe } from './observe.ts'
+import type { Verdict } from './policy.ts'
+import { type Root, unlessMissing } from './root.ts'
+import { type Known, textAt } from './scan.ts'
+import { foldersOf, type Select } from './select.ts'
+
+/** What everybody in this room works with: one graph, one folder, and what is known of the differences between them. */
+export interface Desk {
+  readonly graph: ProjectGraph
+  readonly root: Root
+  readonly select: Select
+  readonly clock: Clock
+  readonly keepBytes: number
+  readonly verdictOn: (finding: Pick<FindingRecord, 'path' | 'what'>) => Verdict
+  /** What the disk last showed where it is not what the graph has on record; `null` for nothing. */
+  readonly seen: Map<string, Observed | null>
+  /** The disagreements, by id. */
+  readonly findings: Map<string, Finding>
+  /** Paths that an action is writing to: not looked at until it says what it did. */
+  readonly held: Map<string, number>
+}
+
+/** Under this name we write, and by it we know our own entries again. */
+export const ACTOR = 'drift'
+export const FILES = 'files'
+export const FINDINGS = 'drift'
+/** Files that are read or written at the same time. */
+export const AT_ONCE = 16
+/** A commit carries this many files: an entry stays far below what a store accepts. */
+export const PER_COMMIT = 500
+
+export const believed = (desk: Desk, path: string): FileRecord | undefined => desk.graph.get('file', fileId(path))?.data
+
+export function* believedFiles(desk: Desk): Iterable<FileRecord> {
+  for (const node of desk.graph.state.nodesOf(FILES)) if (isKind(node, 'file')) yield node.data
+}
+
+export function* recorded(desk: Desk): Iterable<FindingRecord> {
+  for (const node of desk.graph.state.nodesOf(FINDINGS))
+    if (isKind(node, 'finding') && node.data.what !== 'invariant') yield node.data
+}
+
+/** What is known of the disk without looking at it. */
+export const known = (desk: Desk): Known => ({
+  get(path) {
+    const seen = desk.seen.get(path)
+    if (seen !== undefined) return seen ?? undefined
+    const record = believed(desk, path)
+    // The graph has moved on without the disk: nothing that the disk's times could tell.
+    return record?.agreed && isSameShape(record, record.agreed) ? record.agreed : undefined
+  },
+  *paths() {
+    for (const { path } of believedFiles(desk)) yield path
+    for (const path of desk.seen.keys()) if (!believed(desk, path)) yield path
+  },
+})
+
+function lastSeen(desk: Desk, path: string): Observed | undefined {
+  const seen = desk.seen.get(path)
+  return seen === undefined ? believed(desk, path)?.agreed : (seen ?? undefined)
+}
+
+/** Looks at a path; content that the graph does not have yet is stored. */
+export function observed(desk: Desk, path: string): Promise<Observed | undefined> {
+  const last = lastSeen(desk, path)
+  return observe(desk.root, path, {
+    now: desk.clock.now,
+    keepBytes: desk.keepBytes,
+    async keep(bytes, digest) {
+      if (last?.digest !== digest || !last.kept) await desk.graph.store.putBlob(bytes)
+      return true
+    },
+    ...(last && { known: last }),
+  })
+}
+
+export const contentOf = (desk: Desk, digest: Digest): Promise<Uint8Array | undefined> =>
+  desk.graph.store.getBlob(digest)
+
+/** Are the rules on the way to a path known? Reads those that are not. */
+export async function enterFolders(desk: Desk, path: string): Promise<void> {
+  for (const folder of ['', ...foldersOf(path)]) {
+    if (desk.select.isEntered(folder) || !desk.select.hasFolder(folder)) continue
+    const names = await desk.root.list(folder).then(
+      (entries) => entries.map((entry) => entry.name),
+      () => [], // gone or unreadable: so are its rules
+    )
+    await desk.select.enter(folder, new Set(names), (at) => textAt(desk.root, at).catch(unlessMissing))
+  }
+}
+
+export interface CommitMore {
+  readonly events?: readonly EventDraft[]
+  readonly actor?: string
+  readonly run?: string
+}
+
+/** Commits in our name what is decided by looking at the graph as it then is; nothing, if there is nothing left to do by then. */
+export async function commit(
+  desk: Desk,
+  decide: () => readonly Change[],
+  reason: string,
+  { events = [], actor = ACTOR, run }: CommitMore = {},
+): Promise<void> {
+  await load(desk) // somebody may have had the graph read anew
+  const decided = () => {
+    const changes = decide()
+    if (changes.length === 0 && events.length === 0) throw NOTHING
+    return changes
+  }
+  try {
+    await desk.graph.commit(decided, { actor, reason, events, ...(run !== undefined && { run }) })
+  } catch (error) {
+    if (error !== NOTHING) throw error
+  }
+}
+const NOTHING = new Error('there is nothing to commit')
+
+export async function load({ graph }: Desk): Promise<void> {
+  await graph.reading([], () => undefined, [FILES, FINDINGS])
+}
+
+export function* inChunks<T>(items: readonly T[], size = PER_COMMIT): Iterable<readonly T[]> {
+  for (let at = 0; at < items.length; at += size) yield items.slice(at, at + size)
+}
+
+/** What makes a record the graph's belief about a path; `null`: that there is no file. */
+export const believing = (desk: Desk, path: string, record: FileRecord | null): readonly Change[] =>
+  becoming(desk, 'file', fileId(path), record)
+
+/** What makes this the whole of a node: what it said before and no longer says is taken away. */
+export function becoming<K extends 'file' | 'finding'>(
+  { graph }: Desk,
+  node: K,
+  id: string,
+  data: NodeData[K] | null,
+): readonly Change[] {
+  const now = graph.get(node, id)?.data
+  if (data === null) return now ? [{ kind: 'node_delete', node, id }] : []
+  const revived = graph.state.tombstone(node, id) !== undefined
+  if (!now) return [{ kind: 'node_add', node, id, ...(revived && { revived }), data } as Change]
+  const gone = Object.keys(now).filter((field) => !(field in data))
+  const set = { ...data, ...Object.fromEntries(gone.map((field) => [field, undefined])) }
+  return [{ kind: 'node_update', node, id, set } as Change]
+}

@@ -1,0 +1,75 @@
+import { isAbsolute, relative, sep } from 'node:path'
+import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
+import type { BornEvent, EntryBody, EntryChange, Stored } from '../psg/change.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
+
+/** What an entry of the journal means to those who compare graph and disk. */
+export interface News {
+  /** Files that the graph believes something new about, or that somebody outside says have changed. */
+  readonly paths: readonly string[]
+  /** Confirms whose status moved. */
+  readonly confirms: readonly string[]
+  /** Traces of runs that have ended. */
+  readonly traces: readonly string[]
+}
+
+/** Reads on in a graph's journal, from where the graph stands, until the signal is aborted. */
+export async function follow(
+  graph: ProjectGraph,
+  after: number,
+  signal: AbortSignal,
+  heard: (body: EntryBody) => Promise<void>,
+): Promise<void> {
+  for await (const entry of graph.store.read(graph.id, { after, follow: true, signal })) {
+    await graph.refresh()
+    await heard(entry.body as unknown as EntryBody)
+  }
+}
+
+/** Pure: what is new for us in an entry. `root` is the tracked folder. */
+export function newsIn({ changes, events }: EntryBody, root: string): News {
+  const paths = new Set<string>()
+  const confirms: string[] = []
+  const traces: string[] = []
+  for (const change of changes) {
+    const [, , kind, id] = change.key.split('/')
+    if (kind === 'file') {
+      const path = (dataOf(change) as { path?: string } | undefined)?.path
+      if (path !== undefined) paths.add(path)
+    } else if (kind === 'confirm') confirms.push(id!)
+    else if (kind === 'run') {
+      const run = dataOf(change) as { phase?: string; trace_id?: string } | undefined
+      if (run?.phase === 'ended') traces.push(run.trace_id!)
+    }
+  }
+  for (const { event } of events) for (const path of toldPaths(event, root)) paths.add(path)
+  return { paths: [...paths], confirms, traces }
+}
+
+function dataOf(change: EntryChange): JsonObject | undefined {
+  if ('status' in change) return undefined
+  const stored: Stored | undefined = change.after ?? change.before
+  return stored?.data
+}
+
+/** The paths of a file_update from outside, as ours: an editor may name them from its own folder on. */
+function toldPaths(event: BornEvent['event'], root: string): readonly string[] {
+  const { event_family, event_type, source, payload } = event
+  if (event_family !== 'external_integration' || event_type !== 'file_update' || source === 'drift') return []
+  if (!isObject(payload)) return []
+  const { file_path, previous_path, workspace_root } = payload
+  return [file_path, previous_path].flatMap((path) => ours(path, workspace_root, root) ?? [])
+}
+
+function ours(path: Json | undefined, workspace: Json | undefined, root: string): string | undefined {
+  if (typeof path !== 'string' || path === '') return undefined
+  const full = isAbsolute(path)
+    ? path
+    : typeof workspace === 'string'
+      ? `${workspace}${sep}${path}`
+      : `${root}${sep}${path}`
+  const from = relative(root, full)
+  return from === '' || from === '..' || from.startsWith(`..${sep}`) || isAbsolute(from)
+    ? undefined
+    : from.replaceAll(sep, '/')
+}

@@ -1,0 +1,157 @@
+import type { Change, FileRecord, FindingRecord } from '../psg/change.ts'
+import { loadQuestions, question, withdrawn } from './ask.ts'
+import { compare, type Finding, findingId, isSameShape } from './compare.ts'
+import { describe, seenEvent, summary } from './describe.ts'
+import {
+  AT_ONCE,
+  becoming,
+  believed,
+  believing,
+  commit,
+  contentOf,
+  type Desk,
+  enterFolders,
+  inChunks,
+  load,
+  observed,
+  recorded,
+} from './desk.ts'
+import { eachOf } from './each.ts'
+import type { Observed } from './observe.ts'
+import { agreedOn } from './reconcile.ts'
+import { Elsewhere } from './root.ts'
+
+/** What came of a look. */
+export interface Looked {
+  /** Findings that were not on record before, or were about something else. */
+  readonly news: readonly FindingRecord[]
+  /** Files that could not be read, and of which nothing is said. */
+  readonly unreadable: readonly { readonly path: string; readonly code: string }[]
+}
+
+/** Looks at paths on the disk, compares them with what the graph believes, and puts what differs, or no longer does, on record. */
+export async function look(desk: Desk, paths: Iterable<string>): Promise<Looked> {
+  await load(desk)
+  const unreadable: { path: string; code: string }[] = []
+  await eachOf(new Set(paths), AT_ONCE, async (path) => {
+    if (desk.held.has(path)) return // looked at when it is let go
+    await enterFolders(desk, path)
+    if (!desk.select.hasFile(path)) return void desk.seen.delete(path)
+    try {
+      note(desk, path, await observed(desk, path))
+    } catch (error) {
+      if (error instanceof Elsewhere) return // it does not stand still: whatever moves it is followed by another look
+      if (!UNREADABLE.includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+      unreadable.push({ path, code: (error as NodeJS.ErrnoException).code! })
+    }
+  })
+  return { news: await putOnRecord(desk), unreadable }
+}
+const UNREADABLE = ['EACCES', 'EPERM', 'EIO']
+
+/** Remembers what the disk showed, unless it is just what the graph has on record. */
+export function note(desk: Desk, path: string, there: Observed | undefined): void {
+  const record = believed(desk, path)
+  const ours = record !== undefined || there?.type === 'file' || there?.type === 'link'
+  if (!ours || (there && record && isAsRecorded(there, record))) desk.seen.delete(path)
+  else desk.seen.set(path, there ?? null)
+}
+
+function isAsRecorded(there: Observed, record: FileRecord): boolean {
+  const { agreed } = record
+  return (
+    isSameShape(there, record) &&
+    agreed !== undefined &&
+    isSameShape(there, agreed) &&
+    there.ino === agreed.ino &&
+    there.mtime_ms === agreed.mtime_ms &&
+    there.ctime_ms === agreed.ctime_ms &&
+    there.racy === agreed.racy
+  )
+}
+
+/** The findings that follow from what was seen, and the difference between them and those on record. */
+async function putOnRecord(desk: Desk): Promise<readonly FindingRecord[]> {
+  const [sides, there] = [new Map<string, FileRecord>(), new Map<string, Observed>()]
+  for (const [path, file] of desk.seen) {
+    const record = believed(desk, path)
+    if (record) sides.set(path, record)
+    if (file) there.set(path, file)
+  }
+  const findings = new Map(compare(sides, there).map((finding) => [findingId(finding), finding]))
+  const before = new Map([...recorded(desk)].map((record) => [record.finding_id, record]))
+  const fresh = [...findings].filter(([id, { digest }]) => before.get(id)?.digest !== digest)
+  const over = [...before.values()].filter(({ finding_id, deed }) => !findings.has(finding_id) && !deed)
+
+  desk.findings.clear()
+  for (const [id, finding] of findings) desk.findings.set(id, finding)
+  await commitAgreements(desk, sides, there)
+  for (const chunk of inChunks(over)) await close(desk, chunk)
+  const news: FindingRecord[] = []
+  for (const chunk of inChunks(fresh)) news.push(...(await open(desk, chunk, before)))
+  return news
+}
+
+/** Both sides came to the same by themselves: from now on a merge starts from there. */
+async function commitAgreements(
+  desk: Desk,
+  sides: ReadonlyMap<string, FileRecord>,
+  there: ReadonlyMap<string, Observed>,
+): Promise<void> {
+  const agreed: [path: string, record: FileRecord][] = []
+  for (const [path, record] of sides) {
+    const file = there.get(path)
+    if (!file || !isSameShape(file, record) || (record.agreed && isSameShape(file, record.agreed))) continue
+    agreed.push([path, { ...record, agreed: agreedOn(file), kept: record.kept || file.kept }])
+    desk.seen.delete(path)
+  }
+  for (const chunk of inChunks(agreed))
+    await commit(
+      desk,
+      () => chunk.flatMap(([path, record]) => believing(desk, path, record)),
+      'graph and disk have come to agree',
+    )
+}
+
+async function close(desk: Desk, records: readonly FindingRecord[]): Promise<void> {
+  await loadQuestions(desk.graph, records)
+  const closing = () =>
+    records.flatMap((record) => [
+      ...withdrawn(desk.graph, record),
+      ...becoming(desk, 'finding', record.finding_id, null),
+    ])
+  await commit(desk, closing, 'graph and disk agree again')
+}
+
+async function open(
+  desk: Desk,
+  fresh: readonly (readonly [string, Finding])[],
+  before: ReadonlyMap<string, FindingRecord>,
+): Promise<readonly FindingRecord[]> {
+  const { graph, clock } = desk
+  const group = clock.uuid()
+  const news: { readonly record: FindingRecord; readonly asked: readonly Change[] }[] = []
+  for (const [, finding] of fresh) {
+    const verdict = desk.verdictOn(finding)
+    const told = await describe(finding, {
+      clock,
+      severity: verdict.severity,
+      content: (digest) => contentOf(desk, digest),
+      keep: (bytes) => graph.store.putBlob(bytes),
+    })
+    const asked = verdict.strategy === 'ask' ? question(told, { clock, group, verdict }) : undefined
+    const record = asked ? { ...told, confirm_id: asked.confirm_id } : told
+    news.push({ record, asked: asked?.changes ?? [] })
+  }
+  const replaced = fresh.flatMap(([id]) => before.get(id) ?? [])
+  await loadQuestions(graph, replaced)
+  const opening = () => [
+    ...replaced.flatMap((record) => withdrawn(graph, record)),
+    ...news.flatMap(({ record, asked }) => [...becoming(desk, 'finding', record.finding_id, record), ...asked]),
+  ]
+  const records = news.map(({ record }) => record)
+  await commit(desk, opening, fresh.length === 1 ? summary(records[0]!) : `${fresh.length} files differ`, {
+    events: records.map((record) => seenEvent(record, desk.root.path)),
+  })
+  return records
+}

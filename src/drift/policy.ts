@@ -1,0 +1,91 @@
+import picomatch from 'picomatch'
+import { InvalidInput, type Problem } from '../protocol/errors.ts'
+import { shown } from '../protocol/shown.ts'
+import type { FindingRecord } from '../psg/change.ts'
+
+/** How a disagreement is settled: the graph's side, the disk's, a person's decision, or both sides' changes together. */
+export type Strategy = 'graph' | 'files' | 'ask' | 'merge'
+export type Severity = FindingRecord['severity']
+
+/** What to do about the paths that a pattern matches. The first rule that matches counts. */
+export interface Rule {
+  readonly match: string
+  readonly strategy?: Strategy
+  readonly severity?: Severity
+  /** Of `ask`: what an approval stands for (`files` when absent), and what a rejection does (`leave`: both stay as they are). */
+  readonly approved?: Exclude<Strategy, 'ask'>
+  readonly rejected?: Exclude<Strategy, 'ask'> | 'leave'
+}
+
+export interface Verdict {
+  readonly strategy: Strategy
+  readonly severity: Severity
+  readonly approved: Exclude<Strategy, 'ask'>
+  readonly rejected: Exclude<Strategy, 'ask'> | 'leave'
+}
+
+/** Who says what about which finding. Nothing is overwritten without a rule: what none matches is asked. */
+export function policy(rules: readonly Rule[] = []): (finding: Pick<FindingRecord, 'path' | 'what'>) => Verdict {
+  checkRules(rules)
+  const matchers = rules.map((rule) => ({ rule, matches: picomatch(rule.match, { dot: true }) }))
+  return ({ path, what }) => {
+    const rule = matchers.find(({ matches }) => matches(path))?.rule
+    return {
+      strategy: rule?.strategy ?? 'ask',
+      severity: rule?.severity ?? SEVERITIES[what],
+      approved: rule?.approved ?? 'files',
+      rejected: rule?.rejected ?? 'leave',
+    }
+  }
+}
+
+const SEVERITIES: { readonly [W in FindingRecord['what']]: Severity } = {
+  added: 'low',
+  mode_changed: 'low',
+  modified: 'medium',
+  renamed: 'medium',
+  deleted: 'high',
+  type_changed: 'high',
+  invariant: 'high',
+}
+
+const SIDES = ['graph', 'files', 'merge']
+const WORDS: { readonly [field: string]: readonly string[] } = {
+  strategy: [...SIDES, 'ask'],
+  severity: ['low', 'medium', 'high', 'critical'],
+  approved: SIDES,
+  rejected: [...SIDES, 'leave'],
+}
+
+/** Throws InvalidInput for a word that is no strategy. */
+export function checkStrategy(strategy: unknown): asserts strategy is Strategy {
+  if (WORDS.strategy!.includes(String(strategy))) return
+  throw new InvalidInput('strategy', [
+    { path: 'strategy', rule: 'enum', message: `must be one of ${WORDS.strategy!.join(', ')}`, found: shown(strategy) },
+  ])
+}
+
+function checkRules(rules: unknown): void {
+  const problems: Problem[] = []
+  if (!Array.isArray(rules))
+    problems.push({ path: 'rules', rule: 'type', message: 'must be a list', found: shown(rules) })
+  else
+    for (const [i, rule] of rules.entries()) {
+      if (typeof rule?.match !== 'string' || rule.match === '')
+        problems.push({
+          path: `rules[${i}].match`,
+          rule: 'pattern',
+          message: 'must be a pattern of paths',
+          found: shown(rule?.match),
+        })
+      for (const [field, words] of Object.entries(WORDS))
+        if (rule?.[field] !== undefined && !words.includes(rule[field]))
+          problems.push({
+            path: `rules[${i}].${field}`,
+            rule: 'enum',
+            message: `must be one of ${words.join(', ')}`,
+            found: shown(rule[field]),
+          })
+    }
+  if (problems.length > 0) throw new InvalidInput('drift rules', problems)
+}

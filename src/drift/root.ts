@@ -1,0 +1,163 @@
+import * as fs from 'node:fs'
+import { constants, type Dirent, existsSync, type Stats } from 'node:fs'
+import { dirname, join, sep } from 'node:path'
+import { promisify } from 'node:util'
+import { InvalidInput, Refused } from '../protocol/errors.ts'
+import { shown } from '../protocol/shown.ts'
+
+/** The disk below one folder. Paths have slashes and start at the folder; no link is followed, so nothing outside is ever read or written. */
+export interface Root {
+  /** The folder by its real path. */
+  readonly path: string
+  /** What stands there; `undefined` when nothing does, or when one of its folders is not a folder. */
+  stat(path: string): Promise<Stats | undefined>
+  /** The names in a folder. Throws Elsewhere when the folder is not there, or not below the root. */
+  list(folder: string): Promise<readonly Dirent[]>
+  /** Opens a plain file to read. Throws Elsewhere for anything else, and never waits for a pipe. */
+  open(path: string): Promise<{ readonly fd: number; readonly stats: Stats }>
+  /** Keeps the folder of a path open while `work` goes on, so that nobody can slip another one under it. */
+  held<T>(path: string, how: { readonly create?: boolean }, work: (place: Place) => Promise<T>): Promise<T>
+}
+
+/** A name in a folder that is held open. */
+export interface Place {
+  readonly path: string
+  /** Where to open, rename or unlink it. */
+  readonly real: string
+  /** Another name in the same folder. */
+  beside(name: string): string
+  /** Makes a rename or an unlink in this folder outlive a crash. */
+  sync(): Promise<void>
+}
+
+/** What a path names is gone, is no longer what it was, or lies outside: look again, and believe nothing of it. */
+export class Elsewhere extends Error {
+  override readonly name = 'Elsewhere'
+}
+
+export const disk = {
+  lstat: promisify(fs.lstat),
+  fstat: promisify(fs.fstat),
+  open: promisify(fs.open),
+  close: promisify(fs.close),
+  read: promisify(fs.read),
+  readlink: promisify(fs.readlink),
+  readdir: promisify(fs.readdir),
+  realpath: promisify(fs.realpath),
+  mkdir: promisify(fs.mkdir),
+  fsync: promisify(fs.fsync),
+}
+
+/** Opens a folder as a root. Throws Refused when it is none. */
+export async function openRoot(folder: string): Promise<Root> {
+  const path = await disk.realpath(folder).catch((cause) => {
+    throw new Refused(`${folder} is not a folder that can be read`, 'create it first', { cause })
+  })
+  if (!(await disk.lstat(path)).isDirectory())
+    throw new Refused(`${folder} is not a folder`, 'name the folder to track')
+  const full = (at: string) => (at === '' ? path : path + sep + at.replaceAll('/', sep))
+
+  const root: Root = {
+    path,
+    stat: (at) => disk.lstat(full(at)).catch(unlessMissing),
+    async list(at) {
+      const fd = await openFolder(full(at))
+      try {
+        return (await disk.readdir(wayThrough(fd, full(at)), { withFileTypes: true })) as Dirent[]
+      } finally {
+        await disk.close(fd)
+      }
+    },
+    async open(at) {
+      const fd = await disk.open(full(at), READ).catch(elsewhere(at))
+      try {
+        const stats = await disk.fstat(fd)
+        if (!stats.isFile() || (await realOf(fd, full(at))) !== full(at)) throw new Elsewhere(at)
+        return { fd, stats }
+      } catch (error) {
+        await disk.close(fd)
+        throw error
+      }
+    },
+    async held(at, { create = false }, work) {
+      const target = full(at)
+      if (create) await makeFolders(root, dirname(at))
+      const fd = await openFolder(dirname(target))
+      try {
+        const way = wayThrough(fd, dirname(target))
+        const name = target.slice(dirname(target).length + 1)
+        return await work({
+          path: at,
+          real: join(way, name),
+          beside: (other) => join(way, other),
+          sync: () => disk.fsync(fd),
+        })
+      } finally {
+        await disk.close(fd)
+      }
+    },
+  }
+  return root
+}
+
+/** Throws InvalidInput for what cannot be a path below a root, whatever is on the disk. */
+export function checkPath(path: unknown, name = 'path'): asserts path is string {
+  const parts = typeof path === 'string' ? path.split('/') : []
+  if (typeof path === 'string' && !path.includes('\0') && parts.every((part) => part !== '' && !/^\.\.?$/.test(part)))
+    return
+  throw new InvalidInput(name, [
+    {
+      path: name,
+      rule: 'path',
+      message: 'must be a path from the root on, with slashes and without ..',
+      found: shown(path),
+    },
+  ])
+}
+
+const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK // without the last, opening a pipe waits for a writer
+const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
+
+/** On Linux a path through the descriptor reaches what was opened, even if its name now leads elsewhere. */
+const DESCRIPTORS = '/proc/self/fd'
+const hasDescriptors = existsSync(DESCRIPTORS)
+const wayThrough = (fd: number, path: string): string => (hasDescriptors ? `${DESCRIPTORS}/${fd}` : path)
+const realOf = (fd: number, path: string): Promise<string> =>
+  hasDescriptors ? disk.readlink(`${DESCRIPTORS}/${fd}`) : disk.realpath(path)
+
+async function openFolder(path: string): Promise<number> {
+  const fd = await disk.open(path, FOLDER).catch(elsewhere(path))
+  try {
+    if ((await realOf(fd, path)) !== path) throw new Elsewhere(path)
+    return fd
+  } catch (error) {
+    await disk.close(fd)
+    throw error
+  }
+}
+
+/** One level at a time, each in a folder that is held: `mkdir -p` would follow a link. */
+async function makeFolders(root: Root, folder: string): Promise<void> {
+  if (folder === '.') return
+  if ((await root.stat(folder))?.isDirectory()) return
+  await makeFolders(root, dirname(folder))
+  await root.held(folder, {}, async (place) => {
+    await disk.mkdir(place.real).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EEXIST') throw error
+    })
+    await place.sync()
+  })
+}
+
+const GONE = ['ENOENT', 'ENOTDIR', 'ELOOP']
+
+const elsewhere = (path: string) => (error: NodeJS.ErrnoException) => {
+  if (GONE.includes(error.code ?? '')) throw new Elsewhere(path, { cause: error })
+  throw error
+}
+
+/** For a `catch`: nothing when there is no such file. */
+export const unlessMissing = (error: NodeJS.ErrnoException): undefined => {
+  if (!GONE.includes(error.code ?? '')) throw error
+  return undefined
+}

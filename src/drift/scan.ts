@@ -1,0 +1,116 @@
+import type { Dirent } from 'node:fs'
+import { Refused } from '../protocol/errors.ts'
+import { eachOf } from './each.ts'
+import { isUnchanged, type Observed } from './observe.ts'
+import { disk, Elsewhere, type Root } from './root.ts'
+import type { Select } from './select.ts'
+
+export interface ScanOptions {
+  readonly signal?: AbortSignal
+  /** Called now and then, and at the end. */
+  readonly onProgress?: (progress: ScanProgress) => void
+  /** Read every file, whatever its times say. */
+  readonly thorough?: boolean
+  /** Only what lies in these folders. */
+  readonly folders?: readonly string[]
+}
+
+export interface ScanProgress {
+  readonly folders: number
+  readonly files: number
+  /** Files that may have changed, and have to be read. */
+  readonly suspects: number
+}
+
+export interface Scan extends ScanProgress {
+  /** What may differ from what is known: paths on the disk that are new or have other times, and known paths that were not met. */
+  readonly paths: readonly string[]
+  /** Folders that could not be read: of what is known below them nothing is said. */
+  readonly unreadable: readonly { readonly folder: string; readonly code: string }[]
+}
+
+/** What a scan holds the disk against. */
+export interface Known {
+  get(path: string): Observed | undefined
+  /** Every path that is believed in or was met before. */
+  paths(): Iterable<string>
+}
+
+const FOLDERS_AT_ONCE = 16
+const TELL_EVERY = 1_000
+
+/**
+ * Walks everything that belongs and says what to look at. Compares times only, reads no content, and does not follow links. Throws Refused when the
+ * root itself is gone: that is not ten thousand deleted files.
+ */
+export async function scan(root: Root, select: Select, known: Known, options: ScanOptions = {}): Promise<Scan> {
+  const { signal, onProgress, thorough = false, folders: starts = [''] } = options
+  const met = new Set<string>()
+  const suspects: string[] = []
+  const unreadable: { folder: string; code: string }[] = []
+  let [folders, files] = [0, 0]
+  const progress = (): ScanProgress => ({ folders, files, suspects: suspects.length })
+
+  async function visit(folder: string): Promise<readonly string[]> {
+    signal?.throwIfAborted()
+    const entries = await root.list(folder).catch((error: NodeJS.ErrnoException) => {
+      if (folder === '')
+        throw new Refused(`${root.path} is gone or cannot be read`, 'bring it back first', { cause: error })
+      if (!(error instanceof Elsewhere)) unreadable.push({ folder, code: error.code ?? error.message })
+      return [] as Dirent[]
+    })
+    folders++
+    await select.enter(folder, new Set(entries.map((entry) => entry.name)), (path) => textAt(root, path))
+    const inside: string[] = []
+    const here: string[] = []
+    for (const entry of entries) {
+      const path = folder === '' ? entry.name : `${folder}/${entry.name}`
+      if (entry.isDirectory()) {
+        if (select.hasFolder(path)) inside.push(path)
+      } else if ((entry.isFile() || entry.isSymbolicLink()) && select.hasFile(path)) here.push(path)
+    }
+    await Promise.all(here.map(meet))
+    return inside
+  }
+
+  async function meet(path: string): Promise<void> {
+    const before = known.get(path)
+    const stats = await root.stat(path)
+    if (stats === undefined) return // gone since its folder was read: as a path that is not met
+    met.add(path)
+    if (thorough || !isUnchanged(stats, before)) suspects.push(path)
+    if (++files % TELL_EVERY === 0) onProgress?.(progress())
+  }
+
+  for (let level = starts; level.length > 0; ) {
+    const next: string[] = []
+    await eachOf(level, FOLDERS_AT_ONCE, async (folder) => {
+      for (const inner of await visit(folder)) next.push(inner)
+    })
+    level = next
+  }
+  signal?.throwIfAborted()
+  const isIn = (path: string, folder: string) => folder === '' || path.startsWith(`${folder}/`)
+  const isAsked = (path: string) =>
+    starts.some((folder) => isIn(path, folder)) && !unreadable.some(({ folder }) => isIn(path, folder))
+  for (const path of known.paths()) if (!met.has(path) && select.hasFile(path) && isAsked(path)) suspects.push(path)
+  onProgress?.(progress())
+  return { ...progress(), paths: suspects.sort(), unreadable }
+}
+
+/** The text of a small file; `undefined` when it cannot be had. */
+export async function textAt(root: Root, path: string): Promise<string | undefined> {
+  try {
+    const { fd, stats } = await root.open(path)
+    try {
+      const buffer = Buffer.alloc(stats.size)
+      const { bytesRead } = await disk.read(fd, buffer, 0, stats.size, 0)
+      return buffer.toString('utf8', 0, bytesRead)
+    } finally {
+      await disk.close(fd)
+    }
+  } catch (error) {
+    if (error instanceof Elsewhere) return undefined // a link, or gone
+    throw error
+  }
+}

@@ -1,0 +1,117 @@
+import ignore, { type Ignore } from 'ignore'
+import picomatch from 'picomatch'
+import { InvalidInput, type Problem } from '../protocol/errors.ts'
+import { shown } from '../protocol/shown.ts'
+
+export interface Selection {
+  /** Glob patterns of what belongs; everything when absent. */
+  readonly include?: readonly string[]
+  /** Glob patterns of what does not; a folder that matches is not entered. */
+  readonly exclude?: readonly string[]
+  /** Names of files whose lines say, as git's do, what to leave alone: `.gitignore` and `.mplpignore`, the later ones overruling. */
+  readonly ignoreFiles?: readonly string[]
+}
+
+/** Which paths belong to a context. */
+export interface Select {
+  /** Is this the name of a file that holds rules? */
+  isRules(path: string): boolean
+  /** Takes in the rules of a folder; `read` gives a file's text. Those of the folders above it have to be known. */
+  enter(folder: string, names: ReadonlySet<string>, read: (path: string) => Promise<string | undefined>): Promise<void>
+  isEntered(folder: string): boolean
+  /** Forgets all rules: they have changed. */
+  forget(): void
+  /** Could something below this folder belong? */
+  hasFolder(folder: string): boolean
+  hasFile(path: string): boolean
+  /** Do the ignore files forbid it? That binds writers too. */
+  isIgnored(path: string): boolean
+}
+
+/** Ours: the store's folder, and what a write is made of before it has its name. */
+export const TEMPORARY = /^\.mplp-[\w-]+\.tmp$/
+const OURS = (name: string): boolean => name === '.git' || name === '.mplp' || TEMPORARY.test(name)
+
+export function selectFiles(selection: Selection = {}): Select {
+  const { include = ['**'], exclude = [], ignoreFiles = ['.gitignore', '.mplpignore'] } = selection
+  checkPatterns({ include, exclude, ignoreFiles })
+  const included = picomatch([...include], { dot: true })
+  const excluded = picomatch([...exclude], { dot: true })
+  const rules = new Map<string, Ignore | undefined>()
+  const folders = new Map<string, boolean>()
+
+  /** The nearest folder whose rules say something decides. */
+  function isRuledOut(path: string, isFolder: boolean): boolean {
+    for (let folder = parentOf(path); ; folder = parentOf(folder)) {
+      const found = rules
+        .get(folder)
+        ?.test((folder === '' ? path : path.slice(folder.length + 1)) + (isFolder ? '/' : ''))
+      if (found?.ignored) return true
+      if (found?.unignored || folder === '') return false
+    }
+  }
+  /** A folder that is ruled out takes everything below with it, whatever rules lie there. */
+  function isOpen(folder: string): boolean {
+    if (folder === '') return true
+    const known = folders.get(folder)
+    if (known !== undefined) return known
+    const open = isOpen(parentOf(folder)) && !OURS(nameOf(folder)) && !isRuledOut(folder, true)
+    folders.set(folder, open)
+    return open
+  }
+  const isIgnored = (path: string) => !isOpen(parentOf(path)) || OURS(nameOf(path)) || isRuledOut(path, false)
+
+  return {
+    isRules: (path) => ignoreFiles.includes(nameOf(path)),
+    isEntered: (folder) => rules.has(folder),
+    async enter(folder, names, read) {
+      const texts = await Promise.all(
+        ignoreFiles.filter((name) => names.has(name)).map((name) => read(folder === '' ? name : `${folder}/${name}`)),
+      )
+      const found = texts.filter((text) => text !== undefined)
+      rules.set(folder, found.length === 0 ? undefined : ignore({ ignorecase: IGNORE_CASE }).add([...found]))
+    },
+    forget() {
+      rules.clear()
+      folders.clear()
+    },
+    hasFolder: (folder) => isOpen(folder) && (folder === '' || !excluded(folder)),
+    hasFile: (path) =>
+      included(path) && !excluded(path) && !isIgnored(path) && !foldersOf(path).some((at) => excluded(at)),
+    isIgnored,
+  }
+}
+
+export const parentOf = (path: string): string => path.slice(0, Math.max(0, path.lastIndexOf('/')))
+export const nameOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1)
+
+/** The folders on the way to a path, the outermost first. */
+export function foldersOf(path: string): readonly string[] {
+  const folders: string[] = []
+  for (let at = path.indexOf('/'); at >= 0; at = path.indexOf('/', at + 1)) folders.push(path.slice(0, at))
+  return folders
+}
+
+/** As git does it where names that differ in case only are one name. */
+const IGNORE_CASE = process.platform === 'win32' || process.platform === 'darwin'
+
+function checkPatterns(given: { readonly [option: string]: readonly string[] }): void {
+  const problems: Problem[] = []
+  for (const [option, patterns] of Object.entries(given)) {
+    if (!Array.isArray(patterns))
+      problems.push({ path: option, rule: 'type', message: 'must be a list', found: shown(patterns) })
+    else
+      for (const [i, pattern] of patterns.entries()) {
+        const bad =
+          typeof pattern !== 'string' || pattern === '' || pattern.startsWith('/') || pattern.split('/').includes('..')
+        if (bad)
+          problems.push({
+            path: `${option}[${i}]`,
+            rule: 'pattern',
+            message: 'must be a pattern of paths from the root on, without ..',
+            found: shown(pattern),
+          })
+      }
+  }
+  if (problems.length > 0) throw new InvalidInput('selection', problems)
+}

@@ -1,0 +1,172 @@
+import type { Agreed, Change, Deed, FileRecord, FindingRecord, Node } from '../psg/change.ts'
+import { loadQuestions, question, withdrawn } from './ask.ts'
+import { type Finding, fileId } from './compare.ts'
+import { type Begun, carryThrough, type Ended, pathsOf } from './deeds.ts'
+import { becoming, commit, contentOf, type Desk, inChunks } from './desk.ts'
+import { look } from './look.ts'
+import type { Strategy } from './policy.ts'
+import { type Clash, type Refusal, type Resolution, resolve, wanted } from './reconcile.ts'
+
+/** What became of a finding. */
+export interface Reconciled {
+  readonly finding: FindingRecord
+  readonly outcome:
+    | Resolution['outcome']
+    /** People have to decide: the question is `finding.confirm_id`. */
+    | 'asked'
+    /** The disk changed meanwhile; nothing was done, and what it shows now is a finding of its own. */
+    | 'overtaken'
+    | 'refused'
+    | 'failed'
+  readonly reason?: string
+}
+
+export interface By {
+  readonly actor?: string
+  readonly reason?: string
+  /** The approval that this uses up. */
+  readonly gates?: ReadonlyMap<string, Node<'gate'>>
+}
+
+interface Job {
+  readonly record: FindingRecord
+  readonly finding: Finding
+  readonly resolution: Resolution
+}
+
+/** Settles findings by a strategy. What is to be written to the disk is committed first, so that a crash leaves nothing half done. */
+export async function settle(
+  desk: Desk,
+  ids: readonly string[],
+  strategy: Strategy,
+  by: By = {},
+): Promise<readonly Reconciled[]> {
+  const results: Reconciled[] = []
+  for (const chunk of inChunks(ids)) results.push(...(await settleSome(desk, chunk, strategy, by)))
+  return results
+}
+
+async function settleSome(desk: Desk, ids: readonly string[], strategy: Strategy, by: By): Promise<Reconciled[]> {
+  const results: Reconciled[] = []
+  const jobs: Job[] = []
+  const questions: { record: FindingRecord; clash?: Clash }[] = []
+  for (const id of ids) {
+    const record = desk.graph.get('finding', id)?.data
+    const finding = desk.findings.get(id)
+    if (!record || !finding || finding.digest !== record.digest) continue // it has gone, or a newer one has taken its place
+    const settled = strategy === 'ask' ? strategy : await resolved(desk, finding, strategy)
+    if (settled === 'ask') questions.push({ record })
+    else if (settled.outcome === 'conflict') questions.push({ record, clash: settled })
+    else if (settled.outcome === 'refused') results.push({ finding: record, ...settled })
+    else jobs.push({ record, finding, resolution: settled })
+  }
+  results.push(...(await ask(desk, questions)))
+  results.push(...(await carryOut(desk, strategy as Deed['strategy'], jobs, by)))
+  return results
+}
+
+async function resolved(
+  desk: Desk,
+  finding: Finding,
+  strategy: Exclude<Strategy, 'ask'>,
+): Promise<Resolution | Clash | Refusal> {
+  const base = strategy === 'merge' ? baseOf(desk, finding) : undefined
+  const contents = new Map<string, Uint8Array>()
+  if (strategy === 'merge')
+    for (const digest of wanted(finding, base)) {
+      const bytes = contents.get(digest) ?? (await contentOf(desk, digest))
+      if (bytes) contents.set(digest, bytes)
+    }
+  const settled = resolve(finding, strategy, { content: (digest) => contents.get(digest), ...(base && { base }) })
+  if ('content' in settled && settled.content) await desk.graph.store.putBlob(settled.content)
+  return settled
+}
+
+/** What both sides last had in common; of a file that the graph has deleted, its tombstone still knows. */
+const baseOf = ({ graph }: Desk, { believed, path }: Finding): Agreed | undefined =>
+  believed ? believed.agreed : (graph.state.tombstone('file', fileId(path))?.data as FileRecord | undefined)?.agreed
+
+async function ask(
+  desk: Desk,
+  questions: readonly { readonly record: FindingRecord; readonly clash?: Clash }[],
+): Promise<readonly Reconciled[]> {
+  const { graph, clock } = desk
+  const group = clock.uuid()
+  const results: Reconciled[] = []
+  const fresh: { readonly old: FindingRecord; readonly finding: FindingRecord; readonly asked: readonly Change[] }[] =
+    []
+  for (const { record, clash } of questions) {
+    if (record.confirm_id !== undefined && !clash && !record.declined) {
+      results.push({ finding: record, outcome: 'asked' })
+      continue
+    }
+    const marked = clash?.marked === undefined ? undefined : await graph.store.putBlob(Buffer.from(clash.marked))
+    const { confirm_id, changes } = question(record, {
+      clock,
+      group,
+      verdict: desk.verdictOn(record),
+      ...(clash && { conflict: { reason: clash.reason, ...(marked !== undefined && { marked }) } }),
+    })
+    const { declined: _, ...rest } = record
+    fresh.push({ old: record, finding: { ...rest, confirm_id }, asked: changes })
+    results.push({ finding: { ...rest, confirm_id }, outcome: 'asked', ...(clash && { reason: clash.reason }) })
+  }
+  await loadQuestions(
+    graph,
+    fresh.map(({ old }) => old),
+  )
+  const asking = () =>
+    fresh.flatMap(({ old, finding, asked }) => [
+      ...withdrawn(graph, old),
+      ...becoming(desk, 'finding', finding.finding_id, finding),
+      ...asked,
+    ])
+  await commit(desk, asking, 'people are asked what to do')
+  return results
+}
+
+async function carryOut(
+  desk: Desk,
+  strategy: Deed['strategy'],
+  jobs: readonly Job[],
+  by: By,
+): Promise<readonly Reconciled[]> {
+  const begun = jobs.map(({ record, resolution: { operations, records } }) => ({
+    record,
+    deed: { deed_id: desk.clock.uuid(), strategy, operations, records },
+  }))
+  await loadQuestions(
+    desk.graph,
+    jobs.map(({ record }) => record),
+  )
+  const reason = by.reason ?? `reconciled: ${strategy}`
+  const beginning = () => begun.flatMap((one) => begins(desk, one, by))
+  await commit(desk, beginning, reason, by.actor === undefined ? {} : { actor: by.actor })
+  const ended = await carryThrough(desk, begun, reason)
+  const undone = ended.filter(({ result }) => result !== 'done')
+  if (undone.length > 0)
+    await look(
+      desk,
+      undone.flatMap(({ deed }) => pathsOf(deed)),
+    )
+  const outcomes = new Map(jobs.map(({ record, resolution }) => [record.finding_id, resolution.outcome]))
+  return ended.map(({ record, result }) => reconciled(record, result, outcomes.get(record.finding_id)!))
+}
+
+/** What is to be done is on record before it is done. An approval serves once; a question settled without an answer is withdrawn. */
+function begins(desk: Desk, { record, deed }: Begun, by: By): readonly Change[] {
+  const gate = by.gates?.get(record.finding_id)
+  const used: readonly Change[] = gate
+    ? [{ kind: 'node_update', node: 'gate', id: gate.id, set: { used_by: deed.deed_id } }]
+    : withdrawn(desk.graph, record)
+  if (deed.operations.length === 0) return used
+  return [...used, { kind: 'node_update', node: 'finding', id: record.finding_id, set: { deed } }]
+}
+
+function reconciled(finding: FindingRecord, result: Ended['result'], outcome: Resolution['outcome']): Reconciled {
+  if (result === 'done') return { finding, outcome }
+  if (result === 'overtaken') return { finding, outcome: result }
+  return typeof result === 'string'
+    ? { finding, outcome: 'refused', reason: result }
+    : { finding, outcome: 'failed', reason: result.error }
+}

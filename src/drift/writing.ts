@@ -1,0 +1,96 @@
+import { isoMicros } from '../protocol/clock.ts'
+import type { Digest } from '../protocol/json.ts'
+import type { FileRecord } from '../psg/change.ts'
+import { isKind } from '../psg/node.ts'
+import { believed, believing, commit, type Desk, enterFolders, observed } from './desk.ts'
+import { agreedOn, recordOf } from './reconcile.ts'
+import { Elsewhere } from './root.ts'
+import type { Reader, Reads } from './stale.ts'
+
+/** A change of files that an action is making. */
+export interface Writing {
+  /** The action has written: from now on the graph believes it, by whom, and in which run. */
+  wrote(files: readonly Wrote[], by: Author): Promise<void>
+  /** It is over, whatever came of it: the paths are looked at again. */
+  release(): void
+}
+
+export interface Wrote {
+  readonly path: string
+  /** What lies there now; `null` for nothing. */
+  readonly digest: Digest | null
+  readonly size?: number
+  readonly mode?: number
+}
+
+export interface Author extends Reader {
+  readonly action_id: string
+  readonly run?: { readonly trace_id: string; readonly plan_id: string }
+}
+
+export interface Hands {
+  readonly paths: readonly string[]
+  readonly serially: <T>(work: () => Promise<T>) => Promise<T>
+  readonly read: Reads
+  readonly release: (paths: readonly string[]) => void
+}
+
+export function writing(desk: Desk, { paths, serially, read, release }: Hands): Writing {
+  for (const path of paths) desk.held.set(path, (desk.held.get(path) ?? 0) + 1)
+  let released = false
+  return {
+    wrote: (files, by) =>
+      serially(async () => {
+        const records: [path: string, record: FileRecord | null][] = []
+        for (const file of files) {
+          read.note(file.path, file.digest ?? undefined, by)
+          await enterFolders(desk, file.path)
+          if (desk.select.hasFile(file.path)) records.push([file.path, await written(desk, file, by)])
+        }
+        const run = by.run && runOf(desk, by.run.plan_id)
+        const wrote = () => records.flatMap(([path, record]) => believing(desk, path, record))
+        await commit(desk, wrote, 'a file was written by an action', run === undefined ? {} : { run })
+      }),
+    release() {
+      if (released) return
+      released = true
+      for (const path of paths) {
+        const left = desk.held.get(path)! - 1
+        if (left > 0) desk.held.set(path, left)
+        else desk.held.delete(path)
+      }
+      release(paths)
+    },
+  }
+}
+
+/** What the graph believes after a write. Somebody may have changed the file since: then it believes in what was written, and that is a finding. */
+async function written(
+  desk: Desk,
+  { path, digest, size = 0, mode = 0o644 }: Wrote,
+  by: Author,
+): Promise<FileRecord | null> {
+  if (digest === null) return null
+  const there = await observed(desk, path).catch((error) => {
+    if (error instanceof Elsewhere) return undefined
+    throw error
+  })
+  if (there?.digest === digest) return recordOf(path, there, by.action_id)
+  const old = believed(desk, path)
+  const kept = old?.digest === digest && old.kept
+  const shape = { type: 'file' as const, digest, size, mode, kept }
+  return {
+    path,
+    ...shape,
+    mtime: isoMicros(desk.clock.now() * 1000),
+    written_by: by.action_id,
+    agreed: agreedOn({ ...shape, mtime_ms: 0, ctime_ms: 0, ino: 0 }),
+  }
+}
+
+function runOf({ graph }: Desk, plan: string): string | undefined {
+  const active = graph.state.plan(plan)?.activeRun
+  if (active !== undefined) return active
+  for (const node of graph.state.nodesOf(plan)) if (isKind(node, 'run')) return node.id
+  return undefined
+}
