@@ -1,31 +1,179 @@
+import type { Clock } from '../protocol/clock.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import type { Backend } from './backend.ts'
+import { withEncryption } from './encrypted.ts'
+import type { EncryptionKey } from './keyring.ts'
+import { liftedBackend } from './lifted.ts'
+import type { BareStore } from './lifted-cells.ts'
+import type { PostgresOptions } from './postgres.ts'
+import type { RedisBackendOptions } from './redis.ts'
+import type { SqliteOptions } from './sqlite.ts'
 
-/** Opens the store that a URL names: memory:, file:, sqlite:, redis:, rediss:, postgres:. Nobody who uses one loads the clients of the others. */
-export async function openStore(url: string): Promise<Backend> {
-  const scheme = url.slice(0, url.indexOf(':'))
-  const path = url.slice(scheme.length + 1).replace(/^\/\/(?=\/)/, '')
-  switch (scheme) {
-    case 'memory':
-      return (await import('./memory.ts')).memoryBackend()
-    case 'file':
-      return (await import('./file.ts')).fileBackend({ path })
-    case 'sqlite':
-      return (await import('./sqlite.ts')).sqliteBackend({ path })
-    case 'redis':
-    case 'rediss':
-      return (await import('./redis.ts')).redisBackend({ url })
-    case 'postgres':
-    case 'postgresql':
-      return (await import('./postgres.ts')).postgresBackend({ url })
-    default:
-      throw new InvalidInput('store', [
-        {
-          path: 'url',
-          rule: 'scheme',
-          message: 'must begin with memory:, file:, sqlite:, redis:, rediss: or postgres:',
-          found: url.slice(0, 20),
-        },
-      ])
+export {
+  type Backend,
+  type Entry,
+  type Head,
+  type Holder,
+  type Lease,
+  MAX_ENTRY_BYTES,
+  MAX_KEY_BYTES,
+  POSITIONS,
+  type Position,
+  type Puts,
+  type ScanFrom,
+  type Traits,
+  type ValueStateLayer,
+  type Write,
+} from './backend.ts'
+export { type CopyCounts, type CopyOptions, copyStore } from './copy.ts'
+export { withEncryption } from './encrypted.ts'
+export { thisHolder } from './holder.ts'
+export type { EncryptionKey } from './keyring.ts'
+export { type LiftedOptions, liftedBackend as fromBare } from './lifted.ts'
+export type { BareStore } from './lifted-cells.ts'
+export { commitOnce, type SettleOptions } from './settle.ts'
+
+/** One that the store does not know is refused, not ignored. */
+export interface StoreOptions {
+  /** Redis: all keys begin with it. */
+  readonly prefix?: string
+  /** Postgres: holds the store's tables. */
+  readonly schema?: string
+  /** Postgres: connections at most. */
+  readonly poolSize?: number
+  /** SQLite, Redis, Postgres: how long a call may take. */
+  readonly timeoutMs?: number
+  /** SQLite: FULL unless told. */
+  readonly synchronous?: NonNullable<SqliteOptions['synchronous']>
+  /** Redis: a client whose settings are used. Postgres: a pool. The URL then only says which of the two. */
+  readonly client?: NonNullable<RedisBackendOptions['client']> | NonNullable<PostgresOptions['pool']>
+  /** Redis, Postgres: told once when the server may forget what it has acknowledged. */
+  readonly onWarning?: (message: string) => void
+  /** A bare store: does it survive the loss of power? */
+  readonly durable?: boolean
+  readonly clock?: Clock
+  /** The first key seals, all of them open; see withEncryption. */
+  readonly encryption?: readonly EncryptionKey[]
+}
+
+/**
+ * Opens the store that a URL names: `memory:`, `file:./folder`, `sqlite:./file.db`, `redis://…`, `rediss://…`, `postgres://…`. A Backend is taken as
+ * it is, and any object with `get` and `set` is made whole. Nobody who uses one loads the clients of the others.
+ */
+export async function openStore(store: string | Backend | BareStore, options: StoreOptions = {}): Promise<Backend> {
+  const { encryption, ...rest } = options
+  const opened = typeof store === 'string' ? await openUrl(store, rest) : await openObject(store, rest)
+  if (encryption === undefined) return opened
+  try {
+    return await withEncryption(opened, encryption)
+  } catch (error) {
+    if (opened !== store) await opened.close()
+    throw error
   }
+}
+
+type MemberOptions = Omit<StoreOptions, 'encryption'>
+type Member = Readonly<{
+  knows: readonly (keyof MemberOptions)[]
+  open(url: string, options: MemberOptions): Promise<Backend>
+}>
+
+const REDIS: Member = {
+  knows: ['prefix', 'timeoutMs', 'client', 'onWarning'],
+  async open(url, { client, prefix, timeoutMs, onWarning }) {
+    const { redisBackend } = await import('./redis.ts')
+    const target = client === undefined ? { url } : { client: client as NonNullable<RedisBackendOptions['client']> }
+    return redisBackend({ ...target, ...given({ prefix, timeoutMs, onWarning }) })
+  },
+}
+const POSTGRES: Member = {
+  knows: ['schema', 'poolSize', 'timeoutMs', 'client', 'onWarning', 'clock'],
+  async open(url, { client, schema, poolSize, timeoutMs, onWarning, clock }) {
+    const { postgresBackend } = await import('./postgres.ts')
+    const target = client === undefined ? { url } : { pool: client as NonNullable<PostgresOptions['pool']> }
+    return postgresBackend({ ...target, ...given({ schema, poolSize, timeoutMs, onWarning, clock }) })
+  },
+}
+const MEMBERS: Readonly<Record<string, Member>> = {
+  memory: {
+    knows: ['clock'],
+    async open(url, { clock }) {
+      if (!/^memory:(\/\/)?$/.test(url)) throw badUrl('has nothing after memory:')
+      return (await import('./memory.ts')).memoryBackend(given({ clock }))
+    },
+  },
+  file: {
+    knows: ['clock'],
+    async open(url, { clock }) {
+      return (await import('./file.ts')).fileBackend({ path: pathIn(url), ...given({ clock }) })
+    },
+  },
+  sqlite: {
+    knows: ['synchronous', 'timeoutMs', 'clock'],
+    async open(url, { synchronous, timeoutMs, clock }) {
+      return (await import('./sqlite.ts')).sqliteBackend({
+        path: pathIn(url),
+        ...given({ synchronous, timeoutMs, clock }),
+      })
+    },
+  },
+  redis: REDIS,
+  rediss: REDIS,
+  postgres: POSTGRES,
+  postgresql: POSTGRES,
+}
+
+async function openUrl(url: string, options: MemberOptions): Promise<Backend> {
+  const scheme = /^([a-z]+):/.exec(url)?.[1] ?? ''
+  const member = Object.hasOwn(MEMBERS, scheme) ? MEMBERS[scheme] : undefined
+  if (member === undefined)
+    throw new InvalidInput('store', [
+      {
+        path: 'url',
+        rule: 'scheme',
+        message: `begins with none of ${Object.keys(MEMBERS)
+          .map((known) => `${known}:`)
+          .join(', ')}`,
+        found: scheme, // the rest may hold a password
+      },
+    ])
+  checkKnown(`${scheme}:`, member.knows, options)
+  return member.open(url, options)
+}
+
+async function openObject(store: Backend | BareStore, options: MemberOptions): Promise<Backend> {
+  if (isBackend(store)) {
+    checkKnown('a store that is open', [], options)
+    return store
+  }
+  checkKnown('a bare store', ['durable', 'clock'], options)
+  const { durable, clock } = options
+  return liftedBackend(store, given({ durable, clock }))
+}
+
+const isBackend = (store: Backend | BareStore): store is Backend =>
+  typeof store === 'object' && store !== null && 'commit' in store && 'feed' in store && 'traits' in store
+
+function checkKnown(what: string, known: readonly string[], options: MemberOptions): void {
+  const problems = Object.entries(options)
+    .filter(([name, value]) => value !== undefined && !known.includes(name))
+    .map(([name]) => ({ path: name, rule: 'option', message: `means nothing to ${what}` }))
+  if (problems.length > 0) throw new InvalidInput('store options', problems)
+}
+
+/** `file:./a`, `file:/a` and `file:///a`; what stands between two slashes and the next would be a host. */
+function pathIn(url: string): string {
+  const path = url.slice(url.indexOf(':') + 1).replace(/^\/\/(?=\/)/, '')
+  if (path === '') throw badUrl('names no path')
+  if (path.startsWith('//')) throw badUrl('names a host; write a path as ./state or /var/state after the colon')
+  if (path.includes('?')) throw badUrl('has parameters, which are options here')
+  return path
+}
+
+const badUrl = (message: string) => new InvalidInput('store', [{ path: 'url', rule: 'url', message }])
+
+/** Only what is there: an option that is `undefined` would hide a default. */
+function given<T extends object>(options: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  const there = Object.entries(options).filter(([, value]) => value !== undefined)
+  return Object.fromEntries(there) as { [K in keyof T]?: Exclude<T[K], undefined> }
 }
