@@ -7,7 +7,7 @@ import { rested } from './postgres-pages.ts'
 
 /** Tells the followers of all processes that there are new entries. */
 export interface News {
-  /** Done when whatever is committed from now on, by anybody, leads to a wake. */
+  /** Done when whatever is committed from now on, by anybody, leads to a wake sooner or later. */
   listen(): Promise<void>
   /** These streams have new entries: wakes our own followers at once and those of others soon. */
   tell(streams: readonly string[]): void
@@ -63,7 +63,9 @@ export function postgresNews(
 
   async function join(): Promise<void> {
     const client = await connection.take()
+    let lost = false
     const lose = () => {
+      lost = true
       if (ear !== client) return
       ear = undefined
       client.release(true)
@@ -77,7 +79,7 @@ export function postgresNews(
       client.release(true)
       throw postgresError(connection.what, error)
     }
-    if (closing.signal.aborted) client.release(true)
+    if (lost || closing.signal.aborted) client.release(true)
     else ear = client
   }
 
@@ -103,13 +105,9 @@ export function postgresNews(
 
   return {
     listen() {
-      joining ??= join().then(
-        () => void tend(),
-        (error) => {
-          joining = undefined
-          throw error
-        },
-      )
+      joining ??= join()
+        .catch(() => undefined) // it is tried again, and whoever reads is told
+        .then(() => void tend())
       return joining
     },
     tell(streams) {
@@ -121,7 +119,7 @@ export function postgresNews(
     async close() {
       closing.abort()
       await telling
-      await joining?.catch(() => undefined)
+      await joining
       drop()
     },
   }

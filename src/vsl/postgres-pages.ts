@@ -9,6 +9,13 @@ import type { PostgresConnection } from './postgres-connection.ts'
 const PAGE_ROWS = 500
 const PAGE_BYTES = 4 * 1024 * 1024
 
+/** Between two looks at what is hidden, or at a server that is away. */
+const FIRST_WAIT_MS = 5
+const LONGEST_WAIT_MS = 1000
+
+/** The largest bigint. */
+const LAST_XID = '9223372036854775807'
+
 /** Added to a prefix, above every text of 1,024 bytes that begins with it. */
 const LAST = '\u{10ffff}'.repeat(256)
 
@@ -64,11 +71,12 @@ export function journalPages(connection: PostgresConnection, schema: string, bas
     text: paged(
       `${columns}, ${settled} as settled`,
       `case when ${settled} then body else '' end`,
-      `"${schema}".journal where (xid, seq) > ($1::bigint, $2::int)`,
+      `"${schema}".journal where (xid, seq) > ($1::bigint, $2::int) and xid <= $4`,
       'xid, seq',
       `${PAGE_ROWS}`,
     ),
   }
+  const newest = { name: `${schema}.newest`, text: `select coalesce(max(xid), 0) as xid from "${schema}".journal` }
 
   return {
     ofStream(stream: string, after: number): NextPage {
@@ -79,10 +87,13 @@ export function journalPages(connection: PostgresConnection, schema: string, bas
         return { entries, hidden: false }
       }
     },
-    ofAll(after: Position | undefined): NextPage {
+    /** Without `follow` it ends with what was there at the first page, or a busy store would never come to an end. */
+    ofAll(after: Position | undefined, follow: boolean): NextPage {
       let [xid, seq] = after === undefined ? ['0', '0'] : countersOf(after)
+      let end = follow ? LAST_XID : undefined
       return async () => {
-        const rows = await connection.ask<JournalRow>(feed, [xid, seq, base])
+        end ??= (await connection.ask<{ xid: string }>(newest))[0]!.xid
+        const rows = await connection.ask<JournalRow>(feed, [xid, seq, base, end])
         const shown = rows.filter((row) => row.settled)
         const last = shown.at(-1)
         if (last) [xid, seq] = [last.xid, String(last.seq)]
@@ -96,14 +107,35 @@ export function journalPages(connection: PostgresConnection, schema: string, bas
  * The next page for somebody who follows: outlasts a server that is away, and asks again, ever more slowly, while entries are hidden behind another
  * transaction, whose end nobody tells us. Empty when there is nothing to wait for but a commit, or when the signal is aborted.
  */
-export async function patiently(next: NextPage, clock: Clock, signal: AbortSignal): Promise<readonly Entry[]> {
-  for (let wait = 5; ; wait = Math.min(wait * 2, 1000)) {
+export async function followed(next: NextPage, clock: Clock, signal: AbortSignal): Promise<readonly Entry[]> {
+  for (let wait = FIRST_WAIT_MS; ; wait = Math.min(wait * 2, LONGEST_WAIT_MS)) {
     try {
       const page = await next()
       if (page.entries.length > 0 || !page.hidden) return page.entries
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error
     }
+    if (!(await rested(clock, wait, signal))) return []
+  }
+}
+
+/** The next page for somebody who wants what is there: waits as well for what is hidden, but not for ever, since half an answer is none. */
+export async function waited(
+  next: NextPage,
+  clock: Clock,
+  signal: AbortSignal,
+  timeoutMs: number,
+  what: string,
+): Promise<readonly Entry[]> {
+  const until = clock.now() + timeoutMs
+  for (let wait = FIRST_WAIT_MS; ; wait = Math.min(wait * 2, LONGEST_WAIT_MS)) {
+    const page = await next()
+    if (page.entries.length > 0 || !page.hidden) return page.entries
+    if (clock.now() >= until)
+      throw new Unavailable(
+        what,
+        'a transaction that somebody left open hides the newest entries; see pg_stat_activity',
+      )
     if (!(await rested(clock, wait, signal))) return []
   }
 }
@@ -131,7 +163,7 @@ const entryOf = ({ stream, revision, xid, seq, body }: JournalRow): Entry => ({
 
 function countersOf(position: Position): [xid: string, seq: string] {
   const [, xid, seq] = /^(\d{20})\.(\d{20})$/.exec(position) ?? []
-  if (xid === undefined || seq === undefined || seq > '00000000002147483647' || xid > '09223372036854775807')
+  if (xid === undefined || seq === undefined || seq > '00000000002147483647' || xid > `0${LAST_XID}`)
     throw badPosition(position)
   return [xid, seq]
 }

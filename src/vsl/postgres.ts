@@ -11,7 +11,7 @@ import { batchSender } from './postgres-commit.ts'
 import { postgresConnection } from './postgres-connection.ts'
 import { postgresLeases } from './postgres-leases.ts'
 import { postgresNews } from './postgres-news.ts'
-import { journalPages, type NextPage, patiently, walk } from './postgres-pages.ts'
+import { followed, journalPages, type NextPage, waited, walk } from './postgres-pages.ts'
 import { openSchema } from './postgres-schema.ts'
 
 export interface PostgresOptions {
@@ -78,7 +78,7 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
     from: { follow?: boolean; signal?: AbortSignal },
   ): AsyncIterable<Entry> {
     const signal = from.signal ? AbortSignal.any([closing.signal, from.signal]) : closing.signal
-    const nextPage = from.follow ? () => patiently(next, clock, signal) : async () => (await next()).entries
+    const nextPage = () => (from.follow ? followed(next, clock, signal) : waited(next, clock, signal, timeoutMs, what))
     return following.entries(stream, nextPage, from)
   }
 
@@ -127,7 +127,7 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
     },
     async *feed(from = {}) {
       open()
-      yield* entries(undefined, journal.ofAll(from.after), from)
+      yield* entries(undefined, journal.ofAll(from.after, from.follow === true), from)
     },
 
     async acquire(stream, holder, ttlMs) {

@@ -1,10 +1,256 @@
-import { postgresBackend } from '../../src/vsl/postgres.ts'
+import { writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import pg from 'pg'
+import { describe, expect, it } from 'vitest'
+import { InvalidInput, type MplpError, Refused, TooLarge, Unavailable } from '../../src/protocol/errors.ts'
+import { type PostgresOptions, postgresBackend } from '../../src/vsl/postgres.ts'
+import { append, collect, everything, write } from '../contracts/backend/given.ts'
 import { backendContract } from '../contracts/backend-contract.ts'
-import { freshSchema, suiteNeeds } from '../support/servers.ts'
+import { child } from '../support/child.ts'
+import { freshSchema, itNeeds, itOwns, privatePostgres, suiteNeeds } from '../support/servers.ts'
+import { withClient } from './postgres-client.ts'
 
-await suiteNeeds('postgres', (url) => {
+await suiteNeeds('postgres', (url) =>
   backendContract('postgres', () => {
     const schema = freshSchema()
     return { open: () => postgresBackend({ url, schema, poolSize: 4 }) }
+  }),
+)
+
+const itOnPostgres = itNeeds('postgres')
+const itOwnsPostgres = itOwns(privatePostgres)
+
+describe('a Postgres store', () => {
+  itOnPostgres('is made once by ten that open it at the same moment', async (url) => {
+    const schema = freshSchema()
+    const stores = await Promise.all(Array.from({ length: 10 }, () => postgresBackend({ url, schema, poolSize: 2 })))
+    await Promise.all(stores.map((store, i) => store.commit(append(`s/${i}`, 0))))
+    for (const store of stores) expect(await collect(store.feed())).toHaveLength(10)
+    await withClient(url, async (client) => {
+      expect((await client.query(`select name from "${schema}".migrations`)).rows).toEqual([{ name: '0001-tables' }])
+      expect((await client.query(`select version from "${schema}".meta`)).rows).toEqual([{ version: 1 }])
+    })
+    await Promise.all(stores.map((store) => store.close()))
+  })
+
+  itOnPostgres('opens with one query when it is there already', async (url) => {
+    const schema = freshSchema()
+    await (await postgresBackend({ url, schema })).close()
+    const asked: string[] = []
+    const pool = new pg.Pool({ connectionString: url })
+    pool.on('connect', (client) => {
+      const { query } = client
+      client.query = ((...args: [{ name: string }]) => {
+        asked.push(args[0].name)
+        return (query as (...all: unknown[]) => unknown).apply(client, args)
+      }) as never
+    })
+    const store = await postgresBackend({ pool, schema })
+    expect(asked).toEqual([`${schema}.look`])
+    await store.close()
+    await pool.end()
+  })
+
+  itOnPostgres('uses a pool that it was lent, beside another store, and leaves it open', async (url) => {
+    const pool = new pg.Pool({ connectionString: url, max: 3 })
+    const [one, two] = await Promise.all(
+      [freshSchema(), freshSchema()].map((schema) => postgresBackend({ pool, schema })),
+    )
+    await one!.commit(append('g', 0, 'one'))
+    await two!.commit(append('g', 0, 'two'))
+    expect((await collect(one!.feed())).map((entry) => entry.body)).toEqual(['one'])
+    expect((await collect(two!.feed())).map((entry) => entry.body)).toEqual(['two'])
+    await one!.close()
+    expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }])
+    await two!.commit(append('g', 1))
+    await two!.close()
+    await pool.end()
+  })
+
+  itOnPostgres('says when the server may forget what it has acknowledged', async (url) => {
+    const warnings: string[] = []
+    const lazy = new URL(url)
+    lazy.searchParams.set('options', '-c synchronous_commit=off')
+    const options = { schema: freshSchema(), onWarning: (message: string) => warnings.push(message) }
+    const store = await postgresBackend({ url: lazy.href, ...options })
+    expect(store.traits.durable).toBe(false)
+    expect(warnings).toEqual([expect.stringContaining('may lose acknowledged commits')])
+    await store.close()
+    const durable = await postgresBackend({ url, ...options })
+    expect(durable.traits).toEqual({ durable: true, processes: 'many', grouped: true })
+    expect(warnings).toHaveLength(1)
+    await durable.close()
+  })
+
+  itOnPostgres('keeps blobs larger than it reads at once, and refuses those it could not read', async (url) => {
+    const store = await postgresBackend({ url, schema: freshSchema() })
+    const bytes = Buffer.alloc(20 * 1024 * 1024 + 7, 'abcdefghijk')
+    const digest = await store.putBlob(bytes)
+    expect(Buffer.compare((await store.getBlob(digest))!, bytes)).toBe(0)
+    const huge = { byteLength: 512 * 1024 * 1024 + 1 } as Uint8Array
+    await expect(store.putBlob(huge)).rejects.toThrow(TooLarge)
+    await store.close()
+  })
+
+  itOnPostgres('takes 50,000 puts and as many deletes in one commit', async (url) => {
+    const store = await postgresBackend({ url, schema: freshSchema() })
+    const keys = Array.from({ length: 50_000 }, (_, i) => `k/${i}`)
+    await store.commit(write('g', 0, { entry: 1, inserts: keys.map((key) => [key, 1] as const) }))
+    expect((await store.getMany(keys)).size).toBe(keys.length)
+    await store.commit(write('g', 1, { entry: 2, deletes: keys }))
+    expect(await collect(store.scan(''))).toEqual([])
+    await store.close()
+  })
+
+  itOnPostgres('goes on after a restore into a younger server, whose transaction ids begin again', async (url) => {
+    const schema = freshSchema()
+    const store = await postgresBackend({ url, schema })
+    for (let i = 0; i < 3; i++) await store.commit(append('g', i))
+    await store.close()
+    await withClient(url, async (client) => {
+      await client.query(`update "${schema}".journal set xid = xid + 1000000000000`)
+      await client.query(`update "${schema}".heads set xid = xid + 1000000000000`)
+    })
+    const restored = await Promise.all([0, 1].map(() => postgresBackend({ url, schema })))
+    const before = await collect(restored[0]!.feed())
+    expect(before.map((entry) => entry.revision)).toEqual([1, 2, 3])
+    await restored[0]!.commit(append('g', 3))
+    await restored[1]!.commit(append('g', 4))
+    const after = await collect(restored[0]!.feed({ after: before.at(-1)!.position }))
+    expect(after.map((entry) => entry.revision)).toEqual([4, 5])
+    await Promise.all(restored.map((each) => each.close()))
+    const again = await postgresBackend({ url, schema })
+    await again.commit(append('g', 5))
+    expect((await collect(again.feed())).map((entry) => entry.revision)).toEqual([1, 2, 3, 4, 5, 6])
+    await again.close()
+  })
+})
+
+describe('opening a Postgres store', () => {
+  const wrong: [string, Omit<PostgresOptions, 'pool'>, string][] = [
+    ['neither a URL nor a pool', {}, 'url'],
+    ['a URL of another kind', { url: 'mysql://user:secret@localhost/db' }, 'url'],
+    ['text that is no URL', { url: 'secret' }, 'url'],
+    ['a schema in capitals', { url: 'postgres://localhost/db', schema: 'Store' }, 'schema'],
+    ['a schema with a quote', { url: 'postgres://localhost/db', schema: 'a"; drop' }, 'schema'],
+    ["a schema in the server's own space", { url: 'postgres://localhost/db', schema: 'pg_store' }, 'schema'],
+    ['a schema of 49 letters', { url: 'postgres://localhost/db', schema: 'a'.repeat(49) }, 'schema'],
+    ['a pool of one', { url: 'postgres://localhost/db', poolSize: 1 }, 'poolSize'],
+    ['no time', { url: 'postgres://localhost/db', timeoutMs: 0 }, 'timeoutMs'],
+  ]
+  for (const [what, options, path] of wrong)
+    it(`refuses ${what}`, async () => {
+      const error: unknown = await postgresBackend(options).catch((error) => error)
+      expect(error).toBeInstanceOf(InvalidInput)
+      expect((error as InvalidInput).problems).toMatchObject([{ path, rule: 'option' }])
+      expect((error as InvalidInput).message).not.toContain('secret')
+    })
+
+  itOnPostgres('refuses a database that is not there', async (url) => {
+    const elsewhere = new URL(url)
+    elsewhere.pathname = '/no_such_database'
+    await expect(postgresBackend({ url: elsewhere.href })).rejects.toThrow(Refused)
+  })
+
+  itOnPostgres('refuses a store that a newer runtime has written, and leaves it as it is', async (url) => {
+    const schema = freshSchema()
+    const store = await postgresBackend({ url, schema })
+    await store.commit(append('g', 0))
+    const before = await everything(store, ['g'])
+    await store.close()
+    await withClient(url, async (client) => {
+      await client.query(`update "${schema}".meta set version = 99`)
+      await expect(postgresBackend({ url, schema })).rejects.toMatchObject({
+        code: 'refused',
+        remedy: expect.stringContaining('update mplp-runtime'),
+      })
+      await client.query(`update "${schema}".meta set version = 1`)
+    })
+    const again = await postgresBackend({ url, schema })
+    expect(await everything(again, ['g'])).toEqual(before)
+    await again.close()
+  })
+
+  itOnPostgres('refuses a schema with tables that are not a store, and leaves it as it is', async (url) => {
+    const schema = freshSchema()
+    await withClient(url, async (client) => {
+      await client.query(`create schema "${schema}"; create table "${schema}".journal (mine int)`)
+      await expect(postgresBackend({ url, schema })).rejects.toThrow(Refused)
+      const tables = `select relname from pg_class where relnamespace = '"${schema}"'::regnamespace and relkind = 'r'`
+      expect((await client.query(tables)).rows.map((row) => row.relname)).not.toContain('heads')
+    })
+  })
+
+  itOwnsPostgres(
+    'refuses a wrong password, a missing one, a user without rights and another encoding',
+    async ({ url }) => {
+      const as = (user: string, password: string, database = 'postgres') => {
+        const address = new URL(url)
+        Object.assign(address, { username: user, password, pathname: `/${database}` })
+        return address.href
+      }
+      await withClient(url, async (client) => {
+        await client.query(`create role guest login password 'right'; revoke create on database postgres from public`)
+        await client.query(`create database ascii encoding 'SQL_ASCII' template template0`)
+        const [{ hba_file }] = (await client.query('show hba_file')).rows as [{ hba_file: string }]
+        writeFileSync(hba_file, 'host all guest 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n')
+        await client.query('select pg_reload_conf()')
+        await expect
+          .poll(() => postgresBackend({ url: as('guest', 'wrong') }).catch((error: MplpError) => error.message))
+          .toMatch(/does not accept the password; check user and password/)
+        for (const [address, message] of [
+          [as('guest', ''), /asks for a password; put it into the URL/],
+          [as('guest', 'right'), /does not let this user do what a store needs; grant/],
+          [as('postgres', '', 'ascii'), /is encoded in SQL_ASCII; create one with the encoding UTF8/],
+        ] as const) {
+          const error: unknown = await postgresBackend({ url: address }).catch((error) => error)
+          expect(error).toBeInstanceOf(Refused)
+          expect((error as Refused).message).toMatch(message)
+          expect((error as Refused).message).not.toMatch(/right|wrong/)
+        }
+        const left = `select count(*)::int as count from pg_stat_activity where application_name = 'mplp-runtime'`
+        await expect.poll(async () => (await client.query(left)).rows).toEqual([{ count: 0 }])
+      })
+    },
+  )
+
+  itOnPostgres('refuses a server without TLS where the URL asks for it', async (url) => {
+    const secure = new URL(url)
+    secure.searchParams.set('sslmode', 'verify-full')
+    await expect(postgresBackend({ url: secure.href })).rejects.toThrow(Refused)
+  })
+
+  it('gives up in time on a host that is not there, one that is silent and one that is no Postgres', async () => {
+    const silent = createServer(() => undefined)
+    const chatty = createServer((socket) => void socket.end('HTTP/1.1 400 Bad Request\r\n\r\n'))
+    const ports = await Promise.all(
+      [silent, chatty].map(
+        (server) =>
+          new Promise<number>((resolve) => {
+            server.listen(0, '127.0.0.1', () => resolve((server.address() as { port: number }).port))
+          }),
+      ),
+    )
+    const urls = [`127.0.0.1:1`, 'no-such-host.invalid:5432', ...ports.map((port) => `127.0.0.1:${port}`)]
+    for (const host of urls)
+      await expect(postgresBackend({ url: `postgres://u:secret@${host}/db`, timeoutMs: 300 })).rejects.toMatchObject({
+        name: Unavailable.name,
+        message: expect.not.stringContaining('secret'),
+      })
+    silent.close()
+    chatty.close()
+  })
+
+  itOnPostgres('leaves nothing behind that would keep the process alive, whether it opens or not', async (url) => {
+    const script = new URL('./postgres-failed-open.ts', import.meta.url)
+    const elsewhere = new URL(url)
+    elsewhere.pathname = '/no_such_database'
+    const process = child(script, [
+      elsewhere.href,
+      'postgres://u@127.0.0.1:1/db',
+      'postgres://u@no-such-host.invalid/db',
+    ])
+    expect(await process.exited).toBe('code 0')
+    expect(process.lines).toEqual(['refused', 'unavailable', 'unavailable'])
   })
 })

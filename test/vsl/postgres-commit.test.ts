@@ -1,0 +1,259 @@
+import type { Client } from 'pg'
+import { describe, expect } from 'vitest'
+import { FencedOut, KeyExists, Refused, RevisionConflict, Unavailable } from '../../src/protocol/errors.ts'
+import { thisHolder } from '../../src/vsl/holder.ts'
+import { postgresBackend } from '../../src/vsl/postgres.ts'
+import { append, collect, refusals, write } from '../contracts/backend/given.ts'
+import { freshSchema, itNeeds } from '../support/servers.ts'
+import { commitAll } from './load.ts'
+import { commitDirectly, watchedPool, withClient } from './postgres-client.ts'
+import { expectWhole } from './whole.ts'
+
+const itOnPostgres = itNeeds('postgres')
+
+describe('commits on Postgres', () => {
+  itOnPostgres('take one round trip, alone or many together, also those that are refused', async (url) => {
+    const { pool, names } = watchedPool(url)
+    const schema = freshSchema()
+    const store = await postgresBackend({ pool, schema })
+    const sent = () => names.filter((name) => name === `${schema}.commit`).length
+    names.length = 0
+    for (let i = 0; i < 3; i++)
+      await store.commit(write('g', i, { entry: i, inserts: [[`k/${i}`, i]], puts: [['p', i]] }))
+    expect(sent()).toBe(3)
+    await expect(store.commit(append('g', 0))).rejects.toEqual(new RevisionConflict('g', 0, 3))
+    await expect(store.commit(write('g', 3, { inserts: [['k/1', 1]] }))).rejects.toEqual(new KeyExists('k/1'))
+    expect(sent()).toBe(5)
+    await Promise.all(Array.from({ length: 32 }, (_, i) => store.commit(append(`many/${i}`, 0))))
+    expect(sent()).toBe(6)
+    await store.close()
+    await pool.end()
+  })
+
+  itOnPostgres('of one batch get each their verdict, and only those that passed are written', async (url) => {
+    const { pool, names } = watchedPool(url)
+    const schema = freshSchema()
+    const store = await postgresBackend({ pool, schema })
+    await store.commit(write('stale', 0, { entry: 1, puts: [['there', 0]] }))
+    const lease = await store.acquire('owned', thisHolder('h'), 60_000)
+    names.length = 0
+    const results = await Promise.allSettled([
+      store.commit(write('new', 0, { entry: 'new', puts: [['a', 1]] })),
+      store.commit(write('stale', 0, { entry: 'stale', puts: [['b', 1]], inserts: [['b2', 1]] })),
+      store.commit({ ...write('owned', 0, { entry: 'old owner', puts: [['c', 1]] }), fence: lease!.token - 1 }),
+      store.commit(
+        write('meets', 0, {
+          entry: 'meets',
+          inserts: [
+            ['d', 1],
+            ['there', 1],
+          ],
+          puts: [['d2', 1]],
+          deletes: ['gone'],
+        }),
+      ),
+      store.commit(write('ahead', 7, { entry: 'ahead', puts: [['e', 1]] })),
+      store.commit(write('quiet', 0, { puts: [['f', 1]] })),
+      store.commit(write('inserts', 0, { entry: 'inserts', inserts: [['g', 1]] })),
+    ])
+    expect(results.map((r) => (r.status === 'rejected' ? r.reason : 'landed'))).toEqual([
+      'landed',
+      new RevisionConflict('stale', 0, 1),
+      new FencedOut('owned', 0, 1),
+      new KeyExists('there'),
+      new RevisionConflict('ahead', 7, 0),
+      'landed',
+      'landed',
+    ])
+    expect(names.filter((name) => name.endsWith('.commit'))).toHaveLength(1)
+    expect(await collect(store.scan(''))).toEqual([
+      ['a', 1],
+      ['f', 1],
+      ['g', 1],
+      ['there', 0],
+    ])
+    expect((await collect(store.feed())).map((entry) => entry.body)).toEqual([1, 'inserts', 'new'])
+    for (const stream of ['stale', 'owned', 'meets', 'ahead', 'quiet'])
+      expect((await store.head(stream)).revision).toBe(stream === 'stale' ? 1 : 0)
+    await store.close()
+    await pool.end()
+  })
+
+  itOnPostgres('of two stores never wait in a circle, whatever streams and keys they share', async (url) => {
+    const schema = freshSchema()
+    const pools = [0, 1, 2].map(() => watchedPool(url))
+    const stores = await Promise.all(pools.map(({ pool }) => postgresBackend({ pool, schema })))
+    const letters = ['a', 'b', 'c', 'd', 'e', 'f']
+    const work = stores.flatMap((store, s) =>
+      letters.map(async (_, w) => {
+        for (let n = 0; n < 30; n++) {
+          const turned = letters.map((_, i) => letters[(i * (s + 1) + w + n) % letters.length]!)
+          const [stream, ...keys] = [...new Set([...turned, ...letters])]
+          const { revision } = await store.head(stream!)
+          const inserts = [[`new/${keys[3]}`, n]] as const
+          await store
+            .commit(
+              write(stream!, revision, {
+                entry: n,
+                inserts,
+                puts: [
+                  [keys[0]!, n],
+                  [keys[1]!, n],
+                ],
+                deletes: [keys[2]!],
+              }),
+            )
+            .catch((error) => {
+              if (!(error instanceof RevisionConflict || error instanceof KeyExists)) throw error
+            })
+          await store.commit(write(`own/${s}/${w}/${n}`, 0, { deletes: [`new/${keys[3]}`, keys[4]!] }))
+        }
+      }),
+    )
+    await Promise.all(work)
+    for (const { errors } of pools) expect(errors.filter((code) => code === '40P01')).toEqual([])
+    await Promise.all(stores.map((store) => store.close()))
+    await Promise.all(pools.map(({ pool }) => pool.end()))
+  })
+
+  itOnPostgres('of two stores lose, double and halve nothing on the same streams', async (url) => {
+    const schema = freshSchema()
+    const stores = await Promise.all([0, 1].map(() => postgresBackend({ url, schema })))
+    const streams = ['a', 'b', 'c', 'd', 'e']
+    const results = await Promise.all(
+      stores.map((store, i) => commitAll(store, { name: `p${i}`, streams, commits: 40 })),
+    )
+    await expectWhole(
+      stores[0]!,
+      streams,
+      results.flatMap(({ landed }) => landed),
+    )
+    await Promise.all(stores.map((store) => store.close()))
+  })
+
+  itOnPostgres('let one of many win a key that all insert at once, from two stores', async (url) => {
+    const schema = freshSchema()
+    const stores = await Promise.all([0, 1].map(() => postgresBackend({ url, schema })))
+    for (let round = 0; round < 20; round++) {
+      const results = await Promise.allSettled(
+        stores.map((store, i) =>
+          store.commit(
+            write(`s/${i}/${round}`, 0, { entry: i, inserts: [[`id/${round}`, i]], puts: [[`p/${round}/${i}`, i]] }),
+          ),
+        ),
+      )
+      expect(refusals(results).toSorted()).toEqual(['KeyExists', undefined])
+      const winner = results.findIndex((result) => result.status === 'fulfilled')
+      expect(await collect(stores[0]!.scan(`p/${round}/`))).toEqual([[`p/${round}/${winner}`, winner]])
+      expect(await stores[1]!.getMany([`id/${round}`])).toEqual(new Map([[`id/${round}`, winner]]))
+    }
+    await Promise.all(stores.map((store) => store.close()))
+  })
+
+  itOnPostgres('are judged by what is there after the wait for somebody else, not before', async (url) => {
+    const schema = freshSchema()
+    const store = await postgresBackend({ url, schema })
+    await store.commit(write('g', 0, { entry: 1, puts: [['kept', 1]] }))
+    await withClient(url, async (client) => {
+      await client.query('begin')
+      await commitDirectly(client, schema, { stream: 'g', expected: 1, claims: ['taken'] })
+      const results = Promise.allSettled([
+        store.commit(append('g', 1)),
+        store.commit(write('other', 0, { inserts: [['taken', 2]], puts: [['kept', 2]] })),
+      ])
+      await waitsForLock(client, schema)
+      await client.query('commit')
+      expect((await results).map((r) => (r.status === 'rejected' ? r.reason : 'landed'))).toEqual([
+        new RevisionConflict('g', 1, 2),
+        new KeyExists('taken'),
+      ])
+    })
+    expect(await collect(store.scan(''))).toEqual([
+      ['kept', 1],
+      ['taken', 'x'],
+    ])
+    await store.close()
+  })
+
+  itOnPostgres('pass after the wait if the other one has gone back', async (url) => {
+    const schema = freshSchema()
+    const store = await postgresBackend({ url, schema })
+    await withClient(url, async (client) => {
+      await client.query('begin')
+      await commitDirectly(client, schema, { stream: 'g', expected: 0, claims: ['taken'] })
+      const landed = store.commit(write('g', 0, { entry: 1, inserts: [['taken', 2]] }))
+      await waitsForLock(client, schema)
+      await client.query('rollback')
+      await landed
+    })
+    expect(await store.head('g')).toEqual({ revision: 1, token: 0 })
+    await store.close()
+  })
+
+  itOnPostgres('land on a stream that somebody acquires in the same moment for the first time', async (url) => {
+    const schema = freshSchema()
+    const store = await postgresBackend({ url, schema })
+    await withClient(url, async (client) => {
+      await client.query('begin')
+      await client.query(`insert into "${schema}".heads (stream, token) values ('g', 1)`)
+      const landed = store.commit(append('g', 0))
+      await waitsForLock(client, schema)
+      await client.query('commit')
+      await landed
+    })
+    expect(await store.head('g')).toEqual({ revision: 1, token: 1 })
+    await store.close()
+  })
+
+  itOnPostgres('give up on a lock that is never released, having written nothing', async (url) => {
+    const schema = freshSchema()
+    const store = await postgresBackend({ url, schema, timeoutMs: 500 })
+    await store.commit(append('g', 0))
+    await withClient(url, async (client) => {
+      await client.query('begin')
+      await client.query(`select from "${schema}".heads where stream = 'g' for update`)
+      await expect(store.commit(write('g', 1, { entry: 1, puts: [['k', 1]] }))).rejects.toThrow(Unavailable)
+      await client.query('rollback')
+    })
+    expect(await store.head('g')).toEqual({ revision: 1, token: 0 })
+    await store.commit(write('g', 1, { entry: 1 }))
+    await store.close()
+  })
+
+  itOnPostgres('are refused, with the remedy, by a server that only lets us read', async (url) => {
+    const schema = freshSchema()
+    await (await postgresBackend({ url, schema })).close()
+    const readOnly = new URL(url)
+    readOnly.searchParams.set('options', '-c default_transaction_read_only=on')
+    const store = await postgresBackend({ url: readOnly.href, schema })
+    await expect(store.commit(append('g', 0))).rejects.toThrow(Refused)
+    await expect(store.set('k', 1)).rejects.toThrow(Refused)
+    expect(await store.head('g')).toEqual({ revision: 0, token: 0 })
+    await store.close()
+  })
+
+  itOnPostgres('keep the order of a stream in the feed, even if an older transaction writes later', async (url) => {
+    const schema = freshSchema()
+    const store = await postgresBackend({ url, schema })
+    await withClient(url, async (client) => {
+      await client.query('begin; select pg_current_xact_id()') // it is numbered before the commit that follows
+      await store.commit(append('g', 0))
+      expect(await commitDirectly(client, schema, { stream: 'g', expected: 1 })).toEqual([{ member: 1, kind: 'again' }])
+      await client.query('commit')
+    })
+    await store.commit(append('g', 1))
+    expect((await collect(store.feed())).map((entry) => entry.revision)).toEqual([1, 2])
+    await store.close()
+  })
+})
+
+/** Resolves when a commit of the store waits for somebody. */
+async function waitsForLock(client: Client, schema: string): Promise<void> {
+  const waiting = `
+    select from pg_stat_activity where wait_event_type = 'Lock' and query like '%' || $1 || '%commit_batch%'`
+  const count = async () => {
+    await client.query('select pg_stat_clear_snapshot()') // a transaction would go on seeing what it saw first
+    return (await client.query(waiting, [schema])).rowCount
+  }
+  await expect.poll(count, { timeout: 10_000 }).toBe(1)
+}
