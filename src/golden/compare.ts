@@ -1,0 +1,48 @@
+import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
+
+/** The first place where two values differ, in words; `undefined` when they are equal. Fields named in `volatile` need only be there. */
+export function firstDifference(
+  expected: Json,
+  actual: Json,
+  volatile: ReadonlySet<string>,
+  path = '',
+): string | undefined {
+  const here = path === '' ? 'the value' : path
+  if (Array.isArray(expected)) {
+    if (!Array.isArray(actual)) return `${here} must be a list, found ${brief(actual)}`
+    for (let i = 0; i < Math.max(expected.length, actual.length); i++) {
+      if (i >= actual.length) return `${path}[${i}] is missing: ${brief(expected[i]!)}`
+      if (i >= expected.length) return `${path}[${i}] is one too many: ${brief(actual[i]!)}`
+      const inner = firstDifference(expected[i]!, actual[i]!, volatile, `${path}[${i}]`)
+      if (inner !== undefined) return inner
+    }
+    return undefined
+  }
+  if (isObject(expected)) {
+    if (!isObject(actual)) return `${here} must be an object, found ${brief(actual)}`
+    return inObjects(expected as JsonObject, actual as JsonObject, volatile, path)
+  }
+  return expected === actual ? undefined : `${here} must be ${brief(expected)}, found ${brief(actual)}`
+}
+
+function inObjects(
+  expected: JsonObject,
+  actual: JsonObject,
+  volatile: ReadonlySet<string>,
+  path: string,
+): string | undefined {
+  for (const key of new Set([...Object.keys(expected), ...Object.keys(actual)])) {
+    const at = path === '' ? key : `${path}.${key}`
+    if (!(key in actual)) return `${at} is missing: ${brief(expected[key]!)}`
+    if (!(key in expected)) return `${at} is one too many: ${brief(actual[key]!)}`
+    if (volatile.has(key)) continue
+    const inner = firstDifference(expected[key]!, actual[key]!, volatile, at)
+    if (inner !== undefined) return inner
+  }
+  return undefined
+}
+
+const brief = (value: Json): string => {
+  const text = JSON.stringify(value)
+  return text.length <= 100 ? text : `${text.slice(0, 97)}…`
+}

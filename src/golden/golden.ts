@@ -1,0 +1,71 @@
+import type { Driver } from './driver.ts'
+import { type GoldenFlow, readFlows } from './flow.ts'
+import { type FlowResult, runFlow } from './run-flow.ts'
+
+export type { Answer, Answers, Capability, Driver, DriverOptions, FlowChange, Outcome, Session } from './driver.ts'
+export { type GoldenFlow, readFlows } from './flow.ts'
+export { type FreshStore, type OwnDriverOptions, ownDriver } from './own-driver.ts'
+export { exportPack, type Pack, type PackOptions } from './pack.ts'
+export { type ReportFormat, report } from './report.ts'
+export { type FlowResult, runFlow } from './run-flow.ts'
+export { type PackFinding, type PackVerdict, verifyPack } from './verify-pack.ts'
+
+export interface GoldenOptions {
+  /** A folder of `<area>/<flow>/` folders, or flows already read. */
+  readonly flows: string | readonly GoldenFlow[]
+  readonly driver: Driver
+  readonly backends: readonly string[]
+  /** Only flows whose name, area or a rule contains this. */
+  readonly filter?: string
+  /** How many at once: 4 when absent. */
+  readonly concurrency?: number
+  readonly onResult?: (result: FlowResult, done: number, all: number) => void
+  readonly signal?: AbortSignal
+}
+
+export interface GoldenReport {
+  readonly driver: string
+  readonly results: readonly FlowResult[]
+  readonly totals: {
+    readonly [backend: string]: { readonly passed: number; readonly failed: number; readonly skipped: number }
+  }
+  readonly passed: boolean
+}
+
+/** Runs every flow on every backend. A bad flow is refused before anything runs. */
+export async function runGolden(options: GoldenOptions): Promise<GoldenReport> {
+  const all = typeof options.flows === 'string' ? await readFlows(options.flows) : options.flows
+  const flows = all.filter((flow) => matches(flow, options.filter))
+  const work = options.backends.flatMap((backend) => flows.map((flow) => ({ flow, backend })))
+  const results: FlowResult[] = []
+  let next = 0
+  const worker = async (): Promise<void> => {
+    while (next < work.length && !options.signal?.aborted) {
+      const { flow, backend } = work[next++]!
+      const result = await runFlow(flow, options.driver, backend)
+      results.push(result)
+      options.onResult?.(result, results.length, work.length)
+    }
+  }
+  await Promise.all(Array.from({ length: Math.min(options.concurrency ?? 4, work.length) }, worker))
+  results.sort((a, b) => order(a).localeCompare(order(b)))
+  const count = (backend: string, status: FlowResult['status']) =>
+    results.filter((result) => result.backend === backend && result.status === status).length
+  const totals = Object.fromEntries(
+    options.backends.map((backend) => [
+      backend,
+      { passed: count(backend, 'passed'), failed: count(backend, 'failed'), skipped: count(backend, 'skipped') },
+    ]),
+  )
+  return {
+    driver: options.driver.name,
+    results,
+    totals,
+    passed: results.length > 0 && results.every(({ status }) => status !== 'failed'),
+  }
+}
+
+const matches = (flow: GoldenFlow, filter: string | undefined): boolean =>
+  filter === undefined || flow.name.includes(filter) || flow.rules.some((rule) => rule.includes(filter))
+
+const order = ({ backend, flow }: FlowResult): string => `${backend} ${flow}`
