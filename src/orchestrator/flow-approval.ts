@@ -1,22 +1,13 @@
 import type { Confirm, Decision } from '../protocol/types.ts'
 import type { Deciding } from '../psg/moves.ts'
+import type { FlowMemory } from './flow-record.ts'
 import type { RunHandle } from './run.ts'
 import type { Runtime } from './runtime.ts'
 
-/** What a Confirm that a module made says: its decisions, or its status as the one decision of whoever asked. */
-export function decisionsIn(confirm: Confirm): readonly Deciding[] {
-  const { decisions = [], status, requested_by_role, reason, confirm_id } = confirm
-  if (decisions.length > 0) return decisions.map(decided)
-  if (status === 'pending') return []
-  return [
-    { decision_id: confirm_id, status, decided_by_role: requested_by_role, ...(reason !== undefined && { reason }) },
-  ]
-}
-
 /** Has everything that the module said been taken in, without an answer that stands? Then it is asked again. */
-export function isOpen(said: Confirm, stands: Confirm | undefined): boolean {
+export function isOpen(said: Confirm, stands: Confirm | undefined, { ids }: FlowMemory): boolean {
   if (stands?.status === 'approved' || stands?.status === 'cancelled') return false
-  return untaken(said, stands).length === 0
+  return untaken(said, stands, ids.decision).length === 0
 }
 
 /** The confirm module has spoken for people: its decisions become decisions about this very plan, each once. */
@@ -24,23 +15,31 @@ export async function decideAs(
   said: Confirm,
   runtime: Runtime,
   { plan_id, context_id }: RunHandle,
-  confirm_id: string,
+  { ids }: FlowMemory,
 ): Promise<void> {
   const graph = await runtime.project.context(context_id)
   for (;;) {
-    const stands = await graph.document('confirm', confirm_id)
-    const [next] = untaken(said, stands)
+    const stands = await graph.document('confirm', ids.confirm)
+    const [next] = untaken(said, stands, ids.decision)
     if (!next || !isOpenToDecisions(stands)) return
     if (stands.status === 'rejected') await runtime.propose(plan_id, { requested_by_role: said.requested_by_role })
-    await runtime.decide(confirm_id, next)
+    await runtime.decide(ids.confirm, next)
   }
 }
 
 const isOpenToDecisions = ({ status }: Confirm): boolean => status === 'pending' || status === 'rejected'
 
-function untaken(said: Confirm, stands: Confirm | undefined): readonly Deciding[] {
+function untaken(said: Confirm, stands: Confirm | undefined, decision: string): readonly Deciding[] {
   const taken = new Set(stands?.decisions?.map((decision) => decision.decision_id))
-  return decisionsIn(said).filter(({ decision_id }) => !taken.has(decision_id!))
+  return decisionsIn(said, decision).filter(({ decision_id }) => !taken.has(decision_id!))
+}
+
+/** What a Confirm that a module made says: its decisions, or its status as the one decision of whoever asked, under the id that is kept for it. */
+function decisionsIn(confirm: Confirm, decision_id: string): readonly Deciding[] {
+  const { decisions = [], status, requested_by_role, reason } = confirm
+  if (decisions.length > 0) return decisions.map(decided)
+  if (status === 'pending') return []
+  return [{ decision_id, status, decided_by_role: requested_by_role, ...(reason !== undefined && { reason }) }]
 }
 
 const decided = ({ decision_id, status, decided_by_role, reason }: Decision): Deciding => ({

@@ -81,6 +81,7 @@ async function remember(running: Running, module: string, name: string, said: Sa
     from: { [graph.id]: graph.revision, ...from },
     ids: {
       ...ids,
+      ...(module === 'confirm' && { decision: running.clock.uuid() }), // whoever is asked again decides again
       ...(module === 'trace' && document && { trace: document.trace_id as string }),
       ...(module === 'confirm' &&
         document &&
@@ -96,7 +97,8 @@ async function wantsAnswer(running: Running): Promise<boolean> {
   if (!confirm) return false
   const where = await runtime.project.locate(record.memory.ids.confirm)
   const graph = where && (await runtime.project.context(where.graph))
-  return isOpen(confirm as unknown as Confirm, graph && (await graph.document('confirm', record.memory.ids.confirm)))
+  const stands = graph && (await graph.document('confirm', record.memory.ids.confirm))
+  return isOpen(confirm as unknown as Confirm, stands, record.memory)
 }
 
 export function refuseBreaches(

@@ -26,7 +26,7 @@ export async function carryOut(running: Running): Promise<void> {
   signal.addEventListener('abort', cancel, { once: true })
   try {
     if (signal.aborted) cancel()
-    else if (confirm) await decideAs(confirm, runtime, handle, record.memory.ids.confirm)
+    else if (confirm) await decideAs(confirm, runtime, handle, record.memory)
     await Promise.all(cancelling)
     const rest = await handle.rest()
     await tellDocuments(running, graph, handle)
@@ -46,6 +46,7 @@ async function submitted(
   confirm: Confirm | undefined,
 ): Promise<RunHandle> {
   const { runtime, record, flow, ctx, profile } = running
+  const { ids } = record.memory
   if ((await runtime.project.locate(plan.plan_id))?.kind === 'plan') return runtime.get(plan.plan_id)
   const { trace: _, ...said } = documentsOf(running) // the trace is written by the run, and checked when it is
   const documents = { ...said, context: graph.get('context', graph.id)!.data }
@@ -67,7 +68,7 @@ async function submitted(
       context: graph.id,
       plan,
       options,
-      chosen: record.memory.ids,
+      chosen: { run: ids.run, trace: ids.trace, confirm: ids.confirm },
       ...(flow.bindings && { bindings: flow.bindings }),
       approval: confirm ? asked(confirm) : (flow.approval ?? 'auto'),
     })
@@ -103,15 +104,14 @@ async function contextGraph({ runtime, record }: Running, plan: Plan): Promise<P
 /** The documents as they now stand in the graph. */
 async function tellDocuments(running: Running, graph: ProjectGraph, handle: RunHandle): Promise<void> {
   const { ctx } = running
+  const { collab } = documentsOf(running)
   const confirm = confirmOf(graph, handle.plan_id)
   const documents = {
     context: await graph.document('context', graph.id),
     plan: await graph.document('plan', handle.plan_id),
     ...(confirm && { confirm: await graph.document('confirm', confirm.id) }),
     trace: await graph.document('trace', handle.trace_id),
-    ...(ctx.coordination.collab !== undefined && {
-      collab: await graph.document('collab', documentsOf(running).collab!.collab_id as string),
-    }),
+    ...(collab && { collab: await graph.document('collab', collab.collab_id as string) }),
   }
   Object.assign(ctx.coordination, documents)
   running.output = { ...running.output, ...documents }

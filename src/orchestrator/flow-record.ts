@@ -9,7 +9,7 @@ import { own } from './owner.ts'
 /** What a flow must know again when the same runId is called a second time, whatever became of the first call. */
 export type FlowMemory = {
   /** Chosen before anything is written under them. */
-  readonly ids: { readonly run: string; readonly trace: string; readonly confirm: string }
+  readonly ids: { readonly [what in 'run' | 'trace' | 'confirm' | 'decision']: string }
   /** By the module's name, in the order in which they spoke. */
   readonly said: { readonly [name: string]: Said }
   /** Where each graph stood before the flow wrote to it: what came earlier is none of its business. */
@@ -49,7 +49,7 @@ export async function flowRecord(store: Backend, runId: string, options: RecordO
   const { fence, release } = ownership
   const stored = (await store.getMany([key])).get(key) as FlowMemory | undefined
   let memory = stored ?? {
-    ids: { run: clock.uuid(), trace: clock.uuid(), confirm: clock.uuid() },
+    ids: { run: clock.uuid(), trace: clock.uuid(), confirm: clock.uuid(), decision: clock.uuid() },
     said: {},
     from: {},
   }

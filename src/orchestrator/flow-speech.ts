@@ -62,9 +62,10 @@ async function called(
       if (error instanceof FlowFailure) throw error
       const message = error instanceof Error ? error.message : String(error)
       const failure = new ActionError('action_failed', message, { retryable: true, cause: error })
+      const more = error instanceof InvalidInput ? { problems: error.problems } : {}
       const wait = retry && nextRetry(retry, failures, failure, clock.random())
       if (wait === undefined)
-        throw new FlowFailure('RUNTIME_EXCEPTION', `module ${module} failed: ${message}`, {}, { cause: error })
+        throw new FlowFailure('RUNTIME_EXCEPTION', `module ${module} failed: ${message}`, more, { cause: error })
       await unlessAborted(clock.sleep(wait, signal), signal)
     }
   }

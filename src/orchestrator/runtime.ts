@@ -5,6 +5,7 @@ import type { Json, JsonObject } from '../protocol/json.ts'
 import type { Confirm } from '../protocol/types.ts'
 import { validate } from '../protocol/validate.ts'
 import type { Commit, Node } from '../psg/change.ts'
+import type { Document } from '../psg/document.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { INDEX, type Whereabouts } from '../psg/indexes.ts'
 import { type Deciding, decide, endPlan, gateOf, move, proposePlan } from '../psg/moves.ts'
@@ -15,6 +16,9 @@ import type { Resolver } from './bind.ts'
 import { handsOf } from './hands.ts'
 import { type Keeper, keep } from './keeper.ts'
 import type { LiveRun } from './live.ts'
+import { callModule, type Module, moduleProblem } from './modules/module.ts'
+import { protocolModules } from './modules/modules.ts'
+import { type Registry, registry } from './registry.ts'
 import { type RunHandle, runHandle } from './run.ts'
 import { type Flow, submission } from './submit.ts'
 
@@ -45,6 +49,13 @@ export interface RuntimeOptions {
 /** The object people hold. Runs what is submitted, takes up what others left, and tells what waits for a person. */
 export interface Runtime {
   readonly project: Project
+  /** The protocol's ten, and whatever else is loaded; each looks after its own areas of the graph. */
+  readonly modules: Registry<Module>
+  /**
+   * Asks a module for what `input.intent` names and answers with the object as it then stands. Throws NotFound for a module that is not loaded,
+   * InvalidInput, or RuleViolation when the graph refuses; then nothing changed.
+   */
+  call(module: string, input: unknown, by?: { readonly actor?: string; readonly reason?: string }): Promise<Document>
   /** Puts a flow into the graph and runs it. Throws InvalidInput or RuleViolation, and then nothing is there. */
   submit(flow: Flow): Promise<RunHandle>
   /** A run by its own id, its plan's or its trace's. Throws NotFound. */
@@ -233,9 +244,17 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
       driving: async () => (await keepers.get(graph.id))?.settled(run.id),
     })
 
+  const modules = registry<Module>(moduleProblem, protocolModules)
   const patrols = patrolling()
   return {
     project,
+    modules,
+    async call(name, input, by) {
+      open()
+      const module = modules.get(name)
+      if (!module) throw new NotFound('module', name)
+      return callModule(name, module, input, { project, clock }, by)
+    },
     async submit(flow) {
       open()
       const there = typeof flow?.context === 'string' ? await project.context(flow.context) : undefined

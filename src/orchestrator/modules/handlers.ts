@@ -1,0 +1,42 @@
+import { type Clock, systemClock } from '../../protocol/clock.ts'
+import { isObject, type JsonObject } from '../../protocol/json.ts'
+import type { ModuleName } from '../../protocol/types.ts'
+import type { ModuleCall, ModuleHandler } from '../flow.ts'
+import { protocolModules } from './modules.ts'
+
+/**
+ * A handler for each of the protocol's modules: it makes the module's object from the flow's input, as much of it as is given there, and from what
+ * the modules before it have said.
+ */
+export function protocolHandlers({ clock = systemClock }: { clock?: Clock } = {}): {
+  readonly [M in ModuleName]: ModuleHandler
+} {
+  const handlers = Object.entries(protocolModules).map(([name, { make }]) => {
+    const handler: ModuleHandler = ({ ctx, input }) => {
+      const given = { ...known(name as ModuleName, ctx), ...(isObject(input) && input) } as JsonObject
+      return { output: { [name]: make!(given, { clock }) } }
+    }
+    return [name, handler]
+  })
+  return Object.fromEntries(handlers)
+}
+
+/** What an object of this module can know of its flow. */
+function known(module: ModuleName, ctx: ModuleCall['ctx']): JsonObject {
+  const { context_id } = Object(ctx.context) as { context_id?: string }
+  const { plan_id } = Object(ctx.plan) as { plan_id?: string }
+  const context = context_id === undefined ? {} : { context_id }
+  const plan = plan_id === undefined ? {} : { plan_id }
+  switch (module) {
+    case 'context':
+    case 'role':
+    case 'core':
+      return {}
+    case 'confirm':
+      return plan_id === undefined ? {} : { target_type: 'plan', target_id: plan_id }
+    case 'trace':
+      return { ...context, ...plan }
+    default:
+      return context
+  }
+}

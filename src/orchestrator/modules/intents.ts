@@ -1,0 +1,119 @@
+import type { JsonObject } from '../../protocol/json.ts'
+import { validate } from '../../protocol/validate.ts'
+import type { Change, EventDraft, Kind } from '../../psg/change.ts'
+import { type DocumentKind, takeApart } from '../../psg/document.ts'
+import type { ProjectGraph } from '../../psg/graph.ts'
+import { KINDS } from '../../psg/kinds.ts'
+import { children } from '../../psg/view.ts'
+import { type Ground, graphOf, type Intent, type Maker, onlyFields, textOf } from './module.ts'
+
+const META = { protocol_version: '1.0.0', schema_version: '1.0.0' } as const
+
+/** Completes what is given of an object: versions, an id, and what the kind begins with. Throws InvalidInput for what does not fit then. */
+export const making =
+  (kind: DocumentKind, begins: (ground: Pick<Ground, 'clock'>, given: JsonObject) => JsonObject = () => ({})): Maker =>
+  (given, ground) =>
+    validate(kind, {
+      meta: META,
+      [KINDS[kind].idField!]: ground.clock.uuid(),
+      ...begins(ground, given),
+      ...given,
+    }) as JsonObject
+
+/** Creates an object, in its context's graph or the project's. */
+export const creating =
+  (kind: DocumentKind, make: Maker, tell?: (document: JsonObject) => readonly EventDraft[]): Intent =>
+  async (input, ground) => {
+    const { project } = ground
+    const document = make(input, ground)
+    const id = document[KINDS[kind].idField!] as string
+    const context = String(document.context_id)
+    const graph = KINDS[kind].project
+      ? project.graph
+      : await (kind === 'context' ? project.opening(context) : project.context(context))
+    const changes = takeApart(kind, document)
+    return {
+      graph,
+      changes,
+      reason: `${kind} ${id} is created`,
+      about: { kind, id },
+      ...(tell && { events: tell(document) }),
+    }
+  }
+
+/** Moves an object along its lifecycle. */
+export const moving =
+  (
+    kind: DocumentKind,
+    status: string,
+    more: (ground: Ground) => JsonObject = () => ({}),
+    tell?: (id: string) => readonly EventDraft[],
+  ): Intent =>
+  (input, ground) =>
+    changing(kind, [], () => ({
+      set: { status, ...more(ground) },
+      reason: `becomes ${status}`,
+      ...(tell && { tell }),
+    }))(input, ground)
+
+/** Replaces some of an object's own fields. */
+export const updating = (kind: DocumentKind, fields: readonly string[]): Intent =>
+  changing(kind, fields, (input) => ({ set: input, reason: 'is changed' }))
+
+/** What becomes of one object. */
+interface Becoming {
+  readonly set: JsonObject
+  readonly reason: string
+  readonly tell?: (id: string) => readonly EventDraft[]
+}
+
+/** Any other change of one object; `decide` sees the object as it stands. */
+export const changing =
+  (
+    kind: DocumentKind,
+    fields: readonly string[],
+    decide: (input: JsonObject, data: JsonObject, ground: Ground) => Becoming,
+  ): Intent =>
+  async (given, ground) => {
+    const idField = KINDS[kind].idField!
+    const id = textOf(given, idField)
+    onlyFields(given, [idField, ...fields])
+    const { [idField]: _, ...input } = given
+    const graph = await graphOf(kind, id, ground)
+    const decided = () => decide(input, graph.get(kind, id)!.data as JsonObject, ground)
+    const { reason, tell } = decided()
+    const changes = () => [{ kind: 'node_update', node: kind, id, set: decided().set } as Change]
+    return { graph, changes, reason: `${kind} ${id} ${reason}`, about: { kind, id }, ...(tell && { events: tell(id) }) }
+  }
+
+/** Adds a part to an object: a step, a message, a participant, a node. */
+export const addingTo =
+  (
+    kind: DocumentKind,
+    part: Kind,
+    make: (input: JsonObject, ground: Ground) => JsonObject,
+    tell?: (id: string, data: JsonObject) => readonly EventDraft[],
+  ): Intent =>
+  async (given, ground) => {
+    const ownerField = KINDS[kind].idField!
+    const owner = textOf(given, ownerField)
+    const { [ownerField]: _, ...input } = given
+    const graph = await graphOf(kind, owner, ground)
+    const data = make(input, ground)
+    const idField = KINDS[part].idField
+    const changes = () => {
+      const at = nextPlace(graph, kind, owner)
+      const id = idField ? String(data[idField]) : `${owner}/${at}`
+      return [{ kind: 'node_add', node: part, id, owner, at, data } as unknown as Change]
+    }
+    return {
+      graph,
+      changes,
+      reason: `${kind} ${owner} gets a ${part}`,
+      about: { kind, id: owner },
+      ...(tell && { events: tell(owner, data) }),
+    }
+  }
+
+const nextPlace = ({ state }: ProjectGraph, kind: DocumentKind, owner: string): number =>
+  (children(state, kind, owner).at(-1)?.at ?? -1) + 1

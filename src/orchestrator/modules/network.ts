@@ -1,0 +1,48 @@
+import type { JsonObject } from '../../protocol/json.ts'
+import type { Change } from '../../psg/change.ts'
+import { addingTo, creating, making, moving } from './intents.ts'
+import { graphOf, type Intent, type Maker, type Module, onlyFields, textOf } from './module.ts'
+
+const draft = making('network', () => ({ status: 'draft' }))
+
+const make: Maker = (given, ground) => {
+  if (!Array.isArray(given.nodes)) return draft(given, ground)
+  return draft(
+    { ...given, nodes: given.nodes.map((node) => ({ node_id: ground.clock.uuid(), status: 'active', ...node })) },
+    ground,
+  )
+}
+
+/** Who can be reached, and how they stand. */
+export const networkModule: Module = {
+  make,
+  intents: {
+    create: creating('network', make),
+    add_node: addingTo(
+      'network',
+      'network_node',
+      (node, { clock }) => ({ node_id: clock.uuid(), status: 'active', ...node }) as JsonObject,
+    ),
+    set_node_status: onNode(['status'], (id, input) => ({
+      kind: 'node_update',
+      node: 'network_node',
+      id,
+      set: { status: textOf(input, 'status') as 'active' },
+    })),
+    remove_node: onNode([], (id) => ({ kind: 'node_delete', node: 'network_node', id })),
+    provision: moving('network', 'provisioning'),
+    activate: moving('network', 'active'),
+    degrade: moving('network', 'degraded'),
+    maintain: moving('network', 'maintenance'),
+    retire: moving('network', 'retired'),
+  },
+}
+
+function onNode(fields: readonly string[], change: (node: string, input: JsonObject) => Change): Intent {
+  return async (input, ground) => {
+    onlyFields(input, ['network_id', 'node_id', ...fields])
+    const [id, node] = [textOf(input, 'network_id'), textOf(input, 'node_id')]
+    const graph = await graphOf('network', id, ground)
+    return { graph, changes: [change(node, input)], reason: `node ${node} is changed`, about: { kind: 'network', id } }
+  }
+}
