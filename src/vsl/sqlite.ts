@@ -10,7 +10,7 @@ import { grouped } from './grouped.ts'
 import { batchWriter } from './sqlite-commit.ts'
 import { isBusy, sqliteError } from './sqlite-errors.ts'
 import { leases } from './sqlite-leases.ts'
-import { connect, prepare, type Synchronous, transact } from './sqlite-open.ts'
+import { connect, disconnect, prepare, type Synchronous, transact } from './sqlite-open.ts'
 import { journalPages, keyPages } from './sqlite-pages.ts'
 import { MAX_ROWS, rowStatement } from './sqlite-rows.ts'
 
@@ -27,6 +27,9 @@ export interface SqliteOptions {
 /** Other processes' entries are looked for this often, and only while somebody follows. */
 const WATCH_MS = 50
 
+/** The driver never waits for the outside: without a turn now and then, a loop of calls would keep timers and sockets from theirs. */
+const CALLS_A_TURN = 16
+
 /** One file with a write-ahead log, for any number of processes on one machine. */
 export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
   const { synchronous = 'FULL', timeoutMs = 5000, clock = systemClock } = options
@@ -36,8 +39,11 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
   const db = await connect(path)
   const closing = new AbortController()
 
+  let calls = 0
   /** The driver gives up on a lock after some 20 ms; the long wait is here, where it blocks nobody. */
   async function patiently<T>(work: () => T): Promise<T> {
+    if (++calls % CALLS_A_TURN === 0) await nextTurn()
+    if (!db.open) throw new Closed(what)
     const until = clock.now() + timeoutMs
     for (let pause = 1; ; pause = Math.min(pause * 2, 50)) {
       try {
@@ -213,7 +219,7 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
       if (!closing.signal.aborted) closing.abort(new Closed(what))
       following.end()
       await commits.close()
-      if (db.open) db.close()
+      if (db.open) disconnect(db)
     },
   }
 }

@@ -1,10 +1,11 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { copyFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import Database from 'libsql'
 import { describe, expect, it } from 'vitest'
 import { manualClock, systemClock } from '../../src/protocol/clock.ts'
 import { Corrupt, InvalidInput, Refused, Unavailable } from '../../src/protocol/errors.ts'
+import type { Backend } from '../../src/vsl/backend.ts'
 import { sqliteBackend } from '../../src/vsl/sqlite.ts'
 import { append, collect, everything, write } from '../contracts/backend/given.ts'
 import { backendContract } from '../contracts/backend-contract.ts'
@@ -31,6 +32,33 @@ describe('an SQLite store', () => {
     await backend.commit(append('g', 0))
     await backend.close()
     expect(existsSync(path)).toBe(true)
+  })
+
+  it('is all in its one file once it is closed', async () => {
+    const path = freshPath()
+    const backend = await sqliteBackend({ path })
+    for (let i = 0; i < 10; i++) await backend.commit(write('g', i, { entry: i, puts: [[`k/${i}`, i]] }))
+    const before = await everything(backend, ['g'])
+    await backend.close()
+    const copy = freshPath()
+    copyFileSync(path, copy)
+    const copied = await sqliteBackend({ path: copy })
+    expect(await everything(copied, ['g'])).toEqual(before)
+    await copied.close()
+  })
+
+  it('can be closed while somebody else writes', async () => {
+    const path = freshPath()
+    const backend = await sqliteBackend({ path })
+    await backend.commit(append('g', 0))
+    const other = new Database(path)
+    other.exec('BEGIN IMMEDIATE')
+    await backend.close()
+    other.exec('ROLLBACK')
+    other.close()
+    const again = await sqliteBackend({ path })
+    expect(await collect(again.feed())).toHaveLength(1)
+    await again.close()
   })
 
   it.each([
@@ -90,6 +118,24 @@ describe('an SQLite store', () => {
     await followed
     await clock.advance(50)
     expect(clock.sleeping).toBe(0)
+    await backend.close()
+  })
+
+  it.each([
+    ['commits', (backend: Backend, i: number) => backend.commit(append('g', i))],
+    ['sets', (backend: Backend, i: number) => backend.set('k', i)],
+    ['gets', (backend: Backend) => backend.get('k')],
+  ])('leaves the rest of the process its turn in a loop of %s', async (_, call) => {
+    const backend = await sqliteBackend({ path: freshPath() })
+    let over = false
+    let turns = 0
+    const rest = (async () => {
+      for (; !over; turns++) await nextTurn()
+    })()
+    for (let i = 0; i < 320; i++) await call(backend, i)
+    over = true
+    await rest
+    expect(turns).toBeGreaterThanOrEqual(20)
     await backend.close()
   })
 
