@@ -1,11 +1,13 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { parseArgs } from 'node:util'
 import { systemClock } from '../../src/protocol/clock.ts'
 import { openProject } from '../../src/psg/project.ts'
 import { openStore } from '../../src/vsl/vsl.ts'
 import { child } from '../../test/support/child.ts'
 import { flowOf } from '../../test/support/flows.ts'
+import { startServers } from '../../test/support/start-servers.ts'
 
 export interface RunsReport {
   readonly kills: number
@@ -65,6 +67,42 @@ export async function tortureRuns(
     await store.close()
     rmSync(folder, { recursive: true })
   }
+}
+
+/** `npm run torture -- runs --kills 100 [--steps 1000] [--backend sqlite] [--seed 1]`. */
+export async function run(args: readonly string[]): Promise<boolean> {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      kills: { type: 'string', default: '100' },
+      steps: { type: 'string', default: '1000' },
+      seed: { type: 'string', default: '1' },
+      backend: { type: 'string' },
+    },
+  })
+  const [kills, steps, seed] = [Number(values.kills), Number(values.steps), Number(values.seed)]
+  const servers = await startServers({ redis: true, postgres: true })
+  const folder = mkdtempSync(join(tmpdir(), 'mplp-torture-'))
+  const urls: { [backend: string]: string | undefined } = {
+    sqlite: `sqlite:${join(folder, 'state.db')}`,
+    redis: servers.redis?.url,
+    postgres: servers.postgres?.url,
+  }
+  const reports: { [backend: string]: RunsReport } = {}
+  try {
+    for (const [backend, url] of Object.entries(urls)) {
+      if (url === undefined || (values.backend !== undefined && values.backend !== backend)) continue
+      reports[backend] = await tortureRuns(url, { kills, steps, seed, lifeMs: 200 })
+      console.error(`${backend}: ${JSON.stringify(reports[backend])}`)
+    }
+  } finally {
+    await servers.stop()
+    rmSync(folder, { recursive: true })
+  }
+  console.log(JSON.stringify(reports))
+  return Object.values(reports).every(
+    ({ repeated, different, status }) => repeated === 0 && different === 0 && status === 'completed',
+  )
 }
 
 type Store = Awaited<ReturnType<typeof openStore>>

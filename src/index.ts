@@ -1,0 +1,20 @@
+// What `mplp-runtime` offers from its root, listed by hand. Rooms, stores and buses have entries of their own.
+export { type ComposedRuntime, type ComposeOptions, openRuntime } from './compose.ts'
+export { type Config, defineConfig } from './config.ts'
+export type { BindingSpec, Bindings, Resolver } from './orchestrator/bind.ts'
+export type {
+  FlowContract,
+  FlowOptions,
+  FlowResult,
+  ModuleHandler,
+  ModuleHandlers,
+  RuntimeContext,
+} from './orchestrator/flow.ts'
+export { InMemoryAEL, InMemoryVSL } from './orchestrator/in-memory.ts'
+export type { RunOptions } from './orchestrator/live.ts'
+export type { RunHandle, RunResult } from './orchestrator/run.ts'
+export { createRuntime, type Question, type Runtime, type RuntimeOptions } from './orchestrator/runtime.ts'
+export { runSingleAgentFlow } from './orchestrator/single-agent.ts'
+export type { ApprovalAsked, Flow } from './orchestrator/submit.ts'
+export { VERSION } from './orchestrator/version.ts'
+export * from './protocol/errors.ts'
