@@ -24,7 +24,10 @@ interface Following {
   readonly signal?: AbortSignal
 }
 
-/** `what` is the store in error messages. `listen` is called when there is a first follower, and none reads before it is done: what happens from then on must lead to a wake. */
+/**
+ * `what` is the store in error messages. `listen` is called when there is a first follower, and none reads before it is done: what happens from
+ * then on must lead to a wake.
+ */
 export function followers(what: string, listen: () => Promise<void>): Followers {
   const beds = new Map<string | undefined, { readonly news: Wakeable; followers: number }>()
   const present = new Set<() => void>()

@@ -1,12 +1,15 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Redis, RedisOptions } from 'ioredis'
 import { Closed, MplpError, OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
-import { isRefusal, movedTo, NOT_SENT, redisError } from './redis-errors.ts'
+import { causeOf, isRefusal, isUnsent, movedTo, redisError } from './redis-errors.ts'
 import { wakeable } from './wakeable.ts'
 
 type Command<T> = (redis: Redis) => Promise<T>
 
-/** A connection that comes back by itself, follows its store to another node of a cluster, and never sends a command twice unless it is told that it may. */
+/**
+ * A connection that comes back by itself, follows its store to another node of a cluster, and never sends a command twice unless it is told that
+ * it may.
+ */
 export interface RedisConnection {
   /** The server in error messages; no credentials. */
   readonly what: string
@@ -42,35 +45,43 @@ export async function connect(target: RedisOptions | Redis, timeoutMs: number): 
   const redis = make().on('ready', () => changed.wake())
   const listeners: { redis: Redis; heartbeat: NodeJS.Timeout }[] = []
 
-  /** Waits for the connection, sends, waits for the answer; tells whether a command without one was sent. */
-  async function attempt<T>(
-    command: Command<T>,
-    time: Timer,
-  ): Promise<{ reply: T } | { sent: boolean; error: unknown }> {
+  /** Waits until commands can be sent. */
+  async function standing(time: Timer): Promise<void> {
     while (redis.status !== 'ready' || time.isUp) {
       if (state === 'closed') throw new Closed(what)
       if (time.isUp) throw unreachable(what, trouble)
-      await Promise.race([changed.wait(), time.up])
+      const impatience = new AbortController()
+      void time.up.then(() => impatience.abort())
+      await changed.wait(impatience.signal)
     }
+  }
+
+  /** Tells of a command without an answer whether it was sent. */
+  async function attempt<T>(command: Command<T>, time: Timer): Promise<{ reply: T } | { sent: boolean }> {
+    await standing(time)
     try {
       const reply = await Promise.race([command(redis), time.up])
-      if (reply === TIME_UP) return { sent: true, error: new Error(`no answer within ${timeoutMs} ms`) }
-      return { reply }
+      if (reply !== TIME_UP) return { reply }
+      trouble = new Error(`no answer within ${timeoutMs} ms`)
+      return { sent: true }
     } catch (error) {
       if (error instanceof MplpError) throw error
       const moved = movedTo(error)
-      if (moved) {
-        trouble = error
-        Object.assign(redis.options, moved)
-        redis.disconnect(true)
-        return { sent: false, error }
-      }
-      if (isRefusal(error)) throw redisError(what, error)
-      const sent = !(error instanceof Error) || error.message !== NOT_SENT
+      if (moved) moveTo(moved)
+      else if (isRefusal(error)) throw redisError(what, error)
+      const sent = moved === undefined && !isUnsent(error)
       if (sent) trouble = error
       await nextTurn() // it broke just now: its status will soon say so
-      return { sent, error }
+      return { sent }
     }
+  }
+
+  /** Once for all the commands that were on their way to the node we leave. */
+  function moveTo(node: { readonly host?: string; readonly port: number }): void {
+    const { host = redis.options.host, port } = node
+    if (host === redis.options.host && port === redis.options.port) return
+    Object.assign(redis.options, { host, port })
+    redis.disconnect(true)
   }
 
   const connected = timer(timeoutMs)
@@ -94,7 +105,7 @@ export async function connect(target: RedisOptions | Redis, timeoutMs: number): 
         for (;;) {
           const got = await attempt(command, time)
           if ('reply' in got) return got.reply
-          if (got.sent) throw new OutcomeUnknown(of, { cause: got.error })
+          if (got.sent) throw new OutcomeUnknown(of, { cause: causeOf(trouble) })
         }
       } finally {
         time.stop()

@@ -1,7 +1,8 @@
 import { Corrupt, type MplpError, Refused, Unavailable } from '../protocol/errors.ts'
 
-/** What ioredis says of a command that never left, because its queue for such is switched off. */
-export const NOT_SENT = "Stream isn't writeable and enableOfflineQueue options is false"
+/** The command never left: there was no connection, and the client's queue for that is switched off. */
+export const isUnsent = (error: unknown): boolean =>
+  error instanceof Error && error.message === "Stream isn't writeable and enableOfflineQueue options is false"
 
 /** Redis itself answered, with an error: the command was not carried out. */
 export const isRefusal = (error: unknown): error is Error => error instanceof Error && error.name === 'ReplyError'
@@ -17,9 +18,15 @@ export function movedTo(error: unknown): { host?: string; port: number } | undef
   return { ...(moved[1] && { host: moved[1] }), port: Number(moved[2]) }
 }
 
-/** Errors of the client and error replies as ours; `what` is the server. Messages of the server stay in `cause`: they may quote data. */
+/** The client hangs the command on its errors, with the password or the data in it: only what the error says goes on. */
+export function causeOf(error: unknown): Error {
+  const { name, message } = error instanceof Error ? error : new Error(String(error))
+  return Object.defineProperty(new Error(message), 'name', { value: name })
+}
+
+/** Errors of the client and error replies as ours; `what` is the server. */
 export function redisError(what: string, error: unknown): MplpError {
-  const cause = { cause: error }
+  const cause = { cause: causeOf(error) }
   const notNow = NOT_NOW[replyCode(error)]
   if (notNow !== undefined) return new Unavailable(what, notNow, cause)
   const never = NEVER[replyCode(error)]

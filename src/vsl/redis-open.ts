@@ -1,3 +1,4 @@
+import { isIP } from 'node:net'
 import type { Redis, RedisOptions } from 'ioredis'
 import { InvalidInput, Refused } from '../protocol/errors.ts'
 import { isRefusal, replyCode } from './redis-errors.ts'
@@ -62,6 +63,6 @@ export function addressOf(url: string): RedisOptions {
     db: Number(pathname.slice(1)),
     ...(username && { username: decodeURIComponent(username) }),
     ...(password && { password: decodeURIComponent(password) }),
-    ...(protocol === 'rediss:' && { tls: /[^\d.]/.test(host) && !host.includes(':') ? { servername: host } : {} }),
+    ...(protocol === 'rediss:' && { tls: isIP(host) ? {} : { servername: host } }),
   }
 }

@@ -42,7 +42,7 @@ export function journalPages(connection: RedisConnection, keys: Keys) {
       }
     },
     ofAll(after: Position | undefined): () => Promise<Entry[]> {
-      let id = after === undefined ? '' : idOf(after)
+      let id = after === undefined ? '0-0' : idOf(after)
       return async () => {
         const args = [id, PAGE_ROWS, PAGE_BYTES]
         const reply = (await connection.ask((redis) => run(redis, FEED, [keys.journal], args))) as string[]

@@ -230,11 +230,12 @@ end
 return page
 `)
 
-/** KEYS: journal. ARGV: an id or '', how many entries and bytes at most. Returns the same as READ. */
+/** KEYS: journal. ARGV: an id, how many entries and bytes at most. Returns the same as READ. */
 export const FEED = script(`
 local page, bytes, after = {}, 0, ARGV[1]
 for _ = 1, ARGV[2] do
-  local entry = redis.call('XRANGE', KEYS[1], after == '' and '-' or '(' .. after, '+', 'COUNT', 1)[1]
+  local ms, n = string.match(after, '^(%d+)-(%d+)$')
+  local entry = redis.call('XRANGE', KEYS[1], ms .. '-' .. string.format('%.0f', n + 1), '+', 'COUNT', 1)[1]
   if not entry or bytes >= tonumber(ARGV[3]) then break end
   after = entry[1]
   page[#page + 1] = after

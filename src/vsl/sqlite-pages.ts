@@ -17,13 +17,13 @@ export function journalPages(db: Database) {
     .raw()
   const body = db.prepare('SELECT body FROM journal WHERE seq = ?').raw()
   const lastSeq = db.prepare('SELECT coalesce(max(seq), 0) FROM journal').raw()
-  const streamsAbove = db.prepare('SELECT DISTINCT stream, max(seq) FROM journal WHERE seq > ? GROUP BY stream').raw()
+  const streamsAbove = db.prepare('SELECT stream, max(seq) FROM journal WHERE seq > ? GROUP BY stream').raw()
   const dataVersion = db.prepare('PRAGMA data_version').raw()
 
   const bodyOf = ([seq]: JournalRow) => (body.get([seq]) as [string])[0]
   const entries = (rows: readonly JournalRow[]): Entry[] =>
     fitting(rows, bodyOf).map(([[seq, stream, revision], text]) => ({
-      stream: stream,
+      stream,
       revision,
       position: sequencePosition(seq),
       body: JSON.parse(text),

@@ -79,7 +79,7 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
   const open = () => {
     if (closing.signal.aborted) throw new Closed(what)
   }
-  const following = followers(what, async () => watchOthers())
+  const following = followers(what, watchOthers)
   const commits = grouped(
     {
       async commitBatch(writes) {
@@ -95,18 +95,18 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
   )
 
   let watching = false
-  function watchOthers(): void {
+  async function watchOthers(): Promise<void> {
+    const news = await patiently(journal.news)
     if (watching) return
     watching = true
-    const news = journal.news()
     const watch = async () => {
       while (following.any) {
         await clock.sleep(WATCH_MS, closing.signal)
-        following.wake(news())
+        await patiently(news).then(following.wake, following.wakeAll) // those who wake and read are told what is wrong
       }
     }
     watch()
-      .catch(() => following.wakeAll()) // closed, or unreadable: those who wake and read are told which
+      .catch(() => undefined) // closed: nobody follows any more
       .finally(() => {
         watching = false
       })

@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'
 import { join } from 'node:path'
+import { inspect } from 'node:util'
 import { Redis } from 'ioredis'
 import { afterEach, describe, expect, it } from 'vitest'
 import { Refused, Unavailable } from '../../src/protocol/errors.ts'
@@ -182,8 +183,7 @@ describe('a Redis server that says no', () => {
         const error = await failed({ url: url.replace('//', `//${given}`) })
         expect(error).toBeInstanceOf(Refused)
         expect(error.remedy).toContain(remedy)
-        expect(error.message).not.toContain('password@')
-        expect(error.message).not.toContain('wrong-password')
+        expect(inspect(error, { depth: 9 })).not.toContain('wrong-password')
       }
       const backend = await redisBackend({ url: url.replace('//', '//:right-password@') })
       await backend.commit(append('g', 0))
