@@ -122,6 +122,8 @@ export interface CommitOptions {
   readonly termination?: string
   /** Further events, told if and only if the commit lands. */
   readonly events?: readonly EventDraft[]
+  /** What a function that decides on the changes looks at: in memory, with all that is loaded with it, whenever it is asked. */
+  readonly reads?: readonly (readonly [Kind, string])[]
 }
 
 /** An event without id and time: the commit gives it both, unless somebody must know its id beforehand. */
@@ -223,7 +225,35 @@ export type ActionRecord = {
   /** Set apart for this action and not yet settled; found after a crash, it counts as spent. */
   readonly reserved?: JsonObject
   readonly compensates?: string
+  /** Whose turn in a session it is. */
+  readonly turn?: TurnRecord
+  /** It did no step: it brought several answers to one together, or asks which of several results shall stand. */
+  readonly settles?: Settlement
+  /** The action whose result stands instead of this one's. */
+  readonly lost_to?: string
 }
+
+/** A participant's turn: to do a step, or to have the word before or after it. */
+export type TurnRecord = {
+  readonly turn_number: number
+  readonly participant_id: string
+  readonly role_id: string
+  readonly purpose: 'work' | 'brief' | 'review'
+  /** What entitles to the turn, in modes where only one may write at a time. */
+  readonly token_id?: string
+  /** It answers a broadcast. */
+  readonly broadcast?: true
+}
+
+export type Settlement =
+  | { readonly what: 'answers' }
+  | {
+      readonly what: 'conflict'
+      readonly conflict_id: string
+      readonly resource: string
+      /** Actions whose results contend; the first is the one that is asked about. */
+      readonly candidates: readonly string[]
+    }
 
 /** What a Confirm's decisions are measured by, and what exactly they allow. */
 export type Gate = {

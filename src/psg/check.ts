@@ -31,6 +31,7 @@ export interface Draft {
 
 /** The rules by the kind they look at, and which of their ids are switched over. */
 export interface RuleBook {
+  readonly shapes: readonly Rule[]
   readonly of: { readonly [K in Kind]: readonly Rule[] }
   readonly switched: ReadonlySet<string>
 }
@@ -42,8 +43,10 @@ export interface RuleBook {
 export function ruleBook(switched: ReadonlySet<string> = new Set()): RuleBook {
   const left = RULES.filter((rule) => !switched.has(rule.id))
   const kinds = Object.keys(KINDS) as Kind[]
-  const of = Object.fromEntries(kinds.map((kind) => [kind, left.filter((rule) => rule.kinds?.includes(kind) ?? true)]))
-  return { of: of as unknown as RuleBook['of'], switched }
+  const shapes = left.filter((rule) => rule.id === 'schema')
+  const looksAt = (kind: Kind) => left.filter((rule) => rule.id !== 'schema' && (rule.kinds?.includes(kind) ?? true))
+  const of = Object.fromEntries(kinds.map((kind) => [kind, looksAt(kind)]))
+  return { shapes, of: of as unknown as RuleBook['of'], switched }
 }
 
 /** Changes nothing: throws RuleViolation with everything that is wrong, before anything has moved. */
@@ -96,27 +99,29 @@ export function draft(ground: Ground, changes: Changes, options: CommitOptions):
   }
 }
 
-/** What memory must hold before these changes can be judged: nodes that are named but may lie in a group that is not loaded. */
+/** What memory must hold before these changes can be judged: whatever they name, except what they add. */
 export function named(changes: Changes): readonly (readonly [Kind, string])[] {
+  const added = new Set<string>()
+  for (const change of changes)
+    if (change.kind === 'node_add' && !change.revived) added.add(nodeKey(change.node, change.id))
   const found: [Kind, string][] = []
+  const name = (kind: Kind, id: unknown) => {
+    if (typeof id === 'string' && !added.has(nodeKey(kind, id))) found.push([kind, id])
+  }
   for (const change of changes) {
     if (change.kind === 'edge_add' || change.kind === 'edge_delete') {
-      found.push(['step', change.from])
+      name('step', change.from)
       continue
     }
-    found.push([change.node, change.id])
+    name(change.node, change.id)
     if (change.kind === 'node_delete') continue
     const fields = (change.kind === 'node_add' ? change.data : change.set) as JsonObject
-    const confirm = (fields.governance as { lastConfirmRef?: { id?: unknown } } | undefined)?.lastConfirmRef?.id
-    if (typeof confirm === 'string') found.push(['confirm', confirm])
+    name('confirm', (fields.governance as { lastConfirmRef?: { id?: Json } } | undefined)?.lastConfirmRef?.id)
     if (change.kind === 'node_update') continue
     const { partOf, refs = [] } = KINDS[change.node]
-    if (partOf && change.owner !== undefined) found.push([partOf, change.owner])
-    for (const ref of refs) {
-      const value = fields[ref.field]
-      const kind = typeof ref.to === 'string' ? ref.to : ref.to(change as unknown as AnyNode)
-      if (typeof value === 'string') found.push([kind, value])
-    }
+    if (partOf) name(partOf, change.owner)
+    for (const { field, to } of refs)
+      name(typeof to === 'string' ? to : to(change as unknown as AnyNode), fields[field])
   }
   return found
 }
@@ -137,14 +142,19 @@ function refuseIfEmpty({ deltas, misfits, options }: Proposal): void {
     ])
 }
 
+/** Shapes first: what does not even have one is told for that, and no other rule has to reckon with it. */
 function refuseIfBroken(proposal: Proposal, rules: RuleBook): void {
   const violations: Violation[] = [...proposal.misfits]
+  const judge = (rule: Rule, delta: Delta) =>
+    rule.check(delta, proposal, (path, message, id) => {
+      violations.push({ rule: id ?? rule.id, node: nodeKey(delta.kind, delta.id), path, message })
+    })
   for (const delta of proposal.deltas) {
-    for (const rule of rules.of[delta.kind]) {
-      rule.check(delta, proposal, (path, message, id) => {
-        violations.push({ rule: id ?? rule.id, node: nodeKey(delta.kind, delta.id), path, message })
-      })
-    }
+    const known = violations.length
+    for (const rule of rules.shapes) judge(rule, delta)
+    if (violations.length > known) proposal.shapeless.add(delta)
   }
+  for (const delta of proposal.deltas)
+    if (!proposal.shapeless.has(delta)) for (const rule of rules.of[delta.kind]) judge(rule, delta)
   if (violations.length > 0) throw new RuleViolation(proposal.graph, violations)
 }

@@ -1,3 +1,4 @@
+import { NotFound } from '../protocol/errors.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import type { Change, CommitOptions, Node } from './change.ts'
 import type { ProjectGraph } from './graph.ts'
@@ -7,15 +8,18 @@ import { children } from './view.ts'
 
 /** A copy of a plan as a new draft: new ids, pending steps, the same bindings. Where a failed or completed plan can begin anew. Throws NotFound. */
 export async function forkPlan(graph: ProjectGraph, planId: string, options: CommitOptions): Promise<Node<'plan'>> {
-  const plan = await graph.require('plan', planId)
   const plan_id = graph.clock.uuid()
-  const changes = await graph.reading([['plan', planId]], (state) => copyOf(state, plan, plan_id, graph.clock.uuid))
-  await graph.commit(changes, options)
+  await graph.commit(() => copyOf(graph.state, planId, plan_id, graph.clock.uuid), {
+    ...options,
+    reads: [['plan', planId]],
+  })
   return graph.get('plan', plan_id)!
 }
 
-function copyOf(state: GraphState, plan: Node<'plan'>, plan_id: string, uuid: () => string): readonly Change[] {
-  const steps = children(state, 'plan', plan.id).filter((node) => isKind(node, 'step'))
+function copyOf(state: GraphState, planId: string, plan_id: string, uuid: () => string): readonly Change[] {
+  const plan = state.get('plan', planId)
+  if (!plan) throw new NotFound('plan', planId)
+  const steps = children(state, 'plan', planId).filter((node) => isKind(node, 'step'))
   const ids = new Map(steps.map((step) => [step.id, uuid()]))
   const { trace: _, events: __, ...head } = plan.data
   const changes: Change[] = [

@@ -9,6 +9,7 @@ import {
   type Violation,
 } from '../protocol/errors.ts'
 import type { Backend } from '../vsl/backend.ts'
+import { serially } from '../vsl/serially.ts'
 import { commitOnce } from '../vsl/settle.ts'
 import type { Changes, Commit, CommitOptions, EntryBody, Kind, Node, NodeOf } from './change.ts'
 import { type Draft, draft, type Ground, named, ruleBook } from './check.ts'
@@ -81,7 +82,7 @@ export class ProjectGraph {
   #memory: GraphMemory = graphMemory()
   #revision = 0
   #stamped = 0
-  #queue: Promise<unknown> = Promise.resolve()
+  readonly #inTurn = serially()
   readonly #watchers = new Set<(deltas: readonly Delta[]) => void>()
   readonly #ended
   /** A write that got no reply: nothing else is let in before its fate is known. */
@@ -264,6 +265,7 @@ export class ProjectGraph {
 
   /** What the changes come to; `undefined` when they break a rule, but in a picture that others have changed since. */
   async #draft(wanted: Wanted, options: CommitOptions): Promise<Draft | undefined> {
+    await this.#bring(options.reads ?? [])
     const changes = takeIn(typeof wanted === 'function' ? wanted() : wanted)
     await this.#bring(named(changes))
     await this.#load(changes.flatMap((change) => (change.kind === 'node_add' && change.group ? [change.group] : [])))
@@ -379,23 +381,29 @@ export class ProjectGraph {
     for (const watcher of this.#watchers) callSafely(() => watcher(deltas))
   }
 
-  /** Loads the groups of nodes that are named but not in memory, as far as the index knows them. */
+  /** Brings what is named into memory, as far as it exists: a group that is not loaded, or what others have written since. */
   async #bring(names: readonly (readonly [Kind, string])[]): Promise<void> {
-    const groups: string[] = []
-    const keys = new Set<string>()
-    for (const [kind, id] of names) {
+    const absent = names.filter(([kind, id]) => {
       const there = this.#memory.state.get(kind, id)
       if (there) this.#ended.use(there.group)
-      else if (KINDS[kind].group !== undefined) groups.push(KINDS[kind].group)
-      else {
-        const anchor = anchorOf(kind, id)
-        if (anchor && !this.#memory.state.has(...anchor)) keys.add(INDEX.id(...anchor))
-      }
-    }
-    if (keys.size > 0)
-      for (const where of (await this.store.getMany([...keys])).values())
-        if ((where as Whereabouts).graph === this.id) groups.push((where as Whereabouts).group)
-    await this.#load(groups)
+      return !there
+    })
+    if (absent.length === 0) return
+    const { revision } = this
+    await this.#load(await this.#groupsOf(absent))
+    if (this.#revision === revision && absent.some((name) => !this.#memory.state.has(...name))) await this.#catchUp()
+  }
+
+  /** The groups that nodes lie in, as far as the index knows. */
+  async #groupsOf(names: readonly (readonly [Kind, string])[]): Promise<readonly string[]> {
+    const groups = names.flatMap(([kind]) => KINDS[kind].group ?? [])
+    const keys = names.flatMap(([kind, id]) => {
+      const anchor = anchorOf(kind, id)
+      return anchor ? [INDEX.id(...anchor)] : []
+    })
+    if (keys.length === 0) return groups
+    const found = [...(await this.store.getMany([...new Set(keys)])).values()] as Whereabouts[]
+    return [...groups, ...found.filter(({ graph }) => graph === this.id).map(({ group }) => group)]
   }
 
   /** Takes groups in as they stand at the head, and everything else with them: no picture mixes two revisions. */
@@ -422,12 +430,10 @@ export class ProjectGraph {
 
   /** One thing after the other. What has ended longest ago leaves memory between two of them, never during one. */
   #serially<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.#queue.then(() => {
+    return this.#inTurn(() => {
       for (const group of this.#ended.surplus()) this.#memory.evict(group)
       return work()
     })
-    this.#queue = result.catch(() => undefined) // its caller hears of it; the next one in line need not
-    return result
   }
 }
 

@@ -17,7 +17,7 @@ export function takeIn(changes: unknown): Changes {
 /** Throws InvalidInput when a commit could not be told to anybody. */
 export function checkOptions(options: CommitOptions): void {
   if (!isObject(options)) throw new InvalidInput('commit', [problem('options', 'type', 'are not given', options)])
-  const { actor, reason, fence, module, run, events } = options
+  const { actor, reason, fence, module, run, events, reads } = options
   const problems: Problem[] = []
   if (!isText(actor)) problems.push(problem('actor', 'text', 'does not name anybody', actor))
   if (typeof reason !== 'string') problems.push(problem('reason', 'text', 'is not a text', reason))
@@ -29,6 +29,11 @@ export function checkOptions(options: CommitOptions): void {
     for (const [i, draft] of (events ?? []).entries())
       if (!isObject(draft) || !isObject(draft.event) || !isText(draft.event.event_type))
         problems.push(problem(`events[${i}]`, 'event', 'is not an event with an event_type', draft))
+  if (
+    reads !== undefined &&
+    !(Array.isArray(reads) && reads.every((name) => Array.isArray(name) && isKindName(name[0]) && isText(name[1])))
+  )
+    problems.push(problem('reads', 'name', 'are not kinds with ids', reads))
   if (problems.length > 0) throw new InvalidInput('commit', problems)
 }
 

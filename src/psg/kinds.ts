@@ -6,7 +6,7 @@ export interface KindFacts {
   readonly idField?: string
   /** The module whose area it is; `runtime` for our own. */
   readonly module: string
-  /** The validator's name; absent for runtime-local kinds, whose types are trusted. */
+  /** The validator's name; absent for runtime-local kinds, whose shapes are in shapes.ts. */
   readonly schema?: string
   /** The lifecycle table that governs its `status`. */
   readonly lifecycle?: string
@@ -325,7 +325,7 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
 /** The kind a Confirm points at. `other` is how the protocol lets it point at an action of ours, or at a stranger's thing. */
 function targetKind(node: Node<'confirm'>): Kind {
   const { target_type } = node.data
-  return target_type === 'other' ? 'action' : target_type
+  return Object.hasOwn(KINDS, target_type) ? (target_type as Kind) : 'action'
 }
 function targetsOther(node: AnyNode): boolean {
   return (node as Node<'confirm'>).data.target_type === 'other'

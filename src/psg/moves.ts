@@ -38,7 +38,9 @@ export function proposePlan(graph: ProjectGraph, planId: string, options: Propos
     ...(options.shows && { shows: options.shows }),
   }
   const asked: Change[] = open
-    ? [move('confirm', confirm_id, 'pending')]
+    ? open.data.status === 'pending'
+      ? []
+      : [move('confirm', confirm_id, 'pending')]
     : [
         {
           kind: 'node_add',

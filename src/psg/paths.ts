@@ -54,14 +54,13 @@ export function pathsOf(project: Project): Paths {
     },
     async patchPlanStatus(id, status, { proposing, usedBy, ...options }) {
       const graph = await graphOf(id)
-      await graph.require('plan', id)
-      await graph.commit(() => movesTo(graph, id, status, { actor: options.actor, proposing, usedBy }), options)
+      const asked = { actor: options.actor, proposing, usedBy }
+      await graph.commit(() => movesTo(graph, id, status, asked), { ...options, reads: [['plan', id]] })
       return graph.document('plan', id)
     },
     async deletePlan(id, options) {
       const graph = await graphOf(id)
-      await graph.require('plan', id)
-      await graph.commit(() => removalOf(graph, id), options)
+      await graph.commit(() => removalOf(graph, id), { ...options, reads: [['plan', id]] })
     },
   }
 }

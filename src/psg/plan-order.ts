@@ -48,7 +48,10 @@ function orderPlan(
   const step = (id: string) => after('step', id) as Node<'step'> | undefined
   const newDependants = new Map<string, string[]>()
   const steps: Steps = {
-    dependenciesOf: (id) => step(id)?.data.dependencies ?? [],
+    dependenciesOf(id) {
+      const dependencies: unknown = step(id)?.data.dependencies
+      return Array.isArray(dependencies) ? dependencies : [] // a step without a shape may be among those waited for
+    },
     *dependantsOf(id) {
       for (const dependant of state.dependantsOf(id))
         if (step(dependant)?.data.dependencies?.includes(id)) yield dependant

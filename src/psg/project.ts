@@ -33,9 +33,12 @@ export interface Project {
   create(context: unknown, options: CommitOptions): Promise<ProjectGraph>
   /**
    * Takes documents apart as they stand, marked as imported: one commit per graph, after both were found to hold. Answers with the graph of their
-   * context.
+   * context; `context` names it where they do not.
    */
-  import(documents: Documents, options: CommitOptions): Promise<{ graph: ProjectGraph; commits: readonly Commit[] }>
+  import(
+    documents: Documents,
+    options: CommitOptions & { readonly context?: string },
+  ): Promise<{ graph: ProjectGraph; commits: readonly Commit[] }>
   /** Where something is, by its id alone. */
   locate(id: string): Promise<(Whereabouts & { readonly kind: Kind }) | undefined>
   /** A role by id, else by name. */
@@ -101,11 +104,11 @@ export async function openProject(store: Backend, options: ProjectOptions = {}):
       await created.commit(changes, commit)
       return created
     },
-    async import(documents, commit) {
+    async import(documents, { context, ...commit }) {
       const parts = apart(documents)
       const mine = parts.filter(({ kind }) => KINDS[kind].project).flatMap(({ changes }) => changes)
       const rest = parts.filter(({ kind }) => !KINDS[kind].project).flatMap(({ changes }) => changes)
-      const target = rest.length === 0 ? graph : await opening(await contextOf(rest, locate))
+      const target = rest.length === 0 ? graph : await opening(await contextOf(rest, context, locate))
       const writes = [
         { to: graph, changes: mine },
         { to: target, changes: rest },
@@ -161,24 +164,32 @@ function apart(documents: Documents): readonly { kind: DocumentKind; changes: re
   return documents.map(([kind, document]) => ({ kind, changes: takeApart(kind, document, { imported: true }) }))
 }
 
-/** The one context that a set of documents belongs to: the one they name, or that of what a Confirm asks about. */
-async function contextOf(changes: readonly Change[], locate: Project['locate']): Promise<string> {
+/** The one context that a set of documents belongs to: the one they name, or that of what a Confirm asks about, or the one given. */
+async function contextOf(
+  changes: readonly Change[],
+  given: string | undefined,
+  locate: Project['locate'],
+): Promise<string> {
   const named = new Set<string>()
   for (const change of changes) {
     const context = change.kind === 'node_add' ? (change.data as JsonObject).context_id : undefined
     if (typeof context === 'string') named.add(context)
   }
+  if (given !== undefined) named.add(given)
   if (named.size === 0)
     for (const change of changes)
       if (change.kind === 'node_add' && change.node === 'confirm') {
         const where = await locate(change.data.target_id)
         if (where) named.add(where.graph)
       }
-  if (named.size > 1)
-    throw notImportable('context_id', 'one_context', `name ${named.size} contexts; import one at a time`, [...named][0])
   const [context] = named
-  if (context === undefined)
-    throw notImportable('context_id', 'one_context', 'name no context: a Confirm needs its target beside it', undefined)
+  if (context === undefined || named.size > 1)
+    throw notImportable(
+      'context_id',
+      'one_context',
+      context === undefined ? 'name no context: say which' : `name ${named.size} contexts: import one at a time`,
+      context,
+    )
   return context
 }
 

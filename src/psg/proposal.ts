@@ -18,6 +18,8 @@ export interface Proposal {
   readonly options: CommitOptions
   readonly state: GraphState
   readonly deltas: readonly Delta[]
+  /** Those that do not have the shape of their kind; the checks put them there, and the questions below leave them out. */
+  readonly shapeless: Set<Delta>
   /** What could not even be folded: a node added twice, a change of something that is not there. */
   readonly misfits: readonly Violation[]
   after<K extends Kind>(kind: K, id: string): NodeOf<K> | undefined
@@ -64,6 +66,9 @@ export function propose(footing: Footing, changes: Changes, options: CommitOptio
     push(byKind, delta.kind, delta)
     if (owner !== undefined) push(byOwner, owner, delta)
   }
+  const shapeless = new Set<Delta>()
+  const shaped = (found: readonly Delta[] = []) =>
+    shapeless.size === 0 ? found : found.filter((one) => !shapeless.has(one))
   const delta = (kind: Kind, id: string) => folded.deltas.get(nodeKey(kind, id))
   const after = (kind: Kind, id: string): AnyNode | undefined => {
     const changed = delta(kind, id)
@@ -86,14 +91,15 @@ export function propose(footing: Footing, changes: Changes, options: CommitOptio
     options,
     state,
     deltas,
+    shapeless,
     misfits: folded.misfits,
     micros,
     switched: footing.rules.switched,
     knowsRole: footing.knowsRole,
     after: after as Proposal['after'],
     delta,
-    deltasOf: (kind) => byKind.get(kind) ?? [],
-    partsTouched: (owner) => byOwner.get(owner) ?? [],
+    deltasOf: (kind) => shaped(byKind.get(kind)),
+    partsTouched: (owner) => shaped(byOwner.get(owner)),
     revived: (kind, id) => (delta(kind, id)?.before ? undefined : state.tombstone(kind, id)),
     digestAfter(plan) {
       const digest = digests.get(plan.id) ?? planDigest(plan, groupAfter(plan.group))
@@ -102,7 +108,7 @@ export function propose(footing: Footing, changes: Changes, options: CommitOptio
     },
     tallyAfter(plan) {
       const tally = { ...(state.plan(plan)?.tally ?? noSteps()) }
-      for (const { kind, before, after: is } of byOwner.get(plan) ?? []) {
+      for (const { kind, before, after: is } of shaped(byOwner.get(plan))) {
         if (kind !== 'step') continue
         if (before) tally[statusOf(before) as StepStatus]--
         if (is) tally[statusOf(is) as StepStatus]++
@@ -111,7 +117,7 @@ export function propose(footing: Footing, changes: Changes, options: CommitOptio
     },
     runAfter(plan) {
       let active = state.plan(plan)?.activeRun
-      for (const { id, after: run } of byKind.get('run') ?? []) {
+      for (const { id, after: run } of shaped(byKind.get('run'))) {
         if (!isKind(run, 'run') || run.data.plan_id !== plan) continue
         if (run.data.phase !== 'ended') active = id
         else if (active === id) active = undefined
@@ -119,7 +125,7 @@ export function propose(footing: Footing, changes: Changes, options: CommitOptio
       return active
     },
     get order() {
-      order ??= orderOf(byKind.get('step') ?? [], after, state)
+      order ??= orderOf(shaped(byKind.get('step')), after, state)
       return order
     },
   }

@@ -321,6 +321,37 @@ export const RULE_CASES: readonly RuleCase[] = [
   },
   {
     rule: 'schema',
+    title: 'refuses a status that an action does not know',
+    async prepare(world) {
+      const { action } = await withGatedAction(world)
+      return {
+        breaks: { changes: [set('action', action, { status: 'asleep' })], ...at('action', action, 'status') },
+        passes: { changes: [set('action', action, { status: 'cancelled' })] },
+      }
+    },
+  },
+  {
+    rule: 'schema',
+    title: 'refuses a gate that nobody could pass',
+    async prepare(world) {
+      const { id, context } = world
+      const [confirm, gate] = [id(), id()]
+      const data = (needed: number) => ({
+        gate_id: gate,
+        confirm_id: confirm,
+        target: { kind: 'other' as const, id: context },
+        digest: 'sha256:00' as const,
+        needed,
+      })
+      const asked = add('confirm', confirm, confirmData(confirm, 'context', context))
+      return {
+        breaks: { changes: [asked, add('gate', gate, data(0))], ...at('gate', gate, 'needed') },
+        passes: { changes: [asked, add('gate', gate, data(1))] },
+      }
+    },
+  },
+  {
+    rule: 'schema',
     title: 'refuses a head that brings its parts along',
     async prepare(world) {
       const plan = planOf(world)

@@ -1,29 +1,32 @@
 import { canonical, type Json, type JsonObject } from '../../protocol/json.ts'
-import { isValid, problems } from '../../protocol/validate.ts'
+import { problems } from '../../protocol/validate.ts'
 import type { AnyNode, Kind } from '../change.ts'
 import type { Delta } from '../delta.ts'
 import { KINDS } from '../kinds.ts'
 import { isKind, referencesOf } from '../node.ts'
 import type { Proposal } from '../proposal.ts'
+import { shapeProblems } from '../shapes.ts'
 import { kindsWith, type Rule } from './rule.ts'
 
 /** Shapes, ids, references, and what belongs where. */
 export const STRUCTURE: readonly Rule[] = [
   {
     id: 'schema',
-    keeps: 'every object fits the protocol’s shape, its parts being nodes of their own',
-    kinds: kindsWith(({ schema }) => schema),
+    keeps: 'every object fits its shape, the protocol’s or our own; its parts are nodes of their own',
     check({ kind, before, after, statusOnly }, _, report) {
-      if (!after || statusOnly || before?.data === after.data) return // a status alone is the lifecycle’s matter
-      const schema = KINDS[kind].schema as Parameters<typeof isValid>[0]
-      const list = KINDS[kind].parts?.list
+      if (!after || before?.data === after.data) return
+      const data = after.data as JsonObject
+      const { schema, parts, lifecycle } = KINDS[kind]
+      if (statusOnly && lifecycle) return // which has more to say
       const whole = withStandIns(after)
-      if (!isValid(schema, whole))
-        for (const problem of problems(schema, whole))
-          report(problem.path, `${kind} ${after.id}: ${problem.path || 'it'} ${problem.message}`)
-      const members = list === undefined ? undefined : (after.data as JsonObject)[list]
+      const found = schema ? problems(schema as SchemaName, whole) : shapeProblems(kind, data)
+      for (const { path, message } of found) report(path, `${kind} ${after.id}: ${path || 'it'} ${message}`)
+      const members = parts && data[parts.list]
       if (members !== undefined && !(Array.isArray(members) && members.length === 0))
-        report(list!, `${kind} ${after.id}: ${list} must be an empty list here, as each member is a node of its own`)
+        report(
+          parts!.list,
+          `${kind} ${after.id}: ${parts!.list} must be empty here, each member being a node of its own`,
+        )
     },
   },
   {
@@ -147,6 +150,8 @@ export const STRUCTURE: readonly Rule[] = [
     },
   },
 ]
+
+type SchemaName = Parameters<typeof problems>[0]
 
 const STAND_INS: { readonly [K in Kind]?: JsonObject } = {
   plan: { steps: [{ step_id: '00000000-0000-4000-8000-000000000000', description: '-', status: 'pending' }] },
