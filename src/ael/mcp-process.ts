@@ -135,8 +135,8 @@ function lines(limit: number, received: (line: string) => void, transport: Trans
     delivered = delivered.then(() => received(line)).catch((error: Error) => transport.onerror?.(error))
   }
   return (chunk: Buffer) => {
-    if (bytes > limit) return // it is being ended; a message with a hole in it must not look whole
     let from = 0
+    // Once above the limit, no line is complete any more: a message with a hole in it must not look whole.
     for (let end = chunk.indexOf(10); end !== -1 && bytes + end - from <= limit; end = chunk.indexOf(10, from)) {
       const line = Buffer.concat([...parts, chunk.subarray(from, end)])
         .toString()

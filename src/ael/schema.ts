@@ -91,7 +91,7 @@ function fromJsonSchema(schema: JsonObject, path: string): CompiledSchema {
   return made
 }
 
-const OPTIONS: Options = { strict: false, allErrors: true, logger: false, addUsedSchema: false, formats: fullFormats }
+const OPTIONS: Options = { strict: false, allErrors: true, logger: false, formats: fullFormats }
 const draft7 = once(() => new Ajv(OPTIONS))
 const draft2020 = once(() => new Ajv2020(OPTIONS))
 

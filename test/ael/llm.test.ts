@@ -418,6 +418,20 @@ describe('llmAdapter', () => {
       expect(server.requests).toHaveLength(2)
     })
 
+    it('asks the model once, even when its very first tool pauses', async () => {
+      const approved = new Set<string>()
+      server.behave(calls(['fs__write', { path: 'a' }]), { say: 'written' })
+      const over = layerOver('openai', [write([], { policy: 'ask' })], {
+        gate: ({ digest }) => ({ verdict: approved.has(digest) ? 'approved' : 'pending' }),
+      })
+      const action = ask({ tools: ['fs.write'] })
+      const pause = await over.attempt(action).catch((caught) => caught)
+      approved.add(pause.question.digest)
+      const { output } = await over.attempt(action, { attempt: 2, resume: pause.resume })
+      expect(output).toMatchObject({ text: 'written', tool_calls: [{ action_id: pause.question.action_id }] })
+      expect(server.requests).toHaveLength(2)
+    })
+
     it('waits for the answer of a person without its time running on', async () => {
       const clock = manualClock()
       const { promise: asked, resolve: wasAsked } = promised<void>()

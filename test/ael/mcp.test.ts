@@ -170,10 +170,11 @@ describe('mcpAdapter', () => {
   })
 
   it('reaches only its own tools by mcp_call', async () => {
-    tools.register({ name: 'mine.tool', description: '', input: {}, execute: () => 1 })
+    tools.register({ name: 'mine.tool', description: '', input: {}, readOnly: true, execute: () => 1 })
     await start()
     const action = newAction({ action_type: 'mcp_call', params: use('mine.tool') })
     await expect(layer.execute(action)).rejects.toBeInstanceOf(NotFound)
+    expect(layer.readOnly(action)).toBe(false)
   })
 
   it('leaves nothing behind when a server does not start', async () => {

@@ -37,8 +37,10 @@ describe('withTimeout', () => {
     expect(clock.sleeping).toBe(0)
   })
 
-  it('leaves no timer behind when the work is done', async () => {
-    await timed(async () => ({})).execute(work(), callOf())
+  it('leaves no timer behind when the work is done, and listens no more', async () => {
+    const controller = new AbortController()
+    await timed(async () => ({})).execute(work(), callOf({ signal: controller.signal }))
+    controller.abort()
     await turn()
     expect(clock.sleeping).toBe(0)
   })
