@@ -62,7 +62,7 @@ export interface ServerConfig {
 export const defineConfig = (config: Config): Config => config
 
 /** Where nothing else is said. */
-export const DEFAULTS = { vsl: 'sqlite:./.mplp/state.db', bus: [], root: '.' } as const
+const DEFAULTS = { vsl: 'sqlite:./.mplp/state.db', bus: [], root: '.' } as const
 
 /** Later ones win; each is checked by itself, so that a message names what is really wrong. */
 export function mergedConfig(...layers: readonly unknown[]): Config {
@@ -72,7 +72,7 @@ export function mergedConfig(...layers: readonly unknown[]): Config {
 }
 
 /** Throws InvalidInput for unknown keys, with a suggestion, and for values of the wrong type. */
-export function checkConfig(value: unknown): Config {
+function checkConfig(value: unknown): Config {
   if (!isObject(value))
     throw new InvalidInput('config', [{ path: '', rule: 'type', message: 'must be an object', found: shown(value) }])
   const problems: Problem[] = []

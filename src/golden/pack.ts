@@ -57,7 +57,7 @@ export async function exportPack(
 }
 
 /** The lines of sha256sums.txt: by path, two spaces, no final newline. */
-export function checksums(files: ReadonlyMap<string, string | Uint8Array>): string {
+function checksums(files: ReadonlyMap<string, string | Uint8Array>): string {
   const paths = [...files.keys()].filter((path) => !path.startsWith('integrity/')).sort()
   return paths.map((path) => `${sha256(files.get(path)!)}  ${path}`).join('\n')
 }

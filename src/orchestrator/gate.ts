@@ -8,7 +8,7 @@ import type { Decided, Flight, LiveRun, Waiting } from './live.ts'
 import { timerFired } from './timers.ts'
 
 /** How long a question waits for an answer when nothing else is said: a week. */
-export const EXPIRES_MS = 7 * 24 * 60 * 60 * 1000
+const EXPIRES_MS = 7 * 24 * 60 * 60 * 1000
 
 /** Must a person agree before this step's action is done? What cannot be taken back asks unless its binding says otherwise. */
 export const askBefore = (binding: Binding): boolean =>

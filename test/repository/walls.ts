@@ -10,7 +10,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   psg: ['vsl', 'protocol'],
   drift: ['psg', 'vsl', 'protocol'],
   orchestrator: ['drift', 'psg', 'vsl', 'bus', 'ael', 'protocol'],
-  config: ['protocol'],
+  config: ['protocol', 'ael', 'bus', 'orchestrator'], // it gives a config file the types of what it may name
   compose: BELOW_COMPOSE,
   golden: ['compose', ...BELOW_COMPOSE],
   server: ['golden', 'compose', ...BELOW_COMPOSE],
