@@ -1,5 +1,6 @@
 import type { Head } from './backend.ts'
 import type { PreparedWrite, Verdict } from './grouped.ts'
+import { judge } from './judge.ts'
 import type { Database } from './sqlite-open.ts'
 import { type Bound, rowStatement } from './sqlite-rows.ts'
 
@@ -30,7 +31,8 @@ export function batchWriter(db: Database): (writes: readonly PreparedWrite[]) =>
 
     const [values, deletes, entries]: [Bound[], Bound[], Bound[]] = [[], [], []]
     const verdicts = writes.map((write) => {
-      const verdict = judge(write, found.get(write.stream)!, taken)
+      // No stream and no key occurs twice in a batch, so no write changes the verdict on another.
+      const verdict = judge(write, found.get(write.stream)!, (key) => taken.has(key))
       if (verdict.kind !== 'landed') return verdict
       for (const [key, text] of write.inserts) values.push(key, text)
       for (const [key, text] of write.puts) values.push(key, text)
@@ -46,12 +48,3 @@ export function batchWriter(db: Database): (writes: readonly PreparedWrite[]) =>
 }
 
 type HeadRow = readonly [stream: string, revision: number | null, token: number | null]
-
-/** No stream and no key occurs twice in a batch, so none of its writes can change the verdict on another. */
-function judge(write: PreparedWrite, head: Head, taken: ReadonlySet<string>): Verdict {
-  if (write.fence !== undefined && write.fence !== head.token) return { kind: 'fenced', token: head.token }
-  if (write.expected !== head.revision) return { kind: 'conflict', actual: head.revision }
-  const key = write.inserts.find(([k]) => taken.has(k))?.[0]
-  return key === undefined ? LANDED : { kind: 'exists', key }
-}
-const LANDED: Verdict = { kind: 'landed' }
