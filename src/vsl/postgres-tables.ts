@@ -69,20 +69,18 @@ begin
   for i in 1 .. cardinality(p_streams) loop
     landed := false;
     if keys_met[i] is null then
-      for attempt in 1 .. 2 loop
-        update "${schema}".heads h
-        set revision = h.revision + (p_entries[i] is not null)::int,
-            xid = case when p_entries[i] is null then h.xid else this_xid end
-        where h.stream = p_streams[i] and h.revision = p_expected[i]
-          and (p_fences[i] is null or h.token = p_fences[i]) and h.xid < this_xid;
-        landed := found;
-        exit when landed or p_expected[i] > 0 or p_fences[i] <> 0;
+      update "${schema}".heads h
+      set revision = h.revision + (p_entries[i] is not null)::int,
+          xid = case when p_entries[i] is null then h.xid else this_xid end
+      where h.stream = p_streams[i] and h.revision = p_expected[i]
+        and (p_fences[i] is null or h.token = p_fences[i]) and h.xid < this_xid;
+      landed := found;
+      if not landed and p_expected[i] = 0 and coalesce(p_fences[i], 0) = 0 then
         insert into "${schema}".heads (stream, revision, xid)
-        select p_streams[i], (p_entries[i] is not null)::int, case when p_entries[i] is null then 0 else this_xid end
+        values (p_streams[i], (p_entries[i] is not null)::int, case when p_entries[i] is null then 0 else this_xid end)
         on conflict do nothing;
         landed := found;
-        exit when landed; -- otherwise somebody has just made it, and perhaps only acquired it
-      end loop;
+      end if;
     end if;
     if landed then
       passed := passed || i;

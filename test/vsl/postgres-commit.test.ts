@@ -111,6 +111,15 @@ describe('commits on Postgres', () => {
       }),
     )
     await Promise.all(work)
+    for (let n = 0; n < 40; n++)
+      await Promise.all(
+        stores.map(async (store, s) => {
+          const streams = (s % 2 === 0 ? letters : letters.toReversed()).map((letter) => `shared/${letter}`)
+          const results = await Promise.allSettled(streams.map((stream) => store.commit(append(stream, n))))
+          expect(new Set(refusals(results))).not.toContain('Unavailable')
+        }),
+      )
+    expect(await collect(stores[0]!.read('shared/a'))).toHaveLength(40)
     for (const { errors } of pools) expect(errors.filter((code) => code === '40P01')).toEqual([])
     await Promise.all(stores.map((store) => store.close()))
     await Promise.all(pools.map(({ pool }) => pool.end()))

@@ -1,5 +1,5 @@
 import { describe, expect } from 'vitest'
-import { manualClock } from '../../src/protocol/clock.ts'
+import { manualClock, systemClock } from '../../src/protocol/clock.ts'
 import { Unavailable } from '../../src/protocol/errors.ts'
 import type { Json } from '../../src/protocol/json.ts'
 import type { Entry } from '../../src/vsl/backend.ts'
@@ -16,7 +16,7 @@ describe('the feed of a Postgres store', () => {
     'holds back what comes after a transaction that is still open, then shows both, none twice',
     async (url) => {
       const schema = freshSchema()
-      const store = await postgresBackend({ url, schema })
+      const store = await postgresBackend({ url, schema, ...lookingWhenTold() })
       const follower = follow((signal) => store.feed({ follow: true, signal }))
       const reader = follow((signal) => store.read('late', { follow: true, signal }))
       await store.commit(append('early', 0, 'before'))
@@ -43,7 +43,7 @@ describe('the feed of a Postgres store', () => {
 
   itOnPostgres('shows what comes after a transaction that has gone back', async (url) => {
     const schema = freshSchema()
-    const store = await postgresBackend({ url, schema })
+    const store = await postgresBackend({ url, schema, ...lookingWhenTold() })
     const follower = follow((signal) => store.feed({ follow: true, signal }))
     await withClient(url, async (client) => {
       await client.query('begin')
@@ -58,7 +58,7 @@ describe('the feed of a Postgres store', () => {
   })
 
   itOnPostgres('is delayed by a long transaction of somebody else, and loses nothing', async (url) => {
-    const store = await postgresBackend({ url, schema: freshSchema() })
+    const store = await postgresBackend({ url, schema: freshSchema(), ...lookingWhenTold() })
     const followers = [0, 1].map(() => follow((signal) => store.feed({ follow: true, signal })))
     await withClient(url, async (client) => {
       await client.query('begin; create temporary table unrelated (n int)')
@@ -188,7 +188,7 @@ describe('followers of a Postgres store', () => {
 
   itOnPostgres('look by themselves, should another process die before it could tell', async (url) => {
     const schema = freshSchema()
-    const clock = manualClock()
+    const { clock, look } = lookingWhenTold()
     const { pool, names } = watchedPool(url)
     const store = await postgresBackend({ pool, schema, clock })
     const followers = [
@@ -198,7 +198,7 @@ describe('followers of a Postgres store', () => {
     await expect.poll(() => names.filter((name) => /feed|read/.test(name)).length).toBeGreaterThanOrEqual(2)
     await withClient(url, (client) => commitDirectly(client, schema, { stream: 'g', expected: 0, entry: 'untold' }))
     expect(followers.map((follower) => follower.entries)).toEqual([[], []])
-    await clock.advance(5000)
+    await look()
     await Promise.all(followers.map((follower) => follower.has(1)))
     await Promise.all(followers.map((follower) => follower.stop()))
     await store.close()
@@ -207,7 +207,8 @@ describe('followers of a Postgres store', () => {
 
   itOnPostgres('hear of others again after the connection that listens was lost', async (url) => {
     const schema = freshSchema()
-    const [here, there] = await Promise.all([0, 1].map(() => postgresBackend({ url, schema })))
+    const { clock } = lookingWhenTold()
+    const [here, there] = await Promise.all([0, 1].map(() => postgresBackend({ url, schema, clock })))
     const follower = follow((signal) => here!.feed({ follow: true, signal }))
     await there!.commit(append('g', 0))
     await follower.has(1)
@@ -231,15 +232,29 @@ describe('followers of a Postgres store', () => {
 
   itOnPostgres('tell others which streams have news, however many', async (url) => {
     const schema = freshSchema()
-    const [here, there] = await Promise.all([0, 1].map(() => postgresBackend({ url, schema })))
+    const { clock } = lookingWhenTold()
+    const { pool } = watchedPool(url)
+    const here = await postgresBackend({ pool, schema, clock })
+    const there = await postgresBackend({ url, schema, clock })
+    const asleep = () => expect.poll(() => [pool.totalCount - pool.idleCount, pool.waitingCount]).toEqual([1, 0])
     const names = Array.from({ length: 40 }, (_, i) => `${i}/${'n'.repeat(400)}`)
-    const followers = names.map((name) => follow((signal) => here!.read(name, { follow: true, signal })))
-    await Promise.all(names.map((name) => there!.commit(append(name, 0))))
+    const followers = names.map((name) => follow((signal) => here.read(name, { follow: true, signal })))
+    await asleep()
+    await Promise.all(names.map((name) => there.commit(append(name, 0))))
     await Promise.all(followers.map((follower) => follower.has(1)))
-    await there!.commit(append(names[7]!, 1))
+    await asleep()
+    await there.commit(append(names[7]!, 1))
     await followers[7]!.has(2)
     await Promise.all(followers.map((follower) => follower.stop()))
-    await here!.close()
-    await there!.close()
+    await here.close()
+    await there.close()
+    await pool.end()
   })
 })
+
+/** A clock by which followers do not look by themselves until they are told to; everything shorter is real. */
+function lookingWhenTold() {
+  const manual = manualClock()
+  const sleep: typeof systemClock.sleep = (ms, signal) => (ms < 5000 ? systemClock : manual).sleep(ms, signal)
+  return { clock: { ...systemClock, sleep }, look: () => manual.advance(5000) }
+}
