@@ -21,7 +21,7 @@ export interface RelayOptions {
   readonly exclusive?: boolean
   readonly clock?: Clock
   readonly leaseTtlMs?: number
-  /** How much is published at once: 500 deliveries, 1 MiB. */
+  /** How much is published at once: 1,000 deliveries, 1 MiB. */
   readonly batch?: Partial<Bounds>
   /** The position is moved no more often than this, so that it costs the commits little: a crash repeats what was published since. Default 100. */
   readonly moveEveryMs?: number
@@ -48,7 +48,7 @@ export function relay(options: RelayOptions): Relay {
   checkOptions(options)
   const { store, transport, name, holder, exclusive = true, clock = systemClock, leaseTtlMs = 10_000 } = options
   const { moveEveryMs = 100, onConfirmed } = options
-  const bounds = { deliveries: 500, bytes: 1024 * 1024, ...options.batch }
+  const bounds = { deliveries: 1000, bytes: 1024 * 1024, ...options.batch }
   const stream = relayStream(name)
   const report = reporter(options.onError)
   const closing = new AbortController()

@@ -91,7 +91,7 @@ describe('bus/redis', () => {
       return systemClock.sleep(ms, signal)
     }
     const clock = { ...systemClock, sleep }
-    await withBus({ url, claimAfterMs: 100, clock }, async (bus, { redis, key }) => {
+    await withBus({ url, claimAfterMs: 600, clock }, async (bus, { redis, key }) => {
       const got: string[] = []
       let finish: () => void = () => undefined
       const busy = (d: Delivery) =>
@@ -102,9 +102,9 @@ describe('bus/redis', () => {
       await bus.subscribe({}, busy, { group: 'g' })
       await bus.publish([delivery(1)])
       await until(() => got.length === 1)
-      await bus.subscribe({}, (d) => void got.push(`other ${d.revision}`), { group: 'g' })
+      for (let i = 0; i < 6; i++) await bus.subscribe({}, (d) => void got.push(`other ${d.revision}`), { group: 'g' })
       const before = passes
-      await until(() => passes > before + 12)
+      await until(() => passes > before + 40)
       expect(got).toEqual(['busy 1'])
       finish()
       await until(async () => (await pending(redis, key, 'g')) === 0)

@@ -178,11 +178,9 @@ export function transportContract(name: string, open: () => Promise<TransportRig
         handled.push(d)
       }
       for (let i = 0; i < 3; i++) await (await rig.listener()).subscribe({}, handler, { group: 'many' })
-      for (const batch of chunks(
-        series(1, 300, (n) => ({ graph: `graph-${n % 7}` })),
-        50,
-      ))
-        await bus.publish(batch)
+      // Ten of one graph in a row: whoever is free would take the next of it while the one before is in another's hands.
+      const all = series(1, 300, (n) => ({ graph: `graph-${Math.floor(n / 10) % 7}` }))
+      for (const batch of chunks(all, 50)) await bus.publish(batch)
       await until(() => new Set(ids(handled)).size === 300)
       expect(overlaps).toEqual([])
       expect(outOfOrder(handled)).toEqual([])
@@ -401,6 +399,8 @@ export function transportContract(name: string, open: () => Promise<TransportRig
       await bus.publish(series(1, 10))
       await started.passed
       const closing = subscription.close().then(() => seen.push('closed'))
+      for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve))
+      expect(seen).toEqual(['began 1'])
       hold.open()
       await closing
       await subscription.close()
