@@ -91,7 +91,8 @@ async function session(
         const { graph: loaded } = await project.import(documents, BY)
         context = loaded.id
       }),
-    change: (change) => outcomeOf(async () => (await graph()).commit(changesOf(change), BY)),
+    change: (change) =>
+      outcomeOf(async () => (isProject(change) ? project.graph : await graph()).commit(changesOf(change), BY)),
     submit: (flow) =>
       outcomeOf(async () => {
         run = await runtime.submit(flow as unknown as Flow)
@@ -149,6 +150,10 @@ async function session(
     },
   }
 }
+
+/** Roles and core live in the project's own graph. */
+const isProject = (change: FlowChange): boolean =>
+  Object.values(change).some(({ kind }: { kind?: string }) => kind === 'role' || kind === 'core')
 
 async function outcomeOf(work: () => Promise<unknown>): Promise<Outcome> {
   try {
