@@ -1,0 +1,30 @@
+/** Commits without end on several streams at once, under leases, and says what was acknowledged, until it is killed. */
+import { thisHolder } from '../../src/vsl/holder.ts'
+import { openStore } from '../../src/vsl/vsl.ts'
+import { type Acknowledged, CURSOR_EVERY, cursorKey, type Life, writeOf } from './stores-work.ts'
+
+const { url, options, seed, streams } = JSON.parse(process.argv[2] ?? '') as Life
+const say = (...line: Acknowledged) => process.stdout.write(`${JSON.stringify(line)}\n`)
+const store = await openStore(url, { ...options, ...(url.startsWith('file:') ? {} : { timeoutMs: 10_000 }) })
+process.stdout.write('up\n')
+
+await Promise.all(
+  streams.map(async (stream) => {
+    const lease = await store.acquire(stream, thisHolder(`${process.pid}`), 600_000)
+    if (lease === undefined) throw new Error(`${stream} is still held by a process that was killed`)
+    say('token', stream, lease.token)
+    for (let { revision } = await store.head(stream); ; ) {
+      const { write, blob } = writeOf(seed, stream, revision + 1)
+      await store.putBlob(blob)
+      await store.commit({ ...write, fence: lease.token })
+      revision++
+      say('commit', stream, revision)
+      if (revision % CURSOR_EVERY !== 0) continue
+      const puts = [[cursorKey(stream), revision]] as const
+      await store.commit({ stream, expected: revision, fence: lease.token, inserts: [], puts, deletes: [] })
+      say('cursor', stream, revision)
+      await store.set(cursorKey(stream), revision)
+      say('own', stream, revision)
+    }
+  }),
+)
