@@ -8,7 +8,6 @@ import { decorated, type Passage } from './decorate.ts'
 import { endedEvent, startedEvent } from './events.ts'
 import { denied, toActionError } from './failure.ts'
 import type { ActionLayer, CallOptions, EventDraft, Hands, Observer } from './layer.ts'
-import { onAbort } from './on-abort.ts'
 import { withOutputs } from './outputs.ts'
 import { redactor } from './redact.ts'
 import { checkParams, withAdmission } from './with-admission.ts'
@@ -65,7 +64,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
   const shared = { ...options, redactor: redact, clock, ...(observer && { observer }) }
   const outputs = { ...shared, ...(options.maxOutputBytes && { maxBytes: options.maxOutputBytes }) }
   const shutdown = new AbortController()
-  setMaxListeners(0, shutdown.signal) // as many as there are waits between attempts
+  setMaxListeners(0, shutdown.signal) // each wait between two attempts is one
   let closing: Promise<void> | undefined
 
   const memberOf = (action_type: string): Member => {
@@ -107,34 +106,41 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
     const member = memberOf(action.action_type)
     if (call.depth > maxDepth) throw denied(`${action.action_type} is too deep: ${maxDepth} actions led to it`)
     const began = clock.now()
-    const { signal, unlink } = call.depth > 0 ? asItIs(call.signal) : linked(call.signal, shutdown.signal)
     member.running++
     try {
-      const outcome = await member[way].execute(action, { ...call, signal })
+      const outcome = await member[way].execute(action, call)
       return resultOf(action, outcome, Math.max(0, clock.now() - began))
     } catch (error) {
       throw error instanceof MplpError ? error : redact.error(toActionError(error))
     } finally {
-      unlink()
       if (--member.running === 0) member.idle?.()
     }
   }
 
-  const callOf = (call: CallOptions = {}): Passage => ({
-    signal: shutdown.signal,
-    onDelta: nowhere,
-    attempt: 1,
-    checkpoint: nowhere,
-    untimed: (wait) => wait,
-    act: notYet,
-    depth: 0,
-    execution_id: clock.uuid(),
-    ...(call as Partial<Call>), // every delta that reaches the caller has its source by then
-  })
+  /** From outside. A layer around this one hands its whole call on. */
+  const begin = (action: Action, way: Way, call: CallOptions & Omit<Partial<Call>, 'onDelta'> = {}) => {
+    const { role, run: runRef, resume, observer: own, parent_execution_id } = call
+    return run(action, way, {
+      signal: call.signal ?? shutdown.signal,
+      shutdown: shutdown.signal,
+      execution_id: call.execution_id ?? clock.uuid(),
+      attempt: call.attempt ?? 1,
+      depth: call.depth ?? 0,
+      checkpoint: call.checkpoint ?? nowhere,
+      untimed: call.untimed ?? asItIs,
+      act: notYet,
+      onDelta: (call.onDelta ?? nowhere) as Call['onDelta'], // every delta that reaches the caller has its source by then
+      ...(role === undefined ? {} : { role }),
+      ...(runRef === undefined ? {} : { run: runRef }),
+      ...(resume === undefined ? {} : { resume }),
+      ...(own === undefined ? {} : { observer: own }),
+      ...(parent_execution_id === undefined ? {} : { parent_execution_id }),
+    })
+  }
 
   const layer: ActionLayer = {
-    execute: (action, call) => run(action, 'whole', callOf(call)),
-    attempt: (action, call) => run(action, 'once', callOf(call)),
+    execute: (action, call) => begin(action, 'whole', call),
+    attempt: (action, call) => begin(action, 'once', call),
     async check(action, asker: Asker = {}) {
       checkAction(action)
       await checkParams(memberOf(action.action_type).adapter, action, asker, redact)
@@ -182,6 +188,7 @@ interface Member {
 }
 
 const nowhere = () => undefined
+const asItIs = <T>(wait: Promise<T>) => wait
 const notYet = () => Promise.reject(new Closed('an action that has not begun'))
 
 /** The configured secrets and those that adapters know of, as one list that is made anew only when one of them changed. */
@@ -208,18 +215,6 @@ function checkAdapter(adapter: Adapter, members: ReadonlyMap<string, Member>): v
   if (typeof execute !== 'function')
     problems.push({ path: 'execute', rule: 'type', message: 'must be a function', found: shown(execute) })
   if (problems.length > 0) throw new InvalidInput('adapter', problems)
-}
-
-const asItIs = (signal: AbortSignal) => ({ signal, unlink: nowhere })
-
-/** A signal that is aborted with either of the two; AbortSignal.any keeps what it made for as long as its sources live. */
-function linked(own: AbortSignal, layer: AbortSignal) {
-  if (own === layer) return asItIs(layer)
-  const both = new AbortController()
-  const abort = () => both.abort(own.aborted ? own.reason : layer.reason)
-  if (own.aborted || layer.aborted) abort()
-  const links = [onAbort(own, abort), onAbort(layer, abort)]
-  return { signal: both.signal, unlink: () => links.forEach((unlink) => void unlink()) }
 }
 
 /** When what is under way has ended. */

@@ -4,6 +4,8 @@ import type { Observer } from './layer.ts'
 /** A Call on its way through the decorators; what is added here is none of an adapter's business. */
 export interface Passage extends Call {
   readonly observer?: Observer
+  /** Of the layer: beside the caller's signal, so that the way to an attempt needs no signal of its own. */
+  readonly shutdown?: AbortSignal
 }
 
 /**

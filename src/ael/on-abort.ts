@@ -21,3 +21,13 @@ function watch(signal: AbortSignal): Set<() => void> {
   )
   return waiting
 }
+
+/** One signal of two, for a wait that takes one; `unlink` when the wait is over. (AbortSignal.any keeps what it made while its sources live.) */
+export function eitherOf(a: AbortSignal, b: AbortSignal | undefined): { signal: AbortSignal; unlink: () => void } {
+  if (b === undefined || a === b) return { signal: a, unlink: () => undefined }
+  const either = new AbortController()
+  const abort = () => either.abort(a.aborted ? a.reason : b.reason)
+  if (a.aborted || b.aborted) abort()
+  const links = [onAbort(a, abort), onAbort(b, abort)]
+  return { signal: either.signal, unlink: () => links.forEach((unlink) => void unlink()) }
+}

@@ -2,7 +2,7 @@ import { TooLarge } from '../protocol/errors.ts'
 import { digestOf, type Json } from '../protocol/json.ts'
 import type { ActionResult, Adapter, Outcome, OutputRef } from './adapter.ts'
 import { decorated } from './decorate.ts'
-import { finalFailure } from './failure.ts'
+import { finalFailure, toActionError, withSpent } from './failure.ts'
 import type { Blobs } from './layer.ts'
 import { type Redactor, redactor } from './redact.ts'
 
@@ -22,19 +22,32 @@ export function withOutputs(adapter: Adapter, options: OutputOptions = {}): Adap
   const { blobs, inlineBytes = 65_536, maxBytes = 16 * 1024 * 1024 } = options
   const redact = options.redactor ?? redactor(() => adapter.secrets?.() ?? [])
 
-  return decorated(adapter, async (action, call) => {
-    const { output, ...rest } = (await adapter.execute(action, call)) ?? {}
+  const finished = async (outcome: Outcome, what: string): Promise<Outcome> => {
+    const { output, ...rest } = outcome
     if (output === undefined) return rest
-    const text = textOf(output, action.action_type)
+    const text = textOf(output, what)
     // A character is at most three bytes of UTF-8 per UTF-16 unit: the exact count is only worth taking when it could matter.
-    if (text.length * 3 > maxBytes) refuseAbove(maxBytes, Buffer.byteLength(text), action.action_type)
+    if (text.length * 3 > maxBytes) refuseAbove(maxBytes, Buffer.byteLength(text), what)
     const parsed: Json = JSON.parse(text)
     const clean = redact.json(parsed)
     if (blobs === undefined || text.length * 3 <= inlineBytes) return { ...rest, output: clean }
     const bytes = Buffer.from(clean === parsed ? text : JSON.stringify(clean))
     if (bytes.length <= inlineBytes) return { ...rest, output: clean }
-    return { ...rest, output: clean, output_ref: await stored(bytes, blobs) }
+    return { ...rest, output: clean, output_ref: await stored(bytes, blobs, what) }
+  }
+
+  return decorated(adapter, async (action, call) => {
+    const outcome = (await adapter.execute(action, call)) ?? {}
+    return finished(outcome, action.action_type).catch((error) => {
+      throw withSpent(toActionError(error), spentBy(outcome))
+    })
   })
+}
+
+/** What an outcome says that it cost; `undefined` when it says nothing. */
+export function spentBy({ token_usage, cost }: Outcome): { tokens?: number; cost?: number } | undefined {
+  if (token_usage === undefined && cost === undefined) return undefined
+  return { ...(token_usage && { tokens: token_usage.total }), ...(cost === undefined ? {} : { cost }) }
 }
 
 /** What of a result belongs into a store: without the output that lies in the blobs already. */
@@ -60,8 +73,11 @@ function refuseAbove(limit: number, bytes: number, what: string): void {
   throw finalFailure(cause.message, { cause })
 }
 
-async function stored(bytes: Buffer, blobs: Pick<Blobs, 'put'>): Promise<OutputRef> {
-  const digest = await blobs.put(bytes)
+/** The work is done by now: that its output cannot be kept must not lead to its being done again. */
+async function stored(bytes: Buffer, blobs: Pick<Blobs, 'put'>, what: string): Promise<OutputRef> {
+  const digest = await blobs.put(bytes).catch((cause) => {
+    throw finalFailure(`${what} was done, but its output could not be stored`, { cause })
+  })
   if (digest !== digestOf(bytes)) throw finalFailure(`the blob store answered with ${digest} for other bytes`)
   return { digest, bytes: bytes.length, preview: bytes.subarray(0, PREVIEW).toString().replace(/�+$/, '') }
 }

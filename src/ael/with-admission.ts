@@ -6,6 +6,7 @@ import { decorated, type Passage } from './decorate.ts'
 import { labelOf } from './events.ts'
 import { aborted, denied, orAborted } from './failure.ts'
 import type { Admission, Decision, GateRequest, Hands } from './layer.ts'
+import { eitherOf } from './on-abort.ts'
 import { type Redactor, redactor } from './redact.ts'
 
 export interface AdmissionOptions extends Pick<Hands, 'admit' | 'gate'> {
@@ -26,7 +27,7 @@ export function withAdmission(adapter: Adapter, options: AdmissionOptions = {}):
     const approval = (await adapter.approval?.(action.params, asker)) ?? unasked(adapter, action)
     const admission = await admit?.({ action, tool: approval.tool, read_only: readOnly(adapter, action), ...asker })
     const policy = admittedPolicy(approval, admission, redact)
-    if (policy === 'ask') await pass(gate, questionOf(action, approval, call, redact), call)
+    if (policy === 'ask') await pass(gate, action, approval, call, redact)
     return adapter.execute(action, call)
   })
 }
@@ -71,7 +72,31 @@ function admittedPolicy(approval: Approval, admission: Admission | undefined, re
   return policy
 }
 
-function questionOf(action: Action, approval: Approval, call: Passage, redact: Redactor): GateRequest {
+async function pass(
+  gate: Hands['gate'],
+  action: Action,
+  approval: Approval,
+  call: Passage,
+  redact: Redactor,
+): Promise<void> {
+  const { signal, unlink } = eitherOf(call.signal, call.shutdown)
+  const question = questionOf(action, approval, call, signal, redact)
+  try {
+    const asked: Promise<Decision> = gate === undefined ? NOBODY : Promise.resolve(gate(question))
+    const decision = await orAborted(call.untimed(asked), signal, question.tool)
+    refuseUnlessApproved(decision, question)
+  } finally {
+    unlink()
+  }
+}
+
+function questionOf(
+  action: Action,
+  approval: Approval,
+  call: Passage,
+  signal: AbortSignal,
+  redact: Redactor,
+): GateRequest {
   return {
     digest: approvalDigest(approval.tool, approval.arguments, call.run),
     tool: approval.tool,
@@ -79,24 +104,18 @@ function questionOf(action: Action, approval: Approval, call: Passage, redact: R
     description: redact.text(approval.description),
     action_id: action.action_id,
     action_type: action.action_type,
-    signal: call.signal,
+    signal,
     ...askerOf(call),
   }
 }
 
-async function pass(gate: Hands['gate'], question: GateRequest, call: Passage): Promise<void> {
-  const asked: Promise<Decision> = gate === undefined ? NOBODY : Promise.resolve(gate(question))
-  const { verdict, decided_by, reason } = await orAborted(call.untimed(asked), call.signal, question.tool)
+function refuseUnlessApproved({ verdict, decided_by, reason }: Decision, question: GateRequest): void {
   if (verdict === 'approved') return
-  if (verdict === 'rejected') {
-    const by = decided_by === undefined ? '' : ` by ${decided_by}`
-    throw new ActionError(
-      'action_rejected',
-      `${question.tool} was rejected${by}${reason === undefined ? '' : `: ${reason}`}`,
-    )
-  }
   const { digest, action_id, tool, description } = question
-  throw new ApprovalNeeded({ digest, action_id, tool, arguments: question.arguments, description })
+  if (verdict !== 'rejected')
+    throw new ApprovalNeeded({ digest, action_id, tool, arguments: question.arguments, description })
+  const by = decided_by === undefined ? '' : ` by ${decided_by}`
+  throw new ActionError('action_rejected', `${tool} was rejected${by}${reason === undefined ? '' : `: ${reason}`}`)
 }
 
 const NOBODY: Promise<Decision> = Promise.resolve({ verdict: 'pending' })

@@ -6,6 +6,7 @@ import { decorated, type Passage } from './decorate.ts'
 import { budgetEvent, labelOf } from './events.ts'
 import { denied, finalFailure, toActionError } from './failure.ts'
 import type { Attempt, AttemptEnd, Budget, BudgetState, Hands, Observer } from './layer.ts'
+import { spentBy } from './outputs.ts'
 import { type Redactor, redactor } from './redact.ts'
 
 export interface ObserveOptions extends Pick<Hands, 'budget' | 'emit'> {
@@ -57,7 +58,7 @@ export function withObserve(adapter: Adapter, options: ObserveOptions = {}): Ada
       await conclude(error.spent, { status: statusOf(error), duration_ms: since(), error })
       throw error
     }
-    await conclude(spentBy(outcome), completed(action, outcome, since()))
+    await conclude(spentBy(outcome) ?? {}, completed(action, outcome, since()))
     return outcome
   })
 }
@@ -117,11 +118,6 @@ async function charge(
   if (spent === undefined) return budget.release(attempt.execution_id)
   await tell(attempt, await budget.settle(attempt.execution_id, { actions: 1, ...spent }))
 }
-
-const spentBy = ({ token_usage, cost }: Outcome): Spend => ({
-  ...(token_usage && { tokens: token_usage.total }),
-  ...(cost === undefined ? {} : { cost }),
-})
 
 const completed = (action: Action, outcome: Outcome, duration_ms: number): AttemptEnd => ({
   status: 'completed',

@@ -4,6 +4,7 @@ import { checkRepeatable } from './action.ts'
 import type { Adapter, RetryPolicy } from './adapter.ts'
 import { decorated, type Passage } from './decorate.ts'
 import { aborted, toActionError } from './failure.ts'
+import { eitherOf } from './on-abort.ts'
 
 /** How long to wait before the next attempt, or `undefined`: no more. Pure; `random` is at least 0 and below 1. */
 export function nextRetry(
@@ -47,12 +48,21 @@ export function withRetry(adapter: Adapter, options: RetryOptions = {}): Adapter
         const error = toActionError(thrown)
         const wait = nextRetry(policy, made, error, clock.random())
         if (wait === undefined || wait > longestWaitMs) throw error
-        await clock.sleep(wait, call.signal).catch(() => {
-          throw aborted(action.action_type, call.signal)
-        })
+        await rested(clock, wait, call, action.action_type)
         passage = { ...passage, attempt: call.attempt + made, execution_id: clock.uuid() }
         if (resume !== undefined) passage = { ...passage, resume }
       }
     }
   })
+}
+
+async function rested(clock: Clock, ms: number, call: Passage, what: string): Promise<void> {
+  const { signal, unlink } = eitherOf(call.signal, call.shutdown)
+  try {
+    await clock.sleep(ms, signal)
+  } catch {
+    throw aborted(what, signal) // nothing else wakes a sleeper early
+  } finally {
+    unlink()
+  }
 }

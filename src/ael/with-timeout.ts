@@ -44,13 +44,16 @@ function bounded(
     }
     const end = (settle: () => void) => {
       forget()
+      forgetShutdown?.()
       deadline.stop()
       grace?.()
       settle()
     }
     const deadline = pausable(clock, limitMs, () => stop(timedOut(action.action_type, limitMs)))
     let grace: (() => void) | undefined
-    const forget = onAbort(call.signal, () => stop(aborted(action.action_type, call.signal)))
+    const stopFor = (signal: AbortSignal) => onAbort(signal, () => stop(aborted(action.action_type, signal)))
+    const forget = stopFor(call.signal)
+    const forgetShutdown = call.shutdown && stopFor(call.shutdown)
 
     const passage: Passage = {
       ...call,
@@ -58,6 +61,7 @@ function bounded(
       onDelta: (delta, from) => {
         if (verdict === undefined) call.onDelta(delta, from)
       },
+      checkpoint: (state) => (verdict === undefined ? call.checkpoint(state) : undefined),
       untimed: (wait) => call.untimed(deadline.without(wait)),
     }
     begun(adapter, action, passage).then(

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { newAction } from '../../src/ael/action.ts'
-import type { Action } from '../../src/ael/adapter.ts'
+import type { Action, Adapter, Call, Outcome } from '../../src/ael/adapter.ts'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { fromLayer } from '../../src/ael/from-layer.ts'
 import { InvalidInput } from '../../src/protocol/errors.ts'
@@ -19,6 +19,41 @@ describe('fromLayer', () => {
     const layer = actionLayer({ adapters: [fromLayer('*', new Foreign()), own] })
     expect((await layer.execute(action())).output).toEqual({ action_type: 'anything', count: 1 })
     expect((await layer.execute(action('mine'))).output).toBe('own')
+  })
+
+  it('lets a layer stand inside another, with one depth and one time for both', async () => {
+    const inner = actionLayer({
+      maxDepth: 20,
+      adapters: [
+        {
+          action_type: 'deep',
+          executor_kind: 'worker',
+          execute: async (asked, call) => ({
+            output: [call.depth, (await call.act({ ...asked, action_type: 'flat' })).output ?? null],
+          }),
+        },
+        { action_type: 'flat', executor_kind: 'worker', execute: async (_, call) => ({ output: call.depth }) },
+      ],
+    })
+    const around = (execute: (asked: Action, call: Call) => Promise<Outcome>): Adapter => ({
+      action_type: 'outer',
+      executor_kind: 'worker',
+      execute,
+    })
+    const layer = actionLayer({
+      adapters: [
+        around(async (asked, call) => ({ output: (await call.act({ ...asked, action_type: 'deep' })).output ?? null })),
+        fromLayer('*', inner),
+      ],
+    })
+    expect((await layer.execute(action('outer'))).output).toEqual([1, 2])
+    const controller = new AbortController()
+    controller.abort()
+    await expect(layer.execute(action('deep'), { signal: controller.signal })).rejects.toMatchObject({
+      code: 'action_aborted',
+    })
+    await inner.close()
+    await expect(layer.execute(action('deep'))).rejects.toThrow(/closed/)
   })
 
   it('takes the published in-memory answer as it is', async () => {

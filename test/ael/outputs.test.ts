@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { Outcome } from '../../src/ael/adapter.ts'
 import { storable, withOutputs } from '../../src/ael/outputs.ts'
 import { redactor } from '../../src/ael/redact.ts'
+import { Unavailable } from '../../src/protocol/errors.ts'
 import { digestOf } from '../../src/protocol/json.ts'
 import { adapterOf, callOf, work } from './calls.ts'
 
@@ -66,6 +67,13 @@ describe('withOutputs', () => {
       cause: { bytes: 101, limit: 100 },
     })
     await expect(given({ output: 'é'.repeat(50) }, options)).rejects.toMatchObject({ cause: { bytes: 102 } })
+  })
+
+  it('does not call work that is done retryable because its output could not be stored, and says what it cost', async () => {
+    const blobs = { put: () => Promise.reject(new Unavailable('the store', 'start it')) }
+    const token_usage = { prompt: 1, completion: 2, total: 3 }
+    const failed = given({ output: 'x'.repeat(200), token_usage, cost: 4 }, { blobs, inlineBytes: 100 })
+    await expect(failed).rejects.toMatchObject({ retryable: false, spent: { tokens: 3, cost: 4 } })
   })
 
   it('does not believe a blob store that answers with another digest', async () => {

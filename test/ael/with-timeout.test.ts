@@ -50,15 +50,19 @@ describe('withTimeout', () => {
     const deltas: string[] = []
     let stream: (delta: string) => void = () => undefined
     const adapter = timed(
-      ({ onDelta }) =>
+      ({ onDelta, checkpoint }) =>
         new Promise((resolve) => {
           finish = resolve
-          stream = onDelta
+          stream = (delta) => {
+            onDelta(delta)
+            void checkpoint(`after ${delta}`)
+          }
         }),
       { timeoutMs: 100, graceMs: 50 },
     )
+    const told = (what: unknown) => void deltas.push(String(what))
     let error: unknown
-    const ended = adapter.execute(work(), callOf({ onDelta: (delta) => void deltas.push(delta) })).catch((caught) => {
+    const ended = adapter.execute(work(), callOf({ onDelta: told, checkpoint: told })).catch((caught) => {
       error = caught
     })
     stream('in time')
@@ -70,7 +74,7 @@ describe('withTimeout', () => {
     stream('too late')
     finish({ output: 'too late' })
     await turn()
-    expect(deltas).toEqual(['in time'])
+    expect(deltas).toEqual(['in time', 'after in time'])
   })
 
   it('calls a success too late a timeout, even within the moment', async () => {
