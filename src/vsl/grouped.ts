@@ -102,13 +102,11 @@ export function grouped(member: BatchMember, options: GroupedOptions): Grouped {
 /** After every promise that can go on has gone on. */
 const settled = () => new Promise<void>((resolve) => process.nextTick(resolve))
 
-const prepare = (write: Write): PreparedWrite => ({
-  ...checkWrite(write),
-  stream: write.stream,
-  expected: write.expected,
-  fence: write.fence,
-  deletes: [...write.deletes],
-})
+function prepare(write: Write): PreparedWrite {
+  const { entry, inserts, puts } = checkWrite(write)
+  const { stream, expected, fence } = write
+  return { stream, expected, fence, entry, inserts, puts, deletes: [...write.deletes] }
+}
 
 function takeBatch(waiting: readonly Waiting[], maxWrites: number, maxBytes: number) {
   if (waiting.length === 1) return { batch: waiting, rest: [] }
