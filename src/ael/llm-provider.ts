@@ -24,27 +24,27 @@ export interface ProviderOptions {
 
 /** OpenAI, by its chat completions: nothing of a conversation is kept there. */
 export function openAiProvider(options: ProviderOptions): Provider {
-  return keyed('openai', options, async (settings, id) => {
+  return keyed('openai', needed(options), async (settings, id) => {
     const { createOpenAI } = await import('@ai-sdk/openai')
     return createOpenAI(settings).chat(id)
   })
 }
 
 export function anthropicProvider(options: ProviderOptions): Provider {
-  return keyed('anthropic', options, async (settings, id) => {
+  return keyed('anthropic', needed(options), async (settings, id) => {
     const { createAnthropic } = await import('@ai-sdk/anthropic')
     return createAnthropic(settings).languageModel(id)
   })
 }
 
 export function googleProvider(options: ProviderOptions): Provider {
-  return keyed('google', options, async (settings, id) => {
+  return keyed('google', needed(options), async (settings, id) => {
     const { createGoogleGenerativeAI } = await import('@ai-sdk/google')
     return createGoogleGenerativeAI(settings).languageModel(id)
   })
 }
 
-/** Whatever speaks the chat completions of OpenAI at a base URL: vLLM, Ollama, LM Studio, a gateway. `apiKey` may be left out. */
+/** Whatever speaks the chat completions of OpenAI at a base URL: vLLM, Ollama, LM Studio, a gateway. It may need no key. */
 export function compatibleProvider(
   options: Omit<ProviderOptions, 'apiKey'> & {
     readonly apiKey?: ApiKey
@@ -52,22 +52,23 @@ export function compatibleProvider(
     readonly name: string
   },
 ): Provider {
-  const { name, baseUrl, apiKey = NO_KEY } = options
+  const { name, baseUrl } = options
   if (!URL.canParse(baseUrl))
     throw new InvalidInput(`provider ${name}`, [
       { path: 'baseUrl', rule: 'url', message: 'must be a URL', found: shown(baseUrl) },
     ])
-  return keyed(name, { ...options, apiKey }, async ({ apiKey: key, ...settings }, id) => {
+  return keyed(name, options, async (settings, id) => {
     const { createOpenAICompatible } = await import('@ai-sdk/openai-compatible')
-    const own = { ...settings, baseURL: baseUrl, name, includeUsage: true, supportsStructuredOutputs: true }
-    return createOpenAICompatible(key === NO_KEY ? own : { ...own, apiKey: key }).languageModel(id)
+    const own = { baseURL: baseUrl, name, includeUsage: true, supportsStructuredOutputs: true }
+    return createOpenAICompatible({ ...settings, ...own }).languageModel(id)
   })
 }
 
-const NO_KEY = 'none'
+/** Whoever is handed no key at all is told so at the first use; the library would look into the environment by itself. */
+const needed = (options: ProviderOptions): ProviderOptions => ({ ...options, apiKey: options.apiKey ?? '' })
 
 interface Settings {
-  readonly apiKey: string
+  readonly apiKey?: string
   readonly baseURL?: string
   readonly headers?: Record<string, string>
   readonly fetch: typeof fetch
@@ -75,31 +76,27 @@ interface Settings {
 
 function keyed(
   name: string,
-  options: ProviderOptions,
+  options: Omit<ProviderOptions, 'apiKey'> & { readonly apiKey?: ApiKey },
   make: (settings: Settings, id: string) => Promise<LanguageModel>,
 ): Provider {
-  const { apiKey, baseUrl, headers, maxResponseBytes = 16 * 1024 * 1024 } = options
+  const { apiKey, baseUrl, headers = {}, maxResponseBytes = 16 * 1024 * 1024 } = options
   const bounded = boundedFetch(maxResponseBytes)
-  let used: readonly string[] = Object.values(headers ?? {})
+  const common = { fetch: bounded, headers: { ...headers }, ...(baseUrl === undefined ? {} : { baseURL: baseUrl }) }
+  let used: readonly string[] = Object.entries(headers).flatMap(([key, value]) => (SECRET.test(key) ? [value] : []))
   return {
-    model(id) {
+    async model(id) {
+      if (apiKey === undefined) return make(common, id)
       const key = typeof apiKey === 'function' ? apiKey() : apiKey
-      // An empty key would make the library look into the environment by itself.
       if (!key) throw finalFailure(`there is no key for ${name}`)
-      if (key !== NO_KEY && !used.includes(key)) used = [...used, key]
-      return make(
-        {
-          apiKey: key,
-          fetch: bounded,
-          ...(baseUrl && { baseURL: baseUrl }),
-          ...(headers && { headers: { ...headers } }),
-        },
-        id,
-      )
+      if (!used.includes(key)) used = [...used, key]
+      return make({ ...common, apiKey: key }, id)
     },
     secrets: () => used,
   }
 }
+
+/** Headers whose values are nobody's business. */
+const SECRET = /authorization|key|token|secret|cookie/i
 
 /** Follows no redirect, which could carry the key elsewhere, and reads no more of an answer than it may. */
 function boundedFetch(limit: number): typeof fetch {

@@ -9,7 +9,7 @@ export interface Redactor {
   text(text: string): string
   /** The value itself when there is nothing to take out of it. */
   json<T extends Json>(value: T): T
-  /** The error itself when it carries nothing secret and nothing foreign; otherwise a copy of the same class and fields. */
+  /** A copy without secrets: of the same class and fields where it is one of ours, of name, message and code where it is foreign. */
   error(error: unknown): Error
 }
 
@@ -152,7 +152,7 @@ function copyOf(error: Error, text: Redactor['text'], json: Redactor['json'], ca
       text(error.subject),
       error.problems.map((p) => cleanProblem(p, text)),
     )
-  if (error instanceof MplpError) return error // made by us from ids and sizes
+  if (error instanceof MplpError && cause === undefined && text(error.message) === error.message) return error
   // A foreign error may carry whole requests in its fields: its name, its message and its code are all that is kept.
   const copy = new Error(text(error.message), options)
   hidden(copy, 'name', error.name)

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { newAction } from '../../src/ael/action.ts'
 import { type ActionLayerOptions, actionLayer } from '../../src/ael/ael.ts'
 import type { ActionLayer, EventDraft } from '../../src/ael/layer.ts'
@@ -265,11 +265,28 @@ describe('llmAdapter', () => {
     expect(error.message).toContain('object.n')
   })
 
-  it('refuses to work without a key, and does not look for one elsewhere', async () => {
-    const provider = openAiProvider({ apiKey: () => undefined, baseUrl: server.url })
+  it.each([
+    ['none', undefined],
+    ['an empty one', ''],
+    ['a function that finds none', () => undefined],
+  ])('refuses to work with %s for a key, and does not look for one elsewhere', async (_what, apiKey) => {
+    vi.stubEnv('OPENAI_API_KEY', 'from the environment')
+    const provider = openAiProvider({ apiKey: apiKey as string, baseUrl: server.url })
     layer = actionLayer({ adapters: [llmAdapter({ providers: { it: provider } })] })
     await expect(layer.execute(ask())).rejects.toMatchObject({ code: 'action_failed', retryable: false })
     expect(server.requests).toEqual([])
+    vi.unstubAllEnvs()
+  })
+
+  it('needs no key where none is asked for, and keeps what its own headers hold to itself', async () => {
+    const headers = { 'x-gateway-token': 'gateway-token-8128', 'x-team': 'the-blue-team' }
+    const provider = compatibleProvider({ name: 'local', baseUrl: `${server.url}/v1`, headers })
+    layer = actionLayer({ adapters: [llmAdapter({ providers: { it: provider } })] })
+    server.behave({ status: 400, body: '{"error":{"message":"gateway-token-8128 of the-blue-team"}}' })
+    await expect(layer.execute(ask())).rejects.toThrow(/\[redacted\] of the-blue-team/)
+    expect(server.requests[0]?.headers).toMatchObject(headers)
+    expect(server.requests[0]?.headers.authorization).toBeUndefined()
+    expect(() => compatibleProvider({ name: 'x', baseUrl: 'not a url' })).toThrow(/baseUrl must be a URL/)
   })
 
   it('follows no redirect with the key', async () => {
