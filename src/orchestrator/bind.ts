@@ -70,17 +70,25 @@ const EXECUTORS: { readonly [action_type: string]: ExecutorKind } = {
   agent_handoff: 'agent',
 }
 
-/** Params with every reference replaced by the output it names. */
-export function filledIn(params: JsonObject, outputOf: (step: string) => Json | undefined): JsonObject {
-  return fill(params, outputOf) as JsonObject
+/** In a word about a step, the step itself. */
+export const THIS_STEP = 'step'
+
+/** Params with every reference replaced by the output it names, and `{ "$turn": "participant_id" }` by that of the turn. */
+export function filledIn(
+  params: JsonObject,
+  outputOf: (step: string) => Json | undefined,
+  turn?: JsonObject | undefined,
+): JsonObject {
+  return fill(params, outputOf, turn) as JsonObject
 }
 
-function fill(value: Json, outputOf: (step: string) => Json | undefined): Json {
-  if (Array.isArray(value)) return value.map((item) => fill(item, outputOf))
+function fill(value: Json, outputOf: (step: string) => Json | undefined, turn: JsonObject | undefined): Json {
+  if (Array.isArray(value)) return value.map((item) => fill(item, outputOf, turn))
   if (!isObject(value)) return value
   const object = value as JsonObject
   if (typeof object.$from === 'string') return at(outputOf(object.$from), object.path) ?? null
-  return Object.fromEntries(Object.entries(object).map(([key, item]) => [key, fill(item, outputOf)]))
+  if (typeof object.$turn === 'string') return turn?.[object.$turn] ?? null
+  return Object.fromEntries(Object.entries(object).map(([key, item]) => [key, fill(item, outputOf, turn)]))
 }
 
 function at(value: Json | undefined, path: Json | undefined): Json | undefined {

@@ -3,23 +3,50 @@ import { endedEvent, startedEvent } from '../ael/events.ts'
 import type { Observer } from '../ael/layer.ts'
 import { ActionError, MplpError } from '../protocol/errors.ts'
 import type { Digest, Json, JsonObject } from '../protocol/json.ts'
-import { executorOf, filledIn } from './bind.ts'
+import type { ActionRecord } from '../psg/change.ts'
+import { type BindingSpec, executorOf, filledIn, THIS_STEP } from './bind.ts'
 import type { Decided, Departure, Flight, LiveRun } from './live.ts'
-import { execution, outcomeOf } from './steps.ts'
+import { outcomeOf } from './outcome.ts'
+import { execution, roleOf } from './steps.ts'
+
+/** How a flight is carried out: as its step's binding says, or as its session says for a word before or after a step. */
+export function bindingOf(run: LiveRun, { step, turn }: Pick<Flight, 'step' | 'turn'>): BindingSpec {
+  const side = turn && turn.purpose !== 'work' ? run.session?.options[turn.purpose] : undefined
+  return side ?? run.bindings.get(step)!.data
+}
 
 /** What a step's binding asks for, as an action with a fresh id. The key is the step's, so that a repeat can be recognised. */
-export function actionOf(run: LiveRun, step: string, action_id = run.graph.clock.uuid()): Action {
-  const binding = run.bindings.get(step)!.data
+export function actionOf(
+  run: LiveRun,
+  step: string,
+  { action_id = run.graph.clock.uuid(), idempotency_key = `${run.plan}:${step}`, turn }: Partial<ActionRecord> = {},
+): Action {
+  const binding = bindingOf(run, { step, ...(turn && { turn }) })
   const timeout_ms = binding.timeout_ms ?? run.options.timeout_ms
+  const token_ms = turn?.token_id === undefined ? undefined : run.session?.options.token_ms
+  const limit = Math.min(timeout_ms ?? Number.POSITIVE_INFINITY, token_ms ?? Number.POSITIVE_INFINITY)
   const retry = (binding.retry as RetryPolicy | undefined) ?? run.options.retry
   return {
     action_id,
     action_type: binding.action_type,
     executor_kind: executorOf(binding),
     params: binding.params,
-    idempotency_key: `${run.plan}:${step}`,
-    ...(timeout_ms !== undefined && { timeout_ms }),
+    idempotency_key,
+    ...(Number.isFinite(limit) && { timeout_ms: limit }),
     ...(retry && { retry }),
+  }
+}
+
+/** An action that the graph knows, as it was last under way. */
+export function flightOf(run: LiveRun, record: ActionRecord): Flight {
+  const { step_id: step, execution_id, attempts: attempt, turn, settles } = record
+  return {
+    step,
+    action: actionOf(run, step, record),
+    execution_id,
+    attempt,
+    ...(turn && { turn }),
+    ...(settles && { settles }),
   }
 }
 
@@ -36,7 +63,7 @@ export async function takeOff(run: LiveRun, { flight, resume }: Departure): Prom
   const began = clock.now()
   try {
     const action = { ...flight.action, params: await paramsOf(run, flight) }
-    const role = run.graph.get('step', flight.step)?.data.agent_role
+    const role = roleOf(run, flight)
     const result = await run.layer.attempt(action, {
       signal: run.abort.signal,
       execution_id: flight.execution_id,
@@ -64,17 +91,17 @@ const inner = (run: LiveRun): Observer => ({
   },
 })
 
-async function paramsOf(run: LiveRun, { step, action, compensates }: Flight): Promise<JsonObject> {
+async function paramsOf(run: LiveRun, { step, action, compensates, turn }: Flight): Promise<JsonObject> {
   if (compensates !== undefined) return action.params
   const outputs = new Map<string, Json | undefined>()
   for (const from of sources(action.params)) {
-    const record = outcomeOf(run, from)?.data
+    const record = outcomeOf(run.graph.state, from === THIS_STEP ? step : from)?.data
     outputs.set(
       from,
       record?.output_blob === undefined ? record?.output : await blobJson(run, record.output_blob, step),
     )
   }
-  return outputs.size === 0 ? action.params : filledIn(action.params, (from) => outputs.get(from))
+  return outputs.size === 0 && !turn ? action.params : filledIn(action.params, (from) => outputs.get(from), turn)
 }
 
 async function blobJson(run: LiveRun, digest: Digest, step: string): Promise<Json> {
@@ -99,7 +126,7 @@ function inverseOf(
   output: Json | undefined,
 ): JsonObject | 'irreversible' | undefined {
   if (flight.compensates !== undefined) return undefined
-  const declared = run.bindings.get(flight.step)!.data.inverse
+  const declared = bindingOf(run, flight).inverse
   if (declared === 'irreversible') return declared
   if (declared !== undefined) return filledIn(declared, (step) => (step === flight.step ? output : undefined))
   const inverse: Inverse = run.layer.inverse(action, output === undefined ? {} : { output })

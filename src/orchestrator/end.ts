@@ -3,8 +3,10 @@ import { isTerminal } from '../protocol/lifecycle.ts'
 import { endPlan, move } from '../psg/moves.ts'
 import type { Decided, LiveRun } from './live.ts'
 import { saEnd } from './profiles/sa.ts'
+import type { LiveSession } from './session.ts'
 import { now, sa, subject } from './steps.ts'
 import { timerFired } from './timers.ts'
+import { sessionEnds } from './turns.ts'
 
 /** The last commit of a run: plan, open steps, waiting actions, trace and run end together. */
 export function runEnds(run: LiveRun, decided: Decided): void {
@@ -25,6 +27,7 @@ export function runEnds(run: LiveRun, decided: Decided): void {
     if (waiting.on === 'confirm' && run.graph.get('confirm', waiting.confirm)?.data.status === 'pending')
       decided.changes.push(move('confirm', waiting.confirm, 'cancelled'))
   }
+  if (run.session) sessionEnds(run, run.session, status, !over, decided)
   if (!over) decided.changes.push(...endPlan(run.graph, run.plan, status, ended))
   decided.changes.push(
     { kind: 'node_update', node: 'trace', id: run.trace, set: { status, finished_at: now(run) } },
@@ -50,8 +53,18 @@ function resultOf(run: LiveRun, status: string): JsonObject {
     ...(!run.ending &&
       run.failed > 0 && { error: { code: 'step_failed', message: `${run.failed} of the plan's steps failed` } }),
     ...(run.undo && { undone: run.undo.outcomes as never }),
+    ...(run.session && run.session.writers.size > 0 && { resources: standing(run.session) }),
   }
 }
+
+/** Whose result stands for each thing that was written. */
+const standing = ({ writers }: LiveSession): JsonObject =>
+  Object.fromEntries(
+    [...writers].flatMap(([resource, list]) => {
+      const last = list.at(-1)
+      return last ? [[resource, { step_id: last.step_id, participant_id: last.participant_id }]] : []
+    }),
+  )
 
 /** Steps that this very tick ends. */
 function endedSteps(decided: Decided): ReadonlySet<string> {

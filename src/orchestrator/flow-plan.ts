@@ -105,6 +105,7 @@ async function contextGraph({ runtime, record }: Running, plan: Plan): Promise<P
 async function tellDocuments(running: Running, graph: ProjectGraph, handle: RunHandle): Promise<void> {
   const { ctx } = running
   const { collab } = documentsOf(running)
+  await graph.load(handle.plan_id) // what has ended may have left memory
   const confirm = confirmOf(graph, handle.plan_id)
   const documents = {
     context: await graph.document('context', graph.id),

@@ -2,8 +2,9 @@ import { isoMicros } from '../protocol/clock.ts'
 import { ApprovalNeeded } from '../protocol/errors.ts'
 import { type Digest, digestOfJson, type JsonObject } from '../protocol/json.ts'
 import type { ConfirmStatus } from '../protocol/types.ts'
-import type { Binding, Gate } from '../psg/change.ts'
+import type { Gate } from '../psg/change.ts'
 import { gateOf, move } from '../psg/moves.ts'
+import type { BindingSpec } from './bind.ts'
 import type { Decided, Flight, LiveRun, Waiting } from './live.ts'
 import { timerFired } from './timers.ts'
 
@@ -11,11 +12,11 @@ import { timerFired } from './timers.ts'
 const EXPIRES_MS = 7 * 24 * 60 * 60 * 1000
 
 /** Must a person agree before this step's action is done? What cannot be taken back asks unless its binding says otherwise. */
-export const askBefore = (binding: Binding): boolean =>
+export const askBefore = (binding: BindingSpec): boolean =>
   (binding.approval ?? (binding.inverse === 'irreversible' ? 'ask' : 'none')) === 'ask'
 
 /** Puts an action up for approval. Its attempt stays open; the action waits. */
-export function askFor(run: LiveRun, flight: Flight, why: ApprovalNeeded | Binding, decided: Decided): void {
+export function askFor(run: LiveRun, flight: Flight, why: ApprovalNeeded | BindingSpec, decided: Decided): void {
   const { clock } = run.graph
   const { action_id, action_type } = flight.action
   const confirm_id = clock.uuid()
@@ -111,7 +112,7 @@ export function wasApproved(run: LiveRun, digest: Digest): boolean {
   return false
 }
 
-function bindingQuestion(run: LiveRun, flight: Flight, binding: Binding) {
+function bindingQuestion(run: LiveRun, flight: Flight, binding: BindingSpec) {
   const { description } = run.graph.get('step', flight.step)!.data
   const { action_type, params } = binding
   const digest = digestOfJson({ action_type, params, plan_id: run.plan, step_id: flight.step })

@@ -2,11 +2,12 @@ import type { Action, ActionResult, RetryPolicy } from '../ael/adapter.ts'
 import type { ActionLayer } from '../ael/layer.ts'
 import type { ActionError } from '../protocol/errors.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
-import type { Change, EventDraft, Node } from '../psg/change.ts'
+import type { Change, EventDraft, Node, Settlement, TurnRecord } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import type { Ledger, Limits } from './ledger.ts'
 import type { Ownership } from './owner.ts'
 import type { ReadySet } from './ready.ts'
+import type { LiveSession, SessionAsked } from './session.ts'
 
 /** What a run was asked to be; stored with it, so that another process can go on with it. */
 export type RunOptions = {
@@ -20,6 +21,8 @@ export type RunOptions = {
   readonly timeout_ms?: number
   /** Which profile's events are told: `sa` when absent. */
   readonly profile?: 'sa' | 'map' | 'none'
+  /** The session in which the plan's steps are turns; for the profile `map`. */
+  readonly session?: SessionAsked
   /** Take files, graph and outside effects back when the plan fails. */
   readonly on_failure?: 'keep' | 'compensate'
 }
@@ -35,6 +38,8 @@ export interface LiveRun {
   readonly owner: Ownership
   readonly bindings: ReadonlyMap<string, Node<'binding'>>
   readonly ready: ReadySet
+  /** Who is to do what, in a run of several agents. */
+  readonly session: LiveSession | undefined
   readonly ledger: Ledger
   /** What is under way, by action. */
   readonly flying: Map<string, Flight>
@@ -65,6 +70,8 @@ export interface Flight {
   readonly attempt: number
   /** The action that this one takes back. */
   readonly compensates?: string
+  readonly turn?: TurnRecord
+  readonly settles?: Settlement
 }
 
 /** A run on its way back. */

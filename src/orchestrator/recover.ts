@@ -3,14 +3,17 @@ import type { Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { startPlan } from '../psg/moves.ts'
 import { isKind } from '../psg/node.ts'
-import { actionOf, departs } from './dispatch.ts'
+import { bindingOf, departs, flightOf } from './dispatch.ts'
 import { askFor } from './gate.ts'
 import { ledger } from './ledger.ts'
 import type { Decided, Flight, LiveRun, RunOptions, Waiting } from './live.ts'
+import { isOutcome } from './outcome.ts'
 import type { Ownership } from './owner.ts'
 import { saBeginning } from './profiles/sa.ts'
 import { readySet } from './ready.ts'
+import { liveSession, type Session } from './session.ts'
 import { attemptAgain, attemptWasCutOff, now, sa, subject } from './steps.ts'
+import { sessionStarts } from './turns.ts'
 import { VERSION } from './version.ts'
 
 /** A run as its new owner takes it up, made from the graph alone: the same whether it was just started or left behind by a crash. */
@@ -35,6 +38,7 @@ export function takeUp(graph: ProjectGraph, node: Node<'run'>, owner: Ownership,
     owner,
     bindings,
     ready: readySet(graph.state, plan_id),
+    session: options.session && liveSession(graph, plan_id, options.session as Session, actions),
     ledger: ledger(options.budget),
     flying: new Map(),
     waiting: new Map(),
@@ -50,7 +54,7 @@ export function takeUp(graph: ProjectGraph, node: Node<'run'>, owner: Ownership,
     wake: () => undefined,
   }
   account(run, actions)
-  if (node.data.phase === 'undoing') goOnUndoing(run, actions)
+  if (node.data.phase === 'undoing') goOnUndoing(run)
   return run
 }
 
@@ -59,9 +63,9 @@ export function resume(run: LiveRun, decided: Decided): void {
   if (run.graph.get('plan', run.plan)?.data.status === 'approved') starts(run, decided)
   for (const node of run.graph.state.nodesOf(run.plan)) {
     if (!isKind(node, 'action') || (node.data.status !== 'running' && node.data.status !== 'waiting')) continue
-    const { action_id, attempts, execution_id, compensates, step_id } = node.data
+    const { action_id, attempts, execution_id, compensates } = node.data
     if (compensates !== undefined) continue // an inverse that was cut off is attempted anew by the way back
-    const flight: Flight = { step: step_id, action: actionOf(run, step_id, action_id), execution_id, attempt: attempts }
+    const flight = flightOf(run, node.data)
     const waiting = node.data.status === 'waiting' ? waitOf(run, node, flight) : undefined
     if (waiting) {
       run.waiting.set(action_id, waiting)
@@ -70,7 +74,7 @@ export function resume(run: LiveRun, decided: Decided): void {
     const again: Flight = { ...flight, execution_id: run.graph.clock.uuid(), attempt: attempts + 1 }
     attemptWasCutOff(run, execution_id, decided)
     attemptAgain(run, again, decided)
-    const binding = run.bindings.get(step_id)!.data
+    const binding = bindingOf(run, flight)
     if (binding.on_interrupt === 'hold') askFor(run, again, binding, decided)
     else departs(run, again, decided)
     decided.reason = 'goes on after an interruption'
@@ -86,6 +90,10 @@ function starts(run: LiveRun, decided: Decided): void {
     { kind: 'node_update', node: 'run', id: run.id, set: { started_at: now(run) } },
   )
   decided.reason = 'the plan was approved and starts'
+  if (run.session) {
+    const { options } = run.session
+    sessionStarts(graph.get('collab', options.collab_id)!.data, options, run.plan, decided)
+  }
   if (!sa(run)) return
   const context = graph.get('context', graph.id)!.data
   const plan = graph.get('plan', run.plan)!.data
@@ -101,7 +109,13 @@ function starts(run: LiveRun, decided: Decided): void {
 
 /** What was spent, and what had been set apart when the last owner vanished: that counts as spent. */
 function account(run: LiveRun, actions: readonly Node<'action'>[]): void {
-  const completed = actions.filter(({ data }) => data.compensates === undefined && data.status === 'completed')
+  const { state } = run.graph
+  const completed = actions.filter(
+    ({ data }) =>
+      data.status === 'completed' &&
+      isOutcome(state, data) &&
+      state.get('step', data.step_id)?.data.status === 'completed',
+  )
   for (const { data } of actions) {
     const { tokens, cost } = (data.usage ?? {}) as { tokens?: number; cost?: number }
     run.ledger.forfeit({
@@ -136,16 +150,7 @@ function waitOf(run: LiveRun, node: Node<'action'>, flight: Flight): Waiting | u
 }
 
 /** A way back that was cut off: what is undone stays undone, the rest is gone again. */
-function goOnUndoing(run: LiveRun, actions: readonly Node<'action'>[]): void {
-  const undone = new Set(
-    actions.flatMap(({ data }) =>
-      data.compensates !== undefined && data.status === 'completed' ? [data.compensates] : [],
-    ),
-  )
-  const left = run.done.filter(
-    (step) => !actions.some(({ data }) => data.step_id === step && undone.has(data.action_id)),
-  )
-  run.done.splice(0, run.done.length, ...left)
+function goOnUndoing(run: LiveRun): void {
   run.ending = {
     status: 'failed',
     reason: 'failure',

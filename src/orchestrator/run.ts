@@ -3,6 +3,7 @@ import type { Json, JsonObject } from '../protocol/json.ts'
 import type { BornEvent, EntryBody, Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
+import { isOutcome } from './outcome.ts'
 import type { RunnerEnd } from './runner.ts'
 
 /** How a run ended. */
@@ -127,9 +128,12 @@ const endsRun = (body: EntryBody, run: string): boolean =>
 async function resultOf(graph: ProjectGraph, run: string, plan: string): Promise<RunResult> {
   const result = (graph.get('run', run)?.data.result ?? {}) as { status?: RunResult['status']; error?: JsonObject }
   const outputs: { [step: string]: Json } = {}
+  const latest = new Map<string, number>()
   for (const node of graph.state.nodesOf(plan)) {
-    if (!isKind(node, 'action') || node.data.compensates !== undefined || node.data.status !== 'completed') continue
+    if (!isKind(node, 'action') || node.data.status !== 'completed' || !isOutcome(graph.state, node.data)) continue
     const { step_id, output, output_blob } = node.data
+    if ((latest.get(step_id) ?? 0) > node.born) continue
+    latest.set(step_id, node.born)
     if (output !== undefined) outputs[step_id] = output
     else if (output_blob !== undefined) {
       const bytes = await graph.store.getBlob(output_blob)

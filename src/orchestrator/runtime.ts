@@ -18,9 +18,10 @@ import { type Keeper, keep } from './keeper.ts'
 import type { LiveRun } from './live.ts'
 import { callModule, type Module, moduleProblem } from './modules/module.ts'
 import { protocolModules } from './modules/modules.ts'
+import { openSession } from './open-session.ts'
 import { type Registry, registry } from './registry.ts'
 import { type RunHandle, runHandle } from './run.ts'
-import { type Flow, submission } from './submit.ts'
+import { checkedFlow, type Flow, submission } from './submit.ts'
 
 export interface RuntimeOptions {
   readonly store: Backend
@@ -238,6 +239,16 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     )
   }
 
+  /** The session that a flow asks for, as its Collab stands in the graph. */
+  async function sessionFor({ plan, options: asked }: Flow, graph: ProjectGraph | undefined) {
+    if (!asked?.session) return undefined
+    const { collab_id } = asked.session
+    if (!(await graph?.find('collab', String(collab_id)))) throw new NotFound('collab', String(collab_id))
+    const collab = await graph!.document('collab', collab_id)
+    await project.graph.refresh() // the newest roles
+    return { collab, settled: openSession(asked.session, collab, plan, project.role) }
+  }
+
   const handle = (graph: ProjectGraph, run: Node<'run'>): RunHandle =>
     runHandle(graph, run, {
       cancel: () => request(run.data.plan_id, 'cancel'),
@@ -257,9 +268,13 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     },
     async submit(flow) {
       open()
-      const there = typeof flow?.context === 'string' ? await project.context(flow.context) : undefined
-      const known = there?.get('context', there.id)?.data
-      const { context_id, plan_id, run_id, commits } = submission(flow, clock, { resolve: options.resolve, known })
+      const checked = checkedFlow(flow)
+      const there = typeof checked.context === 'string' ? await project.context(checked.context) : undefined
+      const { context_id, plan_id, run_id, commits } = submission(checked, clock, {
+        resolve: options.resolve,
+        context: there?.get('context', there.id)?.data,
+        session: await sessionFor(checked, there),
+      })
       const graph = there ?? (await project.opening(context_id))
       for (const { changes, events, reason } of commits)
         await graph.commit(changes, { actor: 'submitter', reason, run: run_id, events })

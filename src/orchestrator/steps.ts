@@ -2,16 +2,34 @@ import { endedEvent, startedEvent } from '../ael/events.ts'
 import type { Attempt, AttemptEnd } from '../ael/layer.ts'
 import { isoMicros } from '../protocol/clock.ts'
 import type { Digest, Json, JsonObject } from '../protocol/json.ts'
-import type { Change, EventDraft, Node, SegmentEnd } from '../psg/change.ts'
+import type { Change, EventDraft, SegmentEnd } from '../psg/change.ts'
 import { move } from '../psg/moves.ts'
 import type { Decided, Flight, LiveRun } from './live.ts'
 import { saDraft } from './profiles/sa.ts'
+import { seatOf } from './session.ts'
 
 /** What is written when a step starts, an attempt begins, an attempt ends, a step ends: each the changes of one commit. */
 
 export function stepStarts(run: LiveRun, flight: Flight, decided: Decided): void {
-  const { action, step, execution_id } = flight
-  decided.changes.push(move('step', step, 'in_progress'), {
+  const { step } = flight
+  decided.changes.push(move('step', step, 'in_progress'))
+  actionStarts(run, flight, decided)
+  if (sa(run)) {
+    const { description, agent_role } = run.graph.get('step', step)!.data
+    decided.events.push(
+      saDraft(subject(run), 'SAStepStarted', {
+        step_id: step,
+        description,
+        ...(agent_role !== undefined && { agent_role }),
+      }),
+    )
+  }
+}
+
+/** One dispatch of a step, with its first attempt. */
+export function actionStarts(run: LiveRun, flight: Flight, decided: Decided): void {
+  const { action, step, execution_id, turn, settles } = flight
+  decided.changes.push({
     kind: 'node_add',
     node: 'action',
     id: action.action_id,
@@ -23,20 +41,36 @@ export function stepStarts(run: LiveRun, flight: Flight, decided: Decided): void
       attempts: 1,
       failures: 0,
       execution_id,
+      ...(turn && { turn }),
+      ...(settles && { settles }),
       ...(run.options.budget && { reserved: { actions: 1 } }),
     },
   })
   attemptBegins(run, flight, decided)
-  if (sa(run)) {
-    const { description, agent_role } = run.graph.get('step', step)!.data
-    decided.events.push(
-      saDraft(subject(run), 'SAStepStarted', {
+}
+
+/** An action that nobody has to carry out: it is told, and has its place in the trace. */
+export function actionEndsAtOnce(run: LiveRun, flight: Flight, decided: Decided): void {
+  const { action, step, execution_id, turn } = flight
+  decided.changes.push(
+    {
+      kind: 'node_add',
+      node: 'action',
+      id: action.action_id,
+      data: {
+        action_id: action.action_id,
         step_id: step,
-        description,
-        ...(agent_role !== undefined && { agent_role }),
-      }),
-    )
-  }
+        idempotency_key: action.idempotency_key,
+        status: 'completed',
+        attempts: 0,
+        failures: 0,
+        execution_id,
+        ...(turn && { turn }),
+      },
+    },
+    segmentStart(run, flight),
+    segmentEnd(run, execution_id, 'completed', {}),
+  )
 }
 
 /** A further attempt at an action that is known already. */
@@ -52,21 +86,7 @@ export function attemptAgain(run: LiveRun, flight: Flight, decided: Decided): vo
 }
 
 function attemptBegins(run: LiveRun, flight: Flight, decided: Decided): void {
-  const { action, step, execution_id, attempt } = flight
-  decided.changes.push({
-    kind: 'node_add',
-    node: 'segment',
-    id: execution_id,
-    owner: run.trace,
-    at: run.segments++,
-    data: {
-      segment_id: execution_id,
-      label: run.graph.get('step', step)!.data.description,
-      status: 'running',
-      started_at: now(run),
-      attributes: { step_id: step, action_id: action.action_id, action_type: action.action_type, attempt },
-    },
-  })
+  decided.changes.push(segmentStart(run, flight))
   decided.events.push(execution(run, startedEvent(attemptOf(run, flight))))
 }
 
@@ -90,14 +110,33 @@ export function attemptWasCutOff(run: LiveRun, execution_id: string, decided: De
 export function stepCompleted(
   run: LiveRun,
   flight: Flight,
-  output: { readonly output?: Json; readonly output_blob?: Digest; readonly inverse?: JsonObject | 'irreversible' },
+  output: ActionOutput,
   usage: JsonObject,
   decided: Decided,
 ): void {
-  decided.changes.push(move('step', flight.step, 'completed'), {
+  decided.changes.push(move('step', flight.step, 'completed'))
+  actionCompleted(run, flight, output, usage, decided)
+  if (sa(run))
+    decided.events.push(saDraft(subject(run), 'SAStepCompleted', { step_id: flight.step, status: 'completed' }))
+}
+
+export interface ActionOutput {
+  readonly output?: Json
+  readonly output_blob?: Digest
+  readonly inverse?: JsonObject | 'irreversible'
+}
+
+export function actionCompleted(
+  run: LiveRun,
+  { action }: Flight,
+  output: ActionOutput,
+  usage: JsonObject,
+  decided: Decided,
+): void {
+  decided.changes.push({
     kind: 'node_update',
     node: 'action',
-    id: flight.action.action_id,
+    id: action.action_id,
     set: {
       status: 'completed',
       ...output,
@@ -105,8 +144,6 @@ export function stepCompleted(
       ...(run.options.budget && { reserved: undefined }),
     },
   } as Change)
-  if (sa(run))
-    decided.events.push(saDraft(subject(run), 'SAStepCompleted', { step_id: flight.step, status: 'completed' }))
 }
 
 export function stepFailed(
@@ -116,18 +153,8 @@ export function stepFailed(
   error: JsonObject,
   decided: Decided,
 ): void {
-  const status = error.code === 'action_aborted' ? 'cancelled' : 'failed'
-  decided.changes.push(move('step', flight.step, to), {
-    kind: 'node_update',
-    node: 'action',
-    id: flight.action.action_id,
-    set: {
-      status,
-      error,
-      failures: (run.graph.get('action', flight.action.action_id)?.data.failures ?? 0) + 1,
-      ...(run.options.budget && { reserved: undefined }),
-    },
-  })
+  decided.changes.push(move('step', flight.step, to))
+  actionFailed(run, flight, error, decided)
   if (sa(run))
     decided.events.push(
       saDraft(subject(run), 'SAStepFailed', {
@@ -137,6 +164,20 @@ export function stepFailed(
         error_message: String(error.message),
       }),
     )
+}
+
+export function actionFailed(run: LiveRun, { action }: Flight, error: JsonObject, decided: Decided): void {
+  decided.changes.push({
+    kind: 'node_update',
+    node: 'action',
+    id: action.action_id,
+    set: {
+      status: error.code === 'action_aborted' ? 'cancelled' : 'failed',
+      error,
+      failures: (run.graph.get('action', action.action_id)?.data.failures ?? 0) + 1,
+      ...(run.options.budget && { reserved: undefined }),
+    },
+  })
 }
 
 export const subject = (run: LiveRun) => ({ run: run.id, context: run.graph.id, plan: run.plan, trace: run.trace })
@@ -150,13 +191,21 @@ export const execution = (
   event: event as EventDraft['event'],
 })
 
-/** The output of the latest dispatch of a step, if it lies in the graph. */
-export function outcomeOf(run: LiveRun, step: string): Node<'action'> | undefined {
-  let latest: Node<'action'> | undefined
-  for (const node of run.graph.state.referrers('step', step, 'EXECUTES'))
-    if (node.kind === 'action' && node.data.compensates === undefined && (!latest || node.born > latest.born))
-      latest = node
-  return latest
+function segmentStart(run: LiveRun, { action, step, execution_id, attempt, turn }: Flight): Change {
+  return {
+    kind: 'node_add',
+    node: 'segment',
+    id: execution_id,
+    owner: run.trace,
+    at: run.segments++,
+    data: {
+      segment_id: execution_id,
+      label: run.graph.get('step', step)!.data.description,
+      status: 'running',
+      started_at: now(run),
+      attributes: { step_id: step, action_id: action.action_id, action_type: action.action_type, attempt, ...turn },
+    },
+  }
 }
 
 function segmentEnd(run: LiveRun, segment_id: string, status: SegmentEnd['status'], attributes: JsonObject): Change {
@@ -169,8 +218,13 @@ function segmentEnd(run: LiveRun, segment_id: string, status: SegmentEnd['status
   }
 }
 
-function attemptOf(run: LiveRun, { action, execution_id, attempt, step }: Flight): Attempt {
-  const role = run.graph.get('step', step)?.data.agent_role
+/** In whose role an action is done: the participant's whose turn it is, else the step's. */
+export const roleOf = (run: LiveRun, { step, turn }: Flight): string | undefined =>
+  turn && run.session ? seatOf(run.session, turn.participant_id).role : run.graph.get('step', step)?.data.agent_role
+
+function attemptOf(run: LiveRun, flight: Flight): Attempt {
+  const { action, execution_id, attempt, step } = flight
+  const role = roleOf(run, flight)
   return {
     action,
     execution_id,

@@ -2,7 +2,7 @@ import { isoMicros } from '../protocol/clock.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import type { Breach } from '../protocol/invariants.ts'
 import { isObject, type JsonObject } from '../protocol/json.ts'
-import type { Context, Plan } from '../protocol/types.ts'
+import type { Collab, Context, Plan } from '../protocol/types.ts'
 import { isValid, validate } from '../protocol/validate.ts'
 import { planDigest } from '../psg/approval.ts'
 import type { AnyNode, Change, EventDraft, Gate } from '../psg/change.ts'
@@ -10,6 +10,8 @@ import { takeApart } from '../psg/document.ts'
 import { type Bindings, bindSteps, type Resolver } from './bind.ts'
 import type { RunOptions } from './live.ts'
 import { saBeginning, saBreaches } from './profiles/sa.ts'
+import type { Session } from './session.ts'
+import { sessionStarts } from './turns.ts'
 import { VERSION } from './version.ts'
 
 /** What is to be done: a plan in a context, how its steps are executed, and who must agree. */
@@ -52,18 +54,22 @@ export interface Submission {
 const STEPS_PER_COMMIT = 2_000
 const EXPIRES_MS = 7 * 24 * 60 * 60 * 1000
 
-/** Pure: what submitting a flow means; `known` is its context if the flow names one that is there. Throws InvalidInput before anything is written. */
-export function submission(
-  flow: unknown,
-  clock: { now(): number; uuid(): string },
-  { resolve, known }: { readonly resolve?: Resolver | undefined; readonly known?: Context | undefined } = {},
-): Submission {
-  const { context, plan, bindings = {}, approval = 'auto', options = {}, chosen = {} } = checked(flow)
+/** What is known of a flow beside itself: its context if it names one that is there, and its session, settled. */
+export interface Known {
+  readonly resolve?: Resolver | undefined
+  readonly context?: Context | undefined
+  readonly session?: { readonly settled: Session; readonly collab: Collab } | undefined
+}
+
+/** Pure: what submitting a flow that was checked means. Throws InvalidInput before anything is written. */
+export function submission(flow: Flow, clock: { now(): number; uuid(): string }, known: Known = {}): Submission {
+  const { context, plan, bindings = {}, approval = 'auto', chosen = {} } = flow
+  const options = { ...flow.options, ...(known.session && { session: known.session.settled }) }
   const context_id = typeof context === 'string' ? context : context.context_id
   if (plan.context_id !== context_id)
     throw invalid('plan.context_id', 'reference.context', `is not the context ${context_id}`)
   const { plan_id } = plan
-  const whole = typeof context === 'string' ? known : context
+  const whole = typeof context === 'string' ? known.context : context
   if ((options.profile ?? 'sa') === 'sa') refuseIfBroken(saBreaches({ context: whole, plan }))
   const [run_id, trace_id, confirm_id] = [
     chosen.run ?? clock.uuid(),
@@ -71,7 +77,7 @@ export function submission(
     chosen.confirm ?? clock.uuid(),
   ]
   const parts = [...takeApart('plan', plan)]
-  for (const binding of bindSteps(plan.steps, bindings, resolve, clock.uuid))
+  for (const binding of bindSteps(plan.steps, bindings, known.resolve, clock.uuid))
     parts.push({ kind: 'node_add', node: 'binding', id: binding.binding_id, data: binding })
   const gates = approvals({ plan, parts, approval, run_id, confirm_id, clock })
   const started = approval === 'auto'
@@ -117,7 +123,10 @@ export function submission(
     steps: plan.steps.length,
     version: VERSION,
   }
-  const events = sa ? saBeginning({ run: run_id, context: context_id, plan: plan_id, trace: trace_id }, facts) : []
+  const events: EventDraft[] = []
+  if (sa) events.push(...saBeginning({ run: run_id, context: context_id, plan: plan_id, trace: trace_id }, facts))
+  if (started && known.session)
+    sessionStarts(known.session.collab, known.session.settled, plan_id, { changes: run, events })
   return {
     context_id,
     plan_id,
@@ -200,7 +209,8 @@ function approvals({ plan, parts, approval, run_id, confirm_id, clock }: Asking)
   ]
 }
 
-function checked(flow: unknown): Flow {
+/** Throws InvalidInput for what is no flow. */
+export function checkedFlow(flow: unknown): Flow {
   if (!isObject(flow)) throw invalid('', 'type', 'must be an object')
   const known = ['context', 'plan', 'bindings', 'approval', 'options', 'chosen']
   for (const key of Object.keys(flow))
@@ -216,6 +226,10 @@ function checked(flow: unknown): Flow {
   const { approval } = flow
   if (approval !== undefined && approval !== 'auto' && !isObject(approval))
     throw invalid('approval', 'type', 'must be "auto" or an object')
+  const { profile, session } = Object(flow.options) as RunOptions
+  if (session !== undefined && !isObject(session)) throw invalid('options.session', 'type', 'must be an object')
+  if ((profile === 'map') !== (session !== undefined))
+    throw invalid('options.session', 'profile', 'belongs to the profile map, and that to a session')
   if (flow.chosen !== undefined && !isObject(flow.chosen)) throw invalid('chosen', 'type', 'must be an object')
   for (const [name, id] of Object.entries(flow.chosen ?? {})) {
     if (!['run', 'trace', 'confirm'].includes(name))

@@ -1,13 +1,18 @@
 import { nextRetry } from '../ael/with-retry.ts'
 import { ActionError, ApprovalNeeded } from '../protocol/errors.ts'
 import type { JsonObject } from '../protocol/json.ts'
+import type { ConfirmStatus } from '../protocol/types.ts'
 import { move } from '../psg/moves.ts'
-import { actionOf, departs } from './dispatch.ts'
+import { actionOf, bindingOf, departs } from './dispatch.ts'
 import { runEnds } from './end.ts'
-import { askBefore, askFor, verdictOn } from './gate.ts'
+import { askFor, verdictOn } from './gate.ts'
 import type { Arrival, Decided, Ending, Flight, LiveRun } from './live.ts'
+import { isExpiry, nextTurns } from './session.ts'
+import { setOff } from './set-off.ts'
+import { conflictDecided, isSettling, type Settling } from './settle-step.ts'
 import { attemptAgain, attemptEnds, stepCompleted, stepFailed, stepStarts } from './steps.ts'
 import { setTimer, timerFired } from './timers.ts'
+import { isTurning, startTurns, turnArrived, turnLost } from './turns.ts'
 import { undoArrived, undoNext } from './undo.ts'
 
 const CONCURRENCY = 32
@@ -42,13 +47,9 @@ function takeIn(run: LiveRun, arrival: Arrival, decided: Decided): void {
         ...(result.token_usage && { tokens: result.token_usage.total }),
         ...(result.cost !== undefined && { cost: result.cost }),
       }
-      stepCompleted(
-        run,
-        flight,
-        { ...output, ...(arrival.inverse !== undefined && { inverse: arrival.inverse }) },
-        usage,
-        decided,
-      )
+      const outcome = { ...output, ...(arrival.inverse !== undefined && { inverse: arrival.inverse }) }
+      if (run.session && isTurning(flight)) return turnArrived(run, run.session, flight, outcome, usage, decided)
+      stepCompleted(run, flight, outcome, usage, decided)
       run.done.push(flight.step)
       run.ready.satisfied(flight.step)
       return
@@ -90,10 +91,11 @@ function attemptFailed(
   )
   const told = { code: error.code, message: error.message }
   if (undoArrived(run, flight, told, decided)) return
-  if (run.ending) return stepFailed(run, flight, 'failed', told, decided)
-  const binding = run.bindings.get(flight.step)!.data
+  if (run.ending) return void flightFailed(run, flight, 'failed', told, decided)
+  const binding = bindingOf(run, flight)
   const failures = (run.graph.get('action', flight.action.action_id)?.data.failures ?? 0) + 1
-  const wait = nextRetry(flight.action.retry, failures, error, run.graph.clock.random())
+  const expired = flight.turn && isExpiry(flight.turn, told) // the turn is over, and with it its attempts
+  const wait = expired ? undefined : nextRetry(flight.action.retry, failures, error, run.graph.clock.random())
   if (wait === undefined) return stepGivenUp(run, flight, binding.on_failure ?? 'fail', told, decided)
   const resume = error.resume === undefined ? {} : { resume: error.resume }
   decided.changes.push({
@@ -114,7 +116,7 @@ function stepGivenUp(
   error: JsonObject,
   decided: Decided,
 ): void {
-  stepFailed(run, flight, policy === 'skip' ? 'skipped' : 'failed', error, decided)
+  if (!flightFailed(run, flight, policy === 'skip' ? 'skipped' : 'failed', error, decided)) return
   switch (policy) {
     case 'skip':
       return run.ready.satisfied(flight.step)
@@ -138,6 +140,21 @@ function stepGivenUp(
   }
 }
 
+/** True when what failed was the step. A turn may have come to nothing without that; and a word about a step is not the step. */
+function flightFailed(
+  run: LiveRun,
+  flight: Flight,
+  to: 'failed' | 'skipped',
+  error: JsonObject,
+  decided: Decided,
+): boolean {
+  const left = run.session && isTurning(flight) ? turnLost(run, run.session, flight, error, decided) : 'step'
+  if (left === 'step') stepFailed(run, flight, to, error, decided)
+  if (left === 'word' && (bindingOf(run, flight).on_failure ?? 'fail') === 'fail')
+    ends(run, { status: 'failed', reason: 'failure', error: { ...error, step_id: flight.step } })
+  return left === 'step'
+}
+
 /** What others asked for or decided since the last tick. */
 function look(run: LiveRun, decided: Decided): void {
   for (const [action, waiting] of run.waiting) {
@@ -145,21 +162,7 @@ function look(run: LiveRun, decided: Decided): void {
       const verdict = verdictOn(run, waiting, decided)
       if (verdict === 'pending') continue
       run.waiting.delete(action)
-      if (verdict === 'approved') departs(run, waiting.flight, decided)
-      else {
-        const error = new ActionError(
-          'action_rejected',
-          `${waiting.flight.action.action_type} was ${verdict} by a person`,
-        )
-        attemptEnds(run, waiting.flight, { status: 'failed', duration_ms: 0, error }, decided)
-        stepGivenUp(
-          run,
-          waiting.flight,
-          run.bindings.get(waiting.flight.step)!.data.on_failure ?? 'fail',
-          { code: error.code, message: error.message },
-          decided,
-        )
-      }
+      answered(run, waiting.flight, verdict, decided)
     } else if (waiting.on === 'signal') {
       const signal = signalFor(run, waiting.name)
       if (!signal) continue
@@ -169,6 +172,17 @@ function look(run: LiveRun, decided: Decided): void {
       takeIn(run, { kind: 'completed', flight: waiting.flight, result }, decided)
     }
   }
+}
+
+/** A person has answered, or the time to answer is over. */
+function answered(run: LiveRun, flight: Flight, verdict: Exclude<ConfirmStatus, 'pending'>, decided: Decided): void {
+  const settling = run.session && isSettling(flight) ? run.session : undefined
+  if (verdict === 'approved' && !settling) return departs(run, flight, decided)
+  const error = new ActionError('action_rejected', `${flight.action.action_type} was ${verdict} by a person`)
+  if (verdict !== 'approved') attemptEnds(run, flight, { status: 'failed', duration_ms: 0, error }, decided)
+  if (settling && conflictDecided(run, settling, flight as Settling, verdict === 'approved', decided)) return
+  const policy = bindingOf(run, flight).on_failure ?? 'fail'
+  stepGivenUp(run, flight, policy, { code: error.code, message: error.message }, decided)
 }
 
 function takeInRequests(run: LiveRun, decided: Decided): void {
@@ -187,24 +201,13 @@ function takeInRequests(run: LiveRun, decided: Decided): void {
 function startReady(run: LiveRun, decided: Decided): void {
   if (run.paused || run.owner.lost.aborted || run.graph.get('context', run.graph.id)?.data.status !== 'active') return
   const most = run.options.concurrency ?? CONCURRENCY
+  if (run.session) return startTurns(run, run.session, most, decided)
   while (run.flying.size < most && run.ready.size > 0) {
     const step = run.ready.take()!
     const flight = { step, action: actionOf(run, step), execution_id: run.graph.clock.uuid(), attempt: 1 }
     stepStarts(run, flight, decided)
-    const binding = run.bindings.get(step)!.data
-    if (askBefore(binding)) askFor(run, flight, binding, decided)
-    else if (binding.action_type === 'wait') waits(run, flight, decided)
-    else departs(run, flight, decided)
+    setOff(run, flight, decided)
   }
-}
-
-/** The one kind of action that nobody carries out: it ends when a signal comes or its time is over. */
-function waits(run: LiveRun, flight: Flight, decided: Decided): void {
-  const { signal, ms } = flight.action.params
-  decided.changes.push({ kind: 'node_update', node: 'action', id: flight.action.action_id, set: { status: 'waiting' } })
-  if (typeof signal === 'string') run.waiting.set(flight.action.action_id, { on: 'signal', name: signal, flight })
-  else setTimer(run, flight, Number(ms ?? 0), decided)
-  run.inbox.push({ kind: 'look' })
 }
 
 function again(run: LiveRun, flight: Flight, decided: Decided): void {
@@ -238,7 +241,7 @@ export function ends(run: LiveRun, ending: Ending): void {
 function isOver(run: LiveRun): boolean {
   if (run.flying.size > 0) return false
   if (run.ending) return run.undo === undefined || run.undo.left.length === 0
-  return run.waiting.size === 0 && run.ready.size === 0
+  return run.waiting.size === 0 && run.ready.size === 0 && (!run.session || nextTurns(run.session).length === 0)
 }
 
 function signalFor(run: LiveRun, name: string) {

@@ -1,9 +1,10 @@
 import type { Action, ExecutorKind } from '../ael/adapter.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
-import type { EventDraft } from '../psg/change.ts'
+import type { ActionRecord, EventDraft } from '../psg/change.ts'
 import { departs } from './dispatch.ts'
 import type { Decided, Ending, Flight, LiveRun, Undo } from './live.ts'
-import { attemptAgain, now, outcomeOf } from './steps.ts'
+import { worksOf } from './outcome.ts'
+import { attemptAgain, now } from './steps.ts'
 
 /** Goes back one action at a time, last done first. All are attempted, whatever becomes of one. */
 export function undoNext(run: LiveRun, ending: Ending, decided: Decided): void {
@@ -62,25 +63,36 @@ export function undoArrived(run: LiveRun, flight: Flight, error: JsonObject | un
 
 function wayBack(run: LiveRun): Undo {
   const undo: Undo = { left: [], outcomes: [] }
-  for (const step of run.done.toReversed()) {
-    const record = outcomeOf(run, step)?.data
-    if (record?.inverse === 'irreversible')
-      undo.outcomes.push({ action_id: record.action_id, step_id: step, status: 'irreversible' })
-    else if (record?.inverse) undo.left.push(backward(run, step, record.action_id, record.inverse))
-  }
+  for (const step of run.done.toReversed())
+    for (const { data } of worksOf(run.graph.state, step)) {
+      const { action_id, inverse } = data
+      if (inverse === 'irreversible') undo.outcomes.push({ action_id, step_id: step, status: 'irreversible' })
+      else if (inverse && !isUndone(run, step, action_id)) undo.left.push(backward(run, step, data, inverse))
+    }
   return undo
 }
 
-function backward(run: LiveRun, step: string, compensates: string, inverse: JsonObject): Flight {
+function isUndone(run: LiveRun, step: string, action_id: string): boolean {
+  for (const { kind, data } of run.graph.state.referrers('step', step, 'EXECUTES'))
+    if (kind === 'action' && data.compensates === action_id && data.status === 'completed') return true
+  return false
+}
+
+function backward(
+  run: LiveRun,
+  step: string,
+  { action_id, idempotency_key }: ActionRecord,
+  inverse: JsonObject,
+): Flight {
   const { uuid } = run.graph.clock
   const action: Action = {
     action_id: uuid(),
     action_type: String(inverse.action_type),
     executor_kind: (inverse.executor_kind as ExecutorKind | undefined) ?? 'worker',
     params: (inverse.params as JsonObject | undefined) ?? {},
-    idempotency_key: `${run.plan}:${step}:undo`,
+    idempotency_key: `${idempotency_key}:undo`,
   }
-  return { step, action, execution_id: uuid(), attempt: 1, compensates }
+  return { step, action, execution_id: uuid(), attempt: 1, compensates: action_id }
 }
 
 function told(run: LiveRun, event_type: string, more: JsonObject): EventDraft {

@@ -371,6 +371,8 @@ export type FindingRecord = {
 export type Deed = {
   readonly deed_id: string
   readonly strategy: 'graph' | 'files' | 'merge'
+  /** The run that is taken back by it. */
+  readonly run?: string
   readonly operations: readonly FileOperation[]
   readonly records: readonly { readonly path: string; readonly record: FileRecord | null }[]
 }

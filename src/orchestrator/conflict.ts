@@ -1,0 +1,70 @@
+import { canonical, type Digest, type Json } from '../protocol/json.ts'
+
+/** How results that contend for one thing are settled. */
+export type ConflictRules = {
+  /** Tried in this order until one decides; people are asked when none does. Hierarchy, voting, escalation when absent. */
+  readonly strategies?: readonly Strategy[]
+  /** By role, its id or name, or participant: the higher one wins. */
+  readonly ranks?: { readonly [name: string]: number }
+  /** What a step writes, by step id: two that write the same without waiting for each other contend. */
+  readonly writes?: { readonly [step_id: string]: readonly string[] }
+}
+
+/** The higher rank, the result that most agree on, the latest result, a person. */
+export type Strategy = 'hierarchy' | 'voting' | 'timestamp' | 'escalation'
+export const STRATEGIES: readonly Strategy[] = ['hierarchy', 'voting', 'timestamp', 'escalation']
+const USUAL: readonly Strategy[] = ['hierarchy', 'voting', 'escalation']
+
+/** One result among several. */
+export interface Contender {
+  readonly action_id: string
+  readonly step_id: string
+  readonly participant_id: string
+  readonly role_id: string
+  /** Names by which it may be ranked. */
+  readonly names: readonly string[]
+  /** What it came to; large outputs are told by their digest. */
+  readonly result: { readonly output: Json } | { readonly output_blob: Digest }
+}
+
+/** Do they differ at all? */
+export const contend = (contenders: readonly Contender[]): boolean =>
+  new Set(contenders.map(({ result }) => canonical(result))).size > 1
+
+/** Who wins, by the first strategy that decides; `undefined`: a person must say. Contenders in the order in which they ended. */
+export function settle(
+  contenders: readonly Contender[],
+  { strategies = USUAL, ranks = {} }: ConflictRules,
+): { readonly winner: Contender; readonly strategy: Strategy } | undefined {
+  for (const strategy of strategies) {
+    if (strategy === 'escalation') return undefined
+    const winner = WINNERS[strategy](contenders, ranks)
+    if (winner) return { winner, strategy }
+  }
+  return undefined
+}
+
+type Winner = (contenders: readonly Contender[], ranks: { readonly [name: string]: number }) => Contender | undefined
+
+const WINNERS: { readonly [S in Exclude<Strategy, 'escalation'>]: Winner } = {
+  hierarchy: (contenders, ranks) => {
+    const rankOf = ({ names }: Contender) => Math.max(...names.map((name) => ranks[name] ?? Number.NEGATIVE_INFINITY))
+    return onlyBest(contenders, rankOf)
+  },
+  voting: (contenders) => {
+    const votes = new Map<string, number>()
+    for (const { result } of contenders) votes.set(canonical(result), (votes.get(canonical(result)) ?? 0) + 1)
+    const firsts = contenders.filter((one, i) => contenders.findIndex((other) => agree(one, other)) === i)
+    return onlyBest(firsts, ({ result }) => votes.get(canonical(result))!)
+  },
+  timestamp: (contenders) => contenders.at(-1),
+}
+
+const agree = (one: Contender, other: Contender): boolean => canonical(one.result) === canonical(other.result)
+
+/** The one that is better than all others, if there is such a one. */
+function onlyBest(contenders: readonly Contender[], worth: (one: Contender) => number): Contender | undefined {
+  const best = Math.max(...contenders.map(worth))
+  const those = contenders.filter((one) => worth(one) === best)
+  return those.length === 1 && best > Number.NEGATIVE_INFINITY ? those[0] : undefined
+}

@@ -1,0 +1,149 @@
+import type { JsonObject } from '../protocol/json.ts'
+import type { CollabMode } from '../protocol/types.ts'
+import type { ActionRecord, Node, TurnRecord } from '../psg/change.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
+import { isKind } from '../psg/node.ts'
+import type { BindingSpec } from './bind.ts'
+import type { ConflictRules, Contender } from './conflict.ts'
+import type { Board, NextTurn, ReadyStep, Seat, Turn } from './modes/mode.ts'
+import { modes } from './modes/modes.ts'
+
+/** What a multi-agent run is told about its session. */
+export type SessionAsked = {
+  /** The Collab: its mode and participants. It must be a draft or active. */
+  readonly collab_id: string
+  /** The participant that coordinates and broadcasts: the first when absent. */
+  readonly coordinator?: string
+  /** In modes with a token, how long a turn may work before it is taken away: 5 minutes when absent. */
+  readonly token_ms?: number
+  /** How often a step is handed out again whose token has expired: twice when absent. */
+  readonly retakes?: number
+  /** What the coordinator does before a worker's turn, and the coordinator or partner after it. Params may hold `{ "$from": "step" }`, the step's output. */
+  readonly brief?: BindingSpec
+  readonly review?: BindingSpec
+  /** When absent, several answers to one step are all kept, as a list. */
+  readonly conflicts?: ConflictRules
+}
+
+/** The same with everything settled that the run needs to know, stored with it. */
+export type Session = SessionAsked & {
+  readonly mode: CollabMode
+  readonly purpose: string
+  readonly coordinator: string
+  readonly token_ms: number
+  readonly retakes: number
+  readonly seats: readonly SessionSeat[]
+}
+export type SessionSeat = Seat & {
+  readonly kind: string
+  /** The role's name, where the project has such a role. */
+  readonly role: string
+}
+
+/** A session as the owner of its run holds it in memory. Everything in it can be made again from the graph. */
+export interface LiveSession {
+  readonly options: Session
+  readonly open: Turn[]
+  readonly ended: Turn[]
+  /** Steps that could start and have nobody, in the plan's order. */
+  readonly pool: ReadyStep[]
+  /** Completed results by step, in the order in which they ended, while the step is open. */
+  readonly answers: Map<string, Contender[]>
+  /** Whose results stand for a resource. */
+  readonly writers: Map<string, Contender[]>
+  /** How often the token of a step has expired. */
+  readonly expired: Map<string, number>
+  /** How many turns there have been. */
+  turns: number
+}
+
+export function liveSession(
+  graph: ProjectGraph,
+  plan: string,
+  options: Session,
+  actions: readonly Node<'action'>[],
+): LiveSession {
+  const session: LiveSession = {
+    options,
+    open: [],
+    ended: [],
+    pool: [],
+    answers: new Map(),
+    writers: new Map(),
+    expired: new Map(),
+    turns: 0,
+  }
+  const endOf = ({ data }: Node<'action'>) =>
+    graph.get('segment_end', data.execution_id)?.born ?? Number.POSITIVE_INFINITY
+  for (const node of [...actions].sort((a, b) => endOf(a) - endOf(b))) {
+    const { turn, step_id, status, lost_to } = node.data
+    if (!turn) continue
+    session.turns = Math.max(session.turns, turn.turn_number)
+    const { turn_number, participant_id, purpose } = turn
+    const entry = { turn_number, participant_id, purpose, step_id }
+    if (status === 'running' || status === 'waiting') session.open.push(entry)
+    else session.ended.push(entry)
+    if (isExpiry(turn, node.data.error)) session.expired.set(step_id, (session.expired.get(step_id) ?? 0) + 1)
+    if (purpose !== 'work' || status !== 'completed' || lost_to !== undefined) continue
+    const result = contender(session, node.data, turn)
+    if (graph.get('step', step_id)?.data.status === 'in_progress') append(session.answers, step_id, result)
+    else for (const resource of writtenBy(session, step_id)) append(session.writers, resource, result)
+  }
+  for (const step of unheld(graph, plan, actions)) session.pool.push(readyStep(graph, step))
+  return session
+}
+
+export const board = (session: LiveSession): Board => ({
+  seats: session.options.seats,
+  coordinator: seatOf(session, session.options.coordinator),
+  open: session.open,
+  ended: session.ended,
+  ready: session.pool,
+})
+
+/** Whose turn it is now. */
+export const nextTurns = (session: LiveSession): readonly NextTurn[] => modes[session.options.mode](board(session))
+
+export const seatOf = ({ options }: LiveSession, participant: string): SessionSeat =>
+  options.seats.find((seat) => seat.participant_id === participant)!
+
+export function readyStep(graph: ProjectGraph, step_id: string): ReadyStep {
+  const role = graph.get('step', step_id)?.data.agent_role
+  return { step_id, ...(role !== undefined && { role }) }
+}
+
+/** A result and whose it is. */
+export function contender(
+  session: LiveSession,
+  { action_id, step_id, output, output_blob }: Pick<ActionRecord, 'action_id' | 'step_id' | 'output' | 'output_blob'>,
+  { participant_id, role_id }: TurnRecord,
+): Contender {
+  const { names } = seatOf(session, participant_id)
+  const result = output_blob === undefined ? { output: output ?? null } : { output_blob }
+  return { action_id, step_id, participant_id, role_id, names, result }
+}
+
+/** Steps under way that nobody has: their token had expired when the last owner vanished. */
+function* unheld(graph: ProjectGraph, plan: string, actions: readonly Node<'action'>[]): Iterable<string> {
+  const held = new Set<string>()
+  for (const { data } of actions) {
+    const works = data.settles !== undefined || data.turn?.purpose === 'work'
+    if (works && data.status !== 'failed' && data.status !== 'cancelled') held.add(data.step_id)
+  }
+  for (const node of graph.state.nodesOf(plan))
+    if (isKind(node, 'step') && node.data.status === 'in_progress' && !held.has(node.id)) yield node.id
+}
+
+/** What a step was declared to write. */
+export const writtenBy = ({ options }: LiveSession, step: string): readonly string[] =>
+  options.conflicts?.writes?.[step] ?? []
+
+export function append<T>(lists: Map<string, T[]>, key: string, item: T): void {
+  const list = lists.get(key)
+  if (list) list.push(item)
+  else lists.set(key, [item])
+}
+
+/** Was the turn taken away because its time was over? */
+export const isExpiry = ({ token_id }: TurnRecord, error: JsonObject | undefined): boolean =>
+  token_id !== undefined && error?.code === 'action_timed_out'

@@ -1,0 +1,171 @@
+import { ApprovalNeeded } from '../protocol/errors.ts'
+import { digestOfJson, type JsonObject } from '../protocol/json.ts'
+import type { Settlement } from '../psg/change.ts'
+import { move } from '../psg/moves.ts'
+import { dependencies } from '../psg/view.ts'
+import { type Contender, contend, type Strategy, settle } from './conflict.ts'
+import { askFor } from './gate.ts'
+import type { Decided, Flight, LiveRun } from './live.ts'
+import { conflictDetected, conflictResolved } from './profiles/map.ts'
+import { append, type LiveSession, writtenBy } from './session.ts'
+import { actionCompleted, actionFailed, actionStarts, attemptEnds } from './steps.ts'
+
+/** All who had a step have answered: what contends is settled, and then the step is completed. It stays open while a person must say what stands. */
+export function finishStep(run: LiveRun, session: LiveSession, step: string, decided: Decided): void {
+  for (let clash = clashOf(run, session, step); clash; clash = clashOf(run, session, step)) {
+    const { resource, contenders } = clash
+    const conflict_id = run.graph.clock.uuid()
+    const roles = contenders.map(({ role_id }) => role_id)
+    decided.events.push(conflictDetected(subject(run, session), { conflict_id, resource, roles }))
+    const settled = settle(contenders, session.options.conflicts!)
+    if (!settled)
+      return ask(run, step, { conflict_id, resource, candidates: contenders.map((one) => one.action_id) }, decided)
+    stands(run, session, { ...clash, step, conflict_id }, settled.winner, settled.strategy, decided)
+  }
+  const answers = session.answers.get(step) ?? []
+  session.answers.delete(step)
+  if (answers.length > 1 && !session.options.conflicts) gather(run, step, answers, decided)
+  for (const resource of answers.length > 0 ? writtenBy(session, step) : [])
+    append(session.writers, resource, answers.at(-1)!)
+  decided.changes.push(move('step', step, 'completed'))
+  run.done.push(step)
+  run.ready.satisfied(step)
+}
+
+/** A person has said whether a result shall stand. False when none is left that anybody wants. */
+export function conflictDecided(
+  run: LiveRun,
+  session: LiveSession,
+  flight: Settling,
+  approved: boolean,
+  decided: Decided,
+): boolean {
+  const { settles, step } = flight
+  const [asked, ...others] = settles.candidates
+  const known = [...(session.answers.get(step) ?? []), ...(session.writers.get(settles.resource) ?? [])]
+  if (!approved) {
+    if (others.length === 0) return false
+    actionFailed(run, flight, { code: 'action_rejected', message: 'somebody did not want this result' }, decided)
+    ask(run, step, { ...settles, candidates: others }, decided)
+    return true
+  }
+  attemptEnds(
+    run,
+    flight,
+    {
+      status: 'completed',
+      duration_ms: 0,
+      result: { action_id: flight.action.action_id, status: 'completed', duration_ms: 0 },
+    },
+    decided,
+  )
+  actionCompleted(run, flight, { output: { stands: asked! } }, {}, decided)
+  const contenders = known.filter((one, i) => settles.candidates.includes(one.action_id) && known.indexOf(one) === i)
+  const winner = contenders.find((one) => one.action_id === asked)!
+  stands(run, session, { ...settles, step, contenders }, winner, 'escalation', decided)
+  finishStep(run, session, step, decided)
+  return true
+}
+
+/** A flight that waits for a person to settle a conflict. */
+export type Settling = Flight & { readonly settles: Extract<Settlement, { what: 'conflict' }> }
+export const isSettling = (flight: Flight): flight is Settling => flight.settles?.what === 'conflict'
+
+interface Clash {
+  readonly resource: string
+  readonly contenders: readonly Contender[]
+}
+
+/** What contends now: the answers to this step among each other, or with those who wrote the same and neither waited for the other. */
+function clashOf(run: LiveRun, session: LiveSession, step: string): Clash | undefined {
+  if (!session.options.conflicts) return undefined
+  const answers = session.answers.get(step) ?? []
+  if (contend(answers)) return { resource: `step:${step}`, contenders: answers }
+  const mine = answers.at(-1)
+  if (!mine) return undefined
+  for (const resource of writtenBy(session, step)) {
+    const rivals = (session.writers.get(resource) ?? []).filter((one) => isRival(run, one, mine))
+    const contenders = [...rivals, mine]
+    if (contend(contenders)) return { resource, contenders }
+  }
+  return undefined
+}
+
+function isRival(run: LiveRun, one: Contender, other: Contender): boolean {
+  const { state } = run.graph
+  const waitsFor = (a: Contender, b: Contender) => dependencies(state, a.step_id).some((step) => step.id === b.step_id)
+  return one.participant_id !== other.participant_id && !waitsFor(other, one) && !waitsFor(one, other)
+}
+
+/** One result stands; the others are marked as having lost to it. */
+function stands(
+  run: LiveRun,
+  session: LiveSession,
+  { contenders, step, resource, conflict_id }: Clash & { readonly step: string; readonly conflict_id: string },
+  winner: Contender,
+  strategy: Strategy,
+  decided: Decided,
+): void {
+  decided.events.push(conflictResolved(subject(run, session), conflict_id, strategy, winner.role_id))
+  const losers = new Set(contenders.filter((one) => one.action_id !== winner.action_id).map((one) => one.action_id))
+  for (const id of losers)
+    decided.changes.push({ kind: 'node_update', node: 'action', id, set: { lost_to: winner.action_id } })
+  const left = (list: readonly Contender[] = []) => list.filter((one) => !losers.has(one.action_id))
+  session.answers.set(step, left(session.answers.get(step)))
+  session.writers.set(resource, left(session.writers.get(resource)))
+}
+
+/** Asks a person whether the first candidate's result shall stand. */
+function ask(run: LiveRun, step: string, conflict: Omit<Settling['settles'], 'what'>, decided: Decided): void {
+  const { uuid } = run.graph.clock
+  const settles = { what: 'conflict', ...conflict } as const
+  const shown: JsonObject = {
+    resource: conflict.resource,
+    stands: conflict.candidates[0]!,
+    candidates: conflict.candidates,
+  }
+  const action_id = uuid()
+  const key = `${run.plan}:${step}:${conflict.conflict_id}:${conflict.candidates.length}`
+  const action = {
+    action_id,
+    action_type: 'resolve_conflict',
+    executor_kind: 'external',
+    params: shown,
+    idempotency_key: key,
+  } as const
+  const flight: Flight = { step, action, execution_id: uuid(), attempt: 1, settles }
+  actionStarts(run, flight, decided)
+  const question = {
+    action_id,
+    digest: digestOfJson({ ...shown, plan_id: run.plan, conflict_id: conflict.conflict_id }),
+    tool: action.action_type,
+    arguments: shown,
+    description: `shall this result stand for ${conflict.resource}?`,
+  }
+  askFor(run, flight, new ApprovalNeeded(question), decided)
+}
+
+/** Nobody said how answers are settled, so all of them are the step's output. */
+function gather(run: LiveRun, step: string, answers: readonly Contender[], decided: Decided): void {
+  const { uuid } = run.graph.clock
+  const action_id = uuid()
+  const output = answers.map(({ participant_id, role_id, result }) => ({ participant_id, role_id, ...result }))
+  decided.changes.push({
+    kind: 'node_add',
+    node: 'action',
+    id: action_id,
+    data: {
+      action_id,
+      step_id: step,
+      idempotency_key: `${run.plan}:${step}:answers`,
+      status: 'completed',
+      attempts: 0,
+      failures: 0,
+      execution_id: uuid(),
+      output,
+      settles: { what: 'answers' },
+    },
+  })
+}
+
+const subject = (run: LiveRun, { options }: LiveSession) => ({ session: options, plan: run.plan })

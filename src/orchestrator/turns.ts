@@ -1,0 +1,193 @@
+import type { JsonObject } from '../protocol/json.ts'
+import type { Collab } from '../protocol/types.ts'
+import type { TurnRecord } from '../psg/change.ts'
+import { move } from '../psg/moves.ts'
+import { actionOf } from './dispatch.ts'
+import type { Decided, Flight, LiveRun } from './live.ts'
+import type { NextTurn } from './modes/mode.ts'
+import { NEEDS_TOKEN } from './modes/modes.ts'
+import { broadcastSent, mapBeginning, mapEnd, type TurnResult, turnCompleted, turnDispatched } from './profiles/map.ts'
+import { append, contender, isExpiry, type LiveSession, nextTurns, readyStep, type Session, seatOf } from './session.ts'
+import { setOff } from './set-off.ts'
+import { finishStep } from './settle-step.ts'
+import {
+  type ActionOutput,
+  actionCompleted,
+  actionEndsAtOnce,
+  actionFailed,
+  actionStarts,
+  stepStarts,
+} from './steps.ts'
+
+/** The session begins with its run. */
+export function sessionStarts(
+  collab: Pick<Collab, 'status'>,
+  session: Session,
+  plan: string,
+  decided: Pick<Decided, 'changes' | 'events'>,
+): void {
+  if (collab.status === 'draft') decided.changes.push(move('collab', session.collab_id, 'active'))
+  decided.events.push(...mapBeginning({ session, plan }))
+}
+
+/** Gives out turns, as the session's mode says, until nobody is to begin anything more. */
+export function startTurns(run: LiveRun, session: LiveSession, most: number, decided: Decided): void {
+  while (run.ready.size > 0) session.pool.push(readyStep(run.graph, run.ready.take()!))
+  if (run.graph.get('collab', session.options.collab_id)?.data.status === 'suspended') return
+  for (let next = affordable(run, session, most); next.length > 0; next = affordable(run, session, most)) {
+    const broadcast = session.options.mode === 'broadcast' && next.length > 1
+    if (broadcast) {
+      const receivers = [...new Set(next.map((one) => seatOf(session, one.participant_id)))]
+      const steps = [...new Set(next.map((one) => one.step_id))]
+      decided.events.push(broadcastSent(subjectOf(run, session), receivers, steps))
+    }
+    for (const one of next) begin(run, session, one, { next, broadcast }, decided)
+  }
+}
+
+/** Takes in that a participant has done what its turn was for. */
+export function turnArrived(
+  run: LiveRun,
+  session: LiveSession,
+  flight: Turning,
+  output: ActionOutput,
+  usage: JsonObject,
+  decided: Decided,
+): void {
+  const { turn, step, action } = flight
+  actionCompleted(run, flight, output, usage, decided)
+  turnEnds(run, session, flight, { status: 'completed' }, decided)
+  if (turn.purpose !== 'work') return
+  append(session.answers, step, contender(session, { action_id: action.action_id, step_id: step, ...output }, turn))
+  if (!isHeld(session, step)) finishStep(run, session, step, decided)
+}
+
+/**
+ * Takes in that a turn came to nothing. Says what is left to be done about it: nothing, because the step was handed out again or others answer it;
+ * or the step has failed; or it was a word about a step that failed.
+ */
+export function turnLost(
+  run: LiveRun,
+  session: LiveSession,
+  flight: Turning,
+  error: JsonObject,
+  decided: Decided,
+): 'nothing' | 'step' | 'word' {
+  const { turn, step } = flight
+  const expired = isExpiry(turn, error)
+  const status = error.code === 'action_aborted' ? 'cancelled' : expired ? 'expired' : 'failed'
+  turnEnds(run, session, flight, { status, error }, decided)
+  const failed = <T>(left: T): T => {
+    actionFailed(run, flight, error, decided)
+    return left
+  }
+  if (turn.purpose !== 'work') return failed('word')
+  if (isHeld(session, step)) return failed('nothing')
+  if (run.ending) return 'step'
+  if (expired && handsOutAgain(run, session, step)) return failed('nothing')
+  if (!session.answers.has(step)) return 'step'
+  failed('nothing')
+  finishStep(run, session, step, decided) // the others have answered
+  return 'nothing'
+}
+
+/** The session ends with its run; whoever still had a turn has had it. */
+export function sessionEnds(
+  run: LiveRun,
+  session: LiveSession,
+  status: string,
+  started: boolean,
+  decided: Decided,
+): void {
+  for (const waiting of run.waiting.values())
+    if (isTurning(waiting.flight)) turnEnds(run, session, waiting.flight, { status: 'cancelled' }, decided)
+  const { collab_id } = session.options
+  const stands = run.graph.get('collab', collab_id)?.data.status
+  if (stands === 'suspended') decided.changes.push(move('collab', collab_id, 'active'))
+  if (stands === 'draft' || stands === 'active' || stands === 'suspended')
+    decided.changes.push(move('collab', collab_id, status === 'completed' ? 'completed' : 'cancelled'))
+  if (started) decided.events.push(mapEnd(subjectOf(run, session), status, session.turns))
+}
+
+/** A flight that is somebody's turn. */
+export type Turning = Flight & { readonly turn: TurnRecord }
+export const isTurning = (flight: Flight): flight is Turning => flight.turn !== undefined
+
+/** What the mode wants, as far as there is room; several answers to one step begin together or not at all. */
+function affordable(run: LiveRun, session: LiveSession, most: number): readonly NextTurn[] {
+  const room = most - run.flying.size
+  const chosen: NextTurn[] = []
+  const steps = new Set<string>()
+  for (const one of room > 0 ? nextTurns(session) : []) {
+    if (chosen.length >= room && !steps.has(one.step_id)) continue
+    chosen.push(one)
+    steps.add(one.step_id)
+  }
+  return chosen
+}
+
+function begin(
+  run: LiveRun,
+  session: LiveSession,
+  { participant_id, step_id: step, purpose }: NextTurn,
+  { next, broadcast }: { readonly next: readonly NextTurn[]; readonly broadcast: boolean },
+  decided: Decided,
+): void {
+  const { uuid } = run.graph.clock
+  const turn: TurnRecord = {
+    turn_number: ++session.turns,
+    participant_id,
+    role_id: seatOf(session, participant_id).role_id,
+    purpose,
+    ...(NEEDS_TOKEN.has(session.options.mode) && { token_id: uuid() }),
+    ...(broadcast && { broadcast }),
+  }
+  decided.events.push(turnDispatched(subjectOf(run, session), turn, step))
+  const answers = next.filter((one) => one.step_id === step).length
+  const key = purpose !== 'work' ? `:${purpose}:${turn.turn_number}` : answers > 1 ? `:${participant_id}` : ''
+  const action = actionOf(run, step, { turn, idempotency_key: `${run.plan}:${step}${key}` })
+  const flight = { step, action, execution_id: uuid(), attempt: 1, turn }
+  const first = !isHeld(session, step) && run.graph.get('step', step)?.data.status === 'pending'
+  session.open.push({ turn_number: turn.turn_number, participant_id, step_id: step, purpose })
+  if (purpose === 'work') {
+    const at = session.pool.findIndex((other) => other.step_id === step)
+    if (at >= 0) session.pool.splice(at, 1)
+    if (first) stepStarts(run, flight, decided)
+    else actionStarts(run, flight, decided)
+    setOff(run, flight, decided)
+  } else if (session.options[purpose]) {
+    actionStarts(run, flight, decided)
+    setOff(run, flight, decided)
+  } else {
+    actionEndsAtOnce(run, flight, decided)
+    turnEnds(run, session, flight, { status: 'completed' }, decided)
+  }
+}
+
+function turnEnds(
+  run: LiveRun,
+  session: LiveSession,
+  { turn, step }: Turning,
+  result: TurnResult,
+  decided: Decided,
+): void {
+  const at = session.open.findIndex((open) => open.turn_number === turn.turn_number)
+  if (at < 0) return
+  session.ended.push(session.open.splice(at, 1)[0]!)
+  decided.events.push(...turnCompleted(subjectOf(run, session), turn, step, result))
+}
+
+/** Does anybody still work on it? */
+const isHeld = (session: LiveSession, step: string): boolean =>
+  session.open.some((turn) => turn.step_id === step && turn.purpose === 'work')
+
+/** The token has expired: the step goes back to those that somebody may take, under the same key. */
+function handsOutAgain(run: LiveRun, session: LiveSession, step: string): boolean {
+  const times = (session.expired.get(step) ?? 0) + 1
+  session.expired.set(step, times)
+  if (times > session.options.retakes) return false
+  session.pool.unshift(readyStep(run.graph, step))
+  return true
+}
+
+export const subjectOf = (run: LiveRun, { options }: LiveSession) => ({ session: options, plan: run.plan })
