@@ -40,7 +40,9 @@ export async function carryThrough(desk: Desk, begun: readonly Begun[], reason: 
       AT_ONCE,
       async (one) => void ended.push({ ...one, result: await performed(desk, one.deed) }),
     )
-  for (const chunk of inChunks(ended)) await commitEnd(desk, chunk, reason)
+  for (const run of new Set(ended.map(({ deed }) => deed.run)))
+    for (const chunk of inChunks(ended.filter(({ deed }) => deed.run === run)))
+      await commitEnd(desk, chunk, reason, run)
   return ended
 }
 
@@ -80,7 +82,7 @@ async function performed(desk: Desk, deed: Deed): Promise<Ended['result']> {
   return 'done'
 }
 
-async function commitEnd(desk: Desk, ended: readonly Ended[], reason: string): Promise<void> {
+async function commitEnd(desk: Desk, ended: readonly Ended[], reason: string, run: string | undefined): Promise<void> {
   const seen = new Map<string, Observed | undefined>()
   const records: [path: string, record: FileRecord | null][] = []
   for (const { deed, result } of ended) {
@@ -95,7 +97,7 @@ async function commitEnd(desk: Desk, ended: readonly Ended[], reason: string): P
     ...records.flatMap(([path, record]) => believing(desk, path, record)),
     ...ended.flatMap(({ record: { finding_id: id }, deed, result }) => closing(desk, id, deed, result)),
   ]
-  await commit(desk, ending, reason)
+  await commit(desk, ending, reason, run === undefined ? {} : { run })
   for (const { record, result } of ended) if (result === 'done') desk.findings.delete(record.finding_id)
   for (const [path] of records) if (!seen.has(path)) desk.seen.delete(path)
   for (const [path, there] of seen) note(desk, path, there)

@@ -14,7 +14,8 @@ import { foldersOf, type Select } from './select.ts'
 export interface Desk {
   readonly graph: ProjectGraph
   readonly root: Root
-  readonly select: Select
+  /** Replaced by every scan: the rules may have changed, and nobody is to see half of them. */
+  select: Select
   readonly clock: Clock
   readonly keepBytes: number
   readonly verdictOn: (finding: Pick<FindingRecord, 'path' | 'what'>) => Verdict
@@ -102,29 +103,32 @@ export interface CommitMore {
 }
 
 /** Commits in our name what is decided by looking at the graph as it then is; nothing, if there is nothing left to do by then. */
-export async function commit(
-  desk: Desk,
+export const commit = (desk: Desk, decide: () => readonly Change[], reason: string, more?: CommitMore): Promise<void> =>
+  commitTo(desk.graph, [FILES, FINDINGS], decide, reason, more)
+
+/** The same, with these groups in memory: somebody may have had the graph read anew. */
+export async function commitTo(
+  graph: ProjectGraph,
+  groups: readonly string[],
   decide: () => readonly Change[],
   reason: string,
   { events = [], actor = ACTOR, run }: CommitMore = {},
 ): Promise<void> {
-  await load(desk) // somebody may have had the graph read anew
+  await graph.reading([], () => undefined, groups)
   const decided = () => {
     const changes = decide()
     if (changes.length === 0 && events.length === 0) throw NOTHING
     return changes
   }
   try {
-    await desk.graph.commit(decided, { actor, reason, events, ...(run !== undefined && { run }) })
+    await graph.commit(decided, { actor, reason, events, ...(run !== undefined && { run }) })
   } catch (error) {
     if (error !== NOTHING) throw error
   }
 }
 const NOTHING = new Error('there is nothing to commit')
 
-export async function load({ graph }: Desk): Promise<void> {
-  await graph.reading([], () => undefined, [FILES, FINDINGS])
-}
+export const load = ({ graph }: Desk): Promise<void> => graph.reading([], () => undefined, [FILES, FINDINGS])
 
 export function* inChunks<T>(items: readonly T[], size = PER_COMMIT): Iterable<readonly T[]> {
   for (let at = 0; at < items.length; at += size) yield items.slice(at, at + size)
@@ -136,7 +140,7 @@ export const believing = (desk: Desk, path: string, record: FileRecord | null): 
 
 /** What makes this the whole of a node: what it said before and no longer says is taken away. */
 export function becoming<K extends 'file' | 'finding'>(
-  { graph }: Desk,
+  { graph }: Pick<Desk, 'graph'>,
   node: K,
   id: string,
   data: NodeData[K] | null,

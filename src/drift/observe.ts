@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import type { Stats } from 'node:fs'
 import { type Digest, digestOf } from '../protocol/json.ts'
 import type { Agreed, FileShape } from '../psg/change.ts'
-import { disk, Elsewhere, type Root } from './root.ts'
+import { disk, Elsewhere, elsewhere, type Root } from './root.ts'
 
 /** A file as the disk shows it. */
 export type Observed = FileShape & Pick<Agreed, 'mtime_ms' | 'ctime_ms' | 'ino' | 'racy'>
@@ -70,7 +70,9 @@ async function lookedInto(root: Root, path: string, stats: Stats, observing: Obs
   }
   if (type === 'folder' || type === 'other') return { ...seen, kept: false }
   if (type === 'link') {
-    const target = await root.held(path, {}, (place) => disk.readlink(place.real, { encoding: 'buffer' }))
+    const target = await root.held(path, {}, (place) =>
+      disk.readlink(place.real, { encoding: 'buffer' }).catch(elsewhere(path)),
+    )
     const digest = digestOf(target)
     return { ...seen, size: target.length, digest, kept: await observing.keep(target, digest) }
   }

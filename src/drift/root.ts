@@ -149,9 +149,10 @@ async function makeFolders(root: Root, folder: string): Promise<void> {
   })
 }
 
-const GONE = ['ENOENT', 'ENOTDIR', 'ELOOP']
+const GONE = ['ENOENT', 'ENOTDIR', 'ELOOP', 'EINVAL'] // the last: asked for a link's target, and it is no link
 
-const elsewhere = (path: string) => (error: NodeJS.ErrnoException) => {
+/** For a `catch`: what was there a moment ago is not any more. */
+export const elsewhere = (path: string) => (error: NodeJS.ErrnoException) => {
   if (GONE.includes(error.code ?? '')) throw new Elsewhere(path, { cause: error })
   throw error
 }

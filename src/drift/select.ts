@@ -19,8 +19,6 @@ export interface Select {
   /** Takes in the rules of a folder; `read` gives a file's text. Those of the folders above it have to be known. */
   enter(folder: string, names: ReadonlySet<string>, read: (path: string) => Promise<string | undefined>): Promise<void>
   isEntered(folder: string): boolean
-  /** Forgets all rules: they have changed. */
-  forget(): void
   /** Could something below this folder belong? */
   hasFolder(folder: string): boolean
   hasFile(path: string): boolean
@@ -56,7 +54,7 @@ export function selectFiles(selection: Selection = {}): Select {
     const known = folders.get(folder)
     if (known !== undefined) return known
     const open = isOpen(parentOf(folder)) && !OURS(nameOf(folder)) && !isRuledOut(folder, true)
-    folders.set(folder, open)
+    if (rules.has(parentOf(folder))) folders.set(folder, open) // before that it was a guess
     return open
   }
   const isIgnored = (path: string) => !isOpen(parentOf(path)) || OURS(nameOf(path)) || isRuledOut(path, false)
@@ -69,11 +67,7 @@ export function selectFiles(selection: Selection = {}): Select {
         ignoreFiles.filter((name) => names.has(name)).map((name) => read(folder === '' ? name : `${folder}/${name}`)),
       )
       const found = texts.filter((text) => text !== undefined)
-      rules.set(folder, found.length === 0 ? undefined : ignore({ ignorecase: IGNORE_CASE }).add([...found]))
-    },
-    forget() {
-      rules.clear()
-      folders.clear()
+      rules.set(folder, found.length === 0 ? undefined : ignore({ ignorecase: IGNORE_CASE }).add(found.join('\n')))
     },
     hasFolder: (folder) => isOpen(folder) && (folder === '' || !excluded(folder)),
     hasFile: (path) =>

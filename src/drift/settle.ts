@@ -49,14 +49,14 @@ export async function settle(
 async function settleSome(desk: Desk, ids: readonly string[], strategy: Strategy, by: By): Promise<Reconciled[]> {
   const results: Reconciled[] = []
   const jobs: Job[] = []
-  const questions: { record: FindingRecord; clash?: Clash }[] = []
+  const questions: Question[] = []
   for (const id of ids) {
     const record = desk.graph.get('finding', id)?.data
     const finding = desk.findings.get(id)
     if (!record || !finding || finding.digest !== record.digest) continue // it has gone, or a newer one has taken its place
     const settled = strategy === 'ask' ? strategy : await resolved(desk, finding, strategy)
     if (settled === 'ask') questions.push({ record })
-    else if (settled.outcome === 'conflict') questions.push({ record, clash: settled })
+    else if (settled.outcome === 'conflict') questions.push({ record, conflict: settled })
     else if (settled.outcome === 'refused') results.push({ finding: record, ...settled })
     else jobs.push({ record, finding, resolution: settled })
   }
@@ -86,30 +86,34 @@ async function resolved(
 const baseOf = ({ graph }: Desk, { believed, path }: Finding): Agreed | undefined =>
   believed ? believed.agreed : (graph.state.tombstone('file', fileId(path))?.data as FileRecord | undefined)?.agreed
 
-async function ask(
-  desk: Desk,
-  questions: readonly { readonly record: FindingRecord; readonly clash?: Clash }[],
-): Promise<readonly Reconciled[]> {
+export interface Question {
+  readonly record: FindingRecord
+  /** Why it could not be settled without asking, or not as it was decided. */
+  readonly conflict?: { readonly reason: string; readonly marked?: string }
+}
+
+/** Asks people about findings. A question that waits already is not asked again, unless there is something new to say. */
+export async function ask(desk: Desk, questions: readonly Question[]): Promise<readonly Reconciled[]> {
   const { graph, clock } = desk
   const group = clock.uuid()
   const results: Reconciled[] = []
   const fresh: { readonly old: FindingRecord; readonly finding: FindingRecord; readonly asked: readonly Change[] }[] =
     []
-  for (const { record, clash } of questions) {
-    if (record.confirm_id !== undefined && !clash && !record.declined) {
+  for (const { record, conflict } of questions) {
+    if (record.confirm_id !== undefined && !conflict && !record.declined) {
       results.push({ finding: record, outcome: 'asked' })
       continue
     }
-    const marked = clash?.marked === undefined ? undefined : await graph.store.putBlob(Buffer.from(clash.marked))
+    const marked = conflict?.marked === undefined ? undefined : await graph.store.putBlob(Buffer.from(conflict.marked))
     const { confirm_id, changes } = question(record, {
       clock,
       group,
       verdict: desk.verdictOn(record),
-      ...(clash && { conflict: { reason: clash.reason, ...(marked !== undefined && { marked }) } }),
+      ...(conflict && { conflict: { reason: conflict.reason, ...(marked !== undefined && { marked }) } }),
     })
     const { declined: _, ...rest } = record
     fresh.push({ old: record, finding: { ...rest, confirm_id }, asked: changes })
-    results.push({ finding: { ...rest, confirm_id }, outcome: 'asked', ...(clash && { reason: clash.reason }) })
+    results.push({ finding: { ...rest, confirm_id }, outcome: 'asked', ...(conflict && { reason: conflict.reason }) })
   }
   await loadQuestions(
     graph,

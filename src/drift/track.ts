@@ -8,15 +8,17 @@ import { answer } from './ask.ts'
 import { hasBaseline, takeBaseline } from './baseline.ts'
 import { fileId } from './compare.ts'
 import { recover } from './deeds.ts'
-import { ACTOR, becoming, commit, contentOf, type Desk, enterFolders, known, load, recorded } from './desk.ts'
+import { ACTOR, becoming, commit, contentOf, type Desk, enterFolders, known, load, observed, recorded } from './desk.ts'
 import { follow, newsIn } from './follow.ts'
 import { look } from './look.ts'
+import type { Observed } from './observe.ts'
 import { checkStrategy, policy, type Rule, type Strategy } from './policy.ts'
 import { checkPath, openRoot } from './root.ts'
 import { type Scan, type ScanOptions, scan } from './scan.ts'
 import { type Selection, selectFiles } from './select.ts'
-import { type Reconciled, settle } from './settle.ts'
+import { ask, type Reconciled, settle } from './settle.ts'
 import { type Reader, reads } from './stale.ts'
+import { type TakenBack, type TakingBack, takeBack } from './take-back.ts'
 import { type Watching, watchFolder } from './watch.ts'
 import { type Writing, writing } from './writing.ts'
 
@@ -70,6 +72,10 @@ export interface Tracker {
   sawRead(path: string, digest: Digest, reader: Reader): Promise<void>
   /** An action is about to change these paths: until it has said what it did, or has failed, they are not looked at. */
   writing(paths: readonly string[]): Writing
+  /** What lies at these paths now, as far as they belong. */
+  observed(paths: readonly string[]): Promise<ReadonlyMap<string, Observed | undefined>>
+  /** Brings graph and files back to what they were, as a rollback planned it. */
+  takeBack(taking: TakingBack): Promise<readonly TakenBack[]>
   /** Everything noticed so far has been dealt with. */
   idle(): Promise<void>
   /** Stops watching and waits for what is in hand. Safe to call twice. */
@@ -139,9 +145,10 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
   /** The walk goes on beside other work; what it suspects is then looked at in its turn. Two walks would undo each other's rules. */
   function scanned(given: ScanOptions = {}): Promise<ScanReport> {
     const result = scans.then(async () => {
-      if (given.folders === undefined) desk.select.forget() // what may be looked at is read anew with it
+      const select = given.folders === undefined ? selectFiles(options) : desk.select
       for (const folder of given.folders ?? []) await enterFolders(desk, `${folder}/-`)
-      const found = await scan(desk.root, desk.select, known(desk), given)
+      const found = await scan(desk.root, select, known(desk), given)
+      desk.select = select
       const dropped = [...desk.seen.keys()].filter((path) => !desk.select.hasFile(path))
       await notice([...found.paths, ...dropped])
       const { files, folders, unreadable } = found
@@ -188,7 +195,9 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
         )
       else {
         const by = { reason: `decided: ${said.strategy}`, gates: new Map([[finding_id, said.gate]]) }
-        tell(await settle(desk, [finding_id], said.strategy, by))
+        const [done] = tell(await settle(desk, [finding_id], said.strategy, by))
+        if (done?.outcome === 'refused' || done?.outcome === 'failed')
+          await ask(desk, [{ record, conflict: { reason: done.reason! } }]) // it cannot be done as they want it
       }
     }
   }
@@ -200,26 +209,28 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
     stirring.add(ended)
   }
 
-  await load(desk)
-  const revision = graph.revision
-  await recover(desk)
-  if (options.watch)
-    watching = await watchFolder(desk.root.path, {
-      clock,
-      settleMs: options.settleMs ?? SETTLE_MS,
-      isIgnored: (folder) => !desk.select.hasFolder(folder),
-      onSettled: (paths) => inBackground(stirred(paths)),
-      onError,
-    })
   const given = {
     ...(options.onProgress && { onProgress: options.onProgress }),
     ...(options.signal && { signal: options.signal }),
   }
+  await load(desk)
+  const revision = graph.revision
   try {
+    await recover(desk)
     if (hasBaseline(desk)) await scanned(given)
     else await serially(() => takeBaseline(desk, given))
     await serially(() => applyRules([...recorded(desk)])) // they may be newer than what is on record
     await serially(() => answered(new Set([...recorded(desk)].flatMap(({ confirm_id }) => confirm_id ?? []))))
+    if (options.watch) {
+      watching = await watchFolder(desk.root.path, {
+        clock,
+        settleMs: options.settleMs ?? SETTLE_MS,
+        isIgnored: (folder) => !desk.select.hasFolder(folder),
+        onSettled: (paths) => inBackground(stirred(paths)),
+        onError,
+      })
+      await scanned(given) // for what happened while the watches were put up
+    }
   } catch (error) {
     await watching?.close()
     throw error
@@ -287,6 +298,21 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
       if (read.isStale(path, digest, {})) inBackground(notice([path])) // seen on reading: somebody has changed it
     },
     writing: (paths) => writing(desk, { paths, serially, read, release: (left) => inBackground(notice(left)) }),
+    async observed(paths) {
+      refuseIfClosed()
+      return serially(async () => {
+        const found = new Map<string, Observed | undefined>()
+        for (const path of paths) {
+          await enterFolders(desk, path)
+          if (desk.select.hasFile(path)) found.set(path, await observed(desk, path))
+        }
+        return found
+      })
+    },
+    async takeBack(taking) {
+      refuseIfClosed()
+      return serially(() => takeBack(desk, taking))
+    },
     async idle() {
       for (let before: unknown; before !== queue || stirring.size > 0; ) {
         before = queue

@@ -1,5 +1,4 @@
 import { join, relative, sep } from 'node:path'
-import { watch } from 'chokidar'
 import type { Clock } from '../protocol/clock.ts'
 
 export interface WatchOptions {
@@ -60,6 +59,7 @@ export async function watchFolder(root: string, options: WatchOptions): Promise<
       })
   }
 
+  const { watch } = await import('chokidar')
   const watcher = watch(root, {
     ignoreInitial: true,
     followSymlinks: false,

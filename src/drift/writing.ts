@@ -47,7 +47,7 @@ export function writing(desk: Desk, { paths, serially, read, release }: Hands): 
           await enterFolders(desk, file.path)
           if (desk.select.hasFile(file.path)) records.push([file.path, await written(desk, file, by)])
         }
-        const run = by.run && runOf(desk, by.run.plan_id)
+        const run = by.run && (await runOf(desk, by.run.plan_id))
         const wrote = () => records.flatMap(([path, record]) => believing(desk, path, record))
         await commit(desk, wrote, 'a file was written by an action', run === undefined ? {} : { run })
       }),
@@ -88,9 +88,11 @@ async function written(
   }
 }
 
-function runOf({ graph }: Desk, plan: string): string | undefined {
-  const active = graph.state.plan(plan)?.activeRun
-  if (active !== undefined) return active
-  for (const node of graph.state.nodesOf(plan)) if (isKind(node, 'run')) return node.id
-  return undefined
+/** The run of a plan: another process, or another reader of the graph in this one, may have started it a moment ago. */
+async function runOf({ graph }: Desk, plan: string): Promise<string | undefined> {
+  await graph.refresh()
+  return graph.reading([['plan', plan]], (state) => {
+    const runs = [...state.nodesOf(state.get('plan', plan)?.group ?? '')].filter((node) => isKind(node, 'run'))
+    return state.plan(plan)?.activeRun ?? runs.at(-1)?.id
+  })
 }

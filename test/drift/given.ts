@@ -1,6 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { type TrackOptions, type Tracker, trackFiles } from '../../src/drift/track.ts'
+import { type Tracker, type TrackOptions, trackFiles } from '../../src/drift/track.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
 import type { ProjectGraph } from '../../src/psg/graph.ts'
 import { openProject } from '../../src/psg/project.ts'

@@ -1,0 +1,72 @@
+import { posix } from 'node:path'
+import { isObject, type JsonObject } from '../protocol/json.ts'
+import type { ActionRecord } from '../psg/change.ts'
+
+/** What an action did outside, and the action that takes it back. */
+export interface Effect {
+  readonly action_id: string
+  readonly step_id: string
+  readonly inverse: JsonObject
+  /** Of the action: a second try at taking it back is known by it. */
+  readonly idempotency_key: string
+}
+
+/** The way back from what a run did outside. */
+export interface Compensation {
+  /** In the order in which they are to be taken back: the last one first. */
+  readonly effects: readonly Effect[]
+  /** Done, and not to be undone by anybody. */
+  readonly irreversible: readonly Pick<Effect, 'action_id' | 'step_id'>[]
+}
+
+/** An action, and when it ended: a number that only grows. */
+export interface Done {
+  readonly action: ActionRecord
+  readonly ended: number
+}
+
+/**
+ * Pure: the inverse actions of what a run did, last done first. What was taken back already is left out, and so is what `isRestored` says is brought
+ * back in another way.
+ */
+export function compensation(done: readonly Done[], isRestored: (inverse: JsonObject) => boolean): Compensation {
+  const undone = new Set(
+    done.flatMap(({ action: { compensates, status } }) =>
+      compensates !== undefined && status === 'completed' ? [compensates] : [],
+    ),
+  )
+  const left = done
+    .filter(
+      ({ action }) =>
+        action.compensates === undefined && action.status === 'completed' && !undone.has(action.action_id),
+    )
+    .sort((a, b) => b.ended - a.ended)
+  const effects: Effect[] = []
+  const irreversible: Pick<Effect, 'action_id' | 'step_id'>[] = []
+  for (const { action } of left) {
+    const { action_id, step_id, idempotency_key, inverse } = action
+    if (inverse === 'irreversible') irreversible.push({ action_id, step_id })
+    else if (isObject(inverse) && !isRestored(inverse)) effects.push({ action_id, step_id, idempotency_key, inverse })
+  }
+  return { effects, irreversible }
+}
+
+/** The paths that a file operation is about; none for other actions. */
+export function pathsIn({ action_type, params }: JsonObject): readonly string[] {
+  if (action_type !== 'file_operation' || !isObject(params)) return []
+  return [params.path, params.to].filter((path) => typeof path === 'string').map((path) => posix.normalize(path))
+}
+
+/** Is the disk already as a file operation would make it? Only said of paths that were looked at. */
+export function isMet(
+  inverse: JsonObject,
+  observed: ReadonlyMap<string, { readonly digest?: string } | undefined>,
+): boolean {
+  const paths = pathsIn(inverse)
+  if (paths.length === 0 || !paths.every((path) => observed.has(path))) return false
+  const { operation, content_digest, expected_digest } = inverse.params as JsonObject
+  const [there, target] = paths.map((path) => observed.get(path))
+  if (operation === 'delete') return there === undefined
+  if (operation === 'write') return there !== undefined && there.digest === content_digest
+  return operation === 'move' && there === undefined && target?.digest === expected_digest
+}

@@ -1,0 +1,113 @@
+import { type Digest, digestOfJson, type Json } from '../protocol/json.ts'
+import type { Change, FileRecord, FileShape } from '../psg/change.ts'
+import type { Restoration } from '../psg/restore.ts'
+import { isSameShape, shapeOf } from './compare.ts'
+import { type Compensation, compensation, type Done, isMet, pathsIn } from './compensate.ts'
+import type { Observed } from './observe.ts'
+
+/** A file that goes back to what it was before the run; `null`: it was not there. */
+export interface FileReturn {
+  readonly path: string
+  readonly now: FileShape | null
+  readonly before: FileRecord | null
+}
+
+/** What is left as it is, and why. */
+export interface Left {
+  readonly what: 'file' | 'graph' | 'effect'
+  /** A path, a node or an action. */
+  readonly name: string
+  readonly reason: string
+}
+
+/** The way back from a run, before anybody has gone it. */
+export interface RollbackPlan extends Compensation {
+  readonly files: readonly FileReturn[]
+  /** Everything else in the graph that goes back. */
+  readonly changes: readonly Change[]
+  /** What somebody else changed since: it needs a decision. */
+  readonly conflicts: readonly Left[]
+  /** What cannot be undone. */
+  readonly impossible: readonly Left[]
+  /** Of all of it: an approval holds for this way back and for no other. */
+  readonly digest: Digest
+}
+
+export interface RunFacts {
+  /** What the graph says about going back to where the run began. */
+  readonly restoration: Restoration
+  readonly actions: readonly Done[]
+  readonly believed: (id: string) => FileRecord | undefined
+  /** What lies on the disk; nothing is known of a path that is missing here. */
+  readonly observed: ReadonlyMap<string, Observed | undefined>
+}
+
+/** Pure: what will be restored, what cannot be undone, what somebody else changed since. */
+export function rollbackPlan({ restoration, actions, believed, observed }: RunFacts): RollbackPlan {
+  const files: FileReturn[] = []
+  const changes: Change[] = []
+  const conflicts: Left[] = restoration.conflicts.map(({ kind, id, message }) => ({
+    what: kind === 'file' ? 'file' : 'graph',
+    name: kind === 'file' ? (believed(id)?.path ?? id) : `${kind}/${id}`,
+    reason: message,
+  }))
+  const impossible: Left[] = []
+  for (const change of restoration.changes) {
+    const back = fileChange(change, believed)
+    if (!back) {
+      changes.push(change)
+      continue
+    }
+    const { path, now, before } = back
+    if (now && before && isSameShape(now, before)) continue // back already, or written as it was
+    const there = observed.get(path)
+    const reason = obstacle(back, there)
+    if (reason === undefined) files.push({ path, now: there ? shapeOf(there) : null, before })
+    else if (reason === NOT_KEPT) impossible.push({ what: 'file', name: path, reason })
+    else conflicts.push({ what: 'file', name: path, reason })
+  }
+  const restored = new Set([...files.map(({ path }) => path), ...conflicts.map(({ name }) => name)])
+  const { effects, irreversible } = compensation(actions, (inverse) => {
+    const paths = pathsIn(inverse)
+    return (paths.length > 0 && paths.every((path) => restored.has(path))) || isMet(inverse, observed)
+  })
+  const way = { files, changes, effects, irreversible, conflicts }
+  return { ...way, impossible, digest: digestOfJson(JSON.parse(JSON.stringify({ ...way, impossible })) as Json) }
+}
+
+/** Is there anything to be done at all? */
+export const isEmpty = ({ files, changes, effects }: RollbackPlan): boolean =>
+  files.length + changes.length + effects.length === 0
+
+const NOT_KEPT = 'its content was too large to be kept'
+const CHANGED = 'somebody else changed it on the disk since'
+
+interface FileChange {
+  readonly path: string
+  readonly now: FileRecord | undefined
+  readonly before: FileRecord | null
+}
+
+/** The file that a change of the graph is about, as it is believed now and as it will be. */
+function fileChange(change: Change, believed: RunFacts['believed']): FileChange | undefined {
+  if (!('node' in change) || change.node !== 'file') return undefined
+  const now = believed(change.id)
+  if (change.kind === 'node_add') {
+    const before = change.data as FileRecord
+    return { path: before.path, now, before }
+  }
+  if (!now) return undefined
+  if (change.kind === 'node_delete') return { path: now.path, now, before: null }
+  const fields = Object.entries({ ...now, ...change.set }).filter(([, value]) => value !== undefined)
+  return { path: now.path, now, before: Object.fromEntries(fields) as unknown as FileRecord }
+}
+
+/** Why a file is left as it is. */
+function obstacle({ now, before }: FileChange, there: Observed | undefined): string | undefined {
+  if (isAs(there, before)) return undefined // the disk is back already
+  if (!isAs(there, now ?? null)) return CHANGED
+  return before && !before.kept && before.digest !== there?.digest ? NOT_KEPT : undefined
+}
+
+const isAs = (there: Observed | undefined, record: FileRecord | null): boolean =>
+  there === undefined || record === null ? (there ?? null) === record : isSameShape(there, record)

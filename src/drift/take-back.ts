@@ -1,0 +1,84 @@
+import { RevisionConflict } from '../protocol/errors.ts'
+import type { Change, Deed, FileRecord, FindingRecord } from '../psg/change.ts'
+import { compare, findingId, isSameShape } from './compare.ts'
+import { type Begun, carryThrough, type Ended } from './deeds.ts'
+import { describe } from './describe.ts'
+import { becoming, believing, commit, contentOf, type Desk, load, observed } from './desk.ts'
+import { look, note } from './look.ts'
+import type { Observed } from './observe.ts'
+import { agreedOn, resolve } from './reconcile.ts'
+import type { FileReturn } from './rollback.ts'
+
+export interface TakingBack {
+  readonly files: readonly FileReturn[]
+  /** Everything else that goes back in the same commit. */
+  readonly changes: readonly Change[]
+  /** The revision that all of it was planned at. Throws RevisionConflict when somebody has written since: plan again. */
+  readonly revision: number
+  /** The run that is taken back: what brings its files back counts as its own, not as somebody else's change of them. */
+  readonly run: string
+  readonly actor: string
+  readonly reason: string
+}
+
+export interface TakenBack {
+  readonly path: string
+  readonly result: Ended['result']
+}
+
+/**
+ * Brings graph and files back together: one commit says what the graph believes again and what is to be written, then it is written. A crash in
+ * between is finished by the next start.
+ */
+export async function takeBack(desk: Desk, taking: TakingBack): Promise<readonly TakenBack[]> {
+  await load(desk)
+  const [before, there] = [new Map<string, FileRecord>(), new Map<string, Observed>()]
+  for (const { path, before: record } of taking.files) {
+    const file = await observed(desk, path)
+    if (record) before.set(path, record)
+    if (file) there.set(path, file)
+  }
+  const begun: Begun[] = []
+  const results: TakenBack[] = []
+  for (const finding of compare(before, there)) {
+    const resolution = resolve(finding, 'graph', { content: () => undefined })
+    if (resolution.outcome === 'refused') results.push({ path: finding.path, result: resolution.reason })
+    if (!('operations' in resolution)) continue
+    const { operations, records } = resolution
+    const deed: Deed = { deed_id: desk.clock.uuid(), strategy: 'graph', run: taking.run, operations, records }
+    begun.push({ record: { ...(await described(desk, finding)), finding_id: findingId(finding), deed }, deed })
+  }
+  const refused = new Set(results.map(({ path }) => path))
+  const deciding = () => {
+    if (desk.graph.revision !== taking.revision)
+      throw new RevisionConflict(desk.graph.id, taking.revision, desk.graph.revision)
+    return [
+      ...taking.changes,
+      ...taking.files
+        .filter(({ path }) => !refused.has(path))
+        .flatMap(({ path, before: record }) => believing(desk, path, record && asNow(record, there.get(path)))),
+      ...begun.flatMap(({ record }) => becoming(desk, 'finding', record.finding_id, record)),
+    ]
+  }
+  const { actor, reason, run } = taking
+  await commit(desk, deciding, reason, { actor, run })
+  for (const { path } of taking.files) note(desk, path, there.get(path))
+  const ended = await carryThrough(desk, begun, reason)
+  await look(
+    desk,
+    taking.files.map(({ path }) => path),
+  )
+  return [...results, ...ended.map(({ record: { path }, result }) => ({ path, result }))]
+}
+
+/** A record from back then, with what the disk says now where the file is as it was. */
+const asNow = (record: FileRecord, there: Observed | undefined): FileRecord =>
+  there && isSameShape(there, record) ? { ...record, agreed: agreedOn(there) } : record
+
+const described = (desk: Desk, finding: Parameters<typeof describe>[0]): Promise<FindingRecord> =>
+  describe(finding, {
+    clock: desk.clock,
+    severity: desk.verdictOn(finding).severity,
+    content: (digest) => contentOf(desk, digest),
+    keep: (bytes) => desk.graph.store.putBlob(bytes),
+  })

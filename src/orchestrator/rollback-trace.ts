@@ -1,0 +1,128 @@
+import type { Effect } from '../drift/compensate.ts'
+import type { Left, RollbackPlan } from '../drift/rollback.ts'
+import { isoMicros } from '../protocol/clock.ts'
+import type { Json, JsonObject } from '../protocol/json.ts'
+import type { Change, EventDraft, Node, SegmentEnd } from '../psg/change.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
+import { isKind } from '../psg/node.ts'
+import { children } from '../psg/view.ts'
+
+/** A rollback under way, told in a trace of its own on the plan of the run. */
+export interface Journey {
+  readonly graph: ProjectGraph
+  readonly run: Node<'run'>
+  readonly trace_id: string
+  readonly actor: string
+  readonly reason: string
+}
+
+/** Opens the trace, and closes what an earlier way back left open when it was cut off. */
+export function beginning(journey: Journey, gate: Node<'gate'> | undefined): readonly Change[] {
+  const { graph, run, trace_id } = journey
+  return [
+    ...cutOff(journey),
+    {
+      kind: 'node_add',
+      node: 'trace',
+      id: trace_id,
+      data: {
+        meta: { protocol_version: '1.0.0', schema_version: '1.0.0' },
+        trace_id,
+        context_id: graph.id,
+        plan_id: run.data.plan_id,
+        root_span: { trace_id, span_id: graph.clock.uuid(), context_id: graph.id },
+        status: 'running',
+        started_at: now(graph),
+      },
+    },
+    ...(gate ? [{ kind: 'node_update' as const, node: 'gate' as const, id: gate.id, set: { used_by: trace_id } }] : []),
+  ]
+}
+
+export const ending = ({ graph, trace_id }: Journey, done: boolean): readonly Change[] => [
+  {
+    kind: 'node_update',
+    node: 'trace',
+    id: trace_id,
+    set: { status: done ? 'completed' : 'failed', finished_at: now(graph) },
+  },
+]
+
+export function segmentStarts(
+  { graph, trace_id }: Journey,
+  segment_id: string,
+  at: number,
+  label: string,
+  attributes: JsonObject,
+): Change {
+  return {
+    kind: 'node_add',
+    node: 'segment',
+    id: segment_id,
+    owner: trace_id,
+    at,
+    data: { segment_id, label, status: 'running', started_at: now(graph), attributes },
+  }
+}
+
+export function segmentEnds(
+  { graph, trace_id }: Pick<Journey, 'graph' | 'trace_id'>,
+  segment_id: string,
+  status: SegmentEnd['status'],
+  attributes: JsonObject = {},
+): Change {
+  return {
+    kind: 'node_add',
+    node: 'segment_end',
+    id: segment_id,
+    owner: trace_id,
+    data: { segment_id, status, finished_at: now(graph), attributes },
+  }
+}
+
+export const plannedEvent = (journey: Journey, plan: RollbackPlan): EventDraft =>
+  told(journey, 'rollback_planned', {
+    steps: plan.effects.map(({ step_id, action_id }: Effect) => ({ step_id, action_id })),
+    files: plan.files.map(({ path }) => path),
+    graph_changes: plan.changes.length,
+    irreversible: plan.irreversible as unknown as Json,
+    conflicts: plan.conflicts as unknown as Json,
+    impossible: plan.impossible as unknown as Json,
+  })
+
+export const executedEvent = (
+  journey: Journey,
+  result: { readonly effects: Json; readonly files: Json; readonly left: readonly Left[] },
+): EventDraft =>
+  told(journey, 'rollback_executed', {
+    outcomes: result.effects,
+    files: result.files,
+    left: result.left as unknown as Json,
+  })
+
+function told({ graph, run, trace_id, reason }: Journey, event_type: string, more: JsonObject): EventDraft {
+  const { plan_id } = run.data
+  const payload = { compensation_id: run.id, plan_id, trace_id, reason, at: now(graph), ...more }
+  return { plan_id, event: { event_type, event_family: 'compensation_plan', payload } }
+}
+
+/** What was under way when an earlier rollback died: nobody knows how far it got, and it is tried again under the same key. */
+function* cutOff({ graph, run }: Journey): Iterable<Change> {
+  for (const trace of graph.state.referrers('plan', run.data.plan_id, 'RECORDS')) {
+    if (!isKind(trace, 'trace') || trace.data.status !== 'running' || trace.id === run.data.trace_id) continue
+    for (const { id } of children(graph.state, 'trace', trace.id).filter((part) => isKind(part, 'segment')))
+      if (!graph.get('segment_end', id))
+        yield segmentEnds({ graph, trace_id: trace.id }, id, 'failed', { interrupted: true })
+    yield { kind: 'node_update', node: 'trace', id: trace.id, set: { status: 'failed', finished_at: now(graph) } }
+  }
+  for (const node of graph.state.nodesOf(run.group))
+    if (isKind(node, 'action') && node.data.compensates !== undefined && node.data.status === 'running')
+      yield {
+        kind: 'node_update',
+        node: 'action',
+        id: node.id,
+        set: { status: 'failed', error: { code: 'interrupted', message: 'the rollback was cut off' } },
+      }
+}
+
+export const now = ({ clock }: ProjectGraph): string => isoMicros(clock.now() * 1000)

@@ -1,0 +1,217 @@
+import type { ActionLayer } from '../ael/layer.ts'
+import { pathsIn } from '../drift/compensate.ts'
+import { isEmpty, type Left, type RollbackPlan, rollbackPlan } from '../drift/rollback.ts'
+import type { TakenBack } from '../drift/take-back.ts'
+import type { Tracker } from '../drift/track.ts'
+import { InvalidInput, NotFound, Refused, RevisionConflict } from '../protocol/errors.ts'
+import { isObject, type Json } from '../protocol/json.ts'
+import type { Change, FileRecord, Node } from '../psg/change.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
+import { isKind } from '../psg/node.ts'
+import { thisHolder } from '../vsl/holder.ts'
+import { own } from './owner.ts'
+import { type EffectOutcome, takeBackEffect } from './rollback-effect.ts'
+import { permission } from './rollback-gate.ts'
+import { beginning, ending, executedEvent, type Journey, plannedEvent } from './rollback-trace.ts'
+
+export interface RollbackParts {
+  readonly graph: ProjectGraph
+  readonly layer: ActionLayer
+  /** Whose files go back with the graph. Without it a file is taken back like any other effect, by the inverse of what wrote it. */
+  readonly tracker?: Tracker
+}
+
+export interface RollbackOptions {
+  /** Only say what would be done, what cannot be undone, and what somebody else changed since. */
+  readonly dryRun?: boolean
+  /** What cannot be undone is asked about first. `leave`: go back as far as it goes. */
+  readonly irreversible?: 'ask' | 'leave'
+  readonly actor?: string
+  readonly reason?: string
+  /** Ends the inverse action under way, and has those that were not begun fail. */
+  readonly signal?: AbortSignal
+}
+
+export interface RollbackReport {
+  /** `nothing`: there was nothing to take back. `waiting`: people are asked first. `incomplete`: `left` says what is not as it was. */
+  readonly status: 'planned' | 'nothing' | 'waiting' | 'done' | 'incomplete'
+  readonly plan: RollbackPlan
+  /** Where the way back is told. */
+  readonly trace_id?: string
+  /** The question that waits: call again when it is answered. */
+  readonly confirm_id?: string
+  readonly effects: readonly EffectOutcome[]
+  readonly files: readonly TakenBack[]
+  readonly left: readonly Left[]
+}
+
+const MOST_ATTEMPTS = 5
+
+/**
+ * Takes back what a run did that has ended: outside effects by their inverse actions, last done first and all of them attempted, then files and graph
+ * together. What the run was and how it ended stays; the way back is told in a trace of its own. Throws NotFound, InvalidInput for a run that goes
+ * on, Refused while somebody else takes it back.
+ */
+export async function rollback(
+  parts: RollbackParts,
+  runId: string,
+  options: RollbackOptions = {},
+): Promise<RollbackReport> {
+  const { graph } = parts
+  const run = await endedRun(graph, runId)
+  if (options.dryRun) return reported('planned', await planFor(parts, run))
+  const { store, clock } = graph
+  const owner = await own(`rollback/${run.id}`, { store, clock, holder: thisHolder(clock.uuid()) })
+  if (!owner) throw new Refused(`run ${run.id} is being taken back by somebody else`, 'wait until that has ended')
+  try {
+    return await goBack(parts, run, options, owner.lost)
+  } finally {
+    await owner.release()
+  }
+}
+
+async function goBack(
+  parts: RollbackParts,
+  run: Node<'run'>,
+  options: RollbackOptions,
+  lost: AbortSignal,
+): Promise<RollbackReport> {
+  const { graph } = parts
+  const plan = await planFor(parts, run)
+  if (isEmpty(plan)) return reported('nothing', plan)
+  const said = options.irreversible === 'leave' ? undefined : await permission(graph, run, plan)
+  if (said?.status === 'pending') return reported('waiting', plan, { confirm_id: said.confirm_id })
+  if (said?.status === 'rejected')
+    return reported('incomplete', plan, { confirm_id: said.confirm_id, left: [...leftBy(plan), REJECTED] })
+
+  const { actor = 'rollback', reason = `run ${run.id} is taken back` } = options
+  const journey: Journey = { graph, run, actor, reason, trace_id: graph.clock.uuid() }
+  const begins = () => beginning(journey, said?.gate)
+  await graph.commit(begins, { actor, reason, events: [plannedEvent(journey, plan)] })
+  const signal = options.signal ? AbortSignal.any([options.signal, lost]) : lost
+  const effects: EffectOutcome[] = []
+  for (const [at, effect] of plan.effects.entries())
+    effects.push(await takeBackEffect(journey, parts.layer, effect, at, signal))
+  const { files, last } = await filesAndGraph(parts, journey)
+  const left = [...leftBy({ ...last, irreversible: plan.irreversible }), ...failed(effects, files)]
+  const outcome = { effects: effects as unknown as Json, files: files as unknown as Json, left }
+  await graph.commit(() => ending(journey, left.length === 0), {
+    actor,
+    reason,
+    events: [executedEvent(journey, outcome)],
+  })
+  const status = left.length === 0 ? 'done' : 'incomplete'
+  return reported(status, plan, { trace_id: journey.trace_id, effects, files, left })
+}
+
+const REJECTED: Left = { what: 'graph', name: 'rollback', reason: 'people do not want it' }
+
+async function endedRun(graph: ProjectGraph, id: string): Promise<Node<'run'>> {
+  await graph.refresh()
+  const run = await graph.find('run', id)
+  if (!run) throw new NotFound('run', id)
+  if (run.data.phase !== 'ended')
+    throw new InvalidInput('rollback', [
+      { path: 'run', rule: 'ended', message: `${id} goes on: cancel it, or wait until it has ended` },
+    ])
+  return run
+}
+
+/** What there is to take back now, given what has been taken back already. */
+async function planFor(parts: RollbackParts, run: Node<'run'>): Promise<RollbackPlan & { readonly revision: number }> {
+  const { graph, tracker } = parts
+  const restoration = await graph.restore({
+    to: run.born,
+    of: run.id,
+    dryRun: true,
+    actor: 'rollback',
+    reason: 'what would be taken back?',
+  })
+  const { revision } = graph
+  const ours = restoration.changes.filter((change) => tracker !== undefined || !isFileChange(change))
+  const actions = await graph.reading([['plan', run.data.plan_id]], (state) =>
+    [...state.nodesOf(run.group)].flatMap((node) =>
+      isKind(node, 'action')
+        ? [{ action: node.data, ended: state.get('segment_end', node.data.execution_id)?.born ?? node.born }]
+        : [],
+    ),
+  )
+  const written = actions.flatMap(({ action: { inverse } }) => (isObject(inverse) ? pathsIn(inverse) : []))
+  const paths = [...ours.flatMap((change) => pathOf(graph, change) ?? []), ...written]
+  const observed = (await tracker?.observed(paths)) ?? new Map()
+  const plan = rollbackPlan({
+    restoration: { ...restoration, changes: ours },
+    actions,
+    believed: (id) => graph.get('file', id)?.data,
+    observed,
+  })
+  return { ...plan, revision }
+}
+
+const isFileChange = (change: Change): boolean => 'node' in change && change.node === 'file'
+
+function pathOf(graph: ProjectGraph, change: Change): string | undefined {
+  if (!('node' in change) || change.node !== 'file') return undefined
+  const data = change.kind === 'node_add' ? (change.data as FileRecord) : graph.get('file', change.id)?.data
+  return data?.path
+}
+
+/** Files and graph go back together; planned anew when somebody has written meanwhile, so that nobody is overwritten. */
+async function filesAndGraph(
+  parts: RollbackParts,
+  { run, actor, reason }: Journey,
+): Promise<{ files: readonly TakenBack[]; last: RollbackPlan }> {
+  for (let attempt = 1; ; attempt++) {
+    const last = await planFor(parts, run)
+    try {
+      return { files: await takenBack(parts, last, { run: run.id, actor, reason }), last }
+    } catch (error) {
+      if (!(error instanceof RevisionConflict) || attempt === MOST_ATTEMPTS) throw error
+    }
+  }
+}
+
+async function takenBack(
+  { graph, tracker }: RollbackParts,
+  { files, changes, revision }: Awaited<ReturnType<typeof planFor>>,
+  by: { readonly run: string; readonly actor: string; readonly reason: string },
+): Promise<readonly TakenBack[]> {
+  if (files.length + changes.length === 0) return []
+  if (tracker) return tracker.takeBack({ files, changes, revision, ...by })
+  const unlessOvertaken = () => {
+    if (graph.revision !== revision) throw new RevisionConflict(graph.id, revision, graph.revision)
+    return changes
+  }
+  await graph.commit(unlessOvertaken, by)
+  return []
+}
+
+/** What the plan itself says will not be as it was. */
+const leftBy = ({
+  conflicts,
+  impossible,
+  irreversible,
+}: Pick<RollbackPlan, 'conflicts' | 'impossible' | 'irreversible'>): readonly Left[] => [
+  ...conflicts,
+  ...impossible,
+  ...irreversible.map(({ action_id }) => ({ what: 'effect' as const, name: action_id, reason: 'it cannot be undone' })),
+]
+
+const failed = (effects: readonly EffectOutcome[], files: readonly TakenBack[]): readonly Left[] => [
+  ...effects
+    .filter(({ status }) => status === 'failed')
+    .map(({ action_id, error }) => ({ what: 'effect' as const, name: action_id, reason: String(error?.message) })),
+  ...files
+    .filter(({ result }) => result !== 'done')
+    .map(({ path, result }) => ({
+      what: 'file' as const,
+      name: path,
+      reason: typeof result === 'string' ? result : result.error,
+    })),
+]
+
+const reported = (
+  status: RollbackReport['status'],
+  plan: RollbackPlan,
+  more: Partial<RollbackReport> = {},
+): RollbackReport => ({ status, plan, effects: [], files: [], left: leftBy(plan), ...more })

@@ -1,0 +1,63 @@
+import { describe, expect, it } from 'vitest'
+import { trackFiles } from '../../src/drift/track.ts'
+import { decide } from '../../src/psg/moves.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+import { graphOf } from './given.ts'
+import { differences, editDisk, editGraph, luck, startFolder, told } from './simulator.ts'
+
+const ROUNDS = 7
+const EDITS = 60
+
+describe.each(['files', 'graph', 'merge', 'ask'] as const)(
+  'random edits of disk and graph, settled by %s',
+  (strategy) => {
+    it.each([1, 2])(
+      'leave exactly the true differences, and none once they are settled (seed %i)',
+      async (seed) => {
+        const chance = luck(seed * 7919 + strategy.length)
+        const root = tempFolder()
+        startFolder(root, chance)
+        const graph = await graphOf()
+        const errors: unknown[] = []
+        const tracker = await trackFiles(graph, {
+          root,
+          watch: true,
+          settleMs: 20,
+          rules: [{ match: '**', strategy: 'ask', rejected: 'graph' }],
+          onError: (error) => errors.push(error),
+        })
+        for (let round = 0; round < ROUNDS; round++) {
+          for (let i = 0; i < EDITS; i++) {
+            if (chance.below(8) === 0) await editGraph(graph, chance)
+            else editDisk(root, chance)
+            if (chance.below(10) === 0) await new Promise((resolve) => setTimeout(resolve, chance.below(40)))
+          }
+          await tracker.idle()
+          const { findings } = await tracker.scan()
+          expect(told(findings)).toEqual(differences(graph, root))
+
+          await tracker.reconcile('all', strategy)
+          for (let turn = 0; turn < 8; turn++) {
+            for (const { confirm_id } of tracker.findings()) {
+              const status = strategy === 'ask' && turn < 2 && chance.below(2) === 0 ? 'rejected' : 'approved'
+              await graph.commit(decide(graph, confirm_id!, { status, decided_by_role: 'tester' }), {
+                actor: 'tester',
+                reason: 'decided',
+              })
+            }
+            await new Promise((resolve) => setTimeout(resolve, 50))
+            await tracker.idle()
+            if (tracker.findings().length === 0) break
+          }
+          await tracker.scan()
+          expect(tracker.findings().map(({ what, path }) => `${what} ${path}`)).toEqual([])
+          expect(differences(graph, root).lines).toEqual([])
+        }
+        await tracker.close()
+        expect(errors).toEqual([])
+        expect(await graph.verify()).toEqual([])
+      },
+      60_000,
+    )
+  },
+)

@@ -1,0 +1,315 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { actionLayer } from '../../src/ael/ael.ts'
+import { fileAdapter } from '../../src/ael/file.ts'
+import { functionAdapter } from '../../src/ael/function.ts'
+import { type TrackOptions, trackFiles } from '../../src/drift/track.ts'
+import type { BindingSpec } from '../../src/orchestrator/bind.ts'
+import { type RollbackOptions, rollback } from '../../src/orchestrator/rollback.ts'
+import { createRuntime } from '../../src/orchestrator/runtime.ts'
+import { withTracking } from '../../src/orchestrator/tracked-files.ts'
+import { systemClock } from '../../src/protocol/clock.ts'
+import { InvalidInput, NotFound, Refused } from '../../src/protocol/errors.ts'
+import type { Json, JsonObject } from '../../src/protocol/json.ts'
+import type { EntryBody } from '../../src/psg/change.ts'
+import { thisHolder } from '../../src/vsl/holder.ts'
+import { memoryBackend } from '../../src/vsl/memory.ts'
+import { BY, contextOf, put } from '../drift/given.ts'
+import { flowOf, type StepSpec } from '../support/flows.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+
+/** A runtime whose file adapter writes into a tracked folder, and functions that note that they were called. */
+async function world(files: { readonly [path: string]: string }, options: Partial<TrackOptions> = {}) {
+  const store = memoryBackend()
+  const root = tempFolder()
+  put(root, files)
+  const calls: Json[] = []
+  const layer = actionLayer({
+    adapters: [
+      functionAdapter({
+        effect: () => 'done',
+        boom: () => {
+          throw new Error('boom')
+        },
+        undo: (args) => void calls.push(args),
+        undoFails: (args) => {
+          calls.push(args)
+          throw new Error('cannot be taken back today')
+        },
+      }),
+    ],
+  })
+  const runtime = await createRuntime({ store, layer })
+  const context_id = systemClock.uuid()
+  const graph = await runtime.project.create(contextOf(context_id), BY)
+  const tracker = await trackFiles(graph, { root, ...options })
+  const blobs = { put: (bytes: Uint8Array) => store.putBlob(bytes), get: store.getBlob }
+  layer.register(withTracking(await fileAdapter({ root, blobs, staleCheck: tracker.staleCheck }), tracker))
+
+  return {
+    root,
+    graph,
+    tracker,
+    calls,
+    layer,
+    runtime,
+    text: (path: string) => (existsSync(join(root, path)) ? readFileSync(join(root, path), 'utf8') : undefined),
+    async run(steps: { readonly [name: string]: StepSpec }, options: JsonObject = {}) {
+      const flow = flowOf(steps)
+      const run = await runtime.submit({ ...flow, context: context_id, plan: { ...flow.plan, context_id }, options })
+      const result = await run.result()
+      await tracker.idle()
+      return { ...run, run_id: run.run_id, plan_id: run.plan_id, trace_id: run.trace_id, result, ids: flow.ids }
+    },
+    rollback: (run: string, more: RollbackOptions = {}) => rollback({ graph, layer, tracker }, run, more),
+    async close() {
+      await tracker.close()
+      await runtime.close()
+      await layer.close()
+    },
+  }
+}
+
+const file = (params: JsonObject): { readonly binding: Partial<BindingSpec> } => ({
+  binding: { action_type: 'file_operation', params },
+})
+const effect = (name: string, inverse = 'undo'): StepSpec => ({
+  call: 'effect',
+  binding: { inverse: { action_type: 'function', params: { name: inverse, args: name } } },
+})
+const chain = (steps: { readonly [name: string]: StepSpec }): { readonly [name: string]: StepSpec } => {
+  const names = Object.keys(steps)
+  return Object.fromEntries(
+    names.map((name, i) => [name, { ...steps[name], ...(i > 0 && { after: [names[i - 1]!] }) }]),
+  )
+}
+const THREE = chain({
+  change: file({ operation: 'write', path: 'a.txt', content: 'by the run\n' }),
+  create: file({ operation: 'write', path: 'new/b.txt', content: 'new\n' }),
+  remove: file({ operation: 'delete', path: 'c.txt' }),
+})
+
+describe('a run that writes files', () => {
+  it('leaves them in the graph, with who wrote them, and no finding', async () => {
+    const it = await world({ 'a.txt': 'old\n', 'c.txt': 'c\n' })
+    const { ids, result } = await it.run(THREE)
+    expect(result.status).toBe('completed')
+    expect((await it.tracker.scan()).findings).toEqual([])
+    const records = [...it.graph.state.nodesOf('files')].flatMap((node) => (node.kind === 'file' ? [node.data] : []))
+    expect(records.map(({ path }) => path).sort()).toEqual(['a.txt', 'new/b.txt'])
+    const action = it.graph.get('action', records.find(({ path }) => path === 'a.txt')!.written_by!)
+    expect(action?.data.step_id).toBe(ids.change)
+    await it.close()
+  })
+
+  it('is refused what somebody changed since it was read', async () => {
+    const it = await world({ 'a.txt': 'old\n' })
+    const { result } = await it.run(
+      chain({
+        read: file({ operation: 'read', path: 'a.txt' }),
+        meddle: { call: 'effect' },
+        write: file({ operation: 'write', path: 'a.txt', content: 'mine\n' }),
+      }),
+    )
+    expect(result.status).toBe('completed')
+    writeFileSync(join(it.root, 'a.txt'), 'theirs\n')
+    const stale = await it.run({ write: file({ operation: 'write', path: 'a.txt', content: 'mine again\n' }) })
+    expect(stale.result).toMatchObject({ status: 'failed', error: { message: 'a.txt has changed since it was read' } })
+    expect(it.text('a.txt')).toBe('theirs\n')
+    await it.close()
+  })
+
+  it('may write over what it has read, though the graph does not know it yet', async () => {
+    const it = await world({ 'a.txt': 'old\n' })
+    writeFileSync(join(it.root, 'a.txt'), 'theirs\n')
+    const { result } = await it.run(
+      chain({
+        read: file({ operation: 'read', path: 'a.txt' }),
+        write: file({ operation: 'write', path: 'a.txt', content: 'theirs\nand mine\n' }),
+      }),
+    )
+    expect(result.status).toBe('completed')
+    expect((await it.tracker.scan()).findings).toEqual([])
+    await it.close()
+  })
+
+  it('is denied what the ignore rules keep out', async () => {
+    const it = await world({ '.mplpignore': 'secret/\n' })
+    const { result } = await it.run({ write: file({ operation: 'write', path: 'secret/x', content: 'x' }) })
+    expect(result).toMatchObject({ status: 'failed', error: { code: 'action_denied' } })
+    expect(it.text('secret/x')).toBeUndefined()
+    await it.close()
+  })
+
+  it('brings graph and files back by itself when it fails and is to compensate', async () => {
+    const it = await world({ 'a.txt': 'old\n', 'c.txt': 'c\n' })
+    const { result } = await it.run(chain({ ...THREE, boom: { call: 'boom', binding: { on_failure: 'compensate' } } }))
+    expect(result.status).toBe('failed')
+    expect([it.text('a.txt'), it.text('new/b.txt'), it.text('c.txt')]).toEqual(['old\n', undefined, 'c\n'])
+    expect((await it.tracker.scan()).findings).toEqual([])
+    await it.close()
+  })
+})
+
+describe('a rollback', () => {
+  it('says first what it would do, and does nothing', async () => {
+    const it = await world({ 'a.txt': 'old\n', 'c.txt': 'c\n' })
+    const { run_id } = await it.run(THREE)
+    const revision = it.graph.revision
+    const { status, plan } = await it.rollback(run_id, { dryRun: true })
+    expect(status).toBe('planned')
+    expect(plan.files.map(({ path, before }) => [path, before === null])).toEqual([
+      ['a.txt', false],
+      ['new/b.txt', true],
+      ['c.txt', false],
+    ])
+    expect([plan.effects, plan.conflicts, plan.impossible, plan.irreversible]).toEqual([[], [], [], []])
+    expect([it.graph.revision, it.text('a.txt')]).toEqual([revision, 'by the run\n'])
+    await it.close()
+  })
+
+  it('brings graph, files and outside effects back, in a trace of its own', async () => {
+    const it = await world({ 'a.txt': 'old\n', 'c.txt': 'c\n' })
+    const run = await it.run(chain({ ...THREE, first: effect('first'), second: effect('second') }))
+    const report = await it.rollback(run.run_id)
+    expect([report.status, report.left]).toEqual(['done', []])
+    expect(it.calls).toEqual(['second', 'first'])
+    expect([it.text('a.txt'), it.text('new/b.txt'), it.text('c.txt')]).toEqual(['old\n', undefined, 'c\n'])
+    expect((await it.tracker.scan()).findings).toEqual([])
+    const trace = await it.graph.document('trace', report.trace_id!)
+    expect([trace.plan_id, trace.status, trace.segments?.map(({ status }) => status)]).toEqual([
+      run.plan_id,
+      'completed',
+      ['completed', 'completed'],
+    ])
+    expect((await it.graph.document('trace', run.trace_id)).status).toBe('completed')
+    expect((await it.graph.document('plan', run.plan_id)).status).toBe('completed')
+    expect(await it.graph.verify()).toEqual([])
+    await it.close()
+  })
+
+  it('tells its story in compensation_plan events', async () => {
+    const it = await world({ 'a.txt': 'old\n' })
+    const run = await it.run({ first: effect('first') })
+    await it.rollback(run.run_id)
+    const types: string[] = []
+    for await (const { body } of it.graph.store.read(it.graph.id))
+      for (const { event } of (body as unknown as EntryBody).events)
+        if (event.event_family === 'compensation_plan') types.push(event.event_type)
+    expect(types).toEqual(['rollback_planned', 'rollback_executed'])
+    await it.close()
+  })
+
+  it('has nothing to do the second time', async () => {
+    const it = await world({ 'a.txt': 'old\n', 'c.txt': 'c\n' })
+    const run = await it.run(chain({ ...THREE, first: effect('first') }))
+    await it.rollback(run.run_id)
+    expect((await it.rollback(run.run_id)).status).toBe('nothing')
+    expect(it.calls).toEqual(['first'])
+    await it.close()
+  })
+
+  it('attempts every inverse, whatever becomes of one, and tries the failed ones again when asked again', async () => {
+    const it = await world({})
+    const run = await it.run(chain({ a: effect('a'), b: effect('b', 'undoFails'), c: effect('c') }))
+    const report = await it.rollback(run.run_id)
+    expect(report.status).toBe('incomplete')
+    expect(report.effects.map(({ status }) => status)).toEqual(['undone', 'failed', 'undone'])
+    expect(report.left).toEqual([{ what: 'effect', name: expect.any(String), reason: 'cannot be taken back today' }])
+    expect(it.calls).toEqual(['c', 'b', 'a'])
+    await it.rollback(run.run_id)
+    expect(it.calls).toEqual(['c', 'b', 'a', 'b'])
+    await it.close()
+  })
+
+  it('leaves what somebody else changed since, on the disk or in the graph, and says so', async () => {
+    const it = await world({ 'a.txt': 'old\n', 'b.txt': 'b\n', 'd.txt': 'd\n' })
+    const run = await it.run(
+      chain({
+        a: file({ operation: 'write', path: 'a.txt', content: 'run\n' }),
+        b: file({ operation: 'write', path: 'b.txt', content: 'run\n' }),
+        d: file({ operation: 'write', path: 'd.txt', content: 'run\n' }),
+      }),
+    )
+    writeFileSync(join(it.root, 'a.txt'), 'edited\n')
+    writeFileSync(join(it.root, 'b.txt'), 'accepted\n')
+    await it.tracker.look(['b.txt'])
+    await it.tracker.reconcile(['b.txt'], 'files')
+    const { status, left } = await it.rollback(run.run_id)
+    expect(status).toBe('incomplete')
+    expect(left.map(({ what, name }) => [what, name]).sort()).toEqual([
+      ['file', 'a.txt'],
+      ['file', 'b.txt'],
+    ])
+    expect([it.text('a.txt'), it.text('b.txt'), it.text('d.txt')]).toEqual(['edited\n', 'accepted\n', 'd\n'])
+    await it.close()
+  })
+
+  it('asks before it leaves something that cannot be undone, and goes on when people agree', async () => {
+    const it = await world({ 'a.txt': 'old\n' })
+    const run = await it.run(
+      chain({
+        sent: { call: 'effect', binding: { inverse: 'irreversible', approval: 'none' } },
+        write: file({ operation: 'write', path: 'a.txt', content: 'run\n' }),
+      }),
+    )
+    const asked = await it.rollback(run.run_id)
+    expect([asked.status, it.text('a.txt')]).toEqual(['waiting', 'run\n'])
+    expect((await it.rollback(run.run_id)).confirm_id).toBe(asked.confirm_id)
+    await it.runtime.decide(asked.confirm_id!, { status: 'approved', decided_by_role: 'owner' })
+    const report = await it.rollback(run.run_id)
+    expect([report.status, it.text('a.txt')]).toEqual(['incomplete', 'old\n'])
+    expect(report.left).toEqual([{ what: 'effect', name: expect.any(String), reason: 'it cannot be undone' }])
+    await it.close()
+  })
+
+  it('does nothing when people say no', async () => {
+    const it = await world({ 'a.txt': 'old\n' })
+    const run = await it.run(
+      chain({
+        sent: { call: 'effect', binding: { inverse: 'irreversible', approval: 'none' } },
+        write: file({ operation: 'write', path: 'a.txt', content: 'run\n' }),
+      }),
+    )
+    const { confirm_id } = await it.rollback(run.run_id)
+    await it.runtime.decide(confirm_id!, { status: 'rejected', decided_by_role: 'owner' })
+    expect((await it.rollback(run.run_id)).status).toBe('incomplete')
+    expect(it.text('a.txt')).toBe('run\n')
+    await it.close()
+  })
+
+  it('takes files that nobody tracks back by the inverse of what wrote them', async () => {
+    const it = await world({ 'a.txt': 'old\n' }, { include: ['docs/**'] })
+    const run = await it.run({ a: file({ operation: 'write', path: 'a.txt', content: 'run\n' }) })
+    const report = await it.rollback(run.run_id)
+    expect([report.status, report.files, it.text('a.txt')]).toEqual(['done', [], 'old\n'])
+    await it.close()
+  })
+
+  it('takes back only what its run did', async () => {
+    const it = await world({ 'a.txt': 'old\n', 'b.txt': 'b\n' })
+    const first = await it.run({ a: file({ operation: 'write', path: 'a.txt', content: 'first\n' }) })
+    await it.run({ b: file({ operation: 'write', path: 'b.txt', content: 'second\n' }) })
+    await it.rollback(first.run_id)
+    expect([it.text('a.txt'), it.text('b.txt')]).toEqual(['old\n', 'second\n'])
+    await it.close()
+  })
+
+  it('refuses a run that it does not know, one that goes on, and one that somebody else is taking back', async () => {
+    const it = await world({})
+    await expect(it.rollback(systemClock.uuid())).rejects.toThrow(NotFound)
+    const flow = flowOf({ wait: { binding: { action_type: 'wait', params: { signal: 'go' } } } })
+    const waiting = await it.runtime.submit({
+      ...flow,
+      context: it.graph.id,
+      plan: { ...flow.plan, context_id: it.graph.id },
+    })
+    await expect(it.rollback(waiting.run_id)).rejects.toThrow(InvalidInput)
+    const run = await it.run({ a: effect('a') })
+    await it.graph.store.acquire(`rollback/${run.run_id}`, thisHolder('another'), 60_000)
+    await expect(it.rollback(run.run_id)).rejects.toThrow(Refused)
+    await it.runtime.cancel(waiting.run_id)
+    await it.close()
+  })
+})
