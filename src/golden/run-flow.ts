@@ -151,6 +151,7 @@ async function compare(flow: GoldenFlow, session: Session): Promise<string | und
   const subjects: { [scope: string]: Json } = {}
   for (const kind of new Set([
     ...Object.keys(flow.expected).map(kindOfFile),
+    ...(flow.invariants.length > 0 ? (['context', 'plan', 'confirm', 'trace'] as const) : []),
     ...flow.invariants.map(({ scope }) => kindOfFile(scope)),
   ])) {
     if (kind === undefined) continue
