@@ -3,11 +3,12 @@ import type { Clock } from '../protocol/clock.ts'
 import { MplpError } from '../protocol/errors.ts'
 import { copied } from './copied.ts'
 import { isAfter, placeOf } from './delivery.ts'
-import { backoffMs, type Report, slept } from './handling.ts'
+import type { Report } from './handling.ts'
 import type { Item, SubscriberQueue } from './queue.ts'
 import { type SharedQueue, sharedQueue } from './shared-queue.ts'
 import type { Feed } from './source.ts'
 import type { After, Delivery, Place } from './transport.ts'
+import { backoffMs, onAbort, slept } from './waiting.ts'
 
 /** Where deliveries are kept for good, for carriers that keep none: the store's feed. */
 export interface History {
@@ -56,7 +57,7 @@ export function fanOut(options: { history: History | undefined; clock: Clock }):
 
   const attach = (listener: Listener, signal: AbortSignal) => {
     live.on('published', listener)
-    signal.addEventListener('abort', () => live.off('published', listener), { once: true })
+    onAbort(signal, () => live.off('published', listener))
   }
 
   /** Without a history: what is published while the sink listens, and the publisher waits for a sink that is full. */
@@ -137,7 +138,7 @@ export function fanOut(options: { history: History | undefined; clock: Clock }):
       }
       const known = groups.get(group)
       if (known) {
-        signal.addEventListener('abort', known.join(queue), { once: true })
+        onAbort(signal, known.join(queue))
         return () => undefined
       }
       const over = new AbortController()
@@ -146,7 +147,7 @@ export function fanOut(options: { history: History | undefined; clock: Clock }):
         over.abort()
       })
       groups.set(group, shared)
-      signal.addEventListener('abort', shared.join(queue), { once: true })
+      onAbort(signal, shared.join(queue))
       await begin(shared, { match, after, signal: over.signal, report, fail })
       return () => undefined
     },

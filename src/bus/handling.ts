@@ -1,5 +1,6 @@
 import type { Clock } from '../protocol/clock.ts'
 import type { Delivery, Handler } from './transport.ts'
+import { backoffMs, slept } from './waiting.ts'
 
 export type Report = (error: unknown) => void
 
@@ -52,26 +53,5 @@ export const reporter =
       warn(second)
     }
   }
-
-/** Doubles from 100 ms to 10 s, of which up to half is left to chance. */
-export const backoffMs = (attempt: number, clock: Clock): number =>
-  Math.min(10_000, 50 * 2 ** attempt) * (1 - clock.random() / 2)
-
-/** True after the time, false when the signal was aborted first. */
-export const slept = (clock: Clock, ms: number, signal: AbortSignal): Promise<boolean> =>
-  clock.sleep(ms, signal).then(
-    () => true,
-    () => false,
-  )
-
-/** Waits for the work, but not longer than this. */
-export async function atMost(ms: number, work: Promise<unknown>, clock: Clock): Promise<void> {
-  const over = new AbortController()
-  try {
-    await Promise.race([work, slept(clock, ms, over.signal)])
-  } finally {
-    over.abort()
-  }
-}
 
 const warn = (error: unknown) => process.emitWarning(error instanceof Error ? error : String(error))

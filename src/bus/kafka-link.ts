@@ -1,3 +1,4 @@
+import type { Clock } from '../protocol/clock.ts'
 import { InvalidInput, MplpError, Refused, Unavailable } from '../protocol/errors.ts'
 
 export type SaslMechanism = 'plain' | 'scram-sha-256' | 'scram-sha-512'
@@ -65,6 +66,18 @@ export function kafkaError(what: string, error: unknown): MplpError {
   return new Unavailable(what, 'check brokers, TLS and SASL, and that the cluster runs', cause)
 }
 
+/** Asks again for a second or two while the broker says that it is not ready, as it does for a topic just made. */
+export async function patiently<T>(ask: () => Promise<T>, clock: Clock): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await ask()
+    } catch (error) {
+      if (attempt === 15 || !causes(error).some(({ retriable }) => retriable)) throw error
+      await clock.sleep(100)
+    }
+  }
+}
+
 /** True when the broker says that the topic is not there. */
 export const isAbsentTopic = (error: unknown): boolean =>
   causes(error).some(({ type }) => type === 'UNKNOWN_TOPIC_OR_PARTITION')
@@ -80,8 +93,13 @@ const REFUSALS: Readonly<Record<string, readonly [string, string]>> = {
   POLICY_VIOLATION: ['has a policy against such a topic', 'create the topic by hand'],
 }
 
-function causes(error: unknown): { name?: string; type?: string }[] {
-  const found: { name?: string; type?: string; cause?: unknown }[] = []
+interface Cause {
+  readonly name?: string
+  readonly type?: string
+  readonly retriable?: boolean
+}
+function causes(error: unknown): Cause[] {
+  const found: Cause[] = []
   for (let e = error; typeof e === 'object' && e !== null && found.length < 5; e = (e as { cause?: unknown }).cause)
     found.push(e)
   return found

@@ -1,12 +1,12 @@
 import type { Admin, EachBatchPayload, Kafka, KafkaMessage } from 'kafkajs'
 import type { Clock } from '../protocol/clock.ts'
-import { FellBehind, MplpError, Refused } from '../protocol/errors.ts'
+import { FellBehind, Refused } from '../protocol/errors.ts'
 import { isAfter } from './delivery.ts'
-import { slept } from './handling.ts'
-import { kafkaError, RETRY } from './kafka-link.ts'
+import { kafkaError, patiently, RETRY } from './kafka-link.ts'
 import { deliveryOf } from './kafka-message.ts'
 import type { Item } from './queue.ts'
 import type { Feeding } from './source.ts'
+import { slept } from './waiting.ts'
 
 export interface KafkaTopic {
   readonly kafka: Kafka
@@ -34,8 +34,10 @@ export async function readTopic(of: KafkaTopic, feeding: Feeding): Promise<() =>
   const { match, queue, signal, report, fail } = feeding
   const { group, after } = feeding.settled
   const groupId = group ?? `${topic}.listener.${clock.uuid()}`
-  const isKnown = group !== undefined && (await isKnownGroup(admin, topic, group))
-  const starts: Starts = isKnown ? new Map() : await whereToStart(admin, topic, after !== undefined)
+  const isKnown = group !== undefined && (await patiently(() => isKnownGroup(admin, topic, group), clock))
+  const starts: Starts = isKnown
+    ? new Map()
+    : await patiently(() => whereToStart(admin, topic, after !== undefined), clock)
   const next = new Map<number, bigint>() // of each partition, while it stays ours
 
   const consumer = kafka.consumer({
@@ -82,31 +84,38 @@ export async function readTopic(of: KafkaTopic, feeding: Feeding): Promise<() =>
     }
     return match(delivery) ? { delivery, bytes: message.value?.length ?? 0 } : undefined
   }
-  /** True when the reader may go on to the next message. */
-  const take = async (item: Item): Promise<boolean> => {
-    if (group === undefined) {
-      await queue.push(item)
-      return true
-    }
-    return new Promise((done) => {
-      queue.push({ ...item, done })
-    })
+  /** True when the reader may go on to the next message; a member of a group may once it has been handled. */
+  const take = (item: Item): true | Promise<boolean> => {
+    if (group !== undefined)
+      return new Promise((done) => {
+        queue.push({ ...item, done })
+      })
+    return queue.push(item)?.then(() => true) ?? true
   }
 
   const eachBatch = async ({ batch, resolveOffset, commitOffsetsIfNecessary, ...run }: EachBatchPayload) => {
-    for (const message of batch.messages) {
-      if (!run.isRunning() || run.isStale() || signal.aborted) return
-      try {
-        const item = wanted(message, batch.partition)
-        if (item && !(await alive(take(item), run.heartbeat, clock))) return
-      } catch (error) {
-        if (error instanceof Refused) return fail(error)
-        if (error instanceof MplpError) report(error)
-        else throw error // kafkajs tells of a rebalance this way
+    const life = showLife(run.heartbeat, clock)
+    try {
+      for (const message of batch.messages) {
+        if (!run.isRunning() || run.isStale() || signal.aborted) return
+        const item = read(message, batch.partition)
+        const taken = item ? take(item) : true
+        if (taken !== true && !(await taken)) return
+        resolveOffset(message.offset)
+        if (group !== undefined) await commitOffsetsIfNecessary()
+        life.check()
       }
-      resolveOffset(message.offset)
-      await commitOffsetsIfNecessary()
-      await run.heartbeat()
+    } finally {
+      life.stop()
+    }
+  }
+  const read = (message: KafkaMessage, partition: number): Item | undefined => {
+    try {
+      return wanted(message, partition)
+    } catch (error) {
+      if (error instanceof Refused) fail(error)
+      else report(error)
+      return undefined
     }
   }
 
@@ -116,8 +125,8 @@ export async function readTopic(of: KafkaTopic, feeding: Feeding): Promise<() =>
       // A new group keeps its beginning even if nobody of it reads on. Whoever else begins it at this moment has, like us, asked for the newest
       // offsets before its own subscribe resolved: either beginning is right.
       await joined
-      if (await isKnownGroup(admin, topic, group)) return
-      await consumer.commitOffsets(places)
+      if (await patiently(() => isKnownGroup(admin, topic, group), clock)) return
+      await patiently(() => consumer.commitOffsets(places), clock)
     }
     for (const place of places) consumer.seek(place)
   }
@@ -153,20 +162,22 @@ async function whereToStart(admin: Admin, topic: string, fromOldest: boolean): P
   )
 }
 
-/** Waits for the work and tells the broker meanwhile that we live. Once the work is done, throws what the broker answered to that. */
-async function alive<T>(work: Promise<T>, heartbeat: () => Promise<void>, clock: Clock): Promise<T> {
+/** Tells the broker that we live, also while a handler takes its time. `check` throws what the broker answered: a rebalance waits for us. */
+function showLife(heartbeat: () => Promise<void>, clock: Clock): { check(): void; stop(): void } {
   const over = new AbortController()
   let answer: unknown
-  const beating = (async () => {
+  const beat = async () => {
     while (answer === undefined && (await slept(clock, HEARTBEAT_MS, over.signal))) {
       await heartbeat().catch((error) => {
         answer = error
       })
     }
-  })()
-  const result = await work
-  over.abort()
-  await beating
-  if (answer !== undefined) throw answer
-  return result
+  }
+  void beat()
+  return {
+    check() {
+      if (answer !== undefined) throw answer
+    },
+    stop: () => over.abort(),
+  }
 }

@@ -1,10 +1,10 @@
 import type { Redis } from 'ioredis'
 import type { Clock } from '../protocol/clock.ts'
 import { Corrupt, FellBehind } from '../protocol/errors.ts'
-import { slept } from './handling.ts'
 import { BLOCK_MS, type RedisLink, replyCode } from './redis-link.ts'
 import { deliveryOf, entryOf, PAGE, type RawEntry, type StreamPoint } from './redis-stream.ts'
 import type { Feeding } from './source.ts'
+import { slept } from './waiting.ts'
 
 export interface GroupMember {
   readonly link: RedisLink
@@ -110,14 +110,19 @@ export function readInGroup(of: GroupMember, { match, queue, signal, report, fai
   }
 
   const claim = async () => {
-    await main.eval(KEEP_AND_TIDY, 1, key, group, member, ...inHand)
     for (let from = '0-0'; ; ) {
+      await queue.room() // what cannot be handled soon is better claimed by somebody else
+      if (signal.aborted) return
       const reply = await main.call('XAUTOCLAIM', key, group, member, claimAfterMs, from, 'COUNT', PAGE)
       const [next, page] = reply as [string, readonly RawEntry[]]
       await takeAll(page)
-      if (next === '0-0' || signal.aborted) return
+      if (next === '0-0') return
       from = next
     }
+  }
+  const showLife = async () => {
+    await main.eval(KEEP_AND_TIDY, 1, key, group, member, ...inHand)
+    await soonAcknowledge()
   }
   let lostBefore = 0
   const tellLost = async () => {
@@ -134,16 +139,13 @@ export function readInGroup(of: GroupMember, { match, queue, signal, report, fai
       )
     lostBefore = Math.max(lost, 0)
   }
-  const tend = async () => {
+  /** Again and again, whatever becomes of it; apart from the others, because a claim may have to wait for room. */
+  const tend = async (chore: () => Promise<void>, everyMs: number) => {
     do {
-      try {
-        await tellLost()
-        await claim()
-        await soonAcknowledge()
-      } catch (error) {
+      await chore().catch((error) => {
         if (!signal.aborted && replyCode(error) !== 'NOGROUP') report(link.error(error)) // the reader mends that
-      }
-    } while (await slept(clock, claimAfterMs / 2, signal))
+      })
+    } while (await slept(clock, everyMs, signal))
   }
 
   const readForEver = async () => {
@@ -163,7 +165,9 @@ export function readInGroup(of: GroupMember, { match, queue, signal, report, fai
     }
   }
   void readForEver()
-  void tend()
+  void tend(showLife, claimAfterMs / 3)
+  void tend(claim, claimAfterMs / 2)
+  void tend(tellLost, claimAfterMs)
 
   return async () => {
     await soonAcknowledge()

@@ -1,7 +1,8 @@
 import type { Redis, RedisOptions } from 'ioredis'
 import type { Clock } from '../protocol/clock.ts'
-import { InvalidInput, type MplpError, Refused, Unavailable } from '../protocol/errors.ts'
-import { type Report, slept } from './handling.ts'
+import { InvalidInput, MplpError, Refused, Unavailable } from '../protocol/errors.ts'
+import type { Report } from './handling.ts'
+import { slept } from './waiting.ts'
 
 /** A server and how to reach it; every connection made here comes back by itself. */
 export interface RedisLink {
@@ -89,6 +90,7 @@ const OURS = {
 } as const satisfies RedisOptions
 
 function redisError(what: string, error: unknown): MplpError {
+  if (error instanceof MplpError) return error
   const cause = { cause: error }
   const code = replyCode(error)
   const refusal = REFUSALS[code]

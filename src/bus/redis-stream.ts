@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis'
-import { Refused } from '../protocol/errors.ts'
+import { Corrupt, Refused } from '../protocol/errors.ts'
 import { isAfter, readDelivery } from './delivery.ts'
 import type { After, Delivery } from './transport.ts'
 
@@ -65,11 +65,13 @@ export async function newestPoint(redis: Redis, keys: BusKeys): Promise<StreamPo
  */
 export async function pointAfter(redis: Redis, keys: BusKeys, after: After): Promise<StreamPoint> {
   let point: StreamPoint | undefined
-  for (;;) {
-    const page = await redis.xrange(keys.stream, point ? `(${point.id}` : '-', '+', 'COUNT', PAGE)
+  for (let read: string | undefined; ; ) {
+    const page = await redis.xrange(keys.stream, read === undefined ? '-' : `(${read}`, '+', 'COUNT', PAGE)
     for (const raw of page) {
       const entry = entryOf(raw) as StreamEntry
-      if (isAfter(deliveryOf(entry, keys.stream), after)) {
+      read = entry.id
+      const delivery = deliveryIn(entry, keys.stream)
+      if (delivery && isAfter(delivery, after)) {
         if (!point && entry.count > 1 && after !== '')
           throw new Refused(
             `the stream ${keys.stream} no longer holds everything after that place`,
@@ -77,9 +79,19 @@ export async function pointAfter(redis: Redis, keys: BusKeys, after: After): Pro
           )
         return point ?? { id: FIRST, count: entry.count - 1 }
       }
-      point = entry
+      if (delivery) point = entry
     }
     if (page.length < PAGE) return point ?? emptyPoint(redis, keys)
+  }
+}
+
+/** `undefined` for what another program has put there: whoever reads it will tell. */
+function deliveryIn(entry: StreamEntry, key: string): Delivery | undefined {
+  try {
+    return deliveryOf(entry, key)
+  } catch (error) {
+    if (error instanceof Corrupt) return undefined
+    throw error
   }
 }
 

@@ -8,6 +8,7 @@ import { BLOCK_MS, type RedisLink, redisLink } from './redis-link.ts'
 import { busKeys, newestPoint, PUBLISH, pointAfter } from './redis-stream.ts'
 import { type Feed, type SourceOptions, source } from './source.ts'
 import type { Transport } from './transport.ts'
+import { onAbort } from './waiting.ts'
 
 export interface RedisTransportOptions extends SourceOptions {
   /** `redis://user:password@host:port/database`, or `rediss:` for TLS. Either this or a client. */
@@ -49,7 +50,7 @@ export async function redisTransport(options: RedisTransportOptions): Promise<Tr
   const feed: Feed = async (feeding) => {
     const { group, after } = feeding.settled
     const reader = await link.connect(timeoutMs + BLOCK_MS)
-    feeding.signal.addEventListener('abort', () => reader.disconnect(), { once: true }) // it waits at the server
+    onAbort(feeding.signal, () => reader.disconnect()) // it waits at the server
     try {
       const point = after === undefined ? await newestPoint(main, keys) : await pointAfter(main, keys, after)
       if (group === undefined) {
@@ -61,7 +62,7 @@ export async function redisTransport(options: RedisTransportOptions): Promise<Tr
       return readInGroup({ link, main, reader, key, group, member, claimAfterMs, clock }, feeding)
     } catch (error) {
       reader.disconnect()
-      throw error instanceof Refused ? error : link.error(error)
+      throw link.error(error)
     }
   }
   const traits = {

@@ -3,10 +3,11 @@ import { Closed, FellBehind, InvalidInput } from '../protocol/errors.ts'
 import { copied } from './copied.ts'
 import { iterate } from './events.ts'
 import { matcher } from './filter.ts'
-import { atMost, handling, type Report, reporter } from './handling.ts'
+import { handling, type Report, reporter } from './handling.ts'
 import { type SubscriberQueue, subscriberQueue } from './queue.ts'
 import { type Settled, settleOptions } from './settle-options.ts'
 import type { Delivery, Filter, Handler, Source, SubscribeOptions, Subscription, TransportTraits } from './transport.ts'
+import { atMost } from './waiting.ts'
 
 /** What every member takes beside its own options. */
 export interface SourceOptions {
@@ -53,7 +54,13 @@ export function source(name: string, traits: TransportTraits, feed: Feed, option
     const queue = subscriberQueue({
       ...settled,
       handle: (item) => call(item.shared ? copied(item.delivery).copy : item.delivery),
-      onOverflow: () => fail(new FellBehind('a subscriber', `more than ${settled.limit} deliveries would wait for it`)),
+      onOverflow: () =>
+        fail(
+          new FellBehind(
+            'a subscriber',
+            `more than ${settled.limit} deliveries or ${settled.limitBytes} bytes would wait for it`,
+          ),
+        ),
     })
 
     let ending: Promise<void> | undefined

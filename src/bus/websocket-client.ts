@@ -1,9 +1,9 @@
 import { systemClock } from '../protocol/clock.ts'
 import { Closed, FellBehind, InvalidInput, Refused } from '../protocol/errors.ts'
 import { isAfter, placeOf } from './delivery.ts'
-import { backoffMs, slept } from './handling.ts'
 import { type Feed, type SourceOptions, source } from './source.ts'
 import type { Source } from './transport.ts'
+import { backoffMs, slept } from './waiting.ts'
 import { visit } from './websocket-visit.ts'
 
 export interface ConnectOptions extends SourceOptions {

@@ -50,6 +50,7 @@ export function guest(socket: WebSocket, options: GuestOptions): Guest {
         close(CLOSE.tooSlow, `more than ${limit} deliveries or ${limitBytes} bytes waited; come back and resume`),
     })
     const from = after ?? (await carrier.now())
+    if (over.signal.aborted) return
     const settled = { group: undefined, after: from, limit, limitBytes, overflow: 'disconnect', attempts: 1 } as const
     const ignored = { onError: undefined, signal: undefined }
     const feeding = carrier.feed({

@@ -1,5 +1,6 @@
-import { backoffMs, type Report, reporter, slept } from '../bus/handling.ts'
+import { type Report, reporter } from '../bus/handling.ts'
 import type { Delivery, Transport } from '../bus/transport.ts'
+import { atMost, backoffMs, slept, unlessAborted } from '../bus/waiting.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Closed, FencedOut, InvalidInput, type Problem, RevisionConflict } from '../protocol/errors.ts'
 import type { Backend, Holder, Position } from '../vsl/backend.ts'
@@ -25,6 +26,8 @@ export interface RelayOptions {
   readonly batch?: Partial<Bounds>
   /** The position is moved no more often than this, so that it costs the commits little: a crash repeats what was published since. Default 100. */
   readonly moveEveryMs?: number
+  /** How long a close waits for the bus: 5 seconds. */
+  readonly graceMs?: number
   readonly onError?: Report
   /** Called when the bus has confirmed and the position has not moved yet: for tests that end the process there. */
   readonly onConfirmed?: (position: Position) => void | Promise<void>
@@ -34,9 +37,9 @@ export interface RelayOptions {
 export interface Relay {
   /** Does this relay feed the bus now, and not another process's? */
   readonly active: boolean
-  /** Resolves once everything committed before the call is on the bus, whichever relay brings it there; false when the signal ends the wait first. */
+  /** Resolves once everything committed before the call is on the bus, whichever relay brings it there; false when the signal or a close ends the wait first. */
   flush(signal?: AbortSignal): Promise<boolean>
-  /** Publishes what has been read already, moves the position, gives the lease back. A bus that does not answer is not waited for. Safe to call twice. */
+  /** Publishes what has been read already, moves the position, gives the lease back. A bus that does not answer is not waited for long. Safe to call twice. */
   close(): Promise<void>
 }
 
@@ -47,11 +50,12 @@ export interface Relay {
 export function relay(options: RelayOptions): Relay {
   checkOptions(options)
   const { store, transport, name, holder, exclusive = true, clock = systemClock, leaseTtlMs = 10_000 } = options
-  const { moveEveryMs = 100, onConfirmed } = options
+  const { moveEveryMs = 100, graceMs = 5000, onConfirmed } = options
   const bounds = { deliveries: 1000, bytes: 1024 * 1024, ...options.batch }
   const stream = relayStream(name)
   const report = reporter(options.onError)
   const closing = new AbortController()
+  const tooLate = new AbortController()
   const progress = wakeable()
   let active = false
   let confirmed: Position = ''
@@ -60,8 +64,13 @@ export function relay(options: RelayOptions): Relay {
   const publish = async (deliveries: readonly Delivery[], lost: AbortSignal): Promise<boolean> => {
     for (let attempt = 1; !lost.aborted; attempt++) {
       try {
-        if (deliveries.length > 0) await transport.publish(deliveries)
-        return true
+        if (deliveries.length === 0) return true
+        return (
+          (await unlessAborted(
+            transport.publish(deliveries).then(() => true),
+            lost,
+          )) === true
+        )
       } catch (error) {
         if (error instanceof Closed) throw error
         report(error)
@@ -79,6 +88,7 @@ export function relay(options: RelayOptions): Relay {
     const move = async () => {
       if (moved === confirmed) return
       const to = confirmed
+      if (!exclusive && (await storedPosition(store, name)) >= to) return // another process has come further
       const guard = { stream, expected: revision, ...(fence !== undefined && { fence }) }
       await store.commit({ ...guard, inserts: [], puts: [[positionKey(name), to]], deletes: [] })
       moved = to
@@ -109,7 +119,7 @@ export function relay(options: RelayOptions): Relay {
     const from = await storedPosition(store, name)
     const { revision } = await store.head(stream)
     const fencedOut = new AbortController()
-    const lost = AbortSignal.any([lease, fencedOut.signal])
+    const lost = AbortSignal.any([lease, fencedOut.signal, tooLate.signal])
     const feed = store.feed({
       ...(from !== '' && { after: from }),
       follow: true,
@@ -163,7 +173,7 @@ export function relay(options: RelayOptions): Relay {
       let target = from
       for await (const entry of store.feed({ ...(from !== '' && { after: from }), signal })) target = entry.position
       while ((await reached()) < target) {
-        if (signal.aborted) return false
+        if (signal.aborted || closing.signal.aborted) return false
         const turn = new AbortController()
         await Promise.race([progress.wait(turn.signal), slept(clock, LOOK_AGAIN_MS, turn.signal)])
         turn.abort()
@@ -172,6 +182,8 @@ export function relay(options: RelayOptions): Relay {
     },
     async close() {
       closing.abort()
+      await atMost(graceMs, running, clock)
+      tooLate.abort()
       await running
     },
   }

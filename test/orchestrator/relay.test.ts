@@ -252,6 +252,25 @@ describe('a relay', () => {
     expect((await store.getMany([KEY])).has(KEY)).toBe(false)
   })
 
+  it('gives up on a bus that never answers when it is closed', async () => {
+    const { store, bus, close } = start({ graceMs: 20 })
+    bus.faults.push('hang')
+    await tell(store, 'a')
+    await until(() => bus.faults.length === 0)
+    await close()
+    expect((await store.getMany([KEY])).has(KEY)).toBe(false)
+    expect(await store.acquire('relay/bus', holder('next'), 1000)).toBeDefined()
+  })
+
+  it('ends a flush that a close leaves without hope', async () => {
+    const { store, bus, relay: mine, close } = start({ graceMs: 20 })
+    bus.faults.push('hang')
+    await tell(store, 'a')
+    const flushed = mine.flush()
+    await close()
+    expect(await flushed).toBe(false)
+  })
+
   it('says when the wait for a flush is given up', async () => {
     const { store, bus, relay: mine } = start()
     bus.faults.push('hang')

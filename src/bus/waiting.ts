@@ -1,0 +1,37 @@
+import type { Clock } from '../protocol/clock.ts'
+
+/** Doubles from 100 ms to 10 s, of which up to half is left to chance. */
+export const backoffMs = (attempt: number, clock: Clock): number =>
+  Math.min(10_000, 50 * 2 ** attempt) * (1 - clock.random() / 2)
+
+/** True after the time, false when the signal was aborted first. */
+export const slept = (clock: Clock, ms: number, signal: AbortSignal): Promise<boolean> =>
+  clock.sleep(ms, signal).then(
+    () => true,
+    () => false,
+  )
+
+/** Waits for the work, but not longer than this. */
+export async function atMost(ms: number, work: Promise<unknown>, clock: Clock): Promise<void> {
+  const over = new AbortController()
+  try {
+    await Promise.race([work, slept(clock, ms, over.signal)])
+  } finally {
+    over.abort()
+  }
+}
+
+/** Calls it when the signal is aborted, also when that has happened already. */
+export function onAbort(signal: AbortSignal, call: () => void): void {
+  if (signal.aborted) call()
+  else signal.addEventListener('abort', call, { once: true })
+}
+
+/** The work's result, or `undefined` as soon as the signal is aborted; nothing of the wait is left on the signal afterwards. */
+export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
+  return new Promise((resolve, reject) => {
+    const abort = () => resolve(undefined)
+    onAbort(signal, abort)
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
+  })
+}
