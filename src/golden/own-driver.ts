@@ -72,7 +72,7 @@ async function session(
       clock,
       quietMs: 5,
       patrolMs: 20,
-      leaseTtlMs: 400,
+      leaseTtlMs: 2_000,
       onError: (error) => mine.aborted || errors.push(error),
       ...(switched && { switched }),
     })
