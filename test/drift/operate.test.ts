@@ -1,0 +1,232 @@
+import { execFileSync } from 'node:child_process'
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { operate } from '../../src/drift/operate.ts'
+import { checkPath, Elsewhere, openRoot } from '../../src/drift/root.ts'
+import { scan } from '../../src/drift/scan.ts'
+import { selectFiles } from '../../src/drift/select.ts'
+import { InvalidInput, Refused } from '../../src/protocol/errors.ts'
+import { digestOf } from '../../src/protocol/json.ts'
+import type { FileOperation, FileShape } from '../../src/psg/change.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+import { put } from './given.ts'
+
+const shape = (content: string, mode = 0o644): FileShape => ({
+  type: 'file',
+  digest: digestOf(content),
+  size: content.length,
+  mode,
+  kept: true,
+})
+const linkTo = (target: string): FileShape => ({ ...shape(target, 0o777), type: 'link' })
+const FOLDER: FileShape = { type: 'folder', size: 0, mode: 0o755, kept: false }
+
+async function operating(files: { readonly [path: string]: string }, contents: readonly string[] = ['new', 'old']) {
+  const path = tempFolder()
+  put(path, files)
+  const root = await openRoot(path)
+  const blobs = new Map(contents.map((content) => [digestOf(content), Buffer.from(content)]))
+  return {
+    path,
+    root,
+    full: (name: string) => join(path, name),
+    text: (name: string) => (existsSync(join(path, name)) ? readFileSync(join(path, name), 'utf8') : undefined),
+    operate: (operation: FileOperation) =>
+      operate(root, operation, { content: async (digest) => blobs.get(digest), temporary: '.mplp-deed-0.tmp' }),
+  }
+}
+const write = (path: string, expect: FileShape | null, become: FileShape): FileOperation => ({
+  op: 'put',
+  path,
+  expect,
+  become,
+})
+
+describe('an operation on the disk', () => {
+  it('replaces a file that is as expected, with content and mode, and leaves nothing else behind', async () => {
+    const it = await operating({ a: 'old' })
+    expect(await it.operate(write('a', shape('old'), shape('new', 0o755)))).toBe('done')
+    expect([it.text('a'), lstatSync(it.full('a')).mode & 0o777, readdirSync(it.path)]).toEqual(['new', 0o755, ['a']])
+  })
+
+  it('makes the folders that a file needs', async () => {
+    const it = await operating({})
+    expect(await it.operate(write('x/y/a', null, shape('new')))).toBe('done')
+    expect(it.text('x/y/a')).toBe('new')
+  })
+
+  it('leaves alone what is not as expected, whichever way', async () => {
+    const it = await operating({ a: 'theirs', b: 'theirs' })
+    expect(await it.operate(write('a', shape('old'), shape('new')))).toBe('overtaken')
+    expect(await it.operate(write('a', null, shape('new')))).toBe('overtaken')
+    expect(await it.operate(write('gone', shape('old'), shape('new')))).toBe('overtaken')
+    expect(await it.operate({ op: 'remove', path: 'a', expect: shape('old') })).toBe('overtaken')
+    expect(await it.operate({ op: 'move', path: 'a', to: 'c', expect: shape('old') })).toBe('overtaken')
+    expect(await it.operate({ op: 'move', path: 'a', to: 'b', expect: shape('theirs') })).toBe('overtaken')
+    expect([it.text('a'), it.text('b'), readdirSync(it.path)]).toEqual(['theirs', 'theirs', ['a', 'b']])
+  })
+
+  it('is done already when it was done before', async () => {
+    const it = await operating({ a: 'new', moved: 'old' })
+    expect(await it.operate(write('a', shape('old'), shape('new')))).toBe('done')
+    expect(await it.operate({ op: 'remove', path: 'gone', expect: shape('old') })).toBe('done')
+    expect(await it.operate({ op: 'move', path: 'was', to: 'moved', expect: shape('old') })).toBe('done')
+  })
+
+  it('goes on with a move that was cut off between its two halves', async () => {
+    const it = await operating({ a: 'old' })
+    execFileSync('ln', [it.full('a'), it.full('b')])
+    expect(await it.operate({ op: 'move', path: 'a', to: 'b', expect: shape('old') })).toBe('done')
+    expect([it.text('a'), it.text('b')]).toEqual([undefined, 'old'])
+  })
+
+  it('cleans up what an earlier try left', async () => {
+    const it = await operating({ a: 'old', '.mplp-deed-0.tmp': 'half' })
+    expect(await it.operate(write('a', shape('old'), shape('new')))).toBe('done')
+    expect(readdirSync(it.path)).toEqual(['a'])
+  })
+
+  it('changes only the mode where only the mode differs', async () => {
+    const it = await operating({ a: 'old' }, [])
+    const { ino } = lstatSync(it.full('a'))
+    expect(await it.operate(write('a', shape('old'), shape('old', 0o600)))).toBe('done')
+    expect([lstatSync(it.full('a')).mode & 0o777, lstatSync(it.full('a')).ino]).toEqual([0o600, ino])
+  })
+
+  it('renames where names differ in case only', async () => {
+    const it = await operating({ README: 'old' })
+    expect(await it.operate({ op: 'move', path: 'README', to: 'Readme', expect: shape('old') })).toBe('done')
+    expect(readdirSync(it.path)).toEqual(['Readme'])
+  })
+
+  it('puts a file in place of a link, and a link in place of a file', async () => {
+    const it = await operating({ a: 'old', target: '' }, ['new', 'target'])
+    symlinkSync('target', it.full('l'))
+    expect(await it.operate(write('l', linkTo('target'), shape('new')))).toBe('done')
+    expect([lstatSync(it.full('l')).isFile(), it.text('l'), it.text('target')]).toEqual([true, 'new', ''])
+    expect(await it.operate(write('a', shape('old'), linkTo('target')))).toBe('done')
+    expect(readlinkSync(it.full('a'))).toBe('target')
+  })
+
+  it('puts a file in place of a folder only if nothing but empty folders is in it', async () => {
+    const it = await operating({ 'full/x': '' })
+    mkdirSync(it.full('empty/deep'), { recursive: true })
+    chmodSync(it.full('empty'), 0o755)
+    expect(await it.operate(write('full', FOLDER, shape('new')))).toBe('in_the_way')
+    expect(await it.operate(write('empty', FOLDER, shape('new')))).toBe('done')
+    expect([it.text('full/x'), it.text('empty')]).toEqual(['', 'new'])
+  })
+
+  it('does not put a file below another file', async () => {
+    const it = await operating({ a: 'old' })
+    expect(await it.operate(write('a/b', null, shape('new')))).toBe('in_the_way')
+    expect(it.text('a')).toBe('old')
+  })
+
+  it('says so when the content is not kept', async () => {
+    const it = await operating({ a: 'old' }, [])
+    expect(await it.operate(write('a', shape('old'), shape('new')))).toBe('content_not_kept')
+    expect(it.text('a')).toBe('old')
+  })
+})
+
+describe('never outside of the root', () => {
+  it('makes no link that leads out', async () => {
+    const targets = ['/etc/passwd', '../../x', 'a/../../x']
+    const it = await operating({ 'd/e': '' }, targets)
+    for (const target of targets) expect(await it.operate(write('l', null, linkTo(target)))).toBe('link_leaves_root')
+    expect(readdirSync(it.path)).toEqual(['d'])
+  })
+
+  it('writes, removes and moves nothing through a folder that has become a link', async () => {
+    const [it, outside] = [await operating({ 'in/keep': '' }), tempFolder()]
+    put(outside, { a: 'old' })
+    symlinkSync(outside, it.full('out'))
+    expect(await it.operate(write('out/a', shape('old'), shape('new')))).toBe('overtaken')
+    expect(await it.operate(write('out/new', null, shape('new')))).toBe('in_the_way')
+    expect(await it.operate({ op: 'remove', path: 'out/a', expect: shape('old') })).toBe('overtaken')
+    expect(await it.operate({ op: 'move', path: 'out/a', to: 'in/a', expect: shape('old') })).toBe('overtaken')
+    expect([readFileSync(join(outside, 'a'), 'utf8'), readdirSync(outside)]).toEqual(['old', ['a']])
+  })
+
+  it('replaces a link rather than what it leads to', async () => {
+    const [it, outside] = [await operating({}), tempFolder()]
+    put(outside, { a: 'theirs' })
+    symlinkSync(join(outside, 'a'), it.full('l'))
+    expect(await it.operate(write('l', linkTo(join(outside, 'a')), shape('new')))).toBe('done')
+    expect([it.text('l'), readFileSync(join(outside, 'a'), 'utf8')]).toEqual(['new', 'theirs'])
+  })
+
+  it('reads nothing through a link, a device or a pipe', async () => {
+    const [it, outside] = [await operating({}), tempFolder()]
+    put(outside, { secret: 'x' })
+    symlinkSync(outside, it.full('out'))
+    symlinkSync(join(outside, 'secret'), it.full('link'))
+    symlinkSync('/dev/zero', it.full('zero'))
+    execFileSync('mkfifo', [it.full('pipe')])
+    for (const path of ['out/secret', 'link', 'zero', 'pipe'])
+      await expect(it.root.open(path)).rejects.toThrow(Elsewhere)
+    await expect(it.root.list('out')).rejects.toThrow(Elsewhere)
+    expect((await scan(it.root, selectFiles(), { get: () => undefined, paths: () => [] })).paths).toEqual([
+      'link',
+      'out',
+      'zero',
+    ])
+  })
+
+  it('is not led out by a folder that is swapped for a link again and again', async () => {
+    const [it, outside] = [await operating({ 'd/a': 'old' }), tempFolder()]
+    put(outside, { a: 'old' })
+    let going = true
+    const swapping = (async () => {
+      while (going) {
+        rmSync(it.full('d'), { recursive: true, force: true })
+        symlinkSync(outside, it.full('d'))
+        await new Promise((resolve) => setImmediate(resolve))
+        rmSync(it.full('d'), { force: true })
+        put(it.path, { 'd/a': 'old' })
+        await new Promise((resolve) => setImmediate(resolve))
+      }
+    })()
+    const results = new Set<string>()
+    for (let i = 0; i < 300; i++) results.add(await it.operate(write('d/a', shape('old'), shape('new'))))
+    going = false
+    await swapping
+    expect(readFileSync(join(outside, 'a'), 'utf8')).toBe('old')
+    expect(readdirSync(outside)).toEqual(['a'])
+    expect([...results].filter((result) => !['done', 'overtaken', 'in_the_way'].includes(result))).toEqual([])
+  })
+
+  it('refuses paths that lead out or are none', () => {
+    for (const path of ['', '..', '../a', 'a/../../b', '/etc', 'a//b', './a', 'a\0b', 7, undefined])
+      expect(() => checkPath(path)).toThrow(InvalidInput)
+    for (const path of ['a', 'a/b', '...', 'a..b', 'ä ö/x']) expect(() => checkPath(path)).not.toThrow()
+  })
+
+  it('refuses a root that is not there, or is no folder', async () => {
+    const it = await operating({ a: '' })
+    await expect(openRoot(it.full('nowhere'))).rejects.toThrow(Refused)
+    await expect(openRoot(it.full('a'))).rejects.toThrow(Refused)
+  })
+
+  it('takes a root that is reached by a link for where it really is', async () => {
+    const [it, folder] = [await operating({ a: 'old' }), tempFolder()]
+    symlinkSync(it.path, join(folder, 'link'))
+    const root = await openRoot(join(folder, 'link'))
+    expect(root.path).toBe(it.path)
+    writeFileSync(it.full('b'), 'x')
+    expect((await root.list('')).map(({ name }) => name).sort()).toEqual(['a', 'b'])
+  })
+})

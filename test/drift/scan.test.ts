@@ -1,0 +1,98 @@
+import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import type { Observed } from '../../src/drift/observe.ts'
+import { observe } from '../../src/drift/observe.ts'
+import { openRoot } from '../../src/drift/root.ts'
+import { type ScanOptions, type ScanProgress, scan } from '../../src/drift/scan.ts'
+import { selectFiles } from '../../src/drift/select.ts'
+import { Refused } from '../../src/protocol/errors.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+import { put } from './given.ts'
+
+async function scanning(files: { readonly [path: string]: string }) {
+  const path = tempFolder()
+  put(path, files)
+  const root = await openRoot(path)
+  const known = new Map<string, Observed>()
+  return {
+    path,
+    full: (name: string) => join(path, name),
+    known,
+    async learn() {
+      for (const name of Object.keys(files)) {
+        const there = await observe(root, name, {
+          now: () => Date.now() + 60_000,
+          keepBytes: 0,
+          keep: async () => false,
+        })
+        if (there) known.set(name, there)
+      }
+    },
+    root,
+    scan: (options: ScanOptions = {}, at = root) =>
+      scan(at, selectFiles(), { get: (name) => known.get(name), paths: () => known.keys() }, options),
+  }
+}
+
+describe('a scan', () => {
+  it('suspects everything the first time, and nothing once it is known', async () => {
+    const it = await scanning({ a: '1', 'b/c': '2' })
+    expect((await it.scan()).paths).toEqual(['a', 'b/c'])
+    await it.learn()
+    expect(await it.scan()).toMatchObject({ paths: [], files: 2, folders: 2 })
+    expect((await it.scan({ thorough: true })).paths).toEqual(['a', 'b/c'])
+  })
+
+  it('suspects what is new, what has other times, and what is gone', async () => {
+    const it = await scanning({ a: '1', 'b/c': '2', 'd/e': '3' })
+    await it.learn()
+    writeFileSync(it.full('a'), '9')
+    rmSync(it.full('d'), { recursive: true })
+    put(it.path, { 'b/new': '' })
+    expect((await it.scan()).paths).toEqual(['a', 'b/new', 'd/e'])
+  })
+
+  it('looks into some folders only when asked to', async () => {
+    const it = await scanning({ 'a/x': '1', 'b/y': '2' })
+    await it.learn()
+    rmSync(it.full('a/x'))
+    rmSync(it.full('b/y'))
+    expect((await it.scan({ folders: ['b'] })).paths).toEqual(['b/y'])
+  })
+
+  it('tells how far it is', async () => {
+    const it = await scanning(Object.fromEntries(Array.from({ length: 1_100 }, (_, i) => [`f${i}`, ''])))
+    const told: ScanProgress[] = []
+    await it.scan({ onProgress: (progress) => told.push(progress) })
+    expect(told.map(({ files }) => files)).toEqual([1_000, 1_100])
+  })
+
+  it('stops when it is told to', async () => {
+    const it = await scanning({ 'a/b/c': '' })
+    await expect(it.scan({ signal: AbortSignal.abort(new Error('enough')) })).rejects.toThrow('enough')
+  })
+
+  it('does not take a root that is gone for a thousand deleted files', async () => {
+    const it = await scanning({ a: '1' })
+    await it.learn()
+    renameSync(it.path, `${it.path}-away`)
+    await expect(it.scan()).rejects.toThrow(Refused)
+    mkdirSync(it.path)
+    expect((await it.scan()).paths).toEqual(['a'])
+    rmSync(`${it.path}-away`, { recursive: true })
+  })
+
+  it('says nothing of what lies in a folder that it may not read', async () => {
+    const it = await scanning({ 'a/x': '1', 'b/y': '2' })
+    await it.learn()
+    rmSync(it.full('a'), { recursive: true })
+    rmSync(it.full('b/y'))
+    const list = it.root.list
+    const denied = Object.assign(new Error('permission denied'), { code: 'EACCES' }) // the superuser, as whom tests may run, is never told that
+    const root = { ...it.root, list: (folder: string) => (folder === 'a' ? Promise.reject(denied) : list(folder)) }
+    put(it.path, { 'a/x': '' })
+    const { paths, unreadable } = await it.scan({}, root)
+    expect([paths, unreadable]).toEqual([['b/y'], [{ folder: 'a', code: 'EACCES' }]])
+  })
+})
