@@ -156,17 +156,18 @@ export class ProjectGraph {
   async commit(changes: Wanted, options: CommitOptions): Promise<Commit> {
     checkOptions(options)
     const given = { ...options, events: takeInEvents(options.events) }
+    const decide = decider(changes)
     return this.#serially(async () => {
       await this.#settle(changes)
       const late = this.#late.get(changes)
       if (late) return late
       for (let attempt = 1; ; attempt++) {
-        const drafted = await this.#draft(changes, given) // refuses before anything moved
+        const tried = this.#revision
+        const drafted = await this.#draft(decide, given) // refuses before anything moved
         const landed = drafted && (await this.#store(drafted, changes)) // durable first; false: somebody wrote before us
         if (landed) return this.#apply(drafted) // cannot fail: draft checked it
-        if (attempt === MOST_ATTEMPTS)
-          throw new RevisionConflict(this.id, this.#revision, (await this.store.head(this.id)).revision)
         await this.#catchUp() // read what they wrote, then decide again
+        if (attempt === MOST_ATTEMPTS) throw new RevisionConflict(this.id, tried, this.#revision)
       }
     })
   }
@@ -174,9 +175,10 @@ export class ProjectGraph {
   /** Would these changes be accepted now? Throws what `commit` would, and writes nothing. */
   async check(changes: Wanted, options: CommitOptions): Promise<void> {
     checkOptions(options)
+    const decide = decider(changes)
     return this.#serially(async () => {
       await this.#settle(changes)
-      const drafted = (await this.#draft(changes, options)) ?? (await this.#draft(changes, options))
+      const drafted = (await this.#draft(decide, options)) ?? (await this.#draft(decide, options))
       const taken = drafted && (await this.#taken(drafted))
       if (taken) throw taken
     })
@@ -264,9 +266,9 @@ export class ProjectGraph {
   }
 
   /** What the changes come to; `undefined` when they break a rule, but in a picture that others have changed since. */
-  async #draft(wanted: Wanted, options: CommitOptions): Promise<Draft | undefined> {
+  async #draft(decide: () => Changes, options: CommitOptions): Promise<Draft | undefined> {
     await this.#bring(options.reads ?? [])
-    const changes = takeIn(typeof wanted === 'function' ? wanted() : wanted)
+    const changes = decide()
     await this.#bring(named(changes))
     await this.#load(changes.flatMap((change) => (change.kind === 'node_add' && change.group ? [change.group] : [])))
     try {
@@ -435,6 +437,13 @@ export class ProjectGraph {
       return work()
     })
   }
+}
+
+/** Changes are copied at once, before their caller can change them; a function is asked when its turn has come. */
+function decider(wanted: Wanted): () => Changes {
+  if (typeof wanted === 'function') return () => takeIn(wanted())
+  const changes = takeIn(wanted)
+  return () => changes
 }
 
 /** What the index knows that leads to a node: itself, or what it is a part of. */

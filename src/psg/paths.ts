@@ -93,6 +93,7 @@ function movesTo(graph: ProjectGraph, id: string, status: PlanStatus, { actor, p
 }
 
 function removalOf(graph: ProjectGraph, id: string): Changes {
+  if (!graph.get('plan', id)) throw new NotFound('plan', id)
   const changes: Change[] = [{ kind: 'node_delete', node: 'plan', id }]
   for (const step of children(graph.state, 'plan', id)) {
     changes.push({ kind: 'node_delete', node: 'step', id: step.id })

@@ -1,5 +1,5 @@
 import { type Clock, type ManualClock, manualClock } from '../../src/protocol/clock.ts'
-import { RuleViolation } from '../../src/protocol/errors.ts'
+import { RevisionConflict, RuleViolation } from '../../src/protocol/errors.ts'
 import type { Json, JsonObject } from '../../src/protocol/json.ts'
 import type { Context, Plan, Step } from '../../src/protocol/types.ts'
 import type { Change, Changes, CommitOptions, Kind, NodeData } from '../../src/psg/change.ts'
@@ -189,6 +189,17 @@ export const decisionData = (
   decided_by_role = 'owner',
 ): NodeData['decision'] => ({ decision_id, status, decided_by_role, decided_at: TIME })
 
+/** As a caller would who knows that others write, too: a conflict is an invitation to try again. */
+export async function insisting<T>(commit: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await commit()
+    } catch (error) {
+      if (!(error instanceof RevisionConflict)) throw error
+    }
+  }
+}
+
 /** What a commit was refused for. */
 export async function violationsOf(commit: Promise<unknown>): Promise<RuleViolation['violations']> {
   try {
@@ -221,7 +232,7 @@ export function contentsOf(state: GraphState, groups: Iterable<string> = state.g
         edges.push(`${key} -> ${nodeKey(target.kind, target.id)}`)
       if (node.kind === 'plan') {
         const { tally, ranks, activeRun } = state.plan(node.id)!
-        plans[node.id] = { tally, ranks: [...ranks], activeRun }
+        plans[node.id] = { tally: { ...tally }, ranks: [...ranks], activeRun }
       }
     }
   return { nodes: sorted(nodes), edges: edges.sort(), plans: sorted(plans) }

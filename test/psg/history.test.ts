@@ -1,0 +1,131 @@
+import { describe, expect, it } from 'vitest'
+import { InvalidInput } from '../../src/protocol/errors.ts'
+import { openGraph } from '../../src/psg/graph.ts'
+import { endPlan, move } from '../../src/psg/moves.ts'
+import { add, by, contentsOf, planOf, remove, set, TIME, withPlan, world } from './given.ts'
+
+const file = (path: string, size = 1) => ({
+  path,
+  type: 'file' as const,
+  digest: 'sha256:00' as const,
+  size,
+  mode: 0o644,
+  mtime: TIME,
+  kept: false,
+})
+
+describe('psg/history', () => {
+  it('tells every change of a node, with who, why and for which run, also after a restart', async () => {
+    const given = await world({ keepEnded: 0 })
+    const { graph, store, clock, context } = given
+    const plan = planOf(given, { a: [] })
+    const a = plan.step('a')
+    await graph.commit(plan.changes, { actor: 'ann', reason: 'a plan' })
+    await graph.commit([set('step', a, { description: 'better' })], { actor: 'ben', reason: 'words', run: 'r1' })
+    await graph.commit([set('context', context, { title: 'beside' })], by)
+    await graph.commit(endPlan(graph, plan.id, 'cancelled'), { actor: 'cy', reason: 'no more' })
+    const expected = [
+      { revision: 2, actor: 'ann', reason: 'a plan', after: { description: 'a', status: 'pending' } },
+      {
+        revision: 3,
+        actor: 'ben',
+        reason: 'words',
+        run: 'r1',
+        before: { description: 'a' },
+        after: { description: 'better' },
+      },
+      { revision: 5, actor: 'cy', before: { status: 'pending' }, after: { status: 'skipped', description: 'better' } },
+    ]
+    const past = await graph.history('step', a)
+    expect(past).toMatchObject(expected)
+    expect(past.every(({ at }) => /\.\d{6}Z$/.test(at))).toBe(true)
+    const reopened = await openGraph(store, context, { clock })
+    expect(await reopened.history('step', a)).toEqual(past)
+    expect(await reopened.history('step', given.id())).toEqual([])
+  })
+
+  it('tells what happened to something that was deleted and came back, from its birth on', async () => {
+    const given = await world()
+    const { graph } = given
+    const plan = await withPlan(given, { a: [], b: [] })
+    const b = plan.step('b')
+    await graph.commit([remove('step', b)], by)
+    expect((await graph.history('step', b)).map(({ revision, after }) => [revision, after === undefined])).toEqual([
+      [2, false],
+      [3, true],
+    ])
+    await graph.commit([add('step', b, plan.document.steps[1]!, { owner: plan.id, revived: true })], by)
+    expect((await graph.history('step', b)).map(({ revision }) => revision)).toEqual([2, 3, 4])
+    expect(graph.get('step', b)).toMatchObject({ born: 2, at: 1, owner: plan.id })
+  })
+
+  it('does not take one path for the end of another', async () => {
+    const { graph } = await world()
+    await graph.commit(
+      [add('file', 'src/a.ts', file('src/a.ts')), add('file', 'lib/file/src/a.ts', file('lib/file/src/a.ts'))],
+      by,
+    )
+    await graph.commit([set('file', 'lib/file/src/a.ts', { size: 2 })], by)
+    expect(await graph.history('file', 'src/a.ts')).toHaveLength(1)
+    expect(await graph.history('file', 'lib/file/src/a.ts')).toHaveLength(2)
+  })
+
+  it('shows the graph as it was at every revision, and as it is at the last', async () => {
+    const given = await world({ keepEnded: 0 })
+    const { graph, store, clock, context } = given
+    const pictures = [contentsOf((await openGraph(store, given.id(), { clock })).state), contentsOf(graph.state)]
+    const plan = planOf(given, { a: [], b: ['a'], c: [] })
+    const steps = [
+      () => graph.commit(plan.changes, by),
+      () => graph.commit([{ kind: 'edge_add', from: plan.step('c'), to: plan.step('b') }], by),
+      () => graph.commit([remove('step', plan.step('c'))], by),
+      () => graph.commit([move('step', plan.step('a'), 'blocked')], by),
+      () => graph.commit(endPlan(graph, plan.id, 'cancelled'), by),
+    ]
+    for (const step of steps) {
+      await step()
+      pictures.push(contentsOf(graph.state))
+    }
+    const reopened = await openGraph(store, context, { clock })
+    for (const [revision, picture] of pictures.entries())
+      expect(contentsOf(await reopened.at(revision)), `at ${revision}`).toEqual(picture)
+  })
+
+  it('tells what differs between two revisions, each node once, in either direction', async () => {
+    const given = await world()
+    const { graph } = given
+    const plan = await withPlan(given, { a: [], b: [] })
+    const [a, b] = [plan.step('a'), plan.step('b')]
+    await graph.commit([set('step', a, { description: 'x' })], by)
+    await graph.commit([set('step', a, { description: 'a' }), remove('step', b)], by)
+    await graph.commit([set('plan', plan.id, { title: 'y' })], by)
+    expect(await graph.diff(2, 3)).toMatchObject([
+      { kind: 'step', id: a, before: { description: 'a' }, after: { description: 'x' } },
+    ])
+    const forth = await graph.diff(2, 5)
+    expect(forth.map(({ kind, id }) => [kind, id])).toEqual([
+      ['step', b],
+      ['plan', plan.id],
+    ]) // a is again as it was
+    expect(forth[0]).not.toHaveProperty('after')
+    const back = await graph.diff(5, 2)
+    expect(back.map(({ before, after }) => [after, before])).toEqual(forth.map(({ before, after }) => [before, after]))
+    expect(await graph.diff(4, 4)).toEqual([])
+    expect((await graph.diff(0, 1)).map(({ kind }) => kind)).toEqual(['context'])
+  })
+
+  it('knows revisions that others have made since', async () => {
+    const { graph, store, clock, context } = await world()
+    const other = await openGraph(store, context, { clock })
+    await other.commit([set('context', context, { title: 'x' })], by)
+    expect((await graph.at(2)).get('context', context)?.data.title).toBe('x')
+    expect(await graph.diff(1, 2)).toHaveLength(1)
+  })
+
+  it.each([-1, 1.5, Number.NaN, 99, '1'])('refuses %s as a revision', async (revision) => {
+    const { graph } = await world()
+    await expect(graph.at(revision as number)).rejects.toBeInstanceOf(InvalidInput)
+    await expect(graph.diff(0, revision as number)).rejects.toBeInstanceOf(InvalidInput)
+    await expect(graph.diff(revision as number, 0)).rejects.toBeInstanceOf(InvalidInput)
+  })
+})

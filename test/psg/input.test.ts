@@ -1,0 +1,120 @@
+import { describe, expect, it } from 'vitest'
+import { InvalidInput } from '../../src/protocol/errors.ts'
+import { openGraph } from '../../src/psg/graph.ts'
+import { by, storeContents, world } from './given.ts'
+
+const cyclic: { self?: unknown } = {}
+cyclic.self = cyclic
+const update = (set: unknown) => [{ kind: 'node_update', node: 'context', id: 'c', set }]
+
+describe('psg: a commit that is none', () => {
+  it.each([
+    ['changes', undefined],
+    ['changes', 'node_add'],
+    ['changes[0]', [null]],
+    ['changes[0]', ['node_add']],
+    ['changes[0].kind', [{}]],
+    ['changes[0].kind', [{ kind: 'node_move', node: 'plan', id: 'x' }]],
+    ['changes[0].node', [{ kind: 'node_delete', node: 'nonsense', id: 'x' }]],
+    ['changes[0].node', [{ kind: 'node_delete', node: 'constructor', id: 'x' }]],
+    ['changes[0].id', [{ kind: 'node_delete', node: 'plan', id: '' }]],
+    ['changes[0].id', [{ kind: 'node_delete', node: 'plan', id: 7 }]],
+    ['changes[0].set', [{ kind: 'node_update', node: 'plan', id: 'x' }]],
+    ['changes[0].set', [{ kind: 'node_update', node: 'plan', id: 'x', set: [] }]],
+    ['changes[0].data', [{ kind: 'node_add', node: 'plan', id: 'x' }]],
+    ['changes[0].owner', [{ kind: 'node_add', node: 'step', id: 'x', data: {}, owner: 7 }]],
+    ['changes[0].at', [{ kind: 'node_add', node: 'step', id: 'x', data: {}, at: -1 }]],
+    ['changes[0].group', [{ kind: 'node_add', node: 'file', id: 'x', data: {}, group: 'a/b' }]],
+    ['changes[0].group', [{ kind: 'node_add', node: 'file', id: 'x', data: {}, group: '' }]],
+    ['changes[0].from', [{ kind: 'edge_add', to: 'x' }]],
+    ['changes[0].to', [{ kind: 'edge_delete', from: 'x', to: null }]],
+    ['changes[0].set.title', update({ title: Number.NaN })],
+    ['changes[0].set.root.a[1]', update({ root: { a: [1, () => 1] } })],
+    ['changes[0].set.root.at', update({ root: { at: new Date(0) } })],
+    ['changes[0].set.root.map', update({ root: { map: new Map() } })],
+    ['changes[0].set.root', update({ root: cyclic })],
+    ['changes[0].set.root.n', update({ root: { n: 1n } })],
+    ['changes[0].set.tags[0]', update({ tags: [undefined] })],
+  ])('is refused, naming %s', async (path, changes) => {
+    const { graph, store } = await world()
+    const before = await storeContents(store)
+    const error = await graph.commit(changes as never, by).catch((e) => e)
+    expect(error).toBeInstanceOf(InvalidInput)
+    expect(error.problems).toMatchObject([{ path, rule: expect.any(String), message: expect.any(String) }])
+    await expect(graph.check(changes as never, by)).rejects.toBeInstanceOf(InvalidInput)
+    await expect(graph.commit((() => changes) as never, by)).rejects.toBeInstanceOf(InvalidInput)
+    expect(await storeContents(store)).toEqual(before)
+  })
+
+  it.each([
+    ['options', undefined],
+    ['actor', { reason: 'r' }],
+    ['actor', { actor: '', reason: 'r' }],
+    ['reason', { actor: 'a' }],
+    ['fence', { ...by, fence: '1' }],
+    ['fence', { ...by, fence: -1 }],
+    ['module', { ...by, module: 7 }],
+    ['run', { ...by, run: '' }],
+    ['events', { ...by, events: {} }],
+    ['events[0]', { ...by, events: [{}] }],
+    ['events[0]', { ...by, events: [{ event: { event_type: '' } }] }],
+    ['reads', { ...by, reads: [['nonsense', 'x']] }],
+    ['reads', { ...by, reads: 'plan' }],
+  ])('is refused for its options, naming %s', async (path, options) => {
+    const { graph, context, store } = await world()
+    const before = await storeContents(store)
+    const error = await graph
+      .commit([{ kind: 'node_update', node: 'context', id: context, set: { title: 'x' } }], options as never)
+      .catch((e) => e)
+    expect(error).toBeInstanceOf(InvalidInput)
+    expect(error.problems).toMatchObject([{ path }])
+    expect(await storeContents(store)).toEqual(before)
+  })
+
+  it('lists everything that is wrong with its form', async () => {
+    const { graph } = await world()
+    const error = await graph.commit([{ kind: 'node_add' }, null, { kind: 'edge_add' }] as never, by).catch((e) => e)
+    expect(error.problems.map(({ path }: { path: string }) => path)).toEqual([
+      'changes[0].node',
+      'changes[0].id',
+      'changes[0].data',
+      'changes[1]',
+      'changes[2].from',
+      'changes[2].to',
+    ])
+  })
+
+  it('keeps odd but honest JSON: __proto__ as a member, lone surrogates, minus zero as zero', async () => {
+    const { graph, context, store, clock } = await world()
+    const root = JSON.parse('{"domain":"d","environment":"e","__proto__":{"x":1},"odd":"\\ud800","zero":-0}')
+    await graph.commit([{ kind: 'node_update', node: 'context', id: context, set: { root } }], by)
+    const reopened = await openGraph(store, context, { clock })
+    const kept = (await reopened.document('context', context)).root
+    expect(JSON.stringify(kept)).toBe(JSON.stringify((await graph.document('context', context)).root))
+    expect(Object.keys(kept)).toContain('__proto__')
+    expect(Object.is((kept as { zero?: number }).zero, 0)).toBe(true)
+  })
+})
+
+describe('psg: questions that are none', () => {
+  it.each([
+    ['find', 'nonsense', 'x'],
+    ['find', 'plan', ''],
+    ['require', 'plan', 7],
+    ['history', 'nonsense', 'x'],
+    ['history', 'plan', undefined],
+    ['why', 'plan', ''],
+  ] as const)('are refused: %s(%s, %s)', async (method, kind, id) => {
+    const { graph } = await world()
+    await expect(graph[method](kind as never, id as never)).rejects.toBeInstanceOf(InvalidInput)
+  })
+
+  it('are refused: groups and graphs whose names could not stand in a key', async () => {
+    const { graph, store } = await world()
+    await expect(graph.load('a/b')).rejects.toBeInstanceOf(InvalidInput)
+    await expect(graph.load('')).rejects.toBeInstanceOf(InvalidInput)
+    await expect(graph.reading([['nonsense' as never, 'x']], () => 1)).rejects.toBeInstanceOf(InvalidInput)
+    await expect(openGraph(store, '')).rejects.toBeInstanceOf(InvalidInput)
+    await expect(openGraph(store, 'a/b')).rejects.toBeInstanceOf(InvalidInput)
+  })
+})

@@ -1,0 +1,288 @@
+import { describe, expect, it } from 'vitest'
+import { InvalidInput, NotFound } from '../../src/protocol/errors.ts'
+import type { CommitOptions } from '../../src/psg/change.ts'
+import { openGraph } from '../../src/psg/graph.ts'
+import { endPlan, move } from '../../src/psg/moves.ts'
+import { add, bindingOf, by, contentsOf, META, remove, set, TIME, walkTo, withPlan, world } from './given.ts'
+
+const as = (run: string): CommitOptions => ({ ...by, run })
+
+const file = (path: string, size: number) => ({
+  path,
+  type: 'file' as const,
+  digest: 'sha256:00' as const,
+  size,
+  mode: 0o644,
+  mtime: TIME,
+  kept: false,
+})
+
+describe('psg/restore: one run', () => {
+  it('takes back what the run did, and nothing else', async () => {
+    const given = await world()
+    const { graph, store, clock, context } = given
+    const plan = await withPlan(given, { a: [], b: [] })
+    await graph.commit([add('file', 'kept.ts', file('kept.ts', 1)), add('file', 'gone.ts', file('gone.ts', 2))], by)
+    const { revision } = graph
+    await graph.commit([set('file', 'kept.ts', { size: 10 }), add('file', 'new.ts', file('new.ts', 3))], as('r1'))
+    await graph.commit([set('step', plan.step('a'), { description: 'theirs' })], as('r2'))
+    await graph.commit([remove('file', 'gone.ts'), set('file', 'kept.ts', { size: 11 })], as('r1'))
+    await graph.commit([set('step', plan.step('b'), { description: 'mine' })], as('r1'))
+    const { changes, conflicts } = await graph.restore({ ...by, to: revision, of: 'r1' })
+    expect(conflicts).toEqual([])
+    expect(changes).toHaveLength(4)
+    expect(graph.get('file', 'kept.ts')?.data.size).toBe(1)
+    expect(graph.get('file', 'new.ts')).toBeUndefined()
+    expect(graph.get('file', 'gone.ts')?.data.size).toBe(2)
+    expect(graph.get('step', plan.step('b'))?.data.description).toBe('b')
+    expect(graph.get('step', plan.step('a'))?.data.description).toBe('theirs')
+    expect(await graph.verify()).toEqual([])
+    const reopened = await openGraph(store, context, { clock })
+    await reopened.load('files')
+    expect(contentsOf(reopened.state)).toEqual(contentsOf(graph.state))
+  })
+
+  it('goes back to what was before the run, not to what was before somebody else’s earlier change', async () => {
+    const { graph, context } = await world()
+    await graph.commit([set('context', context, { title: 'theirs' })], as('r2'))
+    await graph.commit([set('context', context, { title: 'mine' })], as('r1'))
+    await graph.restore({ ...by, to: 1, of: 'r1' })
+    expect(graph.get('context', context)?.data.title).toBe('theirs')
+  })
+
+  it('lists what somebody else changed since, and leaves it', async () => {
+    const given = await world()
+    const { graph, context } = given
+    await graph.commit([add('file', 'a.ts', file('a.ts', 1)), add('file', 'b.ts', file('b.ts', 1))], by)
+    await graph.commit([set('file', 'a.ts', { size: 2 }), set('file', 'b.ts', { size: 2 })], as('r1'))
+    await graph.commit([set('file', 'a.ts', { size: 3 })], as('r2'))
+    await graph.commit([set('file', 'a.ts', { mode: 1 })], as('r1'))
+    const { conflicts } = await graph.restore({ ...by, to: 2, of: 'r1' })
+    expect(conflicts).toEqual([
+      { kind: 'file', id: 'a.ts', revision: 4, message: expect.stringContaining('somebody else') },
+    ])
+    expect(graph.get('file', 'a.ts')?.data).toMatchObject({ size: 3, mode: 1 })
+    expect(graph.get('file', 'b.ts')?.data.size).toBe(1)
+    expect(context).toBe(graph.id)
+  })
+
+  it('keeps what the run made and somebody else has come to need', async () => {
+    const given = await world()
+    const { graph, id } = given
+    const plan = await withPlan(given, { a: [] })
+    const step_id = id()
+    const added = add('step', step_id, { step_id, description: 'of r1', status: 'pending' }, { owner: plan.id })
+    await graph.commit([added], as('r1'))
+    const binding = id()
+    await graph.commit([add('binding', binding, bindingOf(step_id, binding))], as('r2'))
+    const { conflicts, changes } = await graph.restore({ ...by, to: 2, of: 'r1' })
+    expect(changes).toEqual([])
+    expect(conflicts).toMatchObject([
+      { kind: 'step', id: step_id, message: expect.stringContaining('[delete.referenced]') },
+    ])
+    expect(graph.get('step', step_id)).toBeDefined()
+  })
+
+  it('does not take a moved status for a change of the thing, unless the thing would go', async () => {
+    const given = await world()
+    const { graph, id } = given
+    const plan = await withPlan(given, { a: [], b: [] })
+    const step_id = id()
+    await graph.commit(
+      [
+        set('step', plan.step('a'), { description: 'of r1' }),
+        add('step', step_id, { step_id, description: 'of r1', status: 'pending' }, { owner: plan.id }),
+      ],
+      as('r1'),
+    )
+    await graph.commit([move('step', plan.step('a'), 'blocked'), move('step', step_id, 'blocked')], as('r2'))
+    const { conflicts } = await graph.restore({ ...by, to: 2, of: 'r1' })
+    expect(conflicts).toMatchObject([{ id: step_id, revision: 4 }])
+    expect(graph.get('step', plan.step('a'))?.data).toMatchObject({ description: 'a', status: 'blocked' })
+  })
+
+  it('finds what it needs in groups that have left memory', async () => {
+    const given = await world({ keepEnded: 0 })
+    const { graph, id, context } = given
+    const dialogs = [id(), id(), id()]
+    for (const dialog of dialogs) {
+      const data = { meta: META, dialog_id: dialog, context_id: context, status: 'active' as const, messages: [] }
+      await graph.commit([add('dialog', dialog, data)], by)
+      await graph.commit([set('dialog', dialog, { started_at: TIME })], as('r1'))
+      await graph.commit([move('dialog', dialog, 'cancelled')], by)
+    }
+    await graph.commit([add('file', 'a.ts', file('a.ts', 1))], as('r1'))
+    const { conflicts, changes } = await graph.restore({ ...by, to: 1, of: 'r1' })
+    expect(changes).toMatchObject([{ kind: 'node_delete', node: 'file' }])
+    expect(conflicts.map(({ id: dialog }) => dialog).sort()).toEqual([...dialogs].sort()) // closed: they stay as they ended
+  })
+
+  it('only says what it would do when asked to', async () => {
+    const { graph, context } = await world()
+    await graph.commit([set('context', context, { title: 'x' })], as('r1'))
+    const { changes } = await graph.restore({ ...by, to: 1, of: 'r1', dryRun: true })
+    expect(changes).toMatchObject([{ kind: 'node_update', node: 'context', set: { title: 'The shop' } }])
+    expect(graph.revision).toBe(2)
+  })
+
+  it('does nothing when there is nothing to take back', async () => {
+    const { graph } = await world()
+    expect(await graph.restore({ ...by, to: 0, of: 'nobody' })).toEqual({ changes: [], conflicts: [] })
+    expect(graph.revision).toBe(1)
+  })
+
+  it('looks again when others write while it looks', async () => {
+    const { graph, store, clock, context } = await world()
+    await graph.commit([set('context', context, { title: 'x', summary: 'x' })], as('r1'))
+    const other = await openGraph(store, context, { clock })
+    let written = 0
+    const hurried = await openGraph(
+      {
+        ...store,
+        async commit(write) {
+          if (written++ === 0) await other.commit([set('context', context, { title: 'theirs' })], by)
+          return store.commit(write)
+        },
+      },
+      context,
+      { clock },
+    )
+    const { conflicts } = await hurried.restore({ ...by, to: 1, of: 'r1' })
+    expect(conflicts).toMatchObject([{ kind: 'context', revision: 3 }])
+    expect(hurried.get('context', context)?.data.title).toBe('theirs')
+  })
+})
+
+describe('psg/restore: a whole context', () => {
+  it('goes back to a snapshot by name or id: definitions, not lives', async () => {
+    const given = await world()
+    const { graph, context } = given
+    const plan = await withPlan(given, { a: [], b: ['a'] })
+    const ended = await withPlan(given, { a: [] })
+    const snapshot = await graph.snapshot('before', { ...by, plan_id: plan.id })
+    expect(snapshot.data).toMatchObject({ name: 'before', revision: 3, plan_id: plan.id })
+    await graph.commit([set('context', context, { title: 'x' }), set('plan', plan.id, { title: 'x' })], by)
+    await graph.commit([{ kind: 'edge_delete', from: plan.step('b'), to: plan.step('a') }], by)
+    await graph.commit([remove('step', plan.step('b'))], by)
+    await graph.commit(endPlan(graph, ended.id, 'cancelled'), by)
+    await graph.commit([move('context', context, 'suspended')], by)
+    const { conflicts } = await graph.restore({ ...by, to: 'before' })
+    expect(conflicts).toEqual([])
+    expect(graph.get('context', context)?.data).toMatchObject({ title: 'The shop', status: 'suspended' })
+    expect(graph.get('plan', plan.id)?.data).toMatchObject({ title: 'A plan', status: 'draft' })
+    expect(graph.get('step', plan.step('b'))?.data.dependencies).toEqual([plan.step('a')])
+    expect(graph.get('plan', ended.id)?.data.status).toBe('cancelled')
+    expect(graph.get('snapshot', snapshot.id)).toBeDefined()
+    expect(await graph.verify()).toEqual([])
+    expect((await graph.restore({ ...by, to: snapshot.id })).changes).toEqual([])
+  })
+
+  it('can itself be taken back', async () => {
+    const { graph, context } = await world()
+    await graph.commit([set('context', context, { title: 'x' })], by)
+    await graph.restore({ ...by, to: 1 })
+    await graph.restore({ ...by, to: 2 })
+    expect(graph.get('context', context)?.data.title).toBe('x')
+  })
+
+  it('brings a deleted plan back where it was, with its parts, and can delete it again', async () => {
+    const given = await world({ keepEnded: 0 })
+    const { graph, store, clock, context } = given
+    const plan = await withPlan(given, { a: [], b: ['a'] })
+    const before = contentsOf(graph.state)
+    await graph.commit([remove('plan', plan.id), remove('step', plan.step('a')), remove('step', plan.step('b'))], by)
+    expect(await graph.verify()).toEqual([])
+    await graph.restore({ ...by, to: 2 })
+    expect(contentsOf(graph.state)).toEqual(before)
+    expect(await graph.verify()).toEqual([])
+    await graph.restore({ ...by, to: 3 })
+    expect(graph.get('plan', plan.id)).toBeUndefined()
+    expect(await graph.verify()).toEqual([])
+    const reopened = await openGraph(store, context, { clock })
+    expect(contentsOf(reopened.state, ['-'])).toEqual(contentsOf(graph.state, ['-']))
+  })
+
+  it('lists what the rules keep: a plan that was proposed since stays as it is', async () => {
+    const given = await world()
+    const plan = await withPlan(given, { a: [] })
+    const { graph } = given
+    await graph.commit([set('plan', plan.id, { title: 'x' }), set('step', plan.step('a'), { description: 'x' })], by)
+    await walkTo(given, plan.id, 'proposed')
+    const { conflicts, changes } = await graph.restore({ ...by, to: 2 })
+    expect(changes).toEqual([])
+    expect(conflicts.map(({ kind, message }) => [kind, message.includes('[plan.frozen]')])).toEqual([
+      ['plan', true],
+      ['step', true],
+    ])
+  })
+
+  it('keeps what is history: messages, decisions, traces', async () => {
+    const { graph, context, id } = await world()
+    const dialog = id()
+    const data = { meta: META, dialog_id: dialog, context_id: context, status: 'active' as const, messages: [] }
+    await graph.commit([add('dialog', dialog, data)], by)
+    await graph.commit(
+      [add('message', `${dialog}/0`, { role: 'user', content: 'hello', timestamp: TIME }, { owner: dialog, at: 0 })],
+      by,
+    )
+    expect(await graph.restore({ ...by, to: 2 })).toEqual({ changes: [], conflicts: [] })
+    expect(graph.get('message', `${dialog}/0`)).toBeDefined()
+  })
+
+  it('is refused while something runs, but not for a plan that was imported as running', async () => {
+    const given = await world()
+    const { graph } = given
+    const plan = await withPlan(given, undefined, 'in_progress')
+    await expect(graph.restore({ ...by, to: 1 })).rejects.toMatchObject({
+      problems: [{ path: 'of', rule: 'nothing_runs' }],
+    })
+    await graph.commit(endPlan(graph, plan.id, 'failed'), by)
+    expect((await graph.restore({ ...by, to: 1 })).changes).toEqual([])
+  })
+
+  it.each([-1, 99, 0.5, Number.NaN, undefined, {}])('refuses to go to %s', async (to) => {
+    const { graph } = await world()
+    await expect(graph.restore({ ...by, to: to as number })).rejects.toBeInstanceOf(InvalidInput)
+  })
+
+  it('says that there is no such snapshot', async () => {
+    const { graph } = await world()
+    await expect(graph.restore({ ...by, to: 'nowhere' })).rejects.toBeInstanceOf(NotFound)
+    await expect(graph.snapshot('', by)).rejects.toMatchObject({ problems: [{ path: 'name' }] })
+    await expect(graph.snapshot(1 as never, by)).rejects.toBeInstanceOf(InvalidInput)
+  })
+})
+
+describe('psg/fork', () => {
+  it('copies an ended plan as a new draft: new ids, pending steps, the same bindings', async () => {
+    const given = await world({ keepEnded: 0 })
+    const { graph, id } = given
+    const plan = await withPlan(given, { a: [], b: ['a'] })
+    const binding = id()
+    const params = { text: { $from: plan.step('a'), path: 'out' }, n: 1 }
+    await graph.commit([add('binding', binding, { ...bindingOf(plan.step('b'), binding), params })], by)
+    await graph.commit(endPlan(graph, plan.id, 'cancelled'), by)
+    const fork = await graph.fork(plan.id, { actor: 'ann', reason: 'again' })
+    expect(fork.id).not.toBe(plan.id)
+    const document = await graph.document('plan', fork.id)
+    expect(document).toMatchObject({ title: 'A plan', status: 'draft' })
+    expect(document.steps.map(({ description, status }) => [description, status])).toEqual([
+      ['a', 'pending'],
+      ['b', 'pending'],
+    ])
+    const [a, b] = document.steps.map(({ step_id }) => step_id)
+    expect(document.steps[1]!.dependencies).toEqual([a])
+    const copies = [...graph.state.referrers('step', b!, 'BINDS')]
+    expect(copies).toHaveLength(1)
+    expect(copies[0]).toMatchObject({
+      data: { action_type: 'function', params: { text: { $from: a, path: 'out' }, n: 1 } },
+    })
+    expect(await graph.verify()).toEqual([])
+    await walkTo(given, fork.id, 'in_progress')
+  })
+
+  it('says that there is no such plan', async () => {
+    const { graph, id } = await world()
+    await expect(graph.fork(id(), by)).rejects.toBeInstanceOf(NotFound)
+  })
+})

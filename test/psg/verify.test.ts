@@ -1,0 +1,255 @@
+import { describe, expect, it } from 'vitest'
+import { RevisionConflict } from '../../src/protocol/errors.ts'
+import type { Json } from '../../src/protocol/json.ts'
+import type { EntryBody, Stored } from '../../src/psg/change.ts'
+import { INDEX } from '../../src/psg/indexes.ts'
+import { confirmOf } from '../../src/psg/moves.ts'
+import { verifyGraph } from '../../src/psg/verify.ts'
+import type { Backend, Entry } from '../../src/vsl/backend.ts'
+import { add, by, confirmData, type NamedPlan, set, TIME, type World, withPlan, world } from './given.ts'
+
+/** A graph with something in every index, and what damaging it needs to know. */
+async function sound(): Promise<World & { plan: NamedPlan; confirm: string; timer: string; snapshot: string }> {
+  const given = await world()
+  const { graph, id } = given
+  const plan = await withPlan(given, { a: [], b: ['a'] }, 'in_progress')
+  await withPlan(given, { a: [] }, 'proposed')
+  const timer = id()
+  await graph.commit([add('timer', timer, { timer_id: timer, due: TIME, purpose: 'wait', target: 'x' })], by)
+  const snapshot = (await graph.snapshot('s', by)).id
+  return { ...given, plan, confirm: confirmOf(graph, plan.id)!.id, timer, snapshot }
+}
+
+/** Writes values behind the graph's back. */
+async function damage({ store }: World, puts: [string, Json][], deletes: string[] = []): Promise<void> {
+  await store.commit({ stream: 'elsewhere', expected: 0, inserts: [], puts, deletes })
+}
+
+async function storedAt(store: Backend, key: string): Promise<Stored> {
+  return (await store.getMany([key])).get(key) as Stored
+}
+
+/** The same store with another journal. */
+const withJournal = (store: Backend, change: (entry: Entry) => Entry | undefined): Backend => ({
+  ...store,
+  async *read(stream, from) {
+    for await (const entry of store.read(stream, from)) {
+      const changed = change(entry)
+      if (changed) yield changed
+    }
+  },
+})
+
+const bodyOf = (entry: Entry): EntryBody => entry.body as unknown as EntryBody
+const withBody = (entry: Entry, body: Partial<EntryBody>): Entry => ({
+  ...entry,
+  body: { ...bodyOf(entry), ...body } as unknown as Json,
+})
+
+type Sound = Awaited<ReturnType<typeof sound>>
+
+/** Each way to damage a store, and the rules under which it must be found. */
+const DAMAGES: readonly (readonly [string, (given: Sound) => Promise<void>, readonly string[]])[] = [
+  [
+    'a value that is gone',
+    async (given) => damage(given, [], [`${given.context}/${given.plan.id}/step/${given.plan.step('b')}`]),
+    ['value.missing', 'delta.nodes', 'delta.edges', 'index.id'],
+  ],
+  [
+    'a value that was edited',
+    async (given) => {
+      const key = `${given.context}/${given.plan.id}/plan/${given.plan.id}`
+      const value = await storedAt(given.store, key)
+      await damage(given, [[key, { ...value, data: { ...value.data, title: 'forged' } } as Json]])
+    },
+    ['value.differs'],
+  ],
+  [
+    'a value that nobody wrote',
+    async (given) => {
+      const step_id = given.id()
+      const data = { step_id, description: 'x', status: 'pending', dependencies: [] }
+      await damage(given, [
+        [`${given.context}/${given.plan.id}/step/${step_id}`, { owner: given.plan.id, born: 1, data }],
+      ])
+    },
+    ['value.unknown', 'delta.nodes', 'delta.edges', 'index.id'],
+  ],
+  [
+    'a node in two groups',
+    async (given) => {
+      const key = `${given.context}/${given.plan.id}/step/${given.plan.step('b')}`
+      await damage(given, [
+        [`${given.context}/-/step/${given.plan.step('b')}`, (await storedAt(given.store, key)) as Json],
+      ])
+    },
+    ['value.unknown', 'id.unique'],
+  ],
+  [
+    'a reference to nothing',
+    async (given) => {
+      const key = `${given.context}/${given.plan.id}/step/${given.plan.step('b')}`
+      const value = await storedAt(given.store, key)
+      await damage(given, [[key, { ...value, data: { ...value.data, dependencies: [given.id()] } } as Json]])
+    },
+    ['value.differs', 'reference.resolves'],
+  ],
+  [
+    'steps that wait for each other',
+    async (given) => {
+      const key = `${given.context}/${given.plan.id}/step/${given.plan.step('a')}`
+      const value = await storedAt(given.store, key)
+      await damage(given, [[key, { ...value, data: { ...value.data, dependencies: [given.plan.step('b')] } } as Json]])
+    },
+    ['value.differs', 'plan.acyclic', 'delta.edges'],
+  ],
+  [
+    'an id that leads nowhere',
+    async (given) => damage(given, [], [INDEX.id('step', given.plan.step('a'))]),
+    ['index.id'],
+  ],
+  [
+    'an id that leads elsewhere',
+    async (given) => damage(given, [[INDEX.id('step', given.plan.step('a')), { graph: given.id(), group: '-' }]]),
+    ['index.id'],
+  ],
+  [
+    'an id of nothing',
+    async (given) => damage(given, [[INDEX.id('step', given.id()), { graph: given.context, group: '-' }]]),
+    ['index.id'],
+  ],
+  [
+    'a running plan that is not listed',
+    async (given) => damage(given, [], [INDEX.running(given.plan.id)]),
+    ['index.running'],
+  ],
+  [
+    'a plan that is listed as running and is not',
+    async (given) => damage(given, [[INDEX.running(given.id()), { graph: given.context, group: 'x' }]]),
+    ['index.running'],
+  ],
+  [
+    'a Confirm that waits and is not listed',
+    async (given) => {
+      const waiting: string[] = []
+      for await (const [key] of given.store.scan('waiting/')) waiting.push(key)
+      await damage(given, [], waiting)
+    },
+    ['index.waiting'],
+  ],
+  [
+    'a Confirm that is listed and does not wait',
+    async (given) => damage(given, [[INDEX.waiting(given.confirm), { graph: given.context, group: given.plan.id }]]),
+    ['index.waiting'],
+  ],
+  ['a timer that is not listed', async (given) => damage(given, [], [INDEX.timer(TIME, given.timer)]), ['index.timer']],
+  [
+    'an open plan that is not listed',
+    async (given) => damage(given, [], [INDEX.open(given.context, given.plan.id)]),
+    ['index.open'],
+  ],
+  [
+    'a group that is listed as open and is none',
+    async (given) => damage(given, [[INDEX.open(given.context, 'ghost'), { graph: given.context, group: 'ghost' }]]),
+    ['index.open'],
+  ],
+  [
+    'a snapshot of the future',
+    async (given) => {
+      const key = `${given.context}/-/snapshot/${given.snapshot}`
+      const value = await storedAt(given.store, key)
+      await damage(given, [[key, { ...value, data: { ...value.data, revision: 99 } } as Json]])
+    },
+    ['value.differs', 'snapshot.revision'],
+  ],
+]
+
+const JOURNAL_DAMAGES: readonly (readonly [string, (entry: Entry) => Entry | undefined, readonly string[]])[] = [
+  [
+    'an entry that is missing',
+    (entry) => (entry.revision === 2 ? undefined : entry),
+    ['journal.gap', 'journal.fold', 'value.unknown', 'delta.nodes', 'delta.edges'],
+  ],
+  [
+    'a journal that ends too early',
+    (entry) => (entry.revision >= 3 ? undefined : entry),
+    ['journal.gap', 'value.unknown', 'value.differs', 'delta.nodes', 'delta.edges'],
+  ],
+  [
+    'a change that does not follow from the one before',
+    (entry) =>
+      entry.revision !== 3
+        ? entry
+        : withBody(entry, {
+            changes: bodyOf(entry).changes.map((change) =>
+              'status' in change ? { ...change, status: ['approved', 'proposed'] } : change,
+            ),
+          }),
+    ['journal.fold'],
+  ],
+  [
+    'events that were told out of order',
+    (entry) => withBody(entry, { events: [...bodyOf(entry).events].reverse() }),
+    ['event.order'],
+  ],
+  [
+    'an event that is missing',
+    (entry) => (entry.revision === 2 ? withBody(entry, { events: [] }) : entry),
+    ['delta.nodes', 'delta.edges'],
+  ],
+]
+
+describe('psg/verify', () => {
+  it('finds nothing in a store that holds together', async () => {
+    expect(await (await sound()).graph.verify()).toEqual([])
+  })
+
+  for (const [title, harm, rules] of DAMAGES)
+    it(`finds ${title}`, async () => {
+      const given = await sound()
+      await harm(given)
+      const before = JSON.stringify(await everything(given.store))
+      const findings = await given.graph.verify()
+      expect(new Set(findings.map(({ rule }) => rule))).toEqual(new Set(rules))
+      for (const { node, message } of findings) expect(node + message).toMatch(/.../)
+      expect(JSON.stringify(await everything(given.store))).toBe(before) // it repairs nothing
+    })
+
+  for (const [title, change, rules] of JOURNAL_DAMAGES)
+    it(`finds ${title}`, async () => {
+      const { store, context } = await sound()
+      const findings = await verifyGraph(withJournal(store, change), context)
+      expect(new Set(findings.map(({ rule }) => rule))).toEqual(new Set(rules))
+    })
+
+  it('does not take for damage what others write meanwhile, and gives up when they never stop', async () => {
+    const given = await sound()
+    const { store, graph, context } = given
+    const interrupted = (times: number): Backend => {
+      let left = times
+      return {
+        ...store,
+        async *scan(prefix, from) {
+          if (prefix === `${context}/` && left-- > 0)
+            await graph.commit([set('context', context, { title: `${left}` })], by)
+          yield* store.scan(prefix, from)
+        },
+      }
+    }
+    expect(await verifyGraph(interrupted(2), context)).toEqual([])
+    await expect(verifyGraph(interrupted(Number.POSITIVE_INFINITY), context)).rejects.toBeInstanceOf(RevisionConflict)
+  })
+
+  it('is content with a Confirm about something that no graph knows', async () => {
+    const { graph, id } = await world()
+    const confirm = id()
+    await graph.commit([add('confirm', confirm, confirmData(confirm, 'other', id()))], by)
+    expect(await graph.verify()).toEqual([])
+  })
+})
+
+async function everything(store: Backend): Promise<unknown> {
+  const all: unknown[] = []
+  for await (const pair of store.scan('')) all.push(pair)
+  return all
+}
