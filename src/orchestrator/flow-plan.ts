@@ -121,7 +121,11 @@ async function tellDocuments(running: Running, graph: ProjectGraph, handle: RunH
 /** A run that ended: what its steps gave, and whether its trace may be emitted. */
 async function conclude(running: Running, handle: RunHandle): Promise<void> {
   const result = await handle.result()
-  running.output = { ...running.output, steps: result.outputs }
+  const standing = Object.entries(result.resources ?? {}).map(([resource, by]) => {
+    return [resource, { ...by, output: result.outputs[by.step_id] ?? null }] as const
+  })
+  const resources = result.resources && { resources: Object.fromEntries(standing) }
+  running.output = { ...running.output, steps: result.outputs, ...resources }
   tellMetadata(running, { status: result.status })
   const { context, plan, trace } = running.output as Documents
   const broken = running.profile

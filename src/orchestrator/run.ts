@@ -13,6 +13,8 @@ export interface RunResult {
   readonly error?: JsonObject
   /** What each step gave, by step id; outputs too large to keep inline are read from the store when asked for. */
   readonly outputs: { readonly [step_id: string]: Json }
+  /** In a session, whose result stands for each thing that steps were declared to write. */
+  readonly resources?: { readonly [resource: string]: { readonly step_id: string; readonly participant_id: string } }
 }
 
 /** A run to hold on to: wait for it, listen to it, stop it. Letting go of it changes nothing. */
@@ -126,7 +128,9 @@ const endsRun = (body: EntryBody, run: string): boolean =>
   )
 
 async function resultOf(graph: ProjectGraph, run: string, plan: string): Promise<RunResult> {
-  const result = (graph.get('run', run)?.data.result ?? {}) as { status?: RunResult['status']; error?: JsonObject }
+  const result = (graph.get('run', run)?.data.result ?? {}) as Partial<
+    Pick<RunResult, 'status' | 'error' | 'resources'>
+  >
   const outputs: { [step: string]: Json } = {}
   const latest = new Map<string, number>()
   for (const node of graph.state.nodesOf(plan)) {
@@ -141,5 +145,11 @@ async function resultOf(graph: ProjectGraph, run: string, plan: string): Promise
     }
   }
   const status = result.status ?? 'failed'
-  return { success: status === 'completed', status, ...(result.error && { error: result.error }), outputs }
+  return {
+    success: status === 'completed',
+    status,
+    ...(result.error && { error: result.error }),
+    outputs,
+    ...(result.resources && { resources: result.resources }),
+  }
 }

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import type { ActionLayer, Hands } from '../ael/layer.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Closed, InvalidInput, NotFound } from '../protocol/errors.ts'
@@ -15,13 +16,14 @@ import { thisHolder } from '../vsl/holder.ts'
 import type { Resolver } from './bind.ts'
 import { handsOf } from './hands.ts'
 import { type Keeper, keep } from './keeper.ts'
-import type { LiveRun } from './live.ts'
+import type { LiveRun, RunOptions } from './live.ts'
 import { callModule, type Module, moduleProblem } from './modules/module.ts'
 import { protocolModules } from './modules/modules.ts'
 import { openSession } from './open-session.ts'
 import { type Registry, registry } from './registry.ts'
 import { type RunHandle, runHandle } from './run.ts'
 import { checkedFlow, type Flow, submission } from './submit.ts'
+import { sessionWithdrawn } from './turns.ts'
 
 export interface RuntimeOptions {
   readonly store: Backend
@@ -109,6 +111,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
   const keepers = new Map<string, Promise<Keeper | undefined>>()
   const notBefore = new Map<string, number>()
   const drain = new AbortController()
+  setMaxListeners(0, drain.signal) // every run listens to it: many are no leak
   const stop = new AbortController()
   const ttlMs = options.leaseTtlMs ?? TTL_MS
   let closing: Promise<void> | undefined
@@ -233,6 +236,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
         ...endPlan(graph, plan_id, 'cancelled'),
         ...confirms.map((confirm) => move('confirm', confirm.id, 'cancelled')),
         move('trace', trace_id, 'cancelled'),
+        ...sessionWithdrawn(graph, run.data.options as RunOptions),
         { kind: 'node_update', node: 'run', id: run.id, set: { phase: 'ended', result } },
       ],
       { actor: 'user', reason: 'the run was cancelled before it started', run: run.id },

@@ -18,8 +18,8 @@ export function finishStep(run: LiveRun, session: LiveSession, step: string, dec
     const roles = contenders.map(({ role_id }) => role_id)
     decided.events.push(conflictDetected(subject(run, session), { conflict_id, resource, roles }))
     const settled = settle(contenders, session.options.conflicts!)
-    if (!settled)
-      return ask(run, step, { conflict_id, resource, candidates: contenders.map((one) => one.action_id) }, decided)
+    const ids = contenders.map((one) => one.action_id)
+    if (!settled) return ask(run, step, { conflict_id, resource, contenders: ids, candidates: ids }, decided)
     stands(run, session, { ...clash, step, conflict_id }, settled.winner, settled.strategy, decided)
   }
   const answers = session.answers.get(step) ?? []
@@ -60,7 +60,7 @@ export function conflictDecided(
     decided,
   )
   actionCompleted(run, flight, { output: { stands: asked! } }, {}, decided)
-  const contenders = known.filter((one, i) => settles.candidates.includes(one.action_id) && known.indexOf(one) === i)
+  const contenders = known.filter((one, i) => settles.contenders.includes(one.action_id) && known.indexOf(one) === i)
   const winner = contenders.find((one) => one.action_id === asked)!
   stands(run, session, { ...settles, step, contenders }, winner, 'escalation', decided)
   finishStep(run, session, step, decided)
@@ -112,18 +112,15 @@ function stands(
     decided.changes.push({ kind: 'node_update', node: 'action', id, set: { lost_to: winner.action_id } })
   const left = (list: readonly Contender[] = []) => list.filter((one) => !losers.has(one.action_id))
   session.answers.set(step, left(session.answers.get(step)))
-  session.writers.set(resource, left(session.writers.get(resource)))
+  if (session.writers.has(resource)) session.writers.set(resource, left(session.writers.get(resource)))
 }
 
 /** Asks a person whether the first candidate's result shall stand. */
 function ask(run: LiveRun, step: string, conflict: Omit<Settling['settles'], 'what'>, decided: Decided): void {
   const { uuid } = run.graph.clock
   const settles = { what: 'conflict', ...conflict } as const
-  const shown: JsonObject = {
-    resource: conflict.resource,
-    stands: conflict.candidates[0]!,
-    candidates: conflict.candidates,
-  }
+  const { resource, candidates, contenders } = conflict
+  const shown: JsonObject = { resource, stands: candidates[0]!, contenders }
   const action_id = uuid()
   const key = `${run.plan}:${step}:${conflict.conflict_id}:${conflict.candidates.length}`
   const action = {

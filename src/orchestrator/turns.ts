@@ -1,9 +1,10 @@
 import type { JsonObject } from '../protocol/json.ts'
 import type { Collab } from '../protocol/types.ts'
-import type { TurnRecord } from '../psg/change.ts'
+import type { Change, TurnRecord } from '../psg/change.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
 import { move } from '../psg/moves.ts'
 import { actionOf } from './dispatch.ts'
-import type { Decided, Flight, LiveRun } from './live.ts'
+import type { Decided, Flight, LiveRun, RunOptions } from './live.ts'
 import type { NextTurn } from './modes/mode.ts'
 import { NEEDS_TOKEN } from './modes/modes.ts'
 import { broadcastSent, mapBeginning, mapEnd, type TurnResult, turnCompleted, turnDispatched } from './profiles/map.ts'
@@ -107,6 +108,12 @@ export function sessionEnds(
   if (stands === 'draft' || stands === 'active' || stands === 'suspended')
     decided.changes.push(move('collab', collab_id, status === 'completed' ? 'completed' : 'cancelled'))
   if (started) decided.events.push(mapEnd(subjectOf(run, session), status, session.turns))
+}
+
+/** A session whose run was cancelled before it began. */
+export function sessionWithdrawn(graph: ProjectGraph, { session }: RunOptions): readonly Change[] {
+  const status = session && graph.get('collab', session.collab_id)?.data.status
+  return status === 'draft' || status === 'active' ? [move('collab', session!.collab_id, 'cancelled')] : []
 }
 
 /** A flight that is somebody's turn. */

@@ -251,7 +251,9 @@ export type Settlement =
       readonly what: 'conflict'
       readonly conflict_id: string
       readonly resource: string
-      /** Actions whose results contend; the first is the one that is asked about. */
+      /** Actions whose results contend. */
+      readonly contenders: readonly string[]
+      /** Those of them that nobody has turned down; the first is asked about. */
       readonly candidates: readonly string[]
     }
 

@@ -1,6 +1,6 @@
 import type { FlowContract, FlowOptions, ModuleHandlers, RuntimeContext } from '../../src/orchestrator/flow.ts'
 import { type Clock, type ManualClock, systemClock } from '../../src/protocol/clock.ts'
-import type { Confirm, Context, Decision, Plan, Role } from '../../src/protocol/types.ts'
+import type { Collab, CollabMode, Confirm, Context, Decision, Plan, Role } from '../../src/protocol/types.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 
 const META = { protocol_version: '1.0.0', schema_version: '1.0.0' } as const
@@ -132,3 +132,24 @@ export function dyingStore(
   })
   return { store: mine, died, calls: () => calls }
 }
+
+/** `ann:planner` takes part as ann in the role planner. */
+export const collabDocument = (
+  context: Context,
+  mode: CollabMode,
+  participants: readonly string[],
+  clock: Clock = systemClock,
+): Collab => ({
+  meta: META,
+  collab_id: clock.uuid(),
+  context_id: context.context_id,
+  title: 'A session',
+  purpose: 'to work together',
+  mode,
+  status: 'draft',
+  participants: participants.map((text) => {
+    const [participant_id, role_id] = text.split(':') as [string, string]
+    return { participant_id, role_id, kind: 'agent' }
+  }),
+  created_at: new Date(clock.now()).toISOString(),
+})

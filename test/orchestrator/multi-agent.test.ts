@@ -1,0 +1,795 @@
+import { describe, expect, it } from 'vitest'
+import { actionLayer } from '../../src/ael/ael.ts'
+import { type FunctionSpec, functionAdapter } from '../../src/ael/function.ts'
+import { type MultiAgentFlow, runMultiAgentFlow } from '../../src/orchestrator/multi-agent.ts'
+import { mapBreaches } from '../../src/orchestrator/profiles/map.ts'
+import { createRuntime } from '../../src/orchestrator/runtime.ts'
+import { manualClock } from '../../src/protocol/clock.ts'
+import type { Json, JsonObject } from '../../src/protocol/json.ts'
+import type { Collab, CollabMode, Plan, Trace } from '../../src/protocol/types.ts'
+import { isValid, validateProfileEvent } from '../../src/protocol/validate.ts'
+import { openProject } from '../../src/psg/project.ts'
+import type { Backend } from '../../src/vsl/backend.ts'
+import { memoryBackend } from '../../src/vsl/memory.ts'
+import {
+  call,
+  collabDocument,
+  confirmDocument,
+  contextDocument,
+  newContext,
+  passing,
+  planDocument,
+  roleDocument,
+  saying,
+} from '../support/agents.ts'
+
+const MODES: readonly CollabMode[] = ['broadcast', 'round_robin', 'orchestrated', 'swarm', 'pair']
+
+interface Given {
+  readonly mode: CollabMode
+  readonly participants: readonly string[]
+  readonly steps: { readonly [name: string]: { readonly role?: string; readonly after?: readonly string[] } }
+  readonly functions?: { readonly [name: string]: FunctionSpec }
+  readonly session?: MultiAgentFlow['session']
+  readonly flow?: MultiAgentFlow
+  readonly more?: { readonly [module: string]: unknown }
+}
+
+/** A flow of several agents: each step calls the function of its name, or `work`. */
+function given({ mode, participants, steps, functions = {}, session, flow = {}, more = {} }: Given) {
+  const context = contextDocument()
+  const plan = planDocument(context, steps)
+  const names = [...new Set(participants.map((text) => text.split(':')[1]!))]
+  const roles = names.map((name) => roleDocument(name))
+  const collab = collabDocument(context, mode, participants)
+  const layer = actionLayer({
+    adapters: [functionAdapter({ work: (_, { role }) => role ?? null, ...functions })],
+    graceMs: 10,
+  })
+  const bindings = {
+    steps: Object.fromEntries(
+      Object.entries(plan.ids).map(([name, id]) => [
+        id,
+        {
+          action_type: 'function',
+          params: { name: name in functions ? name : 'work', args: { $turn: 'participant_id' } },
+        },
+      ]),
+    ),
+  }
+  const store = memoryBackend()
+  const modules = { ...saying({ context, plan, collab, ...more }), role: () => ({ output: { roles } }) }
+  const options = (again: object = {}) =>
+    call<MultiAgentFlow>(store, modules, {
+      ael: layer,
+      flow: { bindings, ...(session && { session }), ...flow },
+      ...again,
+    })
+  const stepName = Object.fromEntries(Object.entries(plan.ids).map(([name, id]) => [id, name]))
+  return { context, plan, roles, collab, store, options, stepName, layer, modules }
+}
+
+type Told = {
+  readonly event_type: string
+  readonly payload: JsonObject & { readonly result?: JsonObject }
+  readonly [field: string]: unknown
+}
+const mapEvents = (events: readonly unknown[]) =>
+  (events as Told[]).filter(({ event_type }) => event_type.startsWith('MAP'))
+const types = (events: readonly unknown[]) => mapEvents(events).map(({ event_type }) => event_type.slice(3))
+
+/** What must hold of every session, however it went. */
+async function proven(events: readonly unknown[], store: Backend, context: string): Promise<void> {
+  expect(mapBreaches({ events })).toEqual([])
+  const told = mapEvents(events)
+  for (const event of told) validateProfileEvent('map-event', event)
+  const turns = (type: string) =>
+    told.filter((event) => event.event_type === type).map(({ payload }) => payload.turn_number)
+  expect(turns('MAPTurnCompleted').toSorted()).toEqual(turns('MAPTurnDispatched').toSorted())
+  expect(new Set(turns('MAPTurnDispatched')).size).toBe(turns('MAPTurnDispatched').length)
+  const sent = told
+    .filter(({ event_type }) => event_type === 'MAPBroadcastSent')
+    .reduce((sum, { payload }) => sum + Number(payload.target_count), 0)
+  expect(told.filter(({ event_type }) => event_type === 'MAPBroadcastReceived').length).toBeGreaterThanOrEqual(sent)
+  expect(await (await (await openProject(store)).context(context)).verify()).toEqual([])
+}
+
+describe('turn-taking', () => {
+  const turnTaking = () =>
+    given({
+      mode: 'round_robin',
+      participants: ['ann:planner', 'bob:reviewer'],
+      steps: {
+        draft: { role: 'planner' },
+        check: { role: 'reviewer', after: ['draft'] },
+        finish: { role: 'planner', after: ['check'] },
+      },
+    })
+
+  it('tells a session, its roles, one turn after the other, and its end', async () => {
+    const { options, collab, roles, plan, stepName, store, context } = turnTaking()
+    const { success, error, events, output } = await runMultiAgentFlow(options())
+    expect({ success, error }).toEqual({ success: true })
+    const turn = ['TurnDispatched', 'TurnCompleted']
+    expect(types(events)).toEqual(['SessionStarted', 'RolesAssigned', ...turn, ...turn, ...turn, 'SessionCompleted'])
+    const [started, assigned, first] = mapEvents(events)
+    expect(started).toMatchObject({
+      session_id: collab.collab_id,
+      payload: { mode: 'round_robin', participant_count: 2, purpose: 'to work together' },
+    })
+    expect(assigned!.payload.assignments).toEqual([
+      { participant_id: 'ann', role_id: roles[0]!.role_id, kind: 'agent' },
+      { participant_id: 'bob', role_id: roles[1]!.role_id, kind: 'agent' },
+    ])
+    expect(isValid('identifier', first!.payload.token_id)).toBe(true)
+    const dispatched = mapEvents(events).filter(({ event_type }) => event_type === 'MAPTurnDispatched')
+    expect(
+      dispatched.map(({ payload }) => [
+        payload.turn_number,
+        payload.participant_id,
+        stepName[payload.step_id as string],
+      ]),
+    ).toEqual([
+      [1, 'ann', 'draft'],
+      [2, 'bob', 'check'],
+      [3, 'ann', 'finish'],
+    ])
+    expect(new Set(dispatched.map(({ payload }) => payload.token_id)).size).toBe(3)
+    expect(mapEvents(events).at(-1)!.payload).toEqual({ status: 'completed', participants_count: 2, turns_total: 3 })
+    expect(output).toMatchObject({ plan: { status: 'completed' }, collab: { status: 'completed' } })
+    expect(output!.steps).toEqual({
+      [plan.ids.draft!]: 'planner',
+      [plan.ids.check!]: 'reviewer',
+      [plan.ids.finish!]: 'planner',
+    })
+    await proven(events, store, context.context_id)
+  })
+
+  it('records on every segment whose turn it was, and in the trace every event of the session', async () => {
+    const { options } = turnTaking()
+    const { output } = await runMultiAgentFlow(options())
+    const trace = output!.trace as Trace
+    expect(
+      trace.segments?.map(({ attributes }) => [
+        attributes?.turn_number,
+        attributes?.participant_id,
+        attributes?.purpose,
+      ]),
+    ).toEqual([
+      [1, 'ann', 'work'],
+      [2, 'bob', 'work'],
+      [3, 'ann', 'work'],
+    ])
+    expect(trace.events?.filter(({ event_type }) => event_type === 'map.turn.completed')).toHaveLength(3)
+  })
+
+  it('walks the Collab from draft to active to completed, in the commits that begin and end the run', async () => {
+    const { options, store, context, collab } = turnTaking()
+    await runMultiAgentFlow(options())
+    const graph = await (await openProject(store)).context(context.context_id)
+    const revisions = (await graph.history('collab', collab.collab_id)).map(({ revision }) => revision)
+    const statuses: unknown[] = []
+    for (const revision of revisions)
+      statuses.push((await graph.at(revision)).get('collab', collab.collab_id)?.data.status)
+    expect(statuses).toEqual(['draft', 'active', 'completed'])
+    expect(revisions.at(-1)).toBe(graph.revision)
+  })
+})
+
+describe('a broadcast', () => {
+  const fanOut = (more: Partial<Given> = {}) =>
+    given({
+      mode: 'broadcast',
+      participants: ['lead:orchestrator', 'ann:searcher', 'bob:searcher', 'cy:searcher'],
+      steps: {
+        ask: { role: 'orchestrator' },
+        web: { role: 'searcher', after: ['ask'] },
+        news: { role: 'searcher', after: ['ask'] },
+        books: { role: 'searcher', after: ['ask'] },
+        merge: { role: 'orchestrator', after: ['web', 'news', 'books'] },
+      },
+      ...more,
+    })
+
+  it('goes out to a whole level at once, and is received by each before anything follows', async () => {
+    const { options, stepName, store, context, roles } = fanOut()
+    const { success, error, events } = await runMultiAgentFlow(options())
+    expect({ success, error }).toEqual({ success: true })
+    expect(types(events).filter((type) => !type.startsWith('Turn'))).toEqual([
+      ...['SessionStarted', 'RolesAssigned', 'BroadcastSent'],
+      ...['BroadcastReceived', 'BroadcastReceived', 'BroadcastReceived', 'SessionCompleted'],
+    ])
+    const sent = mapEvents(events).find(({ event_type }) => event_type === 'MAPBroadcastSent')!
+    expect(sent).toMatchObject({
+      initiator_role: roles[0]!.role_id,
+      payload: { target_count: 3, broadcaster_role_id: roles[0]!.role_id },
+    })
+    const work = mapEvents(events).filter(({ event_type }) => event_type === 'MAPTurnDispatched')
+    expect(work.map(({ payload }) => `${payload.participant_id} ${stepName[payload.step_id as string]}`)).toEqual([
+      'lead ask',
+      'ann web',
+      'bob news',
+      'cy books',
+      'lead merge',
+    ])
+    await proven(events, store, context.context_id)
+  })
+
+  it('really runs a level side by side', async () => {
+    let [now, most] = [0, 0]
+    const search = async () => {
+      most = Math.max(most, ++now)
+      await new Promise((resolve) => setImmediate(resolve))
+      now--
+      return null
+    }
+    await runMultiAgentFlow(fanOut({ functions: { web: search, news: search, books: search } }).options())
+    expect(most).toBe(3)
+  })
+
+  it('is received also by those who fail and those who are cancelled', async () => {
+    const boom = () => {
+      throw new Error('offline')
+    }
+    const { options, store, context } = fanOut({ functions: { web: boom, news: boom, books: boom } })
+    const { success, events } = await runMultiAgentFlow(options())
+    expect(success).toBe(false)
+    expect(types(events).filter((type) => type === 'BroadcastReceived')).toHaveLength(3)
+    await proven(events, store, context.context_id)
+  })
+
+  it('of one step to several gathers all their answers, where nobody says how to choose', async () => {
+    const { options, plan, roles, store, context } = given({
+      mode: 'broadcast',
+      participants: ['ann:judge', 'bob:judge'],
+      steps: { judge: { role: 'judge' }, tell: { after: ['judge'] } },
+      functions: { judge: (who) => `${who} says so` },
+    })
+    const { output, events } = await runMultiAgentFlow(options())
+    const { role_id } = roles[0]!
+    expect((output!.steps as JsonObject)[plan.ids.judge!]).toEqual([
+      { participant_id: 'ann', role_id, output: 'ann says so' },
+      { participant_id: 'bob', role_id, output: 'bob says so' },
+    ])
+    await proven(events, store, context.context_id)
+  })
+
+  it('of one step to several is answered when one of them is able to', async () => {
+    const judge: FunctionSpec = (who) => {
+      if (who === 'ann') throw new Error('no idea')
+      return 'guilty'
+    }
+    const { options, plan } = given({
+      mode: 'broadcast',
+      participants: ['ann:judge', 'bob:judge'],
+      steps: { judge: {} },
+      functions: { judge },
+    })
+    const { success, output } = await runMultiAgentFlow(options())
+    expect(success).toBe(true)
+    expect((output!.steps as JsonObject)[plan.ids.judge!]).toBe('guilty')
+  })
+
+  it('takes no more at once than there is room for', async () => {
+    let [now, most] = [0, 0]
+    const work = async () => {
+      most = Math.max(most, ++now)
+      await new Promise((resolve) => setImmediate(resolve))
+      now--
+      return null
+    }
+    const steps = Object.fromEntries(Array.from({ length: 9 }, (_, i) => [`s${i}`, {}]))
+    const { options } = given({
+      mode: 'broadcast',
+      participants: ['ann:a', 'bob:a'],
+      steps,
+      functions: { work },
+      flow: { options: { concurrency: 3 } },
+    })
+    expect((await runMultiAgentFlow(options())).success).toBe(true)
+    expect(most).toBe(3)
+  })
+})
+
+describe.each(MODES)('a session in mode %s', (mode) => {
+  const diamond = { a: {}, b: { after: ['a'] }, c: { after: ['a'] }, d: { after: ['b', 'c'] } }
+  const participants = ['ann:dev', 'bob:dev']
+
+  it('completes the plan, and every turn', async () => {
+    const { options, store, context } = given({ mode, participants, steps: diamond })
+    const { success, error, events, output } = await runMultiAgentFlow(options())
+    expect({ success, error }).toEqual({ success: true })
+    expect((output!.plan as Plan).steps.map(({ status }) => status)).toEqual(Array(4).fill('completed'))
+    await proven(events, store, context.context_id)
+  })
+
+  it('completes every turn of a run that fails, and its Collab is cancelled', async () => {
+    const c = () => {
+      throw new Error('no')
+    }
+    const { options, store, context } = given({ mode, participants, steps: diamond, functions: { c } })
+    const { success, events, output } = await runMultiAgentFlow(options())
+    expect(success).toBe(false)
+    expect(types(events).at(-1)).toBe('SessionCompleted')
+    expect(mapEvents(events).at(-1)!.payload.status).toBe('failed')
+    expect((output!.collab as Collab).status).toBe('cancelled')
+    await proven(events, store, context.context_id)
+  })
+
+  it('completes every turn of a run that is cancelled while somebody works', async () => {
+    const stop = new AbortController()
+    const b: FunctionSpec = (_, { signal }) =>
+      new Promise((_resolve, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason))
+        stop.abort()
+      })
+    const { options, store, context } = given({ mode, participants, steps: diamond, functions: { b } })
+    const { error, events, output } = await runMultiAgentFlow(options({ signal: stop.signal }))
+    expect(error?.code).toBe('CANCELLED')
+    expect((output!.collab as Collab).status).toBe('cancelled')
+    const ends = mapEvents(events).filter(({ event_type }) => event_type === 'MAPTurnCompleted')
+    expect(ends.some(({ payload }) => payload.result?.status === 'cancelled')).toBe(true)
+    await proven(events, store, context.context_id)
+  })
+
+  it('waits with its first turn until the plan is approved', async () => {
+    const base = given({ mode, participants, steps: diamond })
+    const pending = await runMultiAgentFlow({
+      ...base.options(),
+      modules: { ...base.modules, ...saying({ confirm: confirmDocument(base.plan, []) }) },
+    })
+    expect(pending.error?.code).toBe('APPROVAL_PENDING')
+    expect(types(pending.events)).toEqual([])
+    expect((pending.output!.collab as Collab).status).toBe('draft')
+    const confirm = { ...confirmDocument(base.plan, [{}]), confirm_id: pending.error!.confirms![0]! }
+    const done = await runMultiAgentFlow({ ...base.options(), modules: { ...base.modules, ...saying({ confirm }) } })
+    expect(done.success).toBe(true)
+    await proven(done.events, base.store, base.context.context_id)
+  })
+
+  it('that never began is cancelled with its run', async () => {
+    const base = given({ mode, participants, steps: diamond, flow: { approval: {} } })
+    const bindings = base.options().flow!.bindings!
+    await runMultiAgentFlow({ ...base.options(), flow: { bindings, approval: {} } })
+    const runtime = await createRuntime({ store: base.store, layer: base.layer, mine: () => false })
+    await runtime.cancel(base.plan.plan_id)
+    await runtime.close()
+    const { error, output, events } = await runMultiAgentFlow({ ...base.options(), flow: { bindings, approval: {} } })
+    expect(error?.code).toBe('CANCELLED')
+    expect((output!.collab as Collab).status).toBe('cancelled')
+    expect(types(events)).toEqual([])
+  })
+})
+
+describe('a swarm', () => {
+  it('lets nobody do two things at once, and nobody wait who could work', async () => {
+    const steps = Object.fromEntries(Array.from({ length: 12 }, (_, i) => [`s${i}`, {}]))
+    const { options } = given({ mode: 'swarm', participants: ['ann:a', 'bob:a', 'cy:a'], steps })
+    const { events } = await runMultiAgentFlow(options())
+    const busy = new Set<unknown>()
+    let most = 0
+    for (const { event_type, payload } of mapEvents(events)) {
+      if (event_type === 'MAPTurnDispatched') {
+        expect(busy.has(payload.participant_id)).toBe(false)
+        busy.add(payload.participant_id)
+      } else if (event_type === 'MAPTurnCompleted') busy.delete(payload.participant_id)
+      most = Math.max(most, busy.size)
+    }
+    expect(most).toBe(3)
+  })
+})
+
+describe('a word before or after a step', () => {
+  const review = {
+    action_type: 'function',
+    params: { name: 'review', args: { of: { $from: 'step' }, by: { $turn: 'participant_id' } } },
+  }
+
+  it('is carried out as the session says, with what the step gave', async () => {
+    const said: Json[] = []
+    const { options, store, context } = given({
+      mode: 'pair',
+      participants: ['ann:dev', 'bob:dev'],
+      steps: { a: {}, b: { after: ['a'] } },
+      functions: { a: () => 'A', b: () => 'B', review: (args) => void said.push(args) },
+      session: { review },
+    })
+    const { success, events, output } = await runMultiAgentFlow(options())
+    expect(success).toBe(true)
+    expect(said).toEqual([
+      { of: 'A', by: 'bob' },
+      { of: 'B', by: 'ann' },
+    ])
+    expect(Object.values(output!.steps as JsonObject)).toEqual(['A', 'B'])
+    await proven(events, store, context.context_id)
+  })
+
+  it('that fails ends the run, unless its binding lets it go on', async () => {
+    const failing = (on_failure?: 'continue') =>
+      given({
+        mode: 'orchestrated',
+        participants: ['lead:lead', 'ann:dev'],
+        steps: { a: {} },
+        functions: {
+          review: () => {
+            throw new Error('not good enough')
+          },
+        },
+        session: { review: { ...review, ...(on_failure && { on_failure }) } },
+      })
+    const strict = failing()
+    const { error, events, output } = await runMultiAgentFlow(strict.options())
+    expect(error).toMatchObject({ code: 'ACTION_FAILED', message: 'not good enough' })
+    expect((output!.plan as Plan).steps[0]!.status).toBe('completed')
+    await proven(events, strict.store, strict.context.context_id)
+    expect((await runMultiAgentFlow(failing('continue').options())).success).toBe(true)
+  })
+
+  it('may need a person', async () => {
+    const { options, layer, store } = given({
+      mode: 'pair',
+      participants: ['ann:dev', 'bob:dev'],
+      steps: { a: {} },
+      functions: { review: () => 'fine' },
+      session: { review: { ...review, approval: 'ask' } },
+    })
+    const { error } = await runMultiAgentFlow(options())
+    expect(error?.code).toBe('APPROVAL_PENDING')
+    const runtime = await createRuntime({ store, layer, mine: () => false })
+    await runtime.decide(error!.confirms![0]!, { status: 'approved', decided_by_role: 'me' })
+    await runtime.close()
+    expect((await runMultiAgentFlow(options())).success).toBe(true)
+  })
+})
+
+describe('a turn’s token', () => {
+  /** Works for longer than its token lasts, the first times it is asked. */
+  const slow =
+    (times: number, keys: string[]): FunctionSpec =>
+    (who, { signal, idempotency_key }) => {
+      keys.push(`${who} ${idempotency_key}`)
+      if (keys.length > times) return 'done'
+      return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+    }
+  const session = { token_ms: 1_000 }
+
+  it('expires, and the turn is taken again, by the next one, under the same key', async () => {
+    const clock = manualClock()
+    const keys: string[] = []
+    const base = given({
+      mode: 'round_robin',
+      participants: ['ann:dev', 'bob:dev'],
+      steps: { a: {}, b: { after: ['a'] } },
+      functions: { a: slow(1, keys) },
+      session,
+    })
+    const ael = actionLayer({ adapters: [functionAdapter({ a: slow(1, keys), work: () => null })], clock, graceMs: 10 })
+    const store = memoryBackend({ clock })
+    const { success, events } = await passing(clock, runMultiAgentFlow({ ...base.options(), vsl: store, ael, clock }))
+    expect(success).toBe(true)
+    const key = `${base.plan.plan_id}:${base.plan.ids.a}`
+    expect(keys).toEqual([`ann ${key}`, `bob ${key}`])
+    const ends = mapEvents(events).filter(({ event_type }) => event_type === 'MAPTurnCompleted')
+    expect(ends.map(({ payload }) => [payload.participant_id, payload.result!.status])).toEqual([
+      ['ann', 'expired'],
+      ['bob', 'completed'],
+      ['ann', 'completed'],
+    ])
+    expect(new Set(ends.map(({ payload }) => payload.token_id)).size).toBe(3)
+    await proven(events, store, base.context.context_id)
+  })
+
+  it('that expires too often fails the step', async () => {
+    const clock = manualClock()
+    const keys: string[] = []
+    const base = given({
+      mode: 'orchestrated',
+      participants: ['lead:lead', 'ann:dev'],
+      steps: { a: { role: 'dev' } },
+      functions: { a: slow(9, keys) },
+      session: { ...session, retakes: 1 },
+    })
+    const ael = actionLayer({ adapters: [functionAdapter({ a: slow(9, keys) })], clock, graceMs: 10 })
+    const { error } = await passing(
+      clock,
+      runMultiAgentFlow({ ...base.options(), vsl: memoryBackend({ clock }), ael, clock }),
+    )
+    expect(error?.code).toBe('ACTION_TIMED_OUT')
+    expect(keys).toHaveLength(2)
+  })
+
+  it('is not needed where several may write at a time', async () => {
+    const { options } = given({ mode: 'swarm', participants: ['ann:dev'], steps: { a: {} } })
+    const { events } = await runMultiAgentFlow(options())
+    expect(
+      mapEvents(events).find(({ event_type }) => event_type === 'MAPTurnDispatched')!.payload.token_id,
+    ).toBeUndefined()
+  })
+})
+
+describe('results that contend', () => {
+  const judging = (
+    answers: { readonly [who: string]: Json },
+    conflicts: NonNullable<MultiAgentFlow['session']>['conflicts'],
+  ) =>
+    given({
+      mode: 'broadcast',
+      participants: Object.keys(answers).map((who) => `${who}:${who === 'ann' ? 'chief' : 'judge'}`),
+      steps: { judge: {}, tell: { after: ['judge'] } },
+      functions: { judge: (who) => answers[who as string]!, tell: () => 'told' },
+      session: { conflicts: conflicts! },
+    })
+
+  it.each([
+    ['hierarchy', { ann: 'no', bob: 'yes', cy: 'yes' }, { ranks: { chief: 9, judge: 1 } }, 'no'],
+    ['voting', { ann: 'no', bob: 'yes', cy: 'yes' }, { strategies: ['voting'] }, 'yes'],
+    ['timestamp', { ann: 'no', bob: 'yes' }, { strategies: ['timestamp'] }, 'yes'],
+  ] as const)('are settled by %s, and told', async (strategy, answers, conflicts, stands) => {
+    const { options, plan, store, context } = judging(answers, conflicts)
+    const { success, events, output } = await runMultiAgentFlow(options())
+    expect(success).toBe(true)
+    expect((output!.steps as JsonObject)[plan.ids.judge!]).toBe(stands)
+    const told = mapEvents(events).filter(({ event_type }) => event_type.startsWith('MAPConflict'))
+    expect(told.map(({ event_type }) => event_type)).toEqual(['MAPConflictDetected', 'MAPConflictResolved'])
+    expect(told[1]!.payload).toMatchObject({
+      conflict_id: told[0]!.payload.conflict_id,
+      resolution_strategy: strategy,
+      winning_role: expect.any(String),
+    })
+    await proven(events, store, context.context_id)
+  })
+
+  it('are no conflict when they agree', async () => {
+    const { options, plan } = judging({ ann: 'yes', bob: 'yes' }, {})
+    const { events, output } = await runMultiAgentFlow(options())
+    expect(types(events).filter((type) => type.startsWith('Conflict'))).toEqual([])
+    expect((output!.steps as JsonObject)[plan.ids.judge!]).toBe('yes')
+  })
+
+  it('wait for a person when nothing decides, and go on with what the person lets stand', async () => {
+    const { options, plan, layer, store, context } = judging({ ann: 'no', bob: 'yes' }, { strategies: ['escalation'] })
+    const { error } = await runMultiAgentFlow(options())
+    expect(error?.code).toBe('APPROVAL_PENDING')
+    const runtime = await createRuntime({ store, layer, mine: () => false })
+    const [question] = await runtime.waiting()
+    expect(question!.shows).toMatchObject({
+      tool: 'resolve_conflict',
+      arguments: { resource: `step:${plan.ids.judge}` },
+    })
+    await runtime.decide(question!.confirm.confirm_id, { status: 'rejected', decided_by_role: 'me' })
+    await runtime.close()
+    const second = await runMultiAgentFlow(options())
+    expect(second.error?.code).toBe('APPROVAL_PENDING')
+    const later = await createRuntime({ store, layer, mine: () => false })
+    await later.decide(second.error!.confirms![0]!, { status: 'approved', decided_by_role: 'me' })
+    await later.close()
+    const { success, error: none, output, events } = await runMultiAgentFlow(options())
+    expect({ success, error: none }).toEqual({ success: true })
+    expect((output!.steps as JsonObject)[plan.ids.judge!]).toBe('yes')
+    expect(
+      mapEvents(events).find(({ event_type }) => event_type === 'MAPConflictResolved')!.payload.resolution_strategy,
+    ).toBe('escalation')
+    await proven(events, store, context.context_id)
+  })
+
+  it('fail the step when a person wants none of them', async () => {
+    const { options, layer, store, context } = judging({ ann: 'no', bob: 'yes' }, {})
+    for (let i = 0; i < 2; i++) {
+      const { error } = await runMultiAgentFlow(options())
+      const runtime = await createRuntime({ store, layer, mine: () => false })
+      await runtime.decide(error!.confirms![0]!, { status: 'rejected', decided_by_role: 'me' })
+      await runtime.close()
+    }
+    const { error, events } = await runMultiAgentFlow(options())
+    expect(error?.code).toBe('ACTION_REJECTED')
+    await proven(events, store, context.context_id)
+  })
+
+  it('are found between steps that write the same and do not wait for each other', async () => {
+    const base = given({
+      mode: 'swarm',
+      participants: ['ann:dev', 'bob:dev'],
+      steps: { left: {}, right: {}, after: { after: ['left', 'right'] } },
+      functions: { left: () => 'L', right: () => 'R', after: () => 'A' },
+    })
+    const { left, right, after } = base.plan.ids
+    const writes = { [left!]: ['readme'], [right!]: ['readme'], [after!]: ['readme', 'log'] }
+    const session = { conflicts: { writes, strategies: ['timestamp'] as const } }
+    const options = base.options()
+    const { success, events, output } = await runMultiAgentFlow({ ...options, flow: { ...options.flow!, session } })
+    expect(success).toBe(true)
+    const [detected, resolved, ...others] = mapEvents(events).filter(({ event_type }) =>
+      event_type.startsWith('MAPConflict'),
+    )
+    expect(detected!.payload).toMatchObject({
+      resource: 'readme',
+      resource_type: 'resource',
+      conflict_type: 'concurrent_write',
+    })
+    expect(resolved!.payload.resolution_strategy).toBe('timestamp')
+    expect(others).toEqual([])
+    expect(output!.steps).toEqual({ [left!]: 'L', [right!]: 'R', [after!]: 'A' })
+    expect(output!.resources).toMatchObject({ readme: { step_id: after, output: 'A' }, log: { step_id: after } })
+    await proven(events, base.store, base.context.context_id)
+  })
+})
+
+describe('a role', () => {
+  it('is found by its id or its name, or by who the participant is', async () => {
+    const { options, collab, roles, modules, plan } = given({
+      mode: 'round_robin',
+      participants: ['ann:planner', 'bob:reviewer'],
+      steps: { a: {}, b: {}, c: {} },
+    })
+    const participants = [
+      { ...collab.participants[0]!, display_name: 'Ann' },
+      { ...collab.participants[1]!, role_id: roles[1]!.role_id },
+    ]
+    const steps = plan.steps.map((step, i) => ({ ...step, agent_role: ['Ann', roles[1]!.role_id, 'planner'][i]! }))
+    const said = saying({ collab: { ...collab, participants }, plan: { ...plan, steps } })
+    const { success, output, error } = await runMultiAgentFlow({ ...options(), modules: { ...modules, ...said } })
+    expect({ success, error }).toEqual({ success: true })
+    expect(Object.values(output!.steps as JsonObject)).toEqual(['planner', 'reviewer', 'planner'])
+  })
+})
+
+describe('a session that is suspended', () => {
+  it('gives out no turn until it goes on', async () => {
+    const { options, layer, store, collab } = given({
+      mode: 'round_robin',
+      participants: ['ann:dev', 'bob:dev'],
+      steps: { a: {}, b: { after: ['a'] } },
+      functions: {
+        a: async () => {
+          await runtime.call('collab', { intent: 'suspend', collab_id: collab.collab_id })
+          return 'A'
+        },
+      },
+    })
+    const runtime = await createRuntime({ store, layer, mine: () => false })
+    const running = runMultiAgentFlow(options())
+    for await (const { body } of store.read(collab.context_id, { follow: true }))
+      if (JSON.stringify(body).includes('suspended')) break
+    await runtime.call('collab', { intent: 'resume', collab_id: collab.collab_id })
+    const { success, events } = await running
+    expect(success).toBe(true)
+    expect(types(events).filter((type) => type === 'TurnDispatched')).toHaveLength(2)
+    await runtime.close()
+  })
+})
+
+describe('a session that cannot be one', () => {
+  const base = () => given({ mode: 'pair', participants: ['ann:dev', 'bob:dev'], steps: { a: { role: 'dev' } } })
+  type Base = ReturnType<typeof base>
+  const refused = async (spoil: (base: Base) => { session?: object; collab?: object; plan?: object }) => {
+    const one = base()
+    const { session, ...documents } = spoil(one)
+    const options = one.options()
+    return runMultiAgentFlow({
+      ...options,
+      modules: { ...one.modules, ...saying(documents) },
+      flow: { ...options.flow!, ...(session && { session: session as never }) },
+    })
+  }
+  const participants = (...texts: string[]) =>
+    texts.map((text) => ({
+      participant_id: text.split(':')[0]!,
+      kind: 'agent',
+      ...(text.includes(':') && { role_id: text.split(':')[1] }),
+    }))
+
+  it.each<[string, Parameters<typeof refused>[0], string, string]>([
+    [
+      'a participant without a role',
+      ({ collab }) => ({ collab: { ...collab, participants: participants('ann:dev', 'bob') } }),
+      'collab.participants[1].role_id',
+      'map_participants_have_role_ids',
+    ],
+    [
+      'a role that nobody knows',
+      ({ collab }) => ({ collab: { ...collab, participants: participants('ann:dev', 'bob:wizard') } }),
+      'collab.participants[1].role_id',
+      'reference.resolves',
+    ],
+    [
+      'three in a pair',
+      ({ collab }) => ({ collab: { ...collab, participants: participants('ann:dev', 'bob:dev', 'cy:dev') } }),
+      'collab.participants',
+      'pair',
+    ],
+    [
+      'one in a pair',
+      ({ collab }) => ({ collab: { ...collab, participants: participants('ann:dev') } }),
+      'collab.participants',
+      'pair',
+    ],
+    [
+      'somebody twice',
+      ({ collab }) => ({ collab: { ...collab, participants: participants('ann:dev', 'ann:dev') } }),
+      'collab.participants[1].participant_id',
+      'unique',
+    ],
+    [
+      'a step whose role nobody has',
+      ({ plan }) => ({ plan: { ...plan, steps: [{ ...plan.steps[0]!, agent_role: 'wizard' }] } }),
+      'plan.steps[0].agent_role',
+      'role.fits',
+    ],
+    [
+      'a coordinator who does not take part',
+      () => ({ session: { coordinator: 'cy' } }),
+      'session.coordinator',
+      'reference.resolves',
+    ],
+    ['a foreign field', () => ({ session: { speed: 9 } }), 'session.speed', 'extra_forbidden'],
+    ['a token that lasts no time', () => ({ session: { token_ms: 0 } }), 'session.token_ms', 'minimum'],
+    ['retakes below none', () => ({ session: { retakes: -1 } }), 'session.retakes', 'minimum'],
+    ['a review that is no binding', () => ({ session: { review: {} } }), 'session.review.action_type', 'type'],
+    [
+      'a brief without params',
+      () => ({ session: { brief: { action_type: 'function' } } }),
+      'session.brief.params',
+      'type',
+    ],
+    [
+      'an unknown strategy',
+      () => ({ session: { conflicts: { strategies: ['dice'] } } }),
+      'session.conflicts.strategies[0]',
+      'enum',
+    ],
+    [
+      'a rank that is no number',
+      () => ({ session: { conflicts: { ranks: { dev: 'high' } } } }),
+      'session.conflicts.ranks.dev',
+      'type',
+    ],
+    [
+      'writes of a step that is not there',
+      () => ({ session: { conflicts: { writes: { ghost: ['x'] } } } }),
+      'session.conflicts.writes.ghost',
+      'reference.resolves',
+    ],
+  ])('has %s: refused with path and rule, and the next call may do better', async (_, spoil, path, rule) => {
+    const { success, error, events } = await refused(spoil)
+    expect(success).toBe(false)
+    expect(error).toMatchObject({ problems: expect.arrayContaining([expect.objectContaining({ path, rule })]) })
+    expect(types(events)).toEqual([])
+  })
+
+  it('has no Collab', async () => {
+    const { options, modules } = base()
+    expect((await runMultiAgentFlow({ ...options(), modules: { ...modules, collab: undefined } })).error).toMatchObject(
+      {
+        code: 'INVALID_OUTPUT',
+      },
+    )
+  })
+
+  it('is asked for with a Collab of another context, or without the profile', async () => {
+    const one = base()
+    const runtime = await createRuntime({ store: one.store, layer: one.layer })
+    const { context, plan } = one
+    const flow = { context, plan, bindings: one.options().flow!.bindings! }
+    const collab_id = crypto.randomUUID()
+    await expect(
+      runtime.submit({ ...flow, options: { profile: 'map', session: { collab_id } } }),
+    ).rejects.toMatchObject({ code: 'not_found' })
+    await expect(runtime.submit({ ...flow, options: { profile: 'map' } })).rejects.toMatchObject({
+      problems: [{ path: 'options.session', rule: 'profile' }],
+    })
+    await expect(runtime.submit({ ...flow, options: { session: { collab_id } } })).rejects.toMatchObject({
+      problems: [{ path: 'options.session', rule: 'profile' }],
+    })
+    await expect(runtime.submit({ ...flow, options: { profile: 'map', session: 7 as never } })).rejects.toMatchObject({
+      problems: [{ path: 'options.session', rule: 'type' }],
+    })
+    await runtime.close()
+  })
+
+  it('is answered like any other call that cannot be one', async () => {
+    expect((await runMultiAgentFlow(undefined as never)).error?.code).toBe('INVALID_INPUT')
+    expect(
+      (await runMultiAgentFlow({ ...base().options(), runtimeContext: newContext('') as never })).error?.code,
+    ).toBe('INVALID_INPUT')
+  })
+})
