@@ -12,6 +12,7 @@ import { expectWhole } from './whole.ts'
 
 const itOwnsRedis = itOwns(privateRedis)
 const isCommit = (chunk: Buffer) => chunk.includes('evalsha') && chunk.includes('"id"')
+const PATIENTLY = { timeout: 10_000 }
 const STREAMS = Array.from({ length: 8 }, (_, i) => `s${i}`)
 
 describe('a Redis store whose server dies', () => {
@@ -34,7 +35,7 @@ describe('a Redis store whose server dies', () => {
   })
 
   itOwnsRedis('is Unavailable while it is down, and back when it is', async (server) => {
-    const backend = await redisBackend({ url: server.url, timeoutMs: 200 })
+    const backend = await redisBackend({ url: server.url, timeoutMs: 600 })
     await backend.commit(append('g', 0))
     await server.kill()
     const followed = collect(backend.feed({ follow: true }), 2) // outlasts it, where others are told
@@ -43,7 +44,7 @@ describe('a Redis store whose server dies', () => {
     await expect(backend.commit(append('g', 1))).rejects.toBeInstanceOf(Unavailable)
     await expect(backend.set('k', 1)).rejects.toBeInstanceOf(Unavailable)
     await server.restart()
-    await expect.poll(() => backend.head('g').catch(() => undefined)).toEqual({ revision: 1, token: 0 })
+    await expect.poll(() => backend.head('g').catch(() => undefined), PATIENTLY).toEqual({ revision: 1, token: 0 })
     await backend.commit(append('g', 1))
     expect(await followed).toHaveLength(2)
     await backend.close()
@@ -70,7 +71,7 @@ describe('a Redis store whose server dies', () => {
 
 describe('a Redis store whose server does not answer', () => {
   itOwnsRedis('does not know whether a commit landed, and knows that a read did not', async (server) => {
-    const backend = await redisBackend({ url: server.url, timeoutMs: 200 })
+    const backend = await redisBackend({ url: server.url, timeoutMs: 600 })
     await backend.commit(append('g', 0))
     server.pause()
     const results = await Promise.allSettled([backend.commit(append('g', 1)), backend.set('k', 1), backend.head('g')])
@@ -80,7 +81,7 @@ describe('a Redis store whose server does not answer', () => {
       expect.any(Unavailable),
     ])
     server.resume()
-    await expect.poll(() => backend.head('g').catch(() => undefined)).toEqual({ revision: 2, token: 0 })
+    await expect.poll(() => backend.head('g').catch(() => undefined), PATIENTLY).toEqual({ revision: 2, token: 0 })
     await backend.close()
   })
 })
@@ -157,10 +158,12 @@ describe('a Redis store behind a bad network', () => {
       for await (const entry of reader.feed({ follow: true })) heard.push(entry.body)
     })()
     await withClient(url, (redis) =>
-      expect.poll(() => redis.pubsub('NUMSUB', '{mplp}:news')).toEqual(['{mplp}:news', expect.toSatisfy((n) => n > 0)]),
+      expect
+        .poll(() => redis.pubsub('NUMSUB', '{mplp}:news'), PATIENTLY)
+        .toEqual(['{mplp}:news', expect.toSatisfy((n) => n > 0)]),
     )
     await writer.commit(append('g', 0, 'first'))
-    await expect.poll(() => heard).toEqual(['first'])
+    await expect.poll(() => heard, PATIENTLY).toEqual(['first'])
     await reader.head('g') // answered after the follower's last, empty page
     return {
       proxy,
@@ -175,17 +178,17 @@ describe('a Redis store behind a bad network', () => {
     await proxy.refuse()
     await writer.commit(append('g', 1, 'not heard'))
     await proxy.accept()
-    await expect.poll(() => heard, { timeout: 10_000 }).toEqual(['first', 'not heard'])
+    await expect.poll(() => heard, PATIENTLY).toEqual(['first', 'not heard'])
     await close()
   })
 
   itOwnsRedis('notices when the connection on which it only listens has gone silent', async ({ url }) => {
-    const { proxy, writer, heard, close } = await asleep(url, 300)
+    const { proxy, writer, heard, close } = await asleep(url, 600)
     proxy.delay(3_600_000) // neither cut nor answered: what is on its way now never arrives
     await writer.commit(append('g', 1, 'not heard'))
     await withClient(url, (redis) => redis.ping()) // by now the message is in the proxy
     proxy.delay(0)
-    await expect.poll(() => heard, { timeout: 10_000 }).toEqual(['first', 'not heard'])
+    await expect.poll(() => heard, PATIENTLY).toEqual(['first', 'not heard'])
     await close()
   })
 })
