@@ -37,24 +37,19 @@ const PAGE_LINES = 256
 export async function openJournal(folder: string, certain: number, segmentBytes: number): Promise<Journal> {
   await mkdir(folder, { recursive: true })
   const segments = await segmentsIn(folder)
-  if (segments.length === 0) segments.push(await newSegment(folder, 1))
+  const fresh = segments.length === 0 ? await newSegment(folder, 1) : undefined
+  if (fresh) segments.push(fresh.segment)
   let active = segments.at(-1) as Segment
-  let file = await open(active.path, 'r+')
+  let file = fresh?.file ?? (await open(active.path, 'r+'))
   let broken: unknown
-  let last: number
   try {
-    const bytes = await file.readFile()
-    const starts = wholeLines(bytes, active, certain)
-    if (bytes.length > starts.at(-1)!) {
-      await file.truncate(starts.at(-1)!)
-      await file.sync()
-    }
-    active.starts = starts
-    last = active.first + starts.length - 2
+    active.starts = await mended(file, active, certain)
+    if (active.starts.length === 1) await checkEnd(segments.at(-2), active.first)
   } catch (error) {
     await file.close()
     throw error
   }
+  let last = active.first + active.starts.length - 2
   const startsOf = async (segment: Segment): Promise<readonly number[]> => {
     segment.starts ??= await lineStarts(segment)
     return segment.starts
@@ -64,13 +59,14 @@ export async function openJournal(folder: string, certain: number, segmentBytes:
 
   async function bytesOf(segment: Segment, from: number, to: number): Promise<Buffer> {
     const bytes = Buffer.alloc(to - from)
-    const source = segment === active ? file : await open(segment.path, 'r')
+    const lent = segment === active ? file : undefined
+    const source = lent ?? (await open(segment.path, 'r'))
     try {
       const { bytesRead } = await source.read(bytes, 0, bytes.length, from)
       if (bytesRead < bytes.length) throw damaged(segment.path)
       return bytes
     } finally {
-      if (source !== file) await source.close()
+      if (lent === undefined) await source.close()
     }
   }
 
@@ -107,13 +103,17 @@ export async function openJournal(folder: string, certain: number, segmentBytes:
 
     async roll() {
       if (active.starts!.at(-1)! < segmentBytes) return false
-      const next = await newSegment(folder, last + 1)
-      const grown = await open(next.path, 'r+')
-      await file.close()
-      file = grown
-      active = next
-      segments.push(next)
-      return true
+      try {
+        const next = await newSegment(folder, last + 1)
+        await file.close()
+        file = next.file
+        active = next.segment
+        segments.push(active)
+        return true
+      } catch (error) {
+        broken = error // a file that was begun but is not used would hide the lines that follow in this one
+        throw error
+      }
     },
 
     async page(from, limit = PAGE_LINES) {
@@ -149,15 +149,38 @@ async function segmentsIn(folder: string): Promise<Segment[]> {
   })
 }
 
-async function newSegment(folder: string, first: number): Promise<Segment> {
+async function newSegment(folder: string, first: number): Promise<{ segment: Segment; file: FileHandle }> {
   const path = join(folder, `${String(first).padStart(12, '0')}${EXTENSION}`)
-  const file = await open(path, 'wx')
-  await file.close()
-  await syncFolder(folder)
-  return { path, first, starts: [0] }
+  const file = await open(path, 'wx+')
+  try {
+    await syncFolder(folder)
+    return { segment: { path, first, starts: [0] }, file }
+  } catch (error) {
+    await file.close()
+    throw error
+  }
 }
 
-/** Where the lines of the growing file start, up to the first that was not finished. */
+/** Where the lines of the growing file start, after its unfinished end was cut off. */
+async function mended(file: FileHandle, segment: Segment, certain: number): Promise<number[]> {
+  const bytes = await file.readFile()
+  const starts = wholeLines(bytes, segment, certain)
+  if (bytes.length > starts.at(-1)!) {
+    await file.truncate(starts.at(-1)!)
+    await file.sync()
+  }
+  return starts
+}
+
+/** A file that was just begun says where the one before must end. */
+async function checkEnd(segment: Segment | undefined, next: number): Promise<void> {
+  if (segment === undefined) return
+  segment.starts = await lineStarts(segment)
+  if (segment.first + segment.starts.length - 1 !== next)
+    throw damaged(`${segment.path}, which must end before line ${next},`)
+}
+
+/** Up to the first line that was not finished. */
 function wholeLines(bytes: Buffer, segment: Segment, certain: number): number[] {
   const starts = [0]
   for (let at = 0; at < bytes.length; ) {

@@ -53,7 +53,6 @@ async function replayed(
 ): Promise<OpenFolder> {
   // A checkpoint is not in git: the journal beside it may be another one by now.
   const known = found && (await journal.page(found.seq, 1))[0]?.sum === found.sum ? found : undefined
-  let checkpointed = known?.seq ?? 0
   if (known === undefined && journal.first !== 1)
     throw damaged(`${path}, whose journal begins at line ${journal.first},`)
 
@@ -62,15 +61,23 @@ async function replayed(
     objects({ folder: join(path, name), lines: known ? mapOf(known[name]) : new Map(), fromJournal, onError })
   const [values, own] = [objectsIn('values'), objectsIn('own')]
   const state = fileState(values, own, known?.streams ?? [], clock)
-  while (checkpointed < journal.last) {
-    const lines = await journal.page(checkpointed + 1)
-    for (const { text } of lines) state.replay(JSON.parse(text))
-    checkpointed += lines.length
+  let checkpointed = known?.seq ?? 0
+  /** The last line that `state` tells of; the journal may just have one more. */
+  let applied = checkpointed
+  const stop = () => Promise.all([values.stop(), own.stop()])
+  try {
+    while (applied < journal.last) {
+      const lines = await journal.page(applied + 1)
+      for (const { text } of lines) state.replay(JSON.parse(text))
+      applied += lines.length
+    }
+  } catch (error) {
+    await stop() // what was read so far must not be written into a folder that is not opened
+    throw error
   }
-  checkpointed = known?.seq ?? 0
 
   async function checkpoint(): Promise<void> {
-    const seq = journal.last
+    const seq = applied
     if (seq === checkpointed) return
     const snapshot = state.snapshot()
     await values.flush()
@@ -79,7 +86,14 @@ async function replayed(
     await writeCheckpoint(path, { seq, sum: line!.sum, ...snapshot })
     checkpointed = seq
   }
-  let checkpointing: Promise<void> = Promise.resolve()
+  let checkpointing: Promise<void> | undefined
+  function checkpointBehind(): void {
+    checkpointing ??= checkpoint()
+      .catch(onError)
+      .finally(() => {
+        checkpointing = undefined
+      })
+  }
 
   return {
     journal,
@@ -93,10 +107,11 @@ async function replayed(
       const first = journal.last + 1
       await journal.append(texts)
       for (const i of texts.keys()) apply(first + i, i)
+      applied = journal.last
       try {
         if (!(await journal.roll())) return
         state.forgetRecent()
-        checkpointing = checkpointing.then(checkpoint).catch(onError)
+        checkpointBehind()
       } catch (error) {
         onError(error) // what was appended is there; the present file serves a while longer
       }
@@ -104,7 +119,7 @@ async function replayed(
     async close() {
       await checkpointing
       await checkpoint().catch(onError)
-      await Promise.all([values.stop(), own.stop()])
+      await stop()
       await journal.close()
       await lock.release()
     },

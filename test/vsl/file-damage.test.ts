@@ -1,7 +1,7 @@
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { Corrupt } from '../../src/protocol/errors.ts'
+import { Corrupt, Unavailable } from '../../src/protocol/errors.ts'
 import type { Backend, Write } from '../../src/vsl/backend.ts'
 import { type FileOptions, fileBackend } from '../../src/vsl/file.ts'
 import { sealed } from '../../src/vsl/file-lines.ts'
@@ -97,6 +97,46 @@ describe('a file store after a crash', () => {
   })
 })
 
+describe('a file store that is copied while it is at work', () => {
+  it('is whole in every copy, also where a journal file or a checkpoint was just begun', async () => {
+    const path = freshPath()
+    const backend = await opened(path, { segmentBytes: 1500 })
+    const acknowledged = new Map<string, number>()
+    const streams = ['a', 'b', 'c']
+    const parts = (stream: string) => ['x', 'y', 'z'].map((part) => `${stream}/${part}`)
+    const someCommits = async (stream: string) => {
+      const from = acknowledged.get(stream) ?? 0
+      for (let n = from + 1; n <= from + 8; n++) {
+        const puts = parts(stream).map((key) => [key, n] as const)
+        const deletes = n > 5 ? [`${stream}/new/${n - 5}`] : []
+        await backend.commit(write(stream, n - 1, { entry: n, puts, deletes, inserts: [[`${stream}/new/${n}`, n]] }))
+        acknowledged.set(stream, n)
+      }
+    }
+    for (let i = 0; i < 26; i++) {
+      const work = streams.map(someCommits)
+      for (let turns = i % 13; turns >= 0; turns--) await new Promise((resolve) => setImmediate(resolve))
+      const before = new Map(acknowledged)
+      const copy = freshPath()
+      cpSync(path, copy, { recursive: true, filter: (from) => !/locks|\.tmp$/.test(from) })
+      await Promise.all(work)
+      const again = await opened(copy)
+      for (const stream of streams) {
+        const { revision } = await again.head(stream)
+        expect(revision).toBeGreaterThanOrEqual(before.get(stream) ?? 0)
+        const values = await again.getMany(parts(stream))
+        expect([...values.values()]).toEqual(revision === 0 ? [] : [revision, revision, revision])
+        expect(await collect(again.scan(`${stream}/new/`))).toHaveLength(Math.min(revision, 5))
+        const after = Math.max(0, revision - 10)
+        expect(await collect(again.read(stream, { after }))).toHaveLength(revision - after)
+      }
+      await again.close()
+      rmSync(copy, { recursive: true })
+    }
+    await backend.close()
+  }, 120_000)
+})
+
 describe('a damaged file store', () => {
   it('is not opened when a line in the middle is not what was written, closed well or not', async () => {
     const path = freshPath()
@@ -148,6 +188,44 @@ describe('a damaged file store', () => {
       await expect(collect(again.feed())).rejects.toThrow(Corrupt)
       await again.close()
     }
+  })
+
+  it('goes no further when it cannot begin a journal file, and has lost nothing when it is opened again', async () => {
+    const path = freshPath()
+    const errors: unknown[] = []
+    const backend = await opened(path, { segmentBytes: 10, onError: (error) => errors.push(error) })
+    writeFileSync(join(path, 'journal/000000000002.jsonl'), '')
+    await backend.commit(append('g', 0))
+    await expect(backend.commit(append('g', 1))).rejects.toThrow(Unavailable)
+    expect(errors).toHaveLength(1)
+    await backend.close()
+    const again = await opened(path)
+    expect(await collect(again.read('g'))).toHaveLength(1)
+    await again.commit(append('g', 1))
+    await again.close()
+  })
+
+  it('is not opened when a journal file ends before the next one begins', async () => {
+    const path = freshPath()
+    const backend = await opened(path, { segmentBytes: 10 })
+    for (let i = 0; i < 3; i++) await backend.commit(append('g', i))
+    await backend.close()
+    rmSync(journalFiles(path)[2]!)
+    await expect(opened(path)).rejects.toThrow(Corrupt)
+  })
+
+  it('is not opened, and nothing in it changed, when a line that the checkpoint does not know is damaged', async () => {
+    const path = freshPath()
+    const backend = await opened(path, { segmentBytes: 200 })
+    for (let i = 0; i < 6; i++) await backend.commit(write('g', i, { entry: i, puts: [[`k/${i}`, i]] }))
+    await backend.close()
+    rmSync(join(path, 'checkpoint'))
+    rmSync(join(path, 'values'), { recursive: true })
+    const file = journalFiles(path)[2]!
+    writeFileSync(file, flipped(readFileSync(file), 60))
+    await expect(opened(path)).rejects.toThrow(Corrupt)
+    await new Promise((resolve) => setTimeout(resolve, 120)) // longer than object files wait to be written
+    expect(existsSync(join(path, 'values'))).toBe(false)
   })
 
   it('never takes a hand edit for truth', async () => {

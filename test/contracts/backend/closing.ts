@@ -50,18 +50,20 @@ export function closing(given: Given): void {
       await Promise.all(followers.map((follower) => follower.ended))
     })
 
-    it('lets no reader take half an answer for a whole one', async () => {
-      const count = 3000
+    it.for(['scan', 'read', 'feed'] as const)('lets nobody who has part of a %s take it for all', async (walk) => {
+      const count = 400
       const puts = Array.from({ length: count }, (_, i) => [`k/${i}`, i] as const)
       await given.backend.commit(write('g', 0, { puts }))
+      for (let i = 0; walk !== 'scan' && i < count; i++) await given.backend.commit(append('g', i))
+      const items = {
+        scan: () => given.backend.scan('k/'),
+        read: () => given.backend.read('g'),
+        feed: () => given.backend.feed(),
+      }
       let seen = 0
-      const reading = (async () => {
-        for await (const _ of given.backend.scan('k/')) if (++seen === 1) await given.backend.close()
-      })()
-      const error = await reading.then(
-        () => undefined,
-        (error: unknown) => error,
-      )
+      const error = await (async () => {
+        for await (const _ of items[walk]()) if (++seen === 1) await given.backend.close()
+      })().catch((error: unknown) => error)
       if (error === undefined) expect(seen).toBe(count)
       else expect(error).toBeInstanceOf(Closed)
     })
