@@ -10,8 +10,8 @@ import { type Config, type ModelConfig, mergedConfig, secretFromEnv } from './co
 import type { Relay } from './orchestrator/relay.ts'
 import { createRuntime, type Runtime } from './orchestrator/runtime.ts'
 import { type Clock, systemClock } from './protocol/clock.ts'
-import { InvalidInput } from './protocol/errors.ts'
-import type { Digest } from './protocol/json.ts'
+import { InvalidInput, Refused } from './protocol/errors.ts'
+import { type Digest, isObject } from './protocol/json.ts'
 import type { Backend } from './vsl/backend.ts'
 import { thisHolder } from './vsl/holder.ts'
 import { openStore } from './vsl/vsl.ts'
@@ -39,7 +39,7 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
   const { clock = systemClock, onError = warn } = options
   const opened: (() => Promise<void>)[] = []
   try {
-    const store = options.store ?? (await openEncrypted(whole))
+    const store = options.store ?? (await openConfigured(whole))
     if (!options.store) opened.unshift(() => store.close())
     const tools = toolRegistry()
     for (const tool of whole.tools ?? []) tools.register(tool)
@@ -85,9 +85,15 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
   }
 }
 
-async function openEncrypted({ vsl, encryption_key }: Config): Promise<Backend> {
+/** The store that a config names, sealed if it says so. */
+export async function openConfigured({ vsl, encryption_key }: Config): Promise<Backend> {
   const store = await openStore(vsl ?? 'memory:')
-  if (encryption_key === undefined) return store
+  if (encryption_key === undefined) {
+    const project = (await store.getMany(['project'])).get('project')
+    if (project === undefined || (isObject(project) && 'project_id' in project)) return store
+    await store.close()
+    throw new Refused('the store is encrypted', 'give its key as MPLP_ENCRYPTION_KEY')
+  }
   const key = Buffer.from(encryption_key, 'base64')
   if (key.length !== 32)
     throw new InvalidInput('config', [

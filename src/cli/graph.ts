@@ -1,6 +1,6 @@
 import { InvalidInput } from '../protocol/errors.ts'
 import { dot, mermaid } from '../psg/picture.ts'
-import { find } from './find.ts'
+import { find } from '../server/find.ts'
 import { EXIT } from './io.ts'
 import type { VerbCall } from './verb.ts'
 import { withProject } from './with-runtime.ts'

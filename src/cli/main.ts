@@ -74,10 +74,11 @@ function register(program: Command, verb: Verb, done: (code: number) => void): v
 
 function ioOf(flags: { json: boolean; colour: boolean; store?: string; config?: string }): Io {
   const stop = new AbortController()
-  process.once('SIGINT', () => {
-    stop.abort(new Error('interrupted'))
-    process.once('SIGINT', () => process.exit(130))
-  })
+  for (const name of ['SIGINT', 'SIGTERM'] as const)
+    process.once(name, () => {
+      stop.abort(new Error('interrupted'))
+      process.once('SIGINT', () => process.exit(130))
+    })
   return terminal({
     json: flags.json,
     colour: flags.colour && process.stdout.isTTY === true && process.env.NO_COLOR === undefined,

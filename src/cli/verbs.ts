@@ -122,6 +122,16 @@ export const VERBS: readonly Verb[] = [
     load: () => import('./store-verify.ts'),
   },
   {
+    usage: 'serve',
+    says: 'run what is submitted over HTTP, until Ctrl-C',
+    options: [
+      ['--host <host>', 'where to listen: 127.0.0.1; any other needs tokens in the config'],
+      ['--port <port>', 'which port: 7117; 0 takes a free one'],
+    ],
+    examples: ['mplp serve', 'mplp serve --port 0 --json'],
+    load: () => import('./serve.ts'),
+  },
+  {
     usage: 'config print',
     says: 'the config in force, secrets covered',
     examples: ['mplp config print'],

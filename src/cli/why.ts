@@ -1,4 +1,4 @@
-import { find } from './find.ts'
+import { find } from '../server/find.ts'
 import { EXIT } from './io.ts'
 import type { VerbCall } from './verb.ts'
 import { withProject } from './with-runtime.ts'

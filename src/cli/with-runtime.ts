@@ -1,7 +1,6 @@
-import { type ComposedRuntime, openRuntime } from '../compose.ts'
+import { type ComposedRuntime, openConfigured, openRuntime } from '../compose.ts'
 import { mergedConfig } from '../config.ts'
 import { openProject, type Project } from '../psg/project.ts'
-import { openStore } from '../vsl/vsl.ts'
 import type { Io } from './io.ts'
 
 /** Opens what the config says, lets `work` use it, and closes it whatever happens. */
@@ -18,8 +17,7 @@ export async function withRuntime<T>(io: Io, work: (runtime: ComposedRuntime) =>
 
 /** For verbs that only look: no worker is started, nobody's run is taken up. */
 export async function withProject<T>(io: Io, work: (project: Project) => Promise<T>): Promise<T> {
-  const { vsl } = mergedConfig(await io.config())
-  const store = await openStore(vsl!)
+  const store = await openConfigured(mergedConfig(await io.config()))
   try {
     return await work(await openProject(store))
   } finally {

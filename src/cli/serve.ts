@@ -1,0 +1,20 @@
+import { once } from 'node:events'
+import { serve } from '../server/server.ts'
+import { EXIT } from './io.ts'
+import type { VerbCall } from './verb.ts'
+import { withRuntime } from './with-runtime.ts'
+
+export async function run({ options, io }: VerbCall): Promise<number> {
+  return withRuntime(io, async (runtime) => {
+    const server = await serve(runtime, {
+      ...runtime.config.server,
+      ...(typeof options.host === 'string' && { host: options.host }),
+      ...(typeof options.port === 'string' && { port: Number(options.port) }),
+      onError: (error) => io.warn(`mplp: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`),
+    })
+    io.line({ url: server.url }, () => `listening on ${server.url}; Ctrl-C ends it in good order`)
+    if (!io.signal.aborted) await once(io.signal, 'abort')
+    await server.close()
+    return EXIT.done
+  })
+}

@@ -1,0 +1,43 @@
+import type { ComposedRuntime } from '../compose.ts'
+import type { Deciding } from '../psg/moves.ts'
+import { fieldsOf, type Route, TEXT } from './route.ts'
+
+/** What waits for people, and their answers. */
+export function confirmRoutes(runtime: ComposedRuntime): readonly Route[] {
+  return [
+    {
+      method: 'GET',
+      path: '/confirms',
+      says: 'What waits for a person, oldest first.',
+      role: 'read',
+      answer: {
+        type: 'array',
+        items: { type: 'object', properties: { confirm: { $ref: 'confirm' }, context_id: TEXT, plan_id: TEXT } },
+      },
+      handle: async () => runtime.waiting(),
+    },
+    {
+      method: 'POST',
+      path: '/confirms/:id/decisions',
+      says: 'Adds a decision; with `digest` only about what was seen.',
+      role: 'decide',
+      body: {
+        type: 'object',
+        required: ['status', 'decided_by_role'],
+        properties: {
+          status: { type: 'string', enum: ['approved', 'rejected', 'cancelled'] },
+          decided_by_role: TEXT,
+          reason: { type: 'string' },
+          decision_id: { $ref: 'identifier' },
+          digest: TEXT,
+        },
+        additionalProperties: false,
+      },
+      answer: { $ref: 'confirm' },
+      async handle({ params: { id }, body }) {
+        const known = ['status', 'decided_by_role', 'reason', 'decision_id', 'digest']
+        return runtime.decide(id, fieldsOf(body, known) as unknown as Deciding)
+      },
+    },
+  ]
+}

@@ -1,0 +1,87 @@
+import { once } from 'node:events'
+import type { ServerResponse } from 'node:http'
+import type { ComposedRuntime } from '../compose.ts'
+import { deliveriesOf } from '../orchestrator/relay-feed.ts'
+import { type Clock, systemClock } from '../protocol/clock.ts'
+import type { Entry } from '../vsl/backend.ts'
+import { problemOf } from './problem.ts'
+import type { Route } from './route.ts'
+
+const HEARTBEAT_MS = 15_000
+
+/**
+ * The store's journal as server-sent events. The id is the place in the journal and comes with the last event of a commit: who was cut off within one
+ * gets that commit again, and knows its events by their `event_id`.
+ */
+export function eventRoutes(
+  { store }: ComposedRuntime,
+  options: { readonly signal: AbortSignal; readonly clock?: Clock },
+): readonly Route[] {
+  const { clock = systemClock } = options
+  return [
+    {
+      method: 'GET',
+      path: '/events',
+      says: 'Every event, oldest first, then live; goes on after the header Last-Event-ID.',
+      role: 'read',
+      query: {
+        after: 'an id: only what came after it; the header wins',
+        family: 'only these families, comma separated',
+        plan: 'only this plan',
+        follow: '`false`: end with what is there now',
+      },
+      type: 'text/event-stream',
+      async handle({ query, headers, raw }, reply) {
+        const gone = new AbortController()
+        raw.once('close', () => gone.abort())
+        const signal = AbortSignal.any([gone.signal, options.signal])
+        const after = headers['last-event-id'] ?? query.after
+        const from = typeof after === 'string' && after !== '' ? { after } : {}
+        for await (const _ of store.feed(from)) break // refuses a place it does not know while there is still a status to send
+        reply.hijack()
+        reply.raw.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' }).flushHeaders()
+        const wanted = wantedBy(query)
+        const beating = beat(reply.raw, clock, signal)
+        try {
+          for await (const entry of store.feed({ ...from, follow: query.follow !== 'false', signal })) {
+            const text = textOf(entry, wanted)
+            if (text !== '' && !reply.raw.write(text)) await once(reply.raw, 'drain', { signal })
+          }
+        } catch (error) {
+          if (!signal.aborted) reply.raw.write(`event: error\ndata: ${JSON.stringify(problemOf(error))}\n\n`)
+        } finally {
+          gone.abort()
+          await beating
+          reply.raw.end()
+        }
+      },
+    },
+  ]
+}
+
+type Delivery = ReturnType<typeof deliveriesOf>[number]
+
+function wantedBy(query: { readonly [name: string]: string | undefined }): (delivery: Delivery) => boolean {
+  const families = query.family?.split(',')
+  return ({ event, plan_id }) =>
+    (families === undefined || families.includes(String(event.event_family))) &&
+    (query.plan === undefined || plan_id === query.plan)
+}
+
+function textOf(entry: Entry, wanted: (delivery: Delivery) => boolean): string {
+  const deliveries = deliveriesOf(entry).filter(wanted)
+  return deliveries
+    .map((delivery, i) => {
+      const id = i === deliveries.length - 1 ? `id: ${entry.position}\n` : ''
+      return `${id}event: mplp\ndata: ${JSON.stringify(delivery)}\n\n`
+    })
+    .join('')
+}
+
+/** A comment now and then, so that nothing between us takes silence for death. */
+async function beat(response: ServerResponse, clock: Clock, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    await clock.sleep(HEARTBEAT_MS, signal).catch(() => undefined) // aborted: the loop's condition says so
+    if (!signal.aborted) response.write(':\n\n')
+  }
+}

@@ -1,0 +1,57 @@
+import type { ComposedRuntime } from '../compose.ts'
+import { VERSION } from '../orchestrator/version.ts'
+import { Unavailable } from '../protocol/errors.ts'
+import type { Counters } from './counters.ts'
+import type { Route } from './route.ts'
+
+const READY_WITHIN_MS = 5_000
+
+/** For those who watch over the process. */
+export function healthRoutes({ store }: ComposedRuntime, counters: Counters): readonly Route[] {
+  const count = async (prefix: string): Promise<number> => {
+    let found = 0
+    for await (const _ of store.scan(prefix)) found++
+    return found
+  }
+  return [
+    {
+      method: 'GET',
+      path: '/health',
+      says: 'The process lives.',
+      handle: async () => ({ status: 'ok', runtime_version: VERSION }),
+    },
+    {
+      method: 'GET',
+      path: '/ready',
+      says: 'The store answers; 503 while it does not.',
+      async handle() {
+        await inTime(store.head('project'))
+        return { status: 'ready' }
+      },
+    },
+    {
+      method: 'GET',
+      path: '/metrics',
+      says: 'Counters as Prometheus reads them.',
+      role: 'read',
+      type: 'text/plain',
+      async handle(_, reply) {
+        reply.type('text/plain; version=0.0.4')
+        return counters.text({
+          mplp_runs_running: ['Runs that go on.', await count('running/')],
+          mplp_confirms_waiting: ['Questions that wait for a person.', await count('waiting/')],
+        })
+      },
+    },
+  ]
+}
+
+async function inTime(answer: Promise<unknown>): Promise<void> {
+  const late = AbortSignal.timeout(READY_WITHIN_MS)
+  const tooLate = new Promise<never>((_, reject) =>
+    late.addEventListener('abort', () =>
+      reject(new Unavailable('the store', `it gave no answer in ${READY_WITHIN_MS} ms`)),
+    ),
+  )
+  await Promise.race([answer, tooLate])
+}

@@ -1,0 +1,135 @@
+import type { ComposedRuntime } from '../compose.ts'
+import { InvalidInput } from '../protocol/errors.ts'
+import { shown } from '../protocol/shown.ts'
+import type { PlanStatus } from '../protocol/types.ts'
+import { pathsOf } from '../psg/paths.ts'
+import { find, shownAs } from './find.ts'
+import { by, countOf, fieldsOf, type Route, TEXT, textOf } from './route.ts'
+
+const STATUSES: readonly PlanStatus[] = [
+  'draft',
+  'proposed',
+  'approved',
+  'in_progress',
+  'completed',
+  'failed',
+  'cancelled',
+]
+const MOST_CONTEXTS = 1_000
+
+/** The protocol's own paths, and any object by its id. */
+export function psgRoutes({ project, store }: ComposedRuntime): readonly Route[] {
+  const paths = pathsOf(project)
+  return [
+    {
+      method: 'GET',
+      path: '/psg/contexts',
+      says: 'The ids of contexts, in order; `next` is where to go on.',
+      role: 'read',
+      query: { after: 'an id: only those behind it', limit: `at most this many, up to ${MOST_CONTEXTS}` },
+      answer: { type: 'object', properties: { contexts: { type: 'array', items: TEXT }, next: TEXT } },
+      async handle({ query }) {
+        const limit = countOf(query, 'limit', MOST_CONTEXTS)
+        const contexts: string[] = []
+        const prefix = 'id/context/'
+        const from = { limit, ...(query.after !== undefined && { after: `${prefix}${query.after}` }) }
+        for await (const [key] of store.scan(prefix, from)) contexts.push(key.slice(prefix.length))
+        return { contexts, ...(contexts.length > 0 && contexts.length === limit && { next: contexts.at(-1) }) }
+      },
+    },
+    {
+      method: 'POST',
+      path: '/psg/contexts',
+      says: 'A new context.',
+      role: 'run',
+      body: { $ref: 'context' },
+      status: 201,
+      answer: { $ref: 'context' },
+      handle: ({ body }) => paths.postContext(body, by('posted')),
+    },
+    {
+      method: 'GET',
+      path: '/psg/contexts/:id',
+      says: 'A context.',
+      role: 'read',
+      answer: { $ref: 'context' },
+      async handle({ params: { id } }) {
+        await (await project.context(id)).refresh()
+        return paths.getContext(id)
+      },
+    },
+    {
+      method: 'POST',
+      path: '/psg/plans',
+      says: 'A new plan in a context that is there; it runs when it is submitted as a run, not by this.',
+      role: 'run',
+      body: { $ref: 'plan' },
+      status: 201,
+      answer: { $ref: 'plan' },
+      handle: ({ body }) => paths.postPlan(body, by('posted')),
+    },
+    {
+      method: 'GET',
+      path: '/psg/plans/:id',
+      says: 'A plan with its steps, as they stand.',
+      role: 'read',
+      answer: { $ref: 'plan' },
+      async handle({ params: { id } }) {
+        await find(project, id)
+        return paths.getPlan(id)
+      },
+    },
+    {
+      method: 'PATCH',
+      path: '/psg/plans/:id/status',
+      says: 'Moves a plan where its lifecycle lets it go; to `proposed` it asks for approval.',
+      role: 'run',
+      body: { type: 'object', required: ['status'], properties: { status: { type: 'string', enum: STATUSES } } },
+      answer: { $ref: 'plan' },
+      handle: ({ params: { id }, body }) => paths.patchPlanStatus(id, statusOf(body), by('patched')),
+    },
+    {
+      method: 'DELETE',
+      path: '/psg/plans/:id',
+      says: 'Takes away a plan that nothing refers to.',
+      role: 'run',
+      status: 204,
+      handle: ({ params: { id } }) => paths.deletePlan(id, by('deleted')),
+    },
+    {
+      method: 'GET',
+      path: '/objects/:id',
+      says: 'Anything by its id: an L1 document of what the protocol knows.',
+      role: 'read',
+      handle: async ({ params: { id } }) => shownAs(await find(project, id)),
+    },
+    {
+      method: 'GET',
+      path: '/objects/:id/why',
+      says: 'The chain that led to it: context, plan, approval, step, action.',
+      role: 'read',
+      async handle({ params }) {
+        const { graph, kind, id } = await find(project, params.id)
+        return graph.why(kind, id)
+      },
+    },
+    {
+      method: 'GET',
+      path: '/objects/:id/history',
+      says: 'Every change of it, with who and why.',
+      role: 'read',
+      async handle({ params }) {
+        const { graph, kind, id } = await find(project, params.id)
+        return graph.history(kind, id)
+      },
+    },
+  ]
+}
+
+function statusOf(body: unknown): PlanStatus {
+  const status = textOf(fieldsOf(body, ['status']), 'status')
+  if (STATUSES.includes(status as PlanStatus)) return status as PlanStatus
+  throw new InvalidInput('body', [
+    { path: 'status', rule: 'enum', message: `is none of ${STATUSES.join(', ')}`, found: shown(status) },
+  ])
+}

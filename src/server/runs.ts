@@ -1,0 +1,130 @@
+import type { ComposedRuntime } from '../compose.ts'
+import type { RunHandle } from '../orchestrator/run.ts'
+import type { Flow } from '../orchestrator/submit.ts'
+import { countOf, fieldsOf, type Route, TEXT, textOf } from './route.ts'
+
+const LONGEST_WAIT_MS = 60_000
+const RUN = {
+  type: 'object',
+  properties: {
+    run_id: TEXT,
+    plan_id: TEXT,
+    context_id: TEXT,
+    trace_id: TEXT,
+    phase: TEXT,
+    result: { type: 'object' },
+  },
+} as const
+
+/** Runs: a flow in, and what can be done with it while it goes on. An id is the run's, its plan's or its trace's. */
+export function runRoutes(runtime: ComposedRuntime): readonly Route[] {
+  const wish = (name: 'cancel' | 'pause' | 'resume', says: string): Route => ({
+    method: 'POST',
+    path: `/runs/:id/${name}`,
+    says,
+    role: 'run',
+    status: 202,
+    answer: RUN,
+    async handle({ params: { id } }) {
+      await runtime[name](id)
+      return told(await runtime.get(id))
+    },
+  })
+  return [
+    {
+      method: 'POST',
+      path: '/runs',
+      says: 'Submits a flow: context (or its id), plan, bindings, approval, options. It runs from here on by itself.',
+      role: 'run',
+      body: {
+        type: 'object',
+        required: ['context', 'plan'],
+        properties: {
+          context: {},
+          plan: { $ref: 'plan' },
+          bindings: { type: 'object' },
+          approval: {},
+          options: { type: 'object' },
+          chosen: { type: 'object' },
+        },
+        additionalProperties: false,
+      },
+      status: 202,
+      answer: RUN,
+      async handle({ body }, reply) {
+        const run = await runtime.submit(body as Flow)
+        reply.header('location', `/runs/${run.run_id}`)
+        return told(run)
+      },
+    },
+    {
+      method: 'GET',
+      path: '/runs',
+      says: 'What runs.',
+      role: 'read',
+      answer: { type: 'array', items: RUN },
+      handle: async () => Promise.all((await runtime.list()).map(told)),
+    },
+    {
+      method: 'GET',
+      path: '/runs/:id',
+      says: 'A run, with its result once it has ended.',
+      role: 'read',
+      query: { wait_ms: `answer when it has ended or waits for somebody, but after this long at the latest` },
+      answer: RUN,
+      async handle({ params: { id }, query, raw }) {
+        const run = await runtime.get(id)
+        if (query.wait_ms !== undefined) await rested(run, countOf(query, 'wait_ms', LONGEST_WAIT_MS), raw)
+        return told(await runtime.get(id))
+      },
+    },
+    wish('cancel', 'Ends a run: what is under way is told to stop.'),
+    wish('pause', 'Lets what is under way finish and starts nothing more.'),
+    wish('resume', 'Goes on with a paused run.'),
+    {
+      method: 'POST',
+      path: '/runs/:id/signal',
+      says: 'Hands something to a run: a step that waits for that name takes it.',
+      role: 'run',
+      body: {
+        type: 'object',
+        required: ['name'],
+        properties: { name: TEXT, payload: {} },
+        additionalProperties: false,
+      },
+      status: 202,
+      answer: RUN,
+      async handle({ params: { id }, body }) {
+        const fields = fieldsOf(body, ['name', 'payload'])
+        await runtime.signal(id, textOf(fields, 'name'), fields.payload ?? null)
+        return told(await runtime.get(id))
+      },
+    },
+  ]
+}
+
+async function told(run: RunHandle) {
+  const { run_id, plan_id, context_id, trace_id, phase } = run
+  return {
+    run_id,
+    plan_id,
+    context_id,
+    trace_id,
+    phase,
+    ...(phase === 'ended' && { result: await run.result() }),
+  }
+}
+
+/** Until the run rests, the time is up, or nobody is there to be told. */
+async function rested(
+  run: RunHandle,
+  waitMs: number,
+  asking: { once(event: 'close', listener: () => void): unknown },
+): Promise<void> {
+  const gone = new AbortController()
+  asking.once('close', () => gone.abort())
+  const signal = AbortSignal.any([gone.signal, AbortSignal.timeout(waitMs)])
+  await run.rest(signal).catch((error: unknown) => {
+    if (!signal.aborted) throw error
+  })
+}

@@ -1,0 +1,127 @@
+import type { AddressInfo } from 'node:net'
+import fastify, { type FastifyInstance, type FastifyReply } from 'fastify'
+import type { ComposedRuntime } from '../compose.ts'
+import type { ServerConfig } from '../config.ts'
+import { InvalidInput, NotFound, type Problem, Refused, Unavailable } from '../protocol/errors.ts'
+import { confirmRoutes } from './confirms.ts'
+import { counters } from './counters.ts'
+import { doorOf } from './door.ts'
+import { eventRoutes } from './events.ts'
+import { healthRoutes } from './health.ts'
+import { integrationRoutes } from './integration.ts'
+import { openApi } from './openapi.ts'
+import { problemOf } from './problem.ts'
+import { psgRoutes } from './psg.ts'
+import type { Request, Route } from './route.ts'
+import { runRoutes } from './runs.ts'
+import { snapshotRoutes } from './snapshots.ts'
+
+export interface Server {
+  /** `http://127.0.0.1:7117` */
+  readonly url: string
+  /** Ends streams, lets requests under way finish, takes no more. Safe to call twice; the runtime stays yours. */
+  close(): Promise<void>
+}
+
+export interface ServeOptions extends ServerConfig {
+  /** What went wrong that no client is told about. */
+  readonly onError?: (error: unknown) => void
+}
+
+const PORT = 7117
+const BODY_LIMIT = 4 * 1024 * 1024
+
+/** A runtime over HTTP. Throws Refused for a host beyond loopback without tokens and for a port in use. */
+export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}): Promise<Server> {
+  const { host = '127.0.0.1', port = PORT, body_limit_bytes = BODY_LIMIT, onError = () => undefined } = options
+  checkOptions({ host, port, body_limit_bytes })
+  const door = doorOf(options)
+  const stop = new AbortController()
+  const counted = counters()
+  const answered = (error: unknown, reply: FastifyReply) => {
+    const problem = problemOf(error)
+    if (problem.status >= 500) onError(error)
+    if (problem.status === 401) reply.header('www-authenticate', 'Bearer')
+    return reply.code(problem.status).type('application/problem+json').send(problem)
+  }
+  const app = fastify({
+    bodyLimit: body_limit_bytes,
+    forceCloseConnections: 'idle',
+    frameworkErrors: (error, _, reply) => answered(error, reply as FastifyReply), // an address that is not one
+  })
+  app.removeContentTypeParser('text/plain') // the one kind of body that any web page may send anywhere
+
+  const routes: Route[] = [
+    ...psgRoutes(runtime),
+    ...snapshotRoutes(runtime),
+    ...runRoutes(runtime),
+    ...confirmRoutes(runtime),
+    ...integrationRoutes(runtime),
+    ...eventRoutes(runtime, { signal: stop.signal }),
+    ...healthRoutes(runtime, counted),
+  ]
+  const document: Route = {
+    method: 'GET',
+    path: '/openapi.json',
+    says: 'This interface as OpenAPI 3.1.',
+    handle: async () => openApi([...routes, document]),
+  }
+  app.addHook('onResponse', async (request, reply) =>
+    counted.count(request.method, request.routeOptions.url ?? '-', reply.statusCode),
+  )
+  app.setErrorHandler((error, _, reply) => answered(error, reply))
+  app.setNotFoundHandler((request) => {
+    door(request.headers, undefined)
+    throw new NotFound('path', `${request.method} ${request.url.slice(0, 80)}`)
+  })
+  for (const route of [...routes, document]) register(app, route, door)
+
+  await listen(app, host, port)
+  let closing: Promise<void> | undefined
+  const shown = host.includes(':') ? `[${host}]` : host
+  return {
+    url: `http://${shown}:${(app.server.address() as AddressInfo).port}`,
+    close() {
+      stop.abort()
+      closing ??= app.close()
+      return closing
+    },
+  }
+}
+
+function register(app: FastifyInstance, route: Route, door: ReturnType<typeof doorOf>): void {
+  app.route({
+    method: route.method,
+    url: route.path,
+    onRequest: async ({ headers }) => door(headers, route.role), // before the body is read
+    async handler(request, reply) {
+      reply.code(route.status ?? 200).header('cache-control', 'no-store')
+      return route.handle(request as Request, reply)
+    },
+  })
+}
+
+async function listen(app: FastifyInstance, host: string, port: number): Promise<void> {
+  try {
+    await app.listen({ host, port })
+  } catch (cause) {
+    await app.close()
+    const { code } = cause as NodeJS.ErrnoException
+    if (code === 'EADDRINUSE') throw new Refused(`port ${port} of ${host} is taken`, 'choose another port', { cause })
+    throw new Unavailable(`port ${port} of ${host}`, 'choose a host of this machine and a port that may be used', {
+      cause,
+    })
+  }
+}
+
+function checkOptions(given: { host: unknown; port: unknown; body_limit_bytes: unknown }): void {
+  const { host, port, body_limit_bytes: limit } = given
+  const problems: Problem[] = []
+  if (typeof host !== 'string' || host === '')
+    problems.push({ path: 'server.host', rule: 'text', message: 'must name a host' })
+  if (!Number.isInteger(port) || (port as number) < 0 || (port as number) > 65_535)
+    problems.push({ path: 'server.port', rule: 'port', message: 'must be a whole number from 0 to 65535' })
+  if (!Number.isSafeInteger(limit) || (limit as number) < 1)
+    problems.push({ path: 'server.body_limit_bytes', rule: 'count', message: 'must be a whole number above 0' })
+  if (problems.length > 0) throw new InvalidInput('config', problems)
+}

@@ -1,0 +1,62 @@
+import type { ComposedRuntime } from '../compose.ts'
+import { isKind } from '../psg/node.ts'
+import { by, fieldsOf, type Route, TEXT, textOf } from './route.ts'
+
+/** Names for revisions of a context, and the way back to them. */
+export function snapshotRoutes({ project }: ComposedRuntime): readonly Route[] {
+  const current = async (id: string) => {
+    const graph = await project.context(id)
+    await graph.refresh()
+    return graph
+  }
+  return [
+    {
+      method: 'GET',
+      path: '/psg/contexts/:id/snapshots',
+      says: 'The snapshots of a context, oldest first.',
+      role: 'read',
+      async handle({ params: { id } }) {
+        const graph = await current(id)
+        return [...graph.state.nodesOf('-')]
+          .filter((node) => isKind(node, 'snapshot'))
+          .sort((a, b) => a.born - b.born)
+          .map((node) => node.data)
+      },
+    },
+    {
+      method: 'POST',
+      path: '/psg/contexts/:id/snapshots',
+      says: 'Names the context as it is now.',
+      role: 'run',
+      body: { type: 'object', required: ['name'], properties: { name: TEXT }, additionalProperties: false },
+      status: 201,
+      async handle({ params: { id }, body }) {
+        const graph = await current(id)
+        const snapshot = await graph.snapshot(textOf(fieldsOf(body, ['name']), 'name'), by('posted'))
+        return snapshot.data
+      },
+    },
+    {
+      method: 'POST',
+      path: '/psg/contexts/:id/restore',
+      says: 'Goes back to a revision or a snapshot by a further commit; what somebody else changed since is left and listed.',
+      role: 'admin',
+      body: {
+        type: 'object',
+        required: ['to'],
+        properties: { to: { type: ['string', 'integer'] }, of: TEXT, dry_run: { type: 'boolean' } },
+        additionalProperties: false,
+      },
+      async handle({ params: { id }, body }) {
+        const fields = fieldsOf(body, ['to', 'of', 'dry_run'])
+        const graph = await current(id)
+        return graph.restore({
+          ...by('restored'),
+          to: fields.to as string | number,
+          dryRun: fields.dry_run === true,
+          ...(fields.of !== undefined && { of: textOf(fields, 'of') }),
+        })
+      },
+    },
+  ]
+}

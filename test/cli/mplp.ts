@@ -1,0 +1,32 @@
+import { execFile } from 'node:child_process'
+import { createRequire } from 'node:module'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+
+export interface Ended {
+  readonly code: number
+  readonly out: string
+  readonly err: string
+}
+
+/** Runs the real command line in a process of its own, with none of our variables in its environment. */
+export function mplp(cwd: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Ended> {
+  return new Promise((resolve) => {
+    const options = { cwd, env: { PATH: process.env.PATH, HOME: cwd, ...env }, timeout: 60_000 }
+    const running = execFile(process.execPath, ['--import', TSX, MAIN, ...args], options, (error, out, err) =>
+      resolve({ code: error ? (running.exitCode ?? -1) : 0, out, err }),
+    )
+  })
+}
+
+/** The same with `--json`: what it printed, parsed line by line. */
+export async function mplpJson<T>(cwd: string, args: readonly string[]): Promise<Ended & { readonly values: T[] }> {
+  const ended = await mplp(cwd, [...args, '--json'])
+  const lines = ended.out.split('\n').filter((line) => line !== '')
+  return { ...ended, values: lines.map((line) => JSON.parse(line) as T) }
+}
+
+/** What went wrong, if it was said in one line. */
+export const oneLine = ({ err }: Ended): string => (/^[^\n]+\n$/.test(err) ? err.trimEnd() : `not one line: ${err}`)
+
+export const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
+const TSX = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href

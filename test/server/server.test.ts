@@ -1,0 +1,382 @@
+import { request } from 'node:http'
+import { afterEach, describe, expect, it } from 'vitest'
+import { type ComposedRuntime, openRuntime } from '../../src/compose.ts'
+import { InvalidInput, Refused } from '../../src/protocol/errors.ts'
+import { type ServeOptions, type Server, serve } from '../../src/server/server.ts'
+import { flowOf } from '../support/flows.ts'
+
+const opened: (() => Promise<void>)[] = []
+afterEach(async () => {
+  for (const close of opened.splice(0).reverse()) await close()
+})
+
+describe('the protocol’s paths', () => {
+  it('keep a context and a plan, and move the plan where its lifecycle lets it go', async () => {
+    const { ask } = await serving()
+    const { context, plan } = flowOf({ one: {} })
+    expect(await ask('POST', '/psg/contexts', context)).toMatchObject({ status: 201, body: context })
+    expect(await ask('POST', '/psg/plans', plan)).toMatchObject({ status: 201, body: { plan_id: plan.plan_id } })
+    expect(await ask('GET', '/psg/contexts')).toMatchObject({ body: { contexts: [plan.context_id] } })
+    expect(await ask('GET', `/psg/contexts/${plan.context_id}`)).toMatchObject({ status: 200, body: context })
+    const moved = await ask('PATCH', `/psg/plans/${plan.plan_id}/status`, { status: 'proposed' })
+    expect(moved).toMatchObject({ status: 200, body: { status: 'proposed' } })
+    const skipped = await ask('PATCH', `/psg/plans/${plan.plan_id}/status`, { status: 'completed' })
+    expect(skipped).toMatchObject({ status: 409, body: { code: 'rule_violation', violations: [{}] } })
+    expect(await ask('GET', `/psg/plans/${plan.plan_id}`)).toMatchObject({ body: { status: 'proposed' } })
+    expect(await ask('DELETE', `/psg/plans/${plan.plan_id}`)).toMatchObject({ status: 409 })
+  })
+
+  it('pages through contexts', async () => {
+    const { ask } = await serving()
+    for (let i = 0; i < 3; i++) await ask('POST', '/psg/contexts', flowOf({ one: {} }).context)
+    const first = await ask('GET', '/psg/contexts?limit=2')
+    const { contexts, next } = first.body as { contexts: string[]; next: string }
+    const rest = await ask('GET', `/psg/contexts?after=${next}`)
+    expect(new Set([...contexts, ...(rest.body as { contexts: string[] }).contexts]).size).toBe(3)
+  })
+
+  it('snapshot a context and say what a restore would do', async () => {
+    const { ask } = await serving()
+    const { context, plan } = flowOf({ one: {} })
+    await ask('POST', '/psg/contexts', context)
+    const at = `/psg/contexts/${plan.context_id}`
+    expect(await ask('POST', `${at}/snapshots`, { name: 'before' })).toMatchObject({ status: 201 })
+    await ask('POST', '/psg/plans', plan)
+    expect(await ask('GET', `${at}/snapshots`)).toMatchObject({ body: [{ name: 'before' }] })
+    const dry = await ask('POST', `${at}/restore`, { to: 'before', dry_run: true })
+    expect((dry.body as { changes: unknown[] }).changes.length).toBeGreaterThan(0)
+    expect(await ask('GET', `/psg/plans/${plan.plan_id}`)).toMatchObject({ status: 200 })
+    expect(await ask('POST', `${at}/restore`, { to: 'before' })).toMatchObject({ status: 200 })
+    expect(await ask('GET', `/psg/plans/${plan.plan_id}`)).toMatchObject({ status: 404 })
+  })
+})
+
+describe('runs', () => {
+  it('go from a flow to a result, and can be asked why', async () => {
+    const { ask } = await serving()
+    const flow = flowOf({ greet: {} })
+    const submitted = await ask('POST', '/runs', flow)
+    expect(submitted).toMatchObject({ status: 202, body: { plan_id: flow.plan.plan_id } })
+    const { run_id } = submitted.body as { run_id: string }
+    expect(submitted.headers.get('location')).toBe(`/runs/${run_id}`)
+    const ended = await ask('GET', `/runs/${run_id}?wait_ms=20000`)
+    expect(ended).toMatchObject({
+      body: { phase: 'ended', result: { status: 'completed', outputs: { [flow.ids.greet!]: 'hello' } } },
+    })
+    expect(await ask('GET', `/objects/${flow.ids.greet}`)).toMatchObject({ body: { status: 'completed' } })
+    expect(await ask('GET', `/objects/${flow.ids.greet}/why`)).toMatchObject({ status: 200 })
+    expect((await ask('GET', `/objects/${flow.ids.greet}/history`)).body).toHaveLength(3)
+  })
+
+  it('wait for a decision, of a role that may', async () => {
+    const { ask } = await serving()
+    const flow = flowOf({ greet: {} }, { approval: { roles: ['dba'], reason: 'touches the database' } })
+    const { run_id } = (await ask('POST', '/runs', flow)).body as { run_id: string }
+    const listed = (await ask('GET', '/confirms')).body as { confirm: { confirm_id: string } }[]
+    const decisions = `/confirms/${listed[0]!.confirm.confirm_id}/decisions`
+    const intern = await ask('POST', decisions, { status: 'approved', decided_by_role: 'intern' })
+    expect(intern).toMatchObject({ status: 409, body: { code: 'rule_violation' } })
+    const maybe = await ask('POST', decisions, { status: 'maybe', decided_by_role: 'dba' })
+    expect(maybe).toMatchObject({ status: 400, body: { problems: [{ path: 'status', rule: 'enum' }] } })
+    const approved = await ask('POST', decisions, { status: 'approved', decided_by_role: 'dba' })
+    expect(approved).toMatchObject({ status: 200, body: { status: 'approved' } })
+    expect(await ask('GET', `/runs/${run_id}?wait_ms=20000`)).toMatchObject({
+      body: { result: { status: 'completed' } },
+    })
+  })
+
+  it('take a signal, are paused, go on and are cancelled', async () => {
+    const { ask } = await serving()
+    const binding = { action_type: 'wait', params: { signal: 'go' } } as const
+    const flow = flowOf({ wait: { binding }, again: { binding, after: ['wait'] } })
+    const { run_id } = (await ask('POST', '/runs', flow)).body as { run_id: string }
+    const at = `/runs/${run_id}`
+    expect(await ask('POST', `${at}/pause`)).toMatchObject({ status: 202 })
+    expect(await ask('POST', `${at}/resume`)).toMatchObject({ status: 202 })
+    expect(await ask('POST', `${at}/signal`, { payload: 1 })).toMatchObject({ status: 400 })
+    expect(await ask('POST', `${at}/signal`, { name: 'go', payload: 1 })).toMatchObject({ status: 202 })
+    expect(await ask('POST', `${at}/cancel`)).toMatchObject({ status: 202 })
+    expect(await ask('GET', `${at}?wait_ms=20000`)).toMatchObject({ body: { result: { status: 'cancelled' } } })
+  })
+})
+
+describe('events', () => {
+  it('are told oldest first, live, and after the last one seen', async () => {
+    const { ask, url } = await serving()
+    const flow = flowOf({ greet: {} })
+    const stop = new AbortController()
+    const live = sse(await fetch(`${url}/events?family=pipeline_stage`, { signal: stop.signal }))
+    await ask('POST', '/runs', flow)
+    const seen: Told[] = []
+    for await (const told of live) {
+      seen.push(told)
+      if (told.data.event.event_type && JSON.stringify(told.data.event).includes('"to_status":"completed"')) break
+    }
+    stop.abort()
+    await ask('GET', `/runs/${flow.plan.plan_id}?wait_ms=20000`)
+    const all = await told(`${url}/events?follow=false`)
+    const place = all.find(({ id }) => id !== undefined)!.id!
+    const rest = await told(`${url}/events?follow=false`, { 'last-event-id': place })
+    const from = all.findIndex(({ id }) => id === place) + 1
+    expect(rest.map(({ data }) => data.event.event_id)).toEqual(all.slice(from).map(({ data }) => data.event.event_id))
+    expect(all.map(({ data }) => data.event.event_id)).toEqual(
+      expect.arrayContaining(seen.map(({ data }) => data.event.event_id)),
+    )
+  })
+
+  it('refuse a place that the store never gave', async () => {
+    const { url } = await serving()
+    const refused = await fetch(`${url}/events`, { headers: { 'last-event-id': 'nonsense' } })
+    expect(refused.status).toBe(400)
+    expect(await refused.json()).toMatchObject({ code: 'invalid_input' })
+  })
+
+  it('end when the server closes', async () => {
+    const { url, server } = await serving()
+    const response = await fetch(`${url}/events`)
+    await server.close()
+    expect(await response.text()).toBe('')
+  })
+
+  it('come in from tools, files, git and CI, checked', async () => {
+    const { ask, url } = await serving()
+    const { context, plan } = flowOf({ one: {} })
+    await ask('POST', '/psg/contexts', context)
+    const event = {
+      event_id: plan.plan_id,
+      file_path: 'a.txt',
+      change_type: 'modified',
+      timestamp: '2026-01-01T00:00:00Z',
+    }
+    const sent = { context_id: plan.context_id, kind: 'file-update-event', event }
+    expect(await ask('POST', '/integration/events', { ...sent, event: { file_path: 7 } })).toMatchObject({
+      status: 400,
+    })
+    expect(await ask('POST', '/integration/events', { ...sent, kind: 'rumour' })).toMatchObject({ status: 400 })
+    const { event_id: _, ...bare } = event
+    expect(await ask('POST', '/integration/events', { ...sent, event: bare })).toMatchObject({ status: 202 })
+    const all = await told(`${url}/events?follow=false&family=external_integration`)
+    expect(all.map(({ data }) => data.event.event_type)).toEqual(['file_update'])
+  })
+})
+
+describe('bad input', () => {
+  it.each([
+    ['malformed JSON', '{"plan":', 'application/json', 400, 'invalid_input'],
+    ['an empty body', '', 'application/json', 400, 'invalid_input'],
+    ['a number', '7', 'application/json', 400, 'invalid_input'],
+    ['null', 'null', 'application/json', 400, 'invalid_input'],
+    ['wrong types', '{"context":7,"plan":[]}', 'application/json', 400, 'invalid_input'],
+    ['a prototype in disguise', '{"__proto__":{"plan":1}}', 'application/json', 400, 'invalid_input'],
+    ['a form', 'a=b', 'application/x-www-form-urlencoded', 415, 'invalid_input'],
+    ['plain text, which any page may send', '{}', 'text/plain', 415, 'invalid_input'],
+  ])('gets a problem document: %s', async (_, body, type, status, code) => {
+    const { url, ask } = await serving()
+    const response = await fetch(`${url}/runs`, { method: 'POST', body, headers: { 'content-type': type } })
+    expect(response.headers.get('content-type')).toContain('application/problem+json')
+    expect({ status: response.status, body: await response.json() }).toMatchObject({ status, body: { status, code } })
+    expect(await ask('GET', '/psg/contexts')).toMatchObject({ body: { contexts: [] } })
+  })
+
+  it.each([
+    ['/psg/plans/absent', 404],
+    ['/psg/contexts/..%2f..%2fetc%2fpasswd', 400],
+    ['/runs/%00', 400],
+    ['/runs/absent', 404],
+    ['/objects/absent', 404],
+    ['/nowhere', 404],
+    ['/psg/contexts?limit=-1', 400],
+    ['/runs/%', 400],
+  ])('does not find %s', async (path, status) => {
+    const { ask } = await serving()
+    expect(await ask('GET', path)).toMatchObject({ status, body: { status } })
+  })
+
+  it('refuses an address that is too long, without repeating all of it', async () => {
+    const { ask } = await serving()
+    const answer = await ask('GET', `/psg/plans/${'a'.repeat(3000)}`)
+    expect(answer).toMatchObject({ status: 414, body: { code: 'too_large' } })
+    expect(JSON.stringify(answer.body).length).toBeLessThan(600)
+  })
+
+  it('refuses a body of 10 MB and stays up', async () => {
+    const { url, ask } = await serving()
+    expect(await large(`${url}/runs`, 10 * 1024 * 1024)).toBe(413)
+    expect(await ask('GET', '/health')).toMatchObject({ status: 200, body: { status: 'ok' } })
+  })
+
+  it('answers 200 clients at once, and loses none of what they send', async () => {
+    const { ask } = await serving()
+    const flows = Array.from({ length: 200 }, () => flowOf({ one: {} }))
+    const answers = await Promise.all(flows.map(({ context }) => ask('POST', '/psg/contexts', context)))
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([201]))
+    expect(((await ask('GET', '/psg/contexts')).body as { contexts: string[] }).contexts).toHaveLength(200)
+  }, 60_000)
+
+  it('refuses options that do not fit, and a port in use, before anything listens', async () => {
+    const { runtime, url } = await serving()
+    await expect(serve(runtime, { port: 70_000 })).rejects.toThrow(InvalidInput)
+    await expect(serve(runtime, { host: '0.0.0.0', port: 0 })).rejects.toThrow(Refused)
+    await expect(serve(runtime, { port: 0, tokens: [{ token: 'short', roles: ['read'] }] })).rejects.toThrow(
+      InvalidInput,
+    )
+    await expect(serve(runtime, { port: Number(new URL(url).port) })).rejects.toThrow(Refused)
+  })
+})
+
+describe('the door', () => {
+  const READ = 'a-token-that-may-read'
+  const DECIDE = 'a-token-that-may-decide'
+  const ADMIN = 'a-token-that-may-everything'
+  const tokens: ServeOptions['tokens'] = [
+    { token: READ, roles: ['read'] },
+    { token: DECIDE, roles: ['decide'] },
+    { token: ADMIN, roles: ['admin'] },
+  ]
+  const { context } = flowOf({ one: {} })
+
+  it.each([
+    ['no token', undefined, 401],
+    ['a forged token', 'Bearer a-token-that-may-reaD', 401],
+    ['the start of a token', `Bearer ${READ.slice(0, -1)}`, 401],
+    ['another scheme', `Basic ${ADMIN}`, 401],
+    ['a token that may only read', `Bearer ${READ}`, 403],
+    ['a token that may only decide', `Bearer ${DECIDE}`, 403],
+    ['a token that may', `Bearer ${ADMIN}`, 201],
+  ])('judges a write with %s', async (_, authorization, status) => {
+    const { ask } = await serving({ tokens })
+    const answer = await ask('POST', '/psg/contexts', context, authorization ? { authorization } : {})
+    expect(answer.status).toBe(status)
+    if (status === 401) expect(answer.headers.get('www-authenticate')).toBe('Bearer')
+  })
+
+  it('lets every token read, and nobody else', async () => {
+    const { ask } = await serving({ tokens })
+    for (const token of [READ, DECIDE, ADMIN])
+      expect((await ask('GET', '/confirms', undefined, { authorization: `Bearer ${token}` })).status).toBe(200)
+    expect((await ask('GET', '/confirms')).status).toBe(401)
+    expect((await ask('GET', '/events')).status).toBe(401)
+    expect((await ask('GET', '/health')).status).toBe(200)
+  })
+
+  it('keeps out web pages, and names that were pointed at this machine', async () => {
+    const { ask, url } = await serving()
+    expect((await ask('POST', '/psg/contexts', context, { origin: 'https://evil.example' })).status).toBe(403)
+    expect(await status(`${url}/confirms`, { host: 'evil.example' })).toBe(403)
+    expect(await status(`${url}/confirms`, { host: new URL(url).host })).toBe(200)
+  })
+})
+
+describe('for those who watch', () => {
+  it('counts what was asked', async () => {
+    const { ask, url } = await serving()
+    await ask('GET', '/psg/plans/absent')
+    expect(await ask('GET', '/ready')).toMatchObject({ status: 200, body: { status: 'ready' } })
+    const text = await (await fetch(`${url}/metrics`)).text()
+    expect(text).toContain('mplp_http_requests_total{method="GET",route="/psg/plans/:id",status="404"} 1')
+    expect(text).toContain('mplp_runs_running 0')
+  })
+
+  it('describes itself, with no reference that leads nowhere', async () => {
+    const { ask } = await serving()
+    const document = (await ask('GET', '/openapi.json')).body as {
+      openapi: string
+      paths: { [path: string]: { [method: string]: unknown } }
+      components: { schemas: { [name: string]: unknown } }
+    }
+    expect(document.openapi).toBe('3.1.0')
+    expect(document.paths['/psg/plans/{id}/status']).toHaveProperty('patch')
+    const named = [...JSON.stringify(document).matchAll(/"\$ref":"#\/components\/schemas\/([^"]+)"/g)].map(
+      ([, n]) => n!,
+    )
+    expect(named.length).toBeGreaterThan(20)
+    expect(named.filter((name) => !(name in document.components.schemas))).toEqual([])
+  })
+})
+
+interface Answer {
+  readonly status: number
+  readonly headers: Headers
+  readonly body: unknown
+}
+
+interface Serving {
+  readonly runtime: ComposedRuntime
+  readonly server: Server
+  readonly url: string
+  ask(method: string, path: string, body?: unknown, headers?: { [name: string]: string }): Promise<Answer>
+}
+
+async function serving(options: ServeOptions = {}): Promise<Serving> {
+  const runtime = await openRuntime({ vsl: 'memory:', functions: { greet: () => 'hello', one: () => 1 } })
+  opened.push(() => runtime.close())
+  const server = await serve(runtime, { port: 0, ...options })
+  opened.push(() => server.close())
+  const { url } = server
+  return {
+    runtime,
+    server,
+    url,
+    async ask(method, path, body, headers = {}) {
+      const response = await fetch(`${url}${path}`, {
+        method,
+        headers: { ...(body !== undefined && { 'content-type': 'application/json' }), ...headers },
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+      })
+      const text = await response.text()
+      return { status: response.status, headers: response.headers, body: text === '' ? undefined : JSON.parse(text) }
+    },
+  }
+}
+
+interface Told {
+  readonly id: string | undefined
+  readonly data: { readonly event: { readonly event_id: string; readonly event_type: string } }
+}
+
+async function* sse(response: Response): AsyncGenerator<Told> {
+  const decoder = new TextDecoder()
+  let text = ''
+  for await (const chunk of response.body!) {
+    text += decoder.decode(chunk as Uint8Array, { stream: true })
+    const blocks = text.split('\n\n')
+    text = blocks.pop()!
+    for (const block of blocks) {
+      const data = /^data: (.*)$/m.exec(block)?.[1]
+      if (data !== undefined) yield { id: /^id: (.*)$/m.exec(block)?.[1], data: JSON.parse(data) }
+    }
+  }
+}
+
+async function told(url: string, headers: { [name: string]: string } = {}): Promise<Told[]> {
+  const all: Told[] = []
+  for await (const one of sse(await fetch(url, { headers }))) all.push(one)
+  return all
+}
+
+/** The status that a body of so many bytes gets; whether all of it was read or not. */
+function large(url: string, bytes: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    let answered = false
+    const sent = request(url, { method: 'POST', headers: { 'content-type': 'application/json' } }, (response) => {
+      answered = true
+      response.resume()
+      resolve(response.statusCode!)
+    })
+    sent.on('error', (error) => answered || reject(error))
+    const chunk = Buffer.alloc(64 * 1024, 0x20)
+    for (let i = 0; i < bytes / chunk.length; i++) sent.write(chunk)
+    sent.end()
+  })
+}
+
+function status(url: string, headers: { [name: string]: string }): Promise<number> {
+  return new Promise((resolve, reject) =>
+    request(url, { headers }, (response) => {
+      response.resume()
+      resolve(response.statusCode!)
+    })
+      .on('error', reject)
+      .end(),
+  )
+}
