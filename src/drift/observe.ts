@@ -3,6 +3,7 @@ import type { Stats } from 'node:fs'
 import { type Digest, digestOf } from '../protocol/json.ts'
 import type { Agreed, FileShape } from '../psg/change.ts'
 import { disk, Elsewhere, elsewhere, type Root } from './root.ts'
+import { nameOf, parentOf } from './select.ts'
 
 /** A file as the disk shows it. */
 export type Observed = FileShape & Pick<Agreed, 'mtime_ms' | 'ctime_ms' | 'ino' | 'racy'>
@@ -29,7 +30,7 @@ const ATTEMPTS = 3
 export async function observe(root: Root, path: string, observing: Observing): Promise<Observed | undefined> {
   for (let attempt = 1; ; attempt++) {
     const stats = await root.stat(path)
-    if (stats === undefined) return undefined
+    if (stats === undefined || (root.foldsCase && !(await isCalled(root, path)))) return undefined
     if (isUnchanged(stats, observing.known)) return observing.known
     try {
       return await lookedInto(root, path, stats, observing)
@@ -37,6 +38,12 @@ export async function observe(root: Root, path: string, observing: Observing): P
       if (!(error instanceof Elsewhere) || attempt === ATTEMPTS) throw error
     }
   }
+}
+
+/** Where case does not count, README answers to Readme as well; its folder knows what it is called. */
+async function isCalled(root: Root, path: string): Promise<boolean> {
+  const name = nameOf(path)
+  return (await root.list(parentOf(path))).some((entry) => entry.name === name)
 }
 
 /** Can it be told from its times alone that a file is as it was? */

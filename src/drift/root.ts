@@ -1,6 +1,6 @@
 import * as fs from 'node:fs'
 import { constants, type Dirent, existsSync, type Stats } from 'node:fs'
-import { dirname, join, sep } from 'node:path'
+import { basename, dirname, join, sep } from 'node:path'
 import { promisify } from 'node:util'
 import { InvalidInput, Refused } from '../protocol/errors.ts'
 import { shown } from '../protocol/shown.ts'
@@ -9,6 +9,8 @@ import { shown } from '../protocol/shown.ts'
 export interface Root {
   /** The folder by its real path. */
   readonly path: string
+  /** Are names that differ in case only one name here? */
+  readonly foldsCase: boolean
   /** What stands there; `undefined` when nothing does, or when one of its folders is not a folder. */
   stat(path: string): Promise<Stats | undefined>
   /** The names in a folder. Throws Elsewhere when the folder is not there, or not below the root. */
@@ -59,6 +61,7 @@ export async function openRoot(folder: string): Promise<Root> {
 
   const root: Root = {
     path,
+    foldsCase: await foldsCase(path),
     stat: (at) => disk.lstat(full(at)).catch(unlessMissing),
     async list(at) {
       const fd = await openFolder(full(at))
@@ -113,6 +116,18 @@ export function checkPath(path: unknown, name = 'path'): asserts path is string 
       found: shown(path),
     },
   ])
+}
+
+/** Asked of the root's own name, which is there for certain; a name without letters has to be taken for what is usual. */
+async function foldsCase(path: string): Promise<boolean> {
+  const name = basename(path)
+  const other = name === name.toLowerCase() ? name.toUpperCase() : name.toLowerCase()
+  if (other === name) return process.platform === 'darwin' || process.platform === 'win32'
+  const [here, there] = await Promise.all([
+    disk.lstat(path),
+    disk.lstat(join(dirname(path), other)).catch(unlessMissing),
+  ])
+  return there !== undefined && there.ino === here.ino && there.dev === here.dev
 }
 
 const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK // without the last, opening a pipe waits for a writer

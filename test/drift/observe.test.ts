@@ -47,6 +47,15 @@ describe('looking at a file', () => {
     expect(await look('l')).toMatchObject({ type: 'link', digest: digestOf('/etc/passwd') })
   })
 
+  it('goes by the name that the folder knows where case does not count', async () => {
+    const { path } = await looking({ README: 'x' })
+    const root = await openRoot(path)
+    const folding = { ...root, foldsCase: true, stat: (name: string) => root.stat(name.toUpperCase()) }
+    const options = { now: later, keepBytes: 9, keep: async () => true }
+    expect(await observe(folding, 'Readme', options)).toBeUndefined()
+    expect((await observe(folding, 'README', options))?.digest).toBe(digestOf('x'))
+  })
+
   it('does not open a pipe or a folder', async () => {
     const { look, full } = await looking({ 'folder/x': '' })
     execFileSync('mkfifo', [full('pipe')])

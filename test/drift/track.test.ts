@@ -1,0 +1,386 @@
+import { appendFileSync, chmodSync, mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { fileId } from '../../src/drift/compare.ts'
+import { trackFiles } from '../../src/drift/track.ts'
+import { manualClock } from '../../src/protocol/clock.ts'
+import { Closed, InvalidInput, NotFound, Refused } from '../../src/protocol/errors.ts'
+import { digestOf } from '../../src/protocol/json.ts'
+import { validate } from '../../src/protocol/validate.ts'
+import type { EntryBody, FindingRecord } from '../../src/psg/change.ts'
+import type { ProjectGraph } from '../../src/psg/graph.ts'
+import { sqliteBackend } from '../../src/vsl/sqlite.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+import { BY, type Given, given, graphOf, put } from './given.ts'
+
+const told = (findings: readonly FindingRecord[]) =>
+  findings.map(({ what, path, from }) => (from ? `${what} ${from} ${path}` : `${what} ${path}`)).sort()
+const scanned = async ({ tracker }: Given) => told((await tracker.scan()).findings)
+const paths = (graph: ProjectGraph) =>
+  [...graph.state.nodesOf('files')].flatMap((node) => (node.kind === 'file' ? [node.data.path] : [])).sort()
+async function events(graph: ProjectGraph) {
+  const found: EntryBody['events'][number]['event'][] = []
+  for await (const { body } of graph.store.read(graph.id))
+    for (const { event } of (body as unknown as EntryBody).events) found.push(event)
+  return found
+}
+
+describe('tracking a folder', () => {
+  it('takes in everything that belongs, with its content, and finds nothing', async () => {
+    const it = await given({ a: 'one', 'src/b': 'two', '.gitignore': 'out/\n', 'out/c': '' })
+    expect(paths(it.graph)).toEqual(['.gitignore', 'a', 'src/b'])
+    expect(it.graph.get('file', fileId('src/b'))?.data).toMatchObject({
+      path: 'src/b',
+      type: 'file',
+      digest: digestOf('two'),
+      size: 3,
+      kept: true,
+    })
+    expect(await it.text('src/b')).toBe('two')
+    expect([await scanned(it), (await events(it.graph)).map(({ event_family }) => event_family)]).toEqual([
+      [],
+      expect.not.arrayContaining(['external_integration']),
+    ])
+    await it.tracker.close()
+  })
+
+  it('knows only the digest of what is too large to keep', async () => {
+    const it = await given({ big: 'x'.repeat(11), small: 'x'.repeat(10) }, { keepBytes: 10 })
+    expect(it.graph.get('file', fileId('big'))?.data).toMatchObject({ kept: false, digest: digestOf('x'.repeat(11)) })
+    expect(await it.graph.store.getBlob(digestOf('x'.repeat(11)))).toBeUndefined()
+    expect(await it.text('small')).toBe('x'.repeat(10))
+    await it.tracker.close()
+  })
+
+  it('begins again when taking everything in was cut off', async () => {
+    const root = tempFolder()
+    put(root, Object.fromEntries(Array.from({ length: 1_200 }, (_, i) => [`f${i}`, String(i)])))
+    const graph = await graphOf()
+    const enough = new AbortController()
+    const store = graph.store
+    const commit = store.commit.bind(store)
+    store.commit = async (write) => {
+      await commit(write)
+      if (paths(graph).length >= 500) enough.abort(new Error('killed'))
+    }
+    await expect(trackFiles(graph, { root, signal: enough.signal })).rejects.toThrow('killed')
+    expect(paths(graph).length).toBeGreaterThan(0)
+    const tracker = await trackFiles(graph, { root })
+    expect([paths(graph).length, tracker.findings()]).toEqual([1_200, []])
+    await tracker.close()
+  })
+
+  it('finds, when it is opened again, what has changed meanwhile', async () => {
+    const it = await given({ a: '1', b: '2', c: '3' })
+    await it.tracker.close()
+    put(it.root, { a: 'changed', d: 'new' })
+    unlinkSync(join(it.root, 'c'))
+    const again = await it.again()
+    expect(told(again.tracker.findings())).toEqual(['added d', 'deleted c', 'modified a'])
+    const third = await again.again()
+    expect(told(third.tracker.findings())).toEqual(['added d', 'deleted c', 'modified a'])
+    await third.tracker.close()
+  })
+
+  it('finds, when it is opened again, what the graph has come to believe meanwhile', async () => {
+    const it = await given({ a: '1' })
+    await it.tracker.close()
+    const digest = await it.graph.store.putBlob(Buffer.from('by the graph'))
+    await it.graph.commit([{ kind: 'node_update', node: 'file', id: fileId('a'), set: { digest, size: 12 } }], BY)
+    const again = await it.again()
+    expect(told(again.tracker.findings())).toEqual(['modified a'])
+    await again.tracker.close()
+  })
+
+  it('works on a store that several processes share', async () => {
+    const store = await sqliteBackend({ path: join(tempFolder(), 'state.db') })
+    const it = await given({ a: '1' }, {}, store)
+    put(it.root, { a: '2' })
+    expect(await scanned(it)).toEqual(['modified a'])
+    await it.tracker.close()
+    await store.close()
+  })
+})
+
+describe('a finding', () => {
+  it('is told of every kind of change', async () => {
+    const it = await given({
+      changed: '1',
+      gone: 'to be deleted',
+      moved: 'to be renamed',
+      linked: '4',
+      moded: '5',
+      foldered: '6',
+    })
+    put(it.root, { changed: 'x', added: 'new' })
+    unlinkSync(join(it.root, 'gone'))
+    renameSync(join(it.root, 'moved'), join(it.root, 'elsewhere'))
+    unlinkSync(join(it.root, 'linked'))
+    symlinkSync('changed', join(it.root, 'linked'))
+    chmodSync(join(it.root, 'moded'), 0o755)
+    unlinkSync(join(it.root, 'foldered'))
+    mkdirSync(join(it.root, 'foldered'))
+    expect(await scanned(it)).toEqual([
+      'added added',
+      'deleted gone',
+      'mode_changed moded',
+      'modified changed',
+      'renamed moved elsewhere',
+      'type_changed foldered',
+      'type_changed linked',
+    ])
+    await it.tracker.close()
+  })
+
+  it('lies in the graph with its diff, its severity and both sides', async () => {
+    const it = await given({ 'a.txt': 'one\ntwo\n' })
+    put(it.root, { 'a.txt': 'one\n2\n' })
+    await it.tracker.scan()
+    expect(it.graph.get('finding', fileId('a.txt'))?.data).toMatchObject({
+      what: 'modified',
+      path: 'a.txt',
+      severity: 'medium',
+      diff: '--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n',
+      lines_added: 1,
+      lines_removed: 1,
+      believed: { digest: digestOf('one\ntwo\n') },
+      observed: { digest: digestOf('one\n2\n'), kept: true },
+    })
+    await it.tracker.close()
+  })
+
+  it('has no diff of what is binary or too large to keep, and keeps a long one in a blob', async () => {
+    const it = await given(
+      { binary: Buffer.from([0xff, 0xfe, 1]), nul: 'a\0b', long: 'x\n', big: '1' },
+      { keepBytes: 300_000 },
+    )
+    put(it.root, {
+      binary: Buffer.from([0xff, 0xfe, 2]),
+      nul: 'a\0c',
+      long: 'a line of some length\n'.repeat(9_000),
+      big: 'y'.repeat(300_001),
+    })
+    const { findings } = await it.tracker.scan()
+    const of = (path: string) => findings.find((finding) => finding.path === path)!
+    expect([of('binary').diff, of('nul').diff, of('big').diff, of('long').diff]).toEqual([
+      undefined,
+      undefined,
+      undefined,
+      undefined,
+    ])
+    expect((await it.tracker.diff(of('long')))?.length).toBeGreaterThan(64 * 1024)
+    expect(of('long').lines_added).toBe(9_000)
+    await it.tracker.close()
+  })
+
+  it('is told on the bus as an external event in the protocol’s shape, once', async () => {
+    const it = await given({ a: '1', b: 'to be renamed' })
+    put(it.root, { a: '2' })
+    renameSync(join(it.root, 'b'), join(it.root, 'c'))
+    await it.tracker.scan()
+    await it.tracker.scan()
+    const seen = (await events(it.graph)).filter(({ event_family }) => event_family === 'external_integration')
+    expect(seen.map(({ event_type }) => event_type)).toEqual(['file_update', 'file_update'])
+    const payloads = seen.map(({ payload }) => validate('file-update-event', payload))
+    expect(
+      payloads.map(({ file_path, change_type, previous_path }) => [file_path, change_type, previous_path]),
+    ).toEqual([
+      ['a', 'modified', undefined],
+      ['c', 'renamed', 'b'],
+    ])
+    await it.tracker.close()
+  })
+
+  it('passes when the file is put back, and its question with it', async () => {
+    const it = await given({ a: '1' })
+    put(it.root, { a: '2' })
+    const [finding] = (await it.tracker.scan()).findings
+    put(it.root, { a: '1' })
+    expect(await scanned(it)).toEqual([])
+    expect(it.graph.get('confirm', finding!.confirm_id!)?.data.status).toBe('cancelled')
+    await it.tracker.close()
+  })
+
+  it('becomes another one when the file changes again, with a question of its own', async () => {
+    const it = await given({ a: '1' })
+    put(it.root, { a: '2' })
+    const [first] = (await it.tracker.scan()).findings
+    put(it.root, { a: '3' })
+    const [second] = (await it.tracker.scan()).findings
+    expect(second!.digest).not.toBe(first!.digest)
+    expect(it.graph.get('confirm', first!.confirm_id!)?.data.status).toBe('cancelled')
+    expect(it.graph.get('confirm', second!.confirm_id!)?.data.status).toBe('pending')
+    await it.tracker.close()
+  })
+
+  it('is severe as the rules say', async () => {
+    const it = await given({ 'src/a': '1', b: '2' }, { rules: [{ match: 'src/**', severity: 'critical' }] })
+    put(it.root, { 'src/a': 'x', b: 'y' })
+    const { findings } = await it.tracker.scan()
+    expect(findings.map(({ path, severity }) => [path, severity]).sort()).toEqual([
+      ['b', 'medium'],
+      ['src/a', 'critical'],
+    ])
+    await it.tracker.close()
+  })
+
+  it('is none when both sides have come to the same by themselves, and a merge then starts from there', async () => {
+    const it = await given({ a: '1\n' })
+    const digest = await it.graph.store.putBlob(Buffer.from('2\n'))
+    put(it.root, { a: '2\n' })
+    await it.graph.commit([{ kind: 'node_update', node: 'file', id: fileId('a'), set: { digest } }], BY)
+    expect(await scanned(it)).toEqual([])
+    expect(it.graph.get('file', fileId('a'))?.data.agreed?.digest).toBe(digest)
+    await it.tracker.close()
+  })
+})
+
+describe('noticing', () => {
+  const settled = async (it: Given, wanted: readonly string[]) => {
+    for (let i = 0; i < 200; i++) {
+      await it.tracker.idle()
+      const found = told(it.tracker.findings())
+      if (JSON.stringify(found) === JSON.stringify(wanted)) return found
+      await new Promise((resolve) => setTimeout(resolve, 25))
+    }
+    return told(it.tracker.findings())
+  }
+  const watched = (files: { readonly [path: string]: string }) => given(files, { watch: true, settleMs: 30 })
+
+  it('sees changes as they happen, an editor’s save as one', async () => {
+    const it = await watched({ a: '1', b: '2' })
+    put(it.root, { '.a.swp': 'new', fresh: '' })
+    renameSync(join(it.root, '.a.swp'), join(it.root, 'a'))
+    expect(await settled(it, ['added fresh', 'modified a'])).toEqual(['added fresh', 'modified a'])
+    const seen = (await events(it.graph)).filter(({ event_family }) => event_family === 'external_integration')
+    expect(seen.length).toBe(2)
+    await it.tracker.close()
+  })
+
+  it('sees what happens in new folders, renamed ones and deleted ones', async () => {
+    const it = await watched({ 'src/a': '1', 'src/deep/b': '2', 'old/c': '3' })
+    put(it.root, { 'new/er/x': 'x' })
+    renameSync(join(it.root, 'src'), join(it.root, 'lib'))
+    rmSync(join(it.root, 'old'), { recursive: true })
+    const first = ['added new/er/x', 'deleted old/c', 'renamed src/a lib/a', 'renamed src/deep/b lib/deep/b']
+    expect(await settled(it, first)).toEqual(first)
+    put(it.root, { 'new/er/y': 'y', 'lib/deep/b': 'changed' })
+    const then = [
+      'added lib/deep/b',
+      'added new/er/x',
+      'added new/er/y',
+      'deleted old/c',
+      'deleted src/deep/b',
+      'renamed src/a lib/a',
+    ]
+    expect(await settled(it, then)).toEqual(then)
+    await it.tracker.close()
+    expect(it.errors).toEqual([])
+  })
+
+  it('reads the rules anew when an ignore file changes', async () => {
+    const it = await watched({ a: '1' })
+    put(it.root, { 'x.log': '', 'y.tmp': '' })
+    expect(await settled(it, ['added x.log', 'added y.tmp'])).toEqual(['added x.log', 'added y.tmp'])
+    put(it.root, { '.gitignore': '*.log\n' })
+    expect(await settled(it, ['added .gitignore', 'added y.tmp'])).toEqual(['added .gitignore', 'added y.tmp'])
+    await it.tracker.close()
+  })
+
+  it('looks where an event from outside says that something changed', async () => {
+    const it = await given({ a: '1', 'src/b': '2', c: '3' })
+    put(it.root, { a: 'x', 'src/b': 'x', c: 'x' })
+    const tell = (payload: { file_path: string; workspace_root?: string }) =>
+      it.graph.commit([], {
+        ...BY,
+        events: [
+          {
+            event: {
+              event_type: 'file_update',
+              event_family: 'external_integration',
+              payload: { ...payload, change_type: 'modified', timestamp: '2026-01-01T00:00:00Z' },
+            },
+          },
+        ],
+      })
+    await tell({ file_path: join(it.root, 'a') })
+    await tell({ file_path: 'b', workspace_root: join(it.root, 'src') })
+    await tell({ file_path: '../../etc/passwd' })
+    expect(await settled(it, ['modified a', 'modified src/b'])).toEqual(['modified a', 'modified src/b'])
+    await it.tracker.close()
+    expect(it.errors).toEqual([])
+  })
+
+  it('looks where the graph has come to believe something else', async () => {
+    const it = await given({ a: '1' })
+    const digest = await it.graph.store.putBlob(Buffer.from('2'))
+    await it.graph.commit([{ kind: 'node_update', node: 'file', id: fileId('a'), set: { digest } }], BY)
+    expect(await settled(it, ['modified a'])).toEqual(['modified a'])
+    await it.tracker.close()
+  })
+
+  it('scans on a schedule, by the clock it is given', async () => {
+    const clock = manualClock({ now: Date.now() })
+    const it = await given({ a: '1' }, { scanEveryMs: 60_000, clock })
+    put(it.root, { a: '2' })
+    await clock.advance(59_000)
+    expect(told(it.tracker.findings())).toEqual([])
+    await clock.advance(2_000)
+    expect(await settled(it, ['modified a'])).toEqual(['modified a'])
+    await it.tracker.close()
+  })
+
+  it('finds by a scan what no watching told', async () => {
+    const it = await given({ a: '1' })
+    appendFileSync(join(it.root, 'a'), '2')
+    expect(told(it.tracker.findings())).toEqual([])
+    expect(await scanned(it)).toEqual(['modified a'])
+    await it.tracker.close()
+  })
+
+  it('looks at a path when asked to', async () => {
+    const it = await given({ a: '1', b: '2' })
+    put(it.root, { a: 'x', b: 'y' })
+    expect(told(await it.tracker.look(['a']))).toEqual(['modified a'])
+    await it.tracker.close()
+  })
+})
+
+describe('bad input to a tracker', () => {
+  it('is refused with what is wrong and where', async () => {
+    const graph = await graphOf()
+    const root = tempFolder()
+    const problems = (options: object) =>
+      trackFiles(graph, { root, ...options }).then(
+        () => [],
+        (error) => (error as InvalidInput).problems.map(({ path, rule }) => `${path} ${rule}`),
+      )
+    expect(await problems({ root: '' })).toEqual(['root type'])
+    expect(await problems({ root: 7 })).toEqual(['root type'])
+    expect(await problems({ keepBytes: -1, settleMs: 0, scanEveryMs: Number.NaN })).toEqual([
+      'keepBytes minimum',
+      'settleMs minimum',
+      'scanEveryMs minimum',
+    ])
+    expect(await problems({ include: ['../x'] })).toEqual(['include[0] pattern'])
+    expect(await problems({ rules: [{ match: '', strategy: 'guess', rejected: 'ask' }] })).toEqual([
+      'rules[0].match pattern',
+      'rules[0].strategy enum',
+      'rules[0].rejected enum',
+    ])
+    await expect(trackFiles(graph, { root: join(root, 'nowhere') })).rejects.toThrow(Refused)
+    expect([...graph.state.nodesOf('files')]).toEqual([])
+  })
+
+  it('of its methods is refused too, and everything once it is closed', async () => {
+    const it = await given({ a: '1' })
+    await expect(it.tracker.look(['../a'])).rejects.toThrow(InvalidInput)
+    await expect(it.tracker.mayWrite('/etc/passwd')).rejects.toThrow(InvalidInput)
+    await expect(it.tracker.reconcile(['a'], 'files')).rejects.toThrow(NotFound)
+    await expect(it.tracker.reconcile('all', 'theirs' as never)).rejects.toThrow(InvalidInput)
+    await it.tracker.close()
+    await it.tracker.close()
+    await expect(it.tracker.scan()).rejects.toThrow(Closed)
+    await expect(it.tracker.reconcile('all', 'files')).rejects.toThrow(Closed)
+  })
+})
