@@ -124,6 +124,7 @@ describe('a Redis cluster of two nodes', () => {
     const slot = String(await one.call('CLUSTER', 'KEYSLOT', '{mplp}:meta'))
     return {
       url: nodes[0].url,
+      one,
       two,
       /** Hands the slot of the store to the second node, with what is in it. */
       async move() {
@@ -159,6 +160,7 @@ describe('a Redis cluster of two nodes', () => {
       await cluster.two.config('SET', 'maxmemory-policy', 'allkeys-lru')
       expect(await failed({ url: cluster.url })).toBeInstanceOf(Refused) // it is the settings of that node that count
       await cluster.two.config('SET', 'maxmemory-policy', 'noeviction')
+      await cluster.one.config('SET', 'maxmemory-policy', 'allkeys-lru')
       const again = await redisBackend({ url: cluster.url })
       expect(await collect(again.feed())).toHaveLength(2)
       await again.close()
