@@ -18,7 +18,7 @@ export interface Checkpoint {
   readonly own: Lines
 }
 
-export interface StreamState {
+interface StreamState {
   readonly revision: number
   readonly token: number
   /** The line of its last entry; 0 before the first. */

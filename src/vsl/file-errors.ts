@@ -1,9 +1,9 @@
 import { Corrupt, MplpError, Refused, Unavailable } from '../protocol/errors.ts'
 
-/** What a failed call to the file system means to the caller, who wrote nothing by it. */
-export function fileError(path: string, error: unknown): MplpError {
-  if (error instanceof MplpError) return error
+/** What a failed call to the file system means to the caller, who wrote nothing by it. Any other error is passed on. */
+export function fileError(path: string, error: unknown): unknown {
   const { code } = error as NodeJS.ErrnoException
+  if (error instanceof MplpError || code === undefined) return error
   const options = { cause: error }
   switch (code) {
     case 'EACCES':
@@ -25,7 +25,7 @@ export function fileError(path: string, error: unknown): MplpError {
     case 'ENFILE':
       return new Unavailable(path, 'too many files are open, raise the limit', options)
     default:
-      return new Unavailable(path, `the file system says ${code ?? (error as Error).message}`, options)
+      return new Unavailable(path, `the file system says ${code}`, options)
   }
 }
 

@@ -1,8 +1,8 @@
-import { mkdir, readdir, readFile } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Refused } from '../protocol/errors.ts'
 import { isMissing } from './file-errors.ts'
-import { replaceDurably } from './file-sync.ts'
+import { makeFolder, replaceDurably } from './file-sync.ts'
 
 const MARK = 'mplp-store.json'
 const FORMAT = 'mplp-runtime file store'
@@ -13,7 +13,7 @@ const IGNORED = '/locks/\n/checkpoint\n*.tmp\n'
 
 /** Makes the folder ours if it is new or empty; throws Refused if it is somebody else's. */
 export async function claimFolder(folder: string): Promise<void> {
-  await mkdir(folder, { recursive: true })
+  await makeFolder(folder)
   const mark = await markIn(folder)
   if (mark === undefined) {
     const others = (await readdir(folder)).filter((name) => !name.startsWith('.git'))

@@ -1,9 +1,9 @@
-import { type FileHandle, mkdir, open, readdir } from 'node:fs/promises'
+import { type FileHandle, open, readdir } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
 import { damaged, fileError } from './file-errors.ts'
 import { type Line, type LineText, type RawLine, sealed, unsealed } from './file-lines.ts'
-import { syncFolder } from './file-sync.ts'
+import { makeFolder, syncFolder } from './file-sync.ts'
 
 /** The lines of a store, in files of some megabytes each; the last file grows, the others are never touched again. */
 export interface Journal {
@@ -35,7 +35,7 @@ const PAGE_LINES = 256
  * was told of, is cut off.
  */
 export async function openJournal(folder: string, certain: number, segmentBytes: number): Promise<Journal> {
-  await mkdir(folder, { recursive: true })
+  await makeFolder(folder)
   const segments = await segmentsIn(folder)
   const fresh = segments.length === 0 ? await newSegment(folder, 1) : undefined
   if (fresh) segments.push(fresh.segment)

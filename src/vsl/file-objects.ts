@@ -25,7 +25,7 @@ export interface Objects {
   flush(): Promise<void>
 }
 
-export interface ObjectsOptions {
+interface ObjectsOptions {
   readonly folder: string
   /** Which line wrote each key last, as far as it is known; kept up to date from here on. */
   readonly lines: Map<string, number>
@@ -162,10 +162,13 @@ async function syncAll(folder: string, paths: ReadonlySet<string>): Promise<void
   await inParallel(folders, syncFolder)
 }
 
+/** All of them, also when some fail; then throws what the first of these threw. */
 async function inParallel(items: Iterable<string>, work: (item: string) => Promise<void>): Promise<void> {
   const left = [...items][Symbol.iterator]()
+  const errors: unknown[] = []
   const worker = async () => {
-    for (const item of left) await work(item)
+    for (const item of left) await work(item).catch((error) => errors.push(error))
   }
   await Promise.all(Array.from({ length: WRITERS }, worker))
+  if (errors.length > 0) throw errors[0]
 }

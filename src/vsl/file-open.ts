@@ -11,7 +11,7 @@ import { type Objects, objects } from './file-objects.ts'
 import { type FileState, fileState } from './file-state.ts'
 
 /** A store's folder, locked, its journal read as far as the checkpoint does not tell. */
-export interface OpenFolder {
+interface OpenFolder {
   readonly journal: Journal
   readonly state: FileState
   readonly values: Objects
@@ -22,7 +22,7 @@ export interface OpenFolder {
   close(): Promise<void>
 }
 
-export interface OpenOptions {
+interface OpenOptions {
   readonly clock: Clock
   readonly segmentBytes: number
   readonly onError: (error: unknown) => void
@@ -80,6 +80,7 @@ async function replayed(
     const seq = applied
     if (seq === checkpointed) return
     const snapshot = state.snapshot()
+    await lock.check()
     await values.flush()
     await own.flush()
     const [line] = await journal.page(seq, 1)
@@ -101,7 +102,9 @@ async function replayed(
     values,
     own,
     async append(texts, apply) {
-      await lock.check()
+      await lock.check().catch((error) => {
+        throw fileError(path, error)
+      })
       await values.room()
       await own.room()
       const first = journal.last + 1

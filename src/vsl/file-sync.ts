@@ -27,7 +27,7 @@ export async function replace(path: string, bytes: string | Uint8Array, sync = f
 }
 
 /** What such a name ends with is never read, and may be left by a crash. */
-export const TEMPORARY = '.tmp'
+const TEMPORARY = '.tmp'
 
 async function write(path: string, bytes: string | Uint8Array, sync: boolean): Promise<void> {
   const file = await open(path, 'w')
@@ -37,6 +37,13 @@ async function write(path: string, bytes: string | Uint8Array, sync: boolean): P
   } finally {
     await file.close()
   }
+}
+
+/** Makes a folder and those on the way to it, durable once it returns. */
+export async function makeFolder(path: string): Promise<void> {
+  const first = await mkdir(path, { recursive: true })
+  if (first === undefined) return
+  for (let at = path; at.length >= first.length; at = dirname(at)) await syncFolder(dirname(at))
 }
 
 /** A file that is gone meanwhile needs no sync. */

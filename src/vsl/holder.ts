@@ -6,7 +6,7 @@ export const thisHolder = (id: string): Holder => ({
   id,
   boot: bootId(),
   pid: process.pid,
-  started: startOf(process.pid) ?? '',
+  started: processAt(process.pid)?.started ?? '',
 })
 
 /** A lease as a store keeps it: until when, by the store's own clock. */
@@ -22,9 +22,9 @@ export const isFree = (held: Held | undefined, holder: Holder, now: number): boo
 /** True only when it is certain: same machine, same boot, and no such process any more. */
 export function holderIsGone(holder: Holder): boolean {
   if (holder.boot === '' || holder.boot !== bootId()) return false
-  const started = startOf(holder.pid)
-  if (started !== undefined) return started !== holder.started
-  return !isAlive(holder.pid)
+  const process = processAt(holder.pid)
+  if (process === undefined) return !isAlive(holder.pid)
+  return process.ended || process.started !== holder.started
 }
 
 let boot: string | undefined
@@ -45,10 +45,12 @@ function pidSpace(): string | undefined {
   }
 }
 
-/** Field 22 of stat, counted after the command's name, which may itself hold spaces and brackets. */
-function startOf(pid: number): string | undefined {
+/** Fields 3 and 22 of stat, counted after the command's name, which may itself hold spaces and brackets. */
+function processAt(pid: number): { started: string | undefined; ended: boolean } | undefined {
   const stat = readText(`/proc/${pid}/stat`)
-  return stat?.slice(stat.lastIndexOf(')') + 2).split(' ')[19]
+  if (stat === undefined) return undefined
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  return { started: fields[19], ended: fields[0] === 'Z' || fields[0] === 'X' } // dead, but not yet buried by its parent
 }
 
 function isAlive(pid: number): boolean {
