@@ -14,7 +14,7 @@ describe('a run in a simulated world', () => {
     for (let call = 1; call <= calls; call++)
       for (const when of ['before', 'after'] as const)
         expect({ call, when, faults: (await simulate(1, [{ call, when }])).faults }).toEqual({ call, when, faults: [] })
-  }, 120_000)
+  }, 300_000)
 
   it(`survives one to three crashes under ${SEEDS} seeds`, async () => {
     const { calls } = await simulate(1)
@@ -22,5 +22,5 @@ describe('a run in a simulated world', () => {
       const crashes = crashesOf(seed, calls)
       expect({ seed, crashes, faults: (await simulate(seed, crashes)).faults }).toEqual({ seed, crashes, faults: [] })
     }
-  }, 120_000)
+  }, 300_000)
 })
