@@ -116,14 +116,12 @@ function takeBatch(waiting: readonly Waiting[], maxWrites: number, maxBytes: num
   const keys = new Set<string>()
   let size = 0
   for (const [i, next] of waiting.entries()) {
-    if (batch.length === maxWrites) return { batch, rest: left.concat(waiting.slice(i)) }
-    const itsKeys = keysOf(next.write)
-    const itsSize = sizeOf(next.write)
-    const free = !streams.has(next.write.stream) && !itsKeys.some((key) => keys.has(key))
+    // However long a stream's queue is, no more of it is looked at than could travel.
+    if (Math.max(batch.length, left.length) === maxWrites) return { batch, rest: left.concat(waiting.slice(i)) }
     // Those left behind claim their stream and keys too, or a later write would overtake them.
-    streams.add(next.write.stream)
-    for (const key of itsKeys) keys.add(key)
-    if (free && (batch.length === 0 || size + itsSize <= maxBytes)) {
+    const isFree = claim(streams, keys, next.write)
+    const itsSize = sizeOf(next.write)
+    if (isFree && (batch.length === 0 || size + itsSize <= maxBytes)) {
       batch.push(next)
       size += itsSize
     } else left.push(next)
@@ -131,14 +129,22 @@ function takeBatch(waiting: readonly Waiting[], maxWrites: number, maxBytes: num
   return { batch, rest: left }
 }
 
-const keysOf = ({ inserts, puts, deletes }: PreparedWrite): string[] => [
-  ...inserts.map(([key]) => key),
-  ...puts.map(([key]) => key),
-  ...deletes,
-]
+/** False if somebody has claimed its stream or one of its keys before. */
+function claim(streams: Set<string>, keys: Set<string>, { stream, inserts, puts, deletes }: PreparedWrite): boolean {
+  const before = streams.size + keys.size
+  streams.add(stream)
+  for (const [key] of inserts) keys.add(key)
+  for (const [key] of puts) keys.add(key)
+  for (const key of deletes) keys.add(key)
+  return streams.size + keys.size === before + 1 + inserts.length + puts.length + deletes.length
+}
 
-const sizeOf = ({ entry, inserts, puts }: PreparedWrite): number =>
-  [...inserts, ...puts].reduce((sum, [key, text]) => sum + key.length + text.length, entry?.length ?? 0)
+function sizeOf({ entry, inserts, puts }: PreparedWrite): number {
+  let size = entry?.length ?? 0
+  for (const [key, text] of inserts) size += key.length + text.length
+  for (const [key, text] of puts) size += key.length + text.length
+  return size
+}
 
 /** Settles them, all but those that are to be sent again. */
 async function send(member: BatchMember, batch: readonly Waiting[]): Promise<readonly Waiting[]> {

@@ -36,12 +36,14 @@ export async function postgresConnection(
   const guarded = new WeakSet<PoolClient>()
   const idle = wakeable()
   let inHand = 0
+  let ended: Promise<void> | undefined
 
   async function take(): Promise<PoolClient> {
     const client = await pool.connect().catch((error) => {
       throw postgresError(what, error)
     })
-    if (!guarded.has(client)) client.on('error', () => undefined) // the call in hand rejects with it; unheard, it would end the process
+    // The call in hand rejects with it; unheard, it would end the process.
+    if (!guarded.has(client)) client.on('error', () => undefined)
     guarded.add(client)
     return client
   }
@@ -67,6 +69,7 @@ export async function postgresConnection(
       if (--inHand === 0) idle.wake()
     }
   }
+
   return {
     what,
     async once<Row>(of: string, statement: Statement, values: unknown[]) {
@@ -83,7 +86,9 @@ export async function postgresConnection(
     take,
     async close() {
       while (inHand > 0) await idle.wait()
-      if (!('pool' in target) && !pool.ending) await pool.end()
+      if ('pool' in target) return
+      ended ??= pool.end()
+      await ended
     },
   }
 }
@@ -98,6 +103,7 @@ async function ownPool({ url, poolSize }: { url: string; poolSize: number }, tim
     connectionString: url,
     max: poolSize,
     connectionTimeoutMillis: timeoutMs,
+    query_timeout: timeoutMs,
     statement_timeout: Math.ceil(timeoutMs * 0.8),
     idleTimeoutMillis: 60_000,
     keepAlive: true,

@@ -54,7 +54,6 @@ const NEVER: Readonly<Record<string, readonly [string, string]>> = {
   '3F000': ['has lost the schema of the store', 'restore it from a backup'],
   '42501': ['does not let this user do what a store needs', 'grant it CREATE on the database, or own the schema'],
   '42P01': ['has lost tables of the store', 'restore them from a backup'],
-  '42P07': ['has tables in this schema that are not a store', 'give the store a schema of its own'],
 }
 
 /** Five characters when the server itself has answered, else empty. */

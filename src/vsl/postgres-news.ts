@@ -87,8 +87,7 @@ export function postgresNews(
   async function tend(): Promise<void> {
     for (;;) {
       alarm = new AbortController()
-      const signal = AbortSignal.any([closing.signal, alarm.signal])
-      await rested(clock, ear === undefined ? REJOIN_MS : LOOK_MS, signal)
+      await rested(clock, ear === undefined ? REJOIN_MS : LOOK_MS, alarm.signal)
       if (closing.signal.aborted) return
       if (!followers.any) return drop()
       if (ear === undefined) await join().catch(() => undefined) // the server is away: so it is for those who read
@@ -118,6 +117,7 @@ export function postgresNews(
     },
     async close() {
       closing.abort()
+      alarm.abort()
       await telling
       await joining
       drop()

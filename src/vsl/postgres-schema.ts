@@ -2,10 +2,11 @@ import type { PoolClient } from 'pg'
 import { MplpError, Refused } from '../protocol/errors.ts'
 import type { PostgresConnection } from './postgres-connection.ts'
 import { isMissing, postgresError } from './postgres-errors.ts'
-import { commitBatch, tables } from './postgres-tables.ts'
+import { commitFunction, tables } from './postgres-tables.ts'
 
 /** Raised by each migration; a database that is ahead of it was written by a newer runtime. */
 const VERSION = 1
+const MIGRATIONS = 'mplp_migrations'
 
 export interface OpenedSchema {
   /** Added to every transaction id: see `rebased`. */
@@ -75,7 +76,7 @@ async function rebased(connection: PostgresConnection, schema: string): Promise<
 async function migrate(connection: PostgresConnection, schema: string): Promise<void> {
   const client = await connection.take()
   try {
-    await refuseUnfit(client, connection.what)
+    await refuseUnfit(client, connection.what, schema)
     await runMigrations(client, schema)
   } catch (error) {
     throw error instanceof MplpError ? error : postgresError(connection.what, error)
@@ -84,14 +85,20 @@ async function migrate(connection: PostgresConnection, schema: string): Promise<
   }
 }
 
-async function refuseUnfit(client: PoolClient, what: string): Promise<void> {
-  const { rows } = await client.query(
-    `select current_setting('server_version_num')::int as number, current_setting('server_encoding') as encoding`,
-  )
-  const { number, encoding } = rows[0] as { number: number; encoding: string }
+async function refuseUnfit(client: PoolClient, what: string, schema: string): Promise<void> {
+  const text = `
+    select current_setting('server_version_num')::int as number, current_setting('server_encoding') as encoding,
+      array(select relname::text from pg_class where relnamespace = to_regnamespace($1) and relkind = 'r') as tables`
+  const { rows } = await client.query(text, [schema])
+  const { number, encoding, tables } = rows[0] as { number: number; encoding: string; tables: string[] }
   if (number < 130_000) throw new Refused(`${what} is older than Postgres 13`, 'update it')
   if (encoding !== 'UTF8')
     throw new Refused(`the database of ${what} is encoded in ${encoding}`, 'create one with the encoding UTF8')
+  if (tables.length > 0 && !tables.includes(MIGRATIONS))
+    throw new Refused(
+      `the schema ${schema} in ${what} holds tables that are not a store`,
+      'give the store a schema of its own',
+    )
 }
 
 /** Kysely keeps the list of migrations and holds an advisory lock meanwhile; all of them land, or none. */
@@ -104,10 +111,10 @@ async function runMigrations(client: PoolClient, schema: string): Promise<void> 
   })
   const migrator = new Migrator({
     db,
-    provider: { getMigrations: async () => ({ '0001-tables': statement(tables(schema) + commitBatch(schema)) }) },
+    provider: { getMigrations: async () => ({ '0001-tables': statement(tables(schema) + commitFunction(schema)) }) },
     migrationTableSchema: schema,
-    migrationTableName: 'migrations',
-    migrationLockTableName: 'migration_lock',
+    migrationTableName: MIGRATIONS,
+    migrationLockTableName: `${MIGRATIONS}_lock`,
   })
   const { error } = await migrator.migrateToLatest()
   if (error !== undefined) throw error

@@ -35,7 +35,7 @@ alter table "${schema}".blobs alter bytes set storage external;
  * committed while the one before it waited. Claims are those keys that must not exist; a key with an empty text is deleted. `again` means that
  * nothing stood in the way any more when it was looked for, or that the entry would come before its predecessor in the feed.
  */
-export const commitBatch = (schema: string): string => `
+export const commitFunction = (schema: string): string => `
 create function "${schema}".commit_batch(
   p_base bigint, p_streams text[], p_expected bigint[], p_fences bigint[], p_entries text[],
   p_keys text[], p_texts text[], p_owners int[], p_claims text[], p_claim_owners int[]
@@ -51,7 +51,7 @@ declare
   taken record;
   head record;
   keys_met text[];
-  passed int[] := '{}';
+  out int[] := '{}';
   landed boolean;
   written int;
 begin
@@ -83,7 +83,6 @@ begin
       end if;
     end if;
     if landed then
-      passed := passed || i;
       if p_entries[i] is not null then
         insert into "${schema}".journal (stream, revision, xid, seq, body)
         values (p_streams[i], p_expected[i] + 1, this_xid, i, p_entries[i]);
@@ -92,6 +91,7 @@ begin
     end if;
     select coalesce(max(h.revision), 0) as revision, coalesce(max(h.token), 0) as token into head
     from "${schema}".heads h where h.stream = p_streams[i];
+    out := out || i;
     refused := coalesce(refused, '[]') || jsonb_build_array(case
       when p_fences[i] <> head.token then jsonb_build_object('member', i, 'kind', 'fenced', 'token', head.token)
       when p_expected[i] <> head.revision then jsonb_build_object('member', i, 'kind', 'conflict', 'actual', head.revision)
@@ -103,7 +103,7 @@ begin
   if refused is not null then
     select array_agg(k.key order by k.n), array_agg(k.text order by k.n) into p_keys, p_texts
     from unnest(p_keys, p_texts, p_owners) with ordinality k(key, text, owner, n)
-    where k.owner = any (passed);
+    where k.owner <> all (out);
   end if;
   if p_claims = '{}' then
     insert into "${schema}"."values" (key, value) select unnest(p_keys), unnest(p_texts)

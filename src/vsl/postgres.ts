@@ -6,6 +6,7 @@ import type { Backend, Entry } from './backend.ts'
 import { checkAcquire, checkDigest, checkName, checkNames, checkRead, checkScan, textOf } from './check-input.ts'
 import { type Followers, followers } from './followers.ts'
 import { grouped } from './grouped.ts'
+import { textArray } from './postgres-arrays.ts'
 import { MAX_BLOB_BYTES, postgresBlobs } from './postgres-blobs.ts'
 import { batchSender } from './postgres-commit.ts'
 import { postgresConnection } from './postgres-connection.ts'
@@ -103,7 +104,7 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
       open()
       checkNames('keys', keys)
       if (keys.length === 0) return new Map()
-      const rows = await connection.ask<{ key: string; value: string }>(getMany, [keys])
+      const rows = await connection.ask<{ key: string; value: string }>(getMany, [textArray(keys)])
       return new Map(rows.map(({ key, value }): [string, Json] => [key, JSON.parse(value)]))
     },
     async *scan(prefix, from = {}) {
