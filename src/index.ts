@@ -12,6 +12,7 @@ export type {
 } from './orchestrator/flow.ts'
 export { InMemoryAEL, InMemoryVSL } from './orchestrator/in-memory.ts'
 export type { RunOptions } from './orchestrator/live.ts'
+export { type MultiAgentFlow, runMultiAgentFlow } from './orchestrator/multi-agent.ts'
 export type { RunHandle, RunResult } from './orchestrator/run.ts'
 export { createRuntime, type Question, type Runtime, type RuntimeOptions } from './orchestrator/runtime.ts'
 export { runSingleAgentFlow } from './orchestrator/single-agent.ts'
