@@ -1,8 +1,9 @@
 import { Closed, NotFound } from '../protocol/errors.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
-import type { BornEvent, EntryBody, Node } from '../psg/change.ts'
+import type { ActionRecord, BornEvent, EntryBody, Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
+import type { GraphState } from '../psg/state.ts'
 import { isOutcome } from './outcome.ts'
 import type { RunnerEnd } from './runner.ts'
 
@@ -127,29 +128,36 @@ const endsRun = (body: EntryBody, run: string): boolean =>
       (change.after?.data as { phase?: string } | undefined)?.phase === 'ended',
   )
 
+type Stored = Partial<Pick<RunResult, 'status' | 'error' | 'resources'>>
+
 async function resultOf(graph: ProjectGraph, run: string, plan: string): Promise<RunResult> {
-  const result = (graph.get('run', run)?.data.result ?? {}) as Partial<
-    Pick<RunResult, 'status' | 'error' | 'resources'>
-  >
+  const { status = 'failed', error, resources } = (graph.get('run', run)?.data.result ?? {}) as Stored
   const outputs: { [step: string]: Json } = {}
-  const latest = new Map<string, number>()
-  for (const node of graph.state.nodesOf(plan)) {
-    if (!isKind(node, 'action') || node.data.status !== 'completed' || !isOutcome(graph.state, node.data)) continue
-    const { step_id, output, output_blob } = node.data
-    if ((latest.get(step_id) ?? 0) > node.born) continue
-    latest.set(step_id, node.born)
+  for (const { step_id, output, output_blob } of outcomes(graph.state, plan)) {
     if (output !== undefined) outputs[step_id] = output
     else if (output_blob !== undefined) {
       const bytes = await graph.store.getBlob(output_blob)
       if (bytes) outputs[step_id] = JSON.parse(new TextDecoder().decode(bytes))
     }
   }
-  const status = result.status ?? 'failed'
   return {
     success: status === 'completed',
     status,
-    ...(result.error && { error: result.error }),
+    ...(error && { error }),
     outputs,
-    ...(result.resources && { resources: result.resources }),
+    ...(resources && { resources }),
   }
+}
+
+/** What the steps of a plan came to, in the plan's order, so that the same run is told the same way wherever it is read. */
+function outcomes(state: GraphState, plan: string): readonly ActionRecord[] {
+  const latest = new Map<string, Node<'action'>>()
+  const places = new Map<string, number>()
+  for (const node of state.nodesOf(plan)) {
+    if (isKind(node, 'step')) places.set(node.id, node.at ?? 0)
+    if (!isKind(node, 'action') || node.data.status !== 'completed' || !isOutcome(state, node.data)) continue
+    if ((latest.get(node.data.step_id)?.born ?? 0) <= node.born) latest.set(node.data.step_id, node)
+  }
+  const place = ({ data }: Node<'action'>) => places.get(data.step_id) ?? 0
+  return [...latest.values()].sort((a, b) => place(a) - place(b)).map(({ data }) => data)
 }

@@ -1,0 +1,36 @@
+// What `mplp-runtime/orchestrator` offers: running plans, alone or as flows of one or several agents.
+export type { BindingSpec, Bindings, Resolver } from './bind.ts'
+export type { ConflictRules, Strategy } from './conflict.ts'
+export type {
+  Coordination,
+  FlowContract,
+  FlowError,
+  FlowOptions,
+  FlowOutput,
+  FlowResult,
+  ModuleCall,
+  ModuleHandler,
+  ModuleHandlers,
+  ModuleOutput,
+  OlderOptions,
+  RuntimeContext,
+} from './flow.ts'
+export { InMemoryAEL, InMemoryVSL } from './in-memory.ts'
+export type { Limits } from './ledger.ts'
+export type { RunOptions } from './live.ts'
+export type { Board, Mode, NextTurn, Purpose, ReadyStep, Seat, Turn } from './modes/mode.ts'
+export { modes } from './modes/modes.ts'
+export { protocolHandlers } from './modules/handlers.ts'
+export type { Ground, Intent, Maker, Module, Proposed } from './modules/module.ts'
+export { protocolModules } from './modules/modules.ts'
+export { type MultiAgentFlow, runMultiAgentFlow } from './multi-agent.ts'
+export { mapBreaches } from './profiles/map.ts'
+export { saBreaches } from './profiles/sa.ts'
+export { type Registry, registry } from './registry.ts'
+export { type Relay, type RelayOptions, relay } from './relay.ts'
+export type { RunHandle, RunResult } from './run.ts'
+export { createRuntime, type IntegrationKind, type Question, type Runtime, type RuntimeOptions } from './runtime.ts'
+export type { SessionAsked } from './session.ts'
+export { runSingleAgentFlow } from './single-agent.ts'
+export type { ApprovalAsked, AskPeople, Flow } from './submit.ts'
+export { VERSION } from './version.ts'
