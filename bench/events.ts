@@ -90,18 +90,23 @@ async function toClients(): Promise<Figures> {
   const readers = child(new URL('events-clients.ts', import.meta.url), [transport.url, String(clients), String(total)])
   await readers.line('ready')
   const began = systemClock.now()
-  for (let n = 1; n <= total; n++) {
+  const times: { asked: number; committed: number }[] = []
+  for (let n = 0; n < total; n++) {
     await systemClock.sleep(Math.max(0, began + (n * 1000) / perSecond - systemClock.now()))
-    const body = entry(1, { sent: String(process.hrtime.bigint()) }).body
-    await store.commit({ stream: 'live', expected: n - 1, entry: body, inserts: [], puts: [], deletes: [] })
+    const asked = machineMs()
+    await store.commit({ stream: 'live', expected: n, entry: entry(1, { n }).body, inserts: [], puts: [], deletes: [] })
+    times.push({ asked, committed: machineMs() })
   }
-  const { p50, p99, max } = JSON.parse(await readers.line('{'))
+  readers.tell(JSON.stringify(times))
+  const { asked, committed } = JSON.parse(await readers.line('{'))
   await readers.exited
   await running.close()
   await transport.close()
   await store.close()
+  const name = '100 WebSocket clients, 100 events/s'
   return {
-    'commit -> 100 WebSocket clients, 100 events/s': { 'p50 ms': p50, 'p99 ms': p99, 'max ms': max, wanted: 'p99 50' },
+    [`${name}: from the commit's return`]: { ...committed, wanted: 'p99 50' },
+    [`${name}: from before the commit`]: asked,
   }
 }
 
@@ -212,6 +217,8 @@ function entry(events: number, payload: object = {}) {
   return { stream: 'g', revision: 1, position: '1', body }
 }
 
+/** Of the machine, not of this process: the readers have the same. */
+const machineMs = () => Number(process.hrtime.bigint()) / 1e6
 const seconds = (began: number) => (performance.now() - began) / 1000
 
 await main()

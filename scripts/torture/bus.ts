@@ -42,14 +42,19 @@ const GRAPHS = Array.from({ length: 8 }, (_, i) => `graph-${i}`)
  * A process that commits on SQLite and relays to Redis, Kafka and WebSocket clients is killed with SIGKILL, at random and between a bus's confirmation
  * and the position's commit. Consumers that live through it all must end with what was committed: no less, no more, in order.
  */
-export async function tortureBus(options: { kills: number; lifeMs: number }): Promise<Record<BusName, BusReport>> {
-  const servers = await startServers({ redis: true, kafka: true })
+export async function tortureBus(options: {
+  readonly kills: number
+  readonly lifeMs: number
+  /** Where Redis is, and the prefix to use there; which topic to use. */
+  readonly redis: string
+  readonly prefix: string
+  readonly kafka: string
+}): Promise<Record<BusName, BusReport>> {
+  const { redis, prefix, kafka } = options
   const folder = mkdtempSync(join(tmpdir(), 'mplp-torture-'))
   const base = {
     path: join(folder, 'state.db'),
-    redis: servers.redis?.url ?? '',
-    prefix: servers.run,
-    kafka: `kafka://${servers.kafka?.url}/${servers.run}`,
+    ...{ redis, prefix, kafka },
     websocket: `ws://127.0.0.1:${await freePort()}/events`,
     graphs: GRAPHS,
   }
@@ -80,7 +85,6 @@ export async function tortureBus(options: { kills: number; lifeMs: number }): Pr
     return Object.fromEntries(BUSES.map((bus) => [bus, judge(tallies[bus], committed)])) as Record<BusName, BusReport>
   } finally {
     for (const source of sources) await source.close()
-    await servers.stop()
     rmSync(folder, { recursive: true })
   }
 }
@@ -89,7 +93,14 @@ export async function tortureBus(options: { kills: number; lifeMs: number }): Pr
 export async function run(args: readonly string[]): Promise<boolean> {
   const { values } = parseArgs({ args: [...args], options: { kills: { type: 'string' }, life: { type: 'string' } } })
   const kills = Number(values.kills ?? 50)
-  const buses = await tortureBus({ kills, lifeMs: Number(values.life ?? 400) })
+  const servers = await startServers({ redis: true, kafka: true })
+  const buses = await tortureBus({
+    kills,
+    lifeMs: Number(values.life ?? 400),
+    redis: servers.redis?.url ?? '',
+    prefix: servers.run,
+    kafka: `kafka://${servers.kafka?.url}/${servers.run}`,
+  }).finally(() => servers.stop())
   const ok = Object.values(buses).every(
     ({ committed, lost, invented, out_of_order }) => committed > 0 && lost + invented + out_of_order === 0,
   )

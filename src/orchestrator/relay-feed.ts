@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { BusEvent, Delivery } from '../bus/transport.ts'
 import { isObject, type Json } from '../protocol/json.ts'
 import type { Entry, Position } from '../vsl/backend.ts'
@@ -47,37 +48,53 @@ interface Item {
   readonly position: Position | undefined
 }
 
+/** While so many turns of the event loop pass, more is committed and comes with the next page: long when the process is busy, nothing when it is not. */
+const GATHER_TURNS = 4
+
 export function readAhead(feed: AsyncIterable<Entry>, bounds: Bounds): ReadAhead {
   let items: Item[] = []
   let bytes = 0
+  let isGathering = false
   let isOver = false
   let failure: unknown
   const more = wakeable()
   const room = wakeable()
 
   const isFull = () => items.length >= 2 * bounds.deliveries || bytes >= 2 * bounds.bytes
+  const add = (added: readonly Item[]) => {
+    if (added.length === 1 && !added[0]?.delivery && items.at(-1)?.delivery === undefined) items.pop() // it moves the same position
+    items.push(...added)
+    for (const item of added) bytes += item.bytes
+  }
+  const gathered = () => {
+    isGathering = false
+    more.wake()
+  }
   const pump = async () => {
     try {
       for await (const entry of feed) {
-        const added = itemsOf(entry)
-        if (added.length === 1 && !added[0]?.delivery && items.at(-1)?.delivery === undefined) items.pop() // it moves the same position
-        items.push(...added)
-        for (const item of added) bytes += item.bytes
-        more.wake()
+        const isFirst = items.length === 0
+        add(itemsOf(entry))
+        if (isFirst) {
+          // One entry at a time, a busy store would be asked for every single commit: reading would take from the commits what they need.
+          isGathering = true
+          for (let turn = 0; turn < GATHER_TURNS; turn++) await nextTurn()
+          setImmediate(gathered) // after the rest of this page
+        }
         while (isFull()) if (!(await room.wait())) return
       }
     } catch (error) {
       failure = error
     } finally {
       isOver = true
-      more.wake()
+      gathered()
     }
   }
   void pump()
 
   return {
     async take() {
-      while (items.length === 0 && !isOver) await more.wait()
+      while ((items.length === 0 || isGathering) && !isOver) await more.wait()
       if (items.length === 0 && failure !== undefined) throw failure
       if (items.length === 0) return undefined
       const taken = items.slice(0, fitting(items, bounds))
