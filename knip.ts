@@ -10,7 +10,7 @@ const published = Object.values<string | { default: string }>(manifest.exports)
   )
 
 /** Chosen for rooms that are not there yet; knip tells when one of them has arrived. */
-const awaited = ['@fastify/websocket', 'fastify']
+const awaited = ['@fastify/websocket']
 
 export default {
   entry: [
