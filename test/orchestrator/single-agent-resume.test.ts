@@ -4,7 +4,7 @@ import { InMemoryVSL } from '../../src/orchestrator/in-memory.ts'
 import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
 import { type ManualClock, manualClock } from '../../src/protocol/clock.ts'
 import type { Json } from '../../src/protocol/json.ts'
-import type { Confirm, Plan, Trace } from '../../src/protocol/types.ts'
+import type { Confirm, Context, Plan, Trace } from '../../src/protocol/types.ts'
 import { openProject } from '../../src/psg/project.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
@@ -118,23 +118,24 @@ describe('the same flow with the same clock', () => {
 describe('a crash', () => {
   /** A flow of every kind of step: modules with events, a person's answer, steps that wait for each other. */
   const flowOf = (clock: ManualClock, done: string[]) => {
-    const context = contextDocument(clock)
-    const plan = planDocument(context, { a: {}, b: { after: ['a'] }, c: { after: ['a'] } }, clock)
-    const confirm = confirmDocument(plan, [{ status: 'rejected' }, {}], clock)
     const intent = { event_type: 'intent_extracted', event_family: 'intent' }
+    const method = { event_type: 'methodology_selected', event_family: 'methodology' }
+    // Like real ones, they make something new whenever they are asked.
     const modules: ModuleHandlers = {
-      context: () => ({ output: { context: { ...context } }, events: [intent] }),
-      plan: () => ({
-        output: { plan },
-        events: [{ ...intent, event_family: 'methodology', event_type: 'methodology_selected' }],
+      context: () => ({ output: { context: contextDocument(clock) }, events: [intent] }),
+      plan: ({ ctx }) => {
+        const plan = planDocument(ctx.context as Context, { a: {}, b: { after: ['a'] }, c: { after: ['a'] } }, clock)
+        return { output: { plan }, events: [method] }
+      },
+      confirm: ({ ctx }) => ({
+        output: { confirm: confirmDocument(ctx.plan as Plan, [{ status: 'rejected' }, {}], clock) },
       }),
-      confirm: () => ({ output: { confirm } }),
     }
     const ael = {
       execute: async ({ params, idempotency_key }: { params: { description: string }; idempotency_key: string }) =>
         void done.push(`${params.description} ${idempotency_key}`),
     }
-    return { context, plan, confirm, options: (store: Backend) => call(store, modules, { ael, clock }) }
+    return (store: Backend) => call(store, modules, { ael, clock })
   }
 
   it('between any two store calls costs nothing but time', async () => {
@@ -153,41 +154,36 @@ describe('a crash', () => {
     const clock = manualClock()
     const store = memoryBackend({ clock })
     const done: string[] = []
-    const { context, plan, confirm, options } = flowOf(clock, done)
+    const options = flowOf(clock, done)
     const process = dyingStore(store, before)
     await passing(clock, Promise.race([runSingleAgentFlow(options(process.store)), process.died]))
-    const completed = await completedSteps(store, context.context_id, plan.plan_id)
-    const before2 = done.length
-    const result = await passing(clock, runSingleAgentFlow(options(store)))
-    for (const step of completed) expect(done.slice(before2).join()).not.toContain(step)
-    const graph = await (await openProject(store, { clock })).context(context.context_id)
-    expect(await graph.verify()).toEqual([])
-    const told = (result.events as { event_type: string; event_id: string }[]).map(({ event_type }) => event_type)
+    const completed = await completedSteps(store)
+    const cut = done.length
+    const { success, error, output, events } = await passing(clock, runSingleAgentFlow(options(store)))
+    for (const step of completed)
+      expect(done.slice(cut).join(), 'what was completed is not done again').not.toContain(step)
+    const { plan, confirm, trace, context } = output as { plan: Plan; confirm: Confirm; trace: Trace; context: Context }
+    expect(await (await (await openProject(store, { clock })).context(context.context_id)).verify()).toEqual([])
+    const told = (events as { event_type: string }[]).map(({ event_type }) => event_type)
     const summary = {
-      success: result.success,
-      error: result.error,
-      plan: result.output?.plan as Plan,
-      confirm: statuses(result.output?.confirm as Confirm),
-      confirm_id: (result.output?.confirm as Confirm | undefined)?.confirm_id === confirm.confirm_id,
-      trace: (result.output?.trace as Trace | undefined)?.status,
-      intents: told.filter((type) => type === 'intent_extracted').length,
-      methods: told.filter((type) => type === 'methodology_selected').length,
-      sa: told.filter((type) => type.startsWith('SA')).sort(),
+      ...{ success, error },
+      plan: plan.steps.map(({ status }) => status),
+      confirm: [confirm.status, ...(confirm.decisions ?? []).map(({ status }) => status)],
+      trace: trace.status,
+      told: told.filter((type) => /^(SA|intent|method)/.test(type)).sort(),
+      there: { contexts: await countOf(store, 'id/context/'), plans: await countOf(store, 'id/plan/') },
     }
+    const journaled = (await entriesOf(store)).flatMap((entry) => eventIds(entry))
+    expect(new Set(journaled).size, 'no event is told twice').toBe(journaled.length)
     return { summary, done, calls: process.calls() }
   }
 })
 
-const statuses = (confirm: Confirm | undefined) => [
-  confirm?.status,
-  ...(confirm?.decisions ?? []).map(({ status }) => status),
-]
-
-async function completedSteps(store: Backend, context: string, plan: string): Promise<string[]> {
+async function completedSteps(store: Backend): Promise<string[]> {
   const found: string[] = []
-  for await (const { body } of store.read(context))
+  for await (const { body } of store.feed())
     for (const { key, status } of (body as { changes: { key: string; status?: [string, string] }[] }).changes)
-      if (key.includes(`/${plan}/step/`) && status?.[1] === 'completed') found.push(key.split('/').at(-1)!)
+      if (key.includes('/step/') && status?.[1] === 'completed') found.push(key.split('/').at(-1)!)
   return found
 }
 
@@ -195,4 +191,13 @@ async function entriesOf(store: Backend): Promise<Json[]> {
   const entries: Json[] = []
   for await (const { stream, revision, body } of store.feed()) entries.push({ stream, revision, body })
   return entries
+}
+
+const eventIds = (entry: Json): readonly string[] =>
+  (entry as { body: { events: { event: { event_id: string } }[] } }).body.events.map(({ event }) => event.event_id)
+
+async function countOf(store: Backend, prefix: string): Promise<number> {
+  let count = 0
+  for await (const _ of store.scan(prefix)) count++
+  return count
 }
