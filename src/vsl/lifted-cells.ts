@@ -80,6 +80,7 @@ export function cellsOf(bare: BareStore, clock: Clock, isRemembered: (cell: stri
     },
     async set(sets) {
       await recover()
+      if (sets.length === 0) return
       if (sets.length === 1) return setOne(...sets[0]!)
       const id = clock.uuid()
       doubt = true

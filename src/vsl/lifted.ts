@@ -93,24 +93,26 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
       await one(async () => {
         const isThere = async (key: string) => (await cells.get(valueCell(key))) !== undefined
         const head = await headOf(stream)
-        const taken = await filtered(
-          texts.inserts.map(([key]) => key),
-          isThere,
-        )
-        refuseIfStale({ stream, expected, fence, inserts: texts.inserts }, head, (key) => taken.includes(key))
+        const inserted = texts.inserts.map(([key]) => key)
+        const taken = new Set(await filtered(inserted, isThere))
+        refuseIfStale({ stream, expected, fence, inserts: texts.inserts }, head, (key) => taken.has(key))
 
         const puts = [...texts.inserts, ...texts.puts]
         const gone = await filtered(deletes, isThere)
         const keys = puts.map(([key]) => key)
-        const entry = texts.entry
-        await cells.set([
+        const sets = [
           ...puts.map(([key, text]) => [valueCell(key), [JSON.parse(text)]] as const),
           ...gone.map((key) => [valueCell(key), null] as const),
           ...(await values.changed(keys, gone)),
-          ...(entry === undefined ? [] : entryCells(stream, head, (await lastPlace()) + 1, JSON.parse(entry))),
-        ])
+        ]
+        if (texts.entry === undefined) return cells.set(sets)
+        const entry = entryCells(stream, head, (await lastPlace()) + 1, JSON.parse(texts.entry))
+        try {
+          await cells.set([...sets, ...entry])
+        } finally {
+          for (const tell of news) tell(stream) // also in doubt: who wakes and reads finishes what was begun
+        }
       })
-      if (texts.entry !== undefined) for (const tell of news) tell(stream)
     },
 
     async getMany(keys) {

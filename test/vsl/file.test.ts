@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { manualClock } from '../../src/protocol/clock.ts'
@@ -19,7 +20,11 @@ const unused = (error: unknown) => {
 backendContract('file', () => {
   const clock = manualClock()
   const path = freshPath()
-  return { open: () => opened(path, { clock, onError: unused }), elapse: clock.advance }
+  return {
+    open: () => opened(path, { clock, onError: unused }),
+    elapse: clock.advance,
+    remove: () => rm(path, { recursive: true }), // a hundred thousand files are not left for the end of the run
+  }
 })
 
 backendContract(

@@ -115,6 +115,31 @@ describe('a lifted store', () => {
     }
   })
 
+  it('shows followers an entry that landed although the store failed halfway', async () => {
+    const seen: number[] = []
+    for (let at = 0; at < 8; at++) {
+      const map = new Map<string, Json>()
+      let sets = Number.NEGATIVE_INFINITY
+      const backend = await lifted({
+        get: (key) => map.get(key),
+        set(key, value) {
+          map.set(key, value)
+          if (sets++ === at) throw new Error('the reply was lost')
+        },
+      })
+      const follower = follow((signal) => backend.feed({ follow: true, signal }))
+      await backend.commit(append('g', 0))
+      await follower.has(1)
+      await new Promise((resolve) => setImmediate(resolve)) // it is asleep now
+      sets = 0
+      const error = await backend.commit(append('g', 1)).catch((error) => error)
+      if (error instanceof OutcomeUnknown) await follower.has(2)
+      seen.push(follower.entries.length)
+      await follower.stop()
+    }
+    expect(seen).toContain(2)
+  })
+
   it("leaves the caller's own keys under their own names, and finds what he put there himself", async () => {
     const map = new Map<string, Json>([['mine', { a: 1 }]])
     const backend = await liftedBackend(map)
