@@ -18,6 +18,7 @@ import type { Observed } from './observe.ts'
 import { type Operated, operate } from './operate.ts'
 import { agreedOn } from './reconcile.ts'
 import { Elsewhere } from './root.ts'
+import { parentOf } from './select.ts'
 
 /** A change of the disk that was committed before it is made. */
 export interface Begun {
@@ -40,6 +41,7 @@ export async function carryThrough(desk: Desk, begun: readonly Begun[], reason: 
       AT_ONCE,
       async (one) => void ended.push({ ...one, result: await performed(desk, one.deed) }),
     )
+  await makeDurable(desk, ended)
   for (const run of new Set(ended.map(({ deed }) => deed.run)))
     for (const chunk of inChunks(ended.filter(({ deed }) => deed.run === run)))
       await commitEnd(desk, chunk, reason, run)
@@ -58,10 +60,10 @@ export async function recover(desk: Desk): Promise<readonly Ended[]> {
   return ended
 }
 
-export const pathsOf = ({ operations, records }: Deed): readonly string[] => [
-  ...operations.flatMap((operation) => (operation.op === 'move' ? [operation.path, operation.to] : [operation.path])),
-  ...records.map(({ path }) => path),
-]
+export const pathsOf = (deed: Deed): readonly string[] => [...writtenBy(deed), ...deed.records.map(({ path }) => path)]
+
+const writtenBy = ({ operations }: Deed): readonly string[] =>
+  operations.flatMap((operation) => (operation.op === 'move' ? [operation.path, operation.to] : [operation.path]))
 
 const PHASES = ['remove', 'move', 'put'] as const
 const phaseOf = ({ operations }: Deed): (typeof PHASES)[number] =>
@@ -71,6 +73,7 @@ async function performed(desk: Desk, deed: Deed): Promise<Ended['result']> {
   for (const [i, operation] of deed.operations.entries()) {
     try {
       const result = await operate(desk.root, operation, {
+        now: desk.clock.now,
         content: (digest) => contentOf(desk, digest),
         temporary: `.mplp-${deed.deed_id}-${i}.tmp`,
       })
@@ -82,17 +85,26 @@ async function performed(desk: Desk, deed: Deed): Promise<Ended['result']> {
   return 'done'
 }
 
+/** Renames and removals outlive a crash once their folders do: each folder once, and before anybody says that it is done. */
+async function makeDurable({ root }: Desk, ended: readonly Ended[]): Promise<void> {
+  const paths = ended.flatMap(({ deed }) => writtenBy(deed))
+  const folders = new Map(paths.map((path) => [parentOf(path), path]))
+  await eachOf(folders.values(), AT_ONCE, async (path) => {
+    await root
+      .held(path, {}, (place) => place.sync())
+      .catch((error) => {
+        if (!(error instanceof Elsewhere)) throw error // the folder itself is gone: nothing in it to keep
+      })
+  })
+}
+
 async function commitEnd(desk: Desk, ended: readonly Ended[], reason: string, run: string | undefined): Promise<void> {
+  const done = ended.filter(({ result }) => result === 'done').map(({ deed }) => deed)
   const seen = new Map<string, Observed | undefined>()
-  const records: [path: string, record: FileRecord | null][] = []
-  for (const { deed, result } of ended) {
-    if (result !== 'done') continue
-    for (const path of deed.operations.length > 0 ? pathsOf(deed) : []) seen.set(path, await shown(desk, path))
-    for (const { path, record } of deed.records) {
-      if (!seen.has(path) && record === null) seen.set(path, await shown(desk, path))
-      records.push([path, record && agreedRecord(record, seen.get(path))])
-    }
-  }
+  await eachOf(new Set(done.flatMap(stirredBy)), AT_ONCE, async (path) => void seen.set(path, await shown(desk, path)))
+  const records = done.flatMap((deed) =>
+    deed.records.map(({ path, record }) => [path, record && agreedRecord(record, seen.get(path))] as const),
+  )
   const ending = () => [
     ...records.flatMap(([path, record]) => believing(desk, path, record)),
     ...ended.flatMap(({ record: { finding_id: id }, deed, result }) => closing(desk, id, deed, result)),
@@ -102,6 +114,10 @@ async function commitEnd(desk: Desk, ended: readonly Ended[], reason: string, ru
   for (const [path] of records) if (!seen.has(path)) desk.seen.delete(path)
   for (const [path, there] of seen) note(desk, path, there)
 }
+
+/** Where the disk has to be looked at: what was accepted as it lies there need not be. */
+const stirredBy = (deed: Deed): readonly string[] =>
+  deed.operations.length > 0 ? pathsOf(deed) : deed.records.flatMap(({ path, record }) => (record ? [] : [path]))
 
 function closing(desk: Desk, id: string, { operations }: Deed, result: Ended['result']): readonly Change[] {
   if (result === 'done') return becoming(desk, 'finding', id, null)

@@ -9,6 +9,7 @@ import type { Refusal } from './reconcile.ts'
 import { Elsewhere, type Place, type Root, unlessMissing } from './root.ts'
 
 export interface Operating {
+  readonly now: () => number
   readonly content: (digest: Digest) => Promise<Uint8Array | undefined>
   /** Names what a write is made of before it has its own name: the same again when it is gone on with after a crash. */
   readonly temporary: string
@@ -19,7 +20,7 @@ export type Operated = 'done' | 'overtaken' | Refusal['reason']
 
 /**
  * Changes one file on the disk, all at once or not at all, and only if it is as expected. Safe to repeat: what a crash cut off is finished, what was
- * finished is seen to be.
+ * finished is seen to be. Its folder is left for the caller to make durable.
  */
 export async function operate(root: Root, operation: FileOperation, operating: Operating): Promise<Operated> {
   try {
@@ -27,9 +28,9 @@ export async function operate(root: Root, operation: FileOperation, operating: O
       case 'put':
         return await put(root, operation, operating)
       case 'remove':
-        return await remove(root, operation)
+        return await remove(root, operation, operating)
       case 'move':
-        return await move(root, operation)
+        return await move(root, operation, operating)
       default:
         return operation satisfies never
     }
@@ -46,9 +47,7 @@ type Of<Op extends FileOperation['op']> = Extract<FileOperation, { op: Op }>
 async function put(root: Root, { path, expect, become }: Of<'put'>, operating: Operating): Promise<Operated> {
   if (expect === null && (await isBlocked(root, path))) return 'in_the_way'
   return root.held(path, { create: expect === null }, async (place) => {
-    const temporary = place.beside(operating.temporary)
-    await unlink(temporary).catch(unlessMissing) // of an earlier try that was cut off
-    const there = await at(root, path)
+    const there = await at(root, path, operating)
     if (there && isSameShape(there, become)) return 'done'
     if (!isAs(there, expect)) return 'overtaken'
     if (there?.type === 'file' && become.type === 'file' && there.digest === become.digest) {
@@ -58,35 +57,45 @@ async function put(root: Root, { path, expect, become }: Of<'put'>, operating: O
     const content = await operating.content(become.digest!)
     if (content === undefined) return 'content_not_kept'
     if (become.type === 'link' && leavesRoot(root, path, content)) return 'link_leaves_root'
+    const temporary = place.beside(operating.temporary)
+    let isPlaced = false
     try {
-      if (become.type === 'link') await symlink(Buffer.from(content), temporary)
-      else await written(temporary, content, become.mode)
-      if (!isAs(await at(root, path, there), expect)) return 'overtaken'
+      await made(temporary, become, content)
+      if (!isAs(await at(root, path, operating, there), expect)) return 'overtaken'
       if (there?.type === 'folder') await removeEmpty(root, path)
       await rename(temporary, place.real)
+      isPlaced = true
+      return 'done'
     } finally {
-      await unlink(temporary).catch(unlessMissing)
+      if (!isPlaced) await unlink(temporary).catch(unlessMissing)
     }
-    await place.sync()
-    return 'done'
   })
 }
 
-function remove(root: Root, { path, expect }: Of<'remove'>): Promise<Operated> {
+/** Under a name of its own; what an earlier try left there that was cut off gives way. */
+async function made(temporary: string, { type, mode }: FileShape, content: Uint8Array): Promise<void> {
+  const make = () => (type === 'link' ? symlink(Buffer.from(content), temporary) : written(temporary, content, mode))
+  await make().catch(async (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EEXIST') throw error
+    await unlink(temporary)
+    await make()
+  })
+}
+
+function remove(root: Root, { path, expect }: Of<'remove'>, operating: Operating): Promise<Operated> {
   return root.held(path, {}, async (place) => {
-    const there = await at(root, path)
+    const there = await at(root, path, operating)
     if (there === undefined) return 'done'
     if (!isAs(there, expect)) return 'overtaken'
     await unlink(place.real)
-    await place.sync()
     return 'done'
   })
 }
 
-function move(root: Root, { path, to, expect }: Of<'move'>): Promise<Operated> {
+function move(root: Root, { path, to, expect }: Of<'move'>, operating: Operating): Promise<Operated> {
   return root.held(path, {}, (from) =>
     root.held(to, { create: true }, async (target) => {
-      const [here, there] = [await at(root, path), await at(root, to)]
+      const [here, there] = [await at(root, path, operating), await at(root, to, operating)]
       if (here === undefined) return isAs(there, expect) ? 'done' : 'overtaken'
       if (!isAs(here, expect)) return 'overtaken'
       if (there !== undefined && there.ino !== here.ino) return 'overtaken'
@@ -96,15 +105,13 @@ function move(root: Root, { path, to, expect }: Of<'move'>): Promise<Operated> {
         if (there === undefined) await link(from.real, target.real)
         await unlink(from.real)
       }
-      await target.sync()
-      await from.sync()
       return 'done'
     }),
   )
 }
 
-const at = (root: Root, path: string, known?: Observed): Promise<Observed | undefined> =>
-  observe(root, path, { now: () => 0, keepBytes: 0, keep: async () => false, ...(known && { known }) })
+const at = (root: Root, path: string, { now }: Operating, known?: Observed): Promise<Observed | undefined> =>
+  observe(root, path, { now, keepBytes: 0, keep: async () => false, ...(known && { known }) })
 
 const isAs = (there: Observed | undefined, expect: FileShape | null): boolean =>
   there === undefined || expect === null ? (there ?? null) === expect : isSameShape(there, expect)

@@ -44,7 +44,11 @@ async function operating(files: { readonly [path: string]: string }, contents: r
     full: (name: string) => join(path, name),
     text: (name: string) => (existsSync(join(path, name)) ? readFileSync(join(path, name), 'utf8') : undefined),
     operate: (operation: FileOperation) =>
-      operate(root, operation, { content: async (digest) => blobs.get(digest), temporary: '.mplp-deed-0.tmp' }),
+      operate(root, operation, {
+        now: Date.now,
+        content: async (digest) => blobs.get(digest),
+        temporary: '.mplp-deed-0.tmp',
+      }),
   }
 }
 const write = (path: string, expect: FileShape | null, become: FileShape): FileOperation => ({
