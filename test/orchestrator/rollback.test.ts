@@ -10,7 +10,7 @@ import { type RollbackOptions, rollback } from '../../src/orchestrator/rollback.
 import { createRuntime } from '../../src/orchestrator/runtime.ts'
 import { withTracking } from '../../src/orchestrator/tracked-files.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
-import { InvalidInput, NotFound, Refused } from '../../src/protocol/errors.ts'
+import { InvalidInput, NotFound, Refused, Unavailable } from '../../src/protocol/errors.ts'
 import type { Json, JsonObject } from '../../src/protocol/json.ts'
 import type { EntryBody } from '../../src/psg/change.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
@@ -220,6 +220,31 @@ describe('a rollback', () => {
     expect(it.calls).toEqual(['c', 'b', 'a'])
     await it.rollback(run.run_id)
     expect(it.calls).toEqual(['c', 'b', 'a', 'b'])
+    await it.close()
+  })
+
+  it('begins again when it was cut off: what was under way is closed, and tried again under the same key', async () => {
+    const it = await world({ 'a.txt': 'old\n' })
+    const run = await it.run(
+      chain({ first: effect('first'), write: file({ operation: 'write', path: 'a.txt', content: 'run\n' }) }),
+    )
+    const { store } = it.graph
+    const commit = store.commit.bind(store)
+    store.commit = (write) =>
+      it.calls.length > 0 ? Promise.reject(new Unavailable('the store', 'wait')) : commit(write)
+    await expect(it.rollback(run.run_id)).rejects.toThrow(Unavailable)
+    store.commit = commit
+    const report = await it.rollback(run.run_id)
+    expect([report.status, it.calls, it.text('a.txt')]).toEqual(['done', ['first', 'first'], 'old\n'])
+    const parts = [...it.graph.state.nodesOf(run.plan_id)]
+    const traces = parts.flatMap((node) =>
+      node.kind === 'trace' && node.id !== run.trace_id ? [node.data.status] : [],
+    )
+    expect(traces.sort()).toEqual(['completed', 'failed'])
+    const inverses = parts.flatMap((node) => (node.kind === 'action' && node.data.compensates ? [node.data] : []))
+    expect(inverses.map(({ status }) => status).sort()).toEqual(['completed', 'failed'])
+    expect(new Set(inverses.map(({ idempotency_key }) => idempotency_key)).size).toBe(1)
+    expect(await it.graph.verify()).toEqual([])
     await it.close()
   })
 

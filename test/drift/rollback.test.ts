@@ -1,0 +1,177 @@
+import { describe, expect, it } from 'vitest'
+import { compensation, isMet, pathsIn } from '../../src/drift/compensate.ts'
+import type { Observed } from '../../src/drift/observe.ts'
+import { isEmpty, type RunFacts, rollbackPlan } from '../../src/drift/rollback.ts'
+import { digestOf, type JsonObject } from '../../src/protocol/json.ts'
+import type { ActionRecord, Change, FileRecord } from '../../src/psg/change.ts'
+
+const seen = (content: string): Observed => ({
+  type: 'file',
+  digest: digestOf(content),
+  size: content.length,
+  mode: 0o644,
+  kept: true,
+  mtime_ms: 1,
+  ctime_ms: 1,
+  ino: 1,
+})
+const record = (path: string, content: string, more: Partial<FileRecord> = {}): FileRecord => {
+  const { type, digest, size, mode, kept } = seen(content)
+  return { path, type: type as 'file', digest: digest!, size, mode, kept, mtime: '', ...more }
+}
+const action = (id: string, more: Partial<ActionRecord> = {}): ActionRecord => ({
+  action_id: id,
+  step_id: `step of ${id}`,
+  idempotency_key: `key of ${id}`,
+  status: 'completed',
+  attempts: 1,
+  failures: 0,
+  execution_id: id,
+  ...more,
+})
+const call = (name: string): JsonObject => ({ action_type: 'function', params: { name } })
+const fileOperation = (params: JsonObject): JsonObject => ({ action_type: 'file_operation', params })
+const plan = (facts: Partial<RunFacts> & { readonly changes?: readonly Change[] }) =>
+  rollbackPlan({
+    restoration: { changes: facts.changes ?? [], conflicts: [] },
+    actions: [],
+    believed: () => undefined,
+    observed: new Map(),
+    ...facts,
+  })
+const update = (id: string, set: JsonObject): Change => ({ kind: 'node_update', node: 'file', id, set }) as Change
+
+describe('compensation', () => {
+  const none = () => false
+
+  it('goes back from the last done to the first', () => {
+    const done = ['a', 'b', 'c'].map((id, i) => ({ action: action(id, { inverse: call(id) }), ended: [2, 9, 4][i]! }))
+    expect(compensation(done, none).effects.map(({ action_id }) => action_id)).toEqual(['b', 'c', 'a'])
+  })
+
+  it('leaves out what needs nothing, what did not happen, and what was taken back already', () => {
+    const done = [
+      action('read'),
+      action('failed', { status: 'failed', inverse: call('x') }),
+      action('undone', { inverse: call('x') }),
+      action('its inverse', { compensates: 'undone' }),
+      action('tried', { inverse: call('x') }),
+      action('its failed inverse', { compensates: 'tried', status: 'failed' }),
+    ].map((each, i) => ({ action: each, ended: i }))
+    expect(compensation(done, none).effects.map(({ action_id }) => action_id)).toEqual(['tried'])
+  })
+
+  it('tells apart what nothing takes back', () => {
+    const done = [{ action: action('sent', { inverse: 'irreversible' as const }), ended: 1 }]
+    expect(compensation(done, none)).toEqual({
+      effects: [],
+      irreversible: [{ action_id: 'sent', step_id: 'step of sent' }],
+    })
+  })
+
+  it('knows the paths of file operations, however they are written', () => {
+    expect(pathsIn(fileOperation({ operation: 'move', path: './a', to: 'b//c' }))).toEqual(['a', 'b/c'])
+    expect(pathsIn(call('a'))).toEqual([])
+  })
+
+  it('sees when the disk is already as an inverse would make it, where it has looked', () => {
+    const disk = new Map([
+      ['gone', undefined],
+      ['old', seen('old')],
+      ['new', seen('new')],
+    ])
+    expect(isMet(fileOperation({ operation: 'delete', path: 'gone' }), disk)).toBe(true)
+    expect(isMet(fileOperation({ operation: 'delete', path: 'new' }), disk)).toBe(false)
+    expect(isMet(fileOperation({ operation: 'write', path: 'old', content_digest: digestOf('old') }), disk)).toBe(true)
+    expect(isMet(fileOperation({ operation: 'write', path: 'new', content_digest: digestOf('old') }), disk)).toBe(false)
+    expect(
+      isMet(fileOperation({ operation: 'move', path: 'gone', to: 'old', expected_digest: digestOf('old') }), disk),
+    ).toBe(true)
+    expect(isMet(fileOperation({ operation: 'delete', path: 'never looked at' }), disk)).toBe(false)
+    expect(isMet(call('delete'), disk)).toBe(false)
+  })
+})
+
+describe('the plan of a rollback', () => {
+  it('brings files back that are as the run left them', () => {
+    const { files, conflicts } = plan({
+      changes: [update('1', { digest: digestOf('old') }), { kind: 'node_delete', node: 'file', id: '2' }],
+      believed: (id) => (id === '1' ? record('a', 'run') : record('b', 'run')),
+      observed: new Map([
+        ['a', seen('run')],
+        ['b', seen('run')],
+      ]),
+    })
+    expect(files.map(({ path, before }) => [path, before?.digest ?? null])).toEqual([
+      ['a', digestOf('old')],
+      ['b', null],
+    ])
+    expect(conflicts).toEqual([])
+  })
+
+  it('leaves a file that somebody changed on the disk since, and says so', () => {
+    const { files, conflicts } = plan({
+      changes: [update('1', { digest: digestOf('old') })],
+      believed: () => record('a', 'run'),
+      observed: new Map([['a', seen('edited')]]),
+    })
+    expect([files, conflicts]).toEqual([[], [{ what: 'file', name: 'a', reason: expect.any(String) }]])
+  })
+
+  it('takes over a file that somebody has put back already', () => {
+    const { files } = plan({
+      changes: [update('1', { digest: digestOf('old') })],
+      believed: () => record('a', 'run'),
+      observed: new Map([['a', seen('old')]]),
+    })
+    expect(files.map(({ path }) => path)).toEqual(['a'])
+  })
+
+  it('says what was too large to be kept', () => {
+    const { files, impossible } = plan({
+      changes: [update('1', { digest: digestOf('old'), kept: false })],
+      believed: () => record('a', 'run'),
+      observed: new Map([['a', seen('run')]]),
+    })
+    expect([files, impossible.map(({ name }) => name)]).toEqual([[], ['a']])
+  })
+
+  it('takes a file back once: by the graph where it is tracked, by its inverse where it is not', () => {
+    const back = (path: string) => fileOperation({ operation: 'write', path, content_digest: digestOf('old') })
+    const { files, effects } = plan({
+      changes: [update('1', { digest: digestOf('old') })],
+      believed: () => record('tracked', 'run'),
+      observed: new Map([['tracked', seen('run')]]),
+      actions: [
+        { action: action('1', { inverse: back('tracked') }), ended: 1 },
+        { action: action('2', { inverse: back('untracked') }), ended: 2 },
+      ],
+    })
+    expect([files.length, effects.map(({ action_id }) => action_id)]).toEqual([1, ['2']])
+  })
+
+  it('does not undo by an inverse what somebody else changed since', () => {
+    const { effects, conflicts } = plan({
+      restoration: {
+        changes: [],
+        conflicts: [{ kind: 'file', id: '1', revision: 7, message: 'changed by somebody else' }],
+      },
+      believed: () => record('a', 'theirs'),
+      observed: new Map([['a', seen('theirs')]]),
+      actions: [{ action: action('1', { inverse: fileOperation({ operation: 'delete', path: 'a' }) }), ended: 1 }],
+    })
+    expect([effects, conflicts]).toEqual([[], [{ what: 'file', name: 'a', reason: 'changed by somebody else' }]])
+  })
+
+  it('is another one, with another digest, when anything about it differs', () => {
+    const of = (content: string) =>
+      plan({
+        changes: [update('1', { digest: digestOf(content) })],
+        believed: () => record('a', 'run'),
+        observed: new Map([['a', seen('run')]]),
+      }).digest
+    expect(of('x')).toBe(of('x'))
+    expect(of('x')).not.toBe(of('y'))
+    expect(isEmpty(plan({}))).toBe(true)
+  })
+})
