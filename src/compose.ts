@@ -22,6 +22,8 @@ export interface ComposedRuntime extends Runtime {
   readonly store: Backend
   readonly buses: readonly Bus[]
   readonly tools: ToolRegistry
+  /** What carries actions out. */
+  readonly layer: ActionLayer
   /** Resolves once everything committed before the call is on every bus. */
   flush(): Promise<void>
 }
@@ -70,6 +72,7 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
       store,
       buses,
       tools,
+      layer: layer!,
       async flush() {
         await Promise.all(relays.map((relay) => relay.flush()))
       },

@@ -1,0 +1,20 @@
+import type { Strategy } from '../drift/drift.ts'
+import { EXIT, table } from './io.ts'
+import type { VerbCall } from './verb.ts'
+import { withTracker } from './with-tracker.ts'
+
+export async function run(call: VerbCall): Promise<number> {
+  const [which, folder] = call.args
+  const strategy = call.options.strategy as Strategy // an unknown one is refused by the tracker, which names those it knows
+  return withTracker(call, folder, {}, async (tracker) => {
+    const results = await tracker.reconcile(which === 'all' ? 'all' : [which!], strategy, { actor: 'cli' })
+    call.io.result(results, () =>
+      results.length === 0
+        ? 'graph and files agree'
+        : table(results.map(({ finding, outcome, reason }) => [outcome, finding.path, reason ?? ''])),
+    )
+    if (results.some(({ outcome }) => outcome === 'asked')) return EXIT.waiting
+    const undone = new Set<string>(['overtaken', 'refused', 'failed'])
+    return results.some(({ outcome }) => undone.has(outcome)) ? EXIT.failed : EXIT.done
+  })
+}

@@ -1,0 +1,16 @@
+import { toldFindings } from './findings.ts'
+import { EXIT } from './io.ts'
+import type { VerbCall } from './verb.ts'
+import { withTracker } from './with-tracker.ts'
+
+export async function run(call: VerbCall): Promise<number> {
+  const { args, io } = call
+  const { signal } = io
+  const onProgress = ({ files }: { files: number }) => io.progress(`${files} files`)
+  return withTracker(call, args[0], { signal, onProgress }, async (tracker) => {
+    const { files, folders, unreadable } = await tracker.scan({ signal, onProgress })
+    const findings = tracker.findings()
+    io.result({ root: tracker.root, files, folders, unreadable, findings }, () => toldFindings(findings))
+    return findings.length === 0 ? EXIT.done : EXIT.unverified
+  })
+}

@@ -1,0 +1,81 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { type Driver, type FreshStore, ownDriver, type ReportFormat, report, runGolden } from '../golden/golden.ts'
+import { systemClock } from '../protocol/clock.ts'
+import { InvalidInput } from '../protocol/errors.ts'
+import { openStore, type StoreOptions } from '../vsl/vsl.ts'
+import { EXIT } from './io.ts'
+import type { VerbCall } from './verb.ts'
+
+const EMBEDDED = ['memory', 'file', 'sqlite']
+const FORMATS: readonly ReportFormat[] = ['human', 'json', 'junit', 'tap']
+
+export async function run({ args, options, io }: VerbCall): Promise<number> {
+  const format = io.json ? 'json' : (options.reporter as ReportFormat)
+  if (!FORMATS.includes(format)) throw unknown('reporter', FORMATS)
+  const servers = new Map(['redis', 'postgres'].map((name) => [name, options[name]] as const).filter(([, url]) => url))
+  const backends = [...(options.backends as string).split(','), ...servers.keys()]
+  if (!backends.every((name) => EMBEDDED.includes(name) || servers.has(name))) throw unknown('backends', EMBEDDED)
+  const folder = await mkdtemp(join(tmpdir(), 'mplp-golden-'))
+  try {
+    const golden = await runGolden({
+      flows: args[0] === undefined ? OWN_FLOWS : resolve(io.cwd, args[0]),
+      driver: await driverOf(options.driver, io.cwd, (backend) => fresh(backend, servers.get(backend), folder)),
+      backends,
+      ...(typeof options.filter === 'string' && { filter: options.filter }),
+      signal: io.signal,
+      onResult: ({ flow, backend }, done, all) => io.progress(`${done} of ${all}: ${flow} on ${backend}`),
+    })
+    if (golden.results.length === 0) throw unknown('filter', ['the name of a flow, its area or one of its rules'])
+    io.result(golden, () => report(golden, format))
+    const code = golden.passed ? EXIT.done : EXIT.unverified
+    // A flow that kills its runtime leaves one behind that never lets go of the process, as a killed one would not have to.
+    process.stdout.write('', () => setImmediate(() => process.exit(code)))
+    return code
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+const OWN_FLOWS = fileURLToPath(new URL('../../golden-flows', import.meta.url))
+
+async function driverOf(module: unknown, cwd: string, open: (backend: string) => Promise<FreshStore>): Promise<Driver> {
+  if (typeof module !== 'string') return ownDriver({ open })
+  const loaded = (await import(pathToFileURL(resolve(cwd, module)).href).catch((cause: unknown) => {
+    throw new InvalidInput(module, [{ path: '', rule: 'loadable', message: 'cannot be imported' }], { cause })
+  })) as { default?: Partial<Driver> }
+  if (typeof loaded.default?.open !== 'function' || typeof loaded.default.name !== 'string')
+    throw new InvalidInput(module, [
+      { path: 'default', rule: 'driver', message: 'is no driver: name, capabilities, open' },
+    ])
+  return loaded.default as Driver
+}
+
+/** A store that nobody has used, in a folder that goes away, or under a prefix or schema of its own. */
+async function fresh(backend: string, url: unknown, folder: string): Promise<FreshStore> {
+  const name = `golden_${systemClock.uuid().replaceAll('-', '')}`
+  if (backend === 'memory') {
+    const store = await openStore('memory:')
+    return { store, reopen: async () => store, dispose: () => store.close() }
+  }
+  const named: StoreOptions = backend === 'redis' ? { prefix: name } : backend === 'postgres' ? { schema: name } : {}
+  const at = typeof url === 'string' ? url : `${backend}:${join(folder, name)}`
+  const opened = [await openStore(at, named)]
+  return {
+    store: opened[0]!,
+    async reopen() {
+      if (opened.at(-1)!.traits.processes === 'one') await opened.pop()!.close() // the dead one must have let go
+      const next = await openStore(at, named)
+      opened.push(next)
+      return next
+    },
+    async dispose() {
+      for (const store of opened) await store.close()
+    },
+  }
+}
+
+const unknown = (path: string, known: readonly string[]): InvalidInput =>
+  new InvalidInput('golden', [{ path, rule: 'enum', message: `must be of ${known.join(', ')}` }])

@@ -1,0 +1,12 @@
+import { EXIT } from './io.ts'
+import type { VerbCall } from './verb.ts'
+import { withProject } from './with-runtime.ts'
+
+export async function run({ args, io }: VerbCall): Promise<number> {
+  return withProject(io, async (project) => {
+    const graph = await project.context(args[0]!)
+    const { data } = await graph.snapshot(args[1]!, { actor: 'cli', reason: 'somebody asked for a snapshot' })
+    io.result(data, () => `${data.name} is revision ${data.revision}`)
+    return EXIT.done
+  })
+}

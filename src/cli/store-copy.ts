@@ -1,0 +1,28 @@
+import { openConfigured } from '../compose.ts'
+import { mergedConfig } from '../config.ts'
+import { copyStore } from '../vsl/copy.ts'
+import { EXIT } from './io.ts'
+import type { VerbCall } from './verb.ts'
+import { withProject } from './with-runtime.ts'
+
+export async function run({ args, io }: VerbCall): Promise<number> {
+  return withProject(io, async ({ store }) => {
+    const target = await openConfigured(mergedConfig(await io.config(), { vsl: args[0] }))
+    try {
+      const counts = await copyStore(store, target, {
+        verify: true,
+        signal: io.signal,
+        onProgress: ({ entries, values }) => io.progress(`${entries} entries, ${values} values`),
+      })
+      io.result(counts, () => `copied and compared: ${said(counts)}`)
+      return EXIT.done
+    } finally {
+      await target.close()
+    }
+  })
+}
+
+const said = (counts: object): string =>
+  Object.entries(counts)
+    .map(([name, count]) => `${count} ${name}`)
+    .join(', ')
