@@ -5,7 +5,7 @@ import { functionAdapter } from './ael/function.ts'
 import type { ActionLayer } from './ael/layer.ts'
 import { toolAdapter } from './ael/tool.ts'
 import { type ToolRegistry, toolRegistry } from './ael/tool-registry.ts'
-import { type Bus, openBuses } from './bus/bus.ts'
+import { type Bus, type BusSpec, openBuses } from './bus/bus.ts'
 import { type Config, type ModelConfig, mergedConfig, secretFromEnv } from './config.ts'
 import type { Relay } from './orchestrator/relay.ts'
 import { createRuntime, type Runtime } from './orchestrator/runtime.ts'
@@ -118,8 +118,8 @@ async function openRelayed(
   const { historyOf } = await import('./orchestrator/relay-history.ts')
   const buses = await openBuses(config.bus ?? [], { history: (name) => historyOf(store, name), onError })
   const holder = thisHolder(clock.uuid())
-  const relays = buses.map(({ name, transport }) =>
-    relay({ store, transport, name, holder, clock, onError, exclusive: transport.traits.durable }),
+  const relays = buses.map(({ name, transport }, i) =>
+    relay({ store, transport, name, holder, clock, onError, exclusive: !isWithin(config.bus![i]!) }),
   )
   return {
     buses,
@@ -131,6 +131,10 @@ async function openRelayed(
       ]),
   }
 }
+
+/** Memory and WebSocket live in the process that opened them, so each process feeds its own. */
+const isWithin = (spec: BusSpec): boolean =>
+  /^(memory|wss?):/.test(typeof spec === 'string' ? spec : 'url' in spec ? spec.url : spec.name)
 
 async function adaptersOf(
   config: Config,
