@@ -1,0 +1,136 @@
+// A folder and a graph, held against each other: an edit is noticed and shown, settled in each of the four ways, and a run is taken back.
+// npx tsx examples/watch-and-reconcile.ts
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { actionLayer } from '../src/ael/ael.ts'
+import { fileAdapter } from '../src/ael/file.ts'
+import { functionAdapter } from '../src/ael/function.ts'
+import { fileId, type Tracker, trackFiles } from '../src/drift/drift.ts'
+import { rollback } from '../src/orchestrator/rollback.ts'
+import { createRuntime, type Runtime } from '../src/orchestrator/runtime.ts'
+import { withTracking } from '../src/orchestrator/tracked-files.ts'
+import { systemClock } from '../src/protocol/clock.ts'
+import type { JsonObject } from '../src/protocol/json.ts'
+import type { FindingRecord } from '../src/psg/psg.ts'
+import { memoryBackend } from '../src/vsl/memory.ts'
+
+const root = await mkdtemp(join(tmpdir(), 'mplp-example-'))
+const at = (path: string) => join(root, path)
+const edit = (path: string, text: string) => writeFile(at(path), text)
+const LINES = 'one\ntwo\nthree\nfour\nfive\n'
+for (const path of ['notes.md', 'guide.md', 'plan.md']) await edit(path, LINES)
+
+const store = memoryBackend()
+const layer = actionLayer({
+  adapters: [
+    functionAdapter({
+      publish() {
+        throw new Error('the site is down')
+      },
+    }),
+  ],
+})
+const runtime = await createRuntime({ store, layer })
+const META = { protocol_version: '1.0.0', schema_version: '1.0.0' } as const
+const context_id = systemClock.uuid()
+const graph = await runtime.project.create(
+  { meta: META, context_id, root: { domain: 'docs', environment: 'local' }, title: 'A folder', status: 'active' },
+  { actor: 'example', reason: 'to have something to look at' },
+)
+
+let heard: (news: readonly FindingRecord[]) => void = () => undefined
+const tracker = await trackFiles(graph, { root, watch: true, onFindings: (news) => heard(news) })
+const blobs = { put: (bytes: Uint8Array) => store.putBlob(bytes), get: store.getBlob }
+layer.register(withTracking(await fileAdapter({ root, blobs, staleCheck: tracker.staleCheck }), tracker))
+console.log(`watching ${(await readdir(root)).join(', ')}\n`)
+
+await noticed('somebody edits notes.md', () => edit('notes.md', LINES.replace('two', 'TWO')))
+await settled('ask', 'nothing is overwritten without a rule: there is a question', tracker)
+const [question] = await runtime.waiting()
+await runtime.decide(question!.confirm.confirm_id, { status: 'approved', decided_by_role: 'editor' })
+await tracker.idle()
+console.log(`      ${question!.confirm.reason}\n      approved; open findings: ${tracker.findings().length}\n`)
+
+await noticed('somebody edits guide.md', () => edit('guide.md', 'all gone\n'))
+await settled('graph', 'the file becomes what the graph has', tracker)
+await noticed('somebody deletes guide.md', () => rm(at('guide.md')))
+await settled('files', 'the graph takes what is on the disk', tracker)
+
+const digest = await store.putBlob(Buffer.from(LINES.replace('five', 'FIVE')))
+const other = { kind: 'node_update', node: 'file', id: fileId('plan.md'), set: { digest } } as const
+await graph.commit([other], { actor: 'agent', reason: 'wants another end of plan.md' })
+await noticed('meanwhile somebody edits its top', () => edit('plan.md', LINES.replace('one', 'ONE')))
+await settled('merge', 'both sides’ changes', tracker)
+console.log(`      plan.md now: ${JSON.stringify(await readFile(at('plan.md'), 'utf8'))}\n`)
+
+console.log('a plan writes three files and fails; nobody asked it to clean up after itself')
+const run = await failing(runtime)
+console.log(`      files: ${(await readdir(root)).join(', ')}`)
+const { plan } = await rollback({ graph, layer, tracker }, run, { dryRun: true })
+console.log(
+  `      a rollback would bring back: ${plan.files.map(({ path, before }) => (before ? path : `no ${path}`)).join(', ')}`,
+)
+const report = await rollback({ graph, layer, tracker }, run)
+console.log(
+  `      ${report.status}; files: ${(await readdir(root)).join(', ')}; open findings: ${(await tracker.scan()).findings.length}`,
+)
+console.log(`      notes.md begins with ${JSON.stringify((await readFile(at('notes.md'), 'utf8')).slice(0, 7))}`)
+
+await tracker.close()
+await runtime.close()
+await layer.close()
+await rm(root, { recursive: true })
+
+/** Does something to the disk and waits until the tracker has said what it is. */
+async function noticed(what: string, change: () => Promise<void>): Promise<void> {
+  await tracker.idle()
+  const told = new Promise<readonly FindingRecord[]>((resolve) => {
+    heard = resolve
+  })
+  const began = performance.now()
+  await change()
+  for (const { what: kind, path, severity, diff } of await told) {
+    console.log(`${what}: ${kind} ${path} (${severity}), seen after ${Math.round(performance.now() - began)} ms`)
+    console.log((diff ?? '').replaceAll(/^/gm, '      ').trimEnd())
+  }
+}
+
+async function settled(
+  strategy: 'ask' | 'graph' | 'files' | 'merge',
+  means: string,
+  { reconcile }: Tracker,
+): Promise<void> {
+  for (const { outcome, finding } of await reconcile('all', strategy))
+    console.log(`  ${strategy}: ${means}: ${outcome} (${finding.path})`)
+}
+
+async function failing({ submit }: Runtime): Promise<string> {
+  const steps = ['write notes.md', 'write new.md', 'delete plan.md', 'publish'].map((description) => ({
+    step_id: systemClock.uuid(),
+    description,
+    status: 'pending' as const,
+  }))
+  const bindings: readonly { readonly action_type: string; readonly params: JsonObject }[] = [
+    { action_type: 'file_operation', params: { operation: 'write', path: 'notes.md', content: 'by the run\n' } },
+    { action_type: 'file_operation', params: { operation: 'write', path: 'new.md', content: 'by the run\n' } },
+    { action_type: 'file_operation', params: { operation: 'delete', path: 'plan.md' } },
+    { action_type: 'function', params: { name: 'publish' } },
+  ]
+  const handle = await submit({
+    context: context_id,
+    plan: {
+      meta: META,
+      plan_id: systemClock.uuid(),
+      context_id,
+      title: 'Publish',
+      objective: 'To have it out',
+      status: 'draft',
+      steps: steps.map((step, i) => (i === 0 ? step : { ...step, dependencies: [steps[i - 1]!.step_id] })),
+    },
+    bindings: { steps: Object.fromEntries(steps.map(({ step_id }, i) => [step_id, bindings[i]!])) },
+  })
+  const { status, error } = await handle.result()
+  console.log(`      the run has ${status}: ${String(error?.message)}`)
+  return handle.run_id
+}
