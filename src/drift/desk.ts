@@ -29,16 +29,16 @@ export interface Desk {
 
 /** Under this name we write, and by it we know our own entries again. */
 export const ACTOR = 'drift'
-export const FILES = 'files'
+const FILES = 'files'
 export const FINDINGS = 'drift'
 /** Files that are read or written at the same time. */
 export const AT_ONCE = 16
 /** A commit carries this many files: an entry stays far below what a store accepts. */
-export const PER_COMMIT = 500
+const PER_COMMIT = 500
 
 export const believed = (desk: Desk, path: string): FileRecord | undefined => desk.graph.get('file', fileId(path))?.data
 
-export function* believedFiles(desk: Desk): Iterable<FileRecord> {
+function* believedFiles(desk: Desk): Iterable<FileRecord> {
   for (const node of desk.graph.state.nodesOf(FILES)) if (isKind(node, 'file')) yield node.data
 }
 

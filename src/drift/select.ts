@@ -27,7 +27,7 @@ export interface Select {
 }
 
 /** Ours: the store's folder, and what a write is made of before it has its name. */
-export const TEMPORARY = /^\.mplp-[\w-]+\.tmp$/
+const TEMPORARY = /^\.mplp-[\w-]+\.tmp$/
 const OURS = (name: string): boolean => name === '.git' || name === '.mplp' || TEMPORARY.test(name)
 
 export function selectFiles(selection: Selection = {}): Select {

@@ -39,7 +39,7 @@ export function documentsOf({ record }: Pick<Running, 'record'>): Documents {
 }
 
 /** The context that the flow is about, as far as anybody has named one. */
-export function contextOf(running: Pick<Running, 'record'>): string | undefined {
+function contextOf(running: Pick<Running, 'record'>): string | undefined {
   const { context, plan } = documentsOf(running)
   return (context?.context_id ?? plan?.context_id) as string | undefined
 }

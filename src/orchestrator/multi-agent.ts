@@ -24,7 +24,8 @@ const MULTI_AGENT: Profile<MultiAgentFlow> = {
   flowKeys: [...FLOW_KEYS, 'session'],
   breaches: ({ collab, ...others }) => [...saBreaches(others), ...(collab ? mapBreaches({ collab }) : [])],
   runOptions({ collab }, { session }) {
-    if (!collab) throw new FlowFailure('INVALID_OUTPUT', 'no module gave a Collab: a flow of several agents needs a session')
+    if (!collab)
+      throw new FlowFailure('INVALID_OUTPUT', 'no module gave a Collab: a flow of several agents needs a session')
     return { session: { ...session, collab_id: collab.collab_id as string } }
   },
 }

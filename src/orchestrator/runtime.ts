@@ -268,7 +268,10 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
       open()
       const module = modules.get(name)
       if (!module) throw new NotFound('module', name)
-      return callModule(name, module, input, { project, clock }, by)
+      const { document, graph } = await callModule(name, module, input, { project, clock }, by)
+      const keeper = await keepers.get(graph)
+      keeper?.takeUpAll() // a run may have waited for just that
+      return document
     },
     async submit(flow) {
       open()

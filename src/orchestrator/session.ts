@@ -93,7 +93,7 @@ export function liveSession(
   return session
 }
 
-export const board = (session: LiveSession): Board => ({
+const board = (session: LiveSession): Board => ({
   seats: session.options.seats,
   coordinator: seatOf(session, session.options.coordinator),
   open: session.open,

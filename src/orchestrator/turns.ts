@@ -197,4 +197,4 @@ function handsOutAgain(run: LiveRun, session: LiveSession, step: string): boolea
   return true
 }
 
-export const subjectOf = (run: LiveRun, { options }: LiveSession) => ({ session: options, plan: run.plan })
+const subjectOf = (run: LiveRun, { options }: LiveSession) => ({ session: options, plan: run.plan })

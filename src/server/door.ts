@@ -35,7 +35,7 @@ export function doorOf({ host = '127.0.0.1', tokens = [] }: ServerConfig): Door 
   }
 }
 
-export const isLoopback = (host: string): boolean =>
+const isLoopback = (host: string): boolean =>
   host === 'localhost' || host === '::1' || host === '[::1]' || /^127(\.\d+){3}$/.test(host)
 
 const sha256 = (text: string): Buffer => createHash('sha256').update(text).digest()

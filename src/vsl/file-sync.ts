@@ -56,4 +56,6 @@ export async function syncFile(path: string): Promise<void> {
   }
 }
 
-export const syncFolder = syncFile
+export function syncFolder(path: string): Promise<void> {
+  return syncFile(path)
+}

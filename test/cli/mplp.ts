@@ -28,5 +28,5 @@ export async function mplpJson<T>(cwd: string, args: readonly string[]): Promise
 /** What went wrong, if it was said in one line. */
 export const oneLine = ({ err }: Ended): string => (/^[^\n]+\n$/.test(err) ? err.trimEnd() : `not one line: ${err}`)
 
-export const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
+const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
 const TSX = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href

@@ -47,7 +47,7 @@ const content = ({ below }: Pick<Luck, 'below'>): string =>
   Array.from({ length: below(12) }, (_, i) => `line ${i} ${below(40)}\n`).join('')
 
 /** Every path that could belong, found by a walk of our own. */
-export function files(root: string, folder = ''): string[] {
+function files(root: string, folder = ''): string[] {
   return fs.readdirSync(join(root, folder), { withFileTypes: true }).flatMap((entry) => {
     const path = folder === '' ? entry.name : `${folder}/${entry.name}`
     if (entry.name === '.git' || path === 'ignored' || /\.log$/.test(path)) return []
@@ -165,7 +165,7 @@ export async function editGraph(graph: ProjectGraph, luck: Luck): Promise<void> 
   else await graph.commit([{ kind: 'node_update', node: 'file', id, set: data }], by)
 }
 
-export function beliefs(graph: ProjectGraph): Map<string, FileRecord> {
+function beliefs(graph: ProjectGraph): Map<string, FileRecord> {
   const found = new Map<string, FileRecord>()
   for (const node of graph.state.nodesOf('files')) if (node.kind === 'file') found.set(node.data.path, node.data)
   return found
@@ -174,7 +174,7 @@ export function beliefs(graph: ProjectGraph): Map<string, FileRecord> {
 type Shape = { type: string; digest?: string; mode: number; size: number }
 
 /** What is on the disk, read whole. */
-export function truth(root: string): Map<string, Shape> {
+function truth(root: string): Map<string, Shape> {
   return new Map(files(root).map((path) => [path, shapeAt(join(root, path))]))
 }
 function shapeAt(full: string): Shape {

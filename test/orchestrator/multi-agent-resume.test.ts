@@ -40,8 +40,9 @@ function flowOf(name: string, clock: ManualClock, done: string[]) {
   const plan = planDocument(context, { a: {}, b: { after: ['a'] }, c: { after: ['a'] } }, clock)
   const roles = [roleDocument('dev', clock)]
   const collab = collabDocument(context, mode, ['ann:dev', 'bob:dev'], clock)
-  const work: FunctionSpec = (args, { idempotency_key }) => {
+  const work: FunctionSpec = async (args, { idempotency_key, signal }) => {
     done.push(idempotency_key)
+    if (args === 'bob') await clock.sleep(10, signal) // so that one answer may be there while the other is not
     return args
   }
   const ael = actionLayer({ adapters: [functionAdapter({ work, review: (args, call) => work(args, call) })], clock })

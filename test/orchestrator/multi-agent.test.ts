@@ -635,26 +635,47 @@ describe('a role', () => {
 
 describe('a session that is suspended', () => {
   it('gives out no turn until it goes on', async () => {
-    const { options, layer, store, collab } = given({
+    const { plan, collab, roles, context, store, options } = given({
       mode: 'round_robin',
       participants: ['ann:dev', 'bob:dev'],
       steps: { a: {}, b: { after: ['a'] } },
-      functions: {
-        a: async () => {
-          await runtime.call('collab', { intent: 'suspend', collab_id: collab.collab_id })
-          return 'A'
-        },
-      },
     })
-    const runtime = await createRuntime({ store, layer, mine: () => false })
-    const running = runMultiAgentFlow(options())
-    for await (const { body } of store.read(collab.context_id, { follow: true }))
-      if (JSON.stringify(body).includes('suspended')) break
-    await runtime.call('collab', { intent: 'resume', collab_id: collab.collab_id })
-    const { success, events } = await running
-    expect(success).toBe(true)
-    expect(types(events).filter((type) => type === 'TurnDispatched')).toHaveLength(2)
+    const session = { collab_id: collab.collab_id }
+    const suspend: FunctionSpec = async () => {
+      await runtime.call('collab', { intent: 'suspend', ...session })
+      return 'A'
+    }
+    const layer = actionLayer({ adapters: [functionAdapter({ suspend, work: () => 'B' })] })
+    const runtime = await createRuntime({ store, layer })
+    await runtime.call('context', { intent: 'create', ...context })
+    for (const role of roles) await runtime.call('role', { intent: 'create', ...role })
+    await runtime.call('collab', { intent: 'create', ...collab })
+    const bindings = {
+      steps: {
+        ...options().flow!.bindings!.steps,
+        [plan.ids.a!]: { action_type: 'function', params: { name: 'suspend' } },
+      },
+    }
+    const run = await runtime.submit({
+      context: context.context_id,
+      plan,
+      bindings,
+      options: { profile: 'map', session },
+    })
+    const order: string[] = []
+    for await (const { event } of run) {
+      if (event.event_type.startsWith('MAP')) order.push(event.event_type.slice(3))
+      if (order.length !== 4) continue
+      order.push('resumed')
+      await runtime.call('collab', { intent: 'resume', ...session })
+    }
+    expect(order).toEqual([
+      ...['SessionStarted', 'RolesAssigned', 'TurnDispatched', 'TurnCompleted', 'resumed'],
+      ...['TurnDispatched', 'TurnCompleted', 'SessionCompleted'],
+    ])
+    expect((await run.result()).success).toBe(true)
     await runtime.close()
+    await layer.close()
   })
 })
 

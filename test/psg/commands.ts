@@ -64,7 +64,7 @@ function command(writer: number, deed: Deed): Command {
 }
 
 /** Memory, store and model say the same, and the store holds together. */
-export async function agree(m: Model, r: Real, graph: ProjectGraph): Promise<void> {
+async function agree(m: Model, r: Real, graph: ProjectGraph): Promise<void> {
   const fresh = await openGraph(r.store, r.context, { clock: r.clock, keepEnded: 1000 })
   expect(await fresh.verify()).toEqual([])
   const known = new Set(m.plans.keys())

@@ -6,7 +6,9 @@ import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { Refused } from '../../src/protocol/errors.ts'
+import type { Holder } from '../../src/vsl/backend.ts'
 import { fileBackend } from '../../src/vsl/file.ts'
+import { thisHolder } from '../../src/vsl/holder.ts'
 import { append, collect } from '../contracts/backend/given.ts'
 import { farHolder, goneHolder, needsProcessTable } from '../contracts/backend/holders.ts'
 import { type Child, child } from '../support/child.ts'
@@ -53,6 +55,22 @@ describe('a folder that is open', () => {
     expect(answers.filter((answer) => answer.done === 'open')).toHaveLength(1)
     expect(answers.filter((answer) => answer.code === 'refused')).toHaveLength(4)
   }, 60_000)
+
+  it('goes to the first by name of two that see each other come', async (context) => {
+    needsProcessTable(context)
+    const before = await withClaim(thisHolder('0'), false)
+    await expect(fileBackend({ path: before, clock: manualClock() })).rejects.toThrow(Refused)
+    expect(readdirSync(join(before, 'locks'))).toEqual(['0.json'])
+
+    const after = await withClaim(thisHolder('z'), false)
+    const clock = manualClock()
+    const opening = fileBackend({ path: after, clock })
+    await passed(clock, 2000)
+    expect(readdirSync(join(after, 'locks'))).toHaveLength(2)
+    rmSync(join(after, 'locks/z.json')) // the other one goes
+    await passed(clock, 1000)
+    await (await opening).close()
+  })
 
   it('is free at once when the process that had it was killed', async (context) => {
     needsProcessTable(context)
@@ -147,10 +165,10 @@ describe('a folder without room or rights', () => {
     const tsx = createRequire(import.meta.url).resolve('tsx')
     const script = 'ulimit -f 64; exec "$0" --import "$1" "$2" "$3"'
     const limited = own('bash', ['-c', script, process.execPath, tsx, fileURLToPath(PROGRAM), path])
-    const lines = createInterface({ input: limited.process.stdout! })[Symbol.asyncIterator]()
+    const answers = createInterface({ input: limited.process.stdout! })[Symbol.asyncIterator]()
     const ask = async (order: string) => {
       limited.process.stdin!.write(`${order}\n`)
-      return JSON.parse((await lines.next()).value as string)
+      return JSON.parse((await answers.next()).value as string)
     }
     expect(await ask('open')).toEqual({ done: 'open' })
     const result = await ask('fill')
@@ -159,6 +177,9 @@ describe('a folder without room or rights', () => {
     expect(result.landed).toBe(result.whenFull + 3)
     expect(result.entries).toBe(result.landed)
     await limited.stop('SIGKILL')
+    const lines = readFileSync(join(path, 'journal/000000000001.jsonl'), 'utf8').split('\n')
+    expect(lines.pop()).toBe('') // nothing is left of what did not fit
+    expect(lines.map((line) => JSON.parse(line).line.seq)).toEqual(lines.map((_, i) => i + 1))
 
     const backend = await fileBackend({ path })
     expect(await collect(backend.read('s'))).toHaveLength(result.landed)
@@ -168,10 +189,10 @@ describe('a folder without room or rights', () => {
 })
 
 /** A store in which somebody left his claim. */
-async function withClaim(holder: Parameters<typeof JSON.stringify>[0] & { id: string }): Promise<string> {
+async function withClaim(holder: Holder, owns = true): Promise<string> {
   const path = freshPath()
   await (await fileBackend({ path })).close()
-  writeFileSync(join(path, `locks/${holder.id}.json`), JSON.stringify({ holder, owns: true }))
+  writeFileSync(join(path, `locks/${holder.id}.json`), JSON.stringify({ holder, owns }))
   return path
 }
 

@@ -34,14 +34,14 @@ export interface Proposed {
   readonly about: { readonly kind: DocumentKind; readonly id: string }
 }
 
-/** Asks a module for something, commits what it proposes in its name, and answers with the object as it then stands. */
+/** Asks a module for something, commits what it proposes in its name, and answers with the object as it then stands, and where it is. */
 export async function callModule(
   name: string,
   module: Module,
   input: unknown,
   ground: Ground,
   by: Partial<Pick<CommitOptions, 'actor' | 'reason'>> = {},
-): Promise<Document> {
+): Promise<{ readonly document: Document; readonly graph: string }> {
   if (!isObject(input)) throw refused([{ path: '', rule: 'type', message: 'must be an object', found: shown(input) }])
   const { intent, ...rest } = input
   const known = Object.keys(module.intents)
@@ -51,7 +51,7 @@ export async function callModule(
     ])
   const { graph, changes, events = [], reason, about } = await module.intents[intent]!(rest as JsonObject, ground)
   await graph.commit(changes, { actor: name, reason, ...by, module: name, events })
-  return graph.document(about.kind, about.id)
+  return { document: await graph.document(about.kind, about.id), graph: graph.id }
 }
 
 /** What is wrong with a would-be module, if anything is. */
