@@ -2,7 +2,7 @@ import { FencedOut, MplpError, OutcomeUnknown, Unavailable } from '../protocol/e
 import { takeOff } from './dispatch.ts'
 import type { Decided, LiveRun } from './live.ts'
 import { resume } from './recover.ts'
-import { decideTick, ends } from './tick.ts'
+import { decideTick, ends, signalFor } from './tick.ts'
 import { nextDue, ring } from './timers.ts'
 
 export interface RunnerOptions {
@@ -124,7 +124,9 @@ async function layDown(run: LiveRun): Promise<boolean> {
   const phase = run.paused ? 'paused' : 'waiting'
   if (!(await put(phase))) return false
   const answered = [...run.waiting.values()].some(
-    (waiting) => waiting.on === 'confirm' && run.graph.get('confirm', waiting.confirm)?.data.status !== 'pending',
+    (waiting) =>
+      (waiting.on === 'confirm' && run.graph.get('confirm', waiting.confirm)?.data.status !== 'pending') ||
+      (waiting.on === 'signal' && signalFor(run, waiting.name) !== undefined),
   )
   if (!answered && run.graph.get('run', run.id)?.data.requested === undefined) return true
   run.inbox.push({ kind: 'look' }) // the answer came while we were leaving

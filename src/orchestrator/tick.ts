@@ -244,7 +244,8 @@ function isOver(run: LiveRun): boolean {
   return run.waiting.size === 0 && run.ready.size === 0 && (!run.session || nextTurns(run.session).length === 0)
 }
 
-function signalFor(run: LiveRun, name: string) {
+/** The oldest signal of a name that nobody has taken. */
+export function signalFor(run: LiveRun, name: string) {
   for (const node of run.graph.state.nodesOf(run.plan))
     if (node.kind === 'signal' && node.data.name === name && !node.data.taken) return node
   return undefined
