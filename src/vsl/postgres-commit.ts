@@ -1,25 +1,40 @@
 import type { Again, BatchMember, PreparedWrite, Verdict } from './grouped.ts'
 import { numberArray, textArray } from './postgres-arrays.ts'
 import type { PostgresConnection } from './postgres-connection.ts'
+import { commitLone } from './postgres-tables.ts'
 
-/** Sends batches, each in one statement and one round trip. */
+/** Sends batches, each in one statement and one round trip; only a lone write that is refused takes a second one, to be told why. */
 export function batchSender(connection: PostgresConnection, schema: string, base: string): BatchMember['commitBatch'] {
-  const statement = {
+  const batch = {
     name: `${schema}.commit`,
     text: `select "${schema}".commit_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) as refused`,
   }
+  const lone = { name: `${schema}.lone`, text: commitLone(schema) }
+
+  async function landsAlone({ stream, expected, fence, entry, puts }: PreparedWrite): Promise<boolean> {
+    const sorted = puts.length === 1 ? puts : puts.toSorted(([a], [b]) => (a < b ? -1 : 1))
+    const keys = textArray(sorted.map(([key]) => key))
+    const texts = textArray(sorted.map(([, text]) => text))
+    const values = [base, stream, expected, fence, entry, keys, texts]
+    return (await connection.once(stream, lone, values)).rowCount === puts.length
+  }
+
   return async (writes) => {
+    const [first] = writes
+    if (first && writes.length === 1 && isUsual(first) && (await landsAlone(first))) return [LANDED]
     const order = lockOrder(writes)
     const values = [base, ...parameters(order.map((i) => writes[i]!))]
-    const [row] = await connection.once<{ refused: string | null }>(writes[0]!.stream, statement, values)
+    const { rows } = await connection.once<{ refused: string | null }>(writes[0]!.stream, batch, values)
     const verdicts = writes.map((): Verdict | Again => LANDED)
-    if (row?.refused) {
-      const refused: readonly Refused[] = JSON.parse(row.refused)
-      for (const { member, ...verdict } of refused) verdicts[order[member - 1]!] = verdict
-    }
+    const refused: readonly Refused[] = JSON.parse(rows[0]?.refused ?? '[]')
+    for (const { member, ...verdict } of refused) verdicts[order[member - 1]!] = verdict
     return verdicts
   }
 }
+
+/** Nothing but puts, on a stream that is probably there: the first entry of a stream finds no head yet. */
+const isUsual = ({ expected, entry, inserts, puts, deletes }: PreparedWrite): boolean =>
+  puts.length > 0 && inserts.length === 0 && deletes.length === 0 && (expected > 0 || entry === undefined)
 
 const LANDED: Verdict = { kind: 'landed' }
 

@@ -9,12 +9,18 @@ export interface Statement {
   readonly text: string
 }
 
+export interface Answer<Row> {
+  readonly rows: Row[]
+  /** How many rows were written. */
+  readonly rowCount: number | null
+}
+
 /** Single statements, each in a transaction of its own, over as many connections as it takes. */
 export interface PostgresConnection {
   /** The server in error messages; no credentials. */
   readonly what: string
   /** Takes effect at most once: throws OutcomeUnknown, for the stream or key `of`, when the reply is lost. */
-  once<Row>(of: string, statement: Statement, values: unknown[]): Promise<Row[]>
+  once<Row>(of: string, statement: Statement, values: unknown[]): Promise<Answer<Row>>
   /** For what may be done twice: sent again if its connection breaks, then Unavailable. */
   ask<Row>(statement: Statement, values?: unknown[]): Promise<Row[]>
   /** A connection for oneself, to be released. */
@@ -49,16 +55,16 @@ export async function postgresConnection(
   }
 
   /** Throws when certain that nothing was done; without an answer, says so. */
-  async function send<Row>({ name, text }: Statement, values: unknown[]): Promise<Row[] | Lost> {
+  async function send<Row>({ name, text }: Statement, values: unknown[]): Promise<Answer<Row> | Lost> {
     inHand++
     try {
       for (let attempt = 1; ; attempt++) {
         const client = await take()
         try {
           const query = { name, text, values, query_timeout: timeoutMs }
-          const { rows } = await client.query(query)
+          const answer = await client.query(query)
           client.release()
-          return rows
+          return answer
         } catch (error) {
           client.release(isLost(error))
           if (isLost(error)) return { lost: error }
@@ -81,7 +87,7 @@ export async function postgresConnection(
       let answer = await send<Row>(statement, values)
       if ('lost' in answer && !isTimeUp(answer.lost)) answer = await send<Row>(statement, values)
       if ('lost' in answer) throw postgresError(what, answer.lost)
-      return answer
+      return answer.rows
     },
     take,
     async close() {

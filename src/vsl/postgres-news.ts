@@ -15,8 +15,8 @@ export interface News {
   close(): Promise<void>
 }
 
-/** Between two notifications of one process: under load, one tells of many commits. */
-const PAUSE_MS = 10
+/** Between two notifications of one process: each costs about as much as a commit, and under load one tells of many. */
+const PAUSE_MS = 25
 /** A process may die between its commit and the notification, so followers look by themselves this often. */
 const LOOK_MS = 5000
 /** How often a listener tries to come back. */

@@ -3,7 +3,8 @@ import { describe, expect } from 'vitest'
 import { FencedOut, KeyExists, Refused, RevisionConflict, Unavailable } from '../../src/protocol/errors.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
 import { postgresBackend } from '../../src/vsl/postgres.ts'
-import { append, collect, refusals, write } from '../contracts/backend/given.ts'
+import { commitLone } from '../../src/vsl/postgres-tables.ts'
+import { append, bodies, collect, refusals, write } from '../contracts/backend/given.ts'
 import { freshSchema, itNeeds } from '../support/servers.ts'
 import { commitAll } from './load.ts'
 import { commitDirectly, watchedPool, withClient } from './postgres-client.ts'
@@ -12,22 +13,67 @@ import { expectWhole } from './whole.ts'
 const itOnPostgres = itNeeds('postgres')
 
 describe('commits on Postgres', () => {
-  itOnPostgres('take one round trip, alone or many together, also those that are refused', async (url) => {
+  itOnPostgres('take one round trip, alone or many together', async (url) => {
     const { pool, names } = watchedPool(url)
     const schema = freshSchema()
     const store = await postgresBackend({ pool, schema })
-    const sent = () => names.filter((name) => name === `${schema}.commit`).length
-    names.length = 0
-    for (let i = 0; i < 3; i++)
-      await store.commit(write('g', i, { entry: i, inserts: [[`k/${i}`, i]], puts: [['p', i]] }))
-    expect(sent()).toBe(3)
-    await expect(store.commit(append('g', 0))).rejects.toEqual(new RevisionConflict('g', 0, 3))
-    await expect(store.commit(write('g', 3, { inserts: [['k/1', 1]] }))).rejects.toEqual(new KeyExists('k/1'))
-    expect(sent()).toBe(5)
-    await Promise.all(Array.from({ length: 32 }, (_, i) => store.commit(append(`many/${i}`, 0))))
-    expect(sent()).toBe(6)
+    const lease = await store.acquire('cursor', thisHolder('h'), 60_000)
+    const sent = async (work: Promise<unknown>) => {
+      names.length = 0
+      await work
+      return names.filter((name) => name !== 'mplp.notify')
+    }
+    const [lone, batch] = [[`${schema}.lone`], [`${schema}.commit`]]
+    expect(await sent(store.commit(write('g', 0, { entry: 0, puts: [['p', 0]] })))).toEqual(batch)
+    expect(await sent(store.commit(write('g', 1, { entry: 1, puts: [['p', 1]] })))).toEqual(lone)
+    expect(await sent(store.commit({ ...write('cursor', 0, { puts: [['at', 1]] }), fence: lease!.token }))).toEqual(
+      lone,
+    )
+    expect(await sent(store.commit(append('g', 2)))).toEqual(batch)
+    expect(await sent(store.commit(write('g', 3, { entry: 3, inserts: [['k', 3]], deletes: ['p'] })))).toEqual(batch)
+    expect(await sent(store.commit(append('g', 0)).catch(() => undefined))).toEqual(batch)
+    const many = Array.from({ length: 32 }, (_, i) =>
+      store.commit(write(`many/${i}`, 0, { entry: i, puts: [[`${i}`, i]] })),
+    )
+    expect(await sent(Promise.all(many))).toEqual(batch)
     await store.close()
     await pool.end()
+  })
+
+  itOnPostgres('that only put are held to the same conditions, alone', async (url) => {
+    const schema = freshSchema()
+    const store = await postgresBackend({ url, schema })
+    await store.commit(write('g', 0, { entry: 'first', puts: [['a', 0]] }))
+    const put = (expected: number, fence?: number) =>
+      store.commit({
+        ...write('g', expected, {
+          entry: 'put',
+          puts: [
+            ['b', 1],
+            ['a', 1],
+          ],
+        }),
+        ...(fence !== undefined && { fence }),
+      })
+    await expect(put(2)).rejects.toEqual(new RevisionConflict('g', 2, 1))
+    await expect(put(1, 7)).rejects.toEqual(new FencedOut('g', 7, 0))
+    const lease = await store.acquire('g', thisHolder('h'), 60_000)
+    await expect(put(1, 0)).rejects.toEqual(new FencedOut('g', 0, 1))
+    await expect(store.commit({ ...write('g', 1, { puts: [['a', 1]] }), fence: 0 })).rejects.toEqual(
+      new FencedOut('g', 0, 1),
+    )
+    await expect(store.commit(write('g', 0, { puts: [['a', 1]] }))).rejects.toEqual(new RevisionConflict('g', 0, 1))
+    expect(await collect(store.scan(''))).toEqual([['a', 0]])
+    await put(1, lease!.token)
+    await store.commit({ ...write('g', 2, { puts: [['c', 2]] }), fence: lease!.token })
+    expect(await collect(store.scan(''))).toEqual([
+      ['a', 1],
+      ['b', 1],
+      ['c', 2],
+    ])
+    expect(await store.head('g')).toEqual({ revision: 2, token: 1 })
+    expect(bodies(await collect(store.feed()))).toEqual(['first', 'put'])
+    await store.close()
   })
 
   itOnPostgres('of one batch get each their verdict, and only those that passed are written', async (url) => {
@@ -107,6 +153,8 @@ describe('commits on Postgres', () => {
               if (!(error instanceof RevisionConflict || error instanceof KeyExists)) throw error
             })
           await store.commit(write(`own/${s}/${w}/${n}`, 0, { deletes: [`new/${keys[3]}`, keys[4]!] }))
+          const puts = keys.slice(0, 4).map((key) => [key, n] as const)
+          await store.commit(write(`cursor/${s}/${w}`, 0, { puts }))
         }
       }),
     )
@@ -120,6 +168,11 @@ describe('commits on Postgres', () => {
         }),
       )
     expect(await collect(stores[0]!.read('shared/a'))).toHaveLength(40)
+    const alone = stores.map(async (store, s) => {
+      const puts = (s % 2 === 0 ? letters : letters.toReversed()).map((key) => [key, s] as const)
+      for (let n = 0; n < 100; n++) await store.commit(write(`alone/${s}`, 0, { puts }))
+    })
+    await Promise.all(alone)
     for (const { errors } of pools) expect(errors.filter((code) => code === '40P01')).toEqual([])
     await Promise.all(stores.map((store) => store.close()))
     await Promise.all(pools.map(({ pool }) => pool.end()))
@@ -248,6 +301,8 @@ describe('commits on Postgres', () => {
       await client.query('begin; select pg_current_xact_id()') // it is numbered before the commit that follows
       await store.commit(append('g', 0))
       expect(await commitDirectly(client, schema, { stream: 'g', expected: 1 })).toEqual([{ member: 1, kind: 'again' }])
+      const lone = await client.query(commitLone(schema), ['0', 'g', 1, null, '"x"', ['k'], ['1']])
+      expect(lone.rowCount).toBe(0)
       await client.query('commit')
     })
     await store.commit(append('g', 1))
@@ -259,7 +314,7 @@ describe('commits on Postgres', () => {
 /** Resolves when a commit of the store waits for somebody. */
 async function waitsForLock(client: Client, schema: string): Promise<void> {
   const waiting = `
-    select from pg_stat_activity where wait_event_type = 'Lock' and query like '%' || $1 || '%commit_batch%'`
+    select from pg_stat_activity where wait_event_type = 'Lock' and query ~ ($1 || '.*(commit_batch|journal)')`
   const count = async () => {
     await client.query('select pg_stat_clear_snapshot()') // a transaction would go on seeing what it saw first
     return (await client.query(waiting, [schema])).rowCount
