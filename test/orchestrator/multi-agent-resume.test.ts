@@ -21,42 +21,45 @@ import {
 } from '../support/agents.ts'
 
 const review = { action_type: 'function', params: { name: 'review', args: { $from: 'step' } } }
-const FLOWS: {
-  readonly [name: string]: { readonly mode: CollabMode; readonly session?: NonNullable<MultiAgentFlow['session']> }
-} = {
-  'with a coordinator who reviews': { mode: 'orchestrated', session: { review } },
+interface Given {
+  readonly mode: CollabMode
+  readonly session?: (ids: { readonly [step: string]: string }) => NonNullable<MultiAgentFlow['session']>
+  /** Works for longer than any token lasts. */
+  readonly hangs?: string
+}
+const ranks = { ann: 2, bob: 1 }
+const FLOWS: { readonly [name: string]: Given } = {
+  'with a coordinator who reviews': { mode: 'orchestrated', session: () => ({ review }) },
   'in turns': { mode: 'round_robin' },
-  'of two who review each other': { mode: 'pair', session: { review } },
-  'that is asked all at once and has a chief': {
-    mode: 'broadcast',
-    session: { conflicts: { ranks: { ann: 2, bob: 1 } } },
-  },
+  'of two who review each other': { mode: 'pair', session: () => ({ review }) },
+  'that is asked all at once and has a chief': { mode: 'broadcast', session: () => ({ conflicts: { ranks } }) },
   'of whoever is idle': { mode: 'swarm' },
+  'of whoever is idle, where two write the same': {
+    mode: 'swarm',
+    session: ({ b, c }) => ({ conflicts: { ranks, writes: { [b!]: ['readme'], [c!]: ['readme'] } } }),
+  },
+  'whose tokens expire': { mode: 'orchestrated', session: () => ({ review, token_ms: 500, retakes: 1 }), hangs: 'a' },
 }
 
 function flowOf(name: string, clock: ManualClock, done: string[]) {
-  const { mode, session } = FLOWS[name]!
+  const { mode, session, hangs } = FLOWS[name]!
   const context = contextDocument(clock)
   const plan = planDocument(context, { a: {}, b: { after: ['a'] }, c: { after: ['a'] } }, clock)
   const roles = [roleDocument('dev', clock)]
   const collab = collabDocument(context, mode, ['ann:dev', 'bob:dev'], clock)
-  const work: FunctionSpec = async (args, { idempotency_key, signal }) => {
+  const work: FunctionSpec = async (args, { idempotency_key, signal, run }) => {
     done.push(idempotency_key)
-    if (args === 'bob') await clock.sleep(10, signal) // so that one answer may be there while the other is not
+    if (hangs !== undefined && run?.step_id === plan.ids[hangs] && args !== null) await clock.sleep(60_000, signal)
+    // Long enough that one answer is committed while the other is not.
+    for (let i = 0; i < 5 && args === 'bob'; i++) await clock.sleep(50, signal)
     return args
   }
-  const ael = actionLayer({ adapters: [functionAdapter({ work, review: (args, call) => work(args, call) })], clock })
-  const bindings = {
-    roles: {},
-    steps: Object.fromEntries(
-      Object.values(plan.ids).map((id) => [
-        id,
-        { action_type: 'function', params: { name: 'work', args: { $turn: 'participant_id' } } },
-      ]),
-    ),
-  }
+  const adapter = functionAdapter({ work, review: (args, call) => work(args, call) })
+  const ael = actionLayer({ adapters: [adapter], clock, graceMs: 10 })
+  const binding = { action_type: 'function', params: { name: 'work', args: { $turn: 'participant_id' } } }
+  const bindings = { steps: Object.fromEntries(Object.values(plan.ids).map((id) => [id, binding])) }
   const modules = { ...saying({ context, plan, collab }), role: () => ({ output: { roles } }) }
-  const flow: MultiAgentFlow = { bindings, ...(session && { session }) }
+  const flow: MultiAgentFlow = { bindings, ...(session && { session: session(plan.ids) }) }
   return { context, plan, options: (store: Backend) => call<MultiAgentFlow>(store, modules, { ael, flow, clock }) }
 }
 
@@ -69,7 +72,7 @@ describe.each(Object.keys(FLOWS))('a session %s', (name) => {
       expect(summary, `a crash before store call ${before}`).toEqual(undisturbed.summary)
       expect(new Set(done), `a crash before store call ${before}`).toEqual(new Set(undisturbed.done))
     }
-  }, 120_000)
+  }, 240_000)
 
   it('leaves the same bytes in the journal with the same clock', async () => {
     const journal = async () => {
