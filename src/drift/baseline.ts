@@ -19,20 +19,33 @@ export function hasBaseline({ graph }: Desk): boolean {
 export async function takeBaseline(desk: Desk, options: ScanOptions = {}): Promise<Scan> {
   await load(desk)
   const found = await scan(desk.root, desk.select, known(desk), options)
+  let committed: Promise<void> = Promise.resolve()
   for (const chunk of inChunks(found.paths)) {
     options.signal?.throwIfAborted()
-    const records: FileRecord[] = []
-    await eachOf(chunk, AT_ONCE, async (path) => {
-      const there = await observed(desk, path).catch((error: NodeJS.ErrnoException) => {
-        if (error instanceof Elsewhere || error.code === 'EACCES' || error.code === 'EPERM') return undefined
-        throw error
-      })
-      if (there && (there.type === 'file' || there.type === 'link'))
-        records.push(recordOf(path, there, believed(desk, path)?.written_by))
-    })
-    const taken = () => records.flatMap((record) => believing(desk, record.path, record))
-    await commit(desk, taken, 'files are taken in')
+    const records = await recordsOf(desk, chunk)
+    await committed
+    // The next files are read while these are being committed.
+    committed = commit(
+      desk,
+      () => records.flatMap((record) => believing(desk, record.path, record)),
+      'files are taken in',
+    )
+    committed.catch(() => undefined) // told by the next turn, or at the end
   }
+  await committed
   await desk.graph.snapshot(BASELINE, { actor: ACTOR, reason: `${found.files} files were taken in` })
   return found
+}
+
+async function recordsOf(desk: Desk, paths: readonly string[]): Promise<readonly FileRecord[]> {
+  const records: FileRecord[] = []
+  await eachOf(paths, AT_ONCE, async (path) => {
+    const there = await observed(desk, path).catch((error: NodeJS.ErrnoException) => {
+      if (error instanceof Elsewhere || error.code === 'EACCES' || error.code === 'EPERM') return undefined
+      throw error
+    })
+    if (there && (there.type === 'file' || there.type === 'link'))
+      records.push(recordOf(path, there, believed(desk, path)?.written_by))
+  })
+  return records
 }

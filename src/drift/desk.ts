@@ -4,6 +4,7 @@ import type { Change, EventDraft, FileRecord, FindingRecord, NodeData } from '..
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
 import { type Finding, fileId, isSameShape } from './compare.ts'
+import { room } from './each.ts'
 import { type Observed, observe } from './observe.ts'
 import type { Verdict } from './policy.ts'
 import { type Root, unlessMissing } from './root.ts'
@@ -31,8 +32,9 @@ export interface Desk {
 export const ACTOR = 'drift'
 const FILES = 'files'
 export const FINDINGS = 'drift'
-/** Files that are read or written at the same time. */
-export const AT_ONCE = 16
+/** Files that are read or written at the same time: many, so that a store can take what they hold together. */
+export const AT_ONCE = 128
+const MEMORY_BYTES = 32 * 1024 * 1024
 /** A commit carries this many files: an entry stays far below what a store accepts. */
 const PER_COMMIT = 500
 
@@ -77,9 +79,11 @@ export function observed(desk: Desk, path: string): Promise<Observed | undefined
       if (last?.digest !== digest || !last.kept) await desk.graph.store.putBlob(bytes)
       return true
     },
+    memory: inMemory,
     ...(last && { known: last }),
   })
 }
+const inMemory = room(MEMORY_BYTES)
 
 export const contentOf = (desk: Desk, digest: Digest): Promise<Uint8Array | undefined> =>
   desk.graph.store.getBlob(digest)

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import type { Stats } from 'node:fs'
 import { type Digest, digestOf } from '../protocol/json.ts'
 import type { Agreed, FileShape } from '../psg/change.ts'
+import type { Room } from './each.ts'
 import { disk, Elsewhere, elsewhere, type Root } from './root.ts'
 import { nameOf, parentOf } from './select.ts'
 
@@ -16,11 +17,15 @@ export interface Observing {
   readonly keepBytes: number
   /** Stores content that was not known; what it answers says whether it is kept. */
   readonly keep: (bytes: Uint8Array, digest: Digest) => Promise<boolean>
+  /** How much may be in memory at once, of all that are being looked at. */
+  readonly memory?: Room
 }
 
 /** Times as coarse as any file system's, FAT's included. */
 const RACY_MS = 2_000
 const CHUNK = 1024 * 1024
+/** What a file costs beside its content. */
+const OVERHEAD = 16 * 1024
 const ATTEMPTS = 3
 
 /**
@@ -29,15 +34,18 @@ const ATTEMPTS = 3
  */
 export async function observe(root: Root, path: string, observing: Observing): Promise<Observed | undefined> {
   for (let attempt = 1; ; attempt++) {
-    const stats = await root.stat(path)
-    if (stats === undefined || (root.foldsCase && !(await isCalled(root, path)))) return undefined
-    if (isUnchanged(stats, observing.known)) return observing.known
     try {
-      return await lookedInto(root, path, stats, observing)
+      return await looked(root, path, observing)
     } catch (error) {
       if (!(error instanceof Elsewhere) || attempt === ATTEMPTS) throw error
     }
   }
+}
+
+async function looked(root: Root, path: string, observing: Observing): Promise<Observed | undefined> {
+  const stats = await root.stat(path)
+  if (stats === undefined || (root.foldsCase && !(await isCalled(root, path)))) return undefined
+  return isUnchanged(stats, observing.known) ? observing.known : lookedInto(root, path, stats, observing)
 }
 
 /** Where case does not count, README answers to Readme as well; its folder knows what it is called. */
@@ -83,8 +91,13 @@ async function lookedInto(root: Root, path: string, stats: Stats, observing: Obs
     const digest = digestOf(target)
     return { ...seen, size: target.length, digest, kept: await observing.keep(target, digest) }
   }
-  const { digest, bytes } = await contentOf(root, path, stats, observing.keepBytes)
-  return { ...seen, digest, kept: bytes !== undefined && (await observing.keep(bytes, digest)) }
+  const leave = await observing.memory?.enter(Math.min(stats.size, observing.keepBytes) + OVERHEAD)
+  try {
+    const { digest, bytes } = await contentOf(root, path, stats, observing.keepBytes)
+    return { ...seen, digest, kept: bytes !== undefined && (await observing.keep(bytes, digest)) }
+  } finally {
+    leave?.()
+  }
 }
 
 async function contentOf(
@@ -105,14 +118,14 @@ async function contentOf(
 }
 
 async function whole(fd: number, size: number): Promise<{ digest: Digest; bytes: Uint8Array }> {
-  const buffer = Buffer.allocUnsafe(size + 1) // one more than it should have: a file that grows fills it
+  const buffer = Buffer.allocUnsafe(size)
   let length = 0
-  while (length < buffer.length) {
-    const { bytesRead } = await disk.read(fd, buffer, length, buffer.length - length, length)
+  while (length < size) {
+    const { bytesRead } = await disk.read(fd, buffer, length, size - length, length)
     if (bytesRead === 0) break
     length += bytesRead
   }
-  const bytes = buffer.subarray(0, length)
+  const bytes = buffer.subarray(0, length) // what grew or shrank meanwhile has other times afterwards
   return { digest: digestOf(bytes), bytes }
 }
 

@@ -58,6 +58,7 @@ export async function openRoot(folder: string): Promise<Root> {
   if (!(await disk.lstat(path)).isDirectory())
     throw new Refused(`${folder} is not a folder`, 'name the folder to track')
   const full = (at: string) => (at === '' ? path : path + sep + at.replaceAll('/', sep))
+  const folders = sharedFolders()
 
   const root: Root = {
     path,
@@ -72,14 +73,13 @@ export async function openRoot(folder: string): Promise<Root> {
       }
     },
     async open(at) {
-      const fd = await disk.open(full(at), READ).catch(elsewhere(at))
+      const target = full(at)
+      const folder = await folders.enter(dirname(target))
       try {
-        const stats = await disk.fstat(fd)
-        if (!stats.isFile() || (await realOf(fd, full(at))) !== full(at)) throw new Elsewhere(at)
-        return { fd, stats }
-      } catch (error) {
-        await disk.close(fd)
-        throw error
+        const way = join(wayThrough(folder, dirname(target)), basename(target))
+        return await openFile(way, at)
+      } finally {
+        await folders.leave(dirname(target))
       }
     },
     async held(at, { create = false }, work) {
@@ -140,6 +140,18 @@ const wayThrough = (fd: number, path: string): string => (hasDescriptors ? `${DE
 const realOf = (fd: number, path: string): Promise<string> =>
   hasDescriptors ? disk.readlink(`${DESCRIPTORS}/${fd}`) : disk.realpath(path)
 
+async function openFile(way: string, path: string): Promise<{ fd: number; stats: Stats }> {
+  const fd = await disk.open(way, READ).catch(elsewhere(path))
+  try {
+    const stats = await disk.fstat(fd)
+    if (!stats.isFile()) throw new Elsewhere(path)
+    return { fd, stats }
+  } catch (error) {
+    await disk.close(fd)
+    throw error
+  }
+}
+
 async function openFolder(path: string): Promise<number> {
   const fd = await disk.open(path, FOLDER).catch(elsewhere(path))
   try {
@@ -148,6 +160,30 @@ async function openFolder(path: string): Promise<number> {
   } catch (error) {
     await disk.close(fd)
     throw error
+  }
+}
+
+/** Folders that are held open while somebody looks into them: a thousand files of one folder need it checked once. */
+function sharedFolders() {
+  const open = new Map<string, { readonly fd: Promise<number>; users: number }>()
+  return {
+    async enter(path: string): Promise<number> {
+      const shared = open.get(path) ?? { fd: openFolder(path), users: 0 }
+      open.set(path, shared)
+      shared.users++
+      try {
+        return await shared.fd
+      } catch (error) {
+        if (--shared.users === 0) open.delete(path)
+        throw error
+      }
+    },
+    async leave(path: string): Promise<void> {
+      const shared = open.get(path)!
+      if (--shared.users > 0) return
+      open.delete(path)
+      await disk.close(await shared.fd)
+    },
   }
 }
 
