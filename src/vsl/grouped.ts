@@ -55,8 +55,12 @@ export interface Grouped {
   close(): Promise<void>
 }
 
+/** How often a write is sent that the member neither takes nor refuses. */
+const TRIES = 20
+
 interface Waiting {
   readonly write: PreparedWrite
+  tries: number
   readonly settle: (refusal: MplpError | undefined) => void
 }
 
@@ -77,7 +81,9 @@ export function grouped(member: BatchMember, options: GroupedOptions): Grouped {
       const { batch, rest } = takeBatch(waiting, maxWrites, maxBytes)
       waiting = rest
       const again = await send(member, batch)
-      waiting = [...again, ...waiting]
+      for (const { settle } of again.filter(({ tries }) => tries >= TRIES))
+        settle(new Unavailable(options.what, 'too many others write there; try again later'))
+      waiting = [...again.filter(({ tries }) => tries < TRIES), ...waiting]
     }
     running = undefined
   }
@@ -87,7 +93,7 @@ export function grouped(member: BatchMember, options: GroupedOptions): Grouped {
       if (closed) throw new Closed(options.what)
       const prepared = prepare(write)
       const refusal = await new Promise<MplpError | undefined>((settle) => {
-        waiting.push({ write: prepared, settle })
+        waiting.push({ write: prepared, tries: 0, settle })
         running ??= run()
       })
       if (refusal) throw refusal
@@ -148,6 +154,7 @@ function sizeOf({ entry, inserts, puts }: PreparedWrite): number {
 
 /** Settles them, all but those that are to be sent again. */
 async function send(member: BatchMember, batch: readonly Waiting[]): Promise<readonly Waiting[]> {
+  for (const each of batch) each.tries++
   try {
     const verdicts = await member.commitBatch(batch.map(({ write }) => write))
     const again = batch.filter((_, i) => verdicts[i]?.kind === 'again')

@@ -1,5 +1,5 @@
 import type { PoolClient } from 'pg'
-import type { Clock } from '../protocol/clock.ts'
+import { type Clock, systemClock } from '../protocol/clock.ts'
 import type { Followers } from './followers.ts'
 import type { PostgresConnection } from './postgres-connection.ts'
 import { postgresError } from './postgres-errors.ts'
@@ -34,7 +34,7 @@ export function postgresNews(
   followers: Pick<Followers, 'wake' | 'wakeAll' | 'any'>,
   clock: Clock,
 ): News {
-  const self = clock.uuid()
+  const self = systemClock.uuid() // clocks of tests give the same ids to everybody
   const closing = new AbortController()
   let untold = new Set<string>()
   let telling: Promise<void> | undefined
@@ -85,7 +85,7 @@ export function postgresNews(
 
   /** Keeps the ear open while somebody follows. */
   async function tend(): Promise<void> {
-    for (;;) {
+    while (!closing.signal.aborted) {
       alarm = new AbortController()
       await rested(clock, ear === undefined ? REJOIN_MS : LOOK_MS, alarm.signal)
       if (closing.signal.aborted) return

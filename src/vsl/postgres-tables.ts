@@ -51,7 +51,7 @@ declare
   taken record;
   head record;
   keys_met text[];
-  out int[] := '{}';
+  members_out int[] := '{}';
   landed boolean;
   written int;
 begin
@@ -85,7 +85,7 @@ begin
     continue when landed;
     select coalesce(max(h.revision), 0) as revision, coalesce(max(h.token), 0) as token into head
     from "${schema}".heads h where h.stream = p_streams[i];
-    out := out || i;
+    members_out := members_out || i;
     refused := coalesce(refused, '[]') || jsonb_build_array(case
       when p_fences[i] <> head.token then jsonb_build_object('member', i, 'kind', 'fenced', 'token', head.token)
       when p_expected[i] <> head.revision then jsonb_build_object('member', i, 'kind', 'conflict', 'actual', head.revision)
@@ -97,11 +97,11 @@ begin
   insert into "${schema}".journal (stream, revision, xid, seq, body)
   select m.stream, m.expected + 1, this_xid, m.n, m.entry
   from unnest(p_streams, p_expected, p_entries) with ordinality m(stream, expected, entry, n)
-  where m.entry is not null and m.n <> all (out);
+  where m.entry is not null and m.n <> all (members_out);
   if refused is not null then
     select array_agg(k.key order by k.n), array_agg(k.text order by k.n) into p_keys, p_texts
     from unnest(p_keys, p_texts, p_owners) with ordinality k(key, text, owner, n)
-    where k.owner <> all (out);
+    where k.owner <> all (members_out);
   end if;
   if p_claims = '{}' then
     insert into "${schema}"."values" (key, value) select unnest(p_keys), unnest(p_texts)
@@ -125,8 +125,8 @@ $body$;
 `
 
 /**
- * The usual commit, in little more than half the time: one write that neither inserts nor deletes. Writes everything, or no row at all if a condition
- * does not hold; the function above then says which. Head first, then the keys as they come sorted: the same order as there.
+ * The usual commit, without the cost of the function: one write that neither inserts nor deletes. Writes everything, or no row at all if a condition
+ * does not hold; the function then says which. Head first, then the keys as they come sorted: the same order as there.
  */
 export const commitLone = (schema: string): string => `
 with head as (

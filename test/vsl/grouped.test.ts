@@ -136,6 +136,23 @@ describe('group commit', () => {
     await Promise.all([landed, later])
   })
 
+  it('gives up on a write that is neither written nor refused, again and again', async () => {
+    let sent = 0
+    const { commit } = grouped(
+      {
+        async commitBatch(writes) {
+          sent++
+          return writes.map(({ stream }) => ({ kind: stream === 'stuck' ? 'again' : 'landed' }))
+        },
+      },
+      { what: 'a store' },
+    )
+    const results = await Promise.allSettled(['a', 'stuck', 'b'].map((stream) => commit(append(stream, 0))))
+    expect(refusals(results)).toEqual([undefined, 'Unavailable', undefined])
+    expect(sent).toBe(20)
+    await commit(append('c', 0))
+  })
+
   it('makes every write of a batch unknown when the reply is lost, and goes on', async () => {
     const { commit, batches } = slowMember()
     const results = Promise.allSettled(['a', 'b'].map((stream) => commit(append(stream, 0))))
