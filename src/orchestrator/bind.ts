@@ -20,7 +20,7 @@ export function bindSteps(
   steps: readonly Step[],
   bindings: Bindings,
   resolve: Resolver | undefined,
-  uuid: () => string,
+  idOf: (step: string) => string,
 ): readonly Binding[] {
   const problems: Problem[] = []
   const known = new Map(steps.map((step) => [step.step_id, step]))
@@ -55,7 +55,7 @@ export function bindSteps(
             rule: 'dependency',
             message: `refers to step ${from}, which step ${step.step_id} does not depend on`,
           })
-    return [{ ...spec, binding_id: uuid(), step_id: step.step_id }]
+    return [{ ...spec, binding_id: idOf(step.step_id), step_id: step.step_id }]
   })
   if (problems.length > 0) throw new InvalidInput('flow', problems)
   return bound

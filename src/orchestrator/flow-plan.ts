@@ -47,7 +47,7 @@ async function submitted(
 ): Promise<RunHandle> {
   const { runtime, record, flow, ctx, profile } = running
   const { ids } = record.memory
-  if ((await runtime.project.locate(plan.plan_id))?.kind === 'plan') return runtime.get(plan.plan_id)
+  if ((await runtime.project.locate(ids.run))?.kind === 'run') return runtime.get(ids.run)
   const { trace: _, ...said } = documentsOf(running) // the trace is written by the run, and checked when it is
   const documents = { ...said, context: graph.get('context', graph.id)!.data }
   try {

@@ -5,7 +5,7 @@ import { Closed, InvalidInput, NotFound } from '../protocol/errors.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
 import type { Confirm } from '../protocol/types.ts'
 import { validate } from '../protocol/validate.ts'
-import type { Commit, Node } from '../psg/change.ts'
+import type { Change, Commit, Node } from '../psg/change.ts'
 import type { Document } from '../psg/document.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { INDEX, type Whereabouts } from '../psg/indexes.ts'
@@ -22,7 +22,7 @@ import { protocolModules } from './modules/modules.ts'
 import { openSession } from './open-session.ts'
 import { type Registry, registry } from './registry.ts'
 import { type RunHandle, runHandle } from './run.ts'
-import { checkedFlow, type Flow, submission } from './submit.ts'
+import { checkedFlow, type Flow, type Submission, submission } from './submit.ts'
 import { sessionWithdrawn } from './turns.ts'
 
 export interface RuntimeOptions {
@@ -243,6 +243,24 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     )
   }
 
+  /** A plan that is too large for one commit: judged whole before the first, and taken up where a crash has left it. */
+  async function submitParts(
+    graph: ProjectGraph,
+    plan: string,
+    run: string,
+    commits: Submission['commits'],
+  ): Promise<void> {
+    const there = await graph.find('plan', plan)
+    const half = there?.data.status === 'draft' && graph.state.plan(plan)?.activeRun === undefined
+    const missing = (change: Change) => !half || change.kind !== 'node_add' || !graph.get(change.node, change.id)
+    const by = (reason: string) => ({ actor: 'submitter', reason, run })
+    await graph.check(() => commits.flatMap(({ changes }) => changes.filter(missing)), by('a plan is to be submitted'))
+    for (const { changes, events, reason } of commits) {
+      const left = changes.filter(missing)
+      if (left.length > 0) await graph.commit(left, { ...by(reason), events })
+    }
+  }
+
   /** The session that a flow asks for, as its Collab stands in the graph. */
   async function sessionFor({ plan, options: asked }: Flow, graph: ProjectGraph | undefined) {
     if (!asked?.session) return undefined
@@ -283,8 +301,10 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
         session: await sessionFor(checked, there),
       })
       const graph = there ?? (await project.opening(context_id))
-      for (const { changes, events, reason } of commits)
-        await graph.commit(changes, { actor: 'submitter', reason, run: run_id, events })
+      if (commits.length > 1) await submitParts(graph, plan_id, run_id, commits)
+      else
+        for (const { changes, events, reason } of commits)
+          await graph.commit(changes, { actor: 'submitter', reason, run: run_id, events })
       const run = graph.get('run', run_id)!
       if (graph.get('plan', plan_id)?.data.status === 'in_progress') await look(context_id)
       return handle(graph, run)

@@ -1,11 +1,11 @@
 import { isoMicros } from '../protocol/clock.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import type { Breach } from '../protocol/invariants.ts'
-import { isObject, type JsonObject } from '../protocol/json.ts'
+import { digestOf, isObject, type JsonObject } from '../protocol/json.ts'
 import type { Collab, Context, Plan } from '../protocol/types.ts'
 import { isValid, validate } from '../protocol/validate.ts'
 import { planDigest } from '../psg/approval.ts'
-import type { AnyNode, Change, EventDraft, Gate } from '../psg/change.ts'
+import type { AnyNode, Change, EventDraft, Gate, NodeAdd } from '../psg/change.ts'
 import { takeApart } from '../psg/document.ts'
 import { type Bindings, bindSteps, type Resolver } from './bind.ts'
 import type { RunOptions } from './live.ts'
@@ -50,8 +50,8 @@ export interface Submission {
   }[]
 }
 
-/** A commit of a large plan carries this many steps. */
-const STEPS_PER_COMMIT = 2_000
+/** A commit of a large plan carries this many of its steps and bindings. */
+const PARTS_PER_COMMIT = 2_000
 const EXPIRES_MS = 7 * 24 * 60 * 60 * 1000
 
 /** What is known of a flow beside itself: its context if it names one that is there, and its session, settled. */
@@ -76,8 +76,10 @@ export function submission(flow: Flow, clock: { now(): number; uuid(): string },
     chosen.trace ?? clock.uuid(),
     chosen.confirm ?? clock.uuid(),
   ]
-  const parts = [...takeApart('plan', plan)]
-  for (const binding of bindSteps(plan.steps, bindings, known.resolve, clock.uuid))
+  const [planHead, ...stepParts] = takeApart('plan', plan)
+  const large = 2 * stepParts.length > PARTS_PER_COMMIT
+  const parts: Change[] = [planHead!, ...(large ? dependenciesFirst(stepParts) : stepParts)]
+  for (const binding of bindSteps(plan.steps, bindings, known.resolve, large ? derivedId : clock.uuid))
     parts.push({ kind: 'node_add', node: 'binding', id: binding.binding_id, data: binding })
   const gates = approvals({ plan, parts, approval, run_id, confirm_id, clock })
   const started = approval === 'auto'
@@ -251,6 +253,32 @@ const invalid = (path: string, rule: string, message: string) => new InvalidInpu
 
 function chunked(changes: readonly Change[]): Change[][] {
   const chunks: Change[][] = []
-  for (let at = 0; at < changes.length; at += STEPS_PER_COMMIT) chunks.push(changes.slice(at, at + STEPS_PER_COMMIT))
+  for (let at = 0; at < changes.length; at += PARTS_PER_COMMIT) chunks.push(changes.slice(at, at + PARTS_PER_COMMIT))
   return chunks
+}
+
+/** In several commits a step must not come before what it waits for. Steps on a circle come last; the graph names it. */
+function dependenciesFirst(steps: readonly Change[]): readonly Change[] {
+  const byId = new Map(steps.map((step) => [(step as NodeAdd<'step'>).id, step as NodeAdd<'step'>]))
+  const unmet = new Map<string, number>()
+  const dependants = new Map<string, string[]>()
+  for (const { id, data } of byId.values()) {
+    const known = new Set(data.dependencies?.filter((on) => byId.has(on)))
+    unmet.set(id, known.size)
+    for (const on of known) dependants.set(on, [...(dependants.get(on) ?? []), id])
+  }
+  const order = [...unmet].filter(([, left]) => left === 0).map(([id]) => id)
+  for (let i = 0; i < order.length; i++)
+    for (const id of dependants.get(order[i]!) ?? []) {
+      unmet.set(id, unmet.get(id)! - 1)
+      if (unmet.get(id) === 0) order.push(id)
+    }
+  const placed = new Set(order)
+  return [...order, ...[...byId.keys()].filter((id) => !placed.has(id))].map((id) => byId.get(id)!)
+}
+
+/** The same for the same step: whoever submits again what a crash has left half submitted finds it. */
+function derivedId(step: string): string {
+  const hex = digestOf(`binding of ${step}`).slice('sha256:'.length)
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`
 }

@@ -115,6 +115,52 @@ describe('the same flow with the same clock', () => {
   })
 })
 
+describe('a plan too large for one commit', () => {
+  /** Each step waits for the one after it in the list; in a circle, the first two wait for each other. */
+  const large = (clock: ManualClock, circle = false) => {
+    const context = contextDocument(clock)
+    const names = Array.from({ length: 2_500 }, (_, i) => `s${i}`)
+    const steps = names.map((name, i) => {
+      const after = [...names.slice(i + 1, i + 2), ...(circle && i === 1 ? ['s0'] : [])]
+      return [name, { after }] as const
+    })
+    const plan = planDocument(context, Object.fromEntries(steps), clock)
+    const options = (store: Backend) => call(store, saying({ context, plan }), { clock, flow: { approval: {} } })
+    return { context, plan, options }
+  }
+
+  it('is submitted whole, wherever a crash cuts it in two', async () => {
+    const clock = manualClock()
+    const whole = dyingStore(memoryBackend({ clock }), Number.POSITIVE_INFINITY, 'commit')
+    await passing(clock, runSingleAgentFlow(large(clock).options(whole.store)))
+    for (let commit = whole.calls() - 2; commit <= whole.calls(); commit++) {
+      const time = manualClock()
+      const store = memoryBackend({ clock: time })
+      const { context, plan, options } = large(time)
+      const process = dyingStore(store, commit, 'commit')
+      await passing(time, Promise.race([runSingleAgentFlow(options(process.store)), process.died]))
+      const { error, output } = await passing(time, runSingleAgentFlow(options(store)))
+      expect(error?.code, `a crash before commit ${commit}`).toBe('APPROVAL_PENDING')
+      expect((output!.plan as Plan).steps.map(({ step_id }) => step_id)).toEqual(
+        plan.steps.map(({ step_id }) => step_id),
+      )
+      expect(await (await (await openProject(store, { clock: time })).context(context.context_id)).verify()).toEqual([])
+    }
+  }, 60_000)
+
+  it('is refused whole when its steps wait for each other', async () => {
+    const clock = manualClock()
+    const store = memoryBackend({ clock })
+    const { plan, options } = large(clock, true)
+    const { error } = await passing(clock, runSingleAgentFlow(options(store)))
+    expect(error).toMatchObject({
+      code: 'INVALID_OUTPUT',
+      problems: [expect.objectContaining({ rule: 'plan.acyclic' })],
+    })
+    expect(await (await openProject(store, { clock })).locate(plan.plan_id)).toBeUndefined()
+  })
+})
+
 describe('a crash', () => {
   /** A flow of every kind of step: modules with events, a person's answer, steps that wait for each other. */
   const flowOf = (clock: ManualClock, done: string[]) => {

@@ -100,18 +100,20 @@ export async function passing<T>(clock: ManualClock, work: Promise<T>): Promise<
   return done
 }
 
-/** A store as a process sees it that dies before its nth call: from then on nothing is done or answered any more. */
+/** A store as a process sees it that dies before its nth call, or its nth call of one kind: from then on nothing is done or answered any more. */
 export function dyingStore(
   store: Backend,
   before: number,
+  counted?: keyof Backend,
 ): { readonly store: Backend; readonly died: Promise<void>; readonly calls: () => number } {
   let calls = 0
   let die: () => void = () => undefined
   const died = new Promise<void>((resolve) => {
     die = resolve
   })
-  const dead = () => {
-    if (++calls >= before) die()
+  const dead = (name: string | symbol) => {
+    if (counted === undefined || name === counted) calls++
+    if (calls >= before) die()
     return calls >= before
   }
   const silence = new Promise<never>(() => undefined)
@@ -121,13 +123,13 @@ export function dyingStore(
       if (typeof value !== 'function') return value
       if (name === 'scan' || name === 'read' || name === 'feed' || name === 'blobs')
         return async function* (...args: unknown[]) {
-          if (dead()) await silence
+          if (dead(name)) await silence
           for await (const item of value.apply(target, args)) {
             if (calls >= before) await silence
             yield item
           }
         }
-      return (...args: unknown[]) => (dead() ? silence : value.apply(target, args))
+      return (...args: unknown[]) => (dead(name) ? silence : value.apply(target, args))
     },
   })
   return { store: mine, died, calls: () => calls }
