@@ -8,8 +8,8 @@ import { eventsOf, stamps } from './events.ts'
 import { indexWrites } from './indexes.ts'
 import { KINDS } from './kinds.ts'
 import { nodeKey, statusOf, storeKey, toStored } from './node.ts'
-import { type Footing, type Proposal, propose } from './proposal.ts'
-import type { Rule } from './rules/rule.ts'
+import { type Footing, Proposal } from './proposal.ts'
+import type { Report, Rule } from './rules/rule.ts'
 import { RULES } from './rules.ts'
 
 /** What a commit is drafted against. */
@@ -51,8 +51,8 @@ export function ruleBook(switched: ReadonlySet<string> = new Set()): RuleBook {
 
 /** Changes nothing: throws RuleViolation with everything that is wrong, before anything has moved. */
 export function draft(ground: Ground, changes: Changes, options: CommitOptions): Draft {
-  const first = Math.max(ground.clock.now() * 1000, ground.stamped + 1)
-  const proposal = propose(ground, changes, options, first)
+  const first = Math.max(Math.floor(ground.clock.now() * 1000), ground.stamped + 1)
+  const proposal = new Proposal(ground, changes, options, first)
   refuseIfEmpty(proposal)
   refuseIfBroken(proposal, ground.rules)
 
@@ -101,29 +101,39 @@ export function draft(ground: Ground, changes: Changes, options: CommitOptions):
 
 /** What memory must hold before these changes can be judged: whatever they name, except what they add. */
 export function named(changes: Changes): readonly (readonly [Kind, string])[] {
-  const added = new Set<string>()
-  for (const change of changes)
-    if (change.kind === 'node_add' && !change.revived) added.add(nodeKey(change.node, change.id))
-  const found: [Kind, string][] = []
-  const name = (kind: Kind, id: unknown) => {
-    if (typeof id === 'string' && !added.has(nodeKey(kind, id))) found.push([kind, id])
+  const names: Names = { added: new Map(), found: [] }
+  for (const change of changes) {
+    if (change.kind !== 'node_add' || change.revived) continue
+    const known = names.added.get(change.node)
+    if (known) known.add(change.id)
+    else names.added.set(change.node, new Set([change.id]))
   }
   for (const change of changes) {
     if (change.kind === 'edge_add' || change.kind === 'edge_delete') {
-      name('step', change.from)
+      name(names, 'step', change.from)
       continue
     }
-    name(change.node, change.id)
+    name(names, change.node, change.id)
     if (change.kind === 'node_delete') continue
     const fields = (change.kind === 'node_add' ? change.data : change.set) as JsonObject
-    name('confirm', (fields.governance as { lastConfirmRef?: { id?: Json } } | undefined)?.lastConfirmRef?.id)
+    const governance = fields.governance as { lastConfirmRef?: { id?: Json } } | undefined
+    name(names, 'confirm', governance?.lastConfirmRef?.id)
     if (change.kind === 'node_update') continue
     const { partOf, refs = [] } = KINDS[change.node]
-    if (partOf) name(partOf, change.owner)
+    if (partOf) name(names, partOf, change.owner)
     for (const { field, to } of refs)
-      name(typeof to === 'string' ? to : to(change as unknown as AnyNode), fields[field])
+      name(names, typeof to === 'string' ? to : to(change as unknown as AnyNode), fields[field])
   }
-  return found
+  return names.found
+}
+
+interface Names {
+  readonly added: Map<Kind, Set<string>>
+  readonly found: [Kind, string][]
+}
+
+function name({ added, found }: Names, kind: Kind, id: unknown): void {
+  if (typeof id === 'string' && !added.get(kind)?.has(id)) found.push([kind, id])
 }
 
 function storedOf({ kind, id, before, after }: Delta, proposal: Proposal) {
@@ -145,16 +155,19 @@ function refuseIfEmpty({ deltas, misfits, options }: Proposal): void {
 /** Shapes first: what does not even have one is told for that, and no other rule has to reckon with it. */
 function refuseIfBroken(proposal: Proposal, rules: RuleBook): void {
   const violations: Violation[] = [...proposal.misfits]
-  const judge = (rule: Rule, delta: Delta) =>
-    rule.check(delta, proposal, (path, message, id) => {
-      violations.push({ rule: id ?? rule.id, node: nodeKey(delta.kind, delta.id), path, message })
-    })
+  let rule: Rule
+  let looked: Delta
+  const report: Report = (path, message, id) =>
+    void violations.push({ rule: id ?? rule.id, node: nodeKey(looked.kind, looked.id), path, message })
+  const judge = (by: readonly Rule[], delta: Delta) => {
+    looked = delta
+    for (rule of by) rule.check(delta, proposal, report)
+  }
   for (const delta of proposal.deltas) {
     const known = violations.length
-    for (const rule of rules.shapes) judge(rule, delta)
+    judge(rules.shapes, delta)
     if (violations.length > known) proposal.shapeless.add(delta)
   }
-  for (const delta of proposal.deltas)
-    if (!proposal.shapeless.has(delta)) for (const rule of rules.of[delta.kind]) judge(rule, delta)
+  for (const delta of proposal.deltas) if (!proposal.shapeless.has(delta)) judge(rules.of[delta.kind], delta)
   if (violations.length > 0) throw new RuleViolation(proposal.graph, violations)
 }

@@ -19,6 +19,18 @@ export function statusPath({ before, after, via = [] }: Delta): readonly string[
   return [...path, statusOf(after)].filter((status) => status !== undefined)
 }
 
+/** Calls for each hop from status to status; one that stays where it is, is a hop to the same. */
+export function eachHop(delta: Delta, visit: (from: string, to: string) => void): void {
+  const { before, after, via } = delta
+  if (via) {
+    const path = statusPath(delta)
+    for (let hop = 1; hop < path.length; hop++) visit(path[hop - 1]!, path[hop]!)
+    return
+  }
+  const [from, to] = [statusOf(before), statusOf(after)]
+  if (from !== undefined && to !== undefined) visit(from, to)
+}
+
 /** Does it come to this status in the commit? */
 export function comesTo(delta: Delta, status: string): boolean {
   if (delta.via) return statusPath(delta).indexOf(status, 1) > 0

@@ -7,9 +7,9 @@ import { isTerminal } from '../protocol/lifecycle.ts'
 import type { UpdateKind } from '../protocol/types.ts'
 import { problems, profileProblems } from '../protocol/validate.ts'
 import type { BornEvent, EventDraft, Node } from './change.ts'
-import { type Delta, statusPath } from './delta.ts'
+import { type Delta, eachHop, statusPath } from './delta.ts'
 import { KINDS } from './kinds.ts'
-import { referencesOf, statusOf } from './node.ts'
+import { eachReference, statusOf } from './node.ts'
 import type { Proposal } from './proposal.ts'
 
 /** A graph_update that tells more changes than this is split; the sum of its parts' deltas stays exact. */
@@ -23,20 +23,23 @@ export interface Birth {
 
 /** What a commit tells: its status changes, the caller's own events, and what it did to the graph. */
 export function eventsOf(proposal: Proposal, birth: Birth): readonly BornEvent[] {
-  const told = (family: string, drafts: Iterable<EventDraft>) =>
-    proposal.switched.has(`event.${family}`) ? [] : drafts
-  const drafts = [
-    ...told('pipeline_stage', stages(proposal)),
-    ...(proposal.options.events ?? []),
-    ...told('graph_update', updates(proposal)),
-  ]
-  return drafts.map(({ plan_id, event_id, event }) => {
-    const stamp = { ...birth.stamp(), ...(event_id !== undefined && { event_id }) }
-    const common = 'event_family' in event && birth.project_id !== undefined ? { project_id: birth.project_id } : {}
-    const born = { ...stamp, ...common, ...event, ...stamp } // first for the eye, last so that nobody brings his own
+  const { switched, options } = proposal
+  const drafts: EventDraft[] = switched.has('event.pipeline_stage') ? [] : stages(proposal)
+  drafts.push(...(options.events ?? []))
+  if (!switched.has('event.graph_update')) drafts.push(...updates(proposal))
+  const events: BornEvent[] = []
+  for (const { plan_id, event_id: chosen, event } of drafts) {
+    const { event_id: minted, timestamp } = birth.stamp()
+    const event_id = chosen ?? minted
+    const born =
+      birth.project_id !== undefined && 'event_family' in event
+        ? { event_id, timestamp, project_id: birth.project_id, ...event }
+        : { event_id, timestamp, ...event }
+    if (born.event_id !== event_id || born.timestamp !== timestamp) Object.assign(born, { event_id, timestamp }) // nobody brings his own
     refuseInvalid(born)
-    return { ...(plan_id !== undefined && { plan_id }), event: born }
-  })
+    events.push(plan_id === undefined ? { event: born } : { plan_id, event: born })
+  }
+  return events
 }
 
 /** Strictly increasing stamps, never behind the clock. */
@@ -45,31 +48,39 @@ export function stamps(clock: { uuid(): string }, first: number): { stamp: Birth
   return {
     stamp() {
       micros++
-      return { event_id: clock.uuid(), timestamp: isoMicros(micros) }
+      return { event_id: clock.uuid(), timestamp: textOf(micros) }
     },
-    last: () => isoMicros(Math.max(micros, first)),
+    last: () => textOf(Math.max(micros, first)),
   }
 }
 
-function* stages(proposal: Proposal): Iterable<EventDraft> {
+/** As isoMicros. Stamps mostly fall into the millisecond of the one before: its text is kept. */
+function textOf(micros: number): string {
+  const ms = Math.floor(micros / 1000)
+  if (ms !== current.ms) current = { ms, text: isoMicros(ms * 1000).slice(0, -4) }
+  return `${current.text}${String(micros - ms * 1000).padStart(3, '0')}Z`
+}
+let current = { ms: Number.NaN, text: '' }
+
+function stages(proposal: Proposal): EventDraft[] {
+  const drafts: EventDraft[] = []
   for (const delta of proposal.deltas) {
     const { kind, before, after } = delta
     if (!after || (after.imported && !before)) continue // what is imported happened elsewhere
     if (kind === 'decision') {
-      if (!before) yield decisionStage(after as Node<'decision'>, proposal)
+      if (!before) drafts.push(decisionStage(after as Node<'decision'>, proposal))
     } else if (kind === 'step' || kind === 'plan' || kind === 'context') {
-      const path = statusPath(delta)
-      if (kind === 'context' && !before && path[0] === 'active')
-        yield contextStage(delta, undefined, 'active', proposal)
-      for (let hop = 1; hop < path.length; hop++) {
-        const [from, to] = [path[hop - 1]!, path[hop]!]
-        if (from === to) continue
-        if (kind === 'step') yield stepStage(delta, from, to, proposal)
-        else if (kind === 'plan') yield planStage(delta, from, to, proposal)
-        else if (from === 'active' || to === 'active') yield contextStage(delta, from, to, proposal)
-      }
+      if (kind === 'context' && !before && statusPath(delta)[0] === 'active')
+        drafts.push(contextStage(delta, undefined, 'active', proposal))
+      eachHop(delta, (from, to) => {
+        if (from === to) return
+        if (kind === 'step') drafts.push(stepStage(delta, from, to, proposal))
+        else if (kind === 'plan') drafts.push(planStage(delta, from, to, proposal))
+        else if (from === 'active' || to === 'active') drafts.push(contextStage(delta, from, to, proposal))
+      })
     }
   }
+  return drafts
 }
 
 const STEP_EVENTS: { readonly [status: string]: string } = {
@@ -209,7 +220,9 @@ function edgeDeltaOf({ kind, id, before, after, statusOnly }: Delta, proposal: P
 }
 const edgesOf = (node: NonNullable<Delta['after']>, proposal: Proposal): number => {
   let edges = 0
-  for (const ref of referencesOf(node)) if (!ref.soft || proposal.after(ref.kind, ref.id)) edges++
+  eachReference(node, (ref, kind, id) => {
+    if (!ref.soft?.(node) || proposal.after(kind, id)) edges++
+  })
   return edges
 }
 

@@ -81,7 +81,8 @@ export class ProjectGraph {
   readonly #rules
   #memory: GraphMemory = graphMemory()
   #revision = 0
-  #stamped = 0
+  /** The last stamp given out, in microseconds; unknown until somebody commits. */
+  #stamped: number | undefined
   readonly #inTurn = serially()
   readonly #watchers = new Set<(deltas: readonly Delta[]) => void>()
   readonly #ended
@@ -252,16 +253,14 @@ export class ProjectGraph {
       const { revision } = await this.store.head(this.id)
       const context = await readGroup(this.store, this.id, '-')
       const open = await Promise.all(context.open.map((group) => readGroup(this.store, this.id, group)))
-      const entries = await this.#entries(Math.max(revision - 1, 0))
+      const entries = await this.#entries(revision)
       for (const group of [context, ...open]) takeGroup(group, memory)
 
       this.#memory = memory
       this.#revision = revision
+      this.#stamped = undefined
       this.#ended.clear()
-      for (const entry of entries) {
-        if (entry.revision > revision) this.#take(entry.revision, entry.body)
-        else this.#stamped = microsOf(entry.body.at)
-      }
+      for (const entry of entries) this.#take(entry.revision, entry.body)
     })
   }
 
@@ -271,8 +270,9 @@ export class ProjectGraph {
     const changes = decide()
     await this.#bring(named(changes))
     await this.#load(changes.flatMap((change) => (change.kind === 'node_add' && change.group ? [change.group] : [])))
+    const stamped = this.#stamped ?? (await this.#lastStamp())
     try {
-      return draft(this.#ground(), changes, options)
+      return draft(this.#ground(stamped), changes, options)
     } catch (error) {
       if (!(error instanceof RuleViolation) || !(await this.#hasNews(error))) throw error
       return undefined
@@ -288,13 +288,24 @@ export class ProjectGraph {
     return newRoles || this.#revision > judged
   }
 
-  #ground(): Ground {
+  /** That of the last entry. Not read when the graph is opened, because the entry may be large. */
+  async #lastStamp(): Promise<number> {
+    let stamped = 0
+    for await (const { body } of this.store.read(this.id, { after: Math.max(this.#revision - 1, 0) })) {
+      stamped = microsOf((body as unknown as EntryBody).at)
+      break
+    }
+    this.#stamped = stamped
+    return stamped
+  }
+
+  #ground(stamped: number): Ground {
     const { project_id, roles } = this.#options
     return {
       graph: this.id,
       state: this.#memory.state,
       revision: this.#revision,
-      stamped: this.#stamped,
+      stamped,
       clock: this.clock,
       rules: this.#rules,
       ...(project_id !== undefined && { project_id }),
@@ -426,7 +437,7 @@ export class ProjectGraph {
 
   #noteLife(group: string): void {
     const { state } = this.#memory
-    if (lifeOf(group, state.get, state.plan(group)?.activeRun).stage === 'ended') this.#ended.add(group)
+    if (lifeOf(group, state, state.plan(group)?.activeRun).stage === 'ended') this.#ended.add(group)
     else this.#ended.delete(group)
   }
 

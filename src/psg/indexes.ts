@@ -27,27 +27,27 @@ export interface IndexWrites {
 export function indexWrites(proposal: Proposal): IndexWrites {
   const writes: IndexWrites = { inserts: [], puts: [], deletes: [] }
   const { graph, state } = proposal
-  const keep = (key: string, was: boolean, is: boolean, group: string) => {
-    if (is && !was) writes.puts.push([key, { graph, group }])
-    else if (was && !is) writes.deletes.push(key)
-  }
   const groups = new Set<string>()
-
   for (const { kind, id, before, after } of proposal.deltas) {
-    const { group } = (after ?? before)!
-    if (!before && KINDS[kind].indexed && !proposal.revived(kind, id))
-      writes.inserts.push([INDEX.id(kind, id), { graph, group }])
-    if (kind === 'confirm') keep(INDEX.waiting(id), waits(before), waits(after), group)
-    else if (kind === 'timer') keep(INDEX.timer(dueOf(after ?? before), id), ticks(before), ticks(after), group)
-    if (KINDS[kind].root || kind === 'run') groups.add(group)
+    const where = { graph, group: (after ?? before)!.group }
+    if (!before && KINDS[kind].indexed && !proposal.revived(kind, id)) writes.inserts.push([INDEX.id(kind, id), where])
+    if (kind === 'confirm') keep(writes, INDEX.waiting(id), waits(before), waits(after), where)
+    else if (kind === 'timer') keep(writes, INDEX.timer(dueOf(after ?? before), id), ticks(before), ticks(after), where)
+    if (KINDS[kind].root || kind === 'run') groups.add(where.group)
   }
   for (const group of groups) {
-    const was = lifeOf(group, state.get, state.plan(group)?.activeRun)
-    const is = lifeOf(group, proposal.after, proposal.runAfter(group))
-    keep(INDEX.running(group), was.runs, is.runs, group)
-    keep(INDEX.open(graph, group), was.stage === 'open', is.stage === 'open', group)
+    const where = { graph, group }
+    const was = lifeOf(group, state, state.plan(group)?.activeRun)
+    const is = lifeOf(group, { get: (kind, id) => proposal.after(kind, id) }, proposal.runAfter(group))
+    keep(writes, INDEX.running(group), was.runs, is.runs, where)
+    keep(writes, INDEX.open(graph, group), was.stage === 'open', is.stage === 'open', where)
   }
   return writes
+}
+
+function keep({ puts, deletes }: IndexWrites, key: string, was: boolean, is: boolean, where: Whereabouts): void {
+  if (is && !was) puts.push([key, where])
+  else if (was && !is) deletes.push(key)
 }
 
 export interface Life {
@@ -57,13 +57,15 @@ export interface Life {
   readonly runs: boolean
 }
 
-type Lookup = <K extends Kind>(kind: K, id: string) => NodeOf<K> | undefined
+interface Nodes {
+  get<K extends Kind>(kind: K, id: string): NodeOf<K> | undefined
+}
 
 /** Where the object that begins a group stands in its life; `run` is that of a plan which has not ended. */
-export function lifeOf(group: string, get: Lookup, run: string | undefined): Life {
-  const plan = get('plan', group)
+export function lifeOf(group: string, nodes: Nodes, run: string | undefined): Life {
+  const plan = nodes.get('plan', group)
   if (plan) {
-    const phase = run === undefined ? undefined : get('run', run)?.data.phase
+    const phase = run === undefined ? undefined : nodes.get('run', run)?.data.phase
     const active = phase !== undefined && phase !== 'ended'
     const started = plan.data.status === 'in_progress' && !plan.imported
     return {
@@ -73,7 +75,7 @@ export function lifeOf(group: string, get: Lookup, run: string | undefined): Lif
     }
   }
   for (const kind of OTHER_ROOTS) {
-    const root = get(kind, group)
+    const root = nodes.get(kind, group)
     if (root) return { stage: isTerminal(kind, statusOf(root) as never) ? 'ended' : 'open', runs: false }
   }
   return { stage: 'none', runs: false }

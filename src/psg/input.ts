@@ -59,20 +59,17 @@ export const isKindName = (kind: unknown): kind is Kind => typeof kind === 'stri
 
 function problemsOf(change: unknown, path: string, problems: Problem[]): void {
   if (!isObject(change)) return void problems.push(problem(path, 'type', 'is not a change', change))
-  const text = (field: string) => {
-    if (!isText(change[field])) problems.push(problem(`${path}.${field}`, 'text', 'is not an id', change[field]))
-  }
   switch (change.kind) {
     case 'edge_add':
     case 'edge_delete':
-      text('from')
-      text('to')
+      needText(change, 'from', path, problems)
+      needText(change, 'to', path, problems)
       return
     case 'node_add':
     case 'node_update':
     case 'node_delete':
       if (!isKindName(change.node)) problems.push(problem(`${path}.node`, 'enum', 'is not a kind of node', change.node))
-      text('id')
+      needText(change, 'id', path, problems)
       break
     default:
       return void problems.push(problem(`${path}.kind`, 'enum', 'is not a kind of change', change.kind))
@@ -81,12 +78,21 @@ function problemsOf(change: unknown, path: string, problems: Problem[]): void {
     if (!isObject(change.set)) problems.push(problem(`${path}.set`, 'type', 'is not an object', change.set))
   } else if (change.kind === 'node_add') {
     if (!isObject(change.data)) problems.push(problem(`${path}.data`, 'type', 'is not an object', change.data))
-    if (change.owner !== undefined) text('owner')
+    if (change.owner !== undefined) needText(change, 'owner', path, problems)
     if (change.at !== undefined && !isCount(change.at))
       problems.push(problem(`${path}.at`, 'count', 'is not a whole number of 0 or more', change.at))
     if (change.group !== undefined && (!isText(change.group) || change.group.includes('/')))
       problems.push(problem(`${path}.group`, 'name', 'is not a name without a slash', change.group))
   }
+}
+
+function needText(
+  change: { readonly [field: string]: unknown },
+  field: string,
+  path: string,
+  problems: Problem[],
+): void {
+  if (!isText(change[field])) problems.push(problem(`${path}.${field}`, 'text', 'is not an id', change[field]))
 }
 
 function copied(change: Change, i: number): Change {

@@ -21,7 +21,7 @@ export async function readGroup(store: Backend, graph: string, group: string): P
   const listed = INDEX.open(graph, '')
   for await (const [key, value] of store.scan(groupPrefix(graph, group))) {
     if (key.startsWith(listed)) open.push(key.slice(listed.length))
-    else ((value as Stored).deleted ? tombstones : nodes).push(fromStored(key, value as Stored))
+    else ((value as Stored).deleted ? tombstones : nodes).push(fromStored(key, value as Stored, group))
   }
   return { group, nodes, tombstones, open }
 }

@@ -1,6 +1,7 @@
 import type { JsonObject } from '../protocol/json.ts'
 import type { AnyNode, Kind, Node, Stored } from './change.ts'
-import { KINDS } from './kinds.ts'
+import { KINDS, type RefFacts } from './kinds.ts'
+import { frozen } from './plain.ts'
 
 /** A node's name within its graph. */
 export const nodeKey = (kind: Kind, id: string): string => `${kind}/${id}`
@@ -17,35 +18,41 @@ export function placeOf(key: string): { readonly group: string; readonly kind: K
   const group = key.indexOf('/') + 1
   const kind = key.indexOf('/', group) + 1
   const id = key.indexOf('/', kind) + 1
-  return { group: key.slice(group, kind - 1), kind: key.slice(kind, id - 1) as Kind, id: key.slice(id) }
+  const name = key.slice(kind, id - 1)
+  return { group: key.slice(group, kind - 1), kind: KIND_NAMES.get(name) ?? (name as Kind), id: key.slice(id) }
+}
+const KIND_NAMES: ReadonlyMap<string, Kind> = new Map((Object.keys(KINDS) as Kind[]).map((kind) => [kind, kind]))
+
+export function toStored({ owner, at, born, imported, retired, data }: AnyNode, deleted?: true): Stored {
+  const stored: { -readonly [F in keyof Stored]: Stored[F] } = { born, data: data as JsonObject }
+  if (owner !== undefined) stored.owner = owner
+  if (at !== undefined) stored.at = at
+  if (imported) stored.imported = imported
+  if (retired) stored.retired = retired
+  if (deleted) stored.deleted = deleted
+  return stored
 }
 
-export function toStored(node: AnyNode, deleted?: true): Stored {
-  return {
-    ...(node.owner !== undefined && { owner: node.owner }),
-    ...(node.at !== undefined && { at: node.at }),
-    born: node.born,
-    ...(node.imported && { imported: node.imported }),
-    ...(node.retired && { retired: node.retired }),
-    ...(deleted && { deleted }),
-    data: node.data as JsonObject,
-  }
-}
-
-/** The node that lies, or as a tombstone lay, under a key. */
-export function fromStored(key: string, { owner, at, born, imported, retired, data }: Stored): AnyNode {
+/** The node that lies, or as a tombstone lay, under a key. The value is taken over: nobody else may hold it. */
+export function fromStored(
+  key: string,
+  { owner, at, born, imported, retired, data }: Stored,
+  within?: string,
+): AnyNode {
   const { group, kind, id } = placeOf(key)
-  return {
+  const own = data[KINDS[kind]?.idField ?? '']
+  const node: { -readonly [F in keyof Node]: Node[F] } = {
     kind,
-    id,
-    group,
-    ...(owner !== undefined && { owner }),
-    ...(at !== undefined && { at }),
+    id: own === id ? own : id, // a piece of the key would keep all of it in memory
+    group: within ?? group,
     born,
-    ...(imported && { imported }),
-    ...(retired && { retired }),
-    data,
-  } as unknown as AnyNode
+    data: frozen(data) as never,
+  }
+  if (owner !== undefined) node.owner = owner
+  if (at !== undefined) node.at = at
+  if (imported) node.imported = imported
+  if (retired) node.retired = retired
+  return node as AnyNode
 }
 
 export const statusOf = (node: AnyNode | undefined): string | undefined =>
@@ -66,33 +73,43 @@ export interface Reference {
   readonly edge: string
   readonly kind: Kind
   readonly id: string
+  /** Empty for the owner of a part, whose edge runs the other way. */
   readonly path: string
-  /** Owner to part rather than part to owner. */
-  readonly reversed?: true
   /** May name something that is not there. */
   readonly soft: boolean
 }
 
-/** What a node refers to, each target once. Edges are these and nothing else. */
-export function referencesOf(node: AnyNode): readonly Reference[] {
-  const { partOf, refs = [] } = KINDS[node.kind]
-  const found: Reference[] = []
-  if (partOf)
-    found.push({ edge: 'CONTAINS', kind: partOf, id: node.owner ?? '', path: '', reversed: true, soft: false })
-  for (const { field, edge, to, soft } of refs) {
-    const value = (node.data as JsonObject)[field]
+/** Of the parts of an object, whose edge runs from owner to part. */
+export const CONTAINS: RefFacts = { field: '', edge: 'CONTAINS', to: (node) => KINDS[node.kind].partOf! }
+
+/** Calls for everything a node refers to, each target once: what contains it first. `at` is the place in a list, or -1. */
+export function eachReference(node: AnyNode, visit: (ref: RefFacts, kind: Kind, id: string, at: number) => void): void {
+  const { partOf, refs } = KINDS[node.kind]
+  if (partOf) visit(CONTAINS, partOf, node.owner ?? '', -1)
+  if (!refs) return
+  for (const ref of refs) {
+    const value = (node.data as JsonObject)[ref.field]
     if (value === undefined) continue
-    const kind = typeof to === 'string' ? to : to(node)
-    if (typeof value === 'string') found.push({ edge, kind, id: value, path: field, soft: soft?.(node) ?? false })
+    const kind = typeof ref.to === 'string' ? ref.to : ref.to(node)
+    if (typeof value === 'string') visit(ref, kind, value, -1)
     else if (Array.isArray(value)) {
-      const seen = new Set<string>()
-      for (const [i, id] of (value as string[]).entries()) {
-        if (seen.has(id)) continue
-        seen.add(id)
-        found.push({ edge, kind, id, path: `${field}[${i}]`, soft: false })
+      const seen = value.length > 8 ? new Set<string>() : undefined
+      for (let i = 0; i < value.length; i++) {
+        const id = value[i] as string
+        if (seen ? seen.has(id) : value.indexOf(id) < i) continue
+        seen?.add(id)
+        visit(ref, kind, id, i)
       }
     }
   }
+}
+
+/** What a node refers to, each target once. Edges are these and nothing else. */
+export function referencesOf(node: AnyNode): readonly Reference[] {
+  const found: Reference[] = []
+  eachReference(node, ({ edge, field, soft }, kind, id, at) => {
+    found.push({ edge, kind, id, path: at < 0 ? field : `${field}[${at}]`, soft: soft?.(node) ?? false })
+  })
   return found
 }
 

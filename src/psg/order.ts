@@ -16,34 +16,35 @@ export interface Ordered {
  * Ranks for new steps, above `after`: by depth, then in the given order. Dependencies that are not among the new steps count as met.
  */
 export function rankNew(added: readonly string[], dependenciesOf: Steps['dependenciesOf'], after: number): Ordered {
-  const unmet = new Map<string, number>()
-  const dependants = new Map<string, string[]>()
-  for (const step of added) unmet.set(step, 0)
-  for (const step of added) {
-    for (const dependency of new Set(dependenciesOf(step))) {
-      if (!unmet.has(dependency)) continue
-      unmet.set(step, unmet.get(step)! + 1)
-      const waiting = dependants.get(dependency)
-      if (waiting) waiting.push(step)
-      else dependants.set(dependency, [step])
+  const places = new Map<string, number>()
+  for (const [place, step] of added.entries()) places.set(step, place)
+  const unmet = new Int32Array(added.length)
+  const dependants: (number[] | undefined)[] = []
+  for (const [place, step] of added.entries()) {
+    for (const dependency of dependenciesOf(step)) {
+      const awaited = places.get(dependency)
+      if (awaited === undefined || dependants[awaited]?.at(-1) === place) continue // named twice
+      unmet[place]!++
+      const waiting = dependants[awaited]
+      if (waiting) waiting.push(place)
+      else dependants[awaited] = [place]
     }
   }
-  const place = new Map(added.map((step, i) => [step, i]))
   const ranks = new Map<string, number>()
-  let generation = added.filter((step) => unmet.get(step) === 0)
+  let generation: number[] = []
+  for (let place = 0; place < added.length; place++) if (unmet[place] === 0) generation.push(place)
   while (generation.length > 0) {
-    const next: string[] = []
-    for (const step of generation) {
-      ranks.set(step, after + ranks.size + 1)
-      for (const dependant of dependants.get(step) ?? []) {
-        const left = unmet.get(dependant)! - 1
-        unmet.set(dependant, left)
-        if (left === 0) next.push(dependant)
+    const next: number[] = []
+    for (const place of generation) {
+      ranks.set(added[place]!, after + ranks.size + 1)
+      for (const dependant of dependants[place] ?? []) {
+        unmet[dependant]!--
+        if (unmet[dependant] === 0) next.push(dependant)
       }
     }
-    generation = next.sort((a, b) => place.get(a)! - place.get(b)!)
+    generation = next.sort((a, b) => a - b)
   }
-  if (ranks.size === unmet.size) return { ranks }
+  if (ranks.size === added.length) return { ranks }
   const stuck = added.filter((step) => !ranks.has(step))
   return { ranks, cycle: someCycle(stuck, dependenciesOf) }
 }

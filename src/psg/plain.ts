@@ -17,6 +17,13 @@ export function plain(value: unknown, path: string): Json {
   }
 }
 
+/** Freezes a value that is JSON already, and nobody else's. */
+export function frozen<T>(value: T): T {
+  if (typeof value !== 'object' || value === null) return value
+  for (const name in value) frozen(value[name])
+  return Object.freeze(value)
+}
+
 class NotJson extends Error {}
 
 /** `way` holds where the copying is; when it stops at a flaw, it stays there. */

@@ -11,24 +11,27 @@ export interface StepOrder {
   readonly cycles: ReadonlyMap<string, readonly string[]>
 }
 
+/** A plan's steps as they are, and as they would be. */
+interface Proposed {
+  readonly state: GraphState
+  deltasOf(kind: Kind): readonly Delta[]
+  after(kind: Kind, id: string): AnyNode | undefined
+}
+
 /** Ranks for the steps that are new and for those that new dependencies turn round, plan by plan. */
-export function orderOf(
-  deltas: readonly Delta[],
-  after: (kind: Kind, id: string) => AnyNode | undefined,
-  state: GraphState,
-): StepOrder {
+export function orderOf(proposed: Proposed): StepOrder {
   const ranks = new Map<string, number>()
   const cycles = new Map<string, readonly string[]>()
-
   const plans = new Map<string, Delta[]>()
-  for (const delta of deltas) if (delta.after && isStructural(delta)) push(plans, delta.after.owner ?? '', delta)
+  for (const delta of proposed.deltasOf('step'))
+    if (delta.after && isStructural(delta)) push(plans, delta.after.owner ?? '', delta)
   for (const structural of plans.values()) {
     const take = (ordered: Ordered): boolean => {
       if (ordered.cycle) cycles.set(tellerOf(ordered.cycle, structural), ordered.cycle)
       else for (const [step, rank] of ordered.ranks) ranks.set(step, rank)
       return ordered.cycle === undefined
     }
-    orderPlan(structural, take, ranks, after, state)
+    orderPlan(structural, take, ranks, proposed)
   }
   return { ranks, cycles }
 }
@@ -37,15 +40,15 @@ function orderPlan(
   structural: readonly Delta[],
   take: (ordered: Ordered) => boolean,
   ranks: ReadonlyMap<string, number>,
-  after: (kind: Kind, id: string) => AnyNode | undefined,
-  state: GraphState,
+  proposed: Proposed,
 ): void {
   const added = structural.filter((delta) => !delta.before).map((delta) => delta.after as Node<'step'>)
   const changed = structural.flatMap(({ before, after: now }) => (before ? newDependencies(before, now!) : []))
   if (added.length === 0 && changed.length === 0) return
 
+  const { state } = proposed
   const order = state.plan(structural[0]!.after!.owner!)?.order
-  const step = (id: string) => after('step', id) as Node<'step'> | undefined
+  const step = (id: string) => proposed.after('step', id) as Node<'step'> | undefined
   const newDependants = new Map<string, string[]>()
   const steps: Steps = {
     dependenciesOf(id) {

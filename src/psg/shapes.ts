@@ -3,8 +3,13 @@ import type { Kind } from './change.ts'
 
 /** What is wrong with a node of our own kinds, for which the protocol has no schema. Members it does not know of are let through. */
 export function shapeProblems(kind: Kind, data: JsonObject): readonly { path: string; message: string }[] {
-  const shape = SHAPES[kind] ?? {}
-  return Object.entries(shape).flatMap(([path, { what, fits }]) => (fits(data[path]) ? [] : [{ path, message: what }]))
+  const shape = SHAPES[kind]
+  const problems: { path: string; message: string }[] = []
+  for (const path in shape) {
+    const { what, fits } = shape[path]!
+    if (!fits(data[path])) problems.push({ path, message: what })
+  }
+  return problems
 }
 
 interface Member {

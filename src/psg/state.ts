@@ -1,8 +1,9 @@
-import { MultiDirectedGraph } from 'graphology'
+import { DirectedGraph } from 'graphology'
 import type { StepStatus } from '../protocol/types.ts'
 import type { AnyNode, Kind, Node, NodeOf } from './change.ts'
 import { type Delta, isStructural } from './delta.ts'
-import { isKind, nodeKey, type Reference, referencesOf, statusOf } from './node.ts'
+import type { RefFacts } from './kinds.ts'
+import { CONTAINS, eachReference, isKind, nodeKey, statusOf } from './node.ts'
 import { type PlanFacts, type PlanRecord, planRecord } from './plan-facts.ts'
 
 export type EdgeType = string
@@ -36,7 +37,7 @@ export interface GraphState {
 export interface GraphMemory {
   readonly state: GraphState
   /** `ranks` tell where new and re-ordered steps stand; without them the order of the plans concerned is made anew when needed. */
-  apply(deltas: Iterable<Delta>, ranks?: ReadonlyMap<string, number>): void
+  apply(deltas: readonly Delta[], ranks?: ReadonlyMap<string, number>): void
   /** Remembers what lies in the store as deleted. */
   bury(node: AnyNode): void
   openGroup(group: string): void
@@ -44,86 +45,101 @@ export interface GraphMemory {
 }
 
 export function graphMemory(): GraphMemory {
-  const graph = new MultiDirectedGraph<{ node: AnyNode }, { type: EdgeType }>()
+  const graph = new DirectedGraph<Held, { type: EdgeType }>()
+  const kinds = new Map<Kind, Map<string, Held>>()
+  let count = 0 // what graphology calls nodes and edges: numbers, which it handles far cheaper than names
   const groups = new Map<string, Group>()
   const plans = new Map<string, PlanRecord>()
   const tombstones = new Map<string, AnyNode>()
   /** Who refers to something that is not here: the edge is drawn when it comes. */
-  const missing = new Map<string, Set<string>>()
+  const missing = new Map<string, Set<Held>>()
 
-  const at = (key: string): AnyNode | undefined =>
-    graph.hasNode(key) ? graph.getNodeAttribute(key, 'node') : undefined
+  const recordOf = (kind: Kind, id: string): Held | undefined => kinds.get(kind)?.get(id)
+  const at = (kind: Kind, id: string): AnyNode | undefined => recordOf(kind, id)?.node
 
   function groupOf(name: string): Group {
     let group = groups.get(name)
     if (!group) {
-      group = { nodes: new Set(), tombstones: new Set() }
+      group = { records: new Set(), tombstones: new Set() }
       groups.set(name, group)
     }
     return group
   }
 
-  /** Remembers, or forgets, that `from` refers to something that is not here. */
-  function awaits(target: string, from: string): void {
+  /** Remembers, or forgets, that somebody refers to something that is not here. */
+  function awaits(target: string, from: Held): void {
     const waiting = missing.get(target)
     if (waiting) waiting.add(from)
     else missing.set(target, new Set([from]))
   }
-  function awaitsNoMore(node: AnyNode, key: string): void {
+  function awaitsNoMore(record: Held): void {
     if (missing.size === 0) return
-    for (const reference of referencesOf(node)) {
-      const target = nodeKey(reference.kind, reference.id)
+    eachReference(record.node, (_, kind, id) => {
+      const target = nodeKey(kind, id)
       const waiting = missing.get(target)
-      if (waiting?.delete(key) && waiting.size === 0) missing.delete(target)
-    }
+      if (waiting?.delete(record) && waiting.size === 0) missing.delete(target)
+    })
   }
 
-  function link(key: string, reference: Reference): void {
-    const target = nodeKey(reference.kind, reference.id)
-    if (!graph.hasNode(target)) awaits(target, key)
-    else if (reference.reversed) graph.addDirectedEdge(target, key, edgeOf(reference.edge))
-    else graph.addDirectedEdge(key, target, edgeOf(reference.edge))
+  function link(from: Held, ref: RefFacts, kind: Kind, id: string): void {
+    const to = recordOf(kind, id)
+    if (!to) awaits(nodeKey(kind, id), from)
+    else if (ref === CONTAINS) graph.addDirectedEdgeWithKey(String(++count), to.key, from.key, edgeOf(ref.edge))
+    else graph.addDirectedEdgeWithKey(String(++count), from.key, to.key, edgeOf(ref.edge))
   }
 
-  function unlink(key: string, node: AnyNode): void {
-    awaitsNoMore(node, key)
-    for (const edge of graph.outEdges(key))
-      if (graph.getEdgeAttribute(edge, 'type') !== 'CONTAINS') graph.dropEdge(edge)
-  }
-
-  function add(node: AnyNode): void {
-    const key = nodeKey(node.kind, node.id)
-    graph.addNode(key, { node })
+  function add(node: AnyNode): Held {
+    const record = { key: String(++count), node }
+    const known = kinds.get(node.kind)
+    if (known) known.set(node.id, record)
+    else kinds.set(node.kind, new Map([[node.id, record]]))
+    graph.addNode(record.key, record)
     const group = groupOf(node.group)
-    group.nodes.add(key)
-    if (group.tombstones.delete(key)) tombstones.delete(key)
-    for (const reference of referencesOf(node)) link(key, reference)
-    const waiting = missing.get(key)
+    group.records.add(record)
+    if (tombstones.size > 0 && tombstones.delete(nodeKey(node.kind, node.id)))
+      group.tombstones.delete(nodeKey(node.kind, node.id))
+    return record
+  }
+
+  function linkAll(record: Held): void {
+    const { node } = record
+    eachReference(node, (ref, kind, id) => link(record, ref, kind, id))
+    const waiting = missing.size === 0 ? undefined : missing.get(nodeKey(node.kind, node.id))
     if (!waiting) return
-    missing.delete(key)
-    for (const from of waiting) {
-      for (const reference of referencesOf(at(from)!))
-        if (nodeKey(reference.kind, reference.id) === key) link(from, reference)
-    }
+    missing.delete(nodeKey(node.kind, node.id))
+    for (const from of waiting)
+      eachReference(from.node, (ref, kind, id) => {
+        if (kind === node.kind && id === node.id) link(from, ref, kind, id)
+      })
   }
 
   function replace(before: AnyNode, after: AnyNode, statusOnly: boolean): void {
-    const key = nodeKey(after.kind, after.id)
-    graph.setNodeAttribute(key, 'node', after)
-    if (statusOnly || !refersElsewhere(before, after)) return
-    unlink(key, before)
-    for (const reference of referencesOf(after)) if (!reference.reversed) link(key, reference)
+    const record = recordOf(after.kind, after.id)!
+    const relinks = !statusOnly && refersElsewhere(before, after)
+    if (relinks) unlink(record)
+    record.node = after
+    if (relinks)
+      eachReference(after, (ref, kind, id) => {
+        if (ref !== CONTAINS) link(record, ref, kind, id)
+      })
+  }
+
+  function unlink(record: Held): void {
+    awaitsNoMore(record)
+    for (const edge of graph.outEdges(record.key))
+      if (graph.getEdgeAttribute(edge, 'type') !== 'CONTAINS') graph.dropEdge(edge)
   }
 
   function drop(node: AnyNode): void {
-    const key = nodeKey(node.kind, node.id)
-    awaitsNoMore(node, key)
-    for (const edge of graph.inEdges(key))
-      if (graph.getEdgeAttribute(edge, 'type') !== 'CONTAINS') awaits(key, graph.source(edge))
-    for (const edge of graph.outEdges(key))
-      if (graph.getEdgeAttribute(edge, 'type') === 'CONTAINS') awaits(key, graph.target(edge))
-    graph.dropNode(key)
-    groups.get(node.group)?.nodes.delete(key)
+    const record = recordOf(node.kind, node.id)!
+    awaitsNoMore(record)
+    for (const { attributes, sourceAttributes } of graph.inEdgeEntries(record.key))
+      if (attributes.type !== 'CONTAINS') awaits(nodeKey(node.kind, node.id), sourceAttributes)
+    for (const { attributes, targetAttributes } of graph.outEdgeEntries(record.key))
+      if (attributes.type === 'CONTAINS') awaits(nodeKey(node.kind, node.id), targetAttributes)
+    graph.dropNode(record.key)
+    kinds.get(node.kind)!.delete(node.id)
+    groups.get(node.group)?.records.delete(record)
   }
 
   function bury(node: AnyNode): void {
@@ -133,7 +149,7 @@ export function graphMemory(): GraphMemory {
   }
 
   /** Facts of a plan come with its first part, whichever that is: the store's order is not the plan's. */
-  function recordOf(plan: string): PlanRecord {
+  function factsOf(plan: string): PlanRecord {
     let record = plans.get(plan)
     if (!record) {
       record = planRecord(() => stepsOf(plan))
@@ -142,80 +158,77 @@ export function graphMemory(): GraphMemory {
     return record
   }
   function* stepsOf(plan: string): Iterable<Node<'step'>> {
-    for (const key of groups.get(plan)?.nodes ?? []) {
-      const node = at(key)
-      if (isKind(node, 'step')) yield node
-    }
+    for (const { node } of groups.get(plan)?.records ?? []) if (isKind(node, 'step')) yield node
   }
 
   function keepFacts({ kind, id, before, after }: Delta): void {
     if (kind === 'step') {
-      const record = after ? recordOf(after.owner!) : plans.get(before!.owner!)
+      const record = after ? factsOf(after.owner!) : plans.get(before!.owner!)
       if (!record) return // its plan went first
       if (before) record.tally[statusOf(before) as StepStatus]--
       if (after) record.tally[statusOf(after) as StepStatus]++
       else record.removed(id)
     } else if (kind === 'plan') {
       if (!after) plans.delete(id)
-      else recordOf(id)
+      else factsOf(id)
     } else if (isKind(after, 'run')) {
-      const record = recordOf(after.data.plan_id)
+      const record = factsOf(after.data.plan_id)
       if (after.data.phase !== 'ended') record.activeRun = id
       else if (record.activeRun === id) record.activeRun = undefined
     }
   }
 
-  function keepOrders(deltas: Iterable<Delta>, ranks: ReadonlyMap<string, number> | undefined): void {
+  function keepOrders(deltas: readonly Delta[], ranks: ReadonlyMap<string, number> | undefined): void {
     const restructured = new Map<string, [string, number][]>()
     for (const delta of deltas) if (isStructural(delta)) restructured.set((delta.after ?? delta.before)!.owner!, [])
-    for (const [step, rank] of ranks ?? []) restructured.get(at(nodeKey('step', step))!.owner!)?.push([step, rank])
+    for (const [step, rank] of ranks ?? []) restructured.get(at('step', step)!.owner!)?.push([step, rank])
     for (const [plan, ranked] of restructured) {
       plans.get(plan)?.restructured(ranks && ranked)
-      if (statusOf(at(nodeKey('plan', plan))) !== 'draft') plans.get(plan)?.settled()
+      if (statusOf(at('plan', plan)) !== 'draft') plans.get(plan)?.settled()
     }
   }
 
   const state: GraphState = {
-    get: ((kind: Kind, id: string) => at(nodeKey(kind, id))) as GraphState['get'],
-    has: (kind, id) => graph.hasNode(nodeKey(kind, id)),
+    get: at as GraphState['get'],
+    has: (kind, id) => recordOf(kind, id) !== undefined,
     *nodes() {
-      for (const entry of graph.nodeEntries()) yield entry.attributes.node
+      for (const { records } of groups.values()) for (const { node } of records) yield node
     },
     *nodesOf(group) {
-      for (const key of groups.get(group)?.nodes ?? []) yield at(key)!
+      for (const { node } of groups.get(group)?.records ?? []) yield node
     },
     *referrers(kind, id, edge) {
-      const key = nodeKey(kind, id)
-      if (!graph.hasNode(key)) return
-      for (const entry of graph.inEdgeEntries(key)) {
-        if (entry.attributes.type === 'CONTAINS') continue
-        if (edge === undefined || entry.attributes.type === edge) yield entry.sourceAttributes.node
+      const record = recordOf(kind, id)
+      if (!record) return
+      for (const { attributes, sourceAttributes } of graph.inEdgeEntries(record.key)) {
+        if (attributes.type === 'CONTAINS') continue
+        if (edge === undefined || attributes.type === edge) yield sourceAttributes.node
       }
     },
     *awaiting(kind, id) {
-      for (const from of missing.get(nodeKey(kind, id)) ?? []) yield at(from)!
+      if (missing.size === 0) return
+      for (const { node } of missing.get(nodeKey(kind, id)) ?? []) yield node
     },
     *targets(kind, id, edge) {
-      const key = nodeKey(kind, id)
-      if (!graph.hasNode(key)) return
-      for (const entry of graph.outEdgeEntries(key)) {
-        if (edge === undefined || entry.attributes.type === edge) yield entry.targetAttributes.node
-      }
+      const record = recordOf(kind, id)
+      if (!record) return
+      for (const { attributes, targetAttributes } of graph.outEdgeEntries(record.key))
+        if (edge === undefined || attributes.type === edge) yield targetAttributes.node
     },
     *dependantsOf(step) {
-      const key = nodeKey('step', step)
-      if (!graph.hasNode(key)) return
-      for (const entry of graph.inEdgeEntries(key))
-        if (entry.attributes.type === 'DEPENDS_ON') yield entry.sourceAttributes.node.id
+      const record = recordOf('step', step)
+      if (!record) return
+      for (const { attributes, sourceAttributes } of graph.inEdgeEntries(record.key))
+        if (attributes.type === 'DEPENDS_ON') yield sourceAttributes.node.id
     },
     plan: (id) => plans.get(id),
     *activeRuns() {
       for (const { activeRun } of plans.values()) {
-        const run = activeRun === undefined ? undefined : at(nodeKey('run', activeRun))
+        const run = activeRun === undefined ? undefined : at('run', activeRun)
         if (isKind(run, 'run')) yield run
       }
     },
-    tombstone: (kind, id) => tombstones.get(nodeKey(kind, id)),
+    tombstone: (kind, id) => (tombstones.size === 0 ? undefined : tombstones.get(nodeKey(kind, id))),
     groups: () => groups.keys(),
     hasGroup: (group) => groups.has(group),
     get size() {
@@ -229,8 +242,9 @@ export function graphMemory(): GraphMemory {
   return {
     state,
     apply(deltas, ranks) {
+      const added: Held[] = []
       for (const delta of deltas) {
-        if (!delta.before) add(delta.after!)
+        if (!delta.before) added.push(add(delta.after!))
         else if (delta.after) replace(delta.before, delta.after, delta.statusOnly)
         else {
           drop(delta.before)
@@ -238,14 +252,15 @@ export function graphMemory(): GraphMemory {
         }
         keepFacts(delta)
       }
-      keepOrders(deltas, ranks)
+      for (const record of added) linkAll(record) // when all are there: most refer to each other
+      if (deltas.some(isStructural)) keepOrders(deltas, ranks)
     },
     bury,
     openGroup: (group) => void groupOf(group),
     evict(name) {
       const group = groups.get(name)
       if (!group) return
-      for (const key of group.nodes) drop(at(key)!)
+      for (const { node } of group.records) drop(node)
       for (const key of group.tombstones) tombstones.delete(key)
       groups.delete(name)
       plans.delete(name)
@@ -253,9 +268,15 @@ export function graphMemory(): GraphMemory {
   }
 }
 
-/** Names of what is loaded and evicted together. */
+/** A node and its name in graphology, which holds this as the node's attributes. */
+interface Held {
+  readonly key: string
+  node: AnyNode
+}
+
+/** What is loaded and evicted together. */
 interface Group {
-  readonly nodes: Set<string>
+  readonly records: Set<Held>
   readonly tombstones: Set<string>
 }
 

@@ -39,7 +39,7 @@ function expected({ nodes, stored }: Values) {
     const { kind, id, group } = placeOf(key)
     if (KINDS[kind]?.indexed) ids.set(INDEX.id(kind, id), group) // also of what was deleted: its id stays taken
   }
-  const get = <K extends Kind>(kind: K, id: string) => nodes.get(nodeKey(kind, id)) as NodeOf<K> | undefined
+  const byName = { get: <K extends Kind>(kind: K, id: string) => nodes.get(nodeKey(kind, id)) as NodeOf<K> | undefined }
   const runs = new Map<string, string>()
   const groups = new Set<string>()
   for (const node of nodes.values()) {
@@ -50,7 +50,7 @@ function expected({ nodes, stored }: Values) {
   }
   const open = new Set<string>()
   for (const group of groups) {
-    const { stage, runs: runsOn } = lifeOf(group, get, runs.get(group))
+    const { stage, runs: runsOn } = lifeOf(group, byName, runs.get(group))
     if (stage === 'open') open.add(group)
     if (runsOn) running.set(INDEX.running(group), group)
   }

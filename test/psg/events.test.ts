@@ -260,7 +260,7 @@ describe('psg/events', () => {
     let now = Date.UTC(2026, 5, 1)
     const clock: Clock = { ...manualClock(), now: () => now }
     const { graph, context } = await world({ store, clock })
-    for (const jump of [0, 0, -60_000, 1, -1]) {
+    for (const jump of [0, 0, -60_000, 1, -1, 0.3337, 7.00001]) {
       now += jump
       await graph.commit([set('context', context, { title: `at ${now}` })], by)
     }
@@ -269,6 +269,7 @@ describe('psg/events', () => {
     await graph.commit([set('context', context, { title: 'and again' })], by)
     const stamps = (await eventsIn(store, context)).map(({ event }) => event.timestamp)
     expect(stamps).toEqual([...new Set(stamps)].sort())
+    for (const stamp of stamps) expect(stamp).toMatch(/\.\d{6}Z$/)
   })
 
   it('says who decided, and what became of the Confirm', async () => {

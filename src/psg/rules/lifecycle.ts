@@ -7,7 +7,7 @@ import {
   moveRule,
 } from '../../protocol/lifecycle.ts'
 import type { AnyNode, Kind, Node } from '../change.ts'
-import { comesTo, statusPath } from '../delta.ts'
+import { comesTo, eachHop, statusPath } from '../delta.ts'
 import { KINDS } from '../kinds.ts'
 import { isKind, statusOf } from '../node.ts'
 import { planGate } from './gates.ts'
@@ -37,20 +37,19 @@ export const LIFECYCLE: readonly Rule[] = [
       const { kind, id, after, statusOnly } = delta
       if (!after) return
       const lifecycle = KINDS[kind].lifecycle as LifecycleKind
-      const path = statusPath(delta)
-      for (let hop = 1; hop < path.length; hop++) {
-        const [from, to] = [path[hop - 1]!, path[hop]!]
+      eachHop(delta, (from, to) => {
         // Whoever asks for nothing but a move must not be told that it was his when somebody else had made it.
-        if (from === to && !(statusOnly && path.length === 2)) continue
-        if (!Object.hasOwn(lifecycles[lifecycle], from)) continue
+        if (from === to && !(statusOnly && !delta.via)) return
+        if (!Object.hasOwn(lifecycles[lifecycle], from)) return
         if (!Object.hasOwn(lifecycles[lifecycle], to)) return report('status', `${kind} ${id} has no status ${to}`)
-        const arrow = moveRule(lifecycle, from as never, to as never)
         const allowed = isKind(after, 'confirm')
           ? confirmMayMove({ ...after.data, status: from as never }, to as never)
           : mayMove(lifecycle, from as never, to as never)
+        if (allowed && proposal.switched.size === 0) return
+        const arrow = moveRule(lifecycle, from as never, to as never)
         if (allowed === proposal.switched.has(arrow))
           report('status', `${kind} ${id} cannot go from ${from} to ${to}`, arrow)
-      }
+      })
     },
   },
   {

@@ -3,7 +3,7 @@ import { problems } from '../../protocol/validate.ts'
 import type { AnyNode, Kind } from '../change.ts'
 import type { Delta } from '../delta.ts'
 import { KINDS } from '../kinds.ts'
-import { isKind, referencesOf } from '../node.ts'
+import { eachReference, isKind } from '../node.ts'
 import type { Proposal } from '../proposal.ts'
 import { shapeProblems } from '../shapes.ts'
 import { kindsWith, type Rule } from './rule.ts'
@@ -52,17 +52,18 @@ export const STRUCTURE: readonly Rule[] = [
         if (!proposal.after('confirm', confirm))
           report('governance.lastConfirmRef.id', `${kind} ${id} refers to confirm ${confirm}, which is not there`)
       if (before && kind !== 'step') return // other references are fixed
-      for (const ref of referencesOf(after)) {
-        if (ref.soft || proposal.after(ref.kind, ref.id)) continue
-        report(ref.path, `${kind} ${id} refers to ${ref.kind} ${ref.id || '(none)'}, which is not there`)
-      }
+      eachReference(after, (ref, toKind, to, at) => {
+        if (proposal.after(toKind, to) || ref.soft?.(after)) return
+        const path = at < 0 ? ref.field : `${ref.field}[${at}]`
+        report(path, `${kind} ${id} refers to ${toKind} ${to || '(none)'}, which is not there`)
+      })
     },
   },
   {
     id: 'reference.role',
     keeps: 'in strict mode a role is known to the project, by its id or name',
     kinds: kindsWith(({ role }) => role),
-    check({ kind, id, before, after, statusOnly }, { knowsRole }, report) {
+    check({ kind, id, before, after, statusOnly }, { footing: { knowsRole } }, report) {
       if (!knowsRole || !after || statusOnly || after.imported) return
       const name = KINDS[kind].role!
       const role = field(after, name)
@@ -134,9 +135,10 @@ export const STRUCTURE: readonly Rule[] = [
   {
     id: 'graph.place',
     keeps: 'roles and core live in the project’s graph, everything else in its context’s',
-    check({ kind, id, before, after }, { graph, project, after: get }, report) {
+    check({ kind, id, before, after }, proposal, report) {
       if (before || !after) return
-      const elsewhere = project === undefined ? get('context', graph) !== undefined : graph !== project
+      const { graph, project_id } = proposal.footing
+      const elsewhere = project_id === undefined ? proposal.after('context', graph) !== undefined : graph !== project_id
       if (KINDS[kind].project && elsewhere) report('', `${kind} ${id} belongs into the project’s graph`)
       if (kind === 'context' && id !== graph) report('context_id', `context ${id} is not the context of graph ${graph}`)
     },
