@@ -8,6 +8,7 @@ import { type Scan, type ScanOptions, scan } from './scan.ts'
 
 /** The name of the revision at which a folder was first taken in whole. */
 const BASELINE = 'drift.baseline'
+const TAKEN_IN = 'files are taken in'
 
 /** Has the folder been taken in, to its end? */
 export function hasBaseline({ graph }: Desk): boolean {
@@ -19,20 +20,15 @@ export function hasBaseline({ graph }: Desk): boolean {
 export async function takeBaseline(desk: Desk, options: ScanOptions = {}): Promise<Scan> {
   await load(desk)
   const found = await scan(desk.root, desk.select, known(desk), options)
-  let committed: Promise<void> = Promise.resolve()
+  let committing: Promise<void> = Promise.resolve()
   for (const chunk of inChunks(found.paths)) {
+    const [records] = await Promise.all([recordsOf(desk, chunk), committing]) // these are read while the last ones are being committed
     options.signal?.throwIfAborted()
-    const records = await recordsOf(desk, chunk)
-    await committed
-    // The next files are read while these are being committed.
-    committed = commit(
-      desk,
-      () => records.flatMap((record) => believing(desk, record.path, record)),
-      'files are taken in',
-    )
-    committed.catch(() => undefined) // told by the next turn, or at the end
+    committing = commit(desk, () => records.flatMap((record) => believing(desk, record.path, record)), TAKEN_IN)
+    committing.catch(() => undefined) // awaited with the next ones, or below
   }
-  await committed
+  await committing
+  options.signal?.throwIfAborted()
   await desk.graph.snapshot(BASELINE, { actor: ACTOR, reason: `${found.files} files were taken in` })
   return found
 }

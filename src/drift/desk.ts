@@ -4,10 +4,10 @@ import type { Change, EventDraft, FileRecord, FindingRecord, NodeData } from '..
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
 import { type Finding, fileId, isSameShape } from './compare.ts'
-import { room } from './each.ts'
+import { eachOf, room } from './each.ts'
 import { type Observed, observe } from './observe.ts'
 import type { Verdict } from './policy.ts'
-import { type Root, unlessMissing } from './root.ts'
+import { Elsewhere, type Root, unlessMissing } from './root.ts'
 import { type Known, textAt } from './scan.ts'
 import { foldersOf, type Select } from './select.ts'
 
@@ -84,6 +84,25 @@ export function observed(desk: Desk, path: string): Promise<Observed | undefined
   })
 }
 const inMemory = room(MEMORY_BYTES)
+
+/** What lies at these paths, as far as they belong. What does not stand still is shown as something that nobody expects. */
+export async function observedAt(
+  desk: Desk,
+  paths: readonly string[],
+): Promise<ReadonlyMap<string, Observed | undefined>> {
+  const found = new Map<string, Observed | undefined>()
+  await eachOf(new Set(paths), AT_ONCE, async (path) => {
+    await enterFolders(desk, path)
+    if (!desk.select.hasFile(path)) return
+    const there = await observed(desk, path).catch((error) => {
+      if (error instanceof Elsewhere) return RESTLESS
+      throw error
+    })
+    found.set(path, there)
+  })
+  return found
+}
+const RESTLESS: Observed = { type: 'other', size: 0, mode: 0, kept: false, mtime_ms: 0, ctime_ms: 0, ino: 0 }
 
 export const contentOf = (desk: Desk, digest: Digest): Promise<Uint8Array | undefined> =>
   desk.graph.store.getBlob(digest)

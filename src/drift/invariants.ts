@@ -6,6 +6,7 @@ import { digestOfJson } from '../protocol/json.ts'
 import type { EntryBody, FindingRecord, Kind } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
+import { serially } from '../vsl/serially.ts'
 import { fileId } from './compare.ts'
 import { becoming, commitTo, FINDINGS } from './desk.ts'
 import { follow } from './follow.ts'
@@ -35,18 +36,14 @@ export async function watchInvariants(graph: ProjectGraph, options: InvariantOpt
   const { onError = () => undefined } = options
   const stop = new AbortController()
   const recorded = () => [...recordedIn(graph)]
-  let queue: Promise<unknown> = Promise.resolve()
+  const inTurn = serially()
 
-  function check(subjects: readonly Subject[]): Promise<readonly FindingRecord[]> {
-    const result = queue.then(async () => {
+  const check = (subjects: readonly Subject[]): Promise<void> =>
+    inTurn(async () => {
       const news: FindingRecord[] = []
       for (const subject of subjects) news.push(...(await recheck(graph, subject, options.severity ?? 'high')))
       if (news.length > 0) options.onBreach?.(news)
-      return news
     })
-    queue = result.catch(() => undefined) // its caller hears of it
-    return result
-  }
 
   await graph.load(FINDINGS)
   const from = graph.revision
@@ -67,7 +64,7 @@ export async function watchInvariants(graph: ProjectGraph, options: InvariantOpt
     async close() {
       stop.abort()
       await following
-      await queue
+      await inTurn(async () => undefined)
     },
   }
 }

@@ -3,7 +3,7 @@ import type { Change, Deed, FileRecord, FindingRecord } from '../psg/change.ts'
 import { compare, findingId, isSameShape } from './compare.ts'
 import { type Begun, carryThrough, type Ended } from './deeds.ts'
 import { describe } from './describe.ts'
-import { becoming, believing, commit, contentOf, type Desk, load, observed } from './desk.ts'
+import { becoming, believing, commit, contentOf, type Desk, load, observedAt } from './desk.ts'
 import { look, note } from './look.ts'
 import type { Observed } from './observe.ts'
 import { agreedOn, resolve } from './reconcile.ts'
@@ -33,8 +33,12 @@ export interface TakenBack {
 export async function takeBack(desk: Desk, taking: TakingBack): Promise<readonly TakenBack[]> {
   await load(desk)
   const [before, there] = [new Map<string, FileRecord>(), new Map<string, Observed>()]
+  const seen = await observedAt(
+    desk,
+    taking.files.map(({ path }) => path),
+  )
   for (const { path, before: record } of taking.files) {
-    const file = await observed(desk, path)
+    const file = seen.get(path)
     if (record) before.set(path, record)
     if (file) there.set(path, file)
   }

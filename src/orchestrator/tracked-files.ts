@@ -1,6 +1,6 @@
 import { posix } from 'node:path'
 import type { Action, Adapter, Call } from '../ael/adapter.ts'
-import type { Tracker } from '../drift/track.ts'
+import type { Tracker } from '../drift/tracker.ts'
 import type { Wrote } from '../drift/writing.ts'
 import { ActionError } from '../protocol/errors.ts'
 import { type Digest, isObject, type JsonObject } from '../protocol/json.ts'

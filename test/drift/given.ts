@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { type Tracker, type TrackOptions, trackFiles } from '../../src/drift/track.ts'
+import { trackFiles } from '../../src/drift/track.ts'
+import type { Tracker, TrackOptions } from '../../src/drift/tracker.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
 import type { ProjectGraph } from '../../src/psg/graph.ts'
 import { openProject } from '../../src/psg/project.ts'

@@ -1,0 +1,81 @@
+import type { FindingRecord } from '../psg/change.ts'
+import { answer } from './ask.ts'
+import { becoming, commit, type Desk, recorded } from './desk.ts'
+import { look } from './look.ts'
+import type { Strategy } from './policy.ts'
+import { ask, type By, type Reconciled, settle } from './settle.ts'
+import type { TrackOptions } from './tracker.ts'
+
+/** What is done about findings. None of it may go on beside another. */
+export interface Noticing {
+  /** Looks at paths, and settles by rule what is new. */
+  look(paths: readonly string[]): Promise<readonly FindingRecord[]>
+  /** Settles by rule what is on record. */
+  applyRules(records: readonly FindingRecord[]): Promise<void>
+  /** Does what people have said about these questions, as far as the findings are still what they were asked about. */
+  takeIn(confirms: ReadonlySet<string>): Promise<void>
+  /** Looks at findings once more, and settles those that are still there. */
+  settle(records: readonly FindingRecord[], strategy: Strategy, by: By): Promise<readonly Reconciled[]>
+}
+
+export function noticing(
+  desk: Desk,
+  { onFindings, onReconciled }: Pick<TrackOptions, 'onFindings' | 'onReconciled'>,
+): Noticing {
+  async function settled(
+    records: readonly FindingRecord[],
+    strategy: Strategy,
+    by: By,
+  ): Promise<readonly Reconciled[]> {
+    const results = await settle(
+      desk,
+      records.map(({ finding_id }) => finding_id),
+      strategy,
+      by,
+    )
+    if (results.length > 0) onReconciled?.(results)
+    return results
+  }
+
+  async function applyRules(records: readonly FindingRecord[]): Promise<void> {
+    for (const strategy of ['files', 'graph', 'merge'] as const) {
+      const ruled = records.filter((record) => desk.verdictOn(record).strategy === strategy)
+      await settled(ruled, strategy, { reason: `reconciled by rule: ${strategy}` })
+    }
+  }
+
+  return {
+    applyRules,
+    async look(paths) {
+      const { news } = await look(desk, paths)
+      if (news.length > 0) onFindings?.(news)
+      await applyRules(news)
+      return news
+    },
+    async takeIn(confirms) {
+      const asked = [...recorded(desk)].filter(({ confirm_id }) => confirm_id !== undefined && confirms.has(confirm_id))
+      if (asked.length > 0) await look(desk, pathsOf(asked))
+      for (const { finding_id } of asked) {
+        const record = desk.graph.get('finding', finding_id)?.data
+        const said = record && !record.declined ? await answer(desk.graph, record) : undefined
+        if (!record || !said) continue
+        if (said.strategy === 'leave') {
+          const declined = () => becoming(desk, 'finding', finding_id, { ...record, declined: true })
+          await commit(desk, declined, 'people want both left as they are')
+          continue
+        }
+        const gates = new Map([[finding_id, said.gate]])
+        const [done] = await settled([record], said.strategy, { reason: `decided: ${said.strategy}`, gates })
+        if (done?.outcome === 'refused' || done?.outcome === 'failed')
+          await ask(desk, [{ record, conflict: { reason: done.reason! } }]) // it cannot be done as they want it
+      }
+    },
+    async settle(records, strategy, by) {
+      await look(desk, pathsOf(records))
+      return settled(records, strategy, by)
+    },
+  }
+}
+
+const pathsOf = (records: readonly FindingRecord[]): readonly string[] =>
+  records.flatMap(({ path, from }) => (from === undefined ? [path] : [path, from]))

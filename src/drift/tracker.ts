@@ -1,0 +1,100 @@
+import type { Clock } from '../protocol/clock.ts'
+import { InvalidInput, type Problem } from '../protocol/errors.ts'
+import type { Digest } from '../protocol/json.ts'
+import { shown } from '../protocol/shown.ts'
+import type { FindingRecord } from '../psg/change.ts'
+import type { Observed } from './observe.ts'
+import type { Rule, Strategy } from './policy.ts'
+import type { Scan, ScanOptions } from './scan.ts'
+import type { Selection } from './select.ts'
+import type { Reconciled } from './settle.ts'
+import type { Reader } from './stale.ts'
+import type { TakenBack, TakingBack } from './take-back.ts'
+import type { Writing } from './writing.ts'
+
+export interface TrackOptions extends Selection {
+  readonly root: string
+  /** Content up to this many bytes is kept, so that it can be shown, merged and brought back: 5 MiB. Of larger files only the digest is known. */
+  readonly keepBytes?: number
+  /** Who wins where. What no rule matches is asked. */
+  readonly rules?: readonly Rule[]
+  /** Notice changes as they happen. Without it, when somebody looks. */
+  readonly watch?: boolean
+  /** Half of a save is not drift: how long a path must be quiet, 100 ms. */
+  readonly settleMs?: number
+  /** Scan everything this often, for what a lost watch event missed. */
+  readonly scanEveryMs?: number
+  readonly clock?: Clock
+  /** Of the scan that opening does. */
+  readonly onProgress?: ScanOptions['onProgress']
+  readonly signal?: AbortSignal
+  /** What graph and disk have come to disagree about. Must not throw, and neither must the next. */
+  readonly onFindings?: (news: readonly FindingRecord[]) => void
+  /** What rules and decisions have done about it. */
+  readonly onReconciled?: (results: readonly Reconciled[]) => void
+  /** What went wrong where nobody is waiting for an answer. */
+  readonly onError?: (error: unknown) => void
+}
+
+/** A folder and a context's graph, held against each other. */
+export interface Tracker {
+  /** The folder, by its real path. */
+  readonly root: string
+  /** Looks at everything: finds what no watching told. */
+  scan(options?: ScanOptions): Promise<ScanReport>
+  /** Looks at these paths now. */
+  look(paths: readonly string[]): Promise<readonly FindingRecord[]>
+  /** What graph and disk disagree about, as far as it has been noticed. */
+  findings(): readonly FindingRecord[]
+  /** The diff of a finding, also of one too long to lie in the graph. */
+  diff(finding: FindingRecord): Promise<string | undefined>
+  /** Settles findings, named by path or id, by a strategy of the caller's choice. Throws NotFound where there is none. */
+  reconcile(
+    which: readonly string[] | 'all',
+    strategy: Strategy,
+    by?: { actor?: string; reason?: string },
+  ): Promise<readonly Reconciled[]>
+  /** Do the ignore rules let us write there? They bind our own writer too. */
+  mayWrite(path: string): Promise<boolean>
+  /** Before a write: is what lies there something that the asker has not seen? As the file adapter asks it. */
+  readonly staleCheck: (path: string, found: Digest | undefined, asker: Reader) => Promise<boolean>
+  /** A run has read a file, and what it saw. */
+  sawRead(path: string, digest: Digest, reader: Reader): Promise<void>
+  /** An action is about to change these paths: until it has said what it did, or has failed, they are not looked at. */
+  writing(paths: readonly string[]): Writing
+  /** What lies at these paths now, as far as they belong. */
+  observed(paths: readonly string[]): Promise<ReadonlyMap<string, Observed | undefined>>
+  /** Brings graph and files back to what they were, as a rollback planned it. */
+  takeBack(taking: TakingBack): Promise<readonly TakenBack[]>
+  /** Everything noticed so far has been dealt with. */
+  idle(): Promise<void>
+  /** Stops watching and waits for what is in hand. Safe to call twice. */
+  close(): Promise<void>
+}
+
+export interface ScanReport extends Pick<Scan, 'files' | 'folders' | 'unreadable'> {
+  readonly findings: readonly FindingRecord[]
+}
+
+/** Throws InvalidInput for options that cannot be meant. */
+export function checkOptions(options: TrackOptions): void {
+  const problems: Problem[] = []
+  const number = (name: 'keepBytes' | 'settleMs' | 'scanEveryMs', least: number) => {
+    const value = options[name]
+    if (value !== undefined && !(Number.isFinite(value) && value >= least))
+      problems.push({
+        path: name,
+        rule: 'minimum',
+        message: `must be a number of at least ${least}`,
+        found: shown(value),
+      })
+  }
+  if (typeof options?.root !== 'string' || options.root === '')
+    problems.push({ path: 'root', rule: 'type', message: 'must be a folder', found: shown(options?.root) })
+  else {
+    number('keepBytes', 0)
+    number('settleMs', 1)
+    number('scanEveryMs', 1)
+  }
+  if (problems.length > 0) throw new InvalidInput('track options', problems)
+}
