@@ -11,7 +11,7 @@ export function checkFlowOptions(options: unknown, flowKeys: readonly string[], 
   const problems: Problem[] = []
   const wrong = (path: string, rule: string, message: string, found?: unknown) =>
     void problems.push({ path, rule, message, ...(found !== undefined && { found: shown(found) }) })
-  const { flow = {}, runtimeContext, modules, vsl, ael, signal } = Object(options) as Record<string, unknown>
+  const { flow = {}, runtimeContext, modules, vsl, ael, bus = [], signal, onError } = Object(options) as Options
   for (const key of Object.keys(Object(options)))
     if (!OPTIONS.includes(key)) wrong(key, 'extra_forbidden', `is not an option; known are ${OPTIONS.join(', ')}`)
   checkContext(runtimeContext, wrong)
@@ -23,6 +23,9 @@ export function checkFlowOptions(options: unknown, flowKeys: readonly string[], 
   if (!isBareStore(vsl)) wrong('vsl', 'store', 'must have get and set', vsl)
   if (ael !== undefined && typeof ael !== 'function' && typeof Object(ael).execute !== 'function')
     wrong('ael.execute', 'type', 'must be a function', ael)
+  for (const [i, transport] of [bus].flat().entries())
+    if (typeof Object(transport).publish !== 'function') wrong(`bus[${i}]`, 'type', 'must be a transport', transport)
+  if (onError !== undefined && typeof onError !== 'function') wrong('onError', 'type', 'must be a function', onError)
   if (signal !== undefined && !(signal instanceof AbortSignal))
     wrong('signal', 'type', 'must be an AbortSignal', signal)
   if (!isObject(flow)) wrong('flow', 'type', 'must be an object', flow)
@@ -30,6 +33,7 @@ export function checkFlowOptions(options: unknown, flowKeys: readonly string[], 
   if (problems.length > 0) throw new InvalidInput('flow', problems)
 }
 
+type Options = Record<string, unknown>
 type Wrong = (path: string, rule: string, message: string, found?: unknown) => void
 
 const OPTIONS = ['flow', 'runtimeContext', 'modules', 'vsl', 'ael', 'bus', 'signal', 'clock', 'onError']

@@ -10,9 +10,6 @@ import type { FlowEvents } from './flow-events.ts'
 import type { FlowRecord } from './flow-record.ts'
 import { documentsIn } from './flow-speech.ts'
 
-/** These are not written when they are said: submitting the plan writes them, all together. */
-const HELD: readonly string[] = ['plan', 'confirm', 'trace']
-
 export interface Entering {
   readonly project: Project
   readonly record: FlowRecord
@@ -27,7 +24,7 @@ export interface Entering {
 export async function enter(module: string, name: string, entering: Entering): Promise<void> {
   const { project, record, events, again } = entering
   const { output, events: drafts } = record.memory.said[name]!
-  const documents = HELD.includes(module) ? [] : documentsIn(module, output)
+  const documents = isHeld(module) ? [] : documentsIn(module, output)
   const graph = await homeOf(module, documents[0], entering)
   events.follow(graph.id, record.memory.from[graph.id] ?? graph.revision)
   const changes = await missing(module, documents, project)
@@ -44,6 +41,9 @@ export async function enter(module: string, name: string, entering: Entering): P
   }
 }
 
+/** These are not written when they are said: submitting the plan writes them, all together. */
+const isHeld = (module: string): boolean => module === 'plan' || module === 'confirm' || module === 'trace'
+
 /** The graph that a module's documents, or at least its events, belong to. */
 export async function homeOf(
   module: string,
@@ -51,7 +51,7 @@ export async function homeOf(
   { project, context }: Pick<Entering, 'project' | 'context'>,
 ): Promise<ProjectGraph> {
   if (Object.hasOwn(KINDS, module) && KINDS[module as DocumentKind].project) return project.graph
-  const named = document?.context_id ?? context
+  const named = (isHeld(module) ? undefined : document?.context_id) ?? context
   if (typeof named !== 'string') return project.graph
   return module === 'context' ? project.opening(named) : project.context(named)
 }

@@ -68,13 +68,10 @@ async function remember(running: Running, module: string, name: string, said: Sa
   const { record, runtime, profile } = running
   const [document] = documentsIn(module, said.output)
   if (module === 'context' && document) refuseBreaches(profile.breaches({ context: document }))
-  const held = module === 'plan' || module === 'confirm' || module === 'trace'
-  const context = contextOf(running)
-  const graph = await homeOf(module, held ? undefined : document, { project: runtime.project, context }).catch(
-    (error) => {
-      throw unfit(error, `what module ${module} said`)
-    },
-  )
+  const home = homeOf(module, document, { project: runtime.project, context: contextOf(running) })
+  const graph = await home.catch((error) => {
+    throw unfit(error, `what module ${module} said`)
+  })
   const { ids, from, said: before } = record.memory
   await record.keep({
     said: { ...before, [name]: said },

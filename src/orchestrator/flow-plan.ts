@@ -15,26 +15,50 @@ import type { Documents, Running } from './run-flow.ts'
 export async function carryOut(running: Running): Promise<void> {
   const { plan, confirm } = documentsOf(running) as { plan?: Plan; confirm?: Confirm }
   if (!plan) return
-  const { runtime, record, events, signal, options } = running
+  const { runtime, record, events, signal } = running
   const graph = await contextGraph(running, plan)
   events.plan = plan.plan_id
   events.follow(graph.id, record.memory.from[graph.id] ?? graph.revision)
   const handle = await submitted(running, graph, plan, confirm)
   tellMetadata(running, { context_id: graph.id, plan_id: plan.plan_id, trace_id: handle.trace_id })
-  const cancelling: Promise<void>[] = []
-  const cancel = () => void cancelling.push(handle.cancel().catch((error) => options.onError?.(error)))
-  signal.addEventListener('abort', cancel, { once: true })
+  const stop = stopsWith(signal, handle)
   try {
-    if (signal.aborted) cancel()
-    else if (confirm) await decideAs(confirm, runtime, handle, record.memory)
-    await Promise.all(cancelling)
-    const rest = await handle.rest()
+    if (confirm && !signal.aborted) await decideAs(confirm, runtime, handle, record.memory)
+    const rest = await stop.unlessFailed(restOf(handle, stop.told))
     await tellDocuments(running, graph, handle)
     if (rest === 'waiting') throw waitsFor(graph, handle)
     await conclude(running, handle)
   } finally {
-    signal.removeEventListener('abort', cancel)
-    await Promise.all(cancelling)
+    stop.unlink()
+  }
+}
+
+/** Whoever told a run to stop while it waited does not hear that it waits. */
+async function restOf(handle: RunHandle, told: () => Promise<boolean>): Promise<'ended' | 'waiting'> {
+  const rest = await handle.rest()
+  return rest === 'waiting' && (await told()) ? handle.rest() : rest
+}
+
+/** Tells the run to stop when the caller says so. */
+function stopsWith(signal: AbortSignal, handle: RunHandle) {
+  let cancelling: Promise<void> | undefined
+  let fail: (error: unknown) => void
+  const failed = new Promise<never>((_, reject) => {
+    fail = reject
+  })
+  failed.catch(() => undefined) // whoever waits for the run hears of it
+  const cancel = () => {
+    cancelling = handle.cancel()
+    cancelling.catch(fail)
+  }
+  if (signal.aborted) cancel()
+  else signal.addEventListener('abort', cancel, { once: true })
+  return {
+    /** True once the wish is stored, false if there was none. */
+    told: async () => (await cancelling, cancelling !== undefined),
+    /** A wish that cannot be stored ends the waiting: the run goes on without us when its store comes back. */
+    unlessFailed: <T>(work: Promise<T>) => Promise.race([work, failed]),
+    unlink: () => signal.removeEventListener('abort', cancel),
   }
 }
 

@@ -42,7 +42,9 @@ export function startTurns(run: LiveRun, session: LiveSession, most: number, dec
       const steps = [...new Set(next.map((one) => one.step_id))]
       decided.events.push(broadcastSent(subjectOf(run, session), receivers, steps))
     }
-    for (const one of next) begin(run, session, one, { next, broadcast }, decided)
+    const answers = new Map<string, number>()
+    for (const { step_id } of next) answers.set(step_id, (answers.get(step_id) ?? 0) + 1)
+    for (const one of next) begin(run, session, one, { shared: answers.get(one.step_id)! > 1, broadcast }, decided)
   }
 }
 
@@ -137,7 +139,7 @@ function begin(
   run: LiveRun,
   session: LiveSession,
   { participant_id, step_id: step, purpose }: NextTurn,
-  { next, broadcast }: { readonly next: readonly NextTurn[]; readonly broadcast: boolean },
+  { shared, broadcast }: { readonly shared: boolean; readonly broadcast: boolean },
   decided: Decided,
 ): void {
   const { uuid } = run.graph.clock
@@ -150,8 +152,7 @@ function begin(
     ...(broadcast && { broadcast }),
   }
   decided.events.push(turnDispatched(subjectOf(run, session), turn, step))
-  const answers = next.filter((one) => one.step_id === step).length
-  const key = purpose !== 'work' ? `:${purpose}:${turn.turn_number}` : answers > 1 ? `:${participant_id}` : ''
+  const key = purpose !== 'work' ? `:${purpose}:${turn.turn_number}` : shared ? `:${participant_id}` : ''
   const action = actionOf(run, step, { turn, idempotency_key: `${run.plan}:${step}${key}` })
   const flight = { step, action, execution_id: uuid(), attempt: 1, turn }
   const first = !isHeld(session, step) && run.graph.get('step', step)?.data.status === 'pending'
