@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 
-const PARTS: ReadonlySet<string> = new Set(['run', 'events-clients'])
+const PARTS: ReadonlySet<string> = new Set(['run', 'report', 'events-clients'])
 const known = readdirSync(import.meta.dirname)
   .filter((file) => file.endsWith('.ts'))
   .map((file) => file.slice(0, -'.ts'.length))
