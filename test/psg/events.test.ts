@@ -9,13 +9,14 @@ import { decide, endPlan, move } from '../../src/psg/moves.ts'
 import { nodeKey, statusOf } from '../../src/psg/node.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
-import { begin, beginnings, sequences } from './commands.ts'
+import { begin, beginnings, realOf, sequences } from './commands.ts'
 import {
   actionOf,
   add,
   by,
   confirmData,
   edgeCount,
+  lasting,
   planOf,
   remove,
   set,
@@ -53,32 +54,33 @@ function replayed(events: readonly BornEvent[]): Map<string, string | undefined>
   return known
 }
 
+/** The statuses of plans and steps by the stages alone, each of which must begin where the last one ended. */
+function staged(events: readonly BornEvent[]): Map<string, string> {
+  const known = new Map<string, string>()
+  for (const { payload } of families(events, 'pipeline_stage')) {
+    const { resource_type, resource_id, from_status, to_status } = payload as { readonly [field: string]: string }
+    if (resource_type !== 'plan' && resource_type !== 'step') continue
+    const key = `${resource_type}/${resource_id}`
+    if (known.has(key)) expect(from_status, key).toBe(known.get(key))
+    known.set(key, to_status!)
+  }
+  return known
+}
+
 describe('psg/events', () => {
   it('add up to the graph, replay to its statuses and are stamped in order, whatever is done', {
     timeout: 120_000,
   }, async () => {
     await fc.assert(
       fc.asyncProperty(beginnings, sequences(10), fc.nat(), async (plans, commands, seed) => {
-        const store = memoryBackend()
-        const clock = manualClock({ seed })
-        const { graph, context } = await world({ store, clock })
-        const second = await openGraph(store, context, { clock })
-        const r = {
-          store,
-          context,
-          clock,
-          writers: [graph, second],
-          keepEnded: 16,
-          plans: [],
-          dialogs: [],
-          snapshots: [],
-        }
+        const store = lasting(memoryBackend())
+        const r = await realOf(async () => store, { seed, keepEnded: 16 })
         const m = await begin(r, plans)
         await fc.asyncModelRun(async () => ({ model: m, real: r }), commands)
 
-        await graph.refresh()
+        const graph = await openGraph(store, r.context)
         const all = await graph.at(graph.revision)
-        const events = await eventsIn(store, context)
+        const events = await eventsIn(store, r.context)
         const sum = (field: string) =>
           families(events, 'graph_update').reduce((total, event) => total + (event[field] as number), 0)
         expect(sum('node_delta')).toBe(all.size)
@@ -86,6 +88,7 @@ describe('psg/events', () => {
         expect(all.edges).toBe(edgeCount(all))
         const stored = new Map([...all.nodes()].map((node) => [nodeKey(node.kind, node.id), statusOf(node)]))
         expect(replayed(events)).toEqual(stored)
+        for (const [key, status] of staged(events)) if (stored.has(key)) expect(status, key).toBe(stored.get(key))
         const stamps = events.map(({ event }) => event.timestamp)
         for (const stamp of stamps) expect(stamp).toMatch(/T\d\d:\d\d:\d\d\.\d{6}Z$/)
         expect(stamps).toEqual([...new Set(stamps)].sort())

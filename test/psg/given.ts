@@ -15,6 +15,9 @@ export const by: CommitOptions = { actor: 'tester', reason: 'a test' }
 export const META = { protocol_version: '1.0.0', schema_version: '1.0.0' }
 export const TIME = '2026-01-01T00:00:00.000Z'
 
+/** A store that outlives those who hold it. */
+export const lasting = (store: Backend): Backend => ({ ...store, close: async () => undefined })
+
 /** A clock on which waiting takes no time but passes it: for what retries against a store that fails. */
 export function hurriedClock(seed = 1): ManualClock {
   const clock = manualClock({ seed })

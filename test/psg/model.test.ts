@@ -1,48 +1,67 @@
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { describe, it } from 'vitest'
-import { manualClock } from '../../src/protocol/clock.ts'
-import { openGraph } from '../../src/psg/graph.ts'
+import { afterAll, beforeAll, describe, it } from 'vitest'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { sqliteBackend } from '../../src/vsl/sqlite.ts'
 import { tempFolder } from '../support/temp-folder.ts'
-import { begin, beginnings, type Real, sequences } from './commands.ts'
-import { world } from './given.ts'
+import { begin, beginnings, realOf, sequences } from './commands.ts'
+import type { Real } from './deeds.ts'
+import { lasting } from './given.ts'
+import { type OtherProcess, otherProcess } from './writers.ts'
 
 /** Runs so many sequences, each on a store of its own, with few or many ended plans kept in memory. */
-async function agreeOn(numRuns: number, maxCommands: number, open: () => Promise<Backend>): Promise<void> {
+async function agreeOn(numRuns: number, setUp: (seed: number, keepEnded: number) => Promise<Real>): Promise<void> {
   await fc.assert(
     fc.asyncProperty(
       beginnings,
-      sequences(maxCommands),
+      sequences(12),
       fc.nat(),
       fc.constantFrom(0, 1, 16),
       async (plans, commands, seed, keepEnded) => {
-        const store = await open()
-        const r = await real(store, seed, keepEnded)
+        const r = await setUp(seed, keepEnded)
         const m = await begin(r, plans)
         await fc.asyncModelRun(async () => ({ model: m, real: r }), commands)
-        await store.close()
+        for (const writer of r.writers) await writer.close()
+        await r.store.close()
       },
     ),
     { numRuns },
   )
 }
 
-async function real(store: Backend, seed: number, keepEnded: number): Promise<Real> {
-  const clock = manualClock({ seed })
-  const { graph, context } = await world({ store, clock, keepEnded })
-  const second = await openGraph(store, context, { clock, keepEnded })
-  return { store, context, clock, writers: [graph, second], keepEnded, plans: [], dialogs: [], snapshots: [] }
+const inMemory = (): (() => Promise<Backend>) => {
+  const store = lasting(memoryBackend())
+  return async () => store
+}
+
+function inFile(): { readonly path: string; readonly open: () => Promise<Backend> } {
+  const path = join(tempFolder(), 'state.db')
+  return { path, open: () => sqliteBackend({ path, synchronous: 'OFF', timeoutMs: 30_000 }) }
 }
 
 describe('psg: two writers, a store and a model', () => {
+  let other: OtherProcess
+  beforeAll(() => {
+    other = otherProcess()
+  })
+  afterAll(() => other.kill())
+
   it('agree after every step of any sequence, in memory', { timeout: 300_000 }, () =>
-    agreeOn(960, 12, async () => memoryBackend()),
+    agreeOn(920, (seed, keepEnded) => realOf(inMemory(), { seed, keepEnded })),
   )
 
   it('agree after every step of any sequence, in SQLite', { timeout: 300_000 }, () =>
-    agreeOn(40, 12, () => sqliteBackend({ path: join(tempFolder(), 'state.db'), synchronous: 'OFF' })),
+    agreeOn(40, (seed, keepEnded) => realOf(inFile().open, { seed, keepEnded })),
+  )
+
+  it(
+    'agree after every step of any sequence, in SQLite, when the second is another process',
+    { timeout: 300_000 },
+    () =>
+      agreeOn(40, (seed, keepEnded) => {
+        const { path, open } = inFile()
+        return realOf(open, { seed, keepEnded }, (context) => other.writer(path, context, seed + 1, keepEnded))
+      }),
   )
 })

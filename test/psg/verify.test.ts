@@ -182,7 +182,7 @@ const JOURNAL_DAMAGES: readonly (readonly [string, (entry: Entry) => Entry | und
         ? entry
         : withBody(entry, {
             changes: bodyOf(entry).changes.map((change) =>
-              'status' in change ? { ...change, status: ['approved', 'proposed'] } : change,
+              'now' in change ? { ...change, was: { status: 'proposed' } } : change,
             ),
           }),
     ['journal.fold'],
