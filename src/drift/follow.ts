@@ -1,6 +1,9 @@
 import { isAbsolute, relative, sep } from 'node:path'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
-import type { BornEvent, EntryBody, EntryChange, Stored } from '../psg/change.ts'
+import { isTerminal } from '../protocol/lifecycle.ts'
+import type { TraceStatus } from '../protocol/types.ts'
+import type { BornEvent, EntryBody, EntryChange } from '../psg/change.ts'
+import { isFieldChange } from '../psg/field-change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 
 /** What an entry of the journal means to those who compare graph and disk. */
@@ -9,7 +12,7 @@ export interface News {
   readonly paths: readonly string[]
   /** Confirms whose status moved. */
   readonly confirms: readonly string[]
-  /** Traces of runs that have ended. */
+  /** Traces that have ended, as they do with their runs. */
   readonly traces: readonly string[]
 }
 
@@ -37,19 +40,15 @@ export function newsIn({ changes, events }: EntryBody, root: string): News {
       const path = (dataOf(change) as { path?: string } | undefined)?.path
       if (path !== undefined) paths.add(path)
     } else if (kind === 'confirm') confirms.push(id!)
-    else if (kind === 'run') {
-      const run = dataOf(change) as { phase?: string; trace_id?: string } | undefined
-      if (run?.phase === 'ended') traces.push(run.trace_id!)
-    }
+    else if (kind === 'trace' && isFieldChange(change) && isTerminal('trace', change.now.status as TraceStatus))
+      traces.push(id!)
   }
   for (const { event } of events) for (const path of toldPaths(event, root)) paths.add(path)
   return { paths: [...paths], confirms, traces }
 }
 
 function dataOf(change: EntryChange): JsonObject | undefined {
-  if ('status' in change) return undefined
-  const stored: Stored | undefined = change.after ?? change.before
-  return stored?.data
+  return isFieldChange(change) ? undefined : (change.after ?? change.before)?.data
 }
 
 /** The paths of a file_update from outside, as ours: an editor may name them from its own folder on. */

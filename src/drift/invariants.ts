@@ -4,6 +4,7 @@ import { mapInvariants, saInvariants } from '../protocol/invariant-rules.ts'
 import { type Breach, checkInvariants, type Invariant, type Subjects } from '../protocol/invariants.ts'
 import { digestOfJson } from '../protocol/json.ts'
 import type { EntryBody, FindingRecord, Kind } from '../psg/change.ts'
+import { isMove } from '../psg/field-change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
 import { serially } from '../vsl/serially.ts'
@@ -91,7 +92,7 @@ function touched(graph: ProjectGraph, { changes }: EntryBody): readonly Subject[
   for (const change of changes) {
     const [, group, kind, id] = change.key.split('/') as [string, string, Kind, string]
     if (kind === 'context') for (const subject of subjectsOf(graph)) add(subject)
-    else if (kind === 'plan' || kind === 'trace' || kind === 'run' || (kind === 'step' && !('status' in change)))
+    else if (kind === 'plan' || kind === 'trace' || kind === 'run' || (kind === 'step' && !isMove(change)))
       add({ kind: 'plan', id: group })
     else if (kind === 'collab' || kind === 'participant') add({ kind: 'collab', id: kind === 'collab' ? id : group })
   }

@@ -1,6 +1,7 @@
 import { Closed, NotFound } from '../protocol/errors.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
 import type { ActionRecord, BornEvent, EntryBody, Node } from '../psg/change.ts'
+import { isFieldChange } from '../psg/field-change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
 import type { GraphState } from '../psg/state.ts'
@@ -123,9 +124,8 @@ async function elsewhere(
 const endsRun = (body: EntryBody, run: string): boolean =>
   body.changes.some(
     (change) =>
-      !('status' in change) &&
       change.key.endsWith(`/run/${run}`) &&
-      (change.after?.data as { phase?: string } | undefined)?.phase === 'ended',
+      (isFieldChange(change) ? change.now : change.after?.data)?.phase === 'ended',
   )
 
 type Stored = Partial<Pick<RunResult, 'status' | 'error' | 'resources'>>

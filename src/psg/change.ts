@@ -159,10 +159,11 @@ export type EntryBody = {
   readonly events: readonly BornEvent[]
 }
 
-/** What happened to one key. Most changes of a running plan move a status and nothing else: those are told in short. */
-export type EntryChange =
-  | { readonly key: string; readonly before?: Stored; readonly after?: Stored }
-  | { readonly key: string; readonly status: readonly [from: string, to: string] }
+/** What happened to one key. A status that moves, and the state of a run, are told by the fields that differ; everything else as a whole. */
+export type EntryChange = WholeChange | FieldChange
+export type WholeChange = { readonly key: string; readonly before?: Stored; readonly after?: Stored }
+/** A field that `was` alone has is gone, one that `now` alone has is new. */
+export type FieldChange = { readonly key: string; readonly was: JsonObject; readonly now: JsonObject }
 
 /** A node as it lies in the store: kind, id and group are in the key. */
 export type Stored = {

@@ -5,9 +5,10 @@ import type { Write } from '../vsl/backend.ts'
 import type { AnyNode, Changes, Commit, CommitOptions, EntryChange, Kind } from './change.ts'
 import type { Delta } from './delta.ts'
 import { eventsOf, stamps } from './events.ts'
+import { fieldChange } from './field-change.ts'
 import { indexWrites } from './indexes.ts'
 import { KINDS } from './kinds.ts'
-import { nodeKey, statusOf, storeKey, toStored } from './node.ts'
+import { nodeKey, storeKey, toStored } from './node.ts'
 import { type Footing, Proposal } from './proposal.ts'
 import type { Report, Rule } from './rules/rule.ts'
 import { RULES } from './rules.ts'
@@ -65,11 +66,7 @@ export function draft(ground: Ground, changes: Changes, options: CommitOptions):
   const entryChanges: EntryChange[] = []
   for (const delta of proposal.deltas) {
     const { key, before, after } = storedOf(delta, proposal)
-    entryChanges.push(
-      delta.statusOnly
-        ? { key, status: [statusOf(delta.before)!, statusOf(delta.after)!] }
-        : { key, ...(before && { before }), after },
-    )
+    entryChanges.push(fieldChange(key, delta) ?? { key, ...(before && { before }), after })
     if (before) puts.push([key, after])
     else inserts.push([key, after])
   }

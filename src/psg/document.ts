@@ -6,6 +6,7 @@ import { shown } from '../protocol/shown.ts'
 import type { BaseEvent, ProtocolTypes, TraceStatus } from '../protocol/types.ts'
 import { validate } from '../protocol/validate.ts'
 import type { BornEvent, Change, EntryBody, Kind, Node } from './change.ts'
+import { isFieldChange } from './field-change.ts'
 import type { ProjectGraph } from './graph.ts'
 import { entriesOf } from './history.ts'
 import { KINDS } from './kinds.ts'
@@ -109,7 +110,7 @@ const ends = (body: EntryBody, trace: string): boolean =>
   body.changes.some((change) => {
     const { kind, id } = placeOf(change.key)
     if (kind !== 'trace' || id !== trace) return false
-    const status = 'status' in change ? change.status[1] : change.after?.data.status
+    const status = isFieldChange(change) ? change.now.status : change.after?.data.status
     return isTerminal('trace', status as TraceStatus)
   })
 

@@ -1,8 +1,9 @@
 import { InvalidInput } from '../protocol/errors.ts'
-import { canonical, type Json, type JsonObject } from '../protocol/json.ts'
+import { canonical, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Backend } from '../vsl/backend.ts'
-import type { EntryBody, EntryChange, Kind, Stored } from './change.ts'
+import type { EntryBody, EntryChange, Kind } from './change.ts'
+import { isFieldChange, withFields } from './field-change.ts'
 import { applyEntry } from './load.ts'
 import { placeOf } from './node.ts'
 import { type GraphState, graphMemory } from './state.ts'
@@ -124,14 +125,8 @@ const turned = ({ kind, id, before, after }: Difference): Difference => ({
 
 /** A node's content after a change, given the content before it. */
 function dataAfter(change: EntryChange, before: JsonObject | undefined): JsonObject | undefined {
-  if ('status' in change) return { ...before, status: change.status[1] }
+  if (isFieldChange(change)) return before && withFields(before, change)
   return change.after && !change.after.deleted ? change.after.data : undefined
-}
-
-/** The value of a key after a change, given the value before it. */
-export function storedAfter(change: EntryChange, before: Stored | undefined): Stored | undefined {
-  if (!('status' in change)) return change.after
-  return before && { ...before, data: { ...before.data, status: change.status[1] as Json } }
 }
 
 function refuseUnlessRevision(revision: number): void {

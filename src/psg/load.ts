@@ -2,8 +2,9 @@ import { Corrupt } from '../protocol/errors.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { AnyNode, EntryBody, EntryChange, Stored } from './change.ts'
 import type { Delta } from './delta.ts'
+import { isFieldChange, isMove, nodeWithFields } from './field-change.ts'
 import { INDEX } from './indexes.ts'
-import { fromStored, groupPrefix, moved, placeOf } from './node.ts'
+import { fromStored, groupPrefix, placeOf } from './node.ts'
 import type { GraphMemory, GraphState } from './state.ts'
 
 /** What lies in the store under one group. */
@@ -51,20 +52,20 @@ export function applyEntry(body: EntryBody, memory: GraphMemory): readonly Delta
     if (!memory.state.hasGroup(group)) continue
     const delta = deltaOf(change, memory.state)
     if (delta) deltas.push(delta)
-    else if (!('status' in change) && change.after?.deleted) memory.bury(fromStored(change.key, change.after))
+    else if (!isFieldChange(change) && change.after?.deleted) memory.bury(fromStored(change.key, change.after))
   }
   memory.apply(deltas)
   return deltas
 }
 
-const isBirth = (change: EntryChange): boolean => !('status' in change) && (!change.before || !!change.before.deleted)
+const isBirth = (change: EntryChange): boolean => !isFieldChange(change) && (!change.before || !!change.before.deleted)
 
 /** A change as the journal tells it, against memory. */
 function deltaOf(change: EntryChange, state: GraphState): Delta | undefined {
   const { kind, id } = placeOf(change.key)
   const before = state.get(kind, id)
-  if ('status' in change)
-    return before && { kind, id, before, after: moved(before, change.status[1]), statusOnly: true }
+  if (isFieldChange(change))
+    return before && { kind, id, before, after: nodeWithFields(before, change), statusOnly: isMove(change) }
   const after = change.after && !change.after.deleted ? fromStored(change.key, change.after) : undefined
   return before || after ? { kind, id, before, after, statusOnly: false } : undefined
 }

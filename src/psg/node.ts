@@ -58,10 +58,6 @@ export function fromStored(
 export const statusOf = (node: AnyNode | undefined): string | undefined =>
   (node?.data as { status?: string } | undefined)?.status
 
-/** The same node in another status. */
-export const moved = (node: AnyNode, status: string): AnyNode =>
-  ({ ...node, data: { ...node.data, status } }) as AnyNode
-
 /** Siblings in their order. Whatever has no place of its own comes last, oldest first: the same in every process. */
 export function byPlace(a: AnyNode, b: AnyNode): number {
   return (a.at ?? LAST) - (b.at ?? LAST) || a.born - b.born || (a.id < b.id ? -1 : 1)

@@ -13,6 +13,7 @@ export type {
   EntryBody,
   EntryChange,
   EventDraft,
+  FieldChange,
   FileOperation,
   FileRecord,
   FileShape,

@@ -1,5 +1,6 @@
 import { canonical, type Json, type JsonObject } from '../protocol/json.ts'
 import type { AnyNode, Change, EntryBody, Kind, Stored } from './change.ts'
+import { isFieldChange, isMove } from './field-change.ts'
 import type { JournalEntry } from './history.ts'
 import { KINDS } from './kinds.ts'
 import { fromStored, placeOf, statusOf } from './node.ts'
@@ -65,8 +66,8 @@ function touchedBy(entries: readonly JournalEntry[], chosen: (body: EntryBody) =
     for (const change of body.changes) {
       const known = touched.get(change.key)
       if (!ours) {
-        if (known) known['status' in change ? 'foreignMove' : 'foreign'] = revision
-      } else if (!known && !('status' in change)) touched.set(change.key, { before: change.before })
+        if (known) known[isMove(change) ? 'foreignMove' : 'foreign'] = revision
+      } else if (!known && !isFieldChange(change)) touched.set(change.key, { before: change.before })
     }
   }
   return touched

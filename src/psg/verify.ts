@@ -4,8 +4,8 @@ import { RevisionConflict } from '../protocol/errors.ts'
 import { canonical, type Json } from '../protocol/json.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { AnyNode, EntryBody, EntryChange, Stored } from './change.ts'
+import { isFieldChange, storedAfter } from './field-change.ts'
 import type { Finding, Found } from './finding.ts'
-import { storedAfter } from './history.ts'
 import { INDEX } from './indexes.ts'
 import { fromStored, isKind, nodeKey, referencesOf } from './node.ts'
 import { verifyIndexes } from './verify-indexes.ts'
@@ -76,9 +76,11 @@ async function foldJournal(store: Backend, graph: string, upTo: number, found: F
 
 /** Does a change begin where the one before it ended? Restoring relies on it. */
 function follows(change: EntryChange, before: Stored | undefined): boolean {
-  if ('status' in change) return before?.data.status === change.status[0]
-  return canonical((change.before ?? null) as Json) === canonical((before ?? null) as Json)
+  if (isFieldChange(change))
+    return Object.keys({ ...change.was, ...change.now }).every((field) => same(before?.data[field], change.was[field]))
+  return same(change.before as Json | undefined, before as Json | undefined)
 }
+const same = (a: Json | undefined, b: Json | undefined): boolean => canonical(a ?? null) === canonical(b ?? null)
 
 async function valuesOf(store: Backend, graph: string) {
   const stored = new Map<string, Stored>()

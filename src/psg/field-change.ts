@@ -1,0 +1,42 @@
+import type { Json, JsonObject } from '../protocol/json.ts'
+import type { AnyNode, EntryChange, FieldChange, Stored } from './change.ts'
+import type { Delta } from './delta.ts'
+import { KINDS } from './kinds.ts'
+
+/** The short way to tell a change, where there is one: run state is never restored, so nobody needs to see all of it as it was. */
+export function fieldChange(key: string, { kind, before, after, statusOnly }: Delta): FieldChange | undefined {
+  if (!before || !after || !(statusOnly || (KINDS[kind].runState && before.retired === after.retired))) return undefined
+  const was: Fields = {}
+  const now: Fields = {}
+  const [then, since] = [before.data as JsonObject, after.data as JsonObject]
+  for (const field in then) if (then[field] !== since[field]) was[field] = then[field]!
+  for (const field in since) if (then[field] !== since[field]) now[field] = since[field]!
+  return { key, was, now }
+}
+type Fields = { [field: string]: Json }
+
+export const isFieldChange = (change: EntryChange): change is FieldChange => 'now' in change
+
+/** A status that moved, and nothing else. */
+export const isMove = (change: EntryChange): change is FieldChange => {
+  if (!isFieldChange(change)) return false
+  const fields = Object.keys({ ...change.was, ...change.now })
+  return fields.length === 1 && fields[0] === 'status'
+}
+
+/** A node's content after a change of fields. */
+export function withFields(data: JsonObject, { was, now }: FieldChange): JsonObject {
+  const next: Fields = { ...data, ...now }
+  for (const field in was) if (!Object.hasOwn(now, field)) delete next[field]
+  return next
+}
+
+/** The value of a key after a change, given the value before it. */
+export function storedAfter(change: EntryChange, before: Stored | undefined): Stored | undefined {
+  if (!isFieldChange(change)) return change.after
+  return before && { ...before, data: withFields(before.data, change) }
+}
+
+/** A node after a change of fields. */
+export const nodeWithFields = (node: AnyNode, change: FieldChange): AnyNode =>
+  ({ ...node, data: Object.freeze(withFields(node.data as JsonObject, change)) }) as unknown as AnyNode
