@@ -1,22 +1,21 @@
-/** Keys in UTF-8 byte order, to be walked page by page while they change. */
+/** Keys in UTF-8 byte order, to be walked page by page while they change. Whoever holds them knows which are there. */
 export interface SortedKeys {
-  readonly size: number
-  has(key: string): boolean
-  /** Does nothing when it is there already. */
+  /** One that is not there. */
   add(key: string): void
+  /** One that is there. */
   delete(key: string): void
   /** At most `limit` keys that begin with `prefix`, those above `after` only. */
   page(prefix: string, after: string | undefined, limit: number): string[]
 }
 
-/** Chunks hold at most this many keys: adding one moves a chunk's keys, never all. */
+/** Chunks hold at most this many keys: putting one in moves a chunk's keys, never all. */
 const CHUNK = 512
 
+/** What was added is put in its place when somebody walks: most stores are written far more often than that. */
 export function sortedKeys(initial: Iterable<string> = []): SortedKeys {
-  const all = [...initial].sort(byBytes)
-  const chunks: string[][] = []
-  for (let at = 0; at < all.length; at += CHUNK / 2) chunks.push(all.slice(at, at + CHUNK / 2))
-  let size = all.length
+  let chunks: string[][] = []
+  let placed = 0
+  const fresh = new Set(initial)
 
   /** The last chunk that begins at or before the key; the first one for keys below all. */
   const chunkOf = (key: string): number =>
@@ -24,36 +23,37 @@ export function sortedKeys(initial: Iterable<string> = []): SortedKeys {
   const placeIn = (chunk: readonly string[], key: string): number =>
     firstAbove(chunk.length, (i) => byBytes(chunk[i]!, key) >= 0)
 
+  function place(key: string): void {
+    const at = chunkOf(key)
+    const chunk = chunks[at]
+    if (!chunk) return void chunks.push([key])
+    chunk.splice(placeIn(chunk, key), 0, key)
+    if (chunk.length > CHUNK) chunks.splice(at + 1, 0, chunk.splice(CHUNK / 2))
+  }
+
+  function placeFresh(): void {
+    if (fresh.size < placed / 16) for (const key of fresh) place(key)
+    else if (fresh.size > 0) {
+      const all = [...chunks.flat(), ...fresh].sort(byBytes)
+      chunks = []
+      for (let at = 0; at < all.length; at += CHUNK / 2) chunks.push(all.slice(at, at + CHUNK / 2))
+    }
+    placed += fresh.size
+    fresh.clear()
+  }
+
   return {
-    get size() {
-      return size
-    },
-    has(key) {
-      const chunk = chunks[chunkOf(key)]
-      return chunk !== undefined && chunk[placeIn(chunk, key)] === key
-    },
-    add(key) {
-      const at = chunkOf(key)
-      const chunk = chunks[at]
-      if (chunk === undefined) chunks.push([key])
-      else {
-        const place = placeIn(chunk, key)
-        if (chunk[place] === key) return
-        chunk.splice(place, 0, key)
-        if (chunk.length > CHUNK) chunks.splice(at + 1, 0, chunk.splice(CHUNK / 2))
-      }
-      size++
-    },
+    add: (key) => void fresh.add(key),
     delete(key) {
+      if (fresh.delete(key)) return
       const at = chunkOf(key)
-      const chunk = chunks[at]
-      const place = chunk === undefined ? 0 : placeIn(chunk, key)
-      if (chunk?.[place] !== key) return
-      chunk.splice(place, 1)
+      const chunk = chunks[at]!
+      chunk.splice(placeIn(chunk, key), 1)
       if (chunk.length === 0) chunks.splice(at, 1)
-      size--
+      placed--
     },
     page(prefix, after, limit) {
+      placeFresh()
       const above = after !== undefined && byBytes(after, prefix) >= 0 ? after : undefined
       const start = above ?? prefix
       const found: string[] = []
