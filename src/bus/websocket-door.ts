@@ -19,8 +19,8 @@ export function refusal(request: IncomingMessage, { token, origins }: Door): 401
   return undefined
 }
 
-export const isFor = (request: IncomingMessage, path: string): boolean =>
-  new URL(request.url ?? '/', 'ws://host').pathname === path
+/** By the text alone: what a stranger sends need not be a URL. */
+export const isFor = ({ url = '/' }: IncomingMessage, path: string): boolean => url.split('?', 1)[0] === path
 
 /** Answers with our protocol if it was offered, and never with the one that holds a token. */
 export const chosenProtocol = (offer: Set<string>): string | false => (offer.has(PROTOCOL) ? PROTOCOL : false)

@@ -26,6 +26,8 @@ export interface WebSocketTransportOptions extends SourceOptions {
   readonly token?: string
   /** Web pages that may connect, as `https://host:port`. Default: none. Programs that are not browsers send no origin. */
   readonly origins?: readonly string[]
+  /** With a server of yours, instead of token and origins: why a request is not let in, as an HTTP status. */
+  readonly refuse?: (request: IncomingMessage) => number | undefined
   /** Where to look for deliveries of before the subscription; without it, `after` is refused. */
   readonly history?: History
   /** What may wait for one client before it is cut off: 1,000 deliveries, 16 MiB. */
@@ -50,6 +52,7 @@ export async function websocketTransport(options: WebSocketTransportOptions = {}
   const { clock = systemClock, host = '127.0.0.1', path = '/events', history, heartbeatMs = 15_000 } = options
   const { limit = 1000, limitBytes = 16 * 1024 * 1024, graceMs = 5000 } = options
   const door = { path, token: options.token, origins: options.origins ?? [] }
+  const judge = options.refuse ?? ((request: IncomingMessage) => refusal(request, door))
   const report = reporter(options.onError)
   const { WebSocketServer } = await import('ws')
   const sockets = new WebSocketServer({
@@ -68,7 +71,7 @@ export async function websocketTransport(options: WebSocketTransportOptions = {}
 
   const upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     if (!isFor(request, path)) return options.server ? undefined : refuse(socket, 404)
-    const status = closing ? 503 : refusal(request, door)
+    const status = closing ? 503 : judge(request)
     if (status) return refuse(socket, status)
     sockets.handleUpgrade(request, socket, head, (client) => {
       const visitor = guest(client, { carrier, retains, limit, limitBytes, heartbeatMs, report })
@@ -136,11 +139,13 @@ async function listen(server: Server, host: string, port: number): Promise<void>
 }
 
 function checkOptions(options: WebSocketTransportOptions): void {
-  const { host, port, server, path, token, origins } = options
+  const { host, port, server, path, token, origins, refuse } = options
   const problems: Problem[] = []
   const wrong = (at: string, rule: string, message: string) => problems.push({ path: at, rule, message })
   if (server && (host !== undefined || port !== undefined))
     wrong('server', 'one_of', 'is given beside a host or port, which are its own affair')
+  if (refuse && (!server || token !== undefined || origins !== undefined))
+    wrong('refuse', 'one_of', 'is for a server of yours, and stands instead of token and origins')
   if (port !== undefined && !(Number.isInteger(port) && port >= 0 && port < 65536))
     wrong('port', 'port', 'is not a port')
   if (path !== undefined && !/^\/[^\s?#]*$/.test(path)) wrong('path', 'path', 'is not a path that begins with /')
