@@ -1,3 +1,4 @@
+import { realpath } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { Adapter } from './ael/adapter.ts'
 import { actionLayer } from './ael/ael.ts'
@@ -6,24 +7,38 @@ import type { ActionLayer } from './ael/layer.ts'
 import { toolAdapter } from './ael/tool.ts'
 import { type ToolRegistry, toolRegistry } from './ael/tool-registry.ts'
 import { type Bus, type BusSpec, openBuses } from './bus/bus.ts'
-import { type Config, type ModelConfig, mergedConfig, secretFromEnv } from './config.ts'
+import {
+  type Config,
+  type EffectiveConfig,
+  effectiveConfig,
+  type ModelConfig,
+  mergedConfig,
+  secretFromEnv,
+} from './config.ts'
+import { type FolderOptions, type ProjectFolder, projectFolder } from './orchestrator/project-folder.ts'
 import type { Relay } from './orchestrator/relay.ts'
+import { type RollbackOptions, type RollbackReport, rollback } from './orchestrator/rollback.ts'
 import { createRuntime, type Runtime } from './orchestrator/runtime.ts'
 import { type Clock, systemClock } from './protocol/clock.ts'
 import { InvalidInput, Refused } from './protocol/errors.ts'
 import { type Digest, isObject } from './protocol/json.ts'
+import type { Project } from './psg/project.ts'
 import type { Backend } from './vsl/backend.ts'
 import { thisHolder } from './vsl/holder.ts'
 import { openStore } from './vsl/vsl.ts'
 
 /** A runtime with everything it was told to have, and the parts for those who look closer. `close` ends all of it, in order. */
 export interface ComposedRuntime extends Runtime {
-  readonly config: Config
+  readonly config: EffectiveConfig
   readonly store: Backend
   readonly buses: readonly Bus[]
   readonly tools: ToolRegistry
   /** What carries actions out. */
   readonly layer: ActionLayer
+  /** The project's folder, held against the graph; `undefined` where the config names none. */
+  readonly folder: ProjectFolder | undefined
+  /** Takes back what a run did that has ended, by its own id, its plan's or its trace's. */
+  rollback(run: string, options?: RollbackOptions): Promise<RollbackReport>
   /** Resolves once everything committed before the call is on every bus. */
   flush(): Promise<void>
 }
@@ -37,7 +52,7 @@ export interface ComposeOptions {
 
 /** Config in, members opened, runtime out: the one place that names them all. */
 export async function openRuntime(config: Config = {}, options: ComposeOptions = {}): Promise<ComposedRuntime> {
-  const whole = mergedConfig(config)
+  const whole = effectiveConfig(mergedConfig(config))
   const { clock = systemClock, onError = warn } = options
   const opened: (() => Promise<void>)[] = []
   try {
@@ -45,7 +60,13 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
     if (!options.store) opened.unshift(() => store.close())
     const tools = toolRegistry()
     for (const tool of whole.tools ?? []) tools.register(tool)
-    const adapters = await adaptersOf(whole, tools, store, clock)
+    let found: (project: Project) => void
+    const project = new Promise<Project>((resolved) => {
+      found = resolved
+    })
+    const folder =
+      whole.root === undefined ? undefined : await openFolder(whole.root, whole, { project, clock, onError })
+    const adapters = await adaptersOf(whole, { tools, store, clock, folder })
     let layer: ActionLayer | undefined
     const runtime = await createRuntime({
       store,
@@ -56,13 +77,16 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
         return layer
       },
       ...(whole.resolve && { resolve: whole.resolve }),
-      ...(whole.lease_ttl_ms !== undefined && { leaseTtlMs: whole.lease_ttl_ms }),
-      ...(whole.patrol_ms !== undefined && { patrolMs: whole.patrol_ms }),
+      leaseTtlMs: whole.lease_ttl_ms,
+      patrolMs: whole.patrol_ms,
     })
+    found!(runtime.project)
     opened.unshift(async () => {
       await runtime.close()
       await layer?.close()
+      await folder?.close()
     })
+    if (whole.drift?.watch) await folder?.tracker()
     const { buses, relays, close } = await openRelayed(whole, store, clock, onError)
     opened.unshift(close)
     let closing: Promise<void> | undefined
@@ -73,6 +97,13 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
       buses,
       tools,
       layer: layer!,
+      folder,
+      async rollback(id, given) {
+        const { run_id, context_id } = await runtime.get(id)
+        const graph = await runtime.project.context(context_id)
+        const files = (await folder?.known()) === graph ? { tracker: await folder!.tracker() } : {}
+        return rollback({ graph, layer: layer!, ...files }, run_id, given)
+      },
       async flush() {
         await Promise.all(relays.map((relay) => relay.flush()))
       },
@@ -88,9 +119,37 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
   }
 }
 
+export interface FolderParts {
+  readonly project: Project | Promise<Project>
+  readonly clock?: Clock
+  readonly onError?: (error: unknown) => void
+}
+
+/** A folder as the config says that it is held against the graph. Throws InvalidInput for one that is not there. */
+export async function openFolder(
+  folder: string,
+  { drift = {} }: Config,
+  { project, ...parts }: FolderParts & Partial<Omit<FolderOptions, 'root'>>,
+): Promise<ProjectFolder> {
+  const root = await realpath(resolve(folder)).catch((cause: unknown) => {
+    throw new InvalidInput(folder, [{ path: '', rule: 'folder', message: 'is no folder that can be read' }], { cause })
+  })
+  const { ignore_files, keep_bytes, settle_ms, scan_every_ms, ...alike } = drift
+  return projectFolder(project, {
+    ...alike,
+    ...(ignore_files && { ignoreFiles: ignore_files }),
+    ...(keep_bytes !== undefined && { keepBytes: keep_bytes }),
+    ...(settle_ms !== undefined && { settleMs: settle_ms }),
+    ...(scan_every_ms !== undefined && { scanEveryMs: scan_every_ms }),
+    ...parts,
+    root,
+  })
+}
+
 /** The store that a config names, sealed if it says so. */
-export async function openConfigured({ vsl, encryption_key }: Config): Promise<Backend> {
-  const store = await openStore(vsl ?? 'memory:')
+export async function openConfigured(config: Config): Promise<Backend> {
+  const { vsl, encryption_key } = effectiveConfig(config)
+  const store = await openStore(vsl)
   if (encryption_key === undefined) {
     const project = (await store.getMany(['project'])).get('project')
     if (project === undefined || (isObject(project) && 'project_id' in project)) return store
@@ -136,19 +195,24 @@ async function openRelayed(
 const isWithin = (spec: BusSpec): boolean =>
   /^(memory|wss?):/.test(typeof spec === 'string' ? spec : 'url' in spec ? spec.url : spec.name)
 
-async function adaptersOf(
-  config: Config,
-  tools: ToolRegistry,
-  store: Backend,
-  clock: Clock,
-): Promise<readonly Adapter[]> {
+interface Parts {
+  readonly tools: ToolRegistry
+  readonly store: Backend
+  readonly clock: Clock
+  readonly folder: ProjectFolder | undefined
+}
+
+async function adaptersOf(config: Config, { tools, store, clock, folder }: Parts): Promise<readonly Adapter[]> {
   const adapters: Adapter[] = [toolAdapter(tools, { clock })]
   if (config.functions) adapters.push(functionAdapter(config.functions))
   const { httpAdapter } = await import('./ael/http.ts')
   adapters.push(httpAdapter({ clock, ...(config.http_allow && { allow: config.http_allow }) }))
   const { fileAdapter } = await import('./ael/file.ts')
   const blobs = { put: (bytes: Uint8Array) => store.putBlob(bytes), get: (digest: Digest) => store.getBlob(digest) }
-  adapters.push(await fileAdapter({ root: resolve(config.root ?? '.'), blobs, clock }))
+  if (folder) {
+    const { root, staleCheck, tracked } = folder
+    adapters.push(tracked(await fileAdapter({ root, blobs, clock, staleCheck })))
+  } else adapters.push(await fileAdapter({ root: resolve('.'), blobs, clock }))
   if (config.models) {
     const { llmAdapter } = await import('./ael/llm.ts')
     const providers = await Promise.all(

@@ -5,6 +5,7 @@ import type { Tool } from './ael/tool-registry.ts'
 import type { BusSpec } from './bus/bus.ts'
 import type { Resolver } from './orchestrator/bind.ts'
 import type { RunOptions } from './orchestrator/live.ts'
+import type { FolderOptions } from './orchestrator/project-folder.ts'
 import { InvalidInput, type Problem } from './protocol/errors.ts'
 import { isObject } from './protocol/json.ts'
 import { shown } from './protocol/shown.ts'
@@ -15,8 +16,13 @@ export interface Config {
   readonly vsl?: string
   /** Where events go: `redis://…`, `kafka://host:port/topic`, `ws://host:port/path`; none when absent. */
   readonly bus?: readonly BusSpec[]
-  /** The folder that file actions may touch: the working directory when absent. */
+  /**
+   * The project's folder: file actions stay within it, and what they read and write is held against the graph. Absent: file actions stay within the
+   * working directory, and nothing is held against anything.
+   */
   readonly root?: string
+  /** How the project's folder is held against the graph. */
+  readonly drift?: DriftConfig
   /** For runs that say nothing themselves. */
   readonly run?: RunOptions
   /** How long an owner may be silent before others take over, and how often to look for what nobody looks after. */
@@ -35,6 +41,24 @@ export interface Config {
   readonly tools?: readonly Tool[]
   readonly adapters?: readonly Adapter[]
   readonly resolve?: Resolver
+}
+
+export interface DriftConfig {
+  /** The context whose graph knows the files; one of the folder's own when absent. */
+  readonly context?: string
+  /** Glob patterns of what belongs and of what does not, and the names of files with git's kind of ignore rules. */
+  readonly include?: readonly string[]
+  readonly exclude?: readonly string[]
+  readonly ignore_files?: readonly string[]
+  /** Who wins where; what no rule matches is asked. */
+  readonly rules?: NonNullable<FolderOptions['rules']>
+  /** Content up to this many bytes is kept: 5 MiB. */
+  readonly keep_bytes?: number
+  /** In `mplp serve` and in a runtime of your own: notice changes as they happen, once a path was quiet for `settle_ms`, 100. */
+  readonly watch?: boolean
+  readonly settle_ms?: number
+  /** Beside watching, or instead: look at everything this often. */
+  readonly scan_every_ms?: number
 }
 
 export interface ModelConfig {
@@ -61,35 +85,61 @@ export interface ServerConfig {
 /** Gives a config file its types. */
 export const defineConfig = (config: Config): Config => config
 
-/** Where nothing else is said. */
-const DEFAULTS = { vsl: 'sqlite:./.mplp/state.db', bus: [], root: '.' } as const
+/** What holds where nothing is said. */
+export const DEFAULTS = {
+  vsl: 'sqlite:./.mplp/state.db',
+  bus: [],
+  lease_ttl_ms: 10_000,
+  patrol_ms: 1_000,
+  server: { host: '127.0.0.1', port: 7117, body_limit_bytes: 4 * 1024 * 1024 },
+} as const satisfies Config
 
 /** Later ones win; each is checked by itself, so that a message names what is really wrong. */
 export function mergedConfig(...layers: readonly unknown[]): Config {
-  let config: Config = DEFAULTS
+  let config: Config = {}
   for (const layer of layers) config = { ...config, ...checkConfig(layer) }
   return config
 }
 
+export type EffectiveConfig = Config & Required<Pick<Config, keyof typeof DEFAULTS>>
+
+/** With everything that holds where nothing is said. */
+export const effectiveConfig = (config: Config): EffectiveConfig => ({
+  ...DEFAULTS,
+  ...config,
+  server: { ...DEFAULTS.server, ...config.server },
+})
+
 /** Throws InvalidInput for unknown keys, with a suggestion, and for values of the wrong type. */
 function checkConfig(value: unknown): Config {
-  if (!isObject(value))
-    throw new InvalidInput('config', [{ path: '', rule: 'type', message: 'must be an object', found: shown(value) }])
-  const problems: Problem[] = []
-  for (const [key, found] of Object.entries(value)) {
-    const expected = FIELDS[key]
-    if (!expected) {
-      const near = nearest(key)
-      problems.push({
-        path: key,
-        rule: 'extra_forbidden',
-        message: `is not known${near === undefined ? '' : `; did you mean ${near}?`}`,
-      })
-    } else if (found !== undefined && !CHECKS[expected](found))
-      problems.push({ path: key, rule: 'type', message: `must be ${SAYS[expected]}`, found: shown(found) })
-  }
+  const problems = problemsIn(value, FIELDS, '')
   if (problems.length > 0) throw new InvalidInput('config', problems)
   return value as Config
+}
+
+function problemsIn(value: unknown, fields: Fields, at: string): readonly Problem[] {
+  if (!isObject(value)) return [{ path: at, rule: 'type', message: 'must be an object', found: shown(value) }]
+  return Object.entries(value).flatMap(([key, found]) => {
+    const path = at === '' ? key : `${at}.${key}`
+    const field = Object.hasOwn(fields, key) ? fields[key]! : fields['*']
+    if (field === undefined) {
+      const near = nearest(key, Object.keys(fields))
+      const message = `is not known${near === undefined ? '' : `; did you mean ${near}?`}`
+      return [{ path, rule: 'extra_forbidden', message }]
+    }
+    if (found === undefined) return []
+    if (typeof field === 'object') return problemsIn(found, field, path)
+    return KINDS[field].fits(found)
+      ? []
+      : [
+          {
+            path,
+            rule: 'type',
+            message: `must be ${KINDS[field].says}`,
+            found: SECRET.test(key) ? '***' : shown(found),
+          },
+        ]
+  })
 }
 
 /** `MPLP_VSL`, `MPLP_BUS` (comma separated), `MPLP_ENCRYPTION_KEY`, …: the only reading of the environment. */
@@ -98,15 +148,10 @@ export function configFromEnv(env: NodeJS.ProcessEnv = process.env): Config {
   for (const [name, text] of Object.entries(env)) {
     if (!name.startsWith('MPLP_') || text === undefined || OTHER_VARIABLES.has(name)) continue
     const key = name.slice('MPLP_'.length).toLowerCase()
-    const kind = FIELDS[key]
-    found[key] =
-      kind === 'list'
-        ? text.split(',').map((part) => part.trim())
-        : kind === 'number'
-          ? Number(text)
-          : kind === 'object'
-            ? parsed(name, text)
-            : text
+    const field = FIELDS[key]
+    if (field === 'list') found[key] = text.split(',').map((part) => part.trim())
+    else if (field === 'number') found[key] = Number(text)
+    else found[key] = field === undefined || field === 'text' ? text : parsed(name, text)
   }
   return checkConfig(found)
 }
@@ -117,49 +162,71 @@ export const secretFromEnv =
   (): string | undefined =>
     env[name]
 
-/** The config as it may be shown: secrets and passwords in URLs are covered. */
-export function maskedConfig(config: Config): { readonly [key: string]: unknown } {
-  const text = JSON.stringify(config, (key, value) => {
-    if (typeof value === 'function') return '(code)'
-    if (/key$|token$|password|secret/i.test(key) && typeof value === 'string') return '***'
-    return typeof value === 'string' ? value.replace(/(\/\/[^:/@]*:)[^@/]+@/, '$1***@') : value
-  })
-  return JSON.parse(text)
+/** The config as it may be shown: keys, tokens and passwords are covered, also those in URLs, and what is code is only named. */
+export const maskedConfig = (config: Config): { readonly [key: string]: unknown } =>
+  masked(config, '') as { readonly [key: string]: unknown }
+
+function masked(value: unknown, key: string): unknown {
+  if (Array.isArray(value)) return value.map((one) => masked(one, key))
+  if (typeof value === 'function') return '(code)'
+  if (typeof value === 'string') return SECRET.test(key) ? '***' : withoutPasswords(value)
+  if (!isObject(value)) return value
+  const entries = Object.entries(value)
+  const isCode = key !== '' && entries.some(([name, inner]) => typeof inner === 'function' && !MAY_BE_CODE.has(name))
+  if (isCode && !MAY_BE_CODE.has(key)) return `(code) ${String(value.name ?? value.action_type ?? '')}`.trimEnd()
+  // What a server is started with is mostly keys.
+  return Object.fromEntries(entries.map(([name, inner]) => [name, key === 'env' ? '***' : masked(inner, name)]))
 }
+const SECRET = /(key|token|password|secret|authorization)$/i
+/** Where a function stands among plain values. */
+const MAY_BE_CODE: ReadonlySet<string> = new Set(['functions', 'resolve', 'policy'])
 
-type FieldKind = 'text' | 'number' | 'list' | 'object' | 'function'
+const withoutPasswords = (text: string): string =>
+  text
+    .replace(/(\/\/[^:/@\s]*:)[^@/\s]+@/g, '$1***@')
+    .replace(/([?&][^=&]*(?:key|token|pass|secret)[^=&]*=)[^&]+/gi, '$1***')
 
-const FIELDS: { readonly [key: string]: FieldKind } = {
+type Kind = 'text' | 'number' | 'count' | 'flag' | 'list' | 'object' | 'function'
+/** What each key must be; `*` stands for every other. */
+type Fields = { readonly [key: string]: Kind | Fields }
+
+const FIELDS: Fields = {
   vsl: 'text',
   bus: 'list',
   root: 'text',
+  drift: {
+    context: 'text',
+    include: 'list',
+    exclude: 'list',
+    ignore_files: 'list',
+    rules: 'list',
+    keep_bytes: 'count',
+    watch: 'flag',
+    settle_ms: 'number',
+    scan_every_ms: 'number',
+  },
   run: 'object',
   lease_ttl_ms: 'number',
   patrol_ms: 'number',
   encryption_key: 'text',
   http_allow: 'list',
-  mcp: 'object',
-  models: 'object',
-  server: 'object',
+  mcp: { '*': 'object' },
+  models: { '*': { provider: 'text', api_key_env: 'text', base_url: 'text', replies: 'list' } },
+  server: { host: 'text', port: 'count', tokens: 'list', body_limit_bytes: 'number' },
   functions: 'object',
   tools: 'list',
   adapters: 'list',
   resolve: 'function',
 }
 
-const CHECKS: { readonly [K in FieldKind]: (value: unknown) => boolean } = {
-  text: (value) => typeof value === 'string' && value !== '',
-  number: (value) => typeof value === 'number' && Number.isFinite(value) && value > 0,
-  list: Array.isArray,
-  object: isObject,
-  function: (value) => typeof value === 'function',
-}
-const SAYS: { readonly [K in FieldKind]: string } = {
-  text: 'text that is not empty',
-  number: 'a number above 0',
-  list: 'a list',
-  object: 'an object',
-  function: 'a function',
+const KINDS: { readonly [K in Kind]: { readonly says: string; readonly fits: (value: unknown) => boolean } } = {
+  text: { says: 'text that is not empty', fits: (value) => typeof value === 'string' && value !== '' },
+  number: { says: 'a number above 0', fits: (value) => Number.isFinite(value) && Number(value) > 0 },
+  count: { says: 'a number of at least 0', fits: (value) => Number.isFinite(value) && Number(value) >= 0 },
+  flag: { says: 'true or false', fits: (value) => typeof value === 'boolean' },
+  list: { says: 'a list', fits: Array.isArray },
+  object: { says: 'an object', fits: isObject },
+  function: { says: 'a function', fits: (value) => typeof value === 'function' },
 }
 
 /** Variables of ours that are no part of the config: how tests and the command line behave. */
@@ -169,15 +236,13 @@ function parsed(name: string, text: string): unknown {
   try {
     return JSON.parse(text)
   } catch (cause) {
-    throw new InvalidInput('environment', [{ path: name, rule: 'json', message: 'must be JSON', found: shown(text) }], {
-      cause,
-    })
+    throw new InvalidInput('environment', [{ path: name, rule: 'json', message: 'must be JSON' }], { cause })
   }
 }
 
 /** The known key that differs least, if it differs little. */
-function nearest(key: string): string | undefined {
-  const [best] = Object.keys(FIELDS)
+function nearest(key: string, keys: readonly string[]): string | undefined {
+  const [best] = keys
     .map((known) => ({ known, distance: distance(key.toLowerCase(), known) }))
     .sort((a, b) => a.distance - b.distance)
   return best && best.distance <= 3 ? best.known : undefined

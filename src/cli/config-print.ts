@@ -1,9 +1,10 @@
-import { maskedConfig, mergedConfig } from '../config.ts'
+import { effectiveConfig, maskedConfig } from '../config.ts'
 import { EXIT } from './io.ts'
 import type { VerbCall } from './verb.ts'
 
-export async function run({ io }: VerbCall): Promise<number> {
-  const config = maskedConfig(mergedConfig(await io.config()))
+export async function run({ options, io }: VerbCall): Promise<number> {
+  const given = await io.config()
+  const config = maskedConfig(options.effective ? effectiveConfig(given) : given)
   io.result(config, () => JSON.stringify(config, undefined, 2))
   return EXIT.done
 }

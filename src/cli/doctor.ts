@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { openConfigured } from '../compose.ts'
-import { type Config, mergedConfig } from '../config.ts'
+import type { Config } from '../config.ts'
 import type { Node } from '../psg/change.ts'
 import { isKind } from '../psg/node.ts'
 import { openProject, type Project } from '../psg/project.ts'
@@ -18,7 +18,7 @@ interface Check {
 export async function run({ io }: VerbCall): Promise<number> {
   const checks: Check[] = [nodeVersion(process.versions.node), await watches()]
   try {
-    checks.push(...(await stored(mergedConfig(await io.config()))))
+    checks.push(...(await stored(await io.config())))
   } catch (error) {
     const says = error instanceof Error ? error.message : String(error)
     checks.push({ check: 'store', verdict: 'failed', says, remedy: 'mplp config print shows which store is meant' })

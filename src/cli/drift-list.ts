@@ -1,4 +1,3 @@
-import { isKind } from '../psg/node.ts'
 import { toldFindings } from './findings.ts'
 import { EXIT } from './io.ts'
 import type { VerbCall } from './verb.ts'
@@ -6,10 +5,8 @@ import { withFolder } from './with-tracker.ts'
 
 /** What was found and is not settled; the disk is not looked at. */
 export async function run(call: VerbCall): Promise<number> {
-  return withFolder(call, call.args[0], async ({ graph }) => {
-    await graph.load('drift')
-    const nodes = [...graph.state.nodesOf('drift')].filter((node) => isKind(node, 'finding'))
-    const open = nodes.map(({ data }) => data)
+  return withFolder(call, call.args[0], {}, async (folder) => {
+    const open = await folder.findings()
     call.io.result(open, () => toldFindings(open))
     return EXIT.done
   })

@@ -7,7 +7,7 @@ import type { VerbCall } from './verb.ts'
 
 export async function run({ io }: VerbCall): Promise<number> {
   const files: { [name: string]: unknown } = {
-    'mplp.config.json': { vsl: 'sqlite:./.mplp/state.db' },
+    'mplp.config.json': { vsl: 'sqlite:./.mplp/state.db', root: '.' },
     'flow.json': firstFlow(),
   }
   for (const [name, value] of Object.entries(files))

@@ -1,14 +1,11 @@
 import type { RollbackReport } from '../orchestrator/rollback.ts'
-import { rollback } from '../orchestrator/rollback.ts'
 import { EXIT, table } from './io.ts'
 import type { VerbCall } from './verb.ts'
 import { withRuntime } from './with-runtime.ts'
 
 export async function run({ args, options, io }: VerbCall): Promise<number> {
   return withRuntime(io, async (runtime) => {
-    const { run_id, context_id } = await runtime.get(args[0]!)
-    const graph = await runtime.project.context(context_id)
-    const report = await rollback({ graph, layer: runtime.layer }, run_id, {
+    const report = await runtime.rollback(args[0]!, {
       dryRun: options.dryRun === true,
       irreversible: options.leave === true ? 'leave' : 'ask',
       actor: 'cli',

@@ -1,11 +1,12 @@
 import { once } from 'node:events'
+import type { ComposedRuntime } from '../compose.ts'
 import { serve } from '../server/server.ts'
 import { EXIT } from './io.ts'
 import type { VerbCall } from './verb.ts'
 import { withRuntime } from './with-runtime.ts'
 
 export async function run({ options, io }: VerbCall): Promise<number> {
-  return withRuntime(io, async (runtime) => {
+  const work = async (runtime: ComposedRuntime) => {
     const server = await serve(runtime, {
       ...runtime.config.server,
       ...(typeof options.host === 'string' && { host: options.host }),
@@ -16,5 +17,6 @@ export async function run({ options, io }: VerbCall): Promise<number> {
     if (!io.signal.aborted) await once(io.signal, 'abort')
     await server.close()
     return EXIT.done
-  })
+  }
+  return withRuntime(io, work, { stays: true })
 }

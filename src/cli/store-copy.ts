@@ -1,5 +1,4 @@
 import { openConfigured } from '../compose.ts'
-import { mergedConfig } from '../config.ts'
 import { copyStore } from '../vsl/copy.ts'
 import { EXIT } from './io.ts'
 import type { VerbCall } from './verb.ts'
@@ -7,7 +6,7 @@ import { withProject } from './with-runtime.ts'
 
 export async function run({ args, io }: VerbCall): Promise<number> {
   return withProject(io, async ({ store }) => {
-    const target = await openConfigured(mergedConfig(await io.config(), { vsl: args[0] }))
+    const target = await openConfigured({ ...(await io.config()), vsl: args[0]! })
     try {
       const counts = await copyStore(store, target, {
         verify: true,

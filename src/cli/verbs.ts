@@ -241,8 +241,9 @@ export const VERBS: readonly Verb[] = [
   },
   {
     usage: 'config print',
-    says: 'the config in force, secrets covered',
-    examples: ['mplp config print'],
+    says: 'what file, environment and flags say, secrets covered',
+    options: [['--effective', 'with what holds where nothing is said']],
+    examples: ['mplp config print', 'mplp config print --effective --json'],
     load: () => import('./config-print.ts'),
   },
   {

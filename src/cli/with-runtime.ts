@@ -1,11 +1,16 @@
 import { type ComposedRuntime, openConfigured, openRuntime } from '../compose.ts'
-import { mergedConfig } from '../config.ts'
 import { openProject, type Project } from '../psg/project.ts'
 import type { Io } from './io.ts'
 
-/** Opens what the config says, lets `work` use it, and closes it whatever happens. */
-export async function withRuntime<T>(io: Io, work: (runtime: ComposedRuntime) => Promise<T>): Promise<T> {
-  const runtime = await openRuntime(await io.config(), {
+/** Opens what the config says, lets `work` use it, and closes it whatever happens. Only who stays watches the project's folder. */
+export async function withRuntime<T>(
+  io: Io,
+  work: (runtime: ComposedRuntime) => Promise<T>,
+  { stays = false }: { readonly stays?: boolean } = {},
+): Promise<T> {
+  const config = await io.config()
+  const { watch: _, ...drift } = config.drift ?? {}
+  const runtime = await openRuntime(stays ? config : { ...config, drift }, {
     onError: (error) => io.warn(`mplp: ${error instanceof Error ? error.message : String(error)}`),
   })
   try {
@@ -17,7 +22,7 @@ export async function withRuntime<T>(io: Io, work: (runtime: ComposedRuntime) =>
 
 /** For verbs that only look: no worker is started, nobody's run is taken up. */
 export async function withProject<T>(io: Io, work: (project: Project) => Promise<T>): Promise<T> {
-  const store = await openConfigured(mergedConfig(await io.config()))
+  const store = await openConfigured(await io.config())
   try {
     return await work(await openProject(store))
   } finally {

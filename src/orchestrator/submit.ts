@@ -1,7 +1,7 @@
 import { isoMicros } from '../protocol/clock.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import type { Breach } from '../protocol/invariants.ts'
-import { digestOf, isObject, type JsonObject } from '../protocol/json.ts'
+import { isObject, type JsonObject, uuidOf } from '../protocol/json.ts'
 import type { Collab, Context, Plan } from '../protocol/types.ts'
 import { isValid, validate } from '../protocol/validate.ts'
 import { planDigest } from '../psg/approval.ts'
@@ -278,7 +278,4 @@ function dependenciesFirst(steps: readonly Change[]): readonly Change[] {
 }
 
 /** The same for the same step: whoever submits again what a crash has left half submitted finds it. */
-function derivedId(step: string): string {
-  const hex = digestOf(`binding of ${step}`).slice('sha256:'.length)
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`
-}
+const derivedId = (step: string): string => uuidOf(`binding of ${step}`)

@@ -26,3 +26,9 @@ export const digestOf = (bytes: string | Uint8Array): Digest => `sha256:${hash('
 
 /** The digest of what a value says, whatever the order of its keys. */
 export const digestOfJson = (value: Json): Digest => digestOf(canonical(value))
+
+/** A UUID v4 made of a text: the same for the same text, for what two makers must name alike. */
+export function uuidOf(text: string): string {
+  const hex = hash('sha256', text, 'hex')
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`
+}

@@ -8,6 +8,7 @@ import { problemOf } from './problem.ts'
 import type { Route } from './route.ts'
 
 const HEARTBEAT_MS = 15_000
+export const EVENT_STREAM = 'text/event-stream'
 
 /**
  * The store's journal as server-sent events. The id is the place in the journal and comes with the last event of a commit: who was cut off within one
@@ -22,7 +23,7 @@ export function eventRoutes(
     {
       method: 'GET',
       path: '/events',
-      says: 'Every event, oldest first, then live; goes on after the header Last-Event-ID.',
+      says: 'Every event, oldest first, then live; goes on after the header Last-Event-ID. With an upgrade to WebSocket: from now on, or after what the first frame names.',
       role: 'read',
       query: {
         after: 'an id: only what came after it; the header wins',
@@ -30,7 +31,7 @@ export function eventRoutes(
         plan: 'only this plan',
         follow: '`false`: end with what is there now',
       },
-      type: 'text/event-stream',
+      type: EVENT_STREAM,
       async handle({ query, headers, raw }, reply) {
         const gone = new AbortController()
         raw.once('close', () => gone.abort())
@@ -39,7 +40,7 @@ export function eventRoutes(
         const from = typeof after === 'string' && after !== '' ? { after } : {}
         for await (const _ of store.feed(from)) break // refuses a place it does not know while there is still a status to send
         reply.hijack()
-        reply.raw.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' }).flushHeaders()
+        reply.raw.writeHead(200, { 'content-type': EVENT_STREAM, 'cache-control': 'no-store' }).flushHeaders()
         const wanted = wantedBy(query)
         const beating = beat(reply.raw, clock, signal)
         try {

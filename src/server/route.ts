@@ -55,6 +55,21 @@ export function textOf(fields: JsonObject, path: string): string {
   ])
 }
 
+/** False when absent. */
+export function flagOf(fields: JsonObject, path: string): boolean {
+  const found = fields[path]
+  if (found === undefined || typeof found === 'boolean') return found === true
+  throw new InvalidInput('body', [{ path, rule: 'type', message: 'must be true or false', found: shown(found) }])
+}
+
+export function choiceOf<T extends string>(fields: JsonObject, path: string, words: readonly T[]): T | undefined {
+  const found = fields[path]
+  if (found === undefined || words.includes(found as T)) return found as T | undefined
+  throw new InvalidInput('body', [
+    { path, rule: 'enum', message: `must be one of ${words.join(', ')}`, found: shown(found) },
+  ])
+}
+
 /** A whole number of a query, within bounds. */
 export function countOf(query: { readonly [name: string]: string | undefined }, path: string, most: number): number {
   const text = query[path]

@@ -1,7 +1,7 @@
 import type { ComposedRuntime } from '../compose.ts'
 import type { RunHandle } from '../orchestrator/run.ts'
 import type { Flow } from '../orchestrator/submit.ts'
-import { countOf, fieldsOf, type Route, TEXT, textOf } from './route.ts'
+import { choiceOf, countOf, fieldsOf, flagOf, type Route, TEXT, textOf } from './route.ts'
 
 const LONGEST_WAIT_MS = 60_000
 const RUN = {
@@ -81,6 +81,27 @@ export function runRoutes(runtime: ComposedRuntime): readonly Route[] {
     wish('cancel', 'Ends a run: what is under way is told to stop.'),
     wish('pause', 'Lets what is under way finish and starts nothing more.'),
     wish('resume', 'Goes on with a paused run.'),
+    {
+      method: 'POST',
+      path: '/runs/:id/rollback',
+      says: 'Takes back what a run did that has ended: effects, files, graph. What cannot be undone is asked about first, unless it is to be left.',
+      role: 'admin',
+      body: {
+        type: 'object',
+        properties: { dry_run: { type: 'boolean' }, irreversible: { type: 'string', enum: ['ask', 'leave'] } },
+        additionalProperties: false,
+      },
+      answer: { type: 'object', properties: { status: TEXT, plan: { type: 'object' }, left: { type: 'array' } } },
+      async handle({ params: { id }, body }) {
+        const fields = fieldsOf(body ?? {}, ['dry_run', 'irreversible'])
+        const irreversible = choiceOf(fields, 'irreversible', ['ask', 'leave'])
+        return runtime.rollback(id, {
+          dryRun: flagOf(fields, 'dry_run'),
+          ...(irreversible !== undefined && { irreversible }),
+          actor: 'http',
+        })
+      },
+    },
     {
       method: 'POST',
       path: '/runs/:id/signal',

@@ -1,12 +1,13 @@
 import type { AddressInfo } from 'node:net'
 import fastify, { type FastifyInstance, type FastifyReply } from 'fastify'
 import type { ComposedRuntime } from '../compose.ts'
-import type { ServerConfig } from '../config.ts'
+import { DEFAULTS, type ServerConfig } from '../config.ts'
 import { InvalidInput, NotFound, type Problem, Refused, Unavailable } from '../protocol/errors.ts'
 import { confirmRoutes } from './confirms.ts'
 import { counters } from './counters.ts'
 import { doorOf } from './door.ts'
-import { eventRoutes } from './events.ts'
+import { driftRoutes } from './drift.ts'
+import { EVENT_STREAM, eventRoutes } from './events.ts'
 import { healthRoutes } from './health.ts'
 import { integrationRoutes } from './integration.ts'
 import { openApi } from './openapi.ts'
@@ -15,10 +16,13 @@ import { psgRoutes } from './psg.ts'
 import type { Request, Route } from './route.ts'
 import { runRoutes } from './runs.ts'
 import { snapshotRoutes } from './snapshots.ts'
+import { openSockets } from './sockets.ts'
 
 export interface Server {
   /** `http://127.0.0.1:7117` */
   readonly url: string
+  /** What it answers: `GET /psg/plans/:id`. */
+  readonly routes: readonly string[]
   /** Ends streams, lets requests under way finish, takes no more. Safe to call twice; the runtime stays yours. */
   close(): Promise<void>
 }
@@ -28,12 +32,9 @@ export interface ServeOptions extends ServerConfig {
   readonly onError?: (error: unknown) => void
 }
 
-const PORT = 7117
-const BODY_LIMIT = 4 * 1024 * 1024
-
 /** A runtime over HTTP. Throws Refused for a host beyond loopback without tokens and for a port in use. */
 export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}): Promise<Server> {
-  const { host = '127.0.0.1', port = PORT, body_limit_bytes = BODY_LIMIT, onError = () => undefined } = options
+  const { host, port, body_limit_bytes, onError = () => undefined } = { ...DEFAULTS.server, ...options }
   checkOptions({ host, port, body_limit_bytes })
   const door = doorOf(options)
   const stop = new AbortController()
@@ -54,6 +55,7 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
   const routes: Route[] = [
     ...psgRoutes(runtime),
     ...snapshotRoutes(runtime),
+    ...driftRoutes(runtime),
     ...runRoutes(runtime),
     ...confirmRoutes(runtime),
     ...integrationRoutes(runtime),
@@ -66,6 +68,10 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
     says: 'This interface as OpenAPI 3.1.',
     handle: async () => openApi([...routes, document]),
   }
+  const answers: string[] = []
+  app.addHook('onRoute', ({ method, url }) => {
+    if (method !== 'HEAD') answers.push(`${String(method)} ${url}`)
+  })
   app.addHook('onResponse', async (request, reply) =>
     counted.count(request.method, request.routeOptions.url ?? '-', reply.statusCode),
   )
@@ -76,14 +82,22 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
   })
   for (const route of [...routes, document]) register(app, route, door)
 
-  await listen(app, host, port)
+  await app.ready()
+  const sockets = await openSockets(runtime, app.server, { path: '/events', door, onError })
+  try {
+    await listen(app, host, port)
+  } catch (error) {
+    await sockets.close()
+    throw error
+  }
   let closing: Promise<void> | undefined
   const shown = host.includes(':') ? `[${host}]` : host
   return {
     url: `http://${shown}:${(app.server.address() as AddressInfo).port}`,
+    routes: answers,
     close() {
       stop.abort()
-      closing ??= app.close()
+      closing ??= sockets.close().then(() => app.close())
       return closing
     },
   }
@@ -93,6 +107,7 @@ function register(app: FastifyInstance, route: Route, door: ReturnType<typeof do
   app.route({
     method: route.method,
     url: route.path,
+    exposeHeadRoute: route.type !== EVENT_STREAM, // it has no end to tell the head of
     onRequest: async ({ headers }) => door(headers, route.role), // before the body is read
     async handler(request, reply) {
       reply.code(route.status ?? 200).header('cache-control', 'no-store')

@@ -1,6 +1,6 @@
 import type { ComposedRuntime } from '../compose.ts'
 import { isKind } from '../psg/node.ts'
-import { by, fieldsOf, type Route, TEXT, textOf } from './route.ts'
+import { by, fieldsOf, flagOf, type Route, TEXT, textOf } from './route.ts'
 
 /** Names for revisions of a context, and the way back to them. */
 export function snapshotRoutes({ project }: ComposedRuntime): readonly Route[] {
@@ -52,8 +52,8 @@ export function snapshotRoutes({ project }: ComposedRuntime): readonly Route[] {
         const graph = await current(id)
         return graph.restore({
           ...by('restored'),
-          to: fields.to as string | number,
-          dryRun: fields.dry_run === true,
+          to: typeof fields.to === 'number' ? fields.to : textOf(fields, 'to'),
+          dryRun: flagOf(fields, 'dry_run'),
           ...(fields.of !== undefined && { of: textOf(fields, 'of') }),
         })
       },

@@ -1,14 +1,8 @@
-import { request } from 'node:http'
-import { afterEach, describe, expect, it } from 'vitest'
-import { type ComposedRuntime, openRuntime } from '../../src/compose.ts'
+import { describe, expect, it } from 'vitest'
 import { InvalidInput, Refused } from '../../src/protocol/errors.ts'
-import { type ServeOptions, type Server, serve } from '../../src/server/server.ts'
+import { type ServeOptions, serve } from '../../src/server/server.ts'
 import { flowOf } from '../support/flows.ts'
-
-const opened: (() => Promise<void>)[] = []
-afterEach(async () => {
-  for (const close of opened.splice(0).reverse()) await close()
-})
+import { large, serving, sse, status, type Told, told } from './serving.ts'
 
 describe('the protocol’s paths', () => {
   it('keep a context and a plan, and move the plan where its lifecycle lets it go', async () => {
@@ -277,6 +271,22 @@ describe('for those who watch', () => {
     expect(text).toContain('mplp_runs_running 0')
   })
 
+  it('describes every route that it answers, and no other', async () => {
+    const { ask, server } = await serving()
+    const { paths } = (await ask('GET', '/openapi.json')).body as {
+      paths: { [path: string]: { [method: string]: { responses: object; 'x-role'?: string } } }
+    }
+    const described = Object.entries(paths).flatMap(([path, methods]) =>
+      Object.keys(methods).map((method) => `${method.toUpperCase()} ${path.replaceAll(/\{(\w+)\}/g, ':$1')}`),
+    )
+    expect(described.length).toBeGreaterThan(25)
+    expect(described.sort()).toEqual([...server.routes].sort())
+    const open = Object.entries(paths).flatMap(([path, methods]) =>
+      Object.values(methods).some((one) => one['x-role'] === undefined) ? [path] : [],
+    )
+    expect(open.sort()).toEqual(['/health', '/openapi.json', '/ready'])
+  })
+
   it('describes itself, with no reference that leads nowhere', async () => {
     const { ask } = await serving()
     const document = (await ask('GET', '/openapi.json')).body as {
@@ -285,7 +295,6 @@ describe('for those who watch', () => {
       components: { schemas: { [name: string]: unknown } }
     }
     expect(document.openapi).toBe('3.1.0')
-    expect(document.paths['/psg/plans/{id}/status']).toHaveProperty('patch')
     const named = [...JSON.stringify(document).matchAll(/"\$ref":"#\/components\/schemas\/([^"]+)"/g)].map(
       ([, n]) => n!,
     )
@@ -293,90 +302,3 @@ describe('for those who watch', () => {
     expect(named.filter((name) => !(name in document.components.schemas))).toEqual([])
   })
 })
-
-interface Answer {
-  readonly status: number
-  readonly headers: Headers
-  readonly body: unknown
-}
-
-interface Serving {
-  readonly runtime: ComposedRuntime
-  readonly server: Server
-  readonly url: string
-  ask(method: string, path: string, body?: unknown, headers?: { [name: string]: string }): Promise<Answer>
-}
-
-async function serving(options: ServeOptions = {}): Promise<Serving> {
-  const runtime = await openRuntime({ vsl: 'memory:', functions: { greet: () => 'hello', one: () => 1 } })
-  opened.push(() => runtime.close())
-  const server = await serve(runtime, { port: 0, ...options })
-  opened.push(() => server.close())
-  const { url } = server
-  return {
-    runtime,
-    server,
-    url,
-    async ask(method, path, body, headers = {}) {
-      const response = await fetch(`${url}${path}`, {
-        method,
-        headers: { ...(body !== undefined && { 'content-type': 'application/json' }), ...headers },
-        ...(body !== undefined && { body: JSON.stringify(body) }),
-      })
-      const text = await response.text()
-      return { status: response.status, headers: response.headers, body: text === '' ? undefined : JSON.parse(text) }
-    },
-  }
-}
-
-interface Told {
-  readonly id: string | undefined
-  readonly data: { readonly event: { readonly event_id: string; readonly event_type: string } }
-}
-
-async function* sse(response: Response): AsyncGenerator<Told> {
-  const decoder = new TextDecoder()
-  let text = ''
-  for await (const chunk of response.body!) {
-    text += decoder.decode(chunk as Uint8Array, { stream: true })
-    const blocks = text.split('\n\n')
-    text = blocks.pop()!
-    for (const block of blocks) {
-      const data = /^data: (.*)$/m.exec(block)?.[1]
-      if (data !== undefined) yield { id: /^id: (.*)$/m.exec(block)?.[1], data: JSON.parse(data) }
-    }
-  }
-}
-
-async function told(url: string, headers: { [name: string]: string } = {}): Promise<Told[]> {
-  const all: Told[] = []
-  for await (const one of sse(await fetch(url, { headers }))) all.push(one)
-  return all
-}
-
-/** The status that a body of so many bytes gets; whether all of it was read or not. */
-function large(url: string, bytes: number): Promise<number> {
-  return new Promise((resolve, reject) => {
-    let answered = false
-    const sent = request(url, { method: 'POST', headers: { 'content-type': 'application/json' } }, (response) => {
-      answered = true
-      response.resume()
-      resolve(response.statusCode!)
-    })
-    sent.on('error', (error) => answered || reject(error))
-    const chunk = Buffer.alloc(64 * 1024, 0x20)
-    for (let i = 0; i < bytes / chunk.length; i++) sent.write(chunk)
-    sent.end()
-  })
-}
-
-function status(url: string, headers: { [name: string]: string }): Promise<number> {
-  return new Promise((resolve, reject) =>
-    request(url, { headers }, (response) => {
-      response.resume()
-      resolve(response.statusCode!)
-    })
-      .on('error', reject)
-      .end(),
-  )
-}

@@ -1,0 +1,109 @@
+import type { Adapter, Asker } from '../ael/adapter.ts'
+import { trackFiles } from '../drift/track.ts'
+import type { Tracker, TrackOptions } from '../drift/tracker.ts'
+import { type Digest, uuidOf } from '../protocol/json.ts'
+import type { FindingRecord } from '../psg/change.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
+import { isKind } from '../psg/node.ts'
+import type { Project } from '../psg/project.ts'
+import { withTracking } from './tracked-files.ts'
+
+export interface FolderOptions extends TrackOptions {
+  /** The real path. */
+  readonly root: string
+  /** Whose files these are. Absent: a context of the folder's own, so that runs of every context share one belief about each file. */
+  readonly context?: string
+}
+
+/** A folder and the graph that knows its files. Nothing is looked at before it is needed. */
+export interface ProjectFolder {
+  readonly root: string
+  /** The context whose graph knows the files, if it is there already. */
+  known(): Promise<ProjectGraph | undefined>
+  /** The same, made when it is first asked for. Throws NotFound for a context that was named and is not there. */
+  graph(): Promise<ProjectGraph>
+  /** Opened when it is first asked for; the first time ever, everything is taken in as it lies there. */
+  tracker(): Promise<Tracker>
+  /** What was found and is not settled; the disk is not looked at. */
+  findings(): Promise<readonly FindingRecord[]>
+  /** A file adapter whose reads and writes the graph is told of. */
+  tracked(adapter: Adapter): Adapter
+  /** For that adapter: is what lies there something that the asker has not seen? */
+  readonly staleCheck: (path: string, found: Digest | undefined, asker: Asker) => Promise<boolean>
+  /** Safe to call twice. */
+  close(): Promise<void>
+}
+
+/** `project` may still be opening: the action layer, which this is a part of, is made before it. */
+export function projectFolder(project: Project | Promise<Project>, options: FolderOptions): ProjectFolder {
+  const { context, ...tracking } = options
+  const { root } = options
+  let opening: Promise<Tracker> | undefined
+
+  const known = async () => {
+    const { id, opening: open } = await project
+    const own = context ?? folderId(id, root)
+    const graph = await open(own)
+    await graph.refresh()
+    return graph.get('context', own) ? graph : undefined
+  }
+  const graph = async () => {
+    if (context !== undefined) return (await project).context(context)
+    return (await known()) ?? made(await project, root)
+  }
+  const tracker = () => {
+    opening ??= graph().then((found) => trackFiles(found, tracking))
+    opening.catch(() => {
+      opening = undefined // the next one who asks tries again
+    })
+    return opening
+  }
+
+  return {
+    root,
+    known,
+    graph,
+    tracker,
+    async findings() {
+      const found = await known()
+      await found?.load('drift')
+      const nodes = found ? [...found.state.nodesOf('drift')] : []
+      return nodes.filter((node) => isKind(node, 'finding')).map(({ data }) => data)
+    },
+    tracked: (adapter) => ({
+      ...adapter,
+      execute: async (action, call) => withTracking(adapter, await tracker()).execute(action, call),
+    }),
+    async staleCheck(path, found, asker) {
+      const opened = await tracker()
+      if (!(await opened.staleCheck(path, found, asker))) return false
+      await (await graph()).refresh() // another process may have written it a moment ago, and said so
+      return opened.staleCheck(path, found, asker)
+    },
+    async close() {
+      const opened = await opening?.catch(() => undefined) // whoever asked for it was told
+      await opened?.close()
+    },
+  }
+}
+
+/** The same for the same folder of the same store, so that two processes that meet it first make one context and not two. */
+const folderId = (project: string, root: string): string => uuidOf(`the folder ${root} of ${project}`)
+
+async function made(project: Project, root: string): Promise<ProjectGraph> {
+  const context_id = folderId(project.id, root)
+  const context = {
+    meta: { protocol_version: '1.0.0', schema_version: '1.0.0' },
+    context_id,
+    root: { domain: 'files', environment: 'local' },
+    title: `Files of ${root}`,
+    status: 'active',
+  }
+  try {
+    return await project.create(context, { actor: 'runtime', reason: 'a folder is held against the graph' })
+  } catch (error) {
+    const there = await project.context(context_id).catch(() => undefined) // nobody else made it: what went wrong is told
+    if (!there) throw error
+    return there
+  }
+}

@@ -1,0 +1,90 @@
+import type { ComposedRuntime } from '../compose.ts'
+import type { Strategy } from '../drift/drift.ts'
+import type { ProjectFolder } from '../orchestrator/project-folder.ts'
+import { InvalidInput, NotFound, Refused } from '../protocol/errors.ts'
+import { shown } from '../protocol/shown.ts'
+import { choiceOf, fieldsOf, type Route, TEXT } from './route.ts'
+
+const STRATEGIES: readonly Strategy[] = ['graph', 'files', 'merge', 'ask']
+const FINDING = {
+  type: 'object',
+  properties: { finding_id: TEXT, path: TEXT, what: TEXT, severity: TEXT, digest: TEXT, confirm_id: TEXT },
+} as const
+const FINDINGS = { type: 'array', items: FINDING } as const
+
+/** What graph and files of the project's folder disagree about, and how it is settled. */
+export function driftRoutes(runtime: ComposedRuntime): readonly Route[] {
+  const folder = (): ProjectFolder => {
+    if (runtime.folder) return runtime.folder
+    throw new Refused('no folder is held against the graph', 'give root in the config')
+  }
+  return [
+    {
+      method: 'GET',
+      path: '/drift',
+      says: 'What was found and is not settled; the disk is not looked at.',
+      role: 'read',
+      answer: FINDINGS,
+      handle: async () => folder().findings(),
+    },
+    {
+      method: 'POST',
+      path: '/drift/scan',
+      says: 'Looks at every file; the first time all is taken in as it lies there.',
+      role: 'run',
+      answer: {
+        type: 'object',
+        properties: { root: TEXT, files: { type: 'integer' }, folders: { type: 'integer' }, findings: FINDINGS },
+      },
+      async handle() {
+        const tracker = await folder().tracker()
+        return { root: tracker.root, ...(await tracker.scan()) }
+      },
+    },
+    {
+      method: 'GET',
+      path: '/drift/:id/diff',
+      says: 'What graph and disk disagree about, line by line; `null` where there is no text to compare.',
+      role: 'read',
+      answer: { type: 'object', properties: { finding: FINDING, diff: { type: ['string', 'null'] } } },
+      async handle({ params: { id } }) {
+        const finding = (await folder().findings()).find(({ finding_id, path }) => finding_id === id || path === id)
+        if (!finding) throw new NotFound('finding', id)
+        const bytes = finding.diff_blob === undefined ? undefined : await runtime.store.getBlob(finding.diff_blob)
+        return { finding, diff: finding.diff ?? (bytes ? new TextDecoder().decode(bytes) : null) }
+      },
+    },
+    {
+      method: 'POST',
+      path: '/drift/reconcile',
+      says: 'Settles findings, named by path or id, or all of them: the graph wins, the files, both together, or people are asked.',
+      role: 'admin',
+      body: {
+        type: 'object',
+        required: ['findings', 'strategy'],
+        properties: {
+          findings: { type: ['string', 'array'], items: TEXT, description: '`all`, or paths and ids' },
+          strategy: { type: 'string', enum: STRATEGIES },
+        },
+        additionalProperties: false,
+      },
+      answer: { type: 'array', items: { type: 'object', properties: { finding: FINDING, outcome: TEXT } } },
+      async handle({ body }) {
+        const fields = fieldsOf(body, ['findings', 'strategy'])
+        const strategy = choiceOf(fields, 'strategy', STRATEGIES)
+        if (strategy === undefined) throw missing('strategy', `must be one of ${STRATEGIES.join(', ')}`)
+        const tracker = await folder().tracker()
+        return tracker.reconcile(namesIn(fields.findings), strategy, { actor: 'http' })
+      },
+    },
+  ]
+}
+
+function namesIn(findings: unknown): readonly string[] | 'all' {
+  if (findings === 'all') return findings
+  if (Array.isArray(findings) && findings.every((name) => typeof name === 'string')) return findings
+  throw missing('findings', 'must be `all` or a list of paths and ids', findings)
+}
+
+const missing = (path: string, message: string, found?: unknown): InvalidInput =>
+  new InvalidInput('body', [{ path, rule: 'required', message, ...(found !== undefined && { found: shown(found) }) }])

@@ -1,0 +1,59 @@
+import type { IncomingMessage, Server } from 'node:http'
+import { isFor } from '../bus/websocket-door.ts'
+import type { ComposedRuntime } from '../compose.ts'
+import { relay } from '../orchestrator/relay.ts'
+import { historyOf } from '../orchestrator/relay-history.ts'
+import { systemClock } from '../protocol/clock.ts'
+import { thisHolder } from '../vsl/holder.ts'
+import type { Door } from './door.ts'
+import { problemOf } from './problem.ts'
+
+const NAME = 'http'
+
+/** Events over WebSocket on the server's own port, in the frames of a `ws:` bus: `connectEvents` speaks to either. */
+export async function openSockets(
+  { store }: ComposedRuntime,
+  server: Server,
+  options: { readonly path: string; readonly door: Door; readonly onError: (error: unknown) => void },
+): Promise<{ readonly close: () => Promise<void> }> {
+  const { websocketTransport } = await import('../bus/websocket.ts')
+  const { path, door, onError } = options
+  // Nobody else answers those, and a connection without an answer would stay for ever.
+  server.on('upgrade', (request, socket) => {
+    if (!isFor(request, path)) socket.end('HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n')
+  })
+  const transport = await websocketTransport({
+    server,
+    path,
+    onError,
+    history: historyOf(store, NAME),
+    refuse: (request) => refusal(request, door),
+  })
+  const holder = thisHolder(systemClock.uuid())
+  const feeding = relay({ store, transport, name: NAME, holder, exclusive: false, onError })
+  return {
+    async close() {
+      await feeding.close()
+      await transport.close()
+    },
+  }
+}
+
+/** The status of a handshake that is not let in; whoever may read may listen. */
+function refusal({ headers }: IncomingMessage, door: Door): number | undefined {
+  try {
+    door(
+      { ...headers, authorization: headers.authorization ?? fromProtocol(headers['sec-websocket-protocol']) },
+      'read',
+    )
+    return undefined
+  } catch (error) {
+    return problemOf(error).status
+  }
+}
+
+/** A browser cannot send headers with a handshake: it names its token as a protocol, in base64url after `bearer.`. */
+function fromProtocol(protocols = ''): string | undefined {
+  const token = /(?:^|,)\s*bearer\.([\w-]+)/.exec(protocols)?.[1]
+  return token === undefined ? undefined : `Bearer ${Buffer.from(token, 'base64url')}`
+}

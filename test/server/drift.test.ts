@@ -1,0 +1,99 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { flowOf } from '../support/flows.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+import { serving } from './serving.ts'
+
+const file = (params: { readonly [name: string]: string }) => ({
+  binding: { action_type: 'file_operation', params },
+})
+
+describe('drift', () => {
+  it('is found, listed, shown and settled', async () => {
+    const root = tempFolder()
+    writeFileSync(join(root, 'notes.md'), 'a\n')
+    const { ask } = await serving({}, { root })
+    expect(await ask('GET', '/drift')).toMatchObject({ status: 200, body: [] })
+    expect(await ask('POST', '/drift/scan')).toMatchObject({ status: 200, body: { files: 1, findings: [] } })
+    writeFileSync(join(root, 'notes.md'), 'a\nb\n')
+    const found = [{ path: 'notes.md', what: 'modified' }]
+    const scanned = await ask('POST', '/drift/scan')
+    expect(scanned).toMatchObject({ body: { findings: found } })
+    expect(await ask('GET', '/drift')).toMatchObject({ body: found })
+    const { finding_id } = (scanned.body as { findings: { finding_id: string }[] }).findings[0]!
+    expect(await ask('GET', `/drift/${encodeURIComponent(finding_id)}/diff`)).toMatchObject({
+      body: { finding: found[0], diff: expect.stringContaining('+b') },
+    })
+    const settled = await ask('POST', '/drift/reconcile', { findings: ['notes.md'], strategy: 'graph' })
+    expect(settled).toMatchObject({ status: 200, body: [{ outcome: 'restored' }] })
+    expect(readFileSync(join(root, 'notes.md'), 'utf8')).toBe('a\n')
+    expect(await ask('GET', '/drift')).toMatchObject({ body: [] })
+  })
+
+  it('refuses what it does not understand, and says so where no folder is held', async () => {
+    const { ask } = await serving({}, { root: tempFolder() })
+    for (const [body, path] of [
+      [{ findings: 'all' }, 'strategy'],
+      [{ findings: 'all', strategy: 'guess' }, 'strategy'],
+      [{ findings: 7, strategy: 'graph' }, 'findings'],
+      [{ findings: 'all', strategy: 'graph', force: true }, 'force'],
+    ] as const)
+      expect(await ask('POST', '/drift/reconcile', body)).toMatchObject({ status: 400, body: { problems: [{ path }] } })
+    expect(await ask('POST', '/drift/reconcile', { findings: ['x'], strategy: 'graph' })).toMatchObject({ status: 404 })
+    expect(await ask('GET', '/drift/x/diff')).toMatchObject({ status: 404 })
+    const bare = await serving()
+    expect(await bare.ask('POST', '/drift/scan')).toMatchObject({ status: 409, body: { code: 'refused' } })
+  })
+})
+
+describe('files that runs write', () => {
+  it('are no drift, whichever context writes them, and a meddled one is refused', async () => {
+    const root = tempFolder()
+    writeFileSync(join(root, 'a.txt'), 'old\n')
+    const { ask, runtime } = await serving({}, { root })
+    const run = async (steps: Parameters<typeof flowOf>[0]) => {
+      const flow = flowOf(steps)
+      await ask('POST', '/runs', flow)
+      return (await ask('GET', `/runs/${flow.plan.plan_id}?wait_ms=20000`)).body as { result: { status: string } }
+    }
+    const write = (content: string) => run({ w: file({ operation: 'write', path: 'a.txt', content }) })
+    expect((await write('one\n')).result.status).toBe('completed')
+    expect((await write('two\n')).result.status).toBe('completed')
+    expect(await ask('POST', '/drift/scan')).toMatchObject({ body: { findings: [] } })
+    writeFileSync(join(root, 'a.txt'), 'theirs\n')
+    const refused = await write('three\n')
+    expect(refused.result).toMatchObject({
+      status: 'failed',
+      error: { message: 'a.txt has changed since it was read' },
+    })
+    expect(readFileSync(join(root, 'a.txt'), 'utf8')).toBe('theirs\n')
+    const graph = await runtime.folder!.graph()
+    const [node] = [...graph.state.nodesOf('files')]
+    expect(node?.data).toMatchObject({ path: 'a.txt', written_by: expect.any(String) })
+  })
+
+  it('go back with a rollback, which first says what it would do', async () => {
+    const root = tempFolder()
+    writeFileSync(join(root, 'a.txt'), 'old\n')
+    const { ask } = await serving({}, { root })
+    const flow = flowOf({
+      change: file({ operation: 'write', path: 'a.txt', content: 'new\n' }),
+      create: { ...file({ operation: 'write', path: 'deep/b.txt', content: 'b\n' }), after: ['change'] },
+      boom: { after: ['create'] },
+    })
+    await ask('POST', '/runs', flow)
+    const at = `/runs/${flow.plan.plan_id}`
+    expect(await ask('GET', `${at}?wait_ms=20000`)).toMatchObject({ body: { result: { status: 'failed' } } })
+    const planned = await ask('POST', `${at}/rollback`, { dry_run: true })
+    expect(planned).toMatchObject({ status: 200, body: { status: 'planned', plan: { effects: [{}, {}] } } })
+    expect(existsSync(join(root, 'deep/b.txt'))).toBe(true)
+    expect(await ask('POST', `${at}/rollback`, { irreversible: 'maybe' })).toMatchObject({ status: 400 })
+    expect(await ask('POST', `${at}/rollback`, { dry_run: 'yes' })).toMatchObject({ status: 400 })
+    expect(await ask('POST', `${at}/rollback`)).toMatchObject({ status: 200, body: { status: 'done', left: [] } })
+    expect(existsSync(join(root, 'deep/b.txt'))).toBe(false)
+    expect(readFileSync(join(root, 'a.txt'), 'utf8')).toBe('old\n')
+    expect(await ask('POST', '/drift/scan')).toMatchObject({ body: { findings: [] } })
+    expect(await ask('POST', '/runs/absent/rollback')).toMatchObject({ status: 404 })
+  })
+})

@@ -1,0 +1,123 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { WebSocket } from 'ws'
+import type { Delivery } from '../../src/bus/transport.ts'
+import { connectEvents } from '../../src/bus/websocket-client.ts'
+import { bearerProtocol, PROTOCOL } from '../../src/bus/websocket-frames.ts'
+import { flowOf } from '../support/flows.ts'
+import { serving, told } from './serving.ts'
+
+const READ = 'a-token-that-may-read'
+const tokens = [{ token: READ, roles: ['read' as const] }]
+const ws = (url: string) => `${url.replace('http', 'ws')}/events`
+
+describe('events over WebSocket', () => {
+  it('are those of the other stream, live, filtered, and after any one of them', async () => {
+    const { ask, url } = await serving()
+    const source = connectEvents(ws(url))
+    onTestFinished(() => source.close())
+    const stages: Delivery[] = []
+    await source.subscribe({ family: 'pipeline_stage' }, (delivery) => void stages.push(delivery))
+    const flow = flowOf({ greet: {} })
+    await ask('POST', '/runs', flow)
+    await ask('GET', `/runs/${flow.plan.plan_id}?wait_ms=20000`)
+    const all = (await told(`${url}/events?follow=false`)).map(({ data }) => data as unknown as Delivery)
+    for (const from of [0, 2, all.length - 2]) {
+      const rest: string[] = []
+      for await (const { event } of source.events({}, { after: all[from]! })) {
+        rest.push(event.event_id)
+        if (rest.length === all.length - from - 1) break
+      }
+      expect(rest).toEqual(all.slice(from + 1).map(({ event }) => event.event_id))
+    }
+    await expect.poll(() => stages).toEqual(all.filter(({ event }) => event.event_family === 'pipeline_stage'))
+  })
+
+  it('go on where they were when the server comes back', async () => {
+    const first = await serving()
+    const { port } = new URL(first.url)
+    const seen: string[] = []
+    const source = connectEvents(ws(first.url), { onError: () => undefined })
+    onTestFinished(() => source.close())
+    const flows = [flowOf({ greet: {} }), flowOf({ greet: {} })]
+    const both = new Promise<void>((resolve) => {
+      void source.subscribe({ family: 'pipeline_stage' }, ({ event, plan_id }) => {
+        seen.push(event.event_id)
+        const ended = JSON.stringify(event).includes('"stage_id":"plan"') && JSON.stringify(event).includes('completed')
+        if (ended && plan_id === flows[1]!.plan.plan_id) resolve()
+      })
+    })
+    await source.subscribe({}, () => undefined)
+    await first.ask('POST', '/runs', flows[0])
+    await first.ask('GET', `/runs/${flows[0]!.plan.plan_id}?wait_ms=20000`)
+    await first.server.close()
+    await (await first.runtime.submit(flows[1]!)).result() // while nobody can be told
+    const { serve } = await import('../../src/server/server.ts')
+    const second = await serve(first.runtime, { port: Number(port) })
+    onTestFinished(() => second.close())
+    await both
+    const all = await told(`${second.url}/events?follow=false&family=pipeline_stage`)
+    expect(seen).toEqual(all.map(({ data }) => data.event.event_id))
+  })
+
+  it.each([
+    ['no token', {}, [PROTOCOL], 401],
+    ['a forged token', { authorization: 'Bearer a-token-that-may-reaD' }, [PROTOCOL], 401],
+    ['a token', { authorization: `Bearer ${READ}` }, [PROTOCOL], 101],
+    ['a token as a browser sends it', {}, [PROTOCOL, bearerProtocol(READ)], 101],
+    ['a forged one as a browser sends it', {}, [PROTOCOL, bearerProtocol('another-token-of-ours')], 401],
+    [
+      'a token and a foreign page',
+      { authorization: `Bearer ${READ}`, origin: 'https://evil.example' },
+      [PROTOCOL],
+      403,
+    ],
+  ])('are asked for with %s', async (_, headers, protocols, status) => {
+    const { url } = await serving({ tokens })
+    expect(await handshake(ws(url), headers, protocols)).toBe(status)
+  })
+
+  it('are not for pages, or under names pointed here, without a token', async () => {
+    const { url } = await serving()
+    expect(await handshake(ws(url), { origin: 'https://evil.example' })).toBe(403)
+    expect(await handshake(ws(url), { host: 'evil.example' })).toBe(403)
+    expect(await handshake(ws(url), { origin: url })).toBe(101)
+    expect(await handshake(ws(url).replace('/events', '/elsewhere'), {})).toBe(404)
+  })
+
+  it('survive a handshake that is not even a URL', async () => {
+    const { ask, url } = await serving()
+    const { port } = new URL(url)
+    const socket = connect(Number(port), '127.0.0.1')
+    socket.write('GET //[ HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n')
+    const [answer] = await once(socket, 'data')
+    expect(String(answer)).toMatch(/^HTTP\/1.1 404 /)
+    expect(await ask('GET', '/health')).toMatchObject({ status: 200 })
+  })
+
+  it('end when the server closes', async () => {
+    const { url, server } = await serving()
+    const socket = new WebSocket(ws(url), PROTOCOL)
+    await once(socket, 'open')
+    socket.send('{"filter":{}}')
+    await once(socket, 'message')
+    const closed = once(socket, 'close')
+    await server.close()
+    expect((await closed)[0]).toBe(1001)
+  })
+})
+
+/** The status of the answer to a handshake. */
+function handshake(url: string, headers: { [name: string]: string }, protocols = [PROTOCOL]): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const socket = new WebSocket(url, protocols, { headers })
+    socket.on('upgrade', () => resolve(101))
+    socket.on('open', () => socket.terminate())
+    socket.on('unexpected-response', (request, { statusCode }) => {
+      request.destroy()
+      resolve(statusCode!)
+    })
+    socket.on('error', (error) => reject(error))
+  })
+}
