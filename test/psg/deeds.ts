@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import type { Clock } from '../../src/protocol/clock.ts'
 import type { DecisionStatus, Plan } from '../../src/protocol/types.ts'
-import type { Changes, CommitOptions } from '../../src/psg/change.ts'
+import type { Change, Changes, CommitOptions } from '../../src/psg/change.ts'
 import { takeApart } from '../../src/psg/document.ts'
 import { move } from '../../src/psg/moves.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
@@ -38,13 +38,21 @@ const as = (r: Real, writer: Writer): CommitOptions => ({ ...by, run: `writer ${
 /** Picks one of a list by a number of any size. */
 export const pick = <T>(list: readonly T[], n: number): T | undefined => list[n % Math.max(list.length, 1)]
 
-function planned(m: Model, r: Real, n: number): { id: string; plan: ModelPlan; steps: string[] } | undefined {
-  const id = pick(
-    r.plans.filter((plan) => m.plans.has(plan)),
-    n,
-  )
-  const plan = id === undefined ? undefined : m.plans.get(id)!
-  return id !== undefined && plan ? { id, plan, steps: [...plan.steps.keys()] } : undefined
+interface Found {
+  readonly id: string
+  readonly plan: ModelPlan
+  readonly steps: readonly string[]
+}
+
+/** The plan that a number stands for, and its steps, beginning with any; other turns give other ones. */
+function planned(m: Model, r: Real, n: number, turn = 0): Found | undefined {
+  const ids = r.plans.filter((plan) => m.plans.has(plan))
+  const id = pick(ids, n + turn)
+  if (id === undefined) return undefined
+  const plan = m.plans.get(id)!
+  const steps = [...plan.steps.keys()]
+  const first = Math.floor(turn / ids.length) % Math.max(steps.length, 1)
+  return { id, plan, steps: [...steps.slice(first), ...steps.slice(0, first)] }
 }
 
 /** Steps with the places of those they wait for: any, so that some go round. */
@@ -133,24 +141,27 @@ const importPlan = fc.tuple(text, planStatus, stepSpecs).map(
   }),
 )
 
-/** A deed on one of the plans that are there. */
+/** A deed on one of the plans that are there: mostly on one that it can be done to, if there is one, else it would be refused nearly always. */
 const onPlan = (
   name: string,
   n: number,
-  deed: (
-    found: { id: string; plan: ModelPlan; steps: string[] },
-    r: Real,
-    writer: Writer,
-    m: Model,
-  ) => Planned | undefined,
+  deed: (found: Found, r: Real, writer: Writer, m: Model) => Planned | undefined,
 ): Deed => ({
   name,
   async plan(m, r, writer) {
-    const found = planned(m, r, n)
-    if (!found) return undefined
-    return deed(found, r, writer, m)
+    const at =
+      n % 4 === 0
+        ? 0
+        : TURNS.find((turn) => {
+            const sketch = structuredClone(m)
+            const found = planned(sketch, r, n, turn)
+            return found && deed(found, r, writer, sketch)?.expected
+          })
+    const found = planned(m, r, n, at)
+    return found && deed(found, r, writer, m)
   },
 })
+const TURNS = Array.from({ length: 12 }, (_, turn) => turn)
 
 const addStep = fc.tuple(number, stepSpec).map(([n, spec]) =>
   onPlan('adds a step', n, ({ id, plan, steps }, r, writer) => {
@@ -226,7 +237,7 @@ const decideOn = fc
     name: `decides: ${status}`,
     async plan(m: Model, r: Real, writer: Writer) {
       await writer.refresh() // a person looks before deciding
-      const found = planned(m, r, n)
+      const found = planned(m, r, n, n % 4 === 3 ? 0 : TURNS.find((turn) => isProposed(planned(m, r, n, turn))))
       if (!found) return undefined
       const confirm = await writer.confirmOf(found.id)
       if (confirm === null) return undefined
@@ -235,6 +246,8 @@ const decideOn = fc
       return { expected, commit: () => writer.commit(asked, as(r, writer)) }
     },
   }))
+
+const isProposed = (found: Found | undefined): boolean => found?.plan.status === 'proposed'
 
 const start = number.map((n) =>
   onPlan('starts', n, ({ id, plan }, r, writer) => ({
@@ -260,13 +273,8 @@ const dialog = fc.tuple(number, text, fc.constantFrom('new', 'say', 'active', 'p
         n,
       )
       if (what === 'new' || known === undefined) {
-        const dialog_id = r.clock.uuid()
-        r.dialogs.push(dialog_id)
-        const data = { meta: META, dialog_id, context_id: r.context, status: 'active' as const, messages: [] }
-        return {
-          expected: model.addDialog(m, dialog_id),
-          commit: () => writer.commit([add('dialog', dialog_id, data)], as(r, writer)),
-        }
+        const changes = [newDialog(m, r)]
+        return { expected: true, commit: () => writer.commit(changes, as(r, writer)) }
       }
       const talk = m.dialogs.get(known)!
       if (what === 'say') {
@@ -282,6 +290,19 @@ const dialog = fc.tuple(number, text, fc.constantFrom('new', 'say', 'active', 'p
     },
   }),
 )
+
+function newDialog(m: Model, r: Real): Change {
+  const dialog_id = r.clock.uuid()
+  r.dialogs.push(dialog_id)
+  model.addDialog(m, dialog_id)
+  return add('dialog', dialog_id, {
+    meta: META,
+    dialog_id,
+    context_id: r.context,
+    status: 'active',
+    messages: [],
+  })
+}
 
 const fork = number.map(
   (n): Deed => ({
@@ -323,23 +344,36 @@ const nonsense = number.map(
   }),
 )
 
-/** Both write at once, without having heard of each other. */
+/** Both write at once, without having heard of each other: different things, and both land. */
 const race = fc.tuple(number, number, text, text).map(
   ([i, j, one, two]): Deed => ({
     name: 'races',
     async plan(m, r) {
       const drafts = [...m.plans].filter(([, plan]) => plan.status === 'draft').map(([id]) => id)
       const [a, b] = [pick(drafts, i), pick(drafts, j)]
-      if (a === undefined || b === undefined || a === b) return undefined
+      if (a === undefined) return undefined
       model.rename(m.plans.get(a)!, one)
-      model.rename(m.plans.get(b)!, two)
+      const other = b === undefined || a === b ? newDialog(m, r) : set('plan', b, { title: two })
+      if (b !== undefined && a !== b) model.rename(m.plans.get(b)!, two)
+      const [first, second] = [[set('plan', a, { title: one })], [other]]
       const commit = () =>
-        Promise.all([
-          r.writers[0]!.commit([set('plan', a, { title: one })], as(r, r.writers[0]!)),
-          r.writers[1]!.commit([set('plan', b, { title: two })], as(r, r.writers[1]!)),
-        ])
+        Promise.all([first, second].map((changes, n) => r.writers[n]!.commit(changes, as(r, r.writers[n]!))))
       return { expected: true, commit }
     },
+  }),
+)
+
+/** Both make the same move at once: it is made once, and the other is told that it was not his. */
+const raceForOne = number.map((n) =>
+  onPlan('races for one move', n, ({ plan, steps }, r) => {
+    const step = pick(steps, n)!
+    const expected = model.moveStep(plan, step, 'blocked')
+    const commit = async () => {
+      const tries = r.writers.map((writer) => writer.commit([move('step', step, 'blocked')], as(r, writer)))
+      const lost = (await Promise.allSettled(tries)).filter((one) => one.status === 'rejected')
+      if (lost.length !== 1) throw lost[0]?.reason ?? new Error('both made the same move')
+    }
+    return { expected, commit }
   }),
 )
 
@@ -357,6 +391,8 @@ export const deeds = [
   rename,
   moveStep,
   moveStep,
+  moveStep,
+  moveStep,
   removeStep,
   removePlan,
   propose,
@@ -370,4 +406,6 @@ export const deeds = [
   fork,
   nonsense,
   race,
+  race,
+  raceForOne,
 ] as fc.Arbitrary<Deed>[]

@@ -15,7 +15,7 @@ async function agreeOn(numRuns: number, setUp: (seed: number, keepEnded: number)
   await fc.assert(
     fc.asyncProperty(
       beginnings,
-      sequences(12),
+      sequences(20),
       fc.nat(),
       fc.constantFrom(0, 1, 16),
       async (plans, commands, seed, keepEnded) => {
