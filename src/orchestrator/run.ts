@@ -1,3 +1,4 @@
+import { unlessAborted } from '../bus/waiting.ts'
 import { Closed, NotFound } from '../protocol/errors.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
 import type { ActionRecord, BornEvent, EntryBody, Node } from '../psg/change.ts'
@@ -44,6 +45,10 @@ export interface RunHands {
 export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHands): RunHandle {
   const { run_id, plan_id, trace_id } = node.data
 
+  /** Whoever waits no longer need not wait for what this process has in hand either. */
+  const driven = (signal: AbortSignal | undefined) =>
+    signal ? unlessAborted(hands.driving(), signal) : hands.driving()
+
   async function* events({ signal }: { signal?: AbortSignal } = {}) {
     const from = { after: node.born - 1, follow: true, ...(signal && { signal }) }
     for await (const entry of graph.store.read(graph.id, from)) {
@@ -64,7 +69,7 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
     async result(signal) {
       while (!(await hasEnded(graph, run_id, plan_id))) {
         signal?.throwIfAborted()
-        if ((await hands.driving()) === 'ended') continue
+        if ((await driven(signal)) === 'ended') continue
         await elsewhere(graph, (body) => endsRun(body, run_id), signal)
       }
       return resultOf(graph, run_id, plan_id)
@@ -75,7 +80,7 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
         if (needsSomebody(graph, run_id, plan_id)) return 'waiting'
         signal?.throwIfAborted()
         const from = graph.revision
-        const end = await hands.driving()
+        const end = await driven(signal)
         if (end === undefined && graph.revision === from) await elsewhere(graph, () => true, signal)
       }
     },
