@@ -4,13 +4,28 @@ export interface Table {
   readonly rows: { readonly [row: string]: { readonly [column: string]: string | number } }
   /** What the reader must know to read it: how it was measured, what a column means. */
   readonly note?: string
+  readonly plot?: Plot
+}
+
+/** The same as a picture: longer is more. */
+export interface Plot {
+  readonly unit: string
+  readonly bars: readonly Bar[]
+}
+export interface Bar {
+  readonly label: string
+  readonly value: number
+  /** The slowest and the fastest round. */
+  readonly spread?: readonly [number, number]
+  /** Ours is told apart from others, and both from what only marks a limit. */
+  readonly kind: 'ours' | 'peer' | 'limit'
 }
 
 /** Prints the figures and, below `npm run bench`, hands them over for `results.json` and the README. */
-export function tell(title: string, rows: Table['rows'], note?: string): void {
+export function tell(title: string, rows: Table['rows'], note?: string, plot?: Plot): void {
   console.log(note === undefined ? title : `${title} (${note})`)
   console.table(rows)
-  const table: Table = { title, rows, ...(note !== undefined && { note }) }
+  const table: Table = { title, rows, ...(note !== undefined && { note }), ...(plot && { plot }) }
   process.send?.({ table })
 }
 

@@ -1,0 +1,29 @@
+import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+
+const root = join(import.meta.dirname, '../..')
+const out = join(root, 'bench/dist')
+
+/** Compiles the product and our contestants as they are published, once per run. Throws when they do not compile. */
+export function build(): void {
+  if (process.env.MPLP_BENCH_BUILT === '1') return
+  const { status, stdout } = spawnSync(join(root, 'node_modules/.bin/tsc'), ['-p', 'bench/tsconfig.build.json'], {
+    cwd: root,
+    encoding: 'utf8',
+  })
+  if (status !== 0) throw new Error(`the contestants do not compile:\n${stdout}`)
+  process.env.MPLP_BENCH_BUILT = '1'
+}
+
+/** A compiled file of ours. */
+export const built = (source: string): string => join(out, source.replace(/\.ts$/, '.js'))
+
+/** Where a contestant's code is, ours or a peer's. */
+export function moduleOf(name: string): string {
+  const own = built(`bench/contestants/${name}.ts`)
+  return pathToFileURL(existsSync(own) ? own : join(root, 'bench/peers', `${name}.js`)).href
+}
+
+export const peersAreInstalled = (): boolean => existsSync(join(root, 'bench/peers/node_modules'))
