@@ -18,6 +18,7 @@ export default {
     'scripts/*.ts',
     'scripts/torture/*.ts',
     'bench/*.ts',
+    'bench/contestants/*.ts',
     'examples/*.ts',
     '.ci/count.mjs',
     'test/support/reaper.mjs',
