@@ -1,8 +1,30 @@
+/** Everything that can be wrong with a store. */
+export const FAULTS = [
+  'journal.gap',
+  'journal.fold',
+  'event.order',
+  'value.missing',
+  'value.differs',
+  'value.unknown',
+  'id.unique',
+  'reference.resolves',
+  'plan.acyclic',
+  'delta.nodes',
+  'delta.edges',
+  'snapshot.revision',
+  'index.id',
+  'index.running',
+  'index.waiting',
+  'index.timer',
+  'index.open',
+] as const
+export type Fault = (typeof FAULTS)[number]
+
 /** Something in the store that does not hold together. */
 export interface Finding {
-  readonly rule: string
+  readonly rule: Fault
   readonly node: string
   readonly message: string
 }
 
-export type Found = (rule: string, node: string, message: string) => void
+export type Found = (rule: Fault, node: string, message: string) => void

@@ -17,10 +17,10 @@ interface Values {
 /** Compares each index with what it ought to tell by the values: nothing missing, nothing too much, nothing that leads elsewhere. */
 export async function verifyIndexes(store: Backend, graph: string, values: Values, found: Found): Promise<void> {
   const { ids, running, waiting, timers, open } = expected(values)
-  await compare(store, graph, 'id/', ids, found)
-  await compare(store, graph, 'running/', running, found)
-  await compare(store, graph, 'waiting/', waiting, found)
-  await compare(store, graph, 'timer/', timers, found)
+  await compare(store, graph, 'id', ids, found)
+  await compare(store, graph, 'running', running, found)
+  await compare(store, graph, 'waiting', waiting, found)
+  await compare(store, graph, 'timer', timers, found)
   for (const group of open)
     if (!values.open.has(group)) found('index.open', group, `group ${group} is open but not listed`)
   for (const group of values.open)
@@ -57,10 +57,16 @@ function expected({ nodes, stored }: Values) {
   return { ids, running, waiting, timers, open }
 }
 
-async function compare(store: Backend, graph: string, prefix: string, wanted: Index, found: Found): Promise<void> {
-  const rule = `index.${prefix.slice(0, -1)}`
+async function compare(
+  store: Backend,
+  graph: string,
+  index: 'id' | 'running' | 'waiting' | 'timer',
+  wanted: Index,
+  found: Found,
+): Promise<void> {
+  const rule = `index.${index}` as const
   const there = new Map<string, Json>()
-  for await (const [key, value] of store.scan(prefix)) {
+  for await (const [key, value] of store.scan(`${index}/`)) {
     if (wanted.has(key)) there.set(key, value)
     else if ((value as JsonObject).graph === graph) found(rule, key, `${key} is in the index without reason`)
   }

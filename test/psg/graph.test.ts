@@ -310,6 +310,18 @@ describe('psg/graph: several writers', () => {
     expect(other.revision).toBe(graph.revision)
   })
 
+  it('hold a plan that another has added as soon as they hear of it', async () => {
+    const given = await world()
+    const { graph, store, clock, context } = given
+    const other = await openGraph(store, context, { clock })
+    const told: string[] = []
+    other.watch((deltas) => told.push(...deltas.map(({ id }) => id)))
+    const plan = await withPlan(given, { a: [], b: ['a'] })
+    await other.refresh()
+    expect(contentsOf(other.state)).toEqual(contentsOf(graph.state))
+    expect(told).toEqual([plan.id, plan.step('a'), plan.step('b')])
+  })
+
   it('are told of what the others commit, and a watcher that throws hurts nobody', async () => {
     const { graph, store, clock, context } = await world()
     const other = await openGraph(store, context, { clock })
@@ -362,6 +374,8 @@ describe('psg/graph: memory', () => {
     const reopened = await openGraph(store, context, { clock })
     expect([...reopened.state.groups()].sort()).toEqual(['-', plans[3]!.id].sort())
     expect(graph.state.edges).toBe(contentsOf(graph.state).edges.length)
+    await reopened.load(plans[1]!.id)
+    expect(contentsOf(graph.state, [plans[1]!.id])).toEqual(contentsOf(reopened.state, [plans[1]!.id])) // it came back as if for the first time
   })
 
   it('does not lose a plan that is opened again', async () => {

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { RevisionConflict } from '../../src/protocol/errors.ts'
 import type { Json } from '../../src/protocol/json.ts'
 import type { EntryBody, Stored } from '../../src/psg/change.ts'
+import { FAULTS } from '../../src/psg/finding.ts'
 import { INDEX } from '../../src/psg/indexes.ts'
 import { confirmOf } from '../../src/psg/moves.ts'
 import { verifyGraph } from '../../src/psg/verify.ts'
@@ -142,6 +143,11 @@ const DAMAGES: readonly (readonly [string, (given: Sound) => Promise<void>, read
     async (given) => damage(given, [[INDEX.waiting(given.confirm), { graph: given.context, group: given.plan.id }]]),
     ['index.waiting'],
   ],
+  [
+    'a timer that is listed and is none',
+    async (given) => damage(given, [[INDEX.timer(TIME, given.id()), { graph: given.context, group: '-' }]]),
+    ['index.timer'],
+  ],
   ['a timer that is not listed', async (given) => damage(given, [], [INDEX.timer(TIME, given.timer)]), ['index.timer']],
   [
     'an open plan that is not listed',
@@ -200,6 +206,11 @@ const JOURNAL_DAMAGES: readonly (readonly [string, (entry: Entry) => Entry | und
 ]
 
 describe('psg/verify', () => {
+  it('is shown a damage for everything that it can find', () => {
+    const shown = [...DAMAGES, ...JOURNAL_DAMAGES].flatMap(([, , rules]) => rules)
+    expect(new Set(shown)).toEqual(new Set(FAULTS))
+  })
+
   it('finds nothing in a store that holds together', async () => {
     expect(await (await sound()).graph.verify()).toEqual([])
   })
