@@ -4,7 +4,7 @@
  */
 import { fileURLToPath } from 'node:url'
 import { type GoldenFlow, readFlows } from '../src/golden/flow.ts'
-import { ownDriver } from '../src/golden/own-driver.ts'
+import { inMemory, ownDriver } from '../src/golden/own-driver.ts'
 import { runFlow } from '../src/golden/run-flow.ts'
 import { type LifecycleKind, lifecycles, moveRule, statusesOf } from '../src/protocol/lifecycle.ts'
 import { FOLDING, RULES } from '../src/psg/rules.ts'
@@ -67,10 +67,7 @@ async function mutate(id: string, naming: readonly GoldenFlow[]): Promise<string
   if (naming.length === 0) return 'no flow names it'
   const driver = ownDriver({
     switched: new Set([id]),
-    async open() {
-      const store = memoryBackend()
-      return { store, reopen: async () => store, dispose: () => store.close() }
-    },
+    open: async () => inMemory(memoryBackend()),
   })
   for (const flow of naming) if ((await within(runFlow(flow, driver, 'memory'))) !== 'passed') return undefined
   return `passes ${naming.map(({ name }) => name).join(', ')}`

@@ -2,7 +2,15 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { type Driver, type FreshStore, ownDriver, type ReportFormat, report, runGolden } from '../golden/golden.ts'
+import {
+  type Driver,
+  type FreshStore,
+  inMemory,
+  ownDriver,
+  type ReportFormat,
+  report,
+  runGolden,
+} from '../golden/golden.ts'
 import { systemClock } from '../protocol/clock.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import { openStore, type StoreOptions } from '../vsl/vsl.ts'
@@ -30,10 +38,7 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
     })
     if (golden.results.length === 0) throw unknown('filter', ['the name of a flow, its area or one of its rules'])
     io.result(golden, () => report(golden, format))
-    const code = golden.passed ? EXIT.done : EXIT.unverified
-    // A flow that kills its runtime leaves one behind that never lets go of the process, as a killed one would not have to.
-    process.stdout.write('', () => setImmediate(() => process.exit(code)))
-    return code
+    return golden.passed ? EXIT.done : EXIT.unverified
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
@@ -55,26 +60,11 @@ async function driverOf(module: unknown, cwd: string, open: (backend: string) =>
 
 /** A store that nobody has used, in a folder that goes away, or under a prefix or schema of its own. */
 async function fresh(backend: string, url: unknown, folder: string): Promise<FreshStore> {
+  if (backend === 'memory') return inMemory(await openStore('memory:'))
   const name = `golden_${systemClock.uuid().replaceAll('-', '')}`
-  if (backend === 'memory') {
-    const store = await openStore('memory:')
-    return { store, reopen: async () => store, dispose: () => store.close() }
-  }
   const named: StoreOptions = backend === 'redis' ? { prefix: name } : backend === 'postgres' ? { schema: name } : {}
   const at = typeof url === 'string' ? url : `${backend}:${join(folder, name)}`
-  const opened = [await openStore(at, named)]
-  return {
-    store: opened[0]!,
-    async reopen() {
-      if (opened.at(-1)!.traits.processes === 'one') await opened.pop()!.close() // the dead one must have let go
-      const next = await openStore(at, named)
-      opened.push(next)
-      return next
-    },
-    async dispose() {
-      for (const store of opened) await store.close()
-    },
-  }
+  return { open: () => openStore(at, named), dispose: async () => undefined }
 }
 
 const unknown = (path: string, known: readonly string[]): InvalidInput =>

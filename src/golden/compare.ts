@@ -25,6 +25,26 @@ export function firstDifference(
   return expected === actual ? undefined : `${here} must be ${brief(expected)}, found ${brief(actual)}`
 }
 
+/** The same, but only for what the wanted value speaks of: a document may have more fields than that. */
+export function firstMiss(wanted: Json, found: Json, path = ''): string | undefined {
+  if (!isObject(wanted) || !isObject(found)) {
+    if (!Array.isArray(wanted) || !Array.isArray(found) || wanted.length !== found.length)
+      return firstDifference(wanted, found, new Set(), path)
+    for (const [i, item] of wanted.entries()) {
+      const inner = firstMiss(item, found[i]!, `${path}[${i}]`)
+      if (inner !== undefined) return inner
+    }
+    return undefined
+  }
+  for (const [key, value] of Object.entries(wanted as JsonObject)) {
+    const at = path === '' ? key : `${path}.${key}`
+    if (!Object.hasOwn(found, key)) return `${at} is missing: ${brief(value)}`
+    const inner = firstMiss(value, (found as JsonObject)[key]!, at)
+    if (inner !== undefined) return inner
+  }
+  return undefined
+}
+
 function inObjects(
   expected: JsonObject,
   actual: JsonObject,

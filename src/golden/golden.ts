@@ -2,9 +2,20 @@ import type { Driver } from './driver.ts'
 import { type GoldenFlow, readFlows } from './flow.ts'
 import { type FlowResult, runFlow } from './run-flow.ts'
 
-export type { Answer, Answers, Capability, Driver, DriverOptions, FlowChange, Outcome, Session } from './driver.ts'
+export type {
+  Answer,
+  Answers,
+  Capability,
+  Driver,
+  DriverOptions,
+  FlowChange,
+  FlowDecision,
+  FlowFinding,
+  Outcome,
+  Session,
+} from './driver.ts'
 export { type GoldenFlow, readFlows } from './flow.ts'
-export { type FreshStore, type OwnDriverOptions, ownDriver } from './own-driver.ts'
+export { type FreshStore, inMemory, type OwnDriverOptions, ownDriver } from './own-driver.ts'
 export { exportPack, type Pack, type PackOptions } from './pack.ts'
 export { type ReportFormat, report } from './report.ts'
 export { type FlowResult, runFlow } from './run-flow.ts'

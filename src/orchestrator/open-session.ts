@@ -22,8 +22,9 @@ export function openSession(
   collab: Collab,
   plan: Plan,
   role: (idOrName: string) => Role | undefined,
+  switched?: ReadonlySet<string>,
 ): Session {
-  const problems: Problem[] = mapBreaches({ collab }).map(({ id, path, message, found }) => ({
+  const problems: Problem[] = mapBreaches({ collab }, switched).map(({ id, path, message, found }) => ({
     path,
     rule: id,
     message,

@@ -59,6 +59,8 @@ export interface Known {
   readonly resolve?: Resolver | undefined
   readonly context?: Context | undefined
   readonly session?: { readonly settled: Session; readonly collab: Collab } | undefined
+  /** Invariants that are not looked at; for proofs. */
+  readonly switched?: ReadonlySet<string> | undefined
 }
 
 /** Pure: what submitting a flow that was checked means. Throws InvalidInput before anything is written. */
@@ -70,7 +72,7 @@ export function submission(flow: Flow, clock: { now(): number; uuid(): string },
     throw invalid('plan.context_id', 'reference.context', `is not the context ${context_id}`)
   const { plan_id } = plan
   const whole = typeof context === 'string' ? known.context : context
-  if ((options.profile ?? 'sa') === 'sa') refuseIfBroken(saBreaches({ context: whole, plan }))
+  if ((options.profile ?? 'sa') === 'sa') refuseIfBroken(saBreaches({ context: whole, plan }, known.switched))
   const [run_id, trace_id, confirm_id] = [
     chosen.run ?? clock.uuid(),
     chosen.trace ?? clock.uuid(),

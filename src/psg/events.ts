@@ -25,7 +25,8 @@ export interface Birth {
 export function eventsOf(proposal: Proposal, birth: Birth): readonly BornEvent[] {
   const { switched, options } = proposal
   const drafts: EventDraft[] = switched.has('event.pipeline_stage') ? [] : stages(proposal)
-  drafts.push(...(options.events ?? []))
+  for (const draft of options.events ?? [])
+    if (!switched.has(`event.${draft.event.event_type}`)) drafts.push(draft)
   if (!switched.has('event.graph_update')) drafts.push(...updates(proposal))
   const events: BornEvent[] = []
   for (const { plan_id, event_id: chosen, event } of drafts) {

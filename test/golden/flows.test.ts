@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
-import { type FreshStore, ownDriver, readFlows, runGolden } from '../../src/golden/golden.ts'
+import { type FreshStore, inMemory, ownDriver, readFlows, runGolden } from '../../src/golden/golden.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { fileBackend } from '../../src/vsl/file.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
@@ -12,22 +12,8 @@ import { tempFolder } from '../support/temp-folder.ts'
 
 const FLOWS = await readFlows(fileURLToPath(new URL('../../golden-flows', import.meta.url)))
 
-/** A store that is opened once more, as the next process would. */
-async function again(open: () => Promise<Backend>, closesFirst = false): Promise<FreshStore> {
-  const opened = [await open()]
-  return {
-    store: opened[0]!,
-    async reopen() {
-      if (closesFirst) await opened.pop()?.close()
-      const next = await open()
-      opened.push(next)
-      return next
-    },
-    dispose: async () => {
-      for (const store of opened) await store.close()
-    },
-  }
-}
+/** Each process of a flow opens it once more. */
+const opening = (open: () => Promise<Backend>): FreshStore => ({ open, dispose: async () => undefined })
 
 function proves(backend: string, open: () => Promise<FreshStore>): void {
   describe(`golden flows on ${backend}`, () => {
@@ -39,27 +25,24 @@ function proves(backend: string, open: () => Promise<FreshStore>): void {
   })
 }
 
-proves('memory', async () => {
-  const store = memoryBackend()
-  return { store, reopen: async () => store, dispose: () => store.close() }
-})
+proves('memory', async () => inMemory(memoryBackend()))
 proves('file', async () => {
   const path = tempFolder()
-  return again(() => fileBackend({ path: `${path}/state` }), true) // one process at a time: the dead one must have let go
+  return opening(() => fileBackend({ path: `${path}/state` }))
 })
 proves('sqlite', async () => {
   const path = `${tempFolder()}/state.db`
-  return again(() => sqliteBackend({ path }))
+  return opening(() => sqliteBackend({ path }))
 })
 await suiteNeeds('redis', (url) =>
   proves('redis', async () => {
     const prefix = freshPrefix()
-    return again(() => redisBackend({ url, prefix }))
+    return opening(() => redisBackend({ url, prefix }))
   }),
 )
 await suiteNeeds('postgres', (url) =>
   proves('postgres', async () => {
     const schema = freshSchema()
-    return again(() => postgresBackend({ url, schema, poolSize: 3 }))
+    return opening(() => postgresBackend({ url, schema, poolSize: 3 }))
   }),
 )

@@ -4,16 +4,13 @@ import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { compliance, complianceMarkdown } from '../../src/golden/compliance.ts'
 import type { Driver, Session } from '../../src/golden/driver.ts'
-import { ownDriver, readFlows, report, runGolden } from '../../src/golden/golden.ts'
+import { inMemory, ownDriver, readFlows, report, runGolden } from '../../src/golden/golden.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 
 const FLOWS = await readFlows(fileURLToPath(new URL('../../golden-flows', import.meta.url)))
 const some = (...names: string[]) => FLOWS.filter(({ name }) => names.includes(name))
-const memory = async () => {
-  const store = memoryBackend()
-  return { store, reopen: async () => store, dispose: () => store.close() }
-}
+const memory = async () => inMemory(memoryBackend())
 
 /** A runtime that takes everything, keeps nothing and says that all is well. */
 const careless: Driver = {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { type FreshStore, ownDriver, runGolden } from '../../src/golden/golden.ts'
+import { type FreshStore, inMemory, ownDriver, runGolden } from '../../src/golden/golden.ts'
 import { schemas } from '../../src/protocol/generated/schemas.ts'
 import type { EntryBody } from '../../src/psg/change.ts'
 import { KINDS } from '../../src/psg/kinds.ts'
@@ -55,7 +55,7 @@ describe('docs/events.md', () => {
             for (const { event } of (body as unknown as EntryBody).events) note(emitted, event)
           await store.close()
         }
-        return { store, reopen: async () => store, dispose }
+        return { ...inMemory(store), dispose }
       }
       await runGolden({ flows: join(ROOT, 'golden-flows'), driver: ownDriver({ open }), backends: ['memory'] })
     }, 120_000)

@@ -92,8 +92,10 @@ export const conflictResolved = (
   })
 
 /** What of the profile's nine invariants does not hold: of a session's Collab when it starts, of its events when it has ended. */
-export const mapBreaches = (subjects: { collab?: unknown; events?: readonly unknown[] }): readonly Breach[] =>
-  checkInvariants(mapInvariants, subjects, { absent: 'breach' })
+export const mapBreaches = (
+  subjects: { collab?: unknown; events?: readonly unknown[] },
+  switched?: ReadonlySet<string>,
+): readonly Breach[] => checkInvariants(mapInvariants, subjects, { absent: 'breach', switched })
 
 function mapDraft(
   { session, plan }: MapSubject,

@@ -57,5 +57,7 @@ export function saEnd(
  * What of the profile's nine invariants does not hold for these: a context when it is loaded, with its plan when that is made, with the trace when
  * it is emitted. Stricter than the protocol's own harness: what an invariant speaks of must be there.
  */
-export const saBreaches = (subjects: { context?: unknown; plan?: unknown; trace?: unknown }): readonly Breach[] =>
-  checkInvariants(saInvariants, subjects, { absent: 'breach' })
+export const saBreaches = (
+  subjects: { context?: unknown; plan?: unknown; trace?: unknown },
+  switched?: ReadonlySet<string>,
+): readonly Breach[] => checkInvariants(saInvariants, subjects, { absent: 'breach', switched })

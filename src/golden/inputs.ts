@@ -1,0 +1,29 @@
+import { isObject, type Json } from '../protocol/json.ts'
+import { DOCUMENT_KINDS, type DocumentKind } from '../psg/document.ts'
+
+/** The documents of `input/`, by file name without ending. */
+export type Inputs = { readonly [name: string]: Json }
+
+/** Which document a file holds, by its name: `plan.json`, `plan-2.json`. */
+export function kindOfFile(name: string): DocumentKind | undefined {
+  const kind = /^([a-z]+)(?:-.+)?$/.exec(name)?.[1]
+  return (DOCUMENT_KINDS as readonly string[]).includes(kind ?? '') ? (kind as DocumentKind) : undefined
+}
+
+/** Those named, or all of them, each with its kind; what is no protocol object is left out. */
+export function documentsNamed(
+  input: Inputs,
+  names: readonly string[] | null,
+): readonly (readonly [DocumentKind, Json])[] {
+  return (names ?? Object.keys(input)).flatMap((name) => {
+    const kind = kindOfFile(name)
+    return kind === undefined || input[name] === undefined ? [] : [[kind, withoutComment(input[name])] as const]
+  })
+}
+
+/** The protocol's own fixtures carry a `$comment` on top, which their schemas refuse. */
+function withoutComment(document: Json): Json {
+  if (!isObject(document) || !('$comment' in document)) return document
+  const { $comment: _, ...rest } = document
+  return rest as Json
+}

@@ -1,0 +1,38 @@
+import type { JsonObject } from '../protocol/json.ts'
+import type { Change, Kind } from '../psg/change.ts'
+import { type DocumentKind, takeApart } from '../psg/document.ts'
+import type { FlowChange } from './driver.ts'
+
+/** A script's change in the words of the graph. */
+export function changesOf(change: FlowChange): readonly Change[] {
+  if ('move' in change) return [updated(change.move.kind, change.move.id, { status: change.move.to })]
+  if ('edit' in change) return [updated(change.edit.kind, change.edit.id, change.edit.set)]
+  if ('remove' in change) return [{ kind: 'node_delete', node: change.remove.kind as Kind, id: change.remove.id }]
+  if ('depend' in change) return [{ kind: 'edge_add', from: change.depend.from, to: change.depend.to }]
+  const { kind, document, owner } = change.add
+  if (owner === undefined) return takeApart(kind as DocumentKind, document)
+  return [
+    {
+      kind: 'node_add',
+      node: kind as Kind,
+      id: idIn(document as JsonObject, kind) ?? `${owner}/${LAST}`,
+      owner,
+      at: LAST,
+      data: document,
+    } as unknown as Change,
+  ]
+}
+
+/** Roles and core live in the project's own graph. */
+export const isOfProject = (change: FlowChange): boolean =>
+  Object.values(change).some(({ kind }: { kind?: string }) => kind === 'role' || kind === 'core')
+
+const LAST = 99 // behind every part that a flow has
+
+const updated = (kind: string, id: string, set: JsonObject): Change =>
+  ({ kind: 'node_update', node: kind as Kind, id, set }) as Change
+
+function idIn(document: JsonObject, kind: string): string | undefined {
+  const id = document[`${kind}_id`] ?? document[`${kind.replace('_end', '')}_id`]
+  return typeof id === 'string' ? id : undefined
+}
