@@ -6,8 +6,22 @@ import type { Change, Changes } from '../../src/psg/change.ts'
 import { openGraph, type ProjectGraph } from '../../src/psg/graph.ts'
 import { confirmOf, decide, endPlan, move, proposePlan, startPlan } from '../../src/psg/moves.ts'
 import { statusOf } from '../../src/psg/node.ts'
+import { children } from '../../src/psg/view.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
-import { add, by, confirmData, META, set, TIME, traceOf, type World, walkTo, withPlan, world } from './given.ts'
+import {
+  add,
+  by,
+  confirmData,
+  META,
+  set,
+  TIME,
+  traceOf,
+  violationsOf,
+  type World,
+  walkTo,
+  withPlan,
+  world,
+} from './given.ts'
 
 type Moving = Exclude<LifecycleKind, 'segment'>
 
@@ -233,6 +247,51 @@ describe('psg: a status moves along its lifecycle, and nowhere else', () => {
     await expect(again).rejects.toMatchObject({ violations: [{ rule: 'lifecycle.confirm.rejected->approved' }] })
   })
 })
+
+describe('psg: what a start waits for', () => {
+  for (const status of statusesOf('step')) {
+    const met = status === 'completed' || status === 'skipped'
+    it(`${met ? 'starts' : 'does not start'} a step whose dependency is ${status}`, async () => {
+      const given = await world()
+      const plan = await withPlan(given, { a: [], b: ['a'] }, 'in_progress')
+      const through = status === 'completed' || status === 'failed' ? ['in_progress', status] : [status]
+      for (const to of through.filter((station) => station !== 'pending'))
+        await given.graph.commit([move('step', plan.step('a'), to)], by)
+      const start = given.graph.commit([move('step', plan.step('b'), 'in_progress')], by)
+      await startsOnly(met, start, 'guard.step.dependencies')
+    })
+  }
+
+  for (const status of statusesOf('plan').filter((one) => one !== 'in_progress')) {
+    it(`does not start a step while its plan is ${status}`, async () => {
+      const given = await world()
+      const plan = await LIVES.plan.arrive(given, status)
+      const [step] = children(given.graph.state, 'plan', plan)
+      await startsOnly(
+        false,
+        given.graph.commit([move('step', step!.id, 'in_progress')], by),
+        'guard.step.plan_running',
+      )
+    })
+  }
+
+  for (const status of statusesOf('context').filter((one) => one !== 'draft')) {
+    const met = status === 'active'
+    it(`${met ? 'starts' : 'does not start'} a plan in a context that is ${status}`, async () => {
+      const given = await world()
+      const { graph, context } = given
+      const plan = await withPlan(given, undefined, 'approved')
+      for (const to of status === 'closed' ? ['archived', status] : met ? [] : [status])
+        await graph.commit([move('context', context, to)], by)
+      await startsOnly(met, graph.commit(startPlan(graph, plan.id, 'a run'), by), 'guard.plan.start')
+    })
+  }
+})
+
+async function startsOnly(met: boolean, start: Promise<unknown>, rule: string): Promise<void> {
+  if (met) await start
+  else expect((await violationsOf(start)).map((violation) => violation.rule)).toContain(rule)
+}
 
 /** A rejected Confirm is pending again when its plan is proposed again, and only then. */
 async function proposedAgain(given: World): Promise<void> {

@@ -110,8 +110,14 @@ const DAMAGES: readonly (readonly [string, (given: Sound) => Promise<void>, read
     ['index.id'],
   ],
   [
-    'an id that leads elsewhere',
-    async (given) => damage(given, [[INDEX.id('step', given.plan.step('a')), { graph: given.id(), group: '-' }]]),
+    'an id that leads to another graph',
+    async (given) =>
+      damage(given, [[INDEX.id('step', given.plan.step('a')), { graph: given.id(), group: given.plan.id }]]),
+    ['index.id'],
+  ],
+  [
+    'an id that leads to another group',
+    async (given) => damage(given, [[INDEX.id('step', given.plan.step('a')), { graph: given.context, group: '-' }]]),
     ['index.id'],
   ],
   [
