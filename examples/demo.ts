@@ -7,17 +7,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline/promises'
 import { type ComposedRuntime, openRuntime } from '../src/compose.ts'
-import { fileId, trackFiles } from '../src/drift/drift.ts'
-import type { Flow } from '../src/orchestrator/submit.ts'
-import { systemClock } from '../src/protocol/clock.ts'
-import type { Json } from '../src/protocol/json.ts'
+import { fileId } from '../src/drift/drift.ts'
 import { mermaid } from '../src/psg/picture.ts'
+import { flowOf } from './flow-of.ts'
 
-const META = { protocol_version: '1.0.0', schema_version: '1.0.0' } as const
-const { uuid } = systemClock
 const ask = process.argv.includes('--ask')
 const say = (text: string) => console.log(text)
-const headline = (text: string) => say(`\n— ${text}`)
+let acts = 0
+const headline = (text: string) => say(`\n${++acts}. ${text}`)
 
 const folder = await mkdtemp(join(tmpdir(), 'mplp-demo-'))
 const root = join(folder, 'project')
@@ -73,17 +70,17 @@ const report = flowOf('Quarterly report', {
   write: {
     action_type: 'llm_call',
     params: { model: 'scripted', messages: [{ role: 'user', content: 'Sum up the quarter' }] },
-    after: 'read',
+    after: ['read'],
   },
   save: {
     action_type: 'file_operation',
     params: { operation: 'write', path: 'report.md', content: { $from: 'write', path: 'text' } },
-    after: 'write',
+    after: ['write'],
   },
   publish: {
     action_type: 'tool_call',
     params: { tool_name: 'report.publish', tool_args: { path: 'report.md' } },
-    after: 'save',
+    after: ['save'],
   },
 })
 const run = await runtime.submit(report)
@@ -93,12 +90,12 @@ say(
 )
 
 headline('Behind the runtime’s back a person edits the file, while an agent has another edit in the graph')
-const graph = await runtime.project.context(run.context_id)
-const tracker = await trackFiles(graph, { root })
+const files = await runtime.folder!.graph()
+const tracker = await runtime.folder!.tracker()
 const text = await readFile(join(root, 'report.md'), 'utf8')
 const edited = new TextEncoder().encode(`${text}\nWritten by an agent.\n`)
 const digest = await runtime.store.putBlob(edited)
-await graph.commit(
+await files.commit(
   [{ kind: 'node_update', node: 'file', id: fileId('report.md'), set: { digest, size: edited.length } }],
   { actor: 'agent', reason: 'adds a line at the end' },
 )
@@ -107,7 +104,6 @@ const [finding] = (await tracker.scan()).findings
 say(`noticed: ${finding?.path} was ${finding?.what}`)
 const [merged] = await tracker.reconcile(['report.md'], 'merge')
 say(`${merged?.outcome}: ${(await readFile(join(root, 'report.md'), 'utf8')).trim().replaceAll('\n', ' / ')}`)
-await tracker.close()
 
 headline('A plan that fails takes back what it did')
 const order = flowOf('An order', {
@@ -115,7 +111,7 @@ const order = flowOf('An order', {
   charge: {
     action_type: 'tool_call',
     params: { tool_name: 'shop.charge', tool_args: {} },
-    after: 'reserve',
+    after: ['reserve'],
     on_failure: 'compensate',
   },
 })
@@ -125,6 +121,7 @@ say(
 )
 
 headline('What is left: one graph, from intent to file')
+const graph = await runtime.project.context(run.context_id)
 say(
   mermaid(graph.state, { plan: run.plan_id })
     .split('\n')
@@ -140,7 +137,8 @@ for await (const entry of runtime.store.feed())
     counts.set(family, (counts.get(family) ?? 0) + 1)
   }
 say(`\nevents: ${[...counts].map(([family, count]) => `${count} ${family}`).join(', ')}`)
-const wrong = [...(await graph.verify()), ...(await (await runtime.project.context(order.plan.context_id)).verify())]
+const orders = await runtime.project.context(order.plan.context_id)
+const wrong = (await Promise.all([graph, files, orders].map((one) => one.verify()))).flat()
 say(`the store holds together: ${wrong.length === 0 ? 'yes' : wrong.map(({ message }) => message).join('; ')}`)
 const store = `--store sqlite:${join(folder, 'state.db')}`
 say(
@@ -163,40 +161,4 @@ async function asked(question: string): Promise<boolean> {
   const text = await terminal.question(question)
   terminal.close()
   return /^y/i.test(text.trim())
-}
-
-interface DemoStep {
-  readonly action_type: string
-  readonly params: { readonly [name: string]: Json }
-  readonly after?: string
-  readonly on_failure?: 'compensate'
-}
-
-/** A flow whose steps are known by name. */
-function flowOf(title: string, steps: { readonly [name: string]: DemoStep }): Flow {
-  const context_id = uuid()
-  const ids: { [name: string]: string } = Object.fromEntries(Object.keys(steps).map((name) => [name, uuid()]))
-  const named = JSON.parse(JSON.stringify(steps), (key, value) =>
-    key === '$from' ? ids[value] : value,
-  ) as typeof steps
-  return {
-    context: { meta: META, context_id, root: { domain: 'demo', environment: 'local' }, title, status: 'active' },
-    plan: {
-      meta: META,
-      plan_id: uuid(),
-      context_id,
-      title,
-      objective: title,
-      status: 'draft',
-      steps: Object.entries(named).map(([name, { after }]) => ({
-        step_id: ids[name]!,
-        description: name,
-        status: 'pending',
-        ...(after !== undefined && { dependencies: [ids[after]!] }),
-      })),
-    },
-    bindings: {
-      steps: Object.fromEntries(Object.entries(named).map(([name, { after: _, ...binding }]) => [ids[name]!, binding])),
-    },
-  }
 }
