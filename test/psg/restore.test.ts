@@ -202,6 +202,18 @@ describe('psg/restore: a whole context', () => {
     expect(contentsOf(reopened.state, ['-'])).toEqual(contentsOf(graph.state, ['-']))
   })
 
+  it('brings back after a restart what was deleted before it', async () => {
+    const given = await world()
+    const { graph, store, clock, context } = given
+    const plan = await withPlan(given, { a: [], b: ['a'] })
+    const before = contentsOf(graph.state)
+    await graph.commit([remove('step', plan.step('b'))], by)
+    const reopened = await openGraph(store, context, { clock })
+    await reopened.restore({ ...by, to: 2 })
+    expect(contentsOf(reopened.state)).toEqual(before)
+    expect(await reopened.verify()).toEqual([])
+  })
+
   it('lists what the rules keep: a plan that was proposed since stays as it is', async () => {
     const given = await world()
     const plan = await withPlan(given, { a: [] })

@@ -851,11 +851,12 @@ export const RULE_CASES: readonly RuleCase[] = [
       }
     },
   },
-  {
+  ...(['waiting', 'running', 'paused', 'undoing'] as const).map((phase) => ({
     rule: 'run.single',
-    title: 'refuses a second run of a plan',
-    async prepare(world) {
+    title: `refuses a second run of a plan while the first is ${phase}`,
+    async prepare(world: World) {
       const { plan, run, trace } = await withRun(world)
+      await world.graph.commit([set('run', run, { phase })], { ...by, fence: 0 })
       const second = add('run', world.id(), {} as never)
       const id = (second as { id: string }).id
       const changes = [{ ...second, data: runOf(id, plan.id, trace) }] as Changes
@@ -864,7 +865,7 @@ export const RULE_CASES: readonly RuleCase[] = [
         passes: { changes: [set('run', run, { phase: 'ended' }), ...changes], options: { fence: 0 } },
       }
     },
-  },
+  })),
   {
     rule: 'owner.fence',
     title: 'refuses to change a run’s state without its owner’s token',
