@@ -1,18 +1,22 @@
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { dirname, join, relative } from 'node:path'
+import { dirname, join, relative, resolve } from 'node:path'
 
 // src -> dist, and test/contracts -> dist/testing. The suites are published because whoever writes a backend, transport
 // or adapter of their own proves it with them; they live with the tests, so that nothing in src can import them.
+// `tsx scripts/build.ts <folder>` builds into another folder than dist.
 
 const root = join(import.meta.dirname, '..')
-const dist = join(root, 'dist')
-const compile = (project: string) =>
-  execFileSync(join(root, 'node_modules/.bin/tsc'), ['-p', project], { cwd: root, stdio: 'inherit' })
+const dist = resolve(process.argv[2] ?? join(root, 'dist'))
+const compile = (project: string, outDir: string) =>
+  execFileSync(join(root, 'node_modules/.bin/tsc'), ['-p', project, '--outDir', outDir], {
+    cwd: root,
+    stdio: 'inherit',
+  })
 
 rmSync(dist, { recursive: true, force: true })
-compile('tsconfig.build.json')
-compile('tsconfig.testing.json')
+compile('tsconfig.build.json', dist)
+compile('tsconfig.testing.json', join(dist, '.testing'))
 
 const compiled = join(dist, '.testing/test/contracts')
 for (const entry of readdirSync(compiled, { recursive: true, withFileTypes: true })) {
