@@ -5,7 +5,8 @@ import { ActionError, MplpError } from '../protocol/errors.ts'
 import type { Digest, Json, JsonObject } from '../protocol/json.ts'
 import type { ActionRecord } from '../psg/change.ts'
 import { type BindingSpec, executorOf, filledIn, THIS_STEP } from './bind.ts'
-import type { Decided, Departure, Flight, LiveRun } from './live.ts'
+import { land } from './land.ts'
+import type { Decided, Flight, LiveRun } from './live.ts'
 import { outcomeOf } from './outcome.ts'
 import { execution, roleOf } from './steps.ts'
 
@@ -53,22 +54,23 @@ export function flightOf(run: LiveRun, record: ActionRecord): Flight {
 /** From now on under way; takes off when the commit has landed. */
 export function departs(run: LiveRun, flight: Flight, decided: Decided): void {
   run.flying.set(flight.action.action_id, flight)
-  const resume = run.graph.get('action', flight.action.action_id)?.data.resume
-  decided.departures.push(resume === undefined ? { flight } : { flight, resume })
+  decided.departures.push(flight)
 }
 
 /** Carries an action out; its end, whatever it is, comes back through the inbox. A throw becomes an outcome here and only here. */
-export async function takeOff(run: LiveRun, { flight, resume }: Departure): Promise<void> {
+export async function takeOff(run: LiveRun, flight: Flight): Promise<void> {
   const { clock } = run.graph
   const began = clock.now()
   try {
     const action = { ...flight.action, params: await paramsOf(run, flight) }
     const role = roleOf(run, flight)
+    const resume = await resumeOf(run, flight)
     const result = await run.layer.attempt(action, {
       signal: run.abort.signal,
       execution_id: flight.execution_id,
       attempt: flight.attempt,
       observer: inner(run),
+      checkpoint: (state) => keep(run, flight, state),
       run: { context_id: run.graph.id, plan_id: run.plan, step_id: flight.step, trace_id: run.trace },
       ...(role !== undefined && { role }),
       ...(resume !== undefined && { resume }),
@@ -79,6 +81,26 @@ export async function takeOff(run: LiveRun, { flight, resume }: Departure): Prom
     run.inbox.push({ kind: 'failed', flight, error: actionError(error), duration_ms: Math.max(0, clock.now() - began) })
   }
   run.wake()
+}
+
+/** A checkpoint above this goes to the blobs: each one is written twice into the journal, as what was and what is. */
+const INLINE_CHARACTERS = 4_096
+
+/** What an action hands over on its way is stored before it goes on: whoever takes it over goes on from there. */
+async function keep(run: LiveRun, { action }: Flight, state: Json): Promise<void> {
+  const text = JSON.stringify(state)
+  const set =
+    text.length <= INLINE_CHARACTERS
+      ? { resume: state, resume_blob: undefined }
+      : { resume: undefined, resume_blob: await run.graph.store.putBlob(new TextEncoder().encode(text)) }
+  const change = { kind: 'node_update', node: 'action', id: action.action_id, set } as const
+  if (!(await land(run, { changes: [change], events: run.told.splice(0), reason: 'checkpoint' })))
+    throw run.owner.lost.reason ?? new ActionError('action_aborted', 'another process has taken the run over')
+}
+
+async function resumeOf(run: LiveRun, { action, step }: Flight): Promise<Json | undefined> {
+  const { resume, resume_blob } = run.graph.get('action', action.action_id)?.data ?? {}
+  return resume_blob === undefined ? resume : blobJson(run, resume_blob, step)
 }
 
 /** Actions that an action carries out are told too, with the next commit. */
@@ -106,8 +128,7 @@ async function paramsOf(run: LiveRun, { step, action, compensates, turn }: Fligh
 
 async function blobJson(run: LiveRun, digest: Digest, step: string): Promise<Json> {
   const bytes = await run.graph.store.getBlob(digest)
-  if (!bytes)
-    throw new ActionError('action_failed', `the output that step ${step} needs, ${digest}, is not in the store`)
+  if (!bytes) throw new ActionError('action_failed', `what step ${step} needs, ${digest}, is not in the store`)
   return JSON.parse(new TextDecoder().decode(bytes))
 }
 

@@ -1,10 +1,10 @@
 import type { JsonObject } from '../protocol/json.ts'
 import { isTerminal } from '../protocol/lifecycle.ts'
 import { endPlan, move } from '../psg/moves.ts'
-import type { Decided, LiveRun } from './live.ts'
+import type { Decided, LiveRun, Waiting } from './live.ts'
 import { saEnd } from './profiles/sa.ts'
 import type { LiveSession } from './session.ts'
-import { now, sa, subject } from './steps.ts'
+import { attemptWasCancelled, now, sa, subject } from './steps.ts'
 import { timerFired } from './timers.ts'
 import { sessionEnds } from './turns.ts'
 
@@ -16,13 +16,7 @@ export function runEnds(run: LiveRun, decided: Decided): void {
   const ended = endedSteps(decided)
   for (const [action, waiting] of run.waiting) {
     decided.changes.push({ kind: 'node_update', node: 'action', id: action, set: { status: 'cancelled' } })
-    decided.changes.push({
-      kind: 'node_add',
-      node: 'segment_end',
-      id: waiting.flight.execution_id,
-      owner: run.trace,
-      data: { segment_id: waiting.flight.execution_id, status: 'cancelled', finished_at: now(run) },
-    })
+    if (!isBetweenAttempts(waiting)) attemptWasCancelled(run, waiting.flight, decided)
     if (waiting.on !== 'signal') timerFired(waiting.timer, decided)
     if (waiting.on === 'confirm' && run.graph.get('confirm', waiting.confirm)?.data.status === 'pending')
       decided.changes.push(move('confirm', waiting.confirm, 'cancelled'))
@@ -45,6 +39,9 @@ export function runEnds(run: LiveRun, decided: Decided): void {
   if (run.ending) decided.termination = run.ending.reason
   decided.end = status
 }
+
+/** Its last attempt has failed and told so, and the next has not begun. */
+const isBetweenAttempts = ({ on, flight }: Waiting): boolean => on === 'timer' && flight.action.action_type !== 'wait'
 
 function resultOf(run: LiveRun, status: string): JsonObject {
   return {

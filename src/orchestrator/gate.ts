@@ -69,10 +69,7 @@ export function askFor(run: LiveRun, flight: Flight, why: ApprovalNeeded | Bindi
       kind: 'node_update',
       node: 'action',
       id: action_id,
-      set: {
-        status: 'waiting',
-        ...(why instanceof ApprovalNeeded && why.resume !== undefined && { resume: why.resume }),
-      },
+      set: { status: 'waiting' },
     },
   )
   decided.reason = `${action_type} waits for approval`

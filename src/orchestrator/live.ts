@@ -1,7 +1,7 @@
 import type { Action, ActionResult, RetryPolicy } from '../ael/adapter.ts'
 import type { ActionLayer } from '../ael/layer.ts'
 import type { ActionError } from '../protocol/errors.ts'
-import type { Json, JsonObject } from '../protocol/json.ts'
+import type { JsonObject } from '../protocol/json.ts'
 import type { Change, EventDraft, Node, Settlement, TurnRecord } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import type { Ledger, Limits } from './ledger.ts'
@@ -124,14 +124,9 @@ export type Arrival =
 export interface Decided {
   readonly changes: Change[]
   readonly events: EventDraft[]
-  readonly departures: Departure[]
+  readonly departures: Flight[]
   reason: string
   /** Why the run is stopped before its own end, if it is. */
   termination?: TerminationReason
   end: 'completed' | 'failed' | 'cancelled' | undefined
-}
-
-export interface Departure {
-  readonly flight: Flight
-  readonly resume?: Json
 }

@@ -1,5 +1,6 @@
-import { FencedOut, MplpError, OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
+import { MplpError } from '../protocol/errors.ts'
 import { takeOff } from './dispatch.ts'
+import { land } from './land.ts'
 import type { Decided, LiveRun } from './live.ts'
 import { resume } from './recover.ts'
 import { decideTick, ends, signalFor } from './tick.ts'
@@ -16,7 +17,6 @@ export interface RunnerOptions {
 export type RunnerEnd = 'ended' | 'parked' | 'drained' | 'lost'
 
 const QUIET_MS = 50
-const STORE_AWAY_MS = 500
 
 /** Drives a run: tick, commit, dispatch, wait, until it is over or no longer ours. */
 export async function drive(run: LiveRun, options: RunnerOptions): Promise<RunnerEnd> {
@@ -42,7 +42,7 @@ export async function drive(run: LiveRun, options: RunnerOptions): Promise<Runne
         const landed = await land(run, decided)
         if (!landed) return 'lost'
         if (decided.end) return 'ended'
-        for (const departure of decided.departures) void takeOff(run, departure)
+        for (const flight of decided.departures) void takeOff(run, flight)
         if (decided.departures.length > 0 && run.inbox.length === 0) await breath() // what needs no waiting is there already
         if (run.inbox.length > 0) continue
       }
@@ -70,28 +70,6 @@ function begin(run: LiveRun): Decided {
     events: [...decided.events, ...next.events],
     departures: [...decided.departures, ...next.departures],
     reason: decided.departures.length > 0 ? decided.reason : next.reason,
-  }
-}
-
-/** Commits what a tick decided. A store that is away is waited for: outcomes are kept, nothing is lost but time. */
-async function land(run: LiveRun, decided: Decided): Promise<boolean> {
-  if (decided.changes.length === 0 && decided.events.length === 0) return true
-  for (;;) {
-    try {
-      await run.graph.commit(decided.changes, {
-        actor: 'runtime',
-        reason: decided.reason,
-        fence: run.owner.fence,
-        run: run.id,
-        events: decided.events,
-        ...(decided.termination !== undefined && { termination: decided.termination }),
-      })
-      return true
-    } catch (error) {
-      if (error instanceof FencedOut || run.owner.lost.aborted) return false
-      if (!(error instanceof Unavailable || error instanceof OutcomeUnknown)) throw error
-      await run.graph.clock.sleep(STORE_AWAY_MS, run.owner.lost).catch(() => undefined) // lost: seen above
-    }
   }
 }
 
@@ -134,14 +112,8 @@ async function layDown(run: LiveRun): Promise<boolean> {
   return false
 
   async function put(next: 'paused' | 'waiting' | 'running'): Promise<boolean> {
-    const decided: Decided = {
-      changes: [{ kind: 'node_update', node: 'run', id: run.id, set: { phase: next } }],
-      events: [],
-      departures: [],
-      reason: `the run is ${next}`,
-      end: undefined,
-    }
-    return land(run, decided)
+    const change = { kind: 'node_update', node: 'run', id: run.id, set: { phase: next } } as const
+    return land(run, { changes: [change], events: [], reason: `the run is ${next}` })
   }
 }
 

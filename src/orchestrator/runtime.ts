@@ -203,20 +203,17 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     if (run.data.phase === 'ended') return
     const plan = graph.get('plan', run.data.plan_id)!
     if (requested === 'cancel' && plan.data.status !== 'in_progress') return cancelUnstarted(graph, run)
-    const wakes = run.data.phase === 'waiting' || run.data.phase === 'paused'
+    const wakes = run.data.phase === 'waiting' && requested !== 'pause' // one that is paused is its owner's to wake
     await graph.commit(
       [
         {
           kind: 'node_update',
           node: 'run',
           id: run.id,
-          set: { requested, ...(wakes && requested !== 'pause' && { phase: 'running' as const }) },
+          set: { requested, ...(wakes && { phase: 'running' as const }) },
         },
       ],
-      {
-        actor: 'user',
-        reason: `somebody asked to ${requested} the run`,
-      },
+      { actor: 'user', reason: `somebody asked to ${requested} the run` },
     )
     await look(graph.id)
   }
@@ -268,7 +265,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     if (!(await graph?.find('collab', String(collab_id)))) throw new NotFound('collab', String(collab_id))
     const collab = await graph!.document('collab', collab_id)
     await project.graph.refresh() // the newest roles
-    return { collab, settled: openSession(asked.session, collab, plan, project.role) }
+    return { collab, settled: openSession(asked.session, collab, plan, project.role, options.switched) }
   }
 
   const handle = (graph: ProjectGraph, run: Node<'run'>): RunHandle =>
@@ -299,6 +296,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
         resolve: options.resolve,
         context: there?.get('context', there.id)?.data,
         session: await sessionFor(checked, there),
+        switched: options.switched,
       })
       const graph = there ?? (await project.opening(context_id))
       if (commits.length > 1) await submitParts(graph, plan_id, run_id, commits)

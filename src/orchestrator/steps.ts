@@ -107,6 +107,11 @@ export function attemptWasCutOff(run: LiveRun, execution_id: string, decided: De
   decided.changes.push(segmentEnd(run, execution_id, 'failed', { interrupted: true }))
 }
 
+/** An attempt that waited when its run was ended. */
+export function attemptWasCancelled(run: LiveRun, { execution_id }: Flight, decided: Decided): void {
+  decided.changes.push(segmentEnd(run, execution_id, 'cancelled', {}))
+}
+
 export function stepCompleted(
   run: LiveRun,
   flight: Flight,

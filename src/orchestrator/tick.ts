@@ -97,12 +97,11 @@ function attemptFailed(
   const expired = flight.turn && isExpiry(flight.turn, told) // the turn is over, and with it its attempts
   const wait = expired ? undefined : nextRetry(flight.action.retry, failures, error, run.graph.clock.random())
   if (wait === undefined) return stepGivenUp(run, flight, binding.on_failure ?? 'fail', told, decided)
-  const resume = error.resume === undefined ? {} : { resume: error.resume }
   decided.changes.push({
     kind: 'node_update',
     node: 'action',
     id: flight.action.action_id,
-    set: { failures, ...(wait > 0 && { status: 'waiting' as const }), ...resume },
+    set: { failures, ...(wait > 0 && { status: 'waiting' as const }) },
   })
   if (wait === 0) again(run, flight, decided)
   else setTimer(run, flight, wait, decided)
@@ -186,9 +185,10 @@ function answered(run: LiveRun, flight: Flight, verdict: Exclude<ConfirmStatus, 
 }
 
 function takeInRequests(run: LiveRun, decided: Decided): void {
-  const requested = run.graph.get('run', run.id)?.data.requested
+  const { requested, phase } = run.graph.get('run', run.id)!.data
   if (requested === undefined) return
-  decided.changes.push({ kind: 'node_update', node: 'run', id: run.id, set: { requested: undefined } })
+  const wakes = phase === 'paused' && requested !== 'pause' && { phase: 'running' as const }
+  decided.changes.push({ kind: 'node_update', node: 'run', id: run.id, set: { requested: undefined, ...wakes } })
   if (requested === 'cancel')
     ends(run, {
       status: 'cancelled',

@@ -24,9 +24,10 @@ export function timerFired(timer: string, decided: Decided): void {
   decided.changes.push({ kind: 'node_update', node: 'timer', id: timer, set: { fired: true } })
 }
 
-/** When the run must be looked at next, if nothing happens before. */
+/** When the run must be looked at next, if nothing happens before. One that is ending waits for nothing but what is under way. */
 export function nextDue(run: LiveRun): number | undefined {
-  let next = run.options.deadline === undefined || run.ending ? undefined : Date.parse(run.options.deadline)
+  if (run.ending) return undefined
+  let next = run.options.deadline === undefined ? undefined : Date.parse(run.options.deadline)
   for (const waiting of run.waiting.values()) {
     const due = waiting.on === 'signal' ? undefined : waiting.due
     if (due !== undefined && (next === undefined || due < next)) next = due
@@ -36,8 +37,9 @@ export function nextDue(run: LiveRun): number | undefined {
 
 /** What has come due, as arrivals. */
 export function ring(run: LiveRun): void {
+  if (run.ending) return
   const now = run.graph.clock.now()
-  if (run.options.deadline !== undefined && !run.ending && Date.parse(run.options.deadline) <= now)
+  if (run.options.deadline !== undefined && Date.parse(run.options.deadline) <= now)
     run.inbox.push({ kind: 'deadline' })
   for (const [action, waiting] of run.waiting) {
     if (waiting.on === 'timer' && waiting.due <= now) run.inbox.push({ kind: 'due', timer: waiting.timer, action })

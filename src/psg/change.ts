@@ -216,8 +216,9 @@ export type ActionRecord = {
   readonly execution_id: string
   /** What takes it back, told when it had ended; absent when nothing needs to. */
   readonly inverse?: JsonObject | 'irreversible'
-  /** From where the next attempt can go on. */
+  /** From where the next attempt can go on; large ones lie in a blob. */
   readonly resume?: Json
+  readonly resume_blob?: Digest
   /** Small outputs lie here, large ones in a blob. */
   readonly output?: Json
   readonly output_blob?: Digest

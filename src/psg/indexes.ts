@@ -65,13 +65,13 @@ interface Nodes {
 export function lifeOf(group: string, nodes: Nodes, run: string | undefined): Life {
   const plan = nodes.get('plan', group)
   if (plan) {
-    const phase = run === undefined ? undefined : nodes.get('run', run)?.data.phase
+    const { phase, requested } = (run === undefined ? undefined : nodes.get('run', run))?.data ?? {}
     const active = phase !== undefined && phase !== 'ended'
     const started = plan.data.status === 'in_progress' && !plan.imported
     return {
       stage: active || !isTerminal('plan', plan.data.status) ? 'open' : 'ended',
-      // A run that waits for a person or a timer has nobody to look after it: the other two indexes find it when its time comes.
-      runs: active ? phase !== 'waiting' : started,
+      // A run that waits or is paused has nobody to look after it: the other two indexes, or a wish, find it when its time comes.
+      runs: active ? (phase !== 'waiting' && phase !== 'paused') || requested !== undefined : started,
     }
   }
   for (const kind of OTHER_ROOTS) {

@@ -1,15 +1,17 @@
 import { describe, expect, it } from 'vitest'
+import type { Call, Outcome } from '../../src/ael/adapter.ts'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { functionAdapter } from '../../src/ael/function.ts'
 import type { Hands } from '../../src/ael/layer.ts'
 import { toolAdapter } from '../../src/ael/tool.ts'
 import { type Tool, toolRegistry } from '../../src/ael/tool-registry.ts'
+import { createRuntime } from '../../src/orchestrator/runtime.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { ActionError, InvalidInput, NotFound, RuleViolation } from '../../src/protocol/errors.ts'
 import type { Json } from '../../src/protocol/json.ts'
-import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
+import { mortal } from '../support/mortal-runtime.ts'
 
 const flaky = (failures: number) => {
   let calls = 0
@@ -18,22 +20,12 @@ const flaky = (failures: number) => {
     return calls
   }
 }
-/** A store as a process sees it that dies: from then on nothing is answered any more. */
-function mortal(store: Backend): { store: Backend; die: () => void } {
-  let dead = false
-  const mine = new Proxy(store, {
-    get: (target, name) => {
-      const value = Reflect.get(target, name)
-      if (typeof value !== 'function') return value
-      return (...args: unknown[]) => (dead ? new Promise(() => undefined) : value.apply(target, args))
-    },
+function later(): { readonly promise: Promise<void>; readonly resolve: () => void } {
+  let resolve = () => {}
+  const promise = new Promise<void>((done) => {
+    resolve = done
   })
-  return {
-    store: mine,
-    die() {
-      dead = true
-    },
-  }
+  return { promise, resolve }
 }
 const never = () => new Promise<Json>(() => undefined)
 
@@ -266,6 +258,37 @@ describe('a person', () => {
     await runtime.close()
   })
 
+  it('pauses a run: what is under way ends, nothing new starts until it is resumed, also by another process', async () => {
+    const store = memoryBackend()
+    const started: string[] = []
+    const gate = later()
+    const functions = {
+      one: async () => {
+        started.push('one')
+        await gate.promise
+        return null
+      },
+      two: () => started.push('two'),
+    }
+    const first = await runtimeOf(functions, { store })
+    const run = await first.submit(flowOf({ one: {}, two: { after: ['one'] } }))
+    await first.pause(run.run_id)
+    gate.resolve()
+    expect(await run.rest()).toBe('waiting')
+    expect(run.phase).toBe('paused')
+    expect(started).toEqual(['one'])
+    await first.close()
+
+    const second = await runtimeOf(functions, { store })
+    const taken = await second.get(run.run_id)
+    expect(await taken.rest()).toBe('waiting')
+    expect(started).toEqual(['one'])
+    await second.resume(run.run_id)
+    expect(await taken.result()).toMatchObject({ status: 'completed' })
+    expect(started).toEqual(['one', 'two'])
+    await second.close()
+  })
+
   it('sends a signal that a step waits for', async () => {
     const runtime = await runtimeOf({}, { quietMs: 5 })
     const flow = flowOf({ gate: { binding: { action_type: 'wait', params: { signal: 'go' } } } })
@@ -328,6 +351,50 @@ describe('a crash', () => {
       'failed',
       'completed',
     ])
+  })
+
+  it.each([
+    ['small', 10],
+    ['large', 10_000],
+  ])('goes on from the last %s state that an action handed over', async (_, length) => {
+    const clock = manualClock()
+    const store = memoryBackend({ clock })
+    const process = mortal(store)
+    const state = { round: 1, said: 'x'.repeat(length) }
+    const resumed: (Json | undefined)[] = []
+    const handedOver = later()
+    const talking = (go: (call: Call) => Promise<Outcome>) => (hands: Hands) =>
+      actionLayer({
+        ...hands,
+        clock,
+        adapters: [{ action_type: 'talk', executor_kind: 'llm', execute: (_action, call) => go(call) }],
+      })
+    const first = await createRuntime({
+      store: process.store,
+      clock,
+      layer: talking(async (call) => {
+        await call.checkpoint(state)
+        handedOver.resolve()
+        return new Promise(() => undefined)
+      }),
+    })
+    const binding = { action_type: 'talk', params: {} }
+    const run = await first.submit(flowOf({ talk: { binding } }, {}, clock))
+    await handedOver.promise
+    process.die()
+
+    const second = await createRuntime({
+      store,
+      clock,
+      layer: talking(async (call) => {
+        resumed.push(call.resume)
+        return { output: 'done' }
+      }),
+    })
+    const taken = (await second.get(run.plan_id)).result()
+    for (let i = 0; i < 200 && resumed.length === 0; i++) await clock.advance(250)
+    expect(await taken).toMatchObject({ status: 'completed' })
+    expect(resumed).toEqual([state])
   })
 })
 

@@ -1,0 +1,180 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { Runtime } from '../../src/orchestrator/runtime.ts'
+import { manualClock } from '../../src/protocol/clock.ts'
+import { ActionError, RuleViolation } from '../../src/protocol/errors.ts'
+import type { EntryBody } from '../../src/psg/change.ts'
+import { memoryBackend } from '../../src/vsl/memory.ts'
+import { flowOf, type StepSpec } from '../support/flows.ts'
+import { type World, worldOf } from '../support/mortal-runtime.ts'
+
+/** What a random step does: how often it fails before it does not, and what happens meanwhile. */
+interface Fate {
+  readonly after: readonly number[]
+  readonly failures: number
+  readonly attempts: number
+  readonly delay_ms: number
+  readonly on_failure: 'fail' | 'skip' | 'continue' | 'compensate'
+  readonly asks: boolean
+  readonly approved: boolean
+  readonly works_ms: number
+}
+
+interface Story {
+  readonly fates: readonly Fate[]
+  readonly concurrency: number
+  /** Adapter calls after which the process dies. */
+  readonly deaths: readonly number[]
+  /** When somebody cancels, in milliseconds from the start. */
+  readonly cancel: number | undefined
+}
+
+const fate = (place: number): fc.Arbitrary<Fate> =>
+  fc.record({
+    after: place === 0 ? fc.constant([]) : fc.uniqueArray(fc.nat(place - 1), { maxLength: 3 }),
+    failures: fc.oneof({ weight: 3, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.nat(3) }),
+    attempts: fc.integer({ min: 1, max: 3 }),
+    delay_ms: fc.constantFrom(0, 300, 2_000),
+    on_failure: fc.constantFrom('fail', 'skip', 'continue', 'compensate'),
+    asks: fc.oneof({ weight: 4, arbitrary: fc.constant(false) }, { weight: 1, arbitrary: fc.constant(true) }),
+    approved: fc.boolean(),
+    works_ms: fc.constantFrom(0, 0, 100, 1_500),
+  })
+const story: fc.Arbitrary<Story> = fc.record({
+  fates: fc.integer({ min: 1, max: 7 }).chain((length) => fc.tuple(...Array.from({ length }, (_, i) => fate(i)))),
+  concurrency: fc.integer({ min: 1, max: 4 }),
+  deaths: fc.array(fc.integer({ min: 1, max: 8 }), { maxLength: 2 }),
+  cancel: fc.option(fc.constantFrom(0, 150, 1_000, 4_000), { nil: undefined }),
+})
+
+/** Longer than any of these stories: whoever is not done by then hangs. */
+const MOST_ROUNDS = 400
+
+/** Lives a story through, and hands over what is left of it. */
+async function lived({ fates, concurrency, deaths, cancel }: Story, seed: number) {
+  const clock = manualClock({ seed })
+  const store = memoryBackend({ clock })
+  const specs: { [name: string]: StepSpec } = {}
+  for (const [i, { after, attempts, delay_ms, on_failure, asks }] of fates.entries())
+    specs[`s${i}`] = {
+      call: 'work',
+      after: after.map((n) => `s${n}`),
+      binding: {
+        on_failure,
+        params: { name: 'work', args: { step: i } },
+        ...(asks && { approval: 'ask' }),
+        retry: { strategy: 'fixed', max_attempts: attempts, delay_ms },
+      },
+    }
+  const flow = flowOf(specs, { options: { concurrency } }, clock)
+  const failed = new Map<number, number>()
+  let calls = 0
+  const dying = [...deaths]
+  const world: World = worldOf(store, clock, {
+    async work(args) {
+      const { step } = args as { step: number }
+      const { failures, works_ms } = fates[step]!
+      if (++calls === dying[0]) {
+        dying.shift()
+        calls = 0
+        world.die()
+      }
+      if (works_ms > 0) await clock.sleep(works_ms)
+      const before = failed.get(step) ?? 0
+      failed.set(step, before + 1)
+      if (before < failures) throw new ActionError('action_failed', `failure ${before + 1}`, { retryable: true })
+      return { step }
+    },
+  })
+  const began = clock.now()
+  const { plan_id, context_id } = flow.plan
+  await world.ask((runtime) => runtime.submit(flow))
+  let cancelled = cancel === undefined
+  for (let round = 0; ; round++) {
+    if (round > MOST_ROUNDS) throw new Error('the run neither ended nor said what it waits for')
+    if (!cancelled && clock.now() - began >= cancel!) {
+      cancelled = true
+      await world.ask((runtime) => runtime.cancel(plan_id))
+    }
+    await world.ask((runtime) => answerAll(runtime, fates))
+    const run = await world.ask((runtime) => runtime.get(plan_id))
+    if (run?.phase === 'ended') break
+    await clock.advance(Math.min(250, Math.max(1, (clock.nextWake ?? 0) - clock.now())))
+  }
+  const run = (await world.ask((runtime) => runtime.get(plan_id)))!
+  const graph = (await world.ask((runtime) => runtime.project.context(context_id)))!
+  const entries: EntryBody[] = []
+  for await (const { body } of store.read(context_id)) entries.push(body as unknown as EntryBody)
+  return { graph, run, entries, store, ids: flow.ids, fates, world }
+}
+
+async function answerAll(runtime: Runtime, fates: readonly Fate[]): Promise<void> {
+  for (const { confirm, shows } of await runtime.waiting()) {
+    const { step } = (shows?.arguments as { args?: { step?: number } } | undefined)?.args ?? {}
+    const status = fates[step ?? 0]!.approved ? 'approved' : 'rejected'
+    await runtime.decide(confirm.confirm_id, { status, decided_by_role: 'person' }).catch((error) => {
+      if (!(error instanceof RuleViolation)) throw error // an earlier answer has ended the run, and this question with it
+    })
+  }
+}
+
+/** Everything that must hold of a story, however it went. */
+async function judged({ graph, run, entries, store, ids, fates, world }: Awaited<ReturnType<typeof lived>>) {
+  expect(await graph.verify()).toEqual([])
+  expect(world.errors).toEqual([])
+
+  // No step starts before everything it waits for is over and done, and every change of status is told.
+  const status = new Map<string, string>(Object.values(ids).map((id) => [id, 'pending']))
+  for (const { events } of entries)
+    for (const { event } of events) {
+      const told = event.payload as { resource_type?: string; resource_id?: string; to_status?: string } | undefined
+      if (event.event_family !== 'pipeline_stage' || told?.resource_type !== 'step') continue
+      if (told.to_status === 'in_progress') {
+        const step = Number(
+          Object.keys(ids)
+            .find((name) => ids[name] === told.resource_id)!
+            .slice(1),
+        )
+        for (const n of fates[step]!.after) expect(['completed', 'skipped']).toContain(status.get(ids[`s${n}`]!))
+      }
+      status.set(told.resource_id!, told.to_status!)
+    }
+  const plan = await graph.document('plan', run.plan_id)
+  expect(Object.fromEntries(status)).toEqual(Object.fromEntries(plan.steps.map((step) => [step.step_id, step.status])))
+
+  // It ended, and nothing of it is left to be waited for.
+  expect(['completed', 'failed', 'cancelled']).toContain(plan.status)
+  for (const index of ['timer/', 'waiting/', 'running/'])
+    for await (const [key] of store.scan(index)) throw new Error(`${key} is left`)
+  const trace = await graph.document('trace', run.trace_id)
+  expect(trace.segments?.filter((segment) => segment.status === 'running')).toEqual([])
+}
+
+describe('any plan', () => {
+  it('keeps order, tells everything, loses no timer and comes to an end, whatever fails, is asked, cancelled or dies', async () => {
+    await fc.assert(
+      fc.asyncProperty(story, fc.nat(1_000_000), async (told, seed) => {
+        const left = await lived(told, seed)
+        await judged(left)
+        await left.world.close()
+      }),
+      { numRuns: 300 },
+    )
+  }, 240_000)
+
+  it('gives the same bytes when it is run again with the same clock', async () => {
+    await fc.assert(
+      fc.asyncProperty(story, fc.nat(1_000_000), async (told, seed) => {
+        const bytes = async () => {
+          const left = await lived({ ...told, deaths: [] }, seed)
+          const feed: string[] = []
+          for await (const entry of left.store.feed()) feed.push(JSON.stringify(entry))
+          await left.world.close()
+          return feed
+        }
+        expect(await bytes()).toEqual(await bytes())
+      }),
+      { numRuns: 25 },
+    )
+  }, 120_000)
+})
