@@ -20,7 +20,8 @@ export interface Journey {
 export function beginning(journey: Journey, gate: Node<'gate'> | undefined): readonly Change[] {
   const { graph, run, trace_id } = journey
   return [
-    ...cutOff(journey),
+    ...interrupted(journey),
+    ...openTraces(graph, run).map(({ id }) => closed(graph, id, 'failed')),
     {
       kind: 'node_add',
       node: 'trace',
@@ -39,14 +40,23 @@ export function beginning(journey: Journey, gate: Node<'gate'> | undefined): rea
   ]
 }
 
-export const ending = ({ graph, trace_id }: Journey, done: boolean): readonly Change[] => [
-  {
-    kind: 'node_update',
-    node: 'trace',
-    id: trace_id,
-    set: { status: done ? 'completed' : 'failed', finished_at: now(graph) },
-  },
+export const ending = (journey: Journey, done: boolean): readonly Change[] => [
+  ...interrupted(journey),
+  closed(journey.graph, journey.trace_id, done ? 'completed' : 'failed'),
 ]
+
+/** Traces of ways back from a run that did not come to their end. */
+export function openTraces(graph: ProjectGraph, run: Node<'run'>): readonly Node<'trace'>[] {
+  const traces = [...graph.state.referrers('plan', run.data.plan_id, 'RECORDS')].filter((node) => isKind(node, 'trace'))
+  return traces.filter(({ id, data }) => data.status === 'running' && id !== run.data.trace_id)
+}
+
+const closed = (graph: ProjectGraph, id: string, status: 'completed' | 'failed'): Change => ({
+  kind: 'node_update',
+  node: 'trace',
+  id,
+  set: { status, finished_at: now(graph) },
+})
 
 export function segmentStarts(
   { graph, trace_id }: Journey,
@@ -107,14 +117,10 @@ function told({ graph, run, trace_id, reason }: Journey, event_type: string, mor
 }
 
 /** What was under way when an earlier rollback died: nobody knows how far it got, and it is tried again under the same key. */
-function* cutOff({ graph, run }: Journey): Iterable<Change> {
-  for (const trace of graph.state.referrers('plan', run.data.plan_id, 'RECORDS')) {
-    if (!isKind(trace, 'trace') || trace.data.status !== 'running' || trace.id === run.data.trace_id) continue
-    for (const { id } of children(graph.state, 'trace', trace.id).filter((part) => isKind(part, 'segment')))
-      if (!graph.get('segment_end', id))
-        yield segmentEnds({ graph, trace_id: trace.id }, id, 'failed', { interrupted: true })
-    yield { kind: 'node_update', node: 'trace', id: trace.id, set: { status: 'failed', finished_at: now(graph) } }
-  }
+function* interrupted({ graph, run }: Journey): Iterable<Change> {
+  for (const { id: trace_id } of openTraces(graph, run))
+    for (const { id } of children(graph.state, 'trace', trace_id).filter((part) => isKind(part, 'segment')))
+      if (!graph.get('segment_end', id)) yield segmentEnds({ graph, trace_id }, id, 'failed', { interrupted: true })
   for (const node of graph.state.nodesOf(run.group))
     if (isKind(node, 'action') && node.data.compensates !== undefined && node.data.status === 'running')
       yield {

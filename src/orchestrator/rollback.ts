@@ -12,7 +12,7 @@ import { thisHolder } from '../vsl/holder.ts'
 import { own } from './owner.ts'
 import { type EffectOutcome, takeBackEffect } from './rollback-effect.ts'
 import { permission } from './rollback-gate.ts'
-import { beginning, ending, executedEvent, type Journey, plannedEvent } from './rollback-trace.ts'
+import { beginning, ending, executedEvent, type Journey, openTraces, plannedEvent } from './rollback-trace.ts'
 
 export interface RollbackParts {
   readonly graph: ProjectGraph
@@ -78,30 +78,51 @@ async function goBack(
 ): Promise<RollbackReport> {
   const { graph } = parts
   const plan = await planFor(parts, run)
-  if (isEmpty(plan)) return reported('nothing', plan)
+  const by = { actor: options.actor ?? 'rollback', reason: options.reason ?? `run ${run.id} is taken back` }
+  if (isEmpty(plan)) return toldToItsEnd(graph, run, plan, by)
   const said = options.irreversible === 'leave' ? undefined : await permission(graph, run, plan)
   if (said?.status === 'pending') return reported('waiting', plan, { confirm_id: said.confirm_id })
   if (said?.status === 'rejected')
     return reported('incomplete', plan, { confirm_id: said.confirm_id, left: [...leftBy(plan), REJECTED] })
 
-  const { actor = 'rollback', reason = `run ${run.id} is taken back` } = options
-  const journey: Journey = { graph, run, actor, reason, trace_id: graph.clock.uuid() }
+  const journey: Journey = { graph, run, ...by, trace_id: graph.clock.uuid() }
   const begins = () => beginning(journey, said?.gate)
-  await graph.commit(begins, { actor, reason, events: [plannedEvent(journey, plan)] })
+  await graph.commit(begins, { ...by, events: [plannedEvent(journey, plan)] })
   const signal = options.signal ? AbortSignal.any([options.signal, lost]) : lost
   const effects: EffectOutcome[] = []
   for (const [at, effect] of plan.effects.entries())
     effects.push(await takeBackEffect(journey, parts.layer, effect, at, signal))
   const { files, last } = await filesAndGraph(parts, journey)
   const left = [...leftBy({ ...last, irreversible: plan.irreversible }), ...failed(effects, files)]
+  return ended(journey, plan, { effects, files, left })
+}
+
+/** There is nothing left to take back. A way back that was cut off after all of it had been done is told to its end. */
+async function toldToItsEnd(
+  graph: ProjectGraph,
+  run: Node<'run'>,
+  plan: RollbackPlan,
+  by: { readonly actor: string; readonly reason: string },
+): Promise<RollbackReport> {
+  const open = openTraces(graph, run).at(-1)
+  if (!open) return reported('nothing', plan)
+  return ended({ graph, run, ...by, trace_id: open.id }, plan, { effects: [], files: [], left: leftBy(plan) })
+}
+
+async function ended(
+  journey: Journey,
+  plan: RollbackPlan,
+  came: Pick<RollbackReport, 'effects' | 'files' | 'left'>,
+): Promise<RollbackReport> {
+  const { graph, actor, reason, trace_id } = journey
+  const { effects, files, left } = came
   const outcome = { effects: effects as unknown as Json, files: files as unknown as Json, left }
   await graph.commit(() => ending(journey, left.length === 0), {
     actor,
     reason,
     events: [executedEvent(journey, outcome)],
   })
-  const status = left.length === 0 ? 'done' : 'incomplete'
-  return reported(status, plan, { trace_id: journey.trace_id, effects, files, left })
+  return reported(left.length === 0 ? 'done' : 'incomplete', plan, { trace_id, ...came })
 }
 
 const REJECTED: Left = { what: 'graph', name: 'rollback', reason: 'people do not want it' }

@@ -44,11 +44,11 @@ const whole = (strategy: 'graph' | 'merge') => (i: number, content: string) =>
   content === text(i, 'disk', 'last') || content === text(i, strategy === 'graph' ? 'first' : 'disk', 'graph')
 
 describe.each(['graph', 'merge'] as const)('a process that is killed while it settles by %s', (strategy) => {
-  it.each([0, 1, 9, 25])(
-    'leaves no file half written, and the next one finishes it (killed at write %i)',
+  it.each(['begin', '1', '9', '25', 'end'] as const)(
+    'leaves no file half written, and the next one finishes it (killed at: %s)',
     async (at) => {
       const { root, path, graph } = await torn()
-      const writer = child(WRITER, [path, graph, root, strategy, String(at)])
+      const writer = child(WRITER, [path, graph, root, strategy, at])
       expect(await writer.line(/found|survived/)).toBe(`found ${COUNT}`)
       expect(await writer.exited).toBe('SIGKILL')
 
