@@ -3,10 +3,12 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import {
+  compliance,
   type Driver,
   type FreshStore,
   inMemory,
   ownDriver,
+  REPORTS,
   type ReportFormat,
   report,
   runGolden,
@@ -18,14 +20,16 @@ import { EXIT } from './io.ts'
 import type { VerbCall } from './verb.ts'
 
 const EMBEDDED = ['memory', 'file', 'sqlite']
-const FORMATS: readonly ReportFormat[] = ['human', 'json', 'junit', 'tap']
+const SERVERS = ['redis', 'postgres']
 
 export async function run({ args, options, io }: VerbCall): Promise<number> {
   const format = io.json ? 'json' : (options.reporter as ReportFormat)
-  if (!FORMATS.includes(format)) throw unknown('reporter', FORMATS)
-  const servers = new Map(['redis', 'postgres'].map((name) => [name, options[name]] as const).filter(([, url]) => url))
-  const backends = [...(options.backends as string).split(','), ...servers.keys()]
+  if (!REPORTS.includes(format)) throw unknown('reporter', REPORTS)
+  const servers = new Map(SERVERS.map((name) => [name, options[name]] as const).filter(([, url]) => url))
+  const backends = [...(options.all ? EMBEDDED : (options.backends as string).split(',')), ...servers.keys()]
   if (!backends.every((name) => EMBEDDED.includes(name) || servers.has(name))) throw unknown('backends', EMBEDDED)
+  if (options.all)
+    for (const name of SERVERS) if (!servers.has(name)) io.warn(`${name} was not met: name one with --${name} <url>`)
   const folder = await mkdtemp(join(tmpdir(), 'mplp-golden-'))
   try {
     const golden = await runGolden({
@@ -37,7 +41,7 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
       onResult: ({ flow, backend }, done, all) => io.progress(`${done} of ${all}: ${flow} on ${backend}`),
     })
     if (golden.results.length === 0) throw unknown('filter', ['the name of a flow, its area or one of its rules'])
-    io.result(golden, () => report(golden, format))
+    io.result({ compliance: compliance(golden), ...golden }, () => report(golden, format))
     return golden.passed ? EXIT.done : EXIT.unverified
   } finally {
     await rm(folder, { recursive: true, force: true })

@@ -1,9 +1,8 @@
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { lifecycles, statusesOf } from '../protocol/lifecycle.ts'
-import type { DocumentKind } from '../psg/document.ts'
 import { firstDifference, firstMiss } from './compare.ts'
 import type { Capability, FlowChange, FlowDecision, Outcome, Session } from './driver.ts'
-import { documentsNamed, type Inputs } from './inputs.ts'
+import { documentsNamed, type Inputs, kindOfFile, placeOfFile } from './inputs.ts'
 
 /** How a script speaks. A verb gives an Outcome, which the act's `refused` judges, or says what is wrong; `undefined`: all is well. */
 export interface Verb {
@@ -42,6 +41,7 @@ export const VERBS: { readonly [verb: string]: Verb } = {
   add: change('add'),
   remove: change('remove'),
   depend: change('depend'),
+  free: change('free'),
   forbidden: { run: (session, given) => everyForbidden(session, given as unknown as Standing) },
   submit: asked('submit', ['execution'], (submit, given) => submit(given as JsonObject)),
   settle: {
@@ -51,6 +51,7 @@ export const VERBS: { readonly [verb: string]: Verb } = {
       return given !== null && rest !== given ? `the run is ${rest}, not ${String(given)}` : undefined
     },
   },
+  underway: method('underway', ['execution'], (underway) => done(underway())),
   cancel: asked('cancel', ['execution'], (cancel) => cancel()),
   signal: asked('signal', ['execution'], (signal, given) => {
     const { name, payload = null } = given as { name: string; payload?: Json }
@@ -65,6 +66,7 @@ export const VERBS: { readonly [verb: string]: Verb } = {
   snapshot: asked('snapshot', ['rollback'], (snapshot, name) => snapshot(String(name))),
   restore: asked('restore', ['rollback'], (restore, name) => restore(String(name))),
   disk: method('disk', ['drift', 'rollback'], (disk, given) => done(disk(given as { [path: string]: string | null }))),
+  want: asked('want', ['drift'], (want, given) => want(given as { [path: string]: string })),
   reconcile: asked('reconcile', ['drift'], (reconcile, strategy) => reconcile(String(strategy))),
   verify: { run: async (session) => (await session.verify())[0] },
   told: { run: told },
@@ -129,7 +131,7 @@ const patternOf = (pattern: Json): Json => (typeof pattern === 'string' ? { even
 async function expected(session: Session, given: Json): Promise<string | undefined> {
   for (const [what, wanted] of Object.entries(given as { [what: string]: Json })) {
     const wrong = await LOOKS[what]?.(session, wanted)
-    const difference = what in LOOKS ? wrong : await documentIs(session, what as DocumentKind, wanted)
+    const difference = what in LOOKS ? wrong : await documentIs(session, what, wanted)
     if (difference !== undefined) return `${what}: ${difference}`
   }
   return undefined
@@ -160,8 +162,9 @@ const LOOKS: { readonly [what: string]: (session: Session, wanted: Json) => Prom
 }
 const NOTHING: ReadonlySet<string> = new Set()
 
-async function documentIs(session: Session, kind: DocumentKind, wanted: Json): Promise<string | undefined> {
-  const [document] = await session.documents(kind)
+/** `plan` is the oldest plan, `plan-2` the next. */
+async function documentIs(session: Session, name: string, wanted: Json): Promise<string | undefined> {
+  const document = (await session.documents(kindOfFile(name)!))[placeOfFile(name)]
   if (document === undefined) return wanted === null ? undefined : 'there is none'
   if (wanted === null) return 'there is one'
   return firstMiss(isObject(wanted) ? (wanted as Json) : { status: wanted }, document)

@@ -14,7 +14,11 @@ const named =
     names.some((name) => flow.startsWith(name))
 
 const CHECKLIST: readonly Line[] = [
-  { says: 'Values are kept and come back as they were (VSL)', level: 'must', proves: named('conformance/') },
+  {
+    says: 'Values are kept and come back as they were (VSL)',
+    level: 'must',
+    proves: named('conformance/', 'execution/bare-store'),
+  },
   {
     says: 'Actions are executed and their outcomes recorded (AEL)',
     level: 'must',
@@ -42,16 +46,16 @@ const CHECKLIST: readonly Line[] = [
   {
     says: 'Single-agent profile',
     level: 'must',
-    proves: named('execution/happy-path', 'execution/diamond', 'execution/large-plan', 'profile/sa'),
+    proves: named('single-agent/', 'execution/happy-path', 'execution/diamond', 'execution/large-plan'),
   },
   { says: 'Rollback or compensation', level: 'recommended', proves: named('execution/compensation', 'rollback/') },
   {
     says: 'Recovery after a crash',
     level: 'recommended',
-    proves: named('execution/crash-and-resume', 'execution/approval-over-crash'),
+    proves: named('execution/crash-and-resume', 'execution/approval-over-crash', 'execution/two-owners'),
   },
   { says: 'Drift between graph and files', level: 'recommended', proves: named('drift/') },
-  { says: 'Multi-agent profile', level: 'recommended', proves: named('profile/map') },
+  { says: 'Multi-agent profile', level: 'recommended', proves: named('multi-agent/') },
 ]
 
 export interface ComplianceLine {

@@ -66,6 +66,8 @@ export interface Session {
   submit?(flow: JsonObject): Promise<Outcome>
   /** execution: until the run has ended or waits for somebody. */
   settle?(): Promise<'ended' | 'waiting'>
+  /** execution: until the run has ended, waits for somebody, or for an answer that does not come by itself. */
+  underway?(): Promise<void>
   /** execution */
   cancel?(): Promise<Outcome>
   /** execution */
@@ -74,9 +76,9 @@ export interface Session {
   decide?(decision: FlowDecision): Promise<Outcome>
   /** approval: puts a plan that was sent back up again. */
   propose?(): Promise<Outcome>
-  /** recovery: the process dies as soon as everything is under way, and another one starts on the same store. */
+  /** recovery: the process dies, and another one starts on the same store. */
   crash?(): Promise<void>
-  /** takeover: once everything is under way the process stands still, for longer than its leases last, and another one starts beside it; from now on that one is meant. */
+  /** takeover: the process stands still for longer than its leases last, and another one starts beside it; from now on that one is meant. */
   freeze?(): Promise<void>
   /** takeover: the one that stood still goes on, not knowing that it did. */
   thaw?(): Promise<void>
@@ -92,6 +94,8 @@ export interface Session {
   disk?(changes: { readonly [path: string]: string | null }): Promise<void>
   /** drift, rollback: what lies in the project's folder. */
   files?(): Promise<{ readonly [path: string]: string }>
+  /** drift: the graph comes to want other content than lies there; nobody writes it yet. */
+  want?(files: { readonly [path: string]: string }): Promise<Outcome>
   /** drift: looks for what graph and files disagree about. */
   scan?(): Promise<readonly FlowFinding[]>
   /** drift: settles everything that was found. */
@@ -118,4 +122,6 @@ export type FlowChange =
   | { readonly edit: { readonly kind: string; readonly id: string; readonly set: JsonObject } }
   | { readonly add: { readonly kind: string; readonly document: Json; readonly owner?: string } }
   | { readonly remove: { readonly kind: string; readonly id: string } }
+  /** A step comes to wait for another, or no longer does. */
   | { readonly depend: { readonly from: string; readonly to: string } }
+  | { readonly free: { readonly from: string; readonly to: string } }

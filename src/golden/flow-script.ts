@@ -4,7 +4,7 @@ import { DOCUMENT_KINDS } from '../psg/document.ts'
 import { VERBS } from './acts.ts'
 import type { Answers, Capability } from './driver.ts'
 import { invalid, type Source } from './flow-files.ts'
-import type { Inputs } from './inputs.ts'
+import { type Inputs, kindOfFile } from './inputs.ts'
 
 /** One act of a script: a verb and what it needs; `refused` names the rules that must refuse it. */
 export interface Act {
@@ -76,8 +76,10 @@ const PROBLEMS: { readonly [verb: string]: (given: Json, input: Inputs) => strin
   },
   expect(given) {
     if (!isObject(given)) return 'expect takes a map'
-    const unknown = Object.keys(given).find((key) => !EXPECTED.has(key))
-    return unknown === undefined ? undefined : `${unknown} is nothing to expect; known are ${[...EXPECTED].join(', ')}`
+    const unknown = Object.keys(given).find((key) => !EXPECTED.includes(key) && !kindOfFile(key))
+    return unknown === undefined
+      ? undefined
+      : `${unknown} is nothing to expect; known are ${[...DOCUMENT_KINDS, ...EXPECTED].join(', ')}`
   },
   told(given) {
     if (Array.isArray(given)) return undefined
@@ -85,7 +87,7 @@ const PROBLEMS: { readonly [verb: string]: (given: Json, input: Inputs) => strin
     return typeof among === 'string' && Array.isArray(events) ? undefined : 'takes a list, or a map of among and events'
   },
 }
-const EXPECTED: ReadonlySet<string> = new Set([...DOCUMENT_KINDS, 'steps', 'files', 'findings', 'breaches'])
+const EXPECTED = ['steps', 'files', 'findings', 'breaches']
 
 /** An answer that nobody can ask for is a slip of the pen. */
 function checkAnswers(answers: unknown, acts: readonly Act[], { at }: Source): void {

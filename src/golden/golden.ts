@@ -2,6 +2,7 @@ import type { Driver } from './driver.ts'
 import { type GoldenFlow, readFlows } from './flow.ts'
 import { type FlowResult, runFlow } from './run-flow.ts'
 
+export { type ComplianceLine, compliance, complianceMarkdown } from './compliance.ts'
 export type {
   Answer,
   Answers,
@@ -17,7 +18,7 @@ export type {
 export { type GoldenFlow, readFlows } from './flow.ts'
 export { type FreshStore, inMemory, type OwnDriverOptions, ownDriver } from './own-driver.ts'
 export { exportPack, type Pack, type PackOptions } from './pack.ts'
-export { type ReportFormat, report } from './report.ts'
+export { REPORTS, type ReportFormat, report } from './report.ts'
 export { type FlowResult, runFlow } from './run-flow.ts'
 export { type PackFinding, type PackVerdict, verifyPack } from './verify-pack.ts'
 
@@ -30,6 +31,8 @@ export interface GoldenOptions {
   readonly filter?: string
   /** How many at once: 4 when absent. */
   readonly concurrency?: number
+  /** A flow that takes longer has failed: 60 s. */
+  readonly limitMs?: number
   readonly onResult?: (result: FlowResult, done: number, all: number) => void
   readonly signal?: AbortSignal
 }
@@ -37,10 +40,10 @@ export interface GoldenOptions {
 export interface GoldenReport {
   readonly driver: string
   readonly results: readonly FlowResult[]
+  readonly passed: boolean
   readonly totals: {
     readonly [backend: string]: { readonly passed: number; readonly failed: number; readonly skipped: number }
   }
-  readonly passed: boolean
 }
 
 /** Runs every flow on every backend. A bad flow is refused before anything runs. */
@@ -49,11 +52,12 @@ export async function runGolden(options: GoldenOptions): Promise<GoldenReport> {
   const flows = all.filter((flow) => matches(flow, options.filter))
   const work = options.backends.flatMap((backend) => flows.map((flow) => ({ flow, backend })))
   const results: FlowResult[] = []
+  const limit = options.limitMs === undefined ? {} : { limitMs: options.limitMs }
   let next = 0
   const worker = async (): Promise<void> => {
     while (next < work.length && !options.signal?.aborted) {
       const { flow, backend } = work[next++]!
-      const result = await runFlow(flow, options.driver, backend)
+      const result = await runFlow(flow, options.driver, backend, limit)
       results.push(result)
       options.onResult?.(result, results.length, work.length)
     }
@@ -71,8 +75,8 @@ export async function runGolden(options: GoldenOptions): Promise<GoldenReport> {
   return {
     driver: options.driver.name,
     results,
-    totals,
     passed: results.length > 0 && results.every(({ status }) => status !== 'failed'),
+    totals,
   }
 }
 

@@ -10,6 +10,9 @@ export function kindOfFile(name: string): DocumentKind | undefined {
   return (DOCUMENT_KINDS as readonly string[]).includes(kind ?? '') ? (kind as DocumentKind) : undefined
 }
 
+/** Which of its kind it is, counted from the oldest: `plan` is 0, `plan-2` is 1. */
+export const placeOfFile = (name: string): number => Number(/-(\d+)$/.exec(name)?.[1] ?? 1) - 1
+
 /** Those named, or all of them, each with its kind; what is no protocol object is left out. */
 export function documentsNamed(
   input: Inputs,

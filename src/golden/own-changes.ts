@@ -9,6 +9,7 @@ export function changesOf(change: FlowChange): readonly Change[] {
   if ('edit' in change) return [updated(change.edit.kind, change.edit.id, change.edit.set)]
   if ('remove' in change) return [{ kind: 'node_delete', node: change.remove.kind as Kind, id: change.remove.id }]
   if ('depend' in change) return [{ kind: 'edge_add', from: change.depend.from, to: change.depend.to }]
+  if ('free' in change) return [{ kind: 'edge_delete', from: change.free.from, to: change.free.to }]
   const { kind, document, owner } = change.add
   if (owner === undefined) return takeApart(kind as DocumentKind, document)
   return [

@@ -1,10 +1,11 @@
+import { fileId } from '../drift/compare.ts'
 import { rollback } from '../orchestrator/rollback.ts'
 import type { RunHandle } from '../orchestrator/run.ts'
 import type { Flow } from '../orchestrator/submit.ts'
 import type { Clock } from '../protocol/clock.ts'
 import { InvalidInput, MplpError, Refused, RuleViolation } from '../protocol/errors.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
-import type { EntryBody } from '../psg/change.ts'
+import type { Change, EntryBody } from '../psg/change.ts'
 import type { DocumentKind } from '../psg/document.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import type { Backend } from '../vsl/backend.ts'
@@ -58,9 +59,6 @@ export async function ownSession(options: OwnSession): Promise<Session> {
     if (folder && context !== undefined) await tracker()
   }
 
-  /** The run has come as far as it goes by itself: it has ended, waits for somebody, or for an answer that does not come. */
-  const underWay = () => Promise.race([run?.rest(), stuck])
-
   const documents = async (kind: DocumentKind): Promise<readonly Json[]> => {
     const home = kind === 'role' || kind === 'core' ? process.runtime.project.graph : await graph()
     await home.refresh()
@@ -102,6 +100,9 @@ export async function ownSession(options: OwnSession): Promise<Session> {
         run = await process.runtime.submit(flow as unknown as Flow)
         context = run.context_id
       }),
+    async underway() {
+      await Promise.race([run?.rest(), stuck])
+    },
     settle: async () => (run ? run.rest() : 'ended'),
     decide: (decision) =>
       outcomeOf(async () => {
@@ -114,13 +115,11 @@ export async function ownSession(options: OwnSession): Promise<Session> {
     cancel: () => outcomeOf(async () => running().cancel()),
     signal: (name, payload) => outcomeOf(async () => process.runtime.signal(running().plan_id, name, payload)),
     async crash() {
-      await underWay()
       await process.kill()
       await goOnWith(await start(await options.open()))
     },
     async freeze() {
       if (frozen) throw outOfOrder('a process is frozen already')
-      await underWay()
       frozen = process
       await frozen.hold()
       const shared = frozen.handle.traits.processes === 'one' // two owners in one process: nobody else may open such a store
@@ -133,9 +132,9 @@ export async function ownSession(options: OwnSession): Promise<Session> {
       outcomeOf(async () => {
         const tracked = folder && (await tracker())
         const parts = { graph: await graph(), layer: process.layer, ...(tracked && { tracker: tracked }) }
-        const { status, left } = await rollback(parts, running().run_id)
-        if (status === 'incomplete')
-          throw new Refused(`not everything could be taken back: ${left.map(({ reason }) => reason).join('; ')}`, '')
+        const { status, left, plan } = await rollback(parts, running().run_id)
+        const kept = status === 'nothing' ? plan.conflicts : left
+        if (kept.length > 0) throw new Refused(kept.map(({ name, reason }) => `${name}: ${reason}`).join('; '), '')
       }),
     snapshot: (name) => outcomeOf(async () => (await graph()).snapshot(name, BY)),
     restore: (name) =>
@@ -148,6 +147,15 @@ export async function ownSession(options: OwnSession): Promise<Session> {
       await folder?.put(changes)
     },
     files: async () => folder?.all() ?? {},
+    want: (wanted) =>
+      outcomeOf(async () => {
+        const changes: Change[] = []
+        for (const [path, text] of Object.entries(wanted)) {
+          const digest = await process.handle.putBlob(new TextEncoder().encode(text))
+          changes.push({ kind: 'node_update', node: 'file', id: fileId(path), set: { digest } })
+        }
+        await (await graph()).commit(changes, BY)
+      }),
     scan: async () => (await (await tracker()).scan()).findings.map(({ what, path }) => ({ what, path })),
     reconcile: (strategy) =>
       outcomeOf(async () => {

@@ -1,6 +1,9 @@
+import { complianceMarkdown } from './compliance.ts'
 import type { GoldenReport } from './golden.ts'
 
-export type ReportFormat = 'human' | 'json' | 'junit' | 'tap'
+export type ReportFormat = 'human' | 'json' | 'junit' | 'tap' | 'compliance'
+
+export const REPORTS: readonly ReportFormat[] = ['human', 'json', 'junit', 'tap', 'compliance']
 
 /** A report as text. */
 export function report(golden: GoldenReport, format: ReportFormat): string {
@@ -11,6 +14,8 @@ export function report(golden: GoldenReport, format: ReportFormat): string {
       return junit(golden)
     case 'tap':
       return tap(golden)
+    case 'compliance':
+      return complianceMarkdown(golden)
     case 'human':
       return human(golden)
     default:

@@ -4,7 +4,7 @@ import { judge, VERBS } from './acts.ts'
 import { firstDifference } from './compare.ts'
 import type { Driver, Session } from './driver.ts'
 import type { GoldenFlow } from './flow.ts'
-import { kindOfFile } from './inputs.ts'
+import { kindOfFile, placeOfFile } from './inputs.ts'
 
 export interface FlowResult {
   readonly flow: string
@@ -16,20 +16,25 @@ export interface FlowResult {
   readonly duration_ms: number
 }
 
+export interface FlowOptions {
+  /** A flow that takes longer has failed: 60 s. */
+  readonly limitMs?: number
+}
+
 /** Runs one flow on one backend of a driver. Never throws: what goes wrong is the result. */
 export async function runFlow(
   flow: GoldenFlow,
   driver: Driver,
   backend: string,
-  now: () => number = () => performance.now(),
+  { limitMs = LIMIT_MS }: FlowOptions = {},
 ): Promise<FlowResult> {
-  const began = now()
+  const began = performance.now()
   const result = (status: FlowResult['status'], reason?: string): FlowResult => ({
     flow: flow.name,
     backend,
     status,
     rules: flow.rules,
-    duration_ms: Math.round(now() - began),
+    duration_ms: Math.round(performance.now() - began),
     ...(reason !== undefined && { reason }),
   })
   const missing = flow.needs.find((need) => !driver.capabilities.includes(need))
@@ -43,14 +48,32 @@ export async function runFlow(
       answers: flow.answers,
       ...(flow.files && { files: flow.files }),
     })
-    const reason = (await play(flow, session)) ?? (await compare(flow, session))
+    const reason = await within(limitMs, played(flow, session))
     return reason === undefined ? result('passed') : result('failed', reason)
   } catch (error) {
     return result('failed', error instanceof Error ? error.message : String(error))
   } finally {
-    await session?.close().catch(() => undefined) // the verdict stands; a store that does not close is told by its own tests
+    // The verdict stands: a runtime that does not close is told by its own tests.
+    if (session) await within(limitMs, session.close()).catch(() => undefined)
   }
 }
+
+const LIMIT_MS = 60_000
+
+async function within<T>(ms: number, work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`takes longer than ${ms} ms`)), ms)
+  })
+  try {
+    return await Promise.race([work, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+const played = async (flow: GoldenFlow, session: Session): Promise<string | undefined> =>
+  (await play(flow, session)) ?? compare(flow, session)
 
 /** The acts in order, up to the first that does not go as the script says. */
 async function play(flow: GoldenFlow, session: Session): Promise<string | undefined> {
@@ -77,8 +100,7 @@ async function compare(flow: GoldenFlow, session: Session): Promise<string | und
     if (documents[0] !== undefined) subjects[kind] = documents[0]
     for (const [name, expected] of Object.entries(flow.expected)) {
       if (kindOfFile(name) !== kind) continue
-      const place = Number(/-(\d+)$/.exec(name)?.[1] ?? 1) - 1
-      const actual = documents[place]
+      const actual = documents[placeOfFile(name)]
       if (actual === undefined) return `expected/${name}.json: there is no such ${kind}`
       const difference = firstDifference(expected, actual, volatile)
       if (difference !== undefined) return `expected/${name}.json: ${difference}`

@@ -151,7 +151,7 @@ function refuseIfEmpty({ deltas, misfits, options }: Proposal): void {
 
 /** Shapes first: what does not even have one is told for that, and no other rule has to reckon with it. */
 function refuseIfBroken(proposal: Proposal, rules: RuleBook): void {
-  const violations: Violation[] = [...proposal.misfits]
+  const violations: Violation[] = proposal.misfits.filter(({ rule }) => !rules.switched.has(rule))
   let rule: Rule
   let looked: Delta
   const report: Report = (path, message, id) =>
