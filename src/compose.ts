@@ -1,12 +1,9 @@
 import { realpath } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { Adapter } from './ael/adapter.ts'
-import { actionLayer } from './ael/ael.ts'
-import { functionAdapter } from './ael/function.ts'
 import type { ActionLayer } from './ael/layer.ts'
-import { toolAdapter } from './ael/tool.ts'
-import { type ToolRegistry, toolRegistry } from './ael/tool-registry.ts'
-import { type Bus, type BusSpec, openBuses } from './bus/bus.ts'
+import type { ToolRegistry } from './ael/tool-registry.ts'
+import type { Bus, BusSpec } from './bus/bus.ts'
 import {
   type Config,
   type EffectiveConfig,
@@ -15,16 +12,15 @@ import {
   mergedConfig,
   secretFromEnv,
 } from './config.ts'
-import { type FolderOptions, type ProjectFolder, projectFolder } from './orchestrator/project-folder.ts'
+import type { FolderOptions, ProjectFolder } from './orchestrator/project-folder.ts'
 import type { Relay } from './orchestrator/relay.ts'
-import { type RollbackOptions, type RollbackReport, rollback } from './orchestrator/rollback.ts'
-import { createRuntime, type Runtime } from './orchestrator/runtime.ts'
+import type { RollbackOptions, RollbackReport } from './orchestrator/rollback.ts'
+import type { Runtime } from './orchestrator/runtime.ts'
 import { type Clock, systemClock } from './protocol/clock.ts'
 import { InvalidInput, Refused } from './protocol/errors.ts'
 import { type Digest, isObject } from './protocol/json.ts'
 import type { Project } from './psg/project.ts'
 import type { Backend } from './vsl/backend.ts'
-import { thisHolder } from './vsl/holder.ts'
 import { openStore } from './vsl/vsl.ts'
 
 /** A runtime with everything it was told to have, and the parts for those who look closer. `close` ends all of it, in order. */
@@ -50,7 +46,7 @@ export interface ComposeOptions {
   readonly store?: Backend
 }
 
-/** Config in, members opened, runtime out: the one place that names them all. */
+/** Config in, members opened, runtime out: the one place that names them all. What runs plans is loaded here, so that who only looks does not wait for it. */
 export async function openRuntime(config: Config = {}, options: ComposeOptions = {}): Promise<ComposedRuntime> {
   const whole = effectiveConfig(mergedConfig(config))
   const { clock = systemClock, onError = warn } = options
@@ -58,6 +54,9 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
   try {
     const store = options.store ?? (await openConfigured(whole))
     if (!options.store) opened.unshift(() => store.close())
+    const { createRuntime } = await import('./orchestrator/runtime.ts')
+    const { actionLayer } = await import('./ael/ael.ts')
+    const { toolRegistry } = await import('./ael/tool-registry.ts')
     const tools = toolRegistry()
     for (const tool of whole.tools ?? []) tools.register(tool)
     let found: (project: Project) => void
@@ -101,6 +100,7 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
       async rollback(id, given) {
         const { run_id, context_id } = await runtime.get(id)
         const graph = await runtime.project.context(context_id)
+        const { rollback } = await import('./orchestrator/rollback.ts')
         const files = (await folder?.known()) === graph ? { tracker: await folder!.tracker() } : {}
         return rollback({ graph, layer: layer!, ...files }, run_id, given)
       },
@@ -134,6 +134,7 @@ export async function openFolder(
   const root = await realpath(resolve(folder)).catch((cause: unknown) => {
     throw new InvalidInput(folder, [{ path: '', rule: 'folder', message: 'is no folder that can be read' }], { cause })
   })
+  const { projectFolder } = await import('./orchestrator/project-folder.ts')
   const { ignore_files, keep_bytes, settle_ms, scan_every_ms, ...alike } = drift
   return projectFolder(project, {
     ...alike,
@@ -149,20 +150,22 @@ export async function openFolder(
 /** The store that a config names, sealed if it says so. */
 export async function openConfigured(config: Config): Promise<Backend> {
   const { vsl, encryption_key } = effectiveConfig(config)
+  const key = encryption_key === undefined ? undefined : keyIn(encryption_key)
   const store = await openStore(vsl)
-  if (encryption_key === undefined) {
-    const project = (await store.getMany(['project'])).get('project')
-    if (project === undefined || (isObject(project) && 'project_id' in project)) return store
-    await store.close()
-    throw new Refused('the store is encrypted', 'give its key as MPLP_ENCRYPTION_KEY')
+  if (key) {
+    const { withEncryption } = await import('./vsl/encrypted.ts')
+    return withEncryption(store, [{ id: 'config', key }])
   }
-  const key = Buffer.from(encryption_key, 'base64')
-  if (key.length !== 32)
-    throw new InvalidInput('config', [
-      { path: 'encryption_key', rule: 'length', message: 'must be 32 bytes as base64' },
-    ])
-  const { withEncryption } = await import('./vsl/encrypted.ts')
-  return withEncryption(store, [{ id: 'config', key }])
+  const project = (await store.getMany(['project'])).get('project')
+  if (project === undefined || (isObject(project) && 'project_id' in project)) return store
+  await store.close()
+  throw new Refused('the store is encrypted', 'give its key as MPLP_ENCRYPTION_KEY')
+}
+
+function keyIn(text: string): Buffer {
+  const key = Buffer.from(text, 'base64')
+  if (key.length === 32) return key
+  throw new InvalidInput('config', [{ path: 'encryption_key', rule: 'length', message: 'must be 32 bytes as base64' }])
 }
 
 /** Each bus with its relay. A bus inside this process is fed by every process for itself. */
@@ -175,6 +178,8 @@ async function openRelayed(
   if ((config.bus ?? []).length === 0) return { buses: [], relays: [], close: async () => undefined }
   const { relay } = await import('./orchestrator/relay.ts')
   const { historyOf } = await import('./orchestrator/relay-history.ts')
+  const { openBuses } = await import('./bus/bus.ts')
+  const { thisHolder } = await import('./vsl/holder.ts')
   const buses = await openBuses(config.bus ?? [], { history: (name) => historyOf(store, name), onError })
   const holder = thisHolder(clock.uuid())
   const relays = buses.map(({ name, transport }, i) =>
@@ -203,8 +208,9 @@ interface Parts {
 }
 
 async function adaptersOf(config: Config, { tools, store, clock, folder }: Parts): Promise<readonly Adapter[]> {
+  const { toolAdapter } = await import('./ael/tool.ts')
   const adapters: Adapter[] = [toolAdapter(tools, { clock })]
-  if (config.functions) adapters.push(functionAdapter(config.functions))
+  if (config.functions) adapters.push((await import('./ael/function.ts')).functionAdapter(config.functions))
   const { httpAdapter } = await import('./ael/http.ts')
   adapters.push(httpAdapter({ clock, ...(config.http_allow && { allow: config.http_allow }) }))
   const { fileAdapter } = await import('./ael/file.ts')

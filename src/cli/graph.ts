@@ -1,5 +1,5 @@
 import { InvalidInput } from '../protocol/errors.ts'
-import { dot, mermaid } from '../psg/picture.ts'
+import { dot, mermaid, picture } from '../psg/picture.ts'
 import { find } from '../server/find.ts'
 import { EXIT } from './io.ts'
 import type { VerbCall } from './verb.ts'
@@ -13,8 +13,7 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
         { path: '', rule: 'enum', message: `names a ${kind}; a picture is of a plan or a context` },
       ])
     const what = kind === 'plan' ? { plan: id } : 'context'
-    const picture = options.dot ? dot(graph.state, what) : mermaid(graph.state, what)
-    io.result({ picture }, () => picture)
+    io.result(picture(graph.state, what), () => (options.dot ? dot : mermaid)(graph.state, what))
     return EXIT.done
   })
 }

@@ -35,11 +35,17 @@ const CODES: { readonly [C in Colour]: readonly [number, number] } = {
   blue: [34, 39],
 }
 
+/** A terminal, a pipe, or whoever listens. */
+export interface Output {
+  write(text: string): unknown
+  readonly isTTY?: boolean
+}
+
 export interface IoOptions {
   readonly json: boolean
   readonly colour: boolean
-  readonly out: NodeJS.WriteStream
-  readonly err: NodeJS.WriteStream
+  readonly out: Output
+  readonly err: Output
   readonly cwd: string
   readonly signal: AbortSignal
   readonly config: () => Promise<Config>
@@ -47,8 +53,13 @@ export interface IoOptions {
 
 export function terminal(options: IoOptions): Io {
   const { json, out, err, colour } = options
-  let lastProgress = 0
-  const write = (stream: NodeJS.WriteStream, text: string) => void stream.write(`${text}\n`)
+  let lastProgress = performance.now()
+  let isShowing = false
+  const write = (stream: Output, text: string) => {
+    if (isShowing) err.write(OVER)
+    isShowing = false
+    stream.write(`${text}\n`)
+  }
   return {
     json,
     cwd: options.cwd,
@@ -60,8 +71,10 @@ export function terminal(options: IoOptions): Io {
     warn: (line) => write(err, line),
     progress(line) {
       if (json) return
-      if (err.isTTY) err.write(`\r\u001b[2K${line}`)
-      else if (performance.now() - lastProgress > 2_000) {
+      if (err.isTTY) {
+        err.write(`${OVER}${line}`)
+        isShowing = true
+      } else if (performance.now() - lastProgress > 2_000) {
         lastProgress = performance.now()
         write(err, line)
       }
@@ -69,6 +82,9 @@ export function terminal(options: IoOptions): Io {
     paint: (name, text) => (colour ? `\u001b[${CODES[name][0]}m${text}\u001b[${CODES[name][1]}m` : text),
   }
 }
+
+/** To the beginning of the line, and the line away. */
+const OVER = '\r\u001b[2K'
 
 /** Rows under headings, as wide as they need to be. */
 export function table(rows: readonly (readonly string[])[]): string {

@@ -3,7 +3,7 @@ import type { ComposedRuntime } from '../compose.ts'
 import type { RunHandle } from '../orchestrator/run.ts'
 import type { Flow } from '../orchestrator/submit.ts'
 import { EXIT, type Io } from './io.ts'
-import { readValue } from './load-config.ts'
+import { readValue } from './read-value.ts'
 import type { VerbCall } from './verb.ts'
 import { withRuntime } from './with-runtime.ts'
 
@@ -29,7 +29,10 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
 /** Waits until the run has ended or needs somebody; Ctrl-C leaves it to be resumed. */
 async function follow(run: RunHandle, runtime: ComposedRuntime, io: Io, approve: string | undefined): Promise<number> {
   for (;;) {
-    const rest = await run.rest(io.signal).catch(() => 'left' as const)
+    const rest = await run.rest(io.signal).catch((error: unknown) => {
+      if (!io.signal.aborted) throw error
+      return 'left' as const
+    })
     if (rest === 'left') {
       io.warn('left; `mplp resume` goes on with it')
       return EXIT.failed

@@ -5,9 +5,18 @@ export interface Verb {
   /** As commander writes it: `run <flow>`, `confirm approve <id>`. */
   readonly usage: string
   readonly says: string
-  readonly options?: readonly (readonly [flags: string, says: string, fallback?: string])[]
+  readonly options?: readonly VerbOption[]
   readonly examples: readonly string[]
   readonly load: () => Promise<VerbModule>
+}
+
+export interface VerbOption {
+  /** As commander writes it: `--role <role>`. */
+  readonly flags: string
+  readonly says: string
+  readonly fallback?: string
+  /** Everything else is refused before anything is opened. */
+  readonly choices?: readonly string[]
 }
 
 export interface VerbModule {

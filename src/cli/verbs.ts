@@ -1,5 +1,7 @@
 import type { Verb } from './verb.ts'
 
+const STRATEGIES = ['graph', 'files', 'merge', 'ask']
+
 /** Every verb, in the order that help shows. */
 export const VERBS: readonly Verb[] = [
   {
@@ -12,9 +14,9 @@ export const VERBS: readonly Verb[] = [
     usage: 'run <flow>',
     says: 'submit a flow (.json, .yaml, .js, .ts) and wait for its end',
     options: [
-      ['--detach', 'submit and leave; another worker, or `mplp resume`, runs it'],
-      ['--approve <role>', 'approve whatever is asked, in this role'],
-      ['--events', 'print events as they are committed'],
+      { flags: '--detach', says: 'submit and leave; another worker, or `mplp resume`, runs it' },
+      { flags: '--approve <role>', says: 'approve whatever is asked, in this role' },
+      { flags: '--events', says: 'print events as they are committed' },
     ],
     examples: ['mplp run flow.json', 'mplp run flow.yaml --events', 'mplp run flow.json --approve lead --json'],
     load: () => import('./run.ts'),
@@ -53,20 +55,20 @@ export const VERBS: readonly Verb[] = [
     usage: 'graph <id>',
     says: 'a plan, or a whole context, as a picture',
     options: [
-      ['--mermaid', 'as Mermaid (the default)'],
-      ['--dot', 'as Graphviz'],
+      { flags: '--mermaid', says: 'as Mermaid, which it is when nothing is said' },
+      { flags: '--dot', says: 'as Graphviz' },
     ],
-    examples: ['mplp graph 3f0c…', 'mplp graph 3f0c… --dot | dot -Tsvg > plan.svg'],
+    examples: ['mplp graph 3f0c…', 'mplp graph 3f0c… --dot | dot -Tsvg > plan.svg', 'mplp graph 3f0c… --json'],
     load: () => import('./graph.ts'),
   },
   {
     usage: 'events',
     says: 'what was committed, oldest first',
     options: [
-      ['--follow', 'go on as more is committed'],
-      ['--family <names>', 'only these families, comma separated'],
-      ['--plan <id>', 'only this plan'],
-      ['--after <position>', 'only what came after'],
+      { flags: '--follow', says: 'go on as more is committed' },
+      { flags: '--family <names>', says: 'only these families, comma separated' },
+      { flags: '--plan <id>', says: 'only this plan' },
+      { flags: '--after <position>', says: 'only what came after' },
     ],
     examples: ['mplp events --family pipeline_stage', 'mplp events --follow --json'],
     load: () => import('./events.ts'),
@@ -81,8 +83,8 @@ export const VERBS: readonly Verb[] = [
     usage: 'confirm approve <id>',
     says: 'approve what a Confirm asks',
     options: [
-      ['--role <role>', 'in which role you decide', 'user'],
-      ['--reason <text>', 'why'],
+      { flags: '--role <role>', says: 'in which role you decide', fallback: 'user' },
+      { flags: '--reason <text>', says: 'why' },
     ],
     examples: ['mplp confirm approve 3f0c… --role dba --reason "backup checked"'],
     load: () => import('./confirm-approve.ts'),
@@ -91,8 +93,8 @@ export const VERBS: readonly Verb[] = [
     usage: 'confirm reject <id>',
     says: 'reject what a Confirm asks',
     options: [
-      ['--role <role>', 'in which role you decide', 'user'],
-      ['--reason <text>', 'why'],
+      { flags: '--role <role>', says: 'in which role you decide', fallback: 'user' },
+      { flags: '--reason <text>', says: 'why' },
     ],
     examples: ['mplp confirm reject 3f0c… --reason "no backup"'],
     load: () => import('./confirm-reject.ts'),
@@ -107,8 +109,8 @@ export const VERBS: readonly Verb[] = [
     usage: 'rollback <run>',
     says: 'take back what a run did that has ended: effects, files, graph',
     options: [
-      ['--dry-run', 'only say what would be done, and what cannot be undone'],
-      ['--leave', 'do not ask about what cannot be undone: go back as far as it goes'],
+      { flags: '--dry-run', says: 'only say what would be done, and what cannot be undone' },
+      { flags: '--leave', says: 'do not ask about what cannot be undone: go back as far as it goes' },
     ],
     examples: ['mplp rollback 3f0c… --dry-run', 'mplp rollback 3f0c…'],
     load: () => import('./rollback.ts'),
@@ -134,7 +136,7 @@ export const VERBS: readonly Verb[] = [
   {
     usage: 'snapshot restore <context> <to>',
     says: 'go back to a snapshot or revision by a further commit',
-    options: [['--dry-run', 'only say what would be done']],
+    options: [{ flags: '--dry-run', says: 'only say what would be done' }],
     examples: ['mplp snapshot restore 3f0c… before-the-move --dry-run'],
     load: () => import('./snapshot-restore.ts'),
   },
@@ -142,8 +144,8 @@ export const VERBS: readonly Verb[] = [
     usage: 'watch [folder]',
     says: 'tell what changes in a folder behind the graph’s back, as it happens',
     options: [
-      ['--context <id>', 'hold it against this context; one of the folder’s own when absent'],
-      ['--strategy <name>', 'settle it at once: graph, files, merge or ask'],
+      { flags: '--context <id>', says: 'hold it against this context; one of the folder’s own when absent' },
+      { flags: '--strategy <name>', says: 'settle it at once', choices: STRATEGIES },
     ],
     examples: ['mplp watch .', 'mplp watch src --strategy files'],
     load: () => import('./watch.ts'),
@@ -151,21 +153,21 @@ export const VERBS: readonly Verb[] = [
   {
     usage: 'drift scan [folder]',
     says: 'look at every file; the first time all is taken in as it lies there',
-    options: [['--context <id>', 'hold it against this context; one of the folder’s own when absent']],
+    options: [{ flags: '--context <id>', says: 'hold it against this context; one of the folder’s own when absent' }],
     examples: ['mplp drift scan', 'mplp drift scan src --json'],
     load: () => import('./drift-scan.ts'),
   },
   {
     usage: 'drift list [folder]',
     says: 'what was found and is not settled',
-    options: [['--context <id>', 'of this context']],
+    options: [{ flags: '--context <id>', says: 'of this context' }],
     examples: ['mplp drift list'],
     load: () => import('./drift-list.ts'),
   },
   {
     usage: 'drift diff <finding> [folder]',
     says: 'what graph and disk disagree about, line by line; a finding by its path or id',
-    options: [['--context <id>', 'of this context']],
+    options: [{ flags: '--context <id>', says: 'of this context' }],
     examples: ['mplp drift diff notes.md'],
     load: () => import('./drift-diff.ts'),
   },
@@ -173,8 +175,8 @@ export const VERBS: readonly Verb[] = [
     usage: 'drift reconcile <finding> [folder]',
     says: 'settle a finding, by its path or id, or `all`',
     options: [
-      ['--strategy <name>', 'who wins: graph, files, merge or ask', 'ask'],
-      ['--context <id>', 'of this context'],
+      { flags: '--strategy <name>', says: 'who wins', fallback: 'ask', choices: STRATEGIES },
+      { flags: '--context <id>', says: 'of this context' },
     ],
     examples: ['mplp drift reconcile notes.md --strategy files', 'mplp drift reconcile all --strategy graph'],
     load: () => import('./drift-reconcile.ts'),
@@ -213,14 +215,20 @@ export const VERBS: readonly Verb[] = [
     usage: 'golden [folder]',
     says: 'run golden flows, ours or a folder of yours, on real stores',
     options: [
-      ['--backends <names>', 'of memory, file, sqlite, comma separated', 'memory,file,sqlite'],
-      ['--redis <url>', 'also on this Redis, under prefixes golden_…, which stay'],
-      ['--postgres <url>', 'also on this Postgres, in schemas golden_…, which stay'],
-      ['--driver <module>', 'another runtime than this one: a module whose default export is a driver'],
-      ['--filter <text>', 'only flows whose name or rule contains this'],
-      ['--reporter <name>', 'human, json, junit or tap', 'human'],
+      { flags: '--backends <names>', says: 'of memory, file, sqlite, comma separated', fallback: 'memory,file,sqlite' },
+      { flags: '--all', says: 'every kind of store; of Redis and Postgres those that are named below' },
+      { flags: '--redis <url>', says: 'also on this Redis, under prefixes golden_…, which stay' },
+      { flags: '--postgres <url>', says: 'also on this Postgres, in schemas golden_…, which stay' },
+      { flags: '--driver <module>', says: 'another runtime than this one: a module whose default export is a driver' },
+      { flags: '--filter <text>', says: 'only flows whose name or rule contains this' },
+      { flags: '--reporter <name>', says: 'human, json, junit, tap or compliance', fallback: 'human' },
     ],
-    examples: ['mplp golden', 'mplp golden --backends memory --filter approval', 'mplp golden --reporter junit'],
+    examples: [
+      'mplp golden',
+      'mplp golden --backends memory --filter approval',
+      'mplp golden --all --redis redis://localhost --postgres postgres://localhost/mplp --json',
+      'mplp golden --reporter compliance',
+    ],
     load: () => import('./golden.ts'),
   },
   {
@@ -233,8 +241,8 @@ export const VERBS: readonly Verb[] = [
     usage: 'serve',
     says: 'run what is submitted over HTTP, until Ctrl-C',
     options: [
-      ['--host <host>', 'where to listen: 127.0.0.1; any other needs tokens in the config'],
-      ['--port <port>', 'which port: 7117; 0 takes a free one'],
+      { flags: '--host <host>', says: 'where to listen: 127.0.0.1; any other needs tokens in the config' },
+      { flags: '--port <port>', says: 'which port: 7117; 0 takes a free one' },
     ],
     examples: ['mplp serve', 'mplp serve --port 0 --json'],
     load: () => import('./serve.ts'),
@@ -242,7 +250,7 @@ export const VERBS: readonly Verb[] = [
   {
     usage: 'config print',
     says: 'what file, environment and flags say, secrets covered',
-    options: [['--effective', 'with what holds where nothing is said']],
+    options: [{ flags: '--effective', says: 'with what holds where nothing is said' }],
     examples: ['mplp config print', 'mplp config print --effective --json'],
     load: () => import('./config-print.ts'),
   },

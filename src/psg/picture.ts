@@ -67,12 +67,20 @@ const SHOWN: ReadonlySet<Kind> = new Set([
   'file',
 ])
 
-interface Picture {
-  readonly nodes: readonly { readonly name: string; readonly label: string; readonly status?: string }[]
+export interface Picture {
+  /** `name` is what edges call a node. */
+  readonly nodes: readonly {
+    readonly name: string
+    readonly kind: Kind
+    readonly id: string
+    readonly label: string
+    readonly status?: string
+  }[]
   readonly edges: readonly { readonly from: string; readonly to: string; readonly type: string }[]
 }
 
-function picture(state: GraphState, what: Subject): Picture {
+/** What the two languages draw, for those who draw themselves. */
+export function picture(state: GraphState, what: Subject): Picture {
   if (what !== 'context' && !state.has('plan', what.plan)) throw new NotFound('plan', what.plan)
   const shown =
     what === 'context' ? [...state.nodes()].filter((node) => SHOWN.has(node.kind)) : stepsOf(state, what.plan)
@@ -90,7 +98,11 @@ function picture(state: GraphState, what: Subject): Picture {
       return to === undefined ? [] : [{ from, to, type: edgeName(node, target) }]
     })
   })
-  return { nodes: shown.map((node) => ({ name: names.get(nodeKey(node.kind, node.id))!, ...labelled(node) })), edges }
+  const nodes = shown.map((node) => {
+    const { kind, id } = node
+    return { name: names.get(nodeKey(kind, id))!, kind, id, ...labelled(node) }
+  })
+  return { nodes, edges }
 }
 
 function stepsOf(state: GraphState, plan: string): readonly AnyNode[] {

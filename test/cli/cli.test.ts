@@ -4,6 +4,7 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import type { Flow } from '../../src/orchestrator/submit.ts'
 import { flowOf } from '../support/flows.ts'
 import { tempFolder } from '../support/temp-folder.ts'
+import { hereJson, mplpHere } from './here.ts'
 import { type Ended, mplp, mplpJson, oneLine } from './mplp.ts'
 
 interface Ran {
@@ -23,8 +24,8 @@ describe('a project that a newcomer makes', { timeout: PATIENT }, () => {
   let plan: string
   let step: string
   beforeAll(async () => {
-    init = await mplp(folder, ['init'])
-    ran = await mplpJson<Ran>(folder, ['run', 'flow.json'])
+    init = await mplpHere(folder, ['init'])
+    ran = await hereJson<Ran>(folder, ['run', 'flow.json'])
     plan = ran.values[0]!.plan_id
     step = (JSON.parse(readFileSync(join(folder, 'flow.json'), 'utf8')) as Flow).plan.steps[1]!.step_id
   }, PATIENT)
@@ -37,62 +38,65 @@ describe('a project that a newcomer makes', { timeout: PATIENT }, () => {
 
   it('is left as it is by a second init', async () => {
     const before = readFileSync(join(folder, 'flow.json'), 'utf8')
-    const again = await mplp(folder, ['init'])
+    const again = await mplpHere(folder, ['init'])
     expect(again.code).toBe(1)
     expect(oneLine(again)).toContain('mplp.config.json is there already')
     expect(readFileSync(join(folder, 'flow.json'), 'utf8')).toBe(before)
   })
 
   it('refuses the same flow a second time, since its ids are taken', async () => {
-    const again = await mplp(folder, ['run', 'flow.json'])
+    const again = await mplpHere(folder, ['run', 'flow.json'])
     expect(again.code).toBe(1)
     expect(oneLine(again)).toMatch(/^mplp: /)
   })
 
   it('shows the plan as a document', async () => {
-    const { values } = await mplpJson(folder, ['show', plan])
+    const { values } = await hereJson(folder, ['show', plan])
     expect(values).toMatchObject([{ plan_id: plan, status: 'completed', steps: [{}, { status: 'completed' }] }])
   })
 
   it('tells why a step is there, up to the context', async () => {
-    const { values } = await mplpJson<{ kind: string; id: string }[]>(folder, ['why', step])
+    const { values } = await hereJson<{ kind: string; id: string }[]>(folder, ['why', step])
     expect(values[0]!.map(({ kind }) => kind)).toContain('context')
     expect(values[0]!.map(({ id }) => id)).toContain(plan)
   })
 
   it('tells every status that a step went through', async () => {
-    const { values } = await mplpJson<{ after: { status: string } }[]>(folder, ['history', step])
+    const { values } = await hereJson<{ after: { status: string } }[]>(folder, ['history', step])
     expect(values[0]!.map(({ after }) => after.status)).toEqual(['pending', 'in_progress', 'completed'])
   })
 
   it('draws the plan for Mermaid and for Graphviz', async () => {
-    const [drawn, dotted] = await Promise.all([mplp(folder, ['graph', plan]), mplp(folder, ['graph', plan, '--dot'])])
+    const [drawn, dotted] = await Promise.all([
+      mplpHere(folder, ['graph', plan]),
+      mplpHere(folder, ['graph', plan, '--dot']),
+    ])
     expect(drawn.out).toMatch(/^(flowchart|graph) /)
     expect(dotted.out).toMatch(/^digraph/)
   })
 
   it('keeps the picture to plans and contexts', async () => {
-    const refused = await mplp(folder, ['graph', step])
+    const refused = await mplpHere(folder, ['graph', step])
     expect(refused.code).toBe(64)
     expect(oneLine(refused)).toContain('names a step')
   })
 
   it('prints the events of one family, each a JSON line, and goes on after a position', async () => {
-    const stages = await mplpJson<{ position: string; event: { event_family: string } }>(folder, [
+    const stages = await hereJson<{ position: string; event: { event_family: string } }>(folder, [
       'events',
       '--family',
       'pipeline_stage',
     ])
     expect(stages.values.length).toBeGreaterThanOrEqual(6)
     expect(new Set(stages.values.map(({ event }) => event.event_family))).toEqual(new Set(['pipeline_stage']))
-    const after = await mplp(folder, ['events', '--after', stages.values.at(-1)!.position, '--json'])
+    const after = await mplpHere(folder, ['events', '--after', stages.values.at(-1)!.position, '--json'])
     expect(after.out).not.toContain(stages.values[0]!.position)
   })
 
   it('exports evidence that verifies, and that no longer does when a byte is changed', async () => {
-    const exported = await mplpJson<{ files: string[]; root: string }>(folder, ['evidence', 'export', plan, 'pack'])
+    const exported = await hereJson<{ files: string[]; root: string }>(folder, ['evidence', 'export', plan, 'pack'])
     expect(exported).toMatchObject({ code: 0, err: '' })
-    expect(await mplpJson(folder, ['evidence', 'verify', 'pack'])).toMatchObject({
+    expect(await hereJson(folder, ['evidence', 'verify', 'pack'])).toMatchObject({
       code: 0,
       values: [{ outcome: 'ADMISSIBLE' }],
     })
@@ -100,50 +104,50 @@ describe('a project that a newcomer makes', { timeout: PATIENT }, () => {
       /plan.*\.json$/.test(name),
     )!
     writeFileSync(join(folder, 'pack', file), `${readFileSync(join(folder, 'pack', file), 'utf8')} `)
-    expect((await mplp(folder, ['evidence', 'verify', 'pack'])).code).toBe(3)
+    expect((await mplpHere(folder, ['evidence', 'verify', 'pack'])).code).toBe(3)
   })
 
   it('proves the store', async () => {
-    const { code, values } = await mplpJson(folder, ['store', 'verify'])
-    expect({ code, values }).toEqual({ code: 0, values: [{ contexts: 1, findings: [] }] })
+    const { code, values } = await hereJson(folder, ['store', 'verify']) // the flow's context, and that of the folder
+    expect({ code, values }).toEqual({ code: 0, values: [{ contexts: 2, findings: [] }] })
   })
 
   it('has nothing running and nothing to resume when all has ended', async () => {
-    expect((await mplpJson(folder, ['list'])).values).toEqual([[]])
-    expect(await mplpJson(folder, ['resume'])).toMatchObject({ code: 0, values: [{ resumed: [] }] })
+    expect((await hereJson(folder, ['list'])).values).toEqual([[]])
+    expect(await hereJson(folder, ['resume'])).toMatchObject({ code: 0, values: [{ resumed: [] }] })
   })
 })
 
 describe('a plan that asks', { timeout: PATIENT }, () => {
   it('ends with 2 while it waits, is listed, and completes once approved', async () => {
     const folder = withFlow({ needed: 1, roles: ['dba'], reason: 'touches the database' })
-    const ran = await mplpJson<Ran>(folder, ['run', 'flow.json'])
+    const ran = await hereJson<Ran>(folder, ['run', 'flow.json'])
     const confirm = ran.values[0]!.confirms[0]!
     expect(ran).toMatchObject({ code: 2, values: [{ status: 'waiting' }] })
-    const listed = await mplp(folder, ['confirm', 'list'])
+    const listed = await mplpHere(folder, ['confirm', 'list'])
     expect(listed.out).toContain(`${confirm} touches the database`)
-    const wrong = await mplp(folder, ['confirm', 'approve', confirm, '--role', 'intern'])
+    const wrong = await mplpHere(folder, ['confirm', 'approve', confirm, '--role', 'intern'])
     expect(wrong.code).toBe(1)
     expect(oneLine(wrong)).toContain('intern')
-    const approved = await mplpJson(folder, ['confirm', 'approve', confirm, '--role', 'dba'])
+    const approved = await hereJson(folder, ['confirm', 'approve', confirm, '--role', 'dba'])
     expect(approved).toMatchObject({ code: 0, values: [{ confirm_id: confirm, status: 'approved' }] })
-    await mplp(folder, ['resume'])
-    expect((await mplpJson(folder, ['show', ran.values[0]!.plan_id])).values).toMatchObject([{ status: 'completed' }])
+    await mplpHere(folder, ['resume'])
+    expect((await hereJson(folder, ['show', ran.values[0]!.plan_id])).values).toMatchObject([{ status: 'completed' }])
   })
 
   it('goes back to a draft when rejected, and ends when cancelled', async () => {
     const folder = withFlow({ reason: 'really?' })
-    const { values } = await mplpJson<Ran>(folder, ['run', 'flow.json'])
+    const { values } = await hereJson<Ran>(folder, ['run', 'flow.json'])
     const { confirms, plan_id } = values[0]!
-    const rejected = await mplpJson(folder, ['confirm', 'reject', confirms[0]!, '--reason', 'no'])
+    const rejected = await hereJson(folder, ['confirm', 'reject', confirms[0]!, '--reason', 'no'])
     expect(rejected).toMatchObject({ code: 0, values: [{ status: 'rejected' }] })
-    expect((await mplpJson(folder, ['show', plan_id])).values).toMatchObject([{ status: 'draft' }])
-    expect(await mplpJson(folder, ['cancel', plan_id])).toMatchObject({ code: 0, values: [{ status: 'cancelled' }] })
+    expect((await hereJson(folder, ['show', plan_id])).values).toMatchObject([{ status: 'draft' }])
+    expect(await hereJson(folder, ['cancel', plan_id])).toMatchObject({ code: 0, values: [{ status: 'cancelled' }] })
   })
 
   it('is approved by the one who runs it, if asked to', async () => {
     const folder = withFlow({ reason: 'really?' })
-    const { code, values } = await mplpJson<Ran>(folder, ['run', 'flow.json', '--approve', 'lead'])
+    const { code, values } = await hereJson<Ran>(folder, ['run', 'flow.json', '--approve', 'lead'])
     expect({ code, status: values[0]!.status }).toEqual({ code: 0, status: 'completed' })
   })
 })
@@ -151,39 +155,13 @@ describe('a plan that asks', { timeout: PATIENT }, () => {
 describe('a plan that fails', { timeout: PATIENT }, () => {
   it('ends with 1 and says what failed', async () => {
     const folder = withFlow('auto', 'no-such-file.txt')
-    const failed = await mplp(folder, ['run', 'flow.json'])
+    const failed = await mplpHere(folder, ['run', 'flow.json'])
     expect(failed.code).toBe(1)
     expect(failed.out).toMatch(/^failed: .*no-such-file/m)
   })
 })
 
-describe('bad input', { timeout: PATIENT }, () => {
-  it.each([
-    ['an unknown verb', ['rnu', 'flow.json'], 64, "unknown command 'rnu'"],
-    ['a missing argument', ['show'], 64, "missing required argument 'id'"],
-    ['an unknown option', ['list', '--nope'], 64, "unknown option '--nope'"],
-    ['a flow that does not exist', ['run', 'absent.json'], 64, 'absent.json is not valid: (root) does not exist'],
-    ['a flow that is no JSON', ['run', 'broken.json'], 64, 'cannot be understood'],
-    ['a flow of the wrong shape', ['run', 'shapeless.json'], 64, 'plan'],
-    ['an unknown id', ['show', 'absent'], 1, 'there is no object absent'],
-    ['a run that is not there', ['cancel', 'absent'], 1, 'there is no run absent'],
-    ['a store of no kind', ['list', '--store', 'mysql://localhost'], 64, 'url begins with none of memory:'],
-    ['a config file that is not there', ['list', '--config', 'absent.json'], 64, 'does not exist'],
-    ['a config with an unknown key', ['list', '--config', 'misspelt.json'], 64, 'did you mean vsl?'],
-    ['a pack that is not there', ['evidence', 'verify', 'absent'], 64, 'absent is not valid: (root) is no folder'],
-  ])('refuses %s in one line and changes nothing', async (_, args, code, says) => {
-    const folder = tempFolder()
-    writeFileSync(join(folder, 'broken.json'), '{ "plan": ')
-    writeFileSync(join(folder, 'shapeless.json'), '{ "plan": 7 }')
-    writeFileSync(join(folder, 'misspelt.json'), '{ "vls": "memory:" }')
-    const refused = await mplp(folder, [...args, ...(args.includes('--store') ? [] : ['--store', 'memory:'])])
-    expect({ code: refused.code, out: refused.out }).toEqual({ code, out: '' })
-    expect(refused.err.split('\n')[0]).toMatch(/^mplp: /)
-    expect(refused.err).toContain(says)
-    expect(refused.err).not.toMatch(/^ +at /m)
-    expect(readdirSync(folder).sort()).toEqual(['broken.json', 'misspelt.json', 'shapeless.json'])
-  })
-
+describe('the environment', { timeout: PATIENT }, () => {
   it('refuses an unknown MPLP_ variable by its name', async () => {
     const refused = await mplp(tempFolder(), ['list'], { MPLP_VLS: 'memory:' })
     expect(refused.code).toBe(64)

@@ -19,8 +19,10 @@ export function mplp(cwd: string, args: readonly string[], env: NodeJS.ProcessEn
 }
 
 /** The same with `--json`: what it printed, parsed line by line. */
-export async function mplpJson<T>(cwd: string, args: readonly string[]): Promise<Ended & { readonly values: T[] }> {
-  const ended = await mplp(cwd, [...args, '--json'])
+export const mplpJson = async <T>(cwd: string, args: readonly string[]): Promise<Ended & { readonly values: T[] }> =>
+  parsed(await mplp(cwd, [...args, '--json']))
+
+export function parsed<T>(ended: Ended): Ended & { readonly values: T[] } {
   const lines = ended.out.split('\n').filter((line) => line !== '')
   return { ...ended, values: lines.map((line) => JSON.parse(line) as T) }
 }

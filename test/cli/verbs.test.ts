@@ -1,7 +1,14 @@
-import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync, existsSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { projectFolder } from '../../src/orchestrator/project-folder.ts'
+import type { JsonObject } from '../../src/protocol/json.ts'
+import { isKind } from '../../src/psg/node.ts'
+import { openProject } from '../../src/psg/project.ts'
+import { openStore } from '../../src/vsl/vsl.ts'
+import { flowOf } from '../support/flows.ts'
 import { tempFolder } from '../support/temp-folder.ts'
+import { hereJson, mplpHere } from './here.ts'
 import { mplp, mplpJson, oneLine } from './mplp.ts'
 
 const PATIENT = { timeout: 120_000 }
@@ -9,37 +16,96 @@ const PATIENT = { timeout: 120_000 }
 describe('going back', PATIENT, () => {
   it('says what a rollback would do, then does it, and keeps the graph whole', async () => {
     const folder = tempFolder()
-    await mplp(folder, ['init'])
-    const { values } = await mplpJson<{ plan_id: string }>(folder, ['run', 'flow.json'])
+    await mplpHere(folder, ['init'])
+    const { values } = await hereJson<{ plan_id: string }>(folder, ['run', 'flow.json'])
     const plan = values[0]!.plan_id
-    expect(await mplpJson(folder, ['rollback', plan, '--dry-run'])).toMatchObject({
+    expect(await hereJson(folder, ['rollback', plan, '--dry-run'])).toMatchObject({
       code: 0,
       values: [{ status: 'planned' }],
     })
     expect(existsSync(join(folder, 'hello.txt'))).toBe(true)
-    expect(await mplpJson(folder, ['rollback', plan])).toMatchObject({
+    expect(await hereJson(folder, ['rollback', plan])).toMatchObject({
       code: 0,
       values: [{ status: 'done', left: [] }],
     })
     expect(existsSync(join(folder, 'hello.txt'))).toBe(false)
-    expect((await mplp(folder, ['store', 'verify'])).code).toBe(0)
+    expect((await mplpHere(folder, ['store', 'verify'])).code).toBe(0)
   })
+})
+
+describe('a plan that writes three files and fails', PATIENT, () => {
+  it('is taken back: files and graph are as they were, and what it wrote was never drift', async () => {
+    const folder = tempFolder()
+    writeFileSync(join(folder, 'mplp.config.json'), '{ "root": "." }')
+    writeFileSync(join(folder, 'kept.txt'), 'kept\n')
+    writeFileSync(join(folder, 'doomed.txt'), 'doomed\n')
+    const file = (params: JsonObject) => ({ binding: { action_type: 'file_operation', params } })
+    const flow = flowOf({
+      change: file({ operation: 'write', path: 'kept.txt', content: 'changed\n' }),
+      create: { ...file({ operation: 'write', path: 'deep/new.txt', content: 'new\n' }), after: ['change'] },
+      remove: { ...file({ operation: 'delete', path: 'doomed.txt' }), after: ['create'] },
+      fail: { ...file({ operation: 'read', path: 'absent.txt' }), after: ['remove'] },
+    })
+    writeFileSync(join(folder, 'flow.json'), JSON.stringify(flow))
+    expect(await hereJson(folder, ['drift', 'scan'])).toMatchObject({ code: 0 })
+    const before = await believed(folder)
+    expect(await hereJson(folder, ['run', 'flow.json'])).toMatchObject({ code: 1, values: [{ status: 'failed' }] })
+    expect(await hereJson(folder, ['drift', 'scan'])).toMatchObject({ code: 0, values: [{ findings: [] }] })
+    expect([...(await believed(folder)).keys()]).toEqual(['deep/new.txt', 'flow.json', 'kept.txt', 'mplp.config.json'])
+
+    const { plan_id } = flow.plan
+    const planned = await hereJson(folder, ['rollback', plan_id, '--dry-run'])
+    expect(planned).toMatchObject({ code: 0, values: [{ status: 'planned', plan: { effects: [{}, {}, {}] } }] })
+    expect(readFileSync(join(folder, 'kept.txt'), 'utf8')).toBe('changed\n')
+    const done = await hereJson(folder, ['rollback', plan_id])
+    expect(done).toMatchObject({ code: 0, values: [{ status: 'done', left: [] }] })
+    expect(readFileSync(join(folder, 'kept.txt'), 'utf8')).toBe('kept\n')
+    expect(readFileSync(join(folder, 'doomed.txt'), 'utf8')).toBe('doomed\n')
+    expect(existsSync(join(folder, 'deep/new.txt'))).toBe(false)
+    expect(await hereJson(folder, ['drift', 'scan'])).toMatchObject({ code: 0, values: [{ findings: [] }] })
+    expect(await believed(folder)).toEqual(before)
+    expect((await mplpHere(folder, ['store', 'verify'])).code).toBe(0)
+  })
+
+  it('leaves alone what somebody changed since, and says so', async () => {
+    const folder = tempFolder()
+    await mplpHere(folder, ['init'])
+    const { values } = await hereJson<{ plan_id: string }>(folder, ['run', 'flow.json'])
+    writeFileSync(join(folder, 'hello.txt'), 'theirs\n')
+    const back = await hereJson(folder, ['rollback', values[0]!.plan_id])
+    expect(back).toMatchObject({ code: 1, values: [{ status: 'incomplete', left: [{ what: 'effect' }] }] })
+    expect(readFileSync(join(folder, 'hello.txt'), 'utf8')).toBe('theirs\n')
+  })
+
+  /** What the graph believes about the files of a folder: digests by path. */
+  async function believed(folder: string): Promise<ReadonlyMap<string, string>> {
+    const store = await openStore(`sqlite:${join(folder, '.mplp/state.db')}`)
+    try {
+      const project = await openProject(store)
+      const graph = await projectFolder(project, { root: realpathSync(folder) }).graph()
+      await graph.load('files')
+      const nodes = [...graph.state.nodesOf('files')].filter((node) => isKind(node, 'file'))
+      return new Map(nodes.map(({ data: { path, digest } }) => [path, String(digest)] as const).sort())
+    } finally {
+      await store.close()
+    }
+  }
 })
 
 describe('drift', PATIENT, () => {
   it('is found, listed, shown and settled', async () => {
     const folder = tempFolder()
     writeFileSync(join(folder, 'notes.md'), 'a\n')
-    expect(await mplpJson(folder, ['drift', 'scan'])).toMatchObject({ code: 0, values: [{ findings: [] }] })
+    expect(await hereJson(folder, ['drift', 'scan'])).toMatchObject({ code: 0, values: [{ findings: [] }] })
     appendFileSync(join(folder, 'notes.md'), 'b\n')
     const found = [{ path: 'notes.md', what: 'modified' }]
-    expect(await mplpJson(folder, ['drift', 'scan'])).toMatchObject({ code: 3, values: [{ findings: found }] })
-    expect(await mplpJson(folder, ['drift', 'list'])).toMatchObject({ code: 0, values: [found] })
-    expect((await mplp(folder, ['drift', 'diff', 'notes.md'])).out).toContain('+b')
-    const settled = await mplpJson(folder, ['drift', 'reconcile', 'notes.md', '--strategy', 'graph'])
+    expect(await hereJson(folder, ['drift', 'scan'])).toMatchObject({ code: 3, values: [{ findings: found }] })
+    expect(await hereJson(folder, ['drift', 'list'])).toMatchObject({ code: 0, values: [found] })
+    expect((await mplpHere(folder, ['drift', 'diff', 'notes.md'])).out).toContain('+b')
+    const settled = await hereJson(folder, ['drift', 'reconcile', 'notes.md', '--strategy', 'graph'])
     expect(settled.code).toBe(0)
     expect(readFileSync(join(folder, 'notes.md'), 'utf8')).toBe('a\n')
-    expect(await mplpJson(folder, ['drift', 'list'])).toMatchObject({ values: [[]] })
+    expect(await hereJson(folder, ['drift', 'list'])).toMatchObject({ values: [[]] })
   })
 })
 
@@ -65,10 +131,10 @@ describe('golden', PATIENT, () => {
 describe('doctor', PATIENT, () => {
   it('tells a store that forgets, and one that cannot be reached', async () => {
     const folder = tempFolder()
-    const forgets = await mplpJson<{ check: string; verdict: string }[]>(folder, ['doctor', '--store', 'memory:'])
+    const forgets = await hereJson<{ check: string; verdict: string }[]>(folder, ['doctor', '--store', 'memory:'])
     expect(forgets.code).toBe(0)
     expect(forgets.values[0]).toContainEqual(expect.objectContaining({ check: 'store', verdict: 'warning' }))
-    const gone = await mplpJson<{ check: string; verdict: string }[]>(folder, [
+    const gone = await hereJson<{ check: string; verdict: string }[]>(folder, [
       'doctor',
       '--store',
       'postgres://127.0.0.1:1/x',

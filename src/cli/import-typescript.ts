@@ -1,0 +1,42 @@
+import { createRequire } from 'node:module'
+import { pathToFileURL } from 'node:url'
+import { InvalidInput } from '../protocol/errors.ts'
+
+interface Loader {
+  readonly name: string
+  readonly load: (module: never, path: string) => Promise<{ default?: unknown }>
+}
+
+/** Who can read TypeScript for a Node that cannot: what a project has for its own code serves its config as well. */
+const LOADERS: readonly Loader[] = [
+  {
+    name: 'jiti',
+    load: async ({ createJiti }: { createJiti: (from: string) => Importing }, path) => createJiti(path).import(path),
+  },
+  {
+    name: 'tsx/esm/api',
+    load: ({ tsImport }: { tsImport: (url: string, from: string) => Promise<{ default?: unknown }> }, path) =>
+      tsImport(pathToFileURL(path).href, import.meta.url),
+  },
+]
+interface Importing {
+  import(path: string): Promise<{ default?: unknown }>
+}
+
+/** Node reads TypeScript by itself from 22.18 on. Below that, throws InvalidInput with the remedy unless a loader is installed. */
+export async function importTypeScript(path: string): Promise<{ default?: unknown }> {
+  for (const { name, load } of LOADERS) {
+    const found = resolved(name, path) ?? resolved(name, import.meta.url)
+    if (found !== undefined) return load((await import(pathToFileURL(found).href)) as never, path)
+  }
+  const message = `is TypeScript, which Node ${process.versions.node} cannot read: use Node 22.18 or later, npm install --save-dev tsx, or write JavaScript or JSON`
+  throw new InvalidInput(path, [{ path: '', rule: 'loadable', message }])
+}
+
+function resolved(name: string, from: string): string | undefined {
+  try {
+    return createRequire(from).resolve(name)
+  } catch {
+    return undefined // not installed there
+  }
+}

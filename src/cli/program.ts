@@ -1,0 +1,127 @@
+import { Command, CommanderError, Option } from 'commander'
+import { VERSION } from '../orchestrator/version.ts'
+import { MplpError } from '../protocol/errors.ts'
+import { EXIT, type Io, type Output, terminal } from './io.ts'
+import type { Verb } from './verb.ts'
+import { VERBS } from './verbs.ts'
+
+export interface World {
+  readonly out: Output
+  readonly err: Output
+  readonly colour: boolean
+}
+
+/** Parses, runs one verb, and says in one line what went wrong. Resolves with the exit code. */
+export async function main(argv: readonly string[], world: World): Promise<number> {
+  const { out, err } = world
+  let [code, complaint]: [number, string] = [EXIT.done, '']
+  const program = new Command('mplp')
+    .description('The MPLP runtime: runs plans, keeps one graph of what happened, and proves it.')
+    .version(VERSION)
+    .option('--json', 'one JSON text per result, for scripts')
+    .option('--store <url>', 'where the graph is kept, instead of what the config says')
+    .option('--config <file>', 'the config file, instead of mplp.config.{ts,js,json}')
+    .option('--no-color', 'no colours; NO_COLOR in the environment does the same')
+    .exitOverride()
+    .showSuggestionAfterError()
+    .configureOutput({
+      writeOut: (text) => out.write(text),
+      writeErr: () => undefined, // help that nobody asked for; what is wrong goes the other way
+      outputError: (text) => {
+        complaint = text
+          .replace(/^error: /, '')
+          .trim()
+          .replaceAll('\n', ' ')
+      },
+    })
+  for (const verb of VERBS) register(program, verb, world, (done) => (code = done))
+  try {
+    await program.parseAsync(argv, { from: 'user' })
+    return code
+  } catch (error) {
+    if (error instanceof CommanderError && error.exitCode === 0) return EXIT.done
+    const said = error instanceof CommanderError ? complaint || incomplete(program, argv) : told(error)
+    err.write(`mplp: ${said}\n`)
+    return error instanceof CommanderError || (error instanceof MplpError && error.code === 'invalid_input')
+      ? EXIT.usage
+      : EXIT.failed
+  }
+}
+
+/** What we throw on purpose says all in its message; of anything else the stack is worth reporting. */
+const told = (error: unknown): string =>
+  error instanceof MplpError ? error.message : error instanceof Error ? (error.stack ?? error.message) : String(error)
+
+/** Which words may follow those that were given. */
+function incomplete(program: Command, argv: readonly string[]): string {
+  let [group, said]: [Command, string] = [program, '']
+  for (const word of argv) {
+    const next = group.commands.find((command) => command.name() === word)
+    if (next) [group, said] = [next, `${said}${word} `]
+  }
+  return `${said || 'a verb '}is missing: one of ${group.commands.map((command) => command.name()).join(', ')}`
+}
+
+function register(program: Command, verb: Verb, world: World, done: (code: number) => void): void {
+  const words = verb.usage.split(' ')
+  const at = words.findIndex((word) => word.startsWith('<') || word.startsWith('['))
+  const names = at < 0 ? words : words.slice(0, at)
+  const args = at < 0 ? [] : words.slice(at)
+  const parent = names.slice(0, -1).reduce((group, name) => known(group, name) ?? group.command(name), program)
+  const command = parent.command([names.at(-1)!, ...args].join(' ')).description(verb.says)
+  for (const { flags, says, fallback, choices } of verb.options ?? []) {
+    const option = new Option(flags, says)
+    if (fallback !== undefined) option.default(fallback)
+    if (choices) option.choices(choices)
+    command.addOption(option)
+  }
+  command.addHelpText('after', `\nExamples:\n${verb.examples.map((example) => `  ${example}`).join('\n')}`)
+  command.action(async (...given: unknown[]) => {
+    const { io, over } = ioOf(program.opts<Flags>(), world)
+    try {
+      const { run } = await verb.load()
+      const texts = given.slice(0, args.length).filter((arg) => typeof arg === 'string')
+      done(await run({ args: texts, options: command.opts(), io }))
+    } finally {
+      over()
+    }
+  })
+}
+
+const known = (group: Command, name: string): Command | undefined =>
+  group.commands.find((command) => command.name() === name)
+
+interface Flags {
+  readonly json?: boolean
+  readonly color: boolean
+  readonly store?: string
+  readonly config?: string
+}
+
+/** The first signal asks to finish what is in hand, the next Ctrl-C ends the process. */
+function ioOf({ json = false, color, ...files }: Flags, world: World): { readonly io: Io; readonly over: () => void } {
+  const stop = new AbortController()
+  const abort = () => process.exit(130)
+  const interrupt = () => {
+    if (stop.signal.aborted) return
+    stop.abort(new Error('interrupted'))
+    process.on('SIGINT', abort)
+    if (world.err.isTTY) world.err.write('\nfinishing what is in hand; Ctrl-C again ends it at once\n')
+  }
+  for (const name of SIGNALS) process.on(name, interrupt)
+  const io = terminal({
+    json,
+    colour: color && world.colour,
+    out: world.out,
+    err: world.err,
+    cwd: process.cwd(),
+    signal: stop.signal,
+    config: async () => (await import('./load-config.ts')).loadConfig(process.cwd(), files),
+  })
+  const over = () => {
+    for (const name of SIGNALS) process.off(name, interrupt)
+    process.off('SIGINT', abort)
+  }
+  return { io, over }
+}
+const SIGNALS = ['SIGINT', 'SIGTERM'] as const

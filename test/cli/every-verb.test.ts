@@ -1,0 +1,270 @@
+import { once } from 'node:events'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import Database from 'libsql'
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { VERBS } from '../../src/cli/verbs.ts'
+import { flowOf } from '../support/flows.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+import { mplpHere } from './here.ts'
+import { type Ended, mplp, oneLine } from './mplp.ts'
+
+/** Those that neither open the store nor read the config. */
+const ALONE = new Set(['init', 'evidence verify <folder>', 'golden [folder]', 'version'])
+const STORELESS = new Set([...ALONE, 'config print'])
+const wordsOf = (usage: string) => usage.split(' ').filter((word) => !/^[<[]/.test(word))
+const neededBy = (usage: string) => usage.split(' ').filter((word) => word.startsWith('<'))
+const takesSomething = ({ usage, options = [] }: (typeof VERBS)[number]) =>
+  /[<[]/.test(usage) || options.some(({ flags }) => flags.includes('<'))
+
+/** A project in which something has run, drifted, failed and waits. */
+interface Given {
+  readonly folder: string
+  readonly plan: string
+  readonly step: string
+  readonly context: string
+  readonly waiting: string
+  readonly confirm: string
+}
+let given: Given
+
+beforeAll(async () => {
+  const folder = tempFolder()
+  await mplpHere(folder, ['init'])
+  const ran = await mplpHere(folder, ['run', 'flow.json', '--json'])
+  const { plan_id, context_id } = JSON.parse(ran.out)
+  const { plan } = JSON.parse(readFileSync(join(folder, 'flow.json'), 'utf8'))
+  const read = { binding: { action_type: 'file_operation', params: { operation: 'read', path: 'hello.txt' } } }
+  writeFileSync(join(folder, 'asks.json'), JSON.stringify(flowOf({ read }, { approval: { reason: 'really?' } })))
+  const asked = JSON.parse((await mplpHere(folder, ['run', 'asks.json', '--json'])).out)
+  writeFileSync(join(folder, 'again.yaml'), JSON.stringify(flowOf({ read })))
+  await mplpHere(folder, ['snapshot', 'create', context_id, 'first'])
+  writeFileSync(join(folder, 'hello.txt'), 'edited\n')
+  await mplpHere(folder, ['drift', 'scan'])
+  given = {
+    folder,
+    plan: plan_id,
+    step: plan.steps[0].step_id,
+    context: context_id,
+    waiting: asked.plan_id,
+    confirm: asked.confirms[0],
+  }
+}, 120_000)
+
+/** A call of each verb that works, and how it ends; in this order, since some change what others look at. */
+const GOOD: { readonly [usage: string]: (at: Given) => { args: readonly string[]; code?: number; until?: string } } = {
+  init: () => ({ args: [] }),
+  'run <flow>': () => ({ args: ['again.yaml', '--events'] }),
+  list: () => ({ args: [] }),
+  'show <id>': ({ plan }) => ({ args: [plan] }),
+  'why <id>': ({ step }) => ({ args: [step] }),
+  'history <id>': ({ step }) => ({ args: [step] }),
+  'graph <id>': ({ context }) => ({ args: [context, '--mermaid'] }),
+  events: ({ plan }) => ({ args: ['--plan', plan, '--family', 'pipeline_stage'] }),
+  'confirm list': () => ({ args: [] }),
+  'snapshot create <context> <name>': ({ context }) => ({ args: [context, 'second'] }),
+  'snapshot list <context>': ({ context }) => ({ args: [context] }),
+  'snapshot diff <context> <from> [to]': ({ context }) => ({ args: [context, 'first', 'second'] }),
+  'snapshot restore <context> <to>': ({ context }) => ({ args: [context, 'second', '--dry-run'] }),
+  'drift scan [folder]': () => ({ args: [], code: 3 }),
+  'drift list [folder]': () => ({ args: ['.'] }),
+  'drift diff <finding> [folder]': () => ({ args: ['hello.txt'] }),
+  'drift reconcile <finding> [folder]': () => ({ args: ['hello.txt', '--strategy', 'graph'] }),
+  'watch [folder]': () => ({ args: ['--strategy', 'files'], until: 'watching' }),
+  'rollback <run>': ({ plan }) => ({ args: [plan, '--dry-run'] }),
+  'evidence export <run> <folder>': ({ plan }) => ({ args: [plan, 'evidence'] }),
+  'evidence verify <folder>': () => ({ args: ['evidence'] }),
+  'store verify [context]': ({ context }) => ({ args: [context] }),
+  'store copy <to>': () => ({ args: ['file:./.mplp/copy'] }),
+  'store stats': () => ({ args: [] }),
+  'golden [folder]': () => ({ args: ['--backends', 'memory', '--filter', 'approval-withdrawn'] }),
+  doctor: () => ({ args: [] }),
+  serve: () => ({ args: ['--port', '0'], until: 'url' }),
+  'config print': () => ({ args: ['--effective'] }),
+  version: () => ({ args: [] }),
+  'confirm reject <id>': ({ confirm }) => ({ args: [confirm, '--reason', 'no'] }),
+  'cancel <id>': ({ waiting }) => ({ args: [waiting] }),
+  'confirm approve <id>': ({ confirm }) => ({ args: [confirm], code: 1 }), // it is over by now: approving is in cli.test.ts
+  resume: () => ({ args: [] }),
+}
+
+/** Calls that cannot be meant, with what the one line says. */
+const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string[], code: number, says: string])[] } = {
+  'run <flow>': [
+    [['absent.json'], 64, 'absent.json is not valid: (root) does not exist'],
+    [['broken.json'], 64, 'cannot be understood'],
+    [['broken.yaml'], 64, 'cannot be understood'],
+    [['throws.mjs'], 64, 'cannot be loaded: thrown on purpose'],
+    [['flow.txt'], 64, 'is none of .json'],
+    [['shapeless.json'], 64, 'plan'],
+    [['shapeless.json', '--approve'], 64, "option '--approve <role>' argument missing"],
+  ],
+  'show <id>': [[['absent'], 1, 'there is no object absent']],
+  'why <id>': [[['absent'], 1, 'there is no object absent']],
+  'history <id>': [[['absent'], 1, 'there is no object absent']],
+  'graph <id>': [[['absent', '--dot'], 1, 'there is no object absent']],
+  events: [[['--after', 'nonsense'], 64, 'after']],
+  'confirm approve <id>': [[['absent'], 1, 'there is no confirm absent']],
+  'confirm reject <id>': [[['absent'], 1, 'there is no confirm absent']],
+  'cancel <id>': [[['absent'], 1, 'there is no run absent']],
+  'rollback <run>': [[['absent'], 1, 'there is no run absent']],
+  'snapshot create <context> <name>': [[['absent', 'x'], 1, 'there is no context absent']],
+  'snapshot list <context>': [[['absent'], 1, 'there is no context absent']],
+  'snapshot diff <context> <from> [to]': [[['absent', '1'], 1, 'there is no context absent']],
+  'snapshot restore <context> <to>': [[['absent', '1'], 1, 'there is no context absent']],
+  'watch [folder]': [
+    [['absent'], 64, 'absent is not valid: (root) is no folder'],
+    [['--strategy', 'guess'], 64, 'Allowed choices are graph, files, merge, ask'],
+    [['--context', 'absent'], 1, 'there is no context absent'],
+  ],
+  'drift scan [folder]': [[['absent'], 64, 'is no folder']],
+  'drift list [folder]': [[['absent'], 64, 'is no folder']],
+  'drift diff <finding> [folder]': [[['absent'], 1, 'there is no finding absent']],
+  'drift reconcile <finding> [folder]': [
+    [['absent'], 1, 'there is no finding absent'],
+    [['all', '--strategy', 'guess'], 64, 'Allowed choices are'],
+  ],
+  'evidence export <run> <folder>': [[['absent', 'out'], 1, 'absent']],
+  'evidence verify <folder>': [[['absent'], 64, 'is no folder']],
+  'store verify [context]': [[['absent'], 1, 'there is no context absent']],
+  'store copy <to>': [[['mysql://localhost'], 64, 'url begins with none of memory:']],
+  'golden [folder]': [
+    [['--reporter', 'loud'], 64, 'reporter'],
+    [['absent'], 64, 'absent'],
+  ],
+  serve: [
+    [['--port', 'many'], 64, 'port'],
+    [['--port', '70000'], 64, 'port'],
+    [['--host', '0.0.0.0'], 1, 'give server.tokens'],
+  ],
+}
+
+const inOneLine = ({ code, out, err }: Ended, expected: number, says: string) => {
+  expect({ code, out }).toEqual({ code: expected, out: '' })
+  expect(oneLine({ code, out, err })).toMatch(/^mplp: /)
+  expect(err).toContain(says)
+}
+
+describe.each(VERBS.map((verb) => [verb.usage, verb] as const))('mplp %s', (usage, verb) => {
+  const words = wordsOf(usage)
+
+  it('has help with examples', async () => {
+    const helped = await mplpHere(given.folder, [...words, '--help'])
+    expect(helped).toMatchObject({ code: 0, err: '' })
+    expect(verb.examples.length).toBeGreaterThan(0)
+    for (const example of verb.examples) {
+      expect(helped.out).toContain(example)
+      expect(example).toContain(`mplp ${words.join(' ')}`)
+    }
+    for (const { flags } of verb.options ?? []) expect(helped.out).toContain(flags)
+  })
+
+  it('refuses too few words, too many, and options it does not know', async () => {
+    const needed = neededBy(usage)
+    const many = Array.from({ length: 5 }, () => 'x')
+    if (needed.length > 0) inOneLine(await mplpHere(given.folder, words), 64, 'missing required argument')
+    inOneLine(await mplpHere(given.folder, [...words, ...many]), 64, 'too many arguments')
+    inOneLine(await mplpHere(given.folder, [...words, ...needed, '--nope']), 64, "unknown option '--nope'")
+  })
+
+  if (takesSomething(verb))
+    it('refuses what cannot be meant, and leaves nothing behind', async () => {
+      expect(BAD).toHaveProperty([usage])
+      const folder = tempFolder()
+      writeFileSync(join(folder, 'broken.json'), '{ "plan": ')
+      writeFileSync(join(folder, 'broken.yaml'), 'plan: [')
+      writeFileSync(join(folder, 'throws.mjs'), "throw new Error('thrown on purpose\\nin two lines')")
+      writeFileSync(join(folder, 'flow.txt'), '')
+      writeFileSync(join(folder, 'shapeless.json'), '{ "plan": 7 }')
+      const before = readdirSync(folder)
+      for (const [args, code, says] of BAD[usage]!) {
+        const own = args.includes('--store') ? [] : ['--store', 'memory:']
+        inOneLine(await mplpHere(folder, [...words, ...args, ...own]), code, says)
+      }
+      expect(readdirSync(folder)).toEqual(before)
+    })
+
+  if (!ALONE.has(usage))
+    it('refuses a config that is not there or has a key nobody knows', async () => {
+      const folder = tempFolder()
+      const args = [...words, ...neededBy(usage).map(() => 'x')]
+      writeFileSync(join(folder, 'x'), '')
+      if (usage === 'run <flow>') writeFileSync(join(folder, 'x.json'), '{}')
+      const called = usage === 'run <flow>' ? ['run', 'x.json'] : args
+      const absent = await mplpHere(folder, [...called, '--config', 'absent.json'])
+      writeFileSync(join(folder, 'odd.json'), '{ "vsl": "memory:", "server": { "prot": 1 } }')
+      const odd = await mplpHere(folder, [...called, '--config', 'odd.json'])
+      if (usage === 'doctor') {
+        expect([absent, odd]).toMatchObject([{ code: 1 }, { code: 1 }]) // it tells as a finding what is wrong
+        expect(odd.out).toContain('did you mean port?')
+        return
+      }
+      inOneLine(absent, 64, 'does not exist')
+      inOneLine(odd, 64, 'server.prot is not known; did you mean port?')
+    })
+
+  if (!STORELESS.has(usage))
+    it('refuses a store of a newer version, and leaves it as it is', async () => {
+      const folder = tempFolder()
+      const path = join(folder, 'newer.db')
+      writeFileSync(join(folder, 'x'), '')
+      writeFileSync(join(folder, 'x.json'), '{}')
+      await mplpHere(folder, ['list', '--store', `sqlite:${path}`])
+      const db = new Database(path)
+      db.exec('PRAGMA user_version = 999; PRAGMA wal_checkpoint(TRUNCATE)')
+      db.close()
+      const before = readFileSync(path)
+      const args = usage === 'run <flow>' ? ['x.json'] : neededBy(usage).map(() => 'x')
+      const refused = await mplpHere(folder, [...words, ...args, '--store', `sqlite:${path}`])
+      if (usage === 'doctor') {
+        expect(refused.code).toBe(1)
+        expect(refused.out).toContain('newer version')
+      } else inOneLine(refused, 1, 'was written by a newer version')
+      expect(readFileSync(path).equals(before)).toBe(true)
+    })
+})
+
+describe('--json', () => {
+  it('has a call of every verb to be tried with', () => {
+    expect(Object.keys(GOOD).sort()).toEqual(VERBS.map(({ usage }) => usage).sort())
+  })
+
+  it.each(Object.keys(GOOD))(
+    'is what mplp %s prints, and nothing else',
+    async (usage) => {
+      const { args, code = 0, until } = GOOD[usage]!(given)
+      const folder = usage === 'init' ? tempFolder() : given.folder
+      const call = [...wordsOf(usage), ...args, '--json']
+      // Golden flows end the process that ran them.
+      const ended = usage.startsWith('golden') ? await mplp(folder, call) : await mplpHere(folder, call, until)
+      expect({ code: ended.code, err: code === 1 ? '' : ended.err }).toEqual({ code, err: '' })
+      const lines = ended.out.split('\n').filter((line) => line !== '')
+      expect(lines.length).toBeGreaterThan(code === 1 ? -1 : 0)
+      for (const line of lines) expect(() => JSON.parse(line)).not.toThrow()
+    },
+    60_000,
+  )
+})
+
+describe('the words themselves', () => {
+  it('are asked for when they are missing, and suggested when they are misspelt', async () => {
+    inOneLine(await mplpHere(given.folder, []), 64, 'a verb is missing: one of init, run')
+    inOneLine(await mplpHere(given.folder, ['confirm']), 64, 'confirm is missing: one of list, approve, reject')
+    inOneLine(await mplpHere(given.folder, ['rnu', 'flow.json']), 64, "unknown command 'rnu' (Did you mean run?)")
+    inOneLine(await mplpHere(given.folder, ['confirm', 'aprove', 'x']), 64, 'approve')
+  })
+})
+
+describe('a port in use', () => {
+  it('is told in one line', async () => {
+    const taken = createServer().listen(0, '127.0.0.1')
+    await once(taken, 'listening')
+    onTestFinished(() => void taken.close())
+    const { port } = taken.address() as AddressInfo
+    const folder = tempFolder()
+    const refused = await mplpHere(folder, ['serve', '--port', String(port), '--store', 'memory:'])
+    inOneLine(refused, 1, `port ${port} of 127.0.0.1 is taken; choose another port`)
+  })
+})

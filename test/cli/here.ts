@@ -1,0 +1,31 @@
+import { main } from '../../src/cli/program.ts'
+import { type Ended, parsed } from './mplp.ts'
+
+/** Runs the command line in this process, in a folder; what asks to go on until Ctrl-C gets it once it has said `until`. */
+export async function mplpHere(folder: string, args: readonly string[], until?: string): Promise<Ended> {
+  const before = process.cwd()
+  process.chdir(folder)
+  let [out, err] = ['', '']
+  const told = (text: string) => {
+    out += text
+    if (until !== undefined && out.includes(until)) setImmediate(() => process.emit('SIGINT'))
+  }
+  try {
+    const code = await main(args, {
+      out: { write: told },
+      err: {
+        write: (text) => {
+          err += text
+        },
+      },
+      colour: false,
+    })
+    return { code, out, err }
+  } finally {
+    process.chdir(before)
+  }
+}
+
+/** The same with `--json`: what it printed, parsed line by line. */
+export const hereJson = async <T>(folder: string, args: readonly string[]): Promise<Ended & { readonly values: T[] }> =>
+  parsed(await mplpHere(folder, [...args, '--json']))
