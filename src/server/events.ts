@@ -40,7 +40,8 @@ export function eventRoutes(
         const from = typeof after === 'string' && after !== '' ? { after } : {}
         for await (const _ of store.feed(from)) break // refuses a place it does not know while there is still a status to send
         reply.hijack()
-        reply.raw.writeHead(200, { 'content-type': EVENT_STREAM, 'cache-control': 'no-store' }).flushHeaders()
+        const head = { 'content-type': EVENT_STREAM, 'cache-control': 'no-store', connection: 'close' }
+        reply.raw.writeHead(200, head).flushHeaders()
         const wanted = wantedBy(query)
         const beating = beat(reply.raw, clock, signal)
         try {

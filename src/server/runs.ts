@@ -17,7 +17,7 @@ const RUN = {
 } as const
 
 /** Runs: a flow in, and what can be done with it while it goes on. An id is the run's, its plan's or its trace's. */
-export function runRoutes(runtime: ComposedRuntime): readonly Route[] {
+export function runRoutes(runtime: ComposedRuntime, closing: { readonly signal: AbortSignal }): readonly Route[] {
   const wish = (name: 'cancel' | 'pause' | 'resume', says: string): Route => ({
     method: 'POST',
     path: `/runs/:id/${name}`,
@@ -74,7 +74,12 @@ export function runRoutes(runtime: ComposedRuntime): readonly Route[] {
       answer: RUN,
       async handle({ params: { id }, query, raw }) {
         const run = await runtime.get(id)
-        if (query.wait_ms !== undefined) await rested(run, countOf(query, 'wait_ms', LONGEST_WAIT_MS), raw)
+        if (query.wait_ms !== undefined) {
+          const gone = new AbortController()
+          raw.once('close', () => gone.abort())
+          const timely = AbortSignal.timeout(countOf(query, 'wait_ms', LONGEST_WAIT_MS))
+          await rested(run, AbortSignal.any([gone.signal, timely, closing.signal]))
+        }
         return told(await runtime.get(id))
       },
     },
@@ -136,15 +141,8 @@ async function told(run: RunHandle) {
   }
 }
 
-/** Until the run rests, the time is up, or nobody is there to be told. */
-async function rested(
-  run: RunHandle,
-  waitMs: number,
-  asking: { once(event: 'close', listener: () => void): unknown },
-): Promise<void> {
-  const gone = new AbortController()
-  asking.once('close', () => gone.abort())
-  const signal = AbortSignal.any([gone.signal, AbortSignal.timeout(waitMs)])
+/** Until the run rests, or nobody waits for that any longer. */
+async function rested(run: RunHandle, signal: AbortSignal): Promise<void> {
   await run.rest(signal).catch((error: unknown) => {
     if (!signal.aborted) throw error
   })

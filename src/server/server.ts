@@ -56,7 +56,7 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
     ...psgRoutes(runtime),
     ...snapshotRoutes(runtime),
     ...driftRoutes(runtime),
-    ...runRoutes(runtime),
+    ...runRoutes(runtime, { signal: stop.signal }),
     ...confirmRoutes(runtime),
     ...integrationRoutes(runtime),
     ...eventRoutes(runtime, { signal: stop.signal }),
@@ -75,6 +75,9 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
   app.addHook('onResponse', async (request, reply) =>
     counted.count(request.method, request.routeOptions.url ?? '-', reply.statusCode),
   )
+  app.addHook('onSend', async (_, reply) => {
+    if (stop.signal.aborted) reply.header('connection', 'close') // or closing would wait until the client has had enough
+  })
   app.setErrorHandler((error, _, reply) => answered(error, reply))
   app.setNotFoundHandler((request) => {
     door(request.headers, undefined)
