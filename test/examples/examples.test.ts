@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { folderOfFiles } from '../../examples/custom-store.ts'
@@ -36,6 +36,12 @@ describe('npm start', () => {
     expect(lines).toContain('the store holds together: yes')
     expect(lines.at(-1)).toMatch(/^state folder: .*mplp-demo-/)
     expect(readdirSync(lines.at(-1)!.slice('state folder: '.length))).toContain('state.db')
+  })
+
+  it('prints what the README says', { timeout: EXAMPLE_MS }, async () => {
+    const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
+    const [, recorded] = /```text\n(1\. A plan:.*?)```/s.exec(readme)!
+    expect((await shown('demo')).join('\n')).toContain(recorded!.trim())
   })
 
   it('leaves the decision to you with --ask', { timeout: EXAMPLE_MS }, async () => {

@@ -37,7 +37,7 @@ export function pages(): readonly Page[] {
   return [...AT_THE_ROOT, ...docs].map((path) => pageOf(path, readFileSync(join(ROOT, path), 'utf8')))
 }
 
-export function pageOf(path: string, text: string): Page {
+function pageOf(path: string, text: string): Page {
   const blocks: Block[] = []
   const links: Link[] = []
   const quoted: Link[] = []
