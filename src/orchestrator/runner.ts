@@ -37,7 +37,7 @@ export async function drive(run: LiveRun, options: RunnerOptions): Promise<Runne
       bell.reset()
       ring(run)
       if (first || run.inbox.length > 0 || run.told.length > 0) {
-        const decided = first ? begin(run) : decideTick(run)
+        const decided = first ? begin(run) : decideTick(run, options.drain.aborted)
         first = false
         const landed = await land(run, decided)
         if (!landed) return 'lost'
@@ -46,6 +46,7 @@ export async function drive(run: LiveRun, options: RunnerOptions): Promise<Runne
         if (decided.departures.length > 0 && run.inbox.length === 0) await breath() // what needs no waiting is there already
         if (run.inbox.length > 0) continue
       }
+      if (options.drain.aborted && run.flying.size === 0) continue
       if ((await quiet(run, bell, options)) && (await layDown(run))) return 'parked'
     }
   } finally {

@@ -19,14 +19,14 @@ const CONCURRENCY = 32
 
 /**
  * One pass over a run: takes in what arrived, finds what is ready, and says what one commit must carry and which flights take off once it has
- * landed. Touches nothing but the run's own memory.
+ * landed. Touches nothing but the run's own memory. Whoever is leaving takes in what arrived and starts no further step.
  */
-export function decideTick(run: LiveRun): Decided {
+export function decideTick(run: LiveRun, isLeaving = false): Decided {
   const decided: Decided = { changes: [], events: run.told.splice(0), departures: [], reason: 'tick', end: undefined }
   for (const arrival of run.inbox.splice(0)) takeIn(run, arrival, decided)
   takeInRequests(run, decided)
   if (run.ending) undoNext(run, run.ending, decided)
-  else startReady(run, decided)
+  else if (!isLeaving) startReady(run, decided)
   if (isOver(run)) runEnds(run, decided)
   return decided
 }

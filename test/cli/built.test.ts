@@ -1,0 +1,156 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, writeFileSync } from 'node:fs'
+import { request } from 'node:http'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { flowOf } from '../support/flows.ts'
+import { type Built, built } from './built.ts'
+
+const PATIENT = 120_000
+let it_: Built
+beforeAll(() => {
+  it_ = built()
+}, PATIENT)
+
+/** The command line on plain Node, with nothing loaded before it. */
+function start(cwd: string, args: readonly string[]) {
+  const child = spawn(process.execPath, [it_.main, ...args], { cwd, env: { PATH: process.env.PATH, HOME: cwd } })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  let [out, err] = ['', '']
+  child.stdout.on('data', (text) => {
+    out += text
+  })
+  child.stderr.on('data', (text) => {
+    err += text
+  })
+  const ended = once(child, 'close').then(([code, signal]) => ({ code, signal, out, err }))
+  const said = async (what: string | RegExp) => {
+    while (!(typeof what === 'string' ? out.includes(what) : what.test(out))) {
+      if (child.exitCode !== null) throw new Error(`it ended without saying ${what}: ${out}${err}`)
+      await Promise.race([once(child.stdout, 'data'), ended])
+    }
+    return out
+  }
+  return { child, ended, said }
+}
+
+describe('a config in TypeScript, on plain Node', { timeout: PATIENT }, () => {
+  const CONFIG = `import { type Config, defineConfig } from 'mplp-runtime'
+const given: Config = { vsl: 'memory:', patrol_ms: 77 }
+export default defineConfig(given)
+`
+
+  it.each([['tsx'], ['jiti']])('is read with the %s that the project has', async (loader) => {
+    const folder = it_.project(loader)
+    writeFileSync(join(folder, 'mplp.config.ts'), CONFIG)
+    const { code, out, err } = await start(folder, ['config', 'print', '--json']).ended
+    expect({ code, err, config: JSON.parse(out) }).toEqual({
+      code: 0,
+      err: '',
+      config: { vsl: 'memory:', patrol_ms: 77 },
+    })
+  })
+
+  it('is called wrong in one line when it is', async () => {
+    const folder = it_.project('tsx')
+    writeFileSync(join(folder, 'mplp.config.ts'), 'export default { vsl: 7 as number }')
+    const { code, err } = await start(folder, ['list']).ended
+    expect({ code, err }).toEqual({
+      code: 64,
+      err: 'mplp: config is not valid: vsl must be text that is not empty\n',
+    })
+  })
+})
+
+describe('Ctrl-C', { timeout: PATIENT }, () => {
+  /** A flow of two steps, of which the first says that it has begun and then waits for a file. */
+  function slow(): string {
+    const folder = it_.project()
+    writeFileSync(
+      join(folder, 'mplp.config.mjs'),
+      `import { existsSync, writeFileSync } from 'node:fs'
+export default {
+  functions: {
+    slow: async () => {
+      writeFileSync('begun', '')
+      while (!existsSync('go')) await new Promise((resolve) => setTimeout(resolve, 20))
+      return 'done'
+    },
+    next: () => { writeFileSync('next', '') },
+  },
+}`,
+    )
+    writeFileSync(join(folder, 'flow.json'), JSON.stringify(flowOf({ slow: {}, next: { after: ['slow'] } })))
+    return folder
+  }
+  const appears = async (path: string) => {
+    while (!existsSync(path)) await pause(20)
+  }
+
+  it('lets what is in hand finish, starts nothing more, and leaves the rest to be resumed', async () => {
+    const folder = slow()
+    const run = start(folder, ['run', 'flow.json'])
+    await appears(join(folder, 'begun'))
+    run.child.kill('SIGINT')
+    await pause(300) // it waits for the step: nothing may end before that
+    expect(run.child.exitCode).toBeNull()
+    writeFileSync(join(folder, 'go'), '')
+    expect(await run.ended).toMatchObject({ code: 1, err: 'left; `mplp resume` goes on with it\n' })
+    expect(existsSync(join(folder, 'next'))).toBe(false)
+    const resumed = await start(folder, ['resume', '--json']).ended
+    expect(JSON.parse(resumed.out)).toMatchObject({ resumed: [{ status: 'completed' }] })
+    expect(existsSync(join(folder, 'next'))).toBe(true)
+  })
+
+  it('twice ends the process at once, and what was in hand is run again by who resumes', async () => {
+    const folder = slow()
+    const run = start(folder, ['run', 'flow.json'])
+    await appears(join(folder, 'begun'))
+    run.child.kill('SIGINT')
+    await pause(300)
+    run.child.kill('SIGINT')
+    expect(await run.ended).toMatchObject({ code: 130 })
+    writeFileSync(join(folder, 'go'), '')
+    const resumed = await start(folder, ['resume', '--json']).ended
+    expect({ code: resumed.code, out: JSON.parse(resumed.out) }).toMatchObject({
+      code: 0,
+      out: { resumed: [{ status: 'completed' }] },
+    })
+  })
+
+  it('lets a server answer what it was asked before, ends streams, and ends well', async () => {
+    const folder = slow()
+    const server = start(folder, ['serve', '--port', '0', '--json'])
+    const { url } = JSON.parse(await server.said('\n')) as { url: string }
+    const flow = flowOf({ slow: {} })
+    const sent = await fetch(`${url}/runs`, {
+      method: 'POST',
+      body: JSON.stringify(flow),
+      headers: { 'content-type': 'application/json' },
+    })
+    expect(sent.status).toBe(202)
+    await appears(join(folder, 'begun'))
+    const stream = await fetch(`${url}/events`)
+    const waiting = asked(`${url}/runs/${flow.plan.plan_id}?wait_ms=20000`)
+    await pause(300)
+    server.child.kill('SIGTERM')
+    await pause(300)
+    writeFileSync(join(folder, 'go'), '')
+    expect(await waiting).toBe(200)
+    await stream.text()
+    expect(await server.ended).toMatchObject({ code: 0, err: '' })
+  })
+})
+
+function asked(url: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    request(url, (response) => {
+      response.resume()
+      resolve(response.statusCode!)
+    })
+      .on('error', reject)
+      .end()
+  })
+}

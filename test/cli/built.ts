@@ -1,0 +1,37 @@
+import { spawnSync } from 'node:child_process'
+import { copyFileSync, existsSync, mkdirSync, rmSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll } from 'vitest'
+import { tempFolder } from '../support/temp-folder.ts'
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+
+export interface Built {
+  /** `dist/cli/main.js`, for plain Node. */
+  readonly main: string
+  /** A new folder in which `mplp-runtime` can be imported, and whatever else of ours is named. */
+  project(...packages: readonly string[]): string
+}
+
+/** The package as it is published, compiled into a folder that goes away with the test file. Below node_modules, so that it finds what it depends on. */
+export function built(): Built {
+  const home = join(ROOT, 'node_modules/.cache', `mplp-built-${process.pid}`)
+  mkdirSync(home, { recursive: true })
+  afterAll(() => rmSync(home, { recursive: true, force: true }))
+  copyFileSync(join(ROOT, 'package.json'), join(home, 'package.json'))
+  const compiler = join(ROOT, 'node_modules/.bin/tsc')
+  const out = spawnSync(compiler, ['-p', 'tsconfig.build.json', '--outDir', join(home, 'dist')], { cwd: ROOT })
+  const main = join(home, 'dist/cli/main.js')
+  if (!existsSync(main)) throw new Error(`nothing was compiled: ${out.stdout}`)
+  return {
+    main,
+    project(...packages) {
+      const folder = tempFolder()
+      mkdirSync(join(folder, 'node_modules'))
+      symlinkSync(home, join(folder, 'node_modules/mplp-runtime'))
+      for (const name of packages) symlinkSync(join(ROOT, 'node_modules', name), join(folder, 'node_modules', name))
+      return folder
+    },
+  }
+}
