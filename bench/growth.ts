@@ -18,6 +18,8 @@ const ENTRANTS: Partial<Record<StoreName, { readonly [name: string]: number }>> 
 const taskOf = (size: number): Task =>
   size < 1_000 ? { kind: 'plans', size, count: 1_000 / size, atOnce: 1 } : { kind: 'chain', size }
 
+const NOTE = 'microseconds of the process per step, then of the wall; the last column is the largest beside 100 steps'
+
 await onGround(async ({ contest }) => {
   for (const [store, limits] of Object.entries(ENTRANTS) as [StoreName, { [name: string]: number }][]) {
     const found = new Map<number, readonly Score[]>()
@@ -39,8 +41,6 @@ await onGround(async ({ contest }) => {
     tell(`CPU time of a step in plans of different length, ${STORE_TITLES[store]}`, Object.fromEntries(rows), NOTE)
   }
 })
-
-const NOTE = 'microseconds of the process per step, then of the wall; the last column is the largest beside 100 steps'
 
 function rowOf(name: string, found: ReadonlyMap<number, readonly Score[]>) {
   const cells: [string, string][] = []
