@@ -16,6 +16,7 @@ import { ROOT } from './imports.ts'
 const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
 const WORDS = ['no-run', 'config', 'redis', 'postgres', 'kafka']
 const PAGES = pages()
+const INDEX = 'docs/README.md'
 const byPath = new Map(PAGES.map((page) => [page.path, page]))
 
 /** A project that has installed the package: the build under its own name, beside the libraries it needs. */
@@ -44,6 +45,12 @@ for (const page of PAGES)
     it('links to what is there', () => {
       expect(page.links.flatMap(({ target, line }) => broken(page, target).map((why) => `${line}: ${why}`))).toEqual([])
     })
+
+    if (page.path.startsWith('docs/') && page.path !== INDEX)
+      it('is listed for people and for models', () => {
+        for (const list of [INDEX, 'llms.txt'])
+          expect(byPath.get(list)!.links.map(({ target }) => destination(list, target).path)).toContain(page.path)
+      })
 
     it('names files, scripts and verbs that are there', () => {
       expect(page.quoted.flatMap(({ target, line }) => missing(target).map((why) => `${line}: ${why}`))).toEqual([])
