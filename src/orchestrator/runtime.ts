@@ -203,15 +203,10 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     if (run.data.phase === 'ended') return
     const plan = graph.get('plan', run.data.plan_id)!
     if (requested === 'cancel' && plan.data.status !== 'in_progress') return cancelUnstarted(graph, run)
-    const wakes = run.data.phase === 'waiting' && requested !== 'pause' // one that is paused is its owner's to wake
     await graph.commit(
-      [
-        {
-          kind: 'node_update',
-          node: 'run',
-          id: run.id,
-          set: { requested, ...(wakes && { phase: 'running' as const }) },
-        },
+      () => [
+        { kind: 'node_update', node: 'run', id: run.id, set: { requested } },
+        ...(requested === 'pause' ? [] : woken(graph, run.id)), // one that is paused is its owner's to wake
       ],
       { actor: 'user', reason: `somebody asked to ${requested} the run` },
     )
@@ -343,11 +338,13 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
       const graph = await project.context(where.graph)
       await graph.refresh()
       await graph.load(where.group)
-      const changes = decide(graph, confirmId, decision)
       const run = graph.state.plan(where.group)?.activeRun
-      const wakes =
-        run !== undefined && graph.get('run', run)?.data.phase === 'waiting' && changes.length > 1 && goesOn(changes)
-      await graph.commit([...changes, ...(wakes ? [toPhase(run, 'running')] : [])], {
+      const decided = () => {
+        const changes = decide(graph, confirmId, decision)
+        const wakes = run !== undefined && changes.length > 1 && goesOn(changes)
+        return [...changes, ...(wakes ? woken(graph, run) : [])]
+      }
+      await graph.commit(decided, {
         actor: decision.decided_by_role,
         reason: decision.reason ?? `decided: ${decision.status}`,
       })
@@ -380,9 +377,9 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
         throw new InvalidInput('signal', [{ path: 'run', rule: 'ended', message: `run ${run.id} has ended` }])
       const signal_id = clock.uuid()
       await graph.commit(
-        [
+        () => [
           { kind: 'node_add', node: 'signal', id: signal_id, group: run.group, data: { signal_id, name, payload } },
-          ...(run.data.phase === 'waiting' ? [toPhase(run.id, 'running')] : []),
+          ...woken(graph, run.id),
         ],
         { actor: 'outside', reason: `signal ${name}` },
       )
@@ -441,6 +438,13 @@ const toPhase = (run: string, phase: 'running') => ({
   id: run,
   set: { phase },
 })
+
+/**
+ * Puts a run that waits back among the running. Decided within the commit: its owner may lay it down a moment before, and one that waits is looked
+ * for by nobody.
+ */
+const woken = (graph: ProjectGraph, run: string) =>
+  graph.get('run', run)?.data.phase === 'waiting' ? [toPhase(run, 'running')] : []
 
 /** A plan that goes back to draft waits on; everything else has somewhere to go. */
 const goesOn = (changes: readonly { readonly kind: string }[]): boolean =>
