@@ -6,6 +6,7 @@ import type { Extra, Place, StoreName } from '../contestants/contestant.ts'
 import type { Measured, Task } from '../contestants/host.ts'
 import { build } from './build.ts'
 import { type Member, type MemberOptions, member } from './member.ts'
+import { startRestate } from './restate-server.ts'
 import { BUDGET_MS, rounds } from './settings.ts'
 
 /** Who takes part, by the name of its module; the same module twice needs names of its own. */
@@ -13,6 +14,8 @@ export interface Entrant {
   readonly name: string
   readonly module?: string
   readonly extra?: Extra
+  /** `own` for one that brings its own store and is compared all the same. */
+  readonly store?: StoreName
 }
 
 /** What one contestant came to: its rounds, or why it has none. */
@@ -43,12 +46,17 @@ export async function onGround(work: (ground: Ground) => Promise<void>): Promise
   const set = servers()
   const folder = ownFolder('bench')
   let places = 0
+  let restate: Promise<string> | undefined
   const ground: Ground = {
-    async place(store, { extra }) {
+    async place(asked, { extra, store = asked }) {
       const name = `${set.run}_${++places}`
       const own = join(folder, name)
       mkdirSync(own)
       const given = { store, folder: own, name, ...(extra && { extra }) }
+      if (store === 'own') {
+        restate ??= startRestate(folder)
+        return { ...given, url: await restate }
+      }
       if (store !== 'postgres' && store !== 'redis') return { ...given, url: '' }
       const meeting = await set.need(store)
       if ('missing' in meeting) throw new Error(meeting.missing)

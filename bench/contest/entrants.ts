@@ -17,6 +17,7 @@ export const ENTRANTS: Readonly<Record<Exclude<StoreName, 'own'>, readonly Entra
     { name: 'floor' },
     { name: 'ours' },
     { name: 'dbos' },
+    { name: 'restate', store: 'own' },
     { name: 'langgraph' },
     { name: 'mastra' },
   ],

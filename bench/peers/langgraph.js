@@ -46,8 +46,7 @@ function graphsOf(work, checkpointer) {
     return { done: 1 }
   }
   const chained = (graph, steps, from) => {
-    for (let i = 0; i < steps; i++)
-      graph.addNode(`s${i}`, step(i)).addEdge(i === 0 ? from : `s${i - 1}`, `s${i}`)
+    for (let i = 0; i < steps; i++) graph.addNode(`s${i}`, step(i)).addEdge(i === 0 ? from : `s${i - 1}`, `s${i}`)
     return graph.addEdge(`s${steps - 1}`, END).compile({ checkpointer })
   }
   return {
