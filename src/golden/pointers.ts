@@ -24,7 +24,7 @@ export function pointersOf(events: readonly Event[]): readonly Pointer[] {
 }
 
 /** How an event shows each decision, on its top level. */
-const DECISIONS: { readonly [requirement: string]: (event: JsonObject) => boolean } = {
+export const DECISIONS: { readonly [requirement: string]: (event: JsonObject) => boolean } = {
   'RQ-D1-01': ({ decision_kind, outcome }) =>
     decision_kind === 'budget' && ['allow', 'deny', 'throttle'].includes(String(outcome)),
   'RQ-D2-01': ({ to_state }) => typeof to_state === 'string',

@@ -1,10 +1,10 @@
-import type { Dirent } from 'node:fs'
-import { lstat, readdir, readFile } from 'node:fs/promises'
-import { extname, join } from 'node:path'
-import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
-import { isValid, problems } from '../protocol/validate.ts'
-import { DOCUMENT_KINDS, type DocumentKind } from '../psg/document.ts'
+import { join } from 'node:path'
+import { isObject } from '../protocol/json.ts'
 import { sha256 } from './pack.ts'
+import { type Found, isFolder, jsonIn, type PackFiles, readPack } from './pack-files.ts'
+import { checkArtifacts } from './verify-artifacts.ts'
+import { checkPointers } from './verify-pointers.ts'
+import { checkTimeline } from './verify-timeline.ts'
 
 export interface PackFinding {
   readonly rule: string
@@ -18,20 +18,30 @@ export interface PackVerdict {
   readonly guarantees: { readonly [id: string]: boolean }
 }
 
-const MOST_FILES = 1_000
-const MOST_BYTES = 50 * 1024 * 1024
-const EXTENSIONS: ReadonlySet<string> = new Set(['.json', '.ndjson', '.yaml', '.yml', '.txt', '.sha256'])
+const MOST_FINDINGS = 200
 
 /** Checks a pack, ours or anybody's, by the published admission rules. Survives any folder and reads nothing outside of it. */
 export async function verifyPack(folder: string): Promise<PackVerdict> {
   const findings: PackFinding[] = []
-  const found = (rule: string, path: string, message: string) => void findings.push({ rule, path, message })
-  const root = (await isFolder(join(folder, 'pack'))) ? join(folder, 'pack') : folder
-  const files = await readAll(root, found)
-  checkManifest(files, found)
-  checkIntegrity(files, found)
-  const events = checkTimeline(files, found)
-  checkArtifacts(files, found)
+  let more = 0
+  const found: Found = (rule, path, message) => {
+    if (findings.length < MOST_FINDINGS) findings.push({ rule, path, message })
+    else more++
+  }
+  const isRun = await isFolder(join(folder, 'pack'))
+  const files = await readPack(isRun ? join(folder, 'pack') : folder, found)
+  let events = 0
+  const checks: { readonly [rule: string]: () => void } = {
+    manifest: () => checkManifest(files, found),
+    integrity: () => checkIntegrity(files, found),
+    timeline: () => {
+      events = checkTimeline(files, found)
+    },
+    artifact: () => checkArtifacts(files, found),
+  }
+  for (const [rule, check] of Object.entries(checks)) surviving(rule, check, found)
+  if (isRun) await checkPointers(folder, files, found)
+  if (more > 0) findings.push({ rule: 'findings.more', path: '.', message: `${more} more findings` })
   const has = (path: string) => files.has(path)
   return {
     outcome: findings.length === 0 ? 'ADMISSIBLE' : 'NOT_ADMISSIBLE',
@@ -46,58 +56,19 @@ export async function verifyPack(folder: string): Promise<PackVerdict> {
   }
 }
 
-type Files = ReadonlyMap<string, Buffer>
-type Found = (rule: string, path: string, message: string) => void
-
-const isFolder = async (path: string): Promise<boolean> =>
-  lstat(path).then(
-    (stat) => stat.isDirectory(),
-    () => false,
-  )
-
-/** Plain files only, within the limits; a link is a finding and is not followed. */
-async function readAll(root: string, found: Found): Promise<Files> {
-  const files = new Map<string, Buffer>()
-  let bytes = 0
-  const folders = ['']
-  for (let i = 0; i < folders.length; i++) {
-    const at = folders[i]!
-    const entries: Dirent[] = await readdir(join(root, at), { withFileTypes: true }).catch((error: Error) => {
-      found('layout.readable', at || '.', `cannot be read: ${error.message}`)
-      return []
-    })
-    for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
-      const path = at === '' ? entry.name : `${at}/${entry.name}`
-      if (entry.isDirectory()) {
-        folders.push(path)
-        continue
-      }
-      if (!entry.isFile()) {
-        found('layout.plain', path, 'is neither a file nor a folder')
-        continue
-      }
-      if (path.includes('\\') || path.includes('..'))
-        found('layout.name', path, 'has a name that could lead out of the pack')
-      if (!EXTENSIONS.has(extname(path))) found('layout.extension', path, 'has an extension that packs do not have')
-      if (files.size >= MOST_FILES) {
-        found('layout.files', '.', `holds more than ${MOST_FILES} files`)
-        return files
-      }
-      const { size } = await lstat(join(root, path))
-      bytes += size
-      if (bytes > MOST_BYTES) {
-        found('layout.size', '.', `holds more than ${MOST_BYTES} bytes`)
-        return files
-      }
-      files.set(path, await readFile(join(root, path)))
-    }
+/** JSON that is nested deeply enough uses up the stack of whatever looks at it: such a pack is not admissible, and no reason to fall over. */
+function surviving(rule: string, check: () => void, found: Found): void {
+  try {
+    check()
+  } catch (error) {
+    found(`${rule}.checkable`, '.', `cannot be checked: ${error instanceof Error ? error.message : String(error)}`)
   }
-  return files
 }
 
-function checkManifest(files: Files, found: Found): void {
-  const manifest = json(files, 'manifest.json', found)
-  if (!isObject(manifest)) return
+function checkManifest(files: PackFiles, found: Found): void {
+  const manifest = jsonIn(files, 'manifest.json', found)
+  if (manifest === undefined) return
+  if (!isObject(manifest)) return found('manifest.type', 'manifest.json', 'must be an object')
   for (const field of ['pack_version', 'pack_id', 'created_at', 'scenario_id'])
     if (typeof manifest[field] !== 'string' || manifest[field] === '')
       found('manifest.field', `manifest.json:${field}`, 'is missing')
@@ -105,29 +76,37 @@ function checkManifest(files: Files, found: Found): void {
     found('manifest.protocol', 'manifest.json:protocol_version', 'must be 1.0.0')
   if (manifest.pack_version !== undefined && manifest.pack_version !== '1.0')
     found('manifest.version', 'manifest.json:pack_version', 'must be 1.0')
-  const included = Array.isArray(manifest.artifacts_included) ? manifest.artifacts_included : []
-  if (!Array.isArray(manifest.artifacts_included))
-    found('manifest.field', 'manifest.json:artifacts_included', 'must be a list')
+  for (const [field, parts] of Object.entries(MANIFEST_PARTS))
+    for (const part of parts) {
+      const value = isObject(manifest[field]) ? manifest[field][part] : undefined
+      if (typeof value !== 'string' || value === '')
+        found('manifest.field', `manifest.json:${field}.${part}`, 'is missing')
+    }
+  const included = manifest.artifacts_included
+  if (!Array.isArray(included)) return found('manifest.field', 'manifest.json:artifacts_included', 'must be a list')
   for (const name of included)
     if (typeof name !== 'string' || !files.has(`artifacts/${name}`))
-      found('manifest.artifact', `manifest.json:artifacts_included`, `names ${String(name)}, which is not there`)
+      found('manifest.artifact', 'manifest.json:artifacts_included', `names ${String(name)}, which is not there`)
+}
+const MANIFEST_PARTS = {
+  generator: ['name', 'version', 'fingerprint'],
+  compatibility: ['min_ruleset_version', 'max_ruleset_version'],
 }
 
-function checkIntegrity(files: Files, found: Found): void {
+function checkIntegrity(files: PackFiles, found: Found): void {
   const sums = files.get('integrity/sha256sums.txt')
   if (!sums) return found('integrity.sums', 'integrity/sha256sums.txt', 'is missing')
   const listed = new Map<string, string>()
-  for (const line of sums
-    .toString('utf8')
-    .split(/\r?\n/)
-    .filter((text) => text !== '')) {
-    const match = /^([0-9a-f]{64}) {2}(.+)$/.exec(line)
-    if (!match)
+  for (const line of sums.toString('utf8').split('\n')) {
+    if (line === '') continue
+    const [, sum, path] = /^([0-9a-f]{64}) {2}(.+)$/.exec(line.replace(/\r$/, '')) ?? []
+    if (sum === undefined || path === undefined)
       found('integrity.line', 'integrity/sha256sums.txt', `has a line that is not a checksum: ${line.slice(0, 80)}`)
-    else listed.set(match[2]!, match[1]!)
+    else if (listed.has(path)) found('integrity.line', 'integrity/sha256sums.txt', `lists ${path} twice`)
+    else listed.set(path, sum)
   }
   for (const [path, bytes] of files) {
-    if (path.startsWith('integrity/')) continue
+    if (INTEGRITY.has(path)) continue
     const sum = listed.get(path)
     if (sum === undefined) found('integrity.extra', path, 'has no checksum')
     else if (sum !== sha256(bytes)) found('integrity.sum', path, 'is not what its checksum says')
@@ -135,124 +114,9 @@ function checkIntegrity(files: Files, found: Found): void {
   for (const path of listed.keys())
     if (!files.has(path)) found('integrity.missing', path, 'has a checksum but is not there')
   const root = files.get('integrity/pack.sha256')?.toString('utf8').trim().split(/\s+/)[0]
-  const expected = sha256(
-    [...listed]
-      .sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(([path, sum]) => `${sum}  ${path}`)
-      .join('\n'),
-  )
-  if (root === undefined) found('integrity.root', 'integrity/pack.sha256', 'is missing')
-  else if (root !== expected) found('integrity.root', 'integrity/pack.sha256', 'is not the hash of the checksums')
+  if (root === undefined) return found('integrity.root', 'integrity/pack.sha256', 'is missing')
+  const lines = [...listed].sort(([a], [b]) => (a < b ? -1 : 1)).map(([path, sum]) => `${sum}  ${path}`)
+  if (root !== sha256(lines.join('\n')))
+    found('integrity.root', 'integrity/pack.sha256', 'is not the hash of the checksums')
 }
-
-function checkTimeline(files: Files, found: Found): number {
-  const path = 'timeline/events.ndjson'
-  const text = files.get(path)?.toString('utf8')
-  if (text === undefined) {
-    found('timeline.missing', path, 'is missing')
-    return 0
-  }
-  let [last, count] = ['', 0]
-  for (const [i, line] of text.split('\n').entries()) {
-    if (line.trim() === '') continue
-    count++
-    const event = parsed(line)
-    if (!isObject(event)) {
-      found('timeline.json', `${path}:${i + 1}`, 'is not a JSON object')
-      continue
-    }
-    const kind = FAMILIES[String(event.event_family)] ?? 'event-core'
-    if (!isValid(kind, event))
-      found(
-        'timeline.event',
-        `${path}:${i + 1}`,
-        problems(kind, event)
-          .map((problem) => `${problem.path} ${problem.message}`)
-          .join('; '),
-      )
-    const place = `${String(event.timestamp)} ${String(event.event_id)}`
-    if (place <= last) found('timeline.order', `${path}:${i + 1}`, 'does not come after the line before it')
-    last = place
-  }
-  if (count === 0) found('timeline.empty', path, 'holds no event')
-  return count
-}
-const FAMILIES: {
-  readonly [family: string]: 'pipeline-stage-event' | 'graph-update-event' | 'runtime-execution-event'
-} = {
-  pipeline_stage: 'pipeline-stage-event',
-  graph_update: 'graph-update-event',
-  runtime_execution: 'runtime-execution-event',
-}
-
-function checkArtifacts(files: Files, found: Found): void {
-  const documents: { [kind: string]: JsonObject[] } = {}
-  for (const path of files.keys()) {
-    const name = /^artifacts\/([a-z]+)(?:-\d+)?\.json$/.exec(path)?.[1]
-    if (!name || !(DOCUMENT_KINDS as readonly string[]).includes(name)) continue
-    const document = json(files, path, found)
-    if (document === undefined) continue
-    const kind = name as DocumentKind
-    if (!isValid(kind, document))
-      found(
-        'artifact.valid',
-        path,
-        problems(kind, document)
-          .map((problem) => `${problem.path} ${problem.message}`)
-          .join('; '),
-      )
-    else {
-      documents[kind] ??= []
-      documents[kind].push(document as JsonObject)
-    }
-  }
-  for (const kind of ['context', 'plan', 'trace'])
-    if (!files.has(`artifacts/${kind}.json`)) found('artifact.missing', `artifacts/${kind}.json`, 'is missing')
-  const ids = (kind: string) => new Set((documents[kind] ?? []).map((document) => document[`${kind}_id`]))
-  const resolves = (kind: string, field: string, to: ReadonlySet<unknown>) => {
-    for (const document of documents[kind] ?? [])
-      if (document[field] !== undefined && !to.has(document[field]))
-        found(
-          'artifact.reference',
-          `artifacts/${kind}.json:${field}`,
-          `refers to ${String(document[field])}, which is not in the pack`,
-        )
-  }
-  resolves('plan', 'context_id', ids('context'))
-  resolves('trace', 'context_id', ids('context'))
-  resolves('trace', 'plan_id', ids('plan'))
-  const targets = { context: ids('context'), plan: ids('plan'), trace: ids('trace'), extension: ids('extension') }
-  for (const confirm of documents.confirm ?? []) {
-    const known = targets[confirm.target_type as keyof typeof targets]
-    if (known && !known.has(confirm.target_id))
-      found(
-        'artifact.reference',
-        'artifacts/confirm.json:target_id',
-        `refers to ${String(confirm.target_id)}, which is not in the pack`,
-      )
-  }
-  for (const trace of documents.trace ?? [])
-    if (!Array.isArray(trace.events) || trace.events.length === 0)
-      found('artifact.trace', 'artifacts/trace.json:events', 'must not be empty')
-  for (const context of documents.context ?? [])
-    if (context.status !== 'active') found('artifact.context', 'artifacts/context.json:status', 'must be active')
-}
-
-function json(files: Files, path: string, found: Found): Json | undefined {
-  const bytes = files.get(path)
-  if (!bytes) {
-    found('layout.missing', path, 'is missing')
-    return undefined
-  }
-  const value = parsed(bytes.toString('utf8'))
-  if (value === undefined) found('layout.json', path, 'is not JSON')
-  return value
-}
-
-function parsed(text: string): Json | undefined {
-  try {
-    return JSON.parse(text) as Json
-  } catch {
-    return undefined // the caller says which file, and that it is not JSON
-  }
-}
+const INTEGRITY: ReadonlySet<string> = new Set(['integrity/sha256sums.txt', 'integrity/pack.sha256'])

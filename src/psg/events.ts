@@ -21,12 +21,16 @@ export interface Birth {
   readonly project_id?: string
 }
 
-/** What a commit tells: its status changes, the caller's own events, and what it did to the graph. */
+/**
+ * What a commit tells: its status changes, the caller's own events, the end of a plan, and what it did to the graph. Behind the end of a plan nothing
+ * is told any more that executes: the evidence of a run is judged by that.
+ */
 export function eventsOf(proposal: Proposal, birth: Birth): readonly BornEvent[] {
   const { switched, options } = proposal
-  const drafts: EventDraft[] = switched.has('event.pipeline_stage') ? [] : stages(proposal)
-  for (const draft of options.events ?? [])
-    if (!switched.has(`event.${draft.event.event_type}`)) drafts.push(draft)
+  const ends: EventDraft[] = []
+  const drafts: EventDraft[] = switched.has('event.pipeline_stage') ? [] : stages(proposal, ends)
+  for (const draft of options.events ?? []) if (!switched.has(`event.${draft.event.event_type}`)) drafts.push(draft)
+  drafts.push(...ends)
   if (!switched.has('event.graph_update')) drafts.push(...updates(proposal))
   const events: BornEvent[] = []
   for (const { plan_id, event_id: chosen, event } of drafts) {
@@ -63,7 +67,7 @@ function textOf(micros: number): string {
 }
 let current = { ms: Number.NaN, text: '' }
 
-function stages(proposal: Proposal): EventDraft[] {
+function stages(proposal: Proposal, ends: EventDraft[]): EventDraft[] {
   const drafts: EventDraft[] = []
   for (const delta of proposal.deltas) {
     const { kind, before, after } = delta
@@ -76,7 +80,8 @@ function stages(proposal: Proposal): EventDraft[] {
       eachHop(delta, (from, to) => {
         if (from === to) return
         if (kind === 'step') drafts.push(stepStage(delta, from, to, proposal))
-        else if (kind === 'plan') drafts.push(planStage(delta, from, to, proposal))
+        else if (kind === 'plan')
+          (isTerminal('plan', to as never) ? ends : drafts).push(planStage(delta, from, to, proposal))
         else if (from === 'active' || to === 'active') drafts.push(contextStage(delta, from, to, proposal))
       })
     }

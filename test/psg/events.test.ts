@@ -195,8 +195,8 @@ describe('psg/events', () => {
       ['plan_status_changed', plan.id, 'plan', 'pending'],
       ['plan_status_changed', plan.id, 'plan', 'running'],
       ['step_started', plan.id, plan.step('a'), 'running'],
-      ['plan_status_changed', plan.id, 'plan', 'failed'], // it had started
       ['step_failed', plan.id, plan.step('a'), 'failed'],
+      ['plan_status_changed', plan.id, 'plan', 'failed'], // it had started
       ['context_deactivated', context, 'context', 'pending'],
     ])
     for (const event of stages) expect(isValid('pipeline-stage-event', event)).toBe(true)
@@ -206,7 +206,20 @@ describe('psg/events', () => {
     const given = await world()
     const plan = await withPlan(given)
     const { body } = await given.graph.commit(endPlan(given.graph, plan.id, 'cancelled'), by)
-    expect(families(body.events, 'pipeline_stage')[0]).toMatchObject({ stage_id: 'plan', stage_status: 'skipped' })
+    expect(families(body.events, 'pipeline_stage').at(-1)).toMatchObject({ stage_id: 'plan', stage_status: 'skipped' })
+  })
+
+  it('tells nothing of its caller behind the end of a plan', async () => {
+    const given = await world()
+    const plan = await withPlan(given)
+    const event = { event_type: 'execution_failed', event_family: 'cost_budget', payload: {} }
+    const { body } = await given.graph.commit(endPlan(given.graph, plan.id, 'cancelled'), { ...by, events: [{ event }] })
+    expect(body.events.map(({ event: told }) => told.event_type).slice(-3)).toEqual([
+      'execution_failed',
+      'plan_status_changed',
+      expect.any(String),
+    ])
+    expect(body.events.at(-1)?.event.event_family).toBe('graph_update')
   })
 
   it('carries the events of its caller, with stamps of its own', async () => {

@@ -1,0 +1,120 @@
+import { constants, type Dirent } from 'node:fs'
+import { lstat, open, readdir } from 'node:fs/promises'
+import { extname, join } from 'node:path'
+import type { Json } from '../protocol/json.ts'
+
+/** Tells what is wrong, by which rule, and where. */
+export type Found = (rule: string, path: string, message: string) => void
+
+/** The files of a pack by their path in it. */
+export type PackFiles = ReadonlyMap<string, Buffer>
+
+const MOST_FILES = 1_000
+const MOST_FOLDERS = 1_000
+const MOST_BYTES = 50 * 1024 * 1024
+const EXTENSIONS: ReadonlySet<string> = new Set(['.json', '.ndjson', '.yaml', '.yml', '.txt', '.sha256'])
+
+/** Plain files only, within the limits of the contract; a link is a finding and is not followed, and neither is anything that became one meanwhile. */
+export async function readPack(root: string, found: Found): Promise<PackFiles> {
+  const files = new Map<string, Buffer>()
+  const folders = ['']
+  let left = MOST_BYTES
+  for (let i = 0; i < folders.length; i++) {
+    for (const entry of await entriesOf(root, folders[i]!, found)) {
+      const path = folders[i] === '' ? entry.name : `${folders[i]}/${entry.name}`
+      if (entry.isDirectory()) {
+        if (folders.length >= MOST_FOLDERS) {
+          found('layout.folders', '.', `holds more than ${MOST_FOLDERS} folders`)
+          return files
+        }
+        folders.push(path)
+        continue
+      }
+      if (!entry.isFile()) {
+        found('layout.plain', path, 'is neither a file nor a folder')
+        continue
+      }
+      checkName(path, found)
+      if (files.size >= MOST_FILES) {
+        found('layout.files', '.', `holds more than ${MOST_FILES} files`)
+        return files
+      }
+      const bytes = await readPlain(join(root, path), left).catch((error: Error) => error)
+      if (bytes === 'too large') {
+        found('layout.size', path, `comes to more than ${MOST_BYTES} bytes with the files before it`)
+        return files
+      }
+      if (bytes instanceof Error) found('layout.readable', path, `cannot be read: ${reasonOf(bytes)}`)
+      else {
+        left -= bytes.length
+        files.set(path, bytes)
+      }
+    }
+  }
+  return files
+}
+
+/** A file of the pack as JSON; that it is missing, or is none, is a finding. */
+export function jsonIn(files: PackFiles, path: string, found: Found): Json | undefined {
+  const bytes = files.get(path)
+  if (!bytes) {
+    found('layout.missing', path, 'is missing')
+    return undefined
+  }
+  const value = parsed(bytes.toString('utf8'))
+  if (value === undefined) found('layout.json', path, 'is not JSON')
+  return value
+}
+
+export function parsed(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json
+  } catch {
+    return undefined // the caller says which file, and that it is not JSON
+  }
+}
+
+export const isFolder = async (path: string): Promise<boolean> =>
+  lstat(path).then(
+    (stat) => stat.isDirectory(),
+    () => false,
+  )
+
+/** One file, if it is one and no larger than that. */
+export async function readPlain(path: string, most: number): Promise<Buffer | 'too large'> {
+  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+  try {
+    const stat = await file.stat()
+    if (!stat.isFile()) throw new Error('is no plain file')
+    if (stat.size > most) return 'too large'
+    const bytes = Buffer.alloc(stat.size)
+    let size = 0
+    while (size < bytes.length) {
+      const { bytesRead } = await file.read(bytes, size, bytes.length - size)
+      if (bytesRead === 0) break // it has become shorter
+      size += bytesRead
+    }
+    return bytes.subarray(0, size)
+  } finally {
+    await file.close()
+  }
+}
+
+async function entriesOf(root: string, folder: string, found: Found): Promise<readonly Dirent[]> {
+  try {
+    const entries = await readdir(join(root, folder), { withFileTypes: true })
+    return entries.sort((a, b) => (a.name < b.name ? -1 : 1))
+  } catch (error) {
+    found('layout.readable', folder || '.', `cannot be read: ${reasonOf(error as Error)}`)
+    return []
+  }
+}
+
+function checkName(path: string, found: Found): void {
+  if (path.includes('\\') || path.includes('..'))
+    found('layout.name', path, 'has a name that could lead out of the pack')
+  if (!EXTENSIONS.has(extname(path))) found('layout.extension', path, 'has an extension that packs do not have')
+}
+
+/** Without the path, which is told beside it and may lie outside of the pack. */
+const reasonOf = (error: NodeJS.ErrnoException): string => error.code ?? error.message

@@ -1,0 +1,67 @@
+import { isObject, type JsonObject } from '../protocol/json.ts'
+import { isValid } from '../protocol/validate.ts'
+import { DOCUMENT_KINDS, type DocumentKind } from '../psg/document.ts'
+import { type Found, jsonIn, type PackFiles } from './pack-files.ts'
+import { told } from './verify-timeline.ts'
+
+/** The protocol's objects: valid, complete, and referring to nothing outside of the pack. */
+export function checkArtifacts(files: PackFiles, found: Found): void {
+  const documents = validOnes(files, found)
+  for (const kind of ['context', 'plan', 'trace'])
+    if (!files.has(`artifacts/${kind}.json`)) found('artifact.missing', `artifacts/${kind}.json`, 'is missing')
+  const ids = (kind: DocumentKind) => new Set(of(documents, kind).map(({ document }) => document[`${kind}_id`]))
+  const targets: { readonly [type: string]: ReadonlySet<unknown> } = {
+    context: ids('context'),
+    plan: ids('plan'),
+    trace: ids('trace'),
+    extension: ids('extension'),
+  }
+  const resolves = ({ path, document }: Artifact, field: string, to: ReadonlySet<unknown> | undefined) => {
+    const id = document[field]
+    if (to && id !== undefined && !to.has(id))
+      found('artifact.reference', `${path}:${field}`, `refers to ${String(id)}, which is not in the pack`)
+  }
+  for (const plan of of(documents, 'plan')) resolves(plan, 'context_id', targets.context)
+  for (const trace of of(documents, 'trace')) {
+    resolves(trace, 'context_id', targets.context)
+    resolves(trace, 'plan_id', targets.plan)
+    checkTrace(trace, found)
+  }
+  for (const confirm of of(documents, 'confirm'))
+    resolves(confirm, 'target_id', targets[String(confirm.document.target_type)])
+  for (const { path, document } of of(documents, 'context'))
+    if (document.status !== 'active') found('artifact.context', `${path}:status`, 'must be active')
+}
+
+interface Artifact {
+  readonly path: string
+  readonly kind: DocumentKind
+  readonly document: JsonObject
+}
+
+const of = (documents: readonly Artifact[], kind: DocumentKind): readonly Artifact[] =>
+  documents.filter((artifact) => artifact.kind === kind)
+
+function validOnes(files: PackFiles, found: Found): readonly Artifact[] {
+  const documents: Artifact[] = []
+  for (const path of files.keys()) {
+    const kind = /^artifacts\/([a-z]+)(?:-\d+)?\.json$/.exec(path)?.[1] as DocumentKind | undefined
+    if (kind === undefined || !DOCUMENT_KINDS.includes(kind)) continue
+    const document = jsonIn(files, path, found)
+    if (document === undefined) continue
+    if (!isValid(kind, document)) found('artifact.valid', path, told(kind, document))
+    else documents.push({ path, kind, document: document as unknown as JsonObject })
+  }
+  return documents
+}
+
+/** It tells something, in dotted lower-case words, and a tool that was called has answered. */
+function checkTrace({ path, document }: Artifact, found: Found): void {
+  const events = Array.isArray(document.events) ? document.events.filter(isObject) : []
+  if (events.length === 0) found('artifact.trace', `${path}:events`, 'must not be empty')
+  const odd = events.find(({ event_type }) => !/^[a-z0-9_]+(\.[a-z0-9_]+)*$/.test(String(event_type)))
+  if (odd) found('artifact.trace', `${path}:events`, `has the type ${String(odd.event_type)}, not dotted lower case`)
+  const calls = events.filter(({ event_type }) => event_type === 'tool.call').length
+  const answers = events.filter(({ event_type }) => event_type === 'tool.result').length
+  if (calls !== answers) found('artifact.trace', `${path}:events`, `tells ${calls} tool calls and ${answers} results`)
+}

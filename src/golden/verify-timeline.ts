@@ -1,0 +1,51 @@
+import { isObject } from '../protocol/json.ts'
+import { isValid, problems } from '../protocol/validate.ts'
+import { type Found, type PackFiles, parsed } from './pack-files.ts'
+
+const PATH = 'timeline/events.ndjson'
+
+/** Every line an event that fits its family, in their total order. Answers with how many there are. */
+export function checkTimeline(files: PackFiles, found: Found): number {
+  const text = files.get(PATH)?.toString('utf8')
+  if (text === undefined) {
+    found('timeline.missing', PATH, 'is missing')
+    return 0
+  }
+  let last: readonly [string, string] = ['', '']
+  let count = 0
+  for (const [i, line] of text.split('\n').entries()) {
+    if (line.trim() === '') continue
+    count++
+    const event = parsed(line)
+    const at = `${PATH}:${i + 1}`
+    if (!isObject(event)) {
+      found('timeline.json', at, 'is not a JSON object')
+      continue
+    }
+    const kind = FAMILIES[String(event.event_family)] ?? 'event-core'
+    if (!isValid(kind, event)) found('timeline.event', at, told(kind, event))
+    const place = [String(event.timestamp), String(event.event_id)] as const
+    if (!isBefore(last, place)) found('timeline.order', at, 'does not come after the line before it')
+    last = place
+  }
+  if (count === 0) found('timeline.empty', PATH, 'holds no event')
+  return count
+}
+
+const FAMILIES: {
+  readonly [family: string]: 'pipeline-stage-event' | 'graph-update-event' | 'runtime-execution-event'
+} = {
+  pipeline_stage: 'pipeline-stage-event',
+  graph_update: 'graph-update-event',
+  runtime_execution: 'runtime-execution-event',
+}
+
+/** By timestamp as text, then by id; equal is not before. */
+const isBefore = ([at, id]: readonly [string, string], [nextAt, nextId]: readonly [string, string]): boolean =>
+  at < nextAt || (at === nextAt && id < nextId)
+
+/** What a validator has to say, in one line. */
+export const told = (kind: Parameters<typeof problems>[0], value: unknown): string =>
+  problems(kind, value)
+    .map(({ path, message }) => `${path} ${message}`)
+    .join('; ')

@@ -1,0 +1,270 @@
+import { execFileSync } from 'node:child_process'
+import {
+  appendFileSync,
+  chmodSync,
+  cpSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { exportPack, sha256 } from '../../src/golden/pack.ts'
+import { verifyPack } from '../../src/golden/verify-pack.ts'
+import type { JsonObject } from '../../src/protocol/json.ts'
+import { chainOf, runtimeOf } from '../support/flows.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+
+let sound: string
+beforeAll(async () => {
+  const runtime = await runtimeOf({})
+  const run = await runtime.submit(chainOf(2))
+  await run.result()
+  sound = tempFolder()
+  await exportPack(runtime.project, run.plan_id, sound)
+  await runtime.close()
+})
+
+/** What a copy of the sound pack is found to be after something was done to it. */
+async function spoilt(spoil: (pack: string, folder: string) => void) {
+  const folder = join(tempFolder(), 'run')
+  cpSync(sound, folder, { recursive: true })
+  spoil(join(folder, 'pack'), folder)
+  const { outcome, findings } = await verifyPack(folder)
+  return { outcome, rules: findings.map(({ rule }) => rule), findings }
+}
+
+/** Changes a JSON file and puts the checksums right, so that only what it says is wrong. */
+function rewritten(pack: string, path: string, change: (text: string) => string): void {
+  const file = join(pack, path)
+  const before = readFileSync(file, 'utf8')
+  const after = change(before)
+  expect(after).not.toBe(before)
+  writeFileSync(file, after)
+  const sums = join(pack, 'integrity/sha256sums.txt')
+  const lines = readFileSync(sums, 'utf8').replace(sha256(before), sha256(after))
+  writeFileSync(sums, lines)
+  writeFileSync(join(pack, 'integrity/pack.sha256'), sha256(lines.trimEnd()))
+}
+const inJson = (change: (value: JsonObject) => unknown) => (text: string) => JSON.stringify(change(JSON.parse(text)))
+
+describe('verifying a pack', () => {
+  const cases: { readonly [title: string]: readonly [rule: string, spoil: (pack: string, folder: string) => void] } = {
+    'a file was changed': ['integrity.sum', (pack) => appendFileSync(join(pack, 'artifacts/plan.json'), ' ')],
+    'a file was added': ['integrity.extra', (pack) => writeFileSync(join(pack, 'artifacts/.hidden.json'), '{}')],
+    'a file was added among the checksums': [
+      'integrity.extra',
+      (pack) => writeFileSync(join(pack, 'integrity/more.txt'), 'x'),
+    ],
+    'a file was lost': ['integrity.missing', (pack) => rmSync(join(pack, 'artifacts/confirm.json'))],
+    'the checksums are lost': ['integrity.sums', (pack) => rmSync(join(pack, 'integrity/sha256sums.txt'))],
+    'a checksum is listed twice': [
+      'integrity.line',
+      (pack) => {
+        const sums = join(pack, 'integrity/sha256sums.txt')
+        appendFileSync(sums, readFileSync(sums, 'utf8').split('\n')[0]!)
+      },
+    ],
+    'the root is another': ['integrity.root', (pack) => writeFileSync(join(pack, 'integrity/pack.sha256'), 'abc')],
+    'the manifest is lost': ['layout.missing', (pack) => rmSync(join(pack, 'manifest.json'))],
+    'the manifest is broken': ['layout.json', (pack) => writeFileSync(join(pack, 'manifest.json'), '{')],
+    'the manifest is a list': ['manifest.type', (pack) => rewritten(pack, 'manifest.json', () => '[]')],
+    'the protocol is another': [
+      'manifest.protocol',
+      (pack) =>
+        rewritten(
+          pack,
+          'manifest.json',
+          inJson((value) => ({ ...value, protocol_version: '1.0' })),
+        ),
+    ],
+    'the generator has no name': [
+      'manifest.field',
+      (pack) =>
+        rewritten(
+          pack,
+          'manifest.json',
+          inJson((value) => ({ ...value, generator: {} })),
+        ),
+    ],
+    'an artifact is named that is not there': [
+      'manifest.artifact',
+      (pack) =>
+        rewritten(
+          pack,
+          'manifest.json',
+          inJson((value) => ({ ...value, artifacts_included: ['../../etc/passwd'] })),
+        ),
+    ],
+    'the timeline is lost': ['timeline.missing', (pack) => rmSync(join(pack, 'timeline/events.ndjson'))],
+    'the timeline is empty': ['timeline.empty', (pack) => rewritten(pack, 'timeline/events.ndjson', () => '\n')],
+    'a line is no JSON': [
+      'timeline.json',
+      (pack) => rewritten(pack, 'timeline/events.ndjson', (text) => `${text}nonsense\n`),
+    ],
+    'an event has no family': [
+      'timeline.event',
+      (pack) =>
+        rewritten(pack, 'timeline/events.ndjson', (text) => text.replace('"event_family":"pipeline_stage",', '')),
+    ],
+    'events are out of order': [
+      'timeline.order',
+      (pack) => rewritten(pack, 'timeline/events.ndjson', (text) => text.trim().split('\n').toReversed().join('\n')),
+    ],
+    'an object does not fit its schema': [
+      'artifact.valid',
+      (pack) =>
+        rewritten(
+          pack,
+          'artifacts/plan.json',
+          inJson((value) => ({ ...value, extra: 1 })),
+        ),
+    ],
+    'a trace is of another plan': [
+      'artifact.reference',
+      (pack) =>
+        rewritten(pack, 'artifacts/trace.json', (text) =>
+          text.replace(/"plan_id": "[^"]+"/, '"plan_id": "0a9f1f5e-6f0b-4a2e-8a54-0d3c3f6c9b11"'),
+        ),
+    ],
+    'the context was not active': [
+      'artifact.context',
+      (pack) =>
+        rewritten(
+          pack,
+          'artifacts/context.json',
+          inJson((value) => ({ ...value, status: 'archived' })),
+        ),
+    ],
+    'the trace tells nothing': [
+      'artifact.trace',
+      (pack) =>
+        rewritten(
+          pack,
+          'artifacts/trace.json',
+          inJson((value) => ({ ...value, events: [] })),
+        ),
+    ],
+    'JSON is nested without end': [
+      'layout.json',
+      (pack) => writeFileSync(join(pack, 'artifacts/plan.json'), '['.repeat(200_000)),
+    ],
+    'an object is nested deeply': [
+      'artifact.valid',
+      (pack) => writeFileSync(join(pack, 'artifacts/plan.json'), '['.repeat(100_000) + ']'.repeat(100_000)),
+    ],
+    'a link leads out': ['layout.plain', (pack) => symlinkSync('/etc/hostname', join(pack, 'artifacts/link.json'))],
+    'a folder is a link': [
+      'layout.plain',
+      (pack) => {
+        renameSync(join(pack, 'artifacts'), join(pack, '../elsewhere'))
+        symlinkSync('../elsewhere', join(pack, 'artifacts'))
+      },
+    ],
+    'a link leads to itself': ['layout.plain', (pack) => symlinkSync('loop', join(pack, 'loop'))],
+    'the pack is a link': [
+      'layout.plain',
+      (pack, folder) => {
+        renameSync(pack, join(folder, 'real'))
+        symlinkSync('real', pack)
+      },
+    ],
+    'a pipe would never end': ['layout.plain', (pack) => execFileSync('mkfifo', [join(pack, 'artifacts/role.json')])],
+    'a file has a name that leads out': ['layout.name', (pack) => writeFileSync(join(pack, 'a..\\b.json'), '{}')],
+    'a file can be run': ['layout.extension', (pack) => writeFileSync(join(pack, 'run.sh'), '')],
+    'a file is larger than all may be': [
+      'layout.size',
+      (pack) => {
+        writeFileSync(join(pack, 'artifacts/role.json'), '')
+        truncateSync(join(pack, 'artifacts/role.json'), 2 ** 40)
+      },
+    ],
+    'there are too many files': [
+      'layout.files',
+      (pack) => {
+        for (let i = 0; i < 1_001; i++) writeFileSync(join(pack, `${i}.json`), '{}')
+      },
+    ],
+    'there are too many folders': [
+      'layout.folders',
+      (pack) => {
+        for (let i = 0; i < 1_001; i++) mkdirSync(join(pack, `${i}`))
+      },
+    ],
+    'a pointer leads nowhere': [
+      'pointers.locator',
+      (_, folder) => pointing(folder, { locator: 'event_id:nobody', status: 'PRESENT' }),
+    ],
+    'a pointer claims what its event does not show': [
+      'pointers.event',
+      (pack, folder) => {
+        const [first] = readFileSync(join(pack, 'timeline/events.ndjson'), 'utf8').split('\n')
+        pointing(folder, { locator: `event_id:${JSON.parse(first!).event_id}`, status: 'PRESENT' })
+      },
+    ],
+    'a pointer leads out': [
+      'pointers.path',
+      (_, folder) => pointing(folder, { artifact_path: '../../../etc/passwd', status: 'PRESENT' }),
+    ],
+    'the pointers are broken': [
+      'pointers.json',
+      (_, folder) => writeFileSync(join(folder, 'evidence_pointers.json'), '{'),
+    ],
+    'the pointers are a link': [
+      'pointers.readable',
+      (_, folder) => {
+        rmSync(join(folder, 'evidence_pointers.json'))
+        symlinkSync('/etc/hostname', join(folder, 'evidence_pointers.json'))
+      },
+    ],
+  }
+
+  it.each(Object.entries(cases))('says so when %s', async (_, [rule, spoil]) => {
+    const { outcome, rules, findings } = await spoilt(spoil)
+    expect(outcome).toBe('NOT_ADMISSIBLE')
+    expect(rules).toContain(rule)
+    expect(JSON.stringify(findings)).not.toContain('root:') // nothing of what lies outside is shown
+  })
+
+  it('says so when something executes after the end', async () => {
+    const { rules } = await spoilt((pack) =>
+      rewritten(pack, 'timeline/events.ndjson', (text) => {
+        const lines = text.trim().split('\n')
+        const last = JSON.parse(lines.find((line) => line.includes('"execution_started"'))!)
+        return [...lines, JSON.stringify({ ...last, timestamp: '2999-01-01T00:00:00.000000Z' })].join('\n')
+      }),
+    )
+    expect(rules).toEqual(['pointers.after_end'])
+  })
+
+  it('says so when a file cannot be read', async ({ skip }) => {
+    if (process.getuid?.() === 0) skip('root can read every file')
+    const { rules } = await spoilt((pack) => chmodSync(join(pack, 'artifacts/plan.json'), 0))
+    expect(rules).toContain('layout.readable')
+  })
+
+  it('finds a pack without a folder around it sound', async () => {
+    expect((await verifyPack(join(sound, 'pack'))).findings).toEqual([])
+  })
+
+  it('keeps its report short, whatever is wrong', async () => {
+    const { findings } = await spoilt((pack) =>
+      rewritten(pack, 'timeline/events.ndjson', () => 'nonsense\n'.repeat(50_000)),
+    )
+    expect(findings.length).toBeLessThan(300)
+    expect(findings.at(-1)).toMatchObject({ rule: 'findings.more' })
+  })
+
+  it('says so of what is no folder at all, and throws nothing', async () => {
+    expect((await verifyPack(join(tempFolder(), 'nowhere'))).outcome).toBe('NOT_ADMISSIBLE')
+  })
+})
+
+function pointing(folder: string, pointer: object): void {
+  const whole = { requirement_id: 'RQ-D2-01', artifact_path: 'timeline/events.ndjson', locator: '', ...pointer }
+  writeFileSync(join(folder, 'evidence_pointers.json'), JSON.stringify({ pointers: [whole] }))
+}
