@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { folderOfFiles } from '../../examples/custom-store.ts'
 import { FOLDING, RULES } from '../../src/psg/rules.ts'
 import { openStore } from '../../src/vsl/vsl.ts'
+import { mplp } from '../cli/mplp.ts'
 import { backendContract } from '../contracts/backend-contract.ts'
 import { child } from '../support/child.ts'
 import { freshTopic, itNeeds, itOwns, privatePostgres, privateRedis } from '../support/servers.ts'
@@ -36,6 +37,12 @@ describe('npm start', () => {
     expect(lines).toContain('the store holds together: yes')
     expect(lines.at(-1)).toMatch(/^state folder: .*mplp-demo-/)
     expect(readdirSync(lines.at(-1)!.slice('state folder: '.length))).toContain('state.db')
+    const further = lines.flatMap((line) => /^ {2}npm run -s mplp -- (.*)$/.exec(line)?.[1] ?? [])
+    expect(further).toHaveLength(4)
+    for (const command of further) {
+      const { code, out, err } = await mplp(tempFolder(), command.split(' '))
+      expect({ command, code, err, says: out !== '' }).toEqual({ command, code: 0, err: '', says: true })
+    }
   })
 
   it('prints what the README says', { timeout: EXAMPLE_MS }, async () => {

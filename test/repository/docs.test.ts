@@ -10,11 +10,12 @@ import { ROOT } from './imports.ts'
 
 // What the documents say is done here. A `ts` block is a program: it is compiled against the built package and run, and where a line ends in
 // `console.log(…) // this`, `this` is what it prints. A `sh` block with `mplp` is run line by line, the blocks of one document in one folder; a line
-// whose comment says `exit code 3` must end so. Further words behind the language: `no-run`, with the reason in the text beside it, and `redis`,
-// `postgres` or `kafka` for a block that needs a server and finds it in REDIS_URL, DATABASE_URL or KAFKA_BROKERS.
+// whose comment says `exit code 3` must end so, and a `text output` block after it shows lines that it prints. Further words behind the language:
+// `no-run`, with the reason in the text beside it, and `redis`, `postgres` or `kafka` for a block that needs a server and finds it in REDIS_URL,
+// DATABASE_URL or KAFKA_BROKERS.
 
 const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
-const WORDS = ['no-run', 'config', 'redis', 'postgres', 'kafka']
+const WORDS = ['no-run', 'config', 'output', 'redis', 'postgres', 'kafka']
 const PAGES = pages()
 const INDEX = 'docs/README.md'
 const byPath = new Map(PAGES.map((page) => [page.path, page]))
@@ -78,7 +79,7 @@ for (const page of PAGES)
       it('shows commands that do what it says', { timeout: RUN_MS * 2 }, async () => {
         const folder = join(project, 'shell', page.path.replaceAll('/', '-'))
         mkdirSync(folder, { recursive: true })
-        for (const block of runnable) await runsCommands(page, block, folder)
+        for (const block of runnable) prints(outputAfter(page, block), await runsCommands(page, block, folder))
       })
   })
 
@@ -152,7 +153,8 @@ interface FlowFile {
 }
 const flowIn = (folder: string): FlowFile => JSON.parse(readFileSync(join(folder, 'flow.json'), 'utf8'))
 
-async function runsCommands(page: Page, block: Block, folder: string): Promise<void> {
+async function runsCommands(page: Page, block: Block, folder: string): Promise<string> {
+  let printed = ''
   for (const [i, command] of block.text.trimEnd().split('\n').entries()) {
     const [, name] = /<(\w+)>/.exec(command) ?? []
     const place = name === undefined ? '' : await PLACES[name]!(folder)
@@ -162,8 +164,32 @@ async function runsCommands(page: Page, block: Block, folder: string): Promise<v
     expect(`${where}\n${code === Number(expected) ? '' : out + err}exit code ${code}`).toBe(
       `${where}\nexit code ${expected}`,
     )
+    printed += out
   }
+  return printed
 }
+
+/** What a block shows as its output, if the next one is `text output`. */
+function outputAfter({ blocks }: Page, block: Block): string {
+  const next = blocks[blocks.indexOf(block) + 1]
+  return next?.words.includes('output') ? next.text : ''
+}
+
+/** Every line that is shown was printed, in that order; ids, times and the width of columns are each reader's own. */
+function prints(shown: string, printed: string): void {
+  const promised = alike(shown)
+  let at = 0
+  for (const line of alike(printed)) if (line === promised[at]) at++
+  expect(promised.slice(at)).toEqual([])
+}
+
+const alike = (text: string): readonly string[] =>
+  text
+    .split('\n')
+    .map((line) => line.replaceAll(ID, 'id').replaceAll(TIME, 'time').replaceAll(/ +/g, ' ').trimEnd())
+    .filter((line) => line !== '')
+const ID = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g
+const TIME = /\d{4}-\d\d-\d\dT[\d:.]+Z/g
 
 function ran(
   program: string,
