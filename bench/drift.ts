@@ -9,51 +9,32 @@ import { openProject } from '../src/psg/psg.ts'
 import type { Backend } from '../src/vsl/backend.ts'
 import { memoryBackend } from '../src/vsl/memory.ts'
 import { sqliteBackend } from '../src/vsl/sqlite.ts'
+import { beside, judged, noRounds, timed } from './goals.ts'
+import { median, type Table, tell } from './report.ts'
 
 // How long it takes to see what has changed among 50,000 files, what that costs in memory, and to settle a thousand changes.
-// Each row is a process of its own, so that its memory is its own. Times are in seconds of the wall, `cpu` in seconds of this process.
+// Each part is a process of its own, so that its memory is its own.
 // npx tsx bench/drift.ts [files]
+
+type Rows = Table['rows']
 
 const [mode = '50000', folder = '', count = ''] = process.argv.slice(2)
 const CHANGED = 1_000
 const EDITS = 20
+const SECONDS = { unit: 's' } as const
+const seconds = (ms: number) => ms / 1000
 
-type Row = { readonly [column: string]: number | string }
-
-const MODES: { readonly [mode: string]: (root: string) => Promise<Row> } = {
-  /** Walk, read and digest everything; the store only has to remember. */
-  'first scan': (root) => scanned(root, memoryBackend()),
-  'first scan, content kept on SQLite': async (root) =>
-    scanned(root, await sqliteBackend({ path: join(root, '.mplp', 'first.db') })),
-  async 'with the watcher'(root) {
-    const told = listener()
-    const opening = clocked()
-    const tracker = await trackFiles(await graphIn(memoryBackend()), { root, watch: true, onFindings: told.hear })
-    const opened = opening()
-    const delays: number[] = []
-    for (let i = 0; i < EDITS; i++) {
-      const hearing = told.next()
-      const path = fileAt(root, i * 97)
-      writeFileSync(path, `${readFileSync(path, 'utf8')}edited\n`)
-      const since = performance.now()
-      await hearing
-      delays.push(performance.now() - since)
-    }
-    delays.sort((a, b) => a - b)
-    const row = {
-      ...opened,
-      'median ms to report': Math.round(delays[EDITS / 2]!),
-      'slowest ms': Math.round(delays.at(-1)!),
-      ...memory(),
-    }
-    await tracker.close()
-    return row
-  },
-  [`${CHANGED} changes accepted on SQLite`]: (root) => settled(root, 'files'),
-  [`${CHANGED} changes restored on SQLite`]: (root) => settled(root, 'graph'),
+/** The store's own memory counts where the content lies in it, so the goals for memory are held against SQLite. */
+const PARTS: { readonly [part: string]: (root: string) => Promise<Rows> } = {
+  memory: (root) => scanned(root, memoryBackend(), 'in memory', {}),
+  sqlite: async (root) =>
+    scanned(root, await sqliteBackend({ path: join(root, '.mplp', 'first.db') }), 'on SQLite', { most: 300 }),
+  watching,
+  accepting: (root) => settled(root, 'files', 'accepted'),
+  restoring: (root) => settled(root, 'graph', 'restored'),
 }
 
-if (mode in MODES) console.log(JSON.stringify(await MODES[mode]!(folder)))
+if (mode in PARTS) console.log(JSON.stringify(await PARTS[mode]!(folder)))
 else main(Number(mode))
 
 function main(files: number): void {
@@ -64,35 +45,65 @@ function main(files: number): void {
       writeFileSync(fileAt(root, i), text(i, 'as it was'))
     }
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 3_000) // what was written a moment ago is read again by every scan
-    const rows = Object.keys(MODES).map((name) => [name, ownProcess(name, root, files)] as const)
-    console.log(`Node ${process.version}, ${process.arch}; ${files} files of ${text(0, 'as it was').length} bytes`)
-    console.table(Object.fromEntries(rows))
+    const rows: Rows = Object.assign({}, ...Object.keys(PARTS).map((part) => ownProcess(part, root, files)))
+    const size = text(0, 'as it was').length
+    tell('Drift', rows, `${files.toLocaleString('en')} files of ${size} bytes; wall time, and CPU time beside it`)
   } finally {
     rmSync(root, { recursive: true })
   }
 }
 
-function ownProcess(name: string, root: string, files: number): Row {
+function ownProcess(part: string, root: string, files: number): Rows {
   const script = fileURLToPath(import.meta.url)
-  const { stdout, stderr, status } = spawnSync(process.execPath, ['--import', 'tsx', script, name, root, String(files)])
-  if (status !== 0) throw new Error(`${name}: ${stderr}`)
+  const { stdout, stderr, status } = spawnSync(process.execPath, ['--import', 'tsx', script, part, root, String(files)])
+  if (status !== 0) throw new Error(`${part}: ${stderr}`)
   return JSON.parse(stdout.toString().trim().split('\n').at(-1)!)
 }
 
-async function scanned(root: string, store: Backend): Promise<Row> {
-  const first = clocked()
-  const tracker = await trackFiles(await graphIn(store), { root })
-  const took = first()
-  const warm = clocked()
-  await tracker.scan()
-  const again = warm()
-  await tracker.close()
+/** Walk, read and digest everything; then once more, when nothing has changed. */
+async function scanned(root: string, store: Backend, where: string, memory: { readonly most?: number }): Promise<Rows> {
+  const [first, warm] = [noRounds(), noRounds()]
+  const graph = await graphIn(store)
+  let tracker: Awaited<ReturnType<typeof trackFiles>>
+  await timed(first, async () => {
+    tracker = await trackFiles(graph, { root })
+  })
+  for (let round = 0; round < 5; round++) await timed(warm, () => tracker.scan())
+  await tracker!.close()
   await store.close()
-  return { ...took, 'warm s': again.s, 'warm cpu': again.cpu, ...memory() }
+  return {
+    [`first scan, content kept ${where}`]: beside({ ...SECONDS, most: 6 }, first, seconds),
+    [`warm scan, nothing changed, ${where}`]: beside({ ...SECONDS, most: 1.5 }, warm, seconds),
+    [`memory of the scan, ${where}`]: judged({ unit: 'MB', ...memory }, peakMb()),
+  }
 }
 
-/** A thousand files of the folder change; they are noticed, and settled by a rule. */
-async function settled(root: string, strategy: 'files' | 'graph'): Promise<Row> {
+/** From the last byte of a write until somebody has been told. */
+async function watching(root: string): Promise<Rows> {
+  const told = listener()
+  const store = await sqliteBackend({ path: join(root, '.mplp', 'watched.db') })
+  const tracker = await trackFiles(await graphIn(store), { root, watch: true, onFindings: told.hear })
+  const delays: number[] = []
+  for (let i = 0; i < EDITS; i++) {
+    const hearing = told.next()
+    const path = fileAt(root, i * 97)
+    writeFileSync(path, `${readFileSync(path, 'utf8')}edited\n`)
+    const since = performance.now()
+    await hearing
+    delays.push(performance.now() - since)
+  }
+  const rows = {
+    'a change is reported after its settled write': judged({ unit: 'ms', most: 300 }, median(delays)),
+    [`the slowest of ${EDITS}`]: judged({ unit: 'ms' }, Math.max(...delays)),
+    'memory with the watcher, on SQLite': judged({ unit: 'MB', most: 550 }, peakMb()),
+  }
+  await tracker.close()
+  await store.close()
+  return rows
+}
+
+/** A thousand files of the folder change; they are noticed, and settled by hand. */
+async function settled(root: string, strategy: 'files' | 'graph', outcome: 'accepted' | 'restored'): Promise<Rows> {
   const store = await sqliteBackend({ path: join(root, '.mplp', `${strategy}.db`) })
   const options: TrackOptions = { root, include: ['d1*/**'], rules: [{ match: '**', strategy: 'ask' }] }
   const tracker = await trackFiles(await graphIn(store), options)
@@ -100,18 +111,20 @@ async function settled(root: string, strategy: 'files' | 'graph'): Promise<Row> 
     .filter((i) => fileAt('', i).startsWith('/d1'))
     .slice(0, CHANGED)
   for (const i of paths) writeFileSync(fileAt(root, i), text(i, `changed for ${strategy}`))
-  const noticing = clocked()
-  await tracker.scan()
-  const noticed = noticing()
-  const settling = clocked()
-  const results = await tracker.reconcile('all', strategy)
-  const took = settling()
-  const wrong = results.filter(({ outcome }) => outcome !== (strategy === 'files' ? 'accepted' : 'restored'))
-  if (results.length !== CHANGED || wrong.length > 0)
-    throw new Error(`${results.length} results, ${wrong.length} wrong`)
+  const [noticing, settling] = [noRounds(), noRounds()]
+  await timed(noticing, () => tracker.scan())
+  await timed(settling, async () => {
+    const results = await tracker.reconcile('all', strategy)
+    const wrong = results.filter((result) => result.outcome !== outcome).length
+    if (results.length !== CHANGED || wrong > 0) throw new Error(`${results.length} results, ${wrong} wrong`)
+  })
   await tracker.close()
   await store.close()
-  return { ...took, 'to notice s': noticed.s, ...memory() }
+  const changes = CHANGED.toLocaleString('en')
+  return {
+    [`${changes} changes noticed, shown and asked about, then ${outcome}`]: beside(SECONDS, noticing, seconds),
+    [`${changes} changed files reconciled (${outcome}) on SQLite`]: beside({ ...SECONDS, most: 3 }, settling, seconds),
+  }
 }
 
 async function graphIn(store: Backend) {
@@ -133,18 +146,8 @@ function listener() {
   }
 }
 
-function clocked(): () => { readonly s: number; readonly cpu: number } {
-  const [since, used] = [performance.now(), process.cpuUsage()]
-  return () => {
-    const { user, system } = process.cpuUsage(used)
-    return { s: rounded((performance.now() - since) / 1000), cpu: rounded((user + system) / 1e6) }
-  }
-}
-function rounded(value: number): number {
-  return Math.round(value * 100) / 100
-}
-function memory(): Row {
-  return { 'peak MB': Math.round(process.resourceUsage().maxRSS / 1024) }
+function peakMb(): number {
+  return process.resourceUsage().maxRSS / 1024
 }
 
 function fileAt(root: string, i: number): string {
