@@ -42,6 +42,8 @@ export interface ComposedRuntime extends Runtime {
 export interface ComposeOptions {
   readonly clock?: Clock
   readonly onError?: (error: unknown) => void
+  /** Told when the store may forget what it has acknowledged. Default: a warning of the process. */
+  readonly onWarning?: (message: string) => void
   /** One that is open already; it stays yours. */
   readonly store?: Backend
 }
@@ -52,7 +54,7 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
   const { clock = systemClock, onError = warn } = options
   const opened: (() => Promise<void>)[] = []
   try {
-    const store = options.store ?? (await openConfigured(whole))
+    const store = options.store ?? (await openConfigured(whole, options.onWarning))
     if (!options.store) opened.unshift(() => store.close())
     const { createRuntime } = await import('./orchestrator/runtime.ts')
     const { actionLayer } = await import('./ael/ael.ts')
@@ -147,11 +149,12 @@ export async function openFolder(
   })
 }
 
-/** The store that a config names, sealed if it says so. */
-export async function openConfigured(config: Config): Promise<Backend> {
+/** The store that a config names, sealed if it says so. `onWarning` is told when it may forget what it has acknowledged. */
+export async function openConfigured(config: Config, onWarning?: (message: string) => void): Promise<Backend> {
   const { vsl, encryption_key } = effectiveConfig(config)
   const key = encryption_key === undefined ? undefined : keyIn(encryption_key)
-  const store = await openStore(vsl)
+  const isServer = /^(rediss?|postgres(ql)?):/.test(vsl)
+  const store = await openStore(vsl, isServer && onWarning ? { onWarning } : {})
   if (key) {
     const { withEncryption } = await import('./vsl/encrypted.ts')
     return withEncryption(store, [{ id: 'config', key }])

@@ -12,6 +12,7 @@ export async function withRuntime<T>(
   const { watch: _, ...drift } = config.drift ?? {}
   const runtime = await openRuntime(stays ? config : { ...config, drift }, {
     onError: (error) => io.warn(`mplp: ${error instanceof Error ? error.message : String(error)}`),
+    onWarning: (message) => io.warn(`mplp: ${message}`),
   })
   try {
     return await work(runtime)
@@ -22,7 +23,7 @@ export async function withRuntime<T>(
 
 /** For verbs that only look: no worker is started, nobody's run is taken up. */
 export async function withProject<T>(io: Io, work: (project: Project) => Promise<T>): Promise<T> {
-  const store = await openConfigured(await io.config())
+  const store = await openConfigured(await io.config(), (message) => io.warn(`mplp: ${message}`))
   try {
     return await work(await openProject(store))
   } finally {

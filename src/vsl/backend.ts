@@ -53,6 +53,8 @@ export interface Backend extends ValueStateLayer {
   blobs(): AsyncIterable<Digest>
 
   readonly traits: Traits
+  /** What the store says of itself to those who look after it; absent where it has nothing to say. */
+  facts?(): Promise<Facts>
   /** Safe to call twice; waits for commits in hand; ends followers, while other reads that are not at their end throw Closed. */
   close(): Promise<void>
 }
@@ -64,6 +66,13 @@ export interface Traits {
   readonly processes: 'one' | 'many'
   /** Do commits of different streams that wait together travel together? */
   readonly grouped: boolean
+}
+
+export interface Facts {
+  /** The version of its tables or keys: the one that this program writes, or it would have been refused. */
+  readonly layout: number
+  /** Its own clock, by which leases run, in milliseconds since 1970; absent where that is ours. */
+  readonly now?: number
 }
 
 /**

@@ -43,6 +43,7 @@ export async function withEncryption(store: Backend, keys: readonly EncryptionKe
 
   return {
     traits: store.traits,
+    ...(store.facts && { facts: () => store.facts!() }),
 
     async get(key) {
       checkOwn(key)

@@ -5,7 +5,7 @@ import { isMissing, postgresError } from './postgres-errors.ts'
 import { commitFunction, tables } from './postgres-tables.ts'
 
 /** Raised by each migration; a database that is ahead of it was written by a newer runtime. */
-const VERSION = 1
+export const VERSION = 1
 const MIGRATIONS = 'mplp_migrations'
 
 export interface OpenedSchema {

@@ -13,7 +13,7 @@ import { postgresConnection } from './postgres-connection.ts'
 import { postgresLeases } from './postgres-leases.ts'
 import { postgresNews } from './postgres-news.ts'
 import { followed, journalPages, type NextPage, waited, walk } from './postgres-pages.ts'
-import { openSchema } from './postgres-schema.ts'
+import { openSchema, VERSION } from './postgres-schema.ts'
 
 export interface PostgresOptions {
   /** `postgres://user:password@host:port/database`, with `sslmode`, `sslrootcert` and the like for TLS. Either this or a pool. */
@@ -71,6 +71,7 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
     name: `${schema}.set`,
     text: `insert into "${schema}".own values ($1, $2) on conflict (key) do update set value = excluded.value`,
   }
+  const askNow = { name: `${schema}.now`, text: 'select extract(epoch from clock_timestamp()) * 1000 as now' }
   const getMany = { name: `${schema}.many`, text: `select key, value from "${schema}"."values" where key = any ($1)` }
 
   function entries(
@@ -85,6 +86,11 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
 
   return {
     traits: { durable, processes: 'many', grouped: true },
+    async facts() {
+      open()
+      const [row] = await connection.ask<{ now: string }>(askNow, [])
+      return { layout: VERSION, now: Number(row!.now) }
+    },
 
     async get(key) {
       open()

@@ -4,7 +4,7 @@ import { InvalidInput, Refused } from '../protocol/errors.ts'
 import { isRefusal, replyCode } from './redis-errors.ts'
 import { type Keys, OPEN, run } from './redis-scripts.ts'
 
-const SCHEMA = 1
+export const SCHEMA = 1
 
 /** Refuses a server that would throw our keys away; tells whether what it acknowledges outlasts its machine's power. */
 export async function checkSettings(redis: Redis, what: string, trustConfig: boolean): Promise<{ durable: boolean }> {

@@ -16,7 +16,7 @@ import { followers } from './followers.ts'
 import { grouped, type PreparedWrite, type Verdict } from './grouped.ts'
 import { holderIsGone } from './holder.ts'
 import { connect } from './redis-connection.ts'
-import { addressOf, checkSettings, openKeys } from './redis-open.ts'
+import { addressOf, checkSettings, openKeys, SCHEMA } from './redis-open.ts'
 import { journalPages, outlasting, PAGE_ROWS, walk } from './redis-pages.ts'
 import { ACQUIRE, COMMIT, KEEP, keysOf, PUT, run } from './redis-scripts.ts'
 
@@ -85,6 +85,11 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
 
   return {
     traits: { durable, processes: 'many', grouped: true },
+    async facts() {
+      open()
+      const [seconds, micros] = (await connection.ask((redis) => redis.time())).map(Number)
+      return { layout: SCHEMA, now: seconds! * 1000 + micros! / 1000 }
+    },
 
     async get(key) {
       open()

@@ -102,6 +102,8 @@ function commit(db: Database, lost: (error: unknown) => unknown): void {
 }
 
 /** Undefined for a file without anything in it. */
+export const LAYOUT = MIGRATIONS.length
+
 function versionOf(db: Database, path: string): number | undefined {
   const [[id, version, tables]] = db
     .prepare(

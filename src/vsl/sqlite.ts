@@ -10,7 +10,7 @@ import { grouped } from './grouped.ts'
 import { batchWriter } from './sqlite-commit.ts'
 import { isBusy, sqliteError } from './sqlite-errors.ts'
 import { leases } from './sqlite-leases.ts'
-import { connect, disconnect, prepare, type Synchronous, transact } from './sqlite-open.ts'
+import { connect, disconnect, LAYOUT, prepare, type Synchronous, transact } from './sqlite-open.ts'
 import { journalPages, keyPages } from './sqlite-pages.ts'
 import { MAX_ROWS, rowStatement } from './sqlite-rows.ts'
 import { together } from './together.ts'
@@ -125,6 +125,7 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
 
   return {
     traits: { durable: synchronous === 'FULL' || synchronous === 'EXTRA', processes: 'many', grouped: true },
+    facts: async () => ({ layout: LAYOUT }),
 
     async get(key) {
       open()

@@ -12,6 +12,7 @@ import type { SqliteOptions } from './sqlite.ts'
 export {
   type Backend,
   type Entry,
+  type Facts,
   type Head,
   type Holder,
   type Lease,

@@ -1,0 +1,39 @@
+import { type Clock, systemClock } from '../protocol/clock.ts'
+import type { Backend, Traits } from '../vsl/backend.ts'
+import type { Check } from './doctor.ts'
+
+export function checkDurability({ durable, processes }: Traits): Check {
+  const says = `reachable, for ${processes === 'one' ? 'one process at a time' : 'many processes'}`
+  return durable
+    ? { check: 'store', verdict: 'ok', says: `${says}, and keeps what it has acknowledged` }
+    : {
+        check: 'store',
+        verdict: 'warning',
+        says: `${says}, but may lose what it has acknowledged`,
+        remedy: 'Redis: appendonly yes and appendfsync always; memory: choose sqlite or postgres',
+      }
+}
+
+/** A store of an older layout was brought up to date by being opened, and one of a newer layout was refused. */
+export async function checkLayout(store: Backend): Promise<Check> {
+  const facts = await store.facts?.()
+  const says = facts === undefined ? 'this store has one layout only' : `layout ${facts.layout}, nothing to migrate`
+  return { check: 'migrations', verdict: 'ok', says }
+}
+
+const MOST_SKEW_MS = 1_000
+
+/** Timers come due by our clock and leases by the store's: far apart, what is due in one place is not in the other. */
+export async function checkClock(store: Pick<Backend, 'facts'>, clock: Clock = systemClock): Promise<Check> {
+  const before = clock.now()
+  const theirs = (await store.facts?.())?.now
+  const after = clock.now()
+  if (theirs === undefined)
+    return { check: 'clock', verdict: 'ok', says: 'the store runs by the clock of this machine' }
+  // The store looked at its clock at some moment between: only what lies outside is certain.
+  const skew = theirs < before ? theirs - before : Math.max(0, theirs - after)
+  const says = `the store's clock is ${Math.abs(Math.round(skew))} ms ${skew < 0 ? 'behind' : 'ahead of'} ours`
+  return Math.abs(skew) <= MOST_SKEW_MS
+    ? { check: 'clock', verdict: 'ok', says }
+    : { check: 'clock', verdict: 'warning', says, remedy: 'have both machines set their clocks from the network (NTP)' }
+}

@@ -1,0 +1,133 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import type { Check } from '../../src/cli/doctor.ts'
+import { checkNode, checkWatches } from '../../src/cli/doctor-machine.ts'
+import { checkRuns } from '../../src/cli/doctor-runs.ts'
+import { checkClock } from '../../src/cli/doctor-store.ts'
+import { openRuntime } from '../../src/compose.ts'
+import { systemClock } from '../../src/protocol/clock.ts'
+import { openProject } from '../../src/psg/project.ts'
+import { openStore } from '../../src/vsl/vsl.ts'
+import { flowOf } from '../support/flows.ts'
+import { freshPrefix, freshSchema, itNeeds, itOwns, privateRedis } from '../support/servers.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+import { hereJson } from './here.ts'
+
+describe('the machine', () => {
+  it.each([
+    ['20.18.1', 'failed'],
+    ['20.19.0', 'ok'],
+    ['22.1.0', 'ok'],
+    ['18.20.0', 'failed'],
+  ])('is told whether Node %s will do: %s', (version, verdict) => {
+    expect(checkNode(version).verdict).toBe(verdict)
+  })
+
+  it.each([
+    [524288, 1024, 'ok', undefined],
+    [8192, 1024, 'warning', 'sysctl -w fs.inotify.max_user_watches=524288'],
+    [524288, 8, 'warning', 'sysctl -w fs.inotify.max_user_instances=512'],
+  ])('is told what %d watches and %d watchers are good for', async (watches, instances, verdict, remedy) => {
+    const limits = tempFolder()
+    writeFileSync(join(limits, 'max_user_watches'), `${watches}\n`)
+    writeFileSync(join(limits, 'max_user_instances'), `${instances}\n`)
+    expect(await checkWatches(limits)).toMatchObject({ verdict, ...(remedy !== undefined && { remedy }) })
+  })
+
+  it('is asked nothing where there are no limits', async () => {
+    expect(await checkWatches(tempFolder())).toMatchObject({ verdict: 'ok', says: 'this system sets no limit' })
+  })
+})
+
+describe('the clock of a store', () => {
+  const at = (skewMs: number) => ({ facts: async () => ({ layout: 1, now: systemClock.now() + skewMs }) })
+
+  it.each([
+    [0, 'ok', /0 ms/],
+    [-90_000, 'warning', /behind ours/],
+    [90_000, 'warning', /ahead of ours/],
+  ])('is compared with ours: %d ms', async (skew, verdict, says) => {
+    const check = await checkClock(at(skew))
+    expect(check).toMatchObject({ verdict, says: expect.stringMatching(says) })
+    expect(check.remedy === undefined).toBe(verdict === 'ok')
+  })
+
+  it('is ours where the store has none', async () => {
+    expect(await checkClock({})).toMatchObject({ verdict: 'ok' })
+  })
+
+  itNeeds('redis')('is told by Redis', async (url) => {
+    const store = await openStore(url, { prefix: freshPrefix() })
+    onTestFinished(() => store.close())
+    const { layout, now } = (await store.facts?.()) ?? {}
+    expect({ layout, isNow: Math.abs(now! - systemClock.now()) < 60_000 }).toEqual({ layout: 1, isNow: true })
+  })
+
+  itNeeds('postgres')('is told by Postgres', async (url) => {
+    const store = await openStore(url, { schema: freshSchema() })
+    onTestFinished(() => store.close())
+    const { layout, now } = (await store.facts?.()) ?? {}
+    expect({ layout, isNow: Math.abs(now! - systemClock.now()) < 60_000 }).toEqual({ layout: 1, isNow: true })
+  })
+})
+
+describe('the store', () => {
+  const itOnRedis = itOwns(() => privateRedis({ appendonly: false }))
+  itOnRedis('is told to keep what it acknowledges, where it is a Redis that does not', async (server) => {
+    const { code, err, values } = await hereJson<Check[]>(tempFolder(), ['doctor', '--store', server.url])
+    expect({ code, err }).toEqual({ code: 0, err: '' })
+    expect(values[0]).toContainEqual({
+      check: 'store',
+      verdict: 'warning',
+      says: 'reachable, for many processes, but may lose what it has acknowledged',
+      remedy: 'Redis: appendonly yes and appendfsync always; memory: choose sqlite or postgres',
+    })
+    expect(values[0]).toContainEqual({ check: 'migrations', verdict: 'ok', says: 'layout 1, nothing to migrate' })
+    expect(values[0]?.find(({ check }) => check === 'clock')).toMatchObject({ verdict: 'ok' })
+  })
+})
+
+describe('runs that do not end', () => {
+  it('are told with what each is waiting for, and what would help', async () => {
+    const store = await openStore('memory:')
+    const never = new Promise<never>(() => undefined)
+    const runtime = await openRuntime({ functions: { greet: () => 1, hang: () => never } }, { store })
+    const wait = (params: { [name: string]: string | number }) => ({ binding: { action_type: 'wait', params } })
+    const flows = {
+      signal: flowOf({ one: wait({ signal: 'go' }) }),
+      timer: flowOf({ one: wait({ ms: 86_400_000 }) }),
+      person: flowOf({ greet: {} }, { approval: { reason: 'really?' } }),
+      hang: flowOf({ hang: {} }),
+    }
+    const runs = await Promise.all(Object.values(flows).map((flow) => runtime.submit(flow)))
+    await Promise.all(runs.slice(0, 3).map((run) => run.rest(AbortSignal.timeout(200)).catch(() => undefined)))
+    const project = await openProject(store)
+    const later = { ...systemClock, now: () => systemClock.now() + 3_600_000 }
+    const checks = await checkRuns(project, { clock: later })
+    const of = (name: keyof typeof flows) => checks.find(({ says }) => says.includes(flows[name].plan.plan_id))
+    expect(of('signal')).toMatchObject({
+      verdict: 'warning',
+      says: expect.stringContaining('it waits for the signal go'),
+      remedy: `POST /runs/${flows.signal.plan.plan_id}/signal with the name go`,
+    })
+    expect(of('timer')).toMatchObject({ verdict: 'ok', says: expect.stringContaining('it waits for wait at 2') })
+    expect(of('person')).toMatchObject({
+      verdict: 'warning',
+      says: expect.stringContaining('it waits for the decision'),
+      remedy: expect.stringContaining('mplp confirm approve'),
+    })
+    expect(of('hang')).toMatchObject({
+      verdict: 'warning',
+      says: expect.stringMatching(/it waits for the step “hang”, attempt 1; nothing has happened for 36\d\d s/),
+      remedy: 'if no worker runs: mplp resume, or mplp serve',
+    })
+    expect((await checkRuns(project)).find(({ says }) => says.includes(flows.hang.plan.plan_id))?.verdict).toBe('ok')
+    void runtime.close() // it waits for what hangs
+  })
+
+  it('are none when all have ended', async () => {
+    const project = await openProject(await openStore('memory:'))
+    expect(await checkRuns(project)).toEqual([{ check: 'runs', verdict: 'ok', says: 'none is under way' }])
+  })
+})
