@@ -55,7 +55,10 @@ function stopsWith(signal: AbortSignal, handle: RunHandle) {
   else signal.addEventListener('abort', cancel, { once: true })
   return {
     /** True once the wish is stored, false if there was none. */
-    told: async () => (await cancelling, cancelling !== undefined),
+    told: async () => {
+      await cancelling
+      return cancelling !== undefined
+    },
     /** A wish that cannot be stored ends the waiting: the run goes on without us when its store comes back. */
     unlessFailed: <T>(work: Promise<T>) => Promise.race([work, failed]),
     unlink: () => signal.removeEventListener('abort', cancel),
