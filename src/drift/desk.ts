@@ -32,8 +32,8 @@ export interface Desk {
 export const ACTOR = 'drift'
 const FILES = 'files'
 export const FINDINGS = 'drift'
-/** Files that are read or written at the same time: many, so that a store can take what they hold together. */
-export const AT_ONCE = 128
+/** Files that are read or written at the same time: so many that a store can take what they hold in few transactions. */
+export const AT_ONCE = 512
 const MEMORY_BYTES = 32 * 1024 * 1024
 /** A commit carries this many files: an entry stays far below what a store accepts. */
 const PER_COMMIT = 500
