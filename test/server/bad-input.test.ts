@@ -1,0 +1,155 @@
+import { connect } from 'node:net'
+import { describe, expect, it } from 'vitest'
+import { flowOf } from '../support/flows.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+import { type Answer, large, type Serving, serving } from './serving.ts'
+
+const TOKEN = 'a-token-that-may-everything'
+const tokens = [{ token: TOKEN, roles: ['admin' as const] }]
+const ABSENT = '00000000-0000-4000-8000-000000000000'
+
+/** Every route of a server, as `['GET', '/runs/:id']`. */
+const routesOf = ({ server }: Serving) => server.routes.map((route) => route.split(' ') as [string, string])
+const isProblem = ({ headers, body, status }: Answer) => ({
+  type: headers.get('content-type')?.split(';')[0],
+  code: typeof (body as { code?: unknown }).code,
+  status: (body as { status?: unknown }).status === status,
+})
+const WRONG = [400, 404]
+const PROBLEM = { type: 'application/problem+json', code: 'string', status: true }
+
+describe('every route', () => {
+  it('answers a body of the wrong kind with a problem, and never with a failure of its own', async () => {
+    const it_ = await serving({}, { root: tempFolder() })
+    const bodies = [7, 'text', null, [], {}, { unknown: 1 }, { name: 7, status: 7, to: {}, plan: 'x', strategy: 1 }]
+    for (const [method, path] of routesOf(it_).filter(([method]) => method === 'POST' || method === 'PATCH'))
+      for (const body of bodies) {
+        const answer = await it_.ask(method, path.replace(':id', ABSENT), body)
+        // A scan takes no body and minds none.
+        const expected = path === '/drift/scan' ? [200] : WRONG
+        expect({ method, path, body, status: answer.status }).toEqual({
+          method,
+          path,
+          body,
+          status: expect.toBeOneOf(expected),
+        })
+        if (answer.status >= 400) expect(isProblem(answer)).toEqual(PROBLEM)
+      }
+    const { contexts } = (await it_.ask('GET', '/psg/contexts')).body as { contexts: string[] }
+    expect(contexts).toHaveLength(1) // of the folder that was scanned
+  })
+
+  it.each([
+    ['an id that nobody has', ABSENT],
+    ['a path that climbs', '..%2f..%2f..%2fetc%2fpasswd'],
+    ['a path that climbs, twice encoded', '%252e%252e%252fetc%252fpasswd'],
+    ['a byte that ends texts elsewhere', '%00'],
+    ['half of a character', '%ff'],
+    ['what reads like a key of the store', 'id%2fcontext%2fx'],
+    ['a name that objects have', '__proto__'],
+    ['a space', '%20'],
+  ])('does not know %s', async (_, id) => {
+    const it_ = await serving({}, { root: tempFolder() })
+    for (const [method, path] of routesOf(it_).filter(([, path]) => path.includes(':id'))) {
+      const body = method === 'GET' || method === 'DELETE' ? undefined : {}
+      const answer = await it_.ask(method, path.replace(':id', id), body)
+      expect({ method, path, status: answer.status }).toEqual({ method, path, status: expect.toBeOneOf([400, 404]) })
+      expect(isProblem(answer)).toEqual(PROBLEM)
+    }
+  })
+
+  it('lets nobody in who shows no token, or a forged one, but for what anybody may ask', async () => {
+    const it_ = await serving({ tokens })
+    const open = new Set(['/health', '/ready', '/openapi.json'])
+    for (const [method, path] of routesOf(it_).filter(([, path]) => !open.has(path)))
+      for (const headers of [{}, { authorization: `Bearer ${TOKEN}x` }, { authorization: 'Bearer' }]) {
+        const answer = await it_.ask(
+          method,
+          path.replace(':id', ABSENT),
+          undefined,
+          headers as { [name: string]: string },
+        )
+        expect({ method, path, status: answer.status }).toEqual({ method, path, status: 401 })
+        expect(isProblem(answer)).toEqual(PROBLEM)
+      }
+    expect((await it_.ask('GET', '/nowhere')).status).toBe(404)
+  })
+})
+
+describe('many and large', () => {
+  it('refuses bodies of 10 MB wherever one is taken, and stays up', async () => {
+    const it_ = await serving()
+    for (const [, path] of routesOf(it_).filter(([method]) => method === 'POST'))
+      expect({ path, status: await large(`${it_.url}${path.replace(':id', ABSENT)}`, 10 * 1024 * 1024) }).toEqual({
+        path,
+        status: 413,
+      })
+    expect(await it_.ask('GET', '/health')).toMatchObject({ status: 200 })
+  }, 60_000)
+
+  it('serves 1,000 clients at once and loses nothing of what they send', async () => {
+    const it_ = await serving()
+    const flows = Array.from({ length: 1000 }, () => flowOf({ one: {} }))
+    const answers = await Promise.all(
+      flows.map((flow, i) =>
+        i % 10 === 0 ? it_.ask('POST', '/runs', flow) : it_.ask('POST', '/psg/contexts', flow.context),
+      ),
+    )
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([201, 202]))
+    const { contexts } = (await it_.ask('GET', '/psg/contexts')).body as { contexts: string[] }
+    expect(new Set(contexts)).toEqual(new Set(flows.map(({ plan }) => plan.context_id)))
+    const runs = flows.filter((_, i) => i % 10 === 0)
+    for (const { plan } of runs)
+      expect(await it_.ask('GET', `/runs/${plan.plan_id}?wait_ms=60000`)).toMatchObject({
+        body: { result: { status: 'completed' } },
+      })
+  }, 180_000)
+
+  it('is not held up by 1,000 connections that say nothing, or half of something', async () => {
+    const it_ = await serving()
+    const { port } = new URL(it_.url)
+    const sockets = Array.from({ length: 1000 }, (_, i) => {
+      const socket = connect(Number(port), '127.0.0.1')
+      socket.on('error', () => undefined) // they are ended with the test
+      if (i % 2) socket.write('POST /runs HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 100\r\n\r\n{"pl')
+      return socket
+    })
+    try {
+      expect(await it_.ask('GET', '/health')).toMatchObject({ status: 200 })
+    } finally {
+      for (const socket of sockets) socket.destroy()
+    }
+  }, 60_000)
+
+  it.each([
+    ['what is no HTTP', 'hello\r\n\r\n'],
+    ['a header without an end', `GET /health HTTP/1.1\r\nx: ${'a'.repeat(100_000)}\r\n\r\n`],
+    ['two lengths', 'POST /runs HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n{}'],
+  ])('answers %s with a status, and others go on', async (_, text) => {
+    const it_ = await serving()
+    const said = await new Promise<string>((resolve) => {
+      let heard = ''
+      const socket = connect(Number(new URL(it_.url).port), '127.0.0.1', () => socket.write(text))
+      socket.on('data', (data) => {
+        heard += data
+      })
+      socket.on('error', () => resolve(heard))
+      socket.on('close', () => resolve(heard))
+    })
+    expect(said).toMatch(/^HTTP\/1\.1 4\d\d /)
+    expect(await it_.ask('GET', '/health')).toMatchObject({ status: 200 })
+  })
+})
+
+describe('waiting for a run', () => {
+  it('ends when its time is over, though a step hangs', async () => {
+    const { ask } = await serving({}, { functions: { hang: () => new Promise(() => undefined) } })
+    const flow = flowOf({ hang: { binding: { timeout_ms: 3_000 } } })
+    await ask('POST', '/runs', flow)
+    expect(await ask('GET', `/runs/${flow.plan.plan_id}?wait_ms=50`)).toMatchObject({
+      status: 200,
+      body: { phase: 'running' },
+    })
+    await ask('POST', `/runs/${flow.plan.plan_id}/cancel`)
+  })
+})
