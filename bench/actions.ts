@@ -6,6 +6,7 @@ import { toolAdapter } from '../src/ael/tool.ts'
 import { type Tool, toolRegistry } from '../src/ael/tool-registry.ts'
 import { withAdmission } from '../src/ael/with-admission.ts'
 import { Closed } from '../src/protocol/errors.ts'
+import { tell } from './report.ts'
 
 // What the layer adds to an action, in microseconds of CPU: every decorator around a function that does nothing, admission alone, and
 // admission of one tool among ten to ten thousand. The sides take turns, and the least disturbed round of each counts.
@@ -67,9 +68,10 @@ const best = await inTurns({
   'admission, 1,000 tools': admission(1_000),
   'admission, 10,000 tools': admission(10_000),
 })
-console.log(`Node ${process.version}, ${process.arch}`)
-console.table(
+tell(
+  'What the action layer adds',
   Object.fromEntries(Object.entries(best).map(([name, micros]) => [name, { 'µs of CPU': Number(micros.toFixed(2)) }])),
+  'the least disturbed of 15 rounds',
 )
 await layer.close()
 

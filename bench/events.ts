@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { EventEmitter } from 'eventemitter3'
 import { openBus } from '../src/bus/bus.ts'
 import { memoryTransport } from '../src/bus/memory.ts'
 import type { Delivery, Transport } from '../src/bus/transport.ts'
@@ -15,6 +16,7 @@ import { postgresBackend } from '../src/vsl/postgres.ts'
 import { sqliteBackend } from '../src/vsl/sqlite.ts'
 import { child } from '../test/support/child.ts'
 import { startServers } from '../test/support/start-servers.ts'
+import { tell } from './report.ts'
 
 // What events cost: deliveries in the process, the relay's rate from SQLite to Redis and Kafka, the way from a commit to a hundred WebSocket clients,
 // and how much slower commits get with a bus attached. Rounds with and without take turns, and the least disturbed of each counts.
@@ -28,10 +30,8 @@ async function main(): Promise<void> {
   const wanted = Object.entries(PARTS).filter(([name]) => chosen.length === 0 || chosen.includes(name))
   const servers = await startServers({ redis: true, kafka: true, postgres: true })
   try {
-    console.log(
-      `Node ${process.version}, ${process.arch}, redis ${servers.redis?.version}, kafka ${servers.kafka?.version}`,
-    )
-    for (const [, measure] of wanted) console.table(await measure(servers))
+    const met = `redis ${servers.redis?.version}, kafka ${servers.kafka?.version}`
+    for (const [name, measure] of wanted) tell(`Events: ${name}`, await measure(servers), met)
   } finally {
     await servers.stop()
     rmSync(folder, { recursive: true })
@@ -46,6 +46,7 @@ async function onMemory(): Promise<Figures> {
     (_, i) => deliveriesOf({ ...entry(1), stream: 'g', revision: i, position: String(i) })[0] as Delivery,
   )
   const rates = []
+  const bareRates = []
   for (let round = 0; round < 5; round++) {
     const bus = memoryTransport()
     let got = 0
@@ -54,8 +55,23 @@ async function onMemory(): Promise<Figures> {
     for (let i = 0; i < 1000; i++) await bus.publish(batch)
     await bus.close()
     rates.push(got / seconds(began))
+    bareRates.push(emitted(batch))
   }
-  return { 'memory, one subscriber': { 'deliveries/s': Math.round(Math.max(...rates)), wanted: 300_000 } }
+  const best = (of: readonly number[]) => Math.round(Math.max(...of))
+  return {
+    'memory, one subscriber': { 'deliveries/s': best(rates), wanted: 300_000 },
+    'eventemitter3, one listener, nothing copied': { 'deliveries/s': best(bareRates) },
+  }
+}
+
+/** What the emitter alone carries in a second. */
+function emitted(batch: readonly Delivery[]): number {
+  const emitter = new EventEmitter()
+  let got = 0
+  emitter.on('delivery', () => void got++)
+  const began = performance.now()
+  for (let i = 0; i < 1000; i++) for (const delivery of batch) emitter.emit('delivery', delivery)
+  return got / seconds(began)
 }
 
 async function relayed({ redis, kafka, run }: Servers): Promise<Figures> {

@@ -8,6 +8,7 @@ import { memoryBackend } from '../src/vsl/memory.ts'
 import { redisBackend } from '../src/vsl/redis.ts'
 import { sqliteBackend } from '../src/vsl/sqlite.ts'
 import { startServers } from '../test/support/start-servers.ts'
+import { tell } from './report.ts'
 
 // What the stores inside the process, and Redis, add to their bare clients: commits of five small values and one entry, and opening a full store.
 // The sides take turns in short rounds. Rates are the median round's; ratios the median of each round's own, so that a busy disk hits both alike.
@@ -23,8 +24,7 @@ async function main(): Promise<void> {
   try {
     const { url, version } = servers.redis!
     const results = [await onSqlite(folder), await onRedis(url, servers.run), await onMemory()]
-    console.log(`Node ${process.version}, ${process.arch}, redis ${version} with appendfsync always`)
-    console.table(Object.assign({}, ...results))
+    tell('Stores beside their bare clients', Object.assign({}, ...results), `redis ${version} with appendfsync always`)
   } finally {
     await servers.stop()
     rmSync(folder, { recursive: true })

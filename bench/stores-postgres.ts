@@ -1,17 +1,12 @@
-import { existsSync } from 'node:fs'
-import { join, resolve } from 'node:path'
-import { pathToFileURL } from 'node:url'
 import pg from 'pg'
 import type { Backend } from '../src/vsl/backend.ts'
+import { postgresBackend } from '../src/vsl/postgres.ts'
 import { startServers } from '../test/support/start-servers.ts'
+import { tell } from './report.ts'
 
 // What the Postgres store adds to the bare client: commits of five small values and one entry, and opening a full store.
 // Both sides take turns in one run, and the least disturbed round of each counts.
-// npm run build && npx tsx bench/stores-postgres.ts [folder of the build]
-
-const entry = join(resolve(process.argv[2] ?? join(import.meta.dirname, '../dist')), 'vsl/postgres.js')
-if (!existsSync(entry)) throw new Error(`${entry} is not there: npm run build`)
-const { postgresBackend }: typeof import('../src/vsl/postgres.ts') = await import(pathToFileURL(entry).href)
+// npm run bench -- stores-postgres
 
 const ROUNDS = 60
 const COMMITTERS = 32
@@ -28,8 +23,7 @@ async function main(): Promise<void> {
   try {
     const { url, version } = servers.postgres!
     const results = { ...(await committing(url, `${servers.run}_a`)), ...(await opening(url, `${servers.run}_b`)) }
-    console.log(`Node ${process.version}, ${process.arch}, Postgres ${version}, fsync on`)
-    console.table(results)
+    tell('Postgres beside its bare client', results, `Postgres ${version}, fsync on; the least disturbed of 60 rounds`)
   } finally {
     await servers.stop()
   }

@@ -1,16 +1,18 @@
 import { spawnSync } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { Ajv } from 'ajv'
 import addFormats from 'ajv-formats'
+import { build, built } from './contest/build.ts'
+import { tell } from './report.ts'
 
 // What validation costs: starting up with it, and a Plan of ten steps, beside bare Node and bare Ajv in the same run.
-// npm run build && npx tsx bench/validation.ts [folder of the build]
+// npm run bench -- validation
 
 const root = join(import.meta.dirname, '..')
-const entry = join(resolve(process.argv[2] ?? join(root, 'dist')), 'protocol/protocol.js')
-if (!existsSync(entry)) throw new Error(`${entry} is not there: npm run build`)
+build()
+const entry = built('src/protocol/protocol.ts')
 const protocol: typeof import('../src/protocol/protocol.ts') = await import(pathToFileURL(entry).href)
 
 const clock = protocol.manualClock()
@@ -53,13 +55,12 @@ for (let round = 0; round < 5; round++) {
 }
 
 const [node, first] = [Math.min(...starts.node), Math.min(...starts.protocol)] // the least disturbed of each
-console.log(`Node ${process.version}, ${process.arch}`)
-console.table({
+tell('Starting with validation', {
   'start Node': { ms: round1(node) },
   'start Node, import protocol, validate a first Plan': { ms: round1(first) },
   'the difference (goal: below 80)': { ms: round1(first - node) },
 })
-console.table({
+tell('Validating a Plan of ten steps', {
   'Plan of 10 steps, validate()': { 'per second': Math.round(rates.ours) },
   'Plan of 10 steps, bare Ajv': { 'per second': Math.round(rates.bare) },
   'bare Ajv / validate() (goal: at most 1.3, or 100,000 per second)': { 'per second': round1(rates.bare / rates.ours) },

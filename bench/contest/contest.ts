@@ -7,7 +7,7 @@ import type { Measured, Task } from '../contestants/host.ts'
 import { build } from './build.ts'
 import { type Member, type MemberOptions, member } from './member.ts'
 import { startRestate } from './restate-server.ts'
-import { BUDGET_MS, rounds } from './settings.ts'
+import { BUDGET_MS, rounds, WARM_MS, WARM_UPS } from './settings.ts'
 
 /** Who takes part, by the name of its module; the same module twice needs names of its own. */
 export interface Entrant {
@@ -35,7 +35,7 @@ export interface Ground {
 }
 
 export interface ContestOptions extends MemberOptions {
-  /** Run once, not counted; the task itself when absent, nothing when null. */
+  /** Not counted; the task itself when absent, nothing when null. */
   readonly warmUp?: Task | null
   readonly rounds?: number
 }
@@ -97,7 +97,8 @@ async function enter(ground: Ground, store: StoreName, entrant: Entrant, options
 
 async function takeTurns(players: readonly Player[], task: Task, options: ContestOptions): Promise<void> {
   const { warmUp = task } = options
-  if (warmUp) for (const player of players) await turn(player, warmUp)
+  for (const player of players)
+    for (let time = 0; warmUp && time < WARM_UPS && player.spent < WARM_MS; time++) await turn(player, warmUp)
   for (const player of players) {
     player.rounds.length = 0
     player.spent = 0

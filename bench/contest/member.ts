@@ -21,19 +21,20 @@ export interface MemberOptions {
   /** Has it tell what memory stays. */
   readonly collect?: boolean
   readonly flags?: readonly string[]
+  readonly patienceMs?: number
 }
 
 type Answer = Measured & { readonly failed?: string; readonly version: string; readonly durability: string }
 
 export async function member(name: string, place: Place, options: MemberOptions = {}): Promise<Member> {
-  const { ledger, collect, flags = [] } = options
+  const { ledger, collect, flags = [], patienceMs = PATIENCE_MS } = options
   const args = [built('bench/contestants/host.ts'), moduleOf(name), JSON.stringify(place)]
   if (ledger) args.push(JSON.stringify(ledger))
   const process = own(globalThis.process.execPath, [...(collect ? ['--expose-gc'] : []), ...flags, ...args], {
     cwd: place.folder,
     env: { ...globalThis.process.env, NODE_OPTIONS: '', NODE_ENV: 'production', ...QUIET }, // bare Node: no loader of ours
   })
-  const answers = answersOf(process)
+  const answers = answersOf(process, patienceMs)
   const { version, durability } = await answers.next()
   return {
     version,
@@ -57,7 +58,7 @@ export async function member(name: string, place: Place, options: MemberOptions 
 /** Peers that would report to their makers, or trace into the void. */
 const QUIET = { MASTRA_TELEMETRY_DISABLED: '1', LANGCHAIN_TRACING_V2: 'false', DO_NOT_TRACK: '1' }
 
-function answersOf(process: Owned): { next(): Promise<Answer> } {
+function answersOf(process: Owned, patienceMs: number): { next(): Promise<Answer> } {
   const lines = createInterface({ input: process.process.stdout! })
   const waiting: ((answer: Answer | Error) => void)[] = []
   const early: Answer[] = []
@@ -81,9 +82,9 @@ function answersOf(process: Owned): { next(): Promise<Answer> } {
       const answer = await new Promise<Answer | Error>((resolve) => {
         waiting.push(resolve)
         impatience = setTimeout(() => {
-          resolve(new Error(`took longer than ${PATIENCE_MS / 1000} s`))
+          resolve(new Error(`took longer than ${patienceMs / 1000} s`))
           process.signal('SIGKILL')
-        }, PATIENCE_MS)
+        }, patienceMs)
       })
       clearTimeout(impatience)
       if (answer instanceof Error) throw answer

@@ -4,8 +4,11 @@ import { availableParallelism, cpus, loadavg, release, totalmem } from 'node:os'
 export const quick = process.env.MPLP_BENCH_QUICK === '1'
 export const rounds = Number(process.env.MPLP_BENCH_ROUNDS ?? (quick ? 2 : 5))
 
-/** No contestant takes longer than this over its rounds; the row tells how many it came to. */
-export const BUDGET_MS = quick ? 6_000 : 20_000
+/** A contestant that has taken this long over its rounds has no further one; the row tells how many it came to. */
+export const BUDGET_MS = quick ? 2_000 : 5_000
+/** It warms up three times, unless it is slow: then once. */
+export const WARM_UPS = 3
+export const WARM_MS = 2_000
 /** Longer than this over one piece of work is a failure. */
 export const PATIENCE_MS = quick ? 60_000 : 120_000
 

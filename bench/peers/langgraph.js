@@ -55,8 +55,9 @@ function graphsOf(work, checkpointer) {
       const graph = new StateGraph(State).addNode('first', step('first')).addNode('last', step('last'))
       const middle = Array.from({ length: width }, (_, i) => `m${i}`)
       graph.addEdge(START, 'first')
-      for (const name of middle) graph.addNode(name, step(name)).addEdge('first', name)
-      return graph.addEdge(middle, 'last').addEdge('last', END).compile({ checkpointer })
+      // One edge each: all of them run in one superstep, and the join of a list would be named after all its members, too long for Postgres.
+      for (const name of middle) graph.addNode(name, step(name)).addEdge('first', name).addEdge(name, 'last')
+      return graph.addEdge('last', END).compile({ checkpointer })
     }),
     asking: once((steps) => {
       const ask = async () => {
