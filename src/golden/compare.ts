@@ -38,7 +38,7 @@ export function firstMiss(wanted: Json, found: Json, path = ''): string | undefi
   }
   for (const [key, value] of Object.entries(wanted as JsonObject)) {
     const at = path === '' ? key : `${path}.${key}`
-    if (!Object.hasOwn(found, key)) return `${at} is missing: ${brief(value)}`
+    if (!Object.hasOwn(found, key) || found[key] === undefined) return `${at} is missing: ${brief(value)}`
     const inner = firstMiss(value, (found as JsonObject)[key]!, at)
     if (inner !== undefined) return inner
   }
@@ -53,7 +53,7 @@ function inObjects(
 ): string | undefined {
   for (const key of new Set([...Object.keys(expected), ...Object.keys(actual)])) {
     const at = path === '' ? key : `${path}.${key}`
-    if (!(key in actual)) return `${at} is missing: ${brief(expected[key]!)}`
+    if (actual[key] === undefined) return `${at} is missing: ${brief(expected[key]!)}`
     if (!(key in expected)) return `${at} is one too many: ${brief(actual[key]!)}`
     if (volatile.has(key)) continue
     const inner = firstDifference(expected[key]!, actual[key]!, volatile, at)
@@ -63,6 +63,6 @@ function inObjects(
 }
 
 const brief = (value: Json): string => {
-  const text = JSON.stringify(value)
+  const text = JSON.stringify(value) ?? 'nothing'
   return text.length <= 100 ? text : `${text.slice(0, 97)}…`
 }

@@ -1,5 +1,5 @@
 import { checkInvariants } from '../protocol/invariants.ts'
-import type { Json } from '../protocol/json.ts'
+import type { Json, JsonObject } from '../protocol/json.ts'
 import { judge, VERBS } from './acts.ts'
 import { firstDifference } from './compare.ts'
 import type { Driver, Session } from './driver.ts'
@@ -109,8 +109,8 @@ async function compare(flow: GoldenFlow, session: Session): Promise<string | und
   const ofEvents = flow.invariants.filter(({ scope }) => scope === 'event')
   const events = flow.expectedEvents || ofEvents.length > 0 ? await session.events() : []
   if (flow.expectedEvents) {
-    const difference = firstDifference(flow.expectedEvents as Json, events as Json, volatile)
-    if (difference !== undefined) return `expected/events.ndjson: ${difference}`
+    const difference = firstOdd(flow.expectedEvents, events, volatile)
+    if (difference !== undefined) return `expected/events.ndjson:${difference}`
   }
   const ofDocuments = flow.invariants.filter(({ scope }) => scope !== 'event')
   const [breach] = [
@@ -118,6 +118,21 @@ async function compare(flow: GoldenFlow, session: Session): Promise<string | und
     ...events.flatMap((event) => checkInvariants(ofEvents, { event })),
   ]
   return breach && `invariant ${breach.id}: ${breach.path} ${breach.message}, found ${breach.found}`
+}
+
+/** The first line that is not as expected, told by what kind of event it should be before anything else. */
+function firstOdd(
+  expected: readonly JsonObject[],
+  events: readonly JsonObject[],
+  volatile: ReadonlySet<string>,
+): string | undefined {
+  for (let i = 0; i < Math.max(expected.length, events.length); i++) {
+    const [wanted, found] = [expected[i]?.event_type ?? 'nothing', events[i]?.event_type ?? 'nothing']
+    if (wanted !== found) return `${i + 1} must be ${String(wanted)}, found ${String(found)}`
+    const difference = firstDifference(expected[i]!, events[i]!, volatile)
+    if (difference !== undefined) return `${i + 1} ${String(wanted)}: ${difference}`
+  }
+  return undefined
 }
 
 const seedOf = (name: string): number =>

@@ -1,69 +1,182 @@
-import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { compliance, complianceMarkdown } from '../../src/golden/compliance.ts'
-import type { Driver, Session } from '../../src/golden/driver.ts'
-import { inMemory, ownDriver, readFlows, report, runGolden } from '../../src/golden/golden.ts'
+import type { Capability, Driver, Session } from '../../src/golden/driver.ts'
+import { type GoldenFlow, inMemory, ownDriver, readFlows, report, runGolden } from '../../src/golden/golden.ts'
+import { mapInvariants, saInvariants } from '../../src/protocol/invariant-rules.ts'
+import { FOLDING, RULES } from '../../src/psg/rules.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 
 const FLOWS = await readFlows(fileURLToPath(new URL('../../golden-flows', import.meta.url)))
 const some = (...names: string[]) => FLOWS.filter(({ name }) => names.includes(name))
-const memory = async () => inMemory(memoryBackend())
+const own = ownDriver({ open: async () => inMemory(memoryBackend()) })
+const fine = async () => ({ ok: true }) as const
+const nothing = async () => undefined
 
 /** A runtime that takes everything, keeps nothing and says that all is well. */
 const careless: Driver = {
   name: 'careless',
-  capabilities: ['conformance', 'execution', 'approval', 'recovery', 'rollback'],
-  async open(): Promise<Session> {
-    const fine = async () => ({ ok: true }) as const
-    return {
-      load: fine,
-      change: fine,
-      submit: fine,
-      settle: async () => 'ended',
-      decide: fine,
-      propose: fine,
-      cancel: fine,
-      signal: fine,
-      crash: async () => undefined,
-      rollback: fine,
-      documents: async () => [],
-      events: async () => [],
-      verify: async () => [],
-      close: async () => undefined,
-    }
+  capabilities: own.capabilities,
+  open: async (): Promise<Session> => ({
+    load: fine,
+    change: fine,
+    documents: async () => [],
+    events: async () => [],
+    verify: async () => [],
+    close: nothing,
+    submit: fine,
+    settle: async () => 'ended',
+    underway: nothing,
+    cancel: fine,
+    signal: fine,
+    decide: fine,
+    propose: fine,
+    crash: nothing,
+    freeze: nothing,
+    thaw: nothing,
+    rollback: fine,
+    snapshot: fine,
+    restore: fine,
+    breaches: async () => [],
+    disk: nothing,
+    files: async () => ({}),
+    want: fine,
+    scan: async () => [],
+    reconcile: fine,
+  }),
+}
+
+/** Our own runtime with one thing wrong about it. */
+const withDefect = (defect: (session: Session) => Partial<Session>): Driver => ({
+  ...own,
+  name: 'defective',
+  async open(options) {
+    const session = await own.open(options)
+    return { ...session, ...defect(session) }
   },
+})
+const failing = async (flows: readonly GoldenFlow[], driver: Driver, limitMs = 20_000) => {
+  const { results } = await runGolden({ flows, driver, backends: ['memory'], limitMs })
+  return results.filter(({ status }) => status === 'failed').map(({ flow, reason }) => `${flow}: ${reason}`)
 }
 
 describe('golden flows', () => {
-  it('fail on a runtime that keeps nothing', async () => {
+  it('fail, each of them, on a runtime that keeps nothing', async () => {
     const { results, passed } = await runGolden({ flows: FLOWS, driver: careless, backends: ['none'] })
     expect(passed).toBe(false)
-    const fooled = results.filter(({ status }) => status === 'passed').map(({ flow }) => flow)
-    expect(fooled).toEqual([])
+    expect(results.filter(({ status }) => status !== 'failed').map(({ flow }) => flow)).toEqual([])
+  })
+
+  it('notice a runtime that tells no end of an action', async () => {
+    const silent = withDefect(({ events }) => ({
+      events: async () => (await events()).filter(({ event_type }) => event_type !== 'execution_completed'),
+    }))
+    expect(await failing(some('execution/happy-path'), silent)).toEqual([
+      expect.stringContaining('expected/events.ndjson:16 must be execution_completed, found SAStepCompleted'),
+    ])
+  })
+
+  it('notice a runtime that says yes to what it refuses', async () => {
+    const agreeable = withDefect(({ change }) => ({ change: async (asked) => change(asked).then(fine) }))
+    expect(await failing(some('integrity/cycle', 'lifecycle/step'), agreeable)).toEqual([
+      expect.stringContaining('was accepted, but must be refused by plan.acyclic'),
+      expect.stringContaining('was accepted, but must be refused by lifecycle.step.'),
+    ])
+  })
+
+  it('notice a runtime that refuses by another rule than it should', async () => {
+    const confused = withDefect(() => ({ change: async () => ({ ok: false, rules: ['mood'], message: 'no' }) }))
+    expect(await failing(some('integrity/fixed-ids'), confused)).toEqual([
+      expect.stringContaining('was refused by mood, not by id.fixed'),
+    ])
+  })
+
+  it('notice a runtime that forgets a field of a document', async () => {
+    const forgetful = withDefect(({ documents }) => ({
+      documents: async (kind) => (await documents(kind)).map((document) => ({ ...Object(document), title: undefined })),
+    }))
+    expect(await failing(some('conformance/basic'), forgetful)).toEqual([
+      expect.stringContaining('title is missing: "'),
+    ])
+  })
+
+  it('notice a runtime that loses its run in a crash, hangs, or throws', async () => {
+    const crash = some('execution/crash-and-resume')
+    expect(
+      await failing(
+        crash,
+        withDefect(() => ({ crash: nothing })),
+        500,
+      ),
+    ).toEqual([expect.stringContaining('takes longer than 500 ms')])
+    const thrower = withDefect(() => ({ crash: () => Promise.reject(new Error('out of order')) }))
+    expect(await failing(crash, thrower)).toEqual([expect.stringContaining('out of order')])
+  })
+
+  it('tell a driver that offers what it does not have', async () => {
+    const boastful: Driver = {
+      ...careless,
+      open: async (options) => ({ ...(await careless.open(options)), crash: undefined as never }),
+    }
+    expect(await failing(some('execution/crash-and-resume'), boastful)).toEqual([
+      expect.stringContaining('has no crash, though it offers recovery'),
+    ])
   })
 
   it('skip by name what a runtime does not offer', async () => {
-    const modest = { ...careless, capabilities: ['conformance'] as const }
+    const modest = { ...careless, capabilities: ['conformance'] as readonly Capability[] }
     const { results } = await runGolden({ flows: some('execution/happy-path'), driver: modest, backends: ['none'] })
     expect(results[0]).toMatchObject({ status: 'skipped', reason: 'careless does not offer execution' })
   })
 
-  it('notice a single rule that is switched off', async () => {
-    const driver = ownDriver({ open: memory, switched: new Set(['plan.acyclic']) })
-    const { results } = await runGolden({ flows: some('integrity/cycle'), driver, backends: ['memory'] })
-    expect(results[0]?.status).toBe('failed')
+  it('notice a single rule, invariant or event that is switched off', async () => {
+    const cases = {
+      'integrity/cycle': 'plan.acyclic',
+      'single-agent/context-must-be-active': 'sa_context_must_be_active',
+      'single-agent/events-in-order': 'event.SAPlanEvaluated',
+    }
+    for (const [flow, id] of Object.entries(cases)) {
+      const driver = ownDriver({ open: async () => inMemory(memoryBackend()), switched: new Set([id]) })
+      expect(await failing(some(flow), driver)).toHaveLength(1)
+    }
   })
 
-  it('are told in four ways, with the totals of each backend', async () => {
+  it('give the same events, byte for byte but for what time adds, however often they run', async () => {
+    const told = async () => {
+      const seen: string[] = []
+      const driver = withDefect(({ events, close }) => ({
+        async close() {
+          for (const { timestamp: _, payload: __, ...event } of await events()) seen.push(JSON.stringify(event))
+          await close()
+        },
+      }))
+      await runGolden({ flows: some('execution/diamond'), driver, backends: ['memory'] })
+      return seen
+    }
+    const once = await told()
+    expect(once.length).toBeGreaterThan(20)
+    expect(await told()).toEqual(once)
+  })
+
+  it('name only rules that there are', () => {
+    const known = new Set([...RULES, ...FOLDING, ...saInvariants, ...mapInvariants].map(({ id }) => id))
+    const odd = FLOWS.flatMap(({ name, rules }) =>
+      rules.filter((id) => !known.has(id) && !/^(event|lifecycle)\./.test(id)).map((id) => `${name}: ${id}`),
+    )
+    expect(odd).toEqual([])
+  })
+
+  it('are told in five ways, with the totals of each backend', async () => {
     const golden = await runGolden({
       flows: some('integrity/cycle', 'conformance/basic'),
-      driver: ownDriver({ open: memory }),
+      driver: own,
       backends: ['memory'],
     })
-    expect(JSON.parse(report(golden, 'json')).totals).toEqual({ memory: { passed: 2, failed: 0, skipped: 0 } })
+    const json = report(golden, 'json')
+    expect(JSON.parse(json).totals).toEqual({ memory: { passed: 2, failed: 0, skipped: 0 } })
+    expect(json.endsWith('"totals":{"memory":{"passed":2,"failed":0,"skipped":0}}}')).toBe(true)
     expect(report(golden, 'human')).toContain('memory: 2 passed, 0 failed')
     expect(report(golden, 'tap').split('\n').slice(0, 3)).toEqual([
       'TAP version 13',
@@ -75,25 +188,16 @@ describe('golden flows', () => {
     expect(complianceMarkdown(golden)).toContain('| Plans are acyclic | must | passed | 1 |')
   })
 
-  it('are refused with file and line before anything runs', async () => {
-    const cases: { [message: string]: { [file: string]: string } } = {
-      'flow.yaml is missing': {},
-      'flow.yaml:3': { 'flow.yaml': 'proves: x\nneeds: [\n' },
-      'not a verb': { 'flow.yaml': 'proves: x\n', 'script.yaml': 'acts: [dance]\n' },
-      'leads nowhere': { 'flow.yaml': 'proves: x\n', 'script.yaml': 'acts: [{ submit: { plan: $plan } }]\n' },
-      'not a capability': { 'flow.yaml': 'proves: x\nneeds: [magic]\n' },
-      invariant: {
-        'flow.yaml': 'proves: x\n',
-        'script.yaml': 'acts: [verify]\n',
-        'invariants.yaml': '- { id: a, scope: plan, path: x, rule: sparkles }\n',
-      },
-    }
-    for (const [message, files] of Object.entries(cases)) {
-      const root = tempFolder()
-      await mkdir(join(root, 'area', 'flow'), { recursive: true })
-      for (const [name, text] of Object.entries(files)) await writeFile(join(root, 'area', 'flow', name), text)
-      await expect(readFlows(root)).rejects.toThrow(message)
-    }
+  it('prove every line of the checklist', async () => {
+    const results = FLOWS.map(({ name, rules }) => {
+      return { flow: name, backend: 'x', status: 'passed' as const, rules, duration_ms: 0 }
+    })
+    const golden = { driver: 'x', results, passed: true, totals: { x: { passed: 0, failed: 0, skipped: 0 } } }
+    expect(compliance(golden).filter(({ result }) => result.x !== 'passed')).toEqual([])
+  })
+
+  it('are refused where there are none', async () => {
     await expect(readFlows(join(tempFolder(), 'nowhere'))).rejects.toThrow('not a folder')
+    await expect(readFlows(tempFolder())).rejects.toThrow('holds no flow')
   })
 })
