@@ -7,7 +7,12 @@ import { setTimer } from './timers.ts'
 export function setOff(run: LiveRun, flight: Flight, decided: Decided): void {
   const binding = bindingOf(run, flight)
   if (askBefore(binding)) askFor(run, flight, binding, decided)
-  else if (binding.action_type === 'wait') waits(run, flight, decided)
+  else goesOn(run, flight, decided)
+}
+
+/** The same once nobody is left to be asked. */
+export function goesOn(run: LiveRun, flight: Flight, decided: Decided): void {
+  if (flight.action.action_type === 'wait') waits(run, flight, decided)
   else departs(run, flight, decided)
 }
 

@@ -8,7 +8,7 @@ import { runEnds } from './end.ts'
 import { askFor, verdictOn } from './gate.ts'
 import type { Arrival, Decided, Ending, Flight, LiveRun } from './live.ts'
 import { isExpiry, nextTurns } from './session.ts'
-import { setOff } from './set-off.ts'
+import { goesOn, setOff } from './set-off.ts'
 import { conflictDecided, isSettling, type Settling } from './settle-step.ts'
 import { attemptAgain, attemptEnds, stepCompleted, stepFailed, stepStarts } from './steps.ts'
 import { setTimer, timerFired } from './timers.ts'
@@ -176,7 +176,7 @@ function look(run: LiveRun, decided: Decided): void {
 /** A person has answered, or the time to answer is over. */
 function answered(run: LiveRun, flight: Flight, verdict: Exclude<ConfirmStatus, 'pending'>, decided: Decided): void {
   const settling = run.session && isSettling(flight) ? run.session : undefined
-  if (verdict === 'approved' && !settling) return departs(run, flight, decided)
+  if (verdict === 'approved' && !settling) return goesOn(run, flight, decided)
   const error = new ActionError('action_rejected', `${flight.action.action_type} was ${verdict} by a person`)
   if (verdict !== 'approved') attemptEnds(run, flight, { status: 'failed', duration_ms: 0, error }, decided)
   if (settling && conflictDecided(run, settling, flight as Settling, verdict === 'approved', decided)) return

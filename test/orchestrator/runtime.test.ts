@@ -297,6 +297,22 @@ describe('a person', () => {
     expect((await run.result()).outputs[flow.ids.gate!]).toEqual({ by: 'hand' })
     await runtime.close()
   })
+
+  it('waits for a signal or a time also where somebody had to agree first', async () => {
+    const runtime = await runtimeOf({}, { quietMs: 5 })
+    const flow = flowOf({
+      word: { binding: { action_type: 'wait', params: { signal: 'go' }, approval: 'ask' } },
+      time: { binding: { action_type: 'wait', params: { ms: 1 }, approval: 'ask' } },
+    })
+    const run = await runtime.submit(flow)
+    expect(await run.rest()).toBe('waiting')
+    for (const { confirm } of await runtime.waiting())
+      await runtime.decide(confirm.confirm_id, { status: 'approved', decided_by_role: 'user' })
+    await runtime.signal(run.plan_id, 'go', 'now')
+    const { status, outputs } = await run.result()
+    expect({ status, said: outputs[flow.ids.word!] }).toEqual({ status: 'completed', said: 'now' })
+    await runtime.close()
+  })
 })
 
 describe('a limit', () => {
