@@ -19,6 +19,7 @@ export default {
     'scripts/torture/*.ts',
     'bench/*.ts',
     'bench/contestants/*.ts',
+    'bench/contest/compiled{,-hooks}.mjs',
     'examples/*.ts',
     '.ci/count.mjs',
     'test/support/reaper.mjs',

@@ -52,6 +52,7 @@ export function flameSvg(title: string, profile: CpuProfile): string {
   draw(tree, 0, 0)
   const height = (deepest + 2) * ROW + 24
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}">
+<title>${escaped(title)}</title>
 <style>svg { background: #fff } text { font: 11px monospace; fill: #222; pointer-events: none } rect { stroke: #fff; stroke-width: 0.5 }
 @media (prefers-color-scheme: dark) { svg { background: #0d1117 } rect { stroke: #0d1117 } .title { fill: #e6edf3 } }</style>
 <text class="title" x="6" y="15">${escaped(title)}: ${(tree.micros / 1e6).toFixed(2)} s</text>
