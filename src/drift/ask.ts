@@ -1,6 +1,7 @@
-import { type Clock, isoMicros } from '../protocol/clock.ts'
+import type { Clock } from '../protocol/clock.ts'
 import type { Digest, JsonObject } from '../protocol/json.ts'
 import type { Change, FindingRecord, Gate, Node } from '../psg/change.ts'
+import { newConfirm } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { gateOf, move } from '../psg/moves.ts'
 import { summary } from './describe.ts'
@@ -37,24 +38,15 @@ export function question(
     rejected: verdict.rejected,
   }
   const gate: Gate = { gate_id, confirm_id, target: { kind: 'other', id: finding_id }, digest, needed: 1, shows }
+  const asks = {
+    confirm_id,
+    target_type: 'other',
+    target_id: finding_id,
+    requested_by_role: 'drift',
+    reason: `${summary(record)}; approved: ${SAYING[verdict.approved]}; rejected: ${SAYING[verdict.rejected]}`,
+  } as const
   const changes: Change[] = [
-    {
-      kind: 'node_add',
-      node: 'confirm',
-      id: confirm_id,
-      group,
-      data: {
-        meta: { protocol_version: '1.0.0', schema_version: '1.0.0' },
-        confirm_id,
-        target_type: 'other',
-        target_id: finding_id,
-        status: 'pending',
-        requested_by_role: 'drift',
-        requested_at: isoMicros(clock.now() * 1000),
-        reason: `${summary(record)}; approved: ${SAYING[verdict.approved]}; rejected: ${SAYING[verdict.rejected]}`,
-        decisions: [],
-      },
-    },
+    newConfirm(clock, asks, group),
     { kind: 'node_add', node: 'gate', id: gate_id, group, data: gate },
   ]
   return { confirm_id, changes }

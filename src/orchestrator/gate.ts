@@ -3,6 +3,7 @@ import { ApprovalNeeded } from '../protocol/errors.ts'
 import { type Digest, digestOfJson, type JsonObject } from '../protocol/json.ts'
 import type { ConfirmStatus } from '../protocol/types.ts'
 import type { Gate } from '../psg/change.ts'
+import { newConfirm } from '../psg/confirm.ts'
 import { gateOf, move } from '../psg/moves.ts'
 import type { BindingSpec } from './bind.ts'
 import type { Decided, Flight, LiveRun, Waiting } from './live.ts'
@@ -41,22 +42,13 @@ export function askFor(run: LiveRun, flight: Flight, why: ApprovalNeeded | Bindi
     shows,
   }
   decided.changes.push(
-    {
-      kind: 'node_add',
-      node: 'confirm',
-      id: confirm_id,
-      data: {
-        meta: { protocol_version: '1.0.0', schema_version: '1.0.0' },
-        confirm_id,
-        target_type: 'other',
-        target_id: action_id,
-        status: 'pending',
-        requested_by_role: step.agent_role ?? 'runtime',
-        requested_at: isoMicros(clock.now() * 1000),
-        reason: question.description,
-        decisions: [],
-      },
-    },
+    newConfirm(clock, {
+      confirm_id,
+      target_type: 'other',
+      target_id: action_id,
+      requested_by_role: step.agent_role ?? 'runtime',
+      reason: question.description,
+    }),
     { kind: 'node_add', node: 'gate', id: gate_id, data: gate },
     {
       kind: 'node_add',

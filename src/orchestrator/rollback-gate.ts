@@ -1,10 +1,10 @@
 import type { RollbackPlan } from '../drift/rollback.ts'
 import type { Json } from '../protocol/json.ts'
 import type { Gate, Node } from '../psg/change.ts'
+import { newConfirm } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { gateOf } from '../psg/moves.ts'
 import { isKind } from '../psg/node.ts'
-import { now } from './rollback-trace.ts'
 
 /** What people say about a rollback that leaves something for good. */
 export interface Permission {
@@ -40,25 +40,16 @@ export async function permission(
     },
   }
   const actions = plan.irreversible.length
+  const asks = {
+    confirm_id,
+    target_type: 'other',
+    target_id: run.id,
+    requested_by_role: 'rollback',
+    reason: `run ${run.id} did ${actions} thing${actions === 1 ? '' : 's'} that cannot be undone; approved: the rest is taken back`,
+  } as const
   await graph.commit(
     [
-      {
-        kind: 'node_add',
-        node: 'confirm',
-        id: confirm_id,
-        group: run.group,
-        data: {
-          meta: { protocol_version: '1.0.0', schema_version: '1.0.0' },
-          confirm_id,
-          target_type: 'other',
-          target_id: run.id,
-          status: 'pending',
-          requested_by_role: 'rollback',
-          requested_at: now(graph),
-          reason: `run ${run.id} did ${actions} thing${actions === 1 ? '' : 's'} that cannot be undone; approved: the rest is taken back`,
-          decisions: [],
-        },
-      },
+      newConfirm(graph.clock, asks, run.group),
       { kind: 'node_add', node: 'gate', id: gate_id, group: run.group, data: gate },
     ],
     { actor: 'rollback', reason: 'asks before it goes back' },

@@ -131,4 +131,4 @@ function* interrupted({ graph, run }: Journey): Iterable<Change> {
       }
 }
 
-export const now = ({ clock }: ProjectGraph): string => isoMicros(clock.now() * 1000)
+const now = ({ clock }: ProjectGraph): string => isoMicros(clock.now() * 1000)

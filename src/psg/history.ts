@@ -1,11 +1,12 @@
 import { InvalidInput } from '../protocol/errors.ts'
-import { canonical, type JsonObject } from '../protocol/json.ts'
+import type { JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { EntryBody, EntryChange, Kind } from './change.ts'
 import { isFieldChange, withFields } from './field-change.ts'
 import { applyEntry } from './load.ts'
 import { placeOf } from './node.ts'
+import { sameJson } from './plain.ts'
 import { type GraphState, graphMemory } from './state.ts'
 
 /** A graph's journal. */
@@ -110,7 +111,7 @@ export async function diffOf(journal: Journal, from: number, to: number): Promis
   if (reached < to) throw unknownRevision(journal, to, reached)
   return [...firsts].flatMap(([key, before]) => {
     const after = values.get(key)
-    if (before === after || (before && after && canonical(before) === canonical(after))) return []
+    if (sameJson(before, after)) return []
     const { kind, id } = placeOf(key)
     return [{ kind, id, ...(before && { before }), ...(after && { after }) }]
   })

@@ -6,6 +6,7 @@ import { shown } from '../protocol/shown.ts'
 import type { Decision, DecisionStatus, PlanStatus } from '../protocol/types.ts'
 import { planDigest, verdict } from './approval.ts'
 import type { Change, Gate, Node } from './change.ts'
+import { newConfirm } from './confirm.ts'
 import type { ProjectGraph } from './graph.ts'
 import { byPlace, isKind } from './node.ts'
 import { children } from './view.ts'
@@ -37,28 +38,13 @@ export function proposePlan(graph: ProjectGraph, planId: string, options: Propos
     ...(options.expires_at !== undefined && { expires_at: options.expires_at }),
     ...(options.shows && { shows: options.shows }),
   }
+  const { requested_by_role, reason } = options
+  const asks = { confirm_id, target_type: 'plan', target_id: planId, requested_by_role } as const
   const asked: Change[] = open
     ? open.data.status === 'pending'
       ? []
       : [move('confirm', confirm_id, 'pending')]
-    : [
-        {
-          kind: 'node_add',
-          node: 'confirm',
-          id: confirm_id,
-          data: {
-            meta: { protocol_version: '1.0.0', schema_version: '1.0.0' },
-            confirm_id,
-            target_type: 'plan',
-            target_id: planId,
-            status: 'pending',
-            requested_by_role: options.requested_by_role,
-            requested_at: isoMicros(clock.now() * 1000),
-            ...(options.reason !== undefined && { reason: options.reason }),
-            decisions: [],
-          },
-        },
-      ]
+    : [newConfirm(clock, { ...asks, ...(reason !== undefined && { reason }) })]
   return [move('plan', planId, 'proposed'), ...asked, { kind: 'node_add', node: 'gate', id: gate.gate_id, data: gate }]
 }
 

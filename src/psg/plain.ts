@@ -1,5 +1,5 @@
 import { InvalidInput } from '../protocol/errors.ts'
-import type { Json } from '../protocol/json.ts'
+import { canonical, type Json } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 
 /**
@@ -23,6 +23,10 @@ export function frozen<T>(value: T): T {
   for (const name in value) frozen(value[name])
   return Object.freeze(value)
 }
+
+/** Do two values say the same, in whatever order their members stand? */
+export const sameJson = (a: Json | undefined, b: Json | undefined): boolean =>
+  a === b || (a !== undefined && b !== undefined && canonical(a) === canonical(b))
 
 class NotJson extends Error {}
 

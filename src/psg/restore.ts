@@ -1,9 +1,10 @@
-import { canonical, type Json, type JsonObject } from '../protocol/json.ts'
+import type { Json, JsonObject } from '../protocol/json.ts'
 import type { AnyNode, Change, EntryBody, Kind, Stored } from './change.ts'
 import { isFieldChange, isMove } from './field-change.ts'
 import type { JournalEntry } from './history.ts'
 import { KINDS } from './kinds.ts'
 import { fromStored, placeOf, statusOf } from './node.ts'
+import { sameJson } from './plain.ts'
 import type { GraphState } from './state.ts'
 
 /** The way back, before anybody has gone it. */
@@ -90,9 +91,6 @@ function wayBack(state: GraphState, kind: Kind, id: string, then: AnyNode | unde
 /** The fields that differ, except the status. */
 function differences(then: JsonObject, now: JsonObject): { [field: string]: Json | undefined } | undefined {
   const fields = new Set([...Object.keys(then), ...Object.keys(now)])
-  const set = [...fields].filter((field) => field !== 'status' && !same(then[field], now[field]))
+  const set = [...fields].filter((field) => field !== 'status' && !sameJson(then[field], now[field]))
   return set.length > 0 ? Object.fromEntries(set.map((field) => [field, then[field]])) : undefined
 }
-
-const same = (a: Json | undefined, b: Json | undefined): boolean =>
-  a === b || (a !== undefined && b !== undefined && canonical(a) === canonical(b))

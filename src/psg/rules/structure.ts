@@ -1,9 +1,10 @@
-import { canonical, type Json, type JsonObject } from '../../protocol/json.ts'
+import type { JsonObject } from '../../protocol/json.ts'
 import { problems } from '../../protocol/validate.ts'
 import type { AnyNode, Kind } from '../change.ts'
 import type { Delta } from '../delta.ts'
 import { KINDS } from '../kinds.ts'
 import { eachReference, isKind } from '../node.ts'
+import { sameJson } from '../plain.ts'
 import type { Proposal } from '../proposal.ts'
 import { shapeProblems } from '../shapes.ts'
 import { kindsWith, type Rule } from './rule.ts'
@@ -39,7 +40,7 @@ export const STRUCTURE: readonly Rule[] = [
       if (!before) return
       const kept = [...refs.filter((ref) => ref.edge !== 'DEPENDS_ON').map((ref) => ref.field), ...fixed]
       for (const name of kept)
-        if (!same(field(before, name), field(after, name))) report(name, `${kind} ${id} must keep its ${name}`)
+        if (!sameJson(field(before, name), field(after, name))) report(name, `${kind} ${id} must keep its ${name}`)
     },
   },
   {
@@ -166,9 +167,6 @@ const withStandIns = (node: AnyNode): JsonObject => {
 }
 
 const field = (node: AnyNode, name: string) => (node.data as JsonObject)[name]
-
-const same = (a: Json | undefined, b: Json | undefined): boolean =>
-  a === b || (a !== undefined && b !== undefined && canonical(a) === canonical(b))
 
 function governingConfirm(node: Delta['after']): string | undefined {
   return (node?.data as { governance?: { lastConfirmRef?: { id?: string } } } | undefined)?.governance?.lastConfirmRef

@@ -1,0 +1,21 @@
+import { type Clock, isoMicros } from '../protocol/clock.ts'
+import type { Confirm } from '../protocol/types.ts'
+import type { Change } from './change.ts'
+
+/** What a Confirm asks people about, and on whose behalf. */
+export type Asks = Pick<Confirm, 'confirm_id' | 'target_type' | 'target_id' | 'requested_by_role' | 'reason'>
+
+/** Puts a question to people: a Confirm that nobody has decided on yet. `group` is needed where what it asks about is in no graph. */
+export const newConfirm = (clock: Clock, asks: Asks, group?: string): Change => ({
+  kind: 'node_add',
+  node: 'confirm',
+  id: asks.confirm_id,
+  ...(group !== undefined && { group }),
+  data: {
+    meta: { protocol_version: '1.0.0', schema_version: '1.0.0' },
+    ...asks,
+    status: 'pending',
+    requested_at: isoMicros(clock.now() * 1000),
+    decisions: [],
+  },
+})
