@@ -3,7 +3,8 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
-const root = join(import.meta.dirname, '../..')
+/** Of the repository. */
+export const root = join(import.meta.dirname, '../..')
 const out = join(root, 'bench/dist')
 
 /** Compiles the product and our contestants as they are published, once per run. Throws when they do not compile. */
@@ -23,7 +24,9 @@ export const built = (source: string): string => join(out, source.replace(/\.ts$
 /** Where a contestant's code is, ours or a peer's. */
 export function moduleOf(name: string): string {
   const own = built(`bench/contestants/${name}.ts`)
-  return pathToFileURL(existsSync(own) ? own : join(root, 'bench/peers', `${name}.js`)).href
+  if (existsSync(own)) return pathToFileURL(own).href
+  if (!peersAreInstalled()) throw new Error('not installed: npm run bench:setup')
+  return pathToFileURL(join(root, 'bench/peers', `${name}.js`)).href
 }
 
 export const peersAreInstalled = (): boolean => existsSync(join(root, 'bench/peers/node_modules'))

@@ -2,7 +2,7 @@ import { createInterface } from 'node:readline'
 import { type Owned, own } from '../../test/support/processes.ts'
 import type { Place } from '../contestants/contestant.ts'
 import { type Ledger, MARK, type Measured, type Task } from '../contestants/host.ts'
-import { built, moduleOf } from './build.ts'
+import { built, moduleOf, root } from './build.ts'
 import { PATIENCE_MS } from './settings.ts'
 
 /** A contestant in its own process, seen from the parent. It ends when we end. */
@@ -96,5 +96,6 @@ function answersOf(process: Owned, patienceMs: number): { next(): Promise<Answer
 /** The line that says what went wrong, among all that a dying process prints. */
 function complaint(words: string): string {
   const lines = words.split('\n').filter((line) => line.trim() !== '')
-  return (lines.find((line) => /error/i.test(line)) ?? lines.at(-1) ?? 'without a word').trim().slice(0, 200)
+  const line = lines.find((one) => /error/i.test(one)) ?? lines.at(-1) ?? 'without a word'
+  return line.trim().replaceAll(root, '.').slice(0, 200)
 }
