@@ -4,7 +4,7 @@ import type { Json } from '../protocol/json.ts'
 import { sumOf } from './file-lines.ts'
 import { objectPath } from './file-names.ts'
 import { replace, syncFile, syncFolder } from './file-sync.ts'
-import { type SortedKeys, sortedKeys } from './sorted-keys.ts'
+import { type SortedKeys, shelvedKeys } from './sorted-keys.ts'
 
 /**
  * Values by key, each in a file of its own for people to read. The journal is the truth: `lines` says which line wrote a key last, files are
@@ -94,7 +94,7 @@ export function objects({ folder, lines, fromJournal, onError }: ObjectsOptions)
   return {
     lines,
     get keys() {
-      sorted ??= sortedKeys(lines.keys())
+      sorted ??= shelvedKeys(lines.keys())
       return sorted
     },
     async get(key) {

@@ -7,7 +7,7 @@ import { checkWrite } from './check-write.ts'
 import { type Held, isFree } from './holder.ts'
 import { refuseIfStale } from './judge.ts'
 import { sequenceOf, sequencePosition } from './position.ts'
-import { type SortedKeys, sortedKeys } from './sorted-keys.ts'
+import { type SortedKeys, shelvedKeys } from './sorted-keys.ts'
 import { wakeable } from './wakeable.ts'
 
 interface Stream {
@@ -194,7 +194,7 @@ const SCAN_PAGE = 256
 /** Texts by key, and the keys in order. */
 function texts() {
   const byKey = new Map<string, string>()
-  const keys: SortedKeys = sortedKeys()
+  const keys: SortedKeys = shelvedKeys()
   return {
     keys,
     has: (key: string) => byKey.has(key),

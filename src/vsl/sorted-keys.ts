@@ -8,6 +8,45 @@ export interface SortedKeys {
   page(prefix: string, after: string | undefined, limit: number): string[]
 }
 
+/**
+ * The same, with what begins alike up to its first slash on a shelf of its own, so that whoever walks one graph, or one index, has only that put
+ * in order. A key without a slash has a shelf to itself, so keys follow each other as their shelves do.
+ */
+export function shelvedKeys(initial: Iterable<string> = []): SortedKeys {
+  const shelves = new Map<string, SortedKeys>()
+  const names = sortedKeys()
+  const shelfOf = (key: string): string => key.slice(0, key.indexOf('/') + 1 || key.length)
+
+  function add(key: string): void {
+    const name = shelfOf(key)
+    const shelf = shelves.get(name)
+    if (shelf) return shelf.add(key)
+    shelves.set(name, sortedKeys([key]))
+    names.add(name)
+  }
+  for (const key of initial) add(key)
+
+  return {
+    add,
+    delete: (key) => shelves.get(shelfOf(key))!.delete(key), // an empty shelf stays: most are filled again
+    page(prefix, after, limit) {
+      if (prefix.includes('/')) return shelves.get(shelfOf(prefix))?.page(prefix, after, limit) ?? []
+      const found: string[] = []
+      let from = after === undefined ? undefined : shelfOf(after)
+      if (from !== undefined) found.push(...(shelves.get(from)?.page(prefix, after, limit) ?? []))
+      while (found.length < limit) {
+        const next = names.page(prefix, from, SHELVES_AT_ONCE)
+        if (next.length === 0) break
+        for (const name of next)
+          if (found.length < limit) found.push(...shelves.get(name)!.page(prefix, after, limit - found.length))
+        from = next.at(-1)
+      }
+      return found
+    },
+  }
+}
+const SHELVES_AT_ONCE = 64
+
 /** Chunks hold at most this many keys: putting one in moves a chunk's keys, never all. */
 const CHUNK = 512
 
