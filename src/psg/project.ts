@@ -10,6 +10,7 @@ import { type GraphOptions, openGraph, type ProjectGraph, type Roles } from './g
 import { INDEX, type Whereabouts } from './indexes.ts'
 import { KINDS } from './kinds.ts'
 import { byPlace, isKind } from './node.ts'
+import { openGraphs } from './open-graphs.ts'
 
 export interface ProjectOptions extends Omit<GraphOptions, 'project_id' | 'roles'> {
   /** A role field that names no role of the project is an error. */
@@ -66,16 +67,7 @@ export async function openProject(store: Backend, options: ProjectOptions = {}):
     },
   }
   const graphOptions = { ...given, project_id: id, ...(strict && { roles }) }
-  const contexts = new Map<string, Promise<ProjectGraph>>()
-
-  const opening = (contextId: string): Promise<ProjectGraph> => {
-    const known = contexts.get(contextId)
-    if (known) return known
-    const opened = openGraph(store, contextId, graphOptions)
-    contexts.set(contextId, opened)
-    opened.catch(() => contexts.delete(contextId)) // a failed opening is tried again by the next caller
-    return opened
-  }
+  const contexts = openGraphs((contextId) => openGraph(store, contextId, graphOptions))
   const locate: Project['locate'] = async (wanted) => {
     const found = await store.getMany(INDEXED.map((kind) => INDEX.id(kind, wanted)))
     for (const kind of INDEXED) {
@@ -90,17 +82,17 @@ export async function openProject(store: Backend, options: ProjectOptions = {}):
     store,
     graph,
     async context(contextId) {
-      const found = await opening(contextId)
+      const found = await contexts.get(contextId)
       if (found.get('context', contextId)) return found
       await found.refresh()
       if (found.get('context', contextId)) return found
-      contexts.delete(contextId)
+      contexts.forget(contextId)
       throw new NotFound('context', contextId)
     },
-    opening,
+    opening: contexts.get,
     async create(context, commit) {
       const changes = takeApart('context', context)
-      const created = await opening((changes[0] as { id: string }).id)
+      const created = await contexts.get((changes[0] as { id: string }).id)
       await created.commit(changes, commit)
       return created
     },
@@ -108,7 +100,7 @@ export async function openProject(store: Backend, options: ProjectOptions = {}):
       const parts = apart(documents)
       const mine = parts.filter(({ kind }) => KINDS[kind].project).flatMap(({ changes }) => changes)
       const rest = parts.filter(({ kind }) => !KINDS[kind].project).flatMap(({ changes }) => changes)
-      const target = rest.length === 0 ? graph : await opening(await contextOf(rest, context, locate))
+      const target = rest.length === 0 ? graph : await contexts.get(await contextOf(rest, context, locate))
       const writes = [
         { to: graph, changes: mine },
         { to: target, changes: rest },
@@ -120,7 +112,7 @@ export async function openProject(store: Backend, options: ProjectOptions = {}):
     },
     locate,
     role,
-    forget: (contextId) => void contexts.delete(contextId),
+    forget: contexts.forget,
   }
 }
 

@@ -1,0 +1,55 @@
+import type { ProjectGraph } from './graph.ts'
+
+/** So many contexts stay in memory when nobody holds them. */
+const KEEP = 64
+
+export interface OpenGraphs {
+  /** The graph that is open under this id, or a newly opened one. */
+  get(id: string): Promise<ProjectGraph>
+  forget(id: string): void
+}
+
+/** The last ones used stay in memory, the others as long as somebody holds them: there is never a second beside one that is in use. */
+export function openGraphs(open: (id: string) => Promise<ProjectGraph>): OpenGraphs {
+  const opening = new Map<string, Promise<ProjectGraph>>()
+  const known = new Map<string, WeakRef<ProjectGraph>>()
+  const recent = new Map<string, ProjectGraph>()
+  const gone = new FinalizationRegistry<string>((id) => {
+    if (known.get(id)?.deref() === undefined) known.delete(id)
+  })
+
+  function use(id: string, graph: ProjectGraph): void {
+    recent.delete(id)
+    recent.set(id, graph)
+    if (recent.size > KEEP) recent.delete(recent.keys().next().value!)
+  }
+
+  async function first(id: string): Promise<ProjectGraph> {
+    try {
+      const graph = await open(id)
+      known.set(id, new WeakRef(graph))
+      gone.register(graph, id)
+      use(id, graph)
+      return graph
+    } finally {
+      opening.delete(id) // a failed opening is tried again by the next caller
+    }
+  }
+
+  return {
+    async get(id) {
+      const graph = known.get(id)?.deref()
+      if (graph) {
+        use(id, graph)
+        return graph
+      }
+      const begun = opening.get(id) ?? first(id)
+      opening.set(id, begun)
+      return begun
+    },
+    forget(id) {
+      known.delete(id)
+      recent.delete(id)
+    },
+  }
+}
