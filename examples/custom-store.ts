@@ -9,8 +9,11 @@ import type { Json } from '../src/protocol/json.ts'
 import { type BareStore, openStore } from '../src/vsl/vsl.ts'
 import { flowOf } from './flow-of.ts'
 
-/** A folder with one file per key. A value is there whole or not at all: it is written beside its place, synced, and then moved there. */
-export function folderOfFiles(folder: string): BareStore {
+/**
+ * A folder with one file per key. A value is there whole or not at all: it is written beside its place, and then moved there. With `sync` it is also
+ * on the disk when `set` returns.
+ */
+export function folderOfFiles(folder: string, { sync = true } = {}): BareStore {
   const place = (key: string) => join(folder, createHash('sha256').update(key).digest('hex'))
   let writes = 0
   return {
@@ -26,7 +29,7 @@ export function folderOfFiles(folder: string): BareStore {
       const beside = `${place(key)}.${++writes}`
       const file = await open(beside, 'w')
       await file.writeFile(JSON.stringify(value))
-      await file.sync()
+      if (sync) await file.sync()
       await file.close()
       await rename(beside, place(key))
     },
