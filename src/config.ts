@@ -219,6 +219,15 @@ const FIELDS: Fields = {
   resolve: 'function',
 }
 
+/** Every key by its path: `drift.rules`, `models.*.provider`. */
+export const CONFIG_KEYS: readonly string[] = pathsIn(FIELDS)
+
+function pathsIn(fields: Fields): readonly string[] {
+  return Object.entries(fields).flatMap(([key, field]) =>
+    typeof field === 'string' ? [key] : [key, ...pathsIn(field).map((inner) => `${key}.${inner}`)],
+  )
+}
+
 const KINDS: { readonly [K in Kind]: { readonly says: string; readonly fits: (value: unknown) => boolean } } = {
   text: { says: 'text that is not empty', fits: (value) => typeof value === 'string' && value !== '' },
   number: { says: 'a number above 0', fits: (value) => Number.isFinite(value) && Number(value) > 0 },

@@ -1,15 +1,32 @@
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import * as errors from '../../src/protocol/errors.ts'
 
 const root = join(import.meta.dirname, '../..')
-const source = readFileSync(join(root, 'src/protocol/errors.ts'), 'utf8')
 const page = readFileSync(join(root, 'docs/errors.md'), 'utf8')
-const classes = Object.entries(errors).filter(([name]) => name !== 'MplpError')
 
-/** Codes stand in the source as literals: that is what makes them stable. */
-const codes = [...source.matchAll(/(?:code = |^ {2}\| )'([a-z_]+)'/gm)].map(([, code]) => code as string)
+/** Every class that extends the base or one that does, wherever it stands, with the codes it may have: they are literals in the source, which makes them stable. */
+const classes = (() => {
+  const texts = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.ts'))
+    .map((path) => readFileSync(join(root, 'src', path), 'utf8'))
+  const found = texts.flatMap((text) => [
+    ...text.matchAll(/^(?:export )?class (\w+) extends (\w+) \{\n([\s\S]*?)^\}/gm),
+  ])
+  const ours = new Map([['MplpError', '']])
+  for (let before = 0; before < ours.size; ) {
+    before = ours.size
+    for (const [, name, base, body] of found) if (ours.has(base!)) ours.set(name!, body!)
+  }
+  ours.delete('MplpError')
+  return ours
+})()
+const ACTION_CODES = /type ActionErrorCode =((?:\n {2}\| '\w+')+)/
+const codes = [
+  ...[...classes.values()].flatMap((body) => [...body.matchAll(/readonly code(?: = |: )('[^;\n]*')/g)]),
+  ACTION_CODES.exec(readFileSync(join(root, 'src/protocol/errors.ts'), 'utf8'))!,
+].flatMap(([, text]) => [...text!.matchAll(/'(\w+)'/g)].map(([, code]) => code!))
 
 describe('docs/errors.md', () => {
   it('has a section that says what to do for every code, and for nothing else', () => {
@@ -21,7 +38,10 @@ describe('docs/errors.md', () => {
     const rows = [...page.matchAll(/^\| \[`(\w+)`\]\(#(\w+)\) \| `(\w+)` /gm)]
     expect(rows.map(([, code]) => code).sort()).toEqual([...codes].sort())
     expect(rows.every(([, code, anchor]) => code === anchor)).toBe(true)
-    expect(new Set(rows.map(([, , , name]) => name))).toEqual(new Set(classes.map(([name]) => name)))
+    expect(new Set(rows.map(([, , , name]) => name))).toEqual(new Set(classes.keys()))
+    expect([...classes.keys()]).toEqual(
+      expect.arrayContaining(Object.keys(errors).filter((name) => name !== 'MplpError')),
+    )
   })
 })
 
