@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { fileURLToPath, pathToFileURL } from 'node:url'
+import { pathToFileURL } from 'node:url'
 import {
   compliance,
   type Driver,
@@ -33,7 +33,7 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
   const folder = await mkdtemp(join(tmpdir(), 'mplp-golden-'))
   try {
     const golden = await runGolden({
-      flows: args[0] === undefined ? OWN_FLOWS : resolve(io.cwd, args[0]),
+      ...(args[0] !== undefined && { flows: resolve(io.cwd, args[0]) }),
       driver: await driverOf(options.driver, io.cwd, (backend) => fresh(backend, servers.get(backend), folder)),
       backends,
       ...(typeof options.filter === 'string' && { filter: options.filter }),
@@ -47,8 +47,6 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
     await rm(folder, { recursive: true, force: true })
   }
 }
-
-const OWN_FLOWS = fileURLToPath(new URL('../../golden-flows', import.meta.url))
 
 async function driverOf(module: unknown, cwd: string, open: (backend: string) => Promise<FreshStore>): Promise<Driver> {
   if (typeof module !== 'string') return ownDriver({ open })

@@ -1,7 +1,9 @@
+import { fileURLToPath } from 'node:url'
 import type { Driver } from './driver.ts'
 import { type GoldenFlow, readFlows } from './flow.ts'
 import { type FlowResult, runFlow } from './run-flow.ts'
 
+export type { DocumentKind } from '../psg/document.ts'
 export { type ComplianceLine, compliance, complianceMarkdown } from './compliance.ts'
 export type {
   Answer,
@@ -22,14 +24,17 @@ export { REPORTS, type ReportFormat, report } from './report.ts'
 export { type FlowResult, runFlow } from './run-flow.ts'
 export { type PackFinding, type PackVerdict, verifyPack } from './verify-pack.ts'
 
+/** Where the flows of this package lie. */
+export const OWN_FLOWS = fileURLToPath(new URL('../../golden-flows', import.meta.url))
+
 export interface GoldenOptions {
-  /** A folder of `<area>/<flow>/` folders, or flows already read. */
-  readonly flows: string | readonly GoldenFlow[]
+  /** A folder of `<area>/<flow>/` folders, or flows already read; those of this package when absent. */
+  readonly flows?: string | readonly GoldenFlow[]
   readonly driver: Driver
   readonly backends: readonly string[]
   /** Only flows whose name, area or a rule contains this. */
   readonly filter?: string
-  /** How many at once: 4 when absent. */
+  /** How many at once: two per backend, at least 4, when absent. */
   readonly concurrency?: number
   /** A flow that takes longer has failed: 60 s. */
   readonly limitMs?: number
@@ -48,9 +53,11 @@ export interface GoldenReport {
 
 /** Runs every flow on every backend. A bad flow is refused before anything runs. */
 export async function runGolden(options: GoldenOptions): Promise<GoldenReport> {
-  const all = typeof options.flows === 'string' ? await readFlows(options.flows) : options.flows
+  const { flows: given = OWN_FLOWS } = options
+  const all = typeof given === 'string' ? await readFlows(given) : given
   const flows = all.filter((flow) => matches(flow, options.filter))
-  const work = options.backends.flatMap((backend) => flows.map((flow) => ({ flow, backend })))
+  // Flow by flow, so that stores of different kinds are waited for at the same time.
+  const work = flows.flatMap((flow) => options.backends.map((backend) => ({ flow, backend })))
   const results: FlowResult[] = []
   const limit = options.limitMs === undefined ? {} : { limitMs: options.limitMs }
   let next = 0
@@ -62,7 +69,12 @@ export async function runGolden(options: GoldenOptions): Promise<GoldenReport> {
       options.onResult?.(result, results.length, work.length)
     }
   }
-  await Promise.all(Array.from({ length: Math.min(options.concurrency ?? 4, work.length) }, worker))
+  await Promise.all(
+    Array.from(
+      { length: Math.min(options.concurrency ?? Math.max(4, 2 * options.backends.length), work.length) },
+      worker,
+    ),
+  )
   results.sort((a, b) => order(a).localeCompare(order(b)))
   const count = (backend: string, status: FlowResult['status']) =>
     results.filter((result) => result.backend === backend && result.status === status).length

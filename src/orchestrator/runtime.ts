@@ -231,7 +231,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
         ...sessionWithdrawn(graph, run.data.options as RunOptions),
         { kind: 'node_update', node: 'run', id: run.id, set: { phase: 'ended', result } },
       ],
-      { actor: 'user', reason: 'the run was cancelled before it started', run: run.id },
+      { actor: 'user', reason: 'the run was cancelled before it started', run: run.id, termination: 'user_cancel' },
     )
   }
 

@@ -1,0 +1,99 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it } from 'vitest'
+import type { JsonObject } from '../../src/protocol/json.ts'
+import { mplp, mplpJson, oneLine } from '../cli/mplp.ts'
+import { child } from '../support/child.ts'
+import { flowOf } from '../support/flows.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+
+const PATIENT = { timeout: 120_000 }
+const EXAMPLE = new URL('../../examples/golden-for-your-runtime.ts', import.meta.url)
+
+describe('mplp golden', PATIENT, () => {
+  it('ends by itself when flows have killed and frozen their processes', async () => {
+    for (const filter of ['crash', 'two-owners']) {
+      const ran = await mplpJson<JsonObject>(tempFolder(), [
+        'golden',
+        '--backends',
+        'memory,sqlite',
+        '--filter',
+        filter,
+      ])
+      expect(ran).toMatchObject({ code: 0, values: [{ passed: true }] })
+    }
+  })
+
+  it('tells with --all which servers it did not meet, and the totals of the rest at the end', async () => {
+    const { code, out, err } = await mplp(tempFolder(), ['golden', '--all', '--filter', 'integrity/cycle', '--json'])
+    expect(code).toBe(0)
+    expect(err).toContain('redis was not met')
+    expect(err).toContain('postgres was not met')
+    const passed = { passed: 1, failed: 0, skipped: 0 }
+    const totals = { memory: passed, file: passed, sqlite: passed }
+    expect(out.endsWith(`"totals":${JSON.stringify(totals)}}\n`)).toBe(true)
+  })
+
+  it('tells the checklist as Markdown', async () => {
+    const { out } = await mplp(tempFolder(), [
+      ...['golden', '--backends', 'memory', '--filter', 'lifecycle/plan', '--reporter', 'compliance'],
+    ])
+    expect(out).toContain('| Invalid transitions are rejected | must | passed |')
+  })
+
+  it('scores the driver of somebody else, and says 3 when a flow fails', async () => {
+    const driver = ['golden', '--backends', 'memory', '--driver', fileURLToPath(EXAMPLE)]
+    expect(await mplp(tempFolder(), [...driver, '--filter', 'conformance/'])).toMatchObject({ code: 0 })
+    const failed = await mplp(tempFolder(), [...driver, '--filter', 'integrity/cycle'])
+    expect(failed.code).toBe(3)
+    expect(failed.out).toContain(
+      'integrity/cycle/script.yaml:2 load: was accepted, but must be refused by plan.acyclic',
+    )
+  })
+
+  it('refuses a reporter, a backend and a driver that are none', async () => {
+    const folder = tempFolder()
+    writeFileSync(join(folder, 'empty.mjs'), 'export default {}')
+    for (const [option, value, says] of [
+      ['--reporter', 'song', 'reporter'],
+      ['--backends', 'moon', 'backends'],
+      ['--driver', 'nowhere.mjs', 'cannot be imported'],
+      ['--driver', 'empty.mjs', 'is no driver'],
+    ] as const) {
+      const refused = await mplp(folder, ['golden', option, value])
+      expect(refused.code).toBe(64)
+      expect(oneLine(refused)).toContain(says)
+    }
+  })
+})
+
+it('shows a runtime of somebody else and its score by area', PATIENT, async () => {
+  const example = child(EXAMPLE)
+  expect(await example.exited).toBe('code 0')
+  expect(example.lines[0]).toMatch(/^notebook: \d+ passed, \d+ failed, \d+ skipped$/)
+  expect(example.lines.filter((line) => /^\w/.test(line)).slice(1)).toEqual([
+    'conformance: 5 of 5',
+    expect.stringMatching(/^integrity: \d+ of \d+$/),
+    'lifecycle: 19 of 19',
+  ])
+})
+
+describe('mplp evidence', PATIENT, () => {
+  it('packs a run that was cancelled, with what ended it', async () => {
+    const folder = tempFolder()
+    writeFileSync(join(folder, 'mplp.config.json'), JSON.stringify({ vsl: 'sqlite:./state.db' }))
+    const waits = flowOf({ one: { binding: { action_type: 'wait', params: { signal: 'go' } } } })
+    writeFileSync(join(folder, 'flow.json'), JSON.stringify(waits))
+    const ran = await mplpJson<{ plan_id: string }>(folder, ['run', 'flow.json'])
+    expect(ran.code).toBe(2)
+    expect(await mplpJson(folder, ['cancel', waits.plan.plan_id])).toMatchObject({ code: 0 })
+    expect(await mplpJson(folder, ['evidence', 'export', waits.plan.plan_id, 'pack'])).toMatchObject({ code: 0 })
+    expect(await mplpJson(folder, ['evidence', 'verify', 'pack'])).toMatchObject({
+      code: 0,
+      values: [{ outcome: 'ADMISSIBLE', findings: [] }],
+    })
+    const { pointers } = JSON.parse(readFileSync(join(folder, 'pack/evidence_pointers.json'), 'utf8'))
+    expect(pointers[3]).toMatchObject({ requirement_id: 'RQ-D4-01', status: 'PRESENT' })
+  })
+})
