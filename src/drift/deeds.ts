@@ -13,7 +13,7 @@ import {
   recorded,
 } from './desk.ts'
 import { eachOf } from './each.ts'
-import { look, note } from './look.ts'
+import { note } from './look.ts'
 import type { Observed } from './observe.ts'
 import { type Operated, operate } from './operate.ts'
 import { agreedOn } from './reconcile.ts'
@@ -48,16 +48,10 @@ export async function carryThrough(desk: Desk, begun: readonly Begun[], reason: 
   return ended
 }
 
-/** Goes on with what a crash cut off. What has changed meanwhile is left as it is, and is a finding again. */
-export async function recover(desk: Desk): Promise<readonly Ended[]> {
+/** Goes on with what a crash cut off. What has changed meanwhile is left as it is: the next scan finds it again. */
+export async function recover(desk: Desk): Promise<void> {
   const begun = [...recorded(desk)].flatMap((record) => (record.deed ? [{ record, deed: record.deed }] : []))
-  if (begun.length === 0) return []
-  const ended = await carryThrough(desk, begun, 'finished what a restart had cut off')
-  await look(
-    desk,
-    ended.flatMap(({ deed }) => pathsOf(deed)),
-  )
-  return ended
+  await carryThrough(desk, begun, 'finished what a restart had cut off')
 }
 
 export const pathsOf = (deed: Deed): readonly string[] => [...writtenBy(deed), ...deed.records.map(({ path }) => path)]

@@ -1,7 +1,7 @@
 import type { FindingRecord } from '../psg/change.ts'
 import { answer } from './ask.ts'
 import { becoming, commit, type Desk, recorded } from './desk.ts'
-import { look } from './look.ts'
+import { type Looked, look } from './look.ts'
 import type { Strategy } from './policy.ts'
 import { ask, type By, type Reconciled, settle } from './settle.ts'
 import type { TrackOptions } from './tracker.ts'
@@ -9,7 +9,7 @@ import type { TrackOptions } from './tracker.ts'
 /** What is done about findings. None of it may go on beside another. */
 export interface Noticing {
   /** Looks at paths, and settles by rule what is new. */
-  look(paths: readonly string[]): Promise<readonly FindingRecord[]>
+  look(paths: readonly string[]): Promise<Looked>
   /** Settles by rule what is on record. */
   applyRules(records: readonly FindingRecord[]): Promise<void>
   /** Does what people have said about these questions, as far as the findings are still what they were asked about. */
@@ -47,10 +47,10 @@ export function noticing(
   return {
     applyRules,
     async look(paths) {
-      const { news } = await look(desk, paths)
-      if (news.length > 0) onFindings?.(news)
-      await applyRules(news)
-      return news
+      const looked = await look(desk, paths)
+      if (looked.news.length > 0) onFindings?.(looked.news)
+      await applyRules(looked.news)
+      return looked
     },
     async takeIn(confirms) {
       const asked = [...recorded(desk)].filter(({ confirm_id }) => confirm_id !== undefined && confirms.has(confirm_id))

@@ -26,7 +26,7 @@ export interface Scan extends ScanProgress {
   /** What may differ from what is known: paths on the disk that are new or have other times, and known paths that were not met. */
   readonly paths: readonly string[]
   /** Folders that could not be read: of what is known below them nothing is said. */
-  readonly unreadable: readonly { readonly folder: string; readonly code: string }[]
+  readonly unreadable: readonly { readonly path: string; readonly code: string }[]
 }
 
 /** What a scan holds the disk against. */
@@ -47,7 +47,7 @@ export async function scan(root: Root, select: Select, known: Known, options: Sc
   const { signal, onProgress, thorough = false, folders: starts = [''] } = options
   const met = new Set<string>()
   const suspects: string[] = []
-  const unreadable: { folder: string; code: string }[] = []
+  const unreadable: { path: string; code: string }[] = []
   let [folders, files] = [0, 0]
   const progress = (): ScanProgress => ({ folders, files, suspects: suspects.length })
 
@@ -56,7 +56,7 @@ export async function scan(root: Root, select: Select, known: Known, options: Sc
     const entries = await root.list(folder).catch((error: NodeJS.ErrnoException) => {
       if (folder === '')
         throw new Refused(`${root.path} is gone or cannot be read`, 'bring it back first', { cause: error })
-      if (!(error instanceof Elsewhere)) unreadable.push({ folder, code: error.code ?? error.message })
+      if (!(error instanceof Elsewhere)) unreadable.push({ path: folder, code: error.code ?? error.message })
       return [] as Dirent[]
     })
     folders++
@@ -92,7 +92,7 @@ export async function scan(root: Root, select: Select, known: Known, options: Sc
   signal?.throwIfAborted()
   const isIn = (path: string, folder: string) => folder === '' || path.startsWith(`${folder}/`)
   const isAsked = (path: string) =>
-    starts.some((folder) => isIn(path, folder)) && !unreadable.some(({ folder }) => isIn(path, folder))
+    starts.some((folder) => isIn(path, folder)) && !unreadable.some((folder) => isIn(path, folder.path))
   for (const path of known.paths()) if (!met.has(path) && select.hasFile(path) && isAsked(path)) suspects.push(path)
   onProgress?.(progress())
   return { ...progress(), paths: suspects.sort(), unreadable }

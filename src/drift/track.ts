@@ -59,8 +59,9 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
       const found = await scan(desk.root, select, known(desk), given)
       desk.select = select
       const dropped = [...desk.seen.keys()].filter((path) => !desk.select.hasFile(path))
-      await notice([...found.paths, ...dropped])
-      const { files, folders, unreadable } = found
+      const looked = await notice([...found.paths, ...dropped])
+      const { files, folders } = found
+      const unreadable = [...found.unreadable, ...looked.unreadable]
       return { files, folders, unreadable, findings: [...recorded(desk)] }
     })
 
@@ -143,7 +144,7 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
     async look(paths) {
       refuseIfClosed()
       for (const path of paths) checkPath(path)
-      return notice(paths)
+      return (await notice(paths)).news
     },
     findings: () => [...recorded(desk)],
     async diff({ diff, diff_blob }) {

@@ -72,8 +72,10 @@ export interface Tracker {
   close(): Promise<void>
 }
 
-export interface ScanReport extends Pick<Scan, 'files' | 'folders' | 'unreadable'> {
+export interface ScanReport extends Pick<Scan, 'files' | 'folders'> {
   readonly findings: readonly FindingRecord[]
+  /** Files and folders that could not be read: of them, and of what lies below, nothing is said. */
+  readonly unreadable: readonly { readonly path: string; readonly code: string }[]
 }
 
 /** Throws InvalidInput for options that cannot be meant. */

@@ -33,6 +33,8 @@ describe('a merge', () => {
   it('asks rather than guesses which of several equal lines was meant', () => {
     const base = '}\n}\n'
     expect(mergeText(base, '}\nx\n}\n', 'y\n}\n}\n}\n').clean).toBe(false)
+    const lines = (text: string) => [...text].map((line) => `${line}\n`).join('') // clean from either end, and not the same
+    expect(mergeText(lines('cca'), lines('cbca'), lines('dccc')).clean).toBe(false)
   })
 
   it('counts a change of all line ends as one change, and keeps the other side’s lines', () => {

@@ -51,6 +51,11 @@ async function operating(files: { readonly [path: string]: string }, contents: r
       }),
   }
 }
+/** Gives the content, and meanwhile somebody else writes a file. */
+const takes = (full: string) => async () => {
+  writeFileSync(full, 'theirs')
+  return Buffer.from('new')
+}
 const write = (path: string, expect: FileShape | null, become: FileShape): FileOperation => ({
   op: 'put',
   path,
@@ -79,6 +84,14 @@ describe('an operation on the disk', () => {
     expect(await it.operate({ op: 'remove', path: 'a', expect: shape('old') })).toBe('overtaken')
     expect(await it.operate({ op: 'move', path: 'a', to: 'c', expect: shape('old') })).toBe('overtaken')
     expect(await it.operate({ op: 'move', path: 'a', to: 'b', expect: shape('theirs') })).toBe('overtaken')
+    expect([it.text('a'), it.text('b'), readdirSync(it.path)]).toEqual(['theirs', 'theirs', ['a', 'b']])
+  })
+
+  it('leaves alone what somebody changes while the new content is being made', async () => {
+    const it = await operating({ a: 'old' })
+    const how = (name: string) => ({ now: Date.now, content: takes(it.full(name)), temporary: '.mplp-deed-0.tmp' })
+    expect(await operate(it.root, write('a', shape('old'), shape('new')), how('a'))).toBe('overtaken')
+    expect(await operate(it.root, write('b', null, shape('new')), how('b'))).toBe('overtaken')
     expect([it.text('a'), it.text('b'), readdirSync(it.path)]).toEqual(['theirs', 'theirs', ['a', 'b']])
   })
 
@@ -163,6 +176,21 @@ describe('never outside of the root', () => {
     expect(await it.operate({ op: 'remove', path: 'out/a', expect: shape('old') })).toBe('overtaken')
     expect(await it.operate({ op: 'move', path: 'out/a', to: 'in/a', expect: shape('old') })).toBe('overtaken')
     expect([readFileSync(join(outside, 'a'), 'utf8'), readdirSync(outside)]).toEqual(['old', ['a']])
+  })
+
+  it('reaches nothing below a folder that has become a link, however deep', async () => {
+    const [it, outside] = [await operating({ 'in/keep': '' }), tempFolder()]
+    put(outside, { 'deep/er/a': 'old' })
+    symlinkSync(outside, it.full('out'))
+    await expect(it.root.open('out/deep/er/a')).rejects.toThrow(Elsewhere)
+    await expect(it.root.list('out/deep')).rejects.toThrow(Elsewhere)
+    expect(await it.operate(write('out/deep/er/a', shape('old'), shape('new')))).toBe('overtaken')
+    expect(await it.operate(write('out/deep/er/new', null, shape('new')))).toBe('overtaken')
+    expect(await it.operate(write('out/deep/new/er', null, shape('new')))).toBe('overtaken')
+    expect(await it.operate({ op: 'remove', path: 'out/deep/er/a', expect: shape('old') })).toBe('overtaken')
+    expect(await it.operate({ op: 'move', path: 'in/keep', to: 'out/deep/keep', expect: shape('') })).toBe('overtaken')
+    expect(readdirSync(outside, { recursive: true }).sort()).toEqual(['deep', 'deep/er', 'deep/er/a'])
+    expect(readFileSync(join(outside, 'deep/er/a'), 'utf8')).toBe('old')
   })
 
   it('replaces a link rather than what it leads to', async () => {

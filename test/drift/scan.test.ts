@@ -5,7 +5,7 @@ import type { Observed } from '../../src/drift/observe.ts'
 import { observe } from '../../src/drift/observe.ts'
 import { openRoot } from '../../src/drift/root.ts'
 import { type ScanOptions, type ScanProgress, scan } from '../../src/drift/scan.ts'
-import { selectFiles } from '../../src/drift/select.ts'
+import { type Selection, selectFiles } from '../../src/drift/select.ts'
 import { Refused } from '../../src/protocol/errors.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { put } from './given.ts'
@@ -30,8 +30,8 @@ async function scanning(files: { readonly [path: string]: string }) {
       }
     },
     root,
-    scan: (options: ScanOptions = {}, at = root) =>
-      scan(at, selectFiles(), { get: (name) => known.get(name), paths: () => known.keys() }, options),
+    scan: (options: ScanOptions = {}, at = root, selection: Selection = {}) =>
+      scan(at, selectFiles(selection), { get: (name) => known.get(name), paths: () => known.keys() }, options),
   }
 }
 
@@ -51,6 +51,11 @@ describe('a scan', () => {
     rmSync(it.full('d'), { recursive: true })
     put(it.path, { 'b/new': '' })
     expect((await it.scan()).paths).toEqual(['a', 'b/new', 'd/e'])
+  })
+
+  it('does not enter folders that are excluded or ignored', async () => {
+    const it = await scanning({ a: '1', 'out/deep/b': '2', 'log/deep/c': '3', '.gitignore': 'log/\n' })
+    expect(await it.scan({}, it.root, { exclude: ['out'] })).toMatchObject({ paths: ['.gitignore', 'a'], folders: 1 })
   })
 
   it('looks into some folders only when asked to', async () => {
@@ -93,6 +98,6 @@ describe('a scan', () => {
     const root = { ...it.root, list: (folder: string) => (folder === 'a' ? Promise.reject(denied) : list(folder)) }
     put(it.path, { 'a/x': '' })
     const { paths, unreadable } = await it.scan({}, root)
-    expect([paths, unreadable]).toEqual([['b/y'], [{ folder: 'a', code: 'EACCES' }]])
+    expect([paths, unreadable]).toEqual([['b/y'], [{ path: 'a', code: 'EACCES' }]])
   })
 })

@@ -2,6 +2,7 @@ import { appendFileSync, chmodSync, mkdirSync, renameSync, rmSync, symlinkSync, 
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { fileId } from '../../src/drift/compare.ts'
+import { disk } from '../../src/drift/root.ts'
 import { trackFiles } from '../../src/drift/track.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { Closed, InvalidInput, NotFound, Refused } from '../../src/protocol/errors.ts'
@@ -288,9 +289,10 @@ describe('noticing', () => {
   })
 
   it('looks where an event from outside says that something changed', async () => {
-    const it = await given({ a: '1', 'src/b': '2', c: '3' })
+    const it = await given({ a: '1', 'src/b': '2', c: '3', d: 'what is moved' })
     put(it.root, { a: 'x', 'src/b': 'x', c: 'x' })
-    const tell = (payload: { file_path: string; workspace_root?: string }) =>
+    renameSync(join(it.root, 'd'), join(it.root, 'e'))
+    const tell = (payload: { file_path: string; previous_path?: string; workspace_root?: string }) =>
       it.graph.commit([], {
         ...BY,
         events: [
@@ -306,9 +308,23 @@ describe('noticing', () => {
     await tell({ file_path: join(it.root, 'a') })
     await tell({ file_path: 'b', workspace_root: join(it.root, 'src') })
     await tell({ file_path: '../../etc/passwd' })
-    expect(await settled(it, ['modified a', 'modified src/b'])).toEqual(['modified a', 'modified src/b'])
+    await tell({ file_path: 'e', previous_path: 'd' })
+    const expected = ['modified a', 'modified src/b', 'renamed d e']
+    expect(await settled(it, expected)).toEqual(expected)
     await it.tracker.close()
     expect(it.errors).toEqual([])
+  })
+
+  it('looks once an action lets go of what it was writing, and not before', async () => {
+    const it = await given({ a: '1' })
+    const writing = it.tracker.writing(['a'])
+    put(it.root, { a: 'half' })
+    await it.tracker.look(['a'])
+    expect(it.tracker.findings()).toEqual([])
+    writing.release()
+    await it.tracker.idle()
+    expect(told(it.tracker.findings())).toEqual(['modified a'])
+    await it.tracker.close()
   })
 
   it('looks where the graph has come to believe something else', async () => {
@@ -344,6 +360,24 @@ describe('noticing', () => {
     expect(told(await it.tracker.look(['a']))).toEqual(['modified a'])
     await it.tracker.close()
   })
+})
+
+it('lists what it may not read, and says nothing else of it', async () => {
+  const it = await given({ secret: 's', open: 'o' })
+  put(it.root, { secret: 'other', open: 'other' })
+  const { open } = disk
+  const denied = Object.assign(new Error('permission denied'), { code: 'EACCES' }) // the superuser is never told that
+  disk.open = ((...asked: Parameters<typeof open>) =>
+    String(asked[0]).endsWith('/secret') ? Promise.reject(denied) : open(...asked)) as typeof open
+  try {
+    const { findings, unreadable } = await it.tracker.scan()
+    expect(findings.map(({ path }) => path)).toEqual(['open'])
+    expect(unreadable).toEqual([{ path: 'secret', code: 'EACCES' }])
+  } finally {
+    disk.open = open
+  }
+  expect((await it.tracker.scan()).findings.map(({ path }) => path)).toEqual(['open', 'secret'])
+  await it.tracker.close()
 })
 
 describe('bad input to a tracker', () => {
