@@ -106,7 +106,7 @@ function ioOf({ json = false, color, ...files }: Flags, world: World): { readonl
     if (stop.signal.aborted) return
     stop.abort(new Error('interrupted'))
     process.on('SIGINT', abort)
-    if (world.err.isTTY) world.err.write('\nfinishing what is in hand; Ctrl-C again ends it at once\n')
+    world.err.write('mplp: finishing what is in hand; Ctrl-C again ends it at once\n')
   }
   for (const name of SIGNALS) process.on(name, interrupt)
   const io = terminal({

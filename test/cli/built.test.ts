@@ -15,8 +15,8 @@ beforeAll(() => {
 }, PATIENT)
 
 /** The command line on plain Node, with nothing loaded before it. */
-function start(cwd: string, args: readonly string[]) {
-  const child = spawn(process.execPath, [it_.main, ...args], { cwd, env: { PATH: process.env.PATH, HOME: cwd } })
+function start(cwd: string, args: readonly string[], main = it_.main) {
+  const child = spawn(process.execPath, [main, ...args], { cwd, env: { PATH: process.env.PATH, HOME: cwd } })
   onTestFinished(() => void child.kill('SIGKILL'))
   let [out, err] = ['', '']
   child.stdout.on('data', (text) => {
@@ -24,6 +24,7 @@ function start(cwd: string, args: readonly string[]) {
   })
   child.stderr.on('data', (text) => {
     err += text
+    child.emit('complained')
   })
   const ended = once(child, 'close').then(([code, signal]) => ({ code, signal, out, err }))
   const said = async (what: string | RegExp) => {
@@ -33,7 +34,12 @@ function start(cwd: string, args: readonly string[]) {
     }
     return out
   }
-  return { child, ended, said }
+  /** Sends it, and waits until it was heard. */
+  const interrupt = async (signal: NodeJS.Signals) => {
+    child.kill(signal)
+    while (!err.includes('finishing what is in hand')) await once(child, 'complained')
+  }
+  return { child, ended, said, interrupt }
 }
 
 describe('a config in TypeScript, on plain Node', { timeout: PATIENT }, () => {
@@ -51,6 +57,22 @@ export default defineConfig(given)
       err: '',
       config: { vsl: 'memory:', patrol_ms: 77 },
     })
+  })
+
+  it('is refused with the remedy where neither Node nor the project can read it', async () => {
+    const { folder, main } = it_.bare()
+    writeFileSync(join(folder, 'mplp.config.ts'), CONFIG)
+    const { code, err } = await start(folder, ['config', 'print'], main).ended
+    const reads = 'typescript' in process.features && process.features.typescript !== false
+    expect({ code, err }).toEqual(
+      reads
+        ? { code: 0, err: '' }
+        : {
+            code: 64,
+            err: expect.stringMatching(/^mplp: \S+mplp.config.ts is not valid: .*npm install --save-dev tsx.*\n$/),
+          },
+    )
+    expect(await start(folder, ['version'], main).ended).toMatchObject({ code: 0, err: '' })
   })
 
   it('is called wrong in one line when it is', async () => {
@@ -93,11 +115,10 @@ export default {
     const folder = slow()
     const run = start(folder, ['run', 'flow.json'])
     await appears(join(folder, 'begun'))
-    run.child.kill('SIGINT')
-    await pause(300) // it waits for the step: nothing may end before that
-    expect(run.child.exitCode).toBeNull()
-    writeFileSync(join(folder, 'go'), '')
-    expect(await run.ended).toMatchObject({ code: 1, err: 'left; `mplp resume` goes on with it\n' })
+    await run.interrupt('SIGINT')
+    writeFileSync(join(folder, 'go'), '') // only now can the step that is in hand end
+    const { code, err } = await run.ended
+    expect({ code, err }).toEqual({ code: 1, err: expect.stringContaining('left; `mplp resume` goes on with it\n') })
     expect(existsSync(join(folder, 'next'))).toBe(false)
     const resumed = await start(folder, ['resume', '--json']).ended
     expect(JSON.parse(resumed.out)).toMatchObject({ resumed: [{ status: 'completed' }] })
@@ -108,8 +129,7 @@ export default {
     const folder = slow()
     const run = start(folder, ['run', 'flow.json'])
     await appears(join(folder, 'begun'))
-    run.child.kill('SIGINT')
-    await pause(300)
+    await run.interrupt('SIGINT')
     run.child.kill('SIGINT')
     expect(await run.ended).toMatchObject({ code: 130 })
     writeFileSync(join(folder, 'go'), '')
@@ -132,15 +152,13 @@ export default {
     })
     expect(sent.status).toBe(202)
     await appears(join(folder, 'begun'))
-    const stream = await fetch(`${url}/events`)
     const waiting = asked(`${url}/runs/${flow.plan.plan_id}?wait_ms=20000`)
-    await pause(300)
-    server.child.kill('SIGTERM')
-    await pause(300)
+    const stream = await fetch(`${url}/events`)
+    await stream.body!.getReader().read() // it has come so far as to answer, and was asked for the other one before
+    await server.interrupt('SIGTERM')
     writeFileSync(join(folder, 'go'), '')
     expect(await waiting).toBe(200)
-    await stream.text()
-    expect(await server.ended).toMatchObject({ code: 0, err: '' })
+    expect(await server.ended).toMatchObject({ code: 0 })
   })
 })
 
