@@ -26,9 +26,11 @@ const method = <M extends keyof Session>(
   needs,
   async run(session, given) {
     const call = session[name]
-    return call ? run(call, given) : `the driver has no ${name}, though it offers ${needs.join(' and ')}`
+    return call ? run(call.bind(session) as typeof call, given) : lacks(name, needs)
   },
 })
+const lacks = (name: string, needs: readonly Capability[]): string =>
+  `the driver has no ${name}, though it offers ${needs.join(' or ')}`
 const asked: typeof method = (...given) => ({ ...method(...given), refusable: true })
 
 export const VERBS: { readonly [verb: string]: Verb } = {
@@ -46,8 +48,9 @@ export const VERBS: { readonly [verb: string]: Verb } = {
   submit: asked('submit', ['execution'], (submit, given) => submit(given as JsonObject)),
   settle: {
     needs: ['execution'],
-    async run({ settle }, given) {
-      const rest = await settle?.()
+    async run(session, given) {
+      if (!session.settle) return lacks('settle', ['execution'])
+      const rest = await session.settle()
       return given !== null && rest !== given ? `the run is ${rest}, not ${String(given)}` : undefined
     },
   },
@@ -145,18 +148,21 @@ const LOOKS: { readonly [what: string]: (session: Session, wanted: Json) => Prom
     return firstDifference(wanted, found, NOTHING)
   },
   async files(session, wanted) {
-    const found = (await session.files?.()) ?? {}
+    if (!session.files) return lacks('files', ['drift', 'rollback'])
+    const found = await session.files()
     for (const [path, text] of Object.entries(wanted as { [path: string]: string | null }))
       if ((found[path] ?? null) !== text)
         return `${path} must be ${JSON.stringify(text)}, found ${JSON.stringify(found[path] ?? null)}`
     return undefined
   },
   async findings(session, wanted) {
-    const found = (await session.scan?.()) ?? []
+    if (!session.scan) return lacks('scan', ['drift'])
+    const found = await session.scan()
     return firstDifference(wanted, [...found].sort((a, b) => (a.path < b.path ? -1 : 1)) as unknown as Json, NOTHING)
   },
   async breaches(session, wanted) {
-    const found = (await session.breaches?.()) ?? []
+    if (!session.breaches) return lacks('breaches', ['invariants'])
+    const found = await session.breaches()
     return firstDifference([...(wanted as string[])].sort(), [...found].sort(), NOTHING)
   },
 }

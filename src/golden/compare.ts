@@ -25,13 +25,18 @@ export function firstDifference(
   return expected === actual ? undefined : `${here} must be ${brief(expected)}, found ${brief(actual)}`
 }
 
-/** The same, but only for what the wanted value speaks of: a document may have more fields than that. */
-export function firstMiss(wanted: Json, found: Json, path = ''): string | undefined {
+/** The same, but only for what the wanted value speaks of: a document may have more fields than that. What `ignored` names need only be there. */
+export function firstMiss(
+  wanted: Json,
+  found: Json,
+  path = '',
+  ignored: (path: string) => boolean = () => false,
+): string | undefined {
   if (!isObject(wanted) || !isObject(found)) {
     if (!Array.isArray(wanted) || !Array.isArray(found) || wanted.length !== found.length)
       return firstDifference(wanted, found, new Set(), path)
     for (const [i, item] of wanted.entries()) {
-      const inner = firstMiss(item, found[i]!, `${path}[${i}]`)
+      const inner = firstMiss(item, found[i]!, `${path}[${i}]`, ignored)
       if (inner !== undefined) return inner
     }
     return undefined
@@ -39,11 +44,21 @@ export function firstMiss(wanted: Json, found: Json, path = ''): string | undefi
   for (const [key, value] of Object.entries(wanted as JsonObject)) {
     const at = path === '' ? key : `${path}.${key}`
     if (!Object.hasOwn(found, key) || found[key] === undefined) return `${at} is missing: ${brief(value)}`
-    const inner = firstMiss(value, (found as JsonObject)[key]!, at)
+    if (ignored(at)) continue
+    const inner = firstMiss(value, (found as JsonObject)[key]!, at, ignored)
     if (inner !== undefined) return inner
   }
   return undefined
 }
+
+/** As the protocol's own harness compares: what it leaves out differs between any two runs. */
+export const firstUnlike = (wanted: Json, found: Json): string | undefined =>
+  firstMiss(wanted, found, '', (path) => LEFT_OUT.some((name) => path === name || path.endsWith(`.${name}`)))
+
+const LEFT_OUT = [
+  ...['context_id', 'plan_id', 'confirm_id', 'trace_id', 'step_id', 'span_id', 'target_id', 'role_id', 'run_id'],
+  ...['meta.created_at', 'meta.updated_at', 'requested_at', 'started_at', 'finished_at', 'timestamp', 'correlation_id'],
+]
 
 function inObjects(
   expected: JsonObject,

@@ -1,5 +1,6 @@
 import { readdir } from 'node:fs/promises'
 import { join, relative } from 'node:path'
+import { goldenInvariants } from '../protocol/invariant-rules.ts'
 import { type PathInvariant, parseInvariant } from '../protocol/invariants.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import type { Answers, Capability } from './driver.ts'
@@ -17,6 +18,8 @@ export interface GoldenFlow {
   readonly needs: readonly Capability[]
   /** Field names whose values may differ from run to run. */
   readonly volatile: readonly string[]
+  /** `exact`: expected documents are all there is. `protocol`: as its own harness compares, which asks only for what is expected, and for no ids and times. */
+  readonly compare: 'exact' | 'protocol'
   readonly input: { readonly [name: string]: Json }
   /** What lies in the project's folder at the beginning. */
   readonly files?: { readonly [path: string]: string }
@@ -41,16 +44,25 @@ const CAPABILITIES: ReadonlySet<string> = new Set<Capability>([
   'bare_store',
 ])
 
-/** Every flow below a folder. Throws InvalidInput with file and line for whatever is not as it must be, before anything runs. */
+/**
+ * Every flow below a folder: `<area>/<flow>/`, or fixtures as the protocol lays them out, with or without an area around them. Throws InvalidInput with
+ * file and line for whatever is not as it must be, before anything runs.
+ */
 export async function readFlows(root: string): Promise<readonly GoldenFlow[]> {
   const flows: GoldenFlow[] = []
-  for (const area of await foldersIn(root))
-    for (const name of await foldersIn(join(root, area))) flows.push(await readFlow(root, area, name))
+  for (const area of await foldersIn(root)) {
+    const names = await foldersIn(join(root, area))
+    if (names.includes('input')) flows.push(await readFixture(root, area))
+    else for (const name of names) flows.push(await readFlow(root, area, name))
+  }
   if (flows.length === 0) throw invalid(root, 'flows', 'holds no flow: a flow is <area>/<name>/flow.yaml')
   return flows
 }
 
 async function readFlow(root: string, area: string, name: string): Promise<GoldenFlow> {
+  const files = await readdir(join(root, area, name))
+  if (files.includes('input') && !files.includes('flow.yaml') && !files.includes('script.yaml'))
+    return readFixture(root, `${area}/${name}`)
   const path = (file: string) => join(root, area, name, file)
   const shown = (file: string) => relative(root, path(file))
   const required = async (file: string): Promise<Source> => {
@@ -61,7 +73,7 @@ async function readFlow(root: string, area: string, name: string): Promise<Golde
   const head = headIn(await required('flow.yaml'))
   const input = await readJsonFolder(path('input'), shown('input'))
   const { acts, answers } = scriptIn(await required('script.yaml'), input, head.needs)
-  const files = await readTree(path('files'))
+  const tree = await readTree(path('files'))
   const expectedEvents = await readLines(path('expected/events.ndjson'), shown('expected/events.ndjson'))
   const invariants = await readYaml(path('invariants.yaml'), shown('invariants.yaml'))
   return {
@@ -72,21 +84,44 @@ async function readFlow(root: string, area: string, name: string): Promise<Golde
     expected: await readJsonFolder(path('expected'), shown('expected')),
     answers,
     script: acts,
-    ...(files && { files }),
+    ...(tree && { files: tree }),
     ...(expectedEvents && { expectedEvents: expectedEvents as readonly JsonObject[] }),
     invariants: invariants ? invariantsIn(invariants) : [],
   }
 }
 
-function headIn({ value, at }: Source): Pick<GoldenFlow, 'proves' | 'rules' | 'needs' | 'volatile'> {
+/** Documents that go in and must come out, and invariants: the protocol's own fixtures, which bring no script. */
+async function readFixture(root: string, folder: string): Promise<GoldenFlow> {
+  const path = (file: string) => join(root, folder, file)
+  const shown = (file: string) => relative(root, path(file))
+  const invariants = await readYaml(path('invariants.yaml'), shown('invariants.yaml'))
+  return {
+    name: folder.includes('/') ? folder : `fixtures/${folder}`,
+    area: folder.includes('/') ? folder.split('/')[0]! : 'fixtures',
+    proves: 'Documents of the protocol come out as they went in, and its invariants hold.',
+    rules: [],
+    needs: ['conformance'],
+    volatile: [],
+    compare: 'protocol',
+    input: await readJsonFolder(path('input'), shown('input')),
+    expected: await readJsonFolder(path('expected'), shown('expected')),
+    answers: {},
+    script: ['load', 'verify'].map((verb) => ({ verb, given: null, at: shown('input') })),
+    invariants: [...goldenInvariants, ...(invariants ? invariantsIn(invariants) : [])],
+  }
+}
+
+function headIn({ value, at }: Source): Pick<GoldenFlow, 'proves' | 'rules' | 'needs' | 'volatile' | 'compare'> {
   if (!isObject(value)) throw invalid(at(), 'type', 'must be a map')
-  const { proves, rules = [], needs = ['conformance'], volatile = [], ...rest } = value
+  const { proves, rules = [], needs = ['conformance'], volatile = [], compare = 'exact', ...rest } = value
   for (const key of Object.keys(rest)) throw invalid(at(key), 'extra_forbidden', `${key} is not part of a flow`)
   if (typeof proves !== 'string') throw invalid(at('proves'), 'required', 'proves says in words what the flow proves')
   for (const [i, need] of texts(needs, at('needs'), 'needs').entries())
     if (!CAPABILITIES.has(need)) throw invalid(at('needs', i), 'enum', `${need} is not a capability`)
+  if (compare !== 'exact' && compare !== 'protocol') throw invalid(at('compare'), 'enum', 'must be exact or protocol')
   return {
     proves,
+    compare,
     rules: texts(rules, at('rules'), 'rules'),
     needs: needs as readonly Capability[],
     volatile: texts(volatile, at('volatile'), 'volatile'),

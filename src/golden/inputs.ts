@@ -25,7 +25,7 @@ export function documentsNamed(
 }
 
 /** The protocol's own fixtures carry a `$comment` on top, which their schemas refuse. */
-function withoutComment(document: Json): Json {
+export function withoutComment(document: Json): Json {
   if (!isObject(document) || !('$comment' in document)) return document
   const { $comment: _, ...rest } = document
   return rest as Json

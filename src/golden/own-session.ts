@@ -33,7 +33,7 @@ export async function ownSession(options: OwnSession): Promise<Session> {
   const errors: unknown[] = []
   const start = (store: Backend) => startProcess(store, { ...options, onError: (error) => errors.push(error) })
   let process = await start(await options.open())
-  let frozen: OwnProcess | undefined
+  let frozen: { readonly process: OwnProcess; readonly run: RunHandle | undefined } | undefined
   let context: string | undefined
   let run: RunHandle | undefined
   let stuck: Promise<unknown> | undefined
@@ -120,13 +120,15 @@ export async function ownSession(options: OwnSession): Promise<Session> {
     },
     async freeze() {
       if (frozen) throw outOfOrder('a process is frozen already')
-      frozen = process
-      await frozen.hold()
-      const shared = frozen.handle.traits.processes === 'one' // two owners in one process: nobody else may open such a store
-      await goOnWith(await start(shared ? { ...frozen.handle, close: async () => undefined } : await options.open()))
+      const { handle } = process
+      frozen = { process, run }
+      await process.hold()
+      const shared = handle.traits.processes === 'one' // two owners in one process: nobody else may open such a store
+      await goOnWith(await start(shared ? { ...handle, close: async () => undefined } : await options.open()))
     },
     async thaw() {
-      frozen?.letGo()
+      frozen?.process.letGo()
+      await frozen?.run?.rest() // what it still had in hand has come to something, or to nothing
     },
     rollback: () =>
       outcomeOf(async () => {
@@ -170,7 +172,7 @@ export async function ownSession(options: OwnSession): Promise<Session> {
     },
     async close() {
       await process.kill()
-      await frozen?.kill()
+      await frozen?.process.kill()
       await options.dispose()
       await folder?.remove()
     },

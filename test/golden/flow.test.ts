@@ -210,6 +210,64 @@ const PLANNED = {
   ],
 }
 
+describe('fixtures as the protocol lays them out', () => {
+  const context = { ...CONTEXT, title: 'A title' }
+  const other = { ...context, context_id: '4c9a2f7e-0b1d-4e55-9a52-7f1f0a6f2a10' }
+  const { order_index: _, ...bare } = PLANNED.steps[0]!
+  const fixture = (more: Files = {}): string => {
+    const root = tempFolder()
+    const files: Files = {
+      'input/context.json': JSON.stringify(context),
+      'input/plan.json': JSON.stringify(PLANNED),
+      'expected/context.json': JSON.stringify(other),
+      'expected/plan.json': JSON.stringify({
+        ...PLANNED,
+        context_id: other.context_id,
+        steps: [bare, PLANNED.steps[1]],
+      }),
+      'invariants.yaml': '- { id: few, scope: plan, path: steps, rule: min-length(2), description: few, note: none }\n',
+      'README.md': '# A fixture\n',
+      ...more,
+    }
+    for (const [path, text] of Object.entries(files)) {
+      mkdirSync(dirname(join(root, 'flow-99-odd', path)), { recursive: true })
+      writeFileSync(join(root, 'flow-99-odd', path), text)
+    }
+    return root
+  }
+  const verdict = async (root: string) => {
+    const driver = ownDriver({ open: async () => inMemory(memoryBackend()) })
+    const { results } = await runGolden({ flows: root, driver, backends: ['memory'] })
+    return results.map(({ flow, reason, status }) => `${flow}: ${reason ?? status}`)
+  }
+
+  it('need no script: what is expected must come out, ids and times apart, and may have more', async () => {
+    expect(await verdict(fixture())).toEqual(['fixtures/flow-99-odd: passed'])
+  })
+
+  it('fail when something comes out otherwise, is not there, or breaks an invariant of the protocol', async () => {
+    const plan = { ...PLANNED, objective: 'Another' }
+    expect(await verdict(fixture({ 'expected/plan.json': JSON.stringify(plan) }))).toEqual([
+      'fixtures/flow-99-odd: expected/plan.json: objective must be "Another", found "To be seen for the first time"',
+    ])
+    expect(await verdict(fixture({ 'expected/confirm.json': '{}' }))).toEqual([
+      'fixtures/flow-99-odd: expected/confirm.json: there is no such confirm',
+    ])
+    const nowhere = { ...context, root: { ...context.root, domain: ' ' } }
+    expect(
+      await verdict(fixture({ 'input/context.json': JSON.stringify(nowhere), 'expected/context.json': '{}' })),
+    ).toEqual([expect.stringContaining('invariant root_domain_must_be_non_empty: context.root.domain')])
+  })
+
+  it('are refused like any other for a rule that means nothing', async () => {
+    const rules =
+      '- { id: a, scope: plan, path: steps, rule: exists }\n- { id: b, scope: plan, path: steps, rule: "all(done)" }\n'
+    await expect(readFlows(fixture({ 'invariants.yaml': rules }))).rejects.toMatchObject({
+      problems: [{ path: 'flow-99-odd/invariants.yaml:2' }],
+    })
+  })
+})
+
 /** Whether a flow that only loads these two passes under one invariant, and why not. */
 async function under(scope: string, path: string, rule: string): Promise<string> {
   const root = flowFolder({

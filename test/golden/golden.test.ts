@@ -125,6 +125,36 @@ describe('golden flows', () => {
     ])
   })
 
+  it('notice a store that lets an owner write which is none any more', async () => {
+    const unfenced = ownDriver({
+      async open() {
+        const store = memoryBackend()
+        return inMemory({ ...store, commit: ({ fence: _, ...write }) => store.commit(write) })
+      },
+    })
+    expect(await failing(some('execution/two-owners'), own)).toEqual([])
+    expect(await failing(some('execution/two-owners'), unfenced)).toHaveLength(1)
+  })
+
+  it('run on a session that is an object of a class', async () => {
+    class Held {
+      readonly #inner: Session
+      constructor(inner: Session) {
+        this.#inner = inner
+        for (const name of Object.keys(inner) as (keyof Session)[])
+          Object.assign(this, {
+            [name](this: Held, ...args: never[]) {
+              return (this.#inner[name] as (...given: never[]) => unknown)(...args)
+            },
+          })
+      }
+    }
+    const driver: Driver = { ...own, open: async (options) => new Held(await own.open(options)) as unknown as Session }
+    expect(
+      await failing(some('execution/crash-and-resume', 'drift/merge', 'execution/confirm-required'), driver),
+    ).toEqual([])
+  })
+
   it('skip by name what a runtime does not offer', async () => {
     const modest = { ...careless, capabilities: ['conformance'] as readonly Capability[] }
     const { results } = await runGolden({ flows: some('execution/happy-path'), driver: modest, backends: ['none'] })
