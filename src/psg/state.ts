@@ -47,7 +47,9 @@ export interface GraphMemory {
 export function graphMemory(): GraphMemory {
   const graph = new DirectedGraph<Held, { type: EdgeType }>()
   const kinds = new Map<Kind, Map<string, Held>>()
-  let count = 0 // what graphology calls nodes and edges: numbers, which it handles far cheaper than names
+  // What graphology calls nodes and edges: numbers, which an object holds far cheaper than names, and large ones, because for a small one the
+  // engine makes room for all below it.
+  let count = 2 ** 20
   const groups = new Map<string, Group>()
   const plans = new Map<string, PlanRecord>()
   const tombstones = new Map<string, AnyNode>()
