@@ -75,6 +75,9 @@ const report = await rollback({ graph, layer, tracker }, run)
 console.log(
   `      ${report.status}; files: ${(await readdir(root)).join(', ')}; open findings: ${(await tracker.scan()).findings.length}`,
 )
+const files = (await graph.query({ kind: 'file' })).nodes.map(({ data }) => data.path).sort()
+const ended = await graph.require('plan', (await graph.require('run', run)).data.plan_id)
+console.log(`      the graph again has ${files.join(', ')}; the plan stays ${ended.data.status}`)
 console.log(`      notes.md begins with ${JSON.stringify((await readFile(at('notes.md'), 'utf8')).slice(0, 7))}`)
 
 await tracker.close()

@@ -62,6 +62,9 @@ describe('npm start', () => {
 
 it('shows an edit settled in each of the four ways, and a failed run taken back', { timeout: EXAMPLE_MS }, async () => {
   const lines = (await shown('watch-and-reconcile')).map((line) => line.trim())
+  expect(lines.join('\n')).toMatch(
+    /modified notes\.md \(\w+\), seen after \d+ ms\n--- a\/notes\.md\n[\s\S]*-two\n\+TWO\n/,
+  )
   const settled = lines.filter((line) => /^(ask|graph|files|merge): .*\)$/.test(line))
   expect(settled.map((line) => line.replace(/:.*:/, ':'))).toEqual([
     'ask: asked (notes.md)',
@@ -72,6 +75,8 @@ it('shows an edit settled in each of the four ways, and a failed run taken back'
   expect(lines).toContain('plan.md now: "ONE\\ntwo\\nthree\\nfour\\nFIVE\\n"')
   expect(lines).toContain('the run has failed: the site is down')
   expect(lines).toContain('done; files: notes.md, plan.md; open findings: 0')
+  expect(lines).toContain('the graph again has notes.md, plan.md; the plan stays failed')
+  expect(lines).toContain('notes.md begins with "one\\nTWO"')
 })
 
 it('shows a run live from another process', { timeout: EXAMPLE_MS }, async () => {
