@@ -12,15 +12,25 @@ export const isObject = (value: unknown): value is Record<string, unknown> =>
 
 /** The one text of a value: keys sorted by code unit, no spaces. Equal values have equal text. */
 export function canonical(value: Json): string {
+  if (typeof value === 'string') return quoted(value)
   if (value === null || typeof value !== 'object') return JSON.stringify(value)
-  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`
+  let text = ''
+  if (Array.isArray(value)) {
+    for (const item of value) text += text === '' ? canonical(item) : `,${canonical(item)}`
+    return `[${text}]`
+  }
   const object = value as JsonObject
-  const members = Object.keys(object)
-    .filter((key) => object[key] !== undefined)
-    .sort()
-    .map((key) => `${JSON.stringify(key)}:${canonical(object[key] as Json)}`)
-  return `{${members.join(',')}}`
+  for (const key of Object.keys(object).sort()) {
+    const member = object[key]
+    if (member !== undefined) text += `${text === '' ? '' : ','}${quoted(key)}:${canonical(member)}`
+  }
+  return `{${text}}`
 }
+
+/** As JSON.stringify does, which is slower where there is nothing to escape. */
+const quoted = (text: string): string => (ESCAPED.test(text) ? JSON.stringify(text) : `"${text}"`)
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what JSON escapes
+const ESCAPED = /["\\\u0000-\u001f\ud800-\udfff]/
 
 export const digestOf = (bytes: string | Uint8Array): Digest => `sha256:${hash('sha256', bytes, 'hex')}`
 

@@ -19,6 +19,12 @@ describe('canonical', () => {
     )
   })
 
+  it('writes every text as JSON.stringify does', () => {
+    fc.assert(fc.property(fc.string({ unit: 'binary' }), (text) => expect(canonical(text)).toBe(JSON.stringify(text))))
+    for (const text of ['"', '\\', '\n', '\u0000', '\u001f', '\u2028', '\ud800', '\udfff', 'é', '\u{1F600}'])
+      expect(canonical(text)).toBe(JSON.stringify(text))
+  })
+
   it('leaves out members that are undefined, as JSON does', () => {
     expect(canonical({ a: undefined, b: 1 } as never)).toBe('{"b":1}')
   })
