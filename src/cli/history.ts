@@ -1,11 +1,9 @@
-import { find } from '../server/find.ts'
 import { EXIT, table } from './io.ts'
 import type { VerbCall } from './verb.ts'
-import { withProject } from './with-runtime.ts'
+import { withFound } from './with-found.ts'
 
 export async function run({ args, io }: VerbCall): Promise<number> {
-  return withProject(io, async (project) => {
-    const { graph, kind, id } = await find(project, args[0]!)
+  return withFound(io, args[0]!, async ({ graph, kind, id }) => {
     const past = await graph.history(kind, id)
     io.result(past, () =>
       table(

@@ -1,11 +1,11 @@
-import { find, shownAs } from '../server/find.ts'
+import { shownAs } from '../server/find.ts'
 import { EXIT } from './io.ts'
 import type { VerbCall } from './verb.ts'
-import { withProject } from './with-runtime.ts'
+import { withFound } from './with-found.ts'
 
 export async function run({ args, io }: VerbCall): Promise<number> {
-  return withProject(io, async (project) => {
-    const shown = await shownAs(await find(project, args[0]!))
+  return withFound(io, args[0]!, async (found) => {
+    const shown = await shownAs(found)
     io.result(shown, () => JSON.stringify(shown, undefined, 2))
     return EXIT.done
   })

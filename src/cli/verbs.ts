@@ -35,20 +35,20 @@ export const VERBS: readonly Verb[] = [
   },
   {
     usage: 'show <id>',
-    says: 'an object by its id, as an L1 document',
-    examples: ['mplp show 3f0c…'],
+    says: 'an object by its id, a file also by its path; as an L1 document where the protocol knows it',
+    examples: ['mplp show 3f0c…', 'mplp show src/app.ts'],
     load: () => import('./show.ts'),
   },
   {
     usage: 'why <id>',
     says: 'the chain that led to a node: context, plan, approval, step, action',
-    examples: ['mplp why 3f0c…'],
+    examples: ['mplp why 3f0c…', 'mplp why src/app.ts'],
     load: () => import('./why.ts'),
   },
   {
     usage: 'history <id>',
     says: 'every change of a node, with who and why',
-    examples: ['mplp history 3f0c…'],
+    examples: ['mplp history 3f0c…', 'mplp history src/app.ts --json'],
     load: () => import('./history.ts'),
   },
   {

@@ -1,12 +1,11 @@
-import { find } from '../server/find.ts'
+import { whyOf } from '../server/find.ts'
 import { EXIT } from './io.ts'
 import type { VerbCall } from './verb.ts'
-import { withProject } from './with-runtime.ts'
+import { withFound } from './with-found.ts'
 
 export async function run({ args, io }: VerbCall): Promise<number> {
-  return withProject(io, async (project) => {
-    const { graph, kind, id } = await find(project, args[0]!)
-    const chain = await graph.why(kind, id)
+  return withFound(io, args[0]!, async (found, project) => {
+    const chain = await whyOf(project, found)
     io.result(chain, () =>
       chain
         .map(

@@ -1,9 +1,11 @@
+import type { ProjectFolder } from '../orchestrator/project-folder.ts'
 import { NotFound } from '../protocol/errors.ts'
 import type { Json } from '../protocol/json.ts'
 import type { Kind } from '../psg/change.ts'
 import { DOCUMENT_KINDS, type Document, type DocumentKind } from '../psg/document.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import type { Project } from '../psg/project.ts'
+import type { Reason } from '../psg/why.ts'
 
 export interface Found {
   readonly graph: ProjectGraph
@@ -19,6 +21,29 @@ export async function find(project: Project, id: string): Promise<Found> {
   await graph.refresh()
   await graph.load(where.group)
   return { graph, kind: where.kind, id }
+}
+
+/** The same, where what is named may also be a file of the project's folder, by its path. Throws NotFound. */
+export async function findNamed(project: Project, name: string, folder: ProjectFolder | undefined): Promise<Found> {
+  try {
+    return await find(project, name)
+  } catch (error) {
+    const graph = error instanceof NotFound ? await folder?.known() : undefined
+    if (!graph) throw error
+    const { fileId } = await import('../drift/compare.ts')
+    const file = await graph.find('file', fileId(name))
+    if (!file) throw error
+    return { graph, kind: 'file', id: file.id }
+  }
+}
+
+/** The chain that led to something. A file may lie in another graph than the action that wrote it: then the chain goes on there. */
+export async function whyOf(project: Project, { graph, kind, id }: Found): Promise<readonly Reason[]> {
+  const chain = await graph.why(kind, id)
+  const author = kind === 'file' ? (await graph.require('file', id)).data.written_by : undefined
+  if (author === undefined || chain.some((reason) => reason.id === author)) return chain
+  const where = await project.locate(author)
+  return where ? [...(await whyOf(project, await find(project, author))), ...chain] : chain
 }
 
 /** The L1 document of what the protocol knows; of our own kinds, what the graph keeps. */

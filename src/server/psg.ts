@@ -3,7 +3,7 @@ import { InvalidInput } from '../protocol/errors.ts'
 import { shown } from '../protocol/shown.ts'
 import type { PlanStatus } from '../protocol/types.ts'
 import { pathsOf } from '../psg/paths.ts'
-import { find, shownAs } from './find.ts'
+import { find, findNamed, shownAs, whyOf } from './find.ts'
 import { by, countOf, fieldsOf, type Route, TEXT, textOf } from './route.ts'
 
 const STATUSES: readonly PlanStatus[] = [
@@ -18,8 +18,9 @@ const STATUSES: readonly PlanStatus[] = [
 const MOST_CONTEXTS = 1_000
 
 /** The protocol's own paths, and any object by its id. */
-export function psgRoutes({ project, store }: ComposedRuntime): readonly Route[] {
+export function psgRoutes({ project, store, folder }: ComposedRuntime): readonly Route[] {
   const paths = pathsOf(project)
+  const named = (id: string) => findNamed(project, id, folder)
   return [
     {
       method: 'GET',
@@ -99,19 +100,16 @@ export function psgRoutes({ project, store }: ComposedRuntime): readonly Route[]
     {
       method: 'GET',
       path: '/objects/:id',
-      says: 'Anything by its id: an L1 document of what the protocol knows.',
+      says: 'Anything by its id, a file also by its path: an L1 document of what the protocol knows.',
       role: 'read',
-      handle: async ({ params: { id } }) => shownAs(await find(project, id)),
+      handle: async ({ params: { id } }) => shownAs(await named(id)),
     },
     {
       method: 'GET',
       path: '/objects/:id/why',
       says: 'The chain that led to it: context, plan, approval, step, action.',
       role: 'read',
-      async handle({ params }) {
-        const { graph, kind, id } = await find(project, params.id)
-        return graph.why(kind, id)
-      },
+      handle: async ({ params: { id } }) => whyOf(project, await named(id)),
     },
     {
       method: 'GET',
@@ -119,7 +117,7 @@ export function psgRoutes({ project, store }: ComposedRuntime): readonly Route[]
       says: 'Every change of it, with who and why.',
       role: 'read',
       async handle({ params }) {
-        const { graph, kind, id } = await find(project, params.id)
+        const { graph, kind, id } = await named(params.id)
         return graph.history(kind, id)
       },
     },

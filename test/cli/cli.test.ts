@@ -61,6 +61,15 @@ describe('a project that a newcomer makes', { timeout: PATIENT }, () => {
     expect(values[0]!.map(({ id }) => id)).toContain(plan)
   })
 
+  it('tells why a file is there, by its path, up to the context of the run that wrote it', async () => {
+    const { values } = await hereJson<{ kind: string; id: string }[]>(folder, ['why', 'hello.txt'])
+    expect(values[0]!.map(({ kind }) => kind)).toEqual(['context', 'plan', 'confirm', 'step', 'action', 'file'])
+    expect(values[0]!.map(({ id }) => id)).toContain(plan)
+    expect((await hereJson(folder, ['show', 'hello.txt'])).values).toMatchObject([{ path: 'hello.txt', size: 6 }])
+    expect((await hereJson<object[]>(folder, ['history', 'hello.txt'])).values[0]).toHaveLength(1)
+    expect(await mplpHere(folder, ['why', 'absent.txt'])).toMatchObject({ code: 1, out: '' })
+  })
+
   it('tells every status that a step went through', async () => {
     const { values } = await hereJson<{ after: { status: string } }[]>(folder, ['history', step])
     expect(values[0]!.map(({ after }) => after.status)).toEqual(['pending', 'in_progress', 'completed'])

@@ -1,0 +1,88 @@
+import { describe, expect, it } from 'vitest'
+import { CONFIG_KEYS, type Config, configFromEnv, effectiveConfig, maskedConfig, mergedConfig } from '../src/config.ts'
+import { InvalidInput } from '../src/protocol/errors.ts'
+
+describe('a config', () => {
+  it.each<[string, unknown, string, string]>([
+    ['a misspelt key', { vls: 'memory:' }, 'vls', 'is not known; did you mean vsl?'],
+    ['one further down', { server: { prot: 1 } }, 'server.prot', 'is not known; did you mean port?'],
+    ['one of a model', { models: { main: { provder: 'x' } } }, 'models.main.provder', 'did you mean provider?'],
+    ['one like nothing we know', { colour: 1 }, 'colour', 'is not known'],
+    ['one that objects have', JSON.parse('{ "constructor": 1 }'), 'constructor', 'is not known'],
+    ['text where a list belongs', { bus: 'redis://x' }, 'bus', 'must be a list'],
+    ['a number that is none', { patrol_ms: 'soon' }, 'patrol_ms', 'must be a number above 0'],
+    ['a flag that is none', { drift: { watch: 'yes' } }, 'drift.watch', 'must be true or false'],
+    ['a list where an object belongs', { models: [] }, 'models', 'must be an object'],
+    ['nothing at all', null, '', 'must be an object'],
+  ])('refuses %s', (_, given, path, says) => {
+    const error = caught(() => mergedConfig(given))
+    expect(error).toBeInstanceOf(InvalidInput)
+    expect((error as InvalidInput).problems).toMatchObject([{ path, message: expect.stringContaining(says) }])
+  })
+
+  it('names every wrong key at once', () => {
+    const error = caught(() => mergedConfig({ vls: 1, patrol_ms: -1, server: { hots: 1 } })) as InvalidInput
+    expect(error.problems.map(({ path }) => path)).toEqual(['vls', 'patrol_ms', 'server.hots'])
+  })
+
+  it('never shows what it was given for a secret', () => {
+    const error = caught(() => mergedConfig({ encryption_key: { deep: 'hunter2' } })) as InvalidInput
+    expect(JSON.stringify(error.problems) + error.message).not.toContain('hunter2')
+    expect(String(caught(() => configFromEnv({ MPLP_SERVER: '{ "tokens": "hunter2' })))).not.toContain('hunter2')
+  })
+
+  it('takes what comes later', () => {
+    const config = mergedConfig({ vsl: 'memory:', patrol_ms: 1 }, configFromEnv({ MPLP_PATROL_MS: '2' }), {
+      patrol_ms: 3,
+    })
+    expect(config).toEqual({ vsl: 'memory:', patrol_ms: 3 })
+    expect(effectiveConfig(config)).toMatchObject({ vsl: 'memory:', bus: [], server: { port: 7117 } })
+  })
+
+  it('reads lists, numbers and JSON from the environment, and nothing that is not ours', () => {
+    const env = { MPLP_BUS: 'redis://a, kafka://b/c', MPLP_LEASE_TTL_MS: '50', MPLP_DRIFT: '{"watch":true}', HOME: '/' }
+    expect(configFromEnv(env)).toEqual({ bus: ['redis://a', 'kafka://b/c'], lease_ttl_ms: 50, drift: { watch: true } })
+  })
+
+  it('knows its keys to all depths', () => {
+    expect(CONFIG_KEYS).toEqual(expect.arrayContaining(['vsl', 'drift.rules', 'models.*.provider', 'server.tokens']))
+  })
+})
+
+describe('what is shown of it', () => {
+  it('covers keys, tokens and passwords wherever they stand, and names what is code', () => {
+    const config: Config = {
+      vsl: 'postgres://me:hunter2@db/x?sslkey=hunter3',
+      bus: [{ url: 'redis://:hunter4@cache', name: 'cache' }],
+      encryption_key: 'hunter5',
+      server: { tokens: [{ token: 'hunter6-of-enough-length', roles: ['read'] }] },
+      models: { main: { provider: 'openai', api_key_env: 'OPENAI_API_KEY', base_url: 'https://u:hunter7@proxy' } },
+      mcp: { files: { command: 'serve', args: ['--quiet'], env: { ANYTHING: 'hunter8' } } },
+      functions: { greet: () => 'hello' },
+      adapters: [{ action_type: 'mine', executor_kind: 'tool', execute: async () => ({ output: 1 }) } as never],
+      resolve: () => undefined,
+    }
+    const shown = maskedConfig(config)
+    expect(JSON.stringify(shown)).not.toContain('hunter')
+    expect(shown).toEqual({
+      vsl: 'postgres://me:***@db/x?sslkey=***',
+      bus: [{ url: 'redis://:***@cache', name: 'cache' }],
+      encryption_key: '***',
+      server: { tokens: [{ token: '***', roles: ['read'] }] },
+      models: { main: { provider: 'openai', api_key_env: 'OPENAI_API_KEY', base_url: 'https://u:***@proxy' } },
+      mcp: { files: { command: 'serve', args: ['--quiet'], env: { ANYTHING: '***' } } },
+      functions: { greet: '(code)' },
+      adapters: ['(code) mine'],
+      resolve: '(code)',
+    })
+  })
+})
+
+function caught(call: () => unknown): unknown {
+  try {
+    call()
+  } catch (error) {
+    return error
+  }
+  return undefined
+}
