@@ -3,6 +3,9 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { functionAdapter } from '../../src/ael/function.ts'
+import type { Hands } from '../../src/ael/layer.ts'
+import { toolAdapter } from '../../src/ael/tool.ts'
+import { toolRegistry } from '../../src/ael/tool-registry.ts'
 import { exportPack } from '../../src/golden/pack.ts'
 import { verifyPack } from '../../src/golden/verify-pack.ts'
 import type { Flow } from '../../src/orchestrator/submit.ts'
@@ -91,6 +94,26 @@ describe('an evidence pack', () => {
       expect(end).toBeGreaterThan(0)
       expect(events.slice(end + 1).map(({ event_family }) => event_family)).toEqual(['graph_update'])
     }
+  })
+
+  it('of a run with a tool has its call and its result in the trace, with data', async () => {
+    const tools = toolRegistry()
+    tools.register({ name: 'math.add', description: 'Adds', input: { type: 'object' }, execute: () => 3 })
+    const layer = (hands: Hands) => actionLayer({ ...hands, adapters: [toolAdapter(tools)] })
+    const runtime = await runtimeOf({}, { layer })
+    const call = { action_type: 'tool_call', params: { tool_name: 'math.add', tool_args: {} } }
+    const run = await runtime.submit(flowOf({ add: { binding: call } }))
+    expect(await run.result()).toMatchObject({ status: 'completed' })
+    const folder = tempFolder()
+    await exportPack(runtime.project, run.plan_id, folder)
+    await runtime.close()
+    expect(await verifyPack(folder)).toEqual(ADMISSIBLE)
+    const { events } = JSON.parse(await readFile(join(folder, 'pack/artifacts/trace.json'), 'utf8'))
+    const told = (events as JsonObject[]).filter(({ event_type }) => String(event_type).startsWith('tool.'))
+    expect(told).toEqual([
+      expect.objectContaining({ event_type: 'tool.call', data: expect.any(Object) }),
+      expect.objectContaining({ event_type: 'tool.result', data: expect.any(Object) }),
+    ])
   })
 
   it('is found by the id of the run, of its plan and of its trace', async () => {
