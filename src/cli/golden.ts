@@ -40,7 +40,8 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
       signal: io.signal,
       onResult: ({ flow, backend }, done, all) => io.progress(`${done} of ${all}: ${flow} on ${backend}`),
     })
-    if (golden.results.length === 0) throw unknown('filter', ['the name of a flow, its area or one of its rules'])
+    if (golden.results.length === 0 && !io.signal.aborted)
+      throw unknown('filter', ['the name of a flow, its area or one of its rules'])
     io.result({ compliance: compliance(golden), ...golden }, () => report(golden, format))
     return golden.passed ? EXIT.done : EXIT.unverified
   } finally {

@@ -45,6 +45,7 @@ export interface GoldenOptions {
 export interface GoldenReport {
   readonly driver: string
   readonly results: readonly FlowResult[]
+  /** Everything that was asked for has run, and nothing has failed. */
   readonly passed: boolean
   readonly totals: {
     readonly [backend: string]: { readonly passed: number; readonly failed: number; readonly skipped: number }
@@ -75,7 +76,7 @@ export async function runGolden(options: GoldenOptions): Promise<GoldenReport> {
       worker,
     ),
   )
-  results.sort((a, b) => order(a).localeCompare(order(b)))
+  results.sort((a, b) => (order(a) < order(b) ? -1 : 1))
   const count = (backend: string, status: FlowResult['status']) =>
     results.filter((result) => result.backend === backend && result.status === status).length
   const totals = Object.fromEntries(
@@ -87,7 +88,7 @@ export async function runGolden(options: GoldenOptions): Promise<GoldenReport> {
   return {
     driver: options.driver.name,
     results,
-    passed: results.length > 0 && results.every(({ status }) => status !== 'failed'),
+    passed: results.length > 0 && results.length === work.length && results.every(({ status }) => status !== 'failed'),
     totals,
   }
 }

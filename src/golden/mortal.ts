@@ -20,7 +20,14 @@ export function mortal(store: Backend, clock: Clock): Mortal {
   const death = new AbortController()
   const leases = new Map<string, Lease>()
   const leaseKey = ({ stream, token }: Lease) => `${token} ${stream}`
+  const acquiring = new Set<Promise<void>>()
+  async function acquire(...asked: Parameters<Backend['acquire']>): Promise<Lease | undefined> {
+    const lease = await store.acquire(...asked)
+    if (lease) leases.set(leaseKey(lease), lease)
+    return lease
+  }
   const release = async () => {
+    await Promise.all(acquiring) // one that is on its way would be held by nobody
     for (const lease of leases.values()) await store.release(lease)
   }
   const went = new EventTarget()
@@ -73,9 +80,11 @@ export function mortal(store: Backend, clock: Clock): Mortal {
       read: (stream, from = {}) => told(() => store.read(stream, withDeath(from))),
       feed: (from = {}) => told(() => store.feed(withDeath(from))),
       acquire: (stream, holder, ttlMs) =>
-        answered(async () => {
-          const lease = await store.acquire(stream, holder, ttlMs)
-          if (lease) leases.set(leaseKey(lease), lease)
+        answered(() => {
+          const lease = acquire(stream, holder, ttlMs)
+          const over = () => void acquiring.delete(settled)
+          const settled: Promise<void> = lease.then(over, over)
+          acquiring.add(settled)
           return lease
         }),
       renew: (lease) => answered(() => store.renew(lease)),

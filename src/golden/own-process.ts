@@ -45,7 +45,6 @@ export async function startProcess(handle: Backend, options: ProcessOptions): Pr
     clock,
     quietMs: 5,
     patrolMs: 20,
-    leaseTtlMs: 2_000,
     onError: (error) => dead.aborted || options.onError(error),
     ...(options.switched && { switched: options.switched }),
   })

@@ -8,6 +8,7 @@ import { canonical, digestOf, type Json, type JsonObject } from '../protocol/jso
 import type { BornEvent, EntryBody } from '../psg/change.ts'
 import type { DocumentKind } from '../psg/document.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
+import type { Whereabouts } from '../psg/indexes.ts'
 import type { Project } from '../psg/project.ts'
 import { pointersOf } from './pointers.ts'
 
@@ -91,9 +92,9 @@ async function artifactsOf(
   await add('plan', plan)
   await add('trace', trace)
   for (const node of graph.state.nodesOf(plan)) if (node.kind === 'confirm') await add('confirm', node.id)
-  for (const node of graph.state.nodes())
-    if (node.kind === 'collab' || node.kind === 'dialog' || node.kind === 'extension' || node.kind === 'network')
-      await add(node.kind, node.id)
+  for (const kind of ['collab', 'dialog', 'extension', 'network'] as const)
+    for await (const [key, where] of graph.store.scan(`id/${kind}/`))
+      if ((where as Whereabouts).graph === graph.id) await add(kind, key.slice(`id/${kind}/`.length))
   for (const node of project.graph.state.nodes())
     if (node.kind === 'role' || node.kind === 'core') await add(node.kind, node.id, project.graph)
   return found

@@ -39,13 +39,15 @@ function tap({ results }: GoldenReport): string {
   const lines = results.map(({ backend, flow, status, reason }, i) => {
     const head = `${status === 'failed' ? 'not ok' : 'ok'} ${i + 1} - ${backend} ${flow}`
     return status === 'skipped'
-      ? `${head} # SKIP ${reason}`
+      ? `${head} # SKIP ${oneLine(reason)}`
       : status === 'failed'
         ? `${head}\n  ---\n  message: ${JSON.stringify(reason)}\n  ...`
         : head
   })
   return ['TAP version 13', `1..${results.length}`, ...lines].join('\n')
 }
+
+const oneLine = (text = ''): string => text.replaceAll(/\s+/g, ' ')
 
 function junit({ driver, results }: GoldenReport): string {
   const cases = results.map(({ backend, flow, status, reason, duration_ms }) => {
@@ -76,4 +78,10 @@ const ENTITIES: { readonly [char: string]: string } = {
   '"': '&quot;',
   "'": '&apos;',
 }
-const escaped = (text: string): string => text.replace(/[&<>"']/g, (char) => ENTITIES[char]!)
+const escaped = (text: string): string =>
+  text
+    .replace(NOT_IN_XML, '\ufffd')
+    .replace(/[&<>"']/g, (char) => ENTITIES[char]!)
+    .replaceAll('\n', '&#10;')
+// biome-ignore lint/suspicious/noControlCharactersInRegex: those are what XML cannot hold
+const NOT_IN_XML = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g

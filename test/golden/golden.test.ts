@@ -218,6 +218,22 @@ describe('golden flows', () => {
     expect(complianceMarkdown(golden)).toContain('| Plans are acyclic | must | passed | 1 |')
   })
 
+  it('are not passed when somebody stopped them', async () => {
+    const stop = new AbortController()
+    const flows = some('integrity/cycle', 'integrity/schema', 'integrity/births')
+    const given = { flows, driver: own, backends: ['memory'], concurrency: 1, signal: stop.signal }
+    const { results, passed } = await runGolden({ ...given, onResult: () => stop.abort() })
+    expect(results.map(({ status }) => status)).toEqual(['passed'])
+    expect(passed).toBe(false)
+  })
+
+  it('are told as XML and TAP that can be read, whatever a runtime says', async () => {
+    const odd = { ...own, open: () => Promise.reject(new Error('<&"\u0000\u001b[31m\n# SKIP')) }
+    const golden = await runGolden({ flows: some('integrity/cycle'), driver: odd, backends: ['memory'] })
+    expect(report(golden, 'junit')).toContain('message="&lt;&amp;&quot;\ufffd\ufffd[31m&#10;# SKIP"')
+    expect(report(golden, 'tap').split('\n')).toContain('not ok 1 - memory integrity/cycle')
+  })
+
   it('prove every line of the checklist', async () => {
     const results = FLOWS.map(({ name, rules }) => {
       return { flow: name, backend: 'x', status: 'passed' as const, rules, duration_ms: 0 }

@@ -11,6 +11,8 @@ import { verifyPack } from '../../src/golden/verify-pack.ts'
 import type { Flow } from '../../src/orchestrator/submit.ts'
 import { NotFound, Refused } from '../../src/protocol/errors.ts'
 import type { JsonObject } from '../../src/protocol/json.ts'
+import { openProject } from '../../src/psg/project.ts'
+import { collabDocument, contextDocument, planDocument, roleDocument } from '../support/agents.ts'
 import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 
@@ -114,6 +116,31 @@ describe('an evidence pack', () => {
       expect.objectContaining({ event_type: 'tool.call', data: expect.any(Object) }),
       expect.objectContaining({ event_type: 'tool.result', data: expect.any(Object) }),
     ])
+  })
+
+  it('holds the session of a run and its roles, also when another process packs it', async () => {
+    const runtime = await runtimeOf({})
+    const context = contextDocument()
+    const collab = collabDocument(context, 'round_robin', ['ann:planner', 'bob:planner'])
+    const plan = planDocument(context, { one: {}, two: { after: ['one'] } })
+    const documents = [
+      ['context', context] as const,
+      ['role', roleDocument('planner')] as const,
+      ['collab', collab] as const,
+    ]
+    await runtime.project.import(documents, { actor: 'test', reason: 'a session' })
+    const steps = Object.fromEntries(
+      plan.steps.map(({ step_id }) => [step_id, { action_type: 'function', params: { name: 'noop' } }]),
+    )
+    const session = { collab_id: collab.collab_id }
+    const options = { profile: 'map' as const, session }
+    const run = await runtime.submit({ context: context.context_id, plan, bindings: { steps }, options })
+    expect(await run.result()).toMatchObject({ status: 'completed' })
+    await runtime.close()
+    const folder = tempFolder()
+    const { files } = await exportPack(await openProject(runtime.store), run.plan_id, folder)
+    expect(files).toEqual(expect.arrayContaining(['artifacts/collab.json', 'artifacts/role.json']))
+    expect((await verifyPack(folder)).findings).toEqual([])
   })
 
   it('is found by the id of the run, of its plan and of its trace', async () => {
