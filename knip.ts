@@ -9,9 +9,6 @@ const published = Object.values<string | { default: string }>(manifest.exports)
     path.replace('./dist/testing/', './test/contracts/').replace('./dist/', './src/').replace(/\.js$/, '.ts'),
   )
 
-/** Chosen for rooms that are not there yet; knip tells when one of them has arrived. */
-const awaited = ['@fastify/websocket']
-
 export default {
   entry: [
     ...published,
@@ -27,7 +24,6 @@ export default {
   ],
   project: ['{src,test,scripts,bench,examples}/**/*.{ts,mjs}', '.ci/*.mjs'],
   ignoreExportsUsedInFile: { interface: true, type: true }, // a type that an exported function speaks of is public with it
-  ignoreDependencies: awaited,
   ignoreBinaries: ['apt-get', 'openssl', 'mkfifo', 'mount', 'umount'],
   treatConfigHintsAsErrors: true,
 } satisfies KnipConfig

@@ -49,10 +49,7 @@ const HOMES: Readonly<Record<string, Home>> = {
   zod: { files: /^src\/(ael|server)\// },
   yaml: { files: /^src\/(config\.ts$|golden\/|cli\/)/ },
   fastify: { files: /^src\/server\// },
-  '@fastify/websocket': { files: /^src\/server\// },
   commander: { files: /^src\/cli\// },
-  pino: { files: /^src\/(compose\.ts$|server\/|cli\/)/ },
-  '@opentelemetry/api': { files: /^src\/(ael|orchestrator)\// },
 }
 
 /** Who may read what is not handed to them. */
