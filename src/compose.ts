@@ -1,5 +1,5 @@
 import { realpath } from 'node:fs/promises'
-import { resolve } from 'node:path'
+import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path'
 import type { Adapter } from './ael/adapter.ts'
 import type { ActionLayer } from './ael/layer.ts'
 import type { ToolRegistry } from './ael/tool-registry.ts'
@@ -21,7 +21,7 @@ import { InvalidInput, Refused } from './protocol/errors.ts'
 import { type Digest, isObject } from './protocol/json.ts'
 import type { Project } from './psg/project.ts'
 import type { Backend } from './vsl/backend.ts'
-import { openStore } from './vsl/vsl.ts'
+import { openStore, storePath } from './vsl/vsl.ts'
 
 /** A runtime with everything it was told to have, and the parts for those who look closer. `close` ends all of it, in order. */
 export interface ComposedRuntime extends Runtime {
@@ -130,16 +130,17 @@ export interface FolderParts {
 /** A folder as the config says that it is held against the graph. Throws InvalidInput for one that is not there. */
 export async function openFolder(
   folder: string,
-  { drift = {} }: Config,
+  config: Config,
   { project, ...parts }: FolderParts & Partial<Omit<FolderOptions, 'root'>>,
 ): Promise<ProjectFolder> {
   const root = await realpath(resolve(folder)).catch((cause: unknown) => {
     throw new InvalidInput(folder, [{ path: '', rule: 'folder', message: 'is no folder that can be read' }], { cause })
   })
   const { projectFolder } = await import('./orchestrator/project-folder.ts')
-  const { ignore_files, keep_bytes, settle_ms, scan_every_ms, ...alike } = drift
+  const { ignore_files, keep_bytes, settle_ms, scan_every_ms, exclude = [], ...alike } = config.drift ?? {}
   return projectFolder(project, {
     ...alike,
+    exclude: [...exclude, ...(await ownPatterns(root, config))],
     ...(ignore_files && { ignoreFiles: ignore_files }),
     ...(keep_bytes !== undefined && { keepBytes: keep_bytes }),
     ...(settle_ms !== undefined && { settleMs: settle_ms }),
@@ -147,6 +148,17 @@ export async function openFolder(
     ...parts,
     root,
   })
+}
+
+/** The store's own files: to watch them would be to write about every writing. */
+async function ownPatterns(root: string, config: Config): Promise<readonly string[]> {
+  const path = storePath(effectiveConfig(config).vsl)
+  if (path === undefined) return []
+  const folder = await realpath(dirname(resolve(path))).catch(() => dirname(resolve(path))) // not made yet
+  const inside = relative(root, join(folder, basename(path)))
+  if (inside === '' || inside === '..' || inside.startsWith(`..${sep}`) || isAbsolute(inside)) return []
+  const literal = inside.replaceAll(sep, '/').replaceAll(/[\\*?[\](){}!+@|^$]/g, '\\$&')
+  return [`${literal}*`, `${literal}/**`]
 }
 
 /** The store that a config names, sealed if it says so. `onWarning` is told when it may forget what it has acknowledged. */

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { systemClock } from '../protocol/clock.ts'
@@ -10,17 +11,19 @@ export async function run({ io }: VerbCall): Promise<number> {
     'mplp.config.json': { vsl: 'sqlite:./.mplp/state.db', root: '.' },
     'flow.json': firstFlow(),
   }
+  for (const name of Object.keys(files)) if (existsSync(join(io.cwd, name))) throw taken(name)
   for (const [name, value] of Object.entries(files))
     await writeFile(join(io.cwd, name), `${JSON.stringify(value, undefined, 2)}\n`, { flag: 'wx' }).catch(
       (cause: NodeJS.ErrnoException) => {
-        throw cause.code === 'EEXIST'
-          ? new Refused(`${name} is there already`, 'init works in a folder without it', { cause })
-          : cause
+        throw cause.code === 'EEXIST' ? taken(name, { cause }) : cause
       },
     )
   io.result(Object.keys(files), () => `made ${Object.keys(files).join(' and ')}; now: mplp run flow.json`)
   return EXIT.done
 }
+
+const taken = (name: string, options?: ErrorOptions): Refused =>
+  new Refused(`${name} is there already`, 'init works in a folder without it', options)
 
 /** Two file steps: write a greeting, read it back. */
 function firstFlow() {

@@ -21,7 +21,7 @@ export async function withFolder<T>(
   return withProject(io, async (project) => {
     const folder = await openFolder(
       named ?? own,
-      { drift: { ...drift, ...(typeof options.context === 'string' && { context: options.context }) } },
+      { ...config, drift: { ...drift, ...(typeof options.context === 'string' && { context: options.context }) } },
       { project, onError: (error) => io.warn(`mplp: ${error}`), ...given },
     )
     try {

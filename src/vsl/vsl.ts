@@ -73,6 +73,9 @@ export async function openStore(store: string | Backend | BareStore, options: St
   }
 }
 
+/** Where a store lies that is made of files; `undefined` for any other. */
+export const storePath = (url: string): string | undefined => (/^(file|sqlite):/.test(url) ? pathIn(url) : undefined)
+
 type MemberOptions = Omit<StoreOptions, 'encryption'>
 type Member = Readonly<{
   knows: readonly (keyof MemberOptions)[]

@@ -44,6 +44,17 @@ describe('a project that a newcomer makes', { timeout: PATIENT }, () => {
     expect(readFileSync(join(folder, 'flow.json'), 'utf8')).toBe(before)
   })
 
+  it('is not begun where one of its files is there already', async () => {
+    const other = tempFolder()
+    writeFileSync(join(other, 'flow.json'), '{}')
+    const refused = await mplpHere(other, ['init'])
+    expect({ code: refused.code, said: oneLine(refused) }).toMatchObject({
+      code: 1,
+      said: expect.stringContaining('flow.json'),
+    })
+    expect(readdirSync(other)).toEqual(['flow.json'])
+  })
+
   it('refuses the same flow a second time, since its ids are taken', async () => {
     const again = await mplpHere(folder, ['run', 'flow.json'])
     expect(again.code).toBe(1)

@@ -1,4 +1,4 @@
-import { appendFileSync, existsSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
+import { appendFileSync, existsSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { projectFolder } from '../../src/orchestrator/project-folder.ts'
@@ -107,6 +107,22 @@ describe('drift', PATIENT, () => {
     expect(readFileSync(join(folder, 'notes.md'), 'utf8')).toBe('a\n')
     expect(await hereJson(folder, ['drift', 'list'])).toMatchObject({ values: [[]] })
   })
+})
+
+describe('a store that lies in the folder itself', PATIENT, () => {
+  it.each(['sqlite:./state.db', 'file:./state (1)', 'sqlite:./deep/er/state.db'])(
+    'is no part of it: %s',
+    async (vsl) => {
+      const folder = tempFolder()
+      writeFileSync(join(folder, 'mplp.config.json'), JSON.stringify({ vsl, root: '.' }))
+      mkdirSync(join(folder, 'deep/er'), { recursive: true })
+      for (let scan = 0; scan < 3; scan++)
+        expect(await hereJson(folder, ['drift', 'scan'])).toMatchObject({
+          code: 0,
+          values: [{ files: 1, findings: [] }],
+        })
+    },
+  )
 })
 
 describe('golden', PATIENT, () => {
