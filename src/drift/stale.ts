@@ -18,6 +18,9 @@ export interface Reads {
   forget(trace: string): void
 }
 
+/** A folder may serve runs of other contexts, whose end nobody tells us: the oldest give way, and are then held to what the graph believes. */
+const MOST_RUNS = 10_000
+
 export function reads(desk: Desk): Reads {
   const seen = new Map<string, Map<string, Digest | undefined>>()
   return {
@@ -25,6 +28,8 @@ export function reads(desk: Desk): Reads {
       if (run === undefined) return
       const mine = seen.get(run.trace_id) ?? new Map()
       seen.set(run.trace_id, mine.set(path, digest))
+      const [oldest] = seen.keys()
+      if (seen.size > MOST_RUNS) seen.delete(oldest!)
     },
     isStale(path, found, { run }) {
       const mine = run && seen.get(run.trace_id)
