@@ -20,7 +20,8 @@ export interface OwnProcess {
   readonly handle: Backend
   /** Holds a folder against the graph of a context; the first call opens it. */
   track(graph: ProjectGraph, root: string): Promise<Tracker>
-  tracked(): Tracker | undefined
+  /** Until what people decided about a finding has been done; at once where it is about none. */
+  acted(confirm: string): Promise<void>
   /** Stands still until it is let go, for longer than its leases last. */
   hold(): Promise<void>
   letGo(): void
@@ -34,6 +35,8 @@ export interface ProcessOptions {
   readonly switched?: ReadonlySet<string>
   readonly onError: (error: unknown) => void
 }
+
+const LOOK_AGAIN_MS = 5
 
 export async function startProcess(handle: Backend, options: ProcessOptions): Promise<OwnProcess> {
   const life = mortal(handle, options.clock)
@@ -66,7 +69,14 @@ export async function startProcess(handle: Backend, options: ProcessOptions): Pr
       }
       return tracker
     },
-    tracked: () => tracker,
+    async acted(confirm) {
+      const isOpen = () =>
+        tracker?.findings().some(({ confirm_id, declined }) => confirm_id === confirm && !declined) === true
+      while (isOpen()) {
+        await clock.sleep(LOOK_AGAIN_MS) // a decision reaches the tracker by the journal, which every store follows at its own pace
+        await tracker?.idle()
+      }
+    },
     hold: life.hold,
     letGo: life.letGo,
     async kill() {

@@ -109,7 +109,7 @@ export async function ownSession(options: OwnSession): Promise<Session> {
         const [question] = await process.runtime.waiting()
         if (!question) throw outOfOrder('nothing waits for a decision')
         await process.runtime.decide(question.confirm.confirm_id, decision as never)
-        await process.tracked()?.idle()
+        await process.acted(question.confirm.confirm_id)
       }),
     propose: () => outcomeOf(async () => process.runtime.propose(running().plan_id)),
     cancel: () => outcomeOf(async () => running().cancel()),
