@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Refused } from '../protocol/errors.ts'
 import { isMissing } from './file-errors.ts'
-import { makeFolder, replaceDurably } from './file-sync.ts'
+import { makeFolder, replaceDurably, TEMPORARY } from './file-sync.ts'
 
 const MARK = 'mplp-store.json'
 const FORMAT = 'mplp-runtime file store'
@@ -14,19 +14,20 @@ const IGNORED = '/locks/\n/checkpoint\n*.tmp\n'
 /** Makes the folder ours if it is new or empty; throws Refused if it is somebody else's. */
 export async function claimFolder(folder: string): Promise<void> {
   await makeFolder(folder)
-  const mark = await markIn(folder)
-  if (mark === undefined) {
-    const others = (await readdir(folder)).filter((name) => !name.startsWith('.git'))
+  const found = await markIn(folder)
+  if (found === undefined) {
+    const others = (await readdir(folder)).filter((name) => !name.startsWith('.git') && !name.endsWith(TEMPORARY))
     if (others.length > 0)
       throw new Refused(
         `${folder} holds other things than a store, ${others[0]} for one`,
         'name an empty folder, or a new one',
       )
-    await replaceDurably(join(folder, '.gitignore'), IGNORED)
-    await replaceDurably(join(folder, MARK), `${JSON.stringify({ format: FORMAT, version: VERSION }, null, 2)}\n`)
-  } else if (mark.version !== VERSION)
+    const mark = `${JSON.stringify({ format: FORMAT, version: VERSION }, null, 2)}\n`
+    await replaceDurably(join(folder, '.gitignore'), IGNORED, `.${process.pid}`) // nobody has the folder's lock yet
+    await replaceDurably(join(folder, MARK), mark, `.${process.pid}`)
+  } else if (found.version !== VERSION)
     throw new Refused(
-      `${folder} is a store of version ${mark.version}, this release knows version ${VERSION}`,
+      `${folder} is a store of version ${found.version}, this release knows version ${VERSION}`,
       'use the release that wrote it, or copy the store with copyStore',
     )
 }

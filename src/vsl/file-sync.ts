@@ -3,14 +3,17 @@ import { dirname } from 'node:path'
 import { isMissing } from './file-errors.ts'
 
 /** Writes a file so that at any time either the old or the new one is there, whole; durable once it returns. */
-export async function replaceDurably(path: string, bytes: string | Uint8Array): Promise<void> {
-  await replace(path, bytes, true)
+export async function replaceDurably(path: string, bytes: string | Uint8Array, by = ''): Promise<void> {
+  await replace(path, bytes, true, by)
   await syncFolder(dirname(path))
 }
 
-/** The same, but a loss of power may undo or tear it until file and folder are synced. */
-export async function replace(path: string, bytes: string | Uint8Array, sync = false): Promise<void> {
-  const temporary = `${path}${TEMPORARY}`
+/**
+ * The same, but a loss of power may undo or tear it until file and folder are synced. `by` tells apart those who may write the same file at
+ * once.
+ */
+export async function replace(path: string, bytes: string | Uint8Array, sync = false, by = ''): Promise<void> {
+  const temporary = `${path}${by}${TEMPORARY}`
   try {
     await write(temporary, bytes, sync)
   } catch (error) {
@@ -27,7 +30,7 @@ export async function replace(path: string, bytes: string | Uint8Array, sync = f
 }
 
 /** What such a name ends with is never read, and may be left by a crash. */
-const TEMPORARY = '.tmp'
+export const TEMPORARY = '.tmp'
 
 async function write(path: string, bytes: string | Uint8Array, sync: boolean): Promise<void> {
   const file = await open(path, 'w')
