@@ -32,6 +32,7 @@ export default async function setup(project: TestProject): Promise<(() => Promis
 
   return async () => {
     door.close()
+    door.closeAllConnections()
     const report = await set.report()
     await set.stop()
     process.stdout.write(`\n ${report}\n`)
