@@ -65,10 +65,15 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
     const project = new Promise<Project>((resolved) => {
       found = resolved
     })
+    if (whole.root === undefined && Object.keys(whole.drift ?? {}).length > 0) throw rootless()
     const folder =
       whole.root === undefined ? undefined : await openFolder(whole.root, whole, { project, clock, onError })
     const adapters = await adaptersOf(whole, { tools, store, clock, folder })
     let layer: ActionLayer | undefined
+    opened.unshift(async () => {
+      await layer?.close()
+      await folder?.close()
+    })
     const runtime = await createRuntime({
       store,
       clock,
@@ -82,11 +87,7 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
       patrolMs: whole.patrol_ms,
     })
     found!(runtime.project)
-    opened.unshift(async () => {
-      await runtime.close()
-      await layer?.close()
-      await folder?.close()
-    })
+    opened.unshift(() => runtime.close())
     if (whole.drift?.watch) await folder?.tracker()
     const { buses, relays, close } = await openRelayed(whole, store, clock, onError)
     opened.unshift(close)
@@ -121,17 +122,20 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
   }
 }
 
-export interface FolderParts {
+const rootless = (): InvalidInput =>
+  new InvalidInput('config', [
+    { path: 'drift', rule: 'needs', message: 'needs root, the folder that is to be held against the graph' },
+  ])
+
+export interface FolderParts extends Partial<Omit<FolderOptions, 'root'>> {
   readonly project: Project | Promise<Project>
-  readonly clock?: Clock
-  readonly onError?: (error: unknown) => void
 }
 
 /** A folder as the config says that it is held against the graph. Throws InvalidInput for one that is not there. */
 export async function openFolder(
   folder: string,
   config: Config,
-  { project, ...parts }: FolderParts & Partial<Omit<FolderOptions, 'root'>>,
+  { project, ...parts }: FolderParts,
 ): Promise<ProjectFolder> {
   const root = await realpath(resolve(folder)).catch((cause: unknown) => {
     throw new InvalidInput(folder, [{ path: '', rule: 'folder', message: 'is no folder that can be read' }], { cause })

@@ -30,6 +30,7 @@ describe('a runtime from a config', () => {
 
   it('refuses a folder that is not there, and a key of the wrong length, and leaves nothing open', async () => {
     await expect(openRuntime({ vsl: 'memory:', root: join(tempFolder(), 'absent') })).rejects.toThrow(InvalidInput)
+    await expect(openRuntime({ vsl: 'memory:', drift: { watch: true } })).rejects.toThrow('drift needs root')
     await expect(openRuntime({ vsl: 'memory:', encryption_key: 'c2hvcnQ=' })).rejects.toThrow(InvalidInput)
     const state = `file:${tempFolder()}`
     await expect(openRuntime({ vsl: state, bus: ['wss://x'] })).rejects.toThrow(Refused)
