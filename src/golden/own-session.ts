@@ -31,12 +31,18 @@ const BY = { actor: 'golden', reason: 'a golden flow' }
 export async function ownSession(options: OwnSession): Promise<Session> {
   const { folder, switched, script } = options
   const errors: unknown[] = []
-  const start = (store: Backend) => startProcess(store, { ...options, onError: (error) => errors.push(error) })
+  const start = (store: Backend) => {
+    expectStuck()
+    return startProcess(store, { ...options, onError: (error) => errors.push(error) })
+  }
+  let stuck: Promise<unknown> | undefined
+  const expectStuck = () => {
+    stuck = new Promise((resolve) => script.stuck.addEventListener('stuck', resolve, { once: true }))
+  }
   let process = await start(await options.open())
   let frozen: { readonly process: OwnProcess; readonly run: RunHandle | undefined } | undefined
   let context: string | undefined
   let run: RunHandle | undefined
-  let stuck: Promise<unknown> | undefined
 
   const graph = async (): Promise<ProjectGraph> => {
     if (context === undefined) throw outOfOrder('nothing is loaded yet')
@@ -96,7 +102,7 @@ export async function ownSession(options: OwnSession): Promise<Session> {
       ),
     submit: (flow) =>
       outcomeOf(async () => {
-        stuck = new Promise((resolve) => script.stuck.addEventListener('stuck', resolve, { once: true }))
+        expectStuck()
         run = await process.runtime.submit(flow as unknown as Flow)
         context = run.context_id
       }),
