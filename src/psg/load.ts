@@ -49,7 +49,9 @@ export function applyEntry(body: EntryBody, memory: GraphMemory): readonly Delta
   for (const change of body.changes) {
     const { group, id } = placeOf(change.key)
     if (group === '-' || (group === id && isBirth(change))) memory.openGroup(group)
-    if (!memory.state.hasGroup(group)) continue
+  }
+  for (const change of body.changes) {
+    if (!memory.state.hasGroup(placeOf(change.key).group)) continue
     const delta = deltaOf(change, memory.state)
     if (delta) deltas.push(delta)
     else if (!isFieldChange(change) && change.after?.deleted) memory.bury(fromStored(change.key, change.after))
@@ -58,7 +60,8 @@ export function applyEntry(body: EntryBody, memory: GraphMemory): readonly Delta
   return deltas
 }
 
-const isBirth = (change: EntryChange): boolean => !isFieldChange(change) && (!change.before || !!change.before.deleted)
+/** What comes back from its tombstone begins nothing: more of its group may lie in the store than the entry tells. */
+const isBirth = (change: EntryChange): boolean => !isFieldChange(change) && !change.before
 
 /** A change as the journal tells it, against memory. */
 function deltaOf(change: EntryChange, state: GraphState): Delta | undefined {

@@ -121,8 +121,9 @@ const addPlan = fc.tuple(text, stepSpecs).map(
       const steps = stepsFrom(specs, r, false)
       const expected = model.addPlan(m, id, title, steps)
       if (expected) r.plans.push(id)
-      const document = documentFrom(r.context, id, title, 'draft', steps)
-      return { expected, commit: () => writer.commit(takeApart('plan', document), as(r, writer)) }
+      const parts = takeApart('plan', documentFrom(r.context, id, title, 'draft', steps))
+      const changes = specs.length % 2 === 0 ? parts.toReversed() : parts // in whatever order
+      return { expected, commit: () => writer.commit(changes, as(r, writer)) }
     },
   }),
 )

@@ -322,6 +322,32 @@ describe('psg/graph: several writers', () => {
     expect(told).toEqual([plan.id, plan.step('a'), plan.step('b')])
   })
 
+  it('hold all of such a plan, in whatever order its parts were added', async () => {
+    const given = await world()
+    const { graph, store, clock, context } = given
+    const other = await openGraph(store, context, { clock })
+    await graph.commit(planOf(given, { a: [], b: ['a'] }).changes.toReversed(), by)
+    await other.refresh()
+    expect(contentsOf(other.state)).toEqual(contentsOf(graph.state))
+  })
+
+  it('find all of a plan that another has brought back, though it was gone when they came', async () => {
+    const given = await world()
+    const { graph, store, clock, context } = given
+    const plan = await withPlan(given, { a: [], b: [], c: [] })
+    await graph.commit([remove('step', plan.step('c'))], by)
+    await graph.commit([set('step', plan.step('b'), { description: 'touched first' })], by)
+    await graph.commit([remove('plan', plan.id), remove('step', plan.step('a')), remove('step', plan.step('b'))], by)
+    const other = await openGraph(store, context, { clock })
+    await graph.restore({ ...by, to: 3 })
+    await other.refresh()
+    await other.require('plan', plan.id)
+    expect(contentsOf(other.state)).toEqual(contentsOf(graph.state))
+    await other.restore({ ...by, to: 2 }) // with what had been deleted before
+    expect((await other.document('plan', plan.id)).steps.map(({ description }) => description)).toEqual(['a', 'b', 'c'])
+    expect(await other.verify()).toEqual([])
+  })
+
   it('are told of what the others commit, and a watcher that throws hurts nobody', async () => {
     const { graph, store, clock, context } = await world()
     const other = await openGraph(store, context, { clock })
