@@ -26,7 +26,7 @@ it.each<[string, (other: Runtime, run: string) => Promise<void>, string]>([
       async commit(write) {
         if (write.stream === run.context_id && !isHeld) {
           isHeld = true // decided while the run was running; it arrives when the run has been laid down
-          await expect.poll(phase).toBe('waiting')
+          await expect.poll(phase, { timeout: 10_000 }).toBe('waiting')
         }
         return store.commit(write)
       },
@@ -36,5 +36,5 @@ it.each<[string, (other: Runtime, run: string) => Promise<void>, string]>([
   expect(phase()).toBe('running')
   await wish(other, run.run_id)
   expect(isHeld).toBe(true)
-  expect(await run.result(AbortSignal.timeout(5_000))).toMatchObject({ status })
+  expect(await run.result(AbortSignal.timeout(15_000))).toMatchObject({ status })
 })
