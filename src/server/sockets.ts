@@ -8,7 +8,8 @@ import { thisHolder } from '../vsl/holder.ts'
 import type { Door } from './door.ts'
 import { problemOf } from './problem.ts'
 
-const NAME = 'http'
+/** Under which the place in the journal is kept that every server of this store has come to. */
+const NAME = 'mplp.serve'
 
 /** Events over WebSocket on the server's own port, in the frames of a `ws:` bus: `connectEvents` speaks to either. */
 export async function openSockets(
