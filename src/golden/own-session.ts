@@ -31,13 +31,13 @@ const BY = { actor: 'golden', reason: 'a golden flow' }
 export async function ownSession(options: OwnSession): Promise<Session> {
   const { folder, switched, script } = options
   const errors: unknown[] = []
-  const start = (store: Backend) => {
-    expectStuck()
-    return startProcess(store, { ...options, onError: (error) => errors.push(error) })
-  }
   let stuck: Promise<unknown> | undefined
   const expectStuck = () => {
     stuck = new Promise((resolve) => script.stuck.addEventListener('stuck', resolve, { once: true }))
+  }
+  const start = (store: Backend) => {
+    expectStuck()
+    return startProcess(store, { ...options, onError: (error) => errors.push(error) })
   }
   let process = await start(await options.open())
   let frozen: { readonly process: OwnProcess; readonly run: RunHandle | undefined } | undefined
