@@ -12,7 +12,7 @@ import { type Outcome, readResults, writeResults } from './contest/results.ts'
 import { load, machine, rounds } from './contest/settings.ts'
 import type { Table } from './report.ts'
 
-const PARTS: ReadonlySet<string> = new Set(['run', 'report', 'profile', 'events-clients'])
+const PARTS: ReadonlySet<string> = new Set(['run', 'report', 'goals', 'profile', 'events-clients'])
 const MOST_MS = 15 * 60_000
 
 const known = readdirSync(import.meta.dirname)
