@@ -55,7 +55,13 @@ function main(files: number): void {
 
 function ownProcess(part: string, root: string, files: number): Rows {
   const script = fileURLToPath(import.meta.url)
-  const { stdout, stderr, status } = spawnSync(process.execPath, ['--import', 'tsx', script, part, root, String(files)])
+  const { stdout, stderr, status } = spawnSync(process.execPath, [
+    ...process.execArgv,
+    script,
+    part,
+    root,
+    String(files),
+  ])
   if (status !== 0) throw new Error(`${part}: ${stderr}`)
   return JSON.parse(stdout.toString().trim().split('\n').at(-1)!)
 }

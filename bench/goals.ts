@@ -17,7 +17,7 @@ export async function timed(rounds: Rounds, work: () => unknown, per = 1): Promi
   rounds.cpu.push((user + system) / 1000 / per)
 }
 
-export interface Goal {
+interface Goal {
   readonly unit: string
   readonly most?: number
   readonly least?: number

@@ -3,7 +3,7 @@ import type { Confirm } from '../protocol/types.ts'
 import type { Change } from './change.ts'
 
 /** What a Confirm asks people about, and on whose behalf. */
-export type Asks = Pick<Confirm, 'confirm_id' | 'target_type' | 'target_id' | 'requested_by_role' | 'reason'>
+type Asks = Pick<Confirm, 'confirm_id' | 'target_type' | 'target_id' | 'requested_by_role' | 'reason'>
 
 /** Puts a question to people: a Confirm that nobody has decided on yet. `group` is needed where what it asks about is in no graph. */
 export const newConfirm = (clock: Clock, asks: Asks, group?: string): Change => ({

@@ -18,7 +18,7 @@ export const FAULTS = [
   'index.timer',
   'index.open',
 ] as const
-export type Fault = (typeof FAULTS)[number]
+type Fault = (typeof FAULTS)[number]
 
 /** Something in the store that does not hold together. */
 export interface Finding {

@@ -11,7 +11,7 @@ import { type Child, child } from '../support/child.ts'
 import { by, contentsOf, remove } from './given.ts'
 
 /** Changes, or what is made into changes by looking at the graph when its turn has come. */
-export type Asked =
+type Asked =
   | Changes
   | { readonly what: 'propose' | 'start' | 'remove'; readonly plan: string }
   | { readonly what: 'decide'; readonly plan: string; readonly confirm: string; readonly status: DecisionStatus }
