@@ -1,6 +1,8 @@
+import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { pathToFileURL } from 'node:url'
 import { InvalidInput } from '../protocol/errors.ts'
+import { isObject } from '../protocol/json.ts'
 
 interface Loader {
   readonly name: string
@@ -27,15 +29,24 @@ interface Importing {
 export async function importTypeScript(path: string): Promise<{ default?: unknown }> {
   for (const { name, load } of LOADERS) {
     const found = resolved(name, path) ?? resolved(name, import.meta.url)
-    if (found !== undefined) return load((await import(pathToFileURL(found).href)) as never, path)
+    if (found !== undefined) return asImported(await load((await import(pathToFileURL(found).href)) as never, path))
   }
   const message = `is TypeScript, which Node ${process.versions.node} cannot read: use Node 22.18 or later, npm install --save-dev tsx, or write JavaScript or JSON`
   throw new InvalidInput(path, [{ path: '', rule: 'loadable', message }])
 }
 
+/** In a project that does not say that its modules are modules, a loader makes CommonJS of them: the export lies one deeper. */
+function asImported(module: { default?: unknown }): { default?: unknown } {
+  const inner = module.default
+  return isObject(inner) && inner.__esModule === true ? { default: inner.default } : module
+}
+
+/** What a module at `from` would import by this name. Node tells another module only what it would require: the twin beside it is meant. */
 function resolved(name: string, from: string): string | undefined {
   try {
-    return createRequire(from).resolve(name)
+    const required = createRequire(from).resolve(name)
+    const twin = required.replace(/\.cjs$/, '.mjs')
+    return existsSync(twin) ? twin : required
   } catch {
     return undefined // not installed there
   }

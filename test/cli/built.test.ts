@@ -15,8 +15,8 @@ beforeAll(() => {
 }, PATIENT)
 
 /** The command line on plain Node, with nothing loaded before it. */
-function start(cwd: string, args: readonly string[], main = it_.main) {
-  const child = spawn(process.execPath, [main, ...args], { cwd, env: { PATH: process.env.PATH, HOME: cwd } })
+function start(cwd: string, args: readonly string[]) {
+  const child = spawn(process.execPath, [it_.main, ...args], { cwd, env: { PATH: process.env.PATH, HOME: cwd } })
   onTestFinished(() => void child.kill('SIGKILL'))
   let [out, err] = ['', '']
   child.stdout.on('data', (text) => {
@@ -48,8 +48,14 @@ const given: Config = { vsl: 'memory:', patrol_ms: 77 }
 export default defineConfig(given)
 `
 
-  it.each([['tsx'], ['jiti']])('is read with the %s that the project has', async (loader) => {
+  it.each([
+    ['tsx', 'module'],
+    ['tsx', 'commonjs'],
+    ['jiti', 'module'],
+    ['jiti', 'commonjs'],
+  ])('is read with the %s that the project has, of type %s', async (loader, type) => {
     const folder = it_.project(loader)
+    writeFileSync(join(folder, 'package.json'), JSON.stringify({ type }))
     writeFileSync(join(folder, 'mplp.config.ts'), CONFIG)
     const { code, out, err } = await start(folder, ['config', 'print', '--json']).ended
     expect({ code, err, config: JSON.parse(out) }).toEqual({
@@ -60,9 +66,9 @@ export default defineConfig(given)
   })
 
   it('is refused with the remedy where neither Node nor the project can read it', async () => {
-    const { folder, main } = it_.bare()
+    const folder = it_.project()
     writeFileSync(join(folder, 'mplp.config.ts'), CONFIG)
-    const { code, err } = await start(folder, ['config', 'print'], main).ended
+    const { code, err } = await start(folder, ['config', 'print']).ended
     const reads = 'typescript' in process.features && process.features.typescript !== false
     expect({ code, err }).toEqual(
       reads
@@ -72,7 +78,7 @@ export default defineConfig(given)
             err: expect.stringMatching(/^mplp: \S+mplp.config.ts is not valid: .*npm install --save-dev tsx.*\n$/),
           },
     )
-    expect(await start(folder, ['version'], main).ended).toMatchObject({ code: 0, err: '' })
+    expect(await start(folder, ['version']).ended).toMatchObject({ code: 0, err: '' })
   })
 
   it('is called wrong in one line when it is', async () => {
@@ -152,23 +158,25 @@ export default {
     })
     expect(sent.status).toBe(202)
     await appears(join(folder, 'begun'))
-    const waiting = asked(`${url}/runs/${flow.plan.plan_id}?wait_ms=20000`)
+    const { sent: isSent, status } = asked(`${url}/runs/${flow.plan.plan_id}?wait_ms=20000`)
+    await isSent
     const stream = await fetch(`${url}/events`)
     await stream.body!.getReader().read() // it has come so far as to answer, and was asked for the other one before
     await server.interrupt('SIGTERM')
     writeFileSync(join(folder, 'go'), '')
-    expect(await waiting).toBe(200)
+    expect(await status).toBe(200)
     expect(await server.ended).toMatchObject({ code: 0 })
   })
 })
 
-function asked(url: string): Promise<number> {
-  return new Promise((resolve, reject) => {
-    request(url, (response) => {
-      response.resume()
-      resolve(response.statusCode!)
-    })
-      .on('error', reject)
-      .end()
+/** Resolves when it is on its way, and with the status of the answer. */
+function asked(url: string): { readonly sent: Promise<unknown>; readonly status: Promise<number> } {
+  const asking = request(url)
+  const sent = once(asking, 'finish')
+  const status = once(asking, 'response').then(([response]) => {
+    response.resume()
+    return response.statusCode as number
   })
+  asking.end()
+  return { sent, status }
 }

@@ -19,7 +19,7 @@ export interface Call {
   readonly index: number
   readonly nth: number
 }
-export type Method = Exclude<keyof Backend, 'traits' | 'close'>
+export type Method = Exclude<keyof Backend, 'traits' | 'facts' | 'close'>
 
 export interface FaultyBackend extends Backend {
   readonly calls: readonly Call[]
