@@ -82,6 +82,7 @@ export function draft(ground: Ground, changes: Changes, options: CommitOptions):
   return {
     commit: { graph: ground.graph, revision: proposal.revision, body },
     write: {
+      checked: true, // whatever came from a caller was copied as JSON, the rest is ours
       stream: ground.graph,
       expected: ground.revision,
       ...(options.fence !== undefined && { fence: options.fence }),

@@ -80,6 +80,8 @@ export interface Facts {
  * revision and feed stay as they were. The three key sets are disjoint.
  */
 export interface Write {
+  /** Entry and values are known to be JSON, and nobody changes them any more: they need no looking through. */
+  readonly checked?: true
   readonly stream: string
   readonly expected: number
   readonly fence?: number

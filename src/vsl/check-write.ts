@@ -18,17 +18,20 @@ export function checkWrite(write: Write): WriteTexts {
   if (write.fence !== undefined && !Number.isSafeInteger(write.fence))
     problems.push({ path: 'fence', rule: 'token', message: 'is not a token', found: String(write.fence) })
   const seen = new Set<string>()
-  const claim = (key: string, path: string) => {
-    if (!isName(key)) problems.push(badName(path, key))
-    else if (seen.has(key)) problems.push({ path, rule: 'disjoint', message: 'names a key twice', found: key })
+  const claim = (list: string, key: string, i: number) => {
+    if (!isName(key)) problems.push(badName(`${list}[${i}]`, key))
+    else if (seen.has(key))
+      problems.push({ path: `${list}[${i}]`, rule: 'disjoint', message: 'names a key twice', found: key })
     seen.add(key)
   }
-  for (const [i, [key]] of write.inserts.entries()) claim(key, `inserts[${i}]`)
-  for (const [i, [key]] of write.puts.entries()) claim(key, `puts[${i}]`)
-  for (const [i, key] of write.deletes.entries()) claim(key, `deletes[${i}]`)
+  for (let i = 0; i < write.inserts.length; i++) claim('inserts', write.inserts[i]![0], i)
+  for (let i = 0; i < write.puts.length; i++) claim('puts', write.puts[i]![0], i)
+  for (let i = 0; i < write.deletes.length; i++) claim('deletes', write.deletes[i]!, i)
   if (problems.length > 0) throw new InvalidInput('write', problems)
 
-  const entry = write.entry === undefined ? undefined : textOf('entry', write.entry)
+  const { checked } = write
+  const entry =
+    write.entry === undefined ? undefined : checked ? JSON.stringify(write.entry) : textOf('entry', write.entry)
   // A character is at most three bytes of UTF-8 per UTF-16 unit: the exact count is only worth taking when it could matter.
   if (entry !== undefined && entry.length * 3 > MAX_ENTRY_BYTES) {
     const bytes = Buffer.byteLength(entry)
@@ -40,8 +43,9 @@ export function checkWrite(write: Write): WriteTexts {
         'put large outputs into blobs, or split the commit',
       )
   }
-  return { entry, inserts: texts('inserts', write.inserts), puts: texts('puts', write.puts) }
+  const texts = (list: 'inserts' | 'puts') =>
+    write[list].map(
+      ([key, value], i) => [key, checked ? JSON.stringify(value) : textOf(`${list}[${i}]`, value)] as const,
+    )
+  return { entry, inserts: texts('inserts'), puts: texts('puts') }
 }
-
-const texts = (path: string, puts: Write['puts']) =>
-  puts.map(([key, value], i) => [key, textOf(`${path}[${i}]`, value)] as const)

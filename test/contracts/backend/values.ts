@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { InvalidInput, KeyExists } from '../../../src/protocol/errors.ts'
 import type { Json } from '../../../src/protocol/json.ts'
 import { collect, type Given, write } from './given.ts'
 
@@ -25,6 +26,22 @@ export function values(given: Given): void {
       expect(JSON.stringify(read?.body)).toBe(text)
       const [fed] = await collect(given.backend.feed())
       expect(JSON.stringify(fed?.body)).toBe(text)
+    })
+
+    it('keeps what was checked before as it keeps everything', async () => {
+      const { backend } = given
+      const value = { b: [1, 'é', null], a: { c: true } }
+      const checked = write('s', 0, {
+        checked: true,
+        entry: { n: 1, value },
+        inserts: [['k', value]],
+        puts: [['l', 'x']],
+      })
+      await backend.commit(checked)
+      expect(Object.fromEntries(await backend.getMany(['k', 'l']))).toEqual({ k: value, l: 'x' })
+      expect((await collect(backend.read('s')))[0]?.body).toEqual({ n: 1, value })
+      await expect(backend.commit({ ...checked, expected: 1 })).rejects.toThrow(KeyExists)
+      await expect(backend.commit({ ...checked, inserts: [['\0', 1]] })).rejects.toThrow(InvalidInput)
     })
 
     it('keeps values of 5 MB', async () => {
