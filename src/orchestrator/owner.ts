@@ -20,6 +20,7 @@ export interface OwnerOptions {
 }
 
 const TTL_MS = 10_000
+const RELEASED = new Error('the context was given back')
 
 /** Takes a context over; `undefined` while somebody else has it. */
 export async function own(context: string, options: OwnerOptions): Promise<Ownership | undefined> {
@@ -51,7 +52,7 @@ export async function own(context: string, options: OwnerOptions): Promise<Owner
     lost: lost.signal,
     async release() {
       if (stop.signal.aborted) return
-      stop.abort()
+      stop.abort(RELEASED)
       await renewing
       await store.release(lease)
     },

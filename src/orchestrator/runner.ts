@@ -17,6 +17,7 @@ export interface RunnerOptions {
 export type RunnerEnd = 'ended' | 'parked' | 'drained' | 'lost'
 
 const QUIET_MS = 50
+const OVER = new Error('the waiting is over')
 
 /** Drives a run: tick, commit, dispatch, wait, until it is over or no longer ours. */
 export async function drive(run: LiveRun, options: RunnerOptions): Promise<RunnerEnd> {
@@ -94,7 +95,7 @@ async function quiet(run: LiveRun, bell: Alarm, options: RunnerOptions): Promise
     await Promise.race([rung, heard, ...(due === undefined ? [] : [sleep(due - clock.now())])])
     return false
   } finally {
-    stop.abort()
+    stop.abort(OVER) // without a reason each would make a DOMException with its stack
   }
 }
 
