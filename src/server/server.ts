@@ -100,7 +100,8 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
     routes: answers,
     close() {
       stop.abort()
-      closing ??= sockets.close().then(() => app.close())
+      // Together: whoever came between the two would be let in by nobody and answered by nobody.
+      closing ??= Promise.all([app.close(), sockets.close()]).then(() => undefined)
       return closing
     },
   }

@@ -43,14 +43,15 @@ describe('events over WebSocket', () => {
     const source = connectEvents(ws(first.url), { onError: () => undefined })
     onTestFinished(() => source.close())
     const flows = [flowOf({ greet: {} }), flowOf({ greet: {} })]
-    const both = new Promise<void>((resolve) => {
-      void source.subscribe({ family: 'pipeline_stage' }, ({ event, plan_id }) => {
-        seen.push(event.event_id)
-        const ended = JSON.stringify(event).includes('"stage_id":"plan"') && JSON.stringify(event).includes('completed')
-        if (ended && plan_id === flows[1]!.plan.plan_id) resolve()
-      })
+    let end: () => void
+    const ended = new Promise<void>((resolve) => {
+      end = resolve
     })
-    await source.subscribe({}, () => undefined)
+    await source.subscribe({ family: 'pipeline_stage' }, ({ event, plan_id }) => {
+      seen.push(event.event_id)
+      const isLast = JSON.stringify(event).includes('"stage_id":"plan"') && JSON.stringify(event).includes('completed')
+      if (isLast && plan_id === flows[1]!.plan.plan_id) end()
+    })
     await first.ask('POST', '/runs', flows[0])
     await first.ask('GET', `/runs/${flows[0]!.plan.plan_id}?wait_ms=20000`)
     await first.server.close()
@@ -58,7 +59,7 @@ describe('events over WebSocket', () => {
     const { serve } = await import('../../src/server/server.ts')
     const second = await serve(first.runtime, { port: Number(port) })
     onTestFinished(() => second.close())
-    await both
+    await ended
     const all = await told(`${second.url}/events?follow=false&family=pipeline_stage`)
     expect(seen).toEqual(all.map(({ data }) => data.event.event_id))
   })
