@@ -213,7 +213,10 @@ describe('psg/events', () => {
     const given = await world()
     const plan = await withPlan(given)
     const event = { event_type: 'execution_failed', event_family: 'cost_budget', payload: {} }
-    const { body } = await given.graph.commit(endPlan(given.graph, plan.id, 'cancelled'), { ...by, events: [{ event }] })
+    const { body } = await given.graph.commit(endPlan(given.graph, plan.id, 'cancelled'), {
+      ...by,
+      events: [{ event }],
+    })
     expect(body.events.map(({ event: told }) => told.event_type).slice(-3)).toEqual([
       'execution_failed',
       'plan_status_changed',
