@@ -1,6 +1,7 @@
 import type { Again, BatchMember, PreparedWrite, Verdict } from './grouped.ts'
 import { numberArray, textArray } from './postgres-arrays.ts'
 import type { PostgresConnection } from './postgres-connection.ts'
+import { isNullRefused } from './postgres-errors.ts'
 import { commitLone } from './postgres-tables.ts'
 
 /** Sends batches, each in one statement and one round trip; only a lone write that is refused takes a second one, to be told why. */
@@ -11,12 +12,18 @@ export function batchSender(connection: PostgresConnection, schema: string, base
   }
   const lone = { name: `${schema}.lone`, text: commitLone(schema) }
 
-  async function landsAlone({ stream, expected, fence, entry, puts }: PreparedWrite): Promise<boolean> {
-    const sorted = puts.length === 1 ? puts : puts.toSorted(([a], [b]) => (a < b ? -1 : 1))
-    const keys = textArray(sorted.map(([key]) => key))
-    const texts = textArray(sorted.map(([, text]) => text))
-    const values = [base, stream, expected, fence, entry, keys, texts]
-    return (await connection.once(stream, lone, values)).rowCount === puts.length
+  async function landsAlone({ stream, expected, fence, entry, inserts, puts }: PreparedWrite): Promise<boolean> {
+    const rows = [...inserts, ...puts].sort(([a], [b]) => (a < b ? -1 : 1))
+    const keys = textArray(rows.map(([key]) => key))
+    const texts = textArray(rows.map(([, text]) => text))
+    const claims = textArray(inserts.map(([key]) => key))
+    try {
+      const values = [base, stream, expected, fence, entry, keys, texts, claims]
+      return (await connection.once(stream, lone, values)).rowCount === rows.length
+    } catch (error) {
+      if (isNullRefused(error)) return false
+      throw error
+    }
   }
 
   return async (writes) => {
@@ -32,9 +39,9 @@ export function batchSender(connection: PostgresConnection, schema: string, base
   }
 }
 
-/** Nothing but puts, on a stream that is probably there: the first entry of a stream finds no head yet. */
+/** Deletes nothing, on a stream that is probably there: the first entry of a stream finds no head yet. */
 const isUsual = ({ expected, entry, inserts, puts, deletes }: PreparedWrite): boolean =>
-  puts.length > 0 && inserts.length === 0 && deletes.length === 0 && (expected > 0 || entry === undefined)
+  puts.length + inserts.length > 0 && deletes.length === 0 && (expected > 0 || entry === undefined)
 
 const LANDED: Verdict = { kind: 'landed' }
 

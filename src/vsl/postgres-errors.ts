@@ -12,6 +12,9 @@ export const isLost = (error: unknown): boolean => /^$|^08|^57P|^58|^XX/.test(sq
 /** We have waited as long as we may, and the server has not even said that it gave up. */
 export const isTimeUp = (error: unknown): boolean => error instanceof Error && error.message === 'Query read timeout'
 
+/** An error of ours whose cause is that a value would have become null. */
+export const isNullRefused = (error: unknown): boolean => error instanceof Refused && sqlState(error.cause) === '23502'
+
 /** No such table or schema. */
 export const isMissing = (error: unknown): boolean => ['42P01', '3F000'].includes(sqlState(error))
 

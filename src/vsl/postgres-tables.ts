@@ -125,8 +125,9 @@ $body$;
 `
 
 /**
- * The usual commit, without the cost of the function: one write that neither inserts nor deletes. Writes everything, or no row at all if a condition
- * does not hold; the function then says which. Head first, then the keys as they come sorted: the same order as there.
+ * The usual commit, without the cost of the function: one write that deletes nothing. Writes everything, or no row at all if a condition does not
+ * hold, or fails because a key is there that must not be: its value would become null. The function then says which. Head first, then the keys as
+ * they come sorted: the same order as there.
  */
 export const commitLone = (schema: string): string => `
 with head as (
@@ -142,4 +143,4 @@ with head as (
 )
 insert into "${schema}"."values" (key, value)
 select k.key, k.text from head, unnest($6::text[], $7::text[]) k(key, text)
-on conflict (key) do update set value = excluded.value`
+on conflict (key) do update set value = case when excluded.key = any ($8::text[]) then null else excluded.value end`

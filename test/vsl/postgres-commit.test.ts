@@ -301,7 +301,7 @@ describe('commits on Postgres', () => {
       await client.query('begin; select pg_current_xact_id()') // it is numbered before the commit that follows
       await store.commit(append('g', 0))
       expect(await commitDirectly(client, schema, { stream: 'g', expected: 1 })).toEqual([{ member: 1, kind: 'again' }])
-      const lone = await client.query(commitLone(schema), ['0', 'g', 1, null, '"x"', ['k'], ['1']])
+      const lone = await client.query(commitLone(schema), ['0', 'g', 1, null, '"x"', ['k'], ['1'], []])
       expect(lone.rowCount).toBe(0)
       await client.query('commit')
     })
