@@ -1,4 +1,4 @@
-import type { Clock } from '../protocol/clock.ts'
+import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Unavailable } from '../protocol/errors.ts'
 import type { Entry, Position, ScanFrom } from './backend.ts'
 import { badPosition } from './check-input.ts'
@@ -9,6 +9,8 @@ import type { PostgresConnection } from './postgres-connection.ts'
 const PAGE_ROWS = 500
 const PAGE_BYTES = 4 * 1024 * 1024
 
+/** Between two looks of somebody who follows everything. */
+const PAUSE_MS = 10
 /** Between two looks at what is hidden, or at a server that is away. */
 const FIRST_WAIT_MS = 5
 const LONGEST_WAIT_MS = 1000
@@ -100,6 +102,21 @@ export function journalPages(connection: PostgresConnection, schema: string, bas
         return { entries: shown.map(entryOf), hidden: shown.length < rows.length }
       }
     },
+  }
+}
+
+/**
+ * The same for somebody who follows everything: a look that finds little is not followed by another at once, because each costs the server about as
+ * much as a commit. By the system's clock: those of tests need not move.
+ */
+export function unhurried(next: NextPage, signal: AbortSignal): NextPage {
+  let notBefore = 0
+  return async () => {
+    const early = notBefore - systemClock.now()
+    if (early > 0) await rested(systemClock, early, signal)
+    const page = await next()
+    notBefore = page.entries.length < PAGE_ROWS ? systemClock.now() + PAUSE_MS : 0
+    return page
   }
 }
 

@@ -12,7 +12,7 @@ import { batchSender } from './postgres-commit.ts'
 import { postgresConnection } from './postgres-connection.ts'
 import { postgresLeases } from './postgres-leases.ts'
 import { postgresNews } from './postgres-news.ts'
-import { followed, journalPages, type NextPage, waited, walk } from './postgres-pages.ts'
+import { followed, journalPages, type NextPage, unhurried, waited, walk } from './postgres-pages.ts'
 import { openSchema, VERSION } from './postgres-schema.ts'
 
 export interface PostgresOptions {
@@ -80,7 +80,8 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
     from: { follow?: boolean; signal?: AbortSignal },
   ): AsyncIterable<Entry> {
     const signal = from.signal ? AbortSignal.any([closing.signal, from.signal]) : closing.signal
-    const nextPage = () => (from.follow ? followed(next, clock, signal) : waited(next, clock, signal, timeoutMs, what))
+    const page = from.follow && stream === undefined ? unhurried(next, signal) : next
+    const nextPage = () => (from.follow ? followed(page, clock, signal) : waited(page, clock, signal, timeoutMs, what))
     return following.entries(stream, nextPage, from)
   }
 
