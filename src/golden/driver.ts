@@ -2,17 +2,19 @@ import type { Json, JsonObject } from '../protocol/json.ts'
 import type { DocumentKind } from '../psg/document.ts'
 
 /** What a flow may ask of a runtime. A driver says which it can; flows that need more are skipped by name. */
-export type Capability =
-  | 'conformance'
-  | 'execution'
-  | 'approval'
-  | 'recovery'
-  | 'takeover'
-  | 'rollback'
-  | 'invariants'
-  | 'multi_agent'
-  | 'drift'
-  | 'bare_store'
+export const CAPABILITIES = [
+  'conformance',
+  'execution',
+  'approval',
+  'recovery',
+  'takeover',
+  'rollback',
+  'invariants',
+  'multi_agent',
+  'drift',
+  'bare_store',
+] as const
+export type Capability = (typeof CAPABILITIES)[number]
 
 /** Lets golden flows run on a runtime, ours or anybody's. A module exports one as `default`. */
 export interface Driver {

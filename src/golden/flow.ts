@@ -3,7 +3,7 @@ import { join, relative } from 'node:path'
 import { goldenInvariants } from '../protocol/invariant-rules.ts'
 import { type PathInvariant, parseInvariant } from '../protocol/invariants.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
-import type { Answers, Capability } from './driver.ts'
+import { type Answers, CAPABILITIES, type Capability } from './driver.ts'
 import { invalid, readJsonFolder, readLines, readTree, readYaml, type Source } from './flow-files.ts'
 import { type Act, scriptIn, texts } from './flow-script.ts'
 
@@ -31,18 +31,7 @@ export interface GoldenFlow {
   readonly invariants: readonly PathInvariant[]
 }
 
-const CAPABILITIES: ReadonlySet<string> = new Set<Capability>([
-  'conformance',
-  'execution',
-  'approval',
-  'recovery',
-  'takeover',
-  'rollback',
-  'invariants',
-  'multi_agent',
-  'drift',
-  'bare_store',
-])
+const KNOWN: ReadonlySet<string> = new Set(CAPABILITIES)
 
 /**
  * Every flow below a folder: `<area>/<flow>/`, or fixtures as the protocol lays them out, with or without an area around them. Throws InvalidInput with
@@ -117,7 +106,7 @@ function headIn({ value, at }: Source): Pick<GoldenFlow, 'proves' | 'rules' | 'n
   for (const key of Object.keys(rest)) throw invalid(at(key), 'extra_forbidden', `${key} is not part of a flow`)
   if (typeof proves !== 'string') throw invalid(at('proves'), 'required', 'proves says in words what the flow proves')
   for (const [i, need] of texts(needs, at('needs'), 'needs').entries())
-    if (!CAPABILITIES.has(need)) throw invalid(at('needs', i), 'enum', `${need} is not a capability`)
+    if (!KNOWN.has(need)) throw invalid(at('needs', i), 'enum', `${need} is not a capability`)
   if (compare !== 'exact' && compare !== 'protocol') throw invalid(at('compare'), 'enum', 'must be exact or protocol')
   return {
     proves,

@@ -1,7 +1,7 @@
 import { type Clock, manualClock, systemClock } from '../protocol/clock.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { liftedBackend } from '../vsl/lifted.ts'
-import type { Driver } from './driver.ts'
+import { CAPABILITIES, type Driver } from './driver.ts'
 import { freshFolder } from './own-folder.ts'
 import { ownSession } from './own-session.ts'
 import { scriptOf } from './scripted.ts'
@@ -24,18 +24,7 @@ export interface FreshStore {
 export function ownDriver(options: OwnDriverOptions): Driver {
   return {
     name: 'mplp-runtime',
-    capabilities: [
-      'conformance',
-      'execution',
-      'approval',
-      'recovery',
-      'takeover',
-      'rollback',
-      'invariants',
-      'multi_agent',
-      'drift',
-      'bare_store',
-    ],
+    capabilities: CAPABILITIES,
     async open({ backend, bare, seed, answers, files }) {
       const fresh = await options.open(backend)
       return ownSession({

@@ -1,20 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { compare, fileId } from '../../src/drift/compare.ts'
 import type { Observed } from '../../src/drift/observe.ts'
-import { digestOf } from '../../src/protocol/json.ts'
 import type { FileRecord } from '../../src/psg/change.ts'
+import { seen } from './given.ts'
 
-const seen = (content: string, more: Partial<Observed> = {}): Observed => ({
-  type: 'file',
-  digest: digestOf(content),
-  size: content.length,
-  mode: 0o644,
-  kept: true,
-  mtime_ms: 1,
-  ctime_ms: 1,
-  ino: 1,
-  ...more,
-})
 const record = (path: string, content: string, more: Partial<FileRecord> = {}): FileRecord => {
   const { type, digest, size, mode, kept, mtime_ms, ctime_ms, ino } = seen(content)
   const shape = { type: type as 'file', digest: digest!, size, mode, kept }

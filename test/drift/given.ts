@@ -1,8 +1,10 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import type { Observed } from '../../src/drift/observe.ts'
 import { trackFiles } from '../../src/drift/track.ts'
 import type { Tracker, TrackOptions } from '../../src/drift/tracker.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
+import { digestOf } from '../../src/protocol/json.ts'
 import type { ProjectGraph } from '../../src/psg/graph.ts'
 import { openProject } from '../../src/psg/project.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
@@ -20,6 +22,19 @@ export async function graphOf(store: Backend = memoryBackend()): Promise<Project
   const project = await openProject(store)
   return project.create(contextOf(systemClock.uuid()), BY)
 }
+
+/** A file as the disk would show it. */
+export const seen = (content: string, more: Partial<Observed> = {}): Observed => ({
+  type: 'file',
+  digest: digestOf(content),
+  size: content.length,
+  mode: 0o644,
+  kept: true,
+  mtime_ms: 1,
+  ctime_ms: 1,
+  ino: 1,
+  ...more,
+})
 
 export function put(root: string, files: { readonly [path: string]: string | Buffer }): void {
   for (const [path, content] of Object.entries(files)) {

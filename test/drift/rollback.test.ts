@@ -1,20 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { compensation, isMet, pathsIn } from '../../src/drift/compensate.ts'
-import type { Observed } from '../../src/drift/observe.ts'
 import { isEmpty, type RunFacts, rollbackPlan } from '../../src/drift/rollback.ts'
 import { digestOf, type JsonObject } from '../../src/protocol/json.ts'
 import type { ActionRecord, Change, FileRecord } from '../../src/psg/change.ts'
+import { seen } from './given.ts'
 
-const seen = (content: string): Observed => ({
-  type: 'file',
-  digest: digestOf(content),
-  size: content.length,
-  mode: 0o644,
-  kept: true,
-  mtime_ms: 1,
-  ctime_ms: 1,
-  ino: 1,
-})
 const record = (path: string, content: string, more: Partial<FileRecord> = {}): FileRecord => {
   const { type, digest, size, mode, kept } = seen(content)
   return { path, type: type as 'file', digest: digest!, size, mode, kept, mtime: '', ...more }

@@ -102,6 +102,17 @@ export const add = <K extends Kind>(
 export const set = (node: Kind, id: string, fields: { readonly [field: string]: Json | undefined }): Change =>
   ({ kind: 'node_update', node, id, set: fields }) as Change
 
+/** A file node's content. */
+export const file = (path: string, size = 1) => ({
+  path,
+  type: 'file' as const,
+  digest: 'sha256:00' as const,
+  size,
+  mode: 0o644,
+  mtime: TIME,
+  kept: false,
+})
+
 export const remove = (node: Kind, id: string): Change => ({ kind: 'node_delete', node, id })
 
 /** A plan in the graph, as a draft, or as far on its way as it is told. */

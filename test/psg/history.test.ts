@@ -2,17 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { InvalidInput } from '../../src/protocol/errors.ts'
 import { openGraph } from '../../src/psg/graph.ts'
 import { endPlan, move } from '../../src/psg/moves.ts'
-import { add, by, contentsOf, planOf, remove, set, TIME, withPlan, world } from './given.ts'
-
-const file = (path: string, size = 1) => ({
-  path,
-  type: 'file' as const,
-  digest: 'sha256:00' as const,
-  size,
-  mode: 0o644,
-  mtime: TIME,
-  kept: false,
-})
+import { add, by, contentsOf, file, planOf, remove, set, withPlan, world } from './given.ts'
 
 describe('psg/history', () => {
   it('tells every change of a node, with who, why and for which run, also after a restart', async () => {

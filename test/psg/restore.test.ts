@@ -3,19 +3,9 @@ import { InvalidInput, NotFound } from '../../src/protocol/errors.ts'
 import type { CommitOptions } from '../../src/psg/change.ts'
 import { openGraph } from '../../src/psg/graph.ts'
 import { endPlan, move } from '../../src/psg/moves.ts'
-import { add, bindingOf, by, contentsOf, META, remove, set, TIME, walkTo, withPlan, world } from './given.ts'
+import { add, bindingOf, by, contentsOf, file, META, remove, set, TIME, walkTo, withPlan, world } from './given.ts'
 
 const as = (run: string): CommitOptions => ({ ...by, run })
-
-const file = (path: string, size: number) => ({
-  path,
-  type: 'file' as const,
-  digest: 'sha256:00' as const,
-  size,
-  mode: 0o644,
-  mtime: TIME,
-  kept: false,
-})
 
 describe('psg/restore: one run', () => {
   it('takes back what the run did, and nothing else', async () => {
