@@ -52,10 +52,14 @@ export function followers(what: string, listen: () => Promise<void>): Followers 
         if (ended && !from.follow) throw new Closed(what)
         return ended || from.signal?.aborted === true
       }
-      let sendHome = () => {}
-      const home = new Promise<readonly Entry[]>((resolve) => {
-        sendHome = () => resolve([])
-      })
+      // Raced against one promise that lasts as long as the follower, every page would be held until its end.
+      let goHome = () => {}
+      const sendHome = () => goHome()
+      const unlessSentHome = (page: Promise<readonly Entry[]>) =>
+        new Promise<readonly Entry[]>((resolve, reject) => {
+          goHome = () => resolve([])
+          page.then(resolve, reject)
+        })
       from.signal?.addEventListener('abort', sendHome)
       present.add(sendHome)
       const news = from.follow ? enter(stream) : undefined
@@ -67,7 +71,7 @@ export function followers(what: string, listen: () => Promise<void>): Followers 
         // Asleep before it reads: news that come while a page is on its way are not missed.
         let woken = news?.wait(from.signal)
         while (!over()) {
-          const page = await Promise.race([nextPage(), home])
+          const page = await unlessSentHome(nextPage())
           for (const entry of page) {
             if (over()) return
             yield entry
