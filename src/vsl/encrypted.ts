@@ -87,7 +87,7 @@ export async function withEncryption(store: Backend, keys: readonly EncryptionKe
     release: (lease) => store.release(lease),
 
     async putBlob(bytes) {
-      const copy = bytes.slice()
+      const copy = new Uint8Array(bytes)
       const digest = digestOf(copy)
       const work = writing.get(digest) ?? writeBlob(digest, copy).finally(() => writing.delete(digest))
       writing.set(digest, work)

@@ -178,7 +178,7 @@ export async function fileBackend(options: FileOptions): Promise<Backend> {
 
     async putBlob(bytes) {
       open()
-      return reading(() => blobs.put(bytes.slice()))
+      return reading(() => blobs.put(new Uint8Array(bytes)))
     },
     async getBlob(digest) {
       open()

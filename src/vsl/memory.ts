@@ -166,7 +166,7 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
     async putBlob(bytes) {
       open()
       const digest = digestOf(bytes)
-      if (!blobStore.has(digest)) blobStore.set(digest, bytes.slice())
+      if (!blobStore.has(digest)) blobStore.set(digest, new Uint8Array(bytes))
       return digest
     },
     async getBlob(digest) {

@@ -25,6 +25,13 @@ export function blobs(given: Given): void {
       expect([...(await given.backend.getBlob(await given.backend.putBlob(part)))!]).toEqual([2, 3])
     })
 
+    it('keeps what it was given, whatever is written into that memory meanwhile', async () => {
+      const bytes = Buffer.from([1, 2, 3]) // a Buffer's slice is not a copy
+      const putting = given.backend.putBlob(bytes)
+      bytes.fill(0)
+      expect([...(await given.backend.getBlob(await putting))!]).toEqual([1, 2, 3])
+    })
+
     it('keeps one blob however often it is put, also by twenty at once', async () => {
       const bytes = new Uint8Array(1000).fill(7)
       const digests = await Promise.all(Array.from({ length: 20 }, () => given.backend.putBlob(bytes)))
