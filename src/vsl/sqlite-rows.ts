@@ -1,6 +1,6 @@
 import type { Database } from './sqlite-open.ts'
 
-export type Bound = string | number
+export type Bound = string | number | Buffer
 /** A statement over any number of rows. */
 export interface RowStatement {
   all(values: readonly Bound[]): unknown[]
