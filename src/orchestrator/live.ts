@@ -53,7 +53,9 @@ export interface LiveRun {
   abort: AbortController
   /** Steps that ran to their end, in that order: what a rollback goes back along. */
   readonly done: string[]
+  /** How many attempts have begun, and how many have ended. */
   segments: number
+  ends: number
   /** How many steps have failed. */
   failed: number
   ending: Ending | undefined

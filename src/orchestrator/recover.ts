@@ -12,7 +12,7 @@ import type { Ownership } from './owner.ts'
 import { saBeginning } from './profiles/sa.ts'
 import { readySet } from './ready.ts'
 import { liveSession, type Session } from './session.ts'
-import { attemptAgain, attemptWasCutOff, now, sa, subject } from './steps.ts'
+import { attemptAgain, attemptWasCutOff, inverseWasCutOff, now, sa, subject } from './steps.ts'
 import { sessionStarts } from './turns.ts'
 import { VERSION } from './version.ts'
 
@@ -22,11 +22,9 @@ export function takeUp(graph: ProjectGraph, node: Node<'run'>, owner: Ownership,
   const options = node.data.options as RunOptions
   const bindings = new Map<string, Node<'binding'>>()
   const actions: Node<'action'>[] = []
-  let segments = 0
   for (const part of graph.state.nodesOf(plan_id)) {
     if (isKind(part, 'binding')) bindings.set(part.data.step_id, part)
     else if (isKind(part, 'action')) actions.push(part)
-    else if (isKind(part, 'segment')) segments++
   }
   const run: LiveRun = {
     id: run_id,
@@ -46,7 +44,8 @@ export function takeUp(graph: ProjectGraph, node: Node<'run'>, owner: Ownership,
     told: [],
     abort: new AbortController(),
     done: [],
-    segments,
+    segments: count(actions, 'began'),
+    ends: count(actions, 'ended'),
     failed: graph.state.plan(plan_id)!.tally.failed,
     ending: undefined,
     undo: undefined,
@@ -63,16 +62,19 @@ export function resume(run: LiveRun, decided: Decided): void {
   if (run.graph.get('plan', run.plan)?.data.status === 'approved') starts(run, decided)
   for (const node of run.graph.state.nodesOf(run.plan)) {
     if (!isKind(node, 'action') || (node.data.status !== 'running' && node.data.status !== 'waiting')) continue
-    const { action_id, attempts, execution_id, compensates } = node.data
-    if (compensates !== undefined) continue // an inverse that was cut off is attempted anew by the way back
+    const { action_id, attempts, compensates } = node.data
     const flight = flightOf(run, node.data)
+    if (compensates !== undefined) {
+      inverseWasCutOff(run, flight, decided) // the way back attempts it anew
+      continue
+    }
     const waiting = node.data.status === 'waiting' ? waitOf(run, node, flight) : undefined
     if (waiting) {
       run.waiting.set(action_id, waiting)
       continue
     }
     const again: Flight = { ...flight, execution_id: run.graph.clock.uuid(), attempt: attempts + 1 }
-    attemptWasCutOff(run, execution_id, decided)
+    attemptWasCutOff(run, flight, decided)
     attemptAgain(run, again, decided)
     const binding = bindingOf(run, flight)
     if (binding.on_interrupt === 'hold') askFor(run, again, binding, decided)
@@ -124,10 +126,12 @@ function account(run: LiveRun, actions: readonly Node<'action'>[]): void {
       ...(cost !== undefined && { cost }),
     })
   }
-  const ends = new Map(completed.map((node) => [node.data.step_id, node.data.execution_id]))
-  const order = (step: string) => run.graph.get('segment_end', ends.get(step)!)?.born ?? 0
-  run.done.push(...[...ends.keys()].sort((a, b) => order(a) - order(b)))
+  const ends = new Map(completed.map(({ data }) => [data.step_id, data.ended?.at(-1)?.at ?? 0]))
+  run.done.push(...[...ends.keys()].sort((a, b) => ends.get(a)! - ends.get(b)!))
 }
+
+const count = (actions: readonly Node<'action'>[], what: 'began' | 'ended'): number =>
+  actions.reduce((sum, { data }) => sum + (data[what]?.length ?? 0), 0)
 
 function waitOf(run: LiveRun, node: Node<'action'>, flight: Flight): Waiting | undefined {
   const { action_id } = node.data

@@ -152,9 +152,7 @@ async function planFor(parts: RollbackParts, run: Node<'run'>): Promise<Rollback
   const ours = restoration.changes.filter((change) => tracker !== undefined || !isFileChange(change))
   const actions = await graph.reading([['plan', run.data.plan_id]], (state) =>
     [...state.nodesOf(run.group)].flatMap((node) =>
-      isKind(node, 'action')
-        ? [{ action: node.data, ended: state.get('segment_end', node.data.execution_id)?.born ?? node.born }]
-        : [],
+      isKind(node, 'action') ? [{ action: node.data, ended: node.data.ended?.at(-1)?.at ?? 0 }] : [],
     ),
   )
   const written = actions.flatMap(({ action: { inverse } }) => (isObject(inverse) ? pathsIn(inverse) : []))

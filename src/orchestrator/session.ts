@@ -73,8 +73,7 @@ export function liveSession(
     expired: new Map(),
     turns: 0,
   }
-  const endOf = ({ data }: Node<'action'>) =>
-    graph.get('segment_end', data.execution_id)?.born ?? Number.POSITIVE_INFINITY
+  const endOf = ({ data }: Node<'action'>) => data.ended?.at(-1)?.at ?? Number.POSITIVE_INFINITY
   for (const node of [...actions].sort((a, b) => endOf(a) - endOf(b))) {
     const { turn, step_id, status, lost_to } = node.data
     if (!turn) continue

@@ -2,7 +2,7 @@ import { endedEvent, startedEvent } from '../ael/events.ts'
 import type { Attempt, AttemptEnd } from '../ael/layer.ts'
 import { isoMicros } from '../protocol/clock.ts'
 import type { Digest, Json, JsonObject } from '../protocol/json.ts'
-import type { Change, EventDraft, SegmentEnd } from '../psg/change.ts'
+import type { Began, Change, Ended, EventDraft } from '../psg/change.ts'
 import { move } from '../psg/moves.ts'
 import type { Decided, Flight, LiveRun } from './live.ts'
 import { saDraft } from './profiles/sa.ts'
@@ -41,36 +41,37 @@ export function actionStarts(run: LiveRun, flight: Flight, decided: Decided): vo
       attempts: 1,
       failures: 0,
       execution_id,
+      action_type: action.action_type,
+      began: [beginning(run, execution_id)],
       ...(turn && { turn }),
       ...(settles && { settles }),
       ...(run.options.budget && { reserved: { actions: 1 } }),
     },
   })
-  attemptBegins(run, flight, decided)
+  decided.events.push(execution(run, startedEvent(attemptOf(run, flight))))
 }
 
 /** An action that nobody has to carry out: it is told, and has its place in the trace. */
 export function actionEndsAtOnce(run: LiveRun, flight: Flight, decided: Decided): void {
   const { action, step, execution_id, turn } = flight
-  decided.changes.push(
-    {
-      kind: 'node_add',
-      node: 'action',
-      id: action.action_id,
-      data: {
-        action_id: action.action_id,
-        step_id: step,
-        idempotency_key: action.idempotency_key,
-        status: 'completed',
-        attempts: 0,
-        failures: 0,
-        execution_id,
-        ...(turn && { turn }),
-      },
+  decided.changes.push({
+    kind: 'node_add',
+    node: 'action',
+    id: action.action_id,
+    data: {
+      action_id: action.action_id,
+      step_id: step,
+      idempotency_key: action.idempotency_key,
+      status: 'completed',
+      attempts: 0,
+      failures: 0,
+      execution_id,
+      action_type: action.action_type,
+      began: [beginning(run, execution_id)],
+      ended: [ending(run, 'completed', {})],
+      ...(turn && { turn }),
     },
-    segmentStart(run, flight),
-    segmentEnd(run, execution_id, 'completed', {}),
-  )
+  })
 }
 
 /** A further attempt at an action that is known already. */
@@ -80,36 +81,40 @@ export function attemptAgain(run: LiveRun, flight: Flight, decided: Decided): vo
     kind: 'node_update',
     node: 'action',
     id: action.action_id,
-    set: { status: 'running', attempts: attempt, execution_id },
+    set: {
+      status: 'running',
+      attempts: attempt,
+      execution_id,
+      began: [...(run.graph.get('action', action.action_id)?.data.began ?? []), beginning(run, execution_id)],
+    },
   })
-  attemptBegins(run, flight, decided)
-}
-
-function attemptBegins(run: LiveRun, flight: Flight, decided: Decided): void {
-  decided.changes.push(segmentStart(run, flight))
   decided.events.push(execution(run, startedEvent(attemptOf(run, flight))))
 }
 
 /** Closes an attempt's segment and tells its end. */
 export function attemptEnds(run: LiveRun, flight: Flight, end: AttemptEnd, decided: Decided): void {
-  decided.changes.push(
-    segmentEnd(run, flight.execution_id, SEGMENT[end.status], {
-      duration_ms: end.duration_ms,
-      ...(end.status === 'completed' ? usageOf(end) : { error: errorOf(end) }),
-    }),
-  )
+  const attributes = {
+    duration_ms: end.duration_ms,
+    ...(end.status === 'completed' ? usageOf(end) : { error: errorOf(end) }),
+  }
+  decided.changes.push(attemptEnded(run, flight, SEGMENT[end.status], attributes))
   decided.events.push(execution(run, endedEvent(attemptOf(run, flight), end)))
 }
 const SEGMENT = { completed: 'completed', failed: 'failed', cancelled: 'cancelled', paused: 'failed' } as const
 
 /** An attempt that a crash cut off: nobody knows how far it got. */
-export function attemptWasCutOff(run: LiveRun, execution_id: string, decided: Decided): void {
-  decided.changes.push(segmentEnd(run, execution_id, 'failed', { interrupted: true }))
+export function attemptWasCutOff(run: LiveRun, flight: Flight, decided: Decided): void {
+  decided.changes.push(attemptEnded(run, flight, 'failed', { interrupted: true }))
+}
+
+export function inverseWasCutOff(run: LiveRun, flight: Flight, decided: Decided): void {
+  attemptWasCutOff(run, flight, decided)
+  actionFailed(run, flight, { code: 'interrupted', message: 'the way back was cut off' }, decided)
 }
 
 /** An attempt that waited when its run was ended. */
-export function attemptWasCancelled(run: LiveRun, { execution_id }: Flight, decided: Decided): void {
-  decided.changes.push(segmentEnd(run, execution_id, 'cancelled', {}))
+export function attemptWasCancelled(run: LiveRun, flight: Flight, decided: Decided): void {
+  decided.changes.push(attemptEnded(run, flight, 'cancelled', {}))
 }
 
 export function stepCompleted(
@@ -196,30 +201,25 @@ export const execution = (
   event: event as EventDraft['event'],
 })
 
-function segmentStart(run: LiveRun, { action, step, execution_id, attempt, turn }: Flight): Change {
-  return {
-    kind: 'node_add',
-    node: 'segment',
-    id: execution_id,
-    owner: run.trace,
-    at: run.segments++,
-    data: {
-      segment_id: execution_id,
-      label: run.graph.get('step', step)!.data.description,
-      status: 'running',
-      started_at: now(run),
-      attributes: { step_id: step, action_id: action.action_id, action_type: action.action_type, attempt, ...turn },
-    },
-  }
-}
+const beginning = (run: LiveRun, segment_id: string): Began => ({
+  segment_id,
+  at: run.segments++,
+  started_at: now(run),
+})
+const ending = (run: LiveRun, status: Ended['status'], attributes: JsonObject): Ended => ({
+  status,
+  at: run.ends++,
+  finished_at: now(run),
+  attributes,
+})
 
-function segmentEnd(run: LiveRun, segment_id: string, status: SegmentEnd['status'], attributes: JsonObject): Change {
+function attemptEnded(run: LiveRun, { action }: Flight, status: Ended['status'], attributes: JsonObject): Change {
+  const { ended = [] } = run.graph.get('action', action.action_id)?.data ?? {}
   return {
-    kind: 'node_add',
-    node: 'segment_end',
-    id: segment_id,
-    owner: run.trace,
-    data: { segment_id, status, finished_at: now(run), attributes },
+    kind: 'node_update',
+    node: 'action',
+    id: action.action_id,
+    set: { ended: [...ended, ending(run, status, attributes)] },
   }
 }
 

@@ -34,6 +34,7 @@ export function undoNext(run: LiveRun, ending: Ending, decided: Decided): void {
         attempts: 0,
         failures: 0,
         execution_id: flight.execution_id,
+        action_type: flight.action.action_type,
         compensates: flight.compensates!,
       },
     })

@@ -212,8 +212,12 @@ export type ActionRecord = {
   readonly attempts: number
   /** Attempts that failed: what the retry policy counts. */
   readonly failures: number
-  /** The attempt under way, which is also its segment. */
+  /** The attempt under way, or the last one. */
   readonly execution_id: string
+  readonly action_type?: string
+  /** Its attempts as segments of the run's trace: where each began and, at the same place in the other list, how it ended. */
+  readonly began?: readonly Began[]
+  readonly ended?: readonly Ended[]
   /** What takes it back, told when it had ended; absent when nothing needs to. */
   readonly inverse?: JsonObject | 'irreversible'
   /** From where the next attempt can go on; large ones lie in a blob. */
@@ -233,6 +237,17 @@ export type ActionRecord = {
   readonly settles?: Settlement
   /** The action whose result stands instead of this one's. */
   readonly lost_to?: string
+}
+
+/** The beginning of an attempt. `at` is its place among the segments of the trace. */
+export type Began = { readonly segment_id: string; readonly at: number; readonly started_at: string }
+
+/** The end of an attempt. `at` tells in which order the attempts of a run ended. */
+export type Ended = {
+  readonly status: SegmentEnd['status']
+  readonly at: number
+  readonly finished_at: string
+  readonly attributes: JsonObject
 }
 
 /** A participant's turn: to do a step, or to have the word before or after it. */

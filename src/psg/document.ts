@@ -63,10 +63,39 @@ function putTogether(state: GraphState, kind: DocumentKind, id: string) {
   const head = state.get(kind, id)
   if (!head) throw new NotFound(kind, id)
   const { parts } = KINDS[kind]
-  const members = parts ? children(state, kind, id).filter((node) => node.kind === parts.kind) : []
-  if (!parts || members.length === 0) return { head, whole: head.data as JsonObject }
-  const list = members.map((node) => (isKind(node, 'segment') ? segmentOf(node, state) : (node.data as JsonObject)))
+  const list = !parts
+    ? []
+    : kind === 'trace'
+      ? segmentsOf(state, id)
+      : children(state, kind, id).map(({ data }) => data)
+  if (!parts || list.length === 0) return { head, whole: head.data as JsonObject }
   return { head, whole: { ...(head.data as JsonObject), [parts.list]: list } as JsonObject }
+}
+
+/** Those that somebody added to a trace, and the attempts of the run that it follows, in their order. */
+function segmentsOf(state: GraphState, trace: string): readonly JsonObject[] {
+  const placed: { readonly at: number; readonly segment: JsonObject }[] = []
+  for (const node of children(state, 'trace', trace))
+    if (isKind(node, 'segment')) placed.push({ at: node.at ?? placed.length, segment: segmentOf(node, state) })
+  for (const run of state.referrers('trace', trace, 'TRACED_BY'))
+    for (const node of state.nodesOf(run.group)) if (isKind(node, 'action')) placed.push(...attemptsOf(node, state))
+  return placed.sort((a, b) => a.at - b.at).map(({ segment }) => segment)
+}
+
+function attemptsOf({ data }: Node<'action'>, state: GraphState) {
+  const { began = [], ended = [], action_id, action_type, step_id, turn } = data
+  return began.map(({ segment_id, at, started_at }, i) => {
+    const { status, finished_at, attributes } = ended[i] ?? { status: 'running' }
+    const segment = {
+      segment_id,
+      label: state.get('step', step_id)!.data.description,
+      status,
+      started_at,
+      ...(finished_at !== undefined && { finished_at }),
+      attributes: { step_id, action_id, action_type, attempt: i + 1, ...turn, ...attributes },
+    }
+    return { at, segment: segment as JsonObject }
+  })
 }
 
 /** A segment and its end, as the one object that the protocol knows. */

@@ -43,10 +43,24 @@ const one = (...values: readonly string[]): Member => ({
   what: `must be one of ${values.join(', ')}`,
   fits: (value) => values.includes(value as string),
 })
+const END = one('completed', 'failed', 'cancelled', 'skipped')
+const isList = (value: unknown): value is readonly JsonObject[] => Array.isArray(value) && value.every(isObject)
 const maybe = ({ what, fits }: Member): Member => ({ what, fits: (value) => value === undefined || fits(value) })
 const inverse: Member = {
   what: 'must be an action or irreversible',
   fits: (value) => isObject(value) || value === 'irreversible',
+}
+const began: Member = {
+  what: 'must be a list of segment_id, at and started_at',
+  fits: (value) =>
+    isList(value) &&
+    value.every(({ segment_id, at, started_at }) => text.fits(segment_id) && count.fits(at) && time.fits(started_at)),
+}
+const ended: Member = {
+  what: 'must be a list of status, at and finished_at',
+  fits: (value) =>
+    isList(value) &&
+    value.every(({ status, at, finished_at }) => END.fits(status) && count.fits(at) && time.fits(finished_at)),
 }
 const target: Member = {
   what: 'must be a kind (plan, action, other) and an id',
@@ -56,7 +70,7 @@ const target: Member = {
 const SHAPES: { readonly [K in Kind]?: { readonly [field: string]: Member } } = {
   segment_end: {
     segment_id: text,
-    status: one('completed', 'failed', 'cancelled', 'skipped'),
+    status: END,
     finished_at: time,
     attributes: maybe(object),
   },
@@ -81,6 +95,9 @@ const SHAPES: { readonly [K in Kind]?: { readonly [field: string]: Member } } = 
     attempts: count,
     failures: count,
     execution_id: text,
+    action_type: maybe(text),
+    began: maybe(began),
+    ended: maybe(ended),
     inverse: maybe(inverse),
   },
   gate: {

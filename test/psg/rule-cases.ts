@@ -142,6 +142,20 @@ async function withGatedAction(world: World, more: object = {}) {
   return { action, confirm, gate }
 }
 
+/** An action of a running plan with one attempt behind it, and the change that tells these attempts of it instead. */
+async function withAttempts(world: World) {
+  const { graph, id } = world
+  const plan = await withPlan(world, undefined, 'in_progress')
+  const action = id()
+  const began = (n: number) => ({ segment_id: `attempt-${n}`, at: n, started_at: TIME })
+  const ended = (n: number) => ({ status: 'failed' as const, at: n, finished_at: TIME, attributes: {} })
+  const data = { ...actionOf(action, plan.step('build'), 'running'), began: [began(0)], ended: [ended(0)] }
+  await graph.commit([move('step', plan.step('build'), 'in_progress'), add('action', action, data)], by)
+  const attempts = (begins: readonly number[], ends: readonly number[]) =>
+    set('action', action, { began: begins.map(began), ended: ends.map(ended) })
+  return { plan: plan.id, action, attempts }
+}
+
 async function withLocked(world: World) {
   const { graph, context, id } = world
   const [extension, confirm] = [id(), id()]
@@ -1225,6 +1239,52 @@ export const RULE_CASES: readonly RuleCase[] = [
       return {
         breaks: { changes: [remove('message', `${dialog}/0`)], ...at('message', `${dialog}/0`) },
         passes: { changes: [say(1)] },
+      }
+    },
+  },
+  {
+    rule: 'attempts',
+    title: 'refuses to write the end of an attempt anew',
+    async prepare(world) {
+      const { action, attempts } = await withAttempts(world)
+      return {
+        breaks: { changes: [attempts([0], [1])], ...at('action', action, 'ended') },
+        passes: { changes: [attempts([0, 1], [0])] },
+      }
+    },
+  },
+  {
+    rule: 'attempts',
+    title: 'refuses to forget that an attempt began',
+    async prepare(world) {
+      const { action, attempts } = await withAttempts(world)
+      return {
+        breaks: { changes: [attempts([], [])], ...at('action', action, 'began') },
+        passes: { changes: [attempts([0, 1], [0, 1])] },
+      }
+    },
+  },
+  {
+    rule: 'attempts',
+    title: 'refuses an end without a beginning',
+    async prepare(world) {
+      const { action, attempts } = await withAttempts(world)
+      return {
+        breaks: { changes: [attempts([0], [0, 1])], ...at('action', action, 'ended') },
+        passes: { changes: [attempts([0, 1], [0, 1])] },
+      }
+    },
+  },
+  {
+    rule: 'attempts',
+    title: 'refuses an attempt once the plan has ended',
+    async prepare(world) {
+      const ended = await withAttempts(world)
+      const open = await withAttempts(world)
+      await world.graph.commit(endPlan(world.graph, ended.plan, 'failed'), by)
+      return {
+        breaks: { changes: [ended.attempts([0, 1], [0])], ...at('action', ended.action) },
+        passes: { changes: [open.attempts([0, 1], [0])] },
       }
     },
   },

@@ -36,6 +36,23 @@ export const KEEPING: readonly Rule[] = [
     },
   },
   {
+    id: 'attempts',
+    keeps: 'of an attempt the beginning and the end are written once, and nothing once its plan has ended',
+    kinds: ['action'],
+    check({ id, before, after }, proposal, report) {
+      if (!isKind(after, 'action')) return
+      const { began = [], ended = [] } = after.data
+      if (ended.length > began.length) report('ended', `action ${id} has more ends than beginnings`)
+      const was = isKind(before, 'action') ? before.data : undefined
+      if (was?.began === after.data.began && was?.ended === after.data.ended) return
+      if (!startsWith(began, was?.began)) report('began', `attempts of action ${id} are written once and never change`)
+      if (!startsWith(ended, was?.ended)) report('ended', `attempts of action ${id} are written once and never change`)
+      const plan = proposal.state.get('plan', after.group)
+      if (plan && hasEnded(plan) && !after.imported)
+        report('', `action ${id} belongs to plan ${plan.id}, which is ${plan.data.status} and closed`)
+    },
+  },
+  {
     id: 'plan.frozen',
     keeps: 'from proposal on a plan’s head, steps and bindings stand still; only statuses move',
     kinds: ['plan', 'step', 'binding'],
@@ -82,6 +99,9 @@ export const KEEPING: readonly Rule[] = [
     },
   },
 ]
+
+const startsWith = (list: readonly JsonObject[], first: readonly JsonObject[] = []): boolean =>
+  first.every((item, i) => item === list[i] || JSON.stringify(item) === JSON.stringify(list[i]))
 
 function hasEnded(node: AnyNode): boolean {
   const lifecycle = KINDS[node.kind].lifecycle as LifecycleKind
