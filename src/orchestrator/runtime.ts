@@ -293,7 +293,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
         session: await sessionFor(checked, there),
         switched: options.switched,
       })
-      const graph = there ?? (await project.opening(context_id))
+      const graph = there ?? (await project.beginning(context_id))
       if (commits.length > 1) await submitParts(graph, plan_id, run_id, commits)
       else
         for (const { changes, events, reason } of commits)

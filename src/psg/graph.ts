@@ -66,10 +66,15 @@ const KEEP_ENDED = 16
 
 /** Opens a graph as it stands in the store: its context and what has not ended; the rest comes when it is asked for. */
 export async function openGraph(store: Backend, id: string, options: GraphOptions = {}): Promise<ProjectGraph> {
-  checkSegment('id', id)
-  const graph = new ProjectGraph(store, id, options)
+  const graph = newGraph(store, id, options)
   await graph.reload()
   return graph
+}
+
+/** A graph that is thought to be new: nothing is read, and if somebody has written there, the first commit finds out. */
+export function newGraph(store: Backend, id: string, options: GraphOptions = {}): ProjectGraph {
+  checkSegment('id', id)
+  return new ProjectGraph(store, id, options)
 }
 
 /** One context and everything in it. Reads are of memory; `find` and `reading` bring in what is not there. */
@@ -291,7 +296,8 @@ export class ProjectGraph {
   /** That of the last entry. Not read when the graph is opened, because the entry may be large. */
   async #lastStamp(): Promise<number> {
     let stamped = 0
-    for await (const { body } of this.store.read(this.id, { after: Math.max(this.#revision - 1, 0) })) {
+    if (this.#revision === 0) return stamped
+    for await (const { body } of this.store.read(this.id, { after: this.#revision - 1 })) {
       stamped = microsOf((body as unknown as EntryBody).at)
       break
     }

@@ -251,7 +251,6 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
   binding: {
     idField: 'binding_id',
     module: 'plan',
-    indexed: true,
     added: 'binding_added',
     updated: 'binding_updated',
     refs: [{ field: 'step_id', edge: 'BINDS', to: 'step', groups: true }],

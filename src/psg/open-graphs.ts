@@ -4,13 +4,15 @@ import type { ProjectGraph } from './graph.ts'
 const KEEP = 64
 
 export interface OpenGraphs {
-  /** The graph that is open under this id, or a newly opened one. */
-  get(id: string): Promise<ProjectGraph>
+  /** The graph that is open under this id, or a newly opened one; `open` says how if not as usual. */
+  get(id: string, open?: Open): Promise<ProjectGraph>
   forget(id: string): void
 }
 
+type Open = (id: string) => ProjectGraph | Promise<ProjectGraph>
+
 /** The last ones used stay in memory, the others as long as somebody holds them: there is never a second beside one that is in use. */
-export function openGraphs(open: (id: string) => Promise<ProjectGraph>): OpenGraphs {
+export function openGraphs(usual: Open): OpenGraphs {
   const opening = new Map<string, Promise<ProjectGraph>>()
   const known = new Map<string, WeakRef<ProjectGraph>>()
   const recent = new Map<string, ProjectGraph>()
@@ -24,7 +26,7 @@ export function openGraphs(open: (id: string) => Promise<ProjectGraph>): OpenGra
     if (recent.size > KEEP) recent.delete(recent.keys().next().value!)
   }
 
-  async function first(id: string): Promise<ProjectGraph> {
+  async function first(id: string, open: Open): Promise<ProjectGraph> {
     try {
       const graph = await open(id)
       known.set(id, new WeakRef(graph))
@@ -37,13 +39,13 @@ export function openGraphs(open: (id: string) => Promise<ProjectGraph>): OpenGra
   }
 
   return {
-    async get(id) {
+    async get(id, open = usual) {
       const graph = known.get(id)?.deref()
       if (graph) {
         use(id, graph)
         return graph
       }
-      const begun = opening.get(id) ?? first(id)
+      const begun = opening.get(id) ?? first(id, open)
       opening.set(id, begun)
       return begun
     },

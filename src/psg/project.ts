@@ -6,7 +6,7 @@ import type { Role } from '../protocol/types.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { Change, Commit, CommitOptions, Kind } from './change.ts'
 import { type DocumentKind, takeApart } from './document.ts'
-import { type GraphOptions, openGraph, type ProjectGraph, type Roles } from './graph.ts'
+import { type GraphOptions, newGraph, openGraph, type ProjectGraph, type Roles } from './graph.ts'
 import { INDEX, type Whereabouts } from './indexes.ts'
 import { KINDS } from './kinds.ts'
 import { byPlace, isKind } from './node.ts'
@@ -30,6 +30,8 @@ export interface Project {
   context(id: string): Promise<ProjectGraph>
   /** The graph of a context that may not be there yet: whoever commits it first makes it. */
   opening(id: string): Promise<ProjectGraph>
+  /** The graph of a context that its first commit makes: if it is there already, that commit is refused. */
+  beginning(id: string): Promise<ProjectGraph>
   /** A new context and its graph. */
   create(context: unknown, options: CommitOptions): Promise<ProjectGraph>
   /**
@@ -68,6 +70,7 @@ export async function openProject(store: Backend, options: ProjectOptions = {}):
   }
   const graphOptions = { ...given, project_id: id, ...(strict && { roles }) }
   const contexts = openGraphs((contextId) => openGraph(store, contextId, graphOptions))
+  const beginning = (contextId: string) => contexts.get(contextId, () => newGraph(store, contextId, graphOptions))
   const locate: Project['locate'] = async (wanted) => {
     const found = await store.getMany(INDEXED.map((kind) => INDEX.id(kind, wanted)))
     for (const kind of INDEXED) {
@@ -89,10 +92,11 @@ export async function openProject(store: Backend, options: ProjectOptions = {}):
       contexts.forget(contextId)
       throw new NotFound('context', contextId)
     },
-    opening: contexts.get,
+    opening: (contextId) => contexts.get(contextId),
+    beginning,
     async create(context, commit) {
       const changes = takeApart('context', context)
-      const created = await contexts.get((changes[0] as { id: string }).id)
+      const created = await beginning((changes[0] as { id: string }).id)
       await created.commit(changes, commit)
       return created
     },

@@ -24,27 +24,27 @@ interface Counts {
 const EXPECTED: { readonly [workload: string]: Counts } = {
   'a chain of 200 steps': {
     commits: 202,
-    otherCalls: 7,
+    otherCalls: 3,
     entries: 202,
-    bytes: 2249557,
+    bytes: 1938868,
     events: 1413,
-    validations: 2223,
+    validations: 2023,
   },
   'a fan-out 1 -> 200 -> 1': {
     commits: 11,
-    otherCalls: 7,
+    otherCalls: 3,
     entries: 11,
-    bytes: 2173228,
+    bytes: 1860594,
     events: 1234,
-    validations: 2052,
+    validations: 1850,
   },
   '100 plans of five steps': {
     commits: 700,
-    otherCalls: 700,
+    otherCalls: 300,
     entries: 700,
-    bytes: 7306900,
+    bytes: 6532500,
     events: 4800,
-    validations: 7800,
+    validations: 7300,
   },
 }
 

@@ -140,15 +140,12 @@ describe('psg/graph: a commit', () => {
     const given = await world({ keepEnded: 0 })
     const { graph } = given
     const plan = await withPlan(given, { a: [] })
-    const binding = given.id()
-    await graph.commit([add('binding', binding, bindingOf(plan.step('a'), binding))], by)
     await graph.commit(endPlan(graph, plan.id, 'cancelled'), by)
     const other = await withPlan(given, { a: [] })
     expect(graph.state.hasGroup(plan.id)).toBe(false)
-    const violations = await violationsOf(
-      graph.commit([add('binding', binding, bindingOf(other.step('a'), binding))], by),
-    )
-    expect(violations).toMatchObject([{ rule: 'id.unique', node: `binding/${binding}` }])
+    const taken = { step_id: plan.step('a'), description: 'x', status: 'pending' as const }
+    const violations = await violationsOf(graph.commit([add('step', taken.step_id, taken, { owner: other.id })], by))
+    expect(violations).toMatchObject([{ rule: 'id.unique', node: `step/${taken.step_id}` }])
   })
 
   it('says closed, not unknown, of what has ended and left memory', async () => {
