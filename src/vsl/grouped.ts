@@ -105,8 +105,8 @@ export function grouped(member: BatchMember, options: GroupedOptions): Grouped {
   }
 }
 
-/** After every promise that can go on has gone on. */
-const settled = () => new Promise<void>((resolve) => process.nextTick(resolve))
+/** After everybody who can go on has gone on, those too who gave others a turn. */
+const settled = () => new Promise<void>((resolve) => setImmediate(resolve))
 
 function prepare(write: Write): PreparedWrite {
   const { entry, inserts, puts } = checkWrite(write)
