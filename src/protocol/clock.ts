@@ -107,11 +107,16 @@ export function manualClock(options: { seed?: number; now?: number } = {}): Manu
   }
 }
 
-/** ISO 8601 with six decimals, so that text order is time order. `micros` counts from the epoch. */
-export const isoMicros = (micros: number): string => {
+/**
+ * ISO 8601 with six decimals, so that text order is time order. `micros` counts from the epoch. Most stamps fall into the millisecond of the one
+ * before: its text is kept.
+ */
+export function isoMicros(micros: number): string {
   const ms = Math.floor(micros / 1000)
-  return `${new Date(ms).toISOString().slice(0, -1)}${String(Math.floor(micros - ms * 1000)).padStart(3, '0')}Z`
+  if (ms !== last.ms) last = { ms, text: new Date(ms).toISOString().slice(0, -1) }
+  return `${last.text}${String(Math.floor(micros - ms * 1000)).padStart(3, '0')}Z`
 }
+let last = { ms: Number.NaN, text: '' }
 
 function mulberry32(seed: number): () => number {
   let state = seed >>> 0

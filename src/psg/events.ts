@@ -53,19 +53,11 @@ export function stamps(clock: { uuid(): string }, first: number): { stamp: Birth
   return {
     stamp() {
       micros++
-      return { event_id: clock.uuid(), timestamp: textOf(micros) }
+      return { event_id: clock.uuid(), timestamp: isoMicros(micros) }
     },
-    last: () => textOf(Math.max(micros, first)),
+    last: () => isoMicros(Math.max(micros, first)),
   }
 }
-
-/** As isoMicros. Stamps mostly fall into the millisecond of the one before: its text is kept. */
-function textOf(micros: number): string {
-  const ms = Math.floor(micros / 1000)
-  if (ms !== current.ms) current = { ms, text: isoMicros(ms * 1000).slice(0, -4) }
-  return `${current.text}${String(micros - ms * 1000).padStart(3, '0')}Z`
-}
-let current = { ms: Number.NaN, text: '' }
 
 function stages(proposal: Proposal, ends: EventDraft[]): EventDraft[] {
   const drafts: EventDraft[] = []
