@@ -1,4 +1,4 @@
-import type { Change, Deed, FileRecord, FindingRecord } from '../psg/change.ts'
+import type { Change, Deed, FileOperation, FileRecord, FindingRecord } from '../psg/change.ts'
 import { isSameShape } from './compare.ts'
 import {
   AT_ONCE,
@@ -59,9 +59,12 @@ export const pathsOf = (deed: Deed): readonly string[] => [...writtenBy(deed), .
 const writtenBy = ({ operations }: Deed): readonly string[] =>
   operations.flatMap((operation) => (operation.op === 'move' ? [operation.path, operation.to] : [operation.path]))
 
-const PHASES = ['remove', 'move', 'put'] as const
+const PHASES = ['remove', 'move', 'put', 'replace'] as const
 const phaseOf = ({ operations }: Deed): (typeof PHASES)[number] =>
-  PHASES.findLast((phase) => operations.some(({ op }) => op === phase)) ?? 'put'
+  PHASES.findLast((phase) => operations.some((operation) => phaseOfOne(operation) === phase)) ?? 'put'
+/** A folder gives way last: a file that was renamed into it, and has changed, leaves it only once it is back in its place. */
+const phaseOfOne = (operation: FileOperation): (typeof PHASES)[number] =>
+  operation.op === 'put' && operation.expect?.type === 'folder' ? 'replace' : operation.op
 
 async function performed(desk: Desk, deed: Deed): Promise<Ended['result']> {
   for (const [i, operation] of deed.operations.entries()) {

@@ -149,6 +149,19 @@ describe('`graph`: the disk becomes what the graph believes', () => {
     expect([it.read('f'), it.read('d/x'), await it.ends()]).toEqual(['f', 'x', []])
   })
 
+  it('a file that became a folder, and the one that was renamed into it while the graph changed it', async () => {
+    const files = { a: 'a', b: 'b' }
+    const move = (at: (path: string) => string) => {
+      unlinkSync(at('a'))
+      mkdirSync(at('a'))
+      renameSync(at('b'), at('a/b'))
+    }
+    const it = await drifted(files, move, { graph: { b: 'changed' } })
+    const results = await it.tracker.reconcile('all', 'graph')
+    expect(results.map(({ outcome }) => outcome)).toEqual(['restored', 'restored'])
+    expect([await it.both('a'), await it.both('b'), await it.ends()]).toEqual([['a', 'a'], ['changed', 'changed'], []])
+  })
+
   it('not what it does not have, and not over what it could not give back', async () => {
     const it = await drifted(
       { big: 'x'.repeat(20), small: 's' },
