@@ -3,7 +3,7 @@ import type { Stats } from 'node:fs'
 import { type Digest, digestOf } from '../protocol/json.ts'
 import type { Agreed, FileShape } from '../psg/change.ts'
 import type { Room } from './each.ts'
-import { disk, Elsewhere, elsewhere, type Root } from './root.ts'
+import { disk, Elsewhere, elsewhere, type Opened, opensNoLinks, type Root } from './root.ts'
 import { nameOf, parentOf } from './select.ts'
 
 /** A file as the disk shows it. */
@@ -13,10 +13,14 @@ export interface Observing {
   readonly now: () => number
   /** What was known of the file before: with the same times it is the same. */
   readonly known?: Observed
+  /** Its folder has just shown it, as a file or a link: it is opened without being asked for first. */
+  readonly listed?: boolean
   /** Read whole, and handed to `keep`, up to this many bytes. */
   readonly keepBytes: number
   /** Stores content that was not known; what it answers says whether it is kept. */
   readonly keep: (bytes: Uint8Array, digest: Digest) => Promise<boolean>
+  /** Memory to read a file into; fresh when absent. */
+  readonly space?: (size: number) => Buffer
   /** How much may be in memory at once, of all that are being looked at. */
   readonly memory?: Room
 }
@@ -33,9 +37,9 @@ const ATTEMPTS = 3
  * is read again. Throws Elsewhere for a file that does not stand still.
  */
 export async function observe(root: Root, path: string, observing: Observing): Promise<Observed | undefined> {
-  for (let attempt = 1; ; attempt++) {
+  for (let attempt = observing.listed && opensNoLinks ? 0 : 1; ; attempt++) {
     try {
-      return await looked(root, path, observing)
+      return await (attempt === 0 ? fileAt(root, path, observing) : looked(root, path, observing))
     } catch (error) {
       if (!(error instanceof Elsewhere) || attempt === ATTEMPTS) throw error
     }
@@ -72,56 +76,63 @@ const modeOf = (stats: Stats): number => (stats.isSymbolicLink() ? 0o777 : stats
 
 async function lookedInto(root: Root, path: string, stats: Stats, observing: Observing): Promise<Observed> {
   const type = typeOf(stats)
+  if (type === 'file') return fileAt(root, path, observing, stats)
+  const seen = seenIn(stats, observing.now())
+  if (type !== 'link') return seen
+  const target = await root.held(path, {}, (place) =>
+    disk.readlink(place.real, { encoding: 'buffer' }).catch(elsewhere(path)),
+  )
+  const digest = digestOf(target)
+  return { ...seen, size: target.length, digest, kept: await observing.keep(target, digest) }
+}
+
+type Seen = { -readonly [F in keyof Observed]: Observed[F] }
+
+/** What can be told without its content. */
+function seenIn(stats: Stats, now: number): Seen {
+  const { mtimeMs: mtime_ms, ctimeMs: ctime_ms, ino, size } = stats
+  const seen: Seen = { type: typeOf(stats), size, mode: modeOf(stats), mtime_ms, ctime_ms, ino, kept: false }
   // A write in the same tick as an earlier one leaves the same times: what is that young is read again next time.
-  const racy = Math.max(stats.mtimeMs, stats.ctimeMs) > observing.now() - RACY_MS
-  const seen = {
-    type,
-    size: stats.size,
-    mode: modeOf(stats),
-    mtime_ms: stats.mtimeMs,
-    ctime_ms: stats.ctimeMs,
-    ino: stats.ino,
-    ...(racy && { racy }),
-  }
-  if (type === 'folder' || type === 'other') return { ...seen, kept: false }
-  if (type === 'link') {
-    const target = await root.held(path, {}, (place) =>
-      disk.readlink(place.real, { encoding: 'buffer' }).catch(elsewhere(path)),
-    )
-    const digest = digestOf(target)
-    return { ...seen, size: target.length, digest, kept: await observing.keep(target, digest) }
-  }
-  const leave = await observing.memory?.enter(Math.min(stats.size, observing.keepBytes) + OVERHEAD)
+  if (Math.max(mtime_ms, ctime_ms) > now - RACY_MS) seen.racy = true
+  return seen
+}
+
+/** A plain file. Throws Elsewhere when there is none, or not the one that was met. */
+async function fileAt(root: Root, path: string, observing: Observing, met?: Stats): Promise<Observed> {
+  const { memory, keepBytes, keep, now } = observing
+  const file = await root.open(path)
+  const leave = await memory?.enter(Math.min(file.stats.size, keepBytes) + OVERHEAD)
   try {
-    const { digest, bytes } = await contentOf(root, path, stats, observing.keepBytes)
-    return { ...seen, digest, kept: bytes !== undefined && (await observing.keep(bytes, digest)) }
+    const seen = seenIn(file.stats, now())
+    const { digest, bytes } = await contentOf(file, met ?? file.stats, path, observing)
+    seen.digest = digest
+    seen.kept = bytes !== undefined && (await keep(bytes, digest))
+    return seen
   } finally {
     leave?.()
   }
 }
 
 async function contentOf(
-  root: Root,
+  { fd, stats }: Opened,
+  met: Stats,
   path: string,
-  stats: Stats,
-  keepBytes: number,
+  { keepBytes, space = Buffer.allocUnsafe }: Observing,
 ): Promise<{ digest: Digest; bytes?: Uint8Array }> {
-  const { fd, stats: before } = await root.open(path)
   try {
-    if (!isSame(before, stats)) throw new Elsewhere(path)
-    const content = before.size <= keepBytes ? await whole(fd, before.size) : { digest: await digested(fd) }
-    if (!isSame(await disk.fstat(fd), before)) throw new Elsewhere(path)
+    if (!isSame(stats, met)) throw new Elsewhere(path)
+    const content = stats.size <= keepBytes ? await whole(fd, space(stats.size)) : { digest: await digested(fd) }
+    if (!isSame(disk.fstat(fd), stats)) throw new Elsewhere(path)
     return content
   } finally {
-    await disk.close(fd)
+    disk.close(fd)
   }
 }
 
-async function whole(fd: number, size: number): Promise<{ digest: Digest; bytes: Uint8Array }> {
-  const buffer = Buffer.allocUnsafe(size)
+async function whole(fd: number, buffer: Buffer): Promise<{ digest: Digest; bytes: Uint8Array }> {
   let length = 0
-  while (length < size) {
-    const { bytesRead } = await disk.read(fd, buffer, length, size - length, length)
+  while (length < buffer.length) {
+    const { bytesRead } = await disk.read(fd, buffer, length, buffer.length - length, length)
     if (bytesRead === 0) break
     length += bytesRead
   }

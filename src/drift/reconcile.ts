@@ -78,9 +78,9 @@ export function recordOf(path: string, there: Observed, writtenBy?: string): Fil
 }
 
 export function agreedOn(there: Observed): Agreed {
-  const { type, digest, size, mode, mtime_ms, ctime_ms, ino, kept, racy } = there
-  const times = { mtime_ms, ctime_ms, ino, ...(racy && { racy }) }
-  return { type: type as Agreed['type'], digest: digest!, size, mode, kept, ...times }
+  const { digest, size, mode, kept, mtime_ms, ctime_ms, ino, racy } = there
+  const agreed = { type: there.type as Agreed['type'], digest: digest!, size, mode, kept, mtime_ms, ctime_ms, ino }
+  return racy ? { ...agreed, racy } : agreed
 }
 
 function accepted({ path, from, observed }: Finding): Resolution {

@@ -16,9 +16,15 @@ export interface Root {
   /** The names in a folder. Throws Elsewhere when the folder is not there, or not below the root. */
   list(folder: string): Promise<readonly Dirent[]>
   /** Opens a plain file to read. Throws Elsewhere for anything else, and never waits for a pipe. */
-  open(path: string): Promise<{ readonly fd: number; readonly stats: Stats }>
+  open(path: string): Promise<Opened>
   /** Keeps the folder of a path open while `work` goes on, so that nobody can slip another one under it. */
   held<T>(path: string, how: { readonly create?: boolean }, work: (place: Place) => Promise<T>): Promise<T>
+}
+
+/** A plain file; to be closed by who had it opened. */
+export interface Opened {
+  readonly fd: number
+  readonly stats: Stats
 }
 
 /** A name in a folder that is held open. */
@@ -37,17 +43,19 @@ export class Elsewhere extends Error {
   override readonly name = 'Elsewhere'
 }
 
+/** What may have to wait for the disk does so beside us. */
 export const disk = {
   lstat: promisify(fs.lstat),
-  fstat: promisify(fs.fstat),
   open: promisify(fs.open),
-  close: promisify(fs.close),
   read: promisify(fs.read),
   readlink: promisify(fs.readlink),
   readdir: promisify(fs.readdir),
   realpath: promisify(fs.realpath),
   mkdir: promisify(fs.mkdir),
   fsync: promisify(fs.fsync),
+  // Of what is open these are there at once: the way to another thread and back would cost many times as much.
+  fstat: fs.fstatSync,
+  close: fs.closeSync,
 }
 
 /** Opens a folder as a root. Throws Refused when it is none. */
@@ -69,17 +77,17 @@ export async function openRoot(folder: string): Promise<Root> {
       try {
         return (await disk.readdir(wayThrough(fd, full(at)), { withFileTypes: true })) as Dirent[]
       } finally {
-        await disk.close(fd)
+        disk.close(fd)
       }
     },
     async open(at) {
       const target = full(at)
-      const folder = await folders.enter(dirname(target))
+      const folder = dirname(target)
+      const fd = await folders.enter(folder)
       try {
-        const way = join(wayThrough(folder, dirname(target)), basename(target))
-        return await openFile(way, at)
+        return await openFile(wayThrough(fd, folder) + target.slice(folder.length), at)
       } finally {
-        await folders.leave(dirname(target))
+        await folders.leave(folder)
       }
     },
     async held(at, { create = false }, work) {
@@ -96,7 +104,7 @@ export async function openRoot(folder: string): Promise<Root> {
           sync: () => disk.fsync(fd),
         })
       } finally {
-        await disk.close(fd)
+        disk.close(fd)
       }
     },
   }
@@ -131,6 +139,8 @@ async function foldsCase(path: string): Promise<boolean> {
 }
 
 const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK // without the last, opening a pipe waits for a writer
+/** Does the system refuse to open what has become a link? Where it would follow, look first. */
+export const opensNoLinks = Boolean(constants.O_NOFOLLOW)
 const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
 
 /** On Linux a path through the descriptor reaches what was opened, even if its name now leads elsewhere. */
@@ -140,14 +150,14 @@ const wayThrough = (fd: number, path: string): string => (hasDescriptors ? `${DE
 const realOf = (fd: number, path: string): Promise<string> =>
   hasDescriptors ? disk.readlink(`${DESCRIPTORS}/${fd}`) : disk.realpath(path)
 
-async function openFile(way: string, path: string): Promise<{ fd: number; stats: Stats }> {
+async function openFile(way: string, path: string): Promise<Opened> {
   const fd = await disk.open(way, READ).catch(elsewhere(path))
   try {
-    const stats = await disk.fstat(fd)
+    const stats = disk.fstat(fd)
     if (!stats.isFile()) throw new Elsewhere(path)
     return { fd, stats }
   } catch (error) {
-    await disk.close(fd)
+    disk.close(fd)
     throw error
   }
 }
@@ -158,7 +168,7 @@ async function openFolder(path: string): Promise<number> {
     if ((await realOf(fd, path)) !== path) throw new Elsewhere(path)
     return fd
   } catch (error) {
-    await disk.close(fd)
+    disk.close(fd)
     throw error
   }
 }
@@ -182,7 +192,7 @@ function sharedFolders() {
       const shared = open.get(path)!
       if (--shared.users > 0) return
       open.delete(path)
-      await disk.close(await shared.fd)
+      disk.close(await shared.fd)
     },
   }
 }

@@ -74,11 +74,15 @@ export async function scan(root: Root, select: Select, known: Known, options: Sc
   }
 
   async function meet(path: string): Promise<void> {
-    const before = known.get(path)
-    const stats = await root.stat(path)
-    if (stats === undefined) return // gone since its folder was read: as a path that is not met
+    const before = thorough ? undefined : known.get(path)
+    if (before === undefined)
+      suspects.push(path) // looked at in any case: its times would tell nothing
+    else {
+      const stats = await root.stat(path)
+      if (stats === undefined) return // gone since its folder was read: as a path that is not met
+      if (!isUnchanged(stats, before)) suspects.push(path)
+    }
     met.add(path)
-    if (thorough || !isUnchanged(stats, before)) suspects.push(path)
     if (++files % TELL_EVERY === 0) onProgress?.(progress())
   }
 
@@ -107,7 +111,7 @@ export async function textAt(root: Root, path: string): Promise<string | undefin
       const { bytesRead } = await disk.read(fd, buffer, 0, stats.size, 0)
       return buffer.toString('utf8', 0, bytesRead)
     } finally {
-      await disk.close(fd)
+      disk.close(fd)
     }
   } catch (error) {
     if (error instanceof Elsewhere) return undefined // a link, or gone

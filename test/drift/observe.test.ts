@@ -62,6 +62,26 @@ describe('looking at a file', () => {
     expect([(await look('pipe'))?.type, (await look('folder'))?.type]).toEqual(['other', 'folder'])
   })
 
+  it('sees the same whether or not it was just listed in its folder', async () => {
+    const { look, kept, full } = await looking({ a: 'hello', 'folder/x': '' })
+    symlinkSync('/etc/passwd', full('link'))
+    execFileSync('mkfifo', [full('pipe')])
+    for (const name of ['a', 'folder', 'link', 'pipe', 'gone', 'a/b'])
+      expect(await look(name, { listed: true })).toEqual(await look(name))
+    expect(new Set(kept)).toEqual(new Set([digestOf('hello'), digestOf('/etc/passwd')]))
+  })
+
+  it('reads into the memory it is given', async () => {
+    const { look, full } = await looking({ a: 'hello', big: 'x'.repeat(101) })
+    const memory = Buffer.alloc(100)
+    const space = (size: number) => memory.subarray(0, size)
+    const seen = await look('a', { space, keep: async (bytes) => bytes.buffer === memory.buffer })
+    expect([seen?.kept, memory.toString('utf8', 0, 5)]).toEqual([true, 'hello'])
+    writeFileSync(full('a'), '')
+    expect(await look('a', { space })).toMatchObject({ digest: digestOf(''), kept: true })
+    expect(await look('big', { space })).toMatchObject({ digest: digestOf('x'.repeat(101)), kept: false })
+  })
+
   it('does not read again what has the same times, and does when any of them differs', async () => {
     const { look, full } = await looking({ a: 'hello' })
     const known = { ...(await look('a'))!, digest: digestOf('not what is there') } as Observed
