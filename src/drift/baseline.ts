@@ -1,7 +1,10 @@
 import type { FileRecord } from '../psg/change.ts'
 import { isKind } from '../psg/node.ts'
-import { ACTOR, AT_ONCE, believed, believing, commit, type Desk, inChunks, known, load, observed } from './desk.ts'
+import type { Backend } from '../vsl/backend.ts'
+import { fileId } from './compare.ts'
+import { ACTOR, becoming, commit, type Desk, inChunks, inMemory, known, load } from './desk.ts'
 import { eachOf } from './each.ts'
+import { observe } from './observe.ts'
 import { recordOf } from './reconcile.ts'
 import { Elsewhere } from './root.ts'
 import { type Scan, type ScanOptions, scan } from './scan.ts'
@@ -9,6 +12,12 @@ import { type Scan, type ScanOptions, scan } from './scan.ts'
 /** The name of the revision at which a folder was first taken in whole. */
 const BASELINE = 'drift.baseline'
 const TAKEN_IN = 'files are taken in'
+const PER_COMMIT = 1_000
+/** So many are read before their content goes to the store, as far as it fits into these bytes. */
+const PER_PARCEL = 2_000
+const PARCEL_BYTES = 8 * 1024 * 1024
+/** Enough to keep the disk busy; more would only be more to hold. */
+const AT_ONCE = 64
 
 /** Has the folder been taken in, to its end? */
 export function hasBaseline({ graph }: Desk): boolean {
@@ -20,11 +29,12 @@ export function hasBaseline({ graph }: Desk): boolean {
 export async function takeBaseline(desk: Desk, options: ScanOptions = {}): Promise<Scan> {
   await load(desk)
   const found = await scan(desk.root, desk.select, known(desk), options)
+  const parcel = parcelFor(desk.graph.store)
   let committing: Promise<void> = Promise.resolve()
-  for (const chunk of inChunks(found.paths)) {
-    const [records] = await Promise.all([recordsOf(desk, chunk), committing]) // these are read while the last ones are being committed
+  for (const paths of inChunks(found.paths, PER_PARCEL)) {
+    const [files] = await Promise.all([readFiles(desk, paths, parcel), committing]) // these are read while the last ones are being committed
     options.signal?.throwIfAborted()
-    committing = commit(desk, () => records.flatMap((record) => believing(desk, record.path, record)), TAKEN_IN)
+    committing = takeIn(desk, files)
     committing.catch(() => undefined) // awaited with the next ones, or below
   }
   await committing
@@ -33,15 +43,61 @@ export async function takeBaseline(desk: Desk, options: ScanOptions = {}): Promi
   return found
 }
 
-async function recordsOf(desk: Desk, paths: readonly string[]): Promise<readonly FileRecord[]> {
-  const records: FileRecord[] = []
+/** In the order of their keys, so that what a store writes in one commit lies together. */
+async function takeIn(desk: Desk, files: readonly Taken[]): Promise<void> {
+  const sorted = [...files].sort((a, b) => (a.id < b.id ? -1 : 1))
+  for (const chunk of inChunks(sorted, PER_COMMIT))
+    await commit(desk, () => chunk.flatMap(({ id, record }) => becoming(desk, 'file', id, record)), TAKEN_IN)
+}
+
+interface Taken {
+  readonly id: string
+  readonly record: FileRecord
+}
+
+/** Their content is in the store when this returns. */
+async function readFiles(desk: Desk, paths: readonly string[], parcel: Parcel): Promise<readonly Taken[]> {
+  const { graph, root, clock, keepBytes } = desk
+  const observing = { now: clock.now, keepBytes, memory: inMemory, listed: true, ...parcel }
+  const files: Taken[] = []
   await eachOf(paths, AT_ONCE, async (path) => {
-    const there = await observed(desk, path).catch((error: NodeJS.ErrnoException) => {
+    const there = await observe(root, path, observing).catch((error: NodeJS.ErrnoException) => {
       if (error instanceof Elsewhere || error.code === 'EACCES' || error.code === 'EPERM') return undefined
       throw error
     })
-    if (there && (there.type === 'file' || there.type === 'link'))
-      records.push(recordOf(path, there, believed(desk, path)?.written_by))
+    if (there?.type !== 'file' && there?.type !== 'link') return
+    const id = fileId(path)
+    files.push({ id, record: recordOf(path, there, graph.get('file', id)?.data.written_by) })
   })
-  return records
+  await parcel.send()
+  return files
+}
+
+type Parcel = ReturnType<typeof parcelFor>
+
+/**
+ * Content on its way to a store, which takes a lot of it at once far cheaper than one by one. The memory that it is read into serves again after
+ * each sending; what no longer fits goes alone.
+ */
+function parcelFor(store: Backend) {
+  const memory = Buffer.allocUnsafeSlow(PARCEL_BYTES)
+  let taken = 0
+  let waiting: Uint8Array[] = []
+  return {
+    space(size: number): Buffer {
+      if (taken + size > PARCEL_BYTES) return Buffer.allocUnsafe(size)
+      taken += size
+      return memory.subarray(taken - size, taken)
+    },
+    async keep(bytes: Uint8Array): Promise<boolean> {
+      if (bytes.buffer === memory.buffer) waiting.push(bytes)
+      else await store.putBlob(bytes)
+      return true
+    },
+    async send(): Promise<void> {
+      await Promise.all(waiting.map((bytes) => store.putBlob(bytes)))
+      waiting = []
+      taken = 0
+    },
+  }
 }

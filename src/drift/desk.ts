@@ -83,7 +83,8 @@ export function observed(desk: Desk, path: string): Promise<Observed | undefined
     ...(last && { known: last }),
   })
 }
-const inMemory = room(MEMORY_BYTES)
+/** Shared by everybody who reads files in this process. */
+export const inMemory = room(MEMORY_BYTES)
 
 /** What lies at these paths, as far as they belong. What does not stand still is shown as something that nobody expects. */
 export async function observedAt(

@@ -55,7 +55,7 @@ describe('tracking a folder', () => {
 
   it('begins again when taking everything in was cut off', async () => {
     const root = tempFolder()
-    put(root, Object.fromEntries(Array.from({ length: 1_200 }, (_, i) => [`f${i}`, String(i)])))
+    put(root, Object.fromEntries(Array.from({ length: 2_400 }, (_, i) => [`f${i}`, String(i)])))
     const graph = await graphOf()
     const enough = new AbortController()
     const store = graph.store
@@ -66,8 +66,23 @@ describe('tracking a folder', () => {
     }
     await expect(trackFiles(graph, { root, signal: enough.signal })).rejects.toThrow('killed')
     expect(paths(graph).length).toBeGreaterThan(0)
+    expect(paths(graph).length).toBeLessThan(2_400)
     const tracker = await trackFiles(graph, { root })
-    expect([paths(graph).length, tracker.findings()]).toEqual([1_200, []])
+    expect([paths(graph).length, tracker.findings()]).toEqual([2_400, []])
+    await tracker.close()
+  })
+
+  it('keeps the content of many files and of large ones, each under its own digest', async () => {
+    const large = Object.fromEntries([1, 2, 3].map((n) => [`large/${n}`, Buffer.alloc(4_000_000, n)]))
+    const small = Object.fromEntries(Array.from({ length: 4_100 }, (_, i) => [`small/${i}`, `${i}`.repeat(i % 7)]))
+    const { graph, tracker } = await given({ ...large, ...small })
+    expect(paths(graph)).toHaveLength(4_103)
+    for (const path of paths(graph)) {
+      const { digest, kept } = graph.get('file', fileId(path))!.data
+      const content = Buffer.from(large[path] ?? small[path]!)
+      expect([path, kept, digest]).toEqual([path, true, digestOf(content)])
+      expect(content.equals((await graph.store.getBlob(digest))!)).toBe(true)
+    }
     await tracker.close()
   })
 
