@@ -1,6 +1,5 @@
-import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv'
-import { Ajv2020 } from 'ajv/dist/2020.js'
-import { fullFormats } from 'ajv-formats/dist/formats.js'
+import { createRequire } from 'node:module'
+import type { ErrorObject, ValidateFunction } from 'ajv'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
 import { canonical, isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { shown, shownPath } from '../protocol/shown.ts'
@@ -91,9 +90,16 @@ function fromJsonSchema(schema: JsonObject, path: string): CompiledSchema {
   return made
 }
 
-const OPTIONS: Options = { strict: false, allErrors: true, logger: false, formats: fullFormats }
-const draft7 = once(() => new Ajv(OPTIONS))
-const draft2020 = once(() => new Ajv2020(OPTIONS))
+const OPTIONS = { strict: false, allErrors: true, logger: false } as const
+// Half of what a runtime without schemas of its own would load: it comes with the first one.
+const required = createRequire(import.meta.url)
+const formats = () =>
+  (required('ajv-formats/dist/formats.js') as typeof import('ajv-formats/dist/formats.js')).fullFormats
+const draft7 = once(() => new (required('ajv') as typeof import('ajv')).Ajv({ ...OPTIONS, formats: formats() }))
+const draft2020 = once(
+  () =>
+    new (required('ajv/dist/2020.js') as typeof import('ajv/dist/2020.js')).Ajv2020({ ...OPTIONS, formats: formats() }),
+)
 
 function compile(schema: JsonObject, path: string): ValidateFunction {
   const ajv = isDraft7(schema) ? draft7() : draft2020()

@@ -1,5 +1,4 @@
 import { DirectedGraph } from 'graphology'
-import { hasCycle } from 'graphology-dag'
 import { RevisionConflict } from '../protocol/errors.ts'
 import { canonical, type Json } from '../protocol/json.ts'
 import type { Backend } from '../vsl/backend.ts'
@@ -34,7 +33,7 @@ async function findingsIn(store: Backend, graph: string, revision: number): Prom
   compareValues(folded.values, stored, found)
   const nodes = liveNodes(stored, found)
   checkReferences(nodes, found)
-  checkAcyclic(nodes, found)
+  await checkAcyclic(nodes, found)
   checkDeltas(graph, nodes, folded, found)
   checkSnapshots(nodes, revision, found)
   await verifyIndexes(store, graph, { nodes, stored, open }, found)
@@ -124,7 +123,8 @@ function checkReferences(nodes: ReadonlyMap<string, AnyNode>, found: Found): voi
         found('reference.resolves', key, `${key} refers to ${ref.kind} ${ref.id}, which is not there`)
 }
 
-function checkAcyclic(nodes: ReadonlyMap<string, AnyNode>, found: Found): void {
+async function checkAcyclic(nodes: ReadonlyMap<string, AnyNode>, found: Found): Promise<void> {
+  const { hasCycle } = await import('graphology-dag')
   const plans = new Map<string, DirectedGraph>()
   for (const node of nodes.values()) {
     if (!isKind(node, 'step')) continue
