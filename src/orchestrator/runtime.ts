@@ -1,29 +1,27 @@
 import { setMaxListeners } from 'node:events'
 import type { ActionLayer, Hands } from '../ael/layer.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
-import { Closed, InvalidInput, NotFound } from '../protocol/errors.ts'
-import type { Json, JsonObject } from '../protocol/json.ts'
-import type { Confirm } from '../protocol/types.ts'
+import { Closed, NotFound } from '../protocol/errors.ts'
+import type { JsonObject } from '../protocol/json.ts'
 import { validate } from '../protocol/validate.ts'
 import type { Change, Commit, Node } from '../psg/change.ts'
 import type { Document } from '../psg/document.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { INDEX, type Whereabouts } from '../psg/indexes.ts'
-import { type Deciding, decide, endPlan, gateOf, move, proposePlan } from '../psg/moves.ts'
+import type { Whereabouts } from '../psg/indexes.ts'
 import { openProject, type Project } from '../psg/project.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { thisHolder } from '../vsl/holder.ts'
 import type { Resolver } from './bind.ts'
 import { handsOf } from './hands.ts'
 import { type Keeper, keep } from './keeper.ts'
-import type { LiveRun, RunOptions } from './live.ts'
+import type { LiveRun } from './live.ts'
 import { callModule, type Module, moduleProblem } from './modules/module.ts'
 import { protocolModules } from './modules/modules.ts'
 import { openSession } from './open-session.ts'
 import { type Registry, registry } from './registry.ts'
 import { type RunHandle, runHandle } from './run.ts'
 import { checkedFlow, type Flow, type Submission, submission } from './submit.ts'
-import { sessionWithdrawn } from './turns.ts'
+import { type Wishes, wishes, woken } from './wishes.ts'
 
 export interface RuntimeOptions {
   readonly store: Backend
@@ -50,7 +48,7 @@ export interface RuntimeOptions {
 }
 
 /** The object people hold. Runs what is submitted, takes up what others left, and tells what waits for a person. */
-export interface Runtime {
+export interface Runtime extends Wishes {
   readonly project: Project
   /** The protocol's ten, and whatever else is loaded; each looks after its own areas of the graph. */
   readonly modules: Registry<Module>
@@ -65,18 +63,6 @@ export interface Runtime {
   get(id: string): Promise<RunHandle>
   /** Everything that runs. */
   list(): Promise<readonly RunHandle[]>
-  /** Everything that waits for a person, oldest first. */
-  waiting(): Promise<readonly Question[]>
-  /** Adds a person's decision. Throws NotFound, RuleViolation for a role that may not or a gate that is over. */
-  decide(confirm: string, decision: Deciding): Promise<Confirm>
-  /** Puts a plan that was sent back up for approval again, as it now stands. */
-  propose(plan: string, options?: { requested_by_role?: string; reason?: string }): Promise<Confirm>
-  /** Ends a run: what is under way is told to stop. Resolves when the wish is stored, not when the run has ended. */
-  cancel(run: string): Promise<void>
-  pause(run: string): Promise<void>
-  resume(run: string): Promise<void>
-  /** Hands something from outside to a run: a step bound to `wait` for that name takes it. */
-  signal(run: string, name: string, payload?: Json): Promise<void>
   /** Takes in an event of a tool, a file, git or CI. It is validated and told as external_integration. */
   ingest(context: string, kind: IntegrationKind, event: unknown, options?: { source?: string }): Promise<void>
   /** Lets what is under way come to a boundary, hands over, stops. Safe to call twice. The store stays open: it is yours. */
@@ -84,15 +70,6 @@ export interface Runtime {
 }
 
 export type IntegrationKind = 'tool-event' | 'file-update-event' | 'git-event' | 'ci-event'
-
-/** Something that a person must decide. */
-export interface Question {
-  readonly confirm: Confirm
-  readonly context_id: string
-  readonly plan_id?: string
-  readonly shows?: JsonObject
-  readonly expires_at?: string
-}
 
 const PATROL_MS = 1_000
 const DRAIN_MS = 10_000
@@ -175,8 +152,8 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     const graph = await project.context(context)
     await graph.refresh()
     const run = graph.state.plan(plan)?.activeRun
-    if (run !== undefined && graph.get('run', run)?.data.phase === 'waiting')
-      await graph.commit([toPhase(run, 'running')], { actor: 'runtime', reason: 'its time has come' })
+    const changes = run === undefined ? [] : woken(graph, run)
+    if (changes.length > 0) await graph.commit(changes, { actor: 'runtime', reason: 'its time has come' })
   }
 
   async function patrolling(): Promise<void> {
@@ -195,44 +172,6 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
       for (const node of graph.state.nodesOf(where.group)) if (node.kind === 'run') return { graph, run: node }
     }
     throw new NotFound('run', id)
-  }
-
-  async function request(id: string, requested: 'cancel' | 'pause' | 'resume'): Promise<void> {
-    open()
-    const { graph, run } = await locateRun(id)
-    if (run.data.phase === 'ended') return
-    const plan = graph.get('plan', run.data.plan_id)!
-    if (requested === 'cancel' && plan.data.status !== 'in_progress') return cancelUnstarted(graph, run)
-    await graph.commit(
-      () => [
-        { kind: 'node_update', node: 'run', id: run.id, set: { requested } },
-        ...(requested === 'pause' ? [] : woken(graph, run.id)), // one that is paused is its owner's to wake
-      ],
-      { actor: 'user', reason: `somebody asked to ${requested} the run` },
-    )
-    await look(graph.id)
-  }
-
-  async function cancelUnstarted(graph: ProjectGraph, run: Node<'run'>): Promise<void> {
-    const { plan_id, trace_id } = run.data
-    const result = {
-      status: 'cancelled',
-      error: { code: 'cancelled', message: 'the run was cancelled before it started' },
-      termination_reason: 'user_cancel',
-    }
-    const confirms = [...graph.state.referrers('plan', plan_id, 'CONFIRMS')].filter(
-      (node) => node.kind === 'confirm' && node.data.status === 'pending',
-    )
-    await graph.commit(
-      [
-        ...endPlan(graph, plan_id, 'cancelled'),
-        ...confirms.map((confirm) => move('confirm', confirm.id, 'cancelled')),
-        move('trace', trace_id, 'cancelled'),
-        ...sessionWithdrawn(graph, run.data.options as RunOptions),
-        { kind: 'node_update', node: 'run', id: run.id, set: { phase: 'ended', result } },
-      ],
-      { actor: 'user', reason: 'the run was cancelled before it started', run: run.id, termination: 'user_cancel' },
-    )
   }
 
   /** A plan that is too large for one commit: judged whole before the first, and taken up where a crash has left it. */
@@ -263,9 +202,10 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     return { collab, settled: openSession(asked.session, collab, plan, project.role, options.switched) }
   }
 
+  const asked = wishes({ project, clock, open, locateRun, look })
   const handle = (graph: ProjectGraph, run: Node<'run'>): RunHandle =>
     runHandle(graph, run, {
-      cancel: () => request(run.data.plan_id, 'cancel'),
+      cancel: () => asked.cancel(run.data.plan_id),
       driving: async () => (await keepers.get(graph.id))?.settled(run.id),
     })
 
@@ -316,75 +256,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
       }
       return handles
     },
-    async waiting() {
-      open()
-      const questions: Question[] = []
-      for await (const [key, where] of store.scan('waiting/')) {
-        const { graph: context_id, group } = where as Whereabouts
-        const graph = await project.context(context_id)
-        await graph.refresh()
-        await graph.load(group)
-        const confirm = graph.get('confirm', key.slice('waiting/'.length))
-        if (confirm) questions.push(questionOf(graph, confirm))
-      }
-      return questions.sort((a, b) => (a.confirm.requested_at < b.confirm.requested_at ? -1 : 1))
-    },
-    async decide(confirmId, decision) {
-      open()
-      const where = (await store.getMany([INDEX.id('confirm', confirmId)])).get(INDEX.id('confirm', confirmId)) as
-        | Whereabouts
-        | undefined
-      if (!where) throw new NotFound('confirm', confirmId)
-      const graph = await project.context(where.graph)
-      await graph.refresh()
-      await graph.load(where.group)
-      const run = graph.state.plan(where.group)?.activeRun
-      const decided = () => {
-        const changes = decide(graph, confirmId, decision)
-        const wakes = run !== undefined && changes.length > 1 && goesOn(changes)
-        return [...changes, ...(wakes ? woken(graph, run) : [])]
-      }
-      await graph.commit(decided, {
-        actor: decision.decided_by_role,
-        reason: decision.reason ?? `decided: ${decision.status}`,
-      })
-      if (run !== undefined) await look(graph.id)
-      return graph.document('confirm', confirmId)
-    },
-    async propose(planId, given = {}) {
-      open()
-      const where = await project.locate(planId)
-      if (where?.kind !== 'plan') throw new NotFound('plan', planId)
-      const graph = await project.context(where.graph)
-      await graph.refresh()
-      await graph.load(where.group)
-      await graph.commit(proposePlan(graph, planId, { requested_by_role: 'runtime', ...given }), {
-        actor: given.requested_by_role ?? 'runtime',
-        reason: given.reason ?? 'proposed again',
-      })
-      const confirm = [...graph.state.referrers('plan', planId, 'CONFIRMS')].find(
-        (node) => node.kind === 'confirm' && node.data.status === 'pending',
-      )
-      return graph.document('confirm', confirm!.id)
-    },
-    cancel: (id) => request(id, 'cancel'),
-    pause: (id) => request(id, 'pause'),
-    resume: (id) => request(id, 'resume'),
-    async signal(id, name, payload = null) {
-      open()
-      const { graph, run } = await locateRun(id)
-      if (run.data.phase === 'ended')
-        throw new InvalidInput('signal', [{ path: 'run', rule: 'ended', message: `run ${run.id} has ended` }])
-      const signal_id = clock.uuid()
-      await graph.commit(
-        () => [
-          { kind: 'node_add', node: 'signal', id: signal_id, group: run.group, data: { signal_id, name, payload } },
-          ...woken(graph, run.id),
-        ],
-        { actor: 'outside', reason: `signal ${name}` },
-      )
-      await look(graph.id)
-    },
+    ...asked,
     async ingest(context, kind, event, given = {}) {
       open()
       const payload = validate(kind, event) as JsonObject
@@ -430,37 +302,4 @@ const INTEGRATIONS: { readonly [K in IntegrationKind]: string } = {
   'file-update-event': 'file_update',
   'git-event': 'git_operation',
   'ci-event': 'ci_pipeline',
-}
-
-const toPhase = (run: string, phase: 'running') => ({
-  kind: 'node_update' as const,
-  node: 'run' as const,
-  id: run,
-  set: { phase },
-})
-
-/**
- * Puts a run that waits back among the running. Decided within the commit: its owner may lay it down a moment before, and one that waits is looked
- * for by nobody.
- */
-const woken = (graph: ProjectGraph, run: string) =>
-  graph.get('run', run)?.data.phase === 'waiting' ? [toPhase(run, 'running')] : []
-
-/** A plan that goes back to draft waits on; everything else has somewhere to go. */
-const goesOn = (changes: readonly { readonly kind: string }[]): boolean =>
-  !changes.some(
-    (change) =>
-      'node' in change && change.node === 'plan' && (change as { set?: { status?: string } }).set?.status === 'draft',
-  )
-
-function questionOf(graph: ProjectGraph, confirm: Node<'confirm'>): Question {
-  const gate = gateOf(graph, confirm.id)?.data
-  const plan = graph.get('plan', confirm.group)
-  return {
-    confirm: confirm.data,
-    context_id: graph.id,
-    ...(plan && { plan_id: plan.id }),
-    ...(gate?.shows && { shows: gate.shows }),
-    ...(gate?.expires_at !== undefined && { expires_at: gate.expires_at }),
-  }
 }

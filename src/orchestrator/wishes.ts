@@ -1,0 +1,191 @@
+import type { Clock } from '../protocol/clock.ts'
+import { InvalidInput, NotFound } from '../protocol/errors.ts'
+import type { Json, JsonObject } from '../protocol/json.ts'
+import type { Confirm } from '../protocol/types.ts'
+import type { Change, Node } from '../psg/change.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
+import { INDEX, type Whereabouts } from '../psg/indexes.ts'
+import { type Deciding, decide, endPlan, gateOf, move, proposePlan } from '../psg/moves.ts'
+import type { Project } from '../psg/project.ts'
+import type { RunOptions } from './live.ts'
+import { sessionWithdrawn } from './turns.ts'
+
+/** What people may ask of runs. Each wish is stored first, by whoever asks; the run's owner takes it in at its next tick. */
+export interface Wishes {
+  /** Everything that waits for a person, oldest first. */
+  waiting(): Promise<readonly Question[]>
+  /** Adds a person's decision. Throws NotFound, RuleViolation for a role that may not or a gate that is over. */
+  decide(confirm: string, decision: Deciding): Promise<Confirm>
+  /** Puts a plan that was sent back up for approval again, as it now stands. */
+  propose(plan: string, options?: { requested_by_role?: string; reason?: string }): Promise<Confirm>
+  /** Ends a run: what is under way is told to stop. Resolves when the wish is stored, not when the run has ended. */
+  cancel(run: string): Promise<void>
+  pause(run: string): Promise<void>
+  resume(run: string): Promise<void>
+  /** Hands something from outside to a run: a step bound to `wait` for that name takes it. */
+  signal(run: string, name: string, payload?: Json): Promise<void>
+}
+
+/** Something that a person must decide. */
+export interface Question {
+  readonly confirm: Confirm
+  readonly context_id: string
+  readonly plan_id?: string
+  readonly shows?: JsonObject
+  readonly expires_at?: string
+}
+
+export interface WishesOptions {
+  readonly project: Project
+  readonly clock: Clock
+  /** Throws when it is too late for wishes. */
+  readonly open: () => void
+  readonly locateRun: (id: string) => Promise<{ readonly graph: ProjectGraph; readonly run: Node<'run'> }>
+  /** Has the context's owner, us if nobody is, look at what was stored. */
+  readonly look: (context: string) => Promise<unknown>
+}
+
+export function wishes({ project, clock, open, locateRun, look }: WishesOptions): Wishes {
+  /** The graph of an object, as others have left it and with all that belongs to the object. */
+  async function graphOf(kind: 'confirm' | 'plan', id: string) {
+    const key = INDEX.id(kind, id)
+    const where = (await project.store.getMany([key])).get(key) as Whereabouts | undefined
+    if (!where) throw new NotFound(kind, id)
+    return { graph: await upToDate(where), group: where.group }
+  }
+
+  async function upToDate({ graph: context, group }: Whereabouts): Promise<ProjectGraph> {
+    const graph = await project.context(context)
+    await graph.refresh()
+    await graph.load(group)
+    return graph
+  }
+
+  async function request(id: string, requested: 'cancel' | 'pause' | 'resume'): Promise<void> {
+    open()
+    const { graph, run } = await locateRun(id)
+    if (run.data.phase === 'ended') return
+    const plan = graph.get('plan', run.data.plan_id)!
+    if (requested === 'cancel' && plan.data.status !== 'in_progress') return cancelUnstarted(graph, run)
+    await graph.commit(
+      () => [
+        { kind: 'node_update', node: 'run', id: run.id, set: { requested } },
+        ...(requested === 'pause' ? [] : woken(graph, run.id)), // one that is paused is its owner's to wake
+      ],
+      { actor: 'user', reason: `somebody asked to ${requested} the run` },
+    )
+    await look(graph.id)
+  }
+
+  return {
+    async waiting() {
+      open()
+      const questions: Question[] = []
+      for await (const [key, where] of project.store.scan('waiting/')) {
+        const graph = await upToDate(where as Whereabouts)
+        const confirm = graph.get('confirm', key.slice('waiting/'.length))
+        if (confirm) questions.push(questionOf(graph, confirm))
+      }
+      return questions.sort((a, b) => (a.confirm.requested_at < b.confirm.requested_at ? -1 : 1))
+    },
+    async decide(confirm, decision) {
+      open()
+      const { graph, group } = await graphOf('confirm', confirm)
+      const run = graph.state.plan(group)?.activeRun
+      const decided = () => {
+        const changes = decide(graph, confirm, decision)
+        const wakes = run !== undefined && changes.length > 1 && goesOn(changes)
+        return [...changes, ...(wakes ? woken(graph, run) : [])]
+      }
+      await graph.commit(decided, {
+        actor: decision.decided_by_role,
+        reason: decision.reason ?? `decided: ${decision.status}`,
+      })
+      if (run !== undefined) await look(graph.id)
+      return graph.document('confirm', confirm)
+    },
+    async propose(plan, given = {}) {
+      open()
+      const { graph } = await graphOf('plan', plan)
+      await graph.commit(proposePlan(graph, plan, { requested_by_role: 'runtime', ...given }), {
+        actor: given.requested_by_role ?? 'runtime',
+        reason: given.reason ?? 'proposed again',
+      })
+      const [confirm] = pendingConfirms(graph, plan)
+      return graph.document('confirm', confirm!.id)
+    },
+    cancel: (id) => request(id, 'cancel'),
+    pause: (id) => request(id, 'pause'),
+    resume: (id) => request(id, 'resume'),
+    async signal(id, name, payload = null) {
+      open()
+      const { graph, run } = await locateRun(id)
+      if (run.data.phase === 'ended')
+        throw new InvalidInput('signal', [{ path: 'run', rule: 'ended', message: `run ${run.id} has ended` }])
+      const signal_id = clock.uuid()
+      await graph.commit(
+        () => [
+          { kind: 'node_add', node: 'signal', id: signal_id, group: run.group, data: { signal_id, name, payload } },
+          ...woken(graph, run.id),
+        ],
+        { actor: 'outside', reason: `signal ${name}` },
+      )
+      await look(graph.id)
+    },
+  }
+}
+
+/**
+ * Puts a run that waits back among the running. Decided within the commit: its owner may lay it down a moment before, and one that waits is looked
+ * for by nobody.
+ */
+export const woken = (graph: ProjectGraph, run: string): readonly Change[] =>
+  graph.get('run', run)?.data.phase === 'waiting'
+    ? [{ kind: 'node_update', node: 'run', id: run, set: { phase: 'running' } }]
+    : []
+
+async function cancelUnstarted(graph: ProjectGraph, run: Node<'run'>): Promise<void> {
+  const { plan_id, trace_id } = run.data
+  const result = {
+    status: 'cancelled',
+    error: { code: 'cancelled', message: 'the run was cancelled before it started' },
+    termination_reason: 'user_cancel',
+  }
+  await graph.commit(
+    [
+      ...endPlan(graph, plan_id, 'cancelled'),
+      ...pendingConfirms(graph, plan_id).map(({ id }) => move('confirm', id, 'cancelled')),
+      move('trace', trace_id, 'cancelled'),
+      ...sessionWithdrawn(graph, run.data.options as RunOptions),
+      { kind: 'node_update', node: 'run', id: run.id, set: { phase: 'ended', result } },
+    ],
+    { actor: 'user', reason: 'the run was cancelled before it started', run: run.id, termination: 'user_cancel' },
+  )
+}
+
+const pendingConfirms = (graph: ProjectGraph, plan: string) =>
+  [...graph.state.referrers('plan', plan, 'CONFIRMS')].filter(
+    (node) => node.kind === 'confirm' && node.data.status === 'pending',
+  )
+
+/** A plan that goes back to draft waits on; everything else has somewhere to go. */
+const goesOn = (changes: readonly Change[]): boolean =>
+  !changes.some(
+    (change) =>
+      change.kind === 'node_update' &&
+      change.node === 'plan' &&
+      'status' in change.set &&
+      change.set.status === 'draft',
+  )
+
+function questionOf(graph: ProjectGraph, confirm: Node<'confirm'>): Question {
+  const gate = gateOf(graph, confirm.id)?.data
+  const plan = graph.get('plan', confirm.group)
+  return {
+    confirm: confirm.data,
+    context_id: graph.id,
+    ...(plan && { plan_id: plan.id }),
+    ...(gate?.shows && { shows: gate.shows }),
+    ...(gate?.expires_at !== undefined && { expires_at: gate.expires_at }),
+  }
+}
