@@ -31,9 +31,11 @@ export const busKeys = (prefix: string): BusKeys => ({ stream: `{${prefix}}:bus`
  * Trimming is approximate (whole nodes of the stream), which costs next to nothing.
  */
 export const PUBLISH = `
+  local before = (redis.call('GET', KEYS[2]) or 0) - 2
   for i = 3, #ARGV do
-    redis.call('XADD', KEYS[1], '*', 'count', redis.call('INCR', KEYS[2]), 'delivery', ARGV[i])
+    redis.call('XADD', KEYS[1], '*', 'count', before + i, 'delivery', ARGV[i])
   end
+  redis.call('INCRBY', KEYS[2], #ARGV - 2)
   if ARGV[1] ~= '0' then redis.call('XTRIM', KEYS[1], 'MAXLEN', '~', ARGV[1]) end
   if ARGV[2] ~= '0' then
     local now = redis.call('TIME')
