@@ -1,15 +1,14 @@
 import { Closed } from '../protocol/errors.ts'
-import type { Entry } from './backend.ts'
 import { type Wakeable, wakeable } from './wakeable.ts'
 
 /** Those who read on as entries come: asleep until the stream they follow, or for the feed any stream, has news. */
 export interface Followers {
   /**
-   * Entries by pages until a page is empty; then, if following, again at each news. `nextPage` goes on where it left off. Ends when the signal is
-   * aborted. When the store is closed a follower is sent home; whoever wanted a whole answer must not take half of one for it, and gets Closed.
-   * Of a feed `stream` is undefined.
+   * Entries, in the form in which the store reads them, by pages until a page is empty; then, if following, again at each news. `nextPage` goes on
+   * where it left off. Ends when the signal is aborted. When the store is closed a follower is sent home; whoever wanted a whole answer must not
+   * take half of one for it, and gets Closed. Of a feed `stream` is undefined.
    */
-  entries(stream: string | undefined, nextPage: () => Promise<readonly Entry[]>, from: Following): AsyncIterable<Entry>
+  entries<E>(stream: string | undefined, nextPage: () => Promise<readonly E[]>, from: Following): AsyncIterable<E>
   /** These streams have news. */
   wake(streams: Iterable<string>): void
   /** Anything may have happened. */
@@ -47,7 +46,7 @@ export function followers(what: string, listen: () => Promise<void>): Followers 
   }
 
   return {
-    async *entries(stream, nextPage, from) {
+    async *entries<E>(stream: string | undefined, nextPage: () => Promise<readonly E[]>, from: Following) {
       const over = () => {
         if (ended && !from.follow) throw new Closed(what)
         return ended || from.signal?.aborted === true
@@ -55,8 +54,8 @@ export function followers(what: string, listen: () => Promise<void>): Followers 
       // Raced against one promise that lasts as long as the follower, every page would be held until its end.
       let goHome = () => {}
       const sendHome = () => goHome()
-      const unlessSentHome = (page: Promise<readonly Entry[]>) =>
-        new Promise<readonly Entry[]>((resolve, reject) => {
+      const unlessSentHome = (page: Promise<readonly E[]>) =>
+        new Promise<readonly E[]>((resolve, reject) => {
           goHome = () => resolve([])
           page.then(resolve, reject)
         })

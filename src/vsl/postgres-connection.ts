@@ -1,6 +1,6 @@
-import type { Pool, PoolClient } from 'pg'
+import type { Pool, PoolClient, QueryConfig } from 'pg'
 import { OutcomeUnknown } from '../protocol/errors.ts'
-import { isLost, isRolledBack, isTimeUp, postgresError } from './postgres-errors.ts'
+import { isLost, isRolledBack, isTimeUp, postgresError, TIME_UP } from './postgres-errors.ts'
 import { wakeable } from './wakeable.ts'
 
 /** Prepared once per connection, under its name. */
@@ -25,6 +25,8 @@ export interface PostgresConnection {
   ask<Row>(statement: Statement, values?: unknown[]): Promise<Row[]>
   /** A connection for oneself, to be released. */
   take(): Promise<PoolClient>
+  /** What is said on it; throws what the client throws, or TIME_UP. */
+  answer<Row>(client: PoolClient, query: QueryConfig): Promise<Answer<Row>>
   /** Waits for statements in hand. Ends a pool of our own, not a lent one. */
   close(): Promise<void>
 }
@@ -54,6 +56,17 @@ export async function postgresConnection(
     return client
   }
 
+  // The client's own promise and timeout keep what was read alive beyond its use, just long enough to grow old: collecting it costs more than reading it.
+  const answer = <Row>(client: PoolClient, query: QueryConfig) =>
+    new Promise<Answer<Row>>((resolve, reject) => {
+      const timer = setTimeout(() => reject(new Error(TIME_UP)), timeoutMs)
+      client.query(query, (error: Error | null, result) => {
+        clearTimeout(timer)
+        if (error) reject(error)
+        else resolve(result as Answer<Row>)
+      })
+    })
+
   /** Throws when certain that nothing was done; without an answer, says so. */
   async function send<Row>({ name, text }: Statement, values: unknown[]): Promise<Answer<Row> | Lost> {
     inHand++
@@ -61,10 +74,9 @@ export async function postgresConnection(
       for (let attempt = 1; ; attempt++) {
         const client = await take()
         try {
-          const query = { name, text, values, query_timeout: timeoutMs }
-          const answer = await client.query(query)
+          const answered = await answer<Row>(client, { name, text, values })
           client.release()
-          return answer
+          return answered
         } catch (error) {
           client.release(isLost(error))
           if (isLost(error)) return { lost: error }
@@ -90,6 +102,7 @@ export async function postgresConnection(
       return answer.rows
     },
     take,
+    answer,
     async close() {
       while (inHand > 0) await idle.wait()
       if ('pool' in target) return
@@ -109,7 +122,6 @@ async function ownPool({ url, poolSize }: { url: string; poolSize: number }, tim
     connectionString: url,
     max: poolSize,
     connectionTimeoutMillis: timeoutMs,
-    query_timeout: timeoutMs,
     statement_timeout: Math.ceil(timeoutMs * 0.8),
     idleTimeoutMillis: 60_000,
     keepAlive: true,

@@ -9,8 +9,9 @@ export const isRolledBack = (error: unknown): boolean => ['40001', '40P01'].incl
  */
 export const isLost = (error: unknown): boolean => /^$|^08|^57P|^58|^XX/.test(sqlState(error))
 
-/** We have waited as long as we may, and the server has not even said that it gave up. */
-export const isTimeUp = (error: unknown): boolean => error instanceof Error && error.message === 'Query read timeout'
+/** We have waited as long as we may, and the server has not even said that it gave up. As a lent client says it that has a timeout of its own. */
+export const TIME_UP = 'Query read timeout'
+export const isTimeUp = (error: unknown): boolean => error instanceof Error && error.message === TIME_UP
 
 /** An error of ours whose cause is that a value would have become null. */
 export const isNullRefused = (error: unknown): boolean => error instanceof Refused && sqlState(error.cause) === '23502'

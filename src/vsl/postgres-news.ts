@@ -74,7 +74,7 @@ export function postgresNews(
     client.on('notification', (message) => hear(message.payload ?? ''))
     client.once('error', lose).once('end', lose)
     try {
-      await client.query(`listen "${channel}"`)
+      await connection.answer(client, { text: `listen "${channel}"` })
     } catch (error) {
       client.release(true)
       throw postgresError(connection.what, error)

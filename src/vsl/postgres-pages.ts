@@ -10,7 +10,7 @@ const PAGE_ROWS = 500
 const PAGE_BYTES = 4 * 1024 * 1024
 
 /** Between two looks of somebody who follows everything. */
-const PAUSE_MS = 10
+const PAUSE_MS = 25
 /** Between two looks at what is hidden, or at a server that is away. */
 const FIRST_WAIT_MS = 5
 const LONGEST_WAIT_MS = 1000
@@ -45,12 +45,12 @@ export async function* walk(
 
 /** What is there now, and whether more of it will show without anybody committing. */
 export interface JournalPage {
-  readonly entries: readonly Entry[]
+  readonly rows: readonly JournalRow[]
   readonly hidden: boolean
 }
 export type NextPage = () => Promise<JournalPage>
 
-interface JournalRow {
+export interface JournalRow {
   readonly stream: string
   readonly revision: string
   readonly xid: string
@@ -58,6 +58,14 @@ interface JournalRow {
   readonly settled: boolean
   readonly body: string
 }
+
+/** Only when its turn has come: the values of a whole page are several times its text, and would all be held at once. */
+export const entryOf = ({ stream, revision, xid, seq, body }: JournalRow): Entry => ({
+  stream,
+  revision: Number(revision),
+  position: sequencePosition(xid, seq),
+  body: JSON.parse(body),
+})
 
 /** The journal by pages that go on where the last one ended and are empty at the end. */
 export function journalPages(connection: PostgresConnection, schema: string, base: string) {
@@ -84,9 +92,9 @@ export function journalPages(connection: PostgresConnection, schema: string, bas
     ofStream(stream: string, after: number): NextPage {
       let revision = after
       return async () => {
-        const entries = (await connection.ask<JournalRow>(read, [stream, revision])).map(entryOf)
-        revision = entries.at(-1)?.revision ?? revision
-        return { entries, hidden: false }
+        const rows = await connection.ask<JournalRow>(read, [stream, revision])
+        revision = Number(rows.at(-1)?.revision ?? revision)
+        return { rows, hidden: false }
       }
     },
     /** Without `follow` it ends with what was there at the first page, or a busy store would never come to an end. */
@@ -99,7 +107,7 @@ export function journalPages(connection: PostgresConnection, schema: string, bas
         const shown = rows.filter((row) => row.settled)
         const last = shown.at(-1)
         if (last) [xid, seq] = [last.xid, String(last.seq)]
-        return { entries: shown.map(entryOf), hidden: shown.length < rows.length }
+        return { rows: shown, hidden: shown.length < rows.length }
       }
     },
   }
@@ -115,7 +123,7 @@ export function unhurried(next: NextPage, signal: AbortSignal): NextPage {
     const early = notBefore - systemClock.now()
     if (early > 0) await rested(systemClock, early, signal)
     const page = await next()
-    notBefore = page.entries.length < PAGE_ROWS ? systemClock.now() + PAUSE_MS : 0
+    notBefore = page.rows.length < PAGE_ROWS ? systemClock.now() + PAUSE_MS : 0
     return page
   }
 }
@@ -124,11 +132,11 @@ export function unhurried(next: NextPage, signal: AbortSignal): NextPage {
  * The next page for somebody who follows: outlasts a server that is away, and asks again, ever more slowly, while entries are hidden behind another
  * transaction, whose end nobody tells us. Empty when there is nothing to wait for but a commit, or when the signal is aborted.
  */
-export async function followed(next: NextPage, clock: Clock, signal: AbortSignal): Promise<readonly Entry[]> {
+export async function followed(next: NextPage, clock: Clock, signal: AbortSignal): Promise<readonly JournalRow[]> {
   for (let wait = FIRST_WAIT_MS; ; wait = Math.min(wait * 2, LONGEST_WAIT_MS)) {
     try {
       const page = await next()
-      if (page.entries.length > 0 || !page.hidden) return page.entries
+      if (page.rows.length > 0 || !page.hidden) return page.rows
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error
     }
@@ -143,11 +151,11 @@ export async function waited(
   signal: AbortSignal,
   timeoutMs: number,
   what: string,
-): Promise<readonly Entry[]> {
+): Promise<readonly JournalRow[]> {
   const until = clock.now() + timeoutMs
   for (let wait = FIRST_WAIT_MS; ; wait = Math.min(wait * 2, LONGEST_WAIT_MS)) {
     const page = await next()
-    if (page.entries.length > 0 || !page.hidden) return page.entries
+    if (page.rows.length > 0 || !page.hidden) return page.rows
     if (clock.now() >= until)
       throw new Unavailable(
         what,
@@ -170,13 +178,6 @@ const paged = (columns: string, body: string, from: string, order: string, limit
     from (select ${columns}, ${body} as body from ${from} order by ${order} limit ${limit}) rows
   ) page
   where before < ${PAGE_BYTES} order by ${order}`
-
-const entryOf = ({ stream, revision, xid, seq, body }: JournalRow): Entry => ({
-  stream,
-  revision: Number(revision),
-  position: sequencePosition(xid, seq),
-  body: JSON.parse(body),
-})
 
 function countersOf(position: Position): [xid: string, seq: string] {
   const [, xid, seq] = /^(\d{20})\.(\d{20})$/.exec(position) ?? []

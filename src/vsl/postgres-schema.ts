@@ -1,6 +1,6 @@
 import type { PoolClient } from 'pg'
 import { MplpError, Refused } from '../protocol/errors.ts'
-import type { PostgresConnection } from './postgres-connection.ts'
+import type { Answer, PostgresConnection } from './postgres-connection.ts'
 import { isMissing, postgresError } from './postgres-errors.ts'
 import { commitFunction, tables } from './postgres-tables.ts'
 
@@ -76,8 +76,9 @@ async function rebased(connection: PostgresConnection, schema: string): Promise<
 async function migrate(connection: PostgresConnection, schema: string): Promise<void> {
   const client = await connection.take()
   try {
-    await refuseUnfit(client, connection.what, schema)
-    await runMigrations(client, schema)
+    const ask: Ask = (text, values = []) => connection.answer(client, { text, values: [...values] })
+    await refuseUnfit(ask, connection.what, schema)
+    await runMigrations(ask, schema)
   } catch (error) {
     throw error instanceof MplpError ? error : postgresError(connection.what, error)
   } finally {
@@ -85,11 +86,14 @@ async function migrate(connection: PostgresConnection, schema: string): Promise<
   }
 }
 
-async function refuseUnfit(client: PoolClient, what: string, schema: string): Promise<void> {
+/** On the one connection that migrates. */
+type Ask = (text: string, values?: readonly unknown[]) => Promise<Answer<unknown>>
+
+async function refuseUnfit(ask: Ask, what: string, schema: string): Promise<void> {
   const text = `
     select current_setting('server_version_num')::int as number, current_setting('server_encoding') as encoding,
       array(select relname::text from pg_class where relnamespace = to_regnamespace($1) and relkind = 'r') as tables`
-  const { rows } = await client.query(text, [schema])
+  const { rows } = await ask(text, [schema])
   const { number, encoding, tables } = rows[0] as { number: number; encoding: string; tables: string[] }
   if (number < 130_000) throw new Refused(`${what} is older than Postgres 13`, 'update it')
   if (encoding !== 'UTF8')
@@ -102,10 +106,10 @@ async function refuseUnfit(client: PoolClient, what: string, schema: string): Pr
 }
 
 /** Kysely keeps the list of migrations and holds an advisory lock meanwhile; all of them land, or none. */
-async function runMigrations(client: PoolClient, schema: string): Promise<void> {
+async function runMigrations(ask: Ask, schema: string): Promise<void> {
   const { Kysely, Migrator, PostgresDialect, sql } = await import('kysely')
   const statement = (text: string) => ({ up: async (db: unknown) => void (await sql.raw(text).execute(db as never)) })
-  const lent = { query: client.query.bind(client), release: () => undefined }
+  const lent = { query: ask as PoolClient['query'], release: () => undefined }
   const db = new Kysely<unknown>({
     dialect: new PostgresDialect({ pool: { connect: async () => lent, end: async () => undefined } }),
   })

@@ -12,7 +12,7 @@ import { batchSender } from './postgres-commit.ts'
 import { postgresConnection } from './postgres-connection.ts'
 import { postgresLeases } from './postgres-leases.ts'
 import { postgresNews } from './postgres-news.ts'
-import { followed, journalPages, type NextPage, unhurried, waited, walk } from './postgres-pages.ts'
+import { entryOf, followed, journalPages, type NextPage, unhurried, waited, walk } from './postgres-pages.ts'
 import { openSchema, VERSION } from './postgres-schema.ts'
 
 export interface PostgresOptions {
@@ -74,7 +74,7 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
   const askNow = { name: `${schema}.now`, text: 'select extract(epoch from clock_timestamp()) * 1000 as now' }
   const getMany = { name: `${schema}.many`, text: `select key, value from "${schema}"."values" where key = any ($1)` }
 
-  function entries(
+  async function* entries(
     stream: string | undefined,
     next: NextPage,
     from: { follow?: boolean; signal?: AbortSignal },
@@ -82,7 +82,7 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
     const signal = from.signal ? AbortSignal.any([closing.signal, from.signal]) : closing.signal
     const page = from.follow && stream === undefined ? unhurried(next, signal) : next
     const nextPage = () => (from.follow ? followed(page, clock, signal) : waited(page, clock, signal, timeoutMs, what))
-    return following.entries(stream, nextPage, from)
+    for await (const row of following.entries(stream, nextPage, from)) yield entryOf(row)
   }
 
   return {
