@@ -153,11 +153,11 @@ async function commitsBeside({ redis, postgres, run }: Servers): Promise<Figures
   return figures
 }
 
-/** Commits while a relay carries them away; what was there before has been carried already. */
+/** Commits while a relay carries them away, to one reader; what was there before has been carried already, and is not read. */
 async function beside(store: Backend, transport: Transport, name: string): Promise<number> {
-  await transport.subscribe({}, () => undefined, { overflow: 'drop_oldest' })
   const running = relay({ store, transport, name, holder: thisHolder(name) })
   await running.flush()
+  await transport.subscribe({}, () => undefined, { overflow: 'drop_oldest' })
   const rate = await committing(store)
   await running.close()
   await transport.close()
