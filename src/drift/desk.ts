@@ -50,19 +50,22 @@ export function* recorded(desk: Desk): Iterable<FindingRecord> {
 }
 
 /** What is known of the disk without looking at it. */
-export const known = (desk: Desk): Known => ({
-  get(path) {
-    const seen = desk.seen.get(path)
-    if (seen !== undefined) return seen ?? undefined
-    const record = believed(desk, path)
-    // The graph has moved on without the disk: nothing that the disk's times could tell.
-    return record?.agreed && isSameShape(record, record.agreed) ? record.agreed : undefined
-  },
-  *paths() {
-    for (const { path } of believedFiles(desk)) yield path
-    for (const path of desk.seen.keys()) if (!believed(desk, path)) yield path
-  },
-})
+export function known(desk: Desk): Known {
+  const [anything] = believedFiles(desk) // a folder's first scan need not ask for each of its paths
+  return {
+    get(path) {
+      const seen = desk.seen.get(path)
+      if (seen !== undefined) return seen ?? undefined
+      const record = anything && believed(desk, path)
+      // The graph has moved on without the disk: nothing that the disk's times could tell.
+      return record?.agreed && isSameShape(record, record.agreed) ? record.agreed : undefined
+    },
+    *paths() {
+      for (const { path } of believedFiles(desk)) yield path
+      for (const path of desk.seen.keys()) if (!believed(desk, path)) yield path
+    },
+  }
+}
 
 function lastSeen(desk: Desk, path: string): Observed | undefined {
   const seen = desk.seen.get(path)
