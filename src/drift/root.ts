@@ -87,7 +87,7 @@ export async function openRoot(folder: string): Promise<Root> {
       try {
         return await openFile(wayThrough(fd, folder) + target.slice(folder.length), at)
       } finally {
-        await folders.leave(folder)
+        folders.leave(folder, fd)
       }
     },
     async held(at, { create = false }, work) {
@@ -188,11 +188,10 @@ function sharedFolders() {
         throw error
       }
     },
-    async leave(path: string): Promise<void> {
-      const shared = open.get(path)!
-      if (--shared.users > 0) return
+    leave(path: string, fd: number): void {
+      if (--open.get(path)!.users > 0) return
       open.delete(path)
-      disk.close(await shared.fd)
+      disk.close(fd)
     },
   }
 }
