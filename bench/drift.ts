@@ -2,18 +2,18 @@ import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { type TrackOptions, trackFiles } from '../src/drift/drift.ts'
 import { systemClock } from '../src/protocol/clock.ts'
 import { openProject } from '../src/psg/psg.ts'
 import type { Backend } from '../src/vsl/backend.ts'
 import { memoryBackend } from '../src/vsl/memory.ts'
 import { sqliteBackend } from '../src/vsl/sqlite.ts'
+import { build, built } from './contest/build.ts'
 import { beside, judged, noRounds, timed } from './goals.ts'
 import { median, type Table, tell } from './report.ts'
 
 // How long it takes to see what has changed among 50,000 files, what that costs in memory, and to settle a thousand changes.
-// Each part is a process of its own, so that its memory is its own.
+// Each part is a process of its own, bare Node and what was compiled, so that its memory is its own and as users would see it.
 // npx tsx bench/drift.ts [files]
 
 type Rows = Table['rows']
@@ -38,6 +38,7 @@ if (mode in PARTS) console.log(JSON.stringify(await PARTS[mode]!(folder)))
 else main(Number(mode))
 
 function main(files: number): void {
+  build()
   const root = mkdtempSync(join(tmpdir(), 'mplp-drift-'))
   try {
     for (let i = 0; i < files; i++) {
@@ -54,14 +55,7 @@ function main(files: number): void {
 }
 
 function ownProcess(part: string, root: string, files: number): Rows {
-  const script = fileURLToPath(import.meta.url)
-  const { stdout, stderr, status } = spawnSync(process.execPath, [
-    ...process.execArgv,
-    script,
-    part,
-    root,
-    String(files),
-  ])
+  const { stdout, stderr, status } = spawnSync(process.execPath, [built('bench/drift.ts'), part, root, String(files)])
   if (status !== 0) throw new Error(`${part}: ${stderr}`)
   return JSON.parse(stdout.toString().trim().split('\n').at(-1)!)
 }
