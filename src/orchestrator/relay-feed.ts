@@ -70,11 +70,13 @@ export function readAhead(feed: AsyncIterable<Entry>, bounds: Bounds): ReadAhead
     isGathering = false
     more.wake()
   }
+  const giveWay = pace()
   const pump = async () => {
     try {
       for await (const entry of feed) {
         const isFirst = items.length === 0
-        add(itemsOf(entry))
+        const added = itemsOf(entry)
+        add(added)
         if (isFirst) {
           // One entry at a time, a busy store would be asked for every single commit: reading would take from the commits what they need.
           isGathering = true
@@ -82,6 +84,7 @@ export function readAhead(feed: AsyncIterable<Entry>, bounds: Bounds): ReadAhead
           setImmediate(gathered) // after the rest of this page
         }
         while (isFull()) if (!(await room.wait())) return
+        await giveWay(added)
       }
     } catch (error) {
       failure = error
@@ -107,6 +110,35 @@ export function readAhead(feed: AsyncIterable<Entry>, bounds: Bounds): ReadAhead
       }
     },
     stop: () => room.end(),
+  }
+}
+
+/**
+ * While others keep the thread busy, so much a millisecond is read and no more, about a fifth of what the thread could carry: whoever commits comes
+ * first, and what they committed follows. A thread that has nothing else to do is never waited for.
+ */
+const BUSY_BYTES_PER_MS = 5 * 1024
+/** A turn of the event loop that took longer had somebody else's work in it. */
+const BUSY_TURN_MS = 0.1
+/** Time that went by unused counts for so long. */
+const SAVED_MS = 1_000
+
+function pace(): (added: readonly Item[]) => Promise<void> | undefined {
+  let bytes = 0
+  let due = 0
+  const wait = async () => {
+    due = Math.max(due, performance.now() - SAVED_MS) + bytes / BUSY_BYTES_PER_MS
+    bytes = 0
+    for (let turn = performance.now(); turn < due; ) {
+      await nextTurn()
+      const now = performance.now()
+      if (now - turn < BUSY_TURN_MS) due = now
+      turn = now
+    }
+  }
+  return (added) => {
+    for (const item of added) bytes += item.bytes
+    return bytes < BUSY_BYTES_PER_MS ? undefined : wait()
   }
 }
 
