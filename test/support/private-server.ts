@@ -17,6 +17,9 @@ export interface PrivateServer {
   stop(): Promise<void>
 }
 
+/** For so long a server that ends at its start is started again. */
+const STARTS_MS = 10_000
+
 /** `start` spawns it, `ask` connects and returns its version; asked again and again until it answers or the process has ended. */
 export async function privateServer(options: {
   readonly name: string
@@ -40,8 +43,16 @@ export async function privateServer(options: {
     },
     async restart() {
       await server.stop()
-      server = options.start()
-      await answered(server, options)
+      for (const until = Date.now() + STARTS_MS; ; ) {
+        server = options.start()
+        try {
+          await answered(server, options)
+          return
+        } catch (error) {
+          if (server.running || Date.now() > until) throw error
+          await new Promise((resolve) => setTimeout(resolve, 50)) // what a killed server leaves behind holds on to its memory for a moment
+        }
+      }
     },
     pause: () => server.signal('SIGSTOP'),
     resume: () => server.signal('SIGCONT'),
