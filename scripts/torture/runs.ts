@@ -3,6 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { systemClock } from '../../src/protocol/clock.ts'
+import type { EntryBody } from '../../src/psg/change.ts'
+import { isFieldChange } from '../../src/psg/field-change.ts'
 import { openProject } from '../../src/psg/project.ts'
 import { openStore } from '../../src/vsl/vsl.ts'
 import { child } from '../../test/support/child.ts'
@@ -24,7 +26,7 @@ export interface RunsReport {
 /** Runs a plan on a store whose worker is killed with SIGKILL at random, over and over, and compares the end with what must be. */
 export async function tortureRuns(
   url: string,
-  options: { kills: number; steps: number; seed: number; lifeMs?: number },
+  options: { kills: number; steps: number; seed: number },
 ): Promise<RunsReport> {
   const folder = mkdtempSync(join(tmpdir(), 'mplp-torture-'))
   const ledger = join(folder, 'ledger.ndjson')
@@ -46,22 +48,25 @@ export async function tortureRuns(
         ...(life === 0 ? [flowFile] : []),
       ])
       await worker.line('up')
-      const patience = kills < options.kills ? random() * (options.lifeMs ?? 60) : Number.POSITIVE_INFINITY
+      const left = options.steps - done.size
+      const share = Math.min((random() * 2 * left) / (options.kills - kills), left - 1) // or the run would end before the last kill
       const ended = await Promise.race([
         worker.exited.then(() => true),
-        ...(Number.isFinite(patience) ? [systemClock.sleep(patience).then(() => false)] : []),
+        ...(kills < options.kills ? [grown(ledger, read + share).then(() => false)] : []),
       ])
       if (!ended) {
+        await systemClock.sleep(random() * 3)
         await worker.kill()
         kills++
       }
-      const calls = readFileSync(ledger, 'utf8').split('\n').filter(Boolean).slice(read)
+      const calls = linesOf(ledger).slice(read)
       for (const line of calls) if (done.has(JSON.parse(line).key.split(':')[1])) repeated++
       read += calls.length
       done = await completed(store, context_id)
       if (ended) break
     }
-    const { different, status } = await compare(store, flow)
+    const { different: others, status } = await compare(store, flow)
+    const different = others + options.steps - done.size // a step whose end the journal does not tell is one too
     return { kills, steps: options.steps, repeated, extra: read - options.steps, different, status }
   } finally {
     await store.close()
@@ -92,7 +97,7 @@ export async function run(args: readonly string[]): Promise<boolean> {
   try {
     for (const [backend, url] of Object.entries(urls)) {
       if (url === undefined || (values.backend !== undefined && values.backend !== backend)) continue
-      reports[backend] = await tortureRuns(url, { kills, steps, seed, lifeMs: 200 })
+      reports[backend] = await tortureRuns(url, { kills, steps, seed })
       console.error(`${backend}: ${JSON.stringify(reports[backend])}`)
     }
   } finally {
@@ -105,14 +110,22 @@ export async function run(args: readonly string[]): Promise<boolean> {
   )
 }
 
+const linesOf = (ledger: string): readonly string[] => readFileSync(ledger, 'utf8').split('\n').filter(Boolean)
+
+/** Until the worker has done so much, all lives together. */
+async function grown(ledger: string, calls: number): Promise<void> {
+  while (linesOf(ledger).length < calls) await systemClock.sleep(1)
+}
+
 type Store = Awaited<ReturnType<typeof openStore>>
 
 async function completed(store: Store, context: string): Promise<Set<string>> {
   const done = new Set<string>()
   for await (const entry of store.read(context)) {
-    const { changes } = entry.body as unknown as { changes: readonly { key: string; status?: readonly string[] }[] }
-    for (const { key, status } of changes)
-      if (status?.[1] === 'completed' && key.includes('/step/')) done.add(key.split('/').at(-1)!)
+    const { changes } = entry.body as unknown as EntryBody
+    for (const change of changes)
+      if (isFieldChange(change) && change.now.status === 'completed' && change.key.includes('/step/'))
+        done.add(change.key.split('/').at(-1)!)
   }
   return done
 }
