@@ -93,13 +93,15 @@ function fromJsonSchema(schema: JsonObject, path: string): CompiledSchema {
 const OPTIONS = { strict: false, allErrors: true, logger: false } as const
 // Half of what a runtime without schemas of its own would load: it comes with the first one.
 const required = createRequire(import.meta.url)
-const formats = () =>
-  (required('ajv-formats/dist/formats.js') as typeof import('ajv-formats/dist/formats.js')).fullFormats
-const draft7 = once(() => new (required('ajv') as typeof import('ajv')).Ajv({ ...OPTIONS, formats: formats() }))
-const draft2020 = once(
-  () =>
-    new (required('ajv/dist/2020.js') as typeof import('ajv/dist/2020.js')).Ajv2020({ ...OPTIONS, formats: formats() }),
-)
+const published = once(() => required('ajv-formats/dist/formats.js') as typeof import('ajv-formats/dist/formats.js'))
+const draft7 = once(() => {
+  const { Ajv } = required('ajv') as typeof import('ajv')
+  return new Ajv({ ...OPTIONS, formats: published().fullFormats })
+})
+const draft2020 = once(() => {
+  const { Ajv2020 } = required('ajv/dist/2020.js') as typeof import('ajv/dist/2020.js')
+  return new Ajv2020({ ...OPTIONS, formats: published().fullFormats })
+})
 
 function compile(schema: JsonObject, path: string): ValidateFunction {
   const ajv = isDraft7(schema) ? draft7() : draft2020()
