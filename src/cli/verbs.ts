@@ -22,9 +22,9 @@ export const VERBS: readonly Verb[] = [
     load: () => import('./run.ts'),
   },
   {
-    usage: 'resume',
-    says: 'take up every run that nobody looks after, until none is left',
-    examples: ['mplp resume'],
+    usage: 'resume [id]',
+    says: 'take up every run that nobody looks after, until none is left; with an id, have that paused run go on',
+    examples: ['mplp resume', 'mplp resume 3f0c…'],
     load: () => import('./resume.ts'),
   },
   {
@@ -98,6 +98,19 @@ export const VERBS: readonly Verb[] = [
     ],
     examples: ['mplp confirm reject 3f0c… --reason "no backup"'],
     load: () => import('./confirm-reject.ts'),
+  },
+  {
+    usage: 'signal <id> <name>',
+    says: 'hand something to a run: a step that waits for that name takes it',
+    options: [{ flags: '--payload <json>', says: 'what the step gets as its output', fallback: 'null' }],
+    examples: ['mplp signal 3f0c… paid', `mplp signal 3f0c… paid --payload '{"amount":12}'`],
+    load: () => import('./signal.ts'),
+  },
+  {
+    usage: 'pause <id>',
+    says: 'stop a run at its next boundary',
+    examples: ['mplp pause 3f0c…'],
+    load: () => import('./pause.ts'),
   },
   {
     usage: 'cancel <id>',

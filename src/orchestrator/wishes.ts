@@ -20,6 +20,7 @@ export interface Wishes {
   propose(plan: string, options?: { requested_by_role?: string; reason?: string }): Promise<Confirm>
   /** Ends a run: what is under way is told to stop. Resolves when the wish is stored, not when the run has ended. */
   cancel(run: string): Promise<void>
+  /** At the next boundary. Throws InvalidInput for a run that has not started, as `resume` does. */
   pause(run: string): Promise<void>
   resume(run: string): Promise<void>
   /** Hands something from outside to a run: a step bound to `wait` for that name takes it. */
@@ -65,8 +66,10 @@ export function wishes({ project, clock, open, locateRun, look }: WishesOptions)
     open()
     const { graph, run } = await locateRun(id)
     if (run.data.phase === 'ended') return
-    const plan = graph.get('plan', run.data.plan_id)!
-    if (requested === 'cancel' && plan.data.status !== 'in_progress') return cancelUnstarted(graph, run)
+    if (!hasStarted(graph, run)) {
+      if (requested === 'cancel') return cancelUnstarted(graph, run)
+      throw refused(requested, 'started', `${run.id} has not started: its plan waits for approval`)
+    }
     await graph.commit(
       () => [
         { kind: 'node_update', node: 'run', id: run.id, set: { requested } },
@@ -120,17 +123,16 @@ export function wishes({ project, clock, open, locateRun, look }: WishesOptions)
     async signal(id, name, payload = null) {
       open()
       const { graph, run } = await locateRun(id)
-      if (run.data.phase === 'ended')
-        throw new InvalidInput('signal', [{ path: 'run', rule: 'ended', message: `run ${run.id} has ended` }])
+      if (run.data.phase === 'ended') throw refused('signal', 'ended', `${run.id} has ended`)
       const signal_id = clock.uuid()
       await graph.commit(
         () => [
           { kind: 'node_add', node: 'signal', id: signal_id, group: run.group, data: { signal_id, name, payload } },
-          ...woken(graph, run.id),
+          ...(hasStarted(graph, run) ? woken(graph, run.id) : []), // one that has not finds it when it does
         ],
         { actor: 'outside', reason: `signal ${name}` },
       )
-      await look(graph.id)
+      if (hasStarted(graph, run)) await look(graph.id)
     },
   }
 }
@@ -143,6 +145,12 @@ export const woken = (graph: ProjectGraph, run: string): readonly Change[] =>
   graph.get('run', run)?.data.phase === 'waiting'
     ? [{ kind: 'node_update', node: 'run', id: run, set: { phase: 'running' } }]
     : []
+
+const hasStarted = (graph: ProjectGraph, { data }: Node<'run'>): boolean =>
+  graph.get('plan', data.plan_id)?.data.status === 'in_progress'
+
+const refused = (wish: string, rule: string, message: string): InvalidInput =>
+  new InvalidInput(wish, [{ path: 'run', rule, message }])
 
 async function cancelUnstarted(graph: ProjectGraph, run: Node<'run'>): Promise<void> {
   const { plan_id, trace_id } = run.data

@@ -27,6 +27,8 @@ interface Given {
   readonly context: string
   readonly waiting: string
   readonly confirm: string
+  /** A plan whose one step waits for the signal `paid`. */
+  readonly held: string
 }
 let given: Given
 
@@ -39,6 +41,9 @@ beforeAll(async () => {
   const read = { binding: { action_type: 'file_operation', params: { operation: 'read', path: 'hello.txt' } } }
   writeFileSync(join(folder, 'asks.json'), JSON.stringify(flowOf({ read }, { approval: { reason: 'really?' } })))
   const asked = JSON.parse((await mplpHere(folder, ['run', 'asks.json', '--json'])).out)
+  const paid = { binding: { action_type: 'wait', params: { signal: 'paid' } } }
+  writeFileSync(join(folder, 'waits.json'), JSON.stringify(flowOf({ paid })))
+  const held = JSON.parse((await mplpHere(folder, ['run', 'waits.json', '--json'])).out)
   writeFileSync(join(folder, 'again.yaml'), JSON.stringify(flowOf({ read })))
   await mplpHere(folder, ['snapshot', 'create', context_id, 'first'])
   writeFileSync(join(folder, 'hello.txt'), 'edited\n')
@@ -50,6 +55,7 @@ beforeAll(async () => {
     context: context_id,
     waiting: asked.plan_id,
     confirm: asked.confirms[0],
+    held: held.plan_id,
   }
 }, 120_000)
 
@@ -85,9 +91,11 @@ const GOOD: { readonly [usage: string]: (at: Given) => { args: readonly string[]
   'config print': () => ({ args: ['--effective'] }),
   version: () => ({ args: [] }),
   'confirm reject <id>': ({ confirm }) => ({ args: [confirm, '--reason', 'no'] }),
+  'pause <id>': ({ held }) => ({ args: [held] }),
+  'resume [id]': ({ held }) => ({ args: [held], code: 2 }), // it waits again
+  'signal <id> <name>': ({ held }) => ({ args: [held, 'paid', '--payload', '{"amount":12}'] }),
   'cancel <id>': ({ waiting }) => ({ args: [waiting] }),
   'confirm approve <id>': ({ confirm }) => ({ args: [confirm], code: 1 }), // it is over by now: approving is in cli.test.ts
-  resume: () => ({ args: [] }),
 }
 
 /** Calls that cannot be meant, with what the one line says. */
@@ -108,6 +116,12 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
   events: [[['--after', 'nonsense'], 64, 'after']],
   'confirm approve <id>': [[['absent'], 1, 'there is no confirm absent']],
   'confirm reject <id>': [[['absent'], 1, 'there is no confirm absent']],
+  'signal <id> <name>': [
+    [['absent', 'paid'], 1, 'there is no run absent'],
+    [['absent', 'paid', '--payload', '{'], 64, '--payload is not valid: (root) is not JSON'],
+  ],
+  'pause <id>': [[['absent'], 1, 'there is no run absent']],
+  'resume [id]': [[['absent'], 1, 'there is no run absent']],
   'cancel <id>': [[['absent'], 1, 'there is no run absent']],
   'rollback <run>': [[['absent'], 1, 'there is no run absent']],
   'snapshot create <context> <name>': [[['absent', 'x'], 1, 'there is no context absent']],

@@ -298,6 +298,20 @@ describe('a person', () => {
     await runtime.close()
   })
 
+  it('keeps a signal for a run that has not started, which can be neither paused nor resumed yet', async () => {
+    const runtime = await runtimeOf({}, { quietMs: 5 })
+    const gate = { binding: { action_type: 'wait', params: { signal: 'go' } } }
+    const flow = flowOf({ gate }, { approval: { requested_by_role: 'user' } })
+    const run = await runtime.submit(flow)
+    await runtime.signal(run.plan_id, 'go', 'early')
+    for (const wish of ['pause', 'resume'] as const)
+      await expect(runtime[wish](run.plan_id)).rejects.toMatchObject({ problems: [{ path: 'run', rule: 'started' }] })
+    const [asked] = await runtime.waiting()
+    await runtime.decide(asked!.confirm.confirm_id, { status: 'approved', decided_by_role: 'user' })
+    expect((await run.result()).outputs[flow.ids.gate!]).toBe('early')
+    await runtime.close()
+  })
+
   it('waits for a signal or a time also where somebody had to agree first', async () => {
     const runtime = await runtimeOf({}, { quietMs: 5 })
     const flow = flowOf({

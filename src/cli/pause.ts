@@ -1,0 +1,12 @@
+import { EXIT } from './io.ts'
+import type { VerbCall } from './verb.ts'
+import { withRuntime } from './with-runtime.ts'
+
+export async function run({ args, io }: VerbCall): Promise<number> {
+  const id = args[0]!
+  return withRuntime(io, async (runtime) => {
+    await runtime.pause(id)
+    io.result({ requested: 'pause' }, () => `the run stops at its next boundary; mplp resume ${id} has it go on`)
+    return EXIT.done
+  })
+}
