@@ -104,7 +104,7 @@ async function commitEnd(desk: Desk, ended: readonly Ended[], reason: string, ru
   )
   const ending = () => [
     ...records.flatMap(([path, record]) => believing(desk, path, record)),
-    ...ended.flatMap(({ record: { finding_id: id }, deed, result }) => closing(desk, id, deed, result)),
+    ...ended.flatMap(({ record, result }) => closing(desk, record.finding_id, result)),
   ]
   await commit(desk, ending, reason, run === undefined ? {} : { run })
   for (const { record, result } of ended) if (result === 'done') desk.findings.delete(record.finding_id)
@@ -116,10 +116,11 @@ async function commitEnd(desk: Desk, ended: readonly Ended[], reason: string, ru
 const stirredBy = (deed: Deed): readonly string[] =>
   deed.operations.length > 0 ? pathsOf(deed) : deed.records.flatMap(({ path, record }) => (record ? [] : [path]))
 
-function closing(desk: Desk, id: string, { operations }: Deed, result: Ended['result']): readonly Change[] {
+function closing(desk: Desk, id: string, result: Ended['result']): readonly Change[] {
   if (result === 'done') return becoming(desk, 'finding', id, null)
-  const isOpen = operations.length > 0 && desk.graph.get('finding', id) !== undefined
-  return isOpen ? [{ kind: 'node_update', node: 'finding', id, set: { deed: undefined } }] : []
+  if (!desk.graph.get('finding', id)) return []
+  // Its question was withdrawn, or the approval used up, when the deed began: the next one asks anew.
+  return [{ kind: 'node_update', node: 'finding', id, set: { deed: undefined, confirm_id: undefined } }]
 }
 
 /** A record with what the disk says of it now; when somebody has changed it already, with what we made of it. */

@@ -103,6 +103,20 @@ describe('`ask`: people decide', () => {
     await it.tracker.close()
   })
 
+  it('asks anew about a finding that could not be settled by hand: the first question is withdrawn', async () => {
+    const it = await drifted({ f: 'f' }, (at, root) => {
+      unlinkSync(at('f'))
+      put(root, { 'f/inner': 'mine' })
+    })
+    const found = () => it.tracker.findings().find(({ path }) => path === 'f')!
+    const first = found().confirm_id!
+    expect(await it.settle('f', 'graph')).toBe('refused in_the_way')
+    expect(await it.settle('f', 'ask')).toBe('asked')
+    const statuses = [first, found().confirm_id!].map((id) => it.graph.get('confirm', id)?.data.status)
+    expect(statuses).toEqual(['cancelled', 'pending'])
+    await it.tracker.close()
+  })
+
   it('asks again, and says why, when what they decided cannot be done', async () => {
     const it = await drifted(
       { f: 'f' },
