@@ -117,7 +117,7 @@ export function readAhead(feed: AsyncIterable<Entry>, bounds: Bounds): ReadAhead
  * While others keep the thread busy, so much a millisecond is read and no more, about a fifth of what the thread could carry: whoever commits comes
  * first, and what they committed follows. A thread that has nothing else to do is never waited for.
  */
-const BUSY_BYTES_PER_MS = 5 * 1024
+const BUSY_BYTES_PER_MS = 4 * 1024
 /** A turn of the event loop that took longer had somebody else's work in it. */
 const BUSY_TURN_MS = 0.1
 /** Time that went by unused counts for so long. */
