@@ -119,16 +119,20 @@ export async function readTopic(of: KafkaTopic, feeding: Feeding): Promise<() =>
     }
   }
 
+  /** Where to begin, as far as nobody has: reading goes on meanwhile, and must not be taken back. */
+  const beginnings = () =>
+    [...starts]
+      .filter(([partition]) => !next.has(partition))
+      .map(([partition, { start }]) => ({ topic, partition, offset: String(start) }))
   const begin = async () => {
-    const places = [...starts].map(([partition, { start }]) => ({ topic, partition, offset: String(start) }))
     if (group !== undefined && !isKnown) {
       // A new group keeps its beginning even if nobody of it reads on. Whoever else begins it at this moment has, like us, asked for the newest
       // offsets before its own subscribe resolved: either beginning is right.
       await joined
       if (await patiently(() => isKnownGroup(admin, topic, group), clock)) return
-      await patiently(() => consumer.commitOffsets(places), clock)
+      await patiently(() => consumer.commitOffsets(beginnings()), clock)
     }
-    for (const place of places) consumer.seek(place)
+    for (const place of beginnings()) consumer.seek(place)
   }
   try {
     await consumer.connect()
