@@ -2,7 +2,7 @@ import { endedEvent, startedEvent } from '../ael/events.ts'
 import type { Attempt, AttemptEnd } from '../ael/layer.ts'
 import { isoMicros } from '../protocol/clock.ts'
 import type { Digest, Json, JsonObject } from '../protocol/json.ts'
-import type { Began, Change, Ended, EventDraft } from '../psg/change.ts'
+import type { ActionRecord, Began, Change, Ended, EventDraft } from '../psg/change.ts'
 import { move } from '../psg/moves.ts'
 import type { Decided, Flight, LiveRun } from './live.ts'
 import { saDraft } from './profiles/sa.ts'
@@ -28,51 +28,41 @@ export function stepStarts(run: LiveRun, flight: Flight, decided: Decided): void
 
 /** One dispatch of a step, with its first attempt. */
 export function actionStarts(run: LiveRun, flight: Flight, decided: Decided): void {
-  const { action, step, execution_id, turn, settles } = flight
-  decided.changes.push({
-    kind: 'node_add',
-    node: 'action',
-    id: action.action_id,
-    data: {
-      action_id: action.action_id,
-      step_id: step,
-      idempotency_key: action.idempotency_key,
+  const { execution_id, settles } = flight
+  decided.changes.push(
+    actionAdded(flight, {
       status: 'running',
       attempts: 1,
-      failures: 0,
-      execution_id,
-      action_type: action.action_type,
       began: [beginning(run, execution_id)],
-      ...(turn && { turn }),
       ...(settles && { settles }),
       ...(run.options.budget && { reserved: { actions: 1 } }),
-    },
-  })
+    }),
+  )
   decided.events.push(execution(run, startedEvent(attemptOf(run, flight))))
 }
 
 /** An action that nobody has to carry out: it is told, and has its place in the trace. */
 export function actionEndsAtOnce(run: LiveRun, flight: Flight, decided: Decided): void {
-  const { action, step, execution_id, turn } = flight
-  decided.changes.push({
-    kind: 'node_add',
-    node: 'action',
-    id: action.action_id,
-    data: {
-      action_id: action.action_id,
-      step_id: step,
-      idempotency_key: action.idempotency_key,
+  decided.changes.push(
+    actionAdded(flight, {
       status: 'completed',
       attempts: 0,
-      failures: 0,
-      execution_id,
-      action_type: action.action_type,
-      began: [beginning(run, execution_id)],
+      began: [beginning(run, flight.execution_id)],
       ended: [ending(run, 'completed', {})],
-      ...(turn && { turn }),
-    },
-  })
+    }),
+  )
 }
+
+/** An action as it is born. */
+export const actionAdded = (
+  { action: { action_id, idempotency_key, action_type }, step: step_id, execution_id, turn }: Flight,
+  rest: Pick<ActionRecord, 'status' | 'attempts'> & Partial<ActionRecord>,
+): Change => ({
+  kind: 'node_add',
+  node: 'action',
+  id: action_id,
+  data: { action_id, step_id, idempotency_key, failures: 0, execution_id, action_type, ...(turn && { turn }), ...rest },
+})
 
 /** A further attempt at an action that is known already. */
 export function attemptAgain(run: LiveRun, flight: Flight, decided: Decided): void {

@@ -4,7 +4,7 @@ import type { ActionRecord, EventDraft } from '../psg/change.ts'
 import { departs } from './dispatch.ts'
 import type { Decided, Ending, Flight, LiveRun, Undo } from './live.ts'
 import { worksOf } from './outcome.ts'
-import { attemptAgain, now } from './steps.ts'
+import { actionAdded, attemptAgain, now } from './steps.ts'
 
 /** Goes back one action at a time, last done first. All are attempted, whatever becomes of one. */
 export function undoNext(run: LiveRun, ending: Ending, decided: Decided): void {
@@ -21,23 +21,7 @@ export function undoNext(run: LiveRun, ending: Ending, decided: Decided): void {
   }
   const flight = run.undo.left.shift()
   if (flight) {
-    const { action_id, idempotency_key } = flight.action
-    decided.changes.push({
-      kind: 'node_add',
-      node: 'action',
-      id: action_id,
-      data: {
-        action_id,
-        step_id: flight.step,
-        idempotency_key,
-        status: 'running',
-        attempts: 0,
-        failures: 0,
-        execution_id: flight.execution_id,
-        action_type: flight.action.action_type,
-        compensates: flight.compensates!,
-      },
-    })
+    decided.changes.push(actionAdded(flight, { status: 'running', attempts: 0, compensates: flight.compensates! }))
     attemptAgain(run, flight, decided)
     departs(run, flight, decided)
   } else decided.events.push(told(run, 'rollback_executed', { outcomes: run.undo.outcomes as unknown as Json }))

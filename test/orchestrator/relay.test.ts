@@ -37,6 +37,23 @@ describe('a relay', () => {
     ])
   })
 
+  it('brings everything also on a thread that never rests', async () => {
+    const { store, bus, flush } = start()
+    let resting = false
+    const busy = () => {
+      for (const until = performance.now() + 0.3; performance.now() < until; );
+      if (!resting) setImmediate(busy)
+    }
+    onTestFinished(() => {
+      resting = true
+    })
+    busy()
+    for (let i = 0; i < 100; i++) await tell(store, `graph-${i % 3}`, 3)
+    await flush()
+    expect(bus.got.length).toBe(300)
+    expect(outOfOrder(bus.got)).toEqual([])
+  })
+
   it('brings what is committed while it runs, and moves the position without an entry', async () => {
     const { store, bus, close } = start()
     for (let i = 0; i < 20; i++) await tell(store, `g${i % 3}`)

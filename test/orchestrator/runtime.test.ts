@@ -181,6 +181,45 @@ describe('a failing step', () => {
     expect(await (await runtime.project.context(run.context_id)).verify()).toEqual([])
     await runtime.close()
   })
+
+  it('takes a step back anew when the one who was at it dies, and leaves nothing open in the trace', async () => {
+    const clock = manualClock()
+    const store = memoryBackend({ clock })
+    const { store: mine, die } = mortal(store)
+    const atIt = later()
+    const functions = {
+      make: () => 'made',
+      boom: () => {
+        throw new Error('boom')
+      },
+    }
+    const unmade: Json[] = []
+    const hangs = () => {
+      atIt.resolve()
+      return never()
+    }
+    const steps = {
+      make: { binding: { inverse: { action_type: 'function', params: { name: 'unmake' } } } },
+      boom: { after: ['make'], binding: { on_failure: 'compensate' as const } },
+    }
+    const flow = flowOf(steps, {}, clock)
+    const first = await runtimeOf({ ...functions, unmake: hangs }, { clock, store: mine })
+    await first.submit(flow)
+    await atIt.promise
+    die()
+
+    const second = await runtimeOf({ ...functions, unmake: () => void unmade.push('make') }, { clock, store })
+    const run = await second.get(flow.plan.plan_id)
+    const result = run.result()
+    for (let i = 0; i < 200 && unmade.length === 0; i++) await clock.advance(250)
+    expect((await result).status).toBe('failed')
+    const trace = await (await second.project.context(run.context_id)).document('trace', run.trace_id)
+    expect(unmade).toEqual(['make'])
+    expect(trace.segments?.map(({ status }) => status)).toEqual(['completed', 'failed', 'failed', 'completed'])
+    const closing = second.close()
+    await clock.advance(20_000)
+    await closing
+  })
 })
 
 describe('an approval', () => {
