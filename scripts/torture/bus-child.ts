@@ -1,7 +1,7 @@
 import { openBuses } from '../../src/bus/bus.ts'
 import { relay } from '../../src/orchestrator/relay.ts'
 import { historyOf } from '../../src/orchestrator/relay-history.ts'
-import { systemClock } from '../../src/protocol/clock.ts'
+import { isoMicros, systemClock } from '../../src/protocol/clock.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
 import { sqliteBackend } from '../../src/vsl/sqlite.ts'
 import type { Life } from './bus.ts'
@@ -41,16 +41,17 @@ for (const graph of life.graphs) revisions.set(graph, (await store.head(graph)).
 while (!finish) {
   for (const graph of life.graphs) {
     const revision = revisions.get(graph) as number
+    const at = isoMicros(clock.now() * 1000)
     const events = Array.from({ length: 1 + Math.floor(clock.random() * 3) }, () => ({
       event: {
         event_id: clock.uuid(),
         event_type: 'context_intent_received',
         event_family: 'intent',
-        timestamp: new Date(clock.now()).toISOString(),
+        timestamp: at,
         payload: { graph, revision: revision + 1 },
       },
     }))
-    const entry = { commit_id: clock.uuid(), at: '', actor: 'torture', reason: 'torture', changes: [], events }
+    const entry = { commit_id: clock.uuid(), at, actor: 'torture', reason: 'torture', changes: [], events }
     await store.commit({ stream: graph, expected: revision, entry, inserts: [], puts: [], deletes: [] })
     revisions.set(graph, revision + 1)
   }

@@ -5,6 +5,7 @@ import { parseArgs } from 'node:util'
 import { openSource } from '../../src/bus/bus.ts'
 import type { Source } from '../../src/bus/transport.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
+import { eventsIn } from '../../src/psg/told.ts'
 import { sqliteBackend } from '../../src/vsl/sqlite.ts'
 import { child } from '../../test/support/child.ts'
 import { freePort } from '../../test/support/private-server.ts'
@@ -139,8 +140,7 @@ async function listen(base: Omit<Life, 'dieOn' | 'dieAfter'>, tallies: Record<Bu
 async function committedEvents(path: string): Promise<Set<string>> {
   const store = await sqliteBackend({ path })
   const events = new Set<string>()
-  for await (const { body } of store.feed())
-    for (const { event } of (body as { events: { event: { event_id: string } }[] }).events) events.add(event.event_id)
+  for await (const entry of store.feed()) for (const { event } of eventsIn(entry)) events.add(event.event_id)
   await store.close()
   return events
 }

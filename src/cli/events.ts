@@ -1,4 +1,5 @@
-import type { BornEvent, EntryBody } from '../psg/change.ts'
+import type { BornEvent } from '../psg/change.ts'
+import { eventsIn } from '../psg/told.ts'
 import { EXIT } from './io.ts'
 import type { VerbCall } from './verb.ts'
 import { withProject } from './with-runtime.ts'
@@ -15,8 +16,7 @@ export async function run({ options, io }: VerbCall): Promise<number> {
       ...(typeof options.after === 'string' && { after: options.after }),
     }
     for await (const entry of store.feed(from)) {
-      const { events = [] } = entry.body as unknown as Partial<EntryBody>
-      for (const born of events) {
+      for (const born of eventsIn(entry)) {
         if (!wanted(born)) continue
         const { event } = born
         io.line(

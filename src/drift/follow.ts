@@ -2,7 +2,7 @@ import { isAbsolute, relative, sep } from 'node:path'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { isTerminal } from '../protocol/lifecycle.ts'
 import type { TraceStatus } from '../protocol/types.ts'
-import type { BornEvent, EntryBody, EntryChange } from '../psg/change.ts'
+import type { EntryBody, EntryChange } from '../psg/change.ts'
 import { isFieldChange } from '../psg/field-change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 
@@ -43,7 +43,7 @@ export function newsIn({ changes, events }: EntryBody, root: string): News {
     else if (kind === 'trace' && isFieldChange(change) && isTerminal('trace', change.now.status as TraceStatus))
       traces.push(id!)
   }
-  for (const { event } of events) for (const path of toldPaths(event, root)) paths.add(path)
+  for (const one of events) if ('event' in one) for (const path of toldPaths(one.event, root)) paths.add(path)
   return { paths: [...paths], confirms, traces }
 }
 
@@ -52,7 +52,7 @@ function dataOf(change: EntryChange): JsonObject | undefined {
 }
 
 /** The paths of a file_update from outside, as ours: an editor may name them from its own folder on. */
-function toldPaths(event: BornEvent['event'], root: string): readonly string[] {
+function toldPaths(event: JsonObject, root: string): readonly string[] {
   const { event_family, event_type, source, payload } = event
   if (event_family !== 'external_integration' || event_type !== 'file_update' || source === 'drift') return []
   if (!isObject(payload)) return []

@@ -5,9 +5,10 @@ import type { Flow } from '../orchestrator/submit.ts'
 import type { Clock } from '../protocol/clock.ts'
 import { InvalidInput, MplpError, Refused, RuleViolation } from '../protocol/errors.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
-import type { Change, EntryBody } from '../psg/change.ts'
+import type { Change } from '../psg/change.ts'
 import type { DocumentKind } from '../psg/document.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
+import { eventsIn } from '../psg/told.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { Outcome, Session } from './driver.ts'
 import { ownBreaches } from './own-breaches.ts'
@@ -79,8 +80,7 @@ export async function ownSession(options: OwnSession): Promise<Session> {
   }
   const events = async (): Promise<readonly JsonObject[]> => {
     const told: JsonObject[] = []
-    for await (const entry of process.handle.feed())
-      for (const { event } of (entry.body as unknown as EntryBody).events ?? []) told.push(event)
+    for await (const entry of process.handle.feed()) for (const { event } of eventsIn(entry)) told.push(event)
     return told
   }
 

@@ -5,11 +5,12 @@ import { VERSION } from '../orchestrator/version.ts'
 import { isoMicros } from '../protocol/clock.ts'
 import { NotFound, Refused } from '../protocol/errors.ts'
 import { canonical, digestOf, type Json, type JsonObject } from '../protocol/json.ts'
-import type { BornEvent, EntryBody } from '../psg/change.ts'
+import type { BornEvent } from '../psg/change.ts'
 import type { DocumentKind } from '../psg/document.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import type { Whereabouts } from '../psg/indexes.ts'
 import type { Project } from '../psg/project.ts'
+import { eventsIn } from '../psg/told.ts'
 import { pointersOf } from './pointers.ts'
 
 export interface PackOptions {
@@ -104,8 +105,7 @@ async function artifactsOf(
 async function timelineOf(graph: ProjectGraph, plan: string): Promise<readonly BornEvent['event'][]> {
   const events: BornEvent['event'][] = []
   for await (const entry of graph.store.read(graph.id)) {
-    const body = entry.body as unknown as EntryBody
-    for (const { event, plan_id } of body.events)
+    for (const { event, plan_id } of eventsIn(entry))
       if (event.event_family !== undefined && (plan_id === undefined || plan_id === plan)) events.push(event)
   }
   return events.sort((a, b) =>

@@ -1,10 +1,11 @@
 import { InvalidInput, NotFound, type Problem, RuleViolation } from '../protocol/errors.ts'
 import type { JsonObject } from '../protocol/json.ts'
-import type { Change, EntryBody, EventDraft } from '../psg/change.ts'
+import type { Change, EventDraft } from '../psg/change.ts'
 import { type DocumentKind, takeApart } from '../psg/document.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { KINDS } from '../psg/kinds.ts'
 import type { Project } from '../psg/project.ts'
+import { eventsIn } from '../psg/told.ts'
 import { FlowFailure } from './flow.ts'
 import type { FlowEvents } from './flow-events.ts'
 import type { FlowRecord } from './flow-record.ts'
@@ -92,7 +93,7 @@ async function missing(module: string, documents: readonly JsonObject[], project
 }
 
 async function wasTold(graph: ProjectGraph, { event_id }: EventDraft, record: FlowRecord): Promise<boolean> {
-  for await (const { body } of graph.store.read(graph.id, { after: record.memory.from[graph.id] ?? 0 }))
-    if ((body as unknown as EntryBody).events.some((born) => born.event.event_id === event_id)) return true
+  for await (const entry of graph.store.read(graph.id, { after: record.memory.from[graph.id] ?? 0 }))
+    if (eventsIn(entry).some((born) => born.event.event_id === event_id)) return true
   return false
 }

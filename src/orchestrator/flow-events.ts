@@ -1,4 +1,5 @@
 import type { BornEvent, Commit, EntryBody } from '../psg/change.ts'
+import { eventsIn } from '../psg/told.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { RuntimeContext } from './flow.ts'
 import type { FlowMemory } from './flow-record.ts'
@@ -40,7 +41,7 @@ export function flowEvents(
 
   function tell(graph: string, revision: number, body: EntryBody): void {
     seen.set(graph, revision)
-    for (const born of body.events) {
+    for (const born of eventsIn({ stream: graph, revision, body })) {
       if (known.has(born.event.event_id) || !isOurs(body, born)) continue
       known.add(born.event.event_id)
       ctx.events.push(born.event)

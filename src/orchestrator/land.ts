@@ -20,6 +20,7 @@ export async function land(
         fence: run.owner.fence,
         run: run.id,
         events,
+        moreFollows: run.flying.size > 0,
         ...(termination !== undefined && { termination }),
       })
       return true

@@ -1,13 +1,14 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { BusEvent, Delivery } from '../bus/transport.ts'
-import { isObject, type Json } from '../protocol/json.ts'
+import type { Delivery } from '../bus/transport.ts'
+import { roughBytes } from '../protocol/json.ts'
+import { eventsIn } from '../psg/told.ts'
 import type { Entry, Position } from '../vsl/backend.ts'
 import { wakeable } from '../vsl/wakeable.ts'
 
 /** What a journal entry has to tell, in order. Entries of streams that are no graphs tell nothing. */
-export function deliveriesOf({ stream, revision, position, body }: Entry): Delivery[] {
-  const events = isObject(body) && Array.isArray(body.events) ? (body.events as Told[]) : []
-  return events.map(({ event, plan_id }, index) => ({
+export function deliveriesOf(entry: Entry): Delivery[] {
+  const { stream, revision, position } = entry
+  return eventsIn(entry).map(({ event, plan_id }, index) => ({
     position,
     graph_id: stream,
     context_id: stream,
@@ -17,13 +18,11 @@ export function deliveriesOf({ stream, revision, position, body }: Entry): Deliv
     event,
   }))
 }
-interface Told {
-  readonly event: BusEvent
-  readonly plan_id?: string
-}
 
 export interface Batch {
   readonly deliveries: readonly Delivery[]
+  /** About as long as their text. */
+  readonly bytes: number
   /** Everything up to here is in this batch or in one before it; `undefined` when it ends within its first entry. */
   readonly position: Position | undefined
 }
@@ -70,13 +69,11 @@ export function readAhead(feed: AsyncIterable<Entry>, bounds: Bounds): ReadAhead
     isGathering = false
     more.wake()
   }
-  const giveWay = pace()
   const pump = async () => {
     try {
       for await (const entry of feed) {
         const isFirst = items.length === 0
-        const added = itemsOf(entry)
-        add(added)
+        add(itemsOf(entry))
         if (isFirst) {
           // One entry at a time, a busy store would be asked for every single commit: reading would take from the commits what they need.
           isGathering = true
@@ -84,7 +81,6 @@ export function readAhead(feed: AsyncIterable<Entry>, bounds: Bounds): ReadAhead
           setImmediate(gathered) // after the rest of this page
         }
         while (isFull()) if (!(await room.wait())) return
-        await giveWay(added)
       }
     } catch (error) {
       failure = error
@@ -102,43 +98,16 @@ export function readAhead(feed: AsyncIterable<Entry>, bounds: Bounds): ReadAhead
       if (items.length === 0) return undefined
       const taken = items.slice(0, fitting(items, bounds))
       items = items.slice(taken.length)
+      const left = bytes
       for (const item of taken) bytes -= item.bytes
       room.wake()
       return {
         deliveries: taken.flatMap(({ delivery }) => delivery ?? []),
+        bytes: left - bytes,
         position: taken.findLast(({ position }) => position !== undefined)?.position,
       }
     },
     stop: () => room.end(),
-  }
-}
-
-/**
- * While others keep the thread busy, so much a millisecond is read and no more, about a fifth of what the thread could carry: whoever commits comes
- * first, and what they committed follows. A thread that has nothing else to do is never waited for.
- */
-const BUSY_BYTES_PER_MS = 4 * 1024
-/** A turn of the event loop that took longer had somebody else's work in it. */
-const BUSY_TURN_MS = 0.1
-/** Time that went by unused counts for so long. */
-const SAVED_MS = 1_000
-
-function pace(): (added: readonly Item[]) => Promise<void> | undefined {
-  let bytes = 0
-  let due = 0
-  const wait = async () => {
-    due = Math.max(due, performance.now() - SAVED_MS) + bytes / BUSY_BYTES_PER_MS
-    bytes = 0
-    for (let turn = performance.now(); turn < due; ) {
-      await nextTurn()
-      const now = performance.now()
-      if (now - turn < BUSY_TURN_MS) due = now
-      turn = now
-    }
-  }
-  return (added) => {
-    for (const item of added) bytes += item.bytes
-    return bytes < BUSY_BYTES_PER_MS ? undefined : wait()
   }
 }
 
@@ -159,14 +128,4 @@ function fitting(items: readonly Item[], bounds: Bounds): number {
     return i >= bounds.deliveries || (i > 0 && bytes > bounds.bytes)
   })
   return end < 0 ? items.length : end
-}
-
-/** Near enough to the length of its JSON text, at a fraction of the price. */
-function roughBytes(value: Json): number {
-  if (typeof value === 'string') return value.length + 2
-  if (typeof value !== 'object' || value === null) return 4
-  let bytes = 2
-  if (Array.isArray(value)) for (const member of value) bytes += roughBytes(member) + 1
-  else for (const [key, member] of Object.entries(value)) bytes += key.length + 4 + roughBytes(member)
-  return bytes
 }

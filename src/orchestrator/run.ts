@@ -6,6 +6,7 @@ import { isFieldChange } from '../psg/field-change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
 import type { GraphState } from '../psg/state.ts'
+import { eventsIn } from '../psg/told.ts'
 import { isOutcome } from './outcome.ts'
 import type { RunnerEnd } from './runner.ts'
 
@@ -53,7 +54,7 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
     const from = { after: node.born - 1, follow: true, ...(signal && { signal }) }
     for await (const entry of graph.store.read(graph.id, from)) {
       const body = entry.body as unknown as EntryBody
-      for (const born of body.events) if (born.plan_id === plan_id) yield { ...born, revision: entry.revision }
+      for (const born of eventsIn(entry)) if (born.plan_id === plan_id) yield { ...born, revision: entry.revision }
       if (endsRun(body, run_id)) return
     }
   }

@@ -186,9 +186,9 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     const missing = (change: Change) => !half || change.kind !== 'node_add' || !graph.get(change.node, change.id)
     const by = (reason: string) => ({ actor: 'submitter', reason, run })
     await graph.check(() => commits.flatMap(({ changes }) => changes.filter(missing)), by('a plan is to be submitted'))
-    for (const { changes, events, reason } of commits) {
+    for (const { changes, events, reason, moreFollows } of commits) {
       const left = changes.filter(missing)
-      if (left.length > 0) await graph.commit(left, { ...by(reason), events })
+      if (left.length > 0) await graph.commit(left, { ...by(reason), events, moreFollows })
     }
   }
 
@@ -236,8 +236,8 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
       const graph = there ?? (await project.beginning(context_id))
       if (commits.length > 1) await submitParts(graph, plan_id, run_id, commits)
       else
-        for (const { changes, events, reason } of commits)
-          await graph.commit(changes, { actor: 'submitter', reason, run: run_id, events })
+        for (const { changes, ...told } of commits)
+          await graph.commit(changes, { actor: 'submitter', run: run_id, ...told })
       const run = graph.get('run', run_id)!
       if (graph.get('plan', plan_id)?.data.status === 'in_progress') await look(context_id)
       return handle(graph, run)

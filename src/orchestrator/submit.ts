@@ -47,6 +47,7 @@ export interface Submission {
     readonly changes: readonly Change[]
     readonly events: readonly EventDraft[]
     readonly reason: string
+    readonly moreFollows: boolean
   }[]
 }
 
@@ -137,11 +138,12 @@ export function submission(flow: Flow, clock: { now(): number; uuid(): string },
     run_id,
     trace_id,
     commits: [
-      ...chunks.map((changes) => ({ changes, events: [], reason: 'a plan is being submitted' })),
+      ...chunks.map((changes) => ({ changes, events: [], reason: 'a plan is being submitted', moreFollows: true })),
       {
         changes: [...last, ...gates, ...run],
         events,
         reason: started ? 'a plan was submitted and policy approved it' : 'a plan was submitted and waits for approval',
+        moreFollows: started,
       },
     ],
   }

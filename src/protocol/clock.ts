@@ -118,6 +118,9 @@ export function isoMicros(micros: number): string {
 }
 let last = { ms: Number.NaN, text: '' }
 
+/** Back from the text. */
+export const microsOf = (iso: string): number => Date.parse(iso) * 1000 + Number(iso.slice(-4, -1))
+
 function mulberry32(seed: number): () => number {
   let state = seed >>> 0
   return () => {

@@ -32,6 +32,16 @@ const quoted = (text: string): string => (ESCAPED.test(text) ? JSON.stringify(te
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what JSON escapes
 const ESCAPED = /["\\\u0000-\u001f\ud800-\udfff]/
 
+/** Near enough to the length of a value's JSON text, at a fraction of the price. */
+export function roughBytes(value: Json): number {
+  if (typeof value === 'string') return value.length + 2
+  if (typeof value !== 'object' || value === null) return 4
+  let bytes = 2
+  if (Array.isArray(value)) for (const member of value) bytes += roughBytes(member) + 1
+  else for (const key in value) bytes += key.length + 4 + roughBytes((value as JsonObject)[key]!)
+  return bytes
+}
+
 export const digestOf = (bytes: string | Uint8Array): Digest => `sha256:${hash('sha256', bytes, 'hex')}`
 
 /** The digest of what a value says, whatever the order of its keys. */

@@ -120,6 +120,8 @@ export interface CommitOptions {
   readonly run?: string
   /** Why a plan that did not come to its own end was stopped; told with the status that ends it. */
   readonly termination?: string
+  /** Another commit comes soon: the values in the store may wait for it, and the journal tells them meanwhile. */
+  readonly moreFollows?: boolean
   /** Further events, told if and only if the commit lands. */
   readonly events?: readonly EventDraft[]
   /** What a function that decides on the changes looks at: in memory, with all that is loaded with it, whenever it is asked. */
@@ -155,8 +157,28 @@ export type EntryBody = {
   readonly actor: string
   readonly reason: string
   readonly run?: string
+  /** Told with every event that has a family. */
+  readonly project_id?: string
+  /** Its values are written with a later commit; until then it is the only one to tell them. */
+  readonly trails?: true
   readonly changes: readonly EntryChange[]
-  readonly events: readonly BornEvent[]
+  /** In short; `eventsIn` makes them whole. */
+  readonly events: readonly ToldEvent[]
+}
+
+/** An event as its entry writes it down: without what the rest of the entry says. */
+export type ToldEvent = EventDraft | ToldMove | ToldUpdate
+/** A step moved from status to status, as the change with this number says; `order` is its place in the plan if it names one. */
+export type ToldMove = { readonly move: number; readonly order?: number }
+/** The graph was changed by the changes from one number up to, but without, another. */
+export type ToldUpdate = {
+  readonly update: readonly [from: number, to: number]
+  /** By how many edges there are more or fewer. */
+  readonly edges: number
+  /** Whose changes they are, unless the runtime's. */
+  readonly module?: string
+  /** Of changes that do not tell it, by their number from the first on. */
+  readonly statuses?: { readonly [change: string]: string }
 }
 
 /** What happened to one key. A status that moves, and the state of a run, are told by the fields that differ; everything else as a whole. */

@@ -1,17 +1,18 @@
-import type { Clock } from '../protocol/clock.ts'
+import { type Clock, isoMicros } from '../protocol/clock.ts'
 import { InvalidInput, RuleViolation, type Violation } from '../protocol/errors.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
 import type { Write } from '../vsl/backend.ts'
 import type { AnyNode, Changes, Commit, CommitOptions, EntryChange, Kind } from './change.ts'
 import type { Delta } from './delta.ts'
-import { eventsOf, stamps } from './events.ts'
+import { eventsOf } from './events.ts'
 import { fieldChange } from './field-change.ts'
-import { indexWrites } from './indexes.ts'
+import { INDEX, indexWrites } from './indexes.ts'
 import { KINDS } from './kinds.ts'
 import { nodeKey, storeKey, toStored } from './node.ts'
 import { type Footing, Proposal } from './proposal.ts'
 import type { Report, Rule } from './rules/rule.ts'
 import { RULES } from './rules.ts'
+import type { Trail } from './trail.ts'
 
 /** What a commit is drafted against. */
 export interface Ground extends Footing {
@@ -19,6 +20,7 @@ export interface Ground extends Footing {
   readonly stamped: number
   readonly clock: Clock
   readonly rules: RuleBook
+  readonly trail: Pick<Trail, 'from' | 'accepts' | 'values'>
 }
 
 /** A commit that holds: what to write, and what memory becomes once it is written. */
@@ -61,25 +63,36 @@ export function draft(ground: Ground, changes: Changes, options: CommitOptions):
   refuseIfEmpty(proposal)
   refuseIfBroken(proposal, ground.rules)
 
-  const { stamp, last } = stamps(ground.clock, first)
-  const events = eventsOf(proposal, {
-    stamp,
-    ...(ground.project_id !== undefined && { project_id: ground.project_id }),
-  })
+  const commit_id = ground.clock.uuid()
+  const { project_id } = ground
+  const events = eventsOf(proposal, { event_id: commit_id, timestamp: isoMicros(first), project_id })
+  const stamped = first + Math.max(events.length - 1, 0)
   const { inserts, puts, deletes } = indexWrites(proposal)
+  const trails = options.moreFollows === true && ground.trail.accepts(proposal.deltas)
   const entryChanges: EntryChange[] = []
+  const written = new Set<string>()
   for (const delta of proposal.deltas) {
     const { key, before, after } = storedOf(delta, proposal)
     entryChanges.push(fieldChange(key, delta) ?? { key, ...(before && { before }), after })
+    if (trails) continue
+    written.add(key)
     if (before) puts.push([key, after])
     else inserts.push([key, after])
   }
+  if (trails) {
+    if (ground.trail.from === undefined) puts.push([INDEX.written(ground.graph), { revision: ground.revision }])
+  } else if (ground.trail.from !== undefined) {
+    for (const [key, value] of ground.trail.values(ground.state)) if (!written.has(key)) puts.push([key, value])
+    deletes.push(INDEX.written(ground.graph))
+  }
   const body = {
-    commit_id: ground.clock.uuid(),
-    at: last(),
+    commit_id,
+    at: isoMicros(stamped),
     actor: options.actor,
     reason: options.reason,
     ...(options.run !== undefined && { run: options.run }),
+    ...(project_id !== undefined && { project_id }),
+    ...(trails && { trails }),
     changes: entryChanges,
     events,
   }
@@ -97,7 +110,7 @@ export function draft(ground: Ground, changes: Changes, options: CommitOptions):
     },
     deltas: proposal.deltas,
     ranks: proposal.order.ranks,
-    stamped: first + Math.max(events.length - 1, 0),
+    stamped,
   }
 }
 

@@ -12,6 +12,7 @@ import { entriesOf } from './history.ts'
 import { KINDS } from './kinds.ts'
 import { isKind, placeOf } from './node.ts'
 import type { GraphState } from './state.ts'
+import { eventsIn } from './told.ts'
 import { children } from './view.ts'
 
 /** The ten protocol objects. */
@@ -113,8 +114,9 @@ function segmentOf({ id, data }: Node<'segment'>, state: GraphState): JsonObject
 /** What a trace tells: status changes, decisions, profile events and actions of its plan while it was open. */
 async function traceEvents(graph: ProjectGraph, trace: Node<'trace'>): Promise<readonly BaseEvent[]> {
   const told: BaseEvent[] = []
-  for await (const { body } of entriesOf(graph, trace.born - 1)) {
-    for (const born of body.events) if (belongs(born, trace)) told.push(inTrace(born, trace.id))
+  for await (const { revision, body } of entriesOf(graph, trace.born - 1)) {
+    for (const born of eventsIn({ stream: graph.id, revision, body }))
+      if (belongs(born, trace)) told.push(inTrace(born, trace.id))
     if (ends(body, trace.id)) break
   }
   return told

@@ -1,106 +1,75 @@
 import { eventKind } from '../protocol/base-event.ts'
-import { isoMicros } from '../protocol/clock.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import { stageStatus } from '../protocol/events.ts'
-import type { Json, JsonObject } from '../protocol/json.ts'
+import type { JsonObject } from '../protocol/json.ts'
 import { isTerminal } from '../protocol/lifecycle.ts'
-import type { UpdateKind } from '../protocol/types.ts'
 import { problems, profileProblems } from '../protocol/validate.ts'
-import type { BornEvent, EventDraft, Node } from './change.ts'
+import type { EventDraft, Node, ToldEvent, ToldUpdate } from './change.ts'
 import { type Delta, eachHop, statusPath } from './delta.ts'
-import { KINDS } from './kinds.ts'
 import { eachReference, statusOf } from './node.ts'
 import type { Proposal } from './proposal.ts'
+import { stepMoved } from './told.ts'
 
 /** A graph_update that tells more changes than this is split; the sum of its parts' deltas stays exact. */
 const MOST_CHANGES = 500
 
-export interface Birth {
-  /** Gives each event its id and the next timestamp of the graph. */
-  readonly stamp: () => { readonly event_id: string; readonly timestamp: string }
-  readonly project_id?: string
-}
-
 /**
  * What a commit tells: its status changes, the caller's own events, the end of a plan, and what it did to the graph. Behind the end of a plan nothing
- * is told any more that executes: the evidence of a run is judged by that.
+ * is told any more that executes: the evidence of a run is judged by that. Events are checked before anything lands, so that what is told can always
+ * be read; `sample` lends them an id, a time and a project for that.
  */
-export function eventsOf(proposal: Proposal, birth: Birth): readonly BornEvent[] {
+export function eventsOf(proposal: Proposal, sample: Sample): readonly ToldEvent[] {
   const { switched, options } = proposal
   const ends: EventDraft[] = []
-  const drafts: EventDraft[] = switched.has('event.pipeline_stage') ? [] : stages(proposal, ends)
-  for (const draft of options.events ?? []) if (!switched.has(`event.${draft.event.event_type}`)) drafts.push(draft)
-  drafts.push(...ends)
-  if (!switched.has('event.graph_update')) drafts.push(...updates(proposal))
-  const events: BornEvent[] = []
-  for (const { plan_id, event_id: chosen, event } of drafts) {
-    const { event_id: minted, timestamp } = birth.stamp()
-    const event_id = chosen ?? minted
-    const born =
-      birth.project_id !== undefined && 'event_family' in event
-        ? { event_id, timestamp, project_id: birth.project_id, ...event }
-        : { event_id, timestamp, ...event }
-    if (born.event_id !== event_id || born.timestamp !== timestamp) Object.assign(born, { event_id, timestamp }) // nobody brings his own
-    refuseInvalid(born)
-    events.push(plan_id === undefined ? { event: born } : { plan_id, event: born })
-  }
-  return events
+  const told: ToldEvent[] = switched.has('event.pipeline_stage') ? [] : stages(proposal, ends)
+  for (const draft of options.events ?? [])
+    if (!switched.has(`event.${draft.event.event_type}`)) told.push(withoutBirth(draft))
+  told.push(...ends)
+  for (const one of told) if ('event' in one) refuseInvalid(one.event, sample)
+  if (!switched.has('event.graph_update')) told.push(...updates(proposal))
+  return told
 }
 
-/** Strictly increasing stamps, never behind the clock. */
-export function stamps(clock: { uuid(): string }, first: number): { stamp: Birth['stamp']; last(): string } {
-  let micros = first - 1
-  return {
-    stamp() {
-      micros++
-      return { event_id: clock.uuid(), timestamp: isoMicros(micros) }
-    },
-    last: () => isoMicros(Math.max(micros, first)),
-  }
+export interface Sample {
+  readonly event_id: string
+  readonly timestamp: string
+  readonly project_id: string | undefined
 }
 
-function stages(proposal: Proposal, ends: EventDraft[]): EventDraft[] {
-  const drafts: EventDraft[] = []
-  for (const delta of proposal.deltas) {
+/** Nobody brings his own id and time. */
+function withoutBirth(draft: EventDraft): EventDraft {
+  if (!('event_id' in draft.event || 'timestamp' in draft.event)) return draft
+  const { event_id: _, timestamp: __, ...event } = draft.event
+  return { ...draft, event: event as EventDraft['event'] }
+}
+
+function stages(proposal: Proposal, ends: EventDraft[]): ToldEvent[] {
+  const told: ToldEvent[] = []
+  proposal.deltas.forEach((delta, i) => {
     const { kind, before, after } = delta
-    if (!after || (after.imported && !before)) continue // what is imported happened elsewhere
+    if (!after || (after.imported && !before)) return // what is imported happened elsewhere
     if (kind === 'decision') {
-      if (!before) drafts.push(decisionStage(after as Node<'decision'>, proposal))
+      if (!before) told.push(decisionStage(after as Node<'decision'>, proposal))
     } else if (kind === 'step' || kind === 'plan' || kind === 'context') {
       if (kind === 'context' && !before && statusPath(delta)[0] === 'active')
-        drafts.push(contextStage(delta, undefined, 'active', proposal))
+        told.push(contextStage(delta, undefined, 'active', proposal))
       eachHop(delta, (from, to) => {
         if (from === to) return
-        if (kind === 'step') drafts.push(stepStage(delta, from, to, proposal))
+        if (kind === 'step') told.push(stepStage(delta, i, from, to, proposal))
         else if (kind === 'plan')
-          (isTerminal('plan', to as never) ? ends : drafts).push(planStage(delta, from, to, proposal))
-        else if (from === 'active' || to === 'active') drafts.push(contextStage(delta, from, to, proposal))
+          (isTerminal('plan', to as never) ? ends : told).push(planStage(delta, from, to, proposal))
+        else if (from === 'active' || to === 'active') told.push(contextStage(delta, from, to, proposal))
       })
     }
-  }
-  return drafts
+  })
+  return told
 }
 
-const STEP_EVENTS: { readonly [status: string]: string } = {
-  in_progress: 'step_started',
-  completed: 'step_completed',
-  failed: 'step_failed',
+function stepStage(delta: Delta, i: number, from: string, to: string, { options }: Proposal): ToldEvent {
+  const { order_index: order } = (delta.after as Node<'step'>).data
+  if (delta.statusOnly && !delta.via) return { move: i, ...(order !== undefined && { order }) }
+  return stepMoved(delta.after!.owner!, delta.id, from, to, options.reason, order)
 }
-
-const stepStage = ({ id, after }: Delta, from: string, to: string, { options }: Proposal): EventDraft =>
-  stage(
-    STEP_EVENTS[to] ?? 'step_status_changed',
-    after!.owner!,
-    id,
-    stageStatus(to as never),
-    {
-      ...((after as Node<'step'>).data.order_index !== undefined && {
-        stage_order: (after as Node<'step'>).data.order_index as number,
-      }),
-      payload: { resource_type: 'step', resource_id: id, from_status: from, to_status: to, reason: options.reason },
-    },
-    after!.owner!,
-  )
 
 const planStage = ({ id }: Delta, from: string, to: string, { options }: Proposal): EventDraft =>
   stage(
@@ -179,32 +148,25 @@ function stage(
   }
 }
 
-function* updates(proposal: Proposal): Iterable<EventDraft> {
-  const { deltas, graph, options } = proposal
-  for (let at = 0; at < deltas.length; at += MOST_CHANGES) {
-    const part = deltas.length <= MOST_CHANGES ? deltas : deltas.slice(at, at + MOST_CHANGES)
-    let nodeDelta = 0
-    let edgeDelta = 0
-    const changes: Json[] = []
-    for (const delta of part) {
-      nodeDelta += (delta.after ? 1 : 0) - (delta.before ? 1 : 0)
-      edgeDelta += edgeDeltaOf(delta, proposal)
-      changes.push(inShort(delta))
+function* updates(proposal: Proposal): Iterable<ToldUpdate> {
+  const { deltas, options } = proposal
+  for (let from = 0; from < deltas.length; from += MOST_CHANGES) {
+    const to = Math.min(from + MOST_CHANGES, deltas.length)
+    let edges = 0
+    let statuses: { [change: string]: string } | undefined
+    for (let i = from; i < to; i++) {
+      const { before, after } = deltas[i]!
+      edges += edgeDeltaOf(deltas[i]!, proposal)
+      const status = statusOf(after)
+      if (status === undefined || status !== statusOf(before)) continue
+      statuses ??= {}
+      statuses[i - from] = status
     }
-    const { update_kind, event_type } = named(part, edgeDelta)
-    const plan = planOf(part)
     yield {
-      ...(plan !== undefined && { plan_id: plan }),
-      event: {
-        event_type,
-        event_family: 'graph_update',
-        graph_id: graph,
-        update_kind,
-        node_delta: nodeDelta,
-        edge_delta: edgeDelta,
-        source_module: options.module ?? 'runtime',
-        payload: { revision: proposal.revision, actor: options.actor, reason: options.reason, changes },
-      },
+      update: [from, to],
+      edges,
+      ...(options.module !== undefined && { module: options.module }),
+      ...(statuses && { statuses }),
     }
   }
 }
@@ -224,38 +186,12 @@ const edgesOf = (node: NonNullable<Delta['after']>, proposal: Proposal): number 
   return edges
 }
 
-/** One change as the event tells it: enough to follow what exists and in which status. */
-function inShort({ kind, id, before, after }: Delta): Json {
-  const operation = !before ? 'node_add' : !after ? 'node_delete' : 'node_update'
-  const status = statusOf(after)
-  return { operation, node_type: kind, node_id: id, ...(status !== undefined && { status }) }
-}
-
-function named(part: readonly Delta[], edgeDelta: number): { update_kind: UpdateKind; event_type: string } {
-  const head = part.find((delta) => delta.kind === 'plan' && !delta.before) ?? part[0]!
-  const facts = KINDS[head.kind]
-  if (part.length > 1) return { update_kind: 'bulk', event_type: !head.before ? facts.added : 'graph_changed' }
-  if (!head.before) return { update_kind: 'node_add', event_type: facts.added }
-  if (!head.after) return { update_kind: 'node_delete', event_type: `${head.kind}_removed` }
-  if (edgeDelta !== 0 && head.kind === 'step')
-    return edgeDelta > 0
-      ? { update_kind: 'edge_add', event_type: 'dag_edge_added' }
-      : { update_kind: 'edge_delete', event_type: 'dag_edge_removed' }
-  return { update_kind: 'node_update', event_type: facts.updated }
-}
-
-/** The plan that all of it is about, if it is one. */
-function planOf(part: readonly Delta[]): string | undefined {
-  const group = (part[0]!.after ?? part[0]!.before)!.group
-  const isPlan = part.some(
-    (delta) => delta.kind === 'plan' || delta.kind === 'step' || delta.kind === 'run' || delta.kind === 'action',
-  )
-  return isPlan && part.every((delta) => (delta.after ?? delta.before)!.group === group) ? group : undefined
-}
-
-/** Events are checked before anything lands, so that what is told can always be read. */
-function refuseInvalid(event: BornEvent['event']): void {
-  const kind = eventKind(event)
-  const found = kind === 'sa-event' || kind === 'map-event' ? profileProblems(kind, event) : problems(kind, event)
+function refuseInvalid(event: EventDraft['event'], { event_id, timestamp, project_id }: Sample): void {
+  const born =
+    project_id !== undefined && 'event_family' in event
+      ? { event_id, timestamp, project_id, ...event }
+      : { event_id, timestamp, ...event }
+  const kind = eventKind(born)
+  const found = kind === 'sa-event' || kind === 'map-event' ? profileProblems(kind, born) : problems(kind, born)
   if (found.length > 0) throw new InvalidInput(`event ${event.event_type}`, found)
 }

@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from '../protocol/clock.ts'
+import { type Clock, microsOf, systemClock } from '../protocol/clock.ts'
 import {
   FencedOut,
   KeyExists,
@@ -28,6 +28,7 @@ import { type Page, type Query, queryStore } from './query.ts'
 import type { Restoration } from './restore.ts'
 import { type RestoreOptions, restore, takeSnapshot } from './snapshot.ts'
 import { type GraphMemory, type GraphState, graphMemory } from './state.ts'
+import { trail } from './trail.ts'
 import { verifyGraph } from './verify.ts'
 import { type Reason, reasonsFor } from './why.ts'
 
@@ -91,6 +92,7 @@ export class ProjectGraph {
   readonly #inTurn = serially()
   readonly #watchers = new Set<(deltas: readonly Delta[]) => void>()
   readonly #ended
+  readonly #trail = trail()
   /** A write that got no reply: nothing else is let in before its fate is known. */
   #pending: Pending | undefined
   /** Commits that turned out to have landed after their callers had been told that nobody knows. */
@@ -208,7 +210,11 @@ export class ProjectGraph {
 
   /** Nodes of a kind with these fields, in memory or not, page by page. */
   query<K extends Kind>(query: Query<K>): Promise<Page<K>> {
-    return queryStore(this.store, this.id, query)
+    return this.#serially(async () => {
+      await this.#catchUp()
+      await this.#load(this.#trail.groups)
+      return queryStore(this.store, this.id, query, this.#trail.values(this.#memory.state))
+    })
   }
 
   /** The graph as it was at a revision. */
@@ -258,13 +264,15 @@ export class ProjectGraph {
       const { revision } = await this.store.head(this.id)
       const context = await readGroup(this.store, this.id, '-')
       const open = await Promise.all(context.open.map((group) => readGroup(this.store, this.id, group)))
-      const entries = await this.#entries(revision)
+      const from = Math.min(context.written ?? revision, revision)
+      const entries = await this.#entries(from)
       for (const group of [context, ...open]) takeGroup(group, memory)
 
       this.#memory = memory
-      this.#revision = revision
+      this.#revision = from
       this.#stamped = undefined
       this.#ended.clear()
+      this.#trail.begin(context.written)
       for (const entry of entries) this.#take(entry.revision, entry.body)
     })
   }
@@ -275,6 +283,7 @@ export class ProjectGraph {
     const changes = decide()
     await this.#bring(named(changes))
     await this.#load(changes.flatMap((change) => (change.kind === 'node_add' && change.group ? [change.group] : [])))
+    await this.#load(this.#trail.groups)
     const stamped = this.#stamped ?? (await this.#lastStamp())
     try {
       return draft(this.#ground(stamped), changes, options)
@@ -314,6 +323,7 @@ export class ProjectGraph {
       stamped,
       clock: this.clock,
       rules: this.#rules,
+      trail: this.#trail,
       ...(project_id !== undefined && { project_id }),
       ...(roles && { knowsRole: roles.has }),
     }
@@ -369,6 +379,7 @@ export class ProjectGraph {
     this.#memory.apply(drafted.deltas, drafted.ranks)
     this.#revision = drafted.commit.revision
     this.#stamped = drafted.stamped
+    this.#trail.follow(this.#revision, drafted.commit.body)
     this.#noteLives(drafted.deltas)
     this.#options.onCommit?.(drafted.commit)
     return drafted.commit
@@ -390,6 +401,7 @@ export class ProjectGraph {
     const deltas = applyEntry(body, this.#memory)
     this.#revision = revision
     this.#stamped = microsOf(body.at)
+    this.#trail.follow(revision, body)
     this.#noteLives(deltas)
     const pending = this.#pending
     if (pending?.drafted.commit.revision === revision) {
@@ -426,13 +438,16 @@ export class ProjectGraph {
   }
 
   /** Takes groups in as they stand at the head, and everything else with them: no picture mixes two revisions. */
-  async #load(groups: readonly string[]): Promise<void> {
+  async #load(groups: Iterable<string>): Promise<void> {
     const absent = [...new Set(groups)].filter((group) => !this.#memory.state.hasGroup(group))
     if (absent.length === 0) return
     const read = await Promise.all(absent.map((group) => readGroup(this.store, this.id, group)))
-    const entries = await this.#entries(this.#revision)
+    const entries = await this.#entries(Math.min(this.#trail.from ?? this.#revision, this.#revision))
     for (const group of read) takeGroup(group, this.#memory)
-    for (const { revision, body } of entries) this.#take(revision, body)
+    for (const { revision, body } of entries) {
+      if (revision > this.#revision) this.#take(revision, body)
+      else applyEntry({ changes: body.changes.filter(({ key }) => absent.includes(placeOf(key).group)) }, this.#memory)
+    }
     for (const group of absent) this.#noteLife(group)
   }
 
@@ -481,5 +496,3 @@ function callSafely(call: () => void): void {
     })
   }
 }
-
-const microsOf = (iso: string): number => Date.parse(iso) * 1000 + Number(iso.slice(-4, -1))

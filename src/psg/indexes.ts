@@ -13,10 +13,14 @@ export const INDEX = {
   timer: (due: string, id: string) => `timer/${due}/${id}`,
   /** Within the graph: the groups that have not ended, which opening it loads. */
   open: (graph: string, group: string) => `${graph}/-/open/${group}`,
+  /** Within the graph: the last revision whose values are all written, while those of later ones trail. */
+  written: (graph: string) => `${graph}/-/written/revision`,
 } as const
 
 /** Where something is to be found. */
 export type Whereabouts = { readonly graph: string; readonly group: string }
+
+export type Written = { readonly revision: number }
 
 export interface IndexWrites {
   readonly inserts: [string, Json][]

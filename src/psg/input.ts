@@ -17,13 +17,15 @@ export function takeIn(changes: unknown): Changes {
 /** Throws InvalidInput when a commit could not be told to anybody. */
 export function checkOptions(options: CommitOptions): void {
   if (!isObject(options)) throw new InvalidInput('commit', [problem('options', 'type', 'are not given', options)])
-  const { actor, reason, fence, module, run, events, reads } = options
+  const { actor, reason, fence, module, run, moreFollows, events, reads } = options
   const problems: Problem[] = []
   if (!isText(actor)) problems.push(problem('actor', 'text', 'does not name anybody', actor))
   if (typeof reason !== 'string') problems.push(problem('reason', 'text', 'is not a text', reason))
   if (fence !== undefined && !isCount(fence)) problems.push(problem('fence', 'token', 'is not a token', fence))
   if (module !== undefined && !isText(module)) problems.push(problem('module', 'text', 'names no module', module))
   if (run !== undefined && !isText(run)) problems.push(problem('run', 'text', 'names no run', run))
+  if (moreFollows !== undefined && typeof moreFollows !== 'boolean')
+    problems.push(problem('moreFollows', 'type', 'is neither true nor false', moreFollows))
   if (events !== undefined && !Array.isArray(events)) problems.push(problem('events', 'type', 'are not a list', events))
   else
     for (const [i, draft] of (events ?? []).entries())

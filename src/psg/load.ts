@@ -3,7 +3,7 @@ import type { Backend } from '../vsl/backend.ts'
 import type { AnyNode, EntryBody, EntryChange, Stored } from './change.ts'
 import type { Delta } from './delta.ts'
 import { isFieldChange, isMove, nodeWithFields } from './field-change.ts'
-import { INDEX } from './indexes.ts'
+import { INDEX, type Written } from './indexes.ts'
 import { fromStored, groupPrefix, placeOf } from './node.ts'
 import type { GraphMemory, GraphState } from './state.ts'
 
@@ -14,17 +14,21 @@ export interface GroupValues {
   readonly tombstones: readonly AnyNode[]
   /** Of the context's own group: the groups that have not ended. */
   readonly open: readonly string[]
+  /** Of the context's own group: the revision after which values trail behind the journal. */
+  readonly written: number | undefined
 }
 
 /** Reads a group while others may write: entries above the revision it is to be taken for have to be applied afterwards. */
 export async function readGroup(store: Backend, graph: string, group: string): Promise<GroupValues> {
   const [nodes, tombstones, open]: [AnyNode[], AnyNode[], string[]] = [[], [], []]
   const listed = INDEX.open(graph, '')
+  let written: number | undefined
   for await (const [key, value] of store.scan(groupPrefix(graph, group))) {
     if (key.startsWith(listed)) open.push(key.slice(listed.length))
+    else if (key === INDEX.written(graph)) written = (value as Written).revision
     else ((value as Stored).deleted ? tombstones : nodes).push(fromStored(key, value as Stored, group))
   }
-  return { group, nodes, tombstones, open }
+  return { group, nodes, tombstones, open, written }
 }
 
 /** Takes a group that was read into memory. */
@@ -44,13 +48,13 @@ export function takeGroup({ group, nodes, tombstones }: GroupValues, memory: Gra
  * Brings memory from one revision to the next and tells what that changed in it. Groups that are not loaded stay so, but groups that begin are
  * taken in. Applying an entry whose values are there already does no harm, as long as all later ones follow.
  */
-export function applyEntry(body: EntryBody, memory: GraphMemory): readonly Delta[] {
+export function applyEntry({ changes }: Pick<EntryBody, 'changes'>, memory: GraphMemory): readonly Delta[] {
   const deltas: Delta[] = []
-  for (const change of body.changes) {
+  for (const change of changes) {
     const { group, id } = placeOf(change.key)
     if (group === '-' || (group === id && isBirth(change))) memory.openGroup(group)
   }
-  for (const change of body.changes) {
+  for (const change of changes) {
     if (!memory.state.hasGroup(placeOf(change.key).group)) continue
     const delta = deltaOf(change, memory.state)
     if (delta) deltas.push(delta)

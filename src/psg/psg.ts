@@ -28,6 +28,7 @@ export type {
   Signal,
   Snapshot,
   Timer,
+  ToldEvent,
 } from './change.ts'
 export type { Delta } from './delta.ts'
 export { DOCUMENT_KINDS, type Document, type DocumentKind, takeApart } from './document.ts'
@@ -43,6 +44,7 @@ export type { Conflict, Restoration } from './restore.ts'
 export { FOLDING, RULES } from './rules.ts'
 export type { RestoreOptions } from './snapshot.ts'
 export type { GraphState } from './state.ts'
+export { eventsIn } from './told.ts'
 export {
   children,
   dependants,

@@ -2,8 +2,8 @@ import { InvalidInput, type Problem } from '../protocol/errors.ts'
 import { canonical, isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Backend } from '../vsl/backend.ts'
+import { byBytes } from '../vsl/sorted-keys.ts'
 import type { AnyNode, Kind, NodeOf, Stored } from './change.ts'
-import { INDEX } from './indexes.ts'
 import { isKindName } from './input.ts'
 import { fromStored, placeOf } from './node.ts'
 import type { GraphState } from './state.ts'
@@ -36,23 +36,46 @@ export function query<K extends Kind>(state: GraphState, asked: Query<K>): Page<
   return found.length > limit ? { nodes, next: nodes.at(-1)!.id } : { nodes }
 }
 
-/** The same of everything in the store, group by group: what has ended long ago is found without being loaded. */
-export async function queryStore<K extends Kind>(store: Backend, graph: string, asked: Query<K>): Promise<Page<K>> {
+/**
+ * The same of everything in the store, group by group: what has ended long ago is found without being loaded. `trailing` holds values that the
+ * store does not have yet.
+ */
+export async function queryStore<K extends Kind>(
+  store: Backend,
+  graph: string,
+  asked: Query<K>,
+  trailing: readonly (readonly [string, Stored])[],
+): Promise<Page<K>> {
   checkQuery(asked)
   const { after, limit = LIMIT } = asked
   const prefix = `${graph}/`
   const fits = conditionOf(asked)
   const nodes: NodeOf<K>[] = []
   let last = ''
-  for await (const [key, value] of store.scan(prefix, after === undefined ? {} : { after: prefix + after })) {
-    if (placeOf(key).kind !== asked.kind || key.startsWith(INDEX.open(graph, '')) || (value as Stored).deleted) continue
-    const node = fromStored(key, value as Stored)
+  const from = after === undefined ? {} : { after: prefix + after }
+  const newer = trailing.filter(([key]) => from.after === undefined || byBytes(key, from.after) > 0)
+  for await (const [key, value] of merged(store.scan(prefix, from) as AsyncIterable<[string, Stored]>, newer)) {
+    if (placeOf(key).kind !== asked.kind || value.deleted) continue
+    const node = fromStored(key, value)
     if (!fits(node)) continue
     if (nodes.length === limit) return { nodes, next: last }
     nodes.push(node as NodeOf<K>)
     last = key.slice(prefix.length)
   }
   return { nodes }
+}
+
+/** Values in the order of their keys, the newer ones instead of the older. */
+async function* merged(
+  older: AsyncIterable<readonly [string, Stored]>,
+  newer: readonly (readonly [string, Stored])[],
+): AsyncIterable<readonly [string, Stored]> {
+  const left = newer.toSorted(([a], [b]) => byBytes(a, b))
+  for await (const value of older) {
+    while (left.length > 0 && byBytes(left[0]![0], value[0]) < 0) yield left.shift()!
+    yield left[0]?.[0] === value[0] ? left.shift()! : value
+  }
+  yield* left
 }
 
 function conditionOf({ kind, where = {} }: Query<Kind>): (node: AnyNode) => boolean {

@@ -5,14 +5,15 @@ import type { Backend } from '../vsl/backend.ts'
 import type { AnyNode, EntryBody, EntryChange, Stored } from './change.ts'
 import { isFieldChange, storedAfter } from './field-change.ts'
 import type { Finding, Found } from './finding.ts'
-import { INDEX } from './indexes.ts'
+import { INDEX, type Written } from './indexes.ts'
 import { fromStored, isKind, nodeKey, referencesOf } from './node.ts'
+import { eventsIn } from './told.ts'
 import { verifyIndexes } from './verify-indexes.ts'
 
 const MOST_ATTEMPTS = 5
 
 /**
- * Proves a graph from the store alone: the journal folds into the values, references resolve, plans are acyclic, the indexes tell the truth,
+ * Proves a graph from the store alone: the journal folds into the values and what trails behind them, references resolve, plans are acyclic, the indexes tell the truth,
  * the events' deltas add up, stamps only grow. Reports and repairs nothing. Throws RevisionConflict when others kept writing.
  */
 export async function verifyGraph(store: Backend, graph: string): Promise<readonly Finding[]> {
@@ -28,8 +29,12 @@ export async function verifyGraph(store: Backend, graph: string): Promise<readon
 async function findingsIn(store: Backend, graph: string, revision: number): Promise<readonly Finding[]> {
   const findings: Finding[] = []
   const found: Found = (rule, node, message) => void findings.push({ rule, node, message })
-  const folded = await foldJournal(store, graph, revision, found)
-  const { stored, open } = await valuesOf(store, graph)
+  const { stored, open, written } = await valuesOf(store, graph)
+  const folded = await foldJournal(store, graph, revision, found, (at, change) => {
+    if (at <= (written ?? revision)) return
+    const trailing = storedAfter(change, stored.get(change.key))
+    if (trailing) stored.set(change.key, trailing)
+  })
   compareValues(folded.values, stored, found)
   const nodes = liveNodes(stored, found)
   checkReferences(nodes, found)
@@ -46,7 +51,13 @@ interface Folded {
   readonly edgeDelta: number
 }
 
-async function foldJournal(store: Backend, graph: string, upTo: number, found: Found): Promise<Folded> {
+async function foldJournal(
+  store: Backend,
+  graph: string,
+  upTo: number,
+  found: Found,
+  passing: (revision: number, change: EntryChange) => void,
+): Promise<Folded> {
   const values = new Map<string, Stored>()
   let [nodeDelta, edgeDelta, last, expected] = [0, 0, '', 1]
   for await (const { revision, body: json } of store.read(graph)) {
@@ -59,8 +70,9 @@ async function foldJournal(store: Backend, graph: string, upTo: number, found: F
         found('journal.fold', change.key, `revision ${revision} changes ${change.key} from what it was not`)
       const after = storedAfter(change, before)
       if (after) values.set(change.key, after)
+      passing(revision, change)
     }
-    for (const { event } of body.events) {
+    for (const { event } of eventsIn({ stream: graph, revision, body })) {
       if (event.timestamp <= last)
         found('event.order', event.event_id, `event ${event.event_id} is stamped ${event.timestamp}, not after ${last}`)
       last = event.timestamp
@@ -85,11 +97,13 @@ async function valuesOf(store: Backend, graph: string) {
   const stored = new Map<string, Stored>()
   const open = new Set<string>()
   const listed = INDEX.open(graph, '')
+  let written: number | undefined
   for await (const [key, value] of store.scan(`${graph}/`)) {
     if (key.startsWith(listed)) open.add(key.slice(listed.length))
+    else if (key === INDEX.written(graph)) written = (value as Written).revision
     else stored.set(key, value as Stored)
   }
-  return { stored, open }
+  return { stored, open, written }
 }
 
 function compareValues(folded: ReadonlyMap<string, Stored>, stored: ReadonlyMap<string, Stored>, found: Found): void {

@@ -14,7 +14,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { fileId } from '../../src/drift/compare.ts'
 import { digestOf } from '../../src/protocol/json.ts'
-import type { EntryBody } from '../../src/psg/change.ts'
+import { eventsIn } from '../../src/psg/told.ts'
 import { drifted, type Files } from './drifted.ts'
 import { put } from './given.ts'
 
@@ -222,8 +222,8 @@ describe('rules', () => {
     const it = await drifted({ a: 'old' }, (_, root) => put(root, { a: 'new' }))
     await it.settle('a', 'files')
     const told: [unknown, unknown][] = []
-    for await (const { body } of it.graph.store.read(it.graph.id))
-      for (const { event } of (body as unknown as EntryBody).events)
+    for await (const entry of it.graph.store.read(it.graph.id))
+      for (const { event } of eventsIn(entry))
         told.push([event.event_family, (event.payload as { reason?: string } | undefined)?.reason])
     expect(told.at(-1)).toEqual(['graph_update', 'reconciled by hand: files'])
     expect(new Set(told.map(([family]) => family))).toEqual(

@@ -8,8 +8,9 @@ import { manualClock } from '../../src/protocol/clock.ts'
 import { Closed, InvalidInput, NotFound, Refused } from '../../src/protocol/errors.ts'
 import { digestOf } from '../../src/protocol/json.ts'
 import { validate } from '../../src/protocol/validate.ts'
-import type { EntryBody, FindingRecord } from '../../src/psg/change.ts'
+import type { BornEvent, FindingRecord } from '../../src/psg/change.ts'
 import type { ProjectGraph } from '../../src/psg/graph.ts'
+import { eventsIn } from '../../src/psg/told.ts'
 import { sqliteBackend } from '../../src/vsl/sqlite.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { BY, type Given, given, graphOf, put } from './given.ts'
@@ -20,9 +21,8 @@ const scanned = async ({ tracker }: Given) => told((await tracker.scan()).findin
 const paths = (graph: ProjectGraph) =>
   [...graph.state.nodesOf('files')].flatMap((node) => (node.kind === 'file' ? [node.data.path] : [])).sort()
 async function events(graph: ProjectGraph) {
-  const found: EntryBody['events'][number]['event'][] = []
-  for await (const { body } of graph.store.read(graph.id))
-    for (const { event } of (body as unknown as EntryBody).events) found.push(event)
+  const found: BornEvent['event'][] = []
+  for await (const entry of graph.store.read(graph.id)) for (const { event } of eventsIn(entry)) found.push(event)
   return found
 }
 

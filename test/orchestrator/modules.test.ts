@@ -8,6 +8,7 @@ import { InvalidInput, NotFound, RuleViolation } from '../../src/protocol/errors
 import type { Json } from '../../src/protocol/json.ts'
 import type { ModuleName, Plan } from '../../src/protocol/types.ts'
 import { isValid } from '../../src/protocol/validate.ts'
+import { eventsIn } from '../../src/psg/told.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { call } from '../support/agents.ts'
 import { runtimeOf } from '../support/flows.ts'
@@ -201,10 +202,8 @@ describe('the dialog module', () => {
         'of course',
       ])
       const told: unknown[] = []
-      for await (const { body } of runtime.project.store.read(context_id))
-        told.push(
-          ...(body as unknown as { events: { event: { event_family?: string } }[] }).events.map(({ event }) => event),
-        )
+      for await (const entry of runtime.project.store.read(context_id))
+        told.push(...eventsIn(entry).map(({ event }) => event))
       expect(told.filter((event) => Object(event).event_family === 'intent')).toMatchObject([
         { event_type: 'user_message_received', payload: { dialog_id, raw_text: 'two pairs, please' } },
       ])

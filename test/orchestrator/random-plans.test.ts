@@ -3,7 +3,8 @@ import { describe, expect, it } from 'vitest'
 import type { Runtime } from '../../src/orchestrator/runtime.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { ActionError, RuleViolation } from '../../src/protocol/errors.ts'
-import type { EntryBody } from '../../src/psg/change.ts'
+import { eventsIn } from '../../src/psg/told.ts'
+import type { Entry } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { flowOf, type StepSpec } from '../support/flows.ts'
 import { type World, worldOf } from '../support/mortal-runtime.ts'
@@ -103,8 +104,8 @@ async function lived({ fates, concurrency, deaths, cancel }: Story, seed: number
   }
   const run = (await world.ask((runtime) => runtime.get(plan_id)))!
   const graph = (await world.ask((runtime) => runtime.project.context(context_id)))!
-  const entries: EntryBody[] = []
-  for await (const { body } of store.read(context_id)) entries.push(body as unknown as EntryBody)
+  const entries: Entry[] = []
+  for await (const entry of store.read(context_id)) entries.push(entry)
   return { graph, run, entries, store, ids: flow.ids, fates, world }
 }
 
@@ -125,8 +126,8 @@ async function judged({ graph, run, entries, store, ids, fates, world }: Awaited
 
   // No step starts before everything it waits for is over and done, and every change of status is told.
   const status = new Map<string, string>(Object.values(ids).map((id) => [id, 'pending']))
-  for (const { events } of entries)
-    for (const { event } of events) {
+  for (const entry of entries)
+    for (const { event } of eventsIn(entry)) {
       const told = event.payload as { resource_type?: string; resource_id?: string; to_status?: string } | undefined
       if (event.event_family !== 'pipeline_stage' || told?.resource_type !== 'step') continue
       if (told.to_status === 'in_progress') {

@@ -4,6 +4,7 @@ import { type Bus, openBus, openSource } from '../../src/bus/bus.ts'
 import type { Delivery, Source } from '../../src/bus/transport.ts'
 import { relay } from '../../src/orchestrator/relay.ts'
 import { historyOf } from '../../src/orchestrator/relay-history.ts'
+import { eventsIn } from '../../src/psg/told.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
 import { sqliteBackend } from '../../src/vsl/sqlite.ts'
@@ -65,9 +66,7 @@ async function goesOver(
     await running.close()
   }
   const committed: string[] = []
-  for await (const { body } of store.feed())
-    for (const { event } of (body as { events: { event: { event_id: string } }[] }).events)
-      committed.push(event.event_id)
+  for await (const entry of store.feed()) for (const { event } of eventsIn(entry)) committed.push(event.event_id)
   await until(() => new Set(ids(got)).size >= committed.length)
   expect([...new Set(ids(got))].sort()).toEqual(committed.sort())
   expect(outOfOrder(got)).toEqual([])

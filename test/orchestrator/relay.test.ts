@@ -5,6 +5,7 @@ import { type RelayOptions, relay } from '../../src/orchestrator/relay.ts'
 import { historyOf } from '../../src/orchestrator/relay-history.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
 import { InvalidInput, Unavailable } from '../../src/protocol/errors.ts'
+import { eventsIn } from '../../src/psg/told.ts'
 import type { Backend, Holder } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { ids, outOfOrder, until } from '../contracts/transport-contract.ts'
@@ -98,9 +99,7 @@ describe('a relay', () => {
       for (let i = 0; i < 30; i++) await tell(store, `g${i % 4}`, 1 + (i % 3))
       bus.faults.push(fault, fault)
       await flush()
-      const committed = (await entries(store)).flatMap(({ body }) =>
-        (body as { events: { event: { event_id: string } }[] }).events.map(({ event }) => event.event_id),
-      )
+      const committed = (await entries(store)).flatMap((entry) => eventsIn(entry).map(({ event }) => event.event_id))
       expect([...new Set(ids(bus.got))].sort()).toEqual(committed.sort())
       expect(outOfOrder(bus.got)).toEqual([])
       expect(errors).toHaveLength(4)

@@ -13,7 +13,7 @@ import { withTracking } from '../../src/orchestrator/tracked-files.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
 import { InvalidInput, NotFound, Refused, Unavailable } from '../../src/protocol/errors.ts'
 import type { Json, JsonObject } from '../../src/protocol/json.ts'
-import type { EntryBody } from '../../src/psg/change.ts'
+import { eventsIn } from '../../src/psg/told.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { BY, contextOf, put } from '../drift/given.ts'
@@ -195,8 +195,8 @@ describe('a rollback', () => {
     const run = await it.run({ first: effect('first') })
     await it.rollback(run.run_id)
     const types: string[] = []
-    for await (const { body } of it.graph.store.read(it.graph.id))
-      for (const { event } of (body as unknown as EntryBody).events)
+    for await (const entry of it.graph.store.read(it.graph.id))
+      for (const { event } of eventsIn(entry))
         if (event.event_family === 'compensation_plan') types.push(event.event_type)
     expect(types).toEqual(['rollback_planned', 'rollback_executed'])
     await it.close()

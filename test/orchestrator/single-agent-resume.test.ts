@@ -6,6 +6,7 @@ import { type ManualClock, manualClock } from '../../src/protocol/clock.ts'
 import type { Json } from '../../src/protocol/json.ts'
 import type { Confirm, Context, Plan, Trace } from '../../src/protocol/types.ts'
 import { openProject } from '../../src/psg/project.ts'
+import { eventsIn } from '../../src/psg/told.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import {
@@ -239,8 +240,7 @@ async function entriesOf(store: Backend): Promise<Json[]> {
   return entries
 }
 
-const eventIds = (entry: Json): readonly string[] =>
-  (entry as { body: { events: { event: { event_id: string } }[] } }).body.events.map(({ event }) => event.event_id)
+const eventIds = (entry: Json): readonly string[] => eventsIn(entry as never).map(({ event }) => event.event_id)
 
 async function countOf(store: Backend, prefix: string): Promise<number> {
   let count = 0

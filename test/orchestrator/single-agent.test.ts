@@ -7,7 +7,9 @@ import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
 import type { Json } from '../../src/protocol/json.ts'
 import type { Confirm, Plan, Trace } from '../../src/protocol/types.ts'
 import { isValid, validateProfileEvent } from '../../src/protocol/validate.ts'
+import type { BornEvent } from '../../src/psg/change.ts'
 import { openProject } from '../../src/psg/project.ts'
+import { eventsIn } from '../../src/psg/told.ts'
 import { liftedBackend } from '../../src/vsl/lifted.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import {
@@ -275,20 +277,16 @@ describe('the events of a module', () => {
       }),
     })
     await runSingleAgentFlow(options)
-    const journal: { at: string; events: { event: { event_id: string; event_type: string; timestamp: string } }[] }[] =
-      []
-    for await (const { body } of store.read(context.context_id)) journal.push(body as never)
-    expect(journal[0]!.events.map(({ event }) => event.event_type)).toEqual([
+    const journal: (readonly BornEvent[])[] = []
+    for await (const entry of store.read(context.context_id)) journal.push(eventsIn(entry))
+    expect(journal[0]!.map(({ event }) => event.event_type)).toEqual([
       'context_activated',
       'intent_extracted',
       'intent_classified',
       'context_created',
     ])
-    expect(
-      journal.flatMap(({ events }) => events).find(({ event }) => event.event_type === 'intent_extracted')?.event
-        .event_id,
-    ).toBe(event_id)
-    const stamps = journal.flatMap(({ events }) => events.map(({ event }) => event.timestamp))
+    expect(journal.flat().find(({ event }) => event.event_type === 'intent_extracted')?.event.event_id).toBe(event_id)
+    const stamps = journal.flatMap((events) => events.map(({ event }) => event.timestamp))
     expect(stamps).toEqual([...new Set(stamps)].sort())
     expect(options.runtimeContext.events.map((event) => event.event_type)).toContain('methodology_selected')
   })

@@ -68,6 +68,12 @@ async function agree(m: Model, r: Real, writer: Writer): Promise<void> {
     const { status, messages } = await fresh.document('dialog', id)
     expect({ status, messages: messages.map(({ content }) => content) }).toEqual(dialog)
   }
+  const steps = (await fresh.query({ kind: 'step', limit: 10_000 })).nodes.map(({ id, data }) => [id, data.status])
+  expect(Object.fromEntries(steps)).toEqual(
+    Object.fromEntries(
+      [...m.plans.values()].flatMap((plan) => [...plan.steps].map(([id, { status }]) => [id, status])),
+    ),
+  )
   for (const id of r.plans) if (!known.has(id)) expect(await fresh.find('plan', id)).toBeUndefined()
 
   if ((await writer.revision()) !== fresh.revision) return // it has not heard of the last commits; when it does, they are compared

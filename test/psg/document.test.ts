@@ -12,7 +12,21 @@ import { decide, endPlan, move } from '../../src/psg/moves.ts'
 import { openProject } from '../../src/psg/project.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { documentOf } from '../support/arbitraries.ts'
-import { add, by, confirmData, contextOf, META, planOf, runOf, set, TIME, traceOf, withPlan, world } from './given.ts'
+import {
+  add,
+  by,
+  confirmData,
+  contextOf,
+  META,
+  planOf,
+  runOf,
+  set,
+  TIME,
+  toldBy,
+  traceOf,
+  withPlan,
+  world,
+} from './given.ts'
 
 const CONTEXT = '11111111-1111-4111-8111-111111111111'
 const PLAN = '22222222-2222-4222-8222-222222222222'
@@ -230,7 +244,7 @@ describe('psg/document', () => {
     expect(graph.get('context', CONTEXT)).toMatchObject({ imported: true, data: { status: 'closed' } })
     expect(await graph.require('plan', plan.id)).toMatchObject({ imported: true, data: { status: 'completed' } })
     expect(project.role('builder')?.role_id).toBe(PLAN)
-    const added = commits[1]!.body.events.map(({ event }) => event.event_family)
+    const added = toldBy(commits[1]!).map(({ event }) => event.event_family)
     expect(new Set(added)).toEqual(new Set(['graph_update'])) // nothing happened here, so no stage is told
   })
 })

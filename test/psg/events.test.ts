@@ -1,12 +1,14 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { eventKind } from '../../src/protocol/base-event.ts'
 import { type Clock, manualClock } from '../../src/protocol/clock.ts'
 import { InvalidInput } from '../../src/protocol/errors.ts'
-import { isValid } from '../../src/protocol/validate.ts'
-import type { BornEvent, EntryBody } from '../../src/psg/change.ts'
+import { isValid, problems } from '../../src/protocol/validate.ts'
+import type { BornEvent } from '../../src/psg/change.ts'
 import { openGraph } from '../../src/psg/graph.ts'
 import { decide, endPlan, move } from '../../src/psg/moves.ts'
 import { nodeKey, statusOf } from '../../src/psg/node.ts'
+import { eventsIn } from '../../src/psg/told.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { begin, beginnings, realOf, sequences } from './commands.ts'
@@ -21,13 +23,14 @@ import {
   remove,
   set,
   storeContents,
+  toldBy,
   withPlan,
   world,
 } from './given.ts'
 
-async function eventsIn(store: Backend, graph: string): Promise<BornEvent[]> {
+async function eventsOf(store: Backend, graph: string): Promise<BornEvent[]> {
   const events: BornEvent[] = []
-  for await (const { body } of store.read(graph)) events.push(...(body as unknown as EntryBody).events)
+  for await (const entry of store.read(graph)) events.push(...eventsIn(entry))
   return events
 }
 
@@ -68,7 +71,7 @@ function staged(events: readonly BornEvent[]): Map<string, string> {
 }
 
 describe('psg/events', () => {
-  it('add up to the graph, replay to its statuses and are stamped in order, whatever is done', {
+  it('are valid, add up to the graph, replay to its statuses and are stamped in order, whatever is done', {
     timeout: 120_000,
   }, async () => {
     await fc.assert(
@@ -80,7 +83,7 @@ describe('psg/events', () => {
 
         const graph = await openGraph(store, r.context)
         const all = await graph.at(graph.revision)
-        const events = await eventsIn(store, r.context)
+        const events = await eventsOf(store, r.context)
         const sum = (field: string) =>
           families(events, 'graph_update').reduce((total, event) => total + (event[field] as number), 0)
         expect(sum('node_delta')).toBe(all.size)
@@ -89,6 +92,7 @@ describe('psg/events', () => {
         const stored = new Map([...all.nodes()].map((node) => [nodeKey(node.kind, node.id), statusOf(node)]))
         expect(replayed(events)).toEqual(stored)
         for (const [key, status] of staged(events)) if (stored.has(key)) expect(status, key).toBe(stored.get(key))
+        for (const { event } of events) expect(problems(eventKind(event), event), event.event_type).toEqual([])
         const stamps = events.map(({ event }) => event.timestamp)
         for (const stamp of stamps) expect(stamp).toMatch(/T\d\d:\d\d:\d\d\.\d{6}Z$/)
         expect(stamps).toEqual([...new Set(stamps)].sort())
@@ -104,8 +108,8 @@ describe('psg/events', () => {
     const plan = await withPlan(given, { a: [], b: [] })
     const [a, b] = [plan.step('a'), plan.step('b')]
     const told = async (changes: Parameters<typeof graph.commit>[0]) => {
-      const { body } = await graph.commit(changes, by)
-      const [update, ...more] = families(body.events, 'graph_update')
+      const commit = await graph.commit(changes, by)
+      const [update, ...more] = families(toldBy(commit), 'graph_update')
       expect(more).toEqual([])
       return update
     }
@@ -139,7 +143,7 @@ describe('psg/events', () => {
     const given = await world()
     const plan = await withPlan(given, undefined, 'in_progress')
     await given.graph.commit([move('step', plan.step('build'), 'in_progress')], by)
-    const events = await eventsIn(given.store, given.context)
+    const events = await eventsOf(given.store, given.context)
     for (const event of families(events, 'graph_update')) expect(isValid('graph-update-event', event)).toBe(true)
     for (const event of families(events, 'pipeline_stage')) expect(isValid('pipeline-stage-event', event)).toBe(true)
   })
@@ -148,8 +152,8 @@ describe('psg/events', () => {
     const given = await world()
     const names = Array.from({ length: 1200 }, (_, i) => `s${i}`)
     const steps = Object.fromEntries(names.map((name, i) => [name, i === 0 ? [] : [names[i - 1]!]]))
-    const { body } = await given.graph.commit(planOf(given, steps).changes, by)
-    const updates = families(body.events, 'graph_update')
+    const commit = await given.graph.commit(planOf(given, steps).changes, by)
+    const updates = families(toldBy(commit), 'graph_update')
     expect(updates.map((update) => (update.payload as { changes: unknown[] }).changes.length)).toEqual([500, 500, 201])
     expect(updates.map((update) => update.node_delta)).toEqual([500, 500, 201])
     expect(updates.reduce((sum, update) => sum + (update.edge_delta as number), 0)).toBe(1 + 1200 + 1199)
@@ -163,10 +167,10 @@ describe('psg/events', () => {
     const [action, confirm] = [id(), id()]
     const before = graph.state.edges
     const asked = await graph.commit([add('confirm', confirm, confirmData(confirm, 'other', action))], by)
-    expect(families(asked.body.events, 'graph_update')).toMatchObject([{ node_delta: 1, edge_delta: 0 }])
+    expect(families(toldBy(asked), 'graph_update')).toMatchObject([{ node_delta: 1, edge_delta: 0 }])
     await graph.commit([move('step', plan.step('a'), 'in_progress')], by)
     const begun = await graph.commit([add('action', action, actionOf(action, plan.step('a')))], by)
-    expect(families(begun.body.events, 'graph_update')).toMatchObject([{ node_delta: 1, edge_delta: 2 }])
+    expect(families(toldBy(begun), 'graph_update')).toMatchObject([{ node_delta: 1, edge_delta: 2 }])
     expect(graph.state.edges).toBe(before + 2)
     expect(await graph.verify()).toEqual([])
     const reopened = await openGraph(store, graph.id, { clock: given.clock })
@@ -180,7 +184,7 @@ describe('psg/events', () => {
     await graph.commit([move('step', plan.step('a'), 'in_progress')], by)
     await graph.commit(endPlan(graph, plan.id, 'cancelled'), by)
     await graph.commit([move('context', context, 'suspended')], by)
-    const stages = families(await eventsIn(store, context), 'pipeline_stage')
+    const stages = families(await eventsOf(store, context), 'pipeline_stage')
     expect(
       stages.map(({ event_type, pipeline_id, stage_id, stage_status }) => [
         event_type,
@@ -205,24 +209,27 @@ describe('psg/events', () => {
   it('tells a plan that never started as skipped when it is cancelled', async () => {
     const given = await world()
     const plan = await withPlan(given)
-    const { body } = await given.graph.commit(endPlan(given.graph, plan.id, 'cancelled'), by)
-    expect(families(body.events, 'pipeline_stage').at(-1)).toMatchObject({ stage_id: 'plan', stage_status: 'skipped' })
+    const commit = await given.graph.commit(endPlan(given.graph, plan.id, 'cancelled'), by)
+    expect(families(toldBy(commit), 'pipeline_stage').at(-1)).toMatchObject({
+      stage_id: 'plan',
+      stage_status: 'skipped',
+    })
   })
 
   it('tells nothing of its caller behind the end of a plan', async () => {
     const given = await world()
     const plan = await withPlan(given)
     const event = { event_type: 'execution_failed', event_family: 'cost_budget', payload: {} }
-    const { body } = await given.graph.commit(endPlan(given.graph, plan.id, 'cancelled'), {
+    const commit = await given.graph.commit(endPlan(given.graph, plan.id, 'cancelled'), {
       ...by,
       events: [{ event }],
     })
-    expect(body.events.map(({ event: told }) => told.event_type).slice(-3)).toEqual([
-      'execution_failed',
-      'plan_status_changed',
-      expect.any(String),
-    ])
-    expect(body.events.at(-1)?.event.event_family).toBe('graph_update')
+    expect(
+      toldBy(commit)
+        .map(({ event: told }) => told.event_type)
+        .slice(-3),
+    ).toEqual(['execution_failed', 'plan_status_changed', expect.any(String)])
+    expect(toldBy(commit).at(-1)?.event.event_family).toBe('graph_update')
   })
 
   it('carries the events of its caller, with stamps of its own', async () => {
@@ -234,9 +241,9 @@ describe('psg/events', () => {
       timestamp: 'yesterday',
       payload: { left: 1 },
     }
-    const { body } = await graph.commit([], { ...by, events: [{ plan_id: 'p', event }] })
-    expect(body.changes).toEqual([])
-    expect(body.events).toEqual([
+    const commit = await graph.commit([], { ...by, events: [{ plan_id: 'p', event }] })
+    expect(commit.body.changes).toEqual([])
+    expect(toldBy(commit)).toEqual([
       {
         plan_id: 'p',
         event: {
@@ -286,7 +293,7 @@ describe('psg/events', () => {
     const reopened = await openGraph(store, context, { clock })
     await reopened.commit([set('context', context, { title: 'again' })], by)
     await graph.commit([set('context', context, { title: 'and again' })], by)
-    const stamps = (await eventsIn(store, context)).map(({ event }) => event.timestamp)
+    const stamps = (await eventsOf(store, context)).map(({ event }) => event.timestamp)
     expect(stamps).toEqual([...new Set(stamps)].sort())
     for (const stamp of stamps) expect(stamp).toMatch(/\.\d{6}Z$/)
   })
@@ -295,11 +302,11 @@ describe('psg/events', () => {
     const { graph, context, id } = await world()
     const confirm = id()
     await graph.commit([add('confirm', confirm, confirmData(confirm, 'context', context))], by)
-    const { body } = await graph.commit(
+    const commit = await graph.commit(
       decide(graph, confirm, { status: 'rejected', decided_by_role: 'owner', reason: 'no' }),
       by,
     )
-    expect(families(body.events, 'pipeline_stage')[0]!.payload).toMatchObject({
+    expect(families(toldBy(commit), 'pipeline_stage')[0]!.payload).toMatchObject({
       resource_type: 'confirm',
       resource_id: confirm,
       from_status: 'pending',
@@ -311,8 +318,8 @@ describe('psg/events', () => {
 
   it('leaves a family out when it is switched off, for proofs', async () => {
     const { graph, context } = await world({ switched: new Set(['event.graph_update']) })
-    const { body } = await graph.commit([set('context', context, { title: 'x' })], by)
-    expect(body.events).toEqual([])
+    const commit = await graph.commit([set('context', context, { title: 'x' })], by)
+    expect(toldBy(commit)).toEqual([])
     expect((await graph.verify()).map(({ rule }) => rule)).toEqual(['delta.nodes'])
   })
 })

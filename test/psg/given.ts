@@ -2,12 +2,13 @@ import { type Clock, type ManualClock, manualClock } from '../../src/protocol/cl
 import { RevisionConflict, RuleViolation } from '../../src/protocol/errors.ts'
 import type { Json, JsonObject } from '../../src/protocol/json.ts'
 import type { Context, Plan, Step } from '../../src/protocol/types.ts'
-import type { Change, Changes, CommitOptions, Kind, NodeData } from '../../src/psg/change.ts'
+import type { BornEvent, Change, Changes, Commit, CommitOptions, Kind, NodeData } from '../../src/psg/change.ts'
 import { takeApart } from '../../src/psg/document.ts'
 import { type GraphOptions, openGraph, type ProjectGraph } from '../../src/psg/graph.ts'
 import { confirmOf, decide, proposePlan, startPlan } from '../../src/psg/moves.ts'
 import { nodeKey, referencesOf } from '../../src/psg/node.ts'
 import type { GraphState } from '../../src/psg/state.ts'
+import { eventsIn } from '../../src/psg/told.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 
@@ -261,3 +262,6 @@ export function edgeCount(state: GraphState): number {
 
 const sorted = (object: { [key: string]: unknown }) =>
   Object.fromEntries(Object.entries(object).sort(([a], [b]) => (a < b ? -1 : 1)))
+
+/** What a commit told. */
+export const toldBy = (commit: Commit): readonly BornEvent[] => eventsIn({ ...commit, stream: commit.graph })

@@ -15,6 +15,7 @@ import {
   META,
   set,
   TIME,
+  toldBy,
   traceOf,
   violationsOf,
   type World,
@@ -230,7 +231,7 @@ describe('psg: a status moves along its lifecycle, and nowhere else', () => {
       [move('plan', plan.id, 'proposed'), move('plan', plan.id, 'draft'), move('plan', plan.id, 'proposed')],
       by,
     )
-    const stages = commit.body.events.filter(({ event }) => event.event_family === 'pipeline_stage')
+    const stages = toldBy(commit).filter(({ event }) => event.event_family === 'pipeline_stage')
     expect(stages.map(({ event }) => event.payload)).toMatchObject([
       { from_status: 'draft', to_status: 'proposed' },
       { from_status: 'proposed', to_status: 'draft' },

