@@ -9,7 +9,7 @@ import { websocketTransport } from '../src/bus/websocket.ts'
 import { relay } from '../src/orchestrator/relay.ts'
 import { deliveriesOf } from '../src/orchestrator/relay-feed.ts'
 import { historyOf } from '../src/orchestrator/relay-history.ts'
-import { systemClock } from '../src/protocol/clock.ts'
+import { isoMicros, systemClock } from '../src/protocol/clock.ts'
 import type { Backend } from '../src/vsl/backend.ts'
 import { thisHolder } from '../src/vsl/holder.ts'
 import { postgresBackend } from '../src/vsl/postgres.ts'
@@ -155,7 +155,8 @@ async function commitsBeside({ redis, postgres, run }: Servers): Promise<Figures
 
 /** Commits while a relay carries them away, to one reader; what was there before has been carried already, and is not read. */
 async function beside(store: Backend, transport: Transport, name: string): Promise<number> {
-  const running = relay({ store, transport, name, holder: thisHolder(name) })
+  const exclusive = transport.traits.processes === 'many'
+  const running = relay({ store, transport, name, holder: thisHolder(name), exclusive })
   await running.flush()
   await transport.subscribe({}, () => undefined, { overflow: 'drop_oldest' })
   const rate = await committing(store)
@@ -198,6 +199,7 @@ async function filled(events: number): Promise<Backend> {
 /** An entry as a tick writes it: a few changes, and so many events. */
 function entry(events: number, payload: object = {}) {
   const id = systemClock.uuid()
+  const now = isoMicros(systemClock.now() * 1000)
   const step = { step_id: id, description: 'a step of the benchmark', status: 'completed', order_index: 7 }
   const changes = Array.from({ length: 3 }, (_, i) => ({
     key: `${id}/${i}`,
@@ -210,7 +212,7 @@ function entry(events: number, payload: object = {}) {
       event_id: systemClock.uuid(),
       event_type: 'step_completed',
       event_family: 'pipeline_stage',
-      timestamp: '2026-01-01T00:00:00.000000Z',
+      timestamp: now,
       pipeline_id: id,
       stage_id: id,
       stage_status: 'completed',
@@ -225,7 +227,7 @@ function entry(events: number, payload: object = {}) {
   }))
   const body = {
     commit_id: id,
-    at: '2026-01-01T00:00:00.000000Z',
+    at: now,
     actor: 'bench',
     reason: 'bench',
     changes,

@@ -8,6 +8,7 @@ import { wakeable } from '../vsl/wakeable.ts'
 import { own } from './owner.ts'
 import { type Bounds, readAhead } from './relay-feed.ts'
 import { positionKey, relayStream, storedPosition } from './relay-history.ts'
+import { pace } from './relay-pace.ts'
 
 export interface RelayOptions {
   readonly store: Backend
@@ -120,22 +121,22 @@ export function relay(options: RelayOptions): Relay {
     const { revision } = await store.head(stream)
     const fencedOut = new AbortController()
     const lost = AbortSignal.any([lease, fencedOut.signal, tooLate.signal])
-    const feed = store.feed({
-      ...(from !== '' && { after: from }),
-      follow: true,
-      signal: AbortSignal.any([lost, closing.signal]),
-    })
+    const stopped = AbortSignal.any([lost, closing.signal])
+    const feed = store.feed({ ...(from !== '' && { after: from }), follow: true, signal: stopped })
     confirmed = from
     active = true
     const ahead = readAhead(feed, bounds)
+    const giveWay = pace(exclusive ? 'outside' : 'within', clock)
     const moves = mover(fence, revision, from, () => fencedOut.abort())
     try {
       for (let batch = await ahead.take(); batch; batch = await ahead.take()) {
         if (!(await publish(batch.deliveries, lost))) break
-        if (batch.position === undefined) continue
-        await onConfirmed?.(batch.position)
-        confirmed = batch.position
-        progress.wake()
+        if (batch.position !== undefined) {
+          await onConfirmed?.(batch.position)
+          confirmed = batch.position
+          progress.wake()
+        }
+        await giveWay(batch, stopped)
       }
     } finally {
       active = false
