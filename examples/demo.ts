@@ -9,6 +9,7 @@ import { createInterface } from 'node:readline/promises'
 import { type ComposedRuntime, openRuntime } from '../src/compose.ts'
 import { fileId } from '../src/drift/drift.ts'
 import { mermaid } from '../src/psg/picture.ts'
+import { eventsIn } from '../src/psg/told.ts'
 import { flowOf } from './flow-of.ts'
 
 const ask = process.argv.includes('--ask')
@@ -130,10 +131,13 @@ say(
 )
 const counts = new Map<string, number>()
 for await (const entry of runtime.store.feed())
-  for (const { event } of (
-    entry.body as { events?: readonly { event: { event_family?: string; event_type: string } }[] }
-  ).events ?? []) {
-    const family = event.event_family ?? (event.event_type.startsWith('SA') ? 'SA profile' : 'other')
+  for (const { event } of eventsIn(entry)) {
+    const family =
+      typeof event.event_family === 'string'
+        ? event.event_family
+        : event.event_type.startsWith('SA')
+          ? 'SA profile'
+          : 'other'
     counts.set(family, (counts.get(family) ?? 0) + 1)
   }
 say(`\nevents: ${[...counts].map(([family, count]) => `${count} ${family}`).join(', ')}`)
