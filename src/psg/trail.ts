@@ -21,18 +21,21 @@ export interface Trail {
   values(state: GraphState): readonly (readonly [string, Stored])[]
 }
 
+const MOST_ENTRIES = 128
 const MOST_VALUES = 1_000
 const MOST_BYTES = 1024 * 1024
 
 export function trail(): Trail {
   const keys = new Set<string>()
   const groups = new Set<string>()
+  let entries = 0
   let bytes = 0
   let from: number | undefined
 
   const begin = (revision: number | undefined) => {
     keys.clear()
     groups.clear()
+    entries = 0
     bytes = 0
     from = revision
   }
@@ -42,11 +45,15 @@ export function trail(): Trail {
       return from
     },
     accepts: (deltas) =>
-      keys.size + deltas.length <= MOST_VALUES && bytes <= MOST_BYTES && deltas.every(({ after }) => after),
+      entries < MOST_ENTRIES &&
+      keys.size + deltas.length <= MOST_VALUES &&
+      bytes <= MOST_BYTES &&
+      deltas.every(({ after }) => after),
     begin,
     follow(revision, { changes, trails }) {
       if (!trails) return begin(undefined)
       from ??= revision - 1
+      entries++
       for (const change of changes) {
         keys.add(change.key)
         groups.add(placeOf(change.key).group)
