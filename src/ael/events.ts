@@ -37,6 +37,10 @@ export function endedEvent(attempt: Attempt, end: AttemptEnd): EventDraft {
   })
 }
 
+/** Its process was gone before it had ended, and nobody knows how far it got; or it waited, and its run was ended. */
+export const leftEvent = (attempt: Attempt, status: 'failed' | 'cancelled'): EventDraft =>
+  execution(attempt, 'execution_failed', status, status === 'failed' ? { interrupted: true } : {})
+
 /** For a budget that crossed a line. */
 export function budgetEvent(asker: Asker, action_id: string, { state, remaining, message }: BudgetState): EventDraft {
   return {

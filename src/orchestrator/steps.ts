@@ -1,4 +1,4 @@
-import { endedEvent, startedEvent } from '../ael/events.ts'
+import { endedEvent, leftEvent, startedEvent } from '../ael/events.ts'
 import type { Attempt, AttemptEnd } from '../ael/layer.ts'
 import { isoMicros } from '../protocol/clock.ts'
 import type { Digest, Json, JsonObject } from '../protocol/json.ts'
@@ -95,6 +95,7 @@ const SEGMENT = { completed: 'completed', failed: 'failed', cancelled: 'cancelle
 /** An attempt that a crash cut off: nobody knows how far it got. */
 export function attemptWasCutOff(run: LiveRun, flight: Flight, decided: Decided): void {
   decided.changes.push(attemptEnded(run, flight, 'failed', { interrupted: true }))
+  decided.events.push(execution(run, leftEvent(attemptOf(run, flight), 'failed')))
 }
 
 export function inverseWasCutOff(run: LiveRun, flight: Flight, decided: Decided): void {
@@ -105,6 +106,7 @@ export function inverseWasCutOff(run: LiveRun, flight: Flight, decided: Decided)
 /** An attempt that waited when its run was ended. */
 export function attemptWasCancelled(run: LiveRun, flight: Flight, decided: Decided): void {
   decided.changes.push(attemptEnded(run, flight, 'cancelled', {}))
+  decided.events.push(execution(run, leftEvent(attemptOf(run, flight), 'cancelled')))
 }
 
 export function stepCompleted(

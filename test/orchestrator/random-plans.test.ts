@@ -140,6 +140,14 @@ async function judged({ graph, run, entries, store, ids, fates, world }: Awaited
       }
       status.set(told.resource_id!, told.to_status!)
     }
+  // Every attempt that is told to have begun is told to have ended, once.
+  const executions = entries
+    .flatMap((entry) => eventsIn(entry).map(({ event }) => event))
+    .filter((event) => event.event_family === 'runtime_execution')
+  const begun = executions.filter(({ event_type }) => String(event_type).endsWith('_started'))
+  const over = executions.filter((event) => event.status !== 'running')
+  expect(over.map((event) => event.execution_id).sort()).toEqual(begun.map((event) => event.execution_id).sort())
+
   const plan = await graph.document('plan', run.plan_id)
   expect(Object.fromEntries(status)).toEqual(Object.fromEntries(plan.steps.map((step) => [step.step_id, step.status])))
 
