@@ -279,11 +279,16 @@ export class ProjectGraph {
 
   /** What the changes come to; `undefined` when they break a rule, but in a picture that others have changed since. */
   async #draft(decide: () => Changes, options: CommitOptions): Promise<Draft | undefined> {
-    await this.#bring(options.reads ?? [])
-    const changes = decide()
-    await this.#bring(named(changes))
-    await this.#load(changes.flatMap((change) => (change.kind === 'node_add' && change.group ? [change.group] : [])))
-    await this.#load(this.#trail.groups)
+    let changes: Changes
+    let decided: number
+    do {
+      await this.#bring(options.reads ?? [])
+      await this.#load(this.#trail.groups) // whoever writes values writes theirs too
+      decided = this.#revision
+      changes = decide()
+      await this.#bring(named(changes))
+      await this.#load(changes.flatMap((change) => (change.kind === 'node_add' && change.group ? [change.group] : [])))
+    } while (this.#revision > decided) // what others have written came in with what was loaded
     const stamped = this.#stamped ?? (await this.#lastStamp())
     try {
       return draft(this.#ground(stamped), changes, options)
