@@ -2,11 +2,11 @@ import { type Clock, isoMicros } from '../protocol/clock.ts'
 import { InvalidInput, RuleViolation, type Violation } from '../protocol/errors.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
 import type { Write } from '../vsl/backend.ts'
-import type { AnyNode, Changes, Commit, CommitOptions, EntryChange, Kind } from './change.ts'
+import type { AnyNode, Changes, Commit, CommitOptions, EntryChange, Kind, Stored } from './change.ts'
 import type { Delta } from './delta.ts'
 import { eventsOf } from './events.ts'
 import { fieldChange } from './field-change.ts'
-import { INDEX, indexWrites } from './indexes.ts'
+import { INDEX, type IndexWrites, indexWrites } from './indexes.ts'
 import { KINDS } from './kinds.ts'
 import { nodeKey, storeKey, toStored } from './node.ts'
 import { type Footing, Proposal } from './proposal.ts'
@@ -67,24 +67,12 @@ export function draft(ground: Ground, changes: Changes, options: CommitOptions):
   const { project_id } = ground
   const events = eventsOf(proposal, { event_id: commit_id, timestamp: isoMicros(first), project_id })
   const stamped = first + Math.max(events.length - 1, 0)
-  const { inserts, puts, deletes } = indexWrites(proposal)
+  const stored = proposal.deltas.map((delta) => storedOf(delta, proposal))
+  const writes = indexWrites(proposal)
   const trails = options.moreFollows === true && ground.trail.accepts(proposal.deltas)
-  const entryChanges: EntryChange[] = []
-  const written = new Set<string>()
-  for (const delta of proposal.deltas) {
-    const { key, before, after } = storedOf(delta, proposal)
-    entryChanges.push(fieldChange(key, delta) ?? { key, ...(before && { before }), after })
-    if (trails) continue
-    written.add(key)
-    if (before) puts.push([key, after])
-    else inserts.push([key, after])
-  }
-  if (trails) {
-    if (ground.trail.from === undefined) puts.push([INDEX.written(ground.graph), { revision: ground.revision }])
-  } else if (ground.trail.from !== undefined) {
-    for (const [key, value] of ground.trail.values(ground.state)) if (!written.has(key)) puts.push([key, value])
-    deletes.push(INDEX.written(ground.graph))
-  }
+  if (!trails) writeValues(stored, ground, writes)
+  else if (ground.trail.from === undefined)
+    writes.puts.push([INDEX.written(ground.graph), { revision: ground.revision }])
   const body = {
     commit_id,
     at: isoMicros(stamped),
@@ -93,7 +81,10 @@ export function draft(ground: Ground, changes: Changes, options: CommitOptions):
     ...(options.run !== undefined && { run: options.run }),
     ...(project_id !== undefined && { project_id }),
     ...(trails && { trails }),
-    changes: entryChanges,
+    changes: stored.map(
+      ({ key, before, after }, i): EntryChange =>
+        fieldChange(key, proposal.deltas[i]!) ?? { key, ...(before && { before }), after },
+    ),
     events,
   }
   return {
@@ -104,14 +95,22 @@ export function draft(ground: Ground, changes: Changes, options: CommitOptions):
       expected: ground.revision,
       ...(options.fence !== undefined && { fence: options.fence }),
       entry: body as unknown as Json,
-      inserts,
-      puts,
-      deletes,
+      ...writes,
     },
     deltas: proposal.deltas,
     ranks: proposal.order.ranks,
     stamped,
   }
+}
+
+/** The values of a commit, and with them those that trail. */
+function writeValues(stored: readonly StoredDelta[], { graph, state, trail }: Ground, writes: IndexWrites): void {
+  const { inserts, puts, deletes } = writes
+  for (const { key, before, after } of stored) (before ? puts : inserts).push([key, after])
+  if (trail.from === undefined) return
+  const written = new Set(stored.map(({ key }) => key))
+  for (const [key, value] of trail.values(state)) if (!written.has(key)) puts.push([key, value])
+  deletes.push(INDEX.written(graph))
 }
 
 /** What memory must hold before these changes can be judged: whatever they name, except what they add. */
@@ -151,7 +150,13 @@ function name({ added, found }: Names, kind: Kind, id: unknown): void {
   if (typeof id === 'string' && !added.get(kind)?.has(id)) found.push([kind, id])
 }
 
-function storedOf({ kind, id, before, after }: Delta, proposal: Proposal) {
+interface StoredDelta {
+  readonly key: string
+  readonly before: Stored | undefined
+  readonly after: Stored
+}
+
+function storedOf({ kind, id, before, after }: Delta, proposal: Proposal): StoredDelta {
   const tombstone = before ? undefined : proposal.revived(kind, id)
   return {
     key: storeKey(proposal.graph, (after ?? before)!),

@@ -9,7 +9,7 @@ import type { GraphState } from './state.ts'
 export interface Trail {
   /** The last revision whose values are all written; `undefined` when the newest one's are. */
   readonly from: number | undefined
-  /** May a commit add to it? Whoever opens the graph has to read all of it from the journal. */
+  /** May a commit add to it? None that deletes; and whoever opens the graph has to read all of it from the journal. */
   accepts(deltas: readonly Delta[]): boolean
   /** An entry has come. */
   follow(revision: number, body: EntryBody): void
@@ -17,7 +17,7 @@ export interface Trail {
   begin(from: number | undefined): void
   /** The groups whose values trail. */
   readonly groups: ReadonlySet<string>
-  /** What trails, as it now is. */
+  /** What trails, as it now is; its groups must be loaded. */
   values(state: GraphState): readonly (readonly [string, Stored])[]
 }
 
@@ -63,8 +63,7 @@ export function trail(): Trail {
     values: (state) =>
       [...keys].map((key) => {
         const { kind, id } = placeOf(key)
-        const node = state.get(kind, id)
-        return [key, node ? toStored(node) : toStored(state.tombstone(kind, id)!, true)]
+        return [key, toStored(state.get(kind, id)!)]
       }),
   }
 }

@@ -225,7 +225,7 @@ describe('followers of a Postgres store', () => {
       }
       await follower.stop()
       await here!.close()
-      expect(await pids()).toEqual([])
+      await expect.poll(pids).toEqual([]) // the server takes a moment to notice
     })
     await there!.close()
   })
