@@ -209,12 +209,13 @@ export class ProjectGraph {
   }
 
   /** Nodes of a kind with these fields, in memory or not, page by page. */
-  query<K extends Kind>(query: Query<K>): Promise<Page<K>> {
-    return this.#serially(async () => {
+  async query<K extends Kind>(query: Query<K>): Promise<Page<K>> {
+    const trailing = await this.#serially(async () => {
       await this.#catchUp()
       await this.#load(this.#trail.groups)
-      return queryStore(this.store, this.id, query, this.#trail.values(this.#memory.state))
+      return this.#trail.values(this.#memory.state)
     })
+    return queryStore(this.store, this.id, query, trailing) // not in turn: it may take long, and commits must not wait for it
   }
 
   /** The graph as it was at a revision. */
