@@ -23,8 +23,8 @@ export type Pace = (batch: Batch, signal: AbortSignal) => Promise<void>
 export function pace(bus: keyof typeof BUSY_RATE, clock: Clock): Pace {
   let due = 0
   return async ({ bytes, deliveries }, signal) => {
-    const told = deliveries.at(-1)?.event.timestamp
-    const behind = told === undefined ? 0 : Math.max(0, clock.now() - Date.parse(String(told)))
+    const told = Date.parse(String(deliveries.at(-1)?.event.timestamp))
+    const behind = Math.max(0, clock.now() - told) || 0 // none of a batch without a time
     const rate = BUSY_RATE[bus] * Math.min(MOST_HASTE, 1 + behind / BEHIND_MS)
     due = Math.max(due, performance.now() - SAVED_MS) + bytes / rate
     while (performance.now() < due && !signal.aborted) {

@@ -1,14 +1,13 @@
 import { eventKind } from '../protocol/base-event.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import { stageStatus } from '../protocol/events.ts'
-import type { JsonObject } from '../protocol/json.ts'
 import { isTerminal } from '../protocol/lifecycle.ts'
 import { problems, profileProblems } from '../protocol/validate.ts'
 import type { EventDraft, Node, ToldEvent, ToldUpdate } from './change.ts'
 import { type Delta, eachHop, statusPath } from './delta.ts'
 import { eachReference, statusOf } from './node.ts'
 import type { Proposal } from './proposal.ts'
-import { stepMoved } from './told.ts'
+import { stage, stepMoved } from './told.ts'
 
 /** A graph_update that tells more changes than this is split; the sum of its parts' deltas stays exact. */
 const MOST_CHANGES = 500
@@ -132,20 +131,6 @@ function decisionStage({ data, owner }: Node<'decision'>, proposal: Proposal): E
     },
     plan,
   )
-}
-
-function stage(
-  event_type: string,
-  pipeline_id: string,
-  stage_id: string,
-  stage_status: string,
-  rest: JsonObject,
-  plan_id?: string,
-): EventDraft {
-  return {
-    ...(plan_id !== undefined && { plan_id }),
-    event: { event_type, event_family: 'pipeline_stage', pipeline_id, stage_id, stage_status, ...rest },
-  }
 }
 
 function* updates(proposal: Proposal): Iterable<ToldUpdate> {

@@ -44,25 +44,38 @@ const STEP_EVENTS: { readonly [status: string]: string } = {
   failed: 'step_failed',
 }
 
-export function stepMoved(
+export const stepMoved = (
   plan: string,
   step: string,
   from: string,
   to: string,
   reason: string,
   order: number | undefined,
-): EventDraft {
-  return {
-    plan_id: plan,
-    event: {
-      event_type: STEP_EVENTS[to] ?? 'step_status_changed',
-      event_family: 'pipeline_stage',
-      pipeline_id: plan,
-      stage_id: step,
-      stage_status: stageStatus(to as never),
+): EventDraft =>
+  stage(
+    STEP_EVENTS[to] ?? 'step_status_changed',
+    plan,
+    step,
+    stageStatus(to as never),
+    {
       ...(order !== undefined && { stage_order: order }),
       payload: { resource_type: 'step', resource_id: step, from_status: from, to_status: to, reason },
     },
+    plan,
+  )
+
+/** Something has come to another stage. */
+export function stage(
+  event_type: string,
+  pipeline_id: string,
+  stage_id: string,
+  stage_status: string,
+  rest: JsonObject,
+  plan_id?: string,
+): EventDraft {
+  return {
+    ...(plan_id !== undefined && { plan_id }),
+    event: { event_type, event_family: 'pipeline_stage', pipeline_id, stage_id, stage_status, ...rest },
   }
 }
 
