@@ -71,6 +71,31 @@ describe('a run', () => {
     await runtime.close()
   })
 
+  it('lets values trail behind the journal while it goes on, and leaves none behind at rest', async () => {
+    const store = memoryBackend()
+    const [reached, release] = [later(), later()]
+    const runtime = await runtimeOf(
+      {
+        a: () => null,
+        b: async () => {
+          reached.resolve()
+          await release.promise
+          return null
+        },
+      },
+      { store },
+    )
+    const run = await runtime.submit(flowOf({ a: {}, b: { after: ['a'] }, c: { call: 'a', after: ['b'] } }))
+    const mark = `${run.context_id}/-/written/revision`
+    await reached.promise
+    expect((await store.getMany([mark])).size).toBe(1)
+    expect(await (await runtime.project.context(run.context_id)).verify()).toEqual([])
+    release.resolve()
+    await run.result()
+    expect((await store.getMany([mark])).size).toBe(0)
+    await runtime.close()
+  })
+
   it('tells its events from the beginning, then live, and ends', async () => {
     const runtime = await runtimeOf({})
     const run = await runtime.submit(chainOf(2))

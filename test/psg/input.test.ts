@@ -53,6 +53,7 @@ describe('psg: a commit that is none', () => {
     ['reason', { actor: 'a' }],
     ['fence', { ...by, fence: '1' }],
     ['fence', { ...by, fence: -1 }],
+    ['moreFollows', { ...by, moreFollows: 'yes' }],
     ['module', { ...by, module: 7 }],
     ['run', { ...by, run: '' }],
     ['events', { ...by, events: {} }],

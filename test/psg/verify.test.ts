@@ -221,6 +221,17 @@ describe('psg/verify', () => {
     expect(await (await sound()).graph.verify()).toEqual([])
   })
 
+  it('finds nothing where values trail behind the journal, and what is wrong once nothing says so', async () => {
+    const given = await sound()
+    const { graph, context, store } = given
+    await graph.commit([set('context', context, { title: 'later' })], { ...by, moreFollows: true })
+    expect(await graph.verify()).toEqual([])
+    const mark = INDEX.written(context)
+    expect((await store.getMany([mark])).has(mark)).toBe(true)
+    await damage(given, [], [mark])
+    expect((await graph.verify()).map(({ rule }) => rule)).toEqual(['value.differs'])
+  })
+
   for (const [title, harm, rules] of DAMAGES)
     it(`finds ${title}`, async () => {
       const given = await sound()
