@@ -21,10 +21,9 @@ export function built(): Built {
   copyFileSync(join(ROOT, 'package.json'), join(home, 'package.json'))
   const { dependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { dependencies: object }
   for (const name of Object.keys(dependencies)) install(modules, name)
-  const compiler = join(ROOT, 'node_modules/.bin/tsc')
-  const out = spawnSync(compiler, ['-p', 'tsconfig.build.json', '--outDir', join(home, 'dist')], { cwd: ROOT })
+  const out = spawnSync(process.execPath, ['--import', 'tsx', 'scripts/build.ts', join(home, 'dist')], { cwd: ROOT })
   const main = join(home, 'dist/cli/main.js')
-  if (!existsSync(main)) throw new Error(`nothing was compiled: ${out.stdout}`)
+  if (!existsSync(main)) throw new Error(`nothing was built: ${out.stdout}${out.stderr}`)
   return {
     main,
     project(...packages) {
