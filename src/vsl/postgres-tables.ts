@@ -1,6 +1,7 @@
 /**
  * The tables of a store. Texts are JSON, never jsonb: that would reorder keys and refuse \u0000. Keys sort by their bytes. `xid` is the transaction
- * that wrote an entry, plus `meta.base`, and `seq` its place therein: their order is one that a reader can wait for, see postgres-pages.ts.
+ * that wrote an entry, plus `meta.base`, and `seq` its place therein: their order is one that a reader can wait for, see postgres-pages.ts. Entries
+ * are not compressed, and lie in their row while they fit into a page: compressing one takes longer than all the rest of a commit.
  */
 export const tables = (schema: string): string => `
 create table "${schema}".meta (version int not null, base bigint not null);
@@ -22,7 +23,8 @@ create table "${schema}".journal (
   body text not null,
   primary key (stream, revision),
   unique (xid, seq)
-);
+) with (toast_tuple_target = 8160);
+alter table "${schema}".journal alter body set storage external;
 create table "${schema}"."values" (key text collate "C" primary key, value text not null) with (fillfactor = 85);
 create table "${schema}".own (key text collate "C" primary key, value text not null) with (fillfactor = 85);
 create table "${schema}".blobs (digest text collate "C" primary key, bytes bytea not null);
