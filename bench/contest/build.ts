@@ -1,11 +1,13 @@
 import { spawnSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { existsSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { bundle, published } from '../../scripts/bundle.ts'
 
 /** Of the repository. */
 export const root = join(import.meta.dirname, '../..')
 const out = join(root, 'bench/dist')
+const bundled = join(out, 'bundled')
 
 /** Compiles the product and our contestants as they are published, once per run. Throws when they do not compile. */
 export function build(): void {
@@ -15,11 +17,16 @@ export function build(): void {
     encoding: 'utf8',
   })
   if (status !== 0) throw new Error(`the contestants do not compile:\n${stdout}`)
+  const ours = published().map((path) => join('src', path))
+  const contestants = readdirSync(join(out, 'bench/contestants')).map((name) => join('bench/contestants', name))
+  const entries = [...ours, ...contestants, 'bench/drift.js'].filter((path) => existsSync(join(out, path)))
+  rmSync(bundled, { recursive: true, force: true })
+  bundle(entries, out, bundled)
   process.env.MPLP_BENCH_BUILT = '1'
 }
 
-/** A compiled file of ours. */
-export const built = (source: string): string => join(out, source.replace(/\.ts$/, '.js'))
+/** A file of ours that people import or run, or a contestant, as it is published. */
+export const built = (source: string): string => join(bundled, source.replace(/\.ts$/, '.js'))
 
 /** Where a contestant's code is, ours or a peer's. */
 export function moduleOf(name: string): string {
