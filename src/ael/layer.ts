@@ -66,7 +66,8 @@ export interface Hands {
 }
 
 export interface Blobs {
-  put(bytes: Uint8Array): Promise<Digest>
+  /** A store that is away may be waited for until the signal is aborted. */
+  put(bytes: Uint8Array, signal?: AbortSignal): Promise<Digest>
   get(digest: Digest): Promise<Uint8Array | undefined>
 }
 

@@ -22,7 +22,7 @@ export function withOutputs(adapter: Adapter, options: OutputOptions = {}): Adap
   const { blobs, inlineBytes = 65_536, maxBytes = 16 * 1024 * 1024 } = options
   const redact = options.redactor ?? redactor(() => adapter.secrets?.() ?? [])
 
-  const finished = async (outcome: Outcome, what: string): Promise<Outcome> => {
+  const finished = async (outcome: Outcome, what: string, signal: AbortSignal): Promise<Outcome> => {
     const { output, ...rest } = outcome
     if (output === undefined) return rest
     const text = textOf(output, what)
@@ -33,12 +33,12 @@ export function withOutputs(adapter: Adapter, options: OutputOptions = {}): Adap
     if (blobs === undefined || text.length * 3 <= inlineBytes) return { ...rest, output: clean }
     const bytes = Buffer.from(clean === parsed ? text : JSON.stringify(clean))
     if (bytes.length <= inlineBytes) return { ...rest, output: clean }
-    return { ...rest, output: clean, output_ref: await stored(bytes, blobs, what) }
+    return { ...rest, output: clean, output_ref: await stored(bytes, blobs, what, signal) }
   }
 
   return decorated(adapter, async (action, call) => {
     const outcome = (await adapter.execute(action, call)) ?? {}
-    return finished(outcome, action.action_type).catch((error) => {
+    return finished(outcome, action.action_type, call.signal).catch((error) => {
       throw withSpent(toActionError(error), spentBy(outcome))
     })
   })
@@ -74,8 +74,8 @@ function refuseAbove(limit: number, bytes: number, what: string): void {
 }
 
 /** The work is done by now: that its output cannot be kept must not lead to its being done again. */
-async function stored(bytes: Buffer, blobs: Pick<Blobs, 'put'>, what: string): Promise<OutputRef> {
-  const digest = await blobs.put(bytes).catch((cause) => {
+async function stored(bytes: Buffer, blobs: Pick<Blobs, 'put'>, what: string, signal: AbortSignal): Promise<OutputRef> {
+  const digest = await blobs.put(bytes, signal).catch((cause) => {
     throw finalFailure(`${what} was done, but its output could not be stored`, { cause })
   })
   if (digest !== digestOf(bytes)) throw finalFailure(`the blob store answered with ${digest} for other bytes`)

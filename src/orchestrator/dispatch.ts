@@ -8,6 +8,7 @@ import { type BindingSpec, executorOf, filledIn, THIS_STEP } from './bind.ts'
 import { land } from './land.ts'
 import type { Decided, Flight, LiveRun } from './live.ts'
 import { outcomeOf } from './outcome.ts'
+import { patiently } from './patiently.ts'
 import { execution, roleOf } from './steps.ts'
 
 /** How a flight is carried out: as its step's binding says, or as its session says for a word before or after a step. */
@@ -92,7 +93,7 @@ async function keep(run: LiveRun, { action }: Flight, state: Json): Promise<void
   const set =
     text.length <= INLINE_CHARACTERS
       ? { resume: state, resume_blob: undefined }
-      : { resume: undefined, resume_blob: await run.graph.store.putBlob(new TextEncoder().encode(text)) }
+      : { resume: undefined, resume_blob: await stored(run, new TextEncoder().encode(text)) }
   const change = { kind: 'node_update', node: 'action', id: action.action_id, set } as const
   if (!(await land(run, { changes: [change], events: run.told.splice(0), reason: 'checkpoint' })))
     throw run.owner.lost.reason ?? new ActionError('action_aborted', 'another process has taken the run over')
@@ -126,8 +127,11 @@ async function paramsOf(run: LiveRun, { step, action, compensates, turn }: Fligh
   return outputs.size === 0 && !turn ? action.params : filledIn(action.params, (from) => outputs.get(from), turn)
 }
 
-async function blobJson(run: LiveRun, digest: Digest, step: string): Promise<Json> {
-  const bytes = await run.graph.store.getBlob(digest)
+const stored = ({ graph: { store, clock }, abort }: LiveRun, bytes: Uint8Array): Promise<Digest> =>
+  patiently(() => store.putBlob(bytes), clock, abort.signal)
+
+async function blobJson({ graph: { store, clock }, abort }: LiveRun, digest: Digest, step: string): Promise<Json> {
+  const bytes = await patiently(() => store.getBlob(digest), clock, abort.signal)
   if (!bytes) throw new ActionError('action_failed', `what step ${step} needs, ${digest}, is not in the store`)
   return JSON.parse(new TextDecoder().decode(bytes))
 }

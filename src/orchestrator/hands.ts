@@ -1,16 +1,25 @@
 import type { BudgetState, Hands } from '../ael/layer.ts'
+import type { Clock } from '../protocol/clock.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { wasApproved } from './gate.ts'
 import type { Ledger } from './ledger.ts'
 import type { LiveRun } from './live.ts'
+import { patiently } from './patiently.ts'
 import { execution } from './steps.ts'
 
 /** What the action layer needs of graph, store and people: whose run it is, whether somebody agreed, and what may be spent. */
-export function handsOf(store: Backend, live: ReadonlyMap<string, LiveRun>): Required<Omit<Hands, 'admit'>> {
+export function handsOf(
+  store: Backend,
+  clock: Clock,
+  live: ReadonlyMap<string, LiveRun>,
+): Required<Omit<Hands, 'admit'>> {
   const charged = new Map<string, Ledger>()
   const runOf = (run: { readonly plan_id: string } | undefined) => (run ? live.get(run.plan_id) : undefined)
   return {
-    blobs: { put: (bytes) => store.putBlob(bytes), get: (digest) => store.getBlob(digest) },
+    blobs: {
+      put: (bytes, signal = NEVER) => patiently(() => store.putBlob(bytes), clock, signal),
+      get: (digest) => store.getBlob(digest),
+    },
     gate({ run, digest }) {
       const asking = runOf(run)
       return { verdict: asking && wasApproved(asking, digest) ? 'approved' : 'pending' }
@@ -39,4 +48,5 @@ export function handsOf(store: Backend, live: ReadonlyMap<string, LiveRun>): Req
     },
   }
 }
+const NEVER = new AbortController().signal
 const UNLIMITED: BudgetState = { state: 'ok' }

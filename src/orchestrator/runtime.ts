@@ -78,7 +78,7 @@ const TTL_MS = 10_000
 export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
   const { store, clock = systemClock, onError = () => undefined, mine = () => true } = options
   const live = new Map<string, LiveRun>()
-  const layer = typeof options.layer === 'function' ? options.layer(handsOf(store, live)) : options.layer
+  const layer = typeof options.layer === 'function' ? options.layer(handsOf(store, clock, live)) : options.layer
   const project = await openProject(store, {
     clock,
     ...(options.onCommit && { onCommit: options.onCommit }),

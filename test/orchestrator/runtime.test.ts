@@ -7,7 +7,7 @@ import { toolAdapter } from '../../src/ael/tool.ts'
 import { type Tool, toolRegistry } from '../../src/ael/tool-registry.ts'
 import { createRuntime } from '../../src/orchestrator/runtime.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
-import { ActionError, InvalidInput, NotFound, RuleViolation } from '../../src/protocol/errors.ts'
+import { ActionError, InvalidInput, NotFound, RuleViolation, Unavailable } from '../../src/protocol/errors.ts'
 import type { Json } from '../../src/protocol/json.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
@@ -489,6 +489,64 @@ describe('a crash', () => {
     for (let i = 0; i < 200 && resumed.length === 0; i++) await clock.advance(250)
     expect(await taken).toMatchObject({ status: 'completed' })
     expect(resumed).toEqual([state])
+  })
+})
+
+describe('a store that is away for a while', () => {
+  it.each(['commit', 'putBlob', 'getBlob'] as const)('is waited for by %s, and nothing is done twice', async (call) => {
+    const clock = manualClock()
+    const inner = memoryBackend({ clock })
+    let away = 0
+    const store = new Proxy(inner, {
+      get: (target, name) => {
+        const value = Reflect.get(target, name)
+        if (name !== call) return value
+        return (...args: unknown[]) =>
+          away-- > 0 ? Promise.reject(new Unavailable('the store', 'wait')) : value.apply(target, args)
+      },
+    })
+    const done: string[] = []
+    const large = { said: 'x'.repeat(100_000) }
+    const makes = async (checkpoint: Call['checkpoint']) => {
+      done.push('make')
+      away = 3
+      await checkpoint(large)
+      away = 3
+      return { output: large }
+    }
+    const uses = async (params: Json) => {
+      done.push('use')
+      return { output: params === undefined ? 0 : JSON.stringify(params).length }
+    }
+    const runtime = await createRuntime({
+      store,
+      clock,
+      layer: (hands) =>
+        actionLayer({
+          ...hands,
+          clock,
+          adapters: [
+            { action_type: 'make', executor_kind: 'agent', execute: (_, { checkpoint }) => makes(checkpoint) },
+            { action_type: 'use', executor_kind: 'agent', execute: ({ params }) => uses(params) },
+          ],
+        }),
+    })
+    const flow = flowOf({ make: { binding: { action_type: 'make', params: {} } }, use: { after: ['make'] } }, {}, clock)
+    const { make, use } = flow.ids
+    const binding = { action_type: 'use', params: { got: { $from: make!, path: 'said' } } }
+    const run = await runtime.submit({
+      ...flow,
+      bindings: { steps: { ...flow.bindings!.steps, [use!]: binding } },
+    })
+    const result = run.result()
+    let over = false
+    void result.then(() => {
+      over = true
+    })
+    for (let i = 0; i < 200 && !over; i++) await clock.advance(250)
+    expect((await result).outputs[use!]).toBe(100_010)
+    expect(done).toEqual(['make', 'use'])
+    await runtime.close()
   })
 })
 
