@@ -37,6 +37,8 @@ export interface ComposedRuntime extends Runtime {
   rollback(run: string, options?: RollbackOptions): Promise<RollbackReport>
   /** Resolves once everything committed before the call is on every bus. */
   flush(): Promise<void>
+  /** How long the oldest commit that a bus does not have yet has been waiting for that, by the bus's name. */
+  behindMs(): Promise<ReadonlyMap<string, number>>
 }
 
 export interface ComposeOptions {
@@ -109,6 +111,11 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
       },
       async flush() {
         await Promise.all(relays.map((relay) => relay.flush()))
+      },
+      async behindMs() {
+        return new Map(
+          await Promise.all(relays.map(async (relay, i) => [buses[i]!.name, await relay.behindMs()] as const)),
+        )
       },
       submit: (flow) => runtime.submit(whole.run ? { ...flow, options: { ...whole.run, ...flow.options } } : flow),
       close() {

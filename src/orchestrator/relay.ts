@@ -3,6 +3,7 @@ import type { Delivery, Transport } from '../bus/transport.ts'
 import { atMost, backoffMs, slept, unlessAborted } from '../bus/waiting.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Closed, FencedOut, InvalidInput, type Problem, RevisionConflict } from '../protocol/errors.ts'
+import { isObject } from '../protocol/json.ts'
 import type { Backend, Holder, Position } from '../vsl/backend.ts'
 import { wakeable } from '../vsl/wakeable.ts'
 import { own } from './owner.ts'
@@ -40,6 +41,8 @@ export interface Relay {
   readonly active: boolean
   /** Resolves once everything committed before the call is on the bus, whichever relay brings it there; false when the signal or a close ends the wait first. */
   flush(signal?: AbortSignal): Promise<boolean>
+  /** How long the oldest commit that is not on the bus has been waiting for that; 0 when there is none. */
+  behindMs(): Promise<number>
   /** Publishes what has been read already, moves the position, gives the lease back. A bus that does not answer is not waited for long. Safe to call twice. */
   close(): Promise<void>
 }
@@ -163,16 +166,17 @@ export function relay(options: RelayOptions): Relay {
     }
   }
   const running = run()
+  const reached = async () => (active ? confirmed : storedPosition(store, name))
+  const after = (position: Position, signal?: AbortSignal) =>
+    store.feed({ ...(position !== '' && { after: position }), ...(signal && { signal }) })
 
   return {
     get active() {
       return active
     },
     async flush(signal = new AbortController().signal) {
-      const reached = async () => (active ? confirmed : storedPosition(store, name))
-      const from = await reached()
-      let target = from
-      for await (const entry of store.feed({ ...(from !== '' && { after: from }), signal })) target = entry.position
+      let target = await reached()
+      for await (const entry of after(target, signal)) target = entry.position
       while ((await reached()) < target) {
         if (signal.aborted || closing.signal.aborted) return false
         const turn = new AbortController()
@@ -180,6 +184,13 @@ export function relay(options: RelayOptions): Relay {
         turn.abort()
       }
       return true
+    },
+    async behindMs() {
+      for await (const { body } of after(await reached())) {
+        const at = isObject(body) ? Date.parse(String(body.at)) : Number.NaN
+        if (!Number.isNaN(at)) return Math.max(0, clock.now() - at) // others are no graph's
+      }
+      return 0
     },
     async close() {
       closing.abort()

@@ -7,7 +7,7 @@ import type { Route } from './route.ts'
 const READY_WITHIN_MS = 5_000
 
 /** For those who watch over the process. */
-export function healthRoutes({ store }: ComposedRuntime, counters: Counters): readonly Route[] {
+export function healthRoutes({ store, behindMs }: ComposedRuntime, counters: Counters): readonly Route[] {
   const count = async (prefix: string): Promise<number> => {
     let found = 0
     for await (const _ of store.scan(prefix)) found++
@@ -38,8 +38,12 @@ export function healthRoutes({ store }: ComposedRuntime, counters: Counters): re
       async handle(_, reply) {
         reply.type('text/plain; version=0.0.4')
         return counters.text({
-          mplp_runs_running: ['Runs that go on.', await count('running/')],
-          mplp_confirms_waiting: ['Questions that wait for a person.', await count('waiting/')],
+          mplp_runs_running: ['Runs that go on.', ['', await count('running/')]],
+          mplp_confirms_waiting: ['Questions that wait for a person.', ['', await count('waiting/')]],
+          mplp_bus_behind_seconds: [
+            'How long the oldest commit that a bus does not have yet has been waiting.',
+            ...[...(await behindMs())].map(([bus, ms]) => [`bus="${bus}"`, ms / 1000] as const),
+          ],
         })
       },
     },

@@ -295,6 +295,21 @@ describe('a relay', () => {
     expect(await mine.flush(signal)).toBe(false)
   })
 
+  it('says how long the oldest commit that the bus does not have has been waiting', async () => {
+    const clock = { ...systemClock, now: () => Date.parse('2026-01-01T01:00:00Z') }
+    const { store, bus, relay: mine, flush, close } = start({ clock })
+    expect(await mine.behindMs()).toBe(0)
+    await store.commit({ stream: 'notes', expected: 0, entry: 'no time', inserts: [], puts: [], deletes: [] })
+    bus.faults.push('none', 'none')
+    await tell(store, 'a')
+    expect(await mine.behindMs()).toBe(3_600_000)
+    await flush()
+    expect(await mine.behindMs()).toBe(0)
+    await close()
+    await tell(store, 'a')
+    expect(await mine.behindMs()).toBe(3_600_000)
+  })
+
   it('feeds a memory bus whose subscribers resume from the store, also between two events of one commit', async () => {
     const store = memoryBackend()
     const transport = memoryTransport({ history: historyOf(store, 'bus') })

@@ -249,12 +249,15 @@ describe('the door', () => {
 
 describe('for those who watch', () => {
   it('counts what was asked', async () => {
-    const { ask, url } = await serving()
+    const { ask, url, runtime } = await serving({}, { bus: ['memory:'] })
     await ask('GET', '/psg/plans/absent')
+    await ask('POST', '/psg/contexts', flowOf({ one: {} }).context)
+    await runtime.flush()
     expect(await ask('GET', '/ready')).toMatchObject({ status: 200, body: { status: 'ready' } })
     const text = await (await fetch(`${url}/metrics`)).text()
     expect(text).toContain('mplp_http_requests_total{method="GET",route="/psg/plans/:id",status="404"} 1')
-    expect(text).toContain('mplp_runs_running 0')
+    expect(text).toContain('\nmplp_runs_running 0\n')
+    expect(text).toContain('\nmplp_bus_behind_seconds{bus="memory"} 0\n')
   })
 
   it('describes every route that it answers, and no other', async () => {
