@@ -1,5 +1,5 @@
 import type { AddressInfo } from 'node:net'
-import fastify, { type FastifyInstance, type FastifyReply } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { ComposedRuntime } from '../compose.ts'
 import { DEFAULTS, type ServerConfig } from '../config.ts'
 import { InvalidInput, NotFound, type Problem, Refused, Unavailable } from '../protocol/errors.ts'
@@ -45,6 +45,7 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
     if (problem.status === 401) reply.header('www-authenticate', 'Bearer')
     return reply.code(problem.status).type('application/problem+json').send(problem)
   }
+  const { default: fastify } = await import('fastify')
   const app = fastify({
     bodyLimit: body_limit_bytes,
     forceCloseConnections: 'idle',

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { ROOT, type SourceFile } from './imports.ts'
 
-const ROOMS = ['protocol', 'vsl', 'psg', 'bus', 'ael', 'orchestrator', 'drift', 'golden']
+const ROOMS = ['protocol', 'vsl', 'psg', 'bus', 'ael', 'orchestrator', 'drift', 'golden', 'server']
 /** A file below one of these whose name for what it makes ends so is a member, and can be imported alone. */
 const FAMILIES: Readonly<Record<string, RegExp>> = { vsl: /Backend$/, bus: /Transport$/, ael: /Adapter$/ }
 
