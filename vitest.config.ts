@@ -18,6 +18,7 @@ export default defineConfig({
     maxWorkers: availableParallelism(),
     testTimeout: 20_000,
     hookTimeout: 60_000,
+    expect: { poll: { timeout: 10_000 } }, // on a busy machine a second is nothing
     projects: [
       project('unit', { include: ['test/**/*.test.ts'], exclude: [KILLS, 'test/repository/**'] }),
       project('repository', { include: ['test/repository/**/*.test.ts'], exclude: [PACKAGE] }),

@@ -29,7 +29,7 @@ adapterContract('examples/custom-adapter', async (): Promise<AdapterRig> => {
     ],
     hangs: node(`${append} note(process.pid); setInterval(() => {}, 1e6)`),
     underWay: async () => {
-      await expect.poll(noted, { timeout: 10_000 }).toHaveLength(1)
+      await expect.poll(noted).toHaveLength(1)
     },
     remains: () => noted().filter((pid) => isAlive(Number(pid))),
     failsForNow: node('process.exit(75)'),

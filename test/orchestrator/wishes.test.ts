@@ -26,7 +26,7 @@ it.each<[string, (other: Runtime, run: string) => Promise<void>, string]>([
       async commit(write) {
         if (write.stream === run.context_id && !isHeld) {
           isHeld = true // decided while the run was running; it arrives when the run has been laid down
-          await expect.poll(phase, { timeout: 10_000 }).toBe('waiting')
+          await expect.poll(phase).toBe('waiting')
         }
         return store.commit(write)
       },

@@ -221,8 +221,8 @@ itOwns(privateRedis)('ends the servers and folders of a process that was killed'
   expect(await ping()).toBe('PONG')
   expect(left()).toHaveLength(1)
   await owner.kill()
-  await expect.poll(ping, { timeout: 10_000 }).not.toBe('PONG')
-  await expect.poll(left, { timeout: 10_000 }).toEqual([])
+  await expect.poll(ping).not.toBe('PONG')
+  await expect.poll(left).toEqual([])
 })
 
 function client(url: string, options: { commandTimeout?: number } = {}): Redis {

@@ -31,9 +31,7 @@ describe('events over WebSocket', () => {
       }
       expect(rest).toEqual(all.slice(from + 1).map(({ event }) => event.event_id))
     }
-    await expect
-      .poll(() => stages, { timeout: 10_000 })
-      .toEqual(all.filter(({ event }) => event.event_family === 'pipeline_stage'))
+    await expect.poll(() => stages).toEqual(all.filter(({ event }) => event.event_family === 'pipeline_stage'))
   })
 
   it('go on where they were when the server comes back', async () => {

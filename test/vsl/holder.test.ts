@@ -28,7 +28,7 @@ describe('the holder of a lease', () => {
         const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ')
         expect(fields[0]).toBe('Z')
         return fields[19]
-      })) as string
+      }, 10_000)) as string
       expect(holderIsGone({ ...holder, started })).toBe(true)
     } finally {
       parent.kill('SIGKILL')

@@ -319,5 +319,5 @@ async function waitsForLock(client: Client, schema: string): Promise<void> {
     await client.query('select pg_stat_clear_snapshot()') // a transaction would go on seeing what it saw first
     return (await client.query(waiting, [schema])).rowCount
   }
-  await expect.poll(count, { timeout: 10_000 }).toBe(1)
+  await expect.poll(count).toBe(1)
 }

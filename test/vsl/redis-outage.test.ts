@@ -12,7 +12,6 @@ import { expectWhole } from './whole.ts'
 
 const itOwnsRedis = itOwns(privateRedis)
 const isCommit = (chunk: Buffer) => chunk.includes('evalsha') && chunk.includes('"id"')
-const PATIENTLY = { timeout: 10_000 }
 const STREAMS = Array.from({ length: 8 }, (_, i) => `s${i}`)
 
 describe('a Redis store whose server dies', () => {
@@ -44,7 +43,7 @@ describe('a Redis store whose server dies', () => {
     await expect(backend.commit(append('g', 1))).rejects.toBeInstanceOf(Unavailable)
     await expect(backend.set('k', 1)).rejects.toBeInstanceOf(Unavailable)
     await server.restart()
-    await expect.poll(() => backend.head('g').catch(() => undefined), PATIENTLY).toEqual({ revision: 1, token: 0 })
+    await expect.poll(() => backend.head('g').catch(() => undefined)).toEqual({ revision: 1, token: 0 })
     await backend.commit(append('g', 1))
     expect(await followed).toHaveLength(2)
     await backend.close()
@@ -81,7 +80,7 @@ describe('a Redis store whose server does not answer', () => {
       expect.any(Unavailable),
     ])
     server.resume()
-    await expect.poll(() => backend.head('g').catch(() => undefined), PATIENTLY).toEqual({ revision: 2, token: 0 })
+    await expect.poll(() => backend.head('g').catch(() => undefined)).toEqual({ revision: 2, token: 0 })
     await backend.close()
   })
 })
@@ -158,12 +157,10 @@ describe('a Redis store behind a bad network', () => {
       for await (const entry of reader.feed({ follow: true })) heard.push(entry.body)
     })()
     await withClient(url, (redis) =>
-      expect
-        .poll(() => redis.pubsub('NUMSUB', '{mplp}:news'), PATIENTLY)
-        .toEqual(['{mplp}:news', expect.toSatisfy((n) => n > 0)]),
+      expect.poll(() => redis.pubsub('NUMSUB', '{mplp}:news')).toEqual(['{mplp}:news', expect.toSatisfy((n) => n > 0)]),
     )
     await writer.commit(append('g', 0, 'first'))
-    await expect.poll(() => heard, PATIENTLY).toEqual(['first'])
+    await expect.poll(() => heard).toEqual(['first'])
     await reader.head('g') // answered after the follower's last, empty page
     return {
       proxy,
@@ -178,7 +175,7 @@ describe('a Redis store behind a bad network', () => {
     await proxy.refuse()
     await writer.commit(append('g', 1, 'not heard'))
     await proxy.accept()
-    await expect.poll(() => heard, PATIENTLY).toEqual(['first', 'not heard'])
+    await expect.poll(() => heard).toEqual(['first', 'not heard'])
     await close()
   })
 
@@ -188,7 +185,7 @@ describe('a Redis store behind a bad network', () => {
     await writer.commit(append('g', 1, 'not heard'))
     await withClient(url, (redis) => redis.ping()) // by now the message is in the proxy
     proxy.delay(0)
-    await expect.poll(() => heard, PATIENTLY).toEqual(['first', 'not heard'])
+    await expect.poll(() => heard).toEqual(['first', 'not heard'])
     await close()
   })
 })

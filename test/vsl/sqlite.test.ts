@@ -113,7 +113,7 @@ describe('an SQLite store', () => {
     expect(clock.sleeping).toBe(0)
     const stop = new AbortController()
     const followed = collect(backend.feed({ follow: true, signal: stop.signal }))
-    await expect.poll(() => clock.sleeping, { timeout: 10_000 }).toBe(1)
+    await expect.poll(() => clock.sleeping).toBe(1)
     stop.abort()
     await followed
     await clock.advance(50)
