@@ -17,8 +17,12 @@ transportContract('memory with a history', async () => {
 it('holds the publisher back while a subscriber that waits is full', async () => {
   const bus = memoryTransport()
   const finish: (() => void)[] = []
-  let published = 0
-  await bus.subscribe({}, () => new Promise<void>((resolve) => finish.push(resolve)), { limit: 3, overflow: 'wait' })
+  let [published, handled] = [0, 0]
+  const slow = async () => {
+    await new Promise<void>((resolve) => finish.push(resolve))
+    handled++
+  }
+  await bus.subscribe({}, slow, { limit: 3, overflow: 'wait' })
   const publishing = (async () => {
     for (const d of series(1, 10)) {
       await bus.publish([d])
@@ -30,13 +34,9 @@ it('holds the publisher back while a subscriber that waits is full', async () =>
   expect(published).toBe(3)
   await until(() => {
     finish.shift()?.()
-    return published === 10
+    return handled === 10
   })
   await publishing
-  await until(() => {
-    finish.shift()?.()
-    return finish.length === 0
-  })
   await bus.close()
 })
 
