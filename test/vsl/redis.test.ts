@@ -66,7 +66,8 @@ describe('a Redis store', () => {
     expect(await collect(backend.blobs())).toEqual([])
     await backend.close()
     const large = await redisBackend({ url, prefix, maxBlobBytes: 2 ** 24 })
-    expect(await large.getBlob(await large.putBlob(bytes))).toEqual(bytes)
+    const back = await large.getBlob(await large.putBlob(bytes))
+    expect(back && Buffer.compare(back, bytes)).toBe(0)
     await large.close()
   })
 
