@@ -1,4 +1,4 @@
-import { type Clock, microsOf, systemClock } from '../protocol/clock.ts'
+import { type Clock, systemClock } from '../protocol/clock.ts'
 import {
   FencedOut,
   KeyExists,
@@ -11,26 +11,22 @@ import {
 import type { Backend } from '../vsl/backend.ts'
 import { serially } from '../vsl/serially.ts'
 import { commitOnce } from '../vsl/settle.ts'
-import type { Changes, Commit, CommitOptions, EntryBody, Kind, Node, NodeOf } from './change.ts'
+import type { Changes, Commit, CommitOptions, Kind, Node, NodeOf } from './change.ts'
 import { type Draft, draft, type Ground, named, ruleBook } from './check.ts'
 import type { Delta } from './delta.ts'
 import { type Document, type DocumentKind, documentOf } from './document.ts'
-import { endedGroups } from './ended.ts'
 import type { Finding } from './finding.ts'
 import { forkPlan } from './fork.ts'
-import { type Difference, diffOf, graphAt, historyOf, type Past } from './history.ts'
-import { INDEX, lifeOf, type Whereabouts } from './indexes.ts'
+import { type Difference, diffOf, graphAt, historyOf, type JournalEntry, type Past } from './history.ts'
 import { checkName, checkOptions, checkSegment, takeIn, takeInEvents } from './input.ts'
-import { KINDS } from './kinds.ts'
-import { applyEntry, readGroup, takeGroup } from './load.ts'
 import { nodeKey, placeOf } from './node.ts'
 import { type Page, type Query, queryStore } from './query.ts'
 import type { Restoration } from './restore.ts'
 import { type RestoreOptions, restore, takeSnapshot } from './snapshot.ts'
-import { type GraphMemory, type GraphState, graphMemory } from './state.ts'
-import { trail } from './trail.ts'
+import type { GraphState } from './state.ts'
 import { verifyGraph } from './verify.ts'
 import { type Reason, reasonsFor } from './why.ts'
+import { type Names, WorkingCopy } from './working-copy.ts'
 
 export interface GraphOptions {
   readonly clock?: Clock
@@ -85,14 +81,9 @@ export class ProjectGraph {
   readonly clock: Clock
   readonly #options: GraphOptions
   readonly #rules
-  #memory: GraphMemory = graphMemory()
-  #revision = 0
-  /** The last stamp given out, in microseconds; unknown until somebody commits. */
-  #stamped: number | undefined
+  readonly #copy: WorkingCopy
   readonly #inTurn = serially()
   readonly #watchers = new Set<(deltas: readonly Delta[]) => void>()
-  readonly #ended
-  readonly #trail = trail()
   /** A write that got no reply: nothing else is let in before its fate is known. */
   #pending: Pending | undefined
   /** Commits that turned out to have landed after their callers had been told that nobody knows. */
@@ -104,21 +95,24 @@ export class ProjectGraph {
     this.clock = options.clock ?? systemClock
     this.#options = options
     this.#rules = ruleBook(options.switched)
-    this.#ended = endedGroups(options.keepEnded ?? KEEP_ENDED)
+    this.#copy = new WorkingCopy(store, id, {
+      keepEnded: options.keepEnded ?? KEEP_ENDED,
+      onTaken: (entry, deltas) => this.#taken(entry, deltas),
+    })
   }
 
   get revision(): number {
-    return this.#revision
+    return this.#copy.revision
   }
 
   /** The graph in memory, for questions. Ask for it anew after waiting for anything: reloading replaces it. */
   get state(): GraphState {
-    return this.#memory.state
+    return this.#copy.state
   }
 
   /** What is in memory under this id. */
   get<K extends Kind>(kind: K, id: string): NodeOf<K> | undefined {
-    return this.#memory.state.get(kind, id)
+    return this.state.get(kind, id)
   }
 
   /** The same, loading it if need be. */
@@ -136,17 +130,13 @@ export class ProjectGraph {
    * Looks at the graph with these nodes in memory, and all that is loaded with them, as far as they exist; and with these groups. Nothing changes
    * while `look` looks.
    */
-  async reading<T>(
-    names: readonly (readonly [Kind, string])[],
-    look: (state: GraphState) => T,
-    groups: readonly string[] = [],
-  ): Promise<T> {
+  async reading<T>(names: Names, look: (state: GraphState) => T, groups: readonly string[] = []): Promise<T> {
     for (const [kind, id] of names) checkName(kind, id)
     for (const group of groups) checkSegment('group', group)
     return this.#serially(async () => {
-      await this.#bring(names)
-      await this.#load(groups)
-      return look(this.#memory.state)
+      await this.#copy.bring(names)
+      await this.#copy.load(groups)
+      return look(this.state)
     })
   }
 
@@ -170,12 +160,12 @@ export class ProjectGraph {
       const late = this.#late.get(changes)
       if (late) return late
       for (let attempt = 1; ; attempt++) {
-        const tried = this.#revision
+        const tried = this.revision
         const drafted = await this.#draft(decide, given) // refuses before anything moved
         const landed = drafted && (await this.#store(drafted, changes)) // durable first; false: somebody wrote before us
         if (landed) return this.#apply(drafted) // cannot fail: draft checked it
-        await this.#catchUp() // read what they wrote, then decide again
-        if (attempt === MOST_ATTEMPTS) throw new RevisionConflict(this.id, tried, this.#revision)
+        await this.#copy.catchUp() // read what they wrote, then decide again
+        if (attempt === MOST_ATTEMPTS) throw new RevisionConflict(this.id, tried, this.revision)
       }
     })
   }
@@ -187,8 +177,8 @@ export class ProjectGraph {
     return this.#serially(async () => {
       await this.#settle(changes)
       const drafted = (await this.#draft(decide, options)) ?? (await this.#draft(decide, options))
-      const taken = drafted && (await this.#taken(drafted))
-      if (taken) throw taken
+      const inUse = drafted && (await this.#idsInUse(drafted))
+      if (inUse) throw inUse
     })
   }
 
@@ -211,9 +201,9 @@ export class ProjectGraph {
   /** Nodes of a kind with these fields, in memory or not, page by page. */
   async query<K extends Kind>(query: Query<K>): Promise<Page<K>> {
     const trailing = await this.#serially(async () => {
-      await this.#catchUp()
-      await this.#load(this.#trail.groups)
-      return this.#trail.values(this.#memory.state)
+      await this.#copy.catchUp()
+      await this.#copy.load(this.#copy.trail.groups)
+      return this.#copy.trail.values(this.state)
     })
     return queryStore(this.store, this.id, query, trailing) // not in turn: it may take long, and commits must not wait for it
   }
@@ -254,43 +244,31 @@ export class ProjectGraph {
 
   /** Takes in what others have committed. */
   refresh(): Promise<void> {
-    return this.#serially(() => this.#catchUp())
+    return this.#serially(() => this.#copy.catchUp())
   }
 
   /** Forgets memory and reads it anew. Until that is done, and if it fails, memory stays as it was. */
   reload(): Promise<void> {
     return this.#serially(async () => {
-      if (this.#pending) await this.#catchUp() // it may be there by now
-      const memory = graphMemory()
-      const { revision } = await this.store.head(this.id)
-      const context = await readGroup(this.store, this.id, '-')
-      const open = await Promise.all(context.open.map((group) => readGroup(this.store, this.id, group)))
-      const from = Math.min(context.written ?? revision, revision)
-      const entries = await this.#entries(from)
-      for (const group of [context, ...open]) takeGroup(group, memory)
-
-      this.#memory = memory
-      this.#revision = from
-      this.#stamped = undefined
-      this.#ended.clear()
-      this.#trail.begin(context.written)
-      for (const entry of entries) this.#take(entry.revision, entry.body)
+      if (this.#pending) await this.#copy.catchUp() // it may be there by now
+      await this.#copy.reload()
     })
   }
 
   /** What the changes come to; `undefined` when they break a rule, but in a picture that others have changed since. */
   async #draft(decide: () => Changes, options: CommitOptions): Promise<Draft | undefined> {
+    const copy = this.#copy
     let changes: Changes
     let decided: number
     do {
-      await this.#bring(options.reads ?? [])
-      await this.#load(this.#trail.groups) // whoever writes values writes theirs too
-      decided = this.#revision
+      await copy.bring(options.reads ?? [])
+      await copy.load(copy.trail.groups) // whoever writes values writes theirs too
+      decided = copy.revision
       changes = decide()
-      await this.#bring(named(changes))
-      await this.#load(changes.flatMap((change) => (change.kind === 'node_add' && change.group ? [change.group] : [])))
-    } while (this.#revision > decided) // what others have written came in with what was loaded
-    const stamped = this.#stamped ?? (await this.#lastStamp())
+      await copy.bring(named(changes))
+      await copy.load(changes.flatMap((change) => (change.kind === 'node_add' && change.group ? [change.group] : [])))
+    } while (copy.revision > decided) // what others have written came in with what was loaded
+    const stamped = await copy.stamped()
     try {
       return draft(this.#ground(stamped), changes, options)
     } catch (error) {
@@ -302,34 +280,22 @@ export class ProjectGraph {
   /** Has anybody written what a refusal did not know of? It is in memory afterwards. */
   async #hasNews({ violations }: RuleViolation): Promise<boolean> {
     const { roles } = this.#options
-    const judged = this.#revision
-    await this.#catchUp()
+    const judged = this.revision
+    await this.#copy.catchUp()
     const newRoles = roles && violations.some(({ rule }) => rule === 'reference.role') && (await roles.refresh())
-    return newRoles || this.#revision > judged
-  }
-
-  /** That of the last entry. Not read when the graph is opened, because the entry may be large. */
-  async #lastStamp(): Promise<number> {
-    let stamped = 0
-    if (this.#revision === 0) return stamped
-    for await (const { body } of this.store.read(this.id, { after: this.#revision - 1 })) {
-      stamped = microsOf((body as unknown as EntryBody).at)
-      break
-    }
-    this.#stamped = stamped
-    return stamped
+    return newRoles || this.revision > judged
   }
 
   #ground(stamped: number): Ground {
     const { project_id, roles } = this.#options
     return {
       graph: this.id,
-      state: this.#memory.state,
-      revision: this.#revision,
+      state: this.state,
+      revision: this.revision,
       stamped,
       clock: this.clock,
       rules: this.#rules,
-      trail: this.#trail,
+      trail: this.#copy.trail,
       ...(project_id !== undefined && { project_id }),
       ...(roles && { knowsRole: roles.has }),
     }
@@ -341,11 +307,11 @@ export class ProjectGraph {
     if (!pending) return
     try {
       await commitOnce(this.store, pending.drafted.write, { clock: this.clock })
-      const known = this.#revision >= pending.drafted.commit.revision // reloading found it first
+      const known = this.revision >= pending.drafted.commit.revision // reloading found it first
       this.#landed(pending, known ? pending.drafted.commit : this.#apply(pending.drafted))
     } catch (error) {
       if (error instanceof RevisionConflict || error instanceof FencedOut || error instanceof KeyExists) {
-        await this.#catchUp() // what stands in its place, if anything does, tells whether it is ours
+        await this.#copy.catchUp() // what stands in its place, if anything does, tells whether it is ours
         this.#pending = undefined
       } else if (error instanceof OutcomeUnknown || pending.wanted !== wanted) throw error
       else throw new OutcomeUnknown(this.id, { cause: error })
@@ -364,13 +330,13 @@ export class ProjectGraph {
     } catch (error) {
       if (error instanceof RevisionConflict) return false
       if (error instanceof OutcomeUnknown) this.#pending = { drafted, wanted }
-      if (error instanceof KeyExists) throw (await this.#taken(drafted)) ?? error
+      if (error instanceof KeyExists) throw (await this.#idsInUse(drafted)) ?? error
       throw error
     }
   }
 
   /** Which of a draft's ids are taken, in this context or another. */
-  async #taken({ write }: Draft): Promise<RuleViolation | undefined> {
+  async #idsInUse({ write }: Draft): Promise<RuleViolation | undefined> {
     const there = await this.store.getMany(write.inserts.map(([key]) => key))
     const violations = new Map<string, Violation>()
     for (const key of there.keys()) {
@@ -382,33 +348,13 @@ export class ProjectGraph {
   }
 
   #apply(drafted: Draft): Commit {
-    this.#memory.apply(drafted.deltas, drafted.ranks)
-    this.#revision = drafted.commit.revision
-    this.#stamped = drafted.stamped
-    this.#trail.follow(this.#revision, drafted.commit.body)
-    this.#noteLives(drafted.deltas)
+    this.#copy.apply(drafted)
     this.#options.onCommit?.(drafted.commit)
     return drafted.commit
   }
 
-  async #catchUp(): Promise<void> {
-    for await (const entry of this.store.read(this.id, { after: this.#revision }))
-      this.#take(entry.revision, entry.body as unknown as EntryBody)
-  }
-
-  async #entries(after: number): Promise<readonly { revision: number; body: EntryBody }[]> {
-    const entries: { revision: number; body: EntryBody }[] = []
-    for await (const { revision, body } of this.store.read(this.id, { after }))
-      entries.push({ revision, body: body as unknown as EntryBody })
-    return entries
-  }
-
-  #take(revision: number, body: EntryBody): void {
-    const deltas = applyEntry(body, this.#memory)
-    this.#revision = revision
-    this.#stamped = microsOf(body.at)
-    this.#trail.follow(revision, body)
-    this.#noteLives(deltas)
+  /** An entry was read from the journal and is in memory. */
+  #taken({ revision, body }: JournalEntry, deltas: readonly Delta[]): void {
     const pending = this.#pending
     if (pending?.drafted.commit.revision === revision) {
       this.#pending = undefined // its place is taken: by itself, or for good by another
@@ -418,60 +364,10 @@ export class ProjectGraph {
     for (const watcher of this.#watchers) callSafely(() => watcher(deltas))
   }
 
-  /** Brings what is named into memory, as far as it exists: a group that is not loaded, or what others have written since. */
-  async #bring(names: readonly (readonly [Kind, string])[]): Promise<void> {
-    const absent = names.filter(([kind, id]) => {
-      const there = this.#memory.state.get(kind, id)
-      if (there) this.#ended.use(there.group)
-      return !there
-    })
-    if (absent.length === 0) return
-    const { revision } = this
-    await this.#load(await this.#groupsOf(absent))
-    if (this.#revision === revision && absent.some((name) => !this.#memory.state.has(...name))) await this.#catchUp()
-  }
-
-  /** The groups that nodes lie in, as far as the index knows. */
-  async #groupsOf(names: readonly (readonly [Kind, string])[]): Promise<readonly string[]> {
-    const groups = names.flatMap(([kind]) => KINDS[kind].group ?? [])
-    const keys = names.flatMap(([kind, id]) => {
-      const anchor = anchorOf(kind, id)
-      return anchor ? [INDEX.id(...anchor)] : []
-    })
-    if (keys.length === 0) return groups
-    const found = [...(await this.store.getMany([...new Set(keys)])).values()] as Whereabouts[]
-    return [...groups, ...found.filter(({ graph }) => graph === this.id).map(({ group }) => group)]
-  }
-
-  /** Takes groups in as they stand at the head, and everything else with them: no picture mixes two revisions. */
-  async #load(groups: Iterable<string>): Promise<void> {
-    const absent = [...new Set(groups)].filter((group) => !this.#memory.state.hasGroup(group))
-    if (absent.length === 0) return
-    const read = await Promise.all(absent.map((group) => readGroup(this.store, this.id, group)))
-    const entries = await this.#entries(Math.min(this.#trail.from ?? this.#revision, this.#revision))
-    for (const group of read) takeGroup(group, this.#memory)
-    for (const { revision, body } of entries) {
-      if (revision > this.#revision) this.#take(revision, body)
-      else applyEntry({ changes: body.changes.filter(({ key }) => absent.includes(placeOf(key).group)) }, this.#memory)
-    }
-    for (const group of absent) this.#noteLife(group)
-  }
-
-  #noteLives(deltas: readonly Delta[]): void {
-    for (const { kind, before, after } of deltas)
-      if (KINDS[kind].root || kind === 'run') this.#noteLife((after ?? before)!.group)
-  }
-
-  #noteLife(group: string): void {
-    const { state } = this.#memory
-    if (lifeOf(group, state, state.plan(group)?.activeRun).stage === 'ended') this.#ended.add(group)
-    else this.#ended.delete(group)
-  }
-
   /** One thing after the other. What has ended longest ago leaves memory between two of them, never during one. */
   #serially<T>(work: () => Promise<T>): Promise<T> {
     return this.#inTurn(() => {
-      for (const group of this.#ended.surplus()) this.#memory.evict(group)
+      this.#copy.evictSurplus()
       return work()
     })
   }
@@ -482,14 +378,6 @@ function decider(wanted: Wanted): () => Changes {
   if (typeof wanted === 'function') return () => takeIn(wanted())
   const changes = takeIn(wanted)
   return () => changes
-}
-
-/** What the index knows that leads to a node: itself, or what it is a part of. */
-function anchorOf(kind: Kind, id: string): readonly [Kind, string] | undefined {
-  if (KINDS[kind].indexed) return [kind, id]
-  if (kind === 'segment_end') return ['segment', id]
-  const { partOf } = KINDS[kind]
-  return partOf && [partOf, id.slice(0, id.lastIndexOf('/'))]
 }
 
 /** A watcher that throws is its own fault: it is told to the process, and neither the graph nor another watcher suffers. */

@@ -1,0 +1,173 @@
+import { microsOf } from '../protocol/clock.ts'
+import type { Backend } from '../vsl/backend.ts'
+import type { EntryBody, Kind } from './change.ts'
+import type { Draft } from './check.ts'
+import type { Delta } from './delta.ts'
+import { endedGroups } from './ended.ts'
+import { entriesOf, type JournalEntry } from './history.ts'
+import { INDEX, lifeOf, type Whereabouts } from './indexes.ts'
+import { KINDS } from './kinds.ts'
+import { applyEntry, readGroup, takeGroup } from './load.ts'
+import { placeOf } from './node.ts'
+import { type GraphMemory, type GraphState, graphMemory } from './state.ts'
+import { trail } from './trail.ts'
+
+/** Kinds with ids. */
+export type Names = readonly (readonly [Kind, string])[]
+
+export interface WorkingCopyOptions {
+  /** How many ended plans, dialogs, … stay in memory. */
+  readonly keepEnded: number
+  /** Called with every entry that is read from the journal, when it is in memory. */
+  readonly onTaken: (entry: JournalEntry, deltas: readonly Delta[]) => void
+}
+
+/**
+ * What of a graph is in memory: whole groups, all as they stand at one revision. More comes in from the store when it is asked for, and everything
+ * that others have written with it. Its owner sees to it that one thing happens after the other.
+ */
+export class WorkingCopy {
+  readonly id: string
+  readonly store: Backend
+  readonly trail = trail()
+  readonly #onTaken: WorkingCopyOptions['onTaken']
+  readonly #ended: ReturnType<typeof endedGroups>
+  #memory: GraphMemory = graphMemory()
+  #revision = 0
+  /** The last stamp given out, in microseconds; unknown until somebody commits. */
+  #stamped: number | undefined
+
+  constructor(store: Backend, id: string, { keepEnded, onTaken }: WorkingCopyOptions) {
+    this.store = store
+    this.id = id
+    this.#ended = endedGroups(keepEnded)
+    this.#onTaken = onTaken
+  }
+
+  get revision(): number {
+    return this.#revision
+  }
+
+  get state(): GraphState {
+    return this.#memory.state
+  }
+
+  /** The stamp of the last entry. Not read when the graph is opened, because the entry may be large. */
+  async stamped(): Promise<number> {
+    if (this.#stamped !== undefined) return this.#stamped
+    if (this.#revision === 0) return 0
+    for await (const { body } of entriesOf(this, this.#revision - 1, this.#revision)) this.#stamped = microsOf(body.at)
+    return this.#stamped ?? 0
+  }
+
+  /** A commit of ours has landed. */
+  apply({ commit: { revision, body }, deltas, ranks, stamped }: Draft): void {
+    this.#memory.apply(deltas, ranks)
+    this.#moveTo(revision, body, deltas, stamped)
+  }
+
+  /** Forgets memory and reads it anew. Until that is done, and if it fails, memory stays as it was. */
+  async reload(): Promise<void> {
+    const memory = graphMemory()
+    const { revision } = await this.store.head(this.id)
+    const context = await readGroup(this.store, this.id, '-')
+    const open = await Promise.all(context.open.map((group) => readGroup(this.store, this.id, group)))
+    const from = Math.min(context.written ?? revision, revision)
+    const entries = await this.#entriesAfter(from)
+    for (const group of [context, ...open]) takeGroup(group, memory)
+
+    this.#memory = memory
+    this.#revision = from
+    this.#stamped = undefined
+    this.#ended.clear()
+    this.trail.begin(context.written)
+    for (const entry of entries) this.#take(entry)
+  }
+
+  /** Takes in what others have committed. */
+  async catchUp(): Promise<void> {
+    for await (const entry of entriesOf(this, this.#revision)) this.#take(entry)
+  }
+
+  /** Brings what is named into memory, as far as it exists: a group that is not loaded, or what others have written since. */
+  async bring(names: Names): Promise<void> {
+    const absent = names.filter(([kind, id]) => {
+      const there = this.state.get(kind, id)
+      if (there) this.#ended.use(there.group)
+      return !there
+    })
+    if (absent.length === 0) return
+    const { revision } = this
+    await this.load(await this.#groupsOf(absent))
+    if (this.#revision === revision && absent.some((name) => !this.state.has(...name))) await this.catchUp()
+  }
+
+  /** Takes groups in as they stand at the head, and everything else with them: no picture mixes two revisions. */
+  async load(groups: Iterable<string>): Promise<void> {
+    const absent = [...new Set(groups)].filter((group) => !this.state.hasGroup(group))
+    if (absent.length === 0) return
+    const read = await Promise.all(absent.map((group) => readGroup(this.store, this.id, group)))
+    const entries = await this.#entriesAfter(Math.min(this.trail.from ?? this.#revision, this.#revision))
+    for (const group of read) takeGroup(group, this.#memory)
+    for (const entry of entries) {
+      if (entry.revision > this.#revision) this.#take(entry)
+      else this.#applyWithin(absent, entry.body)
+    }
+    for (const group of absent) this.#noteLife(group)
+  }
+
+  /** What has ended longest ago leaves memory. */
+  evictSurplus(): void {
+    for (const group of this.#ended.surplus()) this.#memory.evict(group)
+  }
+
+  #applyWithin(groups: readonly string[], { changes }: EntryBody): void {
+    applyEntry({ changes: changes.filter(({ key }) => groups.includes(placeOf(key).group)) }, this.#memory)
+  }
+
+  async #entriesAfter(revision: number): Promise<readonly JournalEntry[]> {
+    const entries: JournalEntry[] = []
+    for await (const entry of entriesOf(this, revision)) entries.push(entry)
+    return entries
+  }
+
+  #take(entry: JournalEntry): void {
+    const { revision, body } = entry
+    const deltas = applyEntry(body, this.#memory)
+    this.#moveTo(revision, body, deltas, microsOf(body.at))
+    this.#onTaken(entry, deltas)
+  }
+
+  #moveTo(revision: number, body: EntryBody, deltas: readonly Delta[], stamped: number): void {
+    this.#revision = revision
+    this.#stamped = stamped
+    this.trail.follow(revision, body)
+    for (const { kind, before, after } of deltas)
+      if (KINDS[kind].root || kind === 'run') this.#noteLife((after ?? before)!.group)
+  }
+
+  #noteLife(group: string): void {
+    if (lifeOf(group, this.state, this.state.plan(group)?.activeRun).stage === 'ended') this.#ended.add(group)
+    else this.#ended.delete(group)
+  }
+
+  /** The groups that nodes lie in, as far as the index knows. */
+  async #groupsOf(names: Names): Promise<readonly string[]> {
+    const groups = names.flatMap(([kind]) => KINDS[kind].group ?? [])
+    const keys = names.flatMap(([kind, id]) => {
+      const anchor = anchorOf(kind, id)
+      return anchor ? [INDEX.id(...anchor)] : []
+    })
+    if (keys.length === 0) return groups
+    const found = [...(await this.store.getMany([...new Set(keys)])).values()] as Whereabouts[]
+    return [...groups, ...found.filter(({ graph }) => graph === this.id).map(({ group }) => group)]
+  }
+}
+
+/** What the index knows that leads to a node: itself, or what it is a part of. */
+function anchorOf(kind: Kind, id: string): readonly [Kind, string] | undefined {
+  if (KINDS[kind].indexed) return [kind, id]
+  if (kind === 'segment_end') return ['segment', id]
+  const { partOf } = KINDS[kind]
+  return partOf && [partOf, id.slice(0, id.lastIndexOf('/'))]
+}
