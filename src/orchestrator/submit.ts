@@ -51,8 +51,8 @@ export interface Submission {
   }[]
 }
 
-/** A commit of a large plan carries this many of its steps and bindings. */
-const PARTS_PER_COMMIT = 2_000
+/** A plan with more parts than this (a head, steps, and a binding for each) is submitted in several commits. */
+const PARTS_PER_COMMIT = 4_000
 const EXPIRES_MS = 7 * 24 * 60 * 60 * 1000
 
 /** What is known of a flow beside itself: its context if it names one that is there, and its session, settled. */
@@ -79,8 +79,9 @@ export function submission(flow: Flow, clock: { now(): number; uuid(): string },
     chosen.trace ?? clock.uuid(),
     chosen.confirm ?? clock.uuid(),
   ]
+  const head = typeof context === 'string' ? [] : takeApart('context', context)
   const [planHead, ...stepParts] = takeApart('plan', plan)
-  const large = 2 * stepParts.length > PARTS_PER_COMMIT
+  const large = head.length + 1 + 2 * stepParts.length > PARTS_PER_COMMIT
   const parts: Change[] = [planHead!, ...(large ? dependenciesFirst(stepParts) : stepParts)]
   for (const binding of bindSteps(plan.steps, bindings, known.resolve, large ? derivedId : clock.uuid))
     parts.push({ kind: 'node_add', node: 'binding', id: binding.binding_id, data: binding })
@@ -117,7 +118,6 @@ export function submission(flow: Flow, clock: { now(): number; uuid(): string },
       },
     },
   ]
-  const head = typeof context === 'string' ? [] : takeApart('context', context)
   const chunks = chunked([...head, ...parts])
   const last = chunks.pop() ?? []
   const sa = (options.profile ?? 'sa') === 'sa' && started

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { ModuleHandlers } from '../../src/orchestrator/flow.ts'
 import { InMemoryVSL } from '../../src/orchestrator/in-memory.ts'
 import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
+import { submission } from '../../src/orchestrator/submit.ts'
 import { type ManualClock, manualClock } from '../../src/protocol/clock.ts'
 import type { Json } from '../../src/protocol/json.ts'
 import type { Confirm, Context, Plan, Trace } from '../../src/protocol/types.ts'
@@ -19,6 +20,7 @@ import {
   planDocument,
   saying,
 } from '../support/agents.ts'
+import { chainOf } from '../support/flows.ts'
 
 describe('a second call with the same runId', () => {
   it('gives the same answer, calls nobody and does nothing again', async () => {
@@ -129,6 +131,23 @@ describe('a plan too large for one commit', () => {
     const options = (store: Backend) => call(store, saying({ context, plan }), { clock, flow: { approval: {} } })
     return { context, plan, options }
   }
+
+  it.each([
+    ['no step too many', 1_999, 1],
+    ['one', 2_000, 2],
+  ])('has, by %s, bindings that are found again if a crash cuts it in two', (_, steps, commits) => {
+    const clock = manualClock()
+    const flow = chainOf(steps)
+    const submit = () => submission(flow, clock).commits
+    const bindings = () =>
+      submit().flatMap(({ changes }) =>
+        changes.flatMap((change) => (change.kind === 'node_add' && change.node === 'binding' ? [change.id] : [])),
+      )
+    expect(submit()).toHaveLength(commits)
+    const first = bindings()
+    expect(first).toHaveLength(steps)
+    expect(bindings().filter((id) => first.includes(id))).toHaveLength(commits > 1 ? steps : 0)
+  })
 
   it('is submitted whole, wherever a crash cuts it in two', async () => {
     const clock = manualClock()
