@@ -87,8 +87,22 @@ describe('the system clock', () => {
     }
   })
 
-  it('makes ids and numbers as promised', () => {
-    expect(isValid('identifier', systemClock.uuid())).toBe(true)
+  it('makes ids that sort by when they were made, and never one twice', () => {
+    vi.useFakeTimers({ toFake: ['Date'] })
+    try {
+      const made = [0, 1, 1_000, 86_400_000, 100 * 365 * 86_400_000].map((later) => {
+        vi.setSystemTime(Date.UTC(2026, 0, 1) + later)
+        return Array.from({ length: 200 }, systemClock.uuid)
+      })
+      for (const id of made.flat()) expect(isValid('identifier', id)).toBe(true)
+      expect(new Set(made.flat()).size).toBe(1_000)
+      expect(made.map(([first]) => first).sort()).toEqual(made.map(([first]) => first))
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+
+  it('makes numbers as promised', () => {
     expect(systemClock.random()).toBeGreaterThanOrEqual(0)
     expect(systemClock.random()).toBeLessThan(1)
   })
