@@ -97,25 +97,30 @@ async function enter(ground: Ground, store: StoreName, entrant: Entrant, options
 
 async function takeTurns(players: readonly Player[], task: Task, options: ContestOptions): Promise<void> {
   const { warmUp = task } = options
-  for (const player of players)
-    for (let time = 0; warmUp && time < WARM_UPS && player.spent < WARM_MS; time++) await turn(player, warmUp)
   for (const player of players) {
-    player.rounds.length = 0
-    player.spent = 0
+    const began = performance.now()
+    for (let time = 0; warmUp && time < WARM_UPS && performance.now() - began < WARM_MS; time++)
+      await turn(player, warmUp)
   }
   for (let round = 0; round < (options.rounds ?? rounds); round++)
-    for (const player of players) if (player.spent < BUDGET_MS) await turn(player, task)
+    for (const player of players) {
+      if (player.spent >= BUDGET_MS) continue
+      if (warmUp) await turn(player, warmUp) // while the others had their turns, the engine has thrown away some of what it had compiled
+      const began = performance.now()
+      const measured = await turn(player, task)
+      if (measured) player.rounds.push(measured)
+      player.spent += performance.now() - began
+    }
 }
 
-async function turn(player: Player, task: Task): Promise<void> {
-  if (!player.member) return
-  const began = performance.now()
+/** `undefined` when it has failed, now or before. */
+async function turn(player: Player, task: Task): Promise<Measured | undefined> {
   try {
-    player.rounds.push(await player.member.run(task))
+    return await player.member?.run(task)
   } catch (error) {
     player.failed = (error as Error).message
-    await player.member.close()
+    await player.member?.close()
     player.member = undefined
+    return undefined
   }
-  player.spent += performance.now() - began
 }

@@ -8,7 +8,7 @@ export const rounds = Number(process.env.MPLP_BENCH_ROUNDS ?? (quick ? 2 : 5))
 export const BUDGET_MS = quick ? 2_000 : 5_000
 /** It warms up so often, unless it is slow: compilers settle after fifteen to twenty thousand steps. */
 export const WARM_UPS = 20
-export const WARM_MS = quick ? 5_000 : 30_000
+export const WARM_MS = quick ? 5_000 : 20_000
 /** Longer than this over one piece of work is a failure. */
 export const PATIENCE_MS = quick ? 60_000 : 120_000
 
