@@ -30,7 +30,7 @@ export interface Score {
 export interface Ground {
   /** A place for a contestant that nobody had before. Throws when the store's server is not here. */
   place(store: StoreName, entrant: Entrant): Promise<Place>
-  /** Every entrant warms up, then all take turns, round by round; one that fails is out and says why. */
+  /** All take turns, round by round, and warm up before each; one that fails is out and says why. */
   contest(store: StoreName, entrants: readonly Entrant[], task: Task, more?: ContestOptions): Promise<readonly Score[]>
 }
 
@@ -97,20 +97,21 @@ async function enter(ground: Ground, store: StoreName, entrant: Entrant, options
 
 async function takeTurns(players: readonly Player[], task: Task, options: ContestOptions): Promise<void> {
   const { warmUp = task } = options
-  for (const player of players) {
-    const began = performance.now()
-    for (let time = 0; warmUp && time < WARM_UPS && performance.now() - began < WARM_MS; time++)
-      await turn(player, warmUp)
-  }
   for (let round = 0; round < (options.rounds ?? rounds); round++)
     for (const player of players) {
       if (player.spent >= BUDGET_MS) continue
-      if (warmUp) await turn(player, warmUp) // while the others had their turns, the engine has thrown away some of what it had compiled
+      if (warmUp) await warmedUp(player, warmUp)
       const began = performance.now()
       const measured = await turn(player, task)
       if (measured) player.rounds.push(measured)
       player.spent += performance.now() - began
     }
+}
+
+/** Before every turn: while the others had theirs, the engine has thrown away most of what it had compiled. */
+async function warmedUp(player: Player, task: Task): Promise<void> {
+  const began = performance.now()
+  for (let time = 0; time < WARM_UPS && performance.now() - began < WARM_MS; time++) await turn(player, task)
 }
 
 /** `undefined` when it has failed, now or before. */
