@@ -1,7 +1,7 @@
 /**
  * The tables of a store. Texts are JSON, never jsonb: that would reorder keys and refuse \u0000. Keys sort by their bytes. `xid` is the transaction
  * that wrote an entry, plus `meta.base`, and `seq` its place therein: their order is one that a reader can wait for, see postgres-pages.ts. Entries
- * are not compressed, and lie in their row while they fit into a page: compressing one takes longer than all the rest of a commit.
+ * are not compressed, and lie in their row while they fit into a page: compressing one would be a third of its commit.
  */
 export const tables = (schema: string): string => `
 create table "${schema}".meta (version int not null, base bigint not null);
