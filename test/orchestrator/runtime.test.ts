@@ -548,6 +548,43 @@ describe('a store that is away for a while', () => {
     expect(done).toEqual(['make', 'use'])
     await runtime.close()
   })
+
+  it('does not keep a run that is cancelled', async () => {
+    const clock = manualClock()
+    const inner = memoryBackend({ clock })
+    const store = { ...inner, putBlob: () => Promise.reject(new Unavailable('the store', 'wait')) }
+    const asked = later()
+    const runtime = await createRuntime({
+      store,
+      clock,
+      layer: (hands) =>
+        actionLayer({
+          ...hands,
+          clock,
+          adapters: [
+            {
+              action_type: 'make',
+              executor_kind: 'agent',
+              async execute() {
+                asked.resolve()
+                return { output: 'x'.repeat(100_000) }
+              },
+            },
+          ],
+        }),
+    })
+    const run = await runtime.submit(flowOf({ make: { binding: { action_type: 'make', params: {} } } }, {}, clock))
+    await asked.promise
+    await clock.advance(5_000)
+    await run.cancel()
+    let ended = ''
+    void run.result().then(({ status }) => {
+      ended = status
+    })
+    for (let i = 0; i < 100 && ended === ''; i++) await clock.advance(250)
+    expect(ended).toBe('cancelled')
+    await runtime.close()
+  })
 })
 
 describe('bad input', () => {
