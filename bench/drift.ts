@@ -35,10 +35,10 @@ const PARTS: { readonly [part: string]: (root: string) => Promise<Rows> } = {
 }
 
 if (mode in PARTS) console.log(JSON.stringify(await PARTS[mode]!(folder)))
-else main(Number(mode))
+else await main(Number(mode))
 
-function main(files: number): void {
-  build()
+async function main(files: number): Promise<void> {
+  await build()
   const root = mkdtempSync(join(tmpdir(), 'mplp-drift-'))
   try {
     for (let i = 0; i < files; i++) {

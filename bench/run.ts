@@ -33,7 +33,7 @@ if (values.rounds !== undefined && !(Number(values.rounds) >= 1)) {
   process.exit(64)
 }
 if (!peersAreInstalled()) console.error('the peers are not installed, their rows will say so: npm run bench:setup')
-build()
+await build()
 for (const name of positionals.length > 0 ? positionals : known) {
   console.log(`\n${name}`)
   const outcome = await ran(name)

@@ -11,7 +11,7 @@ import { median, tell } from './report.ts'
 
 const ROUNDS = 15
 const root = join(import.meta.dirname, '..')
-build()
+await build()
 
 /** Prints, when the process ends, what it has used: the same load on everybody measured. */
 const WATCH = `data:text/javascript,process.on("exit",()=>{const{user,system}=process.cpuUsage();process.stderr.write("\\n"+(user+system)/1000)})`

@@ -11,7 +11,7 @@ import { tell } from './report.ts'
 // npm run bench -- validation
 
 const root = join(import.meta.dirname, '..')
-build()
+await build()
 const entry = built('src/protocol/protocol.ts')
 const protocol: typeof import('../src/protocol/protocol.ts') = await import(pathToFileURL(entry).href)
 

@@ -30,6 +30,6 @@ for (const entry of readdirSync(compiled, { recursive: true, withFileTypes: true
   writeFileSync(target, readFileSync(path, 'utf8').replaceAll('../src/', ''))
 }
 
-bundle(published(), modules, dist)
+await bundle(published(), modules, dist)
 cpSync(modules, dist, { recursive: true, filter: (path) => !path.endsWith('.js') }) // the types stay as they are
 for (const temporary of [modules, join(dist, '.testing')]) rmSync(temporary, { recursive: true })

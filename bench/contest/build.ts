@@ -10,7 +10,7 @@ const out = join(root, 'bench/dist')
 const bundled = join(out, 'bundled')
 
 /** Compiles the product and our contestants as they are published, once per run. Throws when they do not compile. */
-export function build(): void {
+export async function build(): Promise<void> {
   if (process.env.MPLP_BENCH_BUILT === '1') return
   const { status, stdout } = spawnSync(join(root, 'node_modules/.bin/tsc'), ['-p', 'bench/tsconfig.build.json'], {
     cwd: root,
@@ -21,7 +21,7 @@ export function build(): void {
   const contestants = readdirSync(join(out, 'bench/contestants')).map((name) => join('bench/contestants', name))
   const entries = [...ours, ...contestants, 'bench/drift.js'].filter((path) => existsSync(join(out, path)))
   rmSync(bundled, { recursive: true, force: true })
-  bundle(entries, out, bundled)
+  await bundle(entries, out, bundled)
   process.env.MPLP_BENCH_BUILT = '1'
 }
 

@@ -42,7 +42,7 @@ export interface ContestOptions extends MemberOptions {
 
 /** Compiles, starts the servers that are asked for, and stops everything at the end, however it ends. */
 export async function onGround(work: (ground: Ground) => Promise<void>): Promise<void> {
-  build()
+  await build()
   const set = servers()
   const folder = ownFolder('bench')
   let places = 0
