@@ -1,7 +1,8 @@
 import type { ProjectGraph } from './graph.ts'
 
-/** So many contexts stay in memory when nobody holds them. */
+/** So many contexts stay in memory when nobody holds them, as long as they do not have more nodes than this among them; at some 2 KB each. */
 const KEEP = 64
+const KEEP_NODES = 20_000
 
 export interface OpenGraphs {
   /** The graph that is open under this id, or a newly opened one; `open` says how if not as usual. */
@@ -23,7 +24,13 @@ export function openGraphs(usual: Open): OpenGraphs {
   function use(id: string, graph: ProjectGraph): void {
     recent.delete(id)
     recent.set(id, graph)
-    if (recent.size > KEEP) recent.delete(recent.keys().next().value!)
+    let nodes = 0
+    for (const { state } of recent.values()) nodes += state.size
+    for (const [oldest, { state }] of recent) {
+      if (oldest === id || (recent.size <= KEEP && nodes <= KEEP_NODES)) return
+      recent.delete(oldest)
+      nodes -= state.size
+    }
   }
 
   async function first(id: string, open: Open): Promise<ProjectGraph> {
