@@ -1,4 +1,3 @@
-import { DirectedGraph } from 'graphology'
 import type { StepStatus } from '../protocol/types.ts'
 import type { AnyNode, Kind, Node, NodeOf } from './change.ts'
 import { type Delta, isStructural } from './delta.ts'
@@ -45,11 +44,8 @@ export interface GraphMemory {
 }
 
 export function graphMemory(): GraphMemory {
-  const graph = new DirectedGraph<Held, { type: EdgeType }>()
   const kinds = new Map<Kind, Map<string, Held>>()
-  // What graphology calls nodes and edges: numbers, which an object holds far cheaper than names, and large ones, because for a small one the
-  // engine makes room for all below it.
-  let count = 2 ** 20
+  let [size, edges] = [0, 0]
   const groups = new Map<string, Group>()
   const plans = new Map<string, PlanRecord>()
   const tombstones = new Map<string, AnyNode>()
@@ -86,16 +82,28 @@ export function graphMemory(): GraphMemory {
   function link(from: Held, ref: RefFacts, kind: Kind, id: string): void {
     const to = recordOf(kind, id)
     if (!to) awaits(nodeKey(kind, id), from)
-    else if (ref === CONTAINS) graph.addDirectedEdgeWithKey(String(++count), to.key, from.key, edgeOf(ref.edge))
-    else graph.addDirectedEdgeWithKey(String(++count), from.key, to.key, edgeOf(ref.edge))
+    else if (ref === CONTAINS) draw({ type: ref.edge, from: to, to: from })
+    else draw({ type: ref.edge, from, to })
+  }
+  function draw(edge: Edge): void {
+    edge.from.out ??= new Set()
+    edge.from.out.add(edge)
+    edge.to.in ??= new Set()
+    edge.to.in.add(edge)
+    edges++
+  }
+  function erase(edge: Edge): void {
+    edge.from.out?.delete(edge)
+    edge.to.in?.delete(edge)
+    edges--
   }
 
   function add(node: AnyNode): Held {
-    const record = { key: String(++count), node }
+    const record: Held = { node, in: undefined, out: undefined }
     const known = kinds.get(node.kind)
     if (known) known.set(node.id, record)
     else kinds.set(node.kind, new Map([[node.id, record]]))
-    graph.addNode(record.key, record)
+    size++
     const group = groupOf(node.group)
     group.records.add(record)
     if (tombstones.size > 0 && tombstones.delete(nodeKey(node.kind, node.id)))
@@ -128,18 +136,21 @@ export function graphMemory(): GraphMemory {
 
   function unlink(record: Held): void {
     awaitsNoMore(record)
-    for (const edge of graph.outEdges(record.key))
-      if (graph.getEdgeAttribute(edge, 'type') !== 'CONTAINS') graph.dropEdge(edge)
+    for (const edge of record.out ?? []) if (edge.type !== 'CONTAINS') erase(edge)
   }
 
   function drop(node: AnyNode): void {
     const record = recordOf(node.kind, node.id)!
     awaitsNoMore(record)
-    for (const { attributes, sourceAttributes } of graph.inEdgeEntries(record.key))
-      if (attributes.type !== 'CONTAINS') awaits(nodeKey(node.kind, node.id), sourceAttributes)
-    for (const { attributes, targetAttributes } of graph.outEdgeEntries(record.key))
-      if (attributes.type === 'CONTAINS') awaits(nodeKey(node.kind, node.id), targetAttributes)
-    graph.dropNode(record.key)
+    for (const edge of record.in ?? []) {
+      if (edge.type !== 'CONTAINS') awaits(nodeKey(node.kind, node.id), edge.from)
+      erase(edge)
+    }
+    for (const edge of record.out ?? []) {
+      if (edge.type === 'CONTAINS') awaits(nodeKey(node.kind, node.id), edge.to)
+      erase(edge)
+    }
+    size--
     kinds.get(node.kind)!.delete(node.id)
     groups.get(node.group)?.records.delete(record)
   }
@@ -200,28 +211,18 @@ export function graphMemory(): GraphMemory {
       for (const { node } of groups.get(group)?.records ?? []) yield node
     },
     *referrers(kind, id, edge) {
-      const record = recordOf(kind, id)
-      if (!record) return
-      for (const { attributes, sourceAttributes } of graph.inEdgeEntries(record.key)) {
-        if (attributes.type === 'CONTAINS') continue
-        if (edge === undefined || attributes.type === edge) yield sourceAttributes.node
-      }
+      for (const { type, from } of recordOf(kind, id)?.in ?? [])
+        if (type !== 'CONTAINS' && (edge === undefined || type === edge)) yield from.node
     },
     *awaiting(kind, id) {
       if (missing.size === 0) return
       for (const { node } of missing.get(nodeKey(kind, id)) ?? []) yield node
     },
     *targets(kind, id, edge) {
-      const record = recordOf(kind, id)
-      if (!record) return
-      for (const { attributes, targetAttributes } of graph.outEdgeEntries(record.key))
-        if (edge === undefined || attributes.type === edge) yield targetAttributes.node
+      for (const { type, to } of recordOf(kind, id)?.out ?? []) if (edge === undefined || type === edge) yield to.node
     },
     *dependantsOf(step) {
-      const record = recordOf('step', step)
-      if (!record) return
-      for (const { attributes, sourceAttributes } of graph.inEdgeEntries(record.key))
-        if (attributes.type === 'DEPENDS_ON') yield sourceAttributes.node.id
+      for (const { type, from } of recordOf('step', step)?.in ?? []) if (type === 'DEPENDS_ON') yield from.node.id
     },
     plan: (id) => plans.get(id),
     *activeRuns() {
@@ -234,10 +235,10 @@ export function graphMemory(): GraphMemory {
     groups: () => groups.keys(),
     hasGroup: (group) => groups.has(group),
     get size() {
-      return graph.order
+      return size
     },
     get edges() {
-      return graph.size
+      return edges
     },
   }
 
@@ -270,27 +271,23 @@ export function graphMemory(): GraphMemory {
   }
 }
 
-/** A node and its name in graphology, which holds this as the node's attributes. */
+/** A node and its edges. */
 interface Held {
-  readonly key: string
   node: AnyNode
+  in: Set<Edge> | undefined
+  out: Set<Edge> | undefined
+}
+
+interface Edge {
+  readonly type: EdgeType
+  readonly from: Held
+  readonly to: Held
 }
 
 /** What is loaded and evicted together. */
 interface Group {
   readonly records: Set<Held>
   readonly tombstones: Set<string>
-}
-
-const edges = new Map<EdgeType, { type: EdgeType }>()
-/** One attribute object per kind of edge, not one per edge. */
-function edgeOf(type: EdgeType): { type: EdgeType } {
-  let attributes = edges.get(type)
-  if (!attributes) {
-    attributes = { type }
-    edges.set(type, attributes)
-  }
-  return attributes
 }
 
 /** Only steps may come to refer to other nodes than they were born with; every other reference is fixed. */

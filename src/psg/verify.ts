@@ -1,4 +1,4 @@
-import { DirectedGraph } from 'graphology'
+import type { DirectedGraph } from 'graphology'
 import { RevisionConflict } from '../protocol/errors.ts'
 import { canonical, type Json } from '../protocol/json.ts'
 import type { Backend } from '../vsl/backend.ts'
@@ -138,11 +138,11 @@ function checkReferences(nodes: ReadonlyMap<string, AnyNode>, found: Found): voi
 }
 
 async function checkAcyclic(nodes: ReadonlyMap<string, AnyNode>, found: Found): Promise<void> {
-  const { hasCycle } = await import('graphology-dag')
+  const [graphology, { hasCycle }] = await Promise.all([import('graphology'), import('graphology-dag')])
   const plans = new Map<string, DirectedGraph>()
   for (const node of nodes.values()) {
     if (!isKind(node, 'step')) continue
-    const graph = plans.get(node.owner!) ?? new DirectedGraph()
+    const graph = plans.get(node.owner!) ?? new graphology.DirectedGraph()
     plans.set(node.owner!, graph)
     for (const dependency of node.data.dependencies ?? []) graph.mergeDirectedEdge(node.id, dependency)
   }
