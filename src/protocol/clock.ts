@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto'
+import { randomFillSync } from 'node:crypto'
 
 /** Where time, ids and randomness come from: the only such source, so that tests and golden flows can own it. */
 export interface Clock {
@@ -40,18 +40,33 @@ export const systemClock: Clock = {
   },
 }
 
-/** A v4 by its form, as the protocol wants it. It begins with the time, so that what is made together lies together in the indexes of a store. */
+/**
+ * A v4 by its form, as the protocol wants it. It begins with the time, so that what is made together lies together in the indexes of a store. Written
+ * digit by digit, because a text that is put together from others is kept as a tree of them: twice the time, ten times the memory.
+ */
 function timedUuid(): string {
   const now = Date.now()
   if (now !== stampedAt) {
     stampedAt = now
     const time = now.toString(16).padStart(12, '0')
-    stamp = `${time.slice(0, 8)}-${time.slice(8)}-`
+    uuid.write(time.slice(0, 8), 0, 'latin1')
+    uuid.write(time.slice(8), 9, 'latin1')
   }
-  return stamp + randomUUID().slice(stamp.length)
+  if (drawn === luck.length) {
+    randomFillSync(luck)
+    drawn = 0
+  }
+  for (const place of RANDOM_DIGITS) uuid[place] = HEX[luck[drawn++]! & 15]!
+  uuid[VARIANT] = HEX[8 | (luck[drawn++]! & 3)]!
+  return uuid.toString('latin1')
 }
+const uuid = Buffer.from('00000000-0000-4000-8000-000000000000')
+const RANDOM_DIGITS = [15, 16, 17, 20, 21, 22, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35]
+const VARIANT = 19
+const HEX = Buffer.from('0123456789abcdef')
+const luck = Buffer.alloc((RANDOM_DIGITS.length + 1) * 256)
+let drawn = luck.length
 let stampedAt = -1
-let stamp = ''
 
 // A longer one would not wait at all: Node lets it fire at once.
 const LONGEST_TIMEOUT = 2 ** 31 - 1

@@ -1,7 +1,7 @@
 import { InvalidInput, type Problem } from './errors.ts'
 import { isObject } from './json.ts'
 import type { EventComplaint } from './map-rules.ts'
-import { type Path, parsePath, placesAt } from './paths.ts'
+import { eachPlace, type Path, parsePath } from './paths.ts'
 import { applies, type Condition, complaint, parseCondition, parseRule, type Rule } from './rules.ts'
 import { shown, shownPath } from './shown.ts'
 import type { ModuleName } from './types.ts'
@@ -105,12 +105,12 @@ function collect(invariant: Invariant, subjects: Subjects, options: CheckOptions
   const { path, rule, when } = parsed(invariant)
   if (subject === undefined || (when !== undefined && !applies(when, subject))) return
   const skipAbsent = rule.name !== 'if' && (options.absent !== 'breach' || invariant.ifPresent === true)
-  for (const { at, value } of placesAt(subject, path)) {
-    if (value === undefined && skipAbsent) continue
+  eachPlace(subject, path, (value, at) => {
+    if (value === undefined && skipAbsent) return
     const message = complaint(rule, value, subject, subjects)
-    if (message === undefined) continue
+    if (message === undefined) return
     into.push({ id, scope, path: shownPath([scope, ...at]), rule: invariant.rule, message, found: shown(value) })
-  }
+  })
 }
 
 function eventBreaches({ id, scope, events: check }: EventInvariant, events: readonly unknown[]): Breach[] {

@@ -7,12 +7,6 @@ export type PathStep = string | number | typeof EVERY
 export type Path = readonly PathStep[]
 export const EVERY = Symbol('[*]')
 
-/** What a path leads to: where exactly, and what is there; undefined where there is nothing. */
-export interface Place {
-  readonly at: readonly (string | number)[]
-  readonly value: unknown
-}
-
 /** `steps[*].step_id`, `decisions[0]`, `meta.tags`; anything else in brackets is an error. */
 export function parsePath(text: string): Path {
   if (typeof text !== 'string') throw badPath(text)
@@ -27,19 +21,23 @@ export function parsePath(text: string): Path {
 }
 
 /**
- * Every place a path leads to. `[*]` leads to each item of an array, of which there may be none; a step that cannot be
- * taken leads to one place with nothing in it.
+ * Visits every place a path leads to, with what is there and where exactly that is; `at` is good during the visit only. `[*]` leads to each item of an
+ * array, of which there may be none; a step that cannot be taken leads to one place with nothing in it.
  */
-export function placesAt(root: unknown, path: Path): readonly Place[] {
-  if (isSingle(path)) return [{ at: path, value: valueAt(root, path) }]
-  let reached: readonly Place[] = [{ at: [], value: root }]
-  for (const step of path) {
-    reached = reached.flatMap(({ at, value }) => {
-      if (step !== EVERY) return [{ at: [...at, step], value: taken(value, step) }]
-      return Array.isArray(value) ? value.map((item, index) => ({ at: [...at, index], value: item })) : []
-    })
+export function eachPlace(root: unknown, path: Path, visit: (value: unknown, at: SinglePath) => void): void {
+  const at: (string | number)[] = []
+  const go = (value: unknown): void => {
+    const step = path[at.length]
+    if (step === undefined) visit(value, at)
+    else if (step !== EVERY) to(step, taken(value, step))
+    else if (Array.isArray(value)) value.forEach((item, index) => void to(index, item))
   }
-  return reached
+  const to = (step: string | number, value: unknown): void => {
+    at.push(step)
+    go(value)
+    at.pop()
+  }
+  go(root)
 }
 
 /** A path without `[*]`. */

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { InvalidInput } from '../../src/protocol/errors.ts'
-import { EVERY, parsePath, placesAt } from '../../src/protocol/paths.ts'
+import { EVERY, eachPlace, parsePath } from '../../src/protocol/paths.ts'
 import { complaint, parseRule } from '../../src/protocol/rules.ts'
 import { ID } from './samples.ts'
 
@@ -38,16 +38,16 @@ describe('a path', () => {
 
   it('leads to every place it fits, each with its own name', () => {
     const plan = { steps: [{ id: 'a' }, {}, { id: 'c' }] }
-    expect(placesAt(plan, parsePath('steps[*].id'))).toEqual([
+    expect(placesAt(plan, 'steps[*].id')).toEqual([
       { at: ['steps', 0, 'id'], value: 'a' },
       { at: ['steps', 1, 'id'], value: undefined },
       { at: ['steps', 2, 'id'], value: 'c' },
     ])
-    expect(placesAt(plan, parsePath('steps[2].id'))).toEqual([{ at: ['steps', 2, 'id'], value: 'c' }])
+    expect(placesAt(plan, 'steps[2].id')).toEqual([{ at: ['steps', 2, 'id'], value: 'c' }])
   })
 
   it('leads nowhere through arrays by name, objects by number, or what an object inherits', () => {
-    const value = (path: string, root: unknown) => placesAt(root, parsePath(path)).map((place) => place.value)
+    const value = (path: string, root: unknown) => placesAt(root, path).map((place) => place.value)
     expect(value('a.length', { a: [1] })).toEqual([undefined])
     expect(value('a[0]', { a: { 0: 1 } })).toEqual([undefined])
     expect(value('a[*]', { a: { 0: 1 } })).toEqual([])
@@ -57,6 +57,12 @@ describe('a path', () => {
     expect(value('a', { a: null })).toEqual([null])
   })
 })
+
+function placesAt(root: unknown, path: string) {
+  const places: { readonly at: readonly (string | number)[]; readonly value: unknown }[] = []
+  eachPlace(root, parsePath(path), (value, at) => void places.push({ at: [...at], value }))
+  return places
+}
 
 describe('a rule', () => {
   const root = { plan: { plan_id: 'p', steps: [{ id: 1 }] } }
