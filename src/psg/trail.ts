@@ -21,7 +21,7 @@ export interface Trail {
   values(state: GraphState): readonly (readonly [string, Stored])[]
 }
 
-const MOST_ENTRIES = 128
+const MOST_ENTRIES = 64
 const MOST_VALUES = 1_000
 const MOST_BYTES = 1024 * 1024
 

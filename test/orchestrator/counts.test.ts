@@ -26,7 +26,7 @@ const EXPECTED: { readonly [workload: string]: Counts } = {
     commits: 202,
     otherCalls: 3,
     entries: 202,
-    bytes: 1190076,
+    bytes: 1213905,
     events: 1413,
     validations: 1421,
   },
