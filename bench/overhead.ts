@@ -1,7 +1,7 @@
 /** What we add, on and off: a bus with a subscriber, a profile's events, an approval by a person, encryption, and the drift check before every write of a file. */
 import { type Entrant, onGround, type Score } from './contest/contest.ts'
 import { STORE_TITLES } from './contest/entrants.ts'
-import { quick } from './contest/settings.ts'
+import { quick, rounds } from './contest/settings.ts'
 import { writtenByKind } from './contest/written.ts'
 import type { Task } from './contestants/host.ts'
 import { figure, median, tell } from './report.ts'
@@ -25,17 +25,20 @@ const WRITES: Task = { kind: 'chain', size: 200 }
 const TRACE_NOTE =
   'bytes as JSON, in the values and in the journal; segments are the trace, and cannot be switched off: a run without them could not be explained'
 
+/** There are many sides, and all warm up before every round. */
+const FEWER = { rounds: Math.ceil(0.6 * rounds) }
+
 await onGround(async ({ contest }) => {
   for (const store of ['memory', 'sqlite', 'postgres'] as const) {
-    const chains = await contest(store, EXTRAS, CHAIN)
+    const chains = await contest(store, EXTRAS, CHAIN, FEWER)
     tell(
       `What we add to a chain of ${CHAIN.size.toLocaleString('en')} steps, ${STORE_TITLES[store]}`,
       rowsOf(chains, CHAIN.size),
     )
-    const plans = await contest(store, EXTRAS, PLANS)
+    const plans = await contest(store, EXTRAS, PLANS, FEWER)
     tell(`What we add to ${PLANS.count} plans of five steps, ${STORE_TITLES[store]}`, rowsOf(plans, 5 * PLANS.count))
   }
-  const files = await contest('sqlite', FILES, WRITES)
+  const files = await contest('sqlite', FILES, WRITES, FEWER)
   tell(
     `What we add to a chain of ${WRITES.size} steps that write files, ${STORE_TITLES.sqlite}`,
     rowsOf(files, WRITES.size),

@@ -21,11 +21,11 @@ export interface GroupValues {
 /** Reads a group while others may write: entries above the revision it is to be taken for have to be applied afterwards. */
 export async function readGroup(store: Backend, graph: string, group: string): Promise<GroupValues> {
   const [nodes, tombstones, open]: [AnyNode[], AnyNode[], string[]] = [[], [], []]
-  const listed = INDEX.open(graph, '')
+  const [listed, mark] = [INDEX.open(graph, ''), INDEX.written(graph)]
   let written: number | undefined
   for await (const [key, value] of store.scan(groupPrefix(graph, group))) {
     if (key.startsWith(listed)) open.push(key.slice(listed.length))
-    else if (key === INDEX.written(graph)) written = (value as Written).revision
+    else if (key === mark) written = (value as Written).revision
     else ((value as Stored).deleted ? tombstones : nodes).push(fromStored(key, value as Stored, group))
   }
   return { group, nodes, tombstones, open, written }
