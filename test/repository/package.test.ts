@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { tempFolder } from '../support/temp-folder.ts'
 import { ROOT } from './imports.ts'
@@ -88,6 +88,15 @@ describe('a project that installed it', () => {
     expect(ownErrors(compile())).toEqual([expect.stringContaining('noSuchThing')])
   })
 
+  it.each([
+    ['cli/main.js', ['errors', 'io', 'version']],
+    ['vsl/vsl.js', ['errors', 'vsl']],
+    ['orchestrator/orchestrator.js', ['ael', 'bus', 'errors', 'orchestrator', 'protocol', 'psg', 'version', 'vsl']],
+  ])('does not bring with %s what it does not stand on', (entry, rooms) => {
+    const dist = join(project, 'node_modules', manifest.name, 'dist')
+    expect([...sharedBy(join(dist, entry))].map((path) => basename(path).split('-')[0]).sort()).toEqual(rooms)
+  })
+
   it('imports every export without the libraries of members it does not use', () => {
     mkdirSync(join(project, 'put-away'))
     const there = readdirSync(join(project, 'node_modules'))
@@ -143,4 +152,15 @@ function npm(cwd: string, ...args: string[]): string {
 
 function node(...args: string[]): string {
   return execFileSync(process.execPath, args, { cwd: project, encoding: 'utf8' })
+}
+
+/** The shared files that a module brings with it at once, itself or through others. */
+function sharedBy(module: string, found = new Set<string>()): ReadonlySet<string> {
+  for (const [, path] of readFileSync(module, 'utf8').matchAll(/^(?:import|export)\b[^;]*?["'](\.[^"']+)["'];/gm)) {
+    const next = join(module, '..', path!)
+    if (found.has(next)) continue
+    if (next.includes('/shared/')) found.add(next)
+    sharedBy(next, found)
+  }
+  return found
 }
