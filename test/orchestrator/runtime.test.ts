@@ -1,14 +1,16 @@
 import { describe, expect, it } from 'vitest'
-import type { Call, Outcome } from '../../src/ael/adapter.ts'
+import type { Adapter, Call, Outcome } from '../../src/ael/adapter.ts'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { functionAdapter } from '../../src/ael/function.ts'
 import type { Hands } from '../../src/ael/layer.ts'
 import { toolAdapter } from '../../src/ael/tool.ts'
 import { type Tool, toolRegistry } from '../../src/ael/tool-registry.ts'
+import type { RunHandle, RunResult } from '../../src/orchestrator/run.ts'
 import { createRuntime } from '../../src/orchestrator/runtime.ts'
-import { manualClock } from '../../src/protocol/clock.ts'
+import { type ManualClock, manualClock } from '../../src/protocol/clock.ts'
 import { ActionError, InvalidInput, NotFound, RuleViolation, Unavailable } from '../../src/protocol/errors.ts'
 import type { Json } from '../../src/protocol/json.ts'
+import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
 import { mortal } from '../support/mortal-runtime.ts'
@@ -518,19 +520,10 @@ describe('a store that is away for a while', () => {
       done.push('use')
       return { output: params === undefined ? 0 : JSON.stringify(params).length }
     }
-    const runtime = await createRuntime({
-      store,
-      clock,
-      layer: (hands) =>
-        actionLayer({
-          ...hands,
-          clock,
-          adapters: [
-            { action_type: 'make', executor_kind: 'agent', execute: (_, { checkpoint }) => makes(checkpoint) },
-            { action_type: 'use', executor_kind: 'agent', execute: ({ params }) => uses(params) },
-          ],
-        }),
-    })
+    const runtime = await runtimeWith(store, clock, [
+      { action_type: 'make', executor_kind: 'agent', execute: (_, { checkpoint }) => makes(checkpoint) },
+      { action_type: 'use', executor_kind: 'agent', execute: ({ params }) => uses(params) },
+    ])
     const flow = flowOf({ make: { binding: { action_type: 'make', params: {} } }, use: { after: ['make'] } }, {}, clock)
     const { make, use } = flow.ids
     const binding = { action_type: 'use', params: { got: { $from: make!, path: 'said' } } }
@@ -538,54 +531,48 @@ describe('a store that is away for a while', () => {
       ...flow,
       bindings: { steps: { ...flow.bindings!.steps, [use!]: binding } },
     })
-    const result = run.result()
-    let over = false
-    void result.then(() => {
-      over = true
-    })
-    for (let i = 0; i < 200 && !over; i++) await clock.advance(250)
-    expect((await result).outputs[use!]).toBe(100_010)
+    expect((await resultOf(run, clock)).outputs[use!]).toBe(100_010)
     expect(done).toEqual(['make', 'use'])
     await runtime.close()
   })
 
   it('does not keep a run that is cancelled', async () => {
     const clock = manualClock()
-    const inner = memoryBackend({ clock })
-    const store = { ...inner, putBlob: () => Promise.reject(new Unavailable('the store', 'wait')) }
+    let calls = 0
+    const away = async () => {
+      throw ++calls < 1_000 ? new Unavailable('the store', 'wait') : new Error('it was asked for ever')
+    }
     const asked = later()
-    const runtime = await createRuntime({
-      store,
-      clock,
-      layer: (hands) =>
-        actionLayer({
-          ...hands,
-          clock,
-          adapters: [
-            {
-              action_type: 'make',
-              executor_kind: 'agent',
-              async execute() {
-                asked.resolve()
-                return { output: 'x'.repeat(100_000) }
-              },
-            },
-          ],
-        }),
-    })
+    const makes = async () => {
+      asked.resolve()
+      return { output: 'x'.repeat(100_000) }
+    }
+    const runtime = await runtimeWith({ ...memoryBackend({ clock }), putBlob: away }, clock, [
+      { action_type: 'make', executor_kind: 'agent', execute: makes },
+    ])
     const run = await runtime.submit(flowOf({ make: { binding: { action_type: 'make', params: {} } } }, {}, clock))
     await asked.promise
     await clock.advance(5_000)
     await run.cancel()
-    let ended = ''
-    void run.result().then(({ status }) => {
-      ended = status
-    })
-    for (let i = 0; i < 100 && ended === ''; i++) await clock.advance(250)
-    expect(ended).toBe('cancelled')
+    expect((await resultOf(run, clock)).status).toBe('cancelled')
+    expect(calls).toBeLessThan(100)
     await runtime.close()
   })
 })
+
+const runtimeWith = (store: Backend, clock: ManualClock, adapters: readonly Adapter[]) =>
+  createRuntime({ store, clock, layer: (hands) => actionLayer({ ...hands, clock, adapters }) })
+
+/** Lets time pass until the run has ended; one that does not is rejected. */
+async function resultOf(run: RunHandle, clock: ManualClock): Promise<RunResult> {
+  let result: RunResult | undefined
+  void run.result().then((ended) => {
+    result = ended
+  })
+  for (let i = 0; i < 200 && !result; i++) await clock.advance(250)
+  if (!result) throw new Error('the run did not end')
+  return result
+}
 
 describe('bad input', () => {
   it('names the step that nobody can execute', async () => {

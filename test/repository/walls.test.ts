@@ -51,7 +51,7 @@ describe('the walls', () => {
     ['a room without a rule', 'src/attic/box.ts', "import { a } from '../protocol/json.ts'", 'no rule'],
     ['a client library elsewhere', 'src/psg/load.ts', "const { Redis } = await import('ioredis')", 'imports ioredis'],
     ['a client library at the start', 'src/vsl/postgres.ts', "import pg from 'pg'", 'loads pg at its start'],
-    ['graphology outside the graph', 'src/drift/scan.ts', "import Graph from 'graphology'", 'imports graphology'],
+    ['graphology outside its file', 'src/psg/state.ts', "import Graph from 'graphology'", 'imports graphology'],
     ['chokidar outside its file', 'src/drift/scan.ts', "import { watch } from 'chokidar'", 'imports chokidar'],
     [
       'a part of a scoped package',
