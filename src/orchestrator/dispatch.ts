@@ -9,7 +9,7 @@ import { land } from './land.ts'
 import type { Decided, Flight, LiveRun } from './live.ts'
 import { outcomeOf } from './outcome.ts'
 import { patiently } from './patiently.ts'
-import { execution, roleOf } from './steps.ts'
+import { execution, placeOf, roleOf } from './steps.ts'
 
 /** How a flight is carried out: as its step's binding says, or as its session says for a word before or after a step. */
 export function bindingOf(run: LiveRun, { step, turn }: Pick<Flight, 'step' | 'turn'>): BindingSpec {
@@ -72,7 +72,7 @@ export async function takeOff(run: LiveRun, flight: Flight): Promise<void> {
       attempt: flight.attempt,
       observer: inner(run),
       checkpoint: (state) => keep(run, flight, state),
-      run: { context_id: run.graph.id, plan_id: run.plan, step_id: flight.step, trace_id: run.trace },
+      run: placeOf(run, flight),
       ...(role !== undefined && { role }),
       ...(resume !== undefined && { resume }),
     })

@@ -4,7 +4,7 @@ import { endPlan, move } from '../psg/moves.ts'
 import type { Decided, LiveRun, Waiting } from './live.ts'
 import { saEnd } from './profiles/sa.ts'
 import type { LiveSession } from './session.ts'
-import { attemptWasCancelled, now, sa, subject } from './steps.ts'
+import { attemptWasCancelled, now, sa } from './steps.ts'
 import { timerFired } from './timers.ts'
 import { sessionEnds } from './turns.ts'
 
@@ -33,8 +33,7 @@ export function runEnds(run: LiveRun, decided: Decided): void {
     },
   )
   const { completed, failed } = tally(run, decided)
-  if (sa(run))
-    decided.events.push(...saEnd(subject(run), { status, succeeded: completed, failed, segments: run.segments }))
+  if (sa(run)) decided.events.push(...saEnd({ status, succeeded: completed, failed, segments: run.segments }))
   decided.reason = `the run ${status === 'completed' ? 'is completed' : `has ${status === 'failed' ? 'failed' : 'been cancelled'}`}`
   if (run.ending) decided.termination = run.ending.reason
   decided.end = status

@@ -4,6 +4,7 @@ import type { ActionError } from '../protocol/errors.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import type { Change, EventDraft, Node, Settlement, TurnRecord } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
+import type { RunEvent } from '../psg/run-event.ts'
 import type { Ledger, Limits } from './ledger.ts'
 import type { Ownership } from './owner.ts'
 import type { ReadySet } from './ready.ts'
@@ -125,7 +126,7 @@ export type Arrival =
 /** What one tick decided: it lands in one commit, and then the flights take off. */
 export interface Decided {
   readonly changes: Change[]
-  readonly events: EventDraft[]
+  readonly events: (EventDraft | RunEvent)[]
   readonly departures: Flight[]
   reason: string
   /** Why the run is stopped before its own end, if it is. */

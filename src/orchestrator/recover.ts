@@ -12,7 +12,7 @@ import type { Ownership } from './owner.ts'
 import { saBeginning } from './profiles/sa.ts'
 import { readySet } from './ready.ts'
 import { liveSession, type Session } from './session.ts'
-import { attemptAgain, attemptWasCutOff, inverseWasCutOff, now, sa, subject } from './steps.ts'
+import { attemptAgain, attemptWasCutOff, inverseWasCutOff, now, sa } from './steps.ts'
 import { sessionStarts } from './turns.ts'
 import { VERSION } from './version.ts'
 
@@ -106,7 +106,7 @@ function starts(run: LiveRun, decided: Decided): void {
     steps: run.bindings.size,
     version: VERSION,
   }
-  decided.events.push(...saBeginning(subject(run), facts))
+  decided.events.push(...saBeginning(facts))
 }
 
 /** What was spent, and what had been set apart when the last owner vanished: that counts as spent. */

@@ -4,8 +4,9 @@ import { isoMicros } from '../protocol/clock.ts'
 import type { Digest, Json, JsonObject } from '../protocol/json.ts'
 import type { ActionRecord, Began, Change, Ended, EventDraft } from '../psg/change.ts'
 import { move } from '../psg/moves.ts'
+import { RunEvent } from '../psg/run-event.ts'
 import type { Decided, Flight, LiveRun } from './live.ts'
-import { saDraft } from './profiles/sa.ts'
+import { saEvent } from './profiles/sa.ts'
 import { seatOf } from './session.ts'
 
 /** What is written when a step starts, an attempt begins, an attempt ends, a step ends: each the changes of one commit. */
@@ -17,7 +18,7 @@ export function stepStarts(run: LiveRun, flight: Flight, decided: Decided): void
   if (sa(run)) {
     const { description, agent_role } = run.graph.get('step', step)!.data
     decided.events.push(
-      saDraft(subject(run), 'SAStepStarted', {
+      saEvent('SAStepStarted', {
         step_id: step,
         description,
         ...(agent_role !== undefined && { agent_role }),
@@ -38,7 +39,7 @@ export function actionStarts(run: LiveRun, flight: Flight, decided: Decided): vo
       ...(run.options.budget && { reserved: { actions: 1 } }),
     }),
   )
-  decided.events.push(execution(run, startedEvent(attemptOf(run, flight))))
+  decided.events.push(inShort(flight, startedEvent(attemptOf(run, flight))))
 }
 
 /** An action that nobody has to carry out: it is told, and has its place in the trace. */
@@ -78,24 +79,29 @@ export function attemptAgain(run: LiveRun, flight: Flight, decided: Decided): vo
       began: [...(run.graph.get('action', action.action_id)?.data.began ?? []), beginning(run, execution_id)],
     },
   })
-  decided.events.push(execution(run, startedEvent(attemptOf(run, flight))))
+  decided.events.push(inShort(flight, startedEvent(attemptOf(run, flight))))
 }
 
-/** Closes an attempt's segment and tells its end. */
+/** Closes an attempt's segment and tells its end. What a failure cost is its adapter's word: it is checked as a stranger's is. */
 export function attemptEnds(run: LiveRun, flight: Flight, end: AttemptEnd, decided: Decided): void {
   const attributes = {
     duration_ms: end.duration_ms,
     ...(end.status === 'completed' ? usageOf(end) : { error: errorOf(end) }),
   }
   decided.changes.push(attemptEnded(run, flight, SEGMENT[end.status], attributes))
-  decided.events.push(execution(run, endedEvent(attemptOf(run, flight), end)))
+  const attempt = attemptOf(run, flight)
+  decided.events.push(
+    end.status === 'completed'
+      ? inShort(flight, endedEvent(attempt, end))
+      : execution(run, endedEvent({ ...attempt, run: placeOf(run, flight) }, end)),
+  )
 }
 const SEGMENT = { completed: 'completed', failed: 'failed', cancelled: 'cancelled', paused: 'failed' } as const
 
 /** An attempt that a crash cut off: nobody knows how far it got. */
 export function attemptWasCutOff(run: LiveRun, flight: Flight, decided: Decided): void {
   decided.changes.push(attemptEnded(run, flight, 'failed', { interrupted: true }))
-  decided.events.push(execution(run, leftEvent(attemptOf(run, flight), 'failed')))
+  decided.events.push(inShort(flight, leftEvent(attemptOf(run, flight), 'failed')))
 }
 
 export function inverseWasCutOff(run: LiveRun, flight: Flight, decided: Decided): void {
@@ -106,7 +112,7 @@ export function inverseWasCutOff(run: LiveRun, flight: Flight, decided: Decided)
 /** An attempt that waited when its run was ended. */
 export function attemptWasCancelled(run: LiveRun, flight: Flight, decided: Decided): void {
   decided.changes.push(attemptEnded(run, flight, 'cancelled', {}))
-  decided.events.push(execution(run, leftEvent(attemptOf(run, flight), 'cancelled')))
+  decided.events.push(inShort(flight, leftEvent(attemptOf(run, flight), 'cancelled')))
 }
 
 export function stepCompleted(
@@ -118,8 +124,7 @@ export function stepCompleted(
 ): void {
   decided.changes.push(move('step', flight.step, 'completed'))
   actionCompleted(run, flight, output, usage, decided)
-  if (sa(run))
-    decided.events.push(saDraft(subject(run), 'SAStepCompleted', { step_id: flight.step, status: 'completed' }))
+  if (sa(run)) decided.events.push(saEvent('SAStepCompleted', { step_id: flight.step, status: 'completed' }))
 }
 
 export interface ActionOutput {
@@ -159,7 +164,7 @@ export function stepFailed(
   actionFailed(run, flight, error, decided)
   if (sa(run))
     decided.events.push(
-      saDraft(subject(run), 'SAStepFailed', {
+      saEvent('SAStepFailed', {
         step_id: flight.step,
         status: 'failed',
         error_code: String(error.code),
@@ -182,7 +187,6 @@ export function actionFailed(run: LiveRun, { action }: Flight, error: JsonObject
   })
 }
 
-export const subject = (run: LiveRun) => ({ run: run.id, context: run.graph.id, plan: run.plan, trace: run.trace })
 export const sa = (run: LiveRun): boolean => (run.options.profile ?? 'sa') === 'sa'
 export const now = (run: LiveRun): string => isoMicros(run.graph.clock.now() * 1000)
 export const execution = (
@@ -220,7 +224,7 @@ export const roleOf = (run: LiveRun, { step, turn }: Flight): string | undefined
   turn && run.session ? seatOf(run.session, turn.participant_id).role : run.graph.get('step', step)?.data.agent_role
 
 function attemptOf(run: LiveRun, flight: Flight): Attempt {
-  const { action, execution_id, attempt, step } = flight
+  const { action, execution_id, attempt } = flight
   const role = roleOf(run, flight)
   return {
     action,
@@ -229,9 +233,19 @@ function attemptOf(run: LiveRun, flight: Flight): Attempt {
     read_only: false,
     label: action.action_type,
     ...(role !== undefined && { role }),
-    run: { context_id: run.graph.id, plan_id: run.plan, step_id: step, trace_id: run.trace },
   }
 }
+
+/** Where in the run a flight belongs. */
+export const placeOf = (run: LiveRun, { step }: Flight): NonNullable<Attempt['run']> => ({
+  context_id: run.graph.id,
+  plan_id: run.plan,
+  step_id: step,
+  trace_id: run.trace,
+})
+
+const inShort = ({ step }: Flight, event: { readonly event_type: string; readonly payload?: JsonObject }): RunEvent =>
+  new RunEvent({ execution: event as EventDraft['event'], step_id: step })
 
 const usageOf = ({ result }: Extract<AttemptEnd, { status: 'completed' }>): JsonObject => ({
   ...(result.token_usage && { token_usage: { ...result.token_usage } }),

@@ -5,10 +5,10 @@ import { isObject, type JsonObject, uuidOf } from '../protocol/json.ts'
 import type { Collab, Context, Plan } from '../protocol/types.ts'
 import { isValid, validate } from '../protocol/validate.ts'
 import { planDigest } from '../psg/approval.ts'
-import type { AnyNode, Change, EventDraft, Gate, NodeAdd } from '../psg/change.ts'
+import type { AnyNode, Change, Gate, NodeAdd } from '../psg/change.ts'
 import { takeApart } from '../psg/document.ts'
 import { type Bindings, bindSteps, type Resolver } from './bind.ts'
-import type { RunOptions } from './live.ts'
+import type { Decided, RunOptions } from './live.ts'
 import { saBeginning, saBreaches } from './profiles/sa.ts'
 import type { Session } from './session.ts'
 import { sessionStarts } from './turns.ts'
@@ -45,7 +45,7 @@ export interface Submission {
   readonly trace_id: string
   readonly commits: readonly {
     readonly changes: readonly Change[]
-    readonly events: readonly EventDraft[]
+    readonly events: Readonly<Decided['events']>
     readonly reason: string
     readonly moreFollows: boolean
   }[]
@@ -128,8 +128,8 @@ export function submission(flow: Flow, clock: { now(): number; uuid(): string },
     steps: plan.steps.length,
     version: VERSION,
   }
-  const events: EventDraft[] = []
-  if (sa) events.push(...saBeginning({ run: run_id, context: context_id, plan: plan_id, trace: trace_id }, facts))
+  const events: Decided['events'] = []
+  if (sa) events.push(...saBeginning(facts))
   if (started && known.session)
     sessionStarts(known.session.collab, known.session.settled, plan_id, { changes: run, events })
   return {

@@ -13,10 +13,12 @@ import type {
   Participant,
   Plan,
   Role,
+  SaEventType,
   Segment,
   Step,
   Trace,
 } from '../protocol/types.ts'
+import type { RunEvent } from './run-event.ts'
 
 /** What stands in the graph, by kind. A protocol object's parts are nodes of their own: its lists are empty here and are filled when a document is asked for. */
 export interface NodeData {
@@ -123,7 +125,7 @@ export interface CommitOptions {
   /** Another commit comes soon: the values in the store may wait for it, and the journal tells them meanwhile. */
   readonly moreFollows?: boolean
   /** Further events, told if and only if the commit lands. */
-  readonly events?: readonly EventDraft[]
+  readonly events?: readonly (EventDraft | RunEvent)[]
   /** What a function that decides on the changes looks at: in memory, with all that is loaded with it, whenever it is asked. */
   readonly reads?: readonly (readonly [Kind, string])[]
 }
@@ -157,6 +159,8 @@ export type EntryBody = {
   readonly actor: string
   readonly reason: string
   readonly run?: string
+  /** What the run's own events name. */
+  readonly run_of?: { readonly plan_id: string; readonly trace_id: string }
   /** Told with every event that has a family. */
   readonly project_id?: string
   /** Its values are written with a later commit; until then it is the only one to tell them. */
@@ -167,9 +171,13 @@ export type EntryBody = {
 }
 
 /** An event as its entry writes it down: without what the rest of the entry says. */
-export type ToldEvent = EventDraft | ToldMove | ToldUpdate
+export type ToldEvent = EventDraft | ToldMove | ToldUpdate | ToldOfRun
 /** A step moved from status to status, as the change with this number says; `order` is its place in the plan if it names one. */
 export type ToldMove = { readonly move: number; readonly order?: number }
+/** An event of the single-agent profile, or of an attempt at a step, of the entry's run: without what that says. */
+export type ToldOfRun =
+  | { readonly sa: SaEventType; readonly payload: JsonObject }
+  | { readonly execution: EventDraft['event']; readonly step_id: string }
 /** The graph was changed by the changes from one number up to, but without, another. */
 export type ToldUpdate = {
   readonly update: readonly [from: number, to: number]

@@ -1,6 +1,7 @@
 import { type Clock, isoMicros } from '../protocol/clock.ts'
 import { InvalidInput, RuleViolation, type Violation } from '../protocol/errors.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
+import { shown } from '../protocol/shown.ts'
 import type { Write } from '../vsl/backend.ts'
 import type { AnyNode, Changes, Commit, CommitOptions, EntryChange, Kind, Stored } from './change.ts'
 import type { Delta } from './delta.ts'
@@ -12,6 +13,7 @@ import { nodeKey, storeKey, toStored } from './node.ts'
 import { type Footing, Proposal } from './proposal.ts'
 import type { Report, Rule } from './rules/rule.ts'
 import { RULES } from './rules.ts'
+import { RunEvent } from './run-event.ts'
 import type { Trail } from './trail.ts'
 
 /** What a commit is drafted against. */
@@ -79,6 +81,7 @@ export function draft(ground: Ground, changes: Changes, options: CommitOptions):
     actor: options.actor,
     reason: options.reason,
     ...(options.run !== undefined && { run: options.run }),
+    ...(options.events?.some((given) => given instanceof RunEvent) && { run_of: runOf(proposal) }),
     ...(project_id !== undefined && { project_id }),
     ...(trails && { trails }),
     changes: stored.map(
@@ -101,6 +104,18 @@ export function draft(ground: Ground, changes: Changes, options: CommitOptions):
     ranks: proposal.order.ranks,
     stamped,
   }
+}
+
+/** What the run's own events name beside it. */
+function runOf(proposal: Proposal): { readonly plan_id: string; readonly trace_id: string } {
+  const { run } = proposal.options
+  const found = run === undefined ? undefined : proposal.after('run', run)
+  if (!found)
+    throw new InvalidInput('commit', [
+      { path: 'run', rule: 'reference', message: 'is no run of this graph', found: shown(run) },
+    ])
+  const { plan_id, trace_id } = found.data
+  return { plan_id, trace_id }
 }
 
 /** The values of a commit, and with them those that trail. */

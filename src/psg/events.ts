@@ -7,6 +7,7 @@ import type { EventDraft, Node, ToldEvent, ToldUpdate } from './change.ts'
 import { type Delta, eachHop, statusPath } from './delta.ts'
 import { eachReference, statusOf } from './node.ts'
 import type { Proposal } from './proposal.ts'
+import { RunEvent } from './run-event.ts'
 import { stage, stepMoved } from './told.ts'
 
 /** A graph_update that tells more changes than this is split; the sum of its parts' deltas stays exact. */
@@ -21,8 +22,11 @@ export function eventsOf(proposal: Proposal, sample: Sample): readonly ToldEvent
   const { switched, options } = proposal
   const ends: EventDraft[] = []
   const told: ToldEvent[] = switched.has('event.pipeline_stage') ? [] : stages(proposal, ends)
-  for (const draft of options.events ?? [])
-    if (!switched.has(`event.${draft.event.event_type}`)) told.push(withoutBirth(draft))
+  for (const given of options.events ?? []) {
+    const { event_type } = given instanceof RunEvent ? given : given.event
+    if (switched.has(`event.${event_type}`)) continue
+    told.push(given instanceof RunEvent ? given.told : withoutBirth(given))
+  }
   told.push(...ends)
   for (const one of told) if ('event' in one) refuseInvalid(one.event, sample)
   if (!switched.has('event.graph_update')) told.push(...updates(proposal))

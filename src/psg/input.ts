@@ -4,6 +4,7 @@ import { shown } from '../protocol/shown.ts'
 import type { Change, Changes, CommitOptions, EventDraft, Kind } from './change.ts'
 import { KINDS } from './kinds.ts'
 import { plain } from './plain.ts'
+import { RunEvent } from './run-event.ts'
 
 /** What a caller asks for, as a copy that he can no longer change. Throws InvalidInput when it does not have the form of changes. */
 export function takeIn(changes: unknown): Changes {
@@ -28,9 +29,9 @@ export function checkOptions(options: CommitOptions): void {
     problems.push(problem('moreFollows', 'type', 'is neither true nor false', moreFollows))
   if (events !== undefined && !Array.isArray(events)) problems.push(problem('events', 'type', 'are not a list', events))
   else
-    for (const [i, draft] of (events ?? []).entries())
-      if (!isObject(draft) || !isObject(draft.event) || !isText(draft.event.event_type))
-        problems.push(problem(`events[${i}]`, 'event', 'is not an event with an event_type', draft))
+    for (const [i, given] of (events ?? []).entries())
+      if (!(given instanceof RunEvent) && !isDraft(given))
+        problems.push(problem(`events[${i}]`, 'event', 'is not an event with an event_type', given))
   if (
     reads !== undefined &&
     !(Array.isArray(reads) && reads.every((name) => Array.isArray(name) && isKindName(name[0]) && isText(name[1])))
@@ -39,9 +40,12 @@ export function checkOptions(options: CommitOptions): void {
   if (problems.length > 0) throw new InvalidInput('commit', problems)
 }
 
+const isDraft = (given: unknown): given is EventDraft =>
+  isObject(given) && isObject(given.event) && isText(given.event.event_type)
+
 /** A caller's events as copies. */
-export const takeInEvents = (events: readonly EventDraft[] = []): readonly EventDraft[] =>
-  events.map((draft, i) => plain(draft, `events[${i}]`) as EventDraft)
+export const takeInEvents = (events: CommitOptions['events'] = []): NonNullable<CommitOptions['events']> =>
+  events.map((given, i) => (given instanceof RunEvent ? given : (plain(given, `events[${i}]`) as EventDraft)))
 
 /** Throws InvalidInput unless there is such a kind of node, and the id could be one's. */
 export function checkName(kind: unknown, id: unknown): void {

@@ -2,7 +2,17 @@ import { isoMicros, microsOf } from '../protocol/clock.ts'
 import { stageStatus } from '../protocol/events.ts'
 import { isObject, type Json, type JsonObject, uuidOf } from '../protocol/json.ts'
 import type { UpdateKind } from '../protocol/types.ts'
-import type { BornEvent, EntryBody, EntryChange, EventDraft, Kind, ToldMove, ToldUpdate } from './change.ts'
+import type {
+  BornEvent,
+  EntryBody,
+  EntryChange,
+  EventDraft,
+  Kind,
+  ToldEvent,
+  ToldMove,
+  ToldOfRun,
+  ToldUpdate,
+} from './change.ts'
 import { isFieldChange } from './field-change.ts'
 import { KINDS } from './kinds.ts'
 import { placeOf } from './node.ts'
@@ -16,7 +26,7 @@ interface Told<Body = EntryBody> {
 
 /**
  * The events of an entry, whole; none of one that is no graph's. An entry leaves out what the rest of it says: ids follow from its `commit_id`, times
- * from its `at`, moves of steps and what happened to the graph from its changes.
+ * from its `at`, moves of steps and what happened to the graph from its changes, whom the events of a run are about from that run.
  */
 export function eventsIn(entry: Told<unknown>): readonly BornEvent[] {
   if (!isObject(entry.body) || !Array.isArray(entry.body.events)) return []
@@ -25,8 +35,7 @@ export function eventsIn(entry: Told<unknown>): readonly BornEvent[] {
   const { events, commit_id, project_id } = body
   const first = events.length === 0 ? 0 : microsOf(body.at) - (events.length - 1)
   return events.map((one, i) => {
-    const { plan_id, event_id, event }: EventDraft =
-      'move' in one ? moved(one, told) : 'update' in one ? updated(one, told) : one
+    const { plan_id, event_id, event } = whole(one, told)
     const born = {
       event_id: event_id ?? uuidOf(`${commit_id}/${i}`),
       timestamp: isoMicros(first + i),
@@ -35,6 +44,12 @@ export function eventsIn(entry: Told<unknown>): readonly BornEvent[] {
     }
     return plan_id === undefined ? { event: born } : { plan_id, event: born }
   })
+}
+
+function whole(one: ToldEvent, told: Told): EventDraft {
+  if ('event' in one) return one
+  if ('move' in one) return moved(one, told)
+  return 'update' in one ? updated(one, told) : ofRun(one, told)
 }
 
 /** A step's event for the status it came to. */
@@ -83,6 +98,18 @@ function moved({ move, order }: ToldMove, { body }: Told): EventDraft {
   const change = body.changes[move] as Extract<EntryChange, { was: unknown }>
   const { group, id } = placeOf(change.key)
   return stepMoved(group, id, String(change.was.status), String(change.now.status), body.reason, order)
+}
+
+/** The run's id is the single agent's. */
+function ofRun(one: ToldOfRun, { stream: context_id, body }: Told): EventDraft {
+  const { plan_id, trace_id } = body.run_of!
+  if ('sa' in one) {
+    const { sa: event_type, payload } = one
+    return { plan_id, event: { event_type, sa_id: body.run!, context_id, plan_id, trace_id, payload } }
+  }
+  const { execution, step_id } = one
+  const payload = { ...(execution.payload as JsonObject), context_id, plan_id, step_id, trace_id }
+  return { plan_id, event: { ...execution, payload } }
 }
 
 function updated(

@@ -9,11 +9,12 @@ import {
   turnCompleted,
   turnDispatched,
 } from '../../src/orchestrator/profiles/map.ts'
-import { saBeginning, saBreaches, saDraft, saEnd } from '../../src/orchestrator/profiles/sa.ts'
+import { saBeginning, saBreaches, saEnd, saEvent } from '../../src/orchestrator/profiles/sa.ts'
 import type { Session } from '../../src/orchestrator/session.ts'
 import { mapInvariants, saInvariants } from '../../src/protocol/invariant-rules.ts'
 import { validateProfileEvent } from '../../src/protocol/validate.ts'
 import type { EventDraft } from '../../src/psg/change.ts'
+import { eventsIn } from '../../src/psg/told.ts'
 import { collabDocument, contextDocument, planDocument } from '../support/agents.ts'
 
 const id = () => crypto.randomUUID()
@@ -47,20 +48,30 @@ describe('the single-agent profile', () => {
   })
 
   it('makes events that its schema and payloads accept', () => {
-    const subject = { run: id(), context: context.context_id, plan: plan.plan_id, trace: trace.trace_id }
-    const drafts = [
-      ...saBeginning(subject, { title: 'T', status: 'active', planTitle: 'P', steps: 1, version: '0.1.0' }),
-      saDraft(subject, 'SAStepStarted', { step_id: step!.step_id }),
-      saDraft(subject, 'SAStepFailed', {
+    const given = [
+      ...saBeginning({ title: 'T', status: 'active', planTitle: 'P', steps: 1, version: '0.1.0' }),
+      saEvent('SAStepStarted', { step_id: step!.step_id }),
+      saEvent('SAStepFailed', {
         step_id: step!.step_id,
         status: 'failed',
         error_code: 'x',
         error_message: 'y',
       }),
-      ...saEnd(subject, { status: 'failed', succeeded: 0, failed: 1, segments: 1 }),
+      ...saEnd({ status: 'failed', succeeded: 0, failed: 1, segments: 1 }),
     ]
-    for (const draft of drafts) validateProfileEvent('sa-event', stamped(draft))
-    expect(drafts.map(({ event }) => event.event_type)).toEqual([
+    const told = eventsIn({
+      stream: context.context_id,
+      revision: 1,
+      body: {
+        commit_id: id(),
+        at: '2026-01-01T00:00:00.000000Z',
+        run: id(),
+        run_of: { plan_id: plan.plan_id, trace_id: trace.trace_id },
+        events: given.map((one) => one.told),
+      },
+    })
+    for (const { event } of told) validateProfileEvent('sa-event', event)
+    expect(told.map(({ event }) => event.event_type)).toEqual([
       ...[
         'SAInitialized',
         'SAContextLoaded',

@@ -1,8 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Runtime } from '../../src/orchestrator/runtime.ts'
+import { eventKind } from '../../src/protocol/base-event.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { ActionError, RuleViolation } from '../../src/protocol/errors.ts'
+import { problems, profileProblems } from '../../src/protocol/validate.ts'
 import { eventsIn } from '../../src/psg/told.ts'
 import type { Entry } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
@@ -140,10 +142,14 @@ async function judged({ graph, run, entries, store, ids, fates, world }: Awaited
       }
       status.set(told.resource_id!, told.to_status!)
     }
+  // Whatever is told, the protocol accepts it, with a payload that suits it.
+  const events = entries.flatMap((entry) => eventsIn(entry).map(({ event }) => event))
+  for (const event of events) {
+    const kind = eventKind(event)
+    expect(kind === 'sa-event' ? profileProblems(kind, event) : problems(kind, event), event.event_type).toEqual([])
+  }
   // Every attempt that is told to have begun is told to have ended, once.
-  const executions = entries
-    .flatMap((entry) => eventsIn(entry).map(({ event }) => event))
-    .filter((event) => event.event_family === 'runtime_execution')
+  const executions = events.filter((event) => event.event_family === 'runtime_execution')
   const begun = executions.filter(({ event_type }) => String(event_type).endsWith('_started'))
   const over = executions.filter((event) => event.status !== 'running')
   expect(over.map((event) => event.execution_id).sort()).toEqual(begun.map((event) => event.execution_id).sort())

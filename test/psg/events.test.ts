@@ -8,6 +8,7 @@ import type { BornEvent } from '../../src/psg/change.ts'
 import { openGraph } from '../../src/psg/graph.ts'
 import { decide, endPlan, move } from '../../src/psg/moves.ts'
 import { nodeKey, statusOf } from '../../src/psg/node.ts'
+import { RunEvent } from '../../src/psg/run-event.ts'
 import { eventsIn } from '../../src/psg/told.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
@@ -21,9 +22,11 @@ import {
   lasting,
   planOf,
   remove,
+  runOf,
   set,
   storeContents,
   toldBy,
+  traceOf,
   withPlan,
   world,
 } from './given.ts'
@@ -280,6 +283,57 @@ describe('psg/events', () => {
     expect(await storeContents(store)).toEqual(before)
     expect(graph.get('context', context)?.data.title).toBe('The shop')
   })
+
+  it('makes the events of a run whole, by what the entry says of the run', async () => {
+    const given = await world()
+    const plan = await withPlan(given, { build: [] }, 'in_progress')
+    const [run, trace, execution_id, action_id] = [given.id(), given.id(), given.id(), given.id()]
+    const step_id = plan.step('build')
+    const execution = {
+      event_type: 'execution_started',
+      event_family: 'runtime_execution',
+      execution_id,
+      executor_kind: 'worker',
+      status: 'running',
+      payload: { action_id },
+    }
+    const commit = await given.graph.commit(
+      [
+        add('trace', trace, traceOf(trace, given.context, given.id(), { plan_id: plan.id })),
+        add('run', run, runOf(run, plan.id, trace)),
+      ],
+      {
+        ...by,
+        run,
+        events: [new RunEvent({ sa: 'SAStepStarted', payload: { step_id } }), new RunEvent({ execution, step_id })],
+      },
+    )
+    const told = toldBy(commit).filter(({ event }) => /^SA|^execution/.test(event.event_type))
+    const born = { event_id: expect.any(String), timestamp: expect.any(String) }
+    const subject = { context_id: given.context, plan_id: plan.id, trace_id: trace }
+    expect(told).toEqual([
+      {
+        plan_id: plan.id,
+        event: { ...born, event_type: 'SAStepStarted', sa_id: run, ...subject, payload: { step_id } },
+      },
+      { plan_id: plan.id, event: { ...born, ...execution, payload: { action_id, step_id, ...subject } } },
+    ])
+    for (const { event } of told) expect(problems(eventKind(event), event), event.event_type).toEqual([])
+  })
+
+  it.each([undefined, '33333333-3333-4333-8333-333333333333'])(
+    'refuses an event of a run in a commit of the run %s, and leaves nothing behind',
+    async (run) => {
+      const { graph, store, id } = await world()
+      const before = await storeContents(store)
+      const events = [new RunEvent({ sa: 'SAStepStarted', payload: { step_id: id() } })]
+      await expect(graph.commit([], { ...by, ...(run && { run }), events })).rejects.toMatchObject({
+        code: 'invalid_input',
+        problems: [expect.objectContaining({ path: 'run', rule: 'reference' })],
+      })
+      expect(await storeContents(store)).toEqual(before)
+    },
+  )
 
   it('goes on counting when the clock goes back, or stands still, or the graph is opened anew', async () => {
     const store = memoryBackend()

@@ -58,6 +58,7 @@ describe('psg: a commit that is none', () => {
     ['run', { ...by, run: '' }],
     ['events', { ...by, events: {} }],
     ['events[0]', { ...by, events: [{}] }],
+    ['events[0]', { ...by, events: [{ sa: 'SAStepStarted', payload: {} }] }],
     ['events[0]', { ...by, events: [{ event: { event_type: '' } }] }],
     ['reads', { ...by, reads: [['nonsense', 'x']] }],
     ['reads', { ...by, reads: 'plan' }],

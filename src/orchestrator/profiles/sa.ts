@@ -2,49 +2,38 @@ import { saInvariants } from '../../protocol/invariant-rules.ts'
 import { type Breach, checkInvariants } from '../../protocol/invariants.ts'
 import type { JsonObject } from '../../protocol/json.ts'
 import type { SaEventType } from '../../protocol/types.ts'
-import type { EventDraft } from '../../psg/change.ts'
+import { RunEvent } from '../../psg/run-event.ts'
 
-/** The run that SA events are told of; the run's id is the agent's. */
-export interface SaSubject {
-  readonly run: string
-  readonly context: string
-  readonly plan: string
-  readonly trace: string
-}
+/** One event of the single-agent profile, told of the run that its commit belongs to. */
+export const saEvent = (event_type: SaEventType, payload: JsonObject): RunEvent =>
+  new RunEvent({ sa: event_type, payload })
 
-/** One event of the single-agent profile. */
-export function saDraft(
-  { run, context, plan, trace }: SaSubject,
-  event_type: SaEventType,
-  payload: JsonObject,
-): EventDraft {
-  return {
-    plan_id: plan,
-    event: { event_type, sa_id: run, context_id: context, plan_id: plan, trace_id: trace, payload },
-  }
-}
-
-export function saBeginning(
-  subject: SaSubject,
-  facts: { title: string; status: string; planTitle: string; steps: number; version: string },
-): readonly EventDraft[] {
+export function saBeginning(facts: {
+  title: string
+  status: string
+  planTitle: string
+  steps: number
+  version: string
+}): readonly RunEvent[] {
   return [
-    saDraft(subject, 'SAInitialized', {
+    saEvent('SAInitialized', {
       runtime_version: facts.version,
       capabilities: ['plan.execute', 'confirm', 'drift', 'rollback'],
     }),
-    saDraft(subject, 'SAContextLoaded', { context_title: facts.title, context_status: facts.status }),
-    saDraft(subject, 'SAPlanEvaluated', { plan_title: facts.planTitle, step_count: facts.steps }),
+    saEvent('SAContextLoaded', { context_title: facts.title, context_status: facts.status }),
+    saEvent('SAPlanEvaluated', { plan_title: facts.planTitle, step_count: facts.steps }),
   ]
 }
 
-export function saEnd(
-  subject: SaSubject,
-  facts: { status: string; succeeded: number; failed: number; segments: number },
-): readonly EventDraft[] {
+export function saEnd(facts: {
+  status: string
+  succeeded: number
+  failed: number
+  segments: number
+}): readonly RunEvent[] {
   return [
-    saDraft(subject, 'SATraceEmitted', { segments_written: facts.segments }),
-    saDraft(subject, 'SACompleted', {
+    saEvent('SATraceEmitted', { segments_written: facts.segments }),
+    saEvent('SACompleted', {
       status: facts.status,
       steps_executed: facts.succeeded + facts.failed,
       steps_succeeded: facts.succeeded,
