@@ -109,12 +109,13 @@ for i = 1, count do
   elseif expected ~= revision then
     kind, detail = 'conflict', revision
   else
-    for key = at + 6, firstPut - 1, 2 do
-      if redis.call('HEXISTS', values, ARGV[key]) == 1 then
-        kind, detail = 'exists', ARGV[key]
-        break
+    local inserts = {}
+    for key = at + 6, firstPut - 1, 2 do inserts[#inserts + 1] = ARGV[key] end
+    parts(inserts, function(first, last)
+      for i, known in ipairs(redis.call('HMGET', values, unpack(inserts, first, last))) do
+        if known and kind == 'landed' then kind, detail = 'exists', inserts[first + i - 1] end
       end
-    end
+    end)
   end
   if kind == 'landed' then
     if entry ~= '' then
