@@ -22,8 +22,8 @@ export interface Trail {
 }
 
 const MOST_ENTRIES = 64
-const MOST_VALUES = 1_000
-const MOST_BYTES = 1024 * 1024
+const MOST_VALUES = 4_000
+const MOST_BYTES = 4 * 1024 * 1024
 
 export function trail(): Trail {
   const keys = new Set<string>()
