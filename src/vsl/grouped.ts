@@ -33,8 +33,8 @@ export interface Again {
 /** A store that can take several writes in one statement, script or fsync. */
 export interface BatchMember {
   /**
-   * One verdict per write, in order; a write that is refused leaves the others alone. No stream and no key occurs twice in a batch, and no second
-   * batch comes before this one is settled. Rejects with Unavailable when certain that nothing was written; with any other MplpError (but
+   * One verdict per write, in order; a write that is refused leaves the others alone. No stream and no key occurs twice in what is in flight.
+   * Rejects with Unavailable when certain that nothing was written; with any other MplpError (but
    * OutcomeUnknown) when nothing was written because one of the writes is impossible; every other rejection is taken for a lost reply.
    */
   commitBatch(writes: readonly PreparedWrite[]): Promise<readonly (Verdict | Again)[]>
@@ -46,6 +46,8 @@ export interface GroupedOptions {
   readonly maxWrites?: number
   /** Bound on the text of a batch; a single write above it travels alone. */
   readonly maxBytes?: number
+  /** How many batches may be in flight: 1 when absent. With two, what arrives while one is on its way need not wait for its return. */
+  readonly lanes?: number
 }
 
 /** The `commit` of a Backend and the waiting half of its `close`. */
@@ -65,27 +67,36 @@ interface Waiting {
 }
 
 /**
- * Commits that wait together travel together: one batch is in flight, what arrives meanwhile forms the next. Nothing waits for a timer. Writes that
- * share a stream or a key travel one after another, in the order they came, each after the acknowledgement of the one before.
+ * Commits that wait together travel together: what arrives while every lane has a batch in flight forms the next. Nothing waits for a timer. Writes
+ * that share a stream or a key travel one after another, in the order they came, each after the acknowledgement of the one before.
  */
 export function grouped(member: BatchMember, options: GroupedOptions): Grouped {
   const maxWrites = options.maxWrites ?? 128
   const maxBytes = options.maxBytes ?? 8 * 1024 * 1024
+  const running: (Promise<void> | undefined)[] = Array(options.lanes ?? 1).fill(undefined)
+  const inFlight = new Set<readonly Waiting[]>()
   let waiting: Waiting[] = []
-  let running: Promise<void> | undefined
   let closed = false
 
-  async function run(): Promise<void> {
+  async function run(lane: number): Promise<void> {
     while (waiting.length > 0) {
       await settled() // those whose commit was just acknowledged may have the next one ready: let it join
-      const { batch, rest } = takeBatch(waiting, maxWrites, maxBytes)
+      const { batch, rest } = takeBatch(waiting, inFlight, maxWrites, maxBytes)
+      if (batch.length === 0) break // all of it waits for what another lane has in flight
       waiting = rest
+      inFlight.add(batch)
+      if (waiting.length > 0) useIdleLane()
       const again = await send(member, batch)
+      inFlight.delete(batch)
       for (const { settle } of again.filter(({ tries }) => tries >= TRIES))
         settle(new Unavailable(options.what, 'too many others write there; try again later'))
       waiting = [...again.filter(({ tries }) => tries < TRIES), ...waiting]
     }
-    running = undefined
+    running[lane] = undefined
+  }
+  function useIdleLane(): void {
+    const idle = running.indexOf(undefined)
+    if (idle >= 0) running[idle] = run(idle)
   }
 
   return {
@@ -94,13 +105,13 @@ export function grouped(member: BatchMember, options: GroupedOptions): Grouped {
       const prepared = prepare(write)
       const refusal = await new Promise<MplpError | undefined>((settle) => {
         waiting.push({ write: prepared, tries: 0, settle })
-        running ??= run()
+        useIdleLane()
       })
       if (refusal) throw refusal
     },
     async close() {
       closed = true
-      await running
+      while (running.some((lane) => lane !== undefined)) await Promise.all(running) // one may start another
     },
   }
 }
@@ -114,12 +125,18 @@ function prepare(write: Write): PreparedWrite {
   return { stream, expected, fence, entry, inserts, puts, deletes: [...write.deletes] }
 }
 
-function takeBatch(waiting: readonly Waiting[], maxWrites: number, maxBytes: number) {
-  if (waiting.length === 1) return { batch: waiting, rest: [] }
+function takeBatch(
+  waiting: Waiting[],
+  inFlight: ReadonlySet<readonly Waiting[]>,
+  maxWrites: number,
+  maxBytes: number,
+): { readonly batch: readonly Waiting[]; readonly rest: Waiting[] } {
+  if (waiting.length === 1 && inFlight.size === 0) return { batch: waiting, rest: [] }
   const batch: Waiting[] = []
   const left: Waiting[] = []
   const streams = new Set<string>()
   const keys = new Set<string>()
+  for (const { write } of [...inFlight].flat()) claim(streams, keys, write)
   let size = 0
   for (const [i, next] of waiting.entries()) {
     // However long a stream's queue is, no more of it is looked at than could travel.

@@ -61,7 +61,7 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
         return verdicts
       },
     },
-    { what },
+    { what, lanes: 2 },
   )
   const journal = journalPages(connection, schema, base)
   const leases = postgresLeases(connection, schema)

@@ -78,7 +78,7 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
         return verdictsOf(await connection.once(prefix, (redis) => run(redis, COMMIT, touched, args)))
       },
     },
-    { what },
+    { what, lanes: 2 },
   )
   const keep = async (stream: string, token: number, ttl: number | ''): Promise<boolean> =>
     (await connection.ask((redis) => run(redis, KEEP, [keys.heads, keys.leases], [stream, token, ttl]))) === 1

@@ -32,7 +32,7 @@ describe('group commit', () => {
     await landed
   })
 
-  it('keeps one batch in flight; what arrives meanwhile forms the next, with what its answer sets free', async () => {
+  it('keeps one batch in flight unless told otherwise; what arrives meanwhile forms the next, with what its answer sets free', async () => {
     const { commit, batches } = slowMember()
     const first = commit(append('a', 0)).then(() => commit(append('a', 1)))
     await batches.next()
@@ -44,6 +44,37 @@ describe('group commit', () => {
     expect(batches.sent).toEqual([['a'], ['b', 'c', 'a']])
     batches.answer()
     await Promise.all([first, ...others])
+  })
+
+  it('lets what arrives go beside a batch in flight if there is a lane, unless the batch has its stream or key', async () => {
+    const sent: string[][] = []
+    const answers: (() => void)[] = []
+    const { commit } = grouped(
+      {
+        commitBatch: (batch) => {
+          sent.push(batch.map((w) => w.stream))
+          return new Promise((answer) => answers.push(() => answer(batch.map(() => ({ kind: 'landed' })))))
+        },
+      },
+      { what: 'a store', lanes: 2 },
+    )
+    const send = (stream: string) => commit(write(stream, 0, { puts: [[`k${stream}`, 1]] }))
+    const landed = ['a', 'b', 'c'].map(send)
+    await turn()
+    landed.push(send('d'))
+    const blocked = [commit(append('a', 1)), commit(write('e', 0, { puts: [['kb', 2]] }))]
+    await turn()
+    expect(sent).toEqual([['a', 'b', 'c'], ['d']])
+    answers[1]!()
+    await landed[3]
+    await turn()
+    expect(sent).toHaveLength(2)
+    answers[0]!()
+    await Promise.all(landed)
+    await turn()
+    expect(sent.slice(2)).toEqual([['a', 'e']])
+    answers[2]!()
+    await Promise.all(blocked)
   })
 
   it('sends a commit only after its predecessor in the stream was answered', async () => {
@@ -253,24 +284,29 @@ describe('group commit', () => {
       }),
       { maxLength: 40 },
     )
+    /** How long the batches of each lane take, in turns. */
+    const lanes = fc.array(fc.nat(3), { minLength: 1, maxLength: 3 })
     await fc.assert(
-      fc.asyncProperty(writes, fc.integer({ min: 1, max: 5 }), async (asked, maxWrites) => {
+      fc.asyncProperty(writes, fc.integer({ min: 1, max: 5 }), lanes, async (asked, maxWrites, delays) => {
         const seen: PreparedWrite[] = []
-        let inFlight = 0
+        const inFlight = new Set<readonly PreparedWrite[]>()
+        let batches = 0
         const { commit } = grouped(
           {
             async commitBatch(batch) {
-              expect(++inFlight).toBe(1)
+              inFlight.add(batch)
+              const together = [...inFlight].flat()
+              expect(inFlight.size).toBeLessThanOrEqual(delays.length)
               expect(batch.length).toBeLessThanOrEqual(maxWrites)
-              expect(new Set(batch.map((w) => w.stream)).size).toBe(batch.length)
-              expect(new Set(batch.map((w) => w.puts[0]![0])).size).toBe(batch.length)
-              await turn()
+              expect(new Set(together.map((w) => w.stream)).size).toBe(together.length)
+              expect(new Set(together.map((w) => w.puts[0]![0])).size).toBe(together.length)
+              for (let n = delays[batches++ % delays.length]!; n >= 0; n--) await turn()
               seen.push(...batch)
-              inFlight--
+              inFlight.delete(batch)
               return batch.map(() => ({ kind: 'landed' }))
             },
           },
-          { what: 'a store', maxWrites },
+          { what: 'a store', maxWrites, lanes: delays.length },
         )
         const work: Promise<void>[] = []
         for (const [i, { stream, key, pause }] of asked.entries()) {
