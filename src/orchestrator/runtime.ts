@@ -1,4 +1,3 @@
-import { setMaxListeners } from 'node:events'
 import type { ActionLayer, Hands } from '../ael/layer.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Closed, NotFound } from '../protocol/errors.ts'
@@ -7,21 +6,19 @@ import { validate } from '../protocol/validate.ts'
 import type { Change, Commit, Node } from '../psg/change.ts'
 import type { Document } from '../psg/document.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import type { Whereabouts } from '../psg/indexes.ts'
 import { openProject, type Project } from '../psg/project.ts'
 import type { Backend } from '../vsl/backend.ts'
-import { thisHolder } from '../vsl/holder.ts'
 import type { Resolver } from './bind.ts'
 import { handsOf } from './hands.ts'
-import { type Keeper, keep } from './keeper.ts'
 import type { LiveRun } from './live.ts'
 import { callModule, type Module, moduleProblem } from './modules/module.ts'
 import { protocolModules } from './modules/modules.ts'
 import { openSession } from './open-session.ts'
+import { patrol } from './patrol.ts'
 import { type Registry, registry } from './registry.ts'
 import { type RunHandle, runHandle } from './run.ts'
 import { checkedFlow, type Flow, type Submission, submission } from './submit.ts'
-import { type Wishes, wishes, woken } from './wishes.ts'
+import { type Wishes, wishes } from './wishes.ts'
 
 export interface RuntimeOptions {
   readonly store: Backend
@@ -71,12 +68,8 @@ export interface Runtime extends Wishes {
 
 export type IntegrationKind = 'tool-event' | 'file-update-event' | 'git-event' | 'ci-event'
 
-const PATROL_MS = 1_000
-const DRAIN_MS = 10_000
-const TTL_MS = 10_000
-
 export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
-  const { store, clock = systemClock, onError = () => undefined, mine = () => true } = options
+  const { store, clock = systemClock, onError = () => undefined } = options
   const live = new Map<string, LiveRun>()
   const layer = typeof options.layer === 'function' ? options.layer(handsOf(store, clock, live)) : options.layer
   const project = await openProject(store, {
@@ -84,83 +77,11 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     ...(options.onCommit && { onCommit: options.onCommit }),
     ...(options.switched && { switched: options.switched }),
   })
-  const holder = thisHolder(clock.uuid())
-  const keepers = new Map<string, Promise<Keeper | undefined>>()
-  const notBefore = new Map<string, number>()
-  const drain = new AbortController()
-  setMaxListeners(0, drain.signal) // every run listens to it: many are no leak
-  const stop = new AbortController()
-  const ttlMs = options.leaseTtlMs ?? TTL_MS
+  const { look, keeperOf, close } = patrol({ ...options, project, layer, live, clock, onError })
   let closing: Promise<void> | undefined
 
   const open = () => {
     if (closing) throw new Closed('the runtime')
-  }
-
-  /** Owns a context and drives its runs, unless we do already or somebody else does. */
-  async function look(context: string): Promise<Keeper | undefined> {
-    const known = await keepers.get(context)
-    if (known) {
-      await known.graph.refresh()
-      known.takeUpAll()
-      return known
-    }
-    const keeping = project.context(context).then((graph) =>
-      keep(graph, {
-        store,
-        clock,
-        holder,
-        layer,
-        ttlMs,
-        drain: drain.signal,
-        onError,
-        live,
-        ...(options.quietMs !== undefined && { quietMs: options.quietMs }),
-        ...(options.mine && { mine: options.mine }),
-      }),
-    )
-    keepers.set(context, keeping)
-    const forget = () => {
-      if (keepers.get(context) === keeping) keepers.delete(context)
-    }
-    keeping.then((keeper) => (keeper ? keeper.done.then(forget) : forget()), forget)
-    const keeper = await keeping
-    if (!keeper) notBefore.set(context, clock.now() + (options.mine ? 0 : ttlMs / 2)) // a few contexts may be asked for often
-    return keeper
-  }
-
-  /** What has nobody: runs whose owner is gone, timers that came due. */
-  async function patrol(): Promise<void> {
-    const contexts = new Set<string>()
-    for await (const [, where] of store.scan('running/')) {
-      const { graph, group } = where as Whereabouts
-      if (mine(group)) contexts.add(graph)
-    }
-    for await (const [key, where] of store.scan('timer/')) {
-      if (Date.parse(key.split('/')[1]!) > clock.now()) break
-      const { graph, group } = where as Whereabouts
-      if (!mine(group)) continue
-      if (!keepers.has(graph)) await wakeUp(graph, group)
-      contexts.add(graph)
-    }
-    for (const context of contexts)
-      if (!keepers.has(context) && (notBefore.get(context) ?? 0) <= clock.now()) await look(context)
-  }
-
-  /** Puts a run that only waited back among the running. */
-  async function wakeUp(context: string, plan: string): Promise<void> {
-    const graph = await project.context(context)
-    await graph.refresh()
-    const run = graph.state.plan(plan)?.activeRun
-    const changes = run === undefined ? [] : woken(graph, run)
-    if (changes.length > 0) await graph.commit(changes, { actor: 'runtime', reason: 'its time has come' })
-  }
-
-  async function patrolling(): Promise<void> {
-    while (!stop.signal.aborted) {
-      await patrol().catch(onError)
-      await clock.sleep(options.patrolMs ?? PATROL_MS, stop.signal).catch(() => undefined) // stopped: the loop's condition says so
-    }
   }
 
   async function locateRun(id: string): Promise<{ graph: ProjectGraph; run: Node<'run'> }> {
@@ -206,11 +127,10 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
   const handle = (graph: ProjectGraph, run: Node<'run'>): RunHandle =>
     runHandle(graph, run, {
       cancel: () => asked.cancel(run.data.plan_id),
-      driving: async () => (await keepers.get(graph.id))?.settled(run.id),
+      driving: async () => (await keeperOf(graph.id))?.settled(run.id),
     })
 
   const modules = registry<Module>(moduleProblem, protocolModules)
-  const patrols = patrolling()
   return {
     project,
     modules,
@@ -219,7 +139,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
       const module = modules.get(name)
       if (!module) throw new NotFound('module', name)
       const { document, graph } = await callModule(name, module, input, { project, clock }, by)
-      const keeper = await keepers.get(graph)
+      const keeper = await keeperOf(graph)
       keeper?.takeUpAll() // a run may have waited for just that
       return document
     },
@@ -277,21 +197,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
       })
     },
     close() {
-      closing ??= (async () => {
-        stop.abort()
-        drain.abort()
-        const all = Promise.all(
-          [...keepers.values()].map(async (keeping) => (await keeping.catch(() => undefined))?.done),
-        )
-        const late = new AbortController()
-        await Promise.race([all, clock.sleep(options.drainMs ?? DRAIN_MS, late.signal).catch(() => undefined)]) // all of them came in time
-        late.abort()
-        for (const keeping of keepers.values())
-          for (const run of (await keeping.catch(() => undefined))?.runs.values() ?? [])
-            run.abort.abort(new Error('the runtime is closing'))
-        await all
-        await patrols
-      })()
+      closing ??= close()
       return closing
     },
   }

@@ -1,0 +1,134 @@
+import { setMaxListeners } from 'node:events'
+import type { ActionLayer } from '../ael/layer.ts'
+import type { Clock } from '../protocol/clock.ts'
+import type { Whereabouts } from '../psg/indexes.ts'
+import type { Project } from '../psg/project.ts'
+import { thisHolder } from '../vsl/holder.ts'
+import { type Keeper, keep } from './keeper.ts'
+import type { LiveRun } from './live.ts'
+import { woken } from './wishes.ts'
+
+export interface PatrolOptions {
+  readonly project: Project
+  readonly layer: ActionLayer
+  readonly live: Map<string, LiveRun>
+  readonly clock: Clock
+  readonly onError: (error: unknown) => void
+  readonly leaseTtlMs?: number
+  readonly patrolMs?: number
+  readonly quietMs?: number
+  readonly drainMs?: number
+  readonly mine?: (plan: string) => boolean
+}
+
+/** Looks after contexts: those it is pointed to, and round after round those that nobody looks after. */
+export interface Patrol {
+  /** Owns a context and drives its runs, unless we do already or somebody else does. */
+  look(context: string): Promise<Keeper | undefined>
+  /** Who looks after a context here, if somebody does. */
+  keeperOf(context: string): Promise<Keeper | undefined>
+  /** Lets what is under way come to a boundary, hands over, stops. */
+  close(): Promise<void>
+}
+
+const PATROL_MS = 1_000
+const DRAIN_MS = 10_000
+const TTL_MS = 10_000
+
+export function patrol(options: PatrolOptions): Patrol {
+  const { project, layer, live, clock, onError, mine = () => true } = options
+  const { store } = project
+  const holder = thisHolder(clock.uuid())
+  const keepers = new Map<string, Promise<Keeper | undefined>>()
+  const notBefore = new Map<string, number>()
+  const drain = new AbortController()
+  setMaxListeners(0, drain.signal) // every run listens to it: many are no leak
+  const stop = new AbortController()
+  const ttlMs = options.leaseTtlMs ?? TTL_MS
+
+  async function look(context: string): Promise<Keeper | undefined> {
+    const known = await keepers.get(context)
+    if (known) {
+      await known.graph.refresh()
+      known.takeUpAll()
+      return known
+    }
+    const keeping = project.context(context).then((graph) =>
+      keep(graph, {
+        store,
+        clock,
+        holder,
+        layer,
+        ttlMs,
+        drain: drain.signal,
+        onError,
+        live,
+        ...(options.quietMs !== undefined && { quietMs: options.quietMs }),
+        ...(options.mine && { mine: options.mine }),
+      }),
+    )
+    keepers.set(context, keeping)
+    const forget = () => {
+      if (keepers.get(context) === keeping) keepers.delete(context)
+    }
+    keeping.then((keeper) => (keeper ? keeper.done.then(forget) : forget()), forget)
+    const keeper = await keeping
+    if (!keeper) notBefore.set(context, clock.now() + (options.mine ? 0 : ttlMs / 2)) // a few contexts may be asked for often
+    return keeper
+  }
+
+  /** What has nobody: runs whose owner is gone, timers that came due. */
+  async function round(): Promise<void> {
+    const contexts = new Set<string>()
+    for await (const [, where] of store.scan('running/')) {
+      const { graph, group } = where as Whereabouts
+      if (mine(group)) contexts.add(graph)
+    }
+    for await (const [key, where] of store.scan('timer/')) {
+      if (Date.parse(key.split('/')[1]!) > clock.now()) break
+      const { graph, group } = where as Whereabouts
+      if (!mine(group)) continue
+      if (!keepers.has(graph)) await wakeUp(graph, group)
+      contexts.add(graph)
+    }
+    for (const context of contexts)
+      if (!keepers.has(context) && (notBefore.get(context) ?? 0) <= clock.now()) await look(context)
+  }
+
+  /** Puts a run that only waited back among the running. */
+  async function wakeUp(context: string, plan: string): Promise<void> {
+    const graph = await project.context(context)
+    await graph.refresh()
+    const run = graph.state.plan(plan)?.activeRun
+    const changes = run === undefined ? [] : woken(graph, run)
+    if (changes.length > 0) await graph.commit(changes, { actor: 'runtime', reason: 'its time has come' })
+  }
+
+  async function rounds(): Promise<void> {
+    while (!stop.signal.aborted) {
+      await round().catch(onError)
+      await clock.sleep(options.patrolMs ?? PATROL_MS, stop.signal).catch(() => undefined) // stopped: the loop's condition says so
+    }
+  }
+
+  const walking = rounds()
+  return {
+    look,
+    keeperOf: async (context) => keepers.get(context),
+    async close() {
+      stop.abort()
+      drain.abort()
+      const all = Promise.all(
+        [...keepers.values()].map(async (keeping) => (await keeping.catch(() => undefined))?.done),
+      )
+      const late = new AbortController()
+      await Promise.race([all, clock.sleep(options.drainMs ?? DRAIN_MS, late.signal).catch(() => undefined)]) // all of them came in time
+      late.abort()
+      for (const keeping of keepers.values())
+        for (const run of (await keeping.catch(() => undefined))?.runs.values() ?? [])
+          run.abort.abort(new Error('the runtime is closing'))
+      await all
+      await walking
+    },
+  }
+}
