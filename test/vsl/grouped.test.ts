@@ -275,6 +275,34 @@ describe('group commit', () => {
     await closing
   })
 
+  it('closes after every lane is done, those too that another one has put to use meanwhile', async () => {
+    const answers: (() => void)[] = []
+    const { commit, close } = grouped(
+      {
+        commitBatch: (batch) =>
+          new Promise((answer) => answers.push(() => answer(batch.map(() => ({ kind: 'landed' }))))),
+      },
+      { what: 'a store', lanes: 2, maxWrites: 1 },
+    )
+    const landed = [commit(write('a', 0, { puts: [['k', 1]] }))]
+    await turn()
+    landed.push(commit(append('a', 1)), commit(write('b', 0, { puts: [['k', 2]] }))) // both wait for the first
+    await turn()
+    let closed = false
+    const closing = close().then(() => {
+      closed = true
+    })
+    answers[0]!()
+    for (const _ of [0, 1, 2]) await turn()
+    expect(answers).toHaveLength(3)
+    answers[1]!()
+    await landed[1]
+    await turn()
+    expect(closed).toBe(false)
+    answers[2]!()
+    await Promise.all([...landed, closing])
+  })
+
   it('keeps order within streams and keys, and answers everything, whatever comes in', async () => {
     const writes = fc.array(
       fc.record({
