@@ -6,19 +6,17 @@ import type { Project } from '../psg/project.ts'
 import { thisHolder } from '../vsl/holder.ts'
 import { type Keeper, keep } from './keeper.ts'
 import type { LiveRun } from './live.ts'
+import type { RuntimeOptions } from './runtime.ts'
 import { woken } from './wishes.ts'
 
-export interface PatrolOptions {
+type Asked = Pick<RuntimeOptions, 'leaseTtlMs' | 'patrolMs' | 'quietMs' | 'drainMs' | 'mine'>
+
+export interface PatrolOptions extends Asked {
   readonly project: Project
   readonly layer: ActionLayer
   readonly live: Map<string, LiveRun>
   readonly clock: Clock
   readonly onError: (error: unknown) => void
-  readonly leaseTtlMs?: number
-  readonly patrolMs?: number
-  readonly quietMs?: number
-  readonly drainMs?: number
-  readonly mine?: (plan: string) => boolean
 }
 
 /** Looks after contexts: those it is pointed to, and round after round those that nobody looks after. */
