@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
@@ -8,6 +7,8 @@ import { own } from './processes.ts'
 
 const KAFKA = '3.9.1'
 const FETCH_PATIENCE_MS = 240_000
+/** Sixteen bytes as Kafka writes a uuid. A drawn one may begin with a dash, and its command line takes that for an option. */
+const CLUSTER = Buffer.from('mplp-runtime kfk').toString('base64url')
 
 /**
  * Apache Kafka itself: one node, broker and controller, on free loopback ports, with its files in a new folder below `parent`. `settings` are lines
@@ -27,8 +28,7 @@ export async function startKafka(
   const jvm = ['-Xmx512m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-cp', join(libs, '*')]
   const quiet = '-Dorg.slf4j.simpleLogger.defaultLogLevel=warn'
 
-  const cluster = randomBytes(16).toString('base64url')
-  const format = own(java, [...jvm, quiet, 'kafka.tools.StorageTool', 'format', '-t', cluster, '-c', config])
+  const format = own(java, [...jvm, quiet, 'kafka.tools.StorageTool', 'format', '-t', CLUSTER, '-c', config])
   if ((await format.exited) !== 'code 0') throw new Error(`kafka's storage cannot be formatted: ${format.lastWords}`)
   const address = `127.0.0.1:${port}`
   return privateServer({
