@@ -17,7 +17,7 @@ import type { Relay } from './orchestrator/relay.ts'
 import type { RollbackOptions, RollbackReport } from './orchestrator/rollback.ts'
 import type { Runtime } from './orchestrator/runtime.ts'
 import { type Clock, systemClock } from './protocol/clock.ts'
-import { InvalidInput, Refused } from './protocol/errors.ts'
+import { Corrupt, InvalidInput, Refused } from './protocol/errors.ts'
 import { type Digest, isObject } from './protocol/json.ts'
 import type { Project } from './psg/project.ts'
 import type { Backend } from './vsl/backend.ts'
@@ -48,6 +48,8 @@ export interface ComposeOptions {
   readonly onWarning?: (message: string) => void
   /** One that is open already; it stays yours. */
   readonly store?: Backend
+  /** Which runs to drive, by their plan: all that are in the store when absent. */
+  readonly mine?: (plan: string) => boolean
 }
 
 /** Config in, members opened, runtime out: the one place that names them all. What runs plans is loaded here, so that who only looks does not wait for it. */
@@ -70,12 +72,11 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
     if (whole.root === undefined && Object.keys(whole.drift ?? {}).length > 0) throw rootless()
     const folder =
       whole.root === undefined ? undefined : await openFolder(whole.root, whole, { project, clock, onError })
-    const adapters = await adaptersOf(whole, { tools, store, clock, folder })
+    if (folder) opened.unshift(() => folder.close())
+    const adapters = await adaptersOf(whole, { tools, store, clock, folder, onError })
     let layer: ActionLayer | undefined
-    opened.unshift(async () => {
-      await layer?.close()
-      await folder?.close()
-    })
+    const closeAdapters = () => inTurn(adapters.map((adapter) => async () => adapter.close?.()))
+    opened.unshift(() => (layer ? layer.close() : closeAdapters())) // a layer that was refused closes nothing
     const runtime = await createRuntime({
       store,
       clock,
@@ -85,6 +86,7 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
         return layer
       },
       ...(whole.resolve && { resolve: whole.resolve }),
+      ...(options.mine && { mine: options.mine }),
       leaseTtlMs: whole.lease_ttl_ms,
       patrolMs: whole.patrol_ms,
     })
@@ -180,13 +182,21 @@ export async function openConfigured(config: Config, onWarning?: (message: strin
   const store = await openStore(vsl, isServer && onWarning ? { onWarning } : {})
   if (key) {
     const { withEncryption } = await import('./vsl/encrypted.ts')
-    return withEncryption(store, [{ id: 'config', key }])
+    return withEncryption(store, [{ id: 'config', key }]).catch(async (error: unknown) => {
+      await store.close()
+      throw error instanceof Refused && error.cause instanceof Corrupt ? wrongKey(error) : error
+    })
   }
   const project = (await store.getMany(['project'])).get('project')
   if (project === undefined || (isObject(project) && 'project_id' in project)) return store
   await store.close()
   throw new Refused('the store is encrypted', 'give its key as MPLP_ENCRYPTION_KEY')
 }
+
+const wrongKey = (cause: Refused): Refused =>
+  new Refused('MPLP_ENCRYPTION_KEY, or encryption_key in the config, is not the key of this store', cause.remedy, {
+    cause,
+  })
 
 function keyIn(text: string): Buffer {
   const key = Buffer.from(text, 'base64')
@@ -231,9 +241,13 @@ interface Parts {
   readonly store: Backend
   readonly clock: Clock
   readonly folder: ProjectFolder | undefined
+  readonly onError: (error: unknown) => void
 }
 
-async function adaptersOf(config: Config, { tools, store, clock, folder }: Parts): Promise<readonly Adapter[]> {
+async function adaptersOf(
+  config: Config,
+  { tools, store, clock, folder, onError }: Parts,
+): Promise<readonly Adapter[]> {
   const { toolAdapter } = await import('./ael/tool.ts')
   const adapters: Adapter[] = [toolAdapter(tools, { clock })]
   if (config.functions) adapters.push((await import('./ael/function.ts')).functionAdapter(config.functions))
@@ -242,8 +256,8 @@ async function adaptersOf(config: Config, { tools, store, clock, folder }: Parts
   const { fileAdapter } = await import('./ael/file.ts')
   const blobs = { put: (bytes: Uint8Array) => store.putBlob(bytes), get: (digest: Digest) => store.getBlob(digest) }
   if (folder) {
-    const { root, staleCheck, tracked } = folder
-    adapters.push(tracked(await fileAdapter({ root, blobs, clock, staleCheck })))
+    const { root, staleCheck, mayWrite, tracked } = folder
+    adapters.push(tracked(await fileAdapter({ root, blobs, clock, staleCheck, mayWrite })))
   } else adapters.push(await fileAdapter({ root: resolve('.'), blobs, clock }))
   if (config.models) {
     const { llmAdapter } = await import('./ael/llm.ts')
@@ -252,7 +266,8 @@ async function adaptersOf(config: Config, { tools, store, clock, folder }: Parts
     )
     adapters.push(llmAdapter({ providers: Object.fromEntries(providers), tools, clock }))
   }
-  if (config.mcp) adapters.push(await (await import('./ael/mcp.ts')).mcpAdapter({ servers: config.mcp, tools }))
+  if (config.mcp)
+    adapters.push(await (await import('./ael/mcp.ts')).mcpAdapter({ servers: config.mcp, tools, onError }))
   return [...adapters, ...(config.adapters ?? [])]
 }
 
@@ -262,28 +277,15 @@ async function providerOf(name: string, { provider, api_key_env, base_url, repli
   )
   const apiKey = secretFromEnv(api_key_env ?? `${provider.toUpperCase()}_API_KEY`)
   const given = { apiKey, ...(base_url !== undefined && { baseUrl: base_url }) }
-  switch (provider) {
-    case 'openai':
-      return openAiProvider(given)
-    case 'anthropic':
-      return anthropicProvider(given)
-    case 'google':
-      return googleProvider(given)
-    case 'compatible':
-      return compatibleProvider({ ...(api_key_env !== undefined && { apiKey }), baseUrl: base_url ?? '', name })
-    case 'scripted':
-      return scriptedProvider(replies ?? [])
-    default:
-      provider satisfies never
-      throw new InvalidInput('config', [
-        {
-          path: `models.${name}.provider`,
-          rule: 'enum',
-          message: 'must be openai, anthropic, google, compatible or scripted',
-          found: String(provider),
-        },
-      ])
+  const open = {
+    openai: () => openAiProvider(given),
+    anthropic: () => anthropicProvider(given),
+    google: () => googleProvider(given),
+    compatible: () =>
+      compatibleProvider({ ...(api_key_env !== undefined && { apiKey }), baseUrl: base_url ?? '', name }),
+    scripted: () => scriptedProvider(replies ?? []),
   }
+  return open[provider]()
 }
 
 /** One after another; a failure keeps none of the rest from being tried. */

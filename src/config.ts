@@ -6,9 +6,24 @@ import type { BusSpec } from './bus/bus.ts'
 import type { Resolver } from './orchestrator/bind.ts'
 import type { RunOptions } from './orchestrator/live.ts'
 import type { FolderOptions } from './orchestrator/project-folder.ts'
-import { InvalidInput, type Problem } from './protocol/errors.ts'
+import { RUN_OPTIONS } from './orchestrator/submit-check.ts'
+import { InvalidInput } from './protocol/errors.ts'
+import {
+  amount,
+  type Field,
+  type Fields,
+  flag,
+  isField,
+  list,
+  needed,
+  object,
+  oneOf,
+  positive,
+  problemsIn,
+  text,
+  texts,
+} from './protocol/fields.ts'
 import { isObject } from './protocol/json.ts'
-import { shown } from './protocol/shown.ts'
 
 /** Everything a runtime can be told. `vsl` and `bus` alone are enough to move from one machine's SQLite to a cluster's Postgres and Kafka. */
 export interface Config {
@@ -117,41 +132,16 @@ function checkConfig(value: unknown): Config {
   return value as Config
 }
 
-function problemsIn(value: unknown, fields: Fields, at: string): readonly Problem[] {
-  if (!isObject(value)) return [{ path: at, rule: 'type', message: 'must be an object', found: shown(value) }]
-  return Object.entries(value).flatMap(([key, found]) => {
-    const path = at === '' ? key : `${at}.${key}`
-    const field = Object.hasOwn(fields, key) ? fields[key]! : fields['*']
-    if (field === undefined) {
-      const near = nearest(key, Object.keys(fields))
-      const message = `is not known${near === undefined ? '' : `; did you mean ${near}?`}`
-      return [{ path, rule: 'extra_forbidden', message }]
-    }
-    if (found === undefined) return []
-    if (typeof field === 'object') return problemsIn(found, field, path)
-    return KINDS[field].fits(found)
-      ? []
-      : [
-          {
-            path,
-            rule: 'type',
-            message: `must be ${KINDS[field].says}`,
-            found: SECRET.test(key) ? '***' : shown(found),
-          },
-        ]
-  })
-}
-
 /** `MPLP_VSL`, `MPLP_BUS` (comma separated), `MPLP_ENCRYPTION_KEY`, …: the only reading of the environment. */
 export function configFromEnv(env: NodeJS.ProcessEnv = process.env): Config {
   const found: { [key: string]: unknown } = {}
-  for (const [name, text] of Object.entries(env)) {
-    if (!name.startsWith('MPLP_') || text === undefined || OTHER_VARIABLES.has(name)) continue
+  for (const [name, value] of Object.entries(env)) {
+    if (!name.startsWith('MPLP_') || value === undefined || OTHER_VARIABLES.has(name)) continue
     const key = name.slice('MPLP_'.length).toLowerCase()
     const field = FIELDS[key]
-    if (field === 'list') found[key] = text.split(',').map((part) => part.trim())
-    else if (field === 'number') found[key] = Number(text)
-    else found[key] = field === undefined || field === 'text' ? text : parsed(name, text)
+    if (field === buses || field === texts) found[key] = value.split(',').map((part) => part.trim())
+    else if (field === positive) found[key] = Number(value)
+    else found[key] = field === undefined || field === text || field === secret ? value : parsed(name, value)
   }
   return checkConfig(found)
 }
@@ -183,59 +173,78 @@ const MAY_BE_CODE: ReadonlySet<string> = new Set(['functions', 'resolve', 'polic
 
 const withoutPasswords = (text: string): string =>
   text
-    .replace(/(\/\/[^:/@\s]*:)[^@/\s]+@/g, '$1***@')
+    .replace(/(\/\/[^:/@\s]*:)[^/\s]+@/g, '$1***@') // up to the last @: a password may hold one
     .replace(/([?&][^=&]*(?:key|token|pass|secret)[^=&]*=)[^&]+/gi, '$1***')
 
-type Kind = 'text' | 'number' | 'count' | 'flag' | 'list' | 'object' | 'function'
-/** What each key must be; `*` stands for every other. */
-type Fields = { readonly [key: string]: Kind | Fields }
-
-const FIELDS: Fields = {
-  vsl: 'text',
-  bus: 'list',
-  root: 'text',
-  drift: {
-    context: 'text',
-    include: 'list',
-    exclude: 'list',
-    ignore_files: 'list',
-    rules: 'list',
-    keep_bytes: 'count',
-    watch: 'flag',
-    settle_ms: 'number',
-    scan_every_ms: 'number',
-  },
-  run: 'object',
-  lease_ttl_ms: 'number',
-  patrol_ms: 'number',
-  encryption_key: 'text',
-  http_allow: 'list',
-  mcp: { '*': 'object' },
-  models: { '*': { provider: 'text', api_key_env: 'text', base_url: 'text', replies: 'list' } },
-  server: { host: 'text', port: 'count', tokens: 'list', body_limit_bytes: 'number' },
-  functions: 'object',
-  tools: 'list',
-  adapters: 'list',
-  resolve: 'function',
+const secret: Field = { ...text, secret: true }
+const code: Field = { says: 'a function', fits: (value) => typeof value === 'function' }
+const buses: Field = {
+  says: 'a list of URLs, or of objects with a url or a transport',
+  fits: (value) => Array.isArray(value) && value.every(isBus),
+  secret: true, // a URL may hold a password
+}
+const isBus = (value: unknown): boolean =>
+  text.fits(value) || (isObject(value) && (text.fits(value.url) || value.transport !== undefined))
+const policy: Field = {
+  says: 'always_allow, ask, blocked, or a function that says one of them',
+  fits: (value) => ['always_allow', 'ask', 'blocked'].includes(value as string) || code.fits(value),
+}
+const words: Field = {
+  says: 'a list of texts',
+  fits: (value) => Array.isArray(value) && value.every((word) => typeof word === 'string'),
+}
+const variables: Field = {
+  says: 'an object of texts',
+  fits: (value) => isObject(value) && Object.values(value).every((each) => typeof each === 'string'),
+  secret: true,
 }
 
-/** Every key by its path: `drift.rules`, `models.*.provider`. */
-export const CONFIG_KEYS: readonly string[] = pathsIn(FIELDS)
+/** What each key must be. */
+const FIELDS: Fields = {
+  vsl: text,
+  bus: buses,
+  root: text,
+  drift: {
+    context: text,
+    include: texts,
+    exclude: texts,
+    ignore_files: texts,
+    rules: list,
+    keep_bytes: amount,
+    watch: flag,
+    settle_ms: positive,
+    scan_every_ms: positive,
+  },
+  run: RUN_OPTIONS,
+  lease_ttl_ms: positive,
+  patrol_ms: positive,
+  encryption_key: secret,
+  http_allow: texts,
+  mcp: {
+    '*': { command: needed(text), args: words, env: variables, cwd: text, policy, trustAnnotations: flag },
+  },
+  models: {
+    '*': {
+      provider: oneOf('openai', 'anthropic', 'google', 'compatible', 'scripted'),
+      api_key_env: text,
+      base_url: text,
+      replies: list,
+    },
+  },
+  server: { host: text, port: amount, tokens: { ...list, secret: true }, body_limit_bytes: positive },
+  functions: object,
+  tools: list,
+  adapters: list,
+  resolve: code,
+}
+
+/** Every key by its path: `drift.rules`, `models.*.provider`. What is in `run` belongs to flows. */
+export const CONFIG_KEYS: readonly string[] = pathsIn({ ...FIELDS, run: object })
 
 function pathsIn(fields: Fields): readonly string[] {
   return Object.entries(fields).flatMap(([key, field]) =>
-    typeof field === 'string' ? [key] : [key, ...pathsIn(field).map((inner) => `${key}.${inner}`)],
+    isField(field) ? [key] : [key, ...pathsIn(field).map((inner) => `${key}.${inner}`)],
   )
-}
-
-const KINDS: { readonly [K in Kind]: { readonly says: string; readonly fits: (value: unknown) => boolean } } = {
-  text: { says: 'text that is not empty', fits: (value) => typeof value === 'string' && value !== '' },
-  number: { says: 'a number above 0', fits: (value) => Number.isFinite(value) && Number(value) > 0 },
-  count: { says: 'a number of at least 0', fits: (value) => Number.isFinite(value) && Number(value) >= 0 },
-  flag: { says: 'true or false', fits: (value) => typeof value === 'boolean' },
-  list: { says: 'a list', fits: Array.isArray },
-  object: { says: 'an object', fits: isObject },
-  function: { says: 'a function', fits: (value) => typeof value === 'function' },
 }
 
 /** Variables of ours that are no part of the config: how tests and the command line behave. */
@@ -247,24 +256,4 @@ function parsed(name: string, text: string): unknown {
   } catch (cause) {
     throw new InvalidInput('environment', [{ path: name, rule: 'json', message: 'must be JSON' }], { cause })
   }
-}
-
-/** The known key that differs least, if it differs little. */
-function nearest(key: string, keys: readonly string[]): string | undefined {
-  const [best] = keys
-    .map((known) => ({ known, distance: distance(key.toLowerCase(), known) }))
-    .sort((a, b) => a.distance - b.distance)
-  return best && best.distance <= 3 ? best.known : undefined
-}
-
-/** Levenshtein's. */
-function distance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i)
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i]
-    for (let j = 1; j <= b.length; j++)
-      next[j] = Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1))
-    row = next
-  }
-  return row[b.length]!
 }

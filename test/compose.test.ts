@@ -1,6 +1,9 @@
-import { writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { functionAdapter } from '../src/ael/function.ts'
+import type { Tool } from '../src/ael/tool-registry.ts'
 import { openSource } from '../src/bus/bus.ts'
 import { openRuntime } from '../src/compose.ts'
 import { InvalidInput, Refused } from '../src/protocol/errors.ts'
@@ -37,6 +40,41 @@ describe('a runtime from a config', () => {
     await (await openRuntime({ vsl: state })).close() // the lock was let go
   })
 
+  it('asks about each call of a tool that must be asked about, also when a model makes the same one again', async () => {
+    let paid = 0
+    const pay: Tool = {
+      name: 'bank.pay',
+      description: 'Pays',
+      input: { type: 'object' },
+      policy: 'ask',
+      execute: () => ++paid,
+    }
+    const again = { tool_calls: [{ tool: 'bank.pay', args: { amount: 100 } }] }
+    const models = { m: { provider: 'scripted' as const, replies: [again, again, 'done'] as never } }
+    const runtime = await openRuntime({ vsl: 'memory:', tools: [pay], models })
+    onTestFinished(() => runtime.close())
+    const params = { model: 'm', messages: [{ role: 'user', content: 'pay' }], tools: ['bank.pay'] }
+    const run = await runtime.submit(flowOf({ pay: { binding: { action_type: 'llm_call', params } } }))
+    let asked = 0
+    while ((await run.rest()) === 'waiting') {
+      const [question] = await runtime.waiting()
+      await runtime.decide(question!.confirm.confirm_id, { status: 'approved', decided_by_role: 'lead' })
+      expect(++asked).toBeGreaterThanOrEqual(paid)
+    }
+    expect(await run.result()).toMatchObject({ status: 'completed' })
+    expect([asked, paid]).toEqual([2, 2])
+  })
+
+  it('ends the servers it has started when its adapters do not fit together', async () => {
+    const notes = tempFolder()
+    const args = [fileURLToPath(new URL('support/mcp-server.mjs', import.meta.url))]
+    const it = { command: process.execPath, args, env: { MCP_NOTES: notes } }
+    const adapters = [functionAdapter({}), functionAdapter({})]
+    await expect(openRuntime({ vsl: 'memory:', mcp: { it }, adapters })).rejects.toThrow(InvalidInput)
+    const pid = Number(readFileSync(join(notes, 'started'), 'utf8'))
+    expect(() => process.kill(pid, 0)).toThrow('ESRCH')
+  })
+
   it('holds no folder against anything unless it is told one', async () => {
     const runtime = await openRuntime({ vsl: 'memory:' })
     onTestFinished(() => runtime.close())
@@ -55,6 +93,31 @@ describe('a runtime from a config', () => {
     writeFileSync(join(root, 'notes.md'), 'longer\n')
     await expect.poll(size, { timeout: 15_000 }).toEqual([7])
     expect(await runtime.folder!.findings()).toEqual([])
+  })
+
+  it('writes nothing that the ignore rules keep out, also where a link leads there', async () => {
+    const root = tempFolder()
+    mkdirSync(join(root, '.git/hooks'), { recursive: true })
+    mkdirSync(join(root, 'secret'))
+    const files = { '.gitignore': 'secret/', '.git/config': 'mine', 'secret/key': 'mine', free: 'free' }
+    for (const [path, text] of Object.entries(files)) writeFileSync(join(root, path), text)
+    for (const [link, target] of Object.entries({ g: '.git', cfg: '.git/config', s: 'secret' }))
+      symlinkSync(target, join(root, link))
+    const runtime = await openRuntime({ vsl: 'memory:', root })
+    onTestFinished(() => runtime.close())
+    for (const params of [
+      { operation: 'write', path: 'g/hooks/pre-commit', content: 'evil' },
+      { operation: 'write', path: 'cfg', content: 'evil' },
+      { operation: 'write', path: 's/key', content: 'evil' },
+      { operation: 'delete', path: 's/key' },
+      { operation: 'move', path: 's/key', to: 'stolen' },
+      { operation: 'move', path: 'free', to: 'g/hooks/pre-push' },
+    ]) {
+      const run = await runtime.submit(flowOf({ a: { binding: { action_type: 'file_operation', params } } }))
+      expect(await run.result(), params.path).toMatchObject({ status: 'failed', error: { code: 'action_denied' } })
+    }
+    expect(readdirSync(join(root, '.git/hooks'))).toEqual([])
+    for (const [path, text] of Object.entries(files)) expect(readFileSync(join(root, path), 'utf8')).toBe(text)
   })
 
   it('keeps files and runs in one graph when the folder belongs to their context', async () => {

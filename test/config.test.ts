@@ -7,6 +7,13 @@ describe('a config', () => {
     ['a misspelt key', { vls: 'memory:' }, 'vls', 'is not known; did you mean vsl?'],
     ['one further down', { server: { prot: 1 } }, 'server.prot', 'is not known; did you mean port?'],
     ['one of a model', { models: { main: { provder: 'x' } } }, 'models.main.provder', 'did you mean provider?'],
+    ['one of an MCP server', { mcp: { a: { command: 'x', polcy: 'ask' } } }, 'mcp.a.polcy', 'did you mean policy?'],
+    ['a policy that is none', { mcp: { a: { command: 'x', policy: 'aks' } } }, 'mcp.a.policy', 'must be always_allow'],
+    ['a server without a command', { mcp: { a: { args: [] } } }, 'mcp.a.command', 'is missing'],
+    ['arguments that are no texts', { mcp: { a: { command: 'x', args: [1] } } }, 'mcp.a.args', 'a list of texts'],
+    ['an address that is none', { http_allow: [7] }, 'http_allow', 'must be a list of texts'],
+    ['a bus that is none', { bus: [{ name: 'x' }] }, 'bus', 'must be a list of URLs'],
+    ['a pattern that is none', { drift: { include: [''] } }, 'drift.include', 'must be a list of texts'],
     ['one like nothing we know', { colour: 1 }, 'colour', 'is not known'],
     ['one that objects have', JSON.parse('{ "constructor": 1 }'), 'constructor', 'is not known'],
     ['text where a list belongs', { bus: 'redis://x' }, 'bus', 'must be a list'],
@@ -28,6 +35,9 @@ describe('a config', () => {
   it('never shows what it was given for a secret', () => {
     const error = caught(() => mergedConfig({ encryption_key: { deep: 'hunter2' } })) as InvalidInput
     expect(JSON.stringify(error.problems) + error.message).not.toContain('hunter2')
+    expect(JSON.stringify(caught(() => mergedConfig({ bus: ['redis://:hunter2@x', 7] })))).not.toContain('hunter2')
+    const server = { command: 'x', env: { KEY: ['hunter2'] } }
+    expect(JSON.stringify(caught(() => mergedConfig({ mcp: { a: server } })))).not.toContain('hunter2')
     expect(String(caught(() => configFromEnv({ MPLP_SERVER: '{ "tokens": "hunter2' })))).not.toContain('hunter2')
   })
 
@@ -53,7 +63,7 @@ describe('what is shown of it', () => {
   it('covers keys, tokens and passwords wherever they stand, and names what is code', () => {
     const config: Config = {
       vsl: 'postgres://me:hunter2@db/x?sslkey=hunter3',
-      bus: [{ url: 'redis://:hunter4@cache', name: 'cache' }],
+      bus: [{ url: 'redis://:hunter4@hunter9@cache', name: 'cache' }],
       encryption_key: 'hunter5',
       server: { tokens: [{ token: 'hunter6-of-enough-length', roles: ['read'] }] },
       models: { main: { provider: 'openai', api_key_env: 'OPENAI_API_KEY', base_url: 'https://u:hunter7@proxy' } },

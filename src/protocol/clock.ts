@@ -135,6 +135,9 @@ export function manualClock(options: { seed?: number; now?: number } = {}): Manu
   }
 }
 
+/** A stored wait may be long, but its end must be a time that can be written down: a hundred years. */
+export const LONGEST_WAIT_MS = 100 * 365 * 24 * 60 * 60 * 1000
+
 /**
  * ISO 8601 with six decimals, so that text order is time order. `micros` counts from the epoch. Most stamps fall into the millisecond of the one
  * before: its text is kept.

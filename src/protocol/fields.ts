@@ -1,0 +1,115 @@
+import type { Problem } from './errors.ts'
+import { isObject } from './json.ts'
+import { shown } from './shown.ts'
+
+/** What a member must be. */
+export interface Field {
+  /** Behind "must be". */
+  readonly says: string
+  readonly fits: (value: unknown) => boolean
+  /** The rule that a value breaks which does not fit: `type` when absent. */
+  readonly rule?: string
+  /** It must be there. */
+  readonly needed?: true
+  /** Is never shown. */
+  readonly secret?: true
+}
+
+/** What the members of an object must be; `*` stands for every other. */
+export type Fields = { readonly [name: string]: Field | Fields }
+
+export const text: Field = {
+  says: 'text that is not empty',
+  fits: (value) => typeof value === 'string' && value !== '',
+}
+export const flag: Field = { says: 'true or false', fits: (value) => typeof value === 'boolean' }
+export const object: Field = { says: 'an object', fits: isObject }
+export const list: Field = { says: 'a list', fits: Array.isArray }
+export const texts: Field = {
+  says: 'a list of texts that are not empty',
+  fits: (value) => Array.isArray(value) && value.every(text.fits),
+}
+export const positive: Field = {
+  says: 'a number above 0',
+  fits: (value) => Number.isFinite(value) && Number(value) > 0,
+}
+export const amount: Field = {
+  says: 'a number of at least 0',
+  fits: (value) => Number.isFinite(value) && Number(value) >= 0,
+}
+export const time: Field = {
+  says: 'a date and time with a zone',
+  rule: 'format',
+  fits: (value) => typeof value === 'string' && TIME.test(value) && !Number.isNaN(Date.parse(value)),
+}
+const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/
+
+export const oneOf = (...values: readonly string[]): Field => ({
+  says: `one of ${values.join(', ')}`,
+  rule: 'enum',
+  fits: (value) => values.includes(value as string),
+})
+export const within = (least: number, most: number): Field => ({
+  says: `a number from ${least} to ${most}`,
+  rule: 'range',
+  fits: (value) => typeof value === 'number' && value >= least && value <= most,
+})
+export const wholeFrom = (least: number, most = Number.MAX_SAFE_INTEGER): Field => ({
+  says: most === Number.MAX_SAFE_INTEGER ? `a whole number from ${least}` : `a whole number from ${least} to ${most}`,
+  rule: 'range',
+  fits: (value) => Number.isSafeInteger(value) && Number(value) >= least && Number(value) <= most,
+})
+export const needed = (field: Field): Field => ({ ...field, needed: true })
+
+/** Beyond this a timer of Node fires at once. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1
+/** How long something may take while a process waits for it. */
+export const duration = within(0, LONGEST_TIMER_MS)
+export const timeout = within(1, LONGEST_TIMER_MS)
+
+/** Everything that is wrong with an object by its fields: of the wrong type, not known (with a suggestion), not there. */
+export function problemsIn(value: unknown, fields: Fields, at: string): readonly Problem[] {
+  if (!isObject(value)) return [{ path: at, rule: 'type', message: 'must be an object', found: shown(value) }]
+  const problems: Problem[] = []
+  const pathTo = (name: string) => (at === '' ? name : `${at}.${name}`)
+  for (const [name, field] of Object.entries(fields))
+    if (isField(field) && field.needed && value[name] === undefined)
+      problems.push({ path: pathTo(name), rule: 'required', message: 'is missing' })
+  for (const [name, found] of Object.entries(value)) {
+    const path = pathTo(name)
+    const field = Object.hasOwn(fields, name) ? fields[name]! : fields['*']
+    if (field === undefined) {
+      const near = nearest(name, Object.keys(fields))
+      const message = `is not known${near === undefined ? '' : `; did you mean ${near}?`}`
+      problems.push({ path, rule: 'extra_forbidden', message })
+    } else if (found === undefined) continue
+    else if (!isField(field)) problems.push(...problemsIn(found, field, path))
+    else if (!field.fits(found)) {
+      const { rule = 'type', says, secret } = field
+      problems.push({ path, rule, message: `must be ${says}`, found: secret ? '***' : shown(found) })
+    }
+  }
+  return problems
+}
+
+export const isField = (field: Field | Fields): field is Field => typeof field.fits === 'function'
+
+/** The known name that differs least, if it differs little. */
+function nearest(name: string, names: readonly string[]): string | undefined {
+  const [best] = names
+    .map((known) => ({ known, distance: distance(name.toLowerCase(), known) }))
+    .sort((a, b) => a.distance - b.distance)
+  return best && best.distance <= 3 ? best.known : undefined
+}
+
+/** Levenshtein's. */
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i)
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i]
+    for (let j = 1; j <= b.length; j++)
+      next[j] = Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1))
+    row = next
+  }
+  return row[b.length]!
+}
