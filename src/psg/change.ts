@@ -333,6 +333,10 @@ export type Run = {
   readonly spent: JsonObject
   /** What somebody asked for; the owner takes it in at its next tick. */
   readonly requested?: 'cancel' | 'pause' | 'resume'
+  /** It was asked to pause, and lets what is under way come to its end. */
+  readonly pausing?: true
+  /** Why it is on its way to its end, while it is. */
+  readonly ending?: JsonObject
   readonly result?: JsonObject
 }
 

@@ -1,4 +1,5 @@
 import { type Clock, isoMicros } from '../protocol/clock.ts'
+import { META } from '../protocol/meta.ts'
 import type { Confirm } from '../protocol/types.ts'
 import type { Change } from './change.ts'
 
@@ -6,16 +7,20 @@ import type { Change } from './change.ts'
 type Asks = Pick<Confirm, 'confirm_id' | 'target_type' | 'target_id' | 'requested_by_role' | 'reason'>
 
 /** Puts a question to people: a Confirm that nobody has decided on yet. `group` is needed where what it asks about is in no graph. */
-export const newConfirm = (clock: Clock, asks: Asks, group?: string): Change => ({
+export const newConfirm = (clock: Pick<Clock, 'now'>, asks: Asks, group?: string): Change => ({
   kind: 'node_add',
   node: 'confirm',
   id: asks.confirm_id,
   ...(group !== undefined && { group }),
   data: {
-    meta: { protocol_version: '1.0.0', schema_version: '1.0.0' },
+    meta: META,
     ...asks,
     status: 'pending',
     requested_at: isoMicros(clock.now() * 1000),
     decisions: [],
   },
 })
+
+/** Can as many decide as are needed, where only these roles may? Each counts once. */
+export const isReachable = (needed: number, roles?: readonly string[]): boolean =>
+  roles === undefined || new Set(roles).size >= needed

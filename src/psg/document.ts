@@ -1,12 +1,11 @@
 import { toBaseEvent } from '../protocol/base-event.ts'
 import { InvalidInput, NotFound } from '../protocol/errors.ts'
 import type { JsonObject } from '../protocol/json.ts'
-import { isTerminal } from '../protocol/lifecycle.ts'
 import { shown } from '../protocol/shown.ts'
-import type { BaseEvent, ProtocolTypes, TraceStatus } from '../protocol/types.ts'
+import type { BaseEvent, ProtocolTypes } from '../protocol/types.ts'
 import { validate } from '../protocol/validate.ts'
 import type { BornEvent, Change, EntryBody, Kind, Node } from './change.ts'
-import { isFieldChange } from './field-change.ts'
+import { endsTrace } from './field-change.ts'
 import type { ProjectGraph } from './graph.ts'
 import { entriesOf } from './history.ts'
 import { KINDS } from './kinds.ts'
@@ -140,9 +139,7 @@ function belongs({ plan_id, event }: BornEvent, trace: Node<'trace'>): boolean {
 const ends = (body: EntryBody, trace: string): boolean =>
   body.changes.some((change) => {
     const { kind, id } = placeOf(change.key)
-    if (kind !== 'trace' || id !== trace) return false
-    const status = isFieldChange(change) ? change.now.status : change.after?.data.status
-    return isTerminal('trace', status as TraceStatus)
+    return kind === 'trace' && id === trace && endsTrace(change)
   })
 
 function refuseUnlessDocument(kind: unknown): void {

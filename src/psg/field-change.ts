@@ -1,4 +1,6 @@
 import type { Json, JsonObject } from '../protocol/json.ts'
+import { isTerminal } from '../protocol/lifecycle.ts'
+import type { TraceStatus } from '../protocol/types.ts'
 import type { AnyNode, EntryChange, FieldChange, Stored } from './change.ts'
 import type { Delta } from './delta.ts'
 import { KINDS } from './kinds.ts'
@@ -22,6 +24,12 @@ export const isMove = (change: EntryChange): change is FieldChange => {
   if (!isFieldChange(change)) return false
   const fields = Object.keys({ ...change.was, ...change.now })
   return fields.length === 1 && fields[0] === 'status'
+}
+
+/** Does this change, of a trace, bring it to its end? */
+export function endsTrace(change: EntryChange): boolean {
+  const status = isFieldChange(change) ? change.now.status : change.after?.data.status
+  return status !== undefined && isTerminal('trace', status as TraceStatus) // a change may leave the status as it was
 }
 
 /** A node's content after a change of fields. */

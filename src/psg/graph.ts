@@ -38,6 +38,8 @@ export interface GraphOptions {
   readonly roles?: Roles
   /** Called with every commit of this process as soon as it is in memory, in order. Must not throw. */
   readonly onCommit?: (commit: Commit) => void
+  /** Told what a watcher throws; a warning of the process when absent. Must not throw. */
+  readonly onError?: (error: unknown) => void
   /** Ids of rules, arrows and events to switch over; for proofs. */
   readonly switched?: ReadonlySet<string>
 }
@@ -80,6 +82,7 @@ export class ProjectGraph {
   readonly store: Backend
   readonly clock: Clock
   readonly #options: GraphOptions
+  readonly #onError: (error: unknown) => void
   readonly #rules
   readonly #copy: WorkingCopy
   readonly #inTurn = serially()
@@ -94,6 +97,7 @@ export class ProjectGraph {
     this.store = store
     this.clock = options.clock ?? systemClock
     this.#options = options
+    this.#onError = options.onError ?? warn
     this.#rules = ruleBook(options.switched)
     this.#copy = new WorkingCopy(store, id, {
       keepEnded: options.keepEnded ?? KEEP_ENDED,
@@ -176,9 +180,14 @@ export class ProjectGraph {
     const decide = decider(changes)
     return this.#serially(async () => {
       await this.#settle(changes)
-      const drafted = (await this.#draft(decide, options)) ?? (await this.#draft(decide, options))
-      const inUse = drafted && (await this.#idsInUse(drafted))
-      if (inUse) throw inUse
+      for (let attempt = 1; ; attempt++) {
+        const tried = this.revision
+        const drafted = await this.#draft(decide, options)
+        const inUse = drafted && (await this.#idsInUse(drafted))
+        if (inUse) throw inUse
+        if (drafted) return
+        if (attempt === MOST_ATTEMPTS) throw new RevisionConflict(this.id, tried, this.revision)
+      }
     })
   }
 
@@ -202,7 +211,7 @@ export class ProjectGraph {
   async query<K extends Kind>(query: Query<K>): Promise<Page<K>> {
     const trailing = await this.#serially(async () => {
       await this.#copy.catchUp()
-      await this.#copy.load(this.#copy.trail.groups)
+      await this.#copy.loadTrailing()
       return this.#copy.trail.values(this.state)
     })
     return queryStore(this.store, this.id, query, trailing) // not in turn: it may take long, and commits must not wait for it
@@ -262,7 +271,7 @@ export class ProjectGraph {
     let decided: number
     do {
       await copy.bring(options.reads ?? [])
-      await copy.load(copy.trail.groups) // whoever writes values writes theirs too
+      await copy.loadTrailing() // whoever writes values writes theirs too
       decided = copy.revision
       changes = decide()
       await copy.bring(named(changes))
@@ -361,7 +370,13 @@ export class ProjectGraph {
       if (pending.drafted.commit.body.commit_id === body.commit_id)
         this.#landed(pending, { graph: this.id, revision, body })
     }
-    for (const watcher of this.#watchers) callSafely(() => watcher(deltas))
+    for (const watcher of this.#watchers) {
+      try {
+        watcher(deltas)
+      } catch (error) {
+        this.#onError(error) // its own fault: neither the graph nor another watcher suffers
+      }
+    }
   }
 
   /** One thing after the other. What has ended longest ago leaves memory between two of them, never during one. */
@@ -380,13 +395,4 @@ function decider(wanted: Wanted): () => Changes {
   return () => changes
 }
 
-/** A watcher that throws is its own fault: it is told to the process, and neither the graph nor another watcher suffers. */
-function callSafely(call: () => void): void {
-  try {
-    call()
-  } catch (error) {
-    queueMicrotask(() => {
-      throw error
-    })
-  }
-}
+const warn = (error: unknown) => process.emitWarning(error instanceof Error ? error : String(error))

@@ -1,6 +1,7 @@
-import type { Json } from '../protocol/json.ts'
+import type { Json, JsonObject } from '../protocol/json.ts'
 import { isTerminal, type LifecycleKind } from '../protocol/lifecycle.ts'
-import type { AnyNode, Kind, NodeOf } from './change.ts'
+import type { AnyNode, Kind, NodeOf, Stored } from './change.ts'
+import { firstActionOf } from './first-action.ts'
 import { KINDS } from './kinds.ts'
 import { isKind, statusOf } from './node.ts'
 import type { Proposal } from './proposal.ts'
@@ -22,6 +23,10 @@ export type Whereabouts = { readonly graph: string; readonly group: string }
 
 export type Written = { readonly revision: number }
 
+/** Has it a place of its own in the index of ids? A step's first action is found through its step. */
+export const isIndexed = (kind: Kind, id: string, { data }: Pick<AnyNode | Stored, 'data'>): boolean =>
+  KINDS[kind]?.indexed === true && !(kind === 'action' && id === firstActionOf(String((data as JsonObject).step_id)))
+
 export interface IndexWrites {
   readonly inserts: [string, Json][]
   readonly puts: [string, Json][]
@@ -34,7 +39,8 @@ export function indexWrites(proposal: Proposal): IndexWrites {
   const groups = new Set<string>()
   for (const { kind, id, before, after } of proposal.deltas) {
     const where = { graph, group: (after ?? before)!.group }
-    if (!before && KINDS[kind].indexed && !proposal.revived(kind, id)) writes.inserts.push([INDEX.id(kind, id), where])
+    if (!before && isIndexed(kind, id, after!) && !proposal.revived(kind, id))
+      writes.inserts.push([INDEX.id(kind, id), where])
     if (kind === 'confirm') keep(writes, INDEX.waiting(id), waits(before), waits(after), where)
     else if (kind === 'timer') keep(writes, INDEX.timer(dueOf(after ?? before), id), ticks(before), ticks(after), where)
     if (KINDS[kind].root || kind === 'run') groups.add(where.group)
@@ -71,11 +77,10 @@ export function lifeOf(group: string, nodes: Nodes, run: string | undefined): Li
   if (plan) {
     const { phase, requested } = (run === undefined ? undefined : nodes.get('run', run))?.data ?? {}
     const active = phase !== undefined && phase !== 'ended'
-    const started = plan.data.status === 'in_progress' && !plan.imported
     return {
       stage: active || !isTerminal('plan', plan.data.status) ? 'open' : 'ended',
       // A run that waits or is paused has nobody to look after it: the other two indexes, or a wish, find it when its time comes.
-      runs: active ? (phase !== 'waiting' && phase !== 'paused') || requested !== undefined : started,
+      runs: active && ((phase !== 'waiting' && phase !== 'paused') || requested !== undefined),
     }
   }
   for (const kind of OTHER_ROOTS) {

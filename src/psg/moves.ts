@@ -6,7 +6,7 @@ import { shown } from '../protocol/shown.ts'
 import type { Decision, DecisionStatus, PlanStatus } from '../protocol/types.ts'
 import { planDigest, verdict } from './approval.ts'
 import type { Change, Gate, Node } from './change.ts'
-import { newConfirm } from './confirm.ts'
+import { isReachable, newConfirm } from './confirm.ts'
 import type { ProjectGraph } from './graph.ts'
 import { byPlace, isKind } from './node.ts'
 import { children } from './view.ts'
@@ -179,8 +179,7 @@ function refuseUnlessDecidable({ requested_by_role, needed = 1, roles, expires_a
   if (!Number.isSafeInteger(needed) || needed < 1) refuse('needed', 'minimum', 'must be a whole number above 0', needed)
   if (roles !== undefined && !(Array.isArray(roles) && roles.every((role) => typeof role === 'string')))
     refuse('roles', 'type', 'is not a list of roles', roles)
-  else if (roles && new Set(roles).size < needed)
-    refuse('needed', 'reachable', `cannot be reached with ${new Set(roles).size} roles`, needed)
+  else if (!isReachable(needed, roles)) refuse('needed', 'reachable', 'cannot be reached with these roles', needed)
   if (expires_at !== undefined && !(typeof expires_at === 'string' && Date.parse(expires_at) > 0))
     refuse('expires_at', 'format', 'is not a time', expires_at)
   if (problems.length > 0) throw new InvalidInput('proposal', problems)

@@ -69,7 +69,7 @@ function copiedObject(object: object, way: (string | number)[]): { [name: string
 }
 
 const joined = (path: string, part: string | number): string =>
-  typeof part === 'number' ? `${path}[${part}]` : `${path}.${part}`
+  typeof part === 'number' ? `${path}[${part}]` : path === '' ? part : `${path}.${part}`
 
 const refused = (path: string, found: string): InvalidInput =>
   new InvalidInput('commit', [{ path, rule: 'json', message: 'is not JSON', found }])

@@ -6,11 +6,13 @@ import type { Role } from '../protocol/types.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { Change, Commit, CommitOptions, Kind } from './change.ts'
 import { type DocumentKind, takeApart } from './document.ts'
+import { stepOfFirst } from './first-action.ts'
 import { type GraphOptions, newGraph, openGraph, type ProjectGraph, type Roles } from './graph.ts'
 import { INDEX, type Whereabouts } from './indexes.ts'
 import { KINDS } from './kinds.ts'
 import { byPlace, isKind } from './node.ts'
 import { openGraphs } from './open-graphs.ts'
+import { type Verified, type VerifyOptions, verifyProject } from './verify-project.ts'
 
 export interface ProjectOptions extends Omit<GraphOptions, 'project_id' | 'roles'> {
   /** A role field that names no role of the project is an error. */
@@ -42,12 +44,14 @@ export interface Project {
     documents: Documents,
     options: CommitOptions & { readonly context?: string },
   ): Promise<{ graph: ProjectGraph; commits: readonly Commit[] }>
-  /** Where something is, by its id alone. */
+  /** Where something is, by its id alone. A step's first action is where the step is, begun or not. */
   locate(id: string): Promise<(Whereabouts & { readonly kind: Kind }) | undefined>
   /** A role by id, else by name. */
   role(idOrName: string): Role | undefined
   /** Forgets a context's graph; the next `context` reads it anew. */
   forget(id: string): void
+  /** Proves everything from the store alone; no findings are the proof. */
+  verify(options?: VerifyOptions): Promise<Verified>
 }
 
 const NAME = 'project'
@@ -72,9 +76,13 @@ export async function openProject(store: Backend, options: ProjectOptions = {}):
   const contexts = openGraphs((contextId) => openGraph(store, contextId, graphOptions))
   const beginning = (contextId: string) => contexts.get(contextId, () => newGraph(store, contextId, graphOptions))
   const locate: Project['locate'] = async (wanted) => {
-    const found = await store.getMany(INDEXED.map((kind) => INDEX.id(kind, wanted)))
-    for (const kind of INDEXED) {
-      const where = found.get(INDEX.id(kind, wanted))
+    const places = [
+      ...INDEXED.map((kind) => ({ kind, key: INDEX.id(kind, wanted) })),
+      { kind: 'action' as const, key: INDEX.id('step', stepOfFirst(wanted)) },
+    ]
+    const found = await store.getMany(places.map(({ key }) => key))
+    for (const { kind, key } of places) {
+      const where = found.get(key)
       if (where) return { ...(where as Whereabouts), kind }
     }
     return undefined
@@ -117,6 +125,7 @@ export async function openProject(store: Backend, options: ProjectOptions = {}):
     locate,
     role,
     forget: contexts.forget,
+    verify: (verifying) => verifyProject(store, id, verifying),
   }
 }
 
@@ -127,9 +136,10 @@ async function projectId(store: Backend, { clock = systemClock }: ProjectOptions
   for (let attempt = 1; ; attempt++) {
     const there = (await store.getMany([NAME])).get(NAME)
     if (there) return (there as { project_id: string }).project_id
-    const inserts = [[NAME, { project_id: clock.uuid() }]] as const
+    const project_id = clock.uuid()
     try {
-      await store.commit({ stream: NAME, expected: 0, inserts, puts: [], deletes: [] })
+      await store.commit({ stream: NAME, expected: 0, inserts: [[NAME, { project_id }]], puts: [], deletes: [] })
+      return project_id
     } catch (error) {
       const read = error instanceof KeyExists || error instanceof RevisionConflict || error instanceof OutcomeUnknown
       if (!read || attempt === MOST_ATTEMPTS) throw error

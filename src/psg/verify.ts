@@ -5,6 +5,7 @@ import type { Backend } from '../vsl/backend.ts'
 import type { AnyNode, EntryBody, EntryChange, Stored } from './change.ts'
 import { isFieldChange, storedAfter } from './field-change.ts'
 import type { Finding, Found } from './finding.ts'
+import { type IndexRows, indexRows } from './index-rows.ts'
 import { INDEX, type Written } from './indexes.ts'
 import { fromStored, isKind, nodeKey, referencesOf } from './node.ts'
 import { eventsIn } from './told.ts'
@@ -14,19 +15,25 @@ const MOST_ATTEMPTS = 5
 
 /**
  * Proves a graph from the store alone: the journal folds into the values and what trails behind them, references resolve, plans are acyclic, the indexes tell the truth,
- * the events' deltas add up, stamps only grow. Reports and repairs nothing. Throws RevisionConflict when others kept writing.
+ * the events' deltas add up, stamps only grow. Reports and repairs nothing. Throws RevisionConflict when others kept writing. `rows` spares it
+ * reading the indexes of the whole store.
  */
-export async function verifyGraph(store: Backend, graph: string): Promise<readonly Finding[]> {
+export async function verifyGraph(store: Backend, graph: string, rows?: IndexRows): Promise<readonly Finding[]> {
   for (let attempt = 1; ; attempt++) {
     const { revision } = await store.head(graph)
-    const findings = await findingsIn(store, graph, revision)
+    const findings = await findingsIn(store, graph, revision, rows ?? (await indexRows(store, graph)))
     const now = await store.head(graph)
     if (now.revision === revision) return findings // else what was read may be of two revisions
     if (attempt === MOST_ATTEMPTS) throw new RevisionConflict(graph, revision, now.revision)
   }
 }
 
-async function findingsIn(store: Backend, graph: string, revision: number): Promise<readonly Finding[]> {
+async function findingsIn(
+  store: Backend,
+  graph: string,
+  revision: number,
+  rows: IndexRows,
+): Promise<readonly Finding[]> {
   const findings: Finding[] = []
   const found: Found = (rule, node, message) => void findings.push({ rule, node, message })
   const { stored, open, written } = await valuesOf(store, graph)
@@ -41,7 +48,7 @@ async function findingsIn(store: Backend, graph: string, revision: number): Prom
   await checkAcyclic(nodes, found)
   checkDeltas(graph, nodes, folded, found)
   checkSnapshots(nodes, revision, found)
-  await verifyIndexes(store, graph, { nodes, stored, open }, found)
+  await verifyIndexes(store, graph, { nodes, stored, open, rows: rows.get(graph) ?? [] }, found)
   return findings
 }
 

@@ -4,6 +4,7 @@ import type { EntryBody, Kind } from './change.ts'
 import type { Draft } from './check.ts'
 import type { Delta } from './delta.ts'
 import { endedGroups } from './ended.ts'
+import { stepOfFirst } from './first-action.ts'
 import { entriesOf, type JournalEntry } from './history.ts'
 import { INDEX, lifeOf, type Whereabouts } from './indexes.ts'
 import { KINDS } from './kinds.ts'
@@ -116,6 +117,11 @@ export class WorkingCopy {
     for (const group of absent) this.#noteLife(group)
   }
 
+  /** Loads the groups whose values trail. What others wrote comes in with them, and may have let values of further groups trail. */
+  async loadTrailing(): Promise<void> {
+    while ([...this.trail.groups].some((group) => !this.state.hasGroup(group))) await this.load(this.trail.groups)
+  }
+
   /** What has ended longest ago leaves memory. */
   evictSurplus(): void {
     for (const group of this.#ended.surplus()) this.#memory.evict(group)
@@ -154,20 +160,22 @@ export class WorkingCopy {
   /** The groups that nodes lie in, as far as the index knows. */
   async #groupsOf(names: Names): Promise<readonly string[]> {
     const groups = names.flatMap(([kind]) => KINDS[kind].group ?? [])
-    const keys = names.flatMap(([kind, id]) => {
-      const anchor = anchorOf(kind, id)
-      return anchor ? [INDEX.id(...anchor)] : []
-    })
+    const keys = names.flatMap(([kind, id]) => anchorsOf(kind, id).map((anchor) => INDEX.id(...anchor)))
     if (keys.length === 0) return groups
     const found = [...(await this.store.getMany([...new Set(keys)])).values()] as Whereabouts[]
     return [...groups, ...found.filter(({ graph }) => graph === this.id).map(({ group }) => group)]
   }
 }
 
-/** What the index knows that leads to a node: itself, or what it is a part of. */
-function anchorOf(kind: Kind, id: string): readonly [Kind, string] | undefined {
-  if (KINDS[kind].indexed) return [kind, id]
-  if (kind === 'segment_end') return ['segment', id]
+/** What the index may know that leads to a node: itself, or what it is a part of. */
+function anchorsOf(kind: Kind, id: string): Names {
+  if (kind === 'action')
+    return [
+      [kind, id],
+      ['step', stepOfFirst(id)],
+    ]
+  if (KINDS[kind].indexed) return [[kind, id]]
+  if (kind === 'segment_end') return [['segment', id]]
   const { partOf } = KINDS[kind]
-  return partOf && [partOf, id.slice(0, id.lastIndexOf('/'))]
+  return partOf ? [[partOf, id.slice(0, id.lastIndexOf('/'))]] : []
 }

@@ -191,6 +191,15 @@ describe('psg/document', () => {
     expect(read).toEqual([7, 8])
   })
 
+  it('reads on where a trace was changed and not moved', async () => {
+    const { graph, context, id } = await world()
+    const trace = id()
+    await graph.commit([add('trace', trace, traceOf(trace, context, id()))], by)
+    await graph.commit([set('trace', trace, { finished_at: TIME })], by)
+    await graph.commit([move('trace', trace, 'completed')], by)
+    expect(await graph.document('trace', trace)).toMatchObject({ trace_id: trace, status: 'completed' })
+  })
+
   it('keeps decisions in the order in which they were made', async () => {
     const { graph, context, id } = await world()
     const confirm = id()

@@ -1,10 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { FencedOut, InvalidInput, RevisionConflict, RuleViolation, TooLarge } from '../../src/protocol/errors.ts'
+import { digestOf } from '../../src/protocol/json.ts'
 import type { Changes } from '../../src/psg/change.ts'
 import { openGraph } from '../../src/psg/graph.ts'
 import { INDEX } from '../../src/psg/indexes.ts'
 import { confirmOf, decide, endPlan, move, proposePlan } from '../../src/psg/moves.ts'
+import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { faultyBackend } from '../support/faulty-backend.ts'
 import {
@@ -18,9 +20,11 @@ import {
   type NamedPlan,
   planOf,
   remove,
+  runOf,
   set,
   storeContents,
   TIME,
+  traceOf,
   violationsOf,
   withPlan,
   world,
@@ -345,28 +349,62 @@ describe('psg/graph: several writers', () => {
     expect(await other.verify()).toEqual([])
   })
 
+  it('are refused a check that nobody can say yes to, however often others write meanwhile', async () => {
+    const { graph, store, clock, context } = await world()
+    let writes = 0
+    const busy: Backend = {
+      ...store,
+      async *read(stream, from) {
+        if (writes-- > 0) await graph.commit([set('context', context, { title: `t${writes}` })], by)
+        yield* store.read(stream, from)
+      },
+    }
+    const other = await openGraph(busy, context, { clock })
+    const impossible = [move('context', context, 'draft')]
+    writes = 2
+    await expect(other.check(impossible, by)).rejects.toThrow(RuleViolation)
+    writes = 100
+    await expect(other.check(impossible, by)).rejects.toThrow(RevisionConflict)
+  })
+
+  it('load what began to trail while they were loading what trails', async () => {
+    for (const use of ['commit', 'query'] as const) {
+      const { graph, store, clock, context } = await world()
+      const trailing = { ...by, moreFollows: true }
+      let meanwhile: (() => Promise<unknown>) | undefined
+      const slow: Backend = {
+        ...store,
+        async *scan(prefix, from) {
+          yield* store.scan(prefix, from)
+          const once = meanwhile
+          meanwhile = undefined
+          await once?.()
+        },
+      }
+      const digest = digestOf('x')
+      const file = { path: 'a', type: 'file', digest, size: 1, mode: 0o644, mtime: TIME, kept: false } as const
+      const finding = { finding_id: 'f', what: 'added', path: 'x', severity: 'low', found_at: TIME, digest } as const
+      await graph.commit([add('file', 'a', file)], trailing)
+      const other = await openGraph(slow, context, { clock })
+      meanwhile = () => graph.commit([add('finding', 'f', finding)], trailing)
+      if (use === 'commit') await other.commit([set('context', context, { title: 'x' })], by)
+      else expect((await other.query({ kind: 'file' })).nodes).toHaveLength(1)
+      expect(await graph.verify()).toEqual([])
+    }
+  })
+
   it('are told of what the others commit, and a watcher that throws hurts nobody', async () => {
     const { graph, store, clock, context } = await world()
-    const other = await openGraph(store, context, { clock })
-    const seen: string[][] = []
     const thrown: unknown[] = []
+    const other = await openGraph(store, context, { clock, onError: (error) => thrown.push(error) })
+    const seen: string[][] = []
     const stopThrowing = other.watch(() => {
       throw new Error('a watcher’s own fault')
     })
     const stop = other.watch((deltas) => seen.push(deltas.map(({ kind, id }) => `${kind}/${id}`)))
-    const listener = (error: unknown) => void thrown.push(error)
-    const before = process.listeners('uncaughtException')
-    process.removeAllListeners('uncaughtException')
-    process.on('uncaughtException', listener)
-    try {
-      await graph.commit([set('context', context, { title: 'x' })], by)
-      await other.refresh()
-      await other.commit([set('context', context, { title: 'own' })], by)
-      await new Promise((resolve) => setImmediate(resolve))
-    } finally {
-      process.off('uncaughtException', listener)
-      for (const known of before) process.on('uncaughtException', known)
-    }
+    await graph.commit([set('context', context, { title: 'x' })], by)
+    await other.refresh()
+    await other.commit([set('context', context, { title: 'own' })], by)
     expect(seen).toEqual([[`context/${context}`]])
     expect(thrown).toHaveLength(1)
     stopThrowing()
@@ -539,6 +577,10 @@ describe('psg/graph: the indexes', () => {
       ],
       by,
     )
+    expect(await listed('running/')).toEqual([]) // without a run it is nobody's to look after
+    const [trace, run] = [id(), id()]
+    const traced = traceOf(trace, context, id(), { plan_id: plan.id })
+    await graph.commit([add('trace', trace, traced), add('run', run, runOf(run, plan.id, trace))], by)
     expect(await listed('running/')).toEqual([INDEX.running(plan.id)])
     const timer = id()
     await graph.commit([add('timer', timer, { timer_id: timer, due: TIME, purpose: 'wait', target: 'x' })], by)
@@ -546,7 +588,8 @@ describe('psg/graph: the indexes', () => {
     await graph.commit([set('timer', timer, { fired: true })], by)
     expect(await listed('timer/')).toEqual([])
     expect(await listed(INDEX.open(context, ''))).toEqual([INDEX.open(context, plan.id)])
-    await graph.commit(endPlan(graph, plan.id, 'failed'), by)
+    const ending = [...endPlan(graph, plan.id, 'failed'), move('trace', trace, 'failed')]
+    await graph.commit([...ending, set('run', run, { phase: 'ended' })], { ...by, fence: 0 })
     expect(await listed('running/')).toEqual([])
     expect(await listed(INDEX.open(context, ''))).toEqual([])
     expect((await store.getMany([INDEX.id('step', plan.step('a'))])).get(INDEX.id('step', plan.step('a')))).toEqual({

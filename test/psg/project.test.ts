@@ -1,12 +1,15 @@
 import { describe, expect, it } from 'vitest'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { InvalidInput, NotFound, OutcomeUnknown, RuleViolation, Unavailable } from '../../src/protocol/errors.ts'
-import { confirmOf } from '../../src/psg/moves.ts'
+import { firstActionOf, stepOfFirst } from '../../src/psg/first-action.ts'
+import { openGraph } from '../../src/psg/graph.ts'
+import { confirmOf, move } from '../../src/psg/moves.ts'
 import { pathsOf } from '../../src/psg/paths.ts'
 import { openProject, type ProjectOptions } from '../../src/psg/project.ts'
+import { thisHolder } from '../../src/vsl/holder.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { faultAt, faultyBackend } from '../support/faulty-backend.ts'
-import { add, by, confirmData, contextOf, META, planOf, set, storeContents, toldBy } from './given.ts'
+import { actionOf, add, by, confirmData, contextOf, META, planOf, set, storeContents, toldBy } from './given.ts'
 
 async function project(options: ProjectOptions = {}) {
   const store = memoryBackend()
@@ -81,6 +84,34 @@ describe('psg/project', () => {
     expect(await p.locate(plan.step('build'))).toEqual({ kind: 'step', graph: graph.id, group: plan.id })
     expect(await p.locate(graph.id)).toEqual({ kind: 'context', graph: graph.id, group: '-' })
     expect(await p.locate(id())).toBeUndefined()
+  })
+
+  it('finds the first action of a step through the step, and any other by itself', async () => {
+    const { store, project: p, id } = await project()
+    const graph = await p.create(contextOf(id()), by)
+    const plan = planOf({ context: graph.id, id }, { build: [] })
+    await graph.commit(plan.changes, by)
+    const step = plan.step('build')
+    const [first, second] = [firstActionOf(step), id()]
+    expect(first).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
+    expect(stepOfFirst(first)).toBe(step)
+    const fence = (await store.acquire(graph.id, thisHolder('test'), 1_000))!.token
+    await graph.commit([add('action', first, actionOf(first, step)), add('action', second, actionOf(second, step))], {
+      ...by,
+      fence,
+    })
+    const rows = [first, second].map((action) => `id/action/${action}`)
+    expect([...(await store.getMany(rows)).keys()]).toEqual([rows[1]])
+    for (const action of [first, second])
+      expect(await p.locate(action)).toEqual({ kind: 'action', graph: graph.id, group: plan.id })
+    await graph.commit([move('step', step, 'skipped'), move('plan', plan.id, 'cancelled')], { ...by, fence })
+    const other = await openGraph(store, graph.id) // nothing of a plan that has ended
+    expect(other.get('action', first)).toBeUndefined()
+    expect((await other.find('action', first))?.data.step_id).toBe(step)
+    expect(await graph.verify()).toEqual([])
+    await expect(graph.commit([add('action', first, actionOf(first, step))], { ...by, fence })).rejects.toMatchObject({
+      violations: [{ rule: 'id.unique', node: `action/${first}` }],
+    })
   })
 
   it('knows roles by id, else by name; retired ones by id only', async () => {

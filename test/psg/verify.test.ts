@@ -1,13 +1,29 @@
 import { describe, expect, it } from 'vitest'
-import { RevisionConflict } from '../../src/protocol/errors.ts'
+import { manualClock } from '../../src/protocol/clock.ts'
+import { NotFound, RevisionConflict } from '../../src/protocol/errors.ts'
 import type { Json } from '../../src/protocol/json.ts'
 import type { EntryBody, Stored } from '../../src/psg/change.ts'
 import { FAULTS } from '../../src/psg/finding.ts'
 import { INDEX } from '../../src/psg/indexes.ts'
 import { confirmOf } from '../../src/psg/moves.ts'
+import { openProject } from '../../src/psg/project.ts'
 import { verifyGraph } from '../../src/psg/verify.ts'
 import type { Backend, Entry } from '../../src/vsl/backend.ts'
-import { add, by, confirmData, type NamedPlan, set, TIME, type World, withPlan, world } from './given.ts'
+import { memoryBackend } from '../../src/vsl/memory.ts'
+import {
+  add,
+  by,
+  confirmData,
+  contextOf,
+  type NamedPlan,
+  runOf,
+  set,
+  TIME,
+  traceOf,
+  type World,
+  withPlan,
+  world,
+} from './given.ts'
 
 /** A graph with something in every index, and what damaging it needs to know. */
 async function sound(): Promise<World & { plan: NamedPlan; confirm: string; timer: string; snapshot: string }> {
@@ -15,7 +31,9 @@ async function sound(): Promise<World & { plan: NamedPlan; confirm: string; time
   const { graph, id } = given
   const plan = await withPlan(given, { a: [], b: ['a'] }, 'in_progress')
   await withPlan(given, { a: [] }, 'proposed')
-  const timer = id()
+  const [trace, run, timer] = [id(), id(), id()]
+  const traced = traceOf(trace, given.context, id(), { plan_id: plan.id })
+  await graph.commit([add('trace', trace, traced), add('run', run, runOf(run, plan.id, trace))], by)
   await graph.commit([add('timer', timer, { timer_id: timer, due: TIME, purpose: 'wait', target: 'x' })], by)
   const snapshot = (await graph.snapshot('s', by)).id
   return { ...given, plan, confirm: confirmOf(graph, plan.id)!.id, timer, snapshot }
@@ -249,6 +267,42 @@ describe('psg/verify', () => {
       const findings = await verifyGraph(withJournal(store, change), context)
       expect(new Set(findings.map(({ rule }) => rule))).toEqual(new Set(rules))
     })
+
+  it('looks at all contexts of a project, and reads the indexes once for all of them', async () => {
+    const store = memoryBackend()
+    const scans: string[] = []
+    const scan: Backend['scan'] = (prefix, from) => {
+      scans.push(prefix)
+      return store.scan(prefix, from)
+    }
+    const clock = manualClock()
+    const project = await openProject({ ...store, scan }, { clock })
+    const contexts = Array.from({ length: 5 }, () => clock.uuid())
+    for (const context of contexts) await project.create(contextOf(context), by)
+    scans.length = 0
+    expect(await project.verify()).toEqual({ contexts: 5, findings: [] })
+    expect(scans.filter((prefix) => prefix === 'id/')).toEqual(['id/'])
+
+    const [first, second] = contexts as [string, string]
+    const stray = INDEX.id('step', clock.uuid())
+    await store.commit({
+      stream: 'elsewhere',
+      expected: 0,
+      inserts: [],
+      puts: [[stray, { graph: first, group: '-' }]],
+      deletes: [],
+    })
+    expect((await project.verify()).findings).toMatchObject([{ rule: 'index.id', node: stray }])
+    expect(await project.verify({ contexts: [second] })).toEqual({ contexts: 1, findings: [] })
+    await expect(project.verify({ contexts: [clock.uuid()] })).rejects.toThrow(NotFound)
+  })
+
+  it('takes a row for a stray only while it is there', async () => {
+    const { store, graph, context } = await sound()
+    const rows = new Map([[context, [INDEX.running('gone')]]])
+    expect(await verifyGraph(store, context, rows)).toEqual([])
+    expect(await graph.verify()).toEqual([])
+  })
 
   it('does not take for damage what others write meanwhile, and gives up when they never stop', async () => {
     const given = await sound()

@@ -64,9 +64,19 @@ export function badInput(given: Given): void {
       await expect(collect(given.backend.read('g', { after: expected }))).rejects.toMatchObject({
         problems: [{ path: 'after', rule: 'count' }],
       })
-      await expect(collect(given.backend.scan('', { limit: expected }))).rejects.toMatchObject({
-        problems: [{ path: 'limit', rule: 'count' }],
-      })
+      for (const own of [false, true])
+        await expect(collect(given.backend.scan('', { own, limit: expected }))).rejects.toMatchObject({
+          problems: [{ path: 'limit', rule: 'count' }],
+        })
+    })
+
+    it('refuses what is nested too deeply to be written, also of a write that was checked', async () => {
+      let entry: Json = 1
+      for (let i = 0; i < 100_000; i++) entry = [entry]
+      for (const checked of [{}, { checked: true }] as const)
+        await expect(given.backend.commit({ ...append('g', 0), ...checked, entry })).rejects.toMatchObject({
+          problems: [{ path: 'entry', rule: 'json' }],
+        })
     })
 
     it('refuses a position that is not of its making', async () => {

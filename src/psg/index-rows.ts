@@ -1,0 +1,22 @@
+import type { Backend } from '../vsl/backend.ts'
+import type { Whereabouts } from './indexes.ts'
+
+/** The indexes of the whole store; that of open groups is each graph's own. */
+export const SHARED_INDEXES = ['id', 'running', 'waiting', 'timer'] as const
+
+/** The keys of the shared indexes, by the graph that they lead to. They may be out of date by the time somebody looks. */
+export type IndexRows = ReadonlyMap<string, readonly string[]>
+
+/** Of all graphs, for whoever looks at many of them; or only of one. */
+export async function indexRows(store: Backend, only?: string): Promise<IndexRows> {
+  const rows = new Map<string, string[]>()
+  for (const index of SHARED_INDEXES)
+    for await (const [key, value] of store.scan(`${index}/`)) {
+      const { graph } = value as Whereabouts
+      if (only !== undefined && graph !== only) continue
+      const keys = rows.get(graph)
+      if (keys) keys.push(key)
+      else rows.set(graph, [key])
+    }
+  return rows
+}
