@@ -71,10 +71,19 @@ export function checkDigest(digest: Digest): void {
  * everywhere in JSON.
  */
 export function textOf(path: string, value: Json): string {
-  try {
+  return unlessTooDeep(path, () => {
     const flaw = flawIn(value)
     if (flaw === undefined) return JSON.stringify(value)
     throw notJson(path + flaw.at, flaw.found)
+  })
+}
+
+/** The same of a value that was found to be JSON before; that it can be walked does not say that it can be written. */
+export const textOfChecked = (path: string, value: Json): string => unlessTooDeep(path, () => JSON.stringify(value))
+
+function unlessTooDeep(path: string, write: () => string): string {
+  try {
+    return write()
   } catch (error) {
     if (!(error instanceof RangeError)) throw error
     throw notJson(path, 'something that contains itself, or is nested too deeply')

@@ -1,6 +1,6 @@
 import { InvalidInput, type Problem, TooLarge } from '../protocol/errors.ts'
 import { MAX_ENTRY_BYTES, type Write } from './backend.ts'
-import { badName, isName, textOf } from './check-input.ts'
+import { badName, isName, textOf, textOfChecked } from './check-input.ts'
 
 /** A write's values as the JSON text that every member stores. */
 export interface WriteTexts {
@@ -29,9 +29,8 @@ export function checkWrite(write: Write): WriteTexts {
   for (let i = 0; i < write.deletes.length; i++) claim('deletes', write.deletes[i]!, i)
   if (problems.length > 0) throw new InvalidInput('write', problems)
 
-  const { checked } = write
-  const entry =
-    write.entry === undefined ? undefined : checked ? JSON.stringify(write.entry) : textOf('entry', write.entry)
+  const text = write.checked ? textOfChecked : textOf
+  const entry = write.entry === undefined ? undefined : text('entry', write.entry)
   // A character is at most three bytes of UTF-8 per UTF-16 unit: the exact count is only worth taking when it could matter.
   if (entry !== undefined && entry.length * 3 > MAX_ENTRY_BYTES) {
     const bytes = Buffer.byteLength(entry)
@@ -44,8 +43,6 @@ export function checkWrite(write: Write): WriteTexts {
       )
   }
   const texts = (list: 'inserts' | 'puts') =>
-    write[list].map(
-      ([key, value], i) => [key, checked ? JSON.stringify(value) : textOf(`${list}[${i}]`, value)] as const,
-    )
+    write[list].map(([key, value], i) => [key, text(`${list}[${i}]`, value)] as const)
   return { entry, inserts: texts('inserts'), puts: texts('puts') }
 }

@@ -1,7 +1,7 @@
 import { InvalidInput, Refused } from '../protocol/errors.ts'
 import { type Digest, digestOf, type Json } from '../protocol/json.ts'
 import type { Backend, Entry, Puts } from './backend.ts'
-import { checkDigest, checkName, textOf } from './check-input.ts'
+import { checkDigest, checkName, checkScan, textOf } from './check-input.ts'
 import { checkWrite } from './check-write.ts'
 import { isEmpty } from './copy.ts'
 import { type EncryptionKey, type Keyring, keyring } from './keyring.ts'
@@ -66,6 +66,7 @@ export async function withEncryption(store: Backend, keys: readonly EncryptionKe
       return new Map([...found].map(([key, sealed]) => [key, JSON.parse(ring.open(['value', key], sealed))]))
     },
     async *scan(prefix, from = {}) {
+      checkScan(prefix, from)
       const kind = from.own ? 'own' : 'value'
       let left = from.limit ?? Number.POSITIVE_INFINITY
       for await (const [key, sealed] of from.own ? ownKeys(store, prefix, from.after) : store.scan(prefix, from)) {

@@ -1,7 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Redis, RedisOptions } from 'ioredis'
+import { causeOf } from '../protocol/cause.ts'
 import { Closed, MplpError, OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
-import { causeOf, isRefusal, isUnsent, movedTo, redisError } from './redis-errors.ts'
+import { isRefusal, isUnsent, movedTo, redisError } from './redis-errors.ts'
 import { wakeable } from './wakeable.ts'
 
 type Command<T> = (redis: Redis) => Promise<T>

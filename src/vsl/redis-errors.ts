@@ -1,3 +1,4 @@
+import { causeOf } from '../protocol/cause.ts'
 import { Corrupt, type MplpError, Refused, Unavailable } from '../protocol/errors.ts'
 
 /** The command never left: there was no connection, and the client's queue for that is switched off. */
@@ -16,12 +17,6 @@ export function movedTo(error: unknown): { host?: string; port: number } | undef
   const moved = isRefusal(error) ? /^MOVED \d+ (.*):(\d+)$/.exec(error.message) : null
   if (!moved) return undefined
   return { ...(moved[1] && { host: moved[1] }), port: Number(moved[2]) }
-}
-
-/** The client hangs the command on its errors, with the password or the data in it: only what the error says goes on. */
-export function causeOf(error: unknown): Error {
-  const { name, message } = error instanceof Error ? error : new Error(String(error))
-  return Object.defineProperty(new Error(message), 'name', { value: name })
 }
 
 /** Errors of the client and error replies as ours; `what` is the server. */

@@ -1,5 +1,6 @@
 import { isIP } from 'node:net'
 import type { Redis, RedisOptions } from 'ioredis'
+import { causeOf } from '../protocol/cause.ts'
 import { InvalidInput, Refused } from '../protocol/errors.ts'
 import { isRefusal, replyCode } from './redis-errors.ts'
 import { type Keys, OPEN, run } from './redis-scripts.ts'
@@ -24,8 +25,8 @@ export async function checkSettings(redis: Redis, what: string, trustConfig: boo
     if (trustConfig) return { durable: true }
     throw new Refused(
       `${what} does not let its settings be read, so that it might evict keys or forget commits`,
-      'allow CONFIG GET, or vouch for noeviction and appendfsync always with trustConfig',
-      { cause: error },
+      'allow CONFIG GET, or vouch for noeviction and appendfsync always with trustConfig where the store is opened',
+      { cause: causeOf(error) },
     )
   }
 }

@@ -174,7 +174,7 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
           'a blob',
           bytes.byteLength,
           maxBlobBytes,
-          'raise maxBlobBytes, or use a store that is not all in memory',
+          'raise maxBlobBytes where the store is opened, or use one that is not all in memory',
         )
       const copy = Buffer.from(bytes)
       const digest = digestOf(copy)

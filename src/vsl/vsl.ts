@@ -48,6 +48,10 @@ export interface StoreOptions {
   readonly synchronous?: NonNullable<SqliteOptions['synchronous']>
   /** Redis: a client whose settings are used. Postgres: a pool. The URL then only says which of the two. */
   readonly client?: NonNullable<RedisBackendOptions['client']> | NonNullable<PostgresOptions['pool']>
+  /** Redis: the largest blob that is taken. Default 1 MiB. */
+  readonly maxBlobBytes?: number
+  /** Redis: for servers whose settings cannot be read, you vouch that nothing is evicted and every write synced. */
+  readonly trustConfig?: boolean
   /** Redis, Postgres: told once when the server may forget what it has acknowledged. */
   readonly onWarning?: (message: string) => void
   /** A bare store: does it survive the loss of power? */
@@ -83,11 +87,11 @@ type Member = Readonly<{
 }>
 
 const REDIS: Member = {
-  knows: ['prefix', 'timeoutMs', 'client', 'onWarning'],
-  async open(url, { client, prefix, timeoutMs, onWarning }) {
+  knows: ['prefix', 'timeoutMs', 'client', 'maxBlobBytes', 'trustConfig', 'onWarning'],
+  async open(url, { client, prefix, timeoutMs, maxBlobBytes, trustConfig, onWarning }) {
     const { redisBackend } = await import('./redis.ts')
     const target = client === undefined ? { url } : { client: client as NonNullable<RedisBackendOptions['client']> }
-    return redisBackend({ ...target, ...given({ prefix, timeoutMs, onWarning }) })
+    return redisBackend({ ...target, ...given({ prefix, timeoutMs, maxBlobBytes, trustConfig, onWarning }) })
   },
 }
 const POSTGRES: Member = {

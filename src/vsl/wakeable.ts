@@ -1,7 +1,7 @@
 /** Lets followers sleep until there is something to read. */
 export interface Wakeable {
   wake(): void
-  /** True when woken (also by a wake since the last wait of this caller would have been missed: callers re-read first); false when aborted or ended. */
+  /** True when woken, false when aborted or ended. A wake between two waits is not kept: read again before each wait. */
   wait(signal?: AbortSignal): Promise<boolean>
   /** Sends every sleeper home for good. */
   end(): void

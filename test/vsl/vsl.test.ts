@@ -5,7 +5,7 @@ import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { manualClock } from '../../src/protocol/clock.ts'
-import { InvalidInput, Refused } from '../../src/protocol/errors.ts'
+import { InvalidInput, Refused, TooLarge } from '../../src/protocol/errors.ts'
 import type { Json } from '../../src/protocol/json.ts'
 import type { BareStore } from '../../src/vsl/lifted-cells.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
@@ -43,8 +43,9 @@ describe('openStore', () => {
   itOnRedis('opens Redis under a prefix', async (url) => {
     const prefix = freshPrefix()
     await keeps(url, { prefix, timeoutMs: 4000 })
-    const other = await openStore(url, { prefix: freshPrefix() })
+    const other = await openStore(url, { prefix: freshPrefix(), maxBlobBytes: 10, trustConfig: true })
     expect(await collect(other.feed())).toEqual([])
+    await expect(other.putBlob(new Uint8Array(11))).rejects.toThrow(TooLarge)
     await other.close()
   })
 
