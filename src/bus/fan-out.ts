@@ -103,9 +103,11 @@ export function fanOut(options: { history: History | undefined; clock: Clock }):
     const catchUp = async () => {
       for (let attempt = 1; !signal.aborted; ) {
         try {
-          // A history that ends before what was published knows no more: to wait for it would be for ever.
+          // What was published while we read is there at the next look. A history that otherwise ends before what was published knows no
+          // more: to wait for it would be for ever.
+          const before = newest
           const more = await readOn()
-          if (signal.aborted || (more && isBehind())) continue
+          if (signal.aborted || (isBehind() && (more || newest !== before))) continue
           behind = false
           return
         } catch (error) {

@@ -1,4 +1,5 @@
 import type { Redis, RedisOptions } from 'ioredis'
+import { causeOf } from '../protocol/cause.ts'
 import type { Clock } from '../protocol/clock.ts'
 import { InvalidInput, MplpError, Refused, Unavailable } from '../protocol/errors.ts'
 import type { Report } from './handling.ts'
@@ -91,7 +92,7 @@ const OURS = {
 
 function redisError(what: string, error: unknown): MplpError {
   if (error instanceof MplpError) return error
-  const cause = { cause: error }
+  const cause = { cause: causeOf(error) }
   const code = replyCode(error)
   const refusal = REFUSALS[code]
   if (refusal) return new Refused(`${what} ${refusal[0]}`, refusal[1], cause)

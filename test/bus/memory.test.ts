@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
 import { memoryTransport } from '../../src/bus/memory.ts'
-import { series, transportContract, until } from '../contracts/transport-contract.ts'
+import type { Delivery } from '../../src/bus/transport.ts'
+import { delivery, ids, series, transportContract, until } from '../contracts/transport-contract.ts'
 import { keptHistory } from './kept-history.ts'
 
 transportContract('memory', async () => {
@@ -58,5 +59,36 @@ it('does not hold the publisher back where a history is kept: the subscriber rea
   })
   expect(got).toEqual(series(1, 50).map((d) => d.revision))
   finish.shift()?.()
+  await bus.close()
+})
+
+it('misses nothing that is published while a look at the history is on its way', async () => {
+  const history = keptHistory()
+  const looks: (() => void)[] = []
+  const slow = {
+    ...history,
+    async *read(...[after, signal]: Parameters<typeof history.read>) {
+      const found: Delivery[] = []
+      for await (const delivery of history.read(after, signal)) found.push(delivery)
+      await new Promise<void>((resolve) => looks.push(resolve))
+      yield* found
+    },
+  }
+  const bus = history.over(memoryTransport({ history: slow }))
+  await bus.publish([delivery(1)])
+  const got: Delivery[] = []
+  await bus.subscribe({}, (d) => void got.push(d), { after: delivery(1).position })
+  await until(() => looks.length === 1)
+  await bus.publish([delivery(2)])
+  await until(() => {
+    for (const answer of looks.splice(0)) answer()
+    return got.length === 1
+  })
+  await bus.publish([delivery(3)])
+  await until(() => {
+    for (const answer of looks.splice(0)) answer()
+    return got.length === 2
+  })
+  expect(ids(got)).toEqual(ids(series(2, 3)))
   await bus.close()
 })

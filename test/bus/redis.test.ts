@@ -1,3 +1,4 @@
+import { inspect } from 'node:util'
 import { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
 import { type RedisTransportOptions, redisTransport } from '../../src/bus/redis.ts'
@@ -218,24 +219,32 @@ describe('bus/redis', () => {
     await bus.close()
   })
 
-  itOnItsOwn('refuses a wrong password, a key of another kind, and a server that evicts', async (server) => {
-    const { url } = server
-    const redis = new Redis(url)
-    await redis.set('{taken}:bus', 'not a stream')
-    const taken = await redisTransport({ url, prefix: 'taken' })
-    await expect(taken.publish([delivery(1)])).rejects.toThrow(Refused)
-    await expect(taken.subscribe({}, () => undefined)).rejects.toThrow(Refused)
-    await taken.close()
-    await redis.config('SET', 'maxmemory-policy', 'allkeys-lru')
-    await expect(redisTransport({ url })).rejects.toThrow(/maxmemory-policy/)
-    await redis.config('SET', 'maxmemory-policy', 'noeviction')
-    await redis.config('SET', 'requirepass', 'secret')
-    const withPassword = (password: string) => url.replace('redis://', `redis://default:${password}@`)
-    for (const wrong of [url, withPassword('wrong')])
-      await expect(redisTransport({ url: wrong })).rejects.toThrow(Refused)
-    await (await redisTransport({ url: withPassword('secret') })).close()
-    redis.disconnect()
-  })
+  itOnItsOwn(
+    'refuses a wrong password, a key of another kind, and a server that evicts, and tells no secret',
+    async (server) => {
+      const { url } = server
+      const redis = new Redis(url)
+      await redis.set('{taken}:bus', 'not a stream')
+      const taken = await redisTransport({ url, prefix: 'taken' })
+      const refused = await taken.publish([delivery(1)]).catch((e) => e)
+      expect(refused).toBeInstanceOf(Refused)
+      expect(inspect(refused, { depth: 9 })).not.toContain(delivery(1).event.event_id)
+      await expect(taken.subscribe({}, () => undefined)).rejects.toThrow(Refused)
+      await taken.close()
+      await redis.config('SET', 'maxmemory-policy', 'allkeys-lru')
+      await expect(redisTransport({ url })).rejects.toThrow(/maxmemory-policy/)
+      await redis.config('SET', 'maxmemory-policy', 'noeviction')
+      await redis.config('SET', 'requirepass', 'secret')
+      const withPassword = (password: string) => url.replace('redis://', `redis://default:${password}@`)
+      for (const wrong of [url, withPassword('not-the-one')]) {
+        const error = await redisTransport({ url: wrong }).catch((e) => e)
+        expect(error).toBeInstanceOf(Refused)
+        expect(inspect(error, { depth: 9 })).not.toContain('not-the-one')
+      }
+      await (await redisTransport({ url: withPassword('secret') })).close()
+      redis.disconnect()
+    },
+  )
 
   it('says that nobody answers', async () => {
     await expect(redisTransport({ url: 'redis://127.0.0.1:1' })).rejects.toThrow(Unavailable)
