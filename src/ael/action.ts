@@ -1,8 +1,9 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
+import { duration, type Fields, needed, oneOf, problemsIn, timeout, wholeFrom, within } from '../protocol/fields.ts'
 import { isObject, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
-import type { Action, ExecutorKind, RetryPolicy } from './adapter.ts'
+import type { Action, ExecutorKind } from './adapter.ts'
 
 /** An action with a fresh id, which is its idempotency key too unless another is given. */
 export function newAction(
@@ -33,16 +34,20 @@ export function checkRepeatable(action: Action, readOnly: boolean, policy = acti
 }
 
 const KINDS: readonly ExecutorKind[] = ['agent', 'tool', 'llm', 'worker', 'external']
-const STRATEGIES: readonly RetryPolicy['strategy'][] = ['none', 'fixed', 'exponential']
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 /** It travels in HTTP headers. */
 const KEY = /^[\x21-\x7e]{0,255}$/
-/** Beyond this a timer of Node fires at once. */
-const LONGEST_MS = 2 ** 31 - 1
 const MOST_ATTEMPTS = 1000
 const ONE_OF_KINDS = `must be one of ${KINDS.join(', ')}`
-const ONE_OF_STRATEGIES = `must be one of ${STRATEGIES.join(', ')}`
-const A_DURATION = `must be a number of milliseconds up to ${LONGEST_MS}`
+
+/** What a retry policy is made of. */
+export const RETRY: Fields = {
+  strategy: needed(oneOf('none', 'fixed', 'exponential')),
+  max_attempts: needed(wholeFrom(1, MOST_ATTEMPTS)),
+  delay_ms: duration,
+  max_delay_ms: duration,
+  jitter: within(0, 1),
+}
 
 function problemsOf(action: unknown): Problem[] {
   if (!isObject(action)) return [{ path: '', rule: 'type', message: 'must be an object', found: shown(action) }]
@@ -56,25 +61,10 @@ function problemsOf(action: unknown): Problem[] {
   ask(KINDS.includes(executor_kind as ExecutorKind), 'executor_kind', 'enum', ONE_OF_KINDS, executor_kind)
   ask(isObject(params), 'params', 'type', 'must be an object', params)
   ask(isKey(idempotency_key), 'idempotency_key', 'key', 'must be at most 255 visible ASCII characters', idempotency_key)
-  if (timeout_ms !== undefined) ask(isWithin(timeout_ms, 1, LONGEST_MS), 'timeout_ms', 'range', A_DURATION, timeout_ms)
-  if (retry !== undefined) askRetry(retry, ask)
+  if (timeout_ms !== undefined)
+    ask(timeout.fits(timeout_ms), 'timeout_ms', 'range', `must be ${timeout.says}`, timeout_ms)
+  if (retry !== undefined) problems.push(...problemsIn(retry, RETRY, 'retry'))
   return problems
 }
 
-function askRetry(
-  retry: unknown,
-  ask: (ok: boolean, path: string, rule: string, message: string, found: unknown) => void,
-) {
-  if (!isObject(retry)) return ask(false, 'retry', 'type', 'must be an object', retry)
-  const { strategy, max_attempts, delay_ms = 0, max_delay_ms = 0, jitter = 0 } = retry
-  ask(STRATEGIES.includes(strategy as never), 'retry.strategy', 'enum', ONE_OF_STRATEGIES, strategy)
-  const whole = Number.isInteger(max_attempts) && isWithin(max_attempts, 1, MOST_ATTEMPTS)
-  ask(whole, 'retry.max_attempts', 'range', `must be a whole number from 1 to ${MOST_ATTEMPTS}`, max_attempts)
-  ask(isWithin(delay_ms, 0, LONGEST_MS), 'retry.delay_ms', 'range', A_DURATION, delay_ms)
-  ask(isWithin(max_delay_ms, 0, LONGEST_MS), 'retry.max_delay_ms', 'range', A_DURATION, max_delay_ms)
-  ask(isWithin(jitter, 0, 1), 'retry.jitter', 'range', 'must be from 0 to 1', jitter)
-}
-
 const isKey = (value: unknown): boolean => typeof value === 'string' && KEY.test(value)
-const isWithin = (value: unknown, least: number, most: number): boolean =>
-  typeof value === 'number' && value >= least && value <= most

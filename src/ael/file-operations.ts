@@ -4,7 +4,7 @@ import type { Clock } from '../protocol/clock.ts'
 import { type ActionError, StaleFile, TooLarge } from '../protocol/errors.ts'
 import { type Digest, digestOf, type JsonObject } from '../protocol/json.ts'
 import type { Asker, Call } from './adapter.ts'
-import { aborted, finalFailure } from './failure.ts'
+import { aborted, denied, finalFailure } from './failure.ts'
 import { type FileRoot, type Place, unlessMissing } from './file-root.ts'
 import type { Blobs } from './layer.ts'
 import { REDACTED } from './redact.ts'
@@ -14,6 +14,7 @@ export interface Desk {
   readonly root: FileRoot
   readonly blobs?: Blobs
   readonly staleCheck?: (path: string, found: Digest | undefined, asker: Asker) => boolean | Promise<boolean>
+  readonly mayWrite?: (path: string) => boolean | Promise<boolean>
   readonly maxBytes: number
   readonly clock: Clock
 }
@@ -33,6 +34,7 @@ export async function write(desk: Desk, params: JsonObject, call: Call): Promise
   const bytes = await wantedContent(desk, params)
   const digest = digestOf(bytes)
   return desk.root.at(String(params.path), { create: true, follow: true }, async (place) => {
+    await refuseIfKeptOut(desk, place)
     const before = await contentOf(place, desk, call.signal)
     const mode = Number(params.mode ?? before?.mode ?? 0o644)
     const done = { path: place.path, digest, size: bytes.length, mode }
@@ -48,6 +50,7 @@ export async function write(desk: Desk, params: JsonObject, call: Call): Promise
 
 export function remove(desk: Desk, params: JsonObject, call: Call): Promise<JsonObject> {
   return desk.root.at(String(params.path), {}, async (place) => {
+    await refuseIfKeptOut(desk, place)
     const before = await contentOf(place, desk, call.signal)
     if (before === undefined)
       return repeated(call, { path: place.path, previous: null }, `there is no file ${place.path}`)
@@ -63,6 +66,7 @@ export function remove(desk: Desk, params: JsonObject, call: Call): Promise<Json
 export function move(desk: Desk, params: JsonObject, call: Call): Promise<JsonObject> {
   return desk.root.at(String(params.path), {}, (from) =>
     desk.root.at(String(params.to), { create: true }, async (to) => {
+      for (const place of [from, to]) await refuseIfKeptOut(desk, place)
       const paths = { path: from.path, to: to.path }
       const file = await contentOf(from, desk, call.signal)
       const there = await contentOf(to, desk, call.signal)
@@ -136,6 +140,11 @@ async function wantedContent({ blobs, maxBytes }: Desk, params: JsonObject): Pro
   if (bytes === undefined) throw finalFailure(`the blob store has nothing under ${String(content_digest)}`)
   if (bytes.length > maxBytes) throw tooLarge(String(params.path), bytes.length, maxBytes)
   return bytes
+}
+
+/** Asked of the place and not of the name: links may lead from one to the other. */
+async function refuseIfKeptOut({ mayWrite }: Desk, { path }: Place): Promise<void> {
+  if (mayWrite && !(await mayWrite(path))) throw denied(`${path} is kept out by the ignore rules`)
 }
 
 async function refuseIfStale(

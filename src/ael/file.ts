@@ -15,6 +15,8 @@ export interface FileOptions {
   readonly blobs?: Blobs
   /** Is what lies there now (nothing: `undefined`) something that the asker has not seen? Asked before every change. */
   readonly staleCheck?: (path: string, found: Digest | undefined, asker: Asker) => boolean | Promise<boolean>
+  /** May anything at this path be changed? It is where links lead, from the root. */
+  readonly mayWrite?: (path: string) => boolean | Promise<boolean>
   /** 16 MiB when absent. */
   readonly maxBytes?: number
   readonly clock?: Clock

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import { lookup } from 'node:dns/promises'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { type ActionError, InvalidInput, type Problem } from '../protocol/errors.ts'
@@ -26,7 +27,7 @@ export interface HttpOptions {
 
 /**
  * Does `http_request`: params `{ url, method?, query?, headers?, body?, accept_status? }`, body and answer as JSON where they are JSON. Gives
- * `{ status, headers, body }`, or `body_base64` for what is not text; any other status than 2xx fails unless `accept_status` names it.
+ * `{ status, headers, body }`, or `body_base64` for what is not text in UTF-8; any other status than 2xx fails unless `accept_status` names it.
  */
 export function httpAdapter(options: HttpOptions = {}): Adapter {
   const { secrets = [], resolve = (hostname) => lookup(hostname, { all: true }) } = options
@@ -166,8 +167,8 @@ function bodyOf({ headers, body, url }: Answer): JsonObject {
   if (body.length === 0) return {}
   const type = headers['content-type'] ?? ''
   if (/[/+]json\b/i.test(type)) return { body: parsed(body, url) }
-  if (/^text\/|xml|javascript|x-www-form-urlencoded/i.test(type)) return { body: body.toString() }
-  return { body_base64: body.toString('base64') }
+  const isText = /^text\/|xml|javascript|x-www-form-urlencoded/i.test(type) && isUtf8(body) // another charset would be damaged
+  return isText ? { body: body.toString() } : { body_base64: body.toString('base64') }
 }
 
 function parsed(body: Buffer, url: URL): Json {

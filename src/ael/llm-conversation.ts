@@ -92,7 +92,10 @@ async function asked(talk: Conversation, { messages, rounds }: State): Promise<R
   }
 }
 
+/** Results are told by the calls' ids: of two with the same one, nobody knows which is which. */
 function withCalls(state: State, answer: RoundAnswer, clock: Clock): State {
+  const ids = new Set(answer.toolCalls.map(({ id }) => id))
+  if (ids.size < answer.toolCalls.length) throw passingFailure('the model gave several calls the same id')
   const pending = answer.toolCalls.map(({ id, name, args, error }, index) => ({
     id,
     place: index + 1,
@@ -109,7 +112,7 @@ async function carriedOut(talk: Conversation, before: State): Promise<State> {
   const { call, tools } = talk
   let state = before
   const record = async (done: Pending) => {
-    state = { ...state, pending: state.pending.map((each) => (each.id === done.id ? done : each)) }
+    state = { ...state, pending: state.pending.map((each) => (each.action_id === done.action_id ? done : each)) }
     await call.checkpoint(state as unknown as Json)
   }
   const open = state.pending.filter(({ result }) => result === undefined)

@@ -1,11 +1,12 @@
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { CallToolResult, Tool as McpTool } from '@modelcontextprotocol/sdk/types.js'
-import { ActionError, Closed, MplpError, TooLarge } from '../protocol/errors.ts'
+import { ActionError, Closed, InvalidInput, MplpError, TooLarge } from '../protocol/errors.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
+import { VERSION } from '../protocol/version.ts'
 import type { ApprovalPolicy } from './adapter.ts'
 import { aborted, finalFailure, orAborted, passingFailure } from './failure.ts'
 import { type McpCommand, type McpProcess, mcpProcess } from './mcp-process.ts'
-import type { Tool, ToolCall, ToolRegistry } from './tool-registry.ts'
+import { type Tool, type ToolCall, type ToolRegistry, toolRegistry } from './tool-registry.ts'
 
 export interface McpServer extends McpCommand {
   /** For all of its tools, or by the server's own name of each: `always_allow` when absent. */
@@ -20,6 +21,8 @@ export interface McpConnectionOptions {
   readonly tools: ToolRegistry
   readonly startMs: number
   readonly maxMessageBytes: number
+  /** Told which tools cannot be used. */
+  readonly onError: (error: unknown) => void
 }
 
 /**
@@ -61,16 +64,32 @@ export function mcpConnection(options: McpConnectionOptions): McpConnection {
     if (current === link) current = undefined
   }
 
-  /** A server may offer other tools than before, after a restart or when it says so. */
+  /** A server may offer other tools than before, after a restart or when it says so. Nothing goes before it is known what comes. */
   const relist = (found: readonly McpTool[], from: Promise<Link>) => {
     if (closed || current !== from) return
+    const usable = usableOf(found.map((tool) => toolOf(tool, options, use)))
+    for (const { name } of usable) if (!listed.has(name)) refuseIfTaken(tools, name)
     for (const name of listed) tools.unregister(name)
     listed.clear()
-    for (const tool of found) {
-      const registered = toolOf(tool, options, use)
-      tools.register(registered)
-      listed.add(registered.name)
+    for (const tool of usable) {
+      tools.register(tool)
+      listed.add(tool.name)
     }
+  }
+
+  /** One odd tool must not take the others away: it is told and left out. */
+  const usableOf = (offered: readonly Tool[]): readonly Tool[] => {
+    const trial = toolRegistry()
+    return offered.filter((tool) => {
+      try {
+        trial.register(tool)
+        return true
+      } catch (error) {
+        if (!(error instanceof InvalidInput)) throw error
+        options.onError(new InvalidInput(`the tool ${tool.name}, which is left out,`, error.problems, { cause: error }))
+        return false
+      }
+    })
   }
 
   const use = async (tool: string, args: JsonObject, call: ToolCall): Promise<Json | undefined> => {
@@ -123,7 +142,7 @@ async function openLink(options: McpConnectionOptions, found: (tools: readonly M
   const { ToolListChangedNotificationSchema } = await import('@modelcontextprotocol/sdk/types.js')
 
   const child = mcpProcess(server, getDefaultEnvironment(), maxMessageBytes)
-  const client = new Client({ name: 'mplp-runtime', version: '1.0.0' })
+  const client = new Client({ name: 'mplp-runtime', version: VERSION })
   const ended = new Promise<void>((resolve) => {
     client.onclose = resolve
   })
@@ -142,13 +161,21 @@ async function openLink(options: McpConnectionOptions, found: (tools: readonly M
 
 async function toolsOf(client: Client, timeout: number): Promise<McpTool[]> {
   const found: McpTool[] = []
-  let cursor: string | undefined
-  do {
+  const cursors = new Set<string>()
+  for (let cursor: string | undefined; ; ) {
     const page = await client.listTools(cursor === undefined ? {} : { cursor }, { timeout })
     found.push(...page.tools)
     cursor = page.nextCursor
-  } while (cursor !== undefined)
-  return found
+    if (cursor === undefined) return found
+    if (cursors.has(cursor) || cursors.size === MOST_PAGES) throw new Error('its list of tools has no end')
+    cursors.add(cursor)
+  }
+}
+const MOST_PAGES = 1_000
+
+function refuseIfTaken(tools: ToolRegistry, name: string): void {
+  if (!tools.find(name)) return
+  throw new InvalidInput('tool', [{ path: 'name', rule: 'unique', message: 'is registered already', found: name }])
 }
 
 type Use = (tool: string, args: JsonObject, call: ToolCall) => Promise<Json | undefined>

@@ -16,6 +16,8 @@ export interface McpOptions {
   readonly startMs?: number
   /** 10 MiB when absent. */
   readonly maxMessageBytes?: number
+  /** Told which tools cannot be used and are left out; a warning of the process when absent. */
+  readonly onError?: (error: unknown) => void
 }
 
 /**
@@ -23,10 +25,10 @@ export interface McpOptions {
  * same params and reaches these servers' tools only; register it with the layer, so that closing the layer ends the servers.
  */
 export async function mcpAdapter(options: McpOptions): Promise<Adapter> {
-  const { servers, tools, startMs = 15_000, maxMessageBytes = 10 * 1024 * 1024 } = options
+  const { servers, tools, startMs = 15_000, maxMessageBytes = 10 * 1024 * 1024, onError = warn } = options
   checkServers(servers)
   const connections: McpConnection[] = Object.entries(servers).map(([namespace, server]) =>
-    mcpConnection({ namespace, server, tools, startMs, maxMessageBytes }),
+    mcpConnection({ namespace, server, tools, startMs, maxMessageBytes, onError }),
   )
   const close = async () => {
     await Promise.all(connections.map((connection) => connection.close()))
@@ -47,6 +49,8 @@ const restricted = (tools: ToolRegistry, owned: (name: string) => boolean): Pick
   find: (name) => (owned(name) ? tools.find(name) : undefined),
   get: (name) => tools.get(owned(name) ? name : `${name} of an MCP server`),
 })
+
+const warn = (error: unknown): void => process.emitWarning(error as Error)
 
 const NAMESPACE = /^[A-Za-z0-9_-]+$/
 

@@ -45,13 +45,29 @@ const patternOf = (secrets: readonly string[]): RegExp | undefined => {
   return new RegExp(longestFirst.map((form) => form.replace(/[.*+?^${}()|[\]\\/-]/g, '\\$&')).join('|'), 'g')
 }
 
-/** A secret travels in disguise too: in a URL, in a Basic header, inside JSON text. */
-const formsOf = (secret: string): string[] => [
-  secret,
-  encodeURIComponent(secret.toWellFormed()),
-  JSON.stringify(secret).slice(1, -1),
-  Buffer.from(secret).toString('base64').replace(/=+$/, ''),
-]
+/** A secret travels in disguise too: in a URL, in a Basic header behind a user's name, inside JSON text. */
+function formsOf(secret: string): string[] {
+  const inUrl = encodeURIComponent(secret.toWellFormed())
+  const base64 = [
+    Buffer.from(secret).toString('base64').replace(/=+$/, ''),
+    ...[0, 1, 2].map((at) => within(secret, at)),
+  ]
+  return [
+    secret,
+    inUrl,
+    inUrl.replace(/%../g, (byte) => byte.toLowerCase()),
+    JSON.stringify(secret).slice(1, -1),
+    ...base64,
+    ...base64.map((form) => form.replaceAll('+', '-').replaceAll('/', '_')),
+  ]
+}
+
+/** Base64 of something longer in which the secret begins so many bytes behind a group of three, without the characters that others share in. */
+function within(secret: string, behind: number): string {
+  const bytes = Buffer.concat([Buffer.alloc(behind), Buffer.from(secret)])
+  const shared = behind === 0 ? 0 : behind + 1
+  return bytes.toString('base64').replace(/.=+$/, '').slice(shared)
+}
 
 /** Each begins where a word begins and repeats one class of characters: no text makes them slow. */
 const TOKENS = new RegExp(
@@ -72,7 +88,7 @@ const TOKENS = new RegExp(
 )
 const AUTHORIZATION = /(\bauthorization["']?\s*[:=]\s*["']?(?:[A-Za-z]+ )?)[^\s"',;]{6,}/gi
 const BEARER = /(\bbearer )(?=[\w.~+/-]{0,99}\d)[\w.~+/-]{12,}=*/gi
-const IN_URL = /(:\/\/)[^\s/?#@:"'\\]{0,256}:[^\s/?#@"'\\]{1,256}(?=@)/g
+const IN_URL = /(:\/\/)[^\s/?#@:"'\\]{0,256}:[^\s/?#"'\\]{1,256}(?=@)/g // a password may hold an @
 const IN_QUERY =
   /([?&](?:key|api_?key|token|access_token|sig|signature|password|secret|x-amz-signature)=)[^&\s#"'\\]{1,2048}/gi
 /** Nearly every text has none of these, and is spared the rest. */

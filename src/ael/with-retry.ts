@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from '../protocol/clock.ts'
+import { type Clock, LONGEST_WAIT_MS, systemClock } from '../protocol/clock.ts'
 import type { Json } from '../protocol/json.ts'
 import { checkRepeatable } from './action.ts'
 import type { Adapter, RetryPolicy } from './adapter.ts'
@@ -18,7 +18,8 @@ export function nextRetry(
   const { strategy, delay_ms = 1_000, max_delay_ms = 60_000, jitter = 0 } = policy
   const planned = strategy === 'fixed' ? delay_ms : Math.min(delay_ms * 2 ** (made - 1), max_delay_ms)
   const drawn = Math.round(planned * (1 - jitter * random))
-  return Math.max(drawn, error.retryAfterMs ?? 0) // the other side's wish outranks our cap
+  const { retryAfterMs: wished = 0 } = error
+  return wished <= LONGEST_WAIT_MS ? Math.max(drawn, wished) : undefined // the other side's wish outranks our cap
 }
 
 export interface RetryOptions {

@@ -67,6 +67,8 @@ function answer({ url }: { readonly url: URL }, response: ServerResponse): void 
   else if (url.pathname === '/not-json') json('{"ok":')
   else if (url.pathname === '/leak') response.writeHead(401).end(`the token ${TOKEN} is not good`)
   else if (url.pathname === '/text') response.setHeader('content-type', 'text/plain').end('plain')
+  else if (url.pathname === '/latin')
+    response.setHeader('content-type', 'text/plain').end(Buffer.from('\xe9', 'latin1'))
   else if (url.pathname === '/bytes') response.setHeader('content-type', 'image/png').end(Buffer.from([1, 2, 255]))
   else if (url.pathname === '/redirect') response.writeHead(Number(ask('code') || 302), { location: ask('to') }).end()
   else if (url.pathname === '/cut')
@@ -234,9 +236,10 @@ describe('httpAdapter', () => {
     expect((await send(params)).output).toMatchObject({ status: 404 })
   })
 
-  it('gives text as text, and bytes as base64', async () => {
+  it('gives text as text, and bytes as base64, also of text in another charset', async () => {
     expect((await send({ url: `${server.url}/text` })).output).toMatchObject({ body: 'plain' })
     expect((await send({ url: `${server.url}/bytes` })).output).toMatchObject({ body_base64: 'AQL/' })
+    expect((await send({ url: `${server.url}/latin` })).output).toMatchObject({ body_base64: '6Q==' })
   })
 
   it('sends query, headers, a body and the trace', async () => {

@@ -1,10 +1,14 @@
+import type { LanguageModel } from 'ai'
 import { describe, expect, it } from 'vitest'
 import { newAction } from '../../src/ael/action.ts'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { llmAdapter } from '../../src/ael/llm.ts'
+import type { Provider } from '../../src/ael/llm-provider.ts'
 import { type Script, scriptedProvider } from '../../src/ael/llm-scripted.ts'
+import { toolAdapter } from '../../src/ael/tool.ts'
+import { toolRegistry } from '../../src/ael/tool-registry.ts'
 import { InvalidInput } from '../../src/protocol/errors.ts'
-import type { JsonObject } from '../../src/protocol/json.ts'
+import type { Json, JsonObject } from '../../src/protocol/json.ts'
 import { type AdapterRig, adapterContract } from '../contracts/adapter-contract.ts'
 
 adapterContract('llm with a script', async (): Promise<AdapterRig> => {
@@ -142,4 +146,33 @@ describe('llmAdapter', () => {
     expect(spend?.tokens).toBeGreaterThan(150)
     expect(spend?.cost).toBe((spend?.tokens ?? 0) * 2)
   })
+})
+
+it('refuses an answer whose calls have the same id, before any of them is made', async () => {
+  const calls = ['anna', 'ben'].map((to) => ({ tool: 'bank.pay', args: { to } }))
+  const script = scriptedProvider([{ tool_calls: calls }, 'done'])
+  const provider: Provider = {
+    ...script,
+    async model(name) {
+      const model = (await script.model(name)) as Exclude<LanguageModel, string>
+      const doGenerate = async (asked: never) => {
+        const answer = await model.doGenerate(asked)
+        const content = answer.content.map((part) => ('toolCallId' in part ? { ...part, toolCallId: 'call_0' } : part))
+        return { ...answer, content }
+      }
+      return { ...model, doGenerate } as LanguageModel
+    },
+  }
+  const paid: Json[] = []
+  const tools = toolRegistry()
+  const execute = (args: JsonObject) => void paid.push(args.to!)
+  tools.register({ name: 'bank.pay', description: 'pays', input: { type: 'object' }, execute })
+  const layer = actionLayer({ adapters: [toolAdapter(tools), llmAdapter({ providers: { it: provider }, tools })] })
+  const params = { model: 'm', messages: [{ role: 'user', content: 'pay both' }], tools: ['bank.pay'] }
+  await expect(layer.execute(newAction({ action_type: 'llm_call', params }))).rejects.toMatchObject({
+    code: 'action_failed',
+    retryable: true,
+  })
+  expect(paid).toEqual([])
+  await layer.close()
 })

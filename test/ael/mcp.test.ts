@@ -189,6 +189,22 @@ describe('mcpAdapter', () => {
     expect(tools.list()).toEqual([])
   })
 
+  it('refuses a server whose list of tools has no end', async () => {
+    const env = { MCP_NOTES: notes, MCP_ENDLESS: 'yes' }
+    await expect(start({ env })).rejects.toThrow(/did not start: its list of tools has no end/)
+  })
+
+  it('leaves out the tools that cannot be used, says which, and keeps the others, also when the list changes', async () => {
+    const errors: unknown[] = []
+    await start({ env: { MCP_NOTES: notes, MCP_ODD: 'yes' } }, { onError: (error) => errors.push(error) })
+    expect(errors).toEqual([expect.any(InvalidInput), expect.any(InvalidInput)])
+    expect(errors.map(String).join()).toMatch(/it\.twin_one.*it\.odd/)
+    expect(tools.find('it.twin_one')).toBeDefined()
+    await layer.execute(call('grow'))
+    await expect.poll(() => tools.find('it.late') !== undefined).toBe(true)
+    expect((await layer.execute(call('echo', { said: 'hi' }))).output).toBe('hi')
+  })
+
   it('refuses a namespace and a command that cannot be', async () => {
     await expect(mcpAdapter({ servers: { 'a.b': serverIn(notes) }, tools })).rejects.toBeInstanceOf(InvalidInput)
     await expect(mcpAdapter({ servers: { a: { command: '' } }, tools })).rejects.toThrow(/servers.a.command/)

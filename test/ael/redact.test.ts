@@ -36,6 +36,7 @@ describe('redactor', () => {
     ['authorization: Basic dXNlcjpwYXNz', 'authorization: Basic [redacted]'],
     ['got bearer a1b2c3d4e5f6g7h8', 'got bearer [redacted]'],
     ['postgres://app:hunter22@db:5432/x', 'postgres://[redacted]@db:5432/x'],
+    ['redis://:hunter@22@db/0?a=b@c', 'redis://[redacted]@db/0?a=b@c'],
     ['https://x.test/a?key=abc123&b=2', 'https://x.test/a?key=[redacted]&b=2'],
     ['/a?access_token=abc', '/a?access_token=[redacted]'],
   ])('takes the secret out of %s', (text, clean) => {
@@ -63,6 +64,18 @@ describe('redactor', () => {
       Buffer.from(secret).toString('base64'),
     ]
     for (const disguise of disguises) expect(text(`x ${disguise} y`)).not.toContain(disguise.replace(/=+$/, ''))
+  })
+
+  it.each(['u', 'us', 'use', 'user'])('takes it out of a Basic header of %s, in either alphabet', (user) => {
+    const secret = 'topsecret-pass>>??word'
+    const { text } = redactor(() => [secret])
+    for (const alphabet of ['base64', 'base64url'] as const) {
+      const header = Buffer.from(`${user}:${secret}!`).toString(alphabet)
+      const said = text(`it said ${header} there`)
+      expect(said).toContain(REDACTED)
+      expect(Buffer.from(said.replace(REDACTED, ''), alphabet).toString()).not.toContain('secret')
+    }
+    expect(text(encodeURIComponent(secret).toLowerCase())).toBe(REDACTED)
   })
 
   it('hears of secrets that become known later, and leaves short ones to the names of fields', () => {

@@ -81,9 +81,16 @@ const tools = {
   },
 }
 
+/** With MCP_ODD: tools that nobody can use, beside the others. */
+if (process.env.MCP_ODD) {
+  tools['twin one'] = tools.twin_one = tools.echo
+  tools.odd = { ...tools.echo, inputSchema: { ...object, properties: { x: { pattern: '(' } } } }
+}
+
 const server = new Server({ name: 'test', version: '1.0.0' }, { capabilities: { tools: { listChanged: true } } })
 server.setRequestHandler(ListToolsRequestSchema, ({ params }) => {
   const all = Object.entries(tools).map(([name, { run: _, ...tool }]) => ({ name, description: name, ...tool }))
+  if (process.env.MCP_ENDLESS) return { tools: all.slice(0, 1), nextCursor: 'on and on' }
   const from = Number(params?.cursor ?? 0)
   return { tools: all.slice(from, from + 5), ...(from + 5 < all.length && { nextCursor: String(from + 5) }) }
 })
