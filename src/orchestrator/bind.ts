@@ -1,8 +1,11 @@
 import type { ExecutorKind } from '../ael/adapter.ts'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
+import { problemsIn } from '../protocol/fields.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import type { Step } from '../protocol/types.ts'
 import type { Binding } from '../psg/change.ts'
+import { plain } from '../psg/plain.ts'
+import { BINDING, waitProblems } from './submit-check.ts'
 
 /** How a step is executed, as a flow says it. */
 export type BindingSpec = Omit<Binding, 'binding_id' | 'step_id'>
@@ -31,9 +34,9 @@ export function bindSteps(
         rule: 'reference.resolves',
         message: 'names a step that the plan does not have',
       })
-  const upstream = ancestry(known)
   const bound = steps.flatMap((step, i) => {
-    const spec = bindings.steps?.[step.step_id] ?? bindings.roles?.[step.agent_role ?? ''] ?? resolve?.(step)
+    const given = bindings.steps?.[step.step_id] ?? bindings.roles?.[step.agent_role ?? '']
+    const spec = given ?? resolve?.(step)
     if (!spec) {
       const role = step.agent_role === undefined ? 'no role' : `role ${step.agent_role}`
       problems.push({
@@ -44,17 +47,20 @@ export function bindSteps(
       return []
     }
     const path = `bindings.steps.${step.step_id}`
-    if (typeof spec.action_type !== 'string' || spec.action_type === '')
-      problems.push({ path: `${path}.action_type`, rule: 'type', message: 'must be a name' })
-    if (!isObject(spec.params)) problems.push({ path: `${path}.params`, rule: 'type', message: 'must be an object' })
-    else
-      for (const { from, at } of references(spec.params, `${path}.params`))
-        if (!upstream(step.step_id).has(from))
-          problems.push({
-            path: at,
-            rule: 'dependency',
-            message: `refers to step ${from}, which step ${step.step_id} does not depend on`,
-          })
+    const wrong = given ? [] : problemsIn(plain(spec, path), BINDING, path)
+    problems.push(...wrong)
+    if (wrong.length > 0) return []
+    if (spec.action_type === 'wait') problems.push(...waitProblems(spec.params, `${path}.params`))
+    for (const { from, at } of [
+      ...references(spec.params, `${path}.params`),
+      ...(isObject(spec.inverse) ? references(spec.inverse, `${path}.inverse`, step.step_id) : []),
+    ])
+      if (!dependsOn(step.step_id, from, known))
+        problems.push({
+          path: at,
+          rule: 'dependency',
+          message: `refers to step ${from}, which step ${step.step_id} does not depend on`,
+        })
     return [{ ...spec, binding_id: idOf(step.step_id), step_id: step.step_id }]
   })
   if (problems.length > 0) throw new InvalidInput('flow', problems)
@@ -95,30 +101,32 @@ function at(value: Json | undefined, path: Json | undefined): Json | undefined {
   if (typeof path !== 'string' || path === '') return value
   let found = value
   for (const part of path.split('.'))
-    found = Array.isArray(found) ? found[Number(part)] : isObject(found) ? (found as JsonObject)[part] : undefined
+    found = Array.isArray(found)
+      ? found[Number(part)]
+      : isObject(found) && Object.hasOwn(found, part)
+        ? (found as JsonObject)[part]
+        : undefined
   return found
 }
 
-function* references(value: Json, path: string): Iterable<{ from: string; at: string }> {
-  if (Array.isArray(value)) for (const [i, item] of value.entries()) yield* references(item, `${path}[${i}]`)
+/** Every reference to another step than `self`. */
+function* references(value: Json, path: string, self?: string): Iterable<{ from: string; at: string }> {
+  if (Array.isArray(value)) for (const [i, item] of value.entries()) yield* references(item, `${path}[${i}]`, self)
   else if (isObject(value)) {
     const object = value as JsonObject
-    if (typeof object.$from === 'string') yield { from: object.$from, at: path }
-    else for (const [key, item] of Object.entries(object)) yield* references(item, `${path}.${key}`)
+    if (typeof object.$from !== 'string')
+      for (const [key, item] of Object.entries(object)) yield* references(item, `${path}.${key}`, self)
+    else if (object.$from !== self) yield { from: object.$from, at: path }
   }
 }
 
-/** Everything a step depends on, however far; found when it is first asked for. */
-function ancestry(steps: ReadonlyMap<string, Step>): (step: string) => ReadonlySet<string> {
-  return (step) => {
-    const found = new Set<string>()
-    const queue = [step]
-    for (let i = 0; i < queue.length; i++)
-      for (const dependency of steps.get(queue[i]!)?.dependencies ?? []) {
-        if (found.has(dependency)) continue
-        found.add(dependency)
-        queue.push(dependency)
-      }
-    return found
-  }
+/** Does a step depend on another, however far? The nearest are looked at first. */
+function dependsOn(step: string, on: string, steps: ReadonlyMap<string, Step>): boolean {
+  const seen = new Set([step])
+  for (const one of seen)
+    for (const dependency of steps.get(one)?.dependencies ?? []) {
+      if (dependency === on) return true
+      seen.add(dependency)
+    }
+  return false
 }

@@ -1,4 +1,4 @@
-import type { Action, Inverse, RetryPolicy } from '../ael/adapter.ts'
+import type { Action, ActionResult, Inverse, RetryPolicy } from '../ael/adapter.ts'
 import { endedEvent, startedEvent } from '../ael/events.ts'
 import type { Observer } from '../ael/layer.ts'
 import { ActionError, MplpError } from '../protocol/errors.ts'
@@ -76,7 +76,7 @@ export async function takeOff(run: LiveRun, flight: Flight): Promise<void> {
       ...(role !== undefined && { role }),
       ...(resume !== undefined && { resume }),
     })
-    const inverse = inverseOf(run, flight, action, result.output)
+    const inverse = await inverseOf(run, flight, action, result)
     run.inbox.push({ kind: 'completed', flight, result, ...(inverse !== undefined && { inverse }) })
   } catch (error) {
     run.inbox.push({ kind: 'failed', flight, error: actionError(error), duration_ms: Math.max(0, clock.now() - began) })
@@ -116,15 +116,25 @@ const inner = (run: LiveRun): Observer => ({
 
 async function paramsOf(run: LiveRun, { step, action, compensates, turn }: Flight): Promise<JsonObject> {
   if (compensates !== undefined) return action.params
+  const outputs = await outputsFor(run, action.params, step)
+  return outputs.size === 0 && !turn ? action.params : filledIn(action.params, (from) => outputs.get(from), turn)
+}
+
+/** The outputs of the steps that params refer to. */
+async function outputsFor(
+  run: LiveRun,
+  params: JsonObject,
+  step: string,
+): Promise<ReadonlyMap<string, Json | undefined>> {
   const outputs = new Map<string, Json | undefined>()
-  for (const from of sources(action.params)) {
+  for (const from of sources(params)) {
     const record = outcomeOf(run.graph.state, from === THIS_STEP ? step : from)?.data
     outputs.set(
       from,
       record?.output_blob === undefined ? record?.output : await blobJson(run, record.output_blob, step),
     )
   }
-  return outputs.size === 0 && !turn ? action.params : filledIn(action.params, (from) => outputs.get(from), turn)
+  return outputs
 }
 
 const stored = ({ graph: { store, clock }, abort }: LiveRun, bytes: Uint8Array): Promise<Digest> =>
@@ -144,16 +154,19 @@ function sources(params: JsonObject): ReadonlySet<string> {
 const NONE: ReadonlySet<string> = new Set()
 
 /** What the binding says takes it back, else what the adapter says. Nothing for what changed nothing. */
-function inverseOf(
+async function inverseOf(
   run: LiveRun,
   flight: Flight,
   action: Action,
-  output: Json | undefined,
-): JsonObject | 'irreversible' | undefined {
+  { output }: Pick<ActionResult, 'output'>,
+): Promise<JsonObject | 'irreversible' | undefined> {
   if (flight.compensates !== undefined) return undefined
   const declared = bindingOf(run, flight).inverse
   if (declared === 'irreversible') return declared
-  if (declared !== undefined) return filledIn(declared, (step) => (step === flight.step ? output : undefined))
+  if (declared !== undefined) {
+    const others = await outputsFor(run, declared, flight.step)
+    return filledIn(declared, (step) => (step === flight.step ? output : others.get(step)))
+  }
   const inverse: Inverse = run.layer.inverse(action, output === undefined ? {} : { output })
   if (inverse === 'none_needed') return undefined
   if (inverse === 'irreversible') return action.action_type === 'function' ? undefined : inverse

@@ -1,18 +1,24 @@
 import type { JsonObject } from '../protocol/json.ts'
 import { isTerminal } from '../protocol/lifecycle.ts'
 import { endPlan, move } from '../psg/moves.ts'
+import { isKept } from './ending.ts'
 import type { Decided, LiveRun, Waiting } from './live.ts'
 import { saEnd } from './profiles/sa.ts'
 import type { LiveSession } from './session.ts'
 import { attemptWasCancelled, now, sa } from './steps.ts'
-import { timerFired } from './timers.ts'
+import { openTimers, timerFired } from './timers.ts'
 import { sessionEnds } from './turns.ts'
 
 /** The last commit of a run: plan, open steps, waiting actions, trace and run end together. */
 export function runEnds(run: LiveRun, decided: Decided): void {
   const planStatus = run.graph.get('plan', run.plan)!.data.status
   const over = isTerminal('plan', planStatus) // people withdrew it while it waited
-  const status = over ? (planStatus as 'cancelled') : (run.ending?.status ?? (run.failed > 0 ? 'failed' : 'completed'))
+  const unstarted = planStatus === 'approved' // and cannot have failed
+  const status = over
+    ? (planStatus as 'cancelled')
+    : unstarted
+      ? 'cancelled'
+      : (run.ending?.status ?? (run.failed > 0 ? 'failed' : 'completed'))
   const ended = endedSteps(decided)
   for (const [action, waiting] of run.waiting) {
     decided.changes.push({ kind: 'node_update', node: 'action', id: action, set: { status: 'cancelled' } })
@@ -21,6 +27,8 @@ export function runEnds(run: LiveRun, decided: Decided): void {
     if (waiting.on === 'confirm' && run.graph.get('confirm', waiting.confirm)?.data.status === 'pending')
       decided.changes.push(move('confirm', waiting.confirm, 'cancelled'))
   }
+  for (const { id, data } of unstarted || run.options.deadline !== undefined ? openTimers(run.graph, run.plan) : [])
+    if (unstarted || data.purpose === 'deadline') timerFired(id, decided)
   if (run.session) sessionEnds(run, run.session, status, !over, decided)
   if (!over) decided.changes.push(...endPlan(run.graph, run.plan, status, ended))
   decided.changes.push(
@@ -29,7 +37,13 @@ export function runEnds(run: LiveRun, decided: Decided): void {
       kind: 'node_update',
       node: 'run',
       id: run.id,
-      set: { phase: 'ended', ended_at: now(run), spent: { ...run.ledger.spent }, result: resultOf(run, status) },
+      set: {
+        phase: 'ended',
+        ended_at: now(run),
+        spent: { ...run.ledger.spent },
+        result: resultOf(run, status),
+        ...(isKept(run) && { ending: undefined }),
+      },
     },
   )
   const { completed, failed } = tally(run, decided)

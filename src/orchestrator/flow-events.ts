@@ -4,7 +4,7 @@ import type { Backend } from '../vsl/backend.ts'
 import type { RuntimeContext } from './flow.ts'
 import type { FlowMemory } from './flow-record.ts'
 
-/** The older half of the published store: one that has it is kept up to date. */
+/** The older half of the published store. One that has it is given the events as they come, and a snapshot after each module and at the end. */
 export interface SnapshotStore {
   saveSnapshot(runId: string, context: unknown): Promise<void>
   appendEvents(runId: string, events: readonly unknown[]): Promise<void>
@@ -17,7 +17,7 @@ export interface FlowEvents {
   follow(graph: string, after: number): void
   /** A commit that has just landed. One whose predecessors are missing waits for `catchUp`. */
   take(commit: Commit): void
-  /** Reads what was missed from the journal, and hands all of it on to the caller's store. */
+  /** Reads what was missed from the journal, and hands all of it on to the caller's store, with a snapshot. */
   catchUp(): Promise<void>
   /** The plan whose events are the flow's, whoever commits them. */
   plan: string | undefined
@@ -35,6 +35,7 @@ export function flowEvents(
   const unsaved: unknown[] = []
   let saved: ReadonlySet<unknown> | undefined
   let saving = Promise.resolve()
+  let queued = false
 
   const isOurs = (body: EntryBody, { plan_id }: BornEvent) =>
     body.run === ids.run || (plan_id !== undefined && plan_id === events.plan)
@@ -50,14 +51,15 @@ export function flowEvents(
     if (body.run === ids.run) ctx.coordination.metadata = Object.assign(ctx.coordination.metadata ?? {}, { revision })
   }
 
-  /** One after the other, so that the caller's store sees the order too. */
+  /** One after the other, so that the caller's store sees the order too; what comes while one waits goes with it. */
   function save(): Promise<void> {
-    if (!snapshots) return saving
+    if (!snapshots || queued) return saving
+    queued = true
     saving = saving.then(async () => {
+      queued = false
       saved ??= new Set((await snapshots.getEvents(runId)).map(idOf))
       const fresh = unsaved.splice(0).filter((event) => !saved?.has(idOf(event)))
       if (fresh.length > 0) await snapshots.appendEvents(runId, fresh)
-      await snapshots.saveSnapshot(runId, ctx)
     })
     saving.catch(() => undefined) // `catchUp` throws it
     return saving
@@ -76,6 +78,7 @@ export function flowEvents(
         for await (const { revision, body } of store.read(graph, { after }))
           if (revision > seen.get(graph)!) tell(graph, revision, body as unknown as EntryBody)
       await save()
+      await snapshots?.saveSnapshot(runId, ctx) // not with each commit: it holds everything, and would cost the square of the flow's length
     },
   }
   return events

@@ -74,7 +74,10 @@ async function called(
 /** A handler that does not listen is left to itself. */
 async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const cancelled = () => new FlowFailure('CANCELLED', 'the flow was cancelled before its plan was submitted')
-  if (signal.aborted) throw cancelled()
+  if (signal.aborted) {
+    work.catch(() => undefined) // nobody waits for it any more
+    throw cancelled()
+  }
   return new Promise<T>((resolve, reject) => {
     const abort = () => reject(cancelled())
     signal.addEventListener('abort', abort, { once: true })

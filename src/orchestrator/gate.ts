@@ -1,16 +1,17 @@
-import { isoMicros } from '../protocol/clock.ts'
+import { type Clock, isoMicros } from '../protocol/clock.ts'
 import { ApprovalNeeded } from '../protocol/errors.ts'
 import { type Digest, digestOfJson, type JsonObject } from '../protocol/json.ts'
 import type { ConfirmStatus } from '../protocol/types.ts'
 import type { Gate } from '../psg/change.ts'
 import { newConfirm } from '../psg/confirm.ts'
-import { gateOf, move } from '../psg/moves.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
+import { confirmOf, gateOf, move } from '../psg/moves.ts'
 import type { BindingSpec } from './bind.ts'
 import type { Decided, Flight, LiveRun, Waiting } from './live.ts'
-import { timerFired } from './timers.ts'
+import { newTimer, timerFired } from './timers.ts'
 
 /** How long a question waits for an answer when nothing else is said: a week. */
-const EXPIRES_MS = 7 * 24 * 60 * 60 * 1000
+export const EXPIRES_MS = 7 * 24 * 60 * 60 * 1000
 
 /** Must a person agree before this step's action is done? What cannot be taken back asks unless its binding says otherwise. */
 export const askBefore = (binding: BindingSpec): boolean =>
@@ -31,6 +32,7 @@ export function askFor(run: LiveRun, flight: Flight, why: ApprovalNeeded | Bindi
     arguments: question.arguments,
     step_id: flight.step,
     plan_id: run.plan,
+    action_id: question.action_id, // of a tool that a model calls, not the model's
   }
   const gate: Gate = {
     gate_id,
@@ -50,13 +52,7 @@ export function askFor(run: LiveRun, flight: Flight, why: ApprovalNeeded | Bindi
       reason: question.description,
     }),
     { kind: 'node_add', node: 'gate', id: gate_id, data: gate },
-    {
-      kind: 'node_add',
-      node: 'timer',
-      id: timer,
-      group: run.plan,
-      data: { timer_id: timer, due: isoMicros(due * 1000), purpose: 'expiry', target: confirm_id },
-    },
+    newTimer(timer, run.plan, { due, purpose: 'expiry', target: confirm_id }),
     {
       kind: 'node_update',
       node: 'action',
@@ -82,6 +78,7 @@ export function verdictOn(
     return 'cancelled'
   }
   const gate = gateOf(run.graph, confirmId)
+  if (status === 'approved' && gate && isExpired(gate.data, run.graph.clock)) return 'cancelled'
   if (status === 'approved')
     decided.changes.push(
       { kind: 'node_update', node: 'action', id: flight.action.action_id, set: { status: 'running' } },
@@ -92,10 +89,21 @@ export function verdictOn(
   return status
 }
 
+/** When the approval of a plan expired that nobody has used, if it did. */
+export function expiryOf(graph: ProjectGraph, plan: string): string | undefined {
+  const confirm = confirmOf(graph, plan)
+  const gate = confirm && gateOf(graph, confirm.id)?.data
+  return gate && isExpired(gate, graph.clock) ? gate.expires_at : undefined
+}
+
+const isExpired = ({ expires_at }: Gate, clock: Clock): boolean =>
+  expires_at !== undefined && Date.parse(expires_at) <= clock.now()
+
 /** Has this very question, by its digest, been approved and used for this action? What the action layer asks before a gated tool runs. */
-export function wasApproved(run: LiveRun, digest: Digest): boolean {
+export function wasApproved(run: LiveRun, digest: Digest, action: string): boolean {
   for (const node of run.graph.state.nodesOf(run.plan)) {
     if (node.kind !== 'gate' || node.data.digest !== digest || node.data.used_by === undefined) continue
+    if (node.data.shows?.action_id !== action) continue
     if (run.graph.get('confirm', node.data.confirm_id)?.data.status === 'approved') return true
   }
   return false
@@ -105,5 +113,6 @@ function bindingQuestion(run: LiveRun, flight: Flight, binding: BindingSpec) {
   const { description } = run.graph.get('step', flight.step)!.data
   const { action_type, params } = binding
   const digest = digestOfJson({ action_type, params, plan_id: run.plan, step_id: flight.step })
-  return { digest, tool: action_type, arguments: params, description: `${description} (${action_type})` }
+  const { action_id } = flight.action
+  return { digest, tool: action_type, arguments: params, description: `${description} (${action_type})`, action_id }
 }

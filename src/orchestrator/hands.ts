@@ -20,16 +20,16 @@ export function handsOf(
       put: (bytes, signal = NEVER) => patiently(() => store.putBlob(bytes), clock, signal),
       get: (digest) => store.getBlob(digest),
     },
-    gate({ run, digest }) {
+    gate({ run, digest, action_id }) {
       const asking = runOf(run)
-      return { verdict: asking && wasApproved(asking, digest) ? 'approved' : 'pending' }
+      return { verdict: asking && wasApproved(asking, digest, action_id) ? 'approved' : 'pending' }
     },
     budget: {
       reserve(request) {
-        const ledger = runOf(request.run)?.ledger
-        if (!ledger) return UNLIMITED
-        charged.set(request.execution_id, ledger)
-        return ledger.reserve(request)
+        const run = runOf(request.run)
+        if (!run) return UNLIMITED
+        charged.set(request.execution_id, run.ledger)
+        return run.undo ? UNLIMITED : run.ledger.reserve(request) // going back is counted, and never denied
       },
       settle(execution_id, spent) {
         const ledger = charged.get(execution_id)

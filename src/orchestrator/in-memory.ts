@@ -7,6 +7,7 @@ import type { ValueStateLayer } from '../vsl/backend.ts'
  */
 export class InMemoryVSL implements ValueStateLayer {
   readonly #values = new Map<string, string>()
+  readonly #events = new Map<string, string[]>()
 
   async get(key: string): Promise<Json | undefined> {
     const text = this.#values.get(key)
@@ -24,10 +25,12 @@ export class InMemoryVSL implements ValueStateLayer {
     return (await this.get(`snapshots/${runId}`)) ?? null
   }
   async appendEvents(runId: string, events: readonly unknown[]): Promise<void> {
-    await this.set(`events/${runId}`, [...(await this.getEvents(runId)), ...events] as Json)
+    const texts = this.#events.get(runId) ?? []
+    for (const event of events) texts.push(JSON.stringify(event))
+    this.#events.set(runId, texts)
   }
   async getEvents(runId: string): Promise<readonly Json[]> {
-    return ((await this.get(`events/${runId}`)) as readonly Json[] | undefined) ?? []
+    return (this.#events.get(runId) ?? []).map((text) => JSON.parse(text))
   }
 }
 

@@ -1,4 +1,5 @@
 import type { ActionLayer } from '../ael/layer.ts'
+import { isTerminal } from '../protocol/lifecycle.ts'
 import type { Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import type { LiveRun } from './live.ts'
@@ -21,8 +22,13 @@ export interface KeeperOptions extends OwnerOptions {
 export interface Keeper {
   readonly graph: ProjectGraph
   readonly runs: ReadonlyMap<string, LiveRun>
-  /** Takes up every run of the context that is not being driven and not merely waiting, and has the others look round. */
-  takeUpAll(): void
+  /**
+   * Takes up every run of the context that is not being driven and not merely waiting, and has the others look round. False when nothing is begun here
+   * any more: the context is about to be free.
+   */
+  takeUpAll(): boolean
+  /** Ends what is under way and leaves it to the next owner. */
+  abandon(reason: Error): void
   /** When a run has ended, was laid down, or is no longer ours. */
   settled(run: string): Promise<RunnerEnd> | undefined
   /** Resolves when nothing is left to do here; the context is then free for anybody. */
@@ -33,17 +39,30 @@ export interface Keeper {
 export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise<Keeper | undefined> {
   const ownership = await own(graph.id, options)
   if (!ownership) return undefined
-  await graph.refresh() // the last owner may have written since we read
+  try {
+    await graph.refresh() // the last owner may have written since we read
+  } catch (error) {
+    await ownership.release().catch(options.onError)
+    throw error
+  }
   const runs = new Map<string, LiveRun>()
   const driving = new Map<string, Promise<RunnerEnd>>()
-  const unwatch = graph.watch(() => keeper.takeUpAll())
+  /** Runs that could not even be taken up, or be ended for it. */
+  const hopeless = new Set<string>()
+  const runner = {
+    drain: options.drain,
+    ...(options.quietMs !== undefined && { quietMs: options.quietMs }),
+  }
+  let leaving = false
+  const unwatch = graph.watch(() => void keeper.takeUpAll())
   let finish: () => void = () => undefined
   const done = new Promise<void>((resolve) => {
     finish = resolve
   })
 
   const leave = async () => {
-    if (driving.size > 0) return
+    if (driving.size > 0 || leaving) return
+    leaving = true // nothing is begun under a lease that is being given back
     unwatch()
     await ownership.release().catch(options.onError)
     finish()
@@ -54,38 +73,46 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
     runs,
     done,
     settled: (run) => driving.get(run),
+    abandon: ownership.abandon,
     takeUpAll() {
-      if (ownership.lost.aborted || options.drain.aborted) return
+      if (leaving || ownership.lost.aborted || options.drain.aborted) return false
       for (const run of runs.values()) look(run)
-      for (const node of dueRuns(graph, options.mine)) {
-        if (driving.has(node.id)) continue
-        driving.set(node.id, driveOne(node))
-      }
+      for (const { id } of dueRuns(graph, options.mine))
+        if (!driving.has(id) && !hopeless.has(id)) driving.set(id, driveOne(id))
+      return true
     },
   }
 
-  async function driveOne(node: Node<'run'>): Promise<RunnerEnd> {
-    const run = takeUp(graph, node, ownership as Ownership, options.layer)
-    runs.set(run.id, run)
-    options.live.set(run.plan, run)
-    const runner = {
-      drain: options.drain,
-      ...(options.quietMs !== undefined && { quietMs: options.quietMs }),
-    }
+  async function driveOne(id: string): Promise<RunnerEnd> {
     try {
-      return await drive(run, runner)
+      return await driven(id)
     } catch (error) {
       options.onError(error)
-      giveUp(run, error)
-      return await drive(run, runner).catch((again) => {
+      return await driven(id, error).catch((again) => {
         options.onError(again)
+        hopeless.add(id)
         return 'lost' as const
       })
     } finally {
-      runs.delete(run.id)
-      options.live.delete(run.plan)
-      driving.delete(run.id)
+      driving.delete(id)
       queueMicrotask(() => void leave())
+    }
+  }
+
+  /** Takes a run up as it stands in the graph and drives it; or ends it, when that went wrong before. */
+  async function driven(id: string, wrong?: unknown): Promise<RunnerEnd> {
+    const run = takeUp(graph, graph.get('run', id)!, ownership as Ownership, options.layer)
+    if (wrong !== undefined) giveUp(run, wrong)
+    runs.set(id, run)
+    options.live.set(run.plan, run)
+    try {
+      return await drive(run, runner)
+    } catch (error) {
+      run.abort.abort(error) // what it has under way is nobody's any more
+      throw error
+    } finally {
+      runs.delete(id)
+      options.live.delete(run.plan)
     }
   }
 
@@ -94,13 +121,17 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
   return keeper
 }
 
-/** Runs that want somebody: approved and not yet started, running, or to be resumed. */
-function dueRuns(graph: ProjectGraph, mine: (plan: string) => boolean = () => true): readonly Node<'run'>[] {
+/** Runs that want somebody: approved and not yet started, running, to be resumed, or to be ended: paused past their deadline, or without a plan that could go on. */
+export function dueRuns(graph: ProjectGraph, mine: (plan: string) => boolean = () => true): readonly Node<'run'>[] {
   const found: Node<'run'>[] = []
   for (const node of graph.state.activeRuns()) {
-    const { phase, requested, plan_id } = node.data
+    const { phase, requested, plan_id, options } = node.data
     if (!mine(plan_id)) continue
-    if (phase === 'running' || phase === 'undoing' || requested !== undefined) found.push(node)
+    const plan = graph.get('plan', plan_id)
+    const isOver =
+      (plan && isTerminal('plan', plan.data.status)) || // somebody withdrew it
+      (phase === 'paused' && Date.parse(String(options.deadline)) <= graph.clock.now())
+    if (phase === 'running' || phase === 'undoing' || requested !== undefined || isOver) found.push(node)
   }
   return found.sort((a, b) => a.born - b.born)
 }

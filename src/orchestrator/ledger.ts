@@ -19,7 +19,7 @@ const UNITS = ['actions', 'tokens', 'cost'] as const
 export function ledger(limits: Limits = {}): Ledger {
   const spent = { actions: 0, tokens: 0, cost: 0 }
   const reserved = new Map<string, Spend>()
-  const warned = new Set<string>()
+  const told = new Set<string>()
   const limited = UNITS.filter((unit) => limits[unit] !== undefined)
 
   const taken = (unit: (typeof UNITS)[number]): number => {
@@ -34,39 +34,33 @@ export function ledger(limits: Limits = {}): Ledger {
   }
 
   function state(): BudgetState {
-    const over = limited.find((unit) => taken(unit) > limits[unit]!)
-    if (over !== undefined)
-      return first(`${over} exceeded`, {
-        state: 'exceeded',
+    for (const unit of limited) {
+      if (taken(unit) <= limits[unit]! || !isNews(`${unit} exceeded`)) continue
+      return { state: 'exceeded', remaining: remaining(), message: usedUp(unit) }
+    }
+    for (const unit of limited) {
+      if (taken(unit) < limits[unit]! * (limits.warn_at ?? 0.8) || !isNews(`${unit} near`)) continue
+      return {
+        state: 'warning',
         remaining: remaining(),
-        message: `the budget of ${limits[over]} ${over} is used up`,
-      })
-    const near = limited.find((unit) => taken(unit) >= limits[unit]! * (limits.warn_at ?? 0.8))
-    return near === undefined
-      ? { state: 'ok' }
-      : first(`${near} near`, {
-          state: 'warning',
-          remaining: remaining(),
-          message: `${taken(near)} of ${limits[near]} ${near} are used`,
-        })
+        message: `${taken(unit)} of ${limits[unit]} ${unit} are used`,
+      }
+    }
+    return { state: 'ok' }
   }
+  const usedUp = (unit: (typeof UNITS)[number]) => `the budget of ${limits[unit]} ${unit} is used up`
   /** Each line is told once, when it is crossed. */
-  function first(line: string, told: BudgetState): BudgetState {
-    if (warned.has(line)) return { state: 'ok' }
-    warned.add(line)
-    return told
+  function isNews(line: string): boolean {
+    if (told.has(line)) return false
+    told.add(line)
+    return true
   }
 
   return {
     spent,
     reserve({ execution_id, spend }) {
       const over = limited.find((unit) => taken(unit) + (spend[unit] ?? 0) > limits[unit]!)
-      if (over !== undefined)
-        return {
-          state: 'exceeded',
-          remaining: remaining(),
-          message: `the budget of ${limits[over]} ${over} is used up`,
-        }
+      if (over !== undefined) return { state: 'exceeded', remaining: remaining(), message: usedUp(over) }
       if (limited.length > 0) reserved.set(execution_id, spend)
       return state()
     },

@@ -62,6 +62,8 @@ export interface LiveRun {
   ending: Ending | undefined
   undo: Undo | undefined
   paused: boolean
+  /** What was under way when it was taken up goes on, or has been ended. */
+  resumed: boolean
   /** Has it look at its inbox; rings nowhere until the run is driven. */
   wake: () => void
 }

@@ -1,4 +1,5 @@
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
+import { problemsIn } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Collab, Plan, Role } from '../protocol/types.ts'
@@ -8,6 +9,7 @@ import { STRATEGIES } from './conflict.ts'
 import { fits } from './modes/mode.ts'
 import { mapBreaches } from './profiles/map.ts'
 import type { Session, SessionAsked, SessionSeat } from './session.ts'
+import { BINDING } from './submit-check.ts'
 
 const TOKEN_MS = 5 * 60_000
 const RETAKES = 2
@@ -64,6 +66,8 @@ function checkAsked(asked: SessionAsked, plan: Plan, wrong: Wrong): void {
     if (!isObject(binding) || typeof binding.action_type !== 'string' || binding.action_type === '')
       wrong(`session.${word}.action_type`, 'type', 'must be a name', Object(binding).action_type)
     else if (!isObject(binding.params)) wrong(`session.${word}.params`, 'type', 'must be an object', binding.params)
+    else
+      for (const { path, rule, message } of problemsIn(binding, BINDING, `session.${word}`)) wrong(path, rule, message)
   }
   if (conflicts !== undefined) checkConflicts(conflicts, plan, wrong)
 }

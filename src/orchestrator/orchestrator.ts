@@ -1,4 +1,6 @@
 // What `mplp-runtime/orchestrator` offers: running plans, alone or as flows of one or several agents.
+
+export { VERSION } from '../protocol/version.ts'
 export type { BindingSpec, Bindings, Resolver } from './bind.ts'
 export type { ConflictRules, Strategy } from './conflict.ts'
 export type {
@@ -33,5 +35,4 @@ export { createRuntime, type IntegrationKind, type Runtime, type RuntimeOptions 
 export type { SessionAsked } from './session.ts'
 export { runSingleAgentFlow } from './single-agent.ts'
 export type { ApprovalAsked, AskPeople, Flow } from './submit.ts'
-export { VERSION } from './version.ts'
 export type { Question, Wishes } from './wishes.ts'

@@ -7,6 +7,8 @@ export interface Ownership {
   readonly fence: number
   /** Aborted once the lease may no longer be ours: dispatch nothing more, end what runs. */
   readonly lost: AbortSignal
+  /** Acts as if it were lost: what is under way is left to the next owner. */
+  abandon(reason: Error): void
   /** Gives the context back. Safe to call twice. */
   release(): Promise<void>
 }
@@ -21,6 +23,7 @@ export interface OwnerOptions {
 
 const TTL_MS = 10_000
 const RELEASED = new Error('the context was given back')
+const ANSWERED = new Error('the answer is there')
 
 /** Takes a context over; `undefined` while somebody else has it. */
 export async function own(context: string, options: OwnerOptions): Promise<Ownership | undefined> {
@@ -36,20 +39,36 @@ export async function own(context: string, options: OwnerOptions): Promise<Owner
   async function renew(lease: Lease, renewed: number): Promise<void> {
     // By our own clock, counted from before the call: the store's may only be later, so we stop no later than it lets others in.
     let since = renewed
+    let pause = ttlMs * 0.3
+    const left = () => Math.max(0, since + ttlMs * (2 / 3) - clock.now())
     while (!stop.signal.aborted) {
-      await clock.sleep(ttlMs * 0.3, stop.signal).catch(() => undefined) // stopped: the loop's condition says so
+      await clock.sleep(Math.min(pause, left()), stop.signal).catch(() => undefined) // stopped: the loop's condition says so
       if (stop.signal.aborted) return
       const asking = clock.now()
-      const still = await store.renew(lease).catch(() => undefined) // the store is away: try again until time is up
+      const still = await inTime(store.renew(lease), left()) // the store is away or silent: try again until time is up
+      if (still === false || (!still && left() === 0)) return lost.abort(new Error(`the lease on ${context} was lost`))
       if (still) since = asking
-      else if (still === false || clock.now() - since >= ttlMs * (2 / 3))
-        return lost.abort(new Error(`the lease on ${context} was lost`))
+      pause = still ? Math.max(0, asking + ttlMs * 0.3 - clock.now()) : ttlMs * 0.05
+    }
+  }
+
+  /** The answer, or nothing when it fails, takes longer, or is no longer wanted. */
+  async function inTime<T>(answer: Promise<T>, ms: number): Promise<T | undefined> {
+    const answered = new AbortController()
+    const late = clock.sleep(ms, AbortSignal.any([answered.signal, stop.signal]))
+    try {
+      return await Promise.race([answer, late.then(() => undefined)])
+    } catch {
+      return undefined
+    } finally {
+      answered.abort(ANSWERED)
     }
   }
 
   return {
     fence: lease.token,
     lost: lost.signal,
+    abandon: (reason) => lost.abort(reason),
     async release() {
       if (stop.signal.aborted) return
       stop.abort(RELEASED)

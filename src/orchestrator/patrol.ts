@@ -4,10 +4,10 @@ import type { Clock } from '../protocol/clock.ts'
 import type { Whereabouts } from '../psg/indexes.ts'
 import type { Project } from '../psg/project.ts'
 import { thisHolder } from '../vsl/holder.ts'
-import { type Keeper, keep } from './keeper.ts'
+import { dueRuns, type Keeper, keep } from './keeper.ts'
 import type { LiveRun } from './live.ts'
 import type { RuntimeOptions } from './runtime.ts'
-import { woken } from './wishes.ts'
+import { comeDue, commitStill } from './waiting-runs.ts'
 
 type Asked = Pick<RuntimeOptions, 'leaseTtlMs' | 'patrolMs' | 'quietMs' | 'drainMs' | 'mine'>
 
@@ -45,11 +45,13 @@ export function patrol(options: PatrolOptions): Patrol {
   const ttlMs = options.leaseTtlMs ?? TTL_MS
 
   async function look(context: string): Promise<Keeper | undefined> {
-    const known = await keepers.get(context)
-    if (known) {
-      await known.graph.refresh()
-      known.takeUpAll()
-      return known
+    const begun = keepers.get(context)
+    if (begun) {
+      const known = await begun
+      await known?.graph.refresh()
+      if (!known || known.takeUpAll() || drain.signal.aborted) return known
+      await known.done // it was about to leave
+      return look(context)
     }
     const keeping = project.context(context).then((graph) =>
       keep(graph, {
@@ -71,7 +73,8 @@ export function patrol(options: PatrolOptions): Patrol {
     }
     keeping.then((keeper) => (keeper ? keeper.done.then(forget) : forget()), forget)
     const keeper = await keeping
-    if (!keeper) notBefore.set(context, clock.now() + (options.mine ? 0 : ttlMs / 2)) // a few contexts may be asked for often
+    if (keeper) notBefore.delete(context)
+    else notBefore.set(context, clock.now() + (options.mine ? 0 : ttlMs / 2)) // a few contexts may be asked for often
     return keeper
   }
 
@@ -85,21 +88,19 @@ export function patrol(options: PatrolOptions): Patrol {
     for await (const [key, where] of store.scan('timer/')) {
       if (Date.parse(key.split('/')[1]!) > clock.now()) break
       const { graph, group } = where as Whereabouts
-      if (!mine(group)) continue
-      if (!keepers.has(graph)) await wakeUp(graph, group)
-      contexts.add(graph)
+      if (mine(group) && !keepers.has(graph) && (await wakeUp(graph, group))) contexts.add(graph)
     }
     for (const context of contexts)
       if (!keepers.has(context) && (notBefore.get(context) ?? 0) <= clock.now()) await look(context)
   }
 
-  /** Puts a run that only waited back among the running. */
-  async function wakeUp(context: string, plan: string): Promise<void> {
+  /** Puts a run that only waited back among the running, or ends it. True when the context has something for its owner to do. */
+  async function wakeUp(context: string, plan: string): Promise<boolean> {
     const graph = await project.context(context)
     await graph.refresh()
-    const run = graph.state.plan(plan)?.activeRun
-    const changes = run === undefined ? [] : woken(graph, run)
-    if (changes.length > 0) await graph.commit(changes, { actor: 'runtime', reason: 'its time has come' })
+    await graph.load(plan)
+    const by = { actor: 'runtime', reason: 'its time has come', termination: 'timeout' }
+    return (await commitStill(graph, () => comeDue(graph, plan), by)) || dueRuns(graph, mine).length > 0
   }
 
   async function rounds(): Promise<void> {
@@ -123,8 +124,7 @@ export function patrol(options: PatrolOptions): Patrol {
       await Promise.race([all, clock.sleep(options.drainMs ?? DRAIN_MS, late.signal).catch(() => undefined)]) // all of them came in time
       late.abort()
       for (const keeping of keepers.values())
-        for (const run of (await keeping.catch(() => undefined))?.runs.values() ?? [])
-          run.abort.abort(new Error('the runtime is closing'))
+        (await keeping.catch(() => undefined))?.abandon(new Error('the runtime is closing'))
       await all
       await walking
     },

@@ -2,6 +2,7 @@ import type { Adapter, Asker } from '../ael/adapter.ts'
 import { trackFiles } from '../drift/track.ts'
 import type { Tracker, TrackOptions } from '../drift/tracker.ts'
 import { type Digest, uuidOf } from '../protocol/json.ts'
+import { META } from '../protocol/meta.ts'
 import type { FindingRecord } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
@@ -30,6 +31,8 @@ export interface ProjectFolder {
   tracked(adapter: Adapter): Adapter
   /** For that adapter: is what lies there something that the asker has not seen? */
   readonly staleCheck: (path: string, found: Digest | undefined, asker: Asker) => Promise<boolean>
+  /** For that adapter too: do the ignore rules let it write there? */
+  readonly mayWrite: (path: string) => Promise<boolean>
   /** Safe to call twice. */
   close(): Promise<void>
 }
@@ -74,6 +77,7 @@ export function projectFolder(project: Project | Promise<Project>, options: Fold
       ...adapter,
       execute: async (action, call) => withTracking(adapter, await tracker()).execute(action, call),
     }),
+    mayWrite: async (path) => (await tracker()).mayWrite(path),
     async staleCheck(path, found, asker) {
       const opened = await tracker()
       if (!(await opened.staleCheck(path, found, asker))) return false
@@ -93,7 +97,7 @@ const folderId = (project: string, root: string): string => uuidOf(`the folder $
 async function made(project: Project, root: string): Promise<ProjectGraph> {
   const context_id = folderId(project.id, root)
   const context = {
-    meta: { protocol_version: '1.0.0', schema_version: '1.0.0' },
+    meta: META,
     context_id,
     root: { domain: 'files', environment: 'local' },
     title: `Files of ${root}`,

@@ -1,20 +1,23 @@
+import type { Spend } from '../ael/adapter.ts'
 import type { ActionLayer } from '../ael/layer.ts'
+import { VERSION } from '../protocol/version.ts'
 import type { Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { startPlan } from '../psg/moves.ts'
 import { isKind } from '../psg/node.ts'
 import { bindingOf, departs, flightOf } from './dispatch.ts'
-import { askFor } from './gate.ts'
+import { ends, flightFailed } from './ending.ts'
+import { askFor, expiryOf } from './gate.ts'
 import { ledger } from './ledger.ts'
-import type { Decided, Flight, LiveRun, RunOptions, Waiting } from './live.ts'
+import type { Decided, Ending, Flight, LiveRun, RunOptions, Waiting } from './live.ts'
 import { isOutcome } from './outcome.ts'
 import type { Ownership } from './owner.ts'
 import { saBeginning } from './profiles/sa.ts'
 import { readySet } from './ready.ts'
 import { liveSession, type Session } from './session.ts'
 import { attemptAgain, attemptWasCutOff, inverseWasCutOff, now, sa } from './steps.ts'
+import { openTimers, timerFired } from './timers.ts'
 import { sessionStarts } from './turns.ts'
-import { VERSION } from './version.ts'
 
 /** A run as its new owner takes it up, made from the graph alone: the same whether it was just started or left behind by a crash. */
 export function takeUp(graph: ProjectGraph, node: Node<'run'>, owner: Ownership, layer: ActionLayer): LiveRun {
@@ -47,19 +50,24 @@ export function takeUp(graph: ProjectGraph, node: Node<'run'>, owner: Ownership,
     segments: count(actions, 'began'),
     ends: count(actions, 'ended'),
     failed: graph.state.plan(plan_id)!.tally.failed,
-    ending: undefined,
+    ending: node.data.ending as unknown as Ending | undefined,
     undo: undefined,
-    paused: node.data.phase === 'paused',
+    paused: node.data.phase === 'paused' || node.data.pausing === true,
+    resumed: false,
     wake: () => undefined,
   }
   account(run, actions)
-  if (node.data.phase === 'undoing') goOnUndoing(run)
   return run
 }
 
-/** What a restart does with each action that had not ended: waits on, runs it again under the same key, or asks a person. */
+/**
+ * What a restart does with each action that had not ended: waits on, runs it again under the same key, or asks a person; ends it when the run is on its
+ * way to its end. Done once, and not while the run is paused.
+ */
 export function resume(run: LiveRun, decided: Decided): void {
-  if (run.graph.get('plan', run.plan)?.data.status === 'approved') starts(run, decided)
+  if (run.resumed || (run.paused && !run.ending)) return
+  run.resumed = true
+  if (!run.ending && run.graph.get('plan', run.plan)?.data.status === 'approved') starts(run, decided)
   for (const node of run.graph.state.nodesOf(run.plan)) {
     if (!isKind(node, 'action') || (node.data.status !== 'running' && node.data.status !== 'waiting')) continue
     const { action_id, attempts, compensates } = node.data
@@ -71,6 +79,11 @@ export function resume(run: LiveRun, decided: Decided): void {
     const waiting = node.data.status === 'waiting' ? waitOf(run, node, flight) : undefined
     if (waiting) {
       run.waiting.set(action_id, waiting)
+      continue
+    }
+    if (run.ending) {
+      attemptWasCutOff(run, flight, decided)
+      flightFailed(run, flight, 'failed', { code: 'interrupted', message: 'it was cut off' }, decided)
       continue
     }
     const again: Flight = { ...flight, execution_id: run.graph.clock.uuid(), attempt: attempts + 1 }
@@ -86,11 +99,19 @@ export function resume(run: LiveRun, decided: Decided): void {
 /** People have approved: the plan starts, and its approval is used up. */
 function starts(run: LiveRun, decided: Decided): void {
   const { graph } = run
+  const expired = expiryOf(graph, run.plan)
+  if (expired !== undefined)
+    return ends(run, {
+      status: 'cancelled',
+      reason: 'timeout',
+      error: { code: 'approval_expired', message: `the approval was not used before it expired at ${expired}` },
+    })
   decided.changes.push(
     ...startPlan(graph, run.plan, run.id),
     { kind: 'node_update', node: 'trace', id: run.trace, set: { status: 'running', started_at: now(run) } },
     { kind: 'node_update', node: 'run', id: run.id, set: { started_at: now(run) } },
   )
+  for (const { id, data } of openTimers(graph, run.plan)) if (data.purpose === 'expiry') timerFired(id, decided)
   decided.reason = 'the plan was approved and starts'
   if (run.session) {
     const { options } = run.session
@@ -119,12 +140,9 @@ function account(run: LiveRun, actions: readonly Node<'action'>[]): void {
       state.get('step', data.step_id)?.data.status === 'completed',
   )
   for (const { data } of actions) {
-    const { tokens, cost } = (data.usage ?? {}) as { tokens?: number; cost?: number }
-    run.ledger.forfeit({
-      actions: data.attempts,
-      ...(tokens !== undefined && { tokens }),
-      ...(cost !== undefined && { cost }),
-    })
+    run.ledger.forfeit({ actions: data.attempts })
+    if (data.usage) run.ledger.forfeit(data.usage as Spend)
+    for (const { attributes } of data.ended ?? []) if (attributes.spent) run.ledger.forfeit(attributes.spent as Spend)
   }
   const ends = new Map(completed.map(({ data }) => [data.step_id, data.ended?.at(-1)?.at ?? 0]))
   run.done.push(...[...ends.keys()].sort((a, b) => ends.get(a)! - ends.get(b)!))
@@ -151,14 +169,4 @@ function waitOf(run: LiveRun, node: Node<'action'>, flight: Flight): Waiting | u
   return flight.action.action_type === 'wait' && typeof signal === 'string'
     ? { on: 'signal', name: signal, flight }
     : undefined
-}
-
-/** A way back that was cut off: what is undone stays undone, the rest is gone again. */
-function goOnUndoing(run: LiveRun): void {
-  run.ending = {
-    status: 'failed',
-    reason: 'failure',
-    error: { code: 'interrupted', message: 'goes on taking back what was done' },
-    undo: true,
-  }
 }

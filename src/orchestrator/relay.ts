@@ -92,9 +92,9 @@ export function relay(options: RelayOptions): Relay {
     const move = async () => {
       if (moved === confirmed) return
       const to = confirmed
-      if (!exclusive && (await storedPosition(store, name)) >= to) return // another process has come further
+      const isThere = !exclusive && (await storedPosition(store, name)) >= to // another process has come as far
       const guard = { stream, expected: revision, ...(fence !== undefined && { fence }) }
-      await store.commit({ ...guard, inserts: [], puts: [[positionKey(name), to]], deletes: [] })
+      if (!isThere) await store.commit({ ...guard, inserts: [], puts: [[positionKey(name), to]], deletes: [] })
       moved = to
     }
     const tryMove = () =>

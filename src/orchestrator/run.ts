@@ -9,6 +9,7 @@ import type { GraphState } from '../psg/state.ts'
 import { eventsIn } from '../psg/told.ts'
 import { isOutcome } from './outcome.ts'
 import type { RunnerEnd } from './runner.ts'
+import { openTimers } from './timers.ts'
 
 /** How a run ended. */
 export interface RunResult {
@@ -99,14 +100,12 @@ async function hasEnded(graph: ProjectGraph, run: string, plan: string): Promise
   return graph.get('run', run)?.data.phase === 'ended'
 }
 
-/** Laid down, and not to be woken by time alone: a timer of its own would do that. */
+/** Laid down, and not to go on by time alone: a timer of one of its actions would do that, while a deadline or an expiry only ends it. */
 function needsSomebody(graph: ProjectGraph, run: string, plan: string): boolean {
   const { phase } = graph.get('run', run)!.data
   if (phase === 'paused') return true
   if (phase !== 'waiting') return false
-  for (const node of graph.state.nodesOf(plan))
-    if (isKind(node, 'timer') && !node.data.fired && node.data.purpose !== 'expiry') return false
-  return true
+  return !openTimers(graph, plan).some(({ data }) => data.purpose === 'retry' || data.purpose === 'wait')
 }
 
 /** Follows the journal until somebody has committed what is waited for. */

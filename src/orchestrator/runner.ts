@@ -1,9 +1,10 @@
 import { MplpError } from '../protocol/errors.ts'
 import { takeOff } from './dispatch.ts'
+import { ends } from './ending.ts'
 import { land } from './land.ts'
-import type { Decided, LiveRun } from './live.ts'
-import { resume } from './recover.ts'
-import { decideTick, ends, signalFor } from './tick.ts'
+import type { LiveRun } from './live.ts'
+import { patiently } from './patiently.ts'
+import { decideTick, signalFor } from './tick.ts'
 import { nextDue, ring } from './timers.ts'
 
 export interface RunnerOptions {
@@ -38,10 +39,13 @@ export async function drive(run: LiveRun, options: RunnerOptions): Promise<Runne
       bell.reset()
       ring(run)
       if (first || run.inbox.length > 0 || run.told.length > 0) {
-        const decided = first ? begin(run) : decideTick(run, options.drain.aborted)
+        const decided = decideTick(run, !first && options.drain.aborted)
         first = false
         const landed = await land(run, decided)
-        if (!landed) return 'lost'
+        if (!landed) {
+          run.abort.abort(new Error('the context is no longer ours'))
+          return 'lost'
+        }
         if (decided.end) return 'ended'
         for (const flight of decided.departures) void takeOff(run, flight)
         if (decided.departures.length > 0 && run.inbox.length === 0) await breath() // what needs no waiting is there already
@@ -60,19 +64,6 @@ export async function drive(run: LiveRun, options: RunnerOptions): Promise<Runne
 export function look(run: LiveRun): void {
   run.inbox.push({ kind: 'look' })
   run.wake()
-}
-
-function begin(run: LiveRun): Decided {
-  const decided: Decided = { changes: [], events: [], departures: [], reason: 'tick', end: undefined }
-  resume(run, decided)
-  const next = decideTick(run)
-  return {
-    ...next,
-    changes: [...decided.changes, ...next.changes],
-    events: [...decided.events, ...next.events],
-    departures: [...decided.departures, ...next.departures],
-    reason: decided.departures.length > 0 ? decided.reason : next.reason,
-  }
 }
 
 /** Waits until something arrives. True when the run has nothing under way and may be laid down. */
@@ -103,26 +94,34 @@ async function quiet(run: LiveRun, bell: Alarm, options: RunnerOptions): Promise
 async function layDown(run: LiveRun): Promise<boolean> {
   const phase = run.paused ? 'paused' : 'waiting'
   if (!(await put(phase))) return false
-  const answered = [...run.waiting.values()].some(
-    (waiting) =>
-      (waiting.on === 'confirm' && run.graph.get('confirm', waiting.confirm)?.data.status !== 'pending') ||
-      (waiting.on === 'signal' && signalFor(run, waiting.name) !== undefined),
-  )
+  const answered =
+    !run.paused &&
+    [...run.waiting.values()].some(
+      (waiting) =>
+        (waiting.on === 'confirm' && run.graph.get('confirm', waiting.confirm)?.data.status !== 'pending') ||
+        (waiting.on === 'signal' && signalFor(run, waiting.name) !== undefined),
+    )
   if (!answered && run.graph.get('run', run.id)?.data.requested === undefined) return true
   run.inbox.push({ kind: 'look' }) // the answer came while we were leaving
   await put('running')
   return false
 
   async function put(next: 'paused' | 'waiting' | 'running'): Promise<boolean> {
-    const change = { kind: 'node_update', node: 'run', id: run.id, set: { phase: next } } as const
+    const pausing = run.paused && { pausing: next === 'running' ? (true as const) : undefined }
+    const set = { phase: next, ...pausing }
+    const change = { kind: 'node_update', node: 'run', id: run.id, set } as const
     return land(run, { changes: [change], events: [], reason: `the run is ${next}` })
   }
 }
 
 /** Somebody else may write to the graph: cancel, decide, signal. Only a run that is quiet needs to listen; a busy one meets it in its own commits. */
-async function listen(run: LiveRun, signal: AbortSignal): Promise<void> {
-  for await (const _ of run.graph.store.read(run.graph.id, { after: run.graph.revision, follow: true, signal }))
-    return run.graph.refresh()
+function listen(run: LiveRun, signal: AbortSignal): Promise<void> {
+  const { graph } = run
+  const news = async () => {
+    for await (const _ of graph.store.read(graph.id, { after: graph.revision, follow: true, signal }))
+      return graph.refresh()
+  }
+  return patiently(news, graph.clock, signal)
 }
 
 const breath = () => new Promise<void>((resolve) => setImmediate(resolve))

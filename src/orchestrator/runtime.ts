@@ -10,6 +10,7 @@ import { openProject, type Project } from '../psg/project.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { Resolver } from './bind.ts'
 import { handsOf } from './hands.ts'
+import { dueRuns } from './keeper.ts'
 import type { LiveRun } from './live.ts'
 import { callModule, type Module, moduleProblem } from './modules/module.ts'
 import { protocolModules } from './modules/modules.ts'
@@ -17,7 +18,8 @@ import { openSession } from './open-session.ts'
 import { patrol } from './patrol.ts'
 import { type Registry, registry } from './registry.ts'
 import { type RunHandle, runHandle } from './run.ts'
-import { checkedFlow, type Flow, type Submission, submission } from './submit.ts'
+import { type Flow, type Submission, submission } from './submit.ts'
+import { checkedFlow } from './submit-check.ts'
 import { type Wishes, wishes } from './wishes.ts'
 
 export interface RuntimeOptions {
@@ -74,6 +76,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
   const layer = typeof options.layer === 'function' ? options.layer(handsOf(store, clock, live)) : options.layer
   const project = await openProject(store, {
     clock,
+    onError,
     ...(options.onCommit && { onCommit: options.onCommit }),
     ...(options.switched && { switched: options.switched }),
   })
@@ -139,8 +142,8 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
       const module = modules.get(name)
       if (!module) throw new NotFound('module', name)
       const { document, graph } = await callModule(name, module, input, { project, clock }, by)
-      const keeper = await keeperOf(graph)
-      keeper?.takeUpAll() // a run may have waited for just that
+      const changed = await project.opening(graph)
+      if ((await keeperOf(graph)) || dueRuns(changed, options.mine).length > 0) await look(graph) // a run may have waited for just that
       return document
     },
     async submit(flow) {
@@ -171,8 +174,8 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
       open()
       const handles: RunHandle[] = []
       for await (const [key] of store.scan('running/')) {
-        const { graph, run } = await locateRun(key.slice('running/'.length))
-        handles.push(handle(graph, run))
+        const found = await locateRun(key.slice('running/'.length)).catch(unlessNotFound)
+        if (found) handles.push(handle(found.graph, found.run)) // ended since
       }
       return handles
     },
@@ -201,6 +204,10 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
       return closing
     },
   }
+}
+
+function unlessNotFound(error: unknown): undefined {
+  if (!(error instanceof NotFound)) throw error
 }
 
 const INTEGRATIONS: { readonly [K in IntegrationKind]: string } = {

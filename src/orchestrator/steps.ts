@@ -86,7 +86,7 @@ export function attemptAgain(run: LiveRun, flight: Flight, decided: Decided): vo
 export function attemptEnds(run: LiveRun, flight: Flight, end: AttemptEnd, decided: Decided): void {
   const attributes = {
     duration_ms: end.duration_ms,
-    ...(end.status === 'completed' ? usageOf(end) : { error: errorOf(end) }),
+    ...(end.status === 'completed' ? usageOf(end) : failureOf(end)),
   }
   decided.changes.push(attemptEnded(run, flight, SEGMENT[end.status], attributes))
   const attempt = attemptOf(run, flight)
@@ -251,7 +251,7 @@ const usageOf = ({ result }: Extract<AttemptEnd, { status: 'completed' }>): Json
   ...(result.token_usage && { token_usage: { ...result.token_usage } }),
   ...(result.cost !== undefined && { cost: result.cost }),
 })
-const errorOf = ({ error }: Exclude<AttemptEnd, { status: 'completed' }>): JsonObject => ({
-  code: error.code,
-  message: error.message,
+const failureOf = ({ error: { code, message, spent } }: Exclude<AttemptEnd, { status: 'completed' }>): JsonObject => ({
+  error: { code, message },
+  ...(spent && { spent: { ...spent } }),
 })

@@ -1,18 +1,21 @@
 import { isoMicros } from '../protocol/clock.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import type { Breach } from '../protocol/invariants.ts'
-import { isObject, type JsonObject, uuidOf } from '../protocol/json.ts'
+import { type JsonObject, uuidOf } from '../protocol/json.ts'
+import { META } from '../protocol/meta.ts'
 import type { Collab, Context, Plan } from '../protocol/types.ts'
-import { isValid, validate } from '../protocol/validate.ts'
+import { VERSION } from '../protocol/version.ts'
 import { planDigest } from '../psg/approval.ts'
 import type { AnyNode, Change, Gate, NodeAdd } from '../psg/change.ts'
+import { newConfirm } from '../psg/confirm.ts'
 import { takeApart } from '../psg/document.ts'
 import { type Bindings, bindSteps, type Resolver } from './bind.ts'
+import { EXPIRES_MS } from './gate.ts'
 import type { Decided, RunOptions } from './live.ts'
 import { saBeginning, saBreaches } from './profiles/sa.ts'
-import type { Session } from './session.ts'
+import { append, type Session } from './session.ts'
+import { newTimer } from './timers.ts'
 import { sessionStarts } from './turns.ts'
-import { VERSION } from './version.ts'
 
 /** What is to be done: a plan in a context, how its steps are executed, and who must agree. */
 export interface Flow {
@@ -53,7 +56,6 @@ export interface Submission {
 
 /** A plan with more parts than this (a head, steps, and a binding for each) is submitted in several commits. */
 const PARTS_PER_COMMIT = 4_000
-const EXPIRES_MS = 7 * 24 * 60 * 60 * 1000
 
 /** What is known of a flow beside itself: its context if it names one that is there, and its session, settled. */
 export interface Known {
@@ -118,6 +120,10 @@ export function submission(flow: Flow, clock: { now(): number; uuid(): string },
       },
     },
   ]
+  if (options.deadline !== undefined)
+    run.push(
+      newTimer(clock.uuid(), plan_id, { due: Date.parse(options.deadline), purpose: 'deadline', target: run_id }),
+    )
   const chunks = chunked([...head, ...parts])
   const last = chunks.pop() ?? []
   const sa = (options.profile ?? 'sa') === 'sa' && started
@@ -149,8 +155,6 @@ export function submission(flow: Flow, clock: { now(): number; uuid(): string },
   }
 }
 
-const META = { protocol_version: '1.0.0', schema_version: '1.0.0' } as const
-
 interface Asking {
   readonly plan: Plan
   readonly parts: readonly Change[]
@@ -167,6 +171,7 @@ function approvals({ plan, parts, approval, run_id, confirm_id, clock }: Asking)
   const ask = approval === 'auto' ? {} : approval
   const nodes = parts.map((part) => ({ ...part, kind: (part as { node: string }).node })) as unknown as AnyNode[]
   const at = isoMicros(clock.now() * 1000)
+  const expires = clock.now() + (ask.expires_ms ?? EXPIRES_MS)
   const gate: Gate = {
     gate_id,
     confirm_id,
@@ -174,29 +179,21 @@ function approvals({ plan, parts, approval, run_id, confirm_id, clock }: Asking)
     digest: planDigest(nodes[0] as Extract<AnyNode, { kind: 'plan' }>, nodes),
     needed: ask.needed ?? 1,
     ...(ask.roles && { roles: ask.roles }),
-    ...(approval !== 'auto' && { expires_at: isoMicros((clock.now() + (ask.expires_ms ?? EXPIRES_MS)) * 1000) }),
+    ...(approval !== 'auto' && { expires_at: isoMicros(expires * 1000) }),
   }
   const proposed: Change[] = [
     { kind: 'node_update', node: 'plan', id: plan_id, set: { status: 'proposed' } },
-    {
-      kind: 'node_add',
-      node: 'confirm',
-      id: confirm_id,
-      data: {
-        meta: META,
-        confirm_id,
-        target_type: 'plan',
-        target_id: plan_id,
-        status: 'pending',
-        requested_by_role: ask.requested_by_role ?? 'runtime',
-        requested_at: at,
-        ...(ask.reason !== undefined && { reason: ask.reason }),
-        decisions: [],
-      },
-    },
+    newConfirm(clock, {
+      confirm_id,
+      target_type: 'plan',
+      target_id: plan_id,
+      requested_by_role: ask.requested_by_role ?? 'runtime',
+      ...(ask.reason !== undefined && { reason: ask.reason }),
+    }),
     { kind: 'node_add', node: 'gate', id: gate_id, data: gate },
   ]
-  if (approval !== 'auto') return proposed
+  if (approval !== 'auto')
+    return [...proposed, newTimer(clock.uuid(), plan_id, { due: expires, purpose: 'expiry', target: confirm_id })]
   const decision_id = clock.uuid()
   return [
     ...proposed,
@@ -213,36 +210,6 @@ function approvals({ plan, parts, approval, run_id, confirm_id, clock }: Asking)
     { kind: 'node_update', node: 'plan', id: plan_id, set: { status: 'in_progress' } },
     { kind: 'node_update', node: 'gate', id: gate_id, set: { used_by: run_id } },
   ]
-}
-
-/** Throws InvalidInput for what is no flow. */
-export function checkedFlow(flow: unknown): Flow {
-  if (!isObject(flow)) throw invalid('', 'type', 'must be an object')
-  const known = ['context', 'plan', 'bindings', 'approval', 'options', 'chosen']
-  for (const key of Object.keys(flow))
-    if (!known.includes(key))
-      throw invalid(key, 'extra_forbidden', `is not part of a flow; known are ${known.join(', ')}`)
-  const plan = validate('plan', flow.plan)
-  if (plan.status !== 'draft')
-    throw invalid('plan.status', 'birth', 'must be draft: a plan is submitted before it is approved')
-  plan.steps.forEach((step, i) => {
-    if (step.status !== 'pending') throw invalid(`plan.steps[${i}].status`, 'birth', 'must be pending')
-  })
-  if (typeof flow.context !== 'string') validate('context', flow.context)
-  const { approval } = flow
-  if (approval !== undefined && approval !== 'auto' && !isObject(approval))
-    throw invalid('approval', 'type', 'must be "auto" or an object')
-  const { profile, session } = Object(flow.options) as RunOptions
-  if (session !== undefined && !isObject(session)) throw invalid('options.session', 'type', 'must be an object')
-  if ((profile === 'map') !== (session !== undefined))
-    throw invalid('options.session', 'profile', 'belongs to the profile map, and that to a session')
-  if (flow.chosen !== undefined && !isObject(flow.chosen)) throw invalid('chosen', 'type', 'must be an object')
-  for (const [name, id] of Object.entries(flow.chosen ?? {})) {
-    if (!['run', 'trace', 'confirm'].includes(name))
-      throw invalid(`chosen.${name}`, 'extra_forbidden', 'is not an id that can be chosen')
-    if (!isValid('identifier', id)) throw invalid(`chosen.${name}`, 'pattern', 'must be a UUID v4 in lower case')
-  }
-  return flow as unknown as Flow
 }
 
 function refuseIfBroken(breaches: readonly Breach[]): void {
@@ -269,7 +236,7 @@ function dependenciesFirst(steps: readonly Change[]): readonly Change[] {
   for (const { id, data } of byId.values()) {
     const known = new Set(data.dependencies?.filter((on) => byId.has(on)))
     unmet.set(id, known.size)
-    for (const on of known) dependants.set(on, [...(dependants.get(on) ?? []), id])
+    for (const on of known) append(dependants, on, id)
   }
   const order = [...unmet].filter(([, left]) => left === 0).map(([id]) => id)
   for (let i = 0; i < order.length; i++)

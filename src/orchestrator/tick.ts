@@ -2,17 +2,20 @@ import { nextRetry } from '../ael/with-retry.ts'
 import { ActionError, ApprovalNeeded } from '../protocol/errors.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import type { ConfirmStatus } from '../protocol/types.ts'
+import { firstActionOf } from '../psg/first-action.ts'
 import { move } from '../psg/moves.ts'
 import { actionOf, bindingOf, departs } from './dispatch.ts'
 import { runEnds } from './end.ts'
+import { ends, flightFailed, isKept, keepEnding } from './ending.ts'
 import { askFor, verdictOn } from './gate.ts'
 import type { Arrival, Decided, Ending, Flight, LiveRun } from './live.ts'
+import { resume } from './recover.ts'
 import { isExpiry, nextTurns } from './session.ts'
 import { goesOn, setOff } from './set-off.ts'
 import { conflictDecided, isSettling, type Settling } from './settle-step.ts'
-import { attemptAgain, attemptEnds, stepCompleted, stepFailed, stepStarts } from './steps.ts'
+import { attemptAgain, attemptEnds, stepCompleted, stepStarts } from './steps.ts'
 import { setTimer, timerFired } from './timers.ts'
-import { isTurning, startTurns, turnArrived, turnLost } from './turns.ts'
+import { isTurning, startTurns, turnArrived } from './turns.ts'
 import { undoArrived, undoNext } from './undo.ts'
 
 const CONCURRENCY = 32
@@ -23,12 +26,21 @@ const CONCURRENCY = 32
  */
 export function decideTick(run: LiveRun, isLeaving = false): Decided {
   const decided: Decided = { changes: [], events: run.told.splice(0), departures: [], reason: 'tick', end: undefined }
-  for (const arrival of run.inbox.splice(0)) takeIn(run, arrival, decided)
   takeInRequests(run, decided)
-  if (run.ending) undoNext(run, run.ending, decided)
+  resume(run, decided)
+  for (const arrival of run.inbox.splice(0)) takeIn(run, arrival, decided)
+  resume(run, decided) // a paused one that ends now
+  if (run.ending) goBack(run, run.ending, decided)
   else if (!isLeaving) startReady(run, decided)
   if (isOver(run)) runEnds(run, decided)
+  else keepEnding(run, decided)
   return decided
+}
+
+/** What was completed together with the failure can be taken back once both have landed. */
+function goBack(run: LiveRun, ending: Ending, decided: Decided): void {
+  if (isKept(run)) undoNext(run, ending, decided)
+  else if (ending.undo) run.inbox.push({ kind: 'look' })
 }
 
 function takeIn(run: LiveRun, arrival: Arrival, decided: Decided): void {
@@ -59,7 +71,7 @@ function takeIn(run: LiveRun, arrival: Arrival, decided: Decided): void {
       return attemptFailed(run, arrival, decided)
     case 'due': {
       const waiting = run.waiting.get(arrival.action)
-      if (waiting?.on !== 'timer' || waiting.timer !== arrival.timer || run.ending) return
+      if (waiting?.on !== 'timer' || waiting.timer !== arrival.timer || run.ending || run.paused) return
       run.waiting.delete(arrival.action)
       timerFired(arrival.timer, decided)
       return again(run, waiting.flight, decided)
@@ -139,23 +151,10 @@ function stepGivenUp(
   }
 }
 
-/** True when what failed was the step. A turn may have come to nothing without that; and a word about a step is not the step. */
-function flightFailed(
-  run: LiveRun,
-  flight: Flight,
-  to: 'failed' | 'skipped',
-  error: JsonObject,
-  decided: Decided,
-): boolean {
-  const left = run.session && isTurning(flight) ? turnLost(run, run.session, flight, error, decided) : 'step'
-  if (left === 'step') stepFailed(run, flight, to, error, decided)
-  if (left === 'word' && (bindingOf(run, flight).on_failure ?? 'fail') === 'fail')
-    ends(run, { status: 'failed', reason: 'failure', error: { ...error, step_id: flight.step } })
-  return left === 'step'
-}
-
 /** What others asked for or decided since the last tick. */
 function look(run: LiveRun, decided: Decided): void {
+  if (run.paused || run.ending) return // nothing new begins
+  const taken = new Set<string>()
   for (const [action, waiting] of run.waiting) {
     if (waiting.on === 'confirm') {
       const verdict = verdictOn(run, waiting, decided)
@@ -163,8 +162,9 @@ function look(run: LiveRun, decided: Decided): void {
       run.waiting.delete(action)
       answered(run, waiting.flight, verdict, decided)
     } else if (waiting.on === 'signal') {
-      const signal = signalFor(run, waiting.name)
+      const signal = signalFor(run, waiting.name, taken)
       if (!signal) continue
+      taken.add(signal.id)
       run.waiting.delete(action)
       decided.changes.push({ kind: 'node_update', node: 'signal', id: signal.id, set: { taken: true } })
       const result = { action_id: action, status: 'completed' as const, output: signal.data.payload, duration_ms: 0 }
@@ -187,15 +187,19 @@ function answered(run: LiveRun, flight: Flight, verdict: Exclude<ConfirmStatus, 
 function takeInRequests(run: LiveRun, decided: Decided): void {
   const { requested, phase } = run.graph.get('run', run.id)!.data
   if (requested === undefined) return
-  const wakes = phase === 'paused' && requested !== 'pause' && { phase: 'running' as const }
-  decided.changes.push({ kind: 'node_update', node: 'run', id: run.id, set: { requested: undefined, ...wakes } })
+  const pauses = requested === 'pause'
+  const wakes = phase === 'paused' && !pauses && { phase: 'running' as const }
+  const pausing = pauses !== run.paused && { pausing: pauses ? (true as const) : undefined }
+  const set = { requested: undefined, ...pausing, ...wakes }
+  decided.changes.push({ kind: 'node_update', node: 'run', id: run.id, set })
+  run.paused = pauses
+  run.inbox.push({ kind: 'look' }) // what was answered while it was paused
   if (requested === 'cancel')
     ends(run, {
       status: 'cancelled',
       reason: 'user_cancel',
       error: { code: 'cancelled', message: 'the run was cancelled' },
     })
-  else run.paused = requested === 'pause'
 }
 
 function startReady(run: LiveRun, decided: Decided): void {
@@ -204,7 +208,8 @@ function startReady(run: LiveRun, decided: Decided): void {
   if (run.session) return startTurns(run, run.session, most, decided)
   while (run.flying.size < most && run.ready.size > 0) {
     const step = run.ready.take()!
-    const flight = { step, action: actionOf(run, step), execution_id: run.graph.clock.uuid(), attempt: 1 }
+    const action = actionOf(run, step, { action_id: firstActionOf(step) })
+    const flight = { step, action, execution_id: run.graph.clock.uuid(), attempt: 1 }
     stepStarts(run, flight, decided)
     setOff(run, flight, decided)
   }
@@ -228,25 +233,15 @@ function again(run: LiveRun, flight: Flight, decided: Decided): void {
   departs(run, next, decided)
 }
 
-/** The first reason to end counts; what is under way is told to stop. */
-export function ends(run: LiveRun, ending: Ending): void {
-  if (run.ending) return
-  run.ending = {
-    ...ending,
-    ...(run.options.on_failure === 'compensate' && ending.status === 'failed' && { undo: true }),
-  }
-  run.abort.abort(new Error(String(ending.error.message)))
-}
-
 function isOver(run: LiveRun): boolean {
-  if (run.flying.size > 0) return false
-  if (run.ending) return run.undo === undefined || run.undo.left.length === 0
+  if (run.flying.size > 0 || !run.resumed) return false
+  if (run.ending) return !run.ending.undo || run.undo?.left.length === 0
   return run.waiting.size === 0 && run.ready.size === 0 && (!run.session || nextTurns(run.session).length === 0)
 }
 
-/** The oldest signal of a name that nobody has taken. */
-export function signalFor(run: LiveRun, name: string) {
+/** The oldest signal of a name that nobody has taken, or is about to. */
+export function signalFor(run: LiveRun, name: string, taken: ReadonlySet<string> = new Set()) {
   for (const node of run.graph.state.nodesOf(run.plan))
-    if (node.kind === 'signal' && node.data.name === name && !node.data.taken) return node
+    if (node.kind === 'signal' && node.data.name === name && !node.data.taken && !taken.has(node.id)) return node
   return undefined
 }

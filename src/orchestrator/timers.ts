@@ -1,33 +1,50 @@
 import { isoMicros } from '../protocol/clock.ts'
+import type { Change, Node, Timer } from '../psg/change.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
+import { isKind } from '../psg/node.ts'
 import type { Decided, Flight, LiveRun } from './live.ts'
+
+/** A stored wait of a plan. */
+export const newTimer = (
+  timer_id: string,
+  plan: string,
+  { due, purpose, target }: Pick<Timer, 'purpose' | 'target'> & { readonly due: number },
+): Change => ({
+  kind: 'node_add',
+  node: 'timer',
+  id: timer_id,
+  group: plan,
+  data: { timer_id, due: isoMicros(due * 1000), purpose, target },
+})
+
+/** The timers of a plan that have not fired. */
+export const openTimers = (graph: ProjectGraph, plan: string): readonly Node<'timer'>[] =>
+  [...graph.state.nodesOf(plan)].filter((node) => isKind(node, 'timer')).filter(({ data }) => !data.fired)
 
 /** Lets an action wait: stored, so that whoever owns the run when the time comes goes on with it. */
 export function setTimer(run: LiveRun, flight: Flight, ms: number, decided: Decided): void {
   const timer = run.graph.clock.uuid()
   const due = run.graph.clock.now() + ms
-  decided.changes.push({
-    kind: 'node_add',
-    node: 'timer',
-    id: timer,
-    group: run.plan,
-    data: {
-      timer_id: timer,
-      due: isoMicros(due * 1000),
-      purpose: flight.action.action_type === 'wait' ? 'wait' : 'retry',
-      target: flight.action.action_id,
-    },
-  })
+  const purpose = flight.action.action_type === 'wait' ? 'wait' : 'retry'
+  decided.changes.push(newTimer(timer, run.plan, { due, purpose, target: flight.action.action_id }))
   run.waiting.set(flight.action.action_id, { on: 'timer', timer, due, flight })
 }
 
-export function timerFired(timer: string, decided: Decided): void {
-  decided.changes.push({ kind: 'node_update', node: 'timer', id: timer, set: { fired: true } })
+export function timerFired(timer: string, decided: Pick<Decided, 'changes'>): void {
+  decided.changes.push(fired(timer))
 }
+export const fired = (timer: string): Change => ({
+  kind: 'node_update',
+  node: 'timer',
+  id: timer,
+  set: { fired: true },
+})
 
 /** When the run must be looked at next, if nothing happens before. One that is ending waits for nothing but what is under way. */
 export function nextDue(run: LiveRun): number | undefined {
   if (run.ending) return undefined
   let next = run.options.deadline === undefined ? undefined : Date.parse(run.options.deadline)
+  if (run.paused) return next
   for (const waiting of run.waiting.values()) {
     const due = waiting.on === 'signal' ? undefined : waiting.due
     if (due !== undefined && (next === undefined || due < next)) next = due
@@ -41,6 +58,7 @@ export function ring(run: LiveRun): void {
   const now = run.graph.clock.now()
   if (run.options.deadline !== undefined && Date.parse(run.options.deadline) <= now)
     run.inbox.push({ kind: 'deadline' })
+  if (run.paused) return
   for (const [action, waiting] of run.waiting) {
     if (waiting.on === 'timer' && waiting.due <= now) run.inbox.push({ kind: 'due', timer: waiting.timer, action })
     else if (waiting.on === 'confirm' && waiting.due <= now) run.inbox.push({ kind: 'look' })

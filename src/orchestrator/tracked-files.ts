@@ -7,7 +7,7 @@ import { type Digest, isObject, type JsonObject } from '../protocol/json.ts'
 
 /**
  * Lets the graph know what a file adapter does: what a run has read, and what it wrote, by which action and in which run. Paths that the ignore rules
- * keep out are denied. The adapter itself asks `tracker.staleCheck` before it writes.
+ * keep out are denied. The adapter itself asks `tracker.staleCheck` and, for where links lead, `tracker.mayWrite` before it writes.
  */
 export function withTracking(adapter: Adapter, tracker: Tracker): Adapter {
   return {

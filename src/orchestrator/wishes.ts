@@ -1,14 +1,15 @@
-import type { Clock } from '../protocol/clock.ts'
+import { type Clock, isoMicros } from '../protocol/clock.ts'
 import { InvalidInput, NotFound } from '../protocol/errors.ts'
-import type { Json, JsonObject } from '../protocol/json.ts'
+import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import type { Confirm } from '../protocol/types.ts'
-import type { Change, Node } from '../psg/change.ts'
+import type { Change, Node, NodeAdd } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { INDEX, type Whereabouts } from '../psg/indexes.ts'
-import { type Deciding, decide, endPlan, gateOf, move, proposePlan } from '../psg/moves.ts'
+import { confirmOf, type Deciding, decide, gateOf, proposePlan } from '../psg/moves.ts'
 import type { Project } from '../psg/project.ts'
-import type { RunOptions } from './live.ts'
-import { sessionWithdrawn } from './turns.ts'
+import { EXPIRES_MS } from './gate.ts'
+import { newTimer } from './timers.ts'
+import { commitStill, hasStarted, isUndecided, type Withdrawn, withdrawal, woken } from './waiting-runs.ts'
 
 /** What people may ask of runs. Each wish is stored first, by whoever asks; the run's owner takes it in at its next tick. */
 export interface Wishes {
@@ -65,19 +66,23 @@ export function wishes({ project, clock, open, locateRun, look }: WishesOptions)
   async function request(id: string, requested: 'cancel' | 'pause' | 'resume'): Promise<void> {
     open()
     const { graph, run } = await locateRun(id)
-    if (run.data.phase === 'ended') return
-    if (!hasStarted(graph, run)) {
-      if (requested === 'cancel') return cancelUnstarted(graph, run)
-      throw refused(requested, 'started', `${run.id} has not started: its plan waits for approval`)
+    const wanted = (): readonly Change[] => {
+      const { phase, requested: before } = graph.get('run', run.id)!.data
+      if (phase === 'ended' || before === 'cancel') return [] // nothing outranks a cancel
+      if (isUndecided(graph, run.id)) {
+        if (requested === 'cancel') return withdrawal(graph, run, CANCELLED)
+        throw refused(requested, 'started', `${run.id} has not started: its plan waits for approval`)
+      }
+      const asks: Change = { kind: 'node_update', node: 'run', id: run.id, set: { requested } }
+      return [asks, ...(requested === 'pause' ? [] : woken(graph, run.id))] // one that is paused is its owner's to wake
     }
-    await graph.commit(
-      () => [
-        { kind: 'node_update', node: 'run', id: run.id, set: { requested } },
-        ...(requested === 'pause' ? [] : woken(graph, run.id)), // one that is paused is its owner's to wake
-      ],
-      { actor: 'user', reason: `somebody asked to ${requested} the run` },
-    )
-    await look(graph.id)
+    const stored = await commitStill(graph, wanted, {
+      actor: 'user',
+      reason: `somebody asked to ${requested} the run`,
+      run: run.id,
+      ...(requested === 'cancel' && { termination: 'user_cancel' }),
+    })
+    if (stored) await look(graph.id)
   }
 
   return {
@@ -93,6 +98,8 @@ export function wishes({ project, clock, open, locateRun, look }: WishesOptions)
     },
     async decide(confirm, decision) {
       open()
+      if (!isObject(decision))
+        throw new InvalidInput('decision', [{ path: '', rule: 'type', message: 'must be an object' }])
       const { graph, group } = await graphOf('confirm', confirm)
       const run = graph.state.plan(group)?.activeRun
       const decided = () => {
@@ -110,7 +117,7 @@ export function wishes({ project, clock, open, locateRun, look }: WishesOptions)
     async propose(plan, given = {}) {
       open()
       const { graph } = await graphOf('plan', plan)
-      await graph.commit(proposePlan(graph, plan, { requested_by_role: 'runtime', ...given }), {
+      await graph.commit(() => proposedAgain(graph, plan, given), {
         actor: given.requested_by_role ?? 'runtime',
         reason: given.reason ?? 'proposed again',
       })
@@ -137,38 +144,33 @@ export function wishes({ project, clock, open, locateRun, look }: WishesOptions)
   }
 }
 
-/**
- * Puts a run that waits back among the running. Decided within the commit: its owner may lay it down a moment before, and one that waits is looked
- * for by nobody.
- */
-export const woken = (graph: ProjectGraph, run: string): readonly Change[] =>
-  graph.get('run', run)?.data.phase === 'waiting'
-    ? [{ kind: 'node_update', node: 'run', id: run, set: { phase: 'running' } }]
-    : []
-
-const hasStarted = (graph: ProjectGraph, { data }: Node<'run'>): boolean =>
-  graph.get('plan', data.plan_id)?.data.status === 'in_progress'
+const CANCELLED: Withdrawn = {
+  error: { code: 'cancelled', message: 'the run was cancelled before it started' },
+  reason: 'user_cancel',
+}
 
 const refused = (wish: string, rule: string, message: string): InvalidInput =>
   new InvalidInput(wish, [{ path: 'run', rule, message }])
 
-async function cancelUnstarted(graph: ProjectGraph, run: Node<'run'>): Promise<void> {
-  const { plan_id, trace_id } = run.data
-  const result = {
-    status: 'cancelled',
-    error: { code: 'cancelled', message: 'the run was cancelled before it started' },
-    termination_reason: 'user_cancel',
-  }
-  await graph.commit(
-    [
-      ...endPlan(graph, plan_id, 'cancelled'),
-      ...pendingConfirms(graph, plan_id).map(({ id }) => move('confirm', id, 'cancelled')),
-      move('trace', trace_id, 'cancelled'),
-      ...sessionWithdrawn(graph, run.data.options as RunOptions),
-      { kind: 'node_update', node: 'run', id: run.id, set: { phase: 'ended', result } },
-    ],
-    { actor: 'user', reason: 'the run was cancelled before it started', run: run.id, termination: 'user_cancel' },
-  )
+/** The same people are asked again, and as many of them. */
+function proposedAgain(
+  graph: ProjectGraph,
+  plan: string,
+  given: { readonly requested_by_role?: string; readonly reason?: string },
+): readonly Change[] {
+  const asked = confirmOf(graph, plan)
+  const gate = asked && gateOf(graph, asked.id)?.data
+  const due = graph.clock.now() + EXPIRES_MS
+  const changes = proposePlan(graph, plan, {
+    requested_by_role: 'runtime',
+    ...(gate && { needed: gate.needed, ...(gate.roles && { roles: gate.roles }) }),
+    ...(gate?.expires_at !== undefined && { expires_at: isoMicros(due * 1000) }),
+    ...given,
+  })
+  if (gate?.expires_at === undefined) return changes
+  const renewed = changes.find((change) => change.kind === 'node_add' && change.node === 'gate') as NodeAdd<'gate'>
+  const target = renewed.data.confirm_id
+  return [...changes, newTimer(graph.clock.uuid(), plan, { due, purpose: 'expiry', target })]
 }
 
 const pendingConfirms = (graph: ProjectGraph, plan: string) =>

@@ -3,7 +3,7 @@ import { memoryTransport } from '../../src/bus/memory.ts'
 import type { Delivery } from '../../src/bus/transport.ts'
 import { type RelayOptions, relay } from '../../src/orchestrator/relay.ts'
 import { historyOf } from '../../src/orchestrator/relay-history.ts'
-import { systemClock } from '../../src/protocol/clock.ts'
+import { manualClock, systemClock } from '../../src/protocol/clock.ts'
 import { InvalidInput, Unavailable } from '../../src/protocol/errors.ts'
 import { eventsIn } from '../../src/psg/told.ts'
 import type { Backend, Holder } from '../../src/vsl/backend.ts'
@@ -200,6 +200,23 @@ describe('a relay', () => {
     await one.flush()
     await two.flush()
     await until(() => one.bus.got.length === 2 && two.bus.got.length === 2)
+  })
+
+  it('asks once whether another process has come further, and then rests', async () => {
+    const whole = memoryBackend()
+    const clock = manualClock()
+    let asked = 0
+    const store: Backend = {
+      ...whole,
+      async getMany(keys) {
+        return asked++ === 0 ? whole.getMany(keys) : new Map(keys.map((key) => [key, '~'])) // behind every position
+      },
+    }
+    const { bus } = start({ store, exclusive: false, clock, moveEveryMs: 100 })
+    await tell(store, 'a')
+    await until(() => bus.got.length === 1 && asked === 2 && clock.sleeping > 0)
+    for (let i = 0; i < 10; i++) await clock.advance(100)
+    expect(asked).toBe(2)
   })
 
   it('goes on when the feed breaks', async () => {

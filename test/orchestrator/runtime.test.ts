@@ -616,6 +616,76 @@ describe('bad input', () => {
     await runtime.close()
   })
 
+  const cyclic: { [name: string]: unknown } = {}
+  cyclic.self = cyclic
+  const bound = (binding: object) => (flow: ReturnType<typeof chainOf>) => {
+    const steps = { [flow.ids.s0!]: { action_type: 'function', params: { name: 'noop' }, ...binding } }
+    return { ...flow, bindings: { steps } }
+  }
+  const withOptions = (options: unknown) => (flow: ReturnType<typeof chainOf>) => ({ ...flow, options })
+  it.each<[string, (flow: ReturnType<typeof chainOf>) => object, string, string]>([
+    ['no options', withOptions(5), 'options', 'type'],
+    ['a list of options', withOptions([]), 'options', 'type'],
+    ['an option that is misspelt', withOptions({ concurency: 5 }), 'options.concurency', 'extra_forbidden'],
+    ['room for no step', withOptions({ concurrency: 0 }), 'options.concurrency', 'range'],
+    ['room for half a step', withOptions({ concurrency: 1.5 }), 'options.concurrency', 'range'],
+    ['no budget', withOptions({ budget: null }), 'options.budget', 'type'],
+    ['a budget below nothing', withOptions({ budget: { actions: -1 } }), 'options.budget.actions', 'type'],
+    ['a budget of something else', withOptions({ budget: { money: 1 } }), 'options.budget.money', 'extra_forbidden'],
+    ['a deadline that is no time', withOptions({ deadline: 'soon' }), 'options.deadline', 'format'],
+    ['a profile that nobody knows', withOptions({ profile: 'solo' }), 'options.profile', 'enum'],
+    ['a failure that is none', withOptions({ on_failure: 'undo' }), 'options.on_failure', 'enum'],
+    ['a timeout of no time', withOptions({ timeout_ms: 0 }), 'options.timeout_ms', 'range'],
+    ['a retry without a strategy', withOptions({ retry: { max_attempts: 2 } }), 'options.retry.strategy', 'required'],
+    ['bindings that are none', (flow) => ({ ...flow, bindings: 5 }), 'bindings', 'type'],
+    ['bindings by name', (flow) => ({ ...flow, bindings: { names: {} } }), 'bindings.names', 'extra_forbidden'],
+    ['a binding with a foreign field', bound({ timeout: 5 }), 'bindings.steps.*.timeout', 'extra_forbidden'],
+    ['a binding that contains itself', bound({ params: cyclic }), 'bindings', 'json'],
+    ['a binding that is not JSON', bound({ params: { big: 5n } }), 'bindings.steps.*.params.big', 'json'],
+    [
+      'too many attempts',
+      bound({ retry: { strategy: 'fixed', max_attempts: 1e9 } }),
+      'bindings.steps.*.retry.max_attempts',
+      'range',
+    ],
+    ['a wait for nothing', bound({ action_type: 'wait', params: {} }), 'bindings.steps.*.params', 'wait'],
+    [
+      'a wait for two things',
+      bound({ action_type: 'wait', params: { ms: 5, signal: 'go' } }),
+      'bindings.steps.*.params',
+      'wait',
+    ],
+    ['a wait for ever', bound({ action_type: 'wait', params: { ms: 1e15 } }), 'bindings.steps.*.params.ms', 'range'],
+    [
+      'a wait for nobody',
+      bound({ action_type: 'wait', params: { signal: '' } }),
+      'bindings.steps.*.params.signal',
+      'type',
+    ],
+    ['an approval by nobody', (flow) => ({ ...flow, approval: { needed: 0 } }), 'approval.needed', 'range'],
+    [
+      'an approval by more than there are',
+      (flow) => ({ ...flow, approval: { needed: 2, roles: ['a', 'a'] } }),
+      'approval.needed',
+      'reachable',
+    ],
+    [
+      'an approval that is misspelt',
+      (flow) => ({ ...flow, approval: { role: 'a' } }),
+      'approval.role',
+      'extra_forbidden',
+    ],
+    ['an id that is none', (flow) => ({ ...flow, chosen: { run: 'mine' } }), 'chosen.run', 'pattern'],
+  ])('refuses %s, by path and rule, and leaves nothing behind', async (_, spoilt, path, rule) => {
+    const runtime = await runtimeOf({})
+    const flow = chainOf(1)
+    const problem = { path: path.replace('*', flow.ids.s0!), rule }
+    await expect(runtime.submit(spoilt(flow) as never)).rejects.toMatchObject({ problems: [problem] })
+    expect(await runtime.list()).toEqual([])
+    await expect(runtime.project.context(flow.plan.context_id)).rejects.toThrow(NotFound)
+    await runtime.close()
+  })
+
   it('refuses a plan that is already there', async () => {
     const runtime = await runtimeOf({})
     const flow = chainOf(1)

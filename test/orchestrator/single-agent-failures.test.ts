@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { functionAdapter } from '../../src/ael/function.ts'
 import type { ModuleHandler } from '../../src/orchestrator/flow.ts'
@@ -340,6 +340,35 @@ describe('a signal', () => {
     const signal = AbortSignal.abort()
     const { error } = await runSingleAgentFlow(call(memoryBackend(), saying({ context, plan }), { signal }))
     expect(error?.code).toBe('CANCELLED')
+  })
+})
+
+describe('a store that forgets', () => {
+  it('is answered, not waited for', async () => {
+    const context = contextDocument()
+    const modules = saying({ context, plan: planDocument(context, { one: {} }) })
+    const forgetful = { get: async () => undefined, set: async () => undefined }
+    expect((await runSingleAgentFlow(call(forgetful, modules))).success).toBe(false)
+  })
+})
+
+describe('a flow that is aborted', () => {
+  it('leaves no rejection unhandled, of a handler that fails afterwards', async () => {
+    const unhandled: unknown[] = []
+    const hear = (error: unknown) => void unhandled.push(error)
+    process.on('unhandledRejection', hear)
+    onTestFinished(() => void process.off('unhandledRejection', hear))
+    const stop = new AbortController()
+    const failing = () => {
+      stop.abort()
+      return Promise.reject(new Error('too late'))
+    }
+    for (const signal of [AbortSignal.abort(), stop.signal]) {
+      const { error } = await runSingleAgentFlow(call(memoryBackend(), { context: failing } as never, { signal }))
+      expect(error?.code).toBe('CANCELLED')
+    }
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(unhandled).toEqual([])
   })
 })
 

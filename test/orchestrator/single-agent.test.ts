@@ -112,6 +112,23 @@ describe('the published usage', () => {
     expect(await vsl.loadSnapshot('another')).toBeNull()
   })
 
+  it('is given as many snapshots for a long plan as for a short one, and every event', async () => {
+    const snapshotsOf = async ({ context, plan }: ReturnType<typeof chain>) => {
+      let saved = 0
+      const vsl = new (class extends InMemoryVSL {
+        override saveSnapshot(runId: string, context: unknown) {
+          saved++
+          return super.saveSnapshot(runId, context)
+        }
+      })()
+      const { events } = await runSingleAgentFlow(call(vsl, saying({ context, plan })))
+      expect(await vsl.getEvents('run-1')).toEqual(events)
+      expect(await vsl.loadSnapshot('run-1')).toMatchObject({ events })
+      return saved
+    }
+    expect(await snapshotsOf(chain())).toBe(await snapshotsOf(oneStep()))
+  })
+
   it('keeps what is set by value, and gives back what it is asked to execute', async () => {
     const vsl = new InMemoryVSL()
     const value = { list: [1] }

@@ -1,8 +1,9 @@
 import { expect, it, onTestFinished } from 'vitest'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { createRuntime, type Runtime } from '../../src/orchestrator/runtime.ts'
+import { InvalidInput } from '../../src/protocol/errors.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
-import { flowOf } from '../support/flows.ts'
+import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
 
 const binding = { action_type: 'wait', params: { signal: 'go' } } as const
 
@@ -37,4 +38,74 @@ it.each<[string, (other: Runtime, run: string) => Promise<void>, string]>([
   await wish(other, run.run_id)
   expect(isHeld).toBe(true)
   expect(await run.result(AbortSignal.timeout(15_000))).toMatchObject({ status })
+})
+
+const by = (decided_by_role: string, status: 'approved' | 'rejected' = 'approved') =>
+  ({ status, decided_by_role }) as const
+
+async function desk(functions: Parameters<typeof runtimeOf>[0] = {}, options: Parameters<typeof runtimeOf>[1] = {}) {
+  const runtime = await runtimeOf(functions, options)
+  onTestFinished(() => runtime.close())
+  return runtime
+}
+
+it('asks the same people again, and as many, when a plan is proposed again', async () => {
+  const runtime = await desk()
+  const run = await runtime.submit(chainOf(1, { approval: { needed: 2, roles: ['dba', 'lead'] } }))
+  const [asked] = await runtime.waiting()
+  await runtime.decide(asked!.confirm.confirm_id, by('dba', 'rejected'))
+  const { confirm_id } = await runtime.propose(run.plan_id)
+  await expect(runtime.decide(confirm_id, by('intern'))).rejects.toMatchObject({
+    violations: expect.arrayContaining([expect.objectContaining({ rule: 'decision.allowed' })]),
+  })
+  expect((await runtime.decide(confirm_id, by('dba'))).status).toBe('pending')
+  expect((await runtime.decide(confirm_id, by('lead'))).status).toBe('approved')
+  expect(await run.result()).toMatchObject({ success: true })
+})
+
+it('refuses a decision that is none', async () => {
+  const runtime = await desk()
+  await runtime.submit(chainOf(1, { approval: {} }))
+  const [asked] = await runtime.waiting()
+  await expect(runtime.decide(asked!.confirm.confirm_id, undefined as never)).rejects.toThrow(InvalidInput)
+})
+
+it('hands a signal to one of two steps that wait for it', async () => {
+  const runtime = await desk()
+  const flow = flowOf({ one: { binding }, two: { binding } })
+  const run = await runtime.submit(flow)
+  await run.rest()
+  await runtime.signal(run.run_id, 'go', 1)
+  await runtime.signal(run.run_id, 'go', 2)
+  const { outputs } = await run.result()
+  expect(Object.values(outputs).sort()).toEqual([1, 2])
+})
+
+it('lets nothing outrank a cancel', async () => {
+  const runtime = await desk({
+    long: (_, { signal }) =>
+      new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('stopped')))),
+  })
+  const run = await runtime.submit(flowOf({ long: {} }))
+  await Promise.all([runtime.cancel(run.run_id), runtime.pause(run.run_id), runtime.resume(run.run_id)])
+  expect(await run.result()).toMatchObject({ status: 'cancelled' })
+})
+
+it('cancels a plan that is being approved at that moment', async () => {
+  const runtime = await desk()
+  const run = await runtime.submit(chainOf(2, { approval: {} }))
+  const [asked] = await runtime.waiting()
+  const deciding = runtime.decide(asked!.confirm.confirm_id, by('somebody'))
+  await Promise.all([deciding.catch(() => undefined), runtime.cancel(run.run_id)])
+  const { status } = await run.result()
+  expect(['cancelled', 'completed']).toContain(status) // it may have been done before
+})
+
+it('ends the run of a plan that its module cancels', async () => {
+  const runtime = await desk()
+  const run = await runtime.submit(chainOf(1, { approval: {} }))
+  const [asked] = await runtime.waiting()
+  await runtime.decide(asked!.confirm.confirm_id, by('somebody', 'rejected'))
+  await runtime.call('plan', { intent: 'cancel', plan_id: run.plan_id })
+  expect(await run.result()).toMatchObject({ status: 'cancelled' })
 })

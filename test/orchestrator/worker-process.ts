@@ -8,13 +8,13 @@ import type { Lease } from '../../src/vsl/backend.ts'
 import { openStore, type StoreOptions } from '../../src/vsl/vsl.ts'
 
 // A worker on a store that others share: takes up what runs there, prints every call of its functions, and every commit that was refused.
-// `held` waits until the file `go` is there; a worker that is given one gets no answer when it renews its lease, so that nothing but the fence
+// `held` waits until the file `go` is there; a worker that is given one only believes that it has renewed its lease, so that nothing but the fence
 // stands between it and what is no longer its own. A line on stdin ends the worker.
 const [url, options, leaseTtlMs, go] = process.argv.slice(2) as [string, string, string, string]
 const store = await openStore(url, JSON.parse(options) as StoreOptions)
 const told = {
   ...store,
-  renew: (lease: Lease) => (go === '' ? store.renew(lease) : new Promise<never>(() => undefined)),
+  renew: (lease: Lease) => (go === '' ? store.renew(lease) : Promise.resolve(true)),
   commit: (write: Parameters<typeof store.commit>[0]) =>
     store.commit(write).catch((error) => {
       console.log(`refused ${error.constructor.name}`)

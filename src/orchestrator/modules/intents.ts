@@ -1,4 +1,5 @@
 import type { JsonObject } from '../../protocol/json.ts'
+import { META } from '../../protocol/meta.ts'
 import { validate } from '../../protocol/validate.ts'
 import type { Change, EventDraft, Kind } from '../../psg/change.ts'
 import { type DocumentKind, takeApart } from '../../psg/document.ts'
@@ -6,8 +7,6 @@ import type { ProjectGraph } from '../../psg/graph.ts'
 import { KINDS } from '../../psg/kinds.ts'
 import { children } from '../../psg/view.ts'
 import { type Ground, graphOf, type Intent, type Maker, onlyFields, textOf } from './module.ts'
-
-const META = { protocol_version: '1.0.0', schema_version: '1.0.0' } as const
 
 /** Completes what is given of an object: versions, an id, and what the kind begins with. Throws InvalidInput for what does not fit then. */
 export const making =

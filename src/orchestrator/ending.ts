@@ -1,0 +1,45 @@
+import type { JsonObject } from '../protocol/json.ts'
+import { bindingOf } from './dispatch.ts'
+import type { Decided, Ending, Flight, LiveRun } from './live.ts'
+import { stepFailed } from './steps.ts'
+import { isTurning, turnLost } from './turns.ts'
+
+/** The first reason to end counts; what is under way is told to stop. */
+export function ends(run: LiveRun, ending: Ending): void {
+  if (run.ending) return
+  run.ending = {
+    ...ending,
+    ...(run.options.on_failure === 'compensate' && ending.status === 'failed' && { undo: true }),
+  }
+  run.abort.abort(new Error(String(ending.error.message)))
+}
+
+/** A run that goes on to its end only later says so in the graph: whoever takes it up then does not begin anything new. */
+export function keepEnding(run: LiveRun, decided: Decided): void {
+  if (!run.ending || isKept(run)) return
+  const ending = run.ending as unknown as JsonObject
+  decided.changes.push({ kind: 'node_update', node: 'run', id: run.id, set: { ending } })
+}
+
+export const isKept = (run: LiveRun): boolean => run.graph.get('run', run.id)!.data.ending !== undefined
+
+/** True when what failed was the step. A turn may have come to nothing without that; and a word about a step is not the step. */
+export function flightFailed(
+  run: LiveRun,
+  flight: Flight,
+  to: 'failed' | 'skipped',
+  error: JsonObject,
+  decided: Decided,
+): boolean {
+  const left = run.session && isTurning(flight) ? turnLost(run, run.session, flight, error, decided) : 'step'
+  if (left === 'step') stepFailed(run, flight, to, error, decided)
+  const policy = bindingOf(run, flight).on_failure ?? 'fail'
+  if (left === 'word' && (policy === 'fail' || policy === 'compensate'))
+    ends(run, {
+      status: 'failed',
+      reason: 'failure',
+      error: { ...error, step_id: flight.step },
+      ...(policy === 'compensate' && { undo: true }),
+    })
+  return left === 'step'
+}

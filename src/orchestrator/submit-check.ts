@@ -1,0 +1,130 @@
+import { RETRY } from '../ael/action.ts'
+import { LONGEST_WAIT_MS } from '../protocol/clock.ts'
+import { InvalidInput, type Problem } from '../protocol/errors.ts'
+import {
+  amount,
+  type Fields,
+  needed,
+  object,
+  oneOf,
+  problemsIn,
+  text,
+  texts,
+  time,
+  timeout,
+  wholeFrom,
+  within,
+} from '../protocol/fields.ts'
+import { isObject } from '../protocol/json.ts'
+import { isValid, validate } from '../protocol/validate.ts'
+import { isReachable } from '../psg/confirm.ts'
+import { plain } from '../psg/plain.ts'
+import type { AskPeople, Flow } from './submit.ts'
+
+/** How a step is executed. */
+export const BINDING: Fields = {
+  action_type: needed(text),
+  executor_kind: oneOf('agent', 'tool', 'llm', 'worker', 'external'),
+  params: needed(object),
+  timeout_ms: timeout,
+  retry: RETRY,
+  on_failure: oneOf('fail', 'skip', 'continue', 'compensate'),
+  on_interrupt: oneOf('retry', 'hold'),
+  approval: oneOf('none', 'ask'),
+  inverse: {
+    says: 'an action or irreversible',
+    fits: (value) => value === 'irreversible' || (isObject(value) && text.fits(value.action_type)),
+  },
+}
+
+/** What holds for a whole run. */
+export const RUN_OPTIONS: Fields = {
+  concurrency: wholeFrom(1),
+  budget: { actions: amount, tokens: amount, cost: amount, warn_at: within(0, 1) },
+  deadline: time,
+  retry: RETRY,
+  timeout_ms: timeout,
+  profile: oneOf('sa', 'map', 'none'),
+  /** The rest of it is checked when the session is opened, together with its Collab. */
+  session: { collab_id: needed(text), '*': { says: 'anything', fits: () => true } },
+  on_failure: oneOf('keep', 'compensate'),
+}
+
+const ASK_PEOPLE: Fields = {
+  needed: wholeFrom(1),
+  roles: texts,
+  expires_ms: within(1, LONGEST_WAIT_MS),
+  requested_by_role: text,
+  reason: { says: 'text', fits: (value) => typeof value === 'string' },
+}
+
+const identifier = {
+  says: 'a UUID v4 in lower case',
+  rule: 'pattern',
+  fits: (value: unknown) => isValid('identifier', value),
+}
+
+const FLOW: Fields = {
+  context: { says: 'a Context or the id of one', fits: (value) => typeof value === 'string' || isObject(value) },
+  plan: object,
+  bindings: { steps: { '*': BINDING }, roles: { '*': BINDING } },
+  approval: { says: '"auto" or an object', fits: (value) => value === 'auto' || isObject(value) },
+  options: RUN_OPTIONS,
+  chosen: { run: identifier, trace: identifier, confirm: identifier },
+}
+
+/** A flow with everything in it as it must be. Throws InvalidInput for what is none. */
+export function checkedFlow(given: unknown): Flow {
+  const flow = isObject(given) ? { ...given, ...asJson(given, OURS) } : given
+  refuseIf(problemsIn(flow, FLOW, ''))
+  const { context, plan, approval, options } = flow as unknown as Flow
+  validate('plan', plan)
+  if (typeof context !== 'string') validate('context', context)
+  const problems: Problem[] = []
+  if (plan.status !== 'draft')
+    problems.push({
+      path: 'plan.status',
+      rule: 'birth',
+      message: 'must be draft: a plan is submitted before it is approved',
+    })
+  plan.steps.forEach(({ status }, i) => {
+    if (status !== 'pending')
+      problems.push({ path: `plan.steps[${i}].status`, rule: 'birth', message: 'must be pending' })
+  })
+  if (isObject(approval)) problems.push(...askedProblems(approval))
+  if ((options?.profile === 'map') !== (options?.session !== undefined))
+    problems.push({
+      path: 'options.session',
+      rule: 'profile',
+      message: 'belongs to the profile map, and that to a session',
+    })
+  refuseIf(problems)
+  return flow as unknown as Flow
+}
+
+/** What the protocol has no schema for, and may hold anything. */
+const OURS = ['bindings', 'approval', 'options', 'chosen'] as const
+
+const asJson = (flow: Readonly<Record<string, unknown>>, fields: readonly string[]): object =>
+  Object.fromEntries(
+    fields.filter((field) => flow[field] !== undefined).map((field) => [field, plain(flow[field], field)]),
+  )
+
+function askedProblems(asked: AskPeople): readonly Problem[] {
+  const problems = problemsIn(asked, ASK_PEOPLE, 'approval')
+  const { needed: wanted = 1, roles } = asked
+  if (problems.length > 0 || isReachable(wanted, roles)) return problems
+  return [{ path: 'approval.needed', rule: 'reachable', message: 'cannot be reached with these roles' }]
+}
+
+/** What is wrong with the params of a step that waits. */
+export function waitProblems(params: object, at: string): readonly Problem[] {
+  const problems = problemsIn(params, WAIT, at)
+  if (problems.length > 0 || 'signal' in params !== 'ms' in params) return problems
+  return [{ path: at, rule: 'wait', message: 'must name a signal, or say in ms how long' }]
+}
+const WAIT: Fields = { signal: text, ms: within(0, LONGEST_WAIT_MS) }
+
+function refuseIf(problems: readonly Problem[]): void {
+  if (problems.length > 0) throw new InvalidInput('flow', problems)
+}

@@ -1,0 +1,89 @@
+import type { Change, CommitOptions, Node } from '../psg/change.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
+import { endPlan, move } from '../psg/moves.ts'
+import type { RunOptions, TerminationReason } from './live.ts'
+import { fired, openTimers } from './timers.ts'
+import { sessionWithdrawn } from './turns.ts'
+
+/** What becomes of runs that nobody drives, because they wait. */
+
+/** Commits what is to be done when its turn has come; false when nothing is left of it by then. */
+export async function commitStill(
+  graph: ProjectGraph,
+  changes: () => readonly Change[],
+  options: CommitOptions,
+): Promise<boolean> {
+  const still = () => {
+    const left = changes()
+    if (left.length === 0) throw new NothingLeft()
+    return left
+  }
+  try {
+    await graph.commit(still, options)
+    return true
+  } catch (error) {
+    if (error instanceof NothingLeft) return false
+    throw error
+  }
+}
+class NothingLeft extends Error {}
+
+/**
+ * Puts a run that waits back among the running. Decided within the commit: its owner may lay it down a moment before, and one that waits is looked
+ * for by nobody.
+ */
+export const woken = (graph: ProjectGraph, run: string): readonly Change[] =>
+  graph.get('run', run)?.data.phase === 'waiting'
+    ? [{ kind: 'node_update', node: 'run', id: run, set: { phase: 'running' } }]
+    : []
+
+export const hasStarted = (graph: ProjectGraph, { data }: Node<'run'>): boolean =>
+  graph.get('plan', data.plan_id)?.data.status === 'in_progress'
+
+/** Nobody has said yet whether it may start, so it has no owner that could be asked for anything. */
+export function isUndecided(graph: ProjectGraph, id: string): boolean {
+  const run = graph.get('run', id)
+  return run?.data.phase === 'waiting' && !hasStarted(graph, run)
+}
+
+/** What follows from the timers of a plan that have come due: a run that waits goes on, one that was never allowed to start is over. */
+export function comeDue(graph: ProjectGraph, plan: string): readonly Change[] {
+  const id = graph.state.plan(plan)?.activeRun
+  const run = id === undefined ? undefined : graph.get('run', id)
+  const now = graph.clock.now()
+  const due = openTimers(graph, plan).filter(({ data }) => Date.parse(data.due) <= now)
+  if (!run) return due.map((timer) => fired(timer.id)) // left over
+  if (!isUndecided(graph, run.id)) return woken(graph, run.id)
+  for (const { data } of due) {
+    if (data.purpose === 'deadline')
+      return withdrawal(graph, run, {
+        error: { code: 'deadline', message: `the run was to end by ${(run.data.options as RunOptions).deadline}` },
+        reason: 'timeout',
+      })
+    if (graph.get('confirm', data.target)?.data.status === 'pending')
+      return withdrawal(graph, run, {
+        error: { code: 'approval_expired', message: `nobody decided before ${data.due}` },
+        reason: 'timeout',
+      })
+  }
+  return due.map((timer) => fired(timer.id)) // the question was answered
+}
+
+/** Why a run ends whose plan never started. */
+export interface Withdrawn {
+  readonly error: { readonly code: string; readonly message: string }
+  readonly reason: TerminationReason
+}
+
+/** Ends a run before it has started, with its plan, its questions and all that was set up for it. */
+export function withdrawal(graph: ProjectGraph, run: Node<'run'>, { error, reason }: Withdrawn): readonly Change[] {
+  const { plan_id, trace_id, options } = run.data
+  const result = { status: 'cancelled', error, termination_reason: reason }
+  return [
+    ...endPlan(graph, plan_id, 'cancelled'),
+    move('trace', trace_id, 'cancelled'),
+    ...openTimers(graph, plan_id).map(({ id }) => fired(id)),
+    ...sessionWithdrawn(graph, options as RunOptions),
+    { kind: 'node_update', node: 'run', id: run.id, set: { phase: 'ended', result } },
+  ]
+}

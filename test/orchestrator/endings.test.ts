@@ -1,0 +1,423 @@
+import { describe, expect, it } from 'vitest'
+import type { Adapter, Outcome } from '../../src/ael/adapter.ts'
+import { actionLayer } from '../../src/ael/ael.ts'
+import { type FunctionSpec, functionAdapter } from '../../src/ael/function.ts'
+import type { Hands } from '../../src/ael/layer.ts'
+import type { RuntimeOptions } from '../../src/orchestrator/runtime.ts'
+import { type ManualClock, manualClock } from '../../src/protocol/clock.ts'
+import { ActionError } from '../../src/protocol/errors.ts'
+import type { Json, JsonObject } from '../../src/protocol/json.ts'
+import { memoryBackend } from '../../src/vsl/memory.ts'
+import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
+import { mortal } from '../support/mortal-runtime.ts'
+
+/** Something that others wait for until it is opened. */
+function door() {
+  let open: () => void = () => undefined
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  return { open, opened }
+}
+
+/** Lets time pass, a little at a time, until something holds. */
+async function until(clock: ManualClock, holds: () => unknown): Promise<void> {
+  for (let i = 0; i < 3_000; i++) {
+    if (holds()) return
+    await clock.advance(50)
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  throw new Error('it never came to that')
+}
+
+async function inTime<T>(clock: ManualClock, wanted: Promise<T>): Promise<T> {
+  let done = false
+  wanted.then(
+    () => {
+      done = true
+    },
+    () => {
+      done = true
+    },
+  )
+  await until(clock, () => done)
+  return wanted
+}
+
+/** A store with a clock, and processes on it that can die. */
+function world(functions: { readonly [name: string]: FunctionSpec }, more: Partial<RuntimeOptions> = {}) {
+  const clock = manualClock()
+  const store = memoryBackend({ clock })
+  return {
+    store,
+    clock,
+    async start(options: Partial<RuntimeOptions> = {}) {
+      const process = mortal(store)
+      const given = { clock, leaseTtlMs: 500, patrolMs: 50, ...more, ...options }
+      return { ...(await runtimeOf(functions, { ...given, store: process.store })), die: process.die }
+    },
+  }
+}
+
+const boom = () => {
+  throw new Error('the true cause')
+}
+const takenBackBy = (name: string) => ({ binding: { inverse: { action_type: 'function', params: { name } } } })
+const compensating = { binding: { on_failure: 'compensate' as const } }
+const approved = { status: 'approved', decided_by_role: 'somebody' } as const
+
+/** A run of two steps in the midst of its first, which goes on until `slow` is opened. */
+async function inTheFirstOfTwo() {
+  const called: string[] = []
+  const slow = door()
+  const given = world({
+    one: async () => {
+      called.push('one')
+      await slow.opened
+      return 1
+    },
+    two: () => void called.push('two'),
+  })
+  const first = await given.start()
+  const run = await first.submit(flowOf({ one: {}, two: { after: ['one'] } }))
+  await until(given.clock, () => called.length > 0)
+  return { ...given, called, slow, first, run }
+}
+
+describe('what was decided about a run outlives its process', () => {
+  it('when it is a cancel, taken in while an action was slow to stop', async () => {
+    const { start, clock, called, slow, first, run } = await inTheFirstOfTwo()
+    await first.cancel(run.run_id)
+    const graph = await first.project.context(run.context_id)
+    await until(clock, () => graph.get('run', run.run_id)?.data.ending)
+    first.die()
+    const second = await start()
+    const again = await second.get(run.run_id)
+    expect(await inTime(clock, again.result())).toMatchObject({ status: 'cancelled' })
+    expect(called).toEqual(['one'])
+    expect(await (await second.project.context(run.context_id)).verify()).toEqual([])
+    slow.open()
+    await inTime(clock, second.close())
+  })
+
+  it('when it is a failure that takes everything back', async () => {
+    const called: string[] = []
+    const say = (name: string) => () => void called.push(name)
+    const slow = door()
+    const { start, clock } = world({
+      make: say('make'),
+      unmake: say('unmake'),
+      slow: () => slow.opened.then(() => null),
+      later: say('later'),
+      boom,
+    })
+    const first = await start()
+    const run = await first.submit(
+      flowOf({
+        make: takenBackBy('unmake'),
+        slow: { after: ['make'] },
+        boom: { after: ['make'], ...compensating },
+        later: { after: ['slow'] },
+      }),
+    )
+    const graph = await first.project.context(run.context_id)
+    await until(clock, () => graph.get('run', run.run_id)?.data.ending)
+    first.die()
+    const second = await start()
+    const result = await inTime(clock, (await second.get(run.run_id)).result())
+    expect(result).toMatchObject({ status: 'failed', error: { message: 'the true cause' } })
+    expect(called).toEqual(['make', 'unmake'])
+    slow.open()
+    await inTime(clock, second.close())
+  })
+
+  it('when it dies on the way back: the run still says why', async () => {
+    const slow = door()
+    let calls = 0
+    const { start, clock } = world({
+      make: () => 1,
+      unmake: () => {
+        calls++
+        return calls === 1 ? slow.opened.then(() => 1) : 1
+      },
+      boom,
+    })
+    const first = await start()
+    const run = await first.submit(flowOf({ make: takenBackBy('unmake'), boom: { after: ['make'], ...compensating } }))
+    await until(clock, () => calls === 1)
+    first.die()
+    const second = await start()
+    const result = await inTime(clock, (await second.get(run.run_id)).result())
+    expect(result).toMatchObject({ status: 'failed', error: { message: 'the true cause' } })
+    expect(calls).toBe(2)
+    slow.open()
+    await inTime(clock, second.close())
+  })
+
+  it('when it is a pause: whoever opens the store starts nothing, and goes on when it is told to', async () => {
+    const { start, clock, called, slow, first, run } = await inTheFirstOfTwo()
+    await first.pause(run.run_id)
+    const graph = await first.project.context(run.context_id)
+    await until(clock, () => graph.get('run', run.run_id)?.data.pausing)
+    first.die()
+    const second = await start()
+    const taken = await second.project.context(run.context_id)
+    await until(clock, () => taken.get('run', run.run_id)?.data.phase === 'paused')
+    expect(called).toEqual(['one'])
+    slow.open()
+    await second.resume(run.run_id)
+    expect(await inTime(clock, (await second.get(run.run_id)).result())).toMatchObject({ status: 'completed' })
+    expect(called).toEqual(['one', 'one', 'two'])
+    await inTime(clock, second.close())
+  })
+})
+
+describe('closing', () => {
+  it('leaves what does not end in time to the next process, under the same key, and fails nothing', async () => {
+    const keys: string[] = []
+    const { start, clock } = world({
+      slow: (_: Json, { signal, idempotency_key }: { signal: AbortSignal; idempotency_key: string }) => {
+        keys.push(idempotency_key)
+        if (keys.length > 1) return 'done'
+        return new Promise<Json>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+      },
+    })
+    const first = await start({ drainMs: 100 })
+    const run = await first.submit(flowOf({ slow: {} }))
+    await until(clock, () => keys.length === 1)
+    await inTime(clock, first.close())
+    const second = await start()
+    expect(await inTime(clock, (await second.get(run.run_id)).result())).toMatchObject({ status: 'completed' })
+    expect(new Set(keys).size).toBe(1)
+    await inTime(clock, second.close())
+  })
+})
+
+describe('a run on its way back', () => {
+  it('begins nothing that is approved meanwhile', async () => {
+    const called: string[] = []
+    const slow = door()
+    const { start, clock } = world({
+      make: () => 1,
+      unmake: () => slow.opened.then(() => 1),
+      pay: () => void called.push('pay'),
+      boom,
+    })
+    const runtime = await start()
+    const run = await runtime.submit(
+      flowOf({
+        make: takenBackBy('unmake'),
+        pay: { binding: { approval: 'ask' } },
+        boom: { after: ['make'], ...compensating },
+      }),
+    )
+    await until(clock, () => run.phase === 'undoing')
+    const [question] = await runtime.waiting()
+    await runtime.decide(question!.confirm.confirm_id, approved)
+    slow.open()
+    expect(await inTime(clock, run.result())).toMatchObject({ status: 'failed' })
+    expect(called).toEqual([])
+    await inTime(clock, runtime.close())
+  })
+
+  it('takes back what was completed together with the failure', async () => {
+    const called: string[] = []
+    const { start, clock } = world({
+      make: () => void called.push('make'),
+      unmake: () => void called.push('unmake'),
+      boom,
+    })
+    const runtime = await start()
+    const run = await runtime.submit(flowOf({ make: takenBackBy('unmake'), boom: compensating }))
+    await inTime(clock, run.result())
+    expect(called).toEqual(['make', 'unmake'])
+    await inTime(clock, runtime.close())
+  })
+
+  it('is not kept from it by a budget that is used up', async () => {
+    const called: string[] = []
+    const say = (name: string) => () => void called.push(name)
+    const layer = (hands: Hands) =>
+      actionLayer({ ...hands, adapters: [functionAdapter({ a: say('a'), b: say('b'), back: say('back') })] })
+    const { start, clock } = world({}, { layer })
+    const runtime = await start()
+    const options = { budget: { actions: 1 }, on_failure: 'compensate' } as const
+    const run = await runtime.submit(flowOf({ a: takenBackBy('back'), b: { after: ['a'] } }, { options }))
+    expect(await inTime(clock, run.result())).toMatchObject({ error: { code: 'action_denied' } })
+    expect(called).toEqual(['a', 'back'])
+    await inTime(clock, runtime.close())
+  })
+
+  it('gives an inverse the outputs of what its step depends on', async () => {
+    const seen: Json[] = []
+    const { start, clock } = world({
+      make: () => ({ id: 42 }),
+      act: () => 1,
+      boom,
+      undo: (args) => void seen.push(args),
+    })
+    const runtime = await start()
+    const flow = flowOf({ make: {}, act: { after: ['make'] }, boom: { after: ['act'], ...compensating } })
+    const inverse = (from: string): JsonObject => ({
+      action_type: 'function',
+      params: { name: 'undo', args: { $from: from, path: 'id' } },
+    })
+    const withInverse = (from: string) => {
+      const act = { ...flow.bindings!.steps![flow.ids.act!]!, inverse: inverse(from) }
+      return { ...flow, bindings: { steps: { ...flow.bindings!.steps, [flow.ids.act!]: act } } }
+    }
+    await expect(runtime.submit(withInverse(flow.ids.boom!))).rejects.toMatchObject({
+      problems: [{ path: `bindings.steps.${flow.ids.act}.inverse.params.args`, rule: 'dependency' }],
+    })
+    await inTime(clock, (await runtime.submit(withInverse(flow.ids.make!))).result())
+    expect(seen).toEqual([42])
+    await inTime(clock, runtime.close())
+  })
+})
+
+describe('a tick that the graph refuses', () => {
+  const own = (execute: () => Outcome): Adapter => ({
+    action_type: 'own',
+    executor_kind: 'worker',
+    execute: async () => execute(),
+  })
+  it.each<[string, () => Outcome]>([
+    ['a cost that is no number', () => ({ output: 1, cost: Number.NaN })],
+    ['an output that is too deep', () => ({ output: JSON.parse(`${'['.repeat(20_000)}${']'.repeat(20_000)}`) })],
+  ])('ends its run instead of letting it hang: %s', async (_, execute) => {
+    const layer = actionLayer({ adapters: [own(execute), functionAdapter({ noop: () => null })] })
+    const { start, clock } = world({}, { layer })
+    const runtime = await start()
+    const steps = { a: { binding: { action_type: 'own', params: {} } }, b: { call: 'noop', after: ['a'] } }
+    const run = await runtime.submit(flowOf(steps))
+    expect((await inTime(clock, run.result())).success).toBe(false)
+    expect(await (await runtime.project.context(run.context_id)).verify()).toEqual([])
+    await inTime(clock, runtime.close())
+  })
+})
+
+describe('while a run is paused', () => {
+  it('no attempt begins, be its time come or its approval there; afterwards both do', async () => {
+    let attempts = 0
+    const called: string[] = []
+    const slow = door()
+    const { start, clock } = world({
+      flaky: () => {
+        attempts++
+        throw new ActionError('action_failed', 'not yet', { retryable: true })
+      },
+      slow: () => slow.opened.then(() => null),
+      asked: () => void called.push('asked'),
+    })
+    const runtime = await start()
+    const retry = { strategy: 'fixed' as const, max_attempts: 2, delay_ms: 100 }
+    const run = await runtime.submit(
+      flowOf({ flaky: { binding: { retry } }, slow: {}, asked: { binding: { approval: 'ask' } } }),
+    )
+    await until(clock, () => attempts === 1)
+    await runtime.pause(run.run_id)
+    const graph = await runtime.project.context(run.context_id)
+    await until(clock, () => graph.get('run', run.run_id)?.data.pausing)
+    const [question] = await runtime.waiting()
+    await runtime.decide(question!.confirm.confirm_id, approved)
+    await clock.advance(1_000)
+    expect([attempts, called]).toEqual([1, []])
+    await runtime.resume(run.run_id)
+    await until(clock, () => attempts === 2)
+    slow.open()
+    await inTime(clock, run.result())
+    expect(called).toEqual(['asked'])
+    await inTime(clock, runtime.close())
+  })
+})
+
+describe('time', () => {
+  const wait = { binding: { action_type: 'wait', params: { signal: 'go' } } }
+  it.each<[string, Parameters<typeof flowOf>[0], object, string]>([
+    ['a signal', { w: wait }, {}, 'failed'],
+    ['a person about an action', { noop: { binding: { approval: 'ask' } } }, {}, 'failed'],
+    ['a person about the plan', { noop: {} }, { approval: {} }, 'cancelled'],
+  ])('ends a run at its deadline that waits for %s', async (_, steps, more, status) => {
+    const { start, clock, store } = world({})
+    const runtime = await start()
+    const deadline = new Date(clock.now() + 60_000).toISOString()
+    const run = await runtime.submit(flowOf(steps, { ...more, options: { deadline } }))
+    expect(await inTime(clock, run.rest())).toBe('waiting')
+    await clock.advance(30_000)
+    expect(run.phase).toBe('waiting')
+    expect(await inTime(clock, run.result())).toMatchObject({ status, error: { code: 'deadline' } })
+    await inTime(clock, runtime.close())
+    for (const index of ['timer/', 'waiting/', 'running/'])
+      for await (const [key] of store.scan(index)) throw new Error(`${key} is left`)
+  })
+
+  it('ends a paused run at its deadline, and wakes it for nothing else', async () => {
+    let attempts = 0
+    const { start, clock, store } = world({
+      flaky: () => {
+        attempts++
+        throw new ActionError('action_failed', 'not yet', { retryable: true })
+      },
+    })
+    const runtime = await start()
+    const retry = { strategy: 'fixed' as const, max_attempts: 9, delay_ms: 10_000 }
+    const deadline = new Date(clock.now() + 60_000).toISOString()
+    const run = await runtime.submit(flowOf({ flaky: { binding: { retry } } }, { options: { deadline } }))
+    await until(clock, () => run.phase === 'waiting')
+    await runtime.pause(run.run_id)
+    await until(clock, () => run.phase === 'paused')
+    const { revision } = await store.head(run.context_id)
+    await clock.advance(30_000)
+    expect([attempts, (await store.head(run.context_id)).revision]).toEqual([1, revision])
+    expect(await inTime(clock, run.result())).toMatchObject({ status: 'failed', error: { code: 'deadline' } })
+    expect(attempts).toBe(1)
+    await inTime(clock, runtime.close())
+    for await (const [key] of store.scan('timer/')) throw new Error(`${key} is left`)
+  })
+
+  it('ends a plan’s question that nobody answers, and its run', async () => {
+    const { start, clock, store } = world({})
+    const runtime = await start()
+    const run = await runtime.submit(chainOf(1, { approval: { expires_ms: 60_000 } }))
+    const result = await inTime(clock, run.result())
+    expect(result).toMatchObject({ status: 'cancelled', error: { code: 'approval_expired' } })
+    expect(await runtime.waiting()).toEqual([])
+    await inTime(clock, runtime.close())
+    for await (const [key] of store.scan('timer/')) throw new Error(`${key} is left`)
+  })
+
+  it('ends an approval that nobody used, of a plan and of an action', async () => {
+    const { start, clock } = world({ noop: () => null })
+    const desk = await start({ mine: () => false })
+    const plan = await desk.submit(chainOf(1, { approval: { expires_ms: 60_000 } }))
+    const worker = await start()
+    const action = await worker.submit(flowOf({ noop: { binding: { approval: 'ask' } } }))
+    await inTime(clock, action.rest())
+    await inTime(clock, worker.close())
+    for (const { confirm } of await desk.waiting()) await desk.decide(confirm.confirm_id, approved)
+    await inTime(clock, desk.close())
+    await clock.advance(8 * 24 * 60 * 60 * 1000)
+    const late = await start()
+    const ended = await inTime(clock, (await late.get(plan.run_id)).result())
+    expect(ended).toMatchObject({ status: 'cancelled', error: { code: 'approval_expired' } })
+    expect((await inTime(clock, (await late.get(action.run_id)).result())).success).toBe(false)
+    await inTime(clock, late.close())
+  })
+
+  it('does not make the tokens of failed attempts come back', async () => {
+    let calls = 0
+    const spend = () => {
+      calls++
+      throw new ActionError('action_failed', 'no', { retryable: true, spent: { tokens: 60 } })
+    }
+    const layer = (hands: Hands) => actionLayer({ ...hands, adapters: [functionAdapter({ spend })] })
+    const { start, clock } = world({}, { layer })
+    const runtime = await start()
+    const retry = { strategy: 'fixed' as const, max_attempts: 6, delay_ms: 5_000 } // long enough to be laid down
+    const options = { budget: { tokens: 100 } }
+    const run = await runtime.submit(flowOf({ spend: { binding: { retry } } }, { options }))
+    expect(await inTime(clock, run.result())).toMatchObject({ error: { code: 'action_denied' } })
+    expect(calls).toBe(2)
+    await inTime(clock, runtime.close())
+  })
+})

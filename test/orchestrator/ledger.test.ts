@@ -1,0 +1,40 @@
+import { describe, expect, it } from 'vitest'
+import { ledger } from '../../src/orchestrator/ledger.ts'
+
+describe('a budget', () => {
+  it('tells of each limit once, when it comes near and when it is crossed', async () => {
+    const budget = ledger({ tokens: 100, cost: 10 })
+    const told: string[] = []
+    for (const [tokens, cost] of [
+      [10, 1],
+      [75, 1],
+      [1, 7],
+      [1, 0],
+      [50, 0],
+      [0, 5],
+      [0, 1],
+    ] as const) {
+      const { state, message = '' } = await budget.settle('any', { tokens, cost })
+      told.push(`${state} ${message}`)
+    }
+    expect(told).toEqual([
+      'ok ',
+      'warning 85 of 100 tokens are used',
+      'warning 9 of 10 cost are used',
+      'ok ',
+      'exceeded the budget of 100 tokens is used up',
+      'exceeded the budget of 10 cost is used up',
+      'ok ',
+    ])
+  })
+
+  it('denies what would exceed it, and gives back what was set apart and not used', async () => {
+    const budget = ledger({ actions: 1 })
+    const reserved = async (execution_id: string) =>
+      (await budget.reserve({ execution_id, action_id: 'any', spend: { actions: 1 } })).state
+    expect(await reserved('first')).toBe('warning')
+    expect(await reserved('second')).toBe('exceeded')
+    budget.release('first')
+    expect(await reserved('second')).not.toBe('exceeded')
+  })
+})
