@@ -2,7 +2,7 @@ import type { FileRecord } from '../psg/change.ts'
 import { isKind } from '../psg/node.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { fileId } from './compare.ts'
-import { ACTOR, becoming, commit, type Desk, inChunks, inMemory, known, load } from './desk.ts'
+import { ACTOR, becoming, commit, type Desk, inChunks, inMemory, known, load, stored } from './desk.ts'
 import { eachOf } from './each.ts'
 import { observe } from './observe.ts'
 import { recordOf } from './reconcile.ts'
@@ -16,6 +16,8 @@ const PER_COMMIT = 1_000
 /** So many are read before their content goes to the store, as far as it fits into these bytes. */
 const PER_PARCEL = 2_000
 const PARCEL_BYTES = 8 * 1024 * 1024
+/** What is larger goes alone: a store may not take it, and must not refuse the rest with it. */
+const PIECE_BYTES = 256 * 1024
 /** Enough to keep the disk busy; more would only be more to hold. */
 const AT_ONCE = 64
 
@@ -90,8 +92,8 @@ function parcelFor(store: Backend) {
       return memory.subarray(taken - size, taken)
     },
     async keep(bytes: Uint8Array): Promise<boolean> {
-      if (bytes.buffer === memory.buffer) waiting.push(bytes)
-      else await store.putBlob(bytes)
+      if (bytes.buffer !== memory.buffer || bytes.length > PIECE_BYTES) return stored(store, bytes)
+      waiting.push(bytes)
       return true
     },
     async send(): Promise<void> {

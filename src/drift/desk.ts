@@ -1,8 +1,10 @@
 import type { Clock } from '../protocol/clock.ts'
+import { Refused, TooLarge } from '../protocol/errors.ts'
 import type { Digest } from '../protocol/json.ts'
 import type { Change, EventDraft, FileRecord, FindingRecord, NodeData } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
+import type { Backend } from '../vsl/backend.ts'
 import { type Finding, fileId, isSameShape } from './compare.ts'
 import { eachOf, room } from './each.ts'
 import { type Observed, observe } from './observe.ts'
@@ -79,13 +81,23 @@ export function observed(desk: Desk, path: string): Promise<Observed | undefined
     now: desk.clock.now,
     keepBytes: desk.keepBytes,
     async keep(bytes, digest) {
-      if (last?.digest !== digest || !last.kept) await desk.graph.store.putBlob(bytes)
-      return true
+      return (last?.digest === digest && last.kept) || stored(desk.graph.store, bytes)
     },
     memory: inMemory,
     ...(last && { known: last }),
   })
 }
+/** False when it is more than the store takes: then the digest is all that is known. */
+export async function stored(store: Backend, bytes: Uint8Array): Promise<boolean> {
+  try {
+    await store.putBlob(bytes)
+    return true
+  } catch (error) {
+    if (error instanceof TooLarge) return false
+    throw error
+  }
+}
+
 /** Shared by everybody who reads files in this process. */
 export const inMemory = room(MEMORY_BYTES)
 
@@ -119,8 +131,15 @@ export async function enterFolders(desk: Desk, path: string): Promise<void> {
       (entries) => entries.map((entry) => entry.name),
       () => [], // gone or unreadable: so are its rules
     )
-    await desk.select.enter(folder, new Set(names), (at) => textAt(desk.root, at).catch(unlessMissing))
+    await desk.select.enter(folder, new Set(names), (at) =>
+      textAt(desk.root, at).catch(unlessMissing).catch(noRules(at)),
+    )
   }
+}
+
+/** To go on without them would be to allow what they may forbid. */
+const noRules = (at: string) => (cause: unknown) => {
+  throw new Refused(`the ignore rules in ${at} cannot be read`, 'make them readable', { cause })
 }
 
 export interface CommitMore {

@@ -1,9 +1,9 @@
 import { isAbsolute, relative, sep } from 'node:path'
+import type { Clock } from '../protocol/clock.ts'
+import { Closed } from '../protocol/errors.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
-import { isTerminal } from '../protocol/lifecycle.ts'
-import type { TraceStatus } from '../protocol/types.ts'
 import type { EntryBody, EntryChange } from '../psg/change.ts'
-import { isFieldChange } from '../psg/field-change.ts'
+import { endsTrace, isFieldChange } from '../psg/field-change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 
 /** What an entry of the journal means to those who compare graph and disk. */
@@ -16,16 +16,38 @@ export interface News {
   readonly traces: readonly string[]
 }
 
-/** Reads on in a graph's journal, from where the graph stands, until the signal is aborted. */
+export interface Following {
+  /** The revision above which it begins. */
+  readonly after: number
+  readonly signal: AbortSignal
+  readonly clock: Clock
+  readonly onError: (error: unknown) => void
+}
+
+/**
+ * Reads on in a graph's journal until the signal is aborted or the store closed. A store that is away is told of once and then asked again and again;
+ * what `heard` throws is told too, and the entry passed by.
+ */
 export async function follow(
   graph: ProjectGraph,
-  after: number,
-  signal: AbortSignal,
+  { after, signal, clock, onError }: Following,
   heard: (body: EntryBody) => Promise<void>,
 ): Promise<void> {
-  for await (const entry of graph.store.read(graph.id, { after, follow: true, signal })) {
-    await graph.refresh()
-    await heard(entry.body as unknown as EntryBody)
+  let reached = after
+  for (let failures = 0; !signal.aborted; ) {
+    try {
+      for await (const entry of graph.store.read(graph.id, { after: reached, follow: true, signal })) {
+        await graph.refresh()
+        reached = entry.revision
+        failures = 0
+        await heard(entry.body as unknown as EntryBody).catch(onError)
+      }
+      return // only a store that closes ends a read that follows
+    } catch (error) {
+      if (signal.aborted || error instanceof Closed) return
+      if (failures === 0) onError(error)
+      await clock.sleep(Math.min(100 * 2 ** failures++, 10_000), signal).catch(() => undefined) // aborted: the loop's condition says so
+    }
   }
 }
 
@@ -40,8 +62,7 @@ export function newsIn({ changes, events }: EntryBody, root: string): News {
       const path = (dataOf(change) as { path?: string } | undefined)?.path
       if (path !== undefined) paths.add(path)
     } else if (kind === 'confirm') confirms.push(id!)
-    else if (kind === 'trace' && isFieldChange(change) && isTerminal('trace', change.now.status as TraceStatus))
-      traces.push(id!)
+    else if (kind === 'trace' && endsTrace(change)) traces.push(id!)
   }
   for (const one of events) if ('event' in one) for (const path of toldPaths(one.event, root)) paths.add(path)
   return { paths: [...paths], confirms, traces }

@@ -1,5 +1,4 @@
 import { isoMicros } from '../protocol/clock.ts'
-import { Closed } from '../protocol/errors.ts'
 import { mapInvariants, saInvariants } from '../protocol/invariant-rules.ts'
 import { type Breach, checkInvariants, type Invariant, type Subjects } from '../protocol/invariants.ts'
 import { digestOfJson } from '../protocol/json.ts'
@@ -50,11 +49,9 @@ export async function watchInvariants(graph: ProjectGraph, options: InvariantOpt
   const from = graph.revision
   const everything = () => [...subjectsOf(graph), ...recorded().map(({ breach }) => subjectNamed(String(breach?.of)))]
   await check(everything())
-  const following = follow(graph, from, stop.signal, async (body) => {
-    await check(touched(graph, body)).catch(onError)
-  }).catch((error) => {
-    if (!stop.signal.aborted && !(error instanceof Closed)) onError(error)
-  })
+  const following = follow(graph, { after: from, signal: stop.signal, clock: graph.clock, onError }, async (body) =>
+    check(touched(graph, body)),
+  )
 
   return {
     breaches: recorded,

@@ -1,5 +1,7 @@
 import picomatch from 'picomatch'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
+import { type Fields, oneOf, problemsIn, text } from '../protocol/fields.ts'
+import { isObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { FindingRecord } from '../psg/change.ts'
 
@@ -57,6 +59,11 @@ const WORDS: { readonly [field: string]: readonly string[] } = {
   rejected: [...SIDES, 'leave'],
 }
 
+const RULE: Fields = {
+  match: { ...text, says: 'a pattern of paths', rule: 'pattern' },
+  ...Object.fromEntries(Object.entries(WORDS).map(([field, words]) => [field, oneOf(...words)])),
+}
+
 /** Throws InvalidInput for a word that is no strategy. */
 export function checkStrategy(strategy: unknown): asserts strategy is Strategy {
   if (WORDS.strategy!.includes(String(strategy))) return
@@ -66,26 +73,8 @@ export function checkStrategy(strategy: unknown): asserts strategy is Strategy {
 }
 
 function checkRules(rules: unknown): void {
-  const problems: Problem[] = []
-  if (!Array.isArray(rules))
-    problems.push({ path: 'rules', rule: 'type', message: 'must be a list', found: shown(rules) })
-  else
-    for (const [i, rule] of rules.entries()) {
-      if (typeof rule?.match !== 'string' || rule.match === '')
-        problems.push({
-          path: `rules[${i}].match`,
-          rule: 'pattern',
-          message: 'must be a pattern of paths',
-          found: shown(rule?.match),
-        })
-      for (const [field, words] of Object.entries(WORDS))
-        if (rule?.[field] !== undefined && !words.includes(rule[field]))
-          problems.push({
-            path: `rules[${i}].${field}`,
-            rule: 'enum',
-            message: `must be one of ${words.join(', ')}`,
-            found: shown(rule[field]),
-          })
-    }
+  const problems: readonly Problem[] = Array.isArray(rules)
+    ? rules.flatMap((rule, i) => problemsIn(isObject(rule) ? { match: '', ...rule } : rule, RULE, `rules[${i}]`))
+    : [{ path: 'rules', rule: 'type', message: 'must be a list', found: shown(rules) }]
   if (problems.length > 0) throw new InvalidInput('drift rules', problems)
 }

@@ -25,7 +25,7 @@ export interface ScanProgress {
 export interface Scan extends ScanProgress {
   /** What may differ from what is known: paths on the disk that are new or have other times, and known paths that were not met. */
   readonly paths: readonly string[]
-  /** Folders that could not be read: of what is known below them nothing is said. */
+  /** Folders, or their rules, and files that could not be read: of them and what is known below them nothing is said. */
   readonly unreadable: readonly { readonly path: string; readonly code: string }[]
 }
 
@@ -41,7 +41,7 @@ const TELL_EVERY = 1_000
 
 /**
  * Walks everything that belongs and says what to look at. Compares times only, reads no content, and does not follow links. Throws Refused when the
- * root itself is gone: that is not ten thousand deleted files.
+ * root itself is gone, or its rules cannot be read: that is not ten thousand deleted files, or new ones.
  */
 export async function scan(root: Root, select: Select, known: Known, options: ScanOptions = {}): Promise<Scan> {
   const { signal, onProgress, thorough = false, folders: starts = [''] } = options
@@ -60,7 +60,14 @@ export async function scan(root: Root, select: Select, known: Known, options: Sc
       return [] as Dirent[]
     })
     folders++
-    await select.enter(folder, new Set(entries.map((entry) => entry.name)), (path) => textAt(root, path))
+    const names = new Set(entries.map((entry) => entry.name))
+    const isRuled = await select
+      .enter(folder, names, (path) => textAt(root, path))
+      .then(
+        () => true,
+        (error) => passBy(folder, error), // without its rules nobody knows what belongs
+      )
+    if (!isRuled) return []
     const inside: string[] = []
     const here: string[] = []
     for (const entry of entries) {
@@ -73,14 +80,22 @@ export async function scan(root: Root, select: Select, known: Known, options: Sc
     return inside
   }
 
+  function passBy(path: string, error: NodeJS.ErrnoException): false {
+    if (error.code !== 'EACCES' && error.code !== 'EPERM') throw error
+    if (path === '')
+      throw new Refused(`the ignore rules in ${root.path} cannot be read`, 'make them readable', { cause: error })
+    unreadable.push({ path, code: error.code })
+    return false
+  }
+
   async function meet(path: string): Promise<void> {
     const before = thorough ? undefined : known.get(path)
     if (before === undefined)
       suspects.push(path) // looked at in any case: its times would tell nothing
     else {
-      const stats = await root.stat(path)
+      const stats = await root.stat(path).catch((error) => passBy(path, error))
       if (stats === undefined) return // gone since its folder was read: as a path that is not met
-      if (!isUnchanged(stats, before)) suspects.push(path)
+      if (stats && !isUnchanged(stats, before)) suspects.push(path)
     }
     met.add(path)
     if (++files % TELL_EVERY === 0) onProgress?.(progress())

@@ -116,14 +116,12 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
     throw error
   }
 
-  const following = follow(graph, revision, stop.signal, async (body) => {
+  const following = follow(graph, { after: revision, signal: stop.signal, clock, onError }, async (body) => {
     if (body.actor === ACTOR) return
     const { paths, confirms, traces } = newsIn(body, desk.root.path)
     for (const trace of traces) read.forget(trace)
     if (paths.length > 0) inBackground(stirred(paths))
     if (confirms.length > 0) inBackground(inTurn(() => work.takeIn(new Set(confirms))))
-  }).catch((error) => {
-    if (!stop.signal.aborted && !(error instanceof Closed)) onError(error)
   })
   const scheduled = options.scanEveryMs === undefined ? undefined : onSchedule(options.scanEveryMs)
 

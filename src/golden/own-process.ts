@@ -64,7 +64,8 @@ export async function startProcess(handle: Backend, options: ProcessOptions): Pr
           put: (bytes: Uint8Array) => store.putBlob(bytes),
           get: (digest: Digest) => store.getBlob(digest),
         }
-        const files = await fileAdapter({ root, blobs, clock, staleCheck: tracker.staleCheck })
+        const { staleCheck, mayWrite } = tracker
+        const files = await fileAdapter({ root, blobs, clock, staleCheck, mayWrite })
         layer.register(withTracking(files, tracker))
       }
       return tracker

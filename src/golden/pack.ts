@@ -1,10 +1,10 @@
 import { hash } from 'node:crypto'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { VERSION } from '../orchestrator/version.ts'
 import { isoMicros } from '../protocol/clock.ts'
 import { NotFound, Refused } from '../protocol/errors.ts'
 import { canonical, digestOf, type Json, type JsonObject } from '../protocol/json.ts'
+import { VERSION } from '../protocol/version.ts'
 import type { BornEvent } from '../psg/change.ts'
 import type { DocumentKind } from '../psg/document.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
@@ -28,7 +28,8 @@ export interface Pack {
 
 /**
  * Writes a run's evidence in the published layout: `pack/` with manifest, artifacts, timeline and checksums, and beside it the pointers to the
- * decisions. `run` is the id of a plan or trace, or of the run. Only true events of the run; nothing is made up. Refused where something lies already.
+ * decisions. `run` is the id of a plan or trace, or of the run. The timeline has the events of its plan and those of the context that are no
+ * plan's, as they were told. Refused where something lies already.
  */
 export async function exportPack(
   project: Project,
@@ -101,7 +102,7 @@ async function artifactsOf(
   return found
 }
 
-/** The run's events that have a family, in the order of their stamps. */
+/** What has a family and is this plan's or no plan's, in the order of the stamps. */
 async function timelineOf(graph: ProjectGraph, plan: string): Promise<readonly BornEvent['event'][]> {
   const events: BornEvent['event'][] = []
   for await (const entry of graph.store.read(graph.id)) {
@@ -161,7 +162,11 @@ function manifestOf(
 async function write(folder: string, files: ReadonlyMap<string, string>): Promise<void> {
   for (const [path, text] of files) {
     const target = join(folder, path)
-    await mkdir(dirname(target), { recursive: true })
+    await mkdir(dirname(target), { recursive: true }).catch((cause: NodeJS.ErrnoException) => {
+      throw cause.code === 'ENOTDIR' || cause.code === 'EEXIST'
+        ? new Refused(`${folder} cannot be a folder`, 'export into an empty folder', { cause })
+        : cause
+    })
     await writeFile(target, text, { flag: 'wx' }).catch((cause: NodeJS.ErrnoException) => {
       throw cause.code === 'EEXIST'
         ? new Refused(`${target} exists already`, 'export into an empty folder', { cause })

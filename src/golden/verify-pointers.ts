@@ -23,8 +23,9 @@ export async function checkPointers(folder: string, files: PackFiles, found: Fou
 
 function checkPointer(pointer: JsonObject, at: string, events: readonly JsonObject[], found: Found): void {
   const { requirement_id, artifact_path, locator, status } = pointer
-  const shows = DECISIONS[String(requirement_id)]
-  if (!shows) return found('pointers.requirement', at, `${String(requirement_id)} is no requirement`)
+  const name = String(requirement_id)
+  const shows = Object.hasOwn(DECISIONS, name) ? DECISIONS[name] : undefined
+  if (!shows) return found('pointers.requirement', at, `${name} is no requirement`)
   if (status === 'ABSENT') return
   if (status !== 'PRESENT') return found('pointers.status', at, 'must be PRESENT or ABSENT')
   if (artifact_path !== 'timeline/events.ndjson') return found('pointers.path', at, 'must lead into the timeline')
@@ -32,8 +33,18 @@ function checkPointer(pointer: JsonObject, at: string, events: readonly JsonObje
   if (place < 0) return found('pointers.locator', at, `${String(locator)} is not in the timeline`)
   if (!shows(events[place]!)) return found('pointers.event', at, `${String(locator)} does not show ${requirement_id}`)
   const ends = requirement_id === 'RQ-D2-01' || requirement_id === 'RQ-D4-01'
-  const later = ends ? events.slice(place + 1).find(executes) : undefined
+  const later = ends ? executedIn(events.slice(place + 1)) : undefined
   if (later) found('pointers.after_end', at, `${String(later.event_type)} comes after the end`)
+}
+
+/** The first execution, unless it is of a way back that was announced before it: that has a trace of its own. */
+function executedIn(events: readonly JsonObject[]): JsonObject | undefined {
+  const waysBack = new Set<unknown>()
+  return events.find((event) => {
+    const trace = isObject(event.payload) ? event.payload.trace_id : undefined
+    if (event.event_type === 'rollback_planned' && trace !== undefined) waysBack.add(trace)
+    return executes(event) && !waysBack.has(trace)
+  })
 }
 
 const executes = ({ event_type }: JsonObject): boolean =>

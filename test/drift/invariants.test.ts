@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { type InvariantWatch, watchInvariants } from '../../src/drift/invariants.ts'
 import type { Runtime } from '../../src/orchestrator/runtime.ts'
-import { systemClock } from '../../src/protocol/clock.ts'
+import { manualClock, systemClock } from '../../src/protocol/clock.ts'
+import { Unavailable } from '../../src/protocol/errors.ts'
 import type { FindingRecord } from '../../src/psg/change.ts'
 import { takeApart } from '../../src/psg/document.ts'
 import type { ProjectGraph } from '../../src/psg/graph.ts'
@@ -63,6 +64,36 @@ describe('the protocol’s invariants', () => {
     await go()
     await watch.close()
     expect(await graph.verify()).toEqual([])
+    await runtime.close()
+  })
+
+  it('are followed again when the graph could not be read for once', async () => {
+    const { runtime, graph, go } = await waiting()
+    const errors: unknown[] = []
+    let refused = false
+    const flaky = new Proxy(graph, {
+      get(target, name) {
+        if (name === 'clock') return manual
+        if (name === 'refresh' && !refused) return failing
+        const value = Reflect.get(target, name, target)
+        return typeof value === 'function' ? value.bind(target) : value
+      },
+    })
+    const manual = manualClock()
+    const failing = async () => {
+      refused = true
+      throw new Unavailable('the store', 'try again')
+    }
+    const watch = await watchInvariants(flaky, { onError: (error) => errors.push(error) })
+    await graph.commit([move('context', graph.id, 'suspended')], BY)
+    await until(() => manual.sleeping > 0)
+    await manual.advance(1000)
+    await until(() => watch.breaches().length > 0)
+    expect(ids(watch)).toEqual(['sa_context_must_be_active'])
+    expect(errors).toEqual([expect.any(Unavailable)])
+    await graph.commit([move('context', graph.id, 'active')], BY)
+    await go()
+    await watch.close()
     await runtime.close()
   })
 

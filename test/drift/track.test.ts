@@ -4,16 +4,18 @@ import { describe, expect, it } from 'vitest'
 import { fileId } from '../../src/drift/compare.ts'
 import { disk } from '../../src/drift/root.ts'
 import { trackFiles } from '../../src/drift/track.ts'
-import { manualClock } from '../../src/protocol/clock.ts'
-import { Closed, InvalidInput, NotFound, Refused } from '../../src/protocol/errors.ts'
+import { manualClock, systemClock } from '../../src/protocol/clock.ts'
+import { Closed, InvalidInput, NotFound, Refused, TooLarge, Unavailable } from '../../src/protocol/errors.ts'
 import { digestOf } from '../../src/protocol/json.ts'
 import { validate } from '../../src/protocol/validate.ts'
 import type { BornEvent, FindingRecord } from '../../src/psg/change.ts'
+import { takeApart } from '../../src/psg/document.ts'
 import type { ProjectGraph } from '../../src/psg/graph.ts'
 import { eventsIn } from '../../src/psg/told.ts'
+import { memoryBackend } from '../../src/vsl/memory.ts'
 import { sqliteBackend } from '../../src/vsl/sqlite.ts'
 import { tempFolder } from '../support/temp-folder.ts'
-import { BY, type Given, given, graphOf, put } from './given.ts'
+import { BY, type Given, given, graphOf, META, put } from './given.ts'
 
 const told = (findings: readonly FindingRecord[]) =>
   findings.map(({ what, path, from }) => (from ? `${what} ${from} ${path}` : `${what} ${path}`)).sort()
@@ -50,6 +52,22 @@ describe('tracking a folder', () => {
     expect(it.graph.get('file', fileId('big'))?.data).toMatchObject({ kept: false, digest: digestOf('x'.repeat(11)) })
     expect(await it.graph.store.getBlob(digestOf('x'.repeat(11)))).toBeUndefined()
     expect(await it.text('small')).toBe('x'.repeat(10))
+    await it.tracker.close()
+  })
+
+  it('knows only the digest of what the store does not take', async () => {
+    const store = memoryBackend()
+    const limit = 300 * 1024
+    const putBlob = async (bytes: Uint8Array) => {
+      if (bytes.length > limit) throw new TooLarge('the blob', bytes.length, limit, 'use another store')
+      return store.putBlob(bytes)
+    }
+    const big = 'x'.repeat(limit + 1)
+    const it = await given({ big, small: 'x' }, {}, { ...store, putBlob })
+    expect(it.graph.get('file', fileId('big'))?.data).toMatchObject({ kept: false, digest: digestOf(big) })
+    expect(await it.text('small')).toBe('x')
+    put(it.root, { small: big })
+    expect(await scanned(it)).toEqual(['modified small'])
     await it.tracker.close()
   })
 
@@ -350,6 +368,40 @@ describe('noticing', () => {
     await it.tracker.close()
   })
 
+  it('goes on once a store that was away is back, and tells of it once', async () => {
+    const store = memoryBackend()
+    let away = true
+    const clock = manualClock({ now: Date.now() })
+    const read = (stream: string, from: Parameters<typeof store.read>[1] = {}) => {
+      if (away && from.follow) throw new Unavailable('the store', 'try again')
+      return store.read(stream, from)
+    }
+    const it = await given({ a: '1' }, { clock }, { ...store, read })
+    await clock.advance(1000)
+    away = false
+    const digest = await it.graph.store.putBlob(Buffer.from('2'))
+    await it.graph.commit([{ kind: 'node_update', node: 'file', id: fileId('a'), set: { digest } }], BY)
+    await clock.advance(10_000)
+    expect(await settled(it, ['modified a'])).toEqual(['modified a'])
+    expect(it.errors).toEqual([expect.any(Unavailable)])
+    await it.tracker.close()
+  })
+
+  it('goes on where a trace was changed and not moved', async () => {
+    const it = await given({ a: '1' })
+    const trace_id = systemClock.uuid()
+    const root_span = { trace_id, span_id: trace_id }
+    const trace = { meta: META, trace_id, context_id: it.graph.id, root_span, status: 'running' }
+    await it.graph.commit(takeApart('trace', trace), BY)
+    const set = { finished_at: '2026-01-01T00:00:00Z' }
+    await it.graph.commit([{ kind: 'node_update', node: 'trace', id: trace_id, set }], BY)
+    const digest = await it.graph.store.putBlob(Buffer.from('2'))
+    await it.graph.commit([{ kind: 'node_update', node: 'file', id: fileId('a'), set: { digest } }], BY)
+    expect(await settled(it, ['modified a'])).toEqual(['modified a'])
+    expect(it.errors).toEqual([])
+    await it.tracker.close()
+  })
+
   it('scans on a schedule, by the clock it is given', async () => {
     const clock = manualClock({ now: Date.now() })
     const it = await given({ a: '1' }, { scanEveryMs: 60_000, clock })
@@ -395,6 +447,32 @@ it('lists what it may not read, and says nothing else of it', async () => {
   await it.tracker.close()
 })
 
+it('lists a folder whose rules it may not read, and a file that it may not look at, and goes on with the rest', async () => {
+  const it = await given({ 'sub/.gitignore': 'x', 'sub/a': '1', 'blind/b': '1', open: 'o' })
+  put(it.root, { 'sub/a': 'other', open: 'other' })
+  const { open, lstat } = disk
+  const denied = Object.assign(new Error('permission denied'), { code: 'EACCES' })
+  const refusing = <F extends (...asked: never[]) => unknown>(call: F, name: string) =>
+    ((...asked: Parameters<F>) => (String(asked[0]).endsWith(name) ? Promise.reject(denied) : call(...asked))) as F
+  disk.open = refusing(open, '/.gitignore')
+  disk.lstat = refusing(lstat, '/b')
+  try {
+    const { findings, unreadable } = await it.tracker.scan()
+    expect(findings.map(({ path }) => path)).toEqual(['open'])
+    expect(unreadable).toEqual(
+      expect.arrayContaining([
+        { path: 'sub', code: 'EACCES' },
+        { path: 'blind/b', code: 'EACCES' },
+      ]),
+    )
+    await expect(it.tracker.mayWrite('sub/a')).rejects.toThrow(Refused)
+  } finally {
+    Object.assign(disk, { open, lstat })
+  }
+  expect((await it.tracker.scan()).findings.map(({ path }) => path)).toEqual(['open', 'sub/a'])
+  await it.tracker.close()
+})
+
 describe('bad input to a tracker', () => {
   it('is refused with what is wrong and where', async () => {
     const graph = await graphOf()
@@ -416,6 +494,11 @@ describe('bad input to a tracker', () => {
       'rules[0].match pattern',
       'rules[0].strategy enum',
       'rules[0].rejected enum',
+    ])
+    expect(await problems({ rules: [{}, { match: '**', stratgy: 'graph' }, 7] })).toEqual([
+      'rules[0].match pattern',
+      'rules[1].stratgy extra_forbidden',
+      'rules[2] type',
     ])
     await expect(trackFiles(graph, { root: join(root, 'nowhere') })).rejects.toThrow(Refused)
     expect([...graph.state.nodesOf('files')]).toEqual([])

@@ -206,6 +206,10 @@ describe('verifying a pack', () => {
         pointing(folder, { locator: `event_id:${JSON.parse(first!).event_id}`, status: 'PRESENT' })
       },
     ],
+    'a pointer is of a requirement that only objects have': [
+      'pointers.requirement',
+      (_, folder) => pointing(folder, { requirement_id: 'constructor', status: 'PRESENT' }),
+    ],
     'a pointer leads out': [
       'pointers.path',
       (_, folder) => pointing(folder, { artifact_path: '../../../etc/passwd', status: 'PRESENT' }),
@@ -239,6 +243,27 @@ describe('verifying a pack', () => {
       }),
     )
     expect(rules).toEqual(['pointers.after_end'])
+  })
+
+  it('lets a way back execute after the end, once it was announced and under its own trace', async () => {
+    const later = (at: number, event: object) =>
+      JSON.stringify({ ...event, timestamp: `2999-01-01T00:00:0${at}.000000Z` })
+    const rulesWith = async (own: 'announced' | 'late' | 'of another trace') => {
+      const { rules } = await spoilt((pack) =>
+        rewritten(pack, 'timeline/events.ndjson', (text) => {
+          const lines = text.trim().split('\n')
+          const executed = JSON.parse(lines.find((line) => line.includes('"execution_started"'))!)
+          const payload = { ...executed.payload, trace_id: own === 'of another trace' ? 'x' : 'back' }
+          const planned = { ...executed, event_family: 'compensation_plan', event_type: 'rollback_planned' }
+          const back = later(own === 'late' ? 3 : 1, { ...planned, payload: { trace_id: 'back' } })
+          return [...lines, ...[back, later(2, { ...executed, payload })].sort()].join('\n')
+        }),
+      )
+      return rules
+    }
+    expect(await rulesWith('announced')).toEqual([])
+    expect(await rulesWith('late')).toContain('pointers.after_end')
+    expect(await rulesWith('of another trace')).toContain('pointers.after_end')
   })
 
   it('says so when a file cannot be read', async ({ skip }) => {
