@@ -6,6 +6,7 @@ import { type Clock, systemClock } from '../protocol/clock.ts'
 import type { Entry } from '../vsl/backend.ts'
 import { problemOf } from './problem.ts'
 import type { Route } from './route.ts'
+import { wantedEvents } from './wanted.ts'
 
 const HEARTBEAT_MS = 15_000
 export const EVENT_STREAM = 'text/event-stream'
@@ -39,10 +40,10 @@ export function eventRoutes(
         const after = headers['last-event-id'] ?? query.after
         const from = typeof after === 'string' && after !== '' ? { after } : {}
         for await (const _ of store.feed(from)) break // refuses a place it does not know while there is still a status to send
+        const wanted = wantedEvents(query.family, query.plan)
         reply.hijack()
         const head = { 'content-type': EVENT_STREAM, 'cache-control': 'no-store', connection: 'close' }
         reply.raw.writeHead(200, head).flushHeaders()
-        const wanted = wantedBy(query)
         const beating = beat(reply.raw, clock, signal)
         try {
           for await (const entry of store.feed({ ...from, follow: query.follow !== 'false', signal })) {
@@ -62,13 +63,6 @@ export function eventRoutes(
 }
 
 type Delivery = ReturnType<typeof deliveriesOf>[number]
-
-function wantedBy(query: { readonly [name: string]: string | undefined }): (delivery: Delivery) => boolean {
-  const families = query.family?.split(',')
-  return ({ event, plan_id }) =>
-    (families === undefined || families.includes(String(event.event_family))) &&
-    (query.plan === undefined || plan_id === query.plan)
-}
 
 function textOf(entry: Entry, wanted: (delivery: Delivery) => boolean): string {
   const deliveries = deliveriesOf(entry).filter(wanted)

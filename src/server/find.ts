@@ -20,6 +20,7 @@ export async function find(project: Project, id: string): Promise<Found> {
   const graph = where.graph === project.id ? project.graph : await project.context(where.graph)
   await graph.refresh()
   await graph.load(where.group)
+  if (where.kind === 'action' && !graph.get('action', id)) throw new NotFound('object', id) // found through a step that has none yet
   return { graph, kind: where.kind, id }
 }
 

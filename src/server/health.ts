@@ -1,6 +1,6 @@
 import type { ComposedRuntime } from '../compose.ts'
-import { VERSION } from '../orchestrator/version.ts'
 import { Unavailable } from '../protocol/errors.ts'
+import { VERSION } from '../protocol/version.ts'
 import type { Counters } from './counters.ts'
 import type { Route } from './route.ts'
 

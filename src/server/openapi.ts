@@ -1,6 +1,6 @@
-import { VERSION } from '../orchestrator/version.ts'
 import { schemas } from '../protocol/generated/schemas.ts'
 import type { JsonObject } from '../protocol/json.ts'
+import { VERSION } from '../protocol/version.ts'
 import type { Route } from './route.ts'
 
 /** OpenAPI 3.1, written from the routes that are served and the schemas that are enforced. */

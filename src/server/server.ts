@@ -4,6 +4,7 @@ import type { ComposedRuntime } from '../compose.ts'
 import { DEFAULTS, type ServerConfig } from '../config.ts'
 import { InvalidInput, NotFound, type Problem, Refused, Unavailable } from '../protocol/errors.ts'
 import { confirmRoutes } from './confirms.ts'
+import { unhandled } from './connections.ts'
 import { counters } from './counters.ts'
 import { doorOf } from './door.ts'
 import { driftRoutes } from './drift.ts'
@@ -30,7 +31,15 @@ export interface Server {
 export interface ServeOptions extends ServerConfig {
   /** What went wrong that no client is told about. */
   readonly onError?: (error: unknown) => void
+  /** How long closing waits for who has sent half a request: 5 s. */
+  readonly graceMs?: number
 }
+
+const GRACE_MS = 5_000
+/** The whole of a request has to be here by then. */
+const REQUEST_MS = 120_000
+/** A path of a file is one parameter. */
+const LONGEST_PARAMETER = 4_096
 
 /** A runtime over HTTP. Throws Refused for a host beyond loopback without tokens and for a port in use. */
 export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}): Promise<Server> {
@@ -49,8 +58,11 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
   const app = fastify({
     bodyLimit: body_limit_bytes,
     forceCloseConnections: 'idle',
+    requestTimeout: REQUEST_MS,
+    routerOptions: { maxParamLength: LONGEST_PARAMETER },
     frameworkErrors: (error, _, reply) => answered(error, reply as FastifyReply), // an address that is not one
   })
+  const connections = unhandled(app)
   app.removeContentTypeParser('text/plain') // the one kind of body that any web page may send anywhere
 
   const routes: Route[] = [
@@ -94,6 +106,11 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
     await sockets.close()
     throw error
   }
+  const closed = async () => {
+    const late = setTimeout(connections.destroy, options.graceMs ?? GRACE_MS)
+    // Together: whoever came between the two would be let in by nobody and answered by nobody.
+    await Promise.all([app.close(), sockets.close()]).finally(() => clearTimeout(late))
+  }
   let closing: Promise<void> | undefined
   const shown = host.includes(':') ? `[${host}]` : host
   return {
@@ -101,8 +118,7 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
     routes: answers,
     close() {
       stop.abort()
-      // Together: whoever came between the two would be let in by nobody and answered by nobody.
-      closing ??= Promise.all([app.close(), sockets.close()]).then(() => undefined)
+      closing ??= closed()
       return closing
     },
   }
@@ -115,10 +131,21 @@ function register(app: FastifyInstance, route: Route, door: ReturnType<typeof do
     exposeHeadRoute: route.type !== EVENT_STREAM, // it has no end to tell the head of
     onRequest: async ({ headers }) => door(headers, route.role), // before the body is read
     async handler(request, reply) {
+      refuseRepeated(request.query as object)
       reply.code(route.status ?? 200).header('cache-control', 'no-store')
       return route.handle(request as Request, reply)
     },
   })
+}
+
+/** Of two values for one name either could be meant. */
+function refuseRepeated(query: object): void {
+  const repeated = Object.entries(query).filter(([, value]) => Array.isArray(value))
+  if (repeated.length > 0)
+    throw new InvalidInput(
+      'query',
+      repeated.map(([path]) => ({ path, rule: 'once', message: 'is given more than once' })),
+    )
 }
 
 async function listen(app: FastifyInstance, host: string, port: number): Promise<void> {

@@ -1,5 +1,4 @@
 import type { IncomingMessage, Server } from 'node:http'
-import { isFor } from '../bus/websocket-door.ts'
 import type { ComposedRuntime } from '../compose.ts'
 import { relay } from '../orchestrator/relay.ts'
 import { historyOf } from '../orchestrator/relay-history.ts'
@@ -7,6 +6,7 @@ import { systemClock } from '../protocol/clock.ts'
 import { thisHolder } from '../vsl/holder.ts'
 import type { Door } from './door.ts'
 import { problemOf } from './problem.ts'
+import { upgradesOf } from './upgrades.ts'
 
 /** Under which the place in the journal is kept that every server of this store has come to. */
 const NAME = 'mplp.serve'
@@ -19,12 +19,8 @@ export async function openSockets(
 ): Promise<{ readonly close: () => Promise<void> }> {
   const { websocketTransport } = await import('../bus/websocket.ts')
   const { path, door, onError } = options
-  // Nobody else answers those, and a connection without an answer would stay for ever.
-  server.on('upgrade', (request, socket) => {
-    if (!isFor(request, path)) socket.end('HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n')
-  })
   const transport = await websocketTransport({
-    server,
+    server: upgradesOf(server, path),
     path,
     onError,
     history: historyOf(store, NAME),

@@ -1,5 +1,10 @@
+import { once } from 'node:events'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
+import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { observabilityInvariants } from '../../src/protocol/invariant-rules.ts'
+import { FAMILIES } from '../../src/server/wanted.ts'
 import { flowOf } from '../support/flows.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { type Answer, large, type Serving, serving } from './serving.ts'
@@ -56,6 +61,45 @@ describe('every route', () => {
       expect({ method, path, status: answer.status }).toEqual({ method, path, status: expect.toBeOneOf([400, 404]) })
       expect(isProblem(answer)).toEqual(PROBLEM)
     }
+  })
+
+  it('refuses a parameter that is given twice, and can be closed afterwards', async () => {
+    const it_ = await serving({}, { root: tempFolder() })
+    for (const [method, path] of routesOf(it_).filter(([method]) => method === 'GET'))
+      for (const query of ['family=a&family=b', 'after=a&after=b', 'plan=a&plan=b', 'wait_ms=1&wait_ms=2']) {
+        const answer = await it_.ask(method, `${path.replace(':id', ABSENT)}?${query}`)
+        expect({ path, query, status: answer.status }).toEqual({ path, query, status: 400 })
+        expect(isProblem(answer)).toEqual(PROBLEM)
+      }
+    await it_.server.close()
+  })
+
+  it.each([100, 1_000])('knows a file whose path has %d characters', async (length) => {
+    const root = tempFolder()
+    const path = join(...Array.from({ length: length / 10 }, (_, i) => String(i).padStart(9, 'x')), 'notes.md')
+    mkdirSync(join(root, dirname(path)), { recursive: true })
+    writeFileSync(join(root, path), 'text')
+    const { ask } = await serving({}, { root })
+    await ask('POST', '/drift/scan')
+    const found = await ask('GET', `/objects/${encodeURIComponent(path)}`)
+    expect(found).toMatchObject({ status: 200, body: { path } })
+  })
+
+  it.each([
+    ['a head', 'POST /runs HTTP/1.1\r\nHost: loc'],
+    [
+      'a body',
+      'POST /runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{',
+    ],
+  ])('is closed although somebody has sent half of %s', async (_, half) => {
+    const { server, url, ask } = await serving({ graceMs: 10 })
+    const socket = connect(Number(new URL(url).port), '127.0.0.1')
+    socket.on('error', () => undefined)
+    await new Promise<void>((resolve) => socket.write(half, () => resolve()))
+    await ask('GET', '/health') // what was sent before is there by now
+    const gone = once(socket, 'close')
+    await server.close()
+    await gone
   })
 
   it('lets nobody in who shows no token, or a forged one, but for what anybody may ask', async () => {
@@ -151,5 +195,17 @@ describe('waiting for a run', () => {
       body: { phase: 'running' },
     })
     await ask('POST', `/runs/${flow.plan.plan_id}/cancel`)
+  })
+})
+
+describe('the families that can be asked for', () => {
+  it('are those of the protocol, and no other', async () => {
+    const rule = observabilityInvariants.find(({ id }) => id === 'obs_event_family_valid')
+    expect(JSON.stringify(rule)).toContain(`enum(${FAMILIES.join(',')})`)
+    const { ask } = await serving()
+    expect(await ask('GET', '/events?follow=false&family=pipline_stage')).toMatchObject({
+      status: 400,
+      body: { problems: [{ path: 'family', found: 'pipline_stage' }] },
+    })
   })
 })

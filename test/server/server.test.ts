@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { InvalidInput, Refused } from '../../src/protocol/errors.ts'
+import { firstActionOf } from '../../src/psg/first-action.ts'
 import { type ServeOptions, serve } from '../../src/server/server.ts'
 import { flowOf } from '../support/flows.ts'
 import { serving, sse, status, type Told, told } from './serving.ts'
@@ -12,6 +13,7 @@ describe('the protocol’s paths', () => {
     expect(await ask('POST', '/psg/plans', plan)).toMatchObject({ status: 201, body: { plan_id: plan.plan_id } })
     expect(await ask('GET', '/psg/contexts')).toMatchObject({ body: { contexts: [plan.context_id] } })
     expect(await ask('GET', `/psg/contexts/${plan.context_id}`)).toMatchObject({ status: 200, body: context })
+    expect(await ask('GET', `/objects/${firstActionOf(plan.steps[0]!.step_id)}`)).toMatchObject({ status: 404 }) // not begun
     const moved = await ask('PATCH', `/psg/plans/${plan.plan_id}/status`, { status: 'proposed' })
     expect(moved).toMatchObject({ status: 200, body: { status: 'proposed' } })
     const skipped = await ask('PATCH', `/psg/plans/${plan.plan_id}/status`, { status: 'completed' })
@@ -58,6 +60,8 @@ describe('runs', () => {
       body: { phase: 'ended', result: { status: 'completed', outputs: { [flow.ids.greet!]: 'hello' } } },
     })
     expect(await ask('GET', `/objects/${flow.ids.greet}`)).toMatchObject({ body: { status: 'completed' } })
+    const action = firstActionOf(flow.ids.greet!)
+    expect(await ask('GET', `/objects/${action}`)).toMatchObject({ body: { action_id: action, status: 'completed' } })
     expect(await ask('GET', `/objects/${flow.ids.greet}/why`)).toMatchObject({ status: 200 })
     expect((await ask('GET', `/objects/${flow.ids.greet}/history`)).body).toHaveLength(3)
   })
@@ -188,7 +192,7 @@ describe('bad input', () => {
 
   it('refuses an address that is too long, without repeating all of it', async () => {
     const { ask } = await serving()
-    const answer = await ask('GET', `/psg/plans/${'a'.repeat(3000)}`)
+    const answer = await ask('GET', `/psg/plans/${'a'.repeat(5_000)}`)
     expect(answer).toMatchObject({ status: 414, body: { code: 'too_large' } })
     expect(JSON.stringify(answer.body).length).toBeLessThan(600)
   })

@@ -97,6 +97,44 @@ describe('events over WebSocket', () => {
     expect(await ask('GET', '/health')).toMatchObject({ status: 200 })
   })
 
+  it('survive a client that resets the connection right after its handshake', async () => {
+    const { ask, url } = await serving()
+    const { port } = new URL(url)
+    for (let i = 0; i < 50; i++) {
+      const socket = connect(Number(port), '127.0.0.1')
+      socket.on('error', () => undefined)
+      socket.write('GET /x HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n', () =>
+        i % 2 === 0 ? socket.resetAndDestroy() : setImmediate(() => socket.resetAndDestroy()),
+      )
+      await once(socket, 'close')
+      expect(await ask('GET', '/health')).toMatchObject({ status: 200 })
+    }
+  })
+
+  it.each([
+    ['GET', '/health', '', 200],
+    ['GET', '/events?follow=false', '', 200],
+    ['GET', '/nowhere', '', 404],
+    ['POST', '/runs', '{"plan":7}', 400],
+  ])('leave an upgrade to something else aside: %s %s', async (method, path, body, status) => {
+    const { url } = await serving()
+    const { port } = new URL(url)
+    const head = [
+      `${method} ${path} HTTP/1.1`,
+      'Host: 127.0.0.1',
+      'Connection: Upgrade, HTTP2-Settings',
+      'Upgrade: h2c',
+      'HTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA',
+      ...(body === '' ? [] : ['Content-Type: application/json', `Content-Length: ${body.length}`]),
+    ]
+    const socket = connect(Number(port), '127.0.0.1')
+    socket.write(`${head.join('\r\n')}\r\n\r\n`)
+    setImmediate(() => socket.write(body)) // apart, as it comes from afar
+    let answer = ''
+    for await (const text of socket) answer += String(text)
+    expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
+  })
+
   it('end when the server closes', async () => {
     const { url, server } = await serving()
     const socket = new WebSocket(ws(url), PROTOCOL)

@@ -1,0 +1,34 @@
+import { EventEmitter } from 'node:events'
+import type { IncomingMessage, Server } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { isFor } from '../bus/websocket-door.ts'
+
+/**
+ * Who listens for upgrades gets every one of them, and nobody else answers it. Those to WebSocket on `path` go to whom this returns; other
+ * WebSockets are told that nothing is there; any other upgrade is ignored, and the request answered as if it had not asked for one.
+ */
+export function upgradesOf(server: Server, path: string): Server {
+  const wanted = new EventEmitter()
+  server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    if (request.headers.upgrade?.toLowerCase() !== 'websocket') ignore(server, request, socket, head)
+    else if (!isFor(request, path)) refuse(socket, '404 Not Found')
+    else if (!wanted.emit('upgrade', request, socket, head)) refuse(socket, '503 Service Unavailable')
+  })
+  return wanted as Server // of which only the upgrades are listened to
+}
+
+function refuse(socket: Duplex, status: string): void {
+  socket.on('error', () => socket.destroy()) // or a client that is gone already would end the process
+  socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`)
+}
+
+/** Java's client and `curl --http2` ask for h2c with every request. The request is read once more, without the wish. */
+function ignore(server: Server, request: IncomingMessage, socket: Duplex, head: Buffer): void {
+  const lines = [`${request.method} ${request.url} HTTP/${request.httpVersion}`, 'Connection: close']
+  for (let i = 0; i < request.rawHeaders.length; i += 2)
+    if (!OF_UPGRADES.has(request.rawHeaders[i]!.toLowerCase()))
+      lines.push(`${request.rawHeaders[i]}: ${request.rawHeaders[i + 1]}`)
+  socket.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), head]))
+  server.emit('connection', socket)
+}
+const OF_UPGRADES: ReadonlySet<string> = new Set(['connection', 'upgrade', 'http2-settings'])

@@ -1,0 +1,35 @@
+import { InvalidInput } from '../protocol/errors.ts'
+
+/** The protocol's families of events. */
+export const FAMILIES: readonly string[] = [
+  'import_process',
+  'intent',
+  'delta_intent',
+  'impact_analysis',
+  'compensation_plan',
+  'methodology',
+  'reasoning_graph',
+  'pipeline_stage',
+  'graph_update',
+  'runtime_execution',
+  'cost_budget',
+  'external_integration',
+]
+
+interface Told {
+  readonly event: { readonly [field: string]: unknown }
+  readonly plan_id?: string
+}
+
+/** The events of these families, comma separated, and of this plan; all when absent. Throws InvalidInput for a family that there is not. */
+export function wantedEvents(family: string | undefined, plan: string | undefined): (told: Told) => boolean {
+  const families = family?.split(',').map((name) => name.trim())
+  const unknown = families?.find((name) => !FAMILIES.includes(name))
+  if (unknown !== undefined)
+    throw new InvalidInput('events', [
+      { path: 'family', rule: 'enum', message: `is none of ${FAMILIES.join(', ')}`, found: unknown },
+    ])
+  return ({ event, plan_id }) =>
+    (families === undefined || families.includes(String(event.event_family))) &&
+    (plan === undefined || plan_id === plan)
+}
