@@ -1,12 +1,20 @@
+import type { ComposedRuntime } from '../compose.ts'
 import { EXIT } from './io.ts'
+import { unlessLeft } from './unless-left.ts'
 import type { VerbCall } from './verb.ts'
 import { withRuntime } from './with-runtime.ts'
 
 export async function run({ args, io }: VerbCall): Promise<number> {
-  return withRuntime(io, async (runtime) => {
-    await runtime.cancel(args[0]!)
-    const { status } = await (await runtime.get(args[0]!)).result(io.signal)
+  const drives = new Set<string>() // a run that is to end starts nothing, so any process can see it off
+  const work = async (runtime: ComposedRuntime) => {
+    const handle = await runtime.get(args[0]!)
+    drives.add(handle.plan_id)
+    await handle.cancel()
+    const result = await unlessLeft(io, handle.result(io.signal), 'left; the run ends once its worker has heard of it')
+    if (!result) return EXIT.failed
+    const { status } = result
     io.result({ status }, () => `the run is ${status}`)
     return EXIT.done
-  })
+  }
+  return withRuntime(io, work, { drives })
 }

@@ -1,13 +1,16 @@
 import type { Strategy } from '../drift/drift.ts'
 import { EXIT, table } from './io.ts'
+import { pathIn } from './path-in.ts'
 import type { VerbCall } from './verb.ts'
 import { withTracker } from './with-tracker.ts'
 
 export async function run(call: VerbCall): Promise<number> {
   const [which, folder] = call.args
-  const strategy = call.options.strategy as Strategy // an unknown one is refused by the tracker, which names those it knows
+  const strategy = call.options.strategy as Strategy
   return withTracker(call, folder, {}, async (tracker) => {
-    const results = await tracker.reconcile(which === 'all' ? 'all' : [which!], strategy, { actor: 'cli' })
+    const path = pathIn(tracker.root, call.io.cwd, which!)
+    const named = tracker.findings().some((finding) => finding.path === path) ? path : which!
+    const results = await tracker.reconcile(which === 'all' ? 'all' : [named], strategy, { actor: 'cli' })
     call.io.result(results, () =>
       results.length === 0
         ? 'graph and files agree'

@@ -1,21 +1,20 @@
-import type { BornEvent } from '../psg/change.ts'
+import { InvalidInput, NotFound } from '../protocol/errors.ts'
 import { eventsIn } from '../psg/told.ts'
+import { wantedEvents } from '../server/wanted.ts'
+import type { Backend } from '../vsl/backend.ts'
 import { EXIT } from './io.ts'
 import type { VerbCall } from './verb.ts'
 import { withProject } from './with-runtime.ts'
 
 export async function run({ options, io }: VerbCall): Promise<number> {
-  const families = typeof options.family === 'string' ? options.family.split(',') : undefined
-  const wanted = ({ event, plan_id }: BornEvent) =>
-    (families === undefined || families.includes(String(event.event_family))) &&
-    (options.plan === undefined || plan_id === options.plan)
-  return withProject(io, async ({ store }) => {
-    const from = {
-      follow: options.follow === true,
-      signal: io.signal,
-      ...(typeof options.after === 'string' && { after: options.after }),
-    }
-    for await (const entry of store.feed(from)) {
+  const { family, plan, after } = options as { readonly [name: string]: string | undefined }
+  const follow = options.follow === true
+  const wanted = wantedEvents(family, plan)
+  return withProject(io, async (project) => {
+    if (plan !== undefined && !follow && (await project.locate(plan))?.kind !== 'plan') throw new NotFound('plan', plan)
+    const from = { follow, signal: io.signal, ...(after !== undefined && { after }) }
+    if (after !== undefined) await refuseUnknown(project.store, after)
+    for await (const entry of project.store.feed(from)) {
       for (const born of eventsIn(entry)) {
         if (!wanted(born)) continue
         const { event } = born
@@ -28,4 +27,15 @@ export async function run({ options, io }: VerbCall): Promise<number> {
     }
     return EXIT.done
   })
+}
+
+/** What a position looks like, only the store knows; where to find one, we do. */
+async function refuseUnknown(store: Backend, after: string): Promise<void> {
+  try {
+    for await (const _ of store.feed({ after })) return
+  } catch (cause) {
+    if (!(cause instanceof InvalidInput)) throw cause
+    const message = 'is no position of this store; mplp events --json shows them'
+    throw new InvalidInput('events', [{ path: '--after', rule: 'position', message, found: after }], { cause })
+  }
 }

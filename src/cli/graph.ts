@@ -13,7 +13,8 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
         { path: '', rule: 'enum', message: `names a ${kind}; a picture is of a plan or a context` },
       ])
     const what = kind === 'plan' ? { plan: id } : 'context'
-    io.result(picture(graph.state, what), () => (options.dot ? dot : mermaid)(graph.state, what))
+    const state = kind === 'plan' ? graph.state : await graph.at(graph.revision) // memory lacks what has ended
+    io.result(picture(state, what), () => (options.dot ? dot : mermaid)(state, what))
     return EXIT.done
   })
 }

@@ -1,12 +1,14 @@
 #!/usr/bin/env node
 import { main } from './program.ts'
 
+const enough = new AbortController()
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error
-  process.exit(0) // whoever read us has enough: `mplp events | head`
+  enough.abort() // whoever read us has enough: `mplp events | head`
 })
 process.exitCode = await main(process.argv.slice(2), {
   out: process.stdout,
   err: process.stderr,
   colour: process.stdout.isTTY === true && process.env.NO_COLOR === undefined,
+  enough: enough.signal,
 })

@@ -1,14 +1,16 @@
 import { Command, CommanderError, Option } from 'commander'
-import { VERSION } from '../orchestrator/version.ts'
-import { MplpError } from '../protocol/errors.ts'
+import { MplpError, Refused } from '../protocol/errors.ts'
+import { VERSION } from '../protocol/version.ts'
 import { EXIT, type Io, type Output, terminal } from './io.ts'
 import type { Verb } from './verb.ts'
-import { VERBS } from './verbs.ts'
+import { GROUPS, VERBS } from './verbs.ts'
 
 export interface World {
   readonly out: Output
   readonly err: Output
   readonly colour: boolean
+  /** Aborted when nobody reads `out` any more. Who only tells ends then; all others go on, since how they end still counts. */
+  readonly enough?: AbortSignal
 }
 
 /** Parses, runs one verb, and says in one line what went wrong. Resolves with the exit code. */
@@ -22,6 +24,7 @@ export async function main(argv: readonly string[], world: World): Promise<numbe
     .option('--store <url>', 'where the graph is kept, instead of what the config says')
     .option('--config <file>', 'the config file, instead of mplp.config.{ts,js,json}')
     .option('--no-color', 'no colours; NO_COLOR in the environment does the same')
+    .configureHelp({ showGlobalOptions: true })
     .exitOverride()
     .showSuggestionAfterError()
     .configureOutput({
@@ -36,7 +39,9 @@ export async function main(argv: readonly string[], world: World): Promise<numbe
     })
   for (const verb of VERBS) register(program, verb, world, (done) => (code = done))
   try {
-    await program.parseAsync(argv, { from: 'user' })
+    const [first, ...words] = argv
+    const asksHelp = first === 'help' && words.length > 0 // commander's own help knows one word
+    await program.parseAsync(asksHelp ? [...words, '--help'] : argv, { from: 'user' })
     return code
   } catch (error) {
     if (error instanceof CommanderError && error.exitCode === 0) return EXIT.done
@@ -48,18 +53,22 @@ export async function main(argv: readonly string[], world: World): Promise<numbe
   }
 }
 
-/** What we throw on purpose says all in its message; of anything else the stack is worth reporting. */
+/** What we throw on purpose, or because of Ctrl-C, says all in its message; of anything else the stack is worth reporting. */
 const told = (error: unknown): string =>
-  error instanceof MplpError ? error.message : error instanceof Error ? (error.stack ?? error.message) : String(error)
+  error instanceof MplpError || error instanceof Interrupted
+    ? error.message
+    : error instanceof Error
+      ? (error.stack ?? error.message)
+      : String(error)
 
 /** Which words may follow those that were given. */
 function incomplete(program: Command, argv: readonly string[]): string {
   let [group, said]: [Command, string] = [program, '']
   for (const word of argv) {
     const next = group.commands.find((command) => command.name() === word)
-    if (next) [group, said] = [next, `${said}${word} `]
+    if (next) [group, said] = [next, `${said} ${word}`]
   }
-  return `${said || 'a verb '}is missing: one of ${group.commands.map((command) => command.name()).join(', ')}`
+  return `${said === '' ? 'a verb' : `after${said} a word`} is missing: one of ${group.commands.map((command) => command.name()).join(', ')}`
 }
 
 function register(program: Command, verb: Verb, world: World, done: (code: number) => void): void {
@@ -67,7 +76,7 @@ function register(program: Command, verb: Verb, world: World, done: (code: numbe
   const at = words.findIndex((word) => word.startsWith('<') || word.startsWith('['))
   const names = at < 0 ? words : words.slice(0, at)
   const args = at < 0 ? [] : words.slice(at)
-  const parent = names.slice(0, -1).reduce((group, name) => known(group, name) ?? group.command(name), program)
+  const parent = names.slice(0, -1).reduce((group, name) => known(group, name) ?? grouped(group, name), program)
   const command = parent.command([names.at(-1)!, ...args].join(' ')).description(verb.says)
   for (const { flags, says, fallback, choices } of verb.options ?? []) {
     const option = new Option(flags, says)
@@ -77,7 +86,8 @@ function register(program: Command, verb: Verb, world: World, done: (code: numbe
   }
   command.addHelpText('after', `\nExamples:\n${verb.examples.map((example) => `  ${example}`).join('\n')}`)
   command.action(async (...given: unknown[]) => {
-    const { io, over } = ioOf(program.opts<Flags>(), world)
+    const { io, over, end } = ioOf(program.opts<Flags>(), world)
+    if (verb.onlyTells) world.enough?.addEventListener('abort', end)
     try {
       const { run } = await verb.load()
       const texts = given.slice(0, args.length).filter((arg) => typeof arg === 'string')
@@ -91,6 +101,8 @@ function register(program: Command, verb: Verb, world: World, done: (code: numbe
 const known = (group: Command, name: string): Command | undefined =>
   group.commands.find((command) => command.name() === name)
 
+const grouped = (group: Command, name: string): Command => group.command(name).description(GROUPS[name] ?? '')
+
 interface Flags {
   readonly json?: boolean
   readonly color: boolean
@@ -99,12 +111,13 @@ interface Flags {
 }
 
 /** The first signal asks to finish what is in hand, the next Ctrl-C ends the process. */
-function ioOf({ json = false, color, ...files }: Flags, world: World): { readonly io: Io; readonly over: () => void } {
+function ioOf({ json = false, color, ...files }: Flags, world: World): Opened {
+  const cwd = workingFolder()
   const stop = new AbortController()
   const abort = () => process.exit(130)
   const interrupt = () => {
     if (stop.signal.aborted) return
-    stop.abort(new Error('interrupted'))
+    stop.abort(new Interrupted('interrupted'))
     process.on('SIGINT', abort)
     world.err.write('mplp: finishing what is in hand; Ctrl-C again ends it at once\n')
   }
@@ -114,14 +127,34 @@ function ioOf({ json = false, color, ...files }: Flags, world: World): { readonl
     colour: color && world.colour,
     out: world.out,
     err: world.err,
-    cwd: process.cwd(),
+    cwd,
     signal: stop.signal,
-    config: async () => (await import('./load-config.ts')).loadConfig(process.cwd(), files),
+    config: async () => (await import('./load-config.ts')).loadConfig(cwd, files),
   })
   const over = () => {
     for (const name of SIGNALS) process.off(name, interrupt)
     process.off('SIGINT', abort)
   }
-  return { io, over }
+  return { io, over, end: () => stop.abort(new Interrupted('nobody reads on')) }
 }
+
+function workingFolder(): string {
+  try {
+    return process.cwd()
+  } catch (cause) {
+    throw new Refused('the working directory is gone', 'change to one that is there', { cause })
+  }
+}
+
+interface Opened {
+  readonly io: Io
+  /** Listens to no signal any more. */
+  readonly over: () => void
+  /** Ends it as the first Ctrl-C would, without a word. */
+  readonly end: () => void
+}
+
+/** The reason why work ended that Ctrl-C has ended. */
+class Interrupted extends Error {}
+
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const

@@ -1,20 +1,93 @@
-import { EXIT } from './io.ts'
+import type { ComposedRuntime } from '../compose.ts'
+import { InvalidInput } from '../protocol/errors.ts'
+import { EXIT, type Io } from './io.ts'
+import { lacking } from './lacking.ts'
+import { type OpenRun, openRuns } from './open-runs.ts'
+import { GOES_ON, unlessLeft } from './unless-left.ts'
 import type { VerbCall } from './verb.ts'
 import { withRuntime } from './with-runtime.ts'
 
+/** With an id, has that run go on; otherwise takes up every run that needs nobody but a worker. Either way it waits for what it took up. */
 export async function run({ args: [id], io }: VerbCall): Promise<number> {
-  return withRuntime(io, async (runtime) => {
+  const drives = new Set<string>()
+  const work = async (runtime: ComposedRuntime) => {
+    const found = id === undefined ? await all(runtime, io) : await named(runtime, id)
+    for (const plan of found.able) drives.add(plan)
     if (id !== undefined) await runtime.resume(id)
-    const taken: { plan_id: string; status: string }[] = []
-    let waits = 0
-    for (const handle of id === undefined ? await runtime.list() : [await runtime.get(id)]) {
-      const rest = await handle.rest(io.signal)
-      const status = rest === 'ended' ? (await handle.result()).status : rest
-      if (rest === 'waiting') waits++
-      taken.push({ plan_id: handle.plan_id, status })
-      io.say(`${handle.plan_id} ${status}`)
-    }
-    io.result({ resumed: taken }, () => (taken.length === 0 ? 'nothing runs' : `${taken.length} taken up`))
-    return waits > 0 ? EXIT.waiting : taken.some(({ status }) => status === 'failed') ? EXIT.failed : EXIT.done
-  })
+    for (const { plan_id, lacks } of found.left) io.warn(`${plan_id} is left to others: ${lacks}`)
+    const resumed = await takenUp(runtime, found.able, io)
+    io.result({ resumed, waiting: found.waiting, left: found.left }, () => said(resumed.length, found))
+    if (io.signal.aborted || found.left.length > 0) return EXIT.failed
+    if (resumed.some(({ status }) => status === 'waiting')) return EXIT.waiting
+    return resumed.some(({ status }) => status === 'failed') ? EXIT.failed : EXIT.done
+  }
+  return withRuntime(io, work, { drives, patrolMs: SOON_MS })
+}
+
+/** Who came to work looks soon for what it has found it is able to do. */
+const SOON_MS = 50
+
+/** Plans by what can be done with their runs here and now. */
+interface Found {
+  readonly able: string[]
+  /** They need somebody who is no worker. */
+  readonly waiting: string[]
+  readonly left: { readonly plan_id: string; readonly lacks: string }[]
+}
+
+async function named(runtime: ComposedRuntime, id: string): Promise<Found> {
+  const { phase, plan_id, context_id } = await runtime.get(id)
+  if (phase === 'ended') throw new InvalidInput('resume', [{ path: 'run', rule: 'ended', message: `${id} has ended` }])
+  const lacks = await lacking(runtime, await runtime.project.context(context_id), plan_id)
+  return {
+    able: lacks === undefined ? [plan_id] : [],
+    waiting: [],
+    left: lacks === undefined ? [] : [{ plan_id, lacks }],
+  }
+}
+
+async function all(runtime: ComposedRuntime, io: Io): Promise<Found> {
+  const found: Found = { able: [], waiting: [], left: [] }
+  const asleep: (readonly [at: number, plan: string])[] = []
+  for await (const open of openRuns(runtime.project)) {
+    const { plan_id } = open.run.data
+    const wakes = wakesAt(open)
+    const lacks = await lacking(runtime, open.graph, plan_id)
+    if (wakes === undefined) found.waiting.push(plan_id)
+    else if (lacks !== undefined) found.left.push({ plan_id, lacks })
+    else if (wakes === 0) found.able.push(plan_id)
+    else asleep.push([wakes, plan_id])
+  }
+  for (const [at, plan_id] of asleep.sort(([a], [b]) => a - b)) {
+    found.able.push(plan_id)
+    io.say(`${plan_id} sleeps until ${new Date(at).toISOString()}`)
+  }
+  return found
+}
+
+/** When a run needs a worker: 0 is now; `undefined`: not before somebody else has come. */
+function wakesAt({ run: { data }, waits }: OpenRun): number | undefined {
+  if (data.requested !== undefined || (data.phase !== 'waiting' && data.phase !== 'paused')) return 0
+  const dues = waits.flatMap(({ due }) => due ?? [])
+  return dues.length === 0 ? undefined : Math.min(...dues)
+}
+
+async function takenUp(runtime: ComposedRuntime, plans: readonly string[], io: Io) {
+  const taken: { readonly plan_id: string; readonly status: string }[] = []
+  for (const plan_id of plans) {
+    const handle = await runtime.get(plan_id)
+    const rest = await unlessLeft(io, handle.rest(io.signal), GOES_ON)
+    if (rest === undefined) return taken
+    const status = rest === 'ended' ? (await handle.result()).status : rest
+    taken.push({ plan_id, status })
+    io.say(`${plan_id} ${status}`)
+  }
+  return taken
+}
+
+function said(taken: number, { able, waiting }: Found): string {
+  if (able.length > 0) return `${taken} taken up`
+  return waiting.length === 0
+    ? 'nothing to take up'
+    : `nothing to take up; ${waiting.length} waiting for somebody: mplp list`
 }

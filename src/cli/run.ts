@@ -2,14 +2,24 @@ import { resolve } from 'node:path'
 import type { ComposedRuntime } from '../compose.ts'
 import type { RunHandle } from '../orchestrator/run.ts'
 import type { Flow } from '../orchestrator/submit.ts'
+import type { Question } from '../orchestrator/wishes.ts'
+import { InvalidInput, NotFound, Refused } from '../protocol/errors.ts'
 import { EXIT, type Io } from './io.ts'
 import { readValue } from './read-value.ts'
+import { printEvents } from './run-events.ts'
+import { GOES_ON, unlessLeft } from './unless-left.ts'
 import type { VerbCall } from './verb.ts'
+import { type Wait, waitsOf } from './waits.ts'
 import { withRuntime } from './with-runtime.ts'
 
 export async function run({ args, options, io }: VerbCall): Promise<number> {
   const flow = (await readValue(resolve(io.cwd, args[0]!))) as Flow
-  return withRuntime(io, async (runtime) => {
+  const work = async (runtime: ComposedRuntime) => {
+    if (options.detach && forgets(runtime))
+      throw new InvalidInput('run', [
+        { path: '--detach', rule: 'store', message: 'needs a store that outlives this process' },
+      ])
+    await refuseSecond(runtime, planIn(flow))
     const run = await runtime.submit(flow)
     io.say(`run ${run.run_id} of plan ${run.plan_id}`)
     if (options.detach) {
@@ -19,54 +29,91 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
       )
       return EXIT.done
     }
-    const listening = options.events ? listen(run, io) : undefined
-    const code = await follow(run, runtime, io, options.approve as string | undefined)
-    await listening
-    return code
-  })
-}
-
-/** Waits until the run has ended or needs somebody; Ctrl-C leaves it to be resumed. */
-async function follow(run: RunHandle, runtime: ComposedRuntime, io: Io, approve: string | undefined): Promise<number> {
-  for (;;) {
-    const rest = await run.rest(io.signal).catch((error: unknown) => {
-      if (!io.signal.aborted) throw error
-      return 'left' as const
-    })
-    if (rest === 'left') {
-      io.warn('left; `mplp resume` goes on with it')
-      return EXIT.failed
-    }
-    if (rest === 'ended') break
-    const questions = (await runtime.waiting()).filter((question) => question.plan_id === run.plan_id)
-    if (approve === undefined) {
-      io.result(
-        {
-          status: 'waiting',
-          run_id: run.run_id,
-          plan_id: run.plan_id,
-          confirms: questions.map((question) => question.confirm.confirm_id),
-        },
-        () =>
-          [
-            `waiting for ${questions.length === 1 ? 'a decision' : `${questions.length} decisions`}:`,
-            ...questions.map(({ confirm }) => `  mplp confirm approve ${confirm.confirm_id}   ${confirm.reason ?? ''}`),
-          ].join('\n'),
-      )
-      return EXIT.waiting
-    }
-    for (const { confirm } of questions)
-      await runtime.decide(confirm.confirm_id, { status: 'approved', decided_by_role: approve })
+    const printing = options.events
+      ? printEvents(run, await runtime.project.context(run.context_id), io)
+      : { stop: async () => undefined }
+    const rest = await follow(run, runtime, io, options.approve as string | undefined).finally(printing.stop)
+    return reports[rest](run, runtime, io)
   }
-  const result = await run.result()
-  io.result({ run_id: run.run_id, plan_id: run.plan_id, context_id: run.context_id, ...result }, () => {
-    const status = io.paint(result.success ? 'green' : 'red', result.status)
-    return result.error ? `${status}: ${String(result.error.message)}` : status
-  })
-  return result.success ? EXIT.done : EXIT.failed
+  return withRuntime(io, work, { drives: new Set(options.detach ? [] : [planIn(flow)]) })
 }
 
-async function listen(run: RunHandle, io: Io): Promise<void> {
-  for await (const { event } of run.events({ signal: io.signal }))
-    io.line(event, () => `${io.paint('dim', event.timestamp)} ${event.event_type}`)
+/** What it names as its plan; whether it does is checked when it is submitted. */
+const planIn = (flow: Partial<Flow> | undefined): string => String(flow?.plan?.plan_id)
+
+const forgets = ({ store: { traits } }: ComposedRuntime): boolean => !traits.durable && traits.processes === 'one'
+
+/** A flow is run once: the rules would say so too, but of each of its ids. */
+async function refuseSecond(runtime: ComposedRuntime, plan: string): Promise<void> {
+  const before = await runtime.get(plan).catch((error: unknown) => {
+    if (error instanceof NotFound) return undefined
+    throw error
+  })
+  if (!before) return
+  const remedy = `mplp show ${plan} shows how it went; to run it once more, give plan, steps and context new ids`
+  throw new Refused(`plan ${plan} was submitted before`, remedy)
 }
+
+/** Waits until the run has ended or needs somebody else; Ctrl-C leaves it to be resumed. */
+async function follow(
+  run: RunHandle,
+  runtime: ComposedRuntime,
+  io: Io,
+  approve: string | undefined,
+): Promise<'ended' | 'waiting' | 'left'> {
+  const approved = new Set<string>()
+  for (;;) {
+    const rest = (await unlessLeft(io, run.rest(io.signal), GOES_ON)) ?? 'left'
+    if (rest !== 'waiting' || approve === undefined) return rest
+    // What we have approved and is still open needs others too: to approve it again would have no end.
+    const open = (await questionsOf(run, runtime)).filter(({ confirm }) => !approved.has(confirm.confirm_id))
+    if (open.length === 0) return rest
+    for (const { confirm } of open) {
+      approved.add(confirm.confirm_id)
+      await runtime.decide(confirm.confirm_id, { status: 'approved', decided_by_role: approve })
+    }
+  }
+}
+
+const questionsOf = async ({ plan_id }: RunHandle, runtime: ComposedRuntime) =>
+  (await runtime.waiting()).filter((question) => question.plan_id === plan_id)
+
+/** Each says how things stand, and answers with the exit code. */
+const reports = {
+  async ended(run: RunHandle, _: ComposedRuntime, io: Io): Promise<number> {
+    const result = await run.result()
+    io.result({ run_id: run.run_id, plan_id: run.plan_id, context_id: run.context_id, ...result }, () => {
+      const status = io.paint(result.success ? 'green' : 'red', result.status)
+      return result.error ? `${status}: ${String(result.error.message)}` : status
+    })
+    return result.success ? EXIT.done : EXIT.failed
+  },
+  async waiting(run: RunHandle, runtime: ComposedRuntime, io: Io): Promise<number> {
+    const questions = await questionsOf(run, runtime)
+    const waits = waitsOf(await runtime.project.context(run.context_id), run.plan_id)
+    io.result(
+      {
+        status: 'waiting',
+        run_id: run.run_id,
+        plan_id: run.plan_id,
+        confirms: questions.map((question) => question.confirm.confirm_id),
+        waits_for: waits.map(({ what }) => what),
+      },
+      () => (questions.length === 0 ? waitingFor(run, waits) : asking(questions)),
+    )
+    if (forgets(runtime)) io.warn('mplp: nobody can make it go on: this store forgets the run when this process ends')
+    return EXIT.waiting
+  },
+  left: async (): Promise<number> => EXIT.failed,
+}
+
+const asking = (questions: readonly Question[]): string =>
+  [
+    `waiting for ${questions.length === 1 ? 'a decision' : `${questions.length} decisions`}:`,
+    ...questions.map(({ confirm }) => `  mplp confirm approve ${confirm.confirm_id}   ${confirm.reason ?? ''}`),
+  ].join('\n')
+
+const waitingFor = (run: RunHandle, waits: readonly Wait[]): string =>
+  run.phase === 'paused'
+    ? `paused: mplp resume ${run.plan_id} has it go on`
+    : waits.map(({ what, remedy }) => `waiting for ${what}${remedy === undefined ? '' : `: ${remedy}`}`).join('\n')

@@ -1,24 +1,32 @@
-import { EXIT, table } from './io.ts'
+import { Corrupt } from '../protocol/errors.ts'
+import type { Project } from '../psg/project.ts'
+import { EXIT, type Io, table } from './io.ts'
 import type { VerbCall } from './verb.ts'
-import { withProject } from './with-runtime.ts'
+import { withStore } from './with-store.ts'
+
+interface Verified {
+  readonly contexts: number
+  readonly findings: readonly { readonly rule: string; readonly node: string; readonly message: string }[]
+}
 
 export async function run({ args, io }: VerbCall): Promise<number> {
-  return withProject(io, async (project) => {
-    const contexts = new Set<string>(args)
-    if (contexts.size === 0)
-      for await (const [key] of project.store.scan('id/context/')) contexts.add(key.slice('id/context/'.length))
-    const findings = [...(args.length === 0 ? await project.graph.verify() : [])]
-    let done = 0
-    for (const context of contexts) {
-      io.progress(`${++done} of ${contexts.size} contexts`)
-      findings.push(...(await (await project.context(context)).verify()))
-      project.forget(context)
-    }
-    io.result({ contexts: contexts.size, findings }, () =>
-      findings.length === 0
-        ? `${contexts.size} contexts hold together`
-        : table(findings.map(({ rule, node, message }) => [rule, node, message])),
-    )
-    return findings.length === 0 ? EXIT.done : EXIT.unverified
+  const { contexts, findings } = await withStore(io, (project) => verified(project, args, io)).catch(damaged)
+  io.result({ contexts, findings }, () =>
+    findings.length === 0
+      ? `${contexts} contexts hold together`
+      : table(findings.map(({ rule, node, message }) => [rule, node, message])),
+  )
+  return findings.length === 0 ? EXIT.done : EXIT.unverified
+}
+
+const verified = (project: Project, named: readonly string[], io: Io): Promise<Verified> =>
+  project.verify({
+    ...(named.length > 0 && { contexts: named }),
+    onProgress: (done, of) => io.progress(`${done} of ${of} contexts`),
   })
+
+/** What cannot even be read is found wanting too. */
+function damaged(error: unknown): Verified {
+  if (!(error instanceof Corrupt)) throw error
+  return { contexts: 0, findings: [{ rule: 'store.damaged', node: '-', message: error.message }] }
 }

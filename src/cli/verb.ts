@@ -7,6 +7,8 @@ export interface Verb {
   readonly says: string
   readonly options?: readonly VerbOption[]
   readonly examples: readonly string[]
+  /** It goes on for as long as somebody reads what it tells. */
+  readonly onlyTells?: boolean
   readonly load: () => Promise<VerbModule>
 }
 

@@ -2,6 +2,16 @@ import type { Verb } from './verb.ts'
 
 const STRATEGIES = ['graph', 'files', 'merge', 'ask']
 
+/** What verbs of two words have in common, by the first. */
+export const GROUPS: { readonly [word: string]: string } = {
+  confirm: 'what waits for a person, and the answer',
+  snapshot: 'names for a context as it is, and the way back',
+  drift: 'where a folder and the graph disagree',
+  evidence: 'what a run leaves for others to check',
+  store: 'the store itself: proof, copy, size',
+  config: 'what is configured',
+}
+
 /** Every verb, in the order that help shows. */
 export const VERBS: readonly Verb[] = [
   {
@@ -29,7 +39,7 @@ export const VERBS: readonly Verb[] = [
   },
   {
     usage: 'list',
-    says: 'what runs and what waits',
+    says: 'every run that has not ended and what it waits for, and what waits for a person',
     examples: ['mplp list', 'mplp list --json'],
     load: () => import('./list.ts'),
   },
@@ -54,10 +64,7 @@ export const VERBS: readonly Verb[] = [
   {
     usage: 'graph <id>',
     says: 'a plan, or a whole context, as a picture',
-    options: [
-      { flags: '--mermaid', says: 'as Mermaid, which it is when nothing is said' },
-      { flags: '--dot', says: 'as Graphviz' },
-    ],
+    options: [{ flags: '--dot', says: 'as Graphviz' }],
     examples: ['mplp graph 3f0c…', 'mplp graph 3f0c… --dot | dot -Tsvg > plan.svg', 'mplp graph 3f0c… --json'],
     load: () => import('./graph.ts'),
   },
@@ -70,6 +77,7 @@ export const VERBS: readonly Verb[] = [
       { flags: '--plan <id>', says: 'only this plan' },
       { flags: '--after <position>', says: 'only what came after' },
     ],
+    onlyTells: true,
     examples: ['mplp events --family pipeline_stage', 'mplp events --follow --json'],
     load: () => import('./events.ts'),
   },
@@ -160,6 +168,7 @@ export const VERBS: readonly Verb[] = [
       { flags: '--context <id>', says: 'hold it against this context; one of the folder’s own when absent' },
       { flags: '--strategy <name>', says: 'settle it at once', choices: STRATEGIES },
     ],
+    onlyTells: true,
     examples: ['mplp watch .', 'mplp watch src --strategy files'],
     load: () => import('./watch.ts'),
   },

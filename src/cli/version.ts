@@ -1,4 +1,4 @@
-import { VERSION } from '../orchestrator/version.ts'
+import { VERSION } from '../protocol/version.ts'
 import { EXIT } from './io.ts'
 import type { VerbCall } from './verb.ts'
 

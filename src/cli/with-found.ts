@@ -1,7 +1,9 @@
 import { openFolder } from '../compose.ts'
+import { NotFound } from '../protocol/errors.ts'
 import type { Project } from '../psg/project.ts'
 import { type Found, findNamed } from '../server/find.ts'
 import type { Io } from './io.ts'
+import { pathIn } from './path-in.ts'
 import { withProject } from './with-runtime.ts'
 
 /** What is named by its id or, if it is a file of the project's folder, by its path. */
@@ -13,6 +15,11 @@ export async function withFound<T>(
   return withProject(io, async (project) => {
     const config = await io.config()
     const folder = await openFolder(config.root ?? '.', config, { project })
-    return work(await findNamed(project, name, folder), project)
+    const found = await findNamed(project, name, folder).catch((error: unknown) => {
+      const path = pathIn(folder.root, io.cwd, name)
+      if (path === name || !(error instanceof NotFound)) throw error
+      return findNamed(project, path, folder).catch(() => Promise.reject(error)) // it is called what it was called
+    })
+    return work(found, project)
   })
 }

@@ -2,18 +2,33 @@ import { type ComposedRuntime, openConfigured, openRuntime } from '../compose.ts
 import { openProject, type Project } from '../psg/project.ts'
 import type { Io } from './io.ts'
 
-/** Opens what the config says, lets `work` use it, and closes it whatever happens. Only who stays watches the project's folder. */
+export interface Stay {
+  /** Who stays watches the project's folder. */
+  readonly stays?: boolean
+  /** The plans whose runs are driven here; what is added later counts. None when absent: a wish is stored, and a worker takes it in. */
+  readonly drives?: ReadonlySet<string> | 'all'
+  /** How often to look for them, instead of what the config says. */
+  readonly patrolMs?: number
+}
+
+/** Opens what the config says, lets `work` use it, and closes it whatever happens. */
 export async function withRuntime<T>(
   io: Io,
   work: (runtime: ComposedRuntime) => Promise<T>,
-  { stays = false }: { readonly stays?: boolean } = {},
+  { stays = false, drives = new Set(), patrolMs }: Stay = {},
 ): Promise<T> {
   const config = await io.config()
   const { watch: _, ...drift } = config.drift ?? {}
-  const runtime = await openRuntime(stays ? config : { ...config, drift }, {
-    onError: (error) => io.warn(`mplp: ${error instanceof Error ? error.message : String(error)}`),
-    onWarning: (message) => io.warn(`mplp: ${message}`),
-  })
+  const hurry = patrolMs === undefined ? {} : { patrol_ms: patrolMs }
+  const runtime = await openRuntime(
+    { ...config, ...(!stays && { drift }), ...hurry },
+    {
+      onError: (error) => io.warn(`mplp: ${error instanceof Error ? error.message : String(error)}`),
+      onWarning: (message) => io.warn(`mplp: ${message}`),
+      // Another's steps may need functions that only another's config has.
+      ...(drives !== 'all' && { mine: (plan: string) => drives.has(plan) }),
+    },
+  )
   try {
     return await work(runtime)
   } finally {

@@ -1,11 +1,15 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { openRuntime } from '../../src/compose.ts'
 import type { Flow } from '../../src/orchestrator/submit.ts'
+import type { JsonObject } from '../../src/protocol/json.ts'
+import { thisHolder } from '../../src/vsl/holder.ts'
+import { openStore } from '../../src/vsl/vsl.ts'
 import { flowOf } from '../support/flows.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { hereJson, mplpHere } from './here.ts'
-import { type Ended, mplp, mplpJson, oneLine } from './mplp.ts'
+import { type Ended, mplp, mplpJson, mplpUnread, oneLine } from './mplp.ts'
 
 interface Ran {
   readonly run_id: string
@@ -58,7 +62,13 @@ describe('a project that a newcomer makes', { timeout: PATIENT }, () => {
   it('refuses the same flow a second time, since its ids are taken', async () => {
     const again = await mplpHere(folder, ['run', 'flow.json'])
     expect(again.code).toBe(1)
-    expect(oneLine(again)).toMatch(/^mplp: /)
+    expect(oneLine(again)).toMatch(new RegExp(`^mplp: plan ${plan} was submitted before; mplp show ${plan} shows`))
+  })
+
+  it.each(['pause', 'resume'])('refuses to %s a run that has ended', async (verb) => {
+    const refused = await mplpHere(folder, [verb, plan])
+    expect(refused.code).toBe(64)
+    expect(oneLine(refused)).toBe(`mplp: ${verb} is not valid: run ${plan} has ended`)
   })
 
   it('shows the plan as a document', async () => {
@@ -78,6 +88,8 @@ describe('a project that a newcomer makes', { timeout: PATIENT }, () => {
     expect(values[0]!.map(({ id }) => id)).toContain(plan)
     expect((await hereJson(folder, ['show', 'hello.txt'])).values).toMatchObject([{ path: 'hello.txt', size: 6 }])
     expect((await hereJson<object[]>(folder, ['history', 'hello.txt'])).values[0]).toHaveLength(1)
+    for (const name of ['./hello.txt', join(folder, 'hello.txt')])
+      expect((await hereJson(folder, ['show', name])).values).toMatchObject([{ path: 'hello.txt', size: 6 }])
     expect(await mplpHere(folder, ['why', 'absent.txt'])).toMatchObject({ code: 1, out: '' })
   })
 
@@ -93,6 +105,13 @@ describe('a project that a newcomer makes', { timeout: PATIENT }, () => {
     ])
     expect(drawn.out).toMatch(/^(flowchart|graph) /)
     expect(dotted.out).toMatch(/^digraph/)
+  })
+
+  it('draws a context with the plans that have ended', async () => {
+    const { values } = await hereJson<{ nodes: { kind: string }[] }>(folder, ['graph', ran.values[0]!.context_id])
+    const kinds = values[0]!.nodes.map(({ kind }) => kind)
+    expect(kinds.filter((kind) => kind === 'step')).toHaveLength(2)
+    expect(kinds).toEqual(expect.arrayContaining(['context', 'plan', 'confirm', 'trace']))
   })
 
   it('keeps the picture to plans and contexts', async () => {
@@ -172,6 +191,168 @@ describe('a plan that asks', { timeout: PATIENT }, () => {
   })
 })
 
+describe('a run that needs more than one word', { timeout: PATIENT }, () => {
+  it('ends with 2 when what was approved needs another role too', async () => {
+    const folder = withFlow({ roles: ['dba', 'lead'], needed: 2 })
+    const { code, values } = await hereJson<Ran>(folder, ['run', 'flow.json', '--approve', 'dba'])
+    expect({ code, status: values[0]!.status }).toEqual({ code: 2, status: 'waiting' })
+    expect(values[0]!.confirms).toHaveLength(1)
+  })
+
+  it.each([['--approve', 'user'], ['--events']])('ends with 2 when it waits for a signal, with %s', async (...more) => {
+    const folder = tempFolder()
+    const held = flowOf({ hold: { binding: { action_type: 'wait', params: { signal: 'go' } } } })
+    writeFileSync(join(folder, 'held.json'), JSON.stringify(held))
+    const { code, values } = await hereJson<Ran>(folder, ['run', 'held.json', ...more])
+    expect({ code, last: values.at(-1) }).toMatchObject({
+      code: 2,
+      last: { plan_id: held.plan.plan_id, confirms: [] },
+    })
+  })
+})
+
+describe('Ctrl-C', { timeout: PATIENT }, () => {
+  const HEARD = 'mplp: finishing what is in hand; Ctrl-C again ends it at once\n'
+
+  it('leaves a run that is being resumed, in one line and not with a stack', async () => {
+    const folder = tempFolder()
+    writeFileSync(
+      join(folder, 'mplp.config.mjs'),
+      "export default { functions: { stop: () => { process.emit('SIGINT') } } }",
+    )
+    const later = { binding: { action_type: 'wait', params: { ms: 3_600_000 } }, after: ['stop'] }
+    writeFileSync(join(folder, 'flow.json'), JSON.stringify(flowOf({ stop: {}, later })))
+    await mplpHere(folder, ['run', 'flow.json', '--detach'])
+    const left = await hereJson(folder, ['resume'])
+    expect(left).toMatchObject({ code: 1, err: `${HEARD}left; \`mplp resume\` goes on with it\n` })
+    expect(left.values).toMatchObject([{ resumed: [] }])
+  })
+
+  it('ends the waiting for a run that another process is to cancel', async () => {
+    const folder = tempFolder()
+    const held = flowOf({ hold: { binding: { action_type: 'wait', params: { signal: 'go' } } } })
+    writeFileSync(join(folder, 'held.json'), JSON.stringify(held))
+    await mplpHere(folder, ['run', 'held.json'])
+    const store = await openStore(`sqlite:${join(folder, '.mplp/state.db')}`)
+    onTestFinished(() => store.close())
+    const { context_id } = held.plan
+    await store.acquire(context_id, thisHolder('the other process'), PATIENT)
+    let revision = 0
+    for await (const entry of store.read(context_id)) revision = entry.revision
+    const asked = (async () => {
+      for await (const _ of store.read(context_id, { after: revision, follow: true })) return process.emit('SIGINT')
+    })()
+    const left = await mplpHere(folder, ['cancel', held.plan.plan_id])
+    await asked
+    expect(left).toEqual({ code: 1, out: '', err: `${HEARD}left; the run ends once its worker has heard of it\n` })
+  })
+})
+
+describe('a run that waits', { timeout: PATIENT }, () => {
+  const waiting = (params: JsonObject) => flowOf({ hold: { binding: { action_type: 'wait', params } } })
+
+  it('is listed with what it waits for, whatever that is', async () => {
+    const folder = tempFolder()
+    const flows = {
+      signal: waiting({ signal: 'go' }),
+      timer: waiting({ ms: 3_600_000 }),
+      paused: waiting({ signal: 'on' }),
+    }
+    for (const [name, flow] of Object.entries(flows)) await left(folder, flow, name === 'paused' ? 'paused' : 'waiting')
+    const { values } = await hereJson<{ id: string }[]>(folder, ['list'])
+    const of = (name: keyof typeof flows) => values[0]!.find(({ id }) => id === flows[name].plan.plan_id)
+    expect(of('signal')).toMatchObject({ kind: 'waiting', of: 'plan', waits_for: ['the signal go'] })
+    expect(of('timer')).toMatchObject({ kind: 'waiting', waits_for: [expect.stringMatching(/^wait at 2/)] })
+    expect(of('paused')).toMatchObject({ kind: 'paused' })
+    expect((await mplpHere(folder, ['list'])).out).toContain('for the signal go\n')
+  })
+
+  it('is taken up when its time has come, and waited for when it has not', async () => {
+    const folder = tempFolder()
+    const flow = waiting({ ms: 700 })
+    await left(folder, flow, 'waiting')
+    const resumed = await hereJson(folder, ['resume'])
+    expect(resumed).toMatchObject({ code: 0, values: [{ resumed: [{ status: 'completed' }], waiting: [] }] })
+  })
+
+  it('says for what, and how it can be given', async () => {
+    const folder = tempFolder()
+    const flow = waiting({ signal: 'go' })
+    writeFileSync(join(folder, 'flow.json'), JSON.stringify(flow))
+    const { code, out } = await mplpHere(folder, ['run', 'flow.json'])
+    expect(code).toBe(2)
+    expect(out).toContain(`waiting for the signal go: mplp signal ${flow.plan.plan_id} go\n`)
+  })
+
+  it('is named by a resume that cannot make it go on', async () => {
+    const folder = tempFolder()
+    const flow = waiting({ signal: 'go' })
+    await left(folder, flow, 'waiting')
+    expect(await hereJson(folder, ['resume'])).toMatchObject({
+      code: 0,
+      values: [{ resumed: [], waiting: [flow.plan.plan_id] }],
+    })
+    expect((await mplpHere(folder, ['resume'])).out).toBe('nothing to take up; 1 waiting for somebody: mplp list\n')
+  })
+
+  /** Leaves a run once it waits, or is paused. */
+  async function left(folder: string, flow: Flow, phase: 'waiting' | 'paused'): Promise<void> {
+    const runtime = await openRuntime({ vsl: `sqlite:${join(folder, '.mplp/state.db')}` })
+    const run = await runtime.submit(flow)
+    if (phase === 'paused') await runtime.pause(run.run_id)
+    for await (const { body } of runtime.store.read(run.context_id, { follow: true }))
+      if ((body as { reason?: string }).reason === `the run is ${phase}`) break
+    await runtime.close()
+  }
+})
+
+describe('a store that forgets', { timeout: PATIENT }, () => {
+  it('is nothing to detach a run into, and says so of one that waits', async () => {
+    const folder = withFlow({ reason: 'really?' })
+    const detached = await mplpHere(folder, ['run', 'flow.json', '--detach', '--store', 'memory:'])
+    expect(detached).toMatchObject({ code: 64, out: '' })
+    expect(oneLine(detached)).toBe('mplp: run is not valid: --detach needs a store that outlives this process')
+    const waits = await mplpHere(folder, ['run', 'flow.json', '--store', 'memory:'])
+    expect({ code: waits.code, said: oneLine(waits) }).toMatchObject({
+      code: 2,
+      said: expect.stringContaining('forgets'),
+    })
+  })
+})
+
+describe('a process without the functions of a run', { timeout: PATIENT }, () => {
+  it('takes in what people decide, and leaves every step to those who have them', async () => {
+    const { folder, elsewhere } = withFunctions()
+    const greet = (name: string, more = {}) => {
+      const flow = flowOf({ greet: {} }, more)
+      writeFileSync(join(folder, name), JSON.stringify(flow))
+      return flow.plan.plan_id
+    }
+    const status = async (plan: string) => (await hereJson<Ran>(folder, ['show', plan])).values[0]!.status
+    const asks = greet('asks.json', { approval: { roles: ['dba'] } })
+    const left = greet('left.json')
+    const { values } = await hereJson<Ran>(folder, ['run', 'asks.json'])
+    expect(await mplpHere(folder, ['run', 'left.json', '--detach'])).toMatchObject({ code: 0 })
+    const approved = await elsewhere('confirm', 'approve', values[0]!.confirms[0]!, '--role', 'dba')
+    expect(approved).toMatchObject({ code: 0, err: '' })
+    for (const verb of [['pause'], ['signal', 'go'], ['cancel'], ['resume']] as const) {
+      const held = flowOf({ hold: { binding: { action_type: 'wait', params: { signal: 'go' } } } })
+      writeFileSync(join(folder, 'held.json'), JSON.stringify(held))
+      await mplpHere(folder, ['run', 'held.json'])
+      expect(await elsewhere(verb[0], held.plan.plan_id, ...verb.slice(1))).toMatchObject({ err: '' })
+      expect([verb[0], await status(asks), await status(left)]).toEqual([verb[0], 'approved', 'in_progress'])
+    }
+    const lacks = await elsewhere('resume', '--json')
+    expect(lacks.code).toBe(1)
+    expect(JSON.parse(lacks.out)).toMatchObject({ left: [{}, {}] })
+    expect(lacks.err).toContain(`${left} is left to others: there is no adapter for actions of type function\n`)
+    expect(await elsewhere('resume', left)).toMatchObject({ code: 1, out: 'nothing to take up\n' })
+    expect([await status(asks), await status(left)]).toEqual(['approved', 'in_progress'])
+    expect(await mplpHere(folder, ['resume'])).toMatchObject({ code: 0, err: '' })
+    expect([await status(asks), await status(left)]).toEqual(['completed', 'completed'])
+  })
+})
+
 describe('a plan that fails', { timeout: PATIENT }, () => {
   it('ends with 1 and says what failed', async () => {
     const folder = withFlow('auto', 'no-such-file.txt')
@@ -181,11 +362,24 @@ describe('a plan that fails', { timeout: PATIENT }, () => {
   })
 })
 
+describe('whoever reads', { timeout: PATIENT }, () => {
+  it('may go away: a run goes on to its end, and says how it ended', async () => {
+    const folder = tempFolder()
+    const file = (path: string) => ({ action_type: 'file_operation', params: { operation: 'read', path } })
+    const slow = { binding: { action_type: 'wait', params: { ms: 300 } } }
+    const flow = flowOf({ slow, read: { binding: file('absent.txt'), after: ['slow'] } })
+    writeFileSync(join(folder, 'flow.json'), JSON.stringify(flow))
+    expect(await mplpUnread(folder, ['run', 'flow.json', '--events'])).toBe(1)
+    expect((await hereJson(folder, ['show', flow.plan.plan_id])).values).toMatchObject([{ status: 'failed' }])
+    expect(await mplpUnread(folder, ['events'])).toBe(0)
+  })
+})
+
 describe('the environment', { timeout: PATIENT }, () => {
   it('refuses an unknown MPLP_ variable by its name', async () => {
     const refused = await mplp(tempFolder(), ['list'], { MPLP_VLS: 'memory:' })
     expect(refused.code).toBe(64)
-    expect(oneLine(refused)).toContain('did you mean vsl?')
+    expect(oneLine(refused)).toBe('mplp: environment is not valid: MPLP_VLS is not known; did you mean vsl?')
   })
 })
 
@@ -212,6 +406,8 @@ describe('the rest', { timeout: PATIENT }, () => {
     const without = await mplp(folder, ['show', plan_id])
     expect(without).toMatchObject({ code: 1, out: '' })
     expect(oneLine(without)).toContain('the store is encrypted')
+    const wrong = await mplp(folder, ['show', plan_id], { MPLP_ENCRYPTION_KEY: Buffer.alloc(32, 8).toString('base64') })
+    expect(oneLine(wrong)).toMatch(/^mplp: MPLP_ENCRYPTION_KEY, or encryption_key in the config, is not the key/)
   })
 
   it('says which protocol and profiles it keeps', async () => {
@@ -236,4 +432,12 @@ function withFlow(approval: Flow['approval'], path = 'flow.json'): string {
   )
   writeFileSync(join(folder, 'flow.json'), JSON.stringify(flow))
   return folder
+}
+
+/** A folder whose config has a function, and the command line on its store from a folder whose config has none. */
+function withFunctions() {
+  const [folder, other] = [tempFolder(), tempFolder()]
+  writeFileSync(join(folder, 'mplp.config.mjs'), "export default { functions: { greet: () => 'hello' } }")
+  const store = ['--store', `sqlite:${join(folder, '.mplp/state.db')}`]
+  return { folder, elsewhere: (...args: readonly string[]) => mplpHere(other, [...args, ...store]) }
 }

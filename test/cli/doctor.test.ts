@@ -109,7 +109,7 @@ describe('runs that do not end', () => {
     expect(of('signal')).toMatchObject({
       verdict: 'warning',
       says: expect.stringContaining('it waits for the signal go'),
-      remedy: `POST /runs/${flows.signal.plan.plan_id}/signal with the name go`,
+      remedy: `mplp signal ${flows.signal.plan.plan_id} go`,
     })
     expect(of('timer')).toMatchObject({ verdict: 'ok', says: expect.stringContaining('it waits for wait at 2') })
     expect(of('person')).toMatchObject({

@@ -4,7 +4,8 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import Database from 'libsql'
-import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { main } from '../../src/cli/program.ts'
 import { VERBS } from '../../src/cli/verbs.ts'
 import { flowOf } from '../support/flows.ts'
 import { tempFolder } from '../support/temp-folder.ts'
@@ -67,7 +68,7 @@ const GOOD: { readonly [usage: string]: (at: Given) => { args: readonly string[]
   'show <id>': ({ plan }) => ({ args: [plan] }),
   'why <id>': ({ step }) => ({ args: [step] }),
   'history <id>': ({ step }) => ({ args: [step] }),
-  'graph <id>': ({ context }) => ({ args: [context, '--mermaid'] }),
+  'graph <id>': ({ context }) => ({ args: [context, '--dot'] }),
   events: ({ plan }) => ({ args: ['--plan', plan, '--family', 'pipeline_stage'] }),
   'confirm list': () => ({ args: [] }),
   'snapshot create <context> <name>': ({ context }) => ({ args: [context, 'second'] }),
@@ -113,7 +114,11 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
   'why <id>': [[['absent'], 1, 'there is no object absent']],
   'history <id>': [[['absent'], 1, 'there is no object absent']],
   'graph <id>': [[['absent', '--dot'], 1, 'there is no object absent']],
-  events: [[['--after', 'nonsense'], 64, 'after']],
+  events: [
+    [['--after', 'nonsense'], 64, '--after is no position of this store; mplp events --json shows them'],
+    [['--family', 'pipline_stage'], 64, 'family is none of import_process'],
+    [['--plan', 'absent'], 1, 'there is no plan absent'],
+  ],
   'confirm approve <id>': [[['absent'], 1, 'there is no confirm absent']],
   'confirm reject <id>': [[['absent'], 1, 'there is no confirm absent']],
   'signal <id> <name>': [
@@ -124,7 +129,10 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
   'resume [id]': [[['absent'], 1, 'there is no run absent']],
   'cancel <id>': [[['absent'], 1, 'there is no run absent']],
   'rollback <run>': [[['absent'], 1, 'there is no run absent']],
-  'snapshot create <context> <name>': [[['absent', 'x'], 1, 'there is no context absent']],
+  'snapshot create <context> <name>': [
+    [['absent', 'x'], 1, 'there is no context absent'],
+    [['absent', '2'], 64, 'name is a number, which names a revision'],
+  ],
   'snapshot list <context>': [[['absent'], 1, 'there is no context absent']],
   'snapshot diff <context> <from> [to]': [[['absent', '1'], 1, 'there is no context absent']],
   'snapshot restore <context> <to>': [[['absent', '1'], 1, 'there is no context absent']],
@@ -173,6 +181,8 @@ describe.each(VERBS.map((verb) => [verb.usage, verb] as const))('mplp %s', (usag
       expect(example).toContain(`mplp ${words.join(' ')}`)
     }
     for (const { flags } of verb.options ?? []) expect(helped.out).toContain(flags)
+    for (const flags of ['--json', '--store <url>', '--config <file>']) expect(helped.out).toContain(flags)
+    expect(await mplpHere(given.folder, ['help', ...words])).toEqual(helped)
   })
 
   it('refuses too few words, too many, and options it does not know', async () => {
@@ -266,9 +276,44 @@ describe('--json', () => {
 describe('the words themselves', () => {
   it('are asked for when they are missing, and suggested when they are misspelt', async () => {
     inOneLine(await mplpHere(given.folder, []), 64, 'a verb is missing: one of init, run')
-    inOneLine(await mplpHere(given.folder, ['confirm']), 64, 'confirm is missing: one of list, approve, reject')
+    inOneLine(
+      await mplpHere(given.folder, ['confirm']),
+      64,
+      'after confirm a word is missing: one of list, approve, reject',
+    )
     inOneLine(await mplpHere(given.folder, ['rnu', 'flow.json']), 64, "unknown command 'rnu' (Did you mean run?)")
     inOneLine(await mplpHere(given.folder, ['confirm', 'aprove', 'x']), 64, 'approve')
+  })
+})
+
+describe('help', () => {
+  it('says of every word what it is for', async () => {
+    const { out } = await mplpHere(given.folder, ['--help'])
+    const commands = out.slice(out.indexOf('Commands:')).trim().split('\n').slice(1)
+    for (const line of commands.filter((line) => /^ {2}\S/.test(line))) expect(line).toMatch(/^ {2}\S.* {2,}\S/)
+  })
+})
+
+describe('what is in the way', () => {
+  it('is told in one line where evidence is to go into a file', async () => {
+    const { plan, folder } = given
+    inOneLine(await mplpHere(folder, ['evidence', 'export', plan, 'flow.json']), 1, 'flow.json/pack cannot be a folder')
+  })
+
+  it('is told in one line where the working directory is gone', async () => {
+    const gone = vi.spyOn(process, 'cwd').mockImplementation(() => {
+      throw new Error('ENOENT: no such file or directory, uv_cwd')
+    })
+    onTestFinished(() => gone.mockRestore())
+    let err = ''
+    const write = (text: string) => {
+      err += text
+    }
+    const code = await main(['list'], { out: { write }, err: { write }, colour: false })
+    expect({ code, err }).toEqual({
+      code: 1,
+      err: 'mplp: the working directory is gone; change to one that is there\n',
+    })
   })
 })
 

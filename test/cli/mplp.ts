@@ -1,4 +1,5 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { createRequire } from 'node:module'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
@@ -29,6 +30,13 @@ export function parsed<T>(ended: Ended): Ended & { readonly values: T[] } {
 
 /** What went wrong, if it was said in one line. */
 export const oneLine = ({ err }: Ended): string => (/^[^\n]+\n$/.test(err) ? err.trimEnd() : `not one line: ${err}`)
+
+/** The exit code where whoever reads goes away after the first words. */
+export function mplpUnread(cwd: string, args: readonly string[]): Promise<number | null> {
+  const child = spawn(process.execPath, ['--import', TSX, MAIN, ...args], { cwd, env: { PATH: process.env.PATH } })
+  child.stdout.once('data', () => child.stdout.destroy())
+  return once(child, 'exit').then(([code]) => code)
+}
 
 const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
 const TSX = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href

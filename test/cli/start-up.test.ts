@@ -24,8 +24,8 @@ describe('starting up', () => {
     const loaded = loadedBy('src/cli/main.ts', 'src/cli/version.ts')
     expect(notOurs(loaded)).toEqual(['commander'])
     expect(loaded.filter((name) => name.startsWith('src/') && !name.startsWith('src/cli/')).sort()).toEqual([
-      'src/orchestrator/version.ts',
       'src/protocol/errors.ts',
+      'src/protocol/version.ts',
     ])
     expect(loaded.length).toBeLessThan(12)
   })

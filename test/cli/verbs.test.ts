@@ -1,4 +1,4 @@
-import { appendFileSync, existsSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
+import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { projectFolder } from '../../src/orchestrator/project-folder.ts'
@@ -30,6 +30,8 @@ describe('going back', PATIENT, () => {
     })
     expect(existsSync(join(folder, 'hello.txt'))).toBe(false)
     expect((await mplpHere(folder, ['store', 'verify'])).code).toBe(0)
+    expect(await mplpHere(folder, ['evidence', 'export', plan, 'evidence'])).toMatchObject({ code: 0 })
+    expect(await mplpHere(folder, ['evidence', 'verify', 'evidence'])).toMatchObject({ code: 0, out: 'ADMISSIBLE\n' })
   })
 })
 
@@ -101,12 +103,45 @@ describe('drift', PATIENT, () => {
     const found = [{ path: 'notes.md', what: 'modified' }]
     expect(await hereJson(folder, ['drift', 'scan'])).toMatchObject({ code: 3, values: [{ findings: found }] })
     expect(await hereJson(folder, ['drift', 'list'])).toMatchObject({ code: 0, values: [found] })
-    expect((await mplpHere(folder, ['drift', 'diff', 'notes.md'])).out).toContain('+b')
-    const settled = await hereJson(folder, ['drift', 'reconcile', 'notes.md', '--strategy', 'graph'])
+    expect((await mplpHere(folder, ['drift', 'diff', './notes.md'])).out).toContain('+b')
+    const settled = await hereJson(folder, ['drift', 'reconcile', join(folder, 'notes.md'), '--strategy', 'graph'])
     expect(settled.code).toBe(0)
     expect(readFileSync(join(folder, 'notes.md'), 'utf8')).toBe('a\n')
     expect(await hereJson(folder, ['drift', 'list'])).toMatchObject({ values: [[]] })
   })
+})
+
+describe('store verify', PATIENT, () => {
+  it('finds a damaged store wanting, also where it cannot be read', async () => {
+    const folder = tempFolder()
+    await mplpHere(folder, ['init'])
+    const store = ['--store', 'file:./state']
+    await mplpHere(folder, ['run', 'flow.json', ...store])
+    const journal = join(folder, 'state/journal/000000000001.jsonl')
+    writeFileSync(journal, readFileSync(journal, 'utf8').replace('A first context', 'A worse context'))
+    const { code, err, values } = await hereJson(folder, ['store', 'verify', ...store])
+    expect({ code, err, values }).toMatchObject({
+      code: 3,
+      err: '',
+      values: [{ findings: [{ rule: 'store.damaged' }] }],
+    })
+  })
+
+  it.each(['verify', 'stats', 'copy'])(
+    'and its kin do not make the store that they are to look at: %s',
+    async (verb) => {
+      const folder = tempFolder()
+      for (const url of ['sqlite:./typo.db', 'file:./typo']) {
+        const to = verb === 'copy' ? ['memory:'] : []
+        const refused = await mplpHere(folder, ['store', verb, ...to, '--store', url])
+        expect({ code: refused.code, said: oneLine(refused) }).toEqual({
+          code: 1,
+          said: `mplp: there is no store ${url}`,
+        })
+      }
+      expect(readdirSync(folder)).toEqual([])
+    },
+  )
 })
 
 describe('a store that lies in the folder itself', PATIENT, () => {

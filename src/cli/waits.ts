@@ -1,0 +1,45 @@
+import type { ActionRecord } from '../psg/change.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
+import { isKind } from '../psg/node.ts'
+
+/** Something that a run waits for. */
+export interface Wait {
+  readonly what: string
+  readonly due?: number
+  /** Of what only somebody from outside can give. */
+  readonly remedy?: string
+}
+
+/** What a plan's run waits for, as the graph has it. */
+export function waitsOf(graph: ProjectGraph, plan: string): readonly Wait[] {
+  const waits: Wait[] = []
+  const timed = new Set<string>()
+  const nodes = [...graph.state.nodesOf(plan)]
+  for (const node of nodes) {
+    if (isKind(node, 'confirm') && node.data.status === 'pending')
+      waits.push({ what: `the decision ${node.id}`, remedy: `mplp confirm approve ${node.id}, or reject` })
+    if (!isKind(node, 'timer') || node.data.fired) continue
+    const { purpose, due, target } = node.data
+    timed.add(target)
+    if (purpose === 'retry' || purpose === 'wait') waits.push({ what: `${purpose} at ${due}`, due: Date.parse(due) })
+  }
+  for (const node of nodes)
+    if (isKind(node, 'action') && !timed.has(node.id)) waits.push(...waitOf(graph, plan, node.data))
+  return waits
+}
+
+function waitOf(
+  graph: ProjectGraph,
+  plan: string,
+  { action_id, step_id, status, attempts }: ActionRecord,
+): readonly Wait[] {
+  const step = graph.get('step', step_id)?.data.description ?? step_id
+  if (status === 'running') return [{ what: `the step “${step}”, attempt ${attempts}` }]
+  if (status !== 'waiting' || [...graph.state.referrers('action', action_id, 'CONFIRMS')].length > 0) return []
+  const signal = [...graph.state.referrers('step', step_id, 'BINDS')].flatMap((node) =>
+    isKind(node, 'binding') && typeof node.data.params.signal === 'string' ? [node.data.params.signal] : [],
+  )[0]
+  return signal === undefined
+    ? [{ what: `the step “${step}”` }]
+    : [{ what: `the signal ${signal}`, remedy: `mplp signal ${plan} ${signal}` }]
+}
