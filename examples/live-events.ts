@@ -37,8 +37,10 @@ async function watch(address: string, after: string | undefined, untilEnd = fals
 
 function lineOf({ plan_id, revision, event }: Delivery): string {
   const { from_status, to_status } = (event.payload ?? {}) as Record<string, string>
-  const stage = event.stage_id === 'plan' ? 'plan' : `step ${String(event.stage_id).slice(0, 8)}`
-  return `${event.timestamp}  ${String(plan_id).slice(0, 8)}  #${revision}  ${stage.padEnd(14)} ${from_status} -> ${to_status}`
+  const stage =
+    plan_id === undefined || event.stage_id === 'plan' ? event.stage_id : `step ${String(event.stage_id).slice(0, 8)}`
+  const plan = (plan_id ?? '-').slice(0, 8).padEnd(8)
+  return `${event.timestamp}  ${plan}  #${revision}  ${String(stage).padEnd(14)} ${from_status ?? '-'} -> ${to_status}`
 }
 
 async function watchAChild(): Promise<void> {

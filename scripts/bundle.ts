@@ -10,7 +10,7 @@ const root = join(import.meta.dirname, '..')
  */
 const SHARED = [
   'protocol/errors',
-  'orchestrator/version',
+  'protocol/version',
   'vsl/vsl',
   'ael/ael',
   'bus/bus',
