@@ -1,7 +1,7 @@
 import { main } from '../../src/cli/program.ts'
 import { type Ended, parsed } from './mplp.ts'
 
-/** Runs the command line in this process, in a folder; what asks to go on until Ctrl-C gets it once it has said `until`. */
+/** Runs the command line in this process, in a folder; what asks to go on until Ctrl-C gets it once it has said `until`. One at a time: a process is in one folder. */
 export async function mplpHere(folder: string, args: readonly string[], until?: string): Promise<Ended> {
   const before = process.cwd()
   process.chdir(folder)
