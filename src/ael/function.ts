@@ -38,22 +38,21 @@ export function functionAdapter(
     label: (params) => (found(params) === undefined ? action_type : String(params.name)),
     readOnly: (params) => found(params)?.readOnly ?? false,
 
-    async check(params) {
+    check(params) {
       if (typeof params.name !== 'string')
         throw new InvalidInput(action_type, [
           { path: 'name', rule: 'type', message: 'must be text', found: shown(params.name) },
         ])
       const spec = found(params)
       if (spec === undefined) throw new NotFound('function', params.name)
-      const problems = (await spec.input?.problems(params.args ?? null)) ?? []
-      if (problems.length > 0) throw new InvalidInput(action_type, below('args', problems))
+      return spec.input && checkArgs(spec.input, params.args ?? null, action_type)
     },
 
     async execute(action, call) {
       const spec = found(action.params)
       if (spec === undefined) throw new NotFound('function', String(action.params.name))
       const output = await spec.run(action.params.args ?? null, callOf(action, call))
-      const problems = (await spec.output?.problems(output)) ?? []
+      const problems = spec.output ? await spec.output.problems(output) : []
       if (problems.length > 0) throw badOutput(String(action.params.name), problems)
       return output === undefined ? {} : { output }
     },
@@ -86,6 +85,11 @@ function compiled(name: string, spec: FunctionSpec): Compiled {
     input: input === undefined ? undefined : compileSchema(input, `${name}.input`),
     output: output === undefined ? undefined : compileSchema(output, `${name}.output`),
   }
+}
+
+async function checkArgs(input: CompiledSchema, args: Json, action_type: string): Promise<void> {
+  const problems = await input.problems(args)
+  if (problems.length > 0) throw new InvalidInput(action_type, below('args', problems))
 }
 
 const callOf = ({ action_id, idempotency_key }: Action, call: Call): FunctionCall => ({

@@ -22,25 +22,30 @@ export function withOutputs(adapter: Adapter, options: OutputOptions = {}): Adap
   const { blobs, inlineBytes = 65_536, maxBytes = 16 * 1024 * 1024 } = options
   const redact = options.redactor ?? redactor(() => adapter.secrets?.() ?? [])
 
-  const finished = async (outcome: Outcome, what: string, signal: AbortSignal): Promise<Outcome> => {
+  /** The outcome as it is handed on, and the bytes of an output that is too large to be kept with it. */
+  const finished = (outcome: Outcome, what: string): { readonly kept: Outcome; readonly large?: Buffer } => {
     const { output, ...rest } = outcome
-    if (output === undefined) return rest
+    if (output === undefined) return { kept: rest }
     const text = textOf(output, what)
     // A character is at most three bytes of UTF-8 per UTF-16 unit: the exact count is only worth taking when it could matter.
     if (text.length * 3 > maxBytes) refuseAbove(maxBytes, Buffer.byteLength(text), what)
     const parsed: Json = JSON.parse(text)
     const clean = redact.json(parsed)
-    if (blobs === undefined || text.length * 3 <= inlineBytes) return { ...rest, output: clean }
+    const kept = { ...rest, output: clean }
+    if (text.length * 3 <= inlineBytes) return { kept }
     const bytes = Buffer.from(clean === parsed ? text : JSON.stringify(clean))
-    if (bytes.length <= inlineBytes) return { ...rest, output: clean }
-    return { ...rest, output: clean, output_ref: await stored(bytes, blobs, what, signal) }
+    return bytes.length <= inlineBytes ? { kept } : { kept, large: bytes }
   }
 
   return decorated(adapter, async (action, call) => {
     const outcome = (await adapter.execute(action, call)) ?? {}
-    return finished(outcome, action.action_type, call.signal).catch((error) => {
+    try {
+      const { kept, large } = finished(outcome, action.action_type)
+      if (!large || !blobs) return kept
+      return { ...kept, output_ref: await stored(large, blobs, action.action_type, call.signal) }
+    } catch (error) {
       throw withSpent(toActionError(error), spentBy(outcome))
-    })
+    }
   })
 }
 

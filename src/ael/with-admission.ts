@@ -24,18 +24,20 @@ export function withAdmission(adapter: Adapter, options: AdmissionOptions = {}):
     if (call.signal.aborted) throw aborted(action.action_type, call.signal)
     const asker = askerOf(call)
     await checkParams(adapter, action, asker, redact)
-    const approval = (await adapter.approval?.(action.params, asker)) ?? unasked(adapter, action)
-    const admission = await admit?.({ action, tool: approval.tool, read_only: readOnly(adapter, action), ...asker })
+    const approval = (adapter.approval && (await adapter.approval(action.params, asker))) ?? unasked(adapter, action)
+    const admission =
+      admit && (await admit({ action, tool: approval.tool, read_only: readOnly(adapter, action), ...asker }))
     const policy = admittedPolicy(approval, admission, redact)
     if (policy === 'ask') await pass(gate, action, approval, call, redact)
-    return adapter.execute(action, call)
+    return await adapter.execute(action, call)
   })
 }
 
 /** Throws InvalidInput or NotFound, without secrets, for what no attempt could do. */
 export async function checkParams(adapter: Adapter, action: Action, asker: Asker, redact: Redactor): Promise<void> {
   try {
-    await adapter.check?.(action.params, asker)
+    const checking = adapter.check?.(action.params, asker)
+    if (checking) await checking
     checkRepeatable(action, readOnly(adapter, action))
   } catch (error) {
     throw redact.error(error)

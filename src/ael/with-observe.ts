@@ -23,16 +23,16 @@ export interface ObserveOptions extends Pick<Hands, 'budget' | 'emit'> {
 export function withObserve(adapter: Adapter, options: ObserveOptions = {}): Adapter {
   const { budget, emit, clock = systemClock, redactor: redact = redactor(() => adapter.secrets?.() ?? []) } = options
 
-  const tell = async (attempt: Attempt, state: BudgetState): Promise<void> => {
-    if (state.state !== 'ok') await emit?.(budgetEvent(attempt, attempt.action.action_id, state))
-  }
+  const tell = async (attempt: Attempt, state: BudgetState): Promise<void> =>
+    emit?.(budgetEvent(attempt, attempt.action.action_id, state))
 
   return decorated(adapter, async (action, call) => {
     const observer = call.observer ?? options.observer
     const attempt = attemptOf(adapter, action, call, redact)
     if (budget !== undefined) await reserve(budget, attempt, adapter.estimate?.(action.params) ?? {}, tell)
     try {
-      await observer?.started(attempt)
+      const telling = observer?.started(attempt)
+      if (telling) await telling
     } catch (error) {
       await budget?.release(attempt.execution_id)
       throw error
@@ -44,11 +44,16 @@ export function withObserve(adapter: Adapter, options: ObserveOptions = {}): Ada
     }
     const began = clock.now()
     const since = () => Math.max(0, clock.now() - began)
-    const conclude = (spent: Spend | undefined, end: AttemptEnd) =>
-      recorded(attempt, async () => {
-        await charge(budget, attempt, spent, tell)
-        await observer?.ended(attempt, end)
-      })
+    /** Once the work is done, a sink that fails must not look like work that failed: it would be done again. */
+    const conclude = async (spent: Spend | undefined, end: AttemptEnd): Promise<void> => {
+      try {
+        if (budget !== undefined) await charge(budget, attempt, spent, tell)
+        const telling = observer?.ended(attempt, end)
+        if (telling) await telling
+      } catch (cause) {
+        throw finalFailure(`${attempt.label} has ended, but its end could not be recorded`, { cause })
+      }
+    }
 
     let outcome: Outcome
     try {
@@ -61,15 +66,6 @@ export function withObserve(adapter: Adapter, options: ObserveOptions = {}): Ada
     await conclude(spentBy(outcome) ?? {}, completed(action, outcome, since()))
     return outcome
   })
-}
-
-/** Once the work is done, a sink that fails must not look like work that failed: it would be done again. */
-async function recorded(attempt: Attempt, record: () => Promise<void>): Promise<void> {
-  try {
-    await record()
-  } catch (cause) {
-    throw finalFailure(`${attempt.label} has ended, but its end could not be recorded`, { cause })
-  }
 }
 
 export const resultOf = (action: Action, outcome: Outcome, duration_ms: number): ActionResult => ({
@@ -104,19 +100,14 @@ async function reserve(budget: Budget, attempt: Attempt, estimate: Spend, tell: 
     ...(role === undefined ? {} : { role }),
     ...(run === undefined ? {} : { run }),
   })
-  await tell(attempt, answer)
+  if (answer.state !== 'ok') await tell(attempt, answer)
   if (answer.state === 'exceeded') throw denied(answer.message ?? `there is no budget left for ${attempt.label}`)
 }
 
-async function charge(
-  budget: Budget | undefined,
-  attempt: Attempt,
-  spent: Spend | undefined,
-  tell: Tell,
-): Promise<void> {
-  if (budget === undefined) return
+async function charge(budget: Budget, attempt: Attempt, spent: Spend | undefined, tell: Tell): Promise<void> {
   if (spent === undefined) return budget.release(attempt.execution_id)
-  await tell(attempt, await budget.settle(attempt.execution_id, { actions: 1, ...spent }))
+  const answer = await budget.settle(attempt.execution_id, { actions: 1, ...spent })
+  if (answer.state !== 'ok') await tell(attempt, answer)
 }
 
 const completed = (action: Action, outcome: Outcome, duration_ms: number): AttemptEnd => ({

@@ -72,7 +72,13 @@ function bounded(
 }
 
 /** An adapter may throw before it returns its promise. */
-const begun = async (adapter: Adapter, action: Action, call: Passage): Promise<Outcome> => adapter.execute(action, call)
+function begun(adapter: Adapter, action: Action, call: Passage): Promise<Outcome> {
+  try {
+    return Promise.resolve(adapter.execute(action, call))
+  } catch (error) {
+    return Promise.reject(error)
+  }
+}
 
 /** A deadline that stands still during certain waits. */
 function pausable(clock: Clock, limitMs: number, over: () => void) {

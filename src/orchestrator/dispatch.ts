@@ -63,9 +63,10 @@ export async function takeOff(run: LiveRun, flight: Flight): Promise<void> {
   const { clock } = run.graph
   const began = clock.now()
   try {
-    const action = { ...flight.action, params: await paramsOf(run, flight) }
+    const action = needsParams(flight) ? { ...flight.action, params: await paramsOf(run, flight) } : flight.action
     const role = roleOf(run, flight)
-    const resume = await resumeOf(run, flight)
+    const { resume_blob, resume: inline } = run.graph.get('action', action.action_id)?.data ?? {}
+    const resume = resume_blob === undefined ? inline : await blobJson(run, resume_blob, flight.step)
     const result = await run.layer.attempt(action, {
       signal: run.abort.signal,
       execution_id: flight.execution_id,
@@ -76,7 +77,13 @@ export async function takeOff(run: LiveRun, flight: Flight): Promise<void> {
       ...(role !== undefined && { role }),
       ...(resume !== undefined && { resume }),
     })
-    const inverse = await inverseOf(run, flight, action, result)
+    const declared = bindingOf(run, flight).inverse
+    const inverse =
+      flight.compensates !== undefined
+        ? undefined
+        : typeof declared === 'object'
+          ? await declaredInverse(run, flight, declared, result)
+          : (declared ?? adaptersInverse(run, action, result))
     run.inbox.push({ kind: 'completed', flight, result, ...(inverse !== undefined && { inverse }) })
   } catch (error) {
     run.inbox.push({ kind: 'failed', flight, error: actionError(error), duration_ms: Math.max(0, clock.now() - began) })
@@ -99,11 +106,6 @@ async function keep(run: LiveRun, { action }: Flight, state: Json): Promise<void
     throw run.owner.lost.reason ?? new ActionError('action_aborted', 'another process has taken the run over')
 }
 
-async function resumeOf(run: LiveRun, { action, step }: Flight): Promise<Json | undefined> {
-  const { resume, resume_blob } = run.graph.get('action', action.action_id)?.data ?? {}
-  return resume_blob === undefined ? resume : blobJson(run, resume_blob, step)
-}
-
 /** Actions that an action carries out are told too, with the next commit. */
 const inner = (run: LiveRun): Observer => ({
   started(attempt) {
@@ -114,10 +116,13 @@ const inner = (run: LiveRun): Observer => ({
   },
 })
 
-async function paramsOf(run: LiveRun, { step, action, compensates, turn }: Flight): Promise<JsonObject> {
-  if (compensates !== undefined) return action.params
+/** What takes something back has its params already; a turn's always name it. */
+const needsParams = ({ action, compensates, turn }: Flight): boolean =>
+  compensates === undefined && (turn !== undefined || sources(action.params).size > 0)
+
+async function paramsOf(run: LiveRun, { step, action, turn }: Flight): Promise<JsonObject> {
   const outputs = await outputsFor(run, action.params, step)
-  return outputs.size === 0 && !turn ? action.params : filledIn(action.params, (from) => outputs.get(from), turn)
+  return filledIn(action.params, (from) => outputs.get(from), turn)
 }
 
 /** The outputs of the steps that params refer to. */
@@ -153,20 +158,23 @@ function sources(params: JsonObject): ReadonlySet<string> {
 }
 const NONE: ReadonlySet<string> = new Set()
 
-/** What the binding says takes it back, else what the adapter says. Nothing for what changed nothing. */
-async function inverseOf(
+/** What the binding says takes it back, with the outputs that it refers to. */
+async function declaredInverse(
   run: LiveRun,
-  flight: Flight,
+  { step }: Flight,
+  declared: JsonObject,
+  { output }: Pick<ActionResult, 'output'>,
+): Promise<JsonObject> {
+  const others = await outputsFor(run, declared, step)
+  return filledIn(declared, (from) => (from === step ? output : others.get(from)))
+}
+
+/** What the adapter says takes it back. Nothing for what changed nothing. */
+function adaptersInverse(
+  run: LiveRun,
   action: Action,
   { output }: Pick<ActionResult, 'output'>,
-): Promise<JsonObject | 'irreversible' | undefined> {
-  if (flight.compensates !== undefined) return undefined
-  const declared = bindingOf(run, flight).inverse
-  if (declared === 'irreversible') return declared
-  if (declared !== undefined) {
-    const others = await outputsFor(run, declared, flight.step)
-    return filledIn(declared, (step) => (step === flight.step ? output : others.get(step)))
-  }
+): JsonObject | 'irreversible' | undefined {
   const inverse: Inverse = run.layer.inverse(action, output === undefined ? {} : { output })
   if (inverse === 'none_needed') return undefined
   if (inverse === 'irreversible') return action.action_type === 'function' ? undefined : inverse

@@ -33,7 +33,7 @@ export async function drive(run: LiveRun, options: RunnerOptions): Promise<Runne
   for (const signal of signals) signal.addEventListener('abort', stopped)
   try {
     let first = true
-    for (;;) {
+    for (let turn = 1; ; turn++) {
       if (run.owner.lost.aborted) return 'lost'
       if (options.drain.aborted && run.flying.size === 0) return 'drained'
       bell.reset()
@@ -48,7 +48,7 @@ export async function drive(run: LiveRun, options: RunnerOptions): Promise<Runne
         }
         if (decided.end) return 'ended'
         for (const flight of decided.departures) void takeOff(run, flight)
-        if (decided.departures.length > 0 && run.inbox.length === 0) await breath() // what needs no waiting is there already
+        if (decided.departures.length > 0 && run.inbox.length === 0) await breath(turn) // what needs no waiting is there then
         if (run.inbox.length > 0) continue
       }
       if (options.drain.aborted && run.flying.size === 0) continue
@@ -124,7 +124,10 @@ function listen(run: LiveRun, signal: AbortSignal): Promise<void> {
   return patiently(news, graph.clock, signal)
 }
 
-const breath = () => new Promise<void>((resolve) => setImmediate(resolve))
+/** Until everybody who can go on has gone on; now and then the rest of the process has a turn too. */
+const breath = (turn: number) =>
+  new Promise<void>((resolve) => (turn % OTHERS_TURN === 0 ? setImmediate(resolve) : process.nextTick(resolve)))
+const OTHERS_TURN = 16
 
 interface Alarm {
   readonly ring: () => void

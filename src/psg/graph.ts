@@ -159,8 +159,8 @@ export class ProjectGraph {
     checkOptions(options)
     const given = { ...options, events: takeInEvents(options.events) }
     const decide = decider(changes)
-    return this.#serially(async () => {
-      await this.#settle(changes)
+    return await this.#serially(async () => {
+      if (this.#pending) await this.#settle(this.#pending, changes)
       const late = this.#late.get(changes)
       if (late) return late
       for (let attempt = 1; ; attempt++) {
@@ -179,7 +179,7 @@ export class ProjectGraph {
     checkOptions(options)
     const decide = decider(changes)
     return this.#serially(async () => {
-      await this.#settle(changes)
+      if (this.#pending) await this.#settle(this.#pending, changes)
       for (let attempt = 1; ; attempt++) {
         const tried = this.revision
         const drafted = await this.#draft(decide, options)
@@ -270,14 +270,16 @@ export class ProjectGraph {
     let changes: Changes
     let decided: number
     do {
-      await copy.bring(options.reads ?? [])
-      await copy.loadTrailing() // whoever writes values writes theirs too
+      if (options.reads && !copy.holds(options.reads)) await copy.bring(options.reads)
+      if (!copy.holdsGroups(copy.trail.groups)) await copy.loadTrailing() // whoever writes values writes theirs too
       decided = copy.revision
       changes = decide()
-      await copy.bring(named(changes))
-      await copy.load(changes.flatMap((change) => (change.kind === 'node_add' && change.group ? [change.group] : [])))
+      const names = named(changes)
+      if (!copy.holds(names)) await copy.bring(names)
+      const groups = groupsIn(changes)
+      if (!copy.holdsGroups(groups)) await copy.load(groups)
     } while (copy.revision > decided) // what others have written came in with what was loaded
-    const stamped = await copy.stamped()
+    const stamped = copy.stamped ?? (await copy.readStamp())
     try {
       return draft(this.#ground(stamped), changes, options)
     } catch (error) {
@@ -311,9 +313,7 @@ export class ProjectGraph {
   }
 
   /** Learns what became of a write without a reply by submitting it again. Throws while nobody can tell: then nothing else gets in. */
-  async #settle(wanted: Wanted): Promise<void> {
-    const pending = this.#pending
-    if (!pending) return
+  async #settle(pending: Pending, wanted: Wanted): Promise<void> {
     try {
       await commitOnce(this.store, pending.drafted.write, { clock: this.clock })
       const known = this.revision >= pending.drafted.commit.revision // reloading found it first
@@ -387,6 +387,10 @@ export class ProjectGraph {
     })
   }
 }
+
+/** Groups that changes name themselves. */
+const groupsIn = (changes: Changes): readonly string[] =>
+  changes.flatMap((change) => (change.kind === 'node_add' && change.group !== undefined ? [change.group] : []))
 
 /** Changes are copied at once, before their caller can change them; a function is asked when its turn has come. */
 function decider(wanted: Wanted): () => Changes {

@@ -1,5 +1,5 @@
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
-import { isObject } from '../protocol/json.ts'
+import { isObject, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Change, Changes, CommitOptions, EventDraft, Kind } from './change.ts'
 import { KINDS } from './kinds.ts'
@@ -104,11 +104,9 @@ function needText(
 function copied(change: Change, i: number): Change {
   if (change.kind === 'node_add') return { ...change, data: plain(change.data, `changes[${i}].data`) } as Change
   if (change.kind !== 'node_update') return { ...change }
-  const fields = Object.entries(change.set).map(([field, value]) => [
-    field,
-    value === undefined ? undefined : plain(value, `changes[${i}].set.${field}`),
-  ])
-  return { ...change, set: Object.fromEntries(fields) } as Change
+  const set = plain(change.set, `changes[${i}].set`) as JsonObject
+  const gone = Object.entries(change.set).filter(([, value]) => value === undefined)
+  return { ...change, set: gone.length === 0 ? set : { ...set, ...Object.fromEntries(gone) } } as Change
 }
 
 const isText = (value: unknown): value is string => typeof value === 'string' && value !== ''

@@ -12,7 +12,11 @@ export function plain(value: unknown, path: string): Json {
     return copied(value, way)
   } catch (error) {
     if (error instanceof NotJson) throw refused(way.reduce<string>(joined, path), error.message)
-    if (error instanceof RangeError) throw refused(path, 'something that contains itself, or is nested too deeply')
+    if (error instanceof RangeError)
+      throw refused(
+        way.slice(0, 1).reduce<string>(joined, path),
+        'something that contains itself, or is nested too deeply',
+      )
     throw error
   }
 }

@@ -53,9 +53,13 @@ export class WorkingCopy {
     return this.#memory.state
   }
 
-  /** The stamp of the last entry. Not read when the graph is opened, because the entry may be large. */
-  async stamped(): Promise<number> {
-    if (this.#stamped !== undefined) return this.#stamped
+  /** The stamp of the last entry, if it is known. */
+  get stamped(): number | undefined {
+    return this.#stamped
+  }
+
+  /** The same from the journal. Not read when the graph is opened, because the entry may be large. */
+  async readStamp(): Promise<number> {
     if (this.#revision === 0) return 0
     for await (const { body } of entriesOf(this, this.#revision - 1, this.#revision)) this.#stamped = microsOf(body.at)
     return this.#stamped ?? 0
@@ -90,14 +94,26 @@ export class WorkingCopy {
     for await (const entry of entriesOf(this, this.#revision)) this.#take(entry)
   }
 
-  /** Brings what is named into memory, as far as it exists: a group that is not loaded, or what others have written since. */
-  async bring(names: Names): Promise<void> {
-    const absent = names.filter(([kind, id]) => {
+  /** Is all of it in memory? What has ended and is asked for stays a while longer. */
+  holds(names: Names): boolean {
+    let all = true
+    for (const [kind, id] of names) {
       const there = this.state.get(kind, id)
       if (there) this.#ended.use(there.group)
-      return !there
-    })
-    if (absent.length === 0) return
+      else all = false
+    }
+    return all
+  }
+
+  holdsGroups(groups: Iterable<string>): boolean {
+    for (const group of groups) if (!this.state.hasGroup(group)) return false
+    return true
+  }
+
+  /** Brings what is named into memory, as far as it exists: a group that is not loaded, or what others have written since. */
+  async bring(names: Names): Promise<void> {
+    if (this.holds(names)) return
+    const absent = names.filter(([kind, id]) => !this.state.has(kind, id))
     const { revision } = this
     await this.load(await this.#groupsOf(absent))
     if (this.#revision === revision && absent.some((name) => !this.state.has(...name))) await this.catchUp()
@@ -119,7 +135,7 @@ export class WorkingCopy {
 
   /** Loads the groups whose values trail. What others wrote comes in with them, and may have let values of further groups trail. */
   async loadTrailing(): Promise<void> {
-    while ([...this.trail.groups].some((group) => !this.state.hasGroup(group))) await this.load(this.trail.groups)
+    while (!this.holdsGroups(this.trail.groups)) await this.load(this.trail.groups)
   }
 
   /** What has ended longest ago leaves memory. */

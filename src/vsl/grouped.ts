@@ -76,14 +76,18 @@ export function grouped(member: BatchMember, options: GroupedOptions): Grouped {
   const running: (Promise<void> | undefined)[] = Array(options.lanes ?? 1).fill(undefined)
   const inFlight = new Set<readonly Waiting[]>()
   let waiting: Waiting[] = []
+  /** The stream of the last batch, if it was of one write. */
+  let lone: string | undefined
   let closed = false
 
   async function run(lane: number): Promise<void> {
     while (waiting.length > 0) {
-      await settled() // those whose commit was just acknowledged may have the next one ready: let it join
+      // Those whose commit was just acknowledged may have the next one ready: let it join. Whoever was alone before is not kept waiting for a crowd.
+      await settled(waiting.length === 1 && waiting[0]!.write.stream === lone)
       const { batch, rest } = takeBatch(waiting, inFlight, maxWrites, maxBytes)
       if (batch.length === 0) break // all of it waits for what another lane has in flight
       waiting = rest
+      lone = batch.length === 1 ? batch[0]!.write.stream : undefined
       inFlight.add(batch)
       if (waiting.length > 0) useIdleLane()
       const again = await send(member, batch)
@@ -116,8 +120,9 @@ export function grouped(member: BatchMember, options: GroupedOptions): Grouped {
   }
 }
 
-/** After everybody who can go on has gone on, those too who gave others a turn. */
-const settled = () => new Promise<void>((resolve) => setImmediate(resolve))
+/** After everybody who can go on has gone on; unless in haste, those too who gave others a turn. */
+const settled = (inHaste: boolean) =>
+  new Promise<void>((resolve) => (inHaste ? process.nextTick(resolve) : setImmediate(resolve)))
 
 function prepare(write: Write): PreparedWrite {
   const { entry, inserts, puts } = checkWrite(write)
