@@ -2,7 +2,7 @@ import type { Again, BatchMember, PreparedWrite, Verdict } from './grouped.ts'
 import { numberArray, textArray } from './postgres-arrays.ts'
 import type { PostgresConnection } from './postgres-connection.ts'
 import { isNullRefused } from './postgres-errors.ts'
-import { commitLone } from './postgres-tables.ts'
+import { commitEntry, commitLone } from './postgres-tables.ts'
 
 /** Sends batches, each in one statement and one round trip; only a lone write that is refused takes a second one, to be told why. */
 export function batchSender(connection: PostgresConnection, schema: string, base: string): BatchMember['commitBatch'] {
@@ -11,8 +11,11 @@ export function batchSender(connection: PostgresConnection, schema: string, base
     text: `select "${schema}".commit_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) as refused`,
   }
   const lone = { name: `${schema}.lone`, text: commitLone(schema) }
+  const entryOnly = { name: `${schema}.entry`, text: commitEntry(schema) }
 
   async function landsAlone({ stream, expected, fence, entry, inserts, puts }: PreparedWrite): Promise<boolean> {
+    if (inserts.length + puts.length === 0)
+      return (await connection.once(stream, entryOnly, [base, stream, expected, fence, entry])).rowCount === 1
     const rows = [...inserts, ...puts].sort(([a], [b]) => (a < b ? -1 : 1))
     const keys = textArray(rows.map(([key]) => key))
     const texts = textArray(rows.map(([, text]) => text))
@@ -41,7 +44,7 @@ export function batchSender(connection: PostgresConnection, schema: string, base
 
 /** Deletes nothing, on a stream that is probably there: the first entry of a stream finds no head yet. */
 const isUsual = ({ expected, entry, inserts, puts, deletes }: PreparedWrite): boolean =>
-  puts.length + inserts.length > 0 && deletes.length === 0 && (expected > 0 || entry === undefined)
+  deletes.length === 0 && (entry === undefined ? puts.length + inserts.length > 0 : expected > 0)
 
 const LANDED: Verdict = { kind: 'landed' }
 

@@ -146,3 +146,15 @@ with head as (
 insert into "${schema}"."values" (key, value)
 select k.key, k.text from head, unnest($6::text[], $7::text[]) k(key, text)
 on conflict (key) do update set value = case when excluded.key = any ($8::text[]) then null else excluded.value end`
+
+/** The same for an entry alone, which is what most ticks of a run come to: writes one row, or none. */
+export const commitEntry = (schema: string): string => `
+with head as (
+  update "${schema}".heads h
+  set revision = h.revision + 1, xid = $1 + pg_current_xact_id()::text::bigint
+  where h.stream = $2 and h.revision = $3 and ($4::bigint is null or h.token = $4)
+    and h.xid < $1 + pg_current_xact_id()::text::bigint
+  returning h.revision, h.xid
+)
+insert into "${schema}".journal (stream, revision, xid, seq, body)
+select $2, head.revision, head.xid, 1, $5 from head`

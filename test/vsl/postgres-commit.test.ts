@@ -3,7 +3,7 @@ import { describe, expect } from 'vitest'
 import { FencedOut, KeyExists, Refused, RevisionConflict, Unavailable } from '../../src/protocol/errors.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
 import { postgresBackend } from '../../src/vsl/postgres.ts'
-import { commitLone } from '../../src/vsl/postgres-tables.ts'
+import { commitEntry, commitLone } from '../../src/vsl/postgres-tables.ts'
 import { append, bodies, collect, refusals, write } from '../contracts/backend/given.ts'
 import { freshSchema, itNeeds } from '../support/servers.ts'
 import { commitAll } from './load.ts'
@@ -23,13 +23,13 @@ describe('commits on Postgres', () => {
       await work
       return names.filter((name) => name !== 'mplp.notify')
     }
-    const [lone, batch] = [[`${schema}.lone`], [`${schema}.commit`]]
+    const [lone, entry, batch] = [[`${schema}.lone`], [`${schema}.entry`], [`${schema}.commit`]]
     expect(await sent(store.commit(write('g', 0, { entry: 0, puts: [['p', 0]] })))).toEqual(batch)
     expect(await sent(store.commit(write('g', 1, { entry: 1, puts: [['p', 1]] })))).toEqual(lone)
     expect(await sent(store.commit({ ...write('cursor', 0, { puts: [['at', 1]] }), fence: lease!.token }))).toEqual(
       lone,
     )
-    expect(await sent(store.commit(append('g', 2)))).toEqual(batch)
+    expect(await sent(store.commit(append('g', 2)))).toEqual(entry)
     expect(await sent(store.commit(write('g', 3, { entry: 3, inserts: [['k', 3]], deletes: ['p'] })))).toEqual(batch)
     expect(await sent(store.commit(append('g', 0)).catch(() => undefined))).toEqual(batch)
     const many = Array.from({ length: 32 }, (_, i) =>
@@ -38,6 +38,20 @@ describe('commits on Postgres', () => {
     expect(await sent(Promise.all(many))).toEqual(batch)
     await store.close()
     await pool.end()
+  })
+
+  itOnPostgres('of an entry alone are held to the same conditions', async (url) => {
+    const store = await postgresBackend({ url, schema: freshSchema() })
+    await store.commit(append('g', 0))
+    const lease = await store.acquire('g', thisHolder('h'), 60_000)
+    await expect(store.commit(append('g', 2))).rejects.toEqual(new RevisionConflict('g', 2, 1))
+    await expect(store.commit({ ...append('g', 1), fence: 0 })).rejects.toEqual(new FencedOut('g', 0, 1))
+    await expect(store.commit(append('absent', 1))).rejects.toEqual(new RevisionConflict('absent', 1, 0))
+    await store.commit({ ...append('g', 1), fence: lease!.token })
+    await store.commit(append('g', 2))
+    expect((await collect(store.read('g'))).map((entry) => entry.revision)).toEqual([1, 2, 3])
+    expect(await store.head('g')).toEqual({ revision: 3, token: 1 })
+    await store.close()
   })
 
   itOnPostgres('that only put are held to the same conditions, alone', async (url) => {
@@ -303,6 +317,7 @@ describe('commits on Postgres', () => {
       expect(await commitDirectly(client, schema, { stream: 'g', expected: 1 })).toEqual([{ member: 1, kind: 'again' }])
       const lone = await client.query(commitLone(schema), ['0', 'g', 1, null, '"x"', ['k'], ['1'], []])
       expect(lone.rowCount).toBe(0)
+      expect((await client.query(commitEntry(schema), ['0', 'g', 1, null, '"x"'])).rowCount).toBe(0)
       await client.query('commit')
     })
     await store.commit(append('g', 1))

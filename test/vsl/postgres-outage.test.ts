@@ -9,7 +9,7 @@ import { expectWhole } from './whole.ts'
 
 const itOwnsPostgres = itOwns(privatePostgres)
 /** The statement is prepared by its first commit; later ones carry only its name. */
-const isCommit = (chunk: Buffer) => chunk.includes('mplp.commit') || chunk.includes('mplp.lone')
+const isCommit = (chunk: Buffer) => ['commit', 'lone', 'entry'].some((name) => chunk.includes(`mplp.${name}`))
 const isHead = (chunk: Buffer) => chunk.includes('mplp.head')
 const STREAMS = Array.from({ length: 8 }, (_, i) => `s${i}`)
 
