@@ -1,5 +1,6 @@
 import type { Clock } from '../protocol/clock.ts'
 import { InvalidInput, MplpError, Refused, Unavailable } from '../protocol/errors.ts'
+import { required } from '../protocol/required.ts'
 
 export type SaslMechanism = 'plain' | 'scram-sha-256' | 'scram-sha-512'
 
@@ -29,16 +30,16 @@ export function kafkaAddress(url: string): KafkaAddress {
 }
 
 /** Through `default`: Node cannot see all names that this CommonJS module exports. */
-export const kafkajs = async (): Promise<typeof import('kafkajs')> => (await import('kafkajs')).default
+export const kafkajs = () => required('kafkajs') as typeof import('kafkajs')
 
 /** Retries of the client: some seconds in all, then the caller decides. */
 export const RETRY = { initialRetryTime: 100, maxRetryTime: 2000, retries: 5 }
 
-export async function kafkaClient(
+export function kafkaClient(
   { brokers, user, password }: KafkaAddress,
   options: { tls: boolean; sasl: SaslMechanism },
-): Promise<import('kafkajs').Kafka> {
-  const { Kafka, logLevel } = await kafkajs()
+): import('kafkajs').Kafka {
+  const { Kafka, logLevel } = kafkajs()
   return new Kafka({
     clientId: 'mplp-runtime',
     brokers: [...brokers],

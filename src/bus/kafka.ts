@@ -50,7 +50,7 @@ export async function kafkaTransport(options: KafkaTransportOptions): Promise<Tr
   const address = options.url === undefined ? undefined : kafkaAddress(options.url)
   const topic = address?.topic ?? (options.topic as string)
   const what = address ? `Kafka at ${address.brokers.join(',')}` : 'Kafka'
-  const kafka = options.client ?? (await kafkaClient(address as NonNullable<typeof address>, { tls, sasl }))
+  const kafka = options.client ?? kafkaClient(address as NonNullable<typeof address>, { tls, sasl })
   const admin = kafka.admin({ retry: RETRY })
   let maxBytes: number
   try {
@@ -78,7 +78,7 @@ export async function kafkaTransport(options: KafkaTransportOptions): Promise<Tr
 
   const connected = async (): Promise<Producer> => {
     if (producer) return producer
-    const { Partitioners } = await kafkajs()
+    const { Partitioners } = kafkajs()
     const made = kafka.producer({
       idempotent: true,
       maxInFlightRequests: 1,
@@ -149,7 +149,7 @@ const BROKER_DEFAULT_BYTES = 1_048_588
 /** What the topic allows for one batch of messages; the broker's default where that may not be asked. */
 async function largestMessage(admin: Admin, topic: string): Promise<number> {
   const name = 'max.message.bytes'
-  const { ConfigResourceTypes } = await kafkajs()
+  const { ConfigResourceTypes } = kafkajs()
   const resources = [{ type: ConfigResourceTypes.TOPIC, name: topic, configNames: [name] }]
   const described = await admin.describeConfigs({ resources, includeSynonyms: false }).catch(() => undefined)
   const entry = described?.resources[0]?.configEntries.find((config) => config.configName === name)

@@ -2,6 +2,7 @@ import type { Redis, RedisOptions } from 'ioredis'
 import { causeOf } from '../protocol/cause.ts'
 import type { Clock } from '../protocol/clock.ts'
 import { InvalidInput, MplpError, Refused, Unavailable } from '../protocol/errors.ts'
+import { required } from '../protocol/required.ts'
 import type { Report } from './handling.ts'
 import { slept } from './waiting.ts'
 
@@ -28,7 +29,7 @@ export function redisLink(target: string | Redis, timeoutMs: number, clock: Cloc
   return {
     what,
     async connect(silenceMs) {
-      const { Redis: Client } = await import('ioredis')
+      const { Redis: Client } = required('ioredis') as typeof import('ioredis')
       let isOpen = false
       let trouble: unknown
       const redis = new Client({

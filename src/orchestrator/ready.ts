@@ -13,10 +13,10 @@ export interface ReadySet {
 }
 
 export function readySet(state: GraphState, plan: string): ReadySet {
-  const ranks = state.plan(plan)!.ranks
+  const facts = state.plan(plan)!
   const unmet = new Map<string, number>()
   const heap: string[] = []
-  const before = (a: string, b: string) => ranks.get(a)! < ranks.get(b)!
+  const before = (a: string, b: string) => facts.ranks.get(a)! < facts.ranks.get(b)! // made when two are ready at once, and not before
 
   for (const step of state.nodesOf(plan)) {
     if (!isKind(step, 'step') || step.data.status !== 'pending') continue

@@ -1,7 +1,6 @@
-import { createRequire } from 'node:module'
+import { required } from './required.ts'
 
-// Required, not imported: for one CommonJS file an import first starts a lexer, which alone is a sixth of our whole start-up.
-const { fullFormats: published } = createRequire(import.meta.url)(
+const { fullFormats: published } = required(
   'ajv-formats/dist/formats.js',
 ) as typeof import('ajv-formats/dist/formats.js')
 const dateTime = published['date-time'] as { readonly validate: (text: string) => boolean; readonly compare: unknown }

@@ -1,5 +1,6 @@
 import type { Pool, PoolClient, QueryConfig } from 'pg'
 import { OutcomeUnknown } from '../protocol/errors.ts'
+import { required } from '../protocol/required.ts'
 import { isLost, isRolledBack, isTimeUp, postgresError, TIME_UP } from './postgres-errors.ts'
 import { wakeable } from './wakeable.ts'
 
@@ -35,11 +36,11 @@ export interface PostgresConnection {
 const TRIES = 20
 
 /** Nothing is connected yet when this returns. The server gives a statement up a little earlier than we do, so that its end is certain. */
-export async function postgresConnection(
+export function postgresConnection(
   target: { readonly url: string; readonly poolSize: number } | { readonly pool: Pool },
   timeoutMs: number,
-): Promise<PostgresConnection> {
-  const pool = 'pool' in target ? target.pool : await ownPool(target, timeoutMs)
+): PostgresConnection {
+  const pool = 'pool' in target ? target.pool : ownPool(target, timeoutMs)
   const what = 'pool' in target ? 'Postgres' : `Postgres at ${addressOf(target.url)}`
   const guarded = new WeakSet<PoolClient>()
   const idle = wakeable()
@@ -116,8 +117,8 @@ interface Lost {
   readonly lost: unknown
 }
 
-async function ownPool({ url, poolSize }: { url: string; poolSize: number }, timeoutMs: number): Promise<Pool> {
-  const { default: pg } = await import('pg')
+function ownPool({ url, poolSize }: { url: string; poolSize: number }, timeoutMs: number): Pool {
+  const pg = required('pg') as typeof import('pg')
   const pool = new pg.Pool({
     connectionString: url,
     max: poolSize,

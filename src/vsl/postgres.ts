@@ -38,7 +38,7 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
   const { onWarning = (message: string) => process.emitWarning(message) } = options
   checkOptions(options, schema, poolSize, timeoutMs)
   const target = options.pool ? { pool: options.pool } : { url: options.url ?? '', poolSize }
-  const connection = await postgresConnection(target, timeoutMs)
+  const connection = postgresConnection(target, timeoutMs)
   const what = `the store ${schema} in ${connection.what}`
   const { base, durable } = await openSchema(connection, schema).catch(async (error) => {
     await connection.close()

@@ -2,6 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Redis, RedisOptions } from 'ioredis'
 import { causeOf } from '../protocol/cause.ts'
 import { Closed, MplpError, OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
+import { required } from '../protocol/required.ts'
 import { isRefusal, isUnsent, movedTo, redisError } from './redis-errors.ts'
 import { wakeable } from './wakeable.ts'
 
@@ -26,7 +27,7 @@ export interface RedisConnection {
 
 /** Connects, or throws within `timeoutMs` and leaves nothing behind. A client lends its address and credentials; it is not used itself. */
 export async function connect(target: RedisOptions | Redis, timeoutMs: number): Promise<RedisConnection> {
-  const { Redis: Client } = await import('ioredis')
+  const { Redis: Client } = required('ioredis') as typeof import('ioredis')
   const address: RedisOptions = 'duplicate' in target ? target.options : target
   const what = `Redis at ${address.path ?? `${address.host ?? 'localhost'}:${address.port ?? 6379}`}`
   let state: 'opening' | 'open' | 'closed' = 'opening'

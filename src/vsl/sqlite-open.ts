@@ -2,6 +2,7 @@ import { accessSync, constants, mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type libsql from 'libsql'
 import { Refused } from '../protocol/errors.ts'
+import { required } from '../protocol/required.ts'
 import { isIoError, sqliteError } from './sqlite-errors.ts'
 
 export type Database = InstanceType<typeof libsql>
@@ -37,8 +38,8 @@ const MIGRATIONS: readonly string[] = [
 ]
 
 /** Makes the folder and nothing else; leaves a file that is not ours as it is. */
-export async function connect(path: string): Promise<Database> {
-  const { default: Libsql } = await import('libsql')
+export function connect(path: string): Database {
+  const Libsql = required('libsql') as typeof libsql
   try {
     mkdirSync(dirname(path), { recursive: true })
     return new Libsql(path, { timeout: BLOCKING_MS })

@@ -37,7 +37,7 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
   checkOptions(options.path, synchronous, timeoutMs)
   const path = resolve(options.path)
   const what = `the SQLite store ${path}`
-  const db = await connect(path)
+  const db = connect(path)
   const closing = new AbortController()
 
   let calls = 0
