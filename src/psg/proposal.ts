@@ -76,6 +76,7 @@ export class Proposal {
   }
 
   deltasOf(kind: Kind): readonly Delta[] {
+    if (!this.#folded.byKind.has(kind)) return NO_DELTAS
     this.#byKind ??= groupBy(this.deltas, (delta) => delta.kind)
     return this.#shaped(this.#byKind.get(kind))
   }
@@ -139,6 +140,7 @@ export class Proposal {
   }
 }
 
+const NO_DELTAS: readonly Delta[] = []
 const NO_ORDER: StepOrder = { ranks: new Map(), cycles: new Map() }
 
 function groupBy<K>(deltas: readonly Delta[], keyOf: (delta: Delta) => K): ReadonlyMap<K, readonly Delta[]> {

@@ -33,9 +33,9 @@ export const STRUCTURE: readonly Rule[] = [
   {
     id: 'id.fixed',
     keeps: 'a node’s id and what it belongs to never change',
-    check({ kind, id, before, after }, _, report) {
+    check({ kind, id, before, after, statusOnly }, _, report) {
       const { idField, refs = [], fixed = [] } = KINDS[kind]
-      if (!after || before?.data === after.data) return
+      if (!after || statusOnly || before?.data === after.data) return
       if (idField && field(after, idField) !== id) report(idField, `${kind} ${id} must keep its id in ${idField}`)
       if (!before) return
       const kept = [...refs.filter((ref) => ref.edge !== 'DEPENDS_ON').map((ref) => ref.field), ...fixed]
