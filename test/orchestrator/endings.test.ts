@@ -1,63 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import type { Adapter, Outcome } from '../../src/ael/adapter.ts'
 import { actionLayer } from '../../src/ael/ael.ts'
-import { type FunctionSpec, functionAdapter } from '../../src/ael/function.ts'
+import { functionAdapter } from '../../src/ael/function.ts'
 import type { Hands } from '../../src/ael/layer.ts'
-import type { RuntimeOptions } from '../../src/orchestrator/runtime.ts'
-import { type ManualClock, manualClock } from '../../src/protocol/clock.ts'
 import { ActionError } from '../../src/protocol/errors.ts'
 import type { Json, JsonObject } from '../../src/protocol/json.ts'
-import { memoryBackend } from '../../src/vsl/memory.ts'
-import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
-import { mortal } from '../support/mortal-runtime.ts'
-
-/** Something that others wait for until it is opened. */
-function door() {
-  let open: () => void = () => undefined
-  const opened = new Promise<void>((resolve) => {
-    open = resolve
-  })
-  return { open, opened }
-}
-
-/** Lets time pass, a little at a time, until something holds. */
-async function until(clock: ManualClock, holds: () => unknown): Promise<void> {
-  for (let i = 0; i < 3_000; i++) {
-    if (holds()) return
-    await clock.advance(50)
-    await new Promise((resolve) => setImmediate(resolve))
-  }
-  throw new Error('it never came to that')
-}
-
-async function inTime<T>(clock: ManualClock, wanted: Promise<T>): Promise<T> {
-  let done = false
-  wanted.then(
-    () => {
-      done = true
-    },
-    () => {
-      done = true
-    },
-  )
-  await until(clock, () => done)
-  return wanted
-}
-
-/** A store with a clock, and processes on it that can die. */
-function world(functions: { readonly [name: string]: FunctionSpec }, more: Partial<RuntimeOptions> = {}) {
-  const clock = manualClock()
-  const store = memoryBackend({ clock })
-  return {
-    store,
-    clock,
-    async start(options: Partial<RuntimeOptions> = {}) {
-      const process = mortal(store)
-      const given = { clock, leaseTtlMs: 500, patrolMs: 50, ...more, ...options }
-      return { ...(await runtimeOf(functions, { ...given, store: process.store })), die: process.die }
-    },
-  }
-}
+import { chainOf, flowOf } from '../support/flows.ts'
+import { door, inTime, until, world } from '../support/on-a-clock.ts'
 
 const boom = () => {
   throw new Error('the true cause')
