@@ -88,19 +88,28 @@ export function patrol(options: PatrolOptions): Patrol {
     for await (const [key, where] of store.scan('timer/')) {
       if (Date.parse(key.split('/')[1]!) > clock.now()) break
       const { graph, group } = where as Whereabouts
-      if (mine(group) && !keepers.has(graph) && (await wakeUp(graph, group))) contexts.add(graph)
+      if (!mine(group) || !(await wakeUp(graph, group).catch(tell))) continue
+      if (keepers.has(graph))
+        await look(graph).catch(tell) // the keeper of its neighbours does not look for it
+      else contexts.add(graph)
     }
     for (const context of contexts)
-      if (!keepers.has(context) && (notBefore.get(context) ?? 0) <= clock.now()) await look(context)
+      if (!keepers.has(context) && (notBefore.get(context) ?? 0) <= clock.now()) await look(context).catch(tell)
   }
 
-  /** Puts a run that only waited back among the running, or ends it. True when the context has something for its owner to do. */
+  /** A context that cannot be looked at keeps nobody from the others. */
+  function tell(error: unknown): undefined {
+    onError(error)
+  }
+
+  /** Puts a run that only waited back among the running, or ends it. True when its owner has something to do. */
   async function wakeUp(context: string, plan: string): Promise<boolean> {
     const graph = await project.context(context)
     await graph.refresh()
     await graph.load(plan)
     const by = { actor: 'runtime', reason: 'its time has come', termination: 'timeout' }
-    return (await commitStill(graph, () => comeDue(graph, plan), by)) || dueRuns(graph, mine).length > 0
+    const woke = await commitStill(graph, () => comeDue(graph, plan), by)
+    return woke || dueRuns(graph, (other) => other === plan).length > 0
   }
 
   async function rounds(): Promise<void> {

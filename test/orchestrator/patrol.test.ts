@@ -1,0 +1,53 @@
+import { describe, expect, it } from 'vitest'
+import type { Backend } from '../../src/vsl/backend.ts'
+import { chainOf, flowOf } from '../support/flows.ts'
+import { inTime, world } from '../support/on-a-clock.ts'
+
+const hang = (_: unknown, { signal }: { readonly signal: AbortSignal }) =>
+  new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('stopped'))))
+const beside = ({ context_id: context }: { readonly context_id: string }, flow: ReturnType<typeof flowOf>) => ({
+  ...flow,
+  context,
+  plan: { ...flow.plan, context_id: context },
+})
+
+describe('a run that waits in a context where another one is busy', () => {
+  it.each([
+    ['goes on when its time has come', flowOf({ wait: { binding: { action_type: 'wait', params: { ms: 5_000 } } } })],
+    ['ends when nobody has answered in time', chainOf(1, { approval: { expires_ms: 5_000 } })],
+  ])('%s', async (_, flow) => {
+    const { start, clock } = world({ hang })
+    const runtime = await start()
+    const busy = await runtime.submit(flowOf({ hang: {} }))
+    const run = await runtime.submit(beside(busy, flow))
+    await inTime(clock, run.result())
+    expect(busy.phase).toBe('running')
+    expect(runtime.errors).toEqual([])
+    await busy.cancel()
+    await inTime(clock, runtime.close())
+  })
+})
+
+describe('a context that cannot be read', () => {
+  it('keeps nobody from the others, be it found by a run or by a timer', async () => {
+    const { start, clock } = world({})
+    const desk = await start({ mine: () => false })
+    const wait = { binding: { action_type: 'wait', params: { ms: 1_000 } } }
+    const bad = [await desk.submit(chainOf(1)), await desk.submit(chainOf(1, { approval: { expires_ms: 1_000 } }))]
+    const good = [await desk.submit(chainOf(1)), await desk.submit(flowOf({ wait }))]
+    await inTime(clock, desk.close())
+    const damaged = (store: Backend): Backend => ({
+      ...store,
+      scan(prefix, from) {
+        if (bad.some(({ context_id }) => prefix.startsWith(context_id))) throw new Error('damaged')
+        return store.scan(prefix, from)
+      },
+    })
+    const runtime = await start({}, damaged)
+    await clock.advance(1_000)
+    for (const { run_id } of good)
+      expect(await inTime(clock, (await runtime.get(run_id)).result())).toMatchObject({ success: true })
+    expect(runtime.errors).toContainEqual(new Error('damaged'))
+    await inTime(clock, runtime.close())
+  })
+})
