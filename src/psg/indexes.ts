@@ -77,10 +77,11 @@ export function lifeOf(group: string, nodes: Nodes, run: string | undefined): Li
   if (plan) {
     const { phase, requested } = (run === undefined ? undefined : nodes.get('run', run))?.data ?? {}
     const active = phase !== undefined && phase !== 'ended'
+    const over = isTerminal('plan', plan.data.status)
     return {
-      stage: active || !isTerminal('plan', plan.data.status) ? 'open' : 'ended',
+      stage: active || !over ? 'open' : 'ended',
       // A run that waits or is paused has nobody to look after it: the other two indexes, or a wish, find it when its time comes.
-      runs: active && ((phase !== 'waiting' && phase !== 'paused') || requested !== undefined),
+      runs: active && ((phase !== 'waiting' && phase !== 'paused') || requested !== undefined || over),
     }
   }
   for (const kind of OTHER_ROOTS) {

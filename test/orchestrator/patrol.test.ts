@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { RuleViolation } from '../../src/protocol/errors.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { chainOf, flowOf } from '../support/flows.ts'
 import { inTime, world } from '../support/on-a-clock.ts'
@@ -48,6 +49,35 @@ describe('a context that cannot be read', () => {
     for (const { run_id } of good)
       expect(await inTime(clock, (await runtime.get(run_id)).result())).toMatchObject({ success: true })
     expect(runtime.errors).toContainEqual(new Error('damaged'))
+    await inTime(clock, runtime.close())
+  })
+})
+
+describe('a plan that is withdrawn while its run waits', () => {
+  it('ends its run, be it that whoever withdrew it died over it', async () => {
+    const { start, clock } = world({})
+    const first = await start({
+      onCommit: ({ body }) => {
+        if (body.actor === 'plan') first.die()
+      },
+    })
+    const run = await first.submit(chainOf(1, { approval: {} }))
+    const [asked] = await first.waiting()
+    await first.decide(asked!.confirm.confirm_id, { status: 'rejected', decided_by_role: 'somebody' })
+    void first.call('plan', { intent: 'cancel', plan_id: run.plan_id })
+    const second = await start()
+    expect(await inTime(clock, (await second.get(run.run_id)).result())).toMatchObject({ status: 'cancelled' })
+    await inTime(clock, second.close())
+  })
+
+  it('is not withdrawn once it has started: that is a wish to its run', async () => {
+    const { start, clock } = world({})
+    const runtime = await start()
+    const run = await runtime.submit(flowOf({ wait: { binding: { action_type: 'wait', params: { signal: 'go' } } } }))
+    expect(await inTime(clock, run.rest())).toBe('waiting')
+    await expect(runtime.call('plan', { intent: 'cancel', plan_id: run.plan_id })).rejects.toThrow(RuleViolation)
+    await run.cancel()
+    expect(await inTime(clock, run.result())).toMatchObject({ status: 'cancelled' })
     await inTime(clock, runtime.close())
   })
 })

@@ -167,14 +167,13 @@ export const LIFECYCLE: readonly Rule[] = [
     kinds: ['plan', 'step', 'action', 'segment', 'segment_end', 'timer', 'run'],
     check({ kind, id, before, after }, proposal, report) {
       if (proposal.options.fence !== undefined) return
-      const active = proposal.state.plan((after ?? before)!.group)?.activeRun
-      if (
-        active === undefined ||
-        (kind === 'run' && onlyRequests(before, after)) ||
-        proposal.state.get('run', active)?.data.phase === 'waiting'
-      )
-        return
-      report('', `${kind} ${id} belongs to run ${active}, which has an owner: commit under its token`)
+      const plan = (after ?? before)!.group
+      const active = proposal.state.plan(plan)?.activeRun
+      if (active === undefined || (kind === 'run' && onlyRequests(before, after))) return
+      // One that waits has nobody: whoever has what it waits for wakes it, and until it has started anybody may withdraw it.
+      const waits = proposal.state.get('run', active)?.data.phase === 'waiting'
+      if (waits && (kind === 'run' || proposal.state.get('plan', plan)?.data.status !== 'in_progress')) return
+      report('', `${kind} ${id} belongs to run ${active}: its owner changes it, under its token`)
     },
   },
 ]
