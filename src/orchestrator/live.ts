@@ -2,7 +2,7 @@ import type { Action, ActionResult, RetryPolicy } from '../ael/adapter.ts'
 import type { ActionLayer } from '../ael/layer.ts'
 import type { ActionError } from '../protocol/errors.ts'
 import type { JsonObject } from '../protocol/json.ts'
-import type { Change, EventDraft, Node, Settlement, TurnRecord } from '../psg/change.ts'
+import type { Change, EventDraft, Node, NodeUpdate, Settlement, TurnRecord } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import type { RunEvent } from '../psg/run-event.ts'
 import type { Ledger, Limits } from './ledger.ts'
@@ -133,5 +133,7 @@ export interface Decided {
   reason: string
   /** Why the run is stopped before its own end, if it is. */
   termination?: TerminationReason
+  /** The wish that was taken in, and the change that crosses it off. */
+  taken?: { readonly requested: string; readonly by: NodeUpdate<'run'> }
   end: 'completed' | 'failed' | 'cancelled' | undefined
 }

@@ -90,28 +90,35 @@ async function quiet(run: LiveRun, bell: Alarm, options: RunnerOptions): Promise
   }
 }
 
-/** Leaves a run that only waits: whoever answers, and whatever timer comes due, puts it back among the running. */
+/**
+ * Leaves a run that only waits: whoever answers, and whatever timer comes due, puts it back among the running. Decided within the commit: an answer
+ * that crossed with it found the run running, so nobody else would wake it.
+ */
 async function layDown(run: LiveRun): Promise<boolean> {
   const phase = run.paused ? 'paused' : 'waiting'
-  if (!(await put(phase))) return false
-  const answered =
-    !run.paused &&
-    [...run.waiting.values()].some(
-      (waiting) =>
-        (waiting.on === 'confirm' && run.graph.get('confirm', waiting.confirm)?.data.status !== 'pending') ||
-        (waiting.on === 'signal' && signalFor(run, waiting.name) !== undefined),
-    )
-  if (!answered && run.graph.get('run', run.id)?.data.requested === undefined) return true
-  run.inbox.push({ kind: 'look' }) // the answer came while we were leaving
-  await put('running')
-  return false
-
-  async function put(next: 'paused' | 'waiting' | 'running'): Promise<boolean> {
-    const pausing = run.paused && { pausing: next === 'running' ? (true as const) : undefined }
-    const set = { phase: next, ...pausing }
-    const change = { kind: 'node_update', node: 'run', id: run.id, set } as const
-    return land(run, { changes: [change], events: [], reason: `the run is ${next}` })
+  const set = { phase, ...(run.paused && { pausing: undefined }) } as const
+  const changes = () => {
+    if (isAnswered(run)) throw ANSWERED
+    return [{ kind: 'node_update', node: 'run', id: run.id, set } as const]
   }
+  try {
+    return await land(run, { changes, events: [], reason: `the run is ${phase}` })
+  } catch (error) {
+    if (error !== ANSWERED) throw error
+    run.inbox.push({ kind: 'look' })
+    return false
+  }
+}
+const ANSWERED = new Error('what it waited for has come')
+
+function isAnswered(run: LiveRun): boolean {
+  if (run.graph.get('run', run.id)?.data.requested !== undefined) return true
+  if (run.paused) return false
+  return [...run.waiting.values()].some(
+    (waiting) =>
+      (waiting.on === 'confirm' && run.graph.get('confirm', waiting.confirm)?.data.status !== 'pending') ||
+      (waiting.on === 'signal' && signalFor(run, waiting.name) !== undefined),
+  )
 }
 
 /** Somebody else may write to the graph: cancel, decide, signal. Only a run that is quiet needs to listen; a busy one meets it in its own commits. */

@@ -191,7 +191,9 @@ function takeInRequests(run: LiveRun, decided: Decided): void {
   const wakes = phase === 'paused' && !pauses && { phase: 'running' as const }
   const pausing = pauses !== run.paused && { pausing: pauses ? (true as const) : undefined }
   const set = { requested: undefined, ...pausing, ...wakes }
-  decided.changes.push({ kind: 'node_update', node: 'run', id: run.id, set })
+  const by = { kind: 'node_update', node: 'run', id: run.id, set } as const
+  decided.changes.push(by)
+  decided.taken = { requested, by }
   run.paused = pauses
   run.inbox.push({ kind: 'look' }) // what was answered while it was paused
   if (requested === 'cancel')

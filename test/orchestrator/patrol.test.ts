@@ -5,7 +5,7 @@ import { chainOf, flowOf } from '../support/flows.ts'
 import { inTime, world } from '../support/on-a-clock.ts'
 
 const hang = (_: unknown, { signal }: { readonly signal: AbortSignal }) =>
-  new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('stopped'))))
+  new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(new Error('stopped'))))
 const beside = ({ context_id: context }: { readonly context_id: string }, flow: ReturnType<typeof flowOf>) => ({
   ...flow,
   context,

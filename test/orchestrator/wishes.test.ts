@@ -4,6 +4,7 @@ import { createRuntime, type Runtime } from '../../src/orchestrator/runtime.ts'
 import { InvalidInput } from '../../src/protocol/errors.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
+import { heldCommit, inTime, passes, world } from '../support/on-a-clock.ts'
 
 const binding = { action_type: 'wait', params: { signal: 'go' } } as const
 
@@ -81,11 +82,11 @@ it('hands a signal to one of two steps that wait for it', async () => {
   expect(Object.values(outputs).sort()).toEqual([1, 2])
 })
 
+const long = (_: unknown, { signal }: { readonly signal: AbortSignal }) =>
+  new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(new Error('stopped'))))
+
 it('lets nothing outrank a cancel', async () => {
-  const runtime = await desk({
-    long: (_, { signal }) =>
-      new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('stopped')))),
-  })
+  const runtime = await desk({ long })
   const run = await runtime.submit(flowOf({ long: {} }))
   await Promise.all([runtime.cancel(run.run_id), runtime.pause(run.run_id), runtime.resume(run.run_id)])
   expect(await run.result()).toMatchObject({ status: 'cancelled' })
@@ -108,4 +109,41 @@ it('ends the run of a plan that its module cancels', async () => {
   await runtime.decide(asked!.confirm.confirm_id, by('somebody', 'rejected'))
   await runtime.call('plan', { intent: 'cancel', plan_id: run.plan_id })
   expect(await run.result()).toMatchObject({ status: 'cancelled' })
+})
+
+it('forgets no cancel that arrives while a pause is being taken in', async () => {
+  const { start, clock } = world({ long })
+  const held = heldCommit('"pausing"')
+  const owner = await start({}, held.seen)
+  const other = await start({ mine: () => false })
+  const run = await owner.submit(flowOf({ long: {} }))
+  await other.pause(run.run_id)
+  await inTime(clock, held.reached)
+  await other.cancel(run.run_id)
+  held.letGo()
+  expect(await inTime(clock, run.result())).toMatchObject({ status: 'cancelled' })
+  await inTime(clock, Promise.all([owner.close(), other.close()]))
+})
+
+it('does not lay a run down over a signal, so that whoever dies then leaves nothing that nobody looks for', async () => {
+  const { start, clock } = world({})
+  const held = heldCommit('the run is waiting')
+  const owner = await start(
+    {
+      onCommit: ({ body }) => {
+        if (body.reason === 'the run is waiting') owner.die()
+      },
+    },
+    held.seen,
+  )
+  const other = await start({ mine: () => false })
+  const run = await owner.submit(flowOf({ wait: { binding } }))
+  await inTime(clock, held.reached)
+  await other.signal(run.run_id, 'go')
+  held.letGo()
+  await passes(clock, 1_000)
+  owner.die()
+  const next = await start()
+  expect(await inTime(clock, (await next.get(run.run_id)).result())).toMatchObject({ success: true })
+  await inTime(clock, Promise.all([next.close(), other.close()]))
 })
