@@ -69,10 +69,12 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
       return graph.get('run', run_id)?.data.phase ?? 'ended'
     },
     async result(signal) {
-      while (!(await hasEnded(graph, run_id, plan_id))) {
+      for (;;) {
+        const from = graph.revision // the end may come while we ask who drives it
+        if (await hasEnded(graph, run_id, plan_id)) break
         signal?.throwIfAborted()
-        if ((await driven(signal)) === 'ended') continue
-        await elsewhere(graph, (body) => endsRun(body, run_id), signal)
+        if ((await driven(signal)) === 'ended' || graph.revision !== from) continue
+        await elsewhere(graph, from, (body) => endsRun(body, run_id), signal)
       }
       return resultOf(graph, run_id, plan_id)
     },
@@ -83,7 +85,7 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
         signal?.throwIfAborted()
         const from = graph.revision
         const end = await driven(signal)
-        if (end === undefined && graph.revision === from) await elsewhere(graph, () => true, signal)
+        if (end === undefined && graph.revision === from) await elsewhere(graph, from, () => true, signal)
       }
     },
     events,
@@ -108,14 +110,15 @@ function needsSomebody(graph: ProjectGraph, run: string, plan: string): boolean 
   return !openTimers(graph, plan).some(({ data }) => data.purpose === 'retry' || data.purpose === 'wait')
 }
 
-/** Follows the journal until somebody has committed what is waited for. */
+/** Follows the journal from a revision until somebody has committed what is waited for. */
 async function elsewhere(
   graph: ProjectGraph,
+  after: number,
   until: (body: EntryBody) => boolean,
   signal?: AbortSignal,
 ): Promise<void> {
   for await (const entry of graph.store.read(graph.id, {
-    after: graph.revision,
+    after,
     follow: true,
     ...(signal && { signal }),
   })) {

@@ -80,7 +80,9 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     ...(options.onCommit && { onCommit: options.onCommit }),
     ...(options.switched && { switched: options.switched }),
   })
-  const { look, keeperOf, close } = patrol({ ...options, project, layer, live, clock, onError })
+  const { look: lookAt, keeperOf, close } = patrol({ ...options, project, layer, live, clock, onError })
+  /** For what is stored already: whoever asked has got it, also when the context cannot be looked at now. A round finds it. */
+  const look = (context: string) => lookAt(context).catch(onError)
   let closing: Promise<void> | undefined
 
   const open = () => {

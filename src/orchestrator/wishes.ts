@@ -8,7 +8,7 @@ import { INDEX, type Whereabouts } from '../psg/indexes.ts'
 import { confirmOf, type Deciding, decide, gateOf, proposePlan } from '../psg/moves.ts'
 import type { Project } from '../psg/project.ts'
 import { EXPIRES_MS } from './gate.ts'
-import { newTimer } from './timers.ts'
+import { fired, newTimer, openTimers } from './timers.ts'
 import { commitStill, hasStarted, isUndecided, type Withdrawn, withdrawal, woken } from './waiting-runs.ts'
 
 /** What people may ask of runs. Each wish is stored first, by whoever asks; the run's owner takes it in at its next tick. */
@@ -43,7 +43,7 @@ export interface WishesOptions {
   /** Throws when it is too late for wishes. */
   readonly open: () => void
   readonly locateRun: (id: string) => Promise<{ readonly graph: ProjectGraph; readonly run: Node<'run'> }>
-  /** Has the context's owner, us if nobody is, look at what was stored. */
+  /** Has the context's owner, us if nobody is, look at what was stored. Does not throw. */
   readonly look: (context: string) => Promise<unknown>
 }
 
@@ -130,15 +130,15 @@ export function wishes({ project, clock, open, locateRun, look }: WishesOptions)
     async signal(id, name, payload = null) {
       open()
       const { graph, run } = await locateRun(id)
-      if (run.data.phase === 'ended') throw refused('signal', 'ended', `${run.id} has ended`)
       const signal_id = clock.uuid()
-      await graph.commit(
-        () => [
+      const handedOver = (): readonly Change[] => {
+        if (graph.get('run', run.id)?.data.phase === 'ended') throw refused('signal', 'ended', `${run.id} has ended`)
+        return [
           { kind: 'node_add', node: 'signal', id: signal_id, group: run.group, data: { signal_id, name, payload } },
           ...(hasStarted(graph, run) ? woken(graph, run.id) : []), // one that has not finds it when it does
-        ],
-        { actor: 'outside', reason: `signal ${name}` },
-      )
+        ]
+      }
+      await graph.commit(handedOver, { actor: 'outside', reason: `signal ${name}` })
       if (hasStarted(graph, run)) await look(graph.id)
     },
   }
@@ -170,7 +170,9 @@ function proposedAgain(
   if (gate?.expires_at === undefined) return changes
   const renewed = changes.find((change) => change.kind === 'node_add' && change.node === 'gate') as NodeAdd<'gate'>
   const target = renewed.data.confirm_id
-  return [...changes, newTimer(graph.clock.uuid(), plan, { due, purpose: 'expiry', target })]
+  const older = openTimers(graph, plan).filter(({ data }) => data.purpose === 'expiry') // of a question that was answered
+  const timer = newTimer(graph.clock.uuid(), plan, { due, purpose: 'expiry', target })
+  return [...changes, ...older.map(({ id }) => fired(id)), timer]
 }
 
 const pendingConfirms = (graph: ProjectGraph, plan: string) =>

@@ -1,7 +1,7 @@
 import { expect, it, onTestFinished } from 'vitest'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { createRuntime, type Runtime } from '../../src/orchestrator/runtime.ts'
-import { InvalidInput } from '../../src/protocol/errors.ts'
+import { InvalidInput, Unavailable } from '../../src/protocol/errors.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
 import { heldCommit, inTime, passes, world } from '../support/on-a-clock.ts'
@@ -146,4 +146,60 @@ it('does not lay a run down over a signal, so that whoever dies then leaves noth
   const next = await start()
   expect(await inTime(clock, (await next.get(run.run_id)).result())).toMatchObject({ success: true })
   await inTime(clock, Promise.all([next.close(), other.close()]))
+})
+
+it('asks a plan that is proposed again anew: the time of the question before it is over', async () => {
+  const { start, clock } = world({})
+  const runtime = await start()
+  const run = await runtime.submit(chainOf(1, { approval: { expires_ms: 3_000 } }))
+  const [asked] = await runtime.waiting()
+  await runtime.decide(asked!.confirm.confirm_id, by('somebody', 'rejected'))
+  const { confirm_id } = await runtime.propose(run.plan_id)
+  await passes(clock, 10_000)
+  await runtime.decide(confirm_id, by('somebody'))
+  expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+  await inTime(clock, runtime.close())
+})
+
+it('keeps what was submitted and wished for when the context cannot be looked at just then', async () => {
+  const { start, clock } = world({})
+  let away = true
+  const runtime = await start({}, (store) => ({
+    ...store,
+    acquire: (...asked) => (away ? Promise.reject(new Unavailable('the store', 'later')) : store.acquire(...asked)),
+  }))
+  const run = await runtime.submit(flowOf({ wait: { binding } }))
+  await runtime.signal(run.run_id, 'go')
+  expect(runtime.errors).toContainEqual(expect.any(Unavailable))
+  away = false
+  expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+  await inTime(clock, runtime.close())
+})
+
+it('refuses a signal to a run that ends meanwhile', async () => {
+  const { start, clock } = world({})
+  const held = heldCommit('signal go')
+  const other = await start({ mine: () => false }, held.seen)
+  const owner = await start()
+  const run = await owner.submit(flowOf({ wait: { binding } }))
+  const signalled = other.signal(run.run_id, 'go')
+  signalled.catch(() => undefined) // expected below
+  await inTime(clock, held.reached)
+  await owner.cancel(run.run_id)
+  await inTime(clock, run.result())
+  held.letGo()
+  await expect(inTime(clock, signalled)).rejects.toThrow(InvalidInput)
+  await inTime(clock, Promise.all([owner.close(), other.close()]))
+})
+
+it('tells the end of a run to whoever asks for it at that very moment', async () => {
+  for (let moment = 0; moment < 50; moment++) {
+    const runtime = await runtimeOf({})
+    const run = await runtime.submit(chainOf(1, { approval: {} }))
+    const cancelled = runtime.cancel(run.run_id)
+    for (let i = 0; i < moment; i++) await Promise.resolve()
+    expect(await run.result(AbortSignal.timeout(10_000))).toMatchObject({ status: 'cancelled' })
+    await cancelled
+    await runtime.close()
+  }
 })
