@@ -8,6 +8,7 @@ import { decideAs } from './flow-approval.ts'
 import { olderRetry } from './flow-check.ts'
 import { forget, unfit } from './flow-entry.ts'
 import { documentsOf, refuseBreaches, tellMetadata } from './flow-modules.ts'
+import { heldUpBy } from './held-up.ts'
 import type { RunHandle } from './run.ts'
 import type { Documents, Running } from './run-flow.ts'
 
@@ -175,6 +176,13 @@ function waitsFor(graph: ProjectGraph, { run_id, plan_id }: RunHandle): FlowFail
     })
   if (graph.get('plan', plan_id)?.data.status === 'draft')
     return new FlowFailure('APPROVAL_REJECTED', `plan ${plan_id} was rejected: propose it again, or cancel it`)
-  if (graph.get('run', run_id)?.data.phase === 'paused') return new FlowFailure('PAUSED', `run ${run_id} is paused`)
+  const { phase, options = {} } = graph.get('run', run_id)?.data ?? {}
+  if (phase === 'paused') return new FlowFailure('PAUSED', `run ${run_id} is paused`)
+  const held = heldUpBy(graph, options)
+  if (held)
+    return new FlowFailure(
+      'SUSPENDED',
+      `run ${run_id} goes on when ${held.by} ${held.id}, now ${held.status}, is active`,
+    )
   return new FlowFailure('SIGNAL_PENDING', `run ${run_id} waits for a signal`)
 }

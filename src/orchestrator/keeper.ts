@@ -18,6 +18,8 @@ export interface KeeperOptions extends OwnerOptions {
   readonly live: Map<string, LiveRun>
 }
 
+export type Settled = RunnerEnd | 'held'
+
 /** A context that this process owns, with the runs in it. */
 export interface Keeper {
   readonly graph: ProjectGraph
@@ -29,8 +31,8 @@ export interface Keeper {
   takeUpAll(): boolean
   /** Ends what is under way and leaves it to the next owner. */
   abandon(reason: Error): void
-  /** When a run has ended, was laid down, or is no longer ours. */
-  settled(run: string): Promise<RunnerEnd> | undefined
+  /** When a run has ended, was laid down, is held up, or is no longer ours. */
+  settled(run: string): Promise<Settled> | undefined
   /** Resolves when nothing is left to do here; the context is then free for anybody. */
   readonly done: Promise<void>
 }
@@ -72,7 +74,11 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
     graph,
     runs,
     done,
-    settled: (run) => driving.get(run),
+    settled(run) {
+      const still = runs.get(run)?.still.wait()
+      const driven = driving.get(run)
+      return still && driven ? Promise.race([driven, still.then(() => 'held' as const)]) : driven
+    },
     abandon: ownership.abandon,
     takeUpAll() {
       if (leaving || ownership.lost.aborted || options.drain.aborted) return false

@@ -5,6 +5,7 @@ import type { JsonObject } from '../protocol/json.ts'
 import type { Change, EventDraft, Node, NodeUpdate, Settlement, TurnRecord } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import type { RunEvent } from '../psg/run-event.ts'
+import type { Wakeable } from '../vsl/wakeable.ts'
 import type { Ledger, Limits } from './ledger.ts'
 import type { Ownership } from './owner.ts'
 import type { ReadySet } from './ready.ts'
@@ -66,6 +67,8 @@ export interface LiveRun {
   resumed: boolean
   /** Has it look at its inbox; rings nowhere until the run is driven. */
   wake: () => void
+  /** Wakes whoever waits for the run to be held up with nothing under way. */
+  readonly still: Wakeable
 }
 
 export interface Flight {

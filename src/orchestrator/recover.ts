@@ -5,9 +5,11 @@ import type { Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { startPlan } from '../psg/moves.ts'
 import { isKind } from '../psg/node.ts'
+import { wakeable } from '../vsl/wakeable.ts'
 import { bindingOf, departs, flightOf } from './dispatch.ts'
 import { ends, flightFailed } from './ending.ts'
 import { askFor, expiryOf } from './gate.ts'
+import { heldUpBy } from './held-up.ts'
 import { ledger } from './ledger.ts'
 import type { Decided, Ending, Flight, LiveRun, RunOptions, Waiting } from './live.ts'
 import { isOutcome } from './outcome.ts'
@@ -55,6 +57,7 @@ export function takeUp(graph: ProjectGraph, node: Node<'run'>, owner: Ownership,
     paused: node.data.phase === 'paused' || node.data.pausing === true,
     resumed: false,
     wake: () => undefined,
+    still: wakeable(),
   }
   account(run, actions)
   return run
@@ -62,12 +65,17 @@ export function takeUp(graph: ProjectGraph, node: Node<'run'>, owner: Ownership,
 
 /**
  * What a restart does with each action that had not ended: waits on, runs it again under the same key, or asks a person; ends it when the run is on its
- * way to its end. Done once, and not while the run is paused.
+ * way to its end. Done once, and not while the run is paused or its plan may not start.
  */
 export function resume(run: LiveRun, decided: Decided): void {
   if (run.resumed || (run.paused && !run.ending)) return
+  if (!run.ending && run.graph.get('plan', run.plan)?.data.status === 'approved') {
+    const expired = expiryOf(run.graph, run.plan)
+    if (expired !== undefined) ends(run, tooLate(expired))
+    else if (heldUpBy(run.graph, run.options)) return
+    else starts(run, decided)
+  }
   run.resumed = true
-  if (!run.ending && run.graph.get('plan', run.plan)?.data.status === 'approved') starts(run, decided)
   for (const node of run.graph.state.nodesOf(run.plan)) {
     if (!isKind(node, 'action') || (node.data.status !== 'running' && node.data.status !== 'waiting')) continue
     const { action_id, attempts, compensates } = node.data
@@ -99,13 +107,6 @@ export function resume(run: LiveRun, decided: Decided): void {
 /** People have approved: the plan starts, and its approval is used up. */
 function starts(run: LiveRun, decided: Decided): void {
   const { graph } = run
-  const expired = expiryOf(graph, run.plan)
-  if (expired !== undefined)
-    return ends(run, {
-      status: 'cancelled',
-      reason: 'timeout',
-      error: { code: 'approval_expired', message: `the approval was not used before it expired at ${expired}` },
-    })
   decided.changes.push(
     ...startPlan(graph, run.plan, run.id),
     { kind: 'node_update', node: 'trace', id: run.trace, set: { status: 'running', started_at: now(run) } },
@@ -129,6 +130,12 @@ function starts(run: LiveRun, decided: Decided): void {
   }
   decided.events.push(...saBeginning(facts))
 }
+
+const tooLate = (expired: string): Ending => ({
+  status: 'cancelled',
+  reason: 'timeout',
+  error: { code: 'approval_expired', message: `the approval was not used before it expired at ${expired}` },
+})
 
 /** What was spent, and what had been set apart when the last owner vanished: that counts as spent. */
 function account(run: LiveRun, actions: readonly Node<'action'>[]): void {

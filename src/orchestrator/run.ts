@@ -7,8 +7,9 @@ import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
 import type { GraphState } from '../psg/state.ts'
 import { eventsIn } from '../psg/told.ts'
+import { heldUpBy } from './held-up.ts'
+import type { Settled } from './keeper.ts'
 import { isOutcome } from './outcome.ts'
-import type { RunnerEnd } from './runner.ts'
 import { openTimers } from './timers.ts'
 
 /** How a run ended. */
@@ -31,7 +32,10 @@ export interface RunHandle extends AsyncIterable<BornEvent & { readonly revision
   readonly phase: string
   /** Resolves when the run has ended, wherever it runs. An aborted signal ends the waiting, not the run. */
   result(signal?: AbortSignal): Promise<RunResult>
-  /** Resolves when the run has ended, or can do nothing until somebody comes: a person who decides or resumes it, a signal. */
+  /**
+   * Resolves when the run has ended, or can do nothing until somebody comes: a person who decides or resumes it, a signal, whoever lets its context
+   * go on.
+   */
   rest(signal?: AbortSignal): Promise<'ended' | 'waiting'>
   /** The run's events from its beginning, then live, until it has ended. */
   events(options?: { signal?: AbortSignal }): AsyncIterable<BornEvent & { readonly revision: number }>
@@ -40,8 +44,8 @@ export interface RunHandle extends AsyncIterable<BornEvent & { readonly revision
 
 export interface RunHands {
   readonly cancel: () => Promise<void>
-  /** Settles when this process stops driving the run; `undefined` when it does not drive it. */
-  readonly driving: () => Promise<RunnerEnd | undefined>
+  /** Settles when this process stops driving the run, or cannot go on with it; `undefined` when it does not drive it. */
+  readonly driving: () => Promise<Settled | undefined>
 }
 
 export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHands): RunHandle {
@@ -102,12 +106,20 @@ async function hasEnded(graph: ProjectGraph, run: string, plan: string): Promise
   return graph.get('run', run)?.data.phase === 'ended'
 }
 
-/** Laid down, and not to go on by time alone: a timer of one of its actions would do that, while a deadline or an expiry only ends it. */
+/**
+ * Laid down or held up, and not to go on by time alone: a timer of one of its actions would do that, while a deadline or an expiry only ends it.
+ */
 function needsSomebody(graph: ProjectGraph, run: string, plan: string): boolean {
-  const { phase } = graph.get('run', run)!.data
+  const { phase, requested, ending, options } = graph.get('run', run)!.data
   if (phase === 'paused') return true
-  if (phase !== 'waiting') return false
+  const held = phase === 'running' && requested === undefined && ending === undefined && heldUpBy(graph, options)
+  if (phase !== 'waiting' && !(held && !hasActionUnderWay(graph, plan))) return false
   return !openTimers(graph, plan).some(({ data }) => data.purpose === 'retry' || data.purpose === 'wait')
+}
+
+function hasActionUnderWay({ state }: ProjectGraph, plan: string): boolean {
+  for (const node of state.nodesOf(plan)) if (isKind(node, 'action') && node.data.status === 'running') return true
+  return false
 }
 
 /** Follows the journal from a revision until somebody has committed what is waited for. */

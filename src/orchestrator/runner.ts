@@ -1,6 +1,7 @@
 import { MplpError } from '../protocol/errors.ts'
 import { takeOff } from './dispatch.ts'
 import { ends } from './ending.ts'
+import { heldUpBy } from './held-up.ts'
 import { land } from './land.ts'
 import type { LiveRun } from './live.ts'
 import { patiently } from './patiently.ts'
@@ -81,7 +82,11 @@ async function quiet(run: LiveRun, bell: Alarm, options: RunnerOptions): Promise
     const wait = options.quietMs ?? QUIET_MS
     const untilDue = due === undefined ? Number.POSITIVE_INFINITY : due - clock.now()
     if ((await Promise.race([rung, sleep(Math.min(wait, untilDue))])) === 'rung' || untilDue <= wait) return false
-    if (run.flying.size === 0 && (run.waiting.size > 0 || run.paused) && !run.ending) return true
+    if (run.flying.size === 0 && !run.ending) {
+      // Laid down, it would not be found by whoever lets its context go on.
+      if (heldUpBy(run.graph, run.options) && !run.paused) run.still.wake()
+      else if (run.waiting.size > 0 || run.paused) return true
+    }
     const heard = listen(run, stop.signal)
     await Promise.race([rung, heard, ...(due === undefined ? [] : [sleep(due - clock.now())])])
     return false

@@ -1,0 +1,106 @@
+import { describe, expect, it } from 'vitest'
+import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
+import { memoryBackend } from '../../src/vsl/memory.ts'
+import { call, contextDocument, planDocument, saying } from '../support/agents.ts'
+import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
+import { door, inTime, passes, until, world } from '../support/on-a-clock.ts'
+
+const by = { status: 'approved', decided_by_role: 'somebody' } as const
+const wait = { binding: { action_type: 'wait', params: { signal: 'go' } } }
+
+/** A run of two steps whose context is suspended during the first, which goes on until `slow` is opened. */
+async function suspendedInTheFirst(steps: Parameters<typeof flowOf>[0] = {}) {
+  const called: string[] = []
+  const slow = door()
+  const given = world({
+    one: async () => {
+      called.push('one')
+      await slow.opened
+      return 1
+    },
+    two: () => void called.push('two'),
+  })
+  const runtime = await given.start()
+  const run = await runtime.submit(flowOf({ one: {}, two: { after: ['one'] }, ...steps }))
+  await until(given.clock, () => called.length > 0)
+  const { context_id } = run
+  await runtime.call('context', { intent: 'suspend', context_id })
+  const goOn = () => runtime.call('context', { intent: 'activate', context_id })
+  return { ...given, called, slow, runtime, run, goOn }
+}
+
+describe('a run in a context that is suspended', () => {
+  it('rests once nothing is under way, wherever one asks, and goes on with its context', async () => {
+    const { clock, start, slow, runtime, run, called, goOn } = await suspendedInTheFirst()
+    const other = await start({ mine: () => false })
+    const rests = [run.rest(), (await other.get(run.run_id)).rest()]
+    let early = false
+    for (const rest of rests) void rest.then(() => (early = true))
+    await passes(clock, 1_000)
+    expect(early).toBe(false)
+    slow.open()
+    expect(await inTime(clock, Promise.all(rests))).toEqual(['waiting', 'waiting'])
+    expect(await inTime(clock, run.rest())).toBe('waiting')
+    expect(called).toEqual(['one'])
+    await goOn()
+    expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+    await inTime(clock, Promise.all([runtime.close(), other.close()]))
+  })
+
+  it('goes on with its context though another of its steps waits', async () => {
+    const { clock, slow, runtime, run, called, goOn } = await suspendedInTheFirst({ wait })
+    slow.open()
+    expect(await inTime(clock, run.rest())).toBe('waiting')
+    await passes(clock, 1_000)
+    await goOn()
+    await until(clock, () => called.includes('two'))
+    await runtime.signal(run.run_id, 'go')
+    expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+    await inTime(clock, runtime.close())
+  })
+
+  it.each(['goes on', 'is cancelled', 'expires'] as const)('is not failed by an approval: it %s', async (what) => {
+    const { start, clock } = world({})
+    const runtime = await start()
+    const run = await runtime.submit(chainOf(1, { approval: { expires_ms: 5_000 } }))
+    const { context_id, run_id } = run
+    await runtime.call('context', { intent: 'suspend', context_id })
+    const [asked] = await runtime.waiting()
+    await runtime.decide(asked!.confirm.confirm_id, by)
+    expect(await inTime(clock, run.rest())).toBe('waiting')
+    if (what === 'expires') await passes(clock, 5_000)
+    if (what === 'is cancelled') await runtime.cancel(run_id)
+    if (what === 'goes on') await runtime.call('context', { intent: 'activate', context_id })
+    const { status, error } = await inTime(clock, run.result())
+    expect({ status, code: error?.code }).toEqual(
+      {
+        'goes on': { status: 'completed', code: undefined },
+        'is cancelled': { status: 'cancelled', code: 'cancelled' },
+        expires: { status: 'cancelled', code: 'approval_expired' },
+      }[what],
+    )
+    expect(runtime.errors).toEqual([])
+    await inTime(clock, runtime.close())
+  })
+})
+
+describe('a flow whose context is suspended', () => {
+  it('says so, and goes on with the next call', async () => {
+    const vsl = memoryBackend()
+    const context = contextDocument()
+    const plan = planDocument(context, { one: {}, two: { after: ['one'] }, three: { after: ['two'] } })
+    const desk = await runtimeOf({}, { store: vsl, mine: () => false })
+    const ael = {
+      async execute({ params }: { params: { description?: string } }) {
+        if (params.description === 'one')
+          await desk.call('context', { intent: 'suspend', context_id: context.context_id })
+        return { output: params.description ?? null }
+      },
+    }
+    const asked = call(vsl, saying({ context, plan }), { ael: ael as never })
+    expect(await runSingleAgentFlow(asked)).toMatchObject({ success: false, error: { code: 'SUSPENDED' } })
+    await desk.call('context', { intent: 'activate', context_id: context.context_id })
+    expect(await runSingleAgentFlow(asked)).toMatchObject({ success: true })
+    await desk.close()
+  })
+})
