@@ -1,4 +1,5 @@
 import type { ActionLayer } from '../ael/layer.ts'
+import { RuleViolation } from '../protocol/errors.ts'
 import { isTerminal } from '../protocol/lifecycle.ts'
 import type { Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
@@ -36,6 +37,8 @@ export interface Keeper {
   /** Resolves when nothing is left to do here; the context is then free for anybody. */
   readonly done: Promise<void>
 }
+
+const MOST_ATTEMPTS = 3
 
 /** Takes a context and drives its runs until none is left; `undefined` while somebody else has it. */
 export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise<Keeper | undefined> {
@@ -105,8 +108,11 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
     }
   }
 
-  /** Takes a run up as it stands in the graph and drives it; or ends it, when that went wrong before. */
-  async function driven(id: string, wrong?: unknown): Promise<RunnerEnd> {
+  /**
+   * Takes a run up as it stands in the graph and drives it; or ends it, when that went wrong before. A tick that is refused because others have written
+   * since it looked is nobody's fault: then it is taken up as it stands by now.
+   */
+  async function driven(id: string, wrong?: unknown, attempt = 1): Promise<RunnerEnd> {
     const run = takeUp(graph, graph.get('run', id)!, ownership as Ownership, options.layer)
     if (wrong !== undefined) giveUp(run, wrong)
     runs.set(id, run)
@@ -115,11 +121,13 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
       return await drive(run, runner)
     } catch (error) {
       run.abort.abort(error) // what it has under way is nobody's any more
-      throw error
+      const isOvertaken = error instanceof RuleViolation && graph.revision > run.looked
+      if (!isOvertaken || attempt === MOST_ATTEMPTS) throw error
     } finally {
       runs.delete(id)
       options.live.delete(run.plan)
     }
+    return driven(id, wrong, attempt + 1)
   }
 
   keeper.takeUpAll()

@@ -63,6 +63,8 @@ export interface LiveRun {
   ending: Ending | undefined
   undo: Undo | undefined
   paused: boolean
+  /** The graph's revision when the last tick looked at it. */
+  looked: number
   /** What was under way when it was taken up goes on, or has been ended. */
   resumed: boolean
   /** Has it look at its inbox; rings nowhere until the run is driven. */

@@ -26,6 +26,7 @@ const CONCURRENCY = 32
  */
 export function decideTick(run: LiveRun, isLeaving = false): Decided {
   const decided: Decided = { changes: [], events: run.told.splice(0), departures: [], reason: 'tick', end: undefined }
+  run.looked = run.graph.revision
   takeInRequests(run, decided)
   resume(run, decided)
   for (const arrival of run.inbox.splice(0)) takeIn(run, arrival, decided)

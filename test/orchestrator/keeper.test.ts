@@ -6,6 +6,7 @@ import type { Backend, Lease } from '../../src/vsl/backend.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
+import { heldCommit, inTime, until, world } from '../support/on-a-clock.ts'
 
 describe('a context that is being given back', () => {
   it('begins nothing more: what is submitted meanwhile is done once', async () => {
@@ -137,5 +138,68 @@ describe('an owner', () => {
     const released = ownership.release()
     await clock.advance(TTL_MS)
     await released
+  })
+})
+
+describe('a tick that others have overtaken', () => {
+  it('is decided anew: a plan that is to start in a context that is suspended at that moment', async () => {
+    const { start, clock } = world({})
+    const held = heldCommit('the plan was approved and starts')
+    const owner = await start({}, held.seen)
+    const other = await start({ mine: () => false })
+    const run = await owner.submit(chainOf(1, { approval: {} }))
+    const [asked] = await owner.waiting()
+    const decided = owner.decide(asked!.confirm.confirm_id, { status: 'approved', decided_by_role: 'somebody' })
+    await inTime(clock, held.reached)
+    const { context_id } = run
+    await other.call('context', { intent: 'suspend', context_id })
+    held.letGo()
+    await decided
+    expect(await inTime(clock, run.rest())).toBe('waiting')
+    await other.call('context', { intent: 'activate', context_id })
+    expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+    expect(owner.errors).toEqual([])
+    await inTime(clock, Promise.all([owner.close(), other.close()]))
+  })
+
+  it('is decided anew: a question whose time is over when its answer arrives, and only its step is skipped', async () => {
+    const WEEK_MS = 7 * 24 * 60 * 60 * 1000
+    const { start, clock } = world({}, { leaseTtlMs: 10 * WEEK_MS, patrolMs: 10 * WEEK_MS, quietMs: 10 * WEEK_MS })
+    const held = heldCommit('"cancelled"')
+    const owner = await start({}, held.seen)
+    const late = { ...clock, now: () => clock.now() - 1_000 } // its clock goes a little slow
+    const other = await start({ mine: () => false, clock: late })
+    const binding = { approval: 'ask', on_failure: 'skip' } as const
+    const run = await owner.submit(flowOf({ asks: { call: 'noop', binding }, next: { call: 'noop', after: ['asks'] } }))
+    const graph = await owner.project.context(run.context_id)
+    await until(clock, () => [...graph.state.nodesOf(run.plan_id)].some(({ kind }) => kind === 'gate'))
+    const asked = (await other.waiting())[0]!
+    await clock.advance(WEEK_MS)
+    await inTime(clock, held.reached)
+    await other.decide(asked.confirm.confirm_id, { status: 'approved', decided_by_role: 'somebody' })
+    held.letGo()
+    expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+    expect((await graph.document('plan', run.plan_id)).steps.map(({ status }) => status)).toEqual([
+      'skipped',
+      'completed',
+    ])
+    expect(owner.errors).toEqual([])
+  })
+
+  it('is given up when it is refused whatever others write', async () => {
+    let calls = 0
+    const { start, clock } = world({
+      async busy() {
+        calls++
+        await other.call('context', { intent: 'update', context_id: run.context_id, title: `call ${calls}` })
+        return null
+      },
+    })
+    const other = await start({ mine: () => false })
+    const owner = await start({ switched: new Set(['lifecycle.step.in_progress->completed']) })
+    const run = await owner.submit(flowOf({ busy: {} }))
+    expect(await inTime(clock, run.result())).toMatchObject({ status: 'failed', error: { code: 'rule_violation' } })
+    expect(calls).toBe(3)
+    await inTime(clock, Promise.all([owner.close(), other.close()]))
   })
 })
