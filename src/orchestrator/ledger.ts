@@ -10,8 +10,10 @@ export interface Limits extends Spend {
 /** What a run has used up and set apart, against its limits. */
 export interface Ledger extends Budget {
   readonly spent: Required<Spend>
-  /** Counts as spent what an attempt had set apart when it was cut off. */
+  /** Counts as spent what was spent before, and what an attempt had set apart when it was cut off. */
   forfeit(spend: Spend): void
+  /** Whatever line is crossed by now was told when it was. */
+  knowAll(): void
 }
 
 const UNITS = ['actions', 'tokens', 'cost'] as const
@@ -73,5 +75,8 @@ export function ledger(limits: Limits = {}): Ledger {
       reserved.delete(execution_id)
     },
     forfeit: add,
+    knowAll() {
+      while (state().state !== 'ok'); // each line is said once
+    },
   }
 }

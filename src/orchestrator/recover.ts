@@ -1,7 +1,7 @@
 import type { Spend } from '../ael/adapter.ts'
 import type { ActionLayer } from '../ael/layer.ts'
 import { VERSION } from '../protocol/version.ts'
-import type { Node } from '../psg/change.ts'
+import type { ActionRecord, Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { startPlan } from '../psg/moves.ts'
 import { isKind } from '../psg/node.ts'
@@ -147,13 +147,20 @@ function account(run: LiveRun, actions: readonly Node<'action'>[]): void {
       isOutcome(state, data) &&
       state.get('step', data.step_id)?.data.status === 'completed',
   )
-  for (const { data } of actions) {
-    run.ledger.forfeit({ actions: data.attempts })
-    if (data.usage) run.ledger.forfeit(data.usage as Spend)
-    for (const { attributes } of data.ended ?? []) if (attributes.spent) run.ledger.forfeit(attributes.spent as Spend)
-  }
+  for (const { data } of actions) for (const spend of spentOn(data)) run.ledger.forfeit(spend)
+  run.ledger.knowAll()
+  for (const { data } of actions) if (data.status === 'running') run.ledger.forfeit({ actions: 1 })
   const ends = new Map(completed.map(({ data }) => [data.step_id, data.ended?.at(-1)?.at ?? 0]))
   run.done.push(...[...ends.keys()].sort((a, b) => ends.get(a)! - ends.get(b)!))
+}
+
+/** What the ended attempts at an action cost, as it was counted when they ended; one that was cut off may have been made. */
+function* spentOn({ action_type, settles, ended = [], usage }: ActionRecord): Iterable<Spend> {
+  if (action_type === 'wait' || settles) return // nobody carried it out
+  for (const { status, attributes } of ended)
+    if (status === 'completed' || attributes.spent || attributes.interrupted)
+      yield { actions: 1, ...(attributes.spent as Spend | undefined) }
+  if (usage) yield usage as Spend
 }
 
 const count = (actions: readonly Node<'action'>[], what: 'began' | 'ended'): number =>

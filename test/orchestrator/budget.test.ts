@@ -1,0 +1,53 @@
+import { expect, it } from 'vitest'
+import { actionLayer } from '../../src/ael/ael.ts'
+import { type FunctionSpec, functionAdapter } from '../../src/ael/function.ts'
+import type { Hands } from '../../src/ael/layer.ts'
+import { ActionError } from '../../src/protocol/errors.ts'
+import { flowOf } from '../support/flows.ts'
+import { inTime, passes, world } from '../support/on-a-clock.ts'
+
+const budgeted = (functions: { readonly [name: string]: FunctionSpec }) =>
+  world({}, { layer: (hands: Hands) => actionLayer({ ...hands, adapters: [functionAdapter(functions)] }) })
+const wait = { action_type: 'wait', params: { ms: 5_000 } } // long enough to be laid down
+
+it('warns once of a budget that comes to its end, also when its run is laid down and taken up', async () => {
+  const { start, clock } = budgeted({ noop: () => null })
+  const runtime = await start()
+  const steps = { a: { call: 'noop' }, wait: { after: ['a'], binding: wait }, b: { call: 'noop', after: ['wait'] } }
+  const run = await runtime.submit(flowOf(steps, { options: { budget: { actions: 10, warn_at: 0.1 } } }))
+  expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+  const told: string[] = []
+  for await (const { event } of run.events()) told.push(String(event.event_type))
+  expect(told.filter((type) => type === 'budget_warning')).toHaveLength(1)
+  await inTime(clock, runtime.close())
+})
+
+it('counts what was done, and nothing that was only waited for or failed for nothing, whoever counts', async () => {
+  let failures = 0
+  const { start, clock } = budgeted({
+    noop: () => null,
+    flaky() {
+      if (failures++ === 0) throw new ActionError('action_failed', 'not yet', { retryable: true })
+      return null
+    },
+  })
+  const runtime = await start()
+  const retry = { strategy: 'fixed', max_attempts: 2, delay_ms: 5_000 } as const
+  const flow = flowOf(
+    {
+      wait: { binding: wait },
+      flaky: { after: ['wait'], binding: { retry } },
+      asks: { call: 'noop', after: ['flaky'], binding: { approval: 'ask' } },
+    },
+    { options: { budget: { actions: 2 } } },
+  )
+  const run = await runtime.submit(flow)
+  expect(await inTime(clock, run.rest())).toBe('waiting')
+  await passes(clock, 1_000)
+  const [asked] = await runtime.waiting()
+  await runtime.decide(asked!.confirm.confirm_id, { status: 'approved', decided_by_role: 'somebody' })
+  expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+  const graph = await runtime.project.context(run.context_id)
+  expect(graph.get('run', run.run_id)?.data.spent).toEqual({ actions: 2, tokens: 0, cost: 0 })
+  await inTime(clock, runtime.close())
+})
