@@ -50,7 +50,7 @@ const MOST_ATTEMPTS = 5
 /**
  * Takes back what a run did that has ended: outside effects by their inverse actions, last done first and all of them attempted, then files and graph
  * together. What the run was and how it ended stays; the way back is told in a trace of its own. Throws NotFound, InvalidInput for a run that goes
- * on, Refused while somebody else takes it back.
+ * on, Refused while somebody else takes it back, also when the others may have begun because we were silent for too long.
  */
 export async function rollback(
   parts: RollbackParts,
@@ -62,13 +62,16 @@ export async function rollback(
   if (options.dryRun) return reported('planned', await planFor(parts, run))
   const { store, clock } = graph
   const owner = await own(`rollback/${run.id}`, { store, clock, holder: thisHolder(clock.uuid()) })
-  if (!owner) throw new Refused(`run ${run.id} is being taken back by somebody else`, 'wait until that has ended')
+  if (!owner) throw takenOver(run)
   try {
     return await goBack(parts, run, options, owner.lost)
   } finally {
-    await owner.release()
+    await owner.release().catch(() => undefined) // then it runs out: what came of the rollback stands
   }
 }
+
+const takenOver = ({ id }: Node<'run'>): Refused =>
+  new Refused(`run ${id} is being taken back by somebody else`, 'wait until that has ended')
 
 async function goBack(
   parts: RollbackParts,
@@ -90,8 +93,10 @@ async function goBack(
   await graph.commit(begins, { ...by, events: [plannedEvent(journey, plan)] })
   const signal = options.signal ? AbortSignal.any([options.signal, lost]) : lost
   const effects: EffectOutcome[] = []
-  for (const [at, effect] of plan.effects.entries())
+  for (const [at, effect] of plan.effects.entries()) {
     effects.push(await takeBackEffect(journey, parts.layer, effect, at, signal))
+    if (lost.aborted) throw takenOver(run) // whoever goes on with it begins with what was under way
+  }
   const { files, last } = await filesAndGraph(parts, journey)
   const left = [...leftBy({ ...last, irreversible: plan.irreversible }), ...failed(effects, files)]
   return ended(journey, plan, { effects, files, left })

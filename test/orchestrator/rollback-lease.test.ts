@@ -1,0 +1,68 @@
+import { describe, expect, it } from 'vitest'
+import { actionLayer } from '../../src/ael/ael.ts'
+import { functionAdapter } from '../../src/ael/function.ts'
+import { rollback } from '../../src/orchestrator/rollback.ts'
+import { Refused, Unavailable } from '../../src/protocol/errors.ts'
+import { flowOf } from '../support/flows.ts'
+import { inTime, until, world } from '../support/on-a-clock.ts'
+
+const takenBackBy = (name: string) => ({
+  call: 'make',
+  binding: { inverse: { action_type: 'function', params: { name } } },
+})
+
+/** A run that has ended, and two processes that could take it back; the first is at `undoTwo` until it is told to stop. */
+async function ended() {
+  const calls: string[] = []
+  const undoTwo = (_: unknown, { signal }: { readonly signal: AbortSignal }) => {
+    calls.push('two')
+    if (calls.length > 1) return null
+    return new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(new Error('stopped'))))
+  }
+  const functions = { make: () => 1, undoOne: () => void calls.push('one'), undoTwo }
+  const { start, clock } = world(functions)
+  const runtime = await start()
+  const two = { ...takenBackBy('undoTwo'), after: ['one'] }
+  const run = await runtime.submit(flowOf({ one: takenBackBy('undoOne'), two }))
+  await inTime(clock, run.result())
+  const layer = actionLayer({ clock, adapters: [functionAdapter(functions)] })
+  const rollbackBy = async (process: Awaited<ReturnType<typeof start>>) =>
+    rollback({ graph: await process.project.context(run.context_id), layer }, run.run_id)
+  return { start, clock, calls, runtime, run, rollbackBy }
+}
+
+describe('a rollback', () => {
+  it('is left to others once they may have begun, and they take everything back', async () => {
+    const { start, clock, calls, runtime, run, rollbackBy } = await ended()
+    let isLost = false
+    const silent = await start({ mine: () => false }, (store) => ({
+      ...store,
+      async renew(lease) {
+        if (!isLost || !lease.stream.startsWith('rollback/')) return store.renew(lease)
+        await store.release(lease)
+        return false
+      },
+    }))
+    const first = rollbackBy(silent)
+    first.catch(() => undefined) // expected below
+    await until(clock, () => calls.length > 0)
+    isLost = true
+    await expect(inTime(clock, first)).rejects.toThrow(Refused)
+    expect(calls).toEqual(['two'])
+    expect(await inTime(clock, rollbackBy(runtime))).toMatchObject({ status: 'done', left: [] })
+    expect(calls).toEqual(['two', 'two', 'one'])
+    expect(await (await runtime.project.context(run.context_id)).verify()).toEqual([])
+    await inTime(clock, Promise.all([runtime.close(), silent.close()]))
+  })
+
+  it('is reported as it went though its lease cannot be given back', async () => {
+    const { start, clock, calls, runtime, rollbackBy } = await ended()
+    calls.push('an earlier one')
+    const process = await start({ mine: () => false }, (store) => ({
+      ...store,
+      release: () => Promise.reject(new Unavailable('the store', 'later')),
+    }))
+    expect(await inTime(clock, rollbackBy(process))).toMatchObject({ status: 'done' })
+    await inTime(clock, Promise.all([runtime.close(), process.close()]))
+  })
+})
