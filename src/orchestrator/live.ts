@@ -65,6 +65,8 @@ export interface LiveRun {
   paused: boolean
   /** The graph's revision when the last tick looked at it. */
   looked: number
+  /** Something could go on but for the number of steps that may be under way at once. */
+  crowded: boolean
   /** What was under way when it was taken up goes on, or has been ended. */
   resumed: boolean
   /** Has it look at its inbox; rings nowhere until the run is driven. */

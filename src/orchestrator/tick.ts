@@ -8,17 +8,15 @@ import { actionOf, bindingOf, departs } from './dispatch.ts'
 import { runEnds } from './end.ts'
 import { ends, flightFailed, isKept, keepEnding } from './ending.ts'
 import { askFor, verdictOn } from './gate.ts'
-import type { Arrival, Decided, Ending, Flight, LiveRun } from './live.ts'
+import type { Arrival, Decided, Ending, Flight, LiveRun, Waiting } from './live.ts'
 import { resume } from './recover.ts'
 import { isExpiry, nextTurns } from './session.ts'
 import { goesOn, setOff } from './set-off.ts'
 import { conflictDecided, isSettling, type Settling } from './settle-step.ts'
 import { attemptAgain, attemptEnds, stepCompleted, stepStarts } from './steps.ts'
-import { setTimer, timerFired } from './timers.ts'
+import { ring, room, setTimer, timerFired } from './timers.ts'
 import { isTurning, startTurns, turnArrived } from './turns.ts'
 import { undoArrived, undoNext } from './undo.ts'
-
-const CONCURRENCY = 32
 
 /**
  * One pass over a run: takes in what arrived, finds what is ready, and says what one commit must carry and which flights take off once it has
@@ -30,6 +28,7 @@ export function decideTick(run: LiveRun, isLeaving = false): Decided {
   takeInRequests(run, decided)
   resume(run, decided)
   for (const arrival of run.inbox.splice(0)) takeIn(run, arrival, decided)
+  if (run.crowded && room(run) > 0) takeInHeldBack(run, decided)
   resume(run, decided) // a paused one that ends now
   if (run.ending) goBack(run, run.ending, decided)
   else if (!isLeaving) startReady(run, decided)
@@ -42,6 +41,21 @@ export function decideTick(run: LiveRun, isLeaving = false): Decided {
 function goBack(run: LiveRun, ending: Ending, decided: Decided): void {
   if (isKept(run)) undoNext(run, ending, decided)
   else if (ending.undo) run.inbox.push({ kind: 'look' })
+}
+
+/** Whatever had its time or its approval and found no room comes before what has not begun. */
+function takeInHeldBack(run: LiveRun, decided: Decided): void {
+  run.crowded = false
+  ring(run)
+  look(run, decided)
+  for (const arrival of run.inbox.splice(0)) takeIn(run, arrival, decided)
+}
+
+/** Is there room for what somebody must carry out? If not, it is taken in when there is. */
+function hasRoom(run: LiveRun, { action, settles }: Flight): boolean {
+  if (room(run) > 0 || action.action_type === 'wait' || settles) return true
+  run.crowded = true
+  return false
 }
 
 function takeIn(run: LiveRun, arrival: Arrival, decided: Decided): void {
@@ -73,6 +87,7 @@ function takeIn(run: LiveRun, arrival: Arrival, decided: Decided): void {
     case 'due': {
       const waiting = run.waiting.get(arrival.action)
       if (waiting?.on !== 'timer' || waiting.timer !== arrival.timer || run.ending || run.paused) return
+      if (!hasRoom(run, waiting.flight)) return
       run.waiting.delete(arrival.action)
       timerFired(arrival.timer, decided)
       return again(run, waiting.flight, decided)
@@ -158,6 +173,7 @@ function look(run: LiveRun, decided: Decided): void {
   const taken = new Set<string>()
   for (const [action, waiting] of run.waiting) {
     if (waiting.on === 'confirm') {
+      if (isApproved(run, waiting) && !hasRoom(run, waiting.flight)) continue
       const verdict = verdictOn(run, waiting, decided)
       if (verdict === 'pending') continue
       run.waiting.delete(action)
@@ -173,6 +189,9 @@ function look(run: LiveRun, decided: Decided): void {
     }
   }
 }
+
+const isApproved = ({ graph }: LiveRun, { confirm }: Extract<Waiting, { on: 'confirm' }>): boolean =>
+  graph.get('confirm', confirm)?.data.status === 'approved'
 
 /** A person has answered, or the time to answer is over. */
 function answered(run: LiveRun, flight: Flight, verdict: Exclude<ConfirmStatus, 'pending'>, decided: Decided): void {
@@ -207,9 +226,8 @@ function takeInRequests(run: LiveRun, decided: Decided): void {
 
 function startReady(run: LiveRun, decided: Decided): void {
   if (run.paused || run.owner.lost.aborted || run.graph.get('context', run.graph.id)?.data.status !== 'active') return
-  const most = run.options.concurrency ?? CONCURRENCY
-  if (run.session) return startTurns(run, run.session, most, decided)
-  while (run.flying.size < most && run.ready.size > 0) {
+  if (run.session) return startTurns(run, run.session, decided)
+  while (room(run) > 0 && run.ready.size > 0) {
     const step = run.ready.take()!
     const action = actionOf(run, step, { action_id: firstActionOf(step) })
     const flight = { step, action, execution_id: run.graph.clock.uuid(), attempt: 1 }

@@ -40,11 +40,16 @@ export const fired = (timer: string): Change => ({
   set: { fired: true },
 })
 
+const CONCURRENCY = 32
+
+/** How many more steps may be under way. */
+export const room = (run: LiveRun): number => (run.options.concurrency ?? CONCURRENCY) - run.flying.size
+
 /** When the run must be looked at next, if nothing happens before. One that is ending waits for nothing but what is under way. */
 export function nextDue(run: LiveRun): number | undefined {
   if (run.ending) return undefined
   let next = run.options.deadline === undefined ? undefined : Date.parse(run.options.deadline)
-  if (run.paused) return next
+  if (run.paused || run.crowded) return next
   for (const waiting of run.waiting.values()) {
     const due = waiting.on === 'signal' ? undefined : waiting.due
     if (due !== undefined && (next === undefined || due < next)) next = due
@@ -58,7 +63,7 @@ export function ring(run: LiveRun): void {
   const now = run.graph.clock.now()
   if (run.options.deadline !== undefined && Date.parse(run.options.deadline) <= now)
     run.inbox.push({ kind: 'deadline' })
-  if (run.paused) return
+  if (run.paused || run.crowded) return
   for (const [action, waiting] of run.waiting) {
     if (waiting.on === 'timer' && waiting.due <= now) run.inbox.push({ kind: 'due', timer: waiting.timer, action })
     else if (waiting.on === 'confirm' && waiting.due <= now) run.inbox.push({ kind: 'look' })

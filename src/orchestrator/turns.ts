@@ -19,6 +19,7 @@ import {
   actionStarts,
   stepStarts,
 } from './steps.ts'
+import { room } from './timers.ts'
 
 /** The session begins with its run. */
 export function sessionStarts(
@@ -32,10 +33,10 @@ export function sessionStarts(
 }
 
 /** Gives out turns, as the session's mode says, until nobody is to begin anything more. */
-export function startTurns(run: LiveRun, session: LiveSession, most: number, decided: Decided): void {
+export function startTurns(run: LiveRun, session: LiveSession, decided: Decided): void {
   while (run.ready.size > 0) session.pool.push(readyStep(run.graph, run.ready.take()!))
   if (run.graph.get('collab', session.options.collab_id)?.data.status === 'suspended') return
-  for (let next = affordable(run, session, most); next.length > 0; next = affordable(run, session, most)) {
+  for (let next = affordable(run, session); next.length > 0; next = affordable(run, session)) {
     const broadcast = session.options.mode === 'broadcast' && next.length > 1
     if (broadcast) {
       const receivers = [...new Set(next.map((one) => seatOf(session, one.participant_id)))]
@@ -123,12 +124,12 @@ export type Turning = Flight & { readonly turn: TurnRecord }
 export const isTurning = (flight: Flight): flight is Turning => flight.turn !== undefined
 
 /** What the mode wants, as far as there is room; several answers to one step begin together or not at all. */
-function affordable(run: LiveRun, session: LiveSession, most: number): readonly NextTurn[] {
-  const room = most - run.flying.size
+function affordable(run: LiveRun, session: LiveSession): readonly NextTurn[] {
+  const left = room(run)
   const chosen: NextTurn[] = []
   const steps = new Set<string>()
-  for (const one of room > 0 ? nextTurns(session) : []) {
-    if (chosen.length >= room && !steps.has(one.step_id)) continue
+  for (const one of left > 0 ? nextTurns(session) : []) {
+    if (chosen.length >= left && !steps.has(one.step_id)) continue
     chosen.push(one)
     steps.add(one.step_id)
   }

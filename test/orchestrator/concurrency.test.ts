@@ -1,0 +1,51 @@
+import { expect, it } from 'vitest'
+import { ActionError } from '../../src/protocol/errors.ts'
+import { flowOf } from '../support/flows.ts'
+import { inTime, until, world } from '../support/on-a-clock.ts'
+
+const retry = { strategy: 'fixed', max_attempts: 2, delay_ms: 100 } as const
+
+it.each([1, 2])(
+  'lets no more than %i steps be under way, be they new, tried again or approved',
+  async (concurrency) => {
+    let [underWay, most, failures] = [0, 0, 0]
+    const work = async () => {
+      most = Math.max(most, ++underWay)
+      await clock.sleep(300)
+      underWay--
+      return null
+    }
+    const { start, clock } = world({
+      work,
+      async flaky() {
+        if (failures++ < 3) throw new ActionError('action_failed', 'not yet', { retryable: true })
+        return work()
+      },
+    })
+    const runtime = await start()
+    const flaky = { call: 'flaky', binding: { retry } }
+    const asks = { call: 'work', binding: { approval: 'ask' } } as const
+    const steps = { a: flaky, b: flaky, c: flaky, asks, also: asks, d: { call: 'work' }, e: { call: 'work' } }
+    const run = await runtime.submit(flowOf(steps, { options: { concurrency } }))
+    await until(clock, () => failures === 3)
+    for (const { confirm } of await runtime.waiting())
+      await runtime.decide(confirm.confirm_id, { status: 'approved', decided_by_role: 'somebody' })
+    expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+    expect(most).toBe(concurrency)
+    await inTime(clock, runtime.close())
+  },
+)
+
+it('keeps nobody waiting for room who needs none', async () => {
+  const { start, clock } = world({ long: () => clock.sleep(10_000).then(() => null) })
+  const runtime = await start()
+  const wait = { binding: { action_type: 'wait', params: { ms: 1_000 } } }
+  const flow = flowOf({ wait, long: {} }, { options: { concurrency: 1 } })
+  const run = await runtime.submit(flow)
+  const graph = await runtime.project.context(run.context_id)
+  const status = (step: 'wait' | 'long') => graph.get('step', flow.ids[step]!)?.data.status
+  await until(clock, () => status('wait') === 'completed')
+  expect(status('long')).toBe('in_progress')
+  await inTime(clock, run.result())
+  await inTime(clock, runtime.close())
+})
