@@ -1,3 +1,4 @@
+import { RuleViolation } from '../protocol/errors.ts'
 import type { Confirm, Decision } from '../protocol/types.ts'
 import type { Deciding } from '../psg/moves.ts'
 import type { FlowMemory } from './flow-record.ts'
@@ -11,19 +12,20 @@ export function isOpen(said: Confirm, stands: Confirm | undefined, { ids }: Flow
 }
 
 /** The confirm module has spoken for people: its decisions become decisions about this very plan, each once. */
-export async function decideAs(
-  said: Confirm,
-  runtime: Runtime,
-  { plan_id, context_id }: RunHandle,
-  { ids }: FlowMemory,
-): Promise<void> {
+export async function decideAs(said: Confirm, runtime: Runtime, run: RunHandle, { ids }: FlowMemory): Promise<void> {
+  const { plan_id, context_id } = run
   const graph = await runtime.project.context(context_id)
   for (;;) {
     const stands = await graph.document('confirm', ids.confirm)
     const [next] = untaken(said, stands, ids.decision)
     if (!next || !isOpenToDecisions(stands)) return
-    if (stands.status === 'rejected') await runtime.propose(plan_id, { requested_by_role: said.requested_by_role })
-    await runtime.decide(ids.confirm, next)
+    try {
+      if (stands.status === 'rejected') await runtime.propose(plan_id, { requested_by_role: said.requested_by_role })
+      await runtime.decide(ids.confirm, next)
+    } catch (error) {
+      if (!(error instanceof RuleViolation) || run.phase !== 'ended') throw error
+      return // somebody withdrew it meanwhile
+    }
   }
 }
 

@@ -26,7 +26,7 @@ export async function enter(module: string, name: string, entering: Entering): P
   const { project, record, events, again } = entering
   const { output, events: drafts } = record.memory.said[name]!
   const documents = isHeld(module) ? [] : documentsIn(module, output)
-  const graph = await homeOf(module, documents[0], entering)
+  const graph = await homeOf(module, documents[0], entering).catch((error) => unentered(error, module, name, record))
   events.follow(graph.id, record.memory.from[graph.id] ?? graph.revision)
   const changes = await missing(module, documents, project)
   if (changes.length === 0 && (drafts.length === 0 || (again && (await wasTold(graph, drafts[0]!, record))))) return
@@ -36,10 +36,15 @@ export async function enter(module: string, name: string, entering: Entering): P
   } catch (error) {
     const others = error instanceof RuleViolation && (await missing(module, documents, project)).length < changes.length
     if (others) return enter(module, name, { ...entering, again: true }) // somebody else brought the same
-    const failure = unfit(error, `what module ${module} said`)
-    if (failure !== error) await forget(record, name)
-    throw failure
+    return unentered(error, module, name, record)
   }
+}
+
+/** What does not fit is not remembered, so that the next call asks for it again. */
+async function unentered(error: unknown, module: string, name: string, record: FlowRecord): Promise<never> {
+  const failure = unfit(error, `what module ${module} said`)
+  if (failure !== error) await forget(record, name)
+  throw failure
 }
 
 /** These are not written when they are said: submitting the plan writes them, all together. */

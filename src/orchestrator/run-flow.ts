@@ -23,6 +23,7 @@ import { documentsOf, hearModules } from './flow-modules.ts'
 import { carryOut } from './flow-plan.ts'
 import { type FlowRecord, flowRecord } from './flow-record.ts'
 import type { RunOptions } from './live.ts'
+import { reporter } from './reporter.ts'
 import { createRuntime, type Runtime } from './runtime.ts'
 
 /** What tells one kind of flow from another. */
@@ -79,7 +80,7 @@ export async function runFlow<Flow extends FlowContract>(
   } catch (error) {
     return { success: false, error: errorOf(error), ...told() }
   } finally {
-    for (const close of open.closing.reverse()) await close().catch((error) => options.onError?.(error))
+    for (const close of open.closing.reverse()) await close().catch(reporter(options?.onError))
   }
 }
 
@@ -94,7 +95,8 @@ async function opened<Flow extends FlowContract>(
   profile: Profile<Flow>,
   open: Opened,
 ): Promise<Running<Flow>> {
-  const { runtimeContext: ctx, vsl, clock = systemClock, onError = () => undefined } = options
+  const { runtimeContext: ctx, vsl, clock = systemClock } = options
+  const onError = reporter(options.onError)
   const signal = options.signal ?? new AbortController().signal
   const { closing } = open
   const store = isBackend(vsl) ? vsl : await liftedBackend(vsl, { clock })

@@ -17,6 +17,7 @@ import { protocolModules } from './modules/modules.ts'
 import { openSession } from './open-session.ts'
 import { patrol } from './patrol.ts'
 import { type Registry, registry } from './registry.ts'
+import { reporter } from './reporter.ts'
 import { type RunHandle, runHandle } from './run.ts'
 import { type Flow, type Submission, submission } from './submit.ts'
 import { checkedFlow } from './submit-check.ts'
@@ -71,7 +72,8 @@ export interface Runtime extends Wishes {
 export type IntegrationKind = 'tool-event' | 'file-update-event' | 'git-event' | 'ci-event'
 
 export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
-  const { store, clock = systemClock, onError = () => undefined } = options
+  const { store, clock = systemClock } = options
+  const onError = reporter(options.onError)
   const live = new Map<string, LiveRun>()
   const layer = typeof options.layer === 'function' ? options.layer(handsOf(store, clock, live)) : options.layer
   const project = await openProject(store, {

@@ -1,4 +1,4 @@
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { functionAdapter } from '../../src/ael/function.ts'
 import type { ModuleHandler } from '../../src/orchestrator/flow.ts'
@@ -6,10 +6,12 @@ import { registry } from '../../src/orchestrator/registry.ts'
 import { createRuntime } from '../../src/orchestrator/runtime.ts'
 import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
+import { Unavailable } from '../../src/protocol/errors.ts'
 import type { Plan, Trace } from '../../src/protocol/types.ts'
 import { openProject } from '../../src/psg/project.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { call, confirmDocument, contextDocument, newContext, passing, planDocument, saying } from '../support/agents.ts'
+import { runtimeOf } from '../support/flows.ts'
 
 const oneStep = () => {
   const context = contextDocument()
@@ -145,6 +147,36 @@ describe('a plan that does not fit', () => {
     const graph = await (await openProject(store)).context(context.context_id)
     expect(await graph.find('plan', plan.plan_id)).toBeUndefined()
     expect(await runSingleAgentFlow(call(store, saying({ context, plan })))).toMatchObject({ success: true })
+  })
+})
+
+describe('a plan whose context nobody made', () => {
+  it('is refused with its rule, and another one may follow', async () => {
+    const { context, plan } = oneStep()
+    const store = memoryBackend()
+    const { error } = await runSingleAgentFlow(call(store, { ...saying({ plan }), context: () => ({ output: null }) }))
+    expect(error).toMatchObject({ code: 'INVALID_OUTPUT', problems: [{ rule: 'reference.resolves' }] })
+    const desk = await runtimeOf({}, { store, mine: () => false })
+    const made = await desk.call('context', { intent: 'create', title: context.title, root: context.root })
+    await desk.close()
+    const { context_id } = made as typeof context
+    const modules = { ...saying({ plan: { ...plan, context_id } }), context: () => ({ output: null }) }
+    expect(await runSingleAgentFlow(call(store, modules))).toMatchObject({ success: true })
+  })
+})
+
+describe('an onError that throws', () => {
+  it('is a warning of the process, and the flow is answered', async () => {
+    const warned: unknown[] = []
+    const warn = vi.spyOn(process, 'emitWarning').mockImplementation((warning) => void warned.push(warning))
+    onTestFinished(() => warn.mockRestore())
+    const own = new Error('mine')
+    const onError = () => {
+      throw own
+    }
+    const store = { ...memoryBackend(), release: () => Promise.reject(new Unavailable('the store', 'later')) }
+    expect(await runSingleAgentFlow(call(store, saying(oneStep()), { onError }))).toMatchObject({ success: true })
+    expect(warned).toContain(own)
   })
 })
 
@@ -333,6 +365,29 @@ describe('a signal', () => {
     const store = memoryBackend()
     expect((await runSingleAgentFlow(call(store, modules, { signal: stop.signal }))).error?.code).toBe('CANCELLED')
     expect(await runSingleAgentFlow(call(store, saying({ context, plan })))).toMatchObject({ success: true })
+  })
+
+  it('that comes while people answer ends the run as cancelled, wherever it meets them', async () => {
+    for (let at = 20; at < 40; at++) {
+      const { context, plan } = oneStep()
+      const confirm = confirmDocument(plan, [{ status: 'rejected' }, { status: 'approved' }])
+      const stop = new AbortController()
+      let calls = 0
+      const store = new Proxy(memoryBackend(), {
+        get(target, name) {
+          const value = Reflect.get(target, name)
+          if (typeof value !== 'function') return value
+          return (...asked: unknown[]) => {
+            if (++calls === at) stop.abort()
+            return value.apply(target, asked)
+          }
+        },
+      })
+      const { error } = await runSingleAgentFlow(
+        call(store, saying({ context, plan, confirm }), { signal: stop.signal }),
+      )
+      expect(error?.code ?? 'CANCELLED').toBe('CANCELLED') // it may have been done before
+    }
   })
 
   it('that was given before the call leaves nothing behind but the wish', async () => {
