@@ -20,7 +20,7 @@ import { undoArrived, undoNext } from './undo.ts'
 
 /**
  * One pass over a run: takes in what arrived, finds what is ready, and says what one commit must carry and which flights take off once it has
- * landed. Touches nothing but the run's own memory. Whoever is leaving takes in what arrived and starts no further step.
+ * landed. Touches nothing but the run's own memory. Whoever is leaving takes in what arrived and starts no further step, forward or back.
  */
 export function decideTick(run: LiveRun, isLeaving = false): Decided {
   const decided: Decided = { changes: [], events: run.told.splice(0), departures: [], reason: 'tick', end: undefined }
@@ -30,7 +30,7 @@ export function decideTick(run: LiveRun, isLeaving = false): Decided {
   for (const arrival of run.inbox.splice(0)) takeIn(run, arrival, decided)
   if (run.crowded && room(run) > 0) takeInHeldBack(run, decided)
   resume(run, decided) // a paused one that ends now
-  if (run.ending) goBack(run, run.ending, decided)
+  if (run.ending) goBack(run, run.ending, isLeaving, decided)
   else if (!isLeaving) startReady(run, decided)
   if (isOver(run)) runEnds(run, decided)
   else keepEnding(run, decided)
@@ -38,8 +38,8 @@ export function decideTick(run: LiveRun, isLeaving = false): Decided {
 }
 
 /** What was completed together with the failure can be taken back once both have landed. */
-function goBack(run: LiveRun, ending: Ending, decided: Decided): void {
-  if (isKept(run)) undoNext(run, ending, decided)
+function goBack(run: LiveRun, ending: Ending, isLeaving: boolean, decided: Decided): void {
+  if (isKept(run)) undoNext(run, ending, isLeaving, decided)
   else if (ending.undo) run.inbox.push({ kind: 'look' })
 }
 

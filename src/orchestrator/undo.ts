@@ -6,9 +6,10 @@ import type { Decided, Ending, Flight, LiveRun, Undo } from './live.ts'
 import { worksOf } from './outcome.ts'
 import { actionAdded, attemptAgain, now } from './steps.ts'
 
-/** Goes back one action at a time, last done first. All are attempted, whatever becomes of one. */
-export function undoNext(run: LiveRun, ending: Ending, decided: Decided): void {
+/** Goes back one action at a time, last done first. All are attempted, whatever becomes of one. Whoever is leaving leaves what is left to the next. */
+export function undoNext(run: LiveRun, ending: Ending, isLeaving: boolean, decided: Decided): void {
   if (!ending.undo || run.flying.size > 0) return
+  if (isLeaving && run.undo?.left.length !== 0) return
   if (!run.undo) {
     run.undo = wayBack(run)
     run.abort = new AbortController() // what was aborted is over; going back has its own signal
@@ -51,8 +52,10 @@ function wayBack(run: LiveRun): Undo {
   for (const step of run.done.toReversed())
     for (const { data } of worksOf(run.graph.state, step)) {
       const { action_id, inverse } = data
-      if (inverse === 'irreversible') undo.outcomes.push({ action_id, step_id: step, status: 'irreversible' })
-      else if (inverse && !isUndone(run, step, action_id)) undo.left.push(backward(run, step, data, inverse))
+      const ended = (status: 'irreversible' | 'undone') => undo.outcomes.push({ action_id, step_id: step, status })
+      if (inverse === 'irreversible') ended(inverse)
+      else if (inverse && isUndone(run, step, action_id)) ended('undone')
+      else if (inverse) undo.left.push(backward(run, step, data, inverse))
     }
   return undo
 }

@@ -143,6 +143,40 @@ describe('closing', () => {
 })
 
 describe('a run on its way back', () => {
+  it('is handed over at the next boundary when its process closes, and tells of the whole way in the end', async () => {
+    let undone = 0
+    const { start, clock } = world({
+      boom,
+      make: () => 1,
+      async unmake() {
+        await clock.sleep(1_000)
+        undone++
+        return null
+      },
+    })
+    const first = await start()
+    const made = { call: 'make', ...takenBackBy('unmake') }
+    const flow = flowOf({
+      one: made,
+      two: { ...made, after: ['one'] },
+      three: { ...made, after: ['two'] },
+      boom: { after: ['three'], ...compensating },
+    })
+    const run = await first.submit(flow)
+    await until(clock, () => run.phase === 'undoing')
+    await inTime(clock, first.close())
+    expect(undone).toBe(1)
+    const second = await start()
+    await inTime(clock, (await second.get(run.run_id)).result())
+    expect(undone).toBe(3)
+    const graph = await second.project.context(run.context_id)
+    expect(graph.get('run', run.run_id)?.data.result).toMatchObject({
+      undone: ['three', 'two', 'one'].map((name) => ({ step_id: flow.ids[name], status: 'undone' })),
+    })
+    expect(await graph.verify()).toEqual([])
+    await inTime(clock, second.close())
+  })
+
   it('begins nothing that is approved meanwhile', async () => {
     const called: string[] = []
     const slow = door()
