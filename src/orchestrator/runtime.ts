@@ -21,7 +21,7 @@ import { reporter } from './reporter.ts'
 import { type RunHandle, runHandle } from './run.ts'
 import { type Flow, type Submission, submission } from './submit.ts'
 import { checkedFlow } from './submit-check.ts'
-import { type Wishes, wishes } from './wishes.ts'
+import { refuseUnlessObject, type Wishes, wishes } from './wishes.ts'
 
 export interface RuntimeOptions {
   readonly store: Backend
@@ -186,6 +186,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     ...asked,
     async ingest(context, kind, event, given = {}) {
       open()
+      refuseUnlessObject('options', given)
       const payload = validate(kind, event) as JsonObject
       const graph = await project.context(context)
       await graph.commit([], {

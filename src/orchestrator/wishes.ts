@@ -98,8 +98,7 @@ export function wishes({ project, clock, open, locateRun, look }: WishesOptions)
     },
     async decide(confirm, decision) {
       open()
-      if (!isObject(decision))
-        throw new InvalidInput('decision', [{ path: '', rule: 'type', message: 'must be an object' }])
+      refuseUnlessObject('decision', decision)
       const { graph, group } = await graphOf('confirm', confirm)
       const run = graph.state.plan(group)?.activeRun
       const decided = () => {
@@ -116,6 +115,7 @@ export function wishes({ project, clock, open, locateRun, look }: WishesOptions)
     },
     async propose(plan, given = {}) {
       open()
+      refuseUnlessObject('proposal', given)
       const { graph } = await graphOf('plan', plan)
       await graph.commit(() => proposedAgain(graph, plan, given), {
         actor: given.requested_by_role ?? 'runtime',
@@ -151,6 +151,10 @@ const CANCELLED: Withdrawn = {
 
 const refused = (wish: string, rule: string, message: string): InvalidInput =>
   new InvalidInput(wish, [{ path: 'run', rule, message }])
+
+export function refuseUnlessObject(what: string, given: unknown): void {
+  if (!isObject(given)) throw new InvalidInput(what, [{ path: '', rule: 'type', message: 'must be an object' }])
+}
 
 /** The same people are asked again, and as many of them. */
 function proposedAgain(

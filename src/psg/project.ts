@@ -76,6 +76,7 @@ export async function openProject(store: Backend, options: ProjectOptions = {}):
   const contexts = openGraphs((contextId) => openGraph(store, contextId, graphOptions))
   const beginning = (contextId: string) => contexts.get(contextId, () => newGraph(store, contextId, graphOptions))
   const locate: Project['locate'] = async (wanted) => {
+    if (typeof wanted !== 'string') return undefined // nothing is called that
     const places = [
       ...INDEXED.map((kind) => ({ kind, key: INDEX.id(kind, wanted) })),
       { kind: 'action' as const, key: INDEX.id('step', stepOfFirst(wanted)) },

@@ -1,7 +1,7 @@
 import { expect, it, onTestFinished } from 'vitest'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { createRuntime, type Runtime } from '../../src/orchestrator/runtime.ts'
-import { InvalidInput, Unavailable } from '../../src/protocol/errors.ts'
+import { InvalidInput, NotFound, Unavailable } from '../../src/protocol/errors.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
 import { heldCommit, inTime, passes, world } from '../support/on-a-clock.ts'
@@ -69,6 +69,20 @@ it('refuses a decision that is none', async () => {
   await runtime.submit(chainOf(1, { approval: {} }))
   const [asked] = await runtime.waiting()
   await expect(runtime.decide(asked!.confirm.confirm_id, undefined as never)).rejects.toThrow(InvalidInput)
+})
+
+it.each([undefined, null, 5, {}, '', '../x'])('knows no run that is called %j', async (id) => {
+  const runtime = await desk()
+  for (const wish of ['cancel', 'pause', 'resume', 'get', 'propose'] as const)
+    await expect(runtime[wish](id as never)).rejects.toThrow(NotFound)
+  await expect(runtime.signal(id as never, 'go')).rejects.toThrow(NotFound)
+})
+
+it('refuses options that are none', async () => {
+  const runtime = await desk()
+  const run = await runtime.submit(chainOf(1, { approval: {} }))
+  await expect(runtime.propose(run.plan_id, null as never)).rejects.toThrow(InvalidInput)
+  await expect(runtime.ingest(run.context_id, 'git-event', {}, null as never)).rejects.toThrow(InvalidInput)
 })
 
 it('hands a signal to one of two steps that wait for it', async () => {
