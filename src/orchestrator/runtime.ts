@@ -130,7 +130,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     return { collab, settled: openSession(asked.session, collab, plan, project.role, options.switched) }
   }
 
-  const asked = wishes({ project, clock, open, locateRun, look })
+  const asked = wishes({ project, clock, open, resolve: options.resolve, locateRun, look })
   const handle = (graph: ProjectGraph, run: Node<'run'>): RunHandle =>
     runHandle(graph, run, {
       cancel: () => asked.cancel(run.data.plan_id),

@@ -6,7 +6,9 @@ import type { Change, Node, NodeAdd } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { INDEX, type Whereabouts } from '../psg/indexes.ts'
 import { confirmOf, type Deciding, decide, gateOf, proposePlan } from '../psg/moves.ts'
+import { isKind } from '../psg/node.ts'
 import type { Project } from '../psg/project.ts'
+import { bindSteps, type Resolver } from './bind.ts'
 import { EXPIRES_MS } from './gate.ts'
 import { fired, newTimer, openTimers } from './timers.ts'
 import { commitStill, hasStarted, isUndecided, type Withdrawn, withdrawal, woken } from './waiting-runs.ts'
@@ -17,7 +19,7 @@ export interface Wishes {
   waiting(): Promise<readonly Question[]>
   /** Adds a person's decision. Throws NotFound, RuleViolation for a role that may not or a gate that is over. */
   decide(confirm: string, decision: Deciding): Promise<Confirm>
-  /** Puts a plan that was sent back up for approval again, as it now stands. */
+  /** Puts a plan that was sent back up for approval again, as it now stands. Throws InvalidInput for a new step that nobody can execute. */
   propose(plan: string, options?: { requested_by_role?: string; reason?: string }): Promise<Confirm>
   /** Ends a run: what is under way is told to stop. Resolves when the wish is stored, not when the run has ended. */
   cancel(run: string): Promise<void>
@@ -42,12 +44,14 @@ export interface WishesOptions {
   readonly clock: Clock
   /** Throws when it is too late for wishes. */
   readonly open: () => void
+  /** How a step is executed that was added since the plan was submitted. */
+  readonly resolve: Resolver | undefined
   readonly locateRun: (id: string) => Promise<{ readonly graph: ProjectGraph; readonly run: Node<'run'> }>
   /** Has the context's owner, us if nobody is, look at what was stored. Does not throw. */
   readonly look: (context: string) => Promise<unknown>
 }
 
-export function wishes({ project, clock, open, locateRun, look }: WishesOptions): Wishes {
+export function wishes({ project, clock, open, resolve, locateRun, look }: WishesOptions): Wishes {
   /** The graph of an object, as others have left it and with all that belongs to the object. */
   async function graphOf(kind: 'confirm' | 'plan', id: string) {
     const key = INDEX.id(kind, id)
@@ -117,10 +121,9 @@ export function wishes({ project, clock, open, locateRun, look }: WishesOptions)
       open()
       refuseUnlessObject('proposal', given)
       const { graph } = await graphOf('plan', plan)
-      await graph.commit(() => proposedAgain(graph, plan, given), {
-        actor: given.requested_by_role ?? 'runtime',
-        reason: given.reason ?? 'proposed again',
-      })
+      const by = { actor: given.requested_by_role ?? 'runtime', reason: given.reason ?? 'proposed again' }
+      await commitStill(graph, () => missingBindings(graph, plan, resolve), by) // what is approved is the plan with all of them
+      await graph.commit(() => proposedAgain(graph, plan, given), by)
       const [confirm] = pendingConfirms(graph, plan)
       return graph.document('confirm', confirm!.id)
     },
@@ -154,6 +157,18 @@ const refused = (wish: string, rule: string, message: string): InvalidInput =>
 
 export function refuseUnlessObject(what: string, given: unknown): void {
   if (!isObject(given)) throw new InvalidInput(what, [{ path: '', rule: 'type', message: 'must be an object' }])
+}
+
+function missingBindings(graph: ProjectGraph, plan: string, resolve: Resolver | undefined): readonly Change[] {
+  if (graph.state.plan(plan)?.activeRun === undefined) return []
+  const parts = [...graph.state.nodesOf(plan)]
+  const steps = parts.flatMap((node) => (isKind(node, 'step') ? node.data : []))
+  const bound = Object.fromEntries(
+    parts.flatMap((node) => (isKind(node, 'binding') ? [[node.data.step_id, node.data] as const] : [])),
+  )
+  return bindSteps(steps, { steps: bound }, resolve, graph.clock.uuid)
+    .filter(({ step_id }) => !Object.hasOwn(bound, step_id))
+    .map((data) => ({ kind: 'node_add', node: 'binding', id: data.binding_id, data }))
 }
 
 /** The same people are asked again, and as many of them. */

@@ -217,3 +217,18 @@ it('tells the end of a run to whoever asks for it at that very moment', async ()
     await runtime.close()
   }
 })
+
+it.each([
+  ['refuses it when nobody can execute it', undefined],
+  ['has it executed as the runtime says', () => ({ action_type: 'function', params: { name: 'noop' } })],
+])('proposes a plan again that got a step meanwhile: %s', async (_, resolve) => {
+  const runtime = await desk({}, resolve && { resolve })
+  const run = await runtime.submit(chainOf(1, { approval: {} }))
+  const [asked] = await runtime.waiting()
+  await runtime.decide(asked!.confirm.confirm_id, by('somebody', 'rejected'))
+  await runtime.call('plan', { intent: 'add_step', plan_id: run.plan_id, description: 'one more' })
+  const proposed = runtime.propose(run.plan_id)
+  if (!resolve) return expect(proposed).rejects.toMatchObject({ problems: [{ rule: 'binding' }] })
+  await runtime.decide((await proposed).confirm_id, by('somebody'))
+  expect(await run.result()).toMatchObject({ success: true })
+})
