@@ -65,7 +65,7 @@ export interface LiveRun {
   paused: boolean
   /** The graph's revision when the last tick looked at it. */
   looked: number
-  /** Something could go on but for the number of steps that may be under way at once. */
+  /** Something could go on but for the number of steps that may be under way at once, or for what holds the run up. */
   crowded: boolean
   /** What was under way when it was taken up goes on, or has been ended. */
   resumed: boolean

@@ -107,13 +107,15 @@ async function hasEnded(graph: ProjectGraph, run: string, plan: string): Promise
 }
 
 /**
- * Laid down or held up, and not to go on by time alone: a timer of one of its actions would do that, while a deadline or an expiry only ends it.
+ * Held up with nothing under way, or laid down and not to go on by time alone: a timer of one of its actions would do that, while a deadline or an
+ * expiry only ends it.
  */
 function needsSomebody(graph: ProjectGraph, run: string, plan: string): boolean {
   const { phase, requested, ending, options } = graph.get('run', run)!.data
   if (phase === 'paused') return true
-  const held = phase === 'running' && requested === undefined && ending === undefined && heldUpBy(graph, options)
-  if (phase !== 'waiting' && !(held && !hasActionUnderWay(graph, plan))) return false
+  if (phase === 'running')
+    return !requested && !ending && heldUpBy(graph, options) !== undefined && !hasActionUnderWay(graph, plan)
+  if (phase !== 'waiting') return false
   return !openTimers(graph, plan).some(({ data }) => data.purpose === 'retry' || data.purpose === 'wait')
 }
 

@@ -8,6 +8,7 @@ import { actionOf, bindingOf, departs } from './dispatch.ts'
 import { runEnds } from './end.ts'
 import { ends, flightFailed, isKept, keepEnding } from './ending.ts'
 import { askFor, verdictOn } from './gate.ts'
+import { heldUpBy } from './held-up.ts'
 import type { Arrival, Decided, Ending, Flight, LiveRun, Waiting } from './live.ts'
 import { resume } from './recover.ts'
 import { isExpiry, nextTurns } from './session.ts'
@@ -51,9 +52,9 @@ function takeInHeldBack(run: LiveRun, decided: Decided): void {
   for (const arrival of run.inbox.splice(0)) takeIn(run, arrival, decided)
 }
 
-/** Is there room for what somebody must carry out? If not, it is taken in when there is. */
+/** May what somebody must carry out begin? If there is no room for it, or its context is suspended, it is taken in once it may. */
 function hasRoom(run: LiveRun, { action, settles }: Flight): boolean {
-  if (room(run) > 0 || action.action_type === 'wait' || settles) return true
+  if (action.action_type === 'wait' || settles || (room(run) > 0 && !heldUpBy(run.graph, run.options))) return true
   run.crowded = true
   return false
 }
@@ -225,7 +226,7 @@ function takeInRequests(run: LiveRun, decided: Decided): void {
 }
 
 function startReady(run: LiveRun, decided: Decided): void {
-  if (run.paused || run.owner.lost.aborted || run.graph.get('context', run.graph.id)?.data.status !== 'active') return
+  if (run.paused || run.owner.lost.aborted || heldUpBy(run.graph, run.options)) return
   if (run.session) return startTurns(run, run.session, decided)
   while (room(run) > 0 && run.ready.size > 0) {
     const step = run.ready.take()!

@@ -35,7 +35,6 @@ export function sessionStarts(
 /** Gives out turns, as the session's mode says, until nobody is to begin anything more. */
 export function startTurns(run: LiveRun, session: LiveSession, decided: Decided): void {
   while (run.ready.size > 0) session.pool.push(readyStep(run.graph, run.ready.take()!))
-  if (run.graph.get('collab', session.options.collab_id)?.data.status === 'suspended') return
   for (let next = affordable(run, session); next.length > 0; next = affordable(run, session)) {
     const broadcast = session.options.mode === 'broadcast' && next.length > 1
     if (broadcast) {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { passingFailure } from '../../src/ael/failure.ts'
 import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { call, contextDocument, planDocument, saying } from '../support/agents.ts'
@@ -56,6 +57,27 @@ describe('a run in a context that is suspended', () => {
     await until(clock, () => called.includes('two'))
     await runtime.signal(run.run_id, 'go')
     expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+    await inTime(clock, runtime.close())
+  })
+
+  it('tries nothing again before its context goes on', async () => {
+    let tries = 0
+    const { start, clock } = world({
+      one: () => {
+        if (++tries === 1) throw passingFailure('not yet')
+      },
+    })
+    const runtime = await start()
+    const retry = { strategy: 'fixed', max_attempts: 2, delay_ms: 5_000 } as const
+    const run = await runtime.submit(flowOf({ one: {} }, { options: { retry } }))
+    await until(clock, () => tries === 1)
+    await runtime.call('context', { intent: 'suspend', context_id: run.context_id })
+    await passes(clock, 20_000)
+    expect(tries).toBe(1)
+    expect(await inTime(clock, run.rest())).toBe('waiting')
+    await runtime.call('context', { intent: 'activate', context_id: run.context_id })
+    expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+    expect(tries).toBe(2)
     await inTime(clock, runtime.close())
   })
 
