@@ -1,6 +1,16 @@
+import type { Config } from '../config.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import type { Backend, Traits } from '../vsl/backend.ts'
 import type { Check } from './doctor.ts'
+import { MAKES_IT, missingStore } from './refuse-missing.ts'
+
+/** The store's absence, if it is absent: there is nothing in it to look at, and to look would make it. */
+export function checkThere(config: Config): Check | undefined {
+  const url = missingStore(config)
+  return url === undefined
+    ? undefined
+    : { check: 'store', verdict: 'warning', says: `there is no store ${url} yet`, remedy: MAKES_IT }
+}
 
 export function checkDurability({ durable, processes }: Traits): Check {
   const says = `reachable, for ${processes === 'one' ? 'one process at a time' : 'many processes'}`

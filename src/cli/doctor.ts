@@ -3,7 +3,7 @@ import type { Config } from '../config.ts'
 import { openProject } from '../psg/project.ts'
 import { checkNode, checkWatches } from './doctor-machine.ts'
 import { checkQuestions, checkRuns } from './doctor-runs.ts'
-import { checkClock, checkDurability, checkLayout } from './doctor-store.ts'
+import { checkClock, checkDurability, checkLayout, checkThere } from './doctor-store.ts'
 import { EXIT, type Io } from './io.ts'
 import type { VerbCall } from './verb.ts'
 
@@ -28,6 +28,8 @@ export async function run({ io }: VerbCall): Promise<number> {
 }
 
 async function stored(config: Config, io: Io): Promise<readonly Check[]> {
+  const missing = checkThere(config)
+  if (missing) return [missing]
   const store = await openConfigured(config, () => undefined) // what it would warn of is one of the checks
   try {
     const project = await openProject(store)

@@ -7,7 +7,7 @@ export async function run(call: VerbCall): Promise<number> {
   const { args, io } = call
   const { signal } = io
   const onProgress = ({ files }: { files: number }) => io.progress(`${files} files`)
-  return withTracker(call, args[0], { signal, onProgress }, async (tracker) => {
+  return withTracker(call, args[0], { makes: true, signal, onProgress }, async (tracker) => {
     const { files, folders, unreadable } = await tracker.scan({ signal, onProgress })
     const findings = tracker.findings()
     io.result({ root: tracker.root, files, folders, unreadable, findings }, () => toldFindings(findings))

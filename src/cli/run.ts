@@ -35,7 +35,7 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
     const rest = await follow(run, runtime, io, options.approve as string | undefined).finally(printing.stop)
     return reports[rest](run, runtime, io)
   }
-  return withRuntime(io, work, { drives: new Set(options.detach ? [] : [planIn(flow)]) })
+  return withRuntime(io, work, { makes: true, drives: new Set(options.detach ? [] : [planIn(flow)]) })
 }
 
 /** What it names as its plan; whether it does is checked when it is submitted. */

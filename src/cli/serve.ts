@@ -18,5 +18,5 @@ export async function run({ options, io }: VerbCall): Promise<number> {
     await server.close()
     return EXIT.done
   }
-  return withRuntime(io, work, { stays: true, drives: 'all' })
+  return withRuntime(io, work, { makes: true, stays: true, drives: 'all' })
 }

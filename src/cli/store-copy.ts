@@ -2,10 +2,10 @@ import { openConfigured } from '../compose.ts'
 import { copyStore } from '../vsl/copy.ts'
 import { EXIT } from './io.ts'
 import type { VerbCall } from './verb.ts'
-import { withStore } from './with-store.ts'
+import { withProject } from './with-runtime.ts'
 
 export async function run({ args, io }: VerbCall): Promise<number> {
-  return withStore(io, async ({ store }) => {
+  return withProject(io, async ({ store }) => {
     const target = await openConfigured({ ...(await io.config()), vsl: args[0]! })
     try {
       const counts = await copyStore(store, target, {

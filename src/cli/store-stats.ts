@@ -1,9 +1,9 @@
 import { EXIT, table } from './io.ts'
 import type { VerbCall } from './verb.ts'
-import { withStore } from './with-store.ts'
+import { withProject } from './with-runtime.ts'
 
 export async function run({ io }: VerbCall): Promise<number> {
-  return withStore(io, async ({ store }) => {
+  return withProject(io, async ({ store }) => {
     const counts = {
       contexts: await count(store.scan('id/context/')),
       plans: await count(store.scan('id/plan/')),

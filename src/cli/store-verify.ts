@@ -2,7 +2,7 @@ import { Corrupt } from '../protocol/errors.ts'
 import type { Project } from '../psg/project.ts'
 import { EXIT, type Io, table } from './io.ts'
 import type { VerbCall } from './verb.ts'
-import { withStore } from './with-store.ts'
+import { withProject } from './with-runtime.ts'
 
 interface Verified {
   readonly contexts: number
@@ -10,7 +10,7 @@ interface Verified {
 }
 
 export async function run({ args, io }: VerbCall): Promise<number> {
-  const { contexts, findings } = await withStore(io, (project) => verified(project, args, io)).catch(damaged)
+  const { contexts, findings } = await withProject(io, (project) => verified(project, args, io)).catch(damaged)
   io.result({ contexts, findings }, () =>
     findings.length === 0
       ? `${contexts} contexts hold together`

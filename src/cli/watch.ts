@@ -12,6 +12,7 @@ export async function run(call: VerbCall): Promise<number> {
     call,
     args[0],
     {
+      makes: true,
       watch: true,
       signal: io.signal,
       ...(strategy !== undefined && { rules: [{ match: '**', strategy }] }),

@@ -1,8 +1,11 @@
 import { type ComposedRuntime, openConfigured, openRuntime } from '../compose.ts'
 import { openProject, type Project } from '../psg/project.ts'
 import type { Io } from './io.ts'
+import { refuseMissing } from './refuse-missing.ts'
 
 export interface Stay {
+  /** The store is made if it is not there; otherwise it must be. */
+  readonly makes?: boolean
   /** Who stays watches the project's folder. */
   readonly stays?: boolean
   /** The plans whose runs are driven here; what is added later counts. None when absent: a wish is stored, and a worker takes it in. */
@@ -11,13 +14,14 @@ export interface Stay {
   readonly patrolMs?: number
 }
 
-/** Opens what the config says, lets `work` use it, and closes it whatever happens. */
+/** Opens what the config says, lets `work` use it, and closes it whatever happens. Throws NotFound for a store that is not there. */
 export async function withRuntime<T>(
   io: Io,
   work: (runtime: ComposedRuntime) => Promise<T>,
-  { stays = false, drives = new Set(), patrolMs }: Stay = {},
+  { makes = false, stays = false, drives = new Set(), patrolMs }: Stay = {},
 ): Promise<T> {
   const config = await io.config()
+  if (!makes) refuseMissing(config)
   const { watch: _, ...drift } = config.drift ?? {}
   const hurry = patrolMs === undefined ? {} : { patrol_ms: patrolMs }
   const runtime = await openRuntime(
@@ -36,9 +40,15 @@ export async function withRuntime<T>(
   }
 }
 
-/** For verbs that only look: no worker is started, nobody's run is taken up. */
-export async function withProject<T>(io: Io, work: (project: Project) => Promise<T>): Promise<T> {
-  const store = await openConfigured(await io.config(), (message) => io.warn(`mplp: ${message}`))
+/** For verbs that only look: no worker is started, nobody's run is taken up. Throws NotFound for a store that is not there. */
+export async function withProject<T>(
+  io: Io,
+  work: (project: Project) => Promise<T>,
+  { makes = false }: Pick<Stay, 'makes'> = {},
+): Promise<T> {
+  const config = await io.config()
+  if (!makes) refuseMissing(config)
+  const store = await openConfigured(config, (message) => io.warn(`mplp: ${message}`))
   try {
     return await work(await openProject(store))
   } finally {

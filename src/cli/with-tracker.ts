@@ -2,23 +2,24 @@ import { resolve } from 'node:path'
 import { openFolder } from '../compose.ts'
 import type { Tracker } from '../drift/drift.ts'
 import type { FolderOptions, ProjectFolder } from '../orchestrator/project-folder.ts'
+import type { Project } from '../psg/project.ts'
 import type { VerbCall } from './verb.ts'
-import { withProject } from './with-runtime.ts'
+import { type Stay, withProject } from './with-runtime.ts'
 
-type Given = Partial<Omit<FolderOptions, 'root' | 'context'>>
+type Given = Partial<Omit<FolderOptions, 'root' | 'context'>> & Pick<Stay, 'makes'>
 
 /** A folder and what the graph knows of it: the project's unless another is named, with the files of the context that `--context` names. */
 export async function withFolder<T>(
   { options, io }: Pick<VerbCall, 'options' | 'io'>,
   named: string | undefined,
-  given: Given,
+  { makes = false, ...given }: Given,
   work: (folder: ProjectFolder) => Promise<T>,
 ): Promise<T> {
   const config = await io.config()
   const own = config.root ?? '.'
   const isOwn = named === undefined || resolve(io.cwd, named) === resolve(io.cwd, own)
   const { watch: _, ...drift } = isOwn ? (config.drift ?? {}) : {} // only who asks for it watches
-  return withProject(io, async (project) => {
+  const looking = async (project: Project) => {
     const folder = await openFolder(
       named ?? own,
       { ...config, drift: { ...drift, ...(typeof options.context === 'string' && { context: options.context }) } },
@@ -29,7 +30,8 @@ export async function withFolder<T>(
     } finally {
       await folder.close()
     }
-  })
+  }
+  return withProject(io, looking, { makes })
 }
 
 /** The same, held against the files. */

@@ -50,13 +50,13 @@ export class RuleViolation extends MplpError {
   }
 }
 
-/** No such thing under that id. */
+/** No such thing under that id; the message ends with `remedy` where there is one. */
 export class NotFound extends MplpError {
   readonly code = 'not_found'
   readonly what: string
   readonly id: string
-  constructor(what: string, id: string) {
-    super(`there is no ${what} ${id}`)
+  constructor(what: string, id: string, remedy?: string) {
+    super(`there is no ${what} ${id}${remedy === undefined ? '' : `; ${remedy}`}`)
     this.what = what
     this.id = id
   }

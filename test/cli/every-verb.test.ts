@@ -7,6 +7,7 @@ import Database from 'libsql'
 import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { main } from '../../src/cli/program.ts'
 import { VERBS } from '../../src/cli/verbs.ts'
+import { openStore } from '../../src/vsl/vsl.ts'
 import { flowOf } from '../support/flows.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { mplpHere } from './here.ts'
@@ -15,6 +16,8 @@ import { type Ended, mplp, oneLine } from './mplp.ts'
 /** Those that neither open the store nor read the config. */
 const ALONE = new Set(['init', 'evidence verify <folder>', 'golden [folder]', 'version'])
 const STORELESS = new Set([...ALONE, 'config print'])
+/** Those that make the store if it is not there. */
+const MAKERS = new Set(['run <flow>', 'watch [folder]', 'drift scan [folder]', 'serve'])
 const wordsOf = (usage: string) => usage.split(' ').filter((word) => !/^[<[]/.test(word))
 const neededBy = (usage: string) => usage.split(' ').filter((word) => word.startsWith('<'))
 const takesSomething = ({ usage, options = [] }: (typeof VERBS)[number]) =>
@@ -229,13 +232,23 @@ describe.each(VERBS.map((verb) => [verb.usage, verb] as const))('mplp %s', (usag
       inOneLine(odd, 64, 'server.prot is not known; did you mean port?')
     })
 
+  if (!STORELESS.has(usage) && !MAKERS.has(usage))
+    it('says that there is no store, and makes none', async () => {
+      const folder = tempFolder()
+      const ended = await mplpHere(folder, [...words, ...neededBy(usage).map(() => 'x')])
+      if (usage === 'doctor')
+        expect(ended).toMatchObject({ code: 0, out: expect.stringContaining('there is no store') })
+      else inOneLine(ended, 1, 'there is no store sqlite:./.mplp/state.db; mplp run makes it')
+      expect(readdirSync(folder)).toEqual([])
+    })
+
   if (!STORELESS.has(usage))
     it('refuses a store of a newer version, and leaves it as it is', async () => {
       const folder = tempFolder()
       const path = join(folder, 'newer.db')
       writeFileSync(join(folder, 'x'), '')
       writeFileSync(join(folder, 'x.json'), '{}')
-      await mplpHere(folder, ['list', '--store', `sqlite:${path}`])
+      await (await openStore(`sqlite:${path}`)).close()
       const db = new Database(path)
       db.exec('PRAGMA user_version = 999; PRAGMA wal_checkpoint(TRUNCATE)')
       db.close()

@@ -136,7 +136,7 @@ describe('store verify', PATIENT, () => {
         const refused = await mplpHere(folder, ['store', verb, ...to, '--store', url])
         expect({ code: refused.code, said: oneLine(refused) }).toEqual({
           code: 1,
-          said: `mplp: there is no store ${url}`,
+          said: `mplp: there is no store ${url}; mplp run makes it, and mplp init a flow to run; --store names another`,
         })
       }
       expect(readdirSync(folder)).toEqual([])
