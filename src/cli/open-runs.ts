@@ -1,6 +1,6 @@
 import type { Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { INDEX, type Whereabouts } from '../psg/indexes.ts'
+import { openPlans } from '../psg/open-plans.ts'
 import type { Project } from '../psg/project.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { type Wait, waitsOf } from './waits.ts'
@@ -14,7 +14,7 @@ export interface OpenRun {
 
 /** Every run that has not ended. Opens the contexts that have one, each for as long as it is looked at. */
 export async function* openRuns(project: Project): AsyncIterable<OpenRun> {
-  for (const [context, plans] of await openPlans(project.store)) {
+  for (const [context, plans] of await plansByContext(project.store)) {
     const graph = await project.context(context)
     await graph.refresh()
     for (const plan of plans) {
@@ -26,21 +26,8 @@ export async function* openRuns(project: Project): AsyncIterable<OpenRun> {
   }
 }
 
-const AT_ONCE = 500
-
-/** Plans that have not ended, by context: found by their keys, so that contexts in which all has ended cost next to nothing. */
-async function openPlans(store: Backend): Promise<ReadonlyMap<string, readonly string[]>> {
+async function plansByContext(store: Backend): Promise<ReadonlyMap<string, readonly string[]>> {
   const found = new Map<string, string[]>()
-  const look = async (places: readonly Whereabouts[]) => {
-    const there = await store.getMany(places.map(({ graph, group }) => INDEX.open(graph, group)))
-    for (const { graph, group } of places)
-      if (there.has(INDEX.open(graph, group))) found.set(graph, [...(found.get(graph) ?? []), group])
-  }
-  const places: Whereabouts[] = []
-  for await (const [, where] of store.scan('id/plan/')) {
-    places.push(where as Whereabouts)
-    if (places.length === AT_ONCE) await look(places.splice(0))
-  }
-  if (places.length > 0) await look(places)
+  for await (const { graph, group } of openPlans(store)) found.set(graph, [...(found.get(graph) ?? []), group])
   return found
 }

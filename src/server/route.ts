@@ -62,10 +62,15 @@ export function flagOf(fields: JsonObject, path: string): boolean {
   throw new InvalidInput('body', [{ path, rule: 'type', message: 'must be true or false', found: shown(found) }])
 }
 
-export function choiceOf<T extends string>(fields: JsonObject, path: string, words: readonly T[]): T | undefined {
+export function choiceOf<T extends string>(
+  fields: { readonly [name: string]: unknown },
+  path: string,
+  words: readonly T[],
+  subject = 'body',
+): T | undefined {
   const found = fields[path]
   if (found === undefined || words.includes(found as T)) return found as T | undefined
-  throw new InvalidInput('body', [
+  throw new InvalidInput(subject, [
     { path, rule: 'enum', message: `must be one of ${words.join(', ')}`, found: shown(found) },
   ])
 }

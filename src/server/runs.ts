@@ -1,9 +1,13 @@
 import type { ComposedRuntime } from '../compose.ts'
 import type { RunHandle } from '../orchestrator/run.ts'
 import type { Flow } from '../orchestrator/submit.ts'
+import { NotFound } from '../protocol/errors.ts'
+import { openPlans } from '../psg/open-plans.ts'
 import { choiceOf, countOf, fieldsOf, flagOf, type Route, TEXT, textOf } from './route.ts'
 
 const LONGEST_WAIT_MS = 60_000
+const MOST_RUNS = 1_000
+const PHASES = ['running', 'waiting', 'paused', 'undoing'] as const
 const RUN = {
   type: 'object',
   properties: {
@@ -60,10 +64,29 @@ export function runRoutes(runtime: ComposedRuntime, closing: { readonly signal: 
     {
       method: 'GET',
       path: '/runs',
-      says: 'What runs.',
+      says: 'Runs that have not ended, in the order of their plans; `next` is where to go on.',
       role: 'read',
-      answer: { type: 'array', items: RUN },
-      handle: async () => Promise.all((await runtime.list()).map(told)),
+      query: {
+        phase: `only those in it: ${PHASES.join(', ')}`,
+        after: 'the id of a plan: only those behind it',
+        limit: `at most this many, up to ${MOST_RUNS}`,
+      },
+      answer: { type: 'object', properties: { runs: { type: 'array', items: RUN }, next: TEXT } },
+      async handle({ query }) {
+        const limit = countOf(query, 'limit', MOST_RUNS)
+        const phase = choiceOf(query, 'phase', PHASES, 'query')
+        const runs: RunHandle[] = []
+        const from = query.after === undefined ? {} : { after: query.after }
+        for await (const { group } of openPlans(runtime.store, from)) {
+          if (runs.length === limit) break
+          const run = await runtime.get(group).catch(unlessNotFound) // a plan that nobody has submitted has none
+          if (run && run.phase !== 'ended' && (phase === undefined || run.phase === phase)) runs.push(run)
+        }
+        return {
+          runs: await Promise.all(runs.map(told)),
+          ...(runs.length > 0 && runs.length === limit && { next: runs.at(-1)!.plan_id }),
+        }
+      },
     },
     {
       method: 'GET',
@@ -127,6 +150,10 @@ export function runRoutes(runtime: ComposedRuntime, closing: { readonly signal: 
       },
     },
   ]
+}
+
+function unlessNotFound(error: unknown): undefined {
+  if (!(error instanceof NotFound)) throw error
 }
 
 async function told(run: RunHandle) {

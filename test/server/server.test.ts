@@ -96,7 +96,42 @@ describe('runs', () => {
     expect(await ask('POST', `${at}/cancel`)).toMatchObject({ status: 202 })
     expect(await ask('GET', `${at}?wait_ms=20000`)).toMatchObject({ body: { result: { status: 'cancelled' } } })
   })
+
+  it('are listed until they have ended: those that wait and are paused too, by phase and page by page', async () => {
+    const { ask, runtime } = await serving()
+    const binding = { action_type: 'wait', params: { signal: 'go' } } as const
+    const [ended, asks, waits, paused] = [
+      flowOf({ greet: {} }),
+      flowOf({ greet: {} }, { approval: { reason: 'really?' } }),
+      flowOf({ wait: { binding } }),
+      flowOf({ wait: { binding } }),
+    ]
+    const unsubmitted = flowOf({ one: {} })
+    await ask('POST', '/psg/contexts', unsubmitted.context)
+    await ask('POST', '/psg/plans', unsubmitted.plan)
+    for (const flow of [ended, asks, waits, paused]) {
+      const run = await runtime.submit(flow)
+      if (flow === paused) await runtime.pause(run.run_id)
+      await run.rest()
+    }
+    const listed = async (query: string) => {
+      const { runs, next } = (await ask('GET', `/runs${query}`)).body as Page
+      return { plans: runs.map(({ plan_id }) => plan_id), next }
+    }
+    const ids = [asks, waits, paused].map(({ plan }) => plan.plan_id).sort()
+    expect(await listed('')).toEqual({ plans: ids })
+    expect(await listed('?phase=paused')).toEqual({ plans: [paused.plan.plan_id] })
+    expect(await listed('?phase=waiting')).toEqual({ plans: ids.filter((id) => id !== paused.plan.plan_id) })
+    expect(await listed('?phase=running')).toEqual({ plans: [] })
+    expect(await listed('?limit=2')).toEqual({ plans: ids.slice(0, 2), next: ids[1] })
+    expect(await listed(`?limit=2&after=${ids[1]}`)).toEqual({ plans: ids.slice(2) })
+  })
 })
+
+interface Page {
+  readonly runs: { readonly plan_id: string }[]
+  readonly next?: string
+}
 
 describe('events', () => {
   it('are told oldest first, live, and after the last one seen', async () => {
@@ -184,6 +219,8 @@ describe('bad input', () => {
     ['/objects/absent', 404],
     ['/nowhere', 404],
     ['/psg/contexts?limit=-1', 400],
+    ['/runs?limit=-1', 400],
+    ['/runs?phase=ended', 400],
     ['/runs/%', 400],
   ])('does not find %s', async (path, status) => {
     const { ask } = await serving()
