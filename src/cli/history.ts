@@ -7,11 +7,11 @@ export async function run({ args, io }: VerbCall): Promise<number> {
     const past = await graph.history(kind, id)
     io.result(past, () =>
       table(
-        past.map(({ revision, at, actor, reason, after }) => [
+        past.map(({ revision, at, actor, reason, told, after }) => [
           String(revision),
           at,
           actor,
-          String(after?.status ?? ''),
+          told ?? String(after?.status ?? ''),
           reason,
         ]),
       ),

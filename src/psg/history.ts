@@ -20,13 +20,15 @@ export interface JournalEntry {
   readonly body: EntryBody
 }
 
-/** One change of a node, and who made it. */
+/** One change of a node, or of a plan one stage of its being taken back, and who made it. */
 export interface Past {
   readonly revision: number
   readonly at: string
   readonly actor: string
   readonly reason: string
   readonly run?: string
+  /** That a way back was planned, or gone, by the type of its event; the plan itself stays as it is. */
+  readonly told?: string
   readonly before?: JsonObject
   /** Absent once it was deleted. */
   readonly after?: JsonObject
@@ -50,26 +52,29 @@ export async function historyOf(journal: Journal, kind: Kind, id: string, born =
   const past: Past[] = []
   let now: JsonObject | undefined
   for await (const { revision, body } of entriesOf(journal, born - 1)) {
+    const { at, actor, reason, run } = body
+    const by = { revision, at, actor, reason, ...(run !== undefined && { run }) }
     for (const change of body.changes) {
       if (!change.key.endsWith(id)) continue
       const place = placeOf(change.key)
       if (place.kind !== kind || place.id !== id) continue
       const before = now
       now = dataAfter(change, now)
-      const { at, actor, reason, run } = body
-      past.push({
-        revision,
-        at,
-        actor,
-        reason,
-        ...(run !== undefined && { run }),
-        ...(before && { before }),
-        ...(now && { after: now }),
-      })
+      past.push({ ...by, ...(before && { before }), ...(now && { after: now }) })
     }
+    if (kind === 'plan')
+      for (const told of waysBack(body, id)) past.push({ ...by, told, ...(now && { before: now, after: now }) })
   }
   return past
 }
+
+/** Taking a plan's run back changes files and others, never the plan: only the events that the entry tells are about it. */
+const waysBack = ({ events }: EntryBody, plan: string): readonly string[] =>
+  events.flatMap((told) =>
+    'event' in told && told.plan_id === plan && told.event.event_family === 'compensation_plan'
+      ? [told.event.event_type]
+      : [],
+  )
 
 /** The whole graph as it was at a revision, read from the journal; groups that have ended since are there too. */
 export async function graphAt(journal: Journal, revision: number): Promise<GraphState> {

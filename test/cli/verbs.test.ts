@@ -29,6 +29,15 @@ describe('going back', PATIENT, () => {
       values: [{ status: 'done', left: [] }],
     })
     expect(existsSync(join(folder, 'hello.txt'))).toBe(false)
+    const past = (
+      await hereJson<{ actor: string; told?: string; after: { status: string } }[]>(folder, ['history', plan])
+    ).values[0]!
+    expect(past.slice(-3).map(({ actor, told, after }) => [actor, told, after.status])).toEqual([
+      [expect.any(String), undefined, 'completed'],
+      ['cli', 'rollback_planned', 'completed'],
+      ['cli', 'rollback_executed', 'completed'],
+    ])
+    expect((await mplpHere(folder, ['history', plan])).out).toMatch(/rollback_executed +run \S+ is taken back\n$/)
     expect((await mplpHere(folder, ['store', 'verify'])).code).toBe(0)
     expect(await mplpHere(folder, ['evidence', 'export', plan, 'evidence'])).toMatchObject({ code: 0 })
     expect(await mplpHere(folder, ['evidence', 'verify', 'evidence'])).toMatchObject({ code: 0, out: 'ADMISSIBLE\n' })
