@@ -94,7 +94,8 @@ export interface NodeUpdate<K extends Kind = Kind> {
   readonly id: string
   /** Fields to set; `undefined` takes a field away. */
   readonly set: Patch<NodeData[K]>
-  readonly retired?: true
+  /** `true` retires it, `false` brings it back into use. */
+  readonly retired?: boolean
 }
 /** Leaves a tombstone; refused while something refers to the node. */
 export interface NodeDelete {

@@ -69,8 +69,13 @@ function update(folding: Folding, { node: kind, id, set, retired }: NodeUpdate):
   const node = after(folding, kind, id)
   if (!node) return misfit('node.exists', kind, id, 'is not there to be changed')
   const next = withData(node, patched(node.data as JsonObject, set))
-  if (retired) return replace(folding, { ...next, retired } as AnyNode, false)
+  if (retired !== undefined) return replace(folding, withRetired(next, retired), false)
   return replace(folding, next, movesOnly(node, set))
+}
+
+function withRetired(node: AnyNode, retired: boolean): AnyNode {
+  const { retired: _, ...rest } = node
+  return (retired ? { ...rest, retired } : rest) as AnyNode
 }
 
 function remove(folding: Folding, kind: Kind, id: string): Violation | undefined {

@@ -82,6 +82,8 @@ function problemsOf(change: unknown, path: string, problems: Problem[]): void {
   }
   if (change.kind === 'node_update') {
     if (!isObject(change.set)) problems.push(problem(`${path}.set`, 'type', 'is not an object', change.set))
+    if (change.retired !== undefined && typeof change.retired !== 'boolean')
+      problems.push(problem(`${path}.retired`, 'type', 'is neither true nor false', change.retired))
   } else if (change.kind === 'node_add') {
     if (!isObject(change.data)) problems.push(problem(`${path}.data`, 'type', 'is not an object', change.data))
     if (change.owner !== undefined) needText(change, 'owner', path, problems)

@@ -79,7 +79,9 @@ function wayBack(state: GraphState, kind: Kind, id: string, then: AnyNode | unde
   if (!then) return now && { kind: 'node_delete', node: kind, id }
   if (now) {
     const set = differences(then.data as JsonObject, now.data as JsonObject)
-    return set && ({ kind: 'node_update', node: kind, id, set } as Change)
+    // Retiring is how roles and core go instead of being deleted, so it goes back like a deletion.
+    const retired = then.retired === now.retired ? undefined : { retired: then.retired === true }
+    return set || retired ? ({ kind: 'node_update', node: kind, id, set: set ?? {}, ...retired } as Change) : undefined
   }
   const tombstone = state.tombstone(kind, id)
   if (!tombstone) return undefined

@@ -21,6 +21,7 @@ describe('psg: a commit that is none', () => {
     ['changes[0].id', [{ kind: 'node_delete', node: 'plan', id: 7 }]],
     ['changes[0].set', [{ kind: 'node_update', node: 'plan', id: 'x' }]],
     ['changes[0].set', [{ kind: 'node_update', node: 'plan', id: 'x', set: [] }]],
+    ['changes[0].retired', [{ kind: 'node_update', node: 'role', id: 'x', set: {}, retired: 'yes' }]],
     ['changes[0].data', [{ kind: 'node_add', node: 'plan', id: 'x' }]],
     ['changes[0].owner', [{ kind: 'node_add', node: 'step', id: 'x', data: {}, owner: 7 }]],
     ['changes[0].at', [{ kind: 'node_add', node: 'step', id: 'x', data: {}, at: -1 }]],

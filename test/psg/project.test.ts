@@ -127,6 +127,39 @@ describe('psg/project', () => {
     expect(p.role(one)?.role_id).toBe(one)
   })
 
+  it('brings back a role that was retired since, retires it again, and leaves what somebody else retired', async () => {
+    const { store, clock, project: p, id } = await project()
+    const [one, two] = [id(), id()]
+    await p.import(
+      [
+        ['role', roleOf(one, 'builder')],
+        ['role', roleOf(two, 'tester')],
+      ],
+      by,
+    )
+    const { revision } = p.graph
+    const retired = (role: string) => [{ kind: 'node_update', node: 'role', id: role, set: {}, retired: true }] as const
+    await p.graph.commit(retired(one), by)
+    const back = await p.graph.restore({ ...by, to: revision })
+    expect(back).toEqual({
+      changes: [{ kind: 'node_update', node: 'role', id: one, set: {}, retired: false }],
+      conflicts: [],
+    })
+    expect(p.role('builder')?.role_id).toBe(one)
+    expect((await openProject(store, { clock })).role('builder')?.role_id).toBe(one)
+    await p.graph.restore({ ...by, to: revision + 1 })
+    expect(p.role('builder')).toBeUndefined()
+
+    await p.graph.commit([set('role', two, { description: 'mine' })], { ...by, run: 'r1' })
+    await p.graph.commit(retired(two), { ...by, run: 'r2' })
+    expect(await p.graph.restore({ ...by, to: revision, of: 'r1' })).toMatchObject({
+      changes: [],
+      conflicts: [{ kind: 'role', id: two, message: expect.stringContaining('somebody else') }],
+    })
+    expect(p.role('tester')).toBeUndefined()
+    expect(await p.graph.verify()).toEqual([])
+  })
+
   it('refuses unknown roles in strict mode only, and hears of roles that others add', async () => {
     const { store, clock, id, project: p } = await project({ strict: true })
     const lax = await openProject(store, { clock })
