@@ -21,7 +21,7 @@ import { Corrupt, InvalidInput, Refused } from './protocol/errors.ts'
 import { type Digest, isObject } from './protocol/json.ts'
 import type { Project } from './psg/project.ts'
 import type { Backend } from './vsl/backend.ts'
-import { openStore, storePath } from './vsl/vsl.ts'
+import { MAX_ENTRY_BYTES, openStore, storePath } from './vsl/vsl.ts'
 
 /** A runtime with everything it was told to have, and the parts for those who look closer. `close` ends all of it, in order. */
 export interface ComposedRuntime extends Runtime {
@@ -176,10 +176,14 @@ async function ownPatterns(root: string, config: Config): Promise<readonly strin
 
 /** The store that a config names, sealed if it says so. `onWarning` is told when it may forget what it has acknowledged. */
 export async function openConfigured(config: Config, onWarning?: (message: string) => void): Promise<Backend> {
-  const { vsl, encryption_key } = effectiveConfig(config)
+  const { vsl, encryption_key, drift } = effectiveConfig(config)
   const key = encryption_key === undefined ? undefined : keyIn(encryption_key)
-  const isServer = /^(rediss?|postgres(ql)?):/.test(vsl)
-  const store = await openStore(vsl, isServer && onWarning ? { onWarning } : {})
+  const isRedis = /^rediss?:/.test(vsl)
+  const isServer = isRedis || /^postgres(ql)?:/.test(vsl)
+  const store = await openStore(vsl, {
+    ...(isServer && onWarning && { onWarning }),
+    ...(isRedis && { maxBlobBytes: Math.max(MOST_BLOB_BYTES, (drift?.keep_bytes ?? 0) + SEAL_BYTES) }),
+  })
   if (key) {
     const { withEncryption } = await import('./vsl/encrypted.ts')
     return withEncryption(store, [{ id: 'config', key }]).catch(async (error: unknown) => {
@@ -192,6 +196,11 @@ export async function openConfigured(config: Config, onWarning?: (message: strin
   await store.close()
   throw new Refused('the store is encrypted', 'give its key as MPLP_ENCRYPTION_KEY')
 }
+
+/** Redis takes less unless it is asked. A step must not fail once its work is done because its output, of 16 MiB at most, cannot be kept. */
+const MOST_BLOB_BYTES = MAX_ENTRY_BYTES
+/** More than encryption adds. */
+const SEAL_BYTES = 1024
 
 const wrongKey = (cause: Refused): Refused =>
   new Refused('MPLP_ENCRYPTION_KEY, or encryption_key in the config, is not the key of this store', cause.remedy, {

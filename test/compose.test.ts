@@ -31,6 +31,18 @@ describe('a runtime from a config', () => {
     await redis.stop()
   })
 
+  itOwns(privateRedis)('keeps on Redis what a step gives, as large as it may be, sealed or not', async ({ url }) => {
+    const large = 'x'.repeat(16 * 1024 * 1024 - 2) // as JSON, what the layer lets through at most
+    for (const [database, encryption_key] of [undefined, Buffer.alloc(32, 1).toString('base64')].entries()) {
+      const config = { vsl: `${url}/${database}`, ...(encryption_key !== undefined && { encryption_key }) }
+      const runtime = await openRuntime({ ...config, functions: { give: () => large } })
+      const flow = flowOf({ give: {} })
+      const { status, outputs } = await (await runtime.submit(flow)).result()
+      expect([status, outputs[flow.ids.give!] === large]).toEqual(['completed', true])
+      await runtime.close()
+    }
+  })
+
   it('refuses a folder that is not there, and a key of the wrong length, and leaves nothing open', async () => {
     await expect(openRuntime({ vsl: 'memory:', root: join(tempFolder(), 'absent') })).rejects.toThrow(InvalidInput)
     await expect(openRuntime({ vsl: 'memory:', drift: { watch: true } })).rejects.toThrow('drift needs root')
