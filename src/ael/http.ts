@@ -80,6 +80,8 @@ const OURS = new Set([
   'trailer',
   'expect',
 ])
+/** What goes over the wire as a header; anything else would only be refused when it is sent. */
+const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 const CREDENTIALS = new Set(['authorization', 'proxy-authorization', 'cookie', 'x-api-key'])
 
 const methodOf = (params: JsonObject): string =>
@@ -109,8 +111,8 @@ function problemsOf(params: JsonObject): Problem[] {
       else if (OURS.has(lower)) blame(`headers.${name}`, 'reserved', 'is set by the runtime', name)
       else if (CREDENTIALS.has(lower))
         blame(`headers.${name}`, 'credentials', 'belongs to the adapter: parameters are stored', name)
-      if (typeof value !== 'string' || /[\r\n\0]/.test(value))
-        blame(`headers.${name}`, 'value', 'must be one line of text', name)
+      if (typeof value !== 'string' || !HEADER_VALUE.test(value))
+        blame(`headers.${name}`, 'value', 'must be one line of text without characters above U+00FF', name)
     }
   if (!Array.isArray(accept_status) || !accept_status.every(Number.isInteger))
     blame('accept_status', 'type', 'must be a list of status codes', accept_status)

@@ -40,6 +40,8 @@ adapterContract('http', async (): Promise<AdapterRig> => {
       { params: { ...get('/json'), headers: { Host: 'x' } }, path: 'headers.Host' },
       { params: { ...get('/json'), headers: { Authorization: 'x' } }, path: 'headers.Authorization' },
       { params: { ...get('/json'), headers: { a: 'x\r\nb: y' } }, path: 'headers.a' },
+      { params: { ...get('/json'), headers: { a: 'naïve ✓' } }, path: 'headers.a' },
+      { params: { ...get('/json'), headers: { a: 'x\u007f' } }, path: 'headers.a' },
       { params: { ...get('/json'), accept_status: 'all' }, path: 'accept_status' },
     ],
     hangs: get('/hang'),
