@@ -5,11 +5,12 @@ import { isoMicros } from '../protocol/clock.ts'
 import { NotFound, Refused } from '../protocol/errors.ts'
 import { canonical, digestOf, type Json, type JsonObject } from '../protocol/json.ts'
 import { VERSION } from '../protocol/version.ts'
-import type { BornEvent } from '../psg/change.ts'
-import type { DocumentKind } from '../psg/document.ts'
+import type { BornEvent, Kind } from '../psg/change.ts'
+import { DOCUMENT_KINDS, type DocumentKind } from '../psg/document.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import type { Whereabouts } from '../psg/indexes.ts'
 import type { Project } from '../psg/project.ts'
+import type { GraphState } from '../psg/state.ts'
 import { eventsIn } from '../psg/told.ts'
 import { pointersOf } from './pointers.ts'
 
@@ -128,12 +129,19 @@ async function snapshotsOf(graph: ProjectGraph): Promise<ReadonlyMap<string, str
     index.push({
       snapshot_id: data.snapshot_id,
       timestamp: data.taken_at,
-      modules_captured: ['context', 'plan', 'confirm', 'trace'],
+      modules_captured: modulesIn(await graph.at(data.revision)),
       diff_path,
     })
   }
   files.set('index.json', `${JSON.stringify(index, undefined, 2)}\n`)
   return files
+}
+
+/** The protocol's modules that have an object there, in the protocol's order. */
+function modulesIn(state: GraphState): readonly DocumentKind[] {
+  const there = new Set<Kind>()
+  for (const { kind } of state.nodes()) there.add(kind)
+  return DOCUMENT_KINDS.filter((kind) => there.has(kind))
 }
 
 function manifestOf(

@@ -118,6 +118,37 @@ describe('an evidence pack', () => {
     ])
   })
 
+  it('says of each snapshot which modules had something in it', async () => {
+    const runtime = await runtimeOf({})
+    const context = contextDocument()
+    const by = { actor: 'test', reason: 'test' }
+    const graph = await runtime.project.create(context, by)
+    await graph.snapshot('a context alone', by)
+    const plan = planDocument(context, { one: {} })
+    const run = await runtime.submit({
+      context: graph.id,
+      plan,
+      bindings: { steps: { [plan.steps[0]!.step_id]: { action_type: 'function', params: { name: 'noop' } } } },
+    })
+    expect(await run.result()).toMatchObject({ status: 'completed' })
+    await graph.snapshot('with a run', by)
+    await runtime.project.import(
+      [['collab', collabDocument(context, 'round_robin', ['ann:planner', 'bob:planner'])]],
+      by,
+    )
+    await graph.snapshot('with a session', by)
+    const folder = tempFolder()
+    await exportPack(runtime.project, run.plan_id, folder)
+    await runtime.close()
+    const index = JSON.parse(await readFile(join(folder, 'pack/snapshots/index.json'), 'utf8')) as JsonObject[]
+    expect(index.map(({ modules_captured }) => modules_captured)).toEqual([
+      ['context'],
+      ['context', 'plan', 'confirm', 'trace'],
+      ['context', 'plan', 'confirm', 'trace', 'collab'],
+    ])
+    expect(await verifyPack(folder)).toEqual(ADMISSIBLE)
+  })
+
   it('holds the session of a run and its roles, also when another process packs it', async () => {
     const runtime = await runtimeOf({})
     const context = contextDocument()
