@@ -33,7 +33,12 @@ export function read(desk: Desk, { path }: JsonObject, call: Call): Promise<Json
 export async function write(desk: Desk, params: JsonObject, call: Call): Promise<JsonObject> {
   const bytes = await wantedContent(desk, params)
   const digest = digestOf(bytes)
-  return desk.root.at(String(params.path), { create: true, follow: true }, async (place) => {
+  const create = async (place: Named) => {
+    await refuseIfKeptOut(desk, place)
+    await refuseIfStale(desk, place, undefined, params, call)
+    refuseRedacted(place, bytes, undefined)
+  }
+  return desk.root.at(String(params.path), { create, follow: true }, async (place) => {
     await refuseIfKeptOut(desk, place)
     const before = await contentOf(place, desk, call.signal)
     const mode = Number(params.mode ?? before?.mode ?? 0o644)
@@ -64,8 +69,14 @@ export function remove(desk: Desk, params: JsonObject, call: Call): Promise<Json
 }
 
 export function move(desk: Desk, params: JsonObject, call: Call): Promise<JsonObject> {
-  return desk.root.at(String(params.path), {}, (from) =>
-    desk.root.at(String(params.to), { create: true }, async (to) => {
+  return desk.root.at(String(params.path), {}, (from) => {
+    const create = async (to: Named) => {
+      for (const place of [from, to]) await refuseIfKeptOut(desk, place)
+      const file = await contentOf(from, desk, call.signal)
+      if (file === undefined) throw finalFailure(`there is no file ${from.path}`)
+      await refuseIfStale(desk, from, file, params, call)
+    }
+    return desk.root.at(String(params.to), { create }, async (to) => {
       for (const place of [from, to]) await refuseIfKeptOut(desk, place)
       const paths = { path: from.path, to: to.path }
       const file = await contentOf(from, desk, call.signal)
@@ -83,9 +94,11 @@ export function move(desk: Desk, params: JsonObject, call: Call): Promise<JsonOb
       await to.sync()
       await from.sync()
       return { ...paths, digest: file.digest }
-    }),
-  )
+    })
+  })
 }
+
+type Named = Pick<Place, 'path'>
 
 /** A further attempt finds what the first has done, and that is success; the first one that finds it was asked for the wrong thing. */
 function repeated(call: Call, done: JsonObject | undefined, message: string): JsonObject {
@@ -143,13 +156,13 @@ async function wantedContent({ blobs, maxBytes }: Desk, params: JsonObject): Pro
 }
 
 /** Asked of the place and not of the name: links may lead from one to the other. */
-async function refuseIfKeptOut({ mayWrite }: Desk, { path }: Place): Promise<void> {
+async function refuseIfKeptOut({ mayWrite }: Desk, { path }: Named): Promise<void> {
   if (mayWrite && !(await mayWrite(path))) throw denied(`${path} is kept out by the ignore rules`)
 }
 
 async function refuseIfStale(
   { staleCheck }: Desk,
-  place: Place,
+  place: Named,
   before: Content | undefined,
   { expected_digest }: JsonObject,
   { role, run }: Call,
@@ -160,7 +173,7 @@ async function refuseIfStale(
 }
 
 /** What was read came with its secrets taken out: written back, the mark would replace them. */
-function refuseRedacted(place: Place, bytes: Uint8Array, before: Buffer | undefined): void {
+function refuseRedacted(place: Named, bytes: Uint8Array, before: Buffer | undefined): void {
   if (Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes(REDACTED) && !before?.includes(REDACTED))
     throw finalFailure(
       `the content for ${place.path} holds ${REDACTED} where a secret was; change the file without that part`,

@@ -22,11 +22,13 @@ export interface FileRoot {
    * Finds the place that a path names and keeps its folder open while `work` goes on. Throws action_denied when the folder lies outside of the
    * root, whatever links lead there; with `create`, missing folders are made. A link as last name is followed when `follow` says so.
    */
-  at<T>(
-    path: string,
-    how: { readonly create?: boolean; readonly follow?: boolean },
-    work: (place: Place) => Promise<T>,
-  ): Promise<T>
+  at<T>(path: string, how: Way, work: (place: Place) => Promise<T>): Promise<T>
+}
+
+export interface Way {
+  /** Missing folders are made, after this was told where the place will be; what it throws keeps them from being made. */
+  readonly create?: (place: Pick<Place, 'path'>) => Promise<void>
+  readonly follow?: boolean
 }
 
 /** Everything below one folder, by real path. */
@@ -39,7 +41,7 @@ export async function fileRoot(folder: string): Promise<FileRoot> {
   const at: FileRoot['at'] = async (path, how, work) => {
     const target = resolve(root, path)
     if (!inside(target) || target === root) throw denied(`${path} is outside of the root`)
-    if (how.create) await madeFolders(root, dirname(target), path, inside)
+    if (how.create) await madeFolders(root, target, path, inside, how.create)
     const held = await heldFolder(dirname(target), path, inside)
     try {
       const place = placeIn(held, root, basename(target))
@@ -98,7 +100,7 @@ async function heldFolder(folder: string, path: string, inside: (real: string) =
 }
 
 const placeIn = ({ handle, way, real }: HeldFolder, root: string, name: string): Place => ({
-  path: relative(root, join(real, name)).replaceAll(sep, '/'),
+  path: fromRoot(root, join(real, name)),
   real: join(way, name),
   beside: (other) => join(way, other),
   sync: () => handle.sync(),
@@ -115,23 +117,29 @@ async function linkedTo(place: Place): Promise<string | undefined> {
 /** One level at a time, each below a folder that was checked: `mkdir -p` would follow a link out of the root. */
 async function madeFolders(
   root: string,
-  folder: string,
+  target: string,
   path: string,
   inside: (real: string) => boolean,
+  before: NonNullable<Way['create']>,
 ): Promise<void> {
-  let at = root
-  for (const name of relative(root, folder).split(sep).filter(Boolean)) {
-    const held = await heldFolder(at, path, inside)
+  const names = relative(root, target).split(sep)
+  let asked = false
+  for (const [i, name] of names.slice(0, -1).entries()) {
+    const held = await heldFolder(join(root, ...names.slice(0, i)), path, inside)
     try {
+      if ((await lstat(join(held.way, name)).catch(unlessMissing)) !== undefined) continue
+      if (!asked) await before({ path: fromRoot(root, join(held.real, ...names.slice(i))) })
+      asked = true
       await mkdir(join(held.way, name)).catch((error: NodeJS.ErrnoException) => {
         if (error.code !== 'EEXIST') throw error
       })
     } finally {
       await held.handle.close()
     }
-    at = join(at, name)
   }
 }
+
+const fromRoot = (root: string, real: string): string => relative(root, real).replaceAll(sep, '/')
 
 const noSuchFolder = (path: string) => (cause: NodeJS.ErrnoException) => {
   if (cause.code === 'ENOENT' || cause.code === 'ENOTDIR')

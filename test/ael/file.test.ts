@@ -20,6 +20,7 @@ import type { Action } from '../../src/ael/adapter.ts'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { type FileOptions, fileAdapter } from '../../src/ael/file.ts'
 import type { ActionLayer, Blobs } from '../../src/ael/layer.ts'
+import { REDACTED } from '../../src/ael/redact.ts'
 import { InvalidInput, Refused, StaleFile, Unavailable } from '../../src/protocol/errors.ts'
 import { digestOf, type JsonObject } from '../../src/protocol/json.ts'
 import { type AdapterRig, adapterContract } from '../contracts/adapter-contract.ts'
@@ -239,9 +240,9 @@ describe('fileAdapter', () => {
     }
     expect(asked[0]).toEqual(['a.txt', digestOf('changed behind our back'), {}])
     expect(get('a.txt')).toBe('changed behind our back')
-    expect((await failure('write', 'b.txt', { content: 'x', expected_digest: digestOf('y') })).cause).toBeInstanceOf(
-      StaleFile,
-    )
+    expect(
+      (await failure('write', 'b.txt', { content: 'x', expected_digest: digestOf(Buffer.from('y')) })).cause,
+    ).toBeInstanceOf(StaleFile)
   })
 
   it('notices a change between looking and writing', async () => {
@@ -351,6 +352,30 @@ describe('fileAdapter', () => {
       await run('write', 'folder/c.txt', { content: 'c' })
       expect([get('real/a.txt'), get('real/c.txt')]).toEqual(['b', 'c'])
       expect(lstatSync(join(root, 'short.txt')).isSymbolicLink()).toBe(true)
+    })
+
+    it.each([
+      ['is kept out, also through a link', 'write', 'way-in/new/deep.txt', { content: 'x' }, 'action_denied'],
+      ['is kept out, moved there through a link', 'move', 'inner.txt', { to: 'way-in/new/deep.txt' }, 'action_denied'],
+      ['is kept out by what is new in it', 'write', 'new/hidden/deep.txt', { content: 'x' }, 'action_denied'],
+      [
+        'expects a file',
+        'write',
+        'new/er/a.txt',
+        { content: 'x', expected_digest: digestOf(Buffer.from('y')) },
+        'stale_file',
+      ],
+      ['holds a secret’s mark', 'write', 'new/er/a.txt', { content: REDACTED }, 'action_failed'],
+      ['has nothing to move', 'move', 'absent.txt', { to: 'new/er/a.txt' }, 'action_failed'],
+    ])('makes no folder for what %s', async (_, operation, path, more, code) => {
+      layer = await layerWith({ mayWrite: (place) => !place.includes('hidden/') })
+      put('inner.txt', 'inner')
+      mkdirSync(join(root, 'hidden'))
+      symlinkSync('hidden', join(root, 'way-in'))
+      const before = readdirSync(root, { recursive: true })
+      const error = await failure(operation, path, more)
+      expect([error.code, (error.cause as { code?: string })?.code]).toContain(code)
+      expect(readdirSync(root, { recursive: true })).toEqual(before)
     })
 
     it('never leaves the root while somebody swaps a folder for a link', async () => {
