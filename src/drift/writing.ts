@@ -3,6 +3,7 @@ import type { Digest } from '../protocol/json.ts'
 import type { FileRecord } from '../psg/change.ts'
 import { isKind } from '../psg/node.ts'
 import { believed, believing, commit, type Desk, enterFolders, observed } from './desk.ts'
+import { throughLinks } from './links.ts'
 import { agreedOn, recordOf } from './reconcile.ts'
 import { Elsewhere } from './root.ts'
 import type { Reader, Reads } from './stale.ts'
@@ -35,7 +36,10 @@ export interface Hands {
   readonly release: (paths: readonly string[]) => void
 }
 
-export function writing(desk: Desk, { paths, serially, read, release }: Hands): Writing {
+export async function writing(desk: Desk, { paths: named, serially, read, release }: Hands): Promise<Writing> {
+  // The watch tells of the place that is written, not of the name that led there.
+  const places = await Promise.all(named.map((path) => throughLinks(desk.root, path)))
+  const paths = new Set([...named, ...places.filter((place) => place !== undefined)])
   for (const path of paths) desk.held.set(path, (desk.held.get(path) ?? 0) + 1)
   let released = false
   return {
@@ -59,7 +63,7 @@ export function writing(desk: Desk, { paths, serially, read, release }: Hands): 
         if (left > 0) desk.held.set(path, left)
         else desk.held.delete(path)
       }
-      release(paths)
+      release([...paths])
     },
   }
 }

@@ -19,7 +19,7 @@ export function withTracking(adapter: Adapter, tracker: Tracker): Adapter {
       for (const name of paths)
         if (!(await tracker.mayWrite(name)))
           throw new ActionError('action_denied', `${name} is kept out by the ignore rules`)
-      const writing = tracker.writing(paths)
+      const writing = await tracker.writing(paths)
       try {
         const outcome = await adapter.execute(action, call)
         const files = isObject(outcome.output) ? written(action.params, outcome.output) : []

@@ -19,6 +19,7 @@ import { BY, type Given, given, graphOf, META, put } from './given.ts'
 
 const told = (findings: readonly FindingRecord[]) =>
   findings.map(({ what, path, from }) => (from ? `${what} ${from} ${path}` : `${what} ${path}`)).sort()
+const nameIn = (line: string) => line.split(' ')[1]!
 const scanned = async ({ tracker }: Given) => told((await tracker.scan()).findings)
 const paths = (graph: ProjectGraph) =>
   [...graph.state.nodesOf('files')].flatMap((node) => (node.kind === 'file' ? [node.data.path] : [])).sort()
@@ -350,13 +351,32 @@ describe('noticing', () => {
 
   it('looks once an action lets go of what it was writing, and not before', async () => {
     const it = await given({ a: '1' })
-    const writing = it.tracker.writing(['a'])
+    const writing = await it.tracker.writing(['a'])
     put(it.root, { a: 'half' })
     await it.tracker.look(['a'])
     expect(it.tracker.findings()).toEqual([])
     writing.release()
     await it.tracker.idle()
     expect(told(it.tracker.findings())).toEqual(['modified a'])
+    await it.tracker.close()
+  })
+
+  it.each([
+    ['a file', 'short', 'real/a'],
+    ['a folder', 'way/a', 'real/a'],
+    ['a folder, to what is not there yet', 'way/new/b', 'real/new/b'],
+  ])('does not look at what an action writes through a link to %s, and believes it', async (_, name, place) => {
+    const it = await given({ 'real/a': '1' })
+    symlinkSync('real', join(it.root, 'way'))
+    symlinkSync('real/a', join(it.root, 'short'))
+    await it.tracker.reconcile(told(await it.tracker.look(['way', 'short'])).map(nameIn), 'files')
+    const writing = await it.tracker.writing([name])
+    put(it.root, { [place]: '2' })
+    expect(told(await it.tracker.look([place, 'real/a']))).toEqual([]) // as the watch would have us do
+    await writing.wrote([{ path: place, digest: digestOf('2'), size: 1 }], { action_id: 'x' })
+    writing.release()
+    await it.tracker.idle()
+    expect(await scanned(it)).toEqual([])
     await it.tracker.close()
   })
 
