@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import type { ComposedRuntime } from '../compose.ts'
 import type { RunHandle } from '../orchestrator/run.ts'
-import type { Flow } from '../orchestrator/submit.ts'
+import { checkedFlow } from '../orchestrator/submit-check.ts'
 import type { Question } from '../orchestrator/wishes.ts'
 import { InvalidInput, NotFound, Refused } from '../protocol/errors.ts'
 import { EXIT, type Io } from './io.ts'
@@ -13,13 +13,13 @@ import { type Wait, waitsOf } from './waits.ts'
 import { withRuntime } from './with-runtime.ts'
 
 export async function run({ args, options, io }: VerbCall): Promise<number> {
-  const flow = (await readValue(resolve(io.cwd, args[0]!))) as Flow
+  const flow = checkedFlow(await readValue(resolve(io.cwd, args[0]!))) // before a store is made for it
   const work = async (runtime: ComposedRuntime) => {
     if (options.detach && forgets(runtime))
       throw new InvalidInput('run', [
         { path: '--detach', rule: 'store', message: 'needs a store that outlives this process' },
       ])
-    await refuseSecond(runtime, planIn(flow))
+    await refuseSecond(runtime, flow.plan.plan_id)
     const run = await runtime.submit(flow)
     io.say(`run ${run.run_id} of plan ${run.plan_id}`)
     if (options.detach) {
@@ -35,11 +35,8 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
     const rest = await follow(run, runtime, io, options.approve as string | undefined).finally(printing.stop)
     return reports[rest](run, runtime, io)
   }
-  return withRuntime(io, work, { makes: true, drives: new Set(options.detach ? [] : [planIn(flow)]) })
+  return withRuntime(io, work, { makes: true, drives: new Set(options.detach ? [] : [flow.plan.plan_id]) })
 }
-
-/** What it names as its plan; whether it does is checked when it is submitted. */
-const planIn = (flow: Partial<Flow> | undefined): string => String(flow?.plan?.plan_id)
 
 const forgets = ({ store: { traits } }: ComposedRuntime): boolean => !traits.durable && traits.processes === 'one'
 

@@ -218,7 +218,7 @@ describe.each(VERBS.map((verb) => [verb.usage, verb] as const))('mplp %s', (usag
       const folder = tempFolder()
       const args = [...words, ...neededBy(usage).map(() => 'x')]
       writeFileSync(join(folder, 'x'), '')
-      if (usage === 'run <flow>') writeFileSync(join(folder, 'x.json'), '{}')
+      if (usage === 'run <flow>') writeFileSync(join(folder, 'x.json'), JSON.stringify(flowOf({ one: {} })))
       const called = usage === 'run <flow>' ? ['run', 'x.json'] : args
       const absent = await mplpHere(folder, [...called, '--config', 'absent.json'])
       writeFileSync(join(folder, 'odd.json'), '{ "vsl": "memory:", "server": { "prot": 1 } }')
@@ -247,7 +247,7 @@ describe.each(VERBS.map((verb) => [verb.usage, verb] as const))('mplp %s', (usag
       const folder = tempFolder()
       const path = join(folder, 'newer.db')
       writeFileSync(join(folder, 'x'), '')
-      writeFileSync(join(folder, 'x.json'), '{}')
+      writeFileSync(join(folder, 'x.json'), JSON.stringify(flowOf({ one: {} })))
       await (await openStore(`sqlite:${path}`)).close()
       const db = new Database(path)
       db.exec('PRAGMA user_version = 999; PRAGMA wal_checkpoint(TRUNCATE)')
@@ -304,6 +304,15 @@ describe('help', () => {
     const { out } = await mplpHere(given.folder, ['--help'])
     const commands = out.slice(out.indexOf('Commands:')).trim().split('\n').slice(1)
     for (const line of commands.filter((line) => /^ {2}\S/.test(line))) expect(line).toMatch(/^ {2}\S.* {2,}\S/)
+  })
+})
+
+describe('a flow that is none', () => {
+  it('is refused before a store is made for it', async () => {
+    const folder = tempFolder()
+    writeFileSync(join(folder, 'flow.json'), '{ "plan": { "title": "of nothing" } }')
+    inOneLine(await mplpHere(folder, ['run', 'flow.json']), 64, 'plan_id is required')
+    expect(readdirSync(folder)).toEqual(['flow.json'])
   })
 })
 
