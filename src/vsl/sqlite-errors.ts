@@ -35,5 +35,16 @@ export function sqliteError(path: string, error: unknown): unknown {
 
 const codeOf = (error: unknown): string => {
   const code = error instanceof Error && 'code' in error ? error.code : undefined
-  return typeof code === 'string' ? code : 'unknown'
+  if (typeof code !== 'string') return 'unknown'
+  const extended = /^UNKNOWN_SQLITE_ERROR_(\d+)$/.exec(code)?.[1] // the driver has no name for it, but its last byte is one
+  return PRIMARY[Number(extended) & 0xff] ?? code
+}
+
+const PRIMARY: { readonly [number: number]: string } = {
+  5: 'SQLITE_BUSY',
+  8: 'SQLITE_READONLY',
+  10: 'SQLITE_IOERR',
+  11: 'SQLITE_CORRUPT',
+  13: 'SQLITE_FULL',
+  14: 'SQLITE_CANTOPEN',
 }

@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync } from 'node:fs'
+import { chmodSync, mkdirSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -84,12 +84,23 @@ describe('several processes on one SQLite file', () => {
     chmodSync(readOnly, 0o444)
     chmodSync(dirname(readOnly), 0o777)
 
-    for (const path of [existing, readOnly, join(folder, 'empty/state.db'), join(folder, 'empty/more/state.db')]) {
+    const left = join(folder, 'left/state.db')
+    await (await sqliteBackend({ path: left })).close()
+    for (const file of ['-wal', '-shm']) rmSync(`${left}${file}`, { force: true }) // as when its last process has ended
+    chmodSync(dirname(left), 0o555)
+
+    for (const path of [
+      existing,
+      readOnly,
+      left,
+      join(folder, 'empty/state.db'),
+      join(folder, 'empty/more/state.db'),
+    ]) {
       const stranger = start(path, 'nobody')
       await told(stranger, 'nobody')
       expect(await told(stranger, 'open')).toEqual({ code: 'refused', message: expect.stringContaining(path) })
     }
-    for (const open of ['theirs', 'empty']) chmodSync(join(folder, open), 0o755)
+    for (const open of ['theirs', 'empty', 'left']) chmodSync(join(folder, open), 0o755)
     chmodSync(existing, 0o644)
     const again = await sqliteBackend({ path: existing })
     expect(await collect(again.feed())).toHaveLength(1)
