@@ -1,4 +1,4 @@
-import { realpath } from 'node:fs/promises'
+import { realpath, stat } from 'node:fs/promises'
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path'
 import type { Adapter } from './ael/adapter.ts'
 import type { ActionLayer } from './ael/layer.ts'
@@ -146,9 +146,7 @@ export async function openFolder(
   config: Config,
   { project, ...parts }: FolderParts,
 ): Promise<ProjectFolder> {
-  const root = await realpath(resolve(folder)).catch((cause: unknown) => {
-    throw new InvalidInput(folder, [{ path: '', rule: 'folder', message: 'is no folder that can be read' }], { cause })
-  })
+  const root = await realFolder(folder)
   const { projectFolder } = await import('./orchestrator/project-folder.ts')
   const { ignore_files, keep_bytes, settle_ms, scan_every_ms, exclude = [], ...alike } = config.drift ?? {}
   return projectFolder(project, {
@@ -161,6 +159,17 @@ export async function openFolder(
     ...parts,
     root,
   })
+}
+
+/** The real path of a folder. Throws InvalidInput for what is none. */
+export async function realFolder(folder: string): Promise<string> {
+  const refuse = (cause?: unknown) =>
+    new InvalidInput(folder, [{ path: '', rule: 'folder', message: 'is no folder that can be read' }], { cause })
+  const root = await realpath(resolve(folder)).catch((cause: unknown) => {
+    throw refuse(cause)
+  })
+  if (!(await stat(root)).isDirectory()) throw refuse()
+  return root
 }
 
 /** The store's own files: to watch them would be to write about every writing. */

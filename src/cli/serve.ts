@@ -1,16 +1,22 @@
 import { once } from 'node:events'
 import type { ComposedRuntime } from '../compose.ts'
+import { effectiveConfig } from '../config.ts'
 import { serve } from '../server/server.ts'
+import { settleOptions } from '../server/settle-options.ts'
 import { EXIT } from './io.ts'
 import type { VerbCall } from './verb.ts'
 import { withRuntime } from './with-runtime.ts'
 
 export async function run({ options, io }: VerbCall): Promise<number> {
+  const settings = {
+    ...effectiveConfig(await io.config()).server,
+    ...(typeof options.host === 'string' && { host: options.host }),
+    ...(typeof options.port === 'string' && { port: Number(options.port) }),
+  }
+  settleOptions(settings) // before a store is made for it
   const work = async (runtime: ComposedRuntime) => {
     const server = await serve(runtime, {
-      ...runtime.config.server,
-      ...(typeof options.host === 'string' && { host: options.host }),
-      ...(typeof options.port === 'string' && { port: Number(options.port) }),
+      ...settings,
       onError: (error) => io.warn(`mplp: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`),
     })
     io.line({ url: server.url }, () => `listening on ${server.url}; Ctrl-C ends it in good order`)

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import { openFolder } from '../compose.ts'
+import { openFolder, realFolder } from '../compose.ts'
 import type { Tracker } from '../drift/drift.ts'
 import type { FolderOptions, ProjectFolder } from '../orchestrator/project-folder.ts'
 import type { Project } from '../psg/project.ts'
@@ -18,6 +18,7 @@ export async function withFolder<T>(
   const config = await io.config()
   const own = config.root ?? '.'
   const isOwn = named === undefined || resolve(io.cwd, named) === resolve(io.cwd, own)
+  await realFolder(named ?? own) // before a store is made for it
   const { watch: _, ...drift } = isOwn ? (config.drift ?? {}) : {} // only who asks for it watches
   const looking = async (project: Project) => {
     const folder = await openFolder(

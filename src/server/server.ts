@@ -1,12 +1,12 @@
 import type { AddressInfo } from 'node:net'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { ComposedRuntime } from '../compose.ts'
-import { DEFAULTS, type ServerConfig } from '../config.ts'
-import { InvalidInput, NotFound, type Problem, Refused, Unavailable } from '../protocol/errors.ts'
+import type { ServerConfig } from '../config.ts'
+import { InvalidInput, NotFound, Refused, Unavailable } from '../protocol/errors.ts'
 import { confirmRoutes } from './confirms.ts'
 import { unhandled } from './connections.ts'
 import { counters } from './counters.ts'
-import { doorOf } from './door.ts'
+import type { Door } from './door.ts'
 import { driftRoutes } from './drift.ts'
 import { EVENT_STREAM, eventRoutes } from './events.ts'
 import { healthRoutes } from './health.ts'
@@ -16,6 +16,7 @@ import { problemOf } from './problem.ts'
 import { psgRoutes } from './psg.ts'
 import type { Request, Route } from './route.ts'
 import { runRoutes } from './runs.ts'
+import { settleOptions } from './settle-options.ts'
 import { snapshotRoutes } from './snapshots.ts'
 import { openSockets } from './sockets.ts'
 
@@ -43,9 +44,8 @@ const LONGEST_PARAMETER = 4_096
 
 /** A runtime over HTTP. Throws Refused for a host beyond loopback without tokens and for a port in use. */
 export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}): Promise<Server> {
-  const { host, port, body_limit_bytes, onError = () => undefined } = { ...DEFAULTS.server, ...options }
-  checkOptions({ host, port, body_limit_bytes })
-  const door = doorOf(options)
+  const { host, port, body_limit_bytes, door } = settleOptions(options)
+  const { onError = () => undefined } = options
   const stop = new AbortController()
   const counted = counters()
   const answered = (error: unknown, reply: FastifyReply) => {
@@ -124,7 +124,7 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
   }
 }
 
-function register(app: FastifyInstance, route: Route, door: ReturnType<typeof doorOf>): void {
+function register(app: FastifyInstance, route: Route, door: Door): void {
   app.route({
     method: route.method,
     url: route.path,
@@ -159,16 +159,4 @@ async function listen(app: FastifyInstance, host: string, port: number): Promise
       cause,
     })
   }
-}
-
-function checkOptions(given: { host: unknown; port: unknown; body_limit_bytes: unknown }): void {
-  const { host, port, body_limit_bytes: limit } = given
-  const problems: Problem[] = []
-  if (typeof host !== 'string' || host === '')
-    problems.push({ path: 'server.host', rule: 'text', message: 'must name a host' })
-  if (!Number.isInteger(port) || (port as number) < 0 || (port as number) > 65_535)
-    problems.push({ path: 'server.port', rule: 'port', message: 'must be a whole number from 0 to 65535' })
-  if (!Number.isSafeInteger(limit) || (limit as number) < 1)
-    problems.push({ path: 'server.body_limit_bytes', rule: 'count', message: 'must be a whole number above 0' })
-  if (problems.length > 0) throw new InvalidInput('config', problems)
 }

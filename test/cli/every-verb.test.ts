@@ -5,6 +5,8 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import Database from 'libsql'
 import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { run as init } from '../../src/cli/init.ts'
+import { terminal } from '../../src/cli/io.ts'
 import { main } from '../../src/cli/program.ts'
 import { VERBS } from '../../src/cli/verbs.ts'
 import { openStore } from '../../src/vsl/vsl.ts'
@@ -157,6 +159,9 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
   'store copy <to>': [[['mysql://localhost'], 64, 'url begins with none of memory:']],
   'golden [folder]': [
     [['--reporter', 'loud'], 64, 'reporter'],
+    [['--backends', 'redis'], 64, '--redis <url> and --postgres <url> add those'],
+    [['--driver', 'absent.mjs'], 64, 'absent.mjs is not valid: (root) cannot be imported: Cannot find module'],
+    [['--driver', 'throws.mjs'], 64, 'cannot be imported: thrown on purpose'],
     [['absent'], 64, 'absent'],
   ],
   serve: [
@@ -307,11 +312,18 @@ describe('help', () => {
   })
 })
 
-describe('a flow that is none', () => {
-  it('is refused before a store is made for it', async () => {
+describe('what cannot be meant', () => {
+  it.each([
+    ['run flow.json', 64, 'plan_id is required'],
+    ['drift scan absent', 64, 'is no folder'],
+    ['drift scan flow.json', 64, 'flow.json is not valid: (root) is no folder'],
+    ['watch absent', 64, 'is no folder'],
+    ['serve --port many', 64, 'server.port'],
+    ['serve --host 0.0.0.0', 1, 'give server.tokens'],
+  ])('is refused before a store is made for it: mplp %s', async (call, code, says) => {
     const folder = tempFolder()
     writeFileSync(join(folder, 'flow.json'), '{ "plan": { "title": "of nothing" } }')
-    inOneLine(await mplpHere(folder, ['run', 'flow.json']), 64, 'plan_id is required')
+    inOneLine(await mplpHere(folder, call.split(' ')), code, says)
     expect(readdirSync(folder)).toEqual(['flow.json'])
   })
 })
@@ -320,6 +332,18 @@ describe('what is in the way', () => {
   it('is told in one line where evidence is to go into a file', async () => {
     const { plan, folder } = given
     inOneLine(await mplpHere(folder, ['evidence', 'export', plan, 'flow.json']), 1, 'flow.json/pack cannot be a folder')
+  })
+
+  it('is told with the remedy where nothing can be written', async () => {
+    const { plan, folder } = given
+    const impossible = 'x'.repeat(300)
+    const refused = await mplpHere(folder, ['evidence', 'export', plan, impossible])
+    inOneLine(refused, 1, 'cannot be written (ENAMETOOLONG); export into a folder that this process may write to')
+    const { signal } = new AbortController()
+    const out = { write: () => undefined }
+    const cwd = join(folder, impossible)
+    const io = terminal({ json: false, colour: false, out, err: out, cwd, signal, config: async () => ({}) })
+    await expect(init({ args: [], options: {}, io })).rejects.toThrow('choose a folder that this process may write to')
   })
 
   it('is told in one line where the working directory is gone', async () => {
