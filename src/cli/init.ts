@@ -15,7 +15,7 @@ export async function run({ io }: VerbCall): Promise<number> {
   for (const [name, value] of Object.entries(files))
     await writeFile(join(io.cwd, name), `${JSON.stringify(value, undefined, 2)}\n`, { flag: 'wx' }).catch(
       (cause: NodeJS.ErrnoException) => {
-        throw cause.code === 'EEXIST' ? taken(name, { cause }) : cause
+        throw cause.code === 'EEXIST' ? taken(name, { cause }) : unwritable(name, cause)
       },
     )
   io.result(Object.keys(files), () => `made ${Object.keys(files).join(' and ')}; now: mplp run flow.json`)
@@ -24,6 +24,9 @@ export async function run({ io }: VerbCall): Promise<number> {
 
 const taken = (name: string, options?: ErrorOptions): Refused =>
   new Refused(`${name} is there already`, 'init works in a folder without it', options)
+
+const unwritable = (name: string, cause: NodeJS.ErrnoException): Refused =>
+  new Refused(`${name} cannot be written (${cause.code})`, 'choose a folder that this process may write to', { cause })
 
 /** Two file steps: write a greeting, read it back. */
 function firstFlow() {

@@ -173,12 +173,17 @@ async function write(folder: string, files: ReadonlyMap<string, string>): Promis
     await mkdir(dirname(target), { recursive: true }).catch((cause: NodeJS.ErrnoException) => {
       throw cause.code === 'ENOTDIR' || cause.code === 'EEXIST'
         ? new Refused(`${folder} cannot be a folder`, 'export into an empty folder', { cause })
-        : cause
+        : unwritable(target, cause)
     })
     await writeFile(target, text, { flag: 'wx' }).catch((cause: NodeJS.ErrnoException) => {
       throw cause.code === 'EEXIST'
         ? new Refused(`${target} exists already`, 'export into an empty folder', { cause })
-        : cause
+        : unwritable(target, cause)
     })
   }
 }
+
+const unwritable = (path: string, cause: NodeJS.ErrnoException): Refused =>
+  new Refused(`${path} cannot be written (${cause.code})`, 'export into a folder that this process may write to', {
+    cause,
+  })
