@@ -17,6 +17,7 @@ import { systemClock } from '../protocol/clock.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import { openStore, type StoreOptions } from '../vsl/vsl.ts'
 import { EXIT } from './io.ts'
+import { firstLine } from './read-value.ts'
 import type { VerbCall } from './verb.ts'
 
 const EMBEDDED = ['memory', 'file', 'sqlite']
@@ -27,7 +28,8 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
   if (!REPORTS.includes(format)) throw unknown('reporter', REPORTS)
   const servers = new Map(SERVERS.map((name) => [name, options[name]] as const).filter(([, url]) => url))
   const backends = [...(options.all ? EMBEDDED : (options.backends as string).split(',')), ...servers.keys()]
-  if (!backends.every((name) => EMBEDDED.includes(name) || servers.has(name))) throw unknown('backends', EMBEDDED)
+  if (!backends.every((name) => EMBEDDED.includes(name) || servers.has(name)))
+    throw unknown('backends', EMBEDDED, '; --redis <url> and --postgres <url> add those')
   if (options.all)
     for (const name of SERVERS) if (!servers.has(name)) io.warn(`${name} was not met: name one with --${name} <url>`)
   const folder = await mkdtemp(join(tmpdir(), 'mplp-golden-'))
@@ -52,7 +54,8 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
 async function driverOf(module: unknown, cwd: string, open: (backend: string) => Promise<FreshStore>): Promise<Driver> {
   if (typeof module !== 'string') return ownDriver({ open })
   const loaded = (await import(pathToFileURL(resolve(cwd, module)).href).catch((cause: unknown) => {
-    throw new InvalidInput(module, [{ path: '', rule: 'loadable', message: 'cannot be imported' }], { cause })
+    const message = `cannot be imported: ${firstLine(cause)}`
+    throw new InvalidInput(module, [{ path: '', rule: 'loadable', message }], { cause })
   })) as { default?: Partial<Driver> }
   if (typeof loaded.default?.open !== 'function' || typeof loaded.default.name !== 'string')
     throw new InvalidInput(module, [
@@ -70,5 +73,5 @@ async function fresh(backend: string, url: unknown, folder: string): Promise<Fre
   return { open: () => openStore(at, named), dispose: async () => undefined }
 }
 
-const unknown = (path: string, known: readonly string[]): InvalidInput =>
-  new InvalidInput('golden', [{ path, rule: 'enum', message: `must be of ${known.join(', ')}` }])
+const unknown = (path: string, known: readonly string[], more = ''): InvalidInput =>
+  new InvalidInput('golden', [{ path, rule: 'enum', message: `must be of ${known.join(', ')}${more}` }])

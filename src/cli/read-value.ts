@@ -41,5 +41,6 @@ async function imported(path: string): Promise<{ default?: unknown }> {
 const wrong = (path: string, rule: string, message: string, cause?: unknown): InvalidInput =>
   new InvalidInput(path, [{ path: '', rule, message }], { cause })
 
-const firstLine = (error: unknown): string =>
+/** What went wrong, without the rest of it. */
+export const firstLine = (error: unknown): string =>
   (error instanceof Error ? error.message : String(error)).split('\n', 1)[0]!
