@@ -57,6 +57,9 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
   const whole = effectiveConfig(mergedConfig(config))
   const { clock = systemClock, onError = warn } = options
   const opened: (() => Promise<void>)[] = []
+  if (whole.root !== undefined)
+    await realFolder(whole.root) // before a store is made
+  else if (Object.keys(whole.drift ?? {}).length > 0) throw rootless()
   try {
     const store = options.store ?? (await openConfigured(whole, options.onWarning))
     if (!options.store) opened.unshift(() => store.close())
@@ -69,7 +72,6 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
     const project = new Promise<Project>((resolved) => {
       found = resolved
     })
-    if (whole.root === undefined && Object.keys(whole.drift ?? {}).length > 0) throw rootless()
     const folder =
       whole.root === undefined ? undefined : await openFolder(whole.root, whole, { project, clock, onError })
     if (folder) opened.unshift(() => folder.close())

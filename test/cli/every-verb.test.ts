@@ -319,12 +319,14 @@ describe('what cannot be meant', () => {
     ['drift scan flow.json', 64, 'flow.json is not valid: (root) is no folder'],
     ['watch absent', 64, 'is no folder'],
     ['serve --port many', 64, 'server.port'],
+    ['serve --config rootless.json', 64, 'absent is not valid: (root) is no folder'],
     ['serve --host 0.0.0.0', 1, 'give server.tokens'],
   ])('is refused before a store is made for it: mplp %s', async (call, code, says) => {
     const folder = tempFolder()
     writeFileSync(join(folder, 'flow.json'), '{ "plan": { "title": "of nothing" } }')
+    writeFileSync(join(folder, 'rootless.json'), '{ "root": "absent" }')
     inOneLine(await mplpHere(folder, call.split(' ')), code, says)
-    expect(readdirSync(folder)).toEqual(['flow.json'])
+    expect(readdirSync(folder)).toEqual(['flow.json', 'rootless.json'])
   })
 })
 
