@@ -43,6 +43,16 @@ describe('docs/errors.md', () => {
       expect.arrayContaining(Object.keys(errors).filter((name) => name !== 'MplpError')),
     )
   })
+
+  it('lists every code of a flow of its own', () => {
+    const rows = [...page.matchAll(/^\| `([A-Z_]+)` \|/gm)].map(([, code]) => code!)
+    const folder = join(root, 'src/orchestrator')
+    const texts = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      .filter((path) => path.endsWith('.ts'))
+      .map((path) => readFileSync(join(folder, path), 'utf8'))
+    const own = texts.flatMap((text) => [...text.matchAll(/new FlowFailure\(\s*'([A-Z_]+)'/g)].map(([, code]) => code!))
+    expect(rows.sort()).toEqual([...new Set(own)].sort())
+  })
 })
 
 describe('an error', () => {
