@@ -62,6 +62,7 @@ export function relay(options: RelayOptions): Relay {
   const tooLate = new AbortController()
   const progress = wakeable()
   let active = false
+  let begun = false
   let confirmed: Position = ''
 
   /** True once the bus has it; false when that is no longer ours to see to. */
@@ -120,17 +121,20 @@ export function relay(options: RelayOptions): Relay {
 
   /** Relays until the lease is lost, the relay closed, or the feed broken. */
   const carry = async (fence: number | undefined, lease: AbortSignal) => {
-    const from = await storedPosition(store, name)
+    const stored = await storedPosition(store, name)
     const { revision } = await store.head(stream)
+    // A bus of this process goes on after what it was told itself: others may have moved the position they share past that.
+    if (exclusive || !begun) confirmed = stored
+    begun = true
+    const from = confirmed
     const fencedOut = new AbortController()
     const lost = AbortSignal.any([lease, fencedOut.signal, tooLate.signal])
     const stopped = AbortSignal.any([lost, closing.signal])
     const feed = store.feed({ ...(from !== '' && { after: from }), follow: true, signal: stopped })
-    confirmed = from
     active = true
     const ahead = readAhead(feed, bounds)
     const giveWay = pace(exclusive ? 'outside' : 'within', clock)
-    const moves = mover(fence, revision, from, () => fencedOut.abort())
+    const moves = mover(fence, revision, stored, () => fencedOut.abort())
     try {
       for (let batch = await ahead.take(); batch; batch = await ahead.take()) {
         if (!(await publish(batch.deliveries, lost))) break
@@ -166,7 +170,7 @@ export function relay(options: RelayOptions): Relay {
     }
   }
   const running = run()
-  const reached = async () => (active ? confirmed : storedPosition(store, name))
+  const reached = async () => (active || (!exclusive && begun) ? confirmed : storedPosition(store, name))
   const after = (position: Position, signal?: AbortSignal) =>
     store.feed({ ...(position !== '' && { after: position }), ...(signal && { signal }) })
 

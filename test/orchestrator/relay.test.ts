@@ -202,6 +202,35 @@ describe('a relay', () => {
     await until(() => one.bus.got.length === 2 && two.bus.got.length === 2)
   })
 
+  it('brings to the bus of its process also what others have moved the position past while its feed was broken', async () => {
+    const whole = memoryBackend()
+    const clock = manualClock()
+    let breaks = 1
+    const store: Backend = {
+      ...whole,
+      async *feed(from) {
+        for await (const entry of whole.feed(from)) {
+          if (from?.follow && entry.revision === 2 && breaks-- > 0) throw new Unavailable('the store', 'wait')
+          yield entry
+        }
+      },
+    }
+    const one = start({ store, exclusive: false, clock, moveEveryMs: 1 })
+    await tell(whole, 'a')
+    await until(() => one.bus.got.length === 1)
+    await tell(whole, 'a')
+    await until(() => one.errors.length === 1 && clock.sleeping > 0)
+    const two = start({ store: whole, exclusive: false, holder: holder('two') })
+    await two.flush()
+    await two.close()
+    expect((await whole.getMany([KEY])).get(KEY)).toBe((await entries(whole)).at(-1)?.position)
+    await clock.advance(1000)
+    await until(() => one.relay.active)
+    await tell(whole, 'a')
+    await until(() => one.bus.got.some((d) => d.revision === 3))
+    expect(one.bus.got.map((d) => d.revision)).toEqual([1, 2, 3])
+  })
+
   it('asks once whether another process has come further, and then rests', async () => {
     const whole = memoryBackend()
     const clock = manualClock()
