@@ -39,7 +39,7 @@ interface Wanted {
 export function fanOut(options: { history: History | undefined; clock: Clock }): FanOut {
   const { history, clock } = options
   const live = new EventEmitter<{ published: Listener }>()
-  const groups = new Map<string, SharedQueue>()
+  const groups = new Map<string, Group>()
   let newest: Place | undefined
   let turn: Promise<unknown> = Promise.resolve()
 
@@ -138,22 +138,39 @@ export function fanOut(options: { history: History | undefined; clock: Clock }):
         await begin(queue, { match, after, signal, report, fail })
         return () => undefined
       }
-      const known = groups.get(group)
-      if (known) {
-        onAbort(signal, known.join(queue))
-        return () => undefined
+      let known = groups.get(group)
+      if (!known) {
+        const over = new AbortController()
+        const fails = new Set<Report>()
+        const shared = sharedQueue(settled, () => {
+          groups.delete(group)
+          over.abort()
+        })
+        const failAll = (error: unknown) => {
+          for (const failOne of fails) failOne(error)
+        }
+        const begun = begin(shared, { match, after, signal: over.signal, report, fail: failAll })
+        known = { shared, fails, begun }
+        groups.set(group, known)
       }
-      const over = new AbortController()
-      const shared = sharedQueue(settled, () => {
-        groups.delete(group)
-        over.abort()
+      const { shared, fails, begun } = known
+      const leave = shared.join(queue)
+      fails.add(fail)
+      onAbort(signal, () => {
+        fails.delete(fail)
+        leave()
       })
-      groups.set(group, shared)
-      onAbort(signal, shared.join(queue))
-      await begin(shared, { match, after, signal: over.signal, report, fail })
+      await begun
       return () => undefined
     },
   }
+}
+
+/** Members share one feed: what becomes of it becomes of all of them. */
+interface Group {
+  readonly shared: SharedQueue
+  readonly fails: Set<Report>
+  readonly begun: Promise<void>
 }
 
 function pushAll(sink: Sink, items: readonly Item[]): Promise<void> | undefined {

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
 import { memoryTransport } from '../../src/bus/memory.ts'
 import type { Delivery } from '../../src/bus/transport.ts'
+import { InvalidInput, Unavailable } from '../../src/protocol/errors.ts'
 import { delivery, ids, series, transportContract, until } from '../contracts/transport-contract.ts'
 import { keptHistory } from './kept-history.ts'
 
@@ -90,5 +91,37 @@ it('misses nothing that is published while a look at the history is on its way',
     return got.length === 2
   })
   expect(ids(got)).toEqual(ids(series(2, 3)))
+  await bus.close()
+})
+
+it('ends every member of a group whose history cannot go on, and begins it anew for the next', async () => {
+  const history = keptHistory()
+  let isWrong = true
+  const strict = {
+    ...history,
+    async *read(...[after, signal]: Parameters<typeof history.read>) {
+      if (isWrong) throw new InvalidInput('feed', [{ path: 'after', rule: 'position', message: 'is no position' }])
+      yield* history.read(after, signal)
+    },
+  }
+  const bus = history.over(memoryTransport({ history: strict, onError: () => undefined }))
+  const members = [1, 2].map(() => bus.subscribe({}, () => undefined, { group: 'g', after: 'x' }))
+  const ends = await Promise.all(members.map(async (member) => (await member).ended))
+  expect(ends).toEqual([expect.any(InvalidInput), expect.any(InvalidInput)])
+  isWrong = false
+  const got: Delivery[] = []
+  await bus.subscribe({}, (d) => void got.push(d), { group: 'g' })
+  await bus.publish([delivery(1)])
+  await until(() => got.length === 1)
+  await bus.close()
+})
+
+it('lets no member into a group that could not begin', async () => {
+  const history = keptHistory()
+  const away = { ...history, published: () => Promise.reject(new Unavailable('the store', 'wait')) }
+  const bus = memoryTransport({ history: away })
+  const members = [1, 2].map(() => bus.subscribe({}, () => undefined, { group: 'g' }))
+  const settled = await Promise.allSettled(members)
+  expect(settled.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
   await bus.close()
 })
