@@ -1,4 +1,5 @@
 import type { WebSocket } from 'ws'
+import type { Clock } from '../protocol/clock.ts'
 import { InvalidInput, MplpError } from '../protocol/errors.ts'
 import type { FanOut } from './fan-out.ts'
 import { matcher } from './filter.ts'
@@ -9,7 +10,7 @@ import { CLOSE, readSubscribe, type Subscribe } from './websocket-frames.ts'
 
 /** One connected client, as the server sees it. */
 export interface Guest {
-  /** Asks for a sign of life; ends one that gave none since the last time, or never said what it wants. */
+  /** Asks for a sign of life; ends one that gave none since the last time, or did not say in all that time what it wants. */
   beat(): void
   /** Sends what waits, then says good-bye. */
   leave(): Promise<void>
@@ -22,6 +23,7 @@ export interface GuestOptions {
   readonly limit: number
   readonly limitBytes: number
   readonly heartbeatMs: number
+  readonly clock: Clock
   readonly report: Report
 }
 
@@ -29,7 +31,8 @@ export interface GuestOptions {
 const SOCKET_BYTES = 256 * 1024
 
 export function guest(socket: WebSocket, options: GuestOptions): Guest {
-  const { carrier, retains, limit, limitBytes, heartbeatMs, report } = options
+  const { carrier, retains, limit, limitBytes, heartbeatMs, clock, report } = options
+  const came = clock.now()
   const over = new AbortController()
   let queue: SubscriberQueue | undefined
   let isAlive = true
@@ -97,6 +100,7 @@ export function guest(socket: WebSocket, options: GuestOptions): Guest {
 
   return {
     beat() {
+      if (!queue && clock.now() - came < heartbeatMs) return // it has only just come
       if (!queue) return close(CLOSE.silent, 'nothing was asked for')
       if (!isAlive) return socket.terminate()
       isAlive = false

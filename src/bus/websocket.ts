@@ -74,7 +74,7 @@ export async function websocketTransport(options: WebSocketTransportOptions = {}
     const status = closing ? 503 : judge(request)
     if (status) return refuse(socket, status)
     sockets.handleUpgrade(request, socket, head, (client) => {
-      const visitor = guest(client, { carrier, retains, limit, limitBytes, heartbeatMs, report })
+      const visitor = guest(client, { carrier, retains, limit, limitBytes, heartbeatMs, clock, report })
       guests.add(visitor)
       client.on('close', () => {
         guests.delete(visitor)

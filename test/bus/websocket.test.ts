@@ -136,6 +136,18 @@ describe('bus/websocket', () => {
     expect((await mute.closed).code).toBe(CLOSE.silent)
   })
 
+  it('gives a client that has only just come the time to say what it wants', async () => {
+    const clock = manualClock()
+    const server = await open({ clock, heartbeatMs: 1000 })
+    await clock.advance(999)
+    const late = await raw(server.url)
+    await until(() => server.clients === 1)
+    await clock.advance(1)
+    late.socket.send('{}')
+    await until(() => late.frames.length === 1 || late.socket.readyState > WebSocket.OPEN)
+    expect(late.frames).toHaveLength(1)
+  })
+
   it('leaves a server that is silent for longer than it promised', async () => {
     const clock = manualClock()
     const silent = new WebSocketServer({ port: 0, host: '127.0.0.1' })
