@@ -19,10 +19,11 @@ export interface Ready {
 
 export type ServerFrame = { readonly ready: Ready } | { readonly delivery: Delivery }
 
-/** Why a connection ended, for programs. What is not here (1001 going away, 1006 no close at all) is worth another attempt. */
+/** Why a connection ended, for programs. 1001, 1013 and what is not here (1006, no close at all) are worth another attempt. */
 export const CLOSE = {
   goingAway: 1001,
   tooLarge: 1009,
+  notNow: 1013,
   badFrame: 4400,
   keepsNothing: 4406,
   silent: 4408,

@@ -83,7 +83,10 @@ export function guest(socket: WebSocket, options: GuestOptions): Guest {
       if (isBinary) throw new InvalidInput('frame', [{ path: '', rule: 'text', message: 'is binary' }])
       if (queue || over.signal.aborted)
         throw new InvalidInput('frame', [{ path: '', rule: 'once', message: 'comes after the subscription' }])
-      void subscribe(readSubscribe(String(data))).catch(report)
+      void subscribe(readSubscribe(String(data))).catch((error) => {
+        report(error)
+        close(CLOSE.notNow, 'where to begin cannot be found out now') // or it would wait for ever
+      })
     } catch (error) {
       if (!(error instanceof MplpError)) throw error
       close(CLOSE.badFrame, error.message)

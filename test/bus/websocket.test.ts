@@ -148,6 +148,25 @@ describe('bus/websocket', () => {
     expect(late.frames).toHaveLength(1)
   })
 
+  it('sends a client away, to come back later, when it cannot find out where to begin', async () => {
+    const history = keptHistory()
+    let isAway = true
+    const published = async () => {
+      if (isAway) throw new Unavailable('the store', 'wait')
+      return ''
+    }
+    const server = await open({ history: { ...history, published } })
+    const early = await raw(server.url)
+    early.socket.send('{}')
+    expect((await early.closed).code).toBe(CLOSE.notNow)
+    await expect(connect(server.url).subscribe({}, () => undefined)).rejects.toThrow(Unavailable)
+    isAway = false
+    const got: Delivery[] = []
+    await connect(server.url).subscribe({}, (d) => void got.push(d))
+    await history.over(server).publish([delivery(1)])
+    await until(() => got.length === 1)
+  })
+
   it('leaves a server that is silent for longer than it promised', async () => {
     const clock = manualClock()
     const silent = new WebSocketServer({ port: 0, host: '127.0.0.1' })
