@@ -31,6 +31,7 @@ export function takeUp(graph: ProjectGraph, node: Node<'run'>, owner: Ownership,
     if (isKind(part, 'binding')) bindings.set(part.data.step_id, part)
     else if (isKind(part, 'action')) actions.push(part)
   }
+  const timeoutOf = (step: string) => bindings.get(step)?.data.timeout_ms ?? options.timeout_ms
   const run: LiveRun = {
     id: run_id,
     plan: plan_id,
@@ -41,7 +42,7 @@ export function takeUp(graph: ProjectGraph, node: Node<'run'>, owner: Ownership,
     owner,
     bindings,
     ready: readySet(graph.state, plan_id),
-    session: options.session && liveSession(graph, plan_id, options.session as Session, actions),
+    session: options.session && liveSession(graph, plan_id, options.session as Session, actions, timeoutOf),
     ledger: ledger(options.budget),
     flying: new Map(),
     waiting: new Map(),

@@ -62,6 +62,7 @@ export function liveSession(
   plan: string,
   options: Session,
   actions: readonly Node<'action'>[],
+  timeoutOf: (step: string) => number | undefined,
 ): LiveSession {
   const session: LiveSession = {
     options,
@@ -82,7 +83,8 @@ export function liveSession(
     const entry = { turn_number, participant_id, purpose, step_id }
     if (status === 'running' || status === 'waiting') session.open.push(entry)
     else session.ended.push(entry)
-    if (isExpiry(turn, node.data.error)) session.expired.set(step_id, (session.expired.get(step_id) ?? 0) + 1)
+    if (purpose === 'work' && isExpiry(session, turn, timeoutOf(step_id), node.data.error))
+      session.expired.set(step_id, (session.expired.get(step_id) ?? 0) + 1)
     if (purpose !== 'work' || status !== 'completed' || lost_to !== undefined) continue
     const result = contender(session, node.data, turn)
     if (graph.get('step', step_id)?.data.status === 'in_progress') append(session.answers, step_id, result)
@@ -143,6 +145,13 @@ export function append<T>(lists: Map<string, T[]>, key: string, item: T): void {
   else lists.set(key, [item])
 }
 
-/** Was the turn taken away because its time was over? */
-export const isExpiry = ({ token_id }: TurnRecord, error: JsonObject | undefined): boolean =>
-  token_id !== undefined && error?.code === 'action_timed_out'
+/** Was the turn taken away because its time was over, and not what it did given up because that may only take so long? */
+export const isExpiry = (
+  { options }: LiveSession,
+  { token_id }: TurnRecord,
+  timeout_ms: number | undefined,
+  error: JsonObject | undefined,
+): boolean =>
+  token_id !== undefined &&
+  error?.code === 'action_timed_out' &&
+  !(timeout_ms !== undefined && timeout_ms < options.token_ms)

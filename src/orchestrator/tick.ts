@@ -123,7 +123,8 @@ function attemptFailed(
   if (run.ending) return void flightFailed(run, flight, 'failed', told, decided)
   const binding = bindingOf(run, flight)
   const failures = (run.graph.get('action', flight.action.action_id)?.data.failures ?? 0) + 1
-  const expired = flight.turn && isExpiry(flight.turn, told) // the turn is over, and with it its attempts
+  const { session } = run
+  const expired = session && flight.turn && isExpiry(session, flight.turn, flight.action.timeout_ms, told) // the turn is over, and with it its attempts
   const wait = expired ? undefined : nextRetry(flight.action.retry, failures, error, run.graph.clock.random())
   if (wait === undefined) return stepGivenUp(run, flight, binding.on_failure ?? 'fail', told, decided)
   decided.changes.push({

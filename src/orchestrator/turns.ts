@@ -77,7 +77,7 @@ export function turnLost(
   decided: Decided,
 ): 'nothing' | 'step' | 'word' {
   const { turn, step } = flight
-  const expired = isExpiry(turn, error)
+  const expired = isExpiry(session, turn, flight.action.timeout_ms, error)
   const status = error.code === 'action_aborted' ? 'cancelled' : expired ? 'expired' : 'failed'
   turnEnds(run, session, flight, { status, error }, decided)
   const failed = <T>(left: T): T => {

@@ -498,6 +498,30 @@ describe('a turn’s token', () => {
     expect(keys).toHaveLength(2)
   })
 
+  it('has not expired when only the step may not take so long: it is attempted again in the same turn', async () => {
+    const clock = manualClock()
+    const keys: string[] = []
+    const base = given({
+      mode: 'round_robin',
+      participants: ['ann:dev', 'bob:dev'],
+      steps: { a: {} },
+      functions: { a: slow(1, keys) },
+      session: { token_ms: 600_000, retakes: 0 },
+    })
+    const options = base.options()
+    const [id] = Object.keys(options.flow!.bindings!.steps!) as [string]
+    const retry = { strategy: 'fixed', max_attempts: 2, delay_ms: 1_000 } as const
+    const step = { ...options.flow!.bindings!.steps![id]!, timeout_ms: 1_000, retry }
+    const flow = { ...options.flow, bindings: { steps: { [id]: step } } } as MultiAgentFlow
+    const ael = actionLayer({ adapters: [functionAdapter({ a: slow(1, keys) })], clock, graceMs: 10 })
+    const store = memoryBackend({ clock })
+    const { success, events } = await passing(clock, runMultiAgentFlow({ ...options, flow, vsl: store, ael, clock }))
+    expect(success).toBe(true)
+    expect(keys.map((key) => key.split(' ')[0])).toEqual(['ann', 'ann'])
+    expect(types(events).filter((type) => type === 'TurnDispatched')).toHaveLength(1)
+    await proven(events, store, base.context.context_id)
+  })
+
   it('is not needed where several may write at a time', async () => {
     const { options } = given({ mode: 'swarm', participants: ['ann:dev'], steps: { a: {} } })
     const { events } = await runMultiAgentFlow(options())
