@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { type FunctionSpec, functionAdapter } from '../../src/ael/function.ts'
 import { type MultiAgentFlow, runMultiAgentFlow } from '../../src/orchestrator/multi-agent.ts'
@@ -654,6 +654,39 @@ describe('a role', () => {
     const { success, output, error } = await runMultiAgentFlow({ ...options(), modules: { ...modules, ...said } })
     expect({ success, error }).toEqual({ success: true })
     expect(Object.values(output!.steps as JsonObject)).toEqual(['planner', 'reviewer', 'planner'])
+  })
+})
+
+/** A runtime that has a context, roles and a Collab, and a flow for it that was not submitted. */
+async function opened(base: ReturnType<typeof given>, functions: { readonly [name: string]: FunctionSpec } = {}) {
+  const { context, plan, roles, collab, store } = base
+  const layer = actionLayer({ adapters: [functionAdapter({ work: () => 'done', ...functions })] })
+  const runtime = await createRuntime({ store, layer })
+  onTestFinished(async () => {
+    await runtime.close()
+    await layer.close()
+  })
+  await runtime.call('context', { intent: 'create', ...context })
+  for (const role of roles) await runtime.call('role', { intent: 'create', ...role })
+  await runtime.call('collab', { intent: 'create', ...collab })
+  const { bindings } = base.options().flow!
+  const options = { profile: 'map', session: { collab_id: collab.collab_id } } as const
+  return { runtime, flow: { context: context.context_id, plan, bindings: bindings!, options } }
+}
+
+describe('a session that has not begun', () => {
+  it('does not end either, when its run is cancelled between approval and start', async () => {
+    const base = given({ mode: 'swarm', participants: ['ann:dev'], steps: { a: {} } })
+    const { runtime, flow } = await opened(base)
+    const run = await runtime.submit({ ...flow, approval: {} })
+    await runtime.call('context', { intent: 'suspend', context_id: base.context.context_id })
+    const [question] = await runtime.waiting()
+    await runtime.decide(question!.confirm.confirm_id, { status: 'approved', decided_by_role: 'lead' })
+    await runtime.cancel(run.run_id)
+    const told: string[] = []
+    for await (const { event } of run) told.push(event.event_type)
+    expect((await run.result()).status).toBe('cancelled')
+    expect(told.filter((type) => type.startsWith('MAP'))).toEqual([])
   })
 })
 
