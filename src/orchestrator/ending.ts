@@ -1,6 +1,7 @@
 import type { JsonObject } from '../protocol/json.ts'
 import { bindingOf } from './dispatch.ts'
 import type { Decided, Ending, Flight, LiveRun } from './live.ts'
+import type { LiveSession } from './session.ts'
 import { stepFailed } from './steps.ts'
 import { isTurning, turnLost } from './turns.ts'
 
@@ -12,6 +13,14 @@ export function ends(run: LiveRun, ending: Ending): void {
     ...(run.options.on_failure === 'compensate' && ending.status === 'failed' && { undo: true }),
   }
   run.abort.abort(new Error(String(ending.error.message)))
+}
+
+/** Somebody has ended the session: what its run has left to do is nobody's turn any more. */
+export function endsWithSession(run: LiveRun, { options: { collab_id } }: LiveSession): void {
+  const status = run.graph.get('collab', collab_id)?.data.status // an ended one may not be in memory
+  if (status === 'draft' || status === 'active' || status === 'suspended') return
+  const error = { code: 'session_ended', message: `the session ${collab_id} was ended before its run` }
+  ends(run, { status: 'cancelled', reason: 'user_cancel', error })
 }
 
 /** A run that goes on to its end only later says so in the graph: whoever takes it up then does not begin anything new. */

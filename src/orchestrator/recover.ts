@@ -7,7 +7,7 @@ import { startPlan } from '../psg/moves.ts'
 import { isKind } from '../psg/node.ts'
 import { wakeable } from '../vsl/wakeable.ts'
 import { bindingOf, departs, flightOf } from './dispatch.ts'
-import { ends, flightFailed } from './ending.ts'
+import { ends, endsWithSession, flightFailed } from './ending.ts'
 import { askFor, expiryOf } from './gate.ts'
 import { heldUpBy } from './held-up.ts'
 import { ledger } from './ledger.ts'
@@ -75,8 +75,9 @@ export function resume(run: LiveRun, decided: Decided): void {
   if (!run.ending && run.graph.get('plan', run.plan)?.data.status === 'approved') {
     const expired = expiryOf(run.graph, run.plan)
     if (expired !== undefined) ends(run, tooLate(expired))
-    else if (heldUpBy(run.graph, run.options)) return
-    else starts(run, decided)
+    else if (run.session) endsWithSession(run, run.session)
+    if (!run.ending && heldUpBy(run.graph, run.options)) return
+    if (!run.ending) starts(run, decided)
   }
   run.resumed = true
   for (const node of run.graph.state.nodesOf(run.plan)) {

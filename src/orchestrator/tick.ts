@@ -6,7 +6,7 @@ import { firstActionOf } from '../psg/first-action.ts'
 import { move } from '../psg/moves.ts'
 import { actionOf, bindingOf, departs } from './dispatch.ts'
 import { runEnds } from './end.ts'
-import { ends, flightFailed, isKept, keepEnding } from './ending.ts'
+import { ends, endsWithSession, flightFailed, isKept, keepEnding } from './ending.ts'
 import { askFor, verdictOn } from './gate.ts'
 import { heldUpBy } from './held-up.ts'
 import type { Arrival, Decided, Ending, Flight, LiveRun, Waiting } from './live.ts'
@@ -30,6 +30,7 @@ export function decideTick(run: LiveRun, isLeaving = false): Decided {
   resume(run, decided)
   for (const arrival of run.inbox.splice(0)) takeIn(run, arrival, decided)
   if (run.crowded && room(run) > 0) takeInHeldBack(run, decided)
+  if (run.session && !isOver(run)) endsWithSession(run, run.session)
   resume(run, decided) // a paused one that ends now
   if (run.ending) goBack(run, run.ending, isLeaving, decided)
   else if (!isLeaving) startReady(run, decided)

@@ -690,6 +690,57 @@ describe('a session that has not begun', () => {
   })
 })
 
+describe('a session that somebody else ends', () => {
+  it.each([
+    ['cancel', 'cancelled'],
+    ['complete', 'completed'],
+  ])('gives out no further turn and ends its run: %s', async (intent, stands) => {
+    const base = given({
+      mode: 'round_robin',
+      participants: ['ann:dev', 'bob:dev'],
+      steps: { a: {}, b: { after: ['a'] } },
+      functions: { a: () => null },
+    })
+    const { collab_id } = base.collab
+    const a = async () => void (await runtime.call('collab', { intent, collab_id }))
+    const { runtime, flow } = await opened(base, { a })
+    const run = await runtime.submit(flow)
+    const events: unknown[] = []
+    for await (const { event } of run) events.push(event)
+    expect(await run.result()).toMatchObject({ status: 'cancelled', error: { code: 'session_ended' } })
+    expect(types(events).filter((type) => type === 'TurnDispatched')).toHaveLength(1)
+    expect(types(events).at(-1)).toBe('SessionCompleted')
+    await proven(events, base.store, base.context.context_id)
+    const graph = await (await openProject(base.store)).context(base.context.context_id)
+    expect((await graph.document('collab', collab_id)).status).toBe(stands)
+  })
+
+  it('does not begin when the plan is approved afterwards, to a runtime that never saw it open', async () => {
+    const base = given({ mode: 'swarm', participants: ['ann:dev'], steps: { a: {} } })
+    const first = await opened(base)
+    const { run_id } = await first.runtime.submit({ ...first.flow, approval: {} })
+    await first.runtime.call('collab', { intent: 'cancel', collab_id: base.collab.collab_id })
+    await first.runtime.close()
+    const runtime = await createRuntime({ store: base.store, layer: base.layer })
+    onTestFinished(() => runtime.close())
+    const [question] = await runtime.waiting()
+    await runtime.decide(question!.confirm.confirm_id, { status: 'approved', decided_by_role: 'lead' })
+    const run = await runtime.get(run_id)
+    const events: unknown[] = []
+    for await (const { event } of run) events.push(event)
+    expect(await run.result()).toMatchObject({ status: 'cancelled', error: { code: 'session_ended' } })
+    expect(types(events)).toEqual([])
+  })
+
+  it('completes its run when that was its last turn', async () => {
+    const base = given({ mode: 'swarm', participants: ['ann:dev'], steps: { a: {} }, functions: { a: () => null } })
+    const { collab_id } = base.collab
+    const a = async () => void (await runtime.call('collab', { intent: 'complete', collab_id }))
+    const { runtime, flow } = await opened(base, { a })
+    expect((await (await runtime.submit(flow)).result()).status).toBe('completed')
+  })
+})
+
 describe('a session that is suspended', () => {
   it('gives out no turn until it goes on', async () => {
     const { plan, collab, roles, context, store, options } = given({
