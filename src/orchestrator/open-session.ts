@@ -4,8 +4,10 @@ import { isObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Collab, Plan, Role } from '../protocol/types.ts'
 import { isValid } from '../protocol/validate.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
 import type { ConflictRules } from './conflict.ts'
 import { STRATEGIES } from './conflict.ts'
+import type { RunOptions } from './live.ts'
 import { fits } from './modes/mode.ts'
 import { mapBreaches } from './profiles/map.ts'
 import type { Session, SessionAsked, SessionSeat } from './session.ts'
@@ -47,6 +49,16 @@ export function openSession(
   if (problems.length > 0) throw new InvalidInput('session', problems)
   const { mode, purpose } = collab
   return { token_ms: TOKEN_MS, retakes: RETAKES, ...asked, mode, purpose, coordinator, seats }
+}
+
+/** A session is one run's: whichever of two ended first would end it for both. Throws InvalidInput. */
+export function refuseIfTaken({ state }: ProjectGraph, collab_id: string, plan_id: string): void {
+  for (const { data } of state.activeRuns()) {
+    const { session } = data.options as RunOptions
+    if (session?.collab_id !== collab_id || data.plan_id === plan_id) continue
+    const message = `is the session of plan ${data.plan_id}, which has not ended`
+    throw new InvalidInput('session', [{ path: 'session.collab_id', rule: 'guard', message, found: collab_id }])
+  }
 }
 
 type Wrong = (path: string, rule: string, message: string, found?: unknown) => void

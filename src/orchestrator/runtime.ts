@@ -14,7 +14,7 @@ import { dueRuns } from './keeper.ts'
 import type { LiveRun } from './live.ts'
 import { callModule, type Module, moduleProblem } from './modules/module.ts'
 import { protocolModules } from './modules/modules.ts'
-import { openSession } from './open-session.ts'
+import { openSession, refuseIfTaken } from './open-session.ts'
 import { patrol } from './patrol.ts'
 import { type Registry, registry } from './registry.ts'
 import { reporter } from './reporter.ts'
@@ -108,12 +108,17 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     plan: string,
     run: string,
     commits: Submission['commits'],
+    sure: () => void,
   ): Promise<void> {
     const there = await graph.find('plan', plan)
     const half = there?.data.status === 'draft' && graph.state.plan(plan)?.activeRun === undefined
     const missing = (change: Change) => !half || change.kind !== 'node_add' || !graph.get(change.node, change.id)
     const by = (reason: string) => ({ actor: 'submitter', reason, run })
-    await graph.check(() => commits.flatMap(({ changes }) => changes.filter(missing)), by('a plan is to be submitted'))
+    const whole = () => {
+      sure()
+      return commits.flatMap(({ changes }) => changes.filter(missing))
+    }
+    await graph.check(whole, by('a plan is to be submitted'))
     for (const { changes, events, reason, moreFollows } of commits) {
       const left = changes.filter(missing)
       if (left.length > 0) await graph.commit(left, { ...by(reason), events, moreFollows })
@@ -154,17 +159,24 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
       open()
       const checked = checkedFlow(flow)
       const there = typeof checked.context === 'string' ? await project.context(checked.context) : undefined
+      const session = await sessionFor(checked, there)
       const { context_id, plan_id, run_id, commits } = submission(checked, clock, {
         resolve: options.resolve,
         context: there?.get('context', there.id)?.data,
-        session: await sessionFor(checked, there),
+        session,
         switched: options.switched,
       })
       const graph = there ?? (await project.beginning(context_id))
-      if (commits.length > 1) await submitParts(graph, plan_id, run_id, commits)
+      const sure = () => session && refuseIfTaken(graph, session.settled.collab_id, plan_id)
+      if (commits.length > 1) await submitParts(graph, plan_id, run_id, commits, sure)
       else
-        for (const { changes, ...told } of commits)
-          await graph.commit(changes, { actor: 'submitter', run: run_id, ...told })
+        for (const { changes, ...told } of commits) {
+          const surely = () => {
+            sure()
+            return changes
+          }
+          await graph.commit(session ? surely : changes, { actor: 'submitter', run: run_id, ...told })
+        }
       const run = graph.get('run', run_id)!
       if (graph.get('plan', plan_id)?.data.status === 'in_progress') await look(context_id)
       return handle(graph, run)

@@ -741,6 +741,19 @@ describe('a session that somebody else ends', () => {
   })
 })
 
+describe('a session that a run has', () => {
+  it('is not given to another before that has ended, also when both are submitted at once', async () => {
+    const base = given({ mode: 'swarm', participants: ['ann:dev'], steps: { a: {} } })
+    const { runtime, flow } = await opened(base)
+    const other = planDocument(base.context, { b: {} })
+    const steps = { [other.ids.b!]: { action_type: 'function', params: { name: 'work' } } }
+    const flows = [flow, { ...flow, plan: other, bindings: { steps } }]
+    const submitted = await Promise.allSettled(flows.map((one) => runtime.submit({ ...one, approval: {} })))
+    expect(submitted.map(({ status }) => status)).toEqual(['fulfilled', 'rejected'])
+    expect(submitted[1]).toMatchObject({ reason: { problems: [{ path: 'session.collab_id', rule: 'guard' }] } })
+  })
+})
+
 describe('a session that is suspended', () => {
   it('gives out no turn until it goes on', async () => {
     const { plan, collab, roles, context, store, options } = given({
