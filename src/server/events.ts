@@ -5,7 +5,7 @@ import { deliveriesOf } from '../orchestrator/relay-feed.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import type { Entry } from '../vsl/backend.ts'
 import { problemOf } from './problem.ts'
-import type { Route } from './route.ts'
+import { choiceOf, type Route } from './route.ts'
 import { wantedEvents } from './wanted.ts'
 
 const HEARTBEAT_MS = 15_000
@@ -41,12 +41,13 @@ export function eventRoutes(
         const from = typeof after === 'string' && after !== '' ? { after } : {}
         for await (const _ of store.feed(from)) break // refuses a place it does not know while there is still a status to send
         const wanted = wantedEvents(query.family, query.plan)
+        const follow = choiceOf(query, 'follow', ['true', 'false'], 'query') !== 'false'
         reply.hijack()
         const head = { 'content-type': EVENT_STREAM, 'cache-control': 'no-store', connection: 'close' }
         reply.raw.writeHead(200, head).flushHeaders()
         const beating = beat(reply.raw, clock, signal)
         try {
-          for await (const entry of store.feed({ ...from, follow: query.follow !== 'false', signal })) {
+          for await (const entry of store.feed({ ...from, follow, signal })) {
             const text = textOf(entry, wanted)
             if (text !== '' && !reply.raw.write(text)) await once(reply.raw, 'drain', { signal })
           }

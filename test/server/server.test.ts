@@ -221,6 +221,7 @@ describe('bad input', () => {
     ['/psg/contexts?limit=-1', 400],
     ['/runs?limit=-1', 400],
     ['/runs?phase=ended', 400],
+    ['/events?follow=no', 400],
     ['/runs/%', 400],
   ])('does not find %s', async (path, status) => {
     const { ask } = await serving()
