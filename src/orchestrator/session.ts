@@ -74,6 +74,7 @@ export function liveSession(
     expired: new Map(),
     turns: 0,
   }
+  const stood = new Map<string, Contender>()
   const endOf = ({ data }: Node<'action'>) => data.ended?.at(-1)?.at ?? Number.POSITIVE_INFINITY
   for (const node of [...actions].sort((a, b) => endOf(a) - endOf(b))) {
     const { turn, step_id, status, lost_to } = node.data
@@ -87,9 +88,14 @@ export function liveSession(
       session.expired.set(step_id, (session.expired.get(step_id) ?? 0) + 1)
     if (purpose !== 'work' || status !== 'completed' || lost_to !== undefined) continue
     const result = contender(session, node.data, turn)
-    if (graph.get('step', step_id)?.data.status === 'in_progress') append(session.answers, step_id, result)
-    else for (const resource of writtenBy(session, step_id)) append(session.writers, resource, result)
+    const stepStatus = graph.get('step', step_id)?.data.status
+    if (stepStatus === 'in_progress') append(session.answers, step_id, result)
+    if (stepStatus !== 'completed') continue
+    stood.delete(step_id) // of several answers that agree the last one stands for all
+    stood.set(step_id, result)
   }
+  for (const [step, result] of stood)
+    for (const resource of writtenBy(session, step)) append(session.writers, resource, result)
   for (const step of unheld(graph, plan, actions)) session.pool.push(readyStep(graph, step))
   return session
 }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { type ConflictRules, type Contender, contend, settle } from '../../src/orchestrator/conflict.ts'
+import { liveSession } from '../../src/orchestrator/session.ts'
 
 /** `ann=1`: ann's result is 1; in the order in which they ended. */
 const contenders = (text: string): Contender[] =>
@@ -48,5 +49,37 @@ describe('a conflict', () => {
   ])('is settled %s', (_, given, rules, winner) => {
     const settled = settle(contenders(given), rules)
     expect(settled && `${settled.winner.participant_id} by ${settled.strategy}`).toBe(winner)
+  })
+})
+
+describe('a session that was left behind', () => {
+  it('has for what was written the last of several answers that agreed, and none to a step that failed', () => {
+    const statuses: { readonly [step: string]: string } = {
+      agreed: 'completed',
+      given_up: 'failed',
+      open: 'in_progress',
+    }
+    const answer = (step_id: string, participant_id: string, at: number) => ({
+      data: {
+        ...{ action_id: `${step_id}-${participant_id}`, step_id, status: 'completed', output: 'same', ended: [{ at }] },
+        turn: { turn_number: at, participant_id, role_id: 'dev', purpose: 'work' },
+      },
+    })
+    const graph = {
+      get: (_: string, id: string) => ({ data: { status: statuses[id] } }),
+      state: { nodesOf: () => [] },
+    }
+    const seats = ['ann', 'bob'].map((participant_id) => ({ participant_id, role_id: 'dev', names: [] }))
+    const conflicts = { writes: { agreed: ['readme'], given_up: ['readme'], open: ['readme'] } }
+    const actions = [answer('agreed', 'bob', 2), answer('agreed', 'ann', 1), answer('given_up', 'ann', 3)]
+    const { writers, answers } = liveSession(
+      graph as never,
+      'plan',
+      { seats, conflicts } as never,
+      [...actions, answer('open', 'ann', 4)] as never,
+      () => undefined,
+    )
+    expect(writers.get('readme')?.map(({ action_id }) => action_id)).toEqual(['agreed-bob'])
+    expect([...answers.keys()]).toEqual(['open'])
   })
 })

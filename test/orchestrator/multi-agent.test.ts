@@ -660,7 +660,7 @@ describe('a role', () => {
 /** A runtime that has a context, roles and a Collab, and a flow for it that was not submitted. */
 async function opened(base: ReturnType<typeof given>, functions: { readonly [name: string]: FunctionSpec } = {}) {
   const { context, plan, roles, collab, store } = base
-  const layer = actionLayer({ adapters: [functionAdapter({ work: () => 'done', ...functions })] })
+  const layer = actionLayer({ adapters: [functionAdapter({ work: () => 'done', ...functions })], graceMs: 10 })
   const runtime = await createRuntime({ store, layer })
   onTestFinished(async () => {
     await runtime.close()
