@@ -62,8 +62,10 @@ const STATUS: { readonly [code: string]: readonly [status: number, title: string
 const OF_FASTIFY: { readonly [status: number]: readonly [code: string, title: string] } = {
   400: ['invalid_input', 'The request cannot be understood'],
   404: ['not_found', 'Not there'],
+  408: ['invalid_input', 'The request took too long'],
   413: ['too_large', 'Too large'],
   414: ['too_large', 'The address is too long'],
   415: ['invalid_input', 'The body must be application/json'],
+  431: ['too_large', 'The headers are too long'],
   503: ['closed', 'The server is closing'],
 }

@@ -11,6 +11,7 @@ import { driftRoutes } from './drift.ts'
 import { EVENT_STREAM, eventRoutes } from './events.ts'
 import { healthRoutes } from './health.ts'
 import { integrationRoutes } from './integration.ts'
+import { notHttp } from './not-http.ts'
 import { openApi } from './openapi.ts'
 import { problemOf } from './problem.ts'
 import { psgRoutes } from './psg.ts'
@@ -61,6 +62,7 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
     requestTimeout: REQUEST_MS,
     routerOptions: { maxParamLength: LONGEST_PARAMETER },
     frameworkErrors: (error, _, reply) => answered(error, reply as FastifyReply), // an address that is not one
+    clientErrorHandler: notHttp,
   })
   const connections = unhandled(app)
   app.removeContentTypeParser('text/plain') // the one kind of body that any web page may send anywhere

@@ -169,7 +169,7 @@ describe('many and large', () => {
     ['what is no HTTP', 'hello\r\n\r\n'],
     ['a header without an end', `GET /health HTTP/1.1\r\nx: ${'a'.repeat(100_000)}\r\n\r\n`],
     ['two lengths', 'POST /runs HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n{}'],
-  ])('answers %s with a status, and others go on', async (_, text) => {
+  ])('answers %s with a problem, and others go on', async (_, text) => {
     const it_ = await serving()
     const said = await new Promise<string>((resolve) => {
       let heard = ''
@@ -180,7 +180,8 @@ describe('many and large', () => {
       socket.on('error', () => resolve(heard))
       socket.on('close', () => resolve(heard))
     })
-    expect(said).toMatch(/^HTTP\/1\.1 4\d\d /)
+    const [, status, body] = /^HTTP\/1\.1 (4\d\d) .*application\/problem\+json.*\r\n\r\n(.*)$/s.exec(said) ?? []
+    expect(JSON.parse(body ?? 'null')).toMatchObject({ status: Number(status), code: expect.any(String) })
     expect(await it_.ask('GET', '/health')).toMatchObject({ status: 200 })
   })
 })
