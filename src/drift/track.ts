@@ -199,7 +199,7 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
 
 function chosen(records: readonly FindingRecord[], which: readonly string[] | 'all'): readonly FindingRecord[] {
   if (which === 'all') return records
-  return which.map((name) => {
+  const named = which.map((name) => {
     const found = records.find(
       ({ finding_id, path, from }) =>
         name === finding_id || name === path || name === from || fileId(name) === finding_id,
@@ -207,4 +207,5 @@ function chosen(records: readonly FindingRecord[], which: readonly string[] | 'a
     if (!found) throw new NotFound('finding', name)
     return found
   })
+  return [...new Set(named)] // a finding may be named twice, by path and by id
 }

@@ -190,6 +190,17 @@ describe('`graph`: the disk becomes what the graph believes', () => {
   })
 })
 
+it('settles a finding once that is named twice', async () => {
+  for (const strategy of ['files', 'graph', 'merge'] as const) {
+    const it = await drifted({ a: 'old' }, (at) => unlinkSync(at('a')))
+    const settled = await it.tracker.reconcile(['a', fileId('a'), 'a'], strategy)
+    expect(settled.map(({ finding, outcome }) => [finding.path, outcome])).toEqual([
+      ['a', strategy === 'graph' ? 'restored' : 'accepted'],
+    ])
+    expect(await it.ends()).toEqual([])
+  }
+})
+
 describe('rules', () => {
   it('settle by the first pattern that matches, as soon as something is noticed', async () => {
     const it = await drifted(
