@@ -67,6 +67,7 @@ export function selectFiles(selection: Selection = {}): Select {
         ignoreFiles.filter((name) => names.has(name)).map((name) => read(folder === '' ? name : `${folder}/${name}`)),
       )
       const found = texts.filter((text) => text !== undefined)
+      if (rules.has(folder)) folders.clear() // they were judged by rules that may have gone
       rules.set(folder, found.length === 0 ? undefined : ignore({ ignorecase: IGNORE_CASE }).add(found.join('\n')))
     },
     hasFolder: (folder) => isOpen(folder) && (folder === '' || !excluded(folder)),

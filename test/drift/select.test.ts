@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { openRoot } from '../../src/drift/root.ts'
@@ -54,6 +54,16 @@ describe('what belongs to a context', () => {
       'src/deep/only-here',
       'src/x.log',
     ])
+  })
+
+  it('is judged anew when the rules of a folder are read again', async () => {
+    const root = tempFolder()
+    put(root, { 'sub/.gitignore': 'inner/', 'sub/inner/a': '' })
+    const select = selectFiles()
+    await scan(await openRoot(root), select, nothing)
+    expect(select.hasFile('sub/inner/a')).toBe(false)
+    rmSync(join(root, 'sub/.gitignore'))
+    expect((await scan(await openRoot(root), select, nothing, { folders: ['sub'] })).paths).toEqual(['sub/inner/a'])
   })
 
   it('follows no link to find rules', async () => {
