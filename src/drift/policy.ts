@@ -4,6 +4,7 @@ import { type Fields, oneOf, problemsIn, text } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { FindingRecord } from '../psg/change.ts'
+import { GLOB } from './select.ts'
 
 /** How a disagreement is settled: the graph's side, the disk's, a person's decision, or both sides' changes together. */
 export type Strategy = 'graph' | 'files' | 'ask' | 'merge'
@@ -29,7 +30,7 @@ export interface Verdict {
 /** Who says what about which finding. Nothing is overwritten without a rule: what none matches is asked. */
 export function policy(rules: readonly Rule[] = []): (finding: Pick<FindingRecord, 'path' | 'what'>) => Verdict {
   checkRules(rules)
-  const matchers = rules.map((rule) => ({ rule, matches: picomatch(rule.match, { dot: true }) }))
+  const matchers = rules.map((rule) => ({ rule, matches: picomatch(rule.match, GLOB) }))
   return ({ path, what }) => {
     const rule = matchers.find(({ matches }) => matches(path))?.rule
     return {

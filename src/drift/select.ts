@@ -30,11 +30,14 @@ export interface Select {
 const TEMPORARY = /^\.mplp-[\w-]+\.tmp$/
 const OURS = (name: string): boolean => name === '.git' || name === '.mplp' || TEMPORARY.test(name)
 
+/** A name that starts with a dot is a name like any other, and so is one with a line end in it. */
+export const GLOB = { dot: true, flags: 's' } as const
+
 export function selectFiles(selection: Selection = {}): Select {
   const { include = ['**'], exclude = [], ignoreFiles = ['.gitignore', '.mplpignore'] } = selection
   checkPatterns({ include, exclude, ignoreFiles })
-  const included = picomatch([...include], { dot: true })
-  const excluded = picomatch([...exclude], { dot: true })
+  const included = picomatch([...include], GLOB)
+  const excluded = picomatch([...exclude], GLOB)
   const rules = new Map<string, Ignore | undefined>()
   const folders = new Map<string, boolean>()
 

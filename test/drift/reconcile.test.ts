@@ -222,6 +222,13 @@ describe('rules', () => {
     expect(await it.ends()).toEqual(['modified c'])
   })
 
+  it('hold for a name with a line end in it too', async () => {
+    const it = await drifted({ 'a\nb': 'old' }, (_, root) => put(root, { 'a\nb': 'new' }), {
+      rules: [{ match: '**', strategy: 'graph' }],
+    })
+    expect([await it.both('a\nb'), await it.ends()]).toEqual([['old', 'old'], []])
+  })
+
   it('that came later settle what was found before', async () => {
     const it = await drifted({ a: 'old' }, (_, root) => put(root, { a: 'new' }))
     const again = await it.again({ rules: [{ match: '**', strategy: 'files' }] })

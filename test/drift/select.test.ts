@@ -32,6 +32,12 @@ describe('what belongs to a context', () => {
     ])
   })
 
+  it('is also what has a line end in its name', async () => {
+    const root = tempFolder()
+    put(root, { 'a\nb': '', 'c\nd/e': '', 'f\ng/h': '' })
+    expect(await selected(root, { exclude: ['f*/**'] })).toEqual(['a\nb', 'c\nd/e'])
+  })
+
   it('leaves out what .gitignore and .mplpignore say, nested ones too, the nearest deciding', async () => {
     const root = tempFolder()
     put(root, {
