@@ -33,21 +33,36 @@ export interface Looked {
 export async function look(desk: Desk, paths: Iterable<string>): Promise<Looked> {
   await load(desk)
   const unreadable: { path: string; code: string }[] = []
-  await eachOf(new Set(paths), AT_ONCE, async (path) => {
-    if (desk.held.has(path)) return // looked at when it is let go
+  const unseen = new Set<string>()
+  await eachOf(new Set([...paths, ...touchedByOthers(desk)]), AT_ONCE, async (path) => {
+    if (desk.held.has(path)) return void unseen.add(path) // looked at when it is let go
     await enterFolders(desk, path)
     if (!desk.select.hasFile(path)) return void desk.seen.delete(path)
     try {
       note(desk, path, await observed(desk, path))
     } catch (error) {
+      unseen.add(path)
       if (error instanceof Elsewhere) return // it does not stand still: whatever moves it is followed by another look
       if (!UNREADABLE.includes((error as NodeJS.ErrnoException).code ?? '')) throw error
       unreadable.push({ path, code: (error as NodeJS.ErrnoException).code! })
     }
   })
-  return { news: await putOnRecord(desk), unreadable }
+  return { news: await putOnRecord(desk, unseen), unreadable }
 }
 const UNREADABLE = ['EACCES', 'EPERM', 'EIO']
+
+/** Of findings that others, or we before a restart, have put on record or settled: what we remember of the disk there may be long past. */
+function* touchedByOthers(desk: Desk): Iterable<string> {
+  const ours = new Map(desk.findings)
+  for (const record of recorded(desk)) {
+    if (ours.get(record.finding_id)?.digest !== record.digest) yield* endsOf(record)
+    else ours.delete(record.finding_id)
+  }
+  for (const finding of ours.values()) yield* endsOf(finding)
+}
+
+const endsOf = ({ path, from }: Pick<Finding, 'path' | 'from'>): readonly string[] =>
+  from === undefined ? [path] : [path, from]
 
 /** Remembers what the disk showed, unless it is just what the graph has on record. */
 export function note(desk: Desk, path: string, there: Observed | undefined): void {
@@ -71,7 +86,7 @@ function isAsRecorded(there: Observed, record: FileRecord): boolean {
 }
 
 /** The findings that follow from what was seen, and the difference between them and those on record. */
-async function putOnRecord(desk: Desk): Promise<readonly FindingRecord[]> {
+async function putOnRecord(desk: Desk, unseen: ReadonlySet<string>): Promise<readonly FindingRecord[]> {
   const [sides, there] = [new Map<string, FileRecord>(), new Map<string, Observed>()]
   for (const [path, file] of desk.seen) {
     const record = believed(desk, path)
@@ -81,14 +96,16 @@ async function putOnRecord(desk: Desk): Promise<readonly FindingRecord[]> {
   const findings = new Map(compare(sides, there).map((finding) => [findingId(finding), finding]))
   const before = new Map([...recorded(desk)].map((record) => [record.finding_id, record]))
   const fresh = [...findings].filter(([id, { digest }]) => before.get(id)?.digest !== digest)
-  const over = [...before.values()].filter(({ finding_id, deed }) => !findings.has(finding_id) && !deed)
+  const isOver = (record: FindingRecord) =>
+    !findings.has(record.finding_id) && !record.deed && !endsOf(record).some((path) => unseen.has(path))
+  const over = [...before.values()].filter(isOver)
 
   desk.findings.clear()
   for (const [id, finding] of findings) desk.findings.set(id, finding)
   await commitAgreements(desk, sides, there)
   for (const chunk of inChunks(over)) await close(desk, chunk)
   const news: FindingRecord[] = []
-  for (const chunk of inChunks(fresh)) news.push(...(await open(desk, chunk, before)))
+  for (const chunk of inChunks(fresh)) news.push(...(await open(desk, chunk)))
   return news
 }
 
@@ -123,13 +140,24 @@ async function close(desk: Desk, records: readonly FindingRecord[]): Promise<voi
   await commit(desk, closing, 'graph and disk agree again')
 }
 
-async function open(
-  desk: Desk,
-  fresh: readonly (readonly [string, Finding])[],
-  before: ReadonlyMap<string, FindingRecord>,
-): Promise<readonly FindingRecord[]> {
+async function open(desk: Desk, findings: readonly (readonly [string, Finding])[]): Promise<readonly FindingRecord[]> {
+  for (;;) {
+    const fresh = findings.filter(([id, { digest }]) => desk.graph.get('finding', id)?.data.digest !== digest)
+    try {
+      return fresh.length === 0 ? [] : await opened(desk, fresh)
+    } catch (error) {
+      if (error !== OVERTAKEN) throw error
+    }
+  }
+}
+/** Another process has put one of them on record, with a question of its own: a second one would wait for ever. */
+const OVERTAKEN = new Error('somebody else has put it on record')
+
+async function opened(desk: Desk, fresh: readonly (readonly [string, Finding])[]): Promise<readonly FindingRecord[]> {
   const { graph, clock } = desk
   const group = clock.uuid()
+  const onRecord = () => fresh.map(([id]) => graph.get('finding', id)?.data)
+  const before = onRecord()
   const news: { readonly record: FindingRecord; readonly asked: readonly Change[] }[] = []
   for (const [, finding] of fresh) {
     const verdict = desk.verdictOn(finding)
@@ -143,12 +171,15 @@ async function open(
     const record = asked ? { ...told, confirm_id: asked.confirm_id } : told
     news.push({ record, asked: asked?.changes ?? [] })
   }
-  const replaced = fresh.flatMap(([id]) => before.get(id) ?? [])
+  const replaced = before.filter((record) => record !== undefined)
   await loadQuestions(graph, replaced)
-  const opening = () => [
-    ...replaced.flatMap((record) => withdrawn(graph, record)),
-    ...news.flatMap(({ record, asked }) => [...becoming(desk, 'finding', record.finding_id, record), ...asked]),
-  ]
+  const opening = () => {
+    if (onRecord().some((record, i) => record?.digest !== before[i]?.digest)) throw OVERTAKEN
+    return [
+      ...replaced.flatMap((record) => withdrawn(graph, record)),
+      ...news.flatMap(({ record, asked }) => [...becoming(desk, 'finding', record.finding_id, record), ...asked]),
+    ]
+  }
   const records = news.map(({ record }) => record)
   await commit(desk, opening, fresh.length === 1 ? summary(records[0]!) : `${fresh.length} files differ`, {
     events: records.map((record) => seenEvent(record, desk.root.path)),

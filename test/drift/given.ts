@@ -50,6 +50,8 @@ export interface Given {
   readonly errors: unknown[]
   /** The same folder and graph, as another process would find them. */
   again(options?: Partial<TrackOptions>): Promise<Given>
+  /** The same, as another process has them at the same time. */
+  beside(store?: Backend): Promise<Given>
   text(path: string): Promise<string | undefined>
 }
 
@@ -77,6 +79,10 @@ async function tracked(graph: ProjectGraph, root: string, options: Partial<Track
       await tracker.close()
       const project = await openProject(graph.store)
       return tracked(await project.context(graph.id), root, { ...options, ...more })
+    },
+    async beside(store = graph.store) {
+      const project = await openProject(store)
+      return tracked(await project.context(graph.id), root, options)
     },
     async text(path) {
       const node = [...graph.state.nodesOf('files')].find((file) => file.kind === 'file' && file.data.path === path)

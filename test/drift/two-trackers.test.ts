@@ -1,0 +1,75 @@
+import { describe, expect, it } from 'vitest'
+import { disk } from '../../src/drift/root.ts'
+import { type Given, given, put } from './given.ts'
+
+const told = ({ tracker }: Given) => tracker.findings().map(({ what, path }) => `${what} ${path}`)
+async function closed(...both: readonly Given[]): Promise<void> {
+  for (const { tracker } of both) await tracker.close()
+  expect(both.flatMap(({ errors }) => errors)).toEqual([])
+}
+
+describe('two processes that track one folder', () => {
+  it('leave on record what the other has found, and its question', async () => {
+    const one = await given({ a: '1', b: '1' })
+    const other = await one.beside()
+    put(one.root, { a: '2' })
+    const [found] = await one.tracker.look(['a'])
+    await other.graph.refresh()
+    await other.tracker.look(['b'])
+    expect(told(other)).toEqual(['modified a'])
+    expect((await other.graph.find('confirm', found!.confirm_id!))?.data.status).toBe('pending')
+    await closed(one, other)
+  })
+
+  it('do not take what they once saw for what lies there since the other settled it', async () => {
+    const one = await given({ a: '1', b: '1' })
+    const other = await one.beside()
+    put(one.root, { a: '2' })
+    await one.tracker.look(['a'])
+    await other.graph.refresh()
+    await other.tracker.look(['a'])
+    await one.tracker.reconcile(['a'], 'graph')
+    await other.graph.refresh()
+    expect(await other.tracker.look(['b'])).toEqual([])
+    expect([told(one), await other.text('a')]).toEqual([[], '1'])
+    await closed(one, other)
+  })
+
+  it('put what both find on record once, with one question', async () => {
+    const one = await given({ a: '1' })
+    const { store } = one.graph
+    let hold: (() => Promise<void>) | undefined
+    const getBlob: typeof store.getBlob = async (digest) => {
+      await hold?.()
+      return store.getBlob(digest)
+    }
+    const other = await one.beside({ ...store, getBlob })
+    put(one.root, { a: '2' })
+    hold = async () => {
+      hold = undefined
+      await one.tracker.look(['a']) // while the other has it in hand
+    }
+    expect(await other.tracker.look(['a'])).toEqual([])
+    const { nodes } = await other.graph.query({ kind: 'confirm' })
+    expect(nodes.map(({ id }) => id)).toEqual(one.tracker.findings().map(({ confirm_id }) => confirm_id))
+    expect(told(other)).toEqual(['modified a'])
+    await closed(one, other)
+  })
+})
+
+it('a finding about what cannot be read any more stays on record, with its question, over a restart', async () => {
+  const before = await given({ a: '1' })
+  put(before.root, { a: '2' })
+  const { findings } = await before.tracker.scan()
+  const { open } = disk
+  const denied = Object.assign(new Error('permission denied'), { code: 'EACCES' }) // the superuser is never told that
+  disk.open = ((...asked: Parameters<typeof open>) =>
+    String(asked[0]).endsWith('/a') ? Promise.reject(denied) : open(...asked)) as typeof open
+  try {
+    const again = await before.again()
+    expect(again.tracker.findings()).toEqual(findings)
+    await closed(again)
+  } finally {
+    disk.open = open
+  }
+})
