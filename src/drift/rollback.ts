@@ -61,7 +61,7 @@ export function rollbackPlan({ restoration, actions, believed, observed }: RunFa
     const { path, now, before } = back
     if (now && before && isSameShape(now, before)) continue // back already, or written as it was
     const there = observed.get(path)
-    const reason = obstacle(back, there)
+    const reason = observed.has(path) ? obstacle(back, there) : NOT_TRACKED
     if (reason === undefined) files.push({ path, now: there ? shapeOf(there) : null, before })
     else if (reason === NOT_KEPT) impossible.push({ what: 'file', name: path, reason })
     else conflicts.push({ what: 'file', name: path, reason })
@@ -80,6 +80,7 @@ export const isEmpty = ({ files, changes, effects }: RollbackPlan): boolean =>
   files.length + changes.length + effects.length === 0
 
 const NOT_KEPT = 'its content was too large to be kept'
+const NOT_TRACKED = 'it is kept out of what is tracked by now'
 const CHANGED = 'somebody else changed it on the disk since'
 
 interface FileChange {

@@ -117,6 +117,15 @@ describe('the plan of a rollback', () => {
     expect(files.map(({ path }) => path)).toEqual(['a'])
   })
 
+  it('leaves a file that is not looked at any more: nobody knows what lies there', () => {
+    const { files, conflicts, effects } = plan({
+      changes: [update('1', { digest: digestOf('old') }), { kind: 'node_delete', node: 'file', id: '2' }],
+      believed: (id) => (id === '1' ? record('a', 'run') : record('b', 'run')),
+      actions: [{ action: action('1', { inverse: fileOperation({ operation: 'delete', path: 'b' }) }), ended: 1 }],
+    })
+    expect([files, effects, conflicts.map(({ name }) => name)]).toEqual([[], [], ['a', 'b']])
+  })
+
   it('says what was too large to be kept', () => {
     const { files, impossible } = plan({
       changes: [update('1', { digest: digestOf('old'), kept: false })],

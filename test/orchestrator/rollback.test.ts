@@ -272,6 +272,17 @@ describe('a rollback', () => {
     await it.close()
   })
 
+  it('leaves what the ignore rules have come to keep out, and says so', async () => {
+    const it = await world({})
+    const run = await it.run({ log: file({ operation: 'write', path: 'x.log', content: 'run\n' }) })
+    put(it.root, { '.gitignore': '*.log\n' })
+    await it.tracker.scan()
+    const { left } = await it.rollback(run.run_id)
+    expect(left.map(({ what, name }) => [what, name])).toEqual([['file', 'x.log']])
+    expect(it.text('x.log')).toBe('run\n')
+    await it.close()
+  })
+
   it('asks before it leaves something that cannot be undone, and goes on when people agree', async () => {
     const it = await world({ 'a.txt': 'old\n' })
     const run = await it.run(
