@@ -146,6 +146,8 @@ async function endedRun(graph: ProjectGraph, id: string): Promise<Node<'run'>> {
 /** What there is to take back now, given what has been taken back already. */
 async function planFor(parts: RollbackParts, run: Node<'run'>): Promise<RollbackPlan & { readonly revision: number }> {
   const { graph, tracker } = parts
+  await graph.refresh()
+  const { revision } = graph // before anything is read: whatever is written while we look has the way back planned anew
   const restoration = await graph.restore({
     to: run.born,
     of: run.id,
@@ -153,7 +155,6 @@ async function planFor(parts: RollbackParts, run: Node<'run'>): Promise<Rollback
     actor: 'rollback',
     reason: 'what would be taken back?',
   })
-  const { revision } = graph
   const ours = restoration.changes.filter((change) => tracker !== undefined || !isFileChange(change))
   const actions = await graph.reading([['plan', run.data.plan_id]], (state) =>
     [...state.nodesOf(run.group)].flatMap((node) =>

@@ -272,6 +272,24 @@ describe('a rollback', () => {
     await it.close()
   })
 
+  it('leaves what somebody changes, on the disk and in the graph, while the way back is being planned', async () => {
+    const it = await world({ 'a.txt': 'old\n' })
+    const run = await it.run({ a: file({ operation: 'write', path: 'a.txt', content: 'run\n' }) })
+    const { check } = it.graph
+    let plans = 0
+    it.graph.check = async (...asked) => {
+      await check.apply(it.graph, asked)
+      if (++plans !== 2) return // the first says what will be done, the second is gone
+      put(it.root, { 'a.txt': 'theirs\n' })
+      await it.tracker.look(['a.txt'])
+      await it.tracker.reconcile(['a.txt'], 'files')
+    }
+    const { left } = await it.rollback(run.run_id)
+    expect(left.map(({ name }) => name)).toEqual(['a.txt'])
+    expect([it.text('a.txt'), it.tracker.findings()]).toEqual(['theirs\n', []])
+    await it.close()
+  })
+
   it('leaves what the ignore rules have come to keep out, and says so', async () => {
     const it = await world({})
     const run = await it.run({ log: file({ operation: 'write', path: 'x.log', content: 'run\n' }) })
