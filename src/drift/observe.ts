@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Stats } from 'node:fs'
+import { Refused } from '../protocol/errors.ts'
 import { type Digest, digestOf } from '../protocol/json.ts'
 import type { Agreed, FileShape } from '../psg/change.ts'
 import type { Room } from './each.ts'
@@ -34,7 +35,7 @@ const ATTEMPTS = 3
 
 /**
  * What lies at a path: `undefined` for nothing. Reads only what its times say may have changed, and what was still being written when it was read
- * is read again. Throws Elsewhere for a file that does not stand still.
+ * is read again. Throws Elsewhere for a file that does not stand still, Refused when the root itself is gone.
  */
 export async function observe(root: Root, path: string, observing: Observing): Promise<Observed | undefined> {
   for (let attempt = observing.listed && opensNoLinks ? 0 : 1; ; attempt++) {
@@ -48,6 +49,9 @@ export async function observe(root: Root, path: string, observing: Observing): P
 
 async function looked(root: Root, path: string, observing: Observing): Promise<Observed | undefined> {
   const stats = await root.stat(path)
+  // Without the root nothing is there, and that is not ten thousand deleted files.
+  if (stats === undefined && !(await root.stat(''))?.isDirectory())
+    throw new Refused(`${root.path} is gone`, 'bring it back first')
   if (stats === undefined || (root.foldsCase && !(await isCalled(root, path)))) return undefined
   return isUnchanged(stats, observing.known) ? observing.known : lookedInto(root, path, stats, observing)
 }

@@ -313,6 +313,18 @@ describe('noticing', () => {
     expect(it.errors).toEqual([])
   })
 
+  it('says that the root is gone, and takes nothing in it for deleted', async () => {
+    const it = await watched({ a: '1', 'src/b': '2' })
+    renameSync(it.root, `${it.root}-away`)
+    await expect.poll(() => it.errors.length).toBeGreaterThan(0)
+    await expect(it.tracker.look(['a'])).rejects.toThrow(Refused)
+    await expect(it.tracker.observed(['a'])).rejects.toThrow(Refused)
+    expect(it.errors.every((error) => error instanceof Refused)).toBe(true)
+    renameSync(`${it.root}-away`, it.root)
+    expect(await scanned(it)).toEqual([])
+    await it.tracker.close()
+  })
+
   it('reads the rules anew when an ignore file changes', async () => {
     const it = await watched({ a: '1' })
     put(it.root, { 'x.log': '', 'y.tmp': '' })
