@@ -67,6 +67,7 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
 
   /** A path that something happened to may be a file, a folder, or have been either. */
   async function stirred(paths: readonly string[]): Promise<void> {
+    if (paths.includes('')) return void (await scanned())
     const files = new Set(paths)
     const folders: string[] = []
     const gone = new Set<string>()

@@ -1,5 +1,9 @@
-import { join, relative, sep } from 'node:path'
+import type { Stats } from 'node:fs'
+import { basename, join, relative, sep } from 'node:path'
+import type { FSWatcher } from 'chokidar'
 import type { Clock } from '../protocol/clock.ts'
+import { Refused } from '../protocol/errors.ts'
+import { disk } from './root.ts'
 
 export interface WatchOptions {
   readonly clock: Clock
@@ -7,7 +11,7 @@ export interface WatchOptions {
   readonly settleMs: number
   /** Need a folder not be watched? */
   readonly isIgnored: (folder: string) => boolean
-  /** Paths that something happened to and that are quiet now; a folder stands for everything in it. */
+  /** Paths that something happened to and that are quiet now; a folder stands for everything in it, and '' for the root. */
   readonly onSettled: (paths: readonly string[]) => void
   /** The system cannot watch, or not all of it: from now on only scans find everything. */
   readonly onError: (error: unknown) => void
@@ -30,6 +34,10 @@ export async function watchFolder(root: string, options: WatchOptions): Promise<
   const { clock, settleMs } = options
   const restless = new Map<string, { last: number; readonly first: number }>()
   const stop = new AbortController()
+  /** Which folder it is that is watched under a name. */
+  const watched = new Map<string, string>()
+  /** Folders that may have been moved away or removed: the system goes on watching what they were, whatever has their names now. */
+  const moved = new Set<string>()
   let settling: Promise<void> | undefined
 
   /** Half of a save is not drift, and neither is the moment between an editor's removing a file and its putting the new one in place. */
@@ -41,13 +49,16 @@ export async function watchFolder(root: string, options: WatchOptions): Promise<
         ([, { first, last }]) => now - last >= settleMs || now - first >= settleMs * LONGEST_WAITS,
       )
       for (const [path] of quiet) restless.delete(path)
-      if (quiet.length > 0) options.onSettled(quiet.map(([path]) => path))
+      const gone = quiet.flatMap(([path]) => (moved.delete(path) ? [path] : []))
+      const isNew = gone.length > 0 && (await watchedAnew(gone))
+      if (quiet.length > 0) options.onSettled([...quiet.map(([path]) => path), ...(isNew ? [''] : [])])
     }
   }
 
+  const pathOf = (full: string) => relative(root, full).replaceAll(sep, '/')
   const happened = (full: string) => {
-    const path = relative(root, full).replaceAll(sep, '/')
-    if (stop.signal.aborted || path === '' || path === '..' || path.startsWith('../')) return
+    const path = pathOf(full)
+    if (stop.signal.aborted || (path === '' && !moved.has(path)) || path === '..' || path.startsWith('../')) return
     const now = clock.now()
     const known = restless.get(path)
     if (known) known.last = now
@@ -60,22 +71,56 @@ export async function watchFolder(root: string, options: WatchOptions): Promise<
   }
 
   const { watch } = await import('chokidar')
-  const watcher = watch(root, {
-    ignoreInitial: true,
-    followSymlinks: false,
-    atomic: false,
-    ignored: (full, stats) =>
-      stats !== undefined &&
-      (!stats.isDirectory() || (full !== root && options.isIgnored(relative(root, full).replaceAll(sep, '/')))),
-  })
-  watcher.on('error', options.onError)
-  watcher.on('raw', (_, name: string | null, details) => {
-    const { watchedPath } = details as { readonly watchedPath?: string }
-    if (watchedPath !== undefined) happened(name === null ? watchedPath : join(watchedPath, name))
-  })
-  watcher.on('addDir', happened)
-  watcher.on('unlinkDir', happened)
-  await new Promise<void>((resolve) => watcher.once('ready', resolve))
+  async function watching(): Promise<FSWatcher> {
+    watched.clear()
+    const watcher = watch(root, {
+      ignoreInitial: true,
+      followSymlinks: false,
+      atomic: false,
+      ignored(full, stats) {
+        if (stats === undefined) return false
+        if (!stats.isDirectory() || (full !== root && options.isIgnored(pathOf(full)))) return true
+        if (!watched.has(full)) watched.set(full, identityOf(stats))
+        return false
+      },
+    })
+    watcher.on('error', options.onError)
+    watcher.on('raw', (_, name: string | null, details) => {
+      const { watchedPath } = details as { readonly watchedPath?: string }
+      if (watchedPath === undefined) return
+      if (name === basename(watchedPath)) {
+        moved.add(pathOf(watchedPath)) // a folder tells of its own end under its own name
+        happened(watchedPath)
+      }
+      happened(name === null ? watchedPath : join(watchedPath, name))
+    })
+    watcher.on('addDir', happened)
+    watcher.on('unlinkDir', (folder) => {
+      watched.delete(folder)
+      happened(folder)
+    })
+    await new Promise<void>((resolve) => watcher.once('ready', resolve))
+    return watcher
+  }
+  let watcher = await watching()
+
+  /** Has one of these folders been replaced? Then everything is watched anew: what happened meanwhile is for a scan to find. */
+  async function watchedAnew(paths: readonly string[]): Promise<boolean> {
+    const replaced = await Promise.all(paths.map(isReplaced))
+    if (!replaced.includes(true) || stop.signal.aborted) return false
+    await watcher.close()
+    watcher = await watching()
+    return true
+  }
+
+  async function isReplaced(path: string): Promise<boolean> {
+    const folder = join(root, path)
+    const there = await disk.lstat(folder).catch(() => undefined) // gone, or kept from us
+    if (there?.isDirectory()) return watched.has(folder) && watched.get(folder) !== identityOf(there)
+    if (path === '')
+      options.onError(new Refused(`${root} is gone, and no longer watched`, 'bring it back and track it anew'))
+    return false
+  }
 
   return {
     async quiet() {
@@ -83,8 +128,11 @@ export async function watchFolder(root: string, options: WatchOptions): Promise<
     },
     async close() {
       stop.abort()
-      await watcher.close()
       await settling
+      await watcher.close()
     },
   }
 }
+
+/** The number alone may be given again at once. */
+const identityOf = ({ ino, birthtimeMs }: Stats): string => `${ino} ${birthtimeMs}`

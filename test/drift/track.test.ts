@@ -313,6 +313,26 @@ describe('noticing', () => {
     expect(it.errors).toEqual([])
   })
 
+  it('sees what happens in a folder that was put in the place of another, the root included', async () => {
+    const it = await watched({ 'src/a': '1', 'src/deep/b': '2' })
+    renameSync(join(it.root, 'src'), join(it.root, 'lib'))
+    put(it.root, { 'src/deep/c': '3' })
+    const first = ['added src/deep/c', 'renamed src/a lib/a', 'renamed src/deep/b lib/deep/b']
+    expect(await settled(it, first)).toEqual(first)
+    put(it.root, { 'src/d': '4', 'src/deep/e': '5' })
+    const then = ['added src/d', 'added src/deep/c', 'added src/deep/e', ...first.slice(1)]
+    expect(await settled(it, then)).toEqual(then)
+
+    renameSync(it.root, `${it.root}-away`)
+    put(it.root, { 'src/a': '1', 'src/deep/b': '2' })
+    expect(await settled(it, [])).toEqual([])
+    put(it.root, { 'src/deep/f': '6' })
+    expect(await settled(it, ['added src/deep/f'])).toEqual(['added src/deep/f'])
+    await it.tracker.close()
+    rmSync(`${it.root}-away`, { recursive: true })
+    expect(it.errors).toEqual([])
+  })
+
   it('says that the root is gone, and takes nothing in it for deleted', async () => {
     const it = await watched({ a: '1', 'src/b': '2' })
     renameSync(it.root, `${it.root}-away`)
