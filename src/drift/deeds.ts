@@ -9,6 +9,7 @@ import {
   contentOf,
   type Desk,
   inChunks,
+  load,
   observed,
   recorded,
 } from './desk.ts'
@@ -31,6 +32,12 @@ export interface Ended extends Begun {
   readonly result: Operated | { readonly error: string }
 }
 
+/** Commits what is to be done, and remembers it: the store may fail us afterwards, or not even say whether it has it. */
+export async function begin(desk: Desk, begun: readonly Begun[], committing: () => Promise<void>): Promise<void> {
+  for (const { deed } of begun) desk.begun.add(deed.deed_id)
+  await committing()
+}
+
 /** Makes the changes, and commits that they are made. A crash on the way leaves deeds on record, and `recover` goes on with them. */
 export async function carryThrough(desk: Desk, begun: readonly Begun[], reason: string): Promise<readonly Ended[]> {
   const ended: Ended[] = []
@@ -49,9 +56,21 @@ export async function carryThrough(desk: Desk, begun: readonly Begun[], reason: 
 }
 
 /** Goes on with what a crash cut off. What has changed meanwhile is left as it is: the next scan finds it again. */
-export async function recover(desk: Desk): Promise<void> {
-  const begun = [...recorded(desk)].flatMap((record) => (record.deed ? [{ record, deed: record.deed }] : []))
-  await carryThrough(desk, begun, 'finished what a restart had cut off')
+export const recover = (desk: Desk): Promise<void> => goOn(desk, () => true, 'finished what a restart had cut off')
+
+/** Goes on with what we have begun and the store's failing cut off; others may be busy with what they have begun. */
+export async function finish(desk: Desk): Promise<void> {
+  if (desk.begun.size === 0) return
+  await load(desk)
+  await goOn(desk, ({ deed_id }) => desk.begun.has(deed_id), 'finished what the store had cut off')
+  desk.begun.clear()
+}
+
+async function goOn(desk: Desk, isOurs: (deed: Deed) => boolean, reason: string): Promise<void> {
+  const begun = [...recorded(desk)].flatMap((record) =>
+    record.deed && isOurs(record.deed) ? [{ record, deed: record.deed }] : [],
+  )
+  await carryThrough(desk, begun, reason)
 }
 
 export const pathsOf = (deed: Deed): readonly string[] => [...writtenBy(deed), ...deed.records.map(({ path }) => path)]
@@ -107,6 +126,7 @@ async function commitEnd(desk: Desk, ended: readonly Ended[], reason: string, ru
     ...ended.flatMap(({ record, result }) => closing(desk, record.finding_id, result)),
   ]
   await commit(desk, ending, reason, run === undefined ? {} : { run })
+  for (const { deed } of ended) desk.begun.delete(deed.deed_id)
   for (const { record, result } of ended) if (result === 'done') desk.findings.delete(record.finding_id)
   for (const [path] of records) if (!seen.has(path)) desk.seen.delete(path)
   for (const [path, there] of seen) note(desk, path, there)

@@ -26,6 +26,8 @@ export interface Desk {
   readonly seen: Map<string, Observed | null>
   /** The disagreements, by id. */
   readonly findings: Map<string, Finding>
+  /** Deeds of ours that have begun and of whose end the store has not been told. */
+  readonly begun: Set<string>
   /** Paths that an action is writing to: not looked at until it says what it did. */
   readonly held: Map<string, number>
 }

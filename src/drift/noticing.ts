@@ -1,5 +1,6 @@
 import type { FindingRecord } from '../psg/change.ts'
 import { answer } from './ask.ts'
+import { finish } from './deeds.ts'
 import { becoming, commit, type Desk, recorded } from './desk.ts'
 import { type Looked, look } from './look.ts'
 import type { Strategy } from './policy.ts'
@@ -44,17 +45,22 @@ export function noticing(
     }
   }
 
+  async function lookAt(paths: readonly string[]): Promise<Looked> {
+    await finish(desk)
+    return look(desk, paths)
+  }
+
   return {
     applyRules,
     async look(paths) {
-      const looked = await look(desk, paths)
+      const looked = await lookAt(paths)
       if (looked.news.length > 0) onFindings?.(looked.news)
       await applyRules(looked.news)
       return looked
     },
     async takeIn(confirms) {
       const asked = [...recorded(desk)].filter(({ confirm_id }) => confirm_id !== undefined && confirms.has(confirm_id))
-      if (asked.length > 0) await look(desk, pathsOf(asked))
+      if (asked.length > 0) await lookAt(pathsOf(asked))
       for (const { finding_id } of asked) {
         const record = desk.graph.get('finding', finding_id)?.data
         const said = record && !record.declined ? await answer(desk.graph, record) : undefined
@@ -71,7 +77,7 @@ export function noticing(
       }
     },
     async settle(records, strategy, by) {
-      await look(desk, pathsOf(records))
+      await lookAt(pathsOf(records))
       return settled(records, strategy, by)
     },
   }

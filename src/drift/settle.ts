@@ -1,7 +1,7 @@
 import type { Agreed, Change, Deed, FileRecord, FindingRecord, Node } from '../psg/change.ts'
 import { loadQuestions, question, withdrawn } from './ask.ts'
 import { type Finding, fileId } from './compare.ts'
-import { type Begun, carryThrough, type Ended, pathsOf } from './deeds.ts'
+import { type Begun, begin, carryThrough, type Ended, pathsOf } from './deeds.ts'
 import { becoming, commit, contentOf, type Desk, inChunks } from './desk.ts'
 import { look } from './look.ts'
 import type { Strategy } from './policy.ts'
@@ -145,7 +145,7 @@ async function carryOut(
   )
   const reason = by.reason ?? `reconciled: ${strategy}`
   const beginning = () => begun.flatMap((one) => begins(desk, one, by))
-  await commit(desk, beginning, reason, by.actor === undefined ? {} : { actor: by.actor })
+  await begin(desk, begun, () => commit(desk, beginning, reason, by.actor === undefined ? {} : { actor: by.actor }))
   const ended = await carryThrough(desk, begun, reason)
   const undone = ended.filter(({ result }) => result !== 'done')
   if (undone.length > 0)

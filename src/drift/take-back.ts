@@ -1,7 +1,7 @@
 import { RevisionConflict } from '../protocol/errors.ts'
 import type { Change, Deed, FileRecord, FindingRecord } from '../psg/change.ts'
 import { compare, findingId, isSameShape } from './compare.ts'
-import { type Begun, carryThrough, type Ended } from './deeds.ts'
+import { type Begun, begin, carryThrough, type Ended } from './deeds.ts'
 import { describe } from './describe.ts'
 import { becoming, believing, commit, contentOf, type Desk, load, observedAt } from './desk.ts'
 import { look, note } from './look.ts'
@@ -65,7 +65,7 @@ export async function takeBack(desk: Desk, taking: TakingBack): Promise<readonly
     ]
   }
   const { actor, reason, run } = taking
-  await commit(desk, deciding, reason, { actor, run })
+  await begin(desk, begun, () => commit(desk, deciding, reason, { actor, run }))
   for (const { path } of taking.files) note(desk, path, there.get(path))
   const ended = await carryThrough(desk, begun, reason)
   await look(

@@ -4,7 +4,7 @@ import type { ProjectGraph } from '../psg/graph.ts'
 import { serially } from '../vsl/serially.ts'
 import { hasBaseline, takeBaseline } from './baseline.ts'
 import { fileId } from './compare.ts'
-import { recover } from './deeds.ts'
+import { finish, recover } from './deeds.ts'
 import { ACTOR, contentOf, type Desk, enterFolders, known, load, observedAt, recorded } from './desk.ts'
 import { follow, newsIn } from './follow.ts'
 import { noticing } from './noticing.ts'
@@ -37,6 +37,7 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
     verdictOn: policy(options.rules),
     seen: new Map(),
     findings: new Map(),
+    begun: new Set(),
     held: new Map(),
   }
   const work = noticing(desk, options)
@@ -173,7 +174,10 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
     writing: (paths) => writing(desk, { paths, serially: inTurn, read, release: (left) => inBackground(notice(left)) }),
     async observed(paths) {
       refuseIfClosed()
-      return inTurn(() => observedAt(desk, paths))
+      return inTurn(async () => {
+        await finish(desk)
+        return observedAt(desk, paths)
+      })
     },
     async takeBack(taking) {
       refuseIfClosed()

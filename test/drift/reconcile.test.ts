@@ -13,6 +13,7 @@ import {
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { fileId } from '../../src/drift/compare.ts'
+import { Unavailable } from '../../src/protocol/errors.ts'
 import { digestOf } from '../../src/protocol/json.ts'
 import { eventsIn } from '../../src/psg/told.ts'
 import { drifted, type Files } from './drifted.ts'
@@ -188,6 +189,25 @@ describe('`graph`: the disk becomes what the graph believes', () => {
     expect(it.read('l')).toBeUndefined()
     await it.tracker.close()
   })
+})
+
+it.each([
+  ['that it begins', 1, 'new'],
+  ['how it ended', 2, 'old'],
+] as const)('goes on without a restart when the store does not answer to %s', async (_, silent, left) => {
+  const it = await drifted({ a: 'old' }, (_at, root) => put(root, { a: 'new' }))
+  const { commit } = it.graph
+  let heard = 0
+  it.graph.commit = async (changes, options) => {
+    if (options.reason !== 'reconciled by hand: graph' || ++heard !== silent)
+      return commit.call(it.graph, changes, options)
+    if (silent === 1) await commit.call(it.graph, changes, options) // its answer is what gets lost
+    throw new Unavailable('the store', 'it is silent')
+  }
+  await expect(it.tracker.reconcile(['a'], 'graph')).rejects.toThrow(Unavailable)
+  it.graph.commit = commit
+  expect([it.read('a'), it.tracker.findings().length]).toEqual([left, 1])
+  expect([await it.ends(), it.read('a')]).toEqual([[], 'old'])
 })
 
 it('settles a finding once that is named twice', async () => {
