@@ -66,6 +66,11 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
       return { files, folders, unreadable, findings: [...recorded(desk)] }
     })
 
+  /** Rules that we have written ourselves bind at once: the next write may already be one that they forbid. */
+  async function obey(paths: readonly string[]): Promise<void> {
+    if (paths.some((path) => desk.select.isRules(path))) await scanned().catch(onError) // what was written is written
+  }
+
   /** A path that something happened to may be a file, a folder, or have been either. */
   async function stirred(paths: readonly string[]): Promise<void> {
     if (paths.includes('')) return void (await scanned())
@@ -155,7 +160,9 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
       refuseIfClosed()
       checkStrategy(strategy)
       const reason = `reconciled by hand: ${strategy}`
-      return inTurn(() => work.settle(chosen([...recorded(desk)], which), strategy, { reason, ...by }))
+      const results = await inTurn(() => work.settle(chosen([...recorded(desk)], which), strategy, { reason, ...by }))
+      await obey(results.flatMap(({ finding: { path, from } }) => [path, from ?? path]))
+      return results
     },
     async mayWrite(path) {
       checkPath(path)
@@ -171,7 +178,8 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
       await enterFolders(desk, path)
       if (read.isStale(path, digest, {})) inBackground(notice([path])) // seen on reading: somebody has changed it
     },
-    writing: (paths) => writing(desk, { paths, serially: inTurn, read, release: (left) => inBackground(notice(left)) }),
+    writing: (paths) =>
+      writing(desk, { paths, serially: inTurn, read, obey, release: (left) => inBackground(notice(left)) }),
     async observed(paths) {
       refuseIfClosed()
       return inTurn(async () => {
@@ -181,7 +189,9 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
     },
     async takeBack(taking) {
       refuseIfClosed()
-      return inTurn(() => takeBack(desk, taking))
+      const taken = await inTurn(() => takeBack(desk, taking))
+      await obey(taking.files.map(({ path }) => path))
+      return taken
     },
     async idle() {
       do {

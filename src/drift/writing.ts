@@ -33,18 +33,20 @@ export interface Hands {
   readonly paths: readonly string[]
   readonly serially: <T>(work: () => Promise<T>) => Promise<T>
   readonly read: Reads
+  /** Takes in rules that may lie at these paths. */
+  readonly obey: (paths: readonly string[]) => Promise<void>
   readonly release: (paths: readonly string[]) => void
 }
 
-export async function writing(desk: Desk, { paths: named, serially, read, release }: Hands): Promise<Writing> {
+export async function writing(desk: Desk, { paths: named, serially, read, obey, release }: Hands): Promise<Writing> {
   // The watch tells of the place that is written, not of the name that led there.
   const places = await Promise.all(named.map((path) => throughLinks(desk.root, path)))
   const paths = new Set([...named, ...places.filter((place) => place !== undefined)])
   for (const path of paths) desk.held.set(path, (desk.held.get(path) ?? 0) + 1)
   let released = false
   return {
-    wrote: (files, by) =>
-      serially(async () => {
+    async wrote(files, by) {
+      await serially(async () => {
         const records: [path: string, record: FileRecord | null][] = []
         for (const file of files) {
           read.note(file.path, file.digest ?? undefined, by)
@@ -54,7 +56,9 @@ export async function writing(desk: Desk, { paths: named, serially, read, releas
         const run = by.run && (await runOf(desk, by.run.plan_id))
         const wrote = () => records.flatMap(([path, record]) => believing(desk, path, record))
         await commit(desk, wrote, 'a file was written by an action', run === undefined ? {} : { run })
-      }),
+      })
+      await obey(files.map(({ path }) => path))
+    },
     release() {
       if (released) return
       released = true

@@ -143,6 +143,19 @@ describe('a run that writes files', () => {
     await it.close()
   })
 
+  it('is bound by the ignore rules that it writes itself, until they are taken back', async () => {
+    const it = await world({})
+    const rules = await it.run({ rules: file({ operation: 'write', path: '.gitignore', content: '*.log\n' }) })
+    expect(await it.tracker.mayWrite('x.log')).toBe(false)
+    await it.rollback(rules.run_id)
+    expect(await it.tracker.mayWrite('x.log')).toBe(true)
+    put(it.root, { '.gitignore': '*.log\n' })
+    expect((await it.tracker.scan()).findings.map(({ path }) => path)).toEqual(['.gitignore'])
+    await it.tracker.reconcile(['.gitignore'], 'graph')
+    expect(await it.tracker.mayWrite('x.log')).toBe(true)
+    await it.close()
+  })
+
   it('brings graph and files back by itself when it fails and is to compensate', async () => {
     const it = await world({ 'a.txt': 'old\n', 'c.txt': 'c\n' })
     const { result } = await it.run(chain({ ...THREE, boom: { call: 'boom', binding: { on_failure: 'compensate' } } }))
