@@ -9,7 +9,7 @@ import { type Finding, fileId, isSameShape } from './compare.ts'
 import { eachOf, room } from './each.ts'
 import { type Observed, observe } from './observe.ts'
 import type { Verdict } from './policy.ts'
-import { Elsewhere, type Root, unlessMissing } from './root.ts'
+import { Elsewhere, isUnreadable, type Root, unlessMissing } from './root.ts'
 import { type Known, textAt } from './scan.ts'
 import { foldersOf, type Select } from './select.ts'
 
@@ -103,7 +103,7 @@ export async function stored(store: Backend, bytes: Uint8Array): Promise<boolean
 /** Shared by everybody who reads files in this process. */
 export const inMemory = room(MEMORY_BYTES)
 
-/** What lies at these paths, as far as they belong. What does not stand still is shown as something that nobody expects. */
+/** What lies at these paths, as far as they belong. What does not stand still, or cannot be read, is shown as something that nobody expects. */
 export async function observedAt(
   desk: Desk,
   paths: readonly string[],
@@ -113,14 +113,14 @@ export async function observedAt(
     await enterFolders(desk, path)
     if (!desk.select.hasFile(path)) return
     const there = await observed(desk, path).catch((error) => {
-      if (error instanceof Elsewhere) return RESTLESS
+      if (error instanceof Elsewhere || isUnreadable(error)) return UNKNOWN
       throw error
     })
     found.set(path, there)
   })
   return found
 }
-const RESTLESS: Observed = { type: 'other', size: 0, mode: 0, kept: false, mtime_ms: 0, ctime_ms: 0, ino: 0 }
+const UNKNOWN: Observed = { type: 'other', size: 0, mode: 0, kept: false, mtime_ms: 0, ctime_ms: 0, ino: 0 }
 
 export const contentOf = (desk: Desk, digest: Digest): Promise<Uint8Array | undefined> =>
   desk.graph.store.getBlob(digest)

@@ -82,7 +82,7 @@ function toldPaths(event: JsonObject, root: string): readonly string[] {
 }
 
 function ours(path: Json | undefined, workspace: Json | undefined, root: string): string | undefined {
-  if (typeof path !== 'string' || path === '') return undefined
+  if (typeof path !== 'string' || path === '' || path.includes('\0')) return undefined
   const full = isAbsolute(path)
     ? path
     : typeof workspace === 'string'

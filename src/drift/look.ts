@@ -19,7 +19,7 @@ import {
 import { eachOf } from './each.ts'
 import type { Observed } from './observe.ts'
 import { agreedOn } from './reconcile.ts'
-import { Elsewhere } from './root.ts'
+import { Elsewhere, isUnreadable } from './root.ts'
 
 /** What came of a look. */
 export interface Looked {
@@ -43,13 +43,12 @@ export async function look(desk: Desk, paths: Iterable<string>): Promise<Looked>
     } catch (error) {
       unseen.add(path)
       if (error instanceof Elsewhere) return // it does not stand still: whatever moves it is followed by another look
-      if (!UNREADABLE.includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+      if (!isUnreadable(error as NodeJS.ErrnoException)) throw error
       unreadable.push({ path, code: (error as NodeJS.ErrnoException).code! })
     }
   })
   return { news: await putOnRecord(desk, unseen), unreadable }
 }
-const UNREADABLE = ['EACCES', 'EPERM', 'EIO']
 
 /** Of findings that others, or we before a restart, have put on record or settled: what we remember of the disk there may be long past. */
 function* touchedByOthers(desk: Desk): Iterable<string> {

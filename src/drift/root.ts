@@ -209,7 +209,12 @@ async function makeFolders(root: Root, folder: string): Promise<void> {
   })
 }
 
-const GONE = ['ENOENT', 'ENOTDIR', 'ELOOP', 'EINVAL'] // the last: asked for a link's target, and it is no link
+// The last two: no file can have such a name; asked for a link's target, and it is no link.
+const GONE = ['ENOENT', 'ENOTDIR', 'ELOOP', 'ENAMETOOLONG', 'EINVAL']
+
+/** There is something, and it is kept from us. */
+export const isUnreadable = (error: NodeJS.ErrnoException): boolean =>
+  ['EACCES', 'EPERM', 'EIO'].includes(error.code ?? '')
 
 /** For a `catch`: what was there a moment ago is not any more. */
 export const elsewhere = (path: string) => (error: NodeJS.ErrnoException) => {

@@ -78,7 +78,7 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
     const folders: string[] = []
     const gone = new Set<string>()
     for (const path of paths) {
-      const there = await desk.root.stat(path)
+      const there = await desk.root.stat(path).catch(() => undefined) // the look at it says what is wrong
       if (there?.isDirectory()) folders.push(path)
       else if (desk.select.isEntered(path)) gone.add(path)
     }

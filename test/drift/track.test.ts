@@ -377,6 +377,22 @@ describe('noticing', () => {
     await tell({ file_path: 'e', previous_path: 'd' })
     const expected = ['modified a', 'modified src/b', 'renamed d e']
     expect(await settled(it, expected)).toEqual(expected)
+
+    const { lstat } = disk
+    const denied = Object.assign(new Error('permission denied'), { code: 'EACCES' }) // the superuser is never told that
+    disk.lstat = ((...asked: Parameters<typeof lstat>) =>
+      String(asked[0]).endsWith('/blind') ? Promise.reject(denied) : lstat(...asked)) as typeof lstat
+    for (const [file_path, previous_path] of [
+      ['c', 'blind'],
+      ['f', 'x'.repeat(300)],
+      ['g', 'no\0name'],
+    ] as const) {
+      put(it.root, { [file_path]: 'new' })
+      await tell({ file_path, previous_path })
+    }
+    const more = ['added f', 'added g', 'modified a', 'modified c', 'modified src/b', 'renamed d e']
+    expect(await settled(it, more)).toEqual(more)
+    disk.lstat = lstat
     await it.tracker.close()
     expect(it.errors).toEqual([])
   })

@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { fileAdapter } from '../../src/ael/file.ts'
 import { functionAdapter } from '../../src/ael/function.ts'
+import { disk } from '../../src/drift/root.ts'
 import { trackFiles } from '../../src/drift/track.ts'
 import type { TrackOptions } from '../../src/drift/tracker.ts'
 import type { BindingSpec } from '../../src/orchestrator/bind.ts'
@@ -300,6 +301,28 @@ describe('a rollback', () => {
     const { left } = await it.rollback(run.run_id)
     expect(left.map(({ name }) => name)).toEqual(['a.txt'])
     expect([it.text('a.txt'), it.tracker.findings()]).toEqual(['theirs\n', []])
+    await it.close()
+  })
+
+  it('leaves a file that it may not read, says so, and takes the others back', async () => {
+    const it = await world({ 'a.txt': 'old\n', 'b.txt': 'b\n' })
+    const run = await it.run(
+      chain({
+        a: file({ operation: 'write', path: 'a.txt', content: 'run\n' }),
+        b: file({ operation: 'write', path: 'b.txt', content: 'run\n' }),
+      }),
+    )
+    const { open } = disk
+    const denied = Object.assign(new Error('permission denied'), { code: 'EACCES' }) // the superuser is never told that
+    disk.open = ((...asked: Parameters<typeof open>) =>
+      String(asked[0]).endsWith('/a.txt') ? Promise.reject(denied) : open(...asked)) as typeof open
+    try {
+      const { status, left } = await it.rollback(run.run_id)
+      expect([status, left.map(({ name }) => name)]).toEqual(['incomplete', ['a.txt']])
+    } finally {
+      disk.open = open
+    }
+    expect([it.text('a.txt'), it.text('b.txt')]).toEqual(['run\n', 'b\n'])
     await it.close()
   })
 
