@@ -6,6 +6,7 @@ import { ActionError } from '../../src/protocol/errors.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { flowOf } from './flows.ts'
+import { goOn, type Port, ported, portOf, settle } from './port.ts'
 
 /** Where a crash strikes: at the nth call of a port, before it has any effect or after it had but before anybody hears of it. */
 export interface Crash {
@@ -63,17 +64,17 @@ export async function simulate(seed: number, crashes: readonly Crash[] = []): Pr
       world.faults.push('the run neither ended nor said what it waits for')
       break
     }
-    if (life.dead) life = await begin(world)
+    if (life.port.dead) life = await begin(world)
     if (!submitted && life.runtime) {
       submitted = await isThere(store, plan_id)
       if (!submitted && !life.submitting) {
         life.submitting = true
-        life.runtime.submit(flow).catch((error) => life.dead || world.faults.push(`submit: ${error}`))
+        life.runtime.submit(flow).catch((error) => life.port.dead || world.faults.push(`submit: ${error}`))
       }
     }
     await answer(life, store)
     if (await hasEnded(store, context_id, plan_id, world)) break
-    await life.port.step()
+    await step(world, life)
   }
   life.port.die()
   await judge(world, context_id, plan_id)
@@ -107,27 +108,14 @@ interface Life {
   runtime: Runtime | undefined
   submitting: boolean
   answering: boolean
-  dead: boolean
-}
-
-/** What stands between a life and the world: every call waits until it is its turn, twice. */
-interface Port {
-  pass<T>(work: () => T | Promise<T>): Promise<T>
-  /** Lets one waiting call go on, or time pass when none waits. */
-  step(): Promise<void>
-  die(): void
 }
 
 async function begin(world: World): Promise<Life> {
   const life: Life = {
-    port: portOf(world, () => die()),
+    port: portOf((when) => struck(world, when)),
     runtime: undefined,
     submitting: false,
     answering: false,
-    dead: false,
-  }
-  const die = () => {
-    life.dead = true
   }
   const store = ported(world.store, life.port)
   const layer = actionLayer({
@@ -147,12 +135,12 @@ async function begin(world: World): Promise<Life> {
     store,
     layer,
     clock: world.clock,
-    onError: (error) => life.dead || world.faults.push(`nobody was told: ${error}`),
+    onError: (error) => life.port.dead || world.faults.push(`nobody was told: ${error}`),
   }).then(
     (runtime) => {
       life.runtime = runtime
     },
-    (error) => life.dead || world.faults.push(`createRuntime: ${error}`),
+    (error) => life.port.dead || world.faults.push(`createRuntime: ${error}`),
   )
   return life
 }
@@ -162,76 +150,25 @@ function done(world: World, key: string): string {
   return key
 }
 
-function portOf(world: World, onDeath: () => void): Port {
-  let dead = false
-  const waiting: (() => void)[] = []
-  const turn = () => new Promise<void>((resolve) => waiting.push(resolve))
-  const die = () => {
-    dead = true
-    waiting.length = 0
-    onDeath()
-  }
-  const strikes = (when: Crash['when']): boolean => {
-    const at = world.crashes.findIndex((crash) => crash.call === world.calls && crash.when === when)
-    if (at < 0) return false
-    world.crashes.splice(at, 1)
-    die()
-    return true
-  }
-  return {
-    die,
-    async pass(work) {
-      if (dead) return NEVER
-      await turn()
-      world.calls++
-      if (dead || strikes('before')) return NEVER
-      const result = await Promise.resolve()
-        .then(work)
-        .then(
-          (value) => ({ value }),
-          (error) => ({ error }),
-        )
-      if (dead || strikes('after')) return NEVER
-      await turn()
-      if ('error' in result) throw result.error
-      return result.value
-    },
-    async step() {
-      await settle()
-      const next = waiting.splice(Math.floor(world.luck.random() * waiting.length), 1)[0]
-      if (next) next()
-      else await world.clock.advance(Math.max(1, (world.clock.nextWake ?? world.clock.now() + 100) - world.clock.now()))
-      await settle()
-    },
-  }
-}
-const NEVER = new Promise<never>(() => undefined)
-/** Everything that needs no answer from a port has happened. */
-const settle = async () => {
-  for (let i = 0; i < 3; i++) await new Promise((resolve) => setImmediate(resolve))
+/** Kills at the calls that are listed, each once. */
+function struck(world: World, when: Crash['when']): boolean {
+  if (when === 'before') world.calls++
+  const at = world.crashes.findIndex((crash) => crash.call === world.calls && crash.when === when)
+  if (at >= 0) world.crashes.splice(at, 1)
+  return at >= 0
 }
 
-/** A store whose every call goes through the port; iterations take their steps there too. */
-function ported(store: Backend, port: Port): Backend {
-  return new Proxy(store, {
-    get(target, name) {
-      const value = Reflect.get(target, name)
-      if (typeof value !== 'function') return value
-      if (name === 'scan' || name === 'read' || name === 'feed' || name === 'blobs')
-        return async function* (...args: unknown[]) {
-          const iterator = (value.apply(target, args) as AsyncIterable<unknown>)[Symbol.asyncIterator]()
-          await port.pass(() => undefined)
-          for (let next = await iterator.next(); !next.done; next = await iterator.next()) yield next.value
-        }
-      return (...args: unknown[]) => port.pass(() => value.apply(target, args))
-    },
-  })
+/** Lets one waiting call go on, or time pass when none waits. */
+async function step({ clock, luck }: World, { port }: Life): Promise<void> {
+  await settle()
+  if (!goOn([port], luck.random)) await clock.advance(Math.max(1, (clock.nextWake ?? clock.now() + 100) - clock.now()))
+  await settle()
 }
 
 /** The person: approves whatever is asked. */
 async function answer(life: Life, store: Backend): Promise<void> {
   const { runtime } = life
-  if (!runtime || life.answering || life.dead || !(await somethingWaits(store))) return
+  if (!runtime || life.answering || life.port.dead || !(await somethingWaits(store))) return
   life.answering = true
   runtime
     .waiting()
