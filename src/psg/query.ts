@@ -95,7 +95,8 @@ function valueAt(data: JsonObject, field: readonly string[]): Json | undefined {
   return value
 }
 
-function checkQuery({ kind, where, after, limit = LIMIT }: Query<Kind>): void {
+function checkQuery(asked: Query<Kind>): void {
+  const { kind, where, after, limit = LIMIT } = Object(asked) as Query<Kind>
   const problems: Problem[] = []
   const refuse = (path: string, rule: string, message: string, found: unknown) =>
     problems.push({ path, rule, message, found: shown(found) })

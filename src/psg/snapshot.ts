@@ -4,6 +4,7 @@ import { shown } from '../protocol/shown.ts'
 import type { Changes, CommitOptions, EntryBody, Node } from './change.ts'
 import type { ProjectGraph } from './graph.ts'
 import { entriesOf, type JournalEntry } from './history.ts'
+import { checkOptions } from './input.ts'
 import { isKind, nodeKey, placeOf } from './node.ts'
 import { type Restoration, restoration } from './restore.ts'
 import type { GraphState } from './state.ts'
@@ -16,6 +17,7 @@ export async function takeSnapshot(
 ): Promise<Node<'snapshot'>> {
   if (typeof name !== 'string' || name === '')
     throw new InvalidInput('snapshot', [{ path: 'name', rule: 'text', message: 'is not a name', found: shown(name) }])
+  checkOptions(options)
   const snapshot_id = graph.clock.uuid()
   const { plan_id, ...commit } = options
   const taken = (): Changes => [
@@ -49,6 +51,7 @@ const MOST_ATTEMPTS = 5
 
 /** Goes back by going forward: commits what undoes the chosen entries. Conflicts are listed and left alone. */
 export async function restore(graph: ProjectGraph, options: RestoreOptions): Promise<Restoration> {
+  checkOptions(options)
   const { to, of, dryRun = false, ...commit } = options
   for (let attempt = 1; ; attempt++) {
     await graph.refresh()

@@ -112,6 +112,15 @@ describe('psg: questions that are none', () => {
     await expect(graph[method](kind as never, id as never)).rejects.toBeInstanceOf(InvalidInput)
   })
 
+  it.each([null, undefined, 7])('are refused: %s instead of what is asked for', async (nothing) => {
+    const { graph, store } = await world()
+    const before = await storeContents(store)
+    await expect(graph.restore(nothing as never)).rejects.toBeInstanceOf(InvalidInput)
+    await expect(graph.snapshot('one', nothing as never)).rejects.toBeInstanceOf(InvalidInput)
+    await expect(graph.query(nothing as never)).rejects.toBeInstanceOf(InvalidInput)
+    expect(await storeContents(store)).toEqual(before)
+  })
+
   it('are refused: groups and graphs whose names could not stand in a key', async () => {
     const { graph, store } = await world()
     await expect(graph.load('a/b')).rejects.toBeInstanceOf(InvalidInput)
