@@ -19,6 +19,7 @@ import type { Runtime } from './orchestrator/runtime.ts'
 import { type Clock, systemClock } from './protocol/clock.ts'
 import { Corrupt, InvalidInput, Refused } from './protocol/errors.ts'
 import { type Digest, isObject } from './protocol/json.ts'
+import { warn } from './protocol/reporter.ts'
 import type { Project } from './psg/project.ts'
 import type { Backend } from './vsl/backend.ts'
 import { MAX_ENTRY_BYTES, openStore, storePath } from './vsl/vsl.ts'
@@ -314,5 +315,3 @@ async function inTurn(steps: readonly (() => Promise<unknown>)[]): Promise<void>
   for (const step of steps) await step().catch((error: unknown) => failures.push(error))
   if (failures.length > 0) throw failures[0]
 }
-
-const warn = (error: unknown): void => process.emitWarning(error instanceof Error ? error : String(error))

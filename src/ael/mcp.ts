@@ -1,5 +1,6 @@
 import { InvalidInput } from '../protocol/errors.ts'
 import { isObject } from '../protocol/json.ts'
+import { warn } from '../protocol/reporter.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Adapter } from './adapter.ts'
 import { type McpConnection, type McpServer, mcpConnection } from './mcp-connection.ts'
@@ -49,8 +50,6 @@ const restricted = (tools: ToolRegistry, owned: (name: string) => boolean): Pick
   find: (name) => (owned(name) ? tools.find(name) : undefined),
   get: (name) => tools.get(owned(name) ? name : `${name} of an MCP server`),
 })
-
-const warn = (error: unknown): void => process.emitWarning(error as Error)
 
 const NAMESPACE = /^[A-Za-z0-9_-]+$/
 

@@ -1,8 +1,7 @@
 import type { Clock } from '../protocol/clock.ts'
+import type { Report } from '../protocol/reporter.ts'
 import type { Delivery, Handler } from './transport.ts'
 import { backoffMs, slept } from './waiting.ts'
-
-export type Report = (error: unknown) => void
 
 /**
  * Calls a handler so that it can hurt nobody: what it throws is reported, and it is called again until `attempts` is reached. Answers whether
@@ -41,17 +40,3 @@ export function handling(
     }
   }
 }
-
-/** Reports to the owner; an owner that throws is told to the process instead, because nobody else would listen. */
-export const reporter =
-  (onError: Report | undefined): Report =>
-  (error) => {
-    if (!onError) return warn(error)
-    try {
-      onError(error)
-    } catch (second) {
-      warn(second)
-    }
-  }
-
-const warn = (error: unknown) => process.emitWarning(error instanceof Error ? error : String(error))

@@ -2,8 +2,8 @@ import type { Redis, RedisOptions } from 'ioredis'
 import { causeOf } from '../protocol/cause.ts'
 import type { Clock } from '../protocol/clock.ts'
 import { InvalidInput, MplpError, Refused, Unavailable } from '../protocol/errors.ts'
+import type { Report } from '../protocol/reporter.ts'
 import { required } from '../protocol/required.ts'
-import type { Report } from './handling.ts'
 import { slept } from './waiting.ts'
 
 /** A server and how to reach it; every connection made here comes back by itself. */

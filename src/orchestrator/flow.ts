@@ -24,7 +24,7 @@ export interface FlowOptions<Flow extends FlowContract = FlowContract> {
   /** Cancels the run. */
   readonly signal?: AbortSignal
   readonly clock?: Clock
-  /** What went wrong beside the flow: a bus that was away. */
+  /** What went wrong beside the flow: a bus that was away. A warning of the process when absent. */
   readonly onError?: (error: unknown) => void
 }
 

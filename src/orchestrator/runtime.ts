@@ -2,6 +2,7 @@ import type { ActionLayer, Hands } from '../ael/layer.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Closed, NotFound } from '../protocol/errors.ts'
 import type { JsonObject } from '../protocol/json.ts'
+import { reporter } from '../protocol/reporter.ts'
 import { validate } from '../protocol/validate.ts'
 import type { Change, Commit, Node } from '../psg/change.ts'
 import type { Document } from '../psg/document.ts'
@@ -17,7 +18,6 @@ import { protocolModules } from './modules/modules.ts'
 import { openSession, refuseIfTaken } from './open-session.ts'
 import { patrol } from './patrol.ts'
 import { type Registry, registry } from './registry.ts'
-import { reporter } from './reporter.ts'
 import { type RunHandle, runHandle } from './run.ts'
 import { type Flow, type Submission, submission } from './submit.ts'
 import { checkedFlow } from './submit-check.ts'
@@ -39,7 +39,7 @@ export interface RuntimeOptions {
   readonly drainMs?: number
   /** Called with every commit that this runtime makes, in the order of its graph. Must not throw. */
   readonly onCommit?: (commit: Commit) => void
-  /** What went wrong where nobody is waiting for an answer. */
+  /** What went wrong where nobody is waiting for an answer; a warning of the process when absent. */
   readonly onError?: (error: unknown) => void
   /** Which runs to look after, by their plan: all that are in the store when absent. Others keep their owner, or wait for one. */
   readonly mine?: (plan: string) => boolean

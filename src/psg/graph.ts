@@ -8,6 +8,7 @@ import {
   RuleViolation,
   type Violation,
 } from '../protocol/errors.ts'
+import { warn } from '../protocol/reporter.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { serially } from '../vsl/serially.ts'
 import { commitOnce } from '../vsl/settle.ts'
@@ -398,5 +399,3 @@ function decider(wanted: Wanted): () => Changes {
   const changes = takeIn(wanted)
   return () => changes
 }
-
-const warn = (error: unknown) => process.emitWarning(error instanceof Error ? error : String(error))

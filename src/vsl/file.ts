@@ -2,6 +2,7 @@ import { join, resolve } from 'node:path'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Closed, InvalidInput, OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
 import type { Json } from '../protocol/json.ts'
+import { warn } from '../protocol/reporter.ts'
 import type { Backend } from './backend.ts'
 import { checkAcquire, checkDigest, checkName, checkNames, checkRead, checkScan, textOf } from './check-input.ts'
 import { blobFiles } from './file-blobs.ts'
@@ -206,4 +207,3 @@ export async function fileBackend(options: FileOptions): Promise<Backend> {
 
 const READERS = 16
 const SCAN_PAGE = 256
-const warn = (error: unknown) => process.emitWarning(error as Error)
