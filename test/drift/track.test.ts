@@ -1,6 +1,6 @@
 import { appendFileSync, chmodSync, mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { fileId } from '../../src/drift/compare.ts'
 import { disk } from '../../src/drift/root.ts'
 import { trackFiles } from '../../src/drift/track.ts'
@@ -379,6 +379,7 @@ describe('noticing', () => {
     expect(await settled(it, expected)).toEqual(expected)
 
     const { lstat } = disk
+    onTestFinished(() => void Object.assign(disk, { lstat }))
     const denied = Object.assign(new Error('permission denied'), { code: 'EACCES' }) // the superuser is never told that
     disk.lstat = ((...asked: Parameters<typeof lstat>) =>
       String(asked[0]).endsWith('/blind') ? Promise.reject(denied) : lstat(...asked)) as typeof lstat
@@ -392,7 +393,6 @@ describe('noticing', () => {
     }
     const more = ['added f', 'added g', 'modified a', 'modified c', 'modified src/b', 'renamed d e']
     expect(await settled(it, more)).toEqual(more)
-    disk.lstat = lstat
     await it.tracker.close()
     expect(it.errors).toEqual([])
   })
