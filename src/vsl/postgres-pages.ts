@@ -21,7 +21,7 @@ const LAST_XID = '9223372036854775807'
 /** Added to a prefix, above every text of 1,024 bytes that begins with it. */
 const LAST = '\u{10ffff}'.repeat(256)
 
-/** Keys and texts of a table in key order. */
+/** Keys and texts of a table in key order. While a page is gone through, the next is on its way. */
 export async function* walk(
   connection: PostgresConnection,
   schema: string,
@@ -32,15 +32,31 @@ export async function* walk(
   const where = 'key >= $1 and key > $2 and key <= $3'
   const text = paged('key', 'value', `"${schema}"."${table}" where ${where}`, 'key', '$4')
   const statement = { name: `${schema}.scan.${table}`, text }
-  let last = after
-  for (let left = limit; left > 0; ) {
-    const rows = Math.min(left, PAGE_ROWS)
-    const page = await connection.ask<{ key: string; body: string }>(statement, [prefix, last, prefix + LAST, rows])
-    for (const { key, body } of page) yield [key, body]
-    if (page.length === 0) return
-    last = page.at(-1)!.key
-    left -= page.length
+  const ask = (last: string, rows: number) => {
+    const asked = connection.ask<KeyRow>(statement, [prefix, last, prefix + LAST, rows])
+    asked.catch(() => undefined) // whoever goes on hears of it
+    return asked
   }
+  let rows = Math.min(limit, PAGE_ROWS)
+  let next = rows > 0 ? ask(after, rows) : undefined
+  for (let left = limit; next; ) {
+    const page: readonly KeyRow[] = await next
+    left -= page.length
+    const isLast = left <= 0 || isShort(page, rows)
+    rows = Math.min(left, PAGE_ROWS)
+    next = isLast ? undefined : ask(page.at(-1)!.key, rows)
+    for (const { key, body } of page) yield [key, body]
+  }
+}
+
+interface KeyRow {
+  readonly key: string
+  readonly body: string
+}
+
+/** Fewer rows than asked for, and not for their size: there are no more. A character is at most three bytes of UTF-8 per UTF-16 unit. */
+function isShort(page: readonly KeyRow[], asked: number): boolean {
+  return page.length < asked && page.reduce((sum, { body }) => sum + body.length * 3, 0) < PAGE_BYTES
 }
 
 /** What is there now, and whether more of it will show without anybody committing. */
