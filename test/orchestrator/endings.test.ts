@@ -6,7 +6,7 @@ import type { Hands } from '../../src/ael/layer.ts'
 import { ActionError } from '../../src/protocol/errors.ts'
 import type { Json, JsonObject } from '../../src/protocol/json.ts'
 import { chainOf, flowOf } from '../support/flows.ts'
-import { door, inTime, until, world } from '../support/on-a-clock.ts'
+import { door, inTheFirstOfTwo, inTime, until, world } from '../support/on-a-clock.ts'
 
 const boom = () => {
   throw new Error('the true cause')
@@ -14,24 +14,6 @@ const boom = () => {
 const takenBackBy = (name: string) => ({ binding: { inverse: { action_type: 'function', params: { name } } } })
 const compensating = { binding: { on_failure: 'compensate' as const } }
 const approved = { status: 'approved', decided_by_role: 'somebody' } as const
-
-/** A run of two steps in the midst of its first, which goes on until `slow` is opened. */
-async function inTheFirstOfTwo() {
-  const called: string[] = []
-  const slow = door()
-  const given = world({
-    one: async () => {
-      called.push('one')
-      await slow.opened
-      return 1
-    },
-    two: () => void called.push('two'),
-  })
-  const first = await given.start()
-  const run = await first.submit(flowOf({ one: {}, two: { after: ['one'] } }))
-  await until(given.clock, () => called.length > 0)
-  return { ...given, called, slow, first, run }
-}
 
 describe('what was decided about a run outlives its process', () => {
   it('when it is a cancel, taken in while an action was slow to stop', async () => {

@@ -4,30 +4,18 @@ import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { call, contextDocument, planDocument, saying } from '../support/agents.ts'
 import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
-import { door, inTime, passes, until, world } from '../support/on-a-clock.ts'
+import { inTheFirstOfTwo, inTime, passes, until, world } from '../support/on-a-clock.ts'
 
 const by = { status: 'approved', decided_by_role: 'somebody' } as const
 const wait = { binding: { action_type: 'wait', params: { signal: 'go' } } }
 
 /** A run of two steps whose context is suspended during the first, which goes on until `slow` is opened. */
-async function suspendedInTheFirst(steps: Parameters<typeof flowOf>[0] = {}) {
-  const called: string[] = []
-  const slow = door()
-  const given = world({
-    one: async () => {
-      called.push('one')
-      await slow.opened
-      return 1
-    },
-    two: () => void called.push('two'),
-  })
-  const runtime = await given.start()
-  const run = await runtime.submit(flowOf({ one: {}, two: { after: ['one'] }, ...steps }))
-  await until(given.clock, () => called.length > 0)
+async function suspendedInTheFirst(more: Parameters<typeof inTheFirstOfTwo>[0] = {}) {
+  const { first: runtime, run, ...given } = await inTheFirstOfTwo(more)
   const { context_id } = run
   await runtime.call('context', { intent: 'suspend', context_id })
   const goOn = () => runtime.call('context', { intent: 'activate', context_id })
-  return { ...given, called, slow, runtime, run, goOn }
+  return { ...given, runtime, run, goOn }
 }
 
 describe('a run in a context that is suspended', () => {

@@ -3,7 +3,7 @@ import type { RuntimeOptions } from '../../src/orchestrator/runtime.ts'
 import { type ManualClock, manualClock } from '../../src/protocol/clock.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
-import { runtimeOf } from './flows.ts'
+import { flowOf, runtimeOf, type StepSpec } from './flows.ts'
 import { mortal } from './mortal-runtime.ts'
 
 /** Something that others wait for until it is opened. */
@@ -58,6 +58,24 @@ export function world(functions: { readonly [name: string]: FunctionSpec }, more
       return { ...(await runtimeOf(functions, { ...given, store: process.store })), die: process.die }
     },
   }
+}
+
+/** A run of two steps, and more if given, in the midst of its first, which goes on until `slow` is opened. */
+export async function inTheFirstOfTwo(more: { readonly [name: string]: StepSpec } = {}) {
+  const called: string[] = []
+  const slow = door()
+  const given = world({
+    one: async () => {
+      called.push('one')
+      await slow.opened
+      return 1
+    },
+    two: () => void called.push('two'),
+  })
+  const first = await given.start()
+  const run = await first.submit(flowOf({ one: {}, two: { after: ['one'] }, ...more }))
+  await until(given.clock, () => called.length > 0)
+  return { ...given, called, slow, first, run }
 }
 
 /** Holds up the first commit whose entry says so: `reached` when it is there, `letGo` to have it go on. */
