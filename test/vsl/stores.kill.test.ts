@@ -9,10 +9,10 @@ const itOnRedis = itNeeds('redis')
 const itOnPostgres = itNeeds('postgres')
 
 async function expectWhole(target: Parameters<typeof tortureStore>[0]): Promise<void> {
-  const report = await tortureStore(target, KILLS)
-  expect(report).toMatchObject({ kills: 5, lost: 0, half: 0 })
-  expect(report.acknowledged).toBeGreaterThan(0)
-  expect(report.found).toBeGreaterThanOrEqual(report.acknowledged)
+  const { acknowledged, found, ...rest } = await tortureStore(target, KILLS)
+  expect(rest).toEqual({ kills: 5, lost: 0, half: 0 })
+  expect(acknowledged).toBeGreaterThan(0)
+  expect(found).toBeGreaterThanOrEqual(acknowledged)
 }
 
 describe('a process that commits and is killed leaves every acknowledged commit whole, and nothing half,', () => {
