@@ -1,5 +1,4 @@
-import { realpath, stat } from 'node:fs/promises'
-import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path'
+import { resolve } from 'node:path'
 import type { Adapter } from './ael/adapter.ts'
 import type { ActionLayer } from './ael/layer.ts'
 import type { ToolRegistry } from './ael/tool-registry.ts'
@@ -12,7 +11,8 @@ import {
   mergedConfig,
   secretFromEnv,
 } from './config.ts'
-import type { FolderOptions, ProjectFolder } from './orchestrator/project-folder.ts'
+import { openProjectFolder, realFolder } from './folder.ts'
+import type { ProjectFolder } from './orchestrator/project-folder.ts'
 import type { Relay } from './orchestrator/relay.ts'
 import type { RollbackOptions, RollbackReport } from './orchestrator/rollback.ts'
 import type { Runtime } from './orchestrator/runtime.ts'
@@ -22,7 +22,7 @@ import { type Digest, isObject } from './protocol/json.ts'
 import { warn } from './protocol/reporter.ts'
 import type { Project } from './psg/project.ts'
 import type { Backend } from './vsl/backend.ts'
-import { MAX_ENTRY_BYTES, openStore, storePath } from './vsl/vsl.ts'
+import { MAX_ENTRY_BYTES, openStore } from './vsl/vsl.ts'
 
 /** A runtime with everything it was told to have, and the parts for those who look closer. `close` ends all of it, in order. */
 export interface ComposedRuntime extends Runtime {
@@ -74,7 +74,7 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
       found = resolved
     })
     const folder =
-      whole.root === undefined ? undefined : await openFolder(whole.root, whole, { project, clock, onError })
+      whole.root === undefined ? undefined : await openProjectFolder(whole.root, whole, { project, clock, onError })
     if (folder) opened.unshift(() => folder.close())
     const adapters = await adaptersOf(whole, { tools, store, clock, folder, onError })
     let layer: ActionLayer | undefined
@@ -138,53 +138,6 @@ const rootless = (): InvalidInput =>
   new InvalidInput('config', [
     { path: 'drift', rule: 'needs', message: 'needs root, the folder that is to be held against the graph' },
   ])
-
-export interface FolderParts extends Partial<Omit<FolderOptions, 'root'>> {
-  readonly project: Project | Promise<Project>
-}
-
-/** A folder as the config says that it is held against the graph. Throws InvalidInput for one that is not there. */
-export async function openFolder(
-  folder: string,
-  config: Config,
-  { project, ...parts }: FolderParts,
-): Promise<ProjectFolder> {
-  const root = await realFolder(folder)
-  const { projectFolder } = await import('./orchestrator/project-folder.ts')
-  const { ignore_files, keep_bytes, settle_ms, scan_every_ms, exclude = [], ...alike } = config.drift ?? {}
-  return projectFolder(project, {
-    ...alike,
-    exclude: [...exclude, ...(await ownPatterns(root, config))],
-    ...(ignore_files && { ignoreFiles: ignore_files }),
-    ...(keep_bytes !== undefined && { keepBytes: keep_bytes }),
-    ...(settle_ms !== undefined && { settleMs: settle_ms }),
-    ...(scan_every_ms !== undefined && { scanEveryMs: scan_every_ms }),
-    ...parts,
-    root,
-  })
-}
-
-/** The real path of a folder. Throws InvalidInput for what is none. */
-export async function realFolder(folder: string): Promise<string> {
-  const refuse = (cause?: unknown) =>
-    new InvalidInput(folder, [{ path: '', rule: 'folder', message: 'is no folder that can be read' }], { cause })
-  const root = await realpath(resolve(folder)).catch((cause: unknown) => {
-    throw refuse(cause)
-  })
-  if (!(await stat(root)).isDirectory()) throw refuse()
-  return root
-}
-
-/** The store's own files: to watch them would be to write about every writing. */
-async function ownPatterns(root: string, config: Config): Promise<readonly string[]> {
-  const path = storePath(effectiveConfig(config).vsl)
-  if (path === undefined) return []
-  const folder = await realpath(dirname(resolve(path))).catch(() => dirname(resolve(path))) // not made yet
-  const inside = relative(root, join(folder, basename(path)))
-  if (inside === '' || inside === '..' || inside.startsWith(`..${sep}`) || isAbsolute(inside)) return []
-  const literal = inside.replaceAll(sep, '/').replaceAll(/[\\*?[\](){}!+@|^$]/g, '\\$&')
-  return [`${literal}*`, `${literal}/**`]
-}
 
 /** The store that a config names, sealed if it says so. `onWarning` is told when it may forget what it has acknowledged. */
 export async function openConfigured(config: Config, onWarning?: (message: string) => void): Promise<Backend> {

@@ -1,4 +1,4 @@
-import { openFolder } from '../compose.ts'
+import { openProjectFolder } from '../folder.ts'
 import { NotFound } from '../protocol/errors.ts'
 import type { Project } from '../psg/project.ts'
 import { type Found, findNamed } from '../server/find.ts'
@@ -14,7 +14,7 @@ export async function withFound<T>(
 ): Promise<T> {
   return withProject(io, async (project) => {
     const config = await io.config()
-    const folder = await openFolder(config.root ?? '.', config, { project })
+    const folder = await openProjectFolder(config.root ?? '.', config, { project })
     const found = await findNamed(project, name, folder).catch((error: unknown) => {
       const path = pathIn(folder.root, io.cwd, name)
       if (path === name || !(error instanceof NotFound)) throw error

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
-import { openFolder, realFolder } from '../compose.ts'
 import type { Tracker } from '../drift/drift.ts'
+import { openProjectFolder, realFolder } from '../folder.ts'
 import type { FolderOptions, ProjectFolder } from '../orchestrator/project-folder.ts'
 import type { Project } from '../psg/project.ts'
 import type { VerbCall } from './verb.ts'
@@ -21,7 +21,7 @@ export async function withFolder<T>(
   await realFolder(named ?? own) // before a store is made for it
   const { watch: _, ...drift } = isOwn ? (config.drift ?? {}) : {} // only who asks for it watches
   const looking = async (project: Project) => {
-    const folder = await openFolder(
+    const folder = await openProjectFolder(
       named ?? own,
       { ...config, drift: { ...drift, ...(typeof options.context === 'string' && { context: options.context }) } },
       { project, onError: (error) => io.warn(`mplp: ${error}`), ...given },

@@ -1,7 +1,7 @@
 import { type Import, resolved, type SourceFile } from './imports.ts'
 
 /** Which rooms a room may import. Files directly below src/ are rooms of their own; index.ts, the public list, may name them all. */
-const BELOW_COMPOSE = ['orchestrator', 'drift', 'psg', 'vsl', 'bus', 'ael', 'protocol', 'config']
+const BELOW_COMPOSE = ['orchestrator', 'drift', 'psg', 'vsl', 'bus', 'ael', 'protocol', 'config', 'folder']
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   protocol: [],
   vsl: ['protocol'],
@@ -11,6 +11,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   drift: ['psg', 'vsl', 'protocol'],
   orchestrator: ['drift', 'psg', 'vsl', 'bus', 'ael', 'protocol'],
   config: ['protocol', 'ael', 'bus', 'orchestrator'], // it gives a config file the types of what it may name
+  folder: ['orchestrator', 'psg', 'vsl', 'protocol', 'config'],
   compose: BELOW_COMPOSE,
   golden: ['compose', ...BELOW_COMPOSE],
   server: ['golden', 'compose', ...BELOW_COMPOSE],

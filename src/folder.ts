@@ -1,0 +1,54 @@
+import { realpath, stat } from 'node:fs/promises'
+import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path'
+import { type Config, effectiveConfig } from './config.ts'
+import type { FolderOptions, ProjectFolder } from './orchestrator/project-folder.ts'
+import { InvalidInput } from './protocol/errors.ts'
+import type { Project } from './psg/project.ts'
+import { storePath } from './vsl/vsl.ts'
+
+export interface FolderParts extends Partial<Omit<FolderOptions, 'root'>> {
+  readonly project: Project | Promise<Project>
+}
+
+/** A folder as the config says that it is held against the graph. Throws InvalidInput for one that is not there. */
+export async function openProjectFolder(
+  folder: string,
+  config: Config,
+  { project, ...parts }: FolderParts,
+): Promise<ProjectFolder> {
+  const root = await realFolder(folder)
+  const { projectFolder } = await import('./orchestrator/project-folder.ts')
+  const { ignore_files, keep_bytes, settle_ms, scan_every_ms, exclude = [], ...alike } = config.drift ?? {}
+  return projectFolder(project, {
+    ...alike,
+    exclude: [...exclude, ...(await ownPatterns(root, config))],
+    ...(ignore_files && { ignoreFiles: ignore_files }),
+    ...(keep_bytes !== undefined && { keepBytes: keep_bytes }),
+    ...(settle_ms !== undefined && { settleMs: settle_ms }),
+    ...(scan_every_ms !== undefined && { scanEveryMs: scan_every_ms }),
+    ...parts,
+    root,
+  })
+}
+
+/** The real path of a folder. Throws InvalidInput for what is none. */
+export async function realFolder(folder: string): Promise<string> {
+  const refuse = (cause?: unknown) =>
+    new InvalidInput(folder, [{ path: '', rule: 'folder', message: 'is no folder that can be read' }], { cause })
+  const root = await realpath(resolve(folder)).catch((cause: unknown) => {
+    throw refuse(cause)
+  })
+  if (!(await stat(root)).isDirectory()) throw refuse()
+  return root
+}
+
+/** The store's own files: to watch them would be to write about every writing. */
+async function ownPatterns(root: string, config: Config): Promise<readonly string[]> {
+  const path = storePath(effectiveConfig(config).vsl)
+  if (path === undefined) return []
+  const folder = await realpath(dirname(resolve(path))).catch(() => dirname(resolve(path))) // not made yet
+  const inside = relative(root, join(folder, basename(path)))
+  if (inside === '' || inside === '..' || inside.startsWith(`..${sep}`) || isAbsolute(inside)) return []
+  const literal = inside.replaceAll(sep, '/').replaceAll(/[\\*?[\](){}!+@|^$]/g, '\\$&')
+  return [`${literal}*`, `${literal}/**`]
+}
