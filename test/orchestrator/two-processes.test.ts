@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { Closed } from '../../src/protocol/errors.ts'
-import type { Backend, Write } from '../../src/vsl/backend.ts'
+import type { Run } from '../../src/psg/change.ts'
+import type { Backend, Entry, Write } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
+import { lostCancel } from '../support/two-processes/journal.ts'
 import { LEASE_MS } from '../support/two-processes/life.ts'
 import { simulateTwo } from '../support/two-processes/simulate.ts'
 import { witness } from '../support/two-processes/witness.ts'
@@ -37,6 +39,20 @@ describe('the simulated world notices', () => {
       store: (store) =>
         changed(store, { commit: (write) => store.commit(JSON.parse(JSON.stringify(write, withoutCancel)) as Write) }),
     })
+  })
+
+  it('a cancel that another wish takes the place of', () => {
+    const asks = (was: object, now: object) => ({ changes: [{ key: 'context/plan/run/r', was, now }], events: [] })
+    const entries = [asks({}, { requested: 'cancel' }), asks({ requested: 'cancel' }, { requested: 'pause' })]
+    const inTurn = entries.map((body, i) => ({
+      stream: 'context',
+      revision: i + 1,
+      position: `${i + 1}`,
+      body,
+    })) as Entry[]
+    const run = { run_id: 'r' } as Run
+    expect(lostCancel(inTurn, run)).toEqual(['a cancel was lost: another wish took its place'])
+    expect(lostCancel(inTurn.slice(0, 1), run)).toEqual([])
   })
 
   it('rows that are left in an index', async () => {

@@ -40,7 +40,13 @@ export function lostCancel(entries: readonly Entry[], run: Run, heard = Number.P
   const stored = entries.find((entry) => changesOf(entry).some(asks))?.revision ?? Number.POSITIVE_INFINITY
   const ticks = entries.filter((entry) => entry.revision > Math.min(stored, heard) && isTickOf(run, entry))
   const starting = ticks.filter((entry) => changesOf(entry).some(startsStep))
+  const overruled = entries.some((entry) =>
+    changesOf(entry).some(
+      (change) => isFieldChange(change) && change.was.requested === 'cancel' && change.now.requested,
+    ),
+  )
   return [
+    ...(overruled ? ['a cancel was lost: another wish took its place'] : []),
     ...(starting.length > 1 ? [`a cancel was lost: ${starting.length} ticks have started steps since`] : []),
     ...(run.result?.status === 'completed' && ticks.length > 1 ? ['a cancel was lost: the run completed'] : []),
   ]
