@@ -25,6 +25,8 @@ export interface KindFacts {
   readonly runState?: true
   /** Follows from other things and passes with them: never restored. */
   readonly passing?: true
+  /** Fields that tell what was last seen of it, not what it is. */
+  readonly seen?: readonly string[]
   /** Fields that name other nodes. */
   readonly refs?: readonly RefFacts[]
   /** Fields that never change, besides the id and those that name other nodes. */
@@ -295,7 +297,13 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     updated: 'timer_fired',
   },
   // There may be very many of them, and only drift and rollback ask: they are loaded when somebody does.
-  file: { module: 'runtime', group: 'files', added: 'file_tracked', updated: 'file_updated' },
+  file: {
+    module: 'runtime',
+    group: 'files',
+    seen: ['agreed', 'mtime'],
+    added: 'file_tracked',
+    updated: 'file_updated',
+  },
   finding: {
     idField: 'finding_id',
     module: 'runtime',

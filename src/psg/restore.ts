@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from '../protocol/json.ts'
-import type { AnyNode, Change, EntryBody, Kind, Stored } from './change.ts'
-import { isFieldChange, isMove } from './field-change.ts'
+import type { AnyNode, Change, EntryBody, EntryChange, Kind, Stored } from './change.ts'
+import { isFieldChange, isMove, storedAfter } from './field-change.ts'
 import type { JournalEntry } from './history.ts'
 import { KINDS } from './kinds.ts'
 import { fromStored, placeOf, statusOf } from './node.ts'
@@ -55,8 +55,11 @@ export function restoration(
 interface Touched {
   /** What it was before the first of the chosen entries. */
   readonly before: Stored | undefined
-  /** The last revision at which somebody else changed it since, or its status alone. */
-  foreign?: number
+  /** What the chosen ones left it as, up to where somebody else changed it. */
+  left: Stored | undefined
+  now: Stored | undefined
+  /** The last revision at which somebody else changed it since, unless it was put back; or its status alone. */
+  foreign?: number | undefined
   foreignMove?: number
 }
 
@@ -66,12 +69,28 @@ function touchedBy(entries: readonly JournalEntry[], chosen: (body: EntryBody) =
     const ours = chosen(body)
     for (const change of body.changes) {
       const known = touched.get(change.key)
-      if (!ours) {
-        if (known) known[isMove(change) ? 'foreignMove' : 'foreign'] = revision
-      } else if (!known && !isFieldChange(change)) touched.set(change.key, { before: change.before })
+      if (known) followed(known, change, ours, revision)
+      else if (ours && !isFieldChange(change))
+        touched.set(change.key, { before: change.before, left: change.after, now: change.after })
     }
   }
   return touched
+}
+
+function followed(known: Touched, change: EntryChange, ours: boolean, revision: number): void {
+  known.now = storedAfter(change, known.now)
+  if (ours) {
+    if (known.foreign === undefined) known.left = known.now
+  } else if (isMove(change)) known.foreignMove = revision
+  else known.foreign = isAsLeft(placeOf(change.key).kind, known) ? undefined : revision
+}
+
+/** Is it what it was before somebody else changed it? Then that was taken back, or is nothing but a further look at it. */
+function isAsLeft(kind: Kind, { left, now }: Touched): boolean {
+  if (!left || left.deleted || !now || now.deleted) return left?.deleted === now?.deleted
+  const { seen = [] } = KINDS[kind]
+  const changed = Object.keys(differences(left.data, now.data) ?? {})
+  return left.retired === now.retired && changed.every((field) => seen.includes(field))
 }
 
 function wayBack(state: GraphState, kind: Kind, id: string, then: AnyNode | undefined): Change | undefined {

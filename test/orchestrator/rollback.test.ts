@@ -387,6 +387,29 @@ describe('a rollback', () => {
     await it.close()
   })
 
+  it('does not take what another run did for a change of its files once that was taken back', async () => {
+    const it = await world({ 'a.txt': 'old\n', 'gone.txt': 'gone\n' })
+    const write = (content: string) => file({ operation: 'write', path: 'a.txt', content })
+    const create = (content: string) => file({ operation: 'write', path: 'new.txt', content })
+    const first = await it.run(
+      chain({ a: write('first\n'), b: create('first\n'), c: file({ operation: 'delete', path: 'gone.txt' }) }),
+    )
+    const second = await it.run(
+      chain({
+        a: write('second\n'),
+        b: file({ operation: 'delete', path: 'new.txt' }),
+        c: file({ operation: 'write', path: 'gone.txt', content: 'second\n' }),
+      }),
+    )
+    const tooEarly = await it.rollback(first.run_id, { dryRun: true })
+    expect(tooEarly.plan.conflicts.map(({ name }) => name).sort()).toEqual(['a.txt', 'gone.txt'])
+    for (const { run_id } of [second, first])
+      expect(await it.rollback(run_id)).toMatchObject({ status: 'done', left: [] })
+    expect([it.text('a.txt'), it.text('new.txt'), it.text('gone.txt')]).toEqual(['old\n', undefined, 'gone\n'])
+    expect((await it.tracker.scan()).findings).toEqual([])
+    await it.close()
+  })
+
   it('refuses a run that it does not know, one that goes on, and one that somebody else is taking back', async () => {
     const it = await world({})
     await expect(it.rollback(systemClock.uuid())).rejects.toThrow(NotFound)

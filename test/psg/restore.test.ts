@@ -56,6 +56,25 @@ describe('psg/restore: one run', () => {
     expect(context).toBe(graph.id)
   })
 
+  it('does not mind what somebody else changed and put back, or only saw', async () => {
+    const { graph } = await world()
+    const own = ['put-back.ts', 'seen.ts', 'built-upon.ts']
+    await graph.commit(
+      own.map((path) => add('file', path, file(path, 1))),
+      by,
+    )
+    await graph.commit(
+      own.map((path) => set('file', path, { size: 2 })),
+      as('r1'),
+    )
+    await graph.commit([set('file', 'put-back.ts', { size: 3 }), set('file', 'built-upon.ts', { size: 3 })], as('r2'))
+    await graph.commit([set('file', 'put-back.ts', { size: 2 }), set('file', 'seen.ts', { mtime: TIME })], as('r2'))
+    await graph.commit([set('file', 'built-upon.ts', { size: 2 })], as('r1'))
+    const { conflicts } = await graph.restore({ ...by, to: 2, of: 'r1' })
+    expect(conflicts).toMatchObject([{ id: 'built-upon.ts', revision: 4 }])
+    expect(own.map((path) => graph.get('file', path)?.data.size)).toEqual([1, 1, 2])
+  })
+
   it('keeps what the run made and somebody else has come to need', async () => {
     const given = await world()
     const { graph, id } = given
