@@ -1,4 +1,5 @@
 import type { Clock } from '../protocol/clock.ts'
+import { credential } from '../protocol/credential.ts'
 import { InvalidInput, MplpError, Refused, Unavailable } from '../protocol/errors.ts'
 import { required } from '../protocol/required.ts'
 
@@ -25,7 +26,7 @@ export function kafkaAddress(url: string): KafkaAddress {
   return {
     brokers,
     topic,
-    ...(user !== undefined && { user: decodeURIComponent(user), password: decodeURIComponent(password ?? '') }),
+    ...(user !== undefined && { user: credential(user, refuse), password: credential(password ?? '', refuse) }),
   }
 }
 

@@ -1,7 +1,8 @@
 import type { Redis, RedisOptions } from 'ioredis'
 import { causeOf } from '../protocol/cause.ts'
 import type { Clock } from '../protocol/clock.ts'
-import { InvalidInput, MplpError, Refused, Unavailable } from '../protocol/errors.ts'
+import { MplpError, Refused, Unavailable } from '../protocol/errors.ts'
+import { redisAddress } from '../protocol/redis-address.ts'
 import type { Report } from '../protocol/reporter.ts'
 import { required } from '../protocol/required.ts'
 import { slept } from './waiting.ts'
@@ -23,7 +24,7 @@ export interface RedisLink {
 
 /** A client lends its address and credentials; it is not used itself. */
 export function redisLink(target: string | Redis, timeoutMs: number, clock: Clock): RedisLink {
-  const address = typeof target === 'string' ? addressOf(target) : target.options
+  const address: RedisOptions = typeof target === 'string' ? redisAddress(target, 'bus') : target.options
   const what = `Redis at ${address.path ?? `${address.host ?? 'localhost'}:${address.port ?? 6379}`}`
 
   return {
@@ -122,23 +123,3 @@ const PASSING = new Set([
   'READONLY',
   'TRYAGAIN',
 ])
-
-/** What a URL says, and nothing else: the client would take any query for options of its own. */
-function addressOf(url: string): RedisOptions {
-  const refuse = (message: string) =>
-    new InvalidInput('the URL of a Redis bus', [{ path: 'url', rule: 'url', message }])
-  if (!URL.canParse(url)) throw refuse('is not a URL')
-  const { protocol, hostname, port, username, password, pathname, search } = new URL(url)
-  if (protocol !== 'redis:' && protocol !== 'rediss:') throw refuse(`begins with ${protocol} and not redis: or rediss:`)
-  if (search !== '') throw refuse('has a query; settings are given as options')
-  if (!/^\/?\d*$/.test(pathname)) throw refuse('has a path that is not the number of a database')
-  const host = hostname.replace(/^\[|\]$/g, '') || 'localhost'
-  return {
-    host,
-    port: port === '' ? 6379 : Number(port),
-    db: Number(pathname.slice(1)),
-    ...(username && { username: decodeURIComponent(username) }),
-    ...(password && { password: decodeURIComponent(password) }),
-    ...(protocol === 'rediss:' && { tls: /[^\d.]/.test(host) && !host.includes(':') ? { servername: host } : {} }),
-  }
-}

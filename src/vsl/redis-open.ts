@@ -1,7 +1,6 @@
-import { isIP } from 'node:net'
-import type { Redis, RedisOptions } from 'ioredis'
+import type { Redis } from 'ioredis'
 import { causeOf } from '../protocol/cause.ts'
-import { InvalidInput, Refused } from '../protocol/errors.ts'
+import { Refused } from '../protocol/errors.ts'
 import { isRefusal, replyCode } from './redis-errors.ts'
 import { type Keys, OPEN, run } from './redis-scripts.ts'
 
@@ -46,24 +45,4 @@ export async function openKeys(redis: Redis, what: string, keys: Keys): Promise<
       `the store ${meta} in ${what} was written by a newer version (schema ${version}, this one knows ${SCHEMA})`,
       'use that version, or give another prefix',
     )
-}
-
-/** What a URL says, and nothing else: the client would take any query for options of its own. */
-export function addressOf(url: string): RedisOptions {
-  const refuse = (message: string) =>
-    new InvalidInput('the URL of a Redis store', [{ path: 'url', rule: 'url', message }])
-  if (!URL.canParse(url)) throw refuse('is not a URL')
-  const { protocol, hostname, port, username, password, pathname, search } = new URL(url)
-  if (protocol !== 'redis:' && protocol !== 'rediss:') throw refuse(`begins with ${protocol} and not redis: or rediss:`)
-  if (search !== '') throw refuse('has a query; settings are given as options')
-  if (!/^\/?\d*$/.test(pathname)) throw refuse('has a path that is not the number of a database')
-  const host = hostname.replace(/^\[|\]$/g, '') || 'localhost'
-  return {
-    host,
-    port: port === '' ? 6379 : Number(port),
-    db: Number(pathname.slice(1)),
-    ...(username && { username: decodeURIComponent(username) }),
-    ...(password && { password: decodeURIComponent(password) }),
-    ...(protocol === 'rediss:' && { tls: isIP(host) ? {} : { servername: host } }),
-  }
 }

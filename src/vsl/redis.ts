@@ -1,6 +1,7 @@
 import type { Redis } from 'ioredis'
 import { Closed, InvalidInput, type Problem, TooLarge } from '../protocol/errors.ts'
 import { type Digest, digestOf, type Json } from '../protocol/json.ts'
+import { redisAddress } from '../protocol/redis-address.ts'
 import type { Backend } from './backend.ts'
 import {
   checkAcquire,
@@ -16,7 +17,7 @@ import { followers } from './followers.ts'
 import { grouped, type PreparedWrite, type Verdict } from './grouped.ts'
 import { holderIsGone } from './holder.ts'
 import { connect } from './redis-connection.ts'
-import { addressOf, checkSettings, openKeys, SCHEMA } from './redis-open.ts'
+import { checkSettings, openKeys, SCHEMA } from './redis-open.ts'
 import { journalPages, outlasting, PAGE_ROWS, walk } from './redis-pages.ts'
 import { ACQUIRE, COMMIT, KEEP, keysOf, PUT, run } from './redis-scripts.ts'
 
@@ -43,7 +44,7 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
   const { onWarning = (message: string) => process.emitWarning(message) } = options
   checkOptions(options, prefix, timeoutMs, maxBlobBytes)
   const keys = keysOf(prefix)
-  const connection = await connect(options.client ?? addressOf(options.url ?? ''), timeoutMs)
+  const connection = await connect(options.client ?? redisAddress(options.url ?? '', 'store'), timeoutMs)
   const what = `the store ${prefix} in ${connection.what}`
   const durable = await connection
     .ask(async (redis) => {

@@ -225,6 +225,7 @@ describe('bus/kafka', () => {
     ['a URL of another kind', { url: 'http://localhost/t' }, 'url'],
     ['a URL without a topic', { url: 'kafka://localhost:9092' }, 'url'],
     ['a topic with a space', { url: 'kafka://localhost:9092/a b' }, 'url'],
+    ['a password with a % that begins nothing', { url: 'kafka://user:50%@localhost:9092/topic' }, 'url'],
     ['a broker without a host', { url: 'kafka://:9092/t' }, 'url'],
     ['a topic beside a URL', { url: 'kafka://localhost/t', topic: 't' }, 'topic'],
     [

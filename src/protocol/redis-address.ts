@@ -1,0 +1,32 @@
+import { isIP } from 'node:net'
+import { credential } from './credential.ts'
+import { InvalidInput } from './errors.ts'
+
+export interface RedisAddress {
+  readonly host: string
+  readonly port: number
+  readonly db: number
+  readonly username?: string
+  readonly password?: string
+  readonly tls?: { readonly servername?: string }
+}
+
+/** What a URL says, and nothing else: the client would take any query for options of its own. */
+export function redisAddress(url: string, of: 'store' | 'bus'): RedisAddress {
+  const refuse = (message: string) =>
+    new InvalidInput(`the URL of a Redis ${of}`, [{ path: 'url', rule: 'url', message }])
+  if (!URL.canParse(url)) throw refuse('is not a URL')
+  const { protocol, hostname, port, username, password, pathname, search } = new URL(url)
+  if (protocol !== 'redis:' && protocol !== 'rediss:') throw refuse(`begins with ${protocol} and not redis: or rediss:`)
+  if (search !== '') throw refuse('has a query; settings are given as options')
+  if (!/^\/?\d*$/.test(pathname)) throw refuse('has a path that is not the number of a database')
+  const host = hostname.replace(/^\[|\]$/g, '') || 'localhost'
+  return {
+    host,
+    port: port === '' ? 6379 : Number(port),
+    db: Number(pathname.slice(1)),
+    ...(username && { username: credential(username, refuse) }),
+    ...(password && { password: credential(password, refuse) }),
+    ...(protocol === 'rediss:' && { tls: isIP(host) ? {} : { servername: host } }),
+  }
+}
