@@ -94,13 +94,13 @@ headline('Behind the runtime’s back a person edits the file, while an agent ha
 const files = await runtime.folder!.graph()
 const tracker = await runtime.folder!.tracker()
 const text = await readFile(join(root, 'report.md'), 'utf8')
+await writeFile(join(root, 'report.md'), `# The quarter\n\n${text}`)
 const edited = new TextEncoder().encode(`${text}\nWritten by an agent.\n`)
 const digest = await runtime.store.putBlob(edited)
 await files.commit(
   [{ kind: 'node_update', node: 'file', id: fileId('report.md'), set: { digest, size: edited.length } }],
   { actor: 'agent', reason: 'adds a line at the end' },
 )
-await writeFile(join(root, 'report.md'), `# The quarter\n\n${text}`)
 const [finding] = (await tracker.scan()).findings
 say(`noticed: ${finding?.path} was ${finding?.what}`)
 const [merged] = await tracker.reconcile(['report.md'], 'merge')
