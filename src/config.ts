@@ -225,7 +225,7 @@ const FIELDS: Fields = {
   },
   models: {
     '*': {
-      provider: oneOf('openai', 'anthropic', 'google', 'compatible', 'scripted'),
+      provider: needed(oneOf('openai', 'anthropic', 'google', 'compatible', 'scripted')),
       api_key_env: text,
       base_url: text,
       replies: list,

@@ -6,7 +6,8 @@ describe('a config', () => {
   it.each<[string, unknown, string, string]>([
     ['a misspelt key', { vls: 'memory:' }, 'vls', 'is not known; did you mean vsl?'],
     ['one further down', { server: { prot: 1 } }, 'server.prot', 'is not known; did you mean port?'],
-    ['one of a model', { models: { main: { provder: 'x' } } }, 'models.main.provder', 'did you mean provider?'],
+    ['one of a model', { models: { m: { provider: 'openai', provder: 'x' } } }, 'models.m.provder', 'mean provider?'],
+    ['a model without a provider', { models: { main: { api_key_env: 'KEY' } } }, 'models.main.provider', 'is missing'],
     ['one of an MCP server', { mcp: { a: { command: 'x', polcy: 'ask' } } }, 'mcp.a.polcy', 'did you mean policy?'],
     ['a policy that is none', { mcp: { a: { command: 'x', policy: 'aks' } } }, 'mcp.a.policy', 'must be always_allow'],
     ['a server without a command', { mcp: { a: { args: [] } } }, 'mcp.a.command', 'is missing'],
