@@ -78,7 +78,7 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
     if (folder) opened.unshift(() => folder.close())
     const adapters = await adaptersOf(whole, { tools, store, clock, folder, onError })
     let layer: ActionLayer | undefined
-    const closeAdapters = () => inTurn(adapters.map((adapter) => async () => adapter.close?.()))
+    const closeAdapters = () => inTurn(adapters.map((adapter) => async () => adapter?.close?.()))
     opened.unshift(() => (layer ? layer.close() : closeAdapters())) // a layer that was refused closes nothing
     const runtime = await createRuntime({
       store,
@@ -129,7 +129,7 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
       },
     }
   } catch (error) {
-    await inTurn(opened)
+    await inTurn(opened).catch(onError) // why it cannot be opened is what its caller must hear
     throw error
   }
 }

@@ -52,6 +52,16 @@ describe('a runtime from a config', () => {
     await (await openRuntime({ vsl: state })).close() // the lock was let go
   })
 
+  it('says what is wrong with its adapters, whatever they do when they are closed', async () => {
+    await expect(openRuntime({ vsl: 'memory:', adapters: [null as never] })).rejects.toThrow(InvalidInput)
+    const told: unknown[] = []
+    const failure = new Error('it does not close')
+    const twice = { ...functionAdapter({}, { action_type: 'tool_call' }), close: () => Promise.reject(failure) }
+    const opening = openRuntime({ vsl: 'memory:', adapters: [twice] }, { onError: (error) => told.push(error) })
+    await expect(opening).rejects.toThrow(InvalidInput)
+    expect(told).toEqual([failure])
+  })
+
   it('asks about each call of a tool that must be asked about, also when a model makes the same one again', async () => {
     let paid = 0
     const pay: Tool = {
