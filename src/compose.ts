@@ -122,7 +122,8 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
           await Promise.all(relays.map(async (relay, i) => [buses[i]!.name, await relay.behindMs()] as const)),
         )
       },
-      submit: (flow) => runtime.submit(whole.run ? { ...flow, options: { ...whole.run, ...flow.options } } : flow),
+      submit: (flow) =>
+        runtime.submit(whole.run && isObject(flow) ? { ...flow, options: { ...whole.run, ...flow.options } } : flow),
       close() {
         closing ??= inTurn([() => runtime.close(), ...opened])
         return closing

@@ -62,6 +62,13 @@ describe('a runtime from a config', () => {
     expect(told).toEqual([failure])
   })
 
+  it('refuses what is no flow, also where its config has options for runs', async () => {
+    const runtime = await openRuntime({ vsl: 'memory:', run: { concurrency: 1 } })
+    onTestFinished(() => runtime.close())
+    await expect(runtime.submit(null as never)).rejects.toThrow(InvalidInput)
+    await expect(runtime.submit(undefined as never)).rejects.toThrow(InvalidInput)
+  })
+
   it('asks about each call of a tool that must be asked about, also when a model makes the same one again', async () => {
     let paid = 0
     const pay: Tool = {
