@@ -76,10 +76,10 @@ const compiled = new Map<string, CompiledSchema>()
 const MOST_COMPILED = 10_000
 
 function fromJsonSchema(schema: JsonObject, path: string): CompiledSchema {
-  const text = canonical(schema)
+  const text = asJson(path, () => canonical(schema))
   const known = compiled.get(text)
   if (known !== undefined) return known
-  const json: JsonObject = JSON.parse(text)
+  const json: JsonObject = asJson(path, () => JSON.parse(text))
   const validate = compile(json, path)
   const made: CompiledSchema = {
     problems: (value) => (validate(value) ? [] : named(validate.errors ?? [], value)),
@@ -88,6 +88,15 @@ function fromJsonSchema(schema: JsonObject, path: string): CompiledSchema {
   if (compiled.size >= MOST_COMPILED) compiled.clear()
   compiled.set(text, made)
   return made
+}
+
+/** What comes from code may hold functions, or itself. */
+function asJson<T>(path: string, read: () => T): T {
+  try {
+    return read()
+  } catch {
+    throw refused(path, 'must be JSON: without code in it, and not part of itself')
+  }
 }
 
 const OPTIONS = { strict: false, allErrors: true, logger: false } as const

@@ -9,6 +9,8 @@ import type { JsonObject } from '../../src/protocol/json.ts'
 import { type AdapterRig, adapterContract } from '../contracts/adapter-contract.ts'
 
 const anything = { type: 'object' }
+const circle: { type: string; items?: JsonObject } = { type: 'array' }
+circle.items = circle as never
 const tool = (name: string, execute: Tool['execute'], more: Partial<Tool> = {}): Tool => ({
   name,
   description: name,
@@ -92,6 +94,8 @@ describe('toolRegistry', () => {
     ['an input schema that does not compile', { input: { type: 'objekt' } }, 'input'],
     ['an output schema that refers to nothing', { output: { $ref: '#/nowhere' } }, 'output'],
     ['an input that is no schema', { input: 'text' as never }, 'input'],
+    ['an input that contains itself', { input: circle }, 'input'],
+    ['an input with code in it', { input: { type: 'object', check: () => true } as never }, 'input'],
   ])('refuses %s', (_what, more, path) => {
     const register = () => toolRegistry([tool('ns.name', () => null, more)])
     expect(register).toThrow(expect.objectContaining({ problems: [expect.objectContaining({ path })] }))
