@@ -65,7 +65,16 @@ function fromStandard(schema: StandardSchema, path: string): CompiledSchema {
       const result = standard.validate(value)
       return result instanceof Promise ? result.then(answered) : answered(result)
     },
-    json: standard.jsonSchema?.input({ target: 'draft-07' }) as JsonObject | undefined,
+    json: saidAsJson(standard),
+  }
+}
+
+/** A library throws when it has no words for one of its types: the schema can be checked all the same, only not shown. */
+function saidAsJson({ jsonSchema }: StandardSchema['~standard']): JsonObject | undefined {
+  try {
+    return jsonSchema?.input({ target: 'draft-07' }) as JsonObject | undefined
+  } catch {
+    return undefined
   }
 }
 

@@ -121,6 +121,18 @@ describe('toolRegistry', () => {
       expect.objectContaining({ path: '[0]', rule: 'type' }),
     ])
   })
+
+  it('takes a Standard Schema that fails to say itself as JSON Schema', () => {
+    const input = {
+      '~standard': {
+        version: 1,
+        vendor: 'test',
+        validate: (value: unknown) => ({ value }),
+        jsonSchema: { input: () => expect.fail('dates cannot be represented') },
+      },
+    } as const
+    expect(toolRegistry([tool('a.a', () => 1, { input })]).get('a.a').compiledInput.json).toBeUndefined()
+  })
 })
 
 describe('a tool under policy', () => {
