@@ -121,8 +121,8 @@ const draft2020 = once(() => {
   return new Ajv2020({ ...OPTIONS, formats: published().fullFormats })
 })
 
-function compile(schema: JsonObject, path: string): ValidateFunction {
-  const ajv = isDraft7(schema) ? draft7() : draft2020()
+function compile(given: JsonObject, path: string): ValidateFunction {
+  const [ajv, schema] = isDraft7(given) ? [draft7(), { ...given, $schema: DRAFT_7 }] : [draft2020(), given]
   try {
     return ajv.compile(schema)
   } catch (error) {
@@ -132,6 +132,7 @@ function compile(schema: JsonObject, path: string): ValidateFunction {
   }
 }
 
+const DRAFT_7 = 'http://json-schema.org/draft-07/schema#'
 const isDraft7 = ({ $schema }: JsonObject): boolean => typeof $schema === 'string' && $schema.includes('draft-07')
 
 function once<T>(make: () => T): () => T {

@@ -122,6 +122,12 @@ describe('toolRegistry', () => {
     ])
   })
 
+  it('knows draft-07 by its https spelling too', () => {
+    const input = { $schema: 'https://json-schema.org/draft-07/schema', items: [{ type: 'number' }] }
+    const { compiledInput } = toolRegistry([tool('a.a', () => 1, { input })]).get('a.a')
+    expect(compiledInput.problems(['text'])).toHaveLength(1)
+  })
+
   it('takes a Standard Schema that fails to say itself as JSON Schema', () => {
     const input = {
       '~standard': {
