@@ -121,7 +121,8 @@ const draft2020 = once(() => {
   return new Ajv2020({ ...OPTIONS, formats: published().fullFormats })
 })
 
-function compile(given: JsonObject, path: string): ValidateFunction {
+/** Without `$async`, a word of the library and not of JSON Schema: the verdict would be a promise, and its rejection nobody's to catch. */
+function compile({ $async: _, ...given }: JsonObject, path: string): ValidateFunction {
   const [ajv, schema] = isDraft7(given) ? [draft7(), { ...given, $schema: DRAFT_7 }] : [draft2020(), given]
   try {
     return ajv.compile(schema)

@@ -128,6 +128,13 @@ describe('toolRegistry', () => {
     expect(compiledInput.problems(['text'])).toHaveLength(1)
   })
 
+  it('has the verdict of a schema at once, also of one that calls itself asynchronous', () => {
+    const input = { $async: true, type: 'object', required: ['city'] }
+    const { compiledInput } = toolRegistry([tool('a.a', () => 1, { input })]).get('a.a')
+    expect(compiledInput.problems({})).toEqual([expect.objectContaining({ path: 'city', rule: 'required' })])
+    expect(compiledInput.problems({ city: 'Rome' })).toEqual([])
+  })
+
   it('takes a Standard Schema that fails to say itself as JSON Schema', () => {
     const input = {
       '~standard': {
