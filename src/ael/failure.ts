@@ -23,9 +23,15 @@ export const aborted = (what: string, signal: AbortSignal): ActionError =>
 export function toActionError(thrown: unknown): ActionError {
   if (thrown instanceof ActionError) return thrown
   const message =
-    thrown instanceof Error ? thrown.message : `threw ${typeof thrown === 'string' ? thrown : typeof thrown}`
+    thrown instanceof Error ? saidBy(thrown) : `threw ${typeof thrown === 'string' ? thrown : typeof thrown}`
   const retryable = thrown instanceof MplpError && thrown.retryable
   return new ActionError('action_failed', message, { retryable, cause: thrown })
+}
+
+/** Its message; where that is empty, as when several addresses of a host refused, or is no text at all, what else it is known by. */
+export function saidBy(error: Error): string {
+  const { code, message, name } = error as NodeJS.ErrnoException
+  return String([message, code, name].find((said) => typeof said === 'string' && said !== ''))
 }
 
 /** The same error, with what was used up on the way to it. */

@@ -1,5 +1,6 @@
 import { ActionError, ApprovalNeeded, InvalidInput, MplpError, type Problem } from '../protocol/errors.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
+import { saidBy } from './failure.ts'
 
 /** What stands where a secret stood. */
 export const REDACTED = '[redacted]'
@@ -147,7 +148,7 @@ function redactedError(thrown: unknown, text: Redactor['text'], json: Redactor['
       ? undefined
       : redactedError(thrown.cause, text, json, depth + 1)
   const copy = copyOf(thrown, text, json, cause)
-  if (thrown.stack !== undefined) hidden(copy, 'stack', text(thrown.stack))
+  if (typeof thrown.stack === 'string') hidden(copy, 'stack', text(thrown.stack))
   return copy
 }
 
@@ -170,7 +171,7 @@ function copyOf(error: Error, text: Redactor['text'], json: Redactor['json'], ca
     )
   if (error instanceof MplpError && cause === undefined && text(error.message) === error.message) return error
   // A foreign error may carry whole requests in its fields: its name, its message and its code are all that is kept.
-  const copy = new Error(text(error.message), options)
+  const copy = new Error(text(saidBy(error)), options)
   hidden(copy, 'name', error.name)
   const { code } = error as { code?: unknown }
   return typeof code === 'string' || typeof code === 'number' ? Object.assign(copy, { code }) : copy

@@ -1,7 +1,7 @@
 import { inspect } from 'node:util'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { finalFailure } from '../../src/ael/failure.ts'
+import { finalFailure, toActionError } from '../../src/ael/failure.ts'
 import { REDACTED, redactor } from '../../src/ael/redact.ts'
 import { ActionError, ApprovalNeeded, InvalidInput } from '../../src/protocol/errors.ts'
 import type { Json } from '../../src/protocol/json.ts'
@@ -148,6 +148,17 @@ describe('redactor', () => {
     })
     expect(copy.cause).toMatchObject({ name: 'TypeError', message: 'sent [redacted]', code: 'E_SENT' })
     expect(inspect(copy, { depth: 10, showHidden: true })).not.toContain('the-secret')
+  })
+
+  it.each([
+    ['no message', undefined, {}, 'TypeError'],
+    ['an empty message', '', { code: 'ECONNREFUSED' }, 'ECONNREFUSED'],
+    ['a message that is no text', { why: 'the-secret' }, {}, 'TypeError'],
+  ])('copies an error with %s, and says what it is', (_what, message, more, said) => {
+    const odd = Object.assign(new TypeError('x'), { message, stack: [message], ...more })
+    const copy = redactor(() => ['the-secret']).error(toActionError(odd))
+    expect(copy).toMatchObject({ message: said, cause: { message: said } })
+    expect(inspect(copy)).not.toContain('the-secret')
   })
 
   it('copies questions and problems without secrets', () => {
