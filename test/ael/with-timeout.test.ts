@@ -1,8 +1,8 @@
-import { beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { Call, Outcome } from '../../src/ael/adapter.ts'
 import { finalFailure } from '../../src/ael/failure.ts'
 import { withTimeout } from '../../src/ael/with-timeout.ts'
-import { type ManualClock, manualClock } from '../../src/protocol/clock.ts'
+import { type ManualClock, manualClock, systemClock } from '../../src/protocol/clock.ts'
 import { adapterOf, callOf, turn, work } from './calls.ts'
 
 let clock: ManualClock
@@ -36,6 +36,24 @@ describe('withTimeout', () => {
     })
     expect(clock.sleeping).toBe(0)
   })
+
+  it.each([2 ** 31, Number.POSITIVE_INFINITY])(
+    'gives work %d ms, which is more than a timer can wait',
+    async (timeoutMs) => {
+      vi.useFakeTimers()
+      onTestFinished(() => void vi.useRealTimers())
+      let finish: (outcome: Outcome) => void
+      const done = new Promise<Outcome>((resolve) => {
+        finish = resolve
+      })
+      const adapter = timed(() => done, { timeoutMs, clock: systemClock })
+      const ended = adapter.execute(work(), callOf())
+      await vi.advanceTimersByTimeAsync(60_000)
+      finish!({ output: 'done' })
+      expect(await ended).toEqual({ output: 'done' })
+      expect(vi.getTimerCount()).toBe(0)
+    },
+  )
 
   it('leaves no timer behind when the work is done, and listens no more', async () => {
     const controller = new AbortController()
