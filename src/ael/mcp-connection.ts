@@ -1,7 +1,8 @@
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { CallToolResult, Tool as McpTool } from '@modelcontextprotocol/sdk/types.js'
-import { ActionError, Closed, InvalidInput, MplpError, TooLarge } from '../protocol/errors.ts'
+import { ActionError, Closed, InvalidInput, MplpError, type Problem, TooLarge } from '../protocol/errors.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
+import { shownPath } from '../protocol/shown.ts'
 import { VERSION } from '../protocol/version.ts'
 import type { ApprovalPolicy } from './adapter.ts'
 import { aborted, finalFailure, orAborted, passingFailure } from './failure.ts'
@@ -86,7 +87,7 @@ export function mcpConnection(options: McpConnectionOptions): McpConnection {
         return true
       } catch (error) {
         if (!(error instanceof InvalidInput)) throw error
-        options.onError(new InvalidInput(`the tool ${tool.name}, which is left out,`, error.problems, { cause: error }))
+        options.onError(leftOut(tool.name, error.problems, error))
         return false
       }
     })
@@ -146,7 +147,7 @@ async function openLink(options: McpConnectionOptions, found: (tools: readonly M
   const ended = new Promise<void>((resolve) => {
     client.onclose = resolve
   })
-  const list = async () => found(await toolsOf(client, startMs))
+  const list = async () => found(await toolsOf(client, options))
   try {
     await client.connect(child, { timeout: startMs })
     await list()
@@ -159,12 +160,20 @@ async function openLink(options: McpConnectionOptions, found: (tools: readonly M
   return { client, child, ended, inHand: 0, tainted: false }
 }
 
-async function toolsOf(client: Client, timeout: number): Promise<McpTool[]> {
+/** Not by the library's own `listTools`, which refuses all of them for the sake of one whose shape or output schema it cannot read. */
+async function toolsOf(client: Client, { namespace, startMs, onError }: McpConnectionOptions): Promise<McpTool[]> {
+  const { PaginatedResultSchema, ToolSchema } = await import('@modelcontextprotocol/sdk/types.js')
   const found: McpTool[] = []
   const cursors = new Set<string>()
   for (let cursor: string | undefined; ; ) {
-    const page = await client.listTools(cursor === undefined ? {} : { cursor }, { timeout })
-    found.push(...page.tools)
+    const params = cursor === undefined ? {} : { cursor }
+    const page = await client.request({ method: 'tools/list', params }, PaginatedResultSchema, { timeout: startMs })
+    if (!Array.isArray(page.tools)) throw new Error('its list of tools is none')
+    for (const offered of page.tools as readonly unknown[]) {
+      const { data, error } = ToolSchema.safeParse(offered)
+      if (data) found.push(data)
+      else onError(leftOut(`${namespace}.${String(Object(offered).name)}`, error.issues.map(problemOf), error))
+    }
     cursor = page.nextCursor
     if (cursor === undefined) return found
     if (cursors.has(cursor) || cursors.size === MOST_PAGES) throw new Error('its list of tools has no end')
@@ -172,6 +181,20 @@ async function toolsOf(client: Client, timeout: number): Promise<McpTool[]> {
   }
 }
 const MOST_PAGES = 1_000
+
+const leftOut = (tool: string, problems: readonly Problem[], cause: unknown): InvalidInput =>
+  new InvalidInput(`the tool ${tool}, which is left out,`, problems, { cause })
+
+const problemOf = ({ path, code, message }: Issue): Problem => ({
+  path: shownPath(path.map((step) => (typeof step === 'number' ? step : String(step)))),
+  rule: code,
+  message,
+})
+interface Issue {
+  readonly path: readonly PropertyKey[]
+  readonly code: string
+  readonly message: string
+}
 
 function refuseIfTaken(tools: ToolRegistry, name: string): void {
   if (!tools.find(name)) return

@@ -85,6 +85,8 @@ const tools = {
 if (process.env.MCP_ODD) {
   tools['twin one'] = tools.twin_one = tools.echo
   tools.odd = { ...tools.echo, inputSchema: { ...object, properties: { x: { pattern: '(' } } } }
+  tools.vague = { ...tools.echo, outputSchema: { ...object, properties: { x: { $ref: '#/nowhere' } } } }
+  tools.bare = { run: tools.echo.run, description: null }
 }
 
 const server = new Server({ name: 'test', version: '1.0.0' }, { capabilities: { tools: { listChanged: true } } })
