@@ -137,7 +137,7 @@ interface Link {
 }
 
 async function openLink(options: McpConnectionOptions, found: (tools: readonly McpTool[]) => void): Promise<Link> {
-  const { namespace, server, startMs, maxMessageBytes } = options
+  const { namespace, server, startMs, maxMessageBytes, onError } = options
   const { Client } = await import('@modelcontextprotocol/sdk/client/index.js')
   const { getDefaultEnvironment } = await import('@modelcontextprotocol/sdk/client/stdio.js')
   const { ToolListChangedNotificationSchema } = await import('@modelcontextprotocol/sdk/types.js')
@@ -156,7 +156,11 @@ async function openLink(options: McpConnectionOptions, found: (tools: readonly M
     if (error instanceof MplpError) throw error
     throw passingFailure(`the MCP server ${namespace} did not start: ${reasonOf(error, child)}`, { cause: error })
   }
-  client.setNotificationHandler(ToolListChangedNotificationSchema, list)
+  client.setNotificationHandler(ToolListChangedNotificationSchema, () =>
+    list().catch((error) => {
+      if (child.isAlive) onError(error) // one that died is asked again when it is started again
+    }),
+  )
   return { client, child, ended, inHand: 0, tainted: false }
 }
 
@@ -198,7 +202,9 @@ interface Issue {
 
 function refuseIfTaken(tools: ToolRegistry, name: string): void {
   if (!tools.find(name)) return
-  throw new InvalidInput('tool', [{ path: 'name', rule: 'unique', message: 'is registered already', found: name }])
+  throw new InvalidInput(`the tool ${name}`, [
+    { path: 'name', rule: 'unique', message: 'is registered already', found: name },
+  ])
 }
 
 type Use = (tool: string, args: JsonObject, call: ToolCall) => Promise<Json | undefined>

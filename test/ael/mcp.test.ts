@@ -149,6 +149,15 @@ describe('mcpAdapter', () => {
     expect((await layer.execute(call('late'))).output).toBe('late')
   })
 
+  it('says when a tool that comes later has a name that is taken, and keeps those it had', async () => {
+    tools.register({ name: 'it.late', description: '', input: {}, execute: () => 1 })
+    const errors: unknown[] = []
+    await start({}, { onError: (error) => errors.push(error) })
+    await layer.execute(call('grow'))
+    await expect.poll(() => errors.map(String)).toEqual([expect.stringMatching(/it\.late.*registered already/)])
+    expect((await layer.execute(call('echo', { said: 'hi' }))).output).toBe('hi')
+  })
+
   it('streams progress, and gives parts that are not text as they are', async () => {
     await start()
     const deltas: string[] = []
