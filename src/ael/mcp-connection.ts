@@ -247,8 +247,6 @@ function outputOf({ structuredContent, content = [], isError }: CallToolResult, 
   return texts.length === content.length ? texts.join('\n') : (content as unknown as Json)
 }
 
-const CONNECTION_CLOSED = -32000
-
 function callFailure(error: unknown, what: string, child: McpProcess, signal: AbortSignal): ActionError {
   if (signal.aborted) return aborted(what, signal)
   if (error instanceof ActionError) return error
@@ -262,8 +260,8 @@ function callFailure(error: unknown, what: string, child: McpProcess, signal: Ab
     return finalFailure(cause.message, { cause })
   }
   const text = `${what} failed: ${reasonOf(error, child)}`
-  const lost = (error as { code?: unknown }).code === CONNECTION_CLOSED || !child.isAlive
-  return lost ? passingFailure(text, { cause: error }) : finalFailure(text, { cause: error })
+  // Not by the code: the one that the library gives to a lost connection is for servers to use as they like.
+  return child.isAlive ? finalFailure(text, { cause: error }) : passingFailure(text, { cause: error })
 }
 
 function reasonOf(error: unknown, child: McpProcess): string {

@@ -158,6 +158,12 @@ describe('mcpAdapter', () => {
     expect((await layer.execute(call('echo', { said: 'hi' }))).output).toBe('hi')
   })
 
+  it('takes no for an answer when a server that lives gives it, whatever code it has', async () => {
+    await start()
+    const refused = { code: 'action_failed', retryable: false, message: expect.stringContaining('no such thing') }
+    await expect(layer.execute(call('refuse'))).rejects.toMatchObject(refused)
+  })
+
   it('streams progress, and gives parts that are not text as they are', async () => {
     await start()
     const deltas: string[] = []

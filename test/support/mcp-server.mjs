@@ -79,6 +79,12 @@ const tools = {
       return text('grown')
     },
   },
+  refuse: {
+    inputSchema: object,
+    run() {
+      throw Object.assign(new Error('there is no such thing'), { code: -32000 })
+    },
+  },
 }
 
 /** With MCP_ODD: tools that nobody can use, beside the others. */
