@@ -10,6 +10,7 @@ export function llmFailure(error: unknown, model: string, signal: AbortSignal, n
   const own = ownFailure(error)
   if (own !== undefined) return own
   if (isApiError(error)) return apiFailure(error, model, now)
+  if (isObject(error) && !(error instanceof Error)) return streamFailure(error, model)
   const text = `${model}: ${error instanceof Error ? error.message : String(error)}`
   return isPassing(error) ? passingFailure(text, { cause: error }) : finalFailure(text, { cause: error })
 }
@@ -24,13 +25,21 @@ const isApiError = (error: unknown): error is APICallError => isObject(error) &&
 
 const LATER = [408, 409, 425, 429]
 
+/** Without a status the connection failed; with a good one, the answer could not be read: both may be better the next time. */
+const mayPass = (status: number | undefined): boolean =>
+  status === undefined || status < 300 || status >= 500 || LATER.includes(status)
+
+/** What a provider said in the midst of its answer, as it said it. */
+function streamFailure({ message, type, code }: Record<string, unknown>, model: string): ActionError {
+  const text = `${model} broke off: ${String(message ?? type ?? 'no reason was given')}`
+  return mayPass(typeof code === 'number' ? code : undefined) ? passingFailure(text) : finalFailure(text)
+}
+
 function apiFailure(error: APICallError, model: string, now: number): ActionError {
   const { statusCode, responseHeaders = {}, message } = error
   const said = message || error.responseBody?.slice(0, 500) || 'no reason was given'
   const text = `${model}${statusCode === undefined ? '' : ` answered ${statusCode}`}: ${said}`
-  // Without a status the connection failed; with a good one, the answer could not be read: both may be better the next time.
-  const passing = statusCode === undefined || statusCode < 300 || statusCode >= 500 || LATER.includes(statusCode)
-  if (!passing) return finalFailure(text, { cause: error })
+  if (!mayPass(statusCode)) return finalFailure(text, { cause: error })
   const ms = Number(responseHeaders['retry-after-ms'])
   const after = ms > 0 ? ms : retryAfterMs(responseHeaders['retry-after'], now)
   return passingFailure(text, { cause: error, ...(after === undefined ? {} : { retryAfterMs: after }) })

@@ -219,6 +219,12 @@ describe('llmAdapter', () => {
       }
     })
 
+    it('says what went wrong in the midst of a stream, and that it may pass', async () => {
+      server.behave({ wrong: { message: 'Overloaded', code: 529 }, say: 'one two three' })
+      const passing = { code: 'action_failed', message: expect.stringContaining('Overloaded'), retryable: true }
+      expect(await failure({ stream: true }, wire)).toMatchObject(passing)
+    })
+
     it('ends an answer without end', async () => {
       server.behave({ endless: true })
       const provider = { openai: openAiProvider, anthropic: anthropicProvider, google: googleProvider }[wire]
@@ -250,6 +256,12 @@ describe('llmAdapter', () => {
       const { output } = await layerOver(wire).execute(ask({ schema: NUMBER }))
       expect(output).toMatchObject({ object: { n: 7 } })
     })
+  })
+
+  it('takes what went wrong in the midst of a stream for final where its code says so', async () => {
+    server.behave({ wrong: { message: 'too many words', code: 400 }, say: 'one two three' })
+    const final = { message: expect.stringContaining('too many words'), retryable: false }
+    expect(await failure({ stream: true }, 'compatible')).toMatchObject(final)
   })
 
   it('asks the library for no retries of its own', async () => {

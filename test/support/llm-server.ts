@@ -12,6 +12,8 @@ export type Behaviour =
   | { readonly cut: number; readonly say: string }
   /** Ends the answer in good order, but too early. */
   | { readonly short: number; readonly say: string }
+  /** Begins to stream, and then says what went wrong. */
+  | { readonly wrong: { readonly message: string; readonly code?: number }; readonly say: string }
   /** A good status, and something else than the wire. */
   | { readonly garbage: string }
   /** Text without end. */
@@ -75,7 +77,12 @@ function answer(request: LlmRequest, behaviour: Behaviour, response: ServerRespo
     if (behaviour.after !== undefined) response.write(whole.slice(0, behaviour.after))
   } else if ('cut' in behaviour) response.write(whole.slice(0, behaviour.cut), () => response.socket?.destroy())
   else if ('short' in behaviour) response.end(whole.slice(0, behaviour.short))
-  else response.end(whole)
+  else if ('wrong' in behaviour) {
+    const begun = whole.split('\n\n').slice(0, 2).join('\n\n')
+    response.end(
+      `${begun}\n\n${data({ type: 'error', error: { type: 'made_up', status: 'MADE_UP', ...behaviour.wrong } })}`,
+    )
+  } else response.end(whole)
 }
 
 type Calls = readonly { readonly name: string; readonly args: unknown }[]
