@@ -1,6 +1,7 @@
 import type { LookupAddress } from 'node:dns'
 import { BlockList, isIP, type LookupFunction } from 'node:net'
 import { InvalidInput } from '../protocol/errors.ts'
+import { shown } from '../protocol/shown.ts'
 import { denied } from './failure.ts'
 
 /** All addresses of a name; `dns.promises.lookup` with `all` has this shape. */
@@ -23,8 +24,7 @@ export function addressGuard(allow: readonly string[], resolve: Resolve): Guard 
   for (const entry of allow) allowing(entry, hosts, ranges)
 
   const mayReach = (address: string): boolean => isPublic(address) || ranges.check(address, familyOf(address))
-  const exempt = (url: URL): boolean =>
-    hosts.has(bare(url.hostname)) || hosts.has(`${bare(url.hostname)}:${portOf(url)}`)
+  const exempt = (url: URL): boolean => hosts.has(url.hostname) || hosts.has(`${url.hostname}:${portOf(url)}`)
 
   return {
     checkLiteral(url) {
@@ -48,9 +48,9 @@ export function addressGuard(allow: readonly string[], resolve: Resolve): Guard 
 }
 
 function allowing(entry: string, hosts: Set<string>, ranges: BlockList): void {
-  const [base, bits, ...more] = entry.split('/')
+  const [base, bits, ...more] = String(entry).split('/')
   if (bits === undefined) {
-    hosts.add(entry.toLowerCase())
+    hosts.add(asInUrl(entry))
     return
   }
   const family = isIP(base ?? '')
@@ -60,6 +60,17 @@ function allowing(entry: string, hosts: Set<string>, ranges: BlockList): void {
     ])
   ranges.addSubnet(base as string, Number(bits), family === 4 ? 'ipv4' : 'ipv6')
 }
+
+/** `host` or `host:port` as URLs spell it: an address in its shortest form, of IPv6 in brackets. */
+function asInUrl(entry: string): string {
+  const [, host, port = ''] = HOST.exec(isIP(entry) === 6 ? `[${entry}]` : entry) ?? []
+  if (typeof entry === 'string' && host !== undefined && URL.canParse(`http://${host}`))
+    return new URL(`http://${host}`).hostname + port
+  throw new InvalidInput('http options', [
+    { path: 'allow', rule: 'host', message: 'must be a host, host:port or a range of addresses', found: shown(entry) },
+  ])
+}
+const HOST = /^([^\s?#@\\]+?)(:\d+)?$/
 
 const unreachable = (host: string, address: string) =>
   denied(`${host} is at ${address}, which is private, local or reserved; allow it by name to reach it`)

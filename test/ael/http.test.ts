@@ -159,6 +159,23 @@ describe('httpAdapter', () => {
     expect(() => httpAdapter({ allow: ['10.0.0.0/99'] })).toThrow(InvalidInput)
   })
 
+  it.each([
+    ['[::1]', 'http://[::1]:1/', true],
+    ['[::1]:1', 'http://[::1]:1/', true],
+    ['0:0:0:0:0:0:0:1', 'http://[::1]:1/', true],
+    ['[::1]:2', 'http://[::1]:1/', false],
+    ['::1:1', 'http://[::1]:1/', false],
+    ['Büro.local', 'http://büro.local:1/', true],
+  ])('knows %s as a URL spells it', async (allow, url, reached) => {
+    const resolve = async () => [{ address: '::1', family: 6 }]
+    const code = reached ? 'action_failed' : 'action_denied' // nobody listens there
+    await expect(send({ url }, { allow: [allow], resolve })).rejects.toMatchObject({ code })
+  })
+
+  it.each(['', ' ', 'a b', 'user@host', 7, null])('refuses to allow %j, which is no host', (allow) => {
+    expect(() => httpAdapter({ allow: [allow as never] })).toThrow(InvalidInput)
+  })
+
   it('checks where it is redirected to', async () => {
     const dns = nameOf('127.0.0.1')
     const options = { allow: [`first.example:${server.port}`], resolve: () => dns.resolve() }
