@@ -168,14 +168,15 @@ function outputOf(answer: Answer): JsonObject {
 function bodyOf({ headers, body, url }: Answer): JsonObject {
   if (body.length === 0) return {}
   const type = headers['content-type'] ?? ''
-  if (/[/+]json\b/i.test(type)) return { body: parsed(body, url) }
-  const isText = /^text\/|xml|javascript|x-www-form-urlencoded/i.test(type) && isUtf8(body) // another charset would be damaged
+  const inUtf8 = isUtf8(body) // another charset would be damaged
+  if (inUtf8 && /[/+]json\b/i.test(type)) return { body: parsed(body, url) }
+  const isText = inUtf8 && /^text\/|xml|javascript|x-www-form-urlencoded/i.test(type)
   return isText ? { body: body.toString() } : { body_base64: body.toString('base64') }
 }
 
 function parsed(body: Buffer, url: URL): Json {
   try {
-    return JSON.parse(body.toString())
+    return JSON.parse(new TextDecoder().decode(body)) // which leaves out a byte order mark
   } catch (cause) {
     throw finalFailure(`${url.host} called its answer JSON, but it is not`, { cause })
   }

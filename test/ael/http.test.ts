@@ -59,7 +59,7 @@ adapterContract('http', async (): Promise<AdapterRig> => {
 })
 
 function answer({ url }: { readonly url: URL }, response: ServerResponse): void {
-  const json = (body: string) => response.setHeader('content-type', 'application/json').end(body)
+  const json = (body: string | Buffer) => response.setHeader('content-type', 'application/json').end(body)
   const ask = (name: string) => url.searchParams.get(name) ?? ''
   if (url.pathname === '/json') json('{"ok":true}')
   else if (url.pathname === '/hang') response.write('{"ok":')
@@ -71,6 +71,8 @@ function answer({ url }: { readonly url: URL }, response: ServerResponse): void 
   else if (url.pathname === '/text') response.setHeader('content-type', 'text/plain').end('plain')
   else if (url.pathname === '/latin')
     response.setHeader('content-type', 'text/plain').end(Buffer.from('\xe9', 'latin1'))
+  else if (url.pathname === '/json-latin') json(Buffer.from('{"é":1}', 'latin1'))
+  else if (url.pathname === '/json-marked') json('\ufeff{"é":1}')
   else if (url.pathname === '/bytes') response.setHeader('content-type', 'image/png').end(Buffer.from([1, 2, 255]))
   else if (url.pathname === '/redirect') response.writeHead(Number(ask('code') || 302), { location: ask('to') }).end()
   else if (url.pathname === '/cut')
@@ -259,6 +261,12 @@ describe('httpAdapter', () => {
     expect((await send({ url: `${server.url}/text` })).output).toMatchObject({ body: 'plain' })
     expect((await send({ url: `${server.url}/bytes` })).output).toMatchObject({ body_base64: 'AQL/' })
     expect((await send({ url: `${server.url}/latin` })).output).toMatchObject({ body_base64: '6Q==' })
+    const { output } = await send({ url: `${server.url}/json-latin` })
+    expect(output).toMatchObject({ body_base64: Buffer.from('{"é":1}', 'latin1').toString('base64') })
+  })
+
+  it('reads JSON behind a byte order mark', async () => {
+    expect((await send({ url: `${server.url}/json-marked` })).output).toMatchObject({ body: { é: 1 } })
   })
 
   it('sends query, headers, a body and the trace', async () => {
