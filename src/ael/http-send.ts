@@ -105,6 +105,7 @@ function exchanged(request: Request, options: SenderOptions, agents: Agents): Pr
     lookup: options.guard.lookupFor(url),
     headers: {
       accept: 'application/json, text/*;q=0.9, */*;q=0.5',
+      'accept-encoding': 'identity', // who says nothing accepts everything
       ...(payload && { 'content-type': typeof body === 'string' ? 'text/plain; charset=utf-8' : 'application/json' }),
       ...request.headers,
       ...options.credentials(url),

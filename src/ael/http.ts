@@ -157,7 +157,7 @@ function refusal({ status, headers, url, body }: Answer, now: number): ActionErr
   return passingFailure(text, after === undefined ? {} : { retryAfterMs: after })
 }
 
-const SHOWN_HEADERS = ['content-type', 'etag', 'last-modified', 'location', 'link', 'x-request-id']
+const SHOWN_HEADERS = ['content-type', 'content-encoding', 'etag', 'last-modified', 'location', 'link', 'x-request-id']
 
 function outputOf(answer: Answer): JsonObject {
   const { status, headers, url } = answer

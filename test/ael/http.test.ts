@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http'
+import { gzipSync } from 'node:zlib'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { newAction } from '../../src/ael/action.ts'
 import { actionLayer } from '../../src/ael/ael.ts'
@@ -73,7 +74,10 @@ function answer({ url }: { readonly url: URL }, response: ServerResponse): void 
     response.setHeader('content-type', 'text/plain').end(Buffer.from('\xe9', 'latin1'))
   else if (url.pathname === '/json-latin') json(Buffer.from('{"é":1}', 'latin1'))
   else if (url.pathname === '/json-marked') json('\ufeff{"é":1}')
-  else if (url.pathname === '/bytes') response.setHeader('content-type', 'image/png').end(Buffer.from([1, 2, 255]))
+  else if (url.pathname === '/packed') {
+    response.setHeader('content-encoding', 'gzip')
+    json(gzipSync('{}'))
+  } else if (url.pathname === '/bytes') response.setHeader('content-type', 'image/png').end(Buffer.from([1, 2, 255]))
   else if (url.pathname === '/redirect') response.writeHead(Number(ask('code') || 302), { location: ask('to') }).end()
   else if (url.pathname === '/cut')
     response.writeHead(200, { 'content-length': 100 }).write('half', () => response.destroy())
@@ -267,6 +271,15 @@ describe('httpAdapter', () => {
 
   it('reads JSON behind a byte order mark', async () => {
     expect((await send({ url: `${server.url}/json-marked` })).output).toMatchObject({ body: { é: 1 } })
+  })
+
+  it('asks for an answer that is not compressed, and says so where it is all the same', async () => {
+    const { output } = await send({ url: `${server.url}/packed` })
+    expect(server.requests[0]?.headers['accept-encoding']).toBe('identity')
+    expect(output).toMatchObject({
+      headers: { 'content-encoding': 'gzip' },
+      body_base64: gzipSync('{}').toString('base64'),
+    })
   })
 
   it('sends query, headers, a body and the trace', async () => {
