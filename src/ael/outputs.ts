@@ -1,5 +1,7 @@
 import { TooLarge } from '../protocol/errors.ts'
+import { amount } from '../protocol/fields.ts'
 import { digestOf, type Json } from '../protocol/json.ts'
+import { shown } from '../protocol/shown.ts'
 import type { ActionResult, Adapter, Outcome, OutputRef } from './adapter.ts'
 import { decorated } from './decorate.ts'
 import { finalFailure, toActionError, withSpent } from './failure.ts'
@@ -39,6 +41,8 @@ export function withOutputs(adapter: Adapter, options: OutputOptions = {}): Adap
 
   return decorated(adapter, async (action, call) => {
     const outcome = (await adapter.execute(action, call)) ?? {}
+    const { cost, token_usage } = outcome
+    refuseUnlessAmounts({ cost, ...token_usage }, action.action_type)
     try {
       const { kept, large } = finished(outcome, action.action_type)
       if (!large || !blobs) return kept
@@ -47,6 +51,13 @@ export function withOutputs(adapter: Adapter, options: OutputOptions = {}): Adap
       throw withSpent(toActionError(error), spentBy(outcome))
     }
   })
+}
+
+/** One NaN in a sum, and no limit holds any more. */
+export function refuseUnlessAmounts(spend: { readonly [unit: string]: unknown }, what: string): void {
+  for (const [unit, said] of Object.entries(spend))
+    if (said !== undefined && said !== null && !amount.fits(said))
+      throw finalFailure(`the ${unit} of ${what} must be ${amount.says}, not ${shown(said)}`)
 }
 
 /** What an outcome says that it cost; `undefined` when it says nothing. */

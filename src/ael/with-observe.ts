@@ -6,7 +6,7 @@ import { decorated, type Passage } from './decorate.ts'
 import { budgetEvent, labelOf } from './events.ts'
 import { denied, finalFailure, toActionError } from './failure.ts'
 import type { Attempt, AttemptEnd, Budget, BudgetState, Hands, Observer } from './layer.ts'
-import { spentBy } from './outputs.ts'
+import { refuseUnlessAmounts, spentBy } from './outputs.ts'
 import { type Redactor, redactor } from './redact.ts'
 
 export interface ObserveOptions extends Pick<Hands, 'budget' | 'emit'> {
@@ -93,6 +93,7 @@ type Tell = (attempt: Attempt, state: BudgetState) => Promise<void>
 
 async function reserve(budget: Budget, attempt: Attempt, estimate: Spend, tell: Tell): Promise<void> {
   const { action, execution_id, role, run } = attempt
+  refuseUnlessAmounts({ ...estimate }, attempt.label)
   const answer = await budget.reserve({
     action_id: action.action_id,
     execution_id,

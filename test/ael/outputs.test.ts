@@ -38,6 +38,17 @@ describe('withOutputs', () => {
     await expect(given({ output })).rejects.toMatchObject({ code: 'action_failed', retryable: false })
   })
 
+  it.each([
+    ['a cost', { cost: Number.NaN }],
+    ['a cost', { cost: '2' }],
+    ['a cost', { cost: -1 }],
+    ['tokens', { token_usage: { prompt: 1, completion: 1, total: Number.POSITIVE_INFINITY } }],
+    ['tokens', { token_usage: { prompt: Number.NaN, completion: 1, total: 1 } }],
+  ])('fails on %s of no amount', async (_what, spent) => {
+    const failure = { code: 'action_failed', retryable: false, spent: undefined }
+    await expect(given({ output: 1, ...spent })).rejects.toMatchObject(failure)
+  })
+
   it('takes an adapter that returns nothing for one without output', async () => {
     expect(await given(undefined)).toEqual({})
     expect(await given({ cost: 2 })).toEqual({ cost: 2 })

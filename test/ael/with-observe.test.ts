@@ -56,6 +56,14 @@ describe('withObserve and a budget', () => {
     ])
   })
 
+  it('attempts nothing whose price is no amount: in a sum it would let every limit go', async () => {
+    const budget = memoryBudget({ cost: 1 })
+    let made = 0
+    const { execute } = charged(() => ({ output: ++made }), budget, { estimate: () => ({ cost: Number.NaN }) })
+    await expect(execute()).rejects.toThrow('the cost of work must be a number of at least 0, not NaN')
+    expect([made, budget.remaining()]).toEqual([0, { cost: 1 }])
+  })
+
   it('charges a failure for what it had spent', async () => {
     const budget = memoryBudget({ tokens: 100 })
     const { execute } = charged(() => {
