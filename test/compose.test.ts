@@ -94,6 +94,32 @@ describe('a runtime from a config', () => {
     expect([asked, paid]).toEqual([2, 2])
   })
 
+  it('keeps what a tool says takes it back, as JSON, and says when it cannot say it', async () => {
+    const tool = (name: string, inverse: NonNullable<Tool['inverse']>): Tool => ({
+      name,
+      description: name,
+      input: { type: 'object' },
+      effect: 'reversible',
+      inverse,
+      execute: () => 'done',
+    })
+    const dated = tool('cal.book', () => ({ tool_name: 'cal.book', tool_args: { at: new Date(0) as never } }))
+    const lost = tool('cal.lose', () => expect.fail('no such day'))
+    const runtime = await openRuntime({ vsl: 'memory:', tools: [dated, lost] })
+    onTestFinished(() => runtime.close())
+    const binding = (tool_name: string) => ({ action_type: 'tool_call', params: { tool_name, tool_args: {} } })
+    const book = flowOf({ book: { binding: binding('cal.book') } })
+    expect(await (await runtime.submit(book)).result()).toMatchObject({ outputs: { [book.ids.book!]: 'done' } })
+    const lose = await runtime.submit(flowOf({ lose: { binding: binding('cal.lose') } }))
+    expect(await lose.result()).toMatchObject({
+      status: 'failed',
+      error: {
+        code: 'action_failed',
+        message: expect.stringMatching(/tool_call was done, .*take.* back.*no such day/),
+      },
+    })
+  })
+
   it('ends the servers it has started when its adapters do not fit together', async () => {
     const notes = tempFolder()
     const args = [fileURLToPath(new URL('support/mcp-server.mjs', import.meta.url))]

@@ -175,11 +175,16 @@ function adaptersInverse(
   action: Action,
   { output }: Pick<ActionResult, 'output'>,
 ): JsonObject | 'irreversible' | undefined {
-  const inverse: Inverse = run.layer.inverse(action, output === undefined ? {} : { output })
-  if (inverse === 'none_needed') return undefined
-  if (inverse === 'irreversible') return action.action_type === 'function' ? undefined : inverse
-  const { action_type, executor_kind, params } = inverse
-  return { action_type, executor_kind, params }
+  try {
+    const inverse: Inverse = run.layer.inverse(action, output === undefined ? {} : { output })
+    if (inverse === 'none_needed') return undefined
+    if (inverse === 'irreversible') return action.action_type === 'function' ? undefined : inverse
+    const { action_type, executor_kind, params } = inverse
+    return { action_type, executor_kind, params: JSON.parse(JSON.stringify(params)) } // a copy that is JSON, as of an output
+  } catch (cause) {
+    const text = `${action.action_type} was done, but nobody can say what would take it back: ${String(cause)}`
+    throw new ActionError('action_failed', text, { cause })
+  }
 }
 
 const actionError = (error: unknown): ActionError =>
