@@ -40,7 +40,8 @@ export function redactor(secrets: () => readonly string[] = () => []): Redactor 
 }
 
 const patternOf = (secrets: readonly string[]): RegExp | undefined => {
-  const forms = new Set(secrets.filter((secret) => secret.length >= SHORTEST).flatMap(formsOf))
+  const trimmed = secrets.map((secret) => secret.trim()) // a line end behind a key is not sent along
+  const forms = new Set(trimmed.filter((secret) => secret.length >= SHORTEST).flatMap(formsOf))
   if (forms.size === 0) return undefined
   const longestFirst = [...forms].sort((a, b) => b.length - a.length)
   return new RegExp(longestFirst.map((form) => form.replace(/[.*+?^${}()|[\]\\/-]/g, '\\$&')).join('|'), 'g')

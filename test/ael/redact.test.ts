@@ -78,6 +78,12 @@ describe('redactor', () => {
     expect(text(encodeURIComponent(secret).toLowerCase())).toBe(REDACTED)
   })
 
+  it('knows a secret also without the space or line end around it, which is not sent along', () => {
+    const { text } = redactor(() => [' the-secret\n', '     \n'])
+    expect(text('Bearer the-secret')).toBe(`Bearer ${REDACTED}`)
+    expect(text('nothing     \nto hide')).toBe('nothing     \nto hide')
+  })
+
   it('hears of secrets that become known later, and leaves short ones to the names of fields', () => {
     let known: string[] = []
     const { text, json } = redactor(() => known)
