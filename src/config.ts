@@ -157,7 +157,7 @@ export const maskedConfig = (config: Config): { readonly [key: string]: unknown 
   masked(config, '') as { readonly [key: string]: unknown }
 
 function masked(value: unknown, key: string): unknown {
-  if (Array.isArray(value)) return value.map((one) => masked(one, key))
+  if (Array.isArray(value)) return value.map((one, i) => (SECRET_FLAG.test(value[i - 1]) ? '***' : masked(one, key)))
   if (typeof value === 'function') return '(code)'
   if (typeof value === 'string') return SECRET.test(key) ? '***' : withoutPasswords(value)
   if (!isObject(value)) return value
@@ -168,13 +168,15 @@ function masked(value: unknown, key: string): unknown {
   return Object.fromEntries(entries.map(([name, inner]) => [name, key === 'env' ? '***' : masked(inner, name)]))
 }
 const SECRET = /(key|token|password|secret|authorization)$/i
+/** In a list of arguments, what stands behind it is one. */
+const SECRET_FLAG = /^--?[\w-]*(key|token|password|secret|authorization)$/i
 /** Where a function stands among plain values. */
 const MAY_BE_CODE: ReadonlySet<string> = new Set(['functions', 'resolve', 'policy'])
 
 const withoutPasswords = (text: string): string =>
   text
     .replace(/(\/\/[^:/@\s]*:)[^/\s]+@/g, '$1***@') // up to the last @: a password may hold one
-    .replace(/([?&][^=&]*(?:key|token|pass|secret)[^=&]*=)[^&]+/gi, '$1***')
+    .replace(/((?:[?&]|^--?)[^=&]*(?:key|token|pass|secret)[^=&]*=)[^&]+/gi, '$1***')
 
 const secret: Field = { ...text, secret: true }
 const code: Field = { says: 'a function', fits: (value) => typeof value === 'function' }

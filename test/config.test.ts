@@ -68,7 +68,13 @@ describe('what is shown of it', () => {
       encryption_key: 'hunter5',
       server: { tokens: [{ token: 'hunter6-of-enough-length', roles: ['read'] }] },
       models: { main: { provider: 'openai', api_key_env: 'OPENAI_API_KEY', base_url: 'https://u:hunter7@proxy' } },
-      mcp: { files: { command: 'serve', args: ['--quiet'], env: { ANYTHING: 'hunter8' } } },
+      mcp: {
+        files: {
+          command: 'serve',
+          args: ['--quiet', '--token=hunter10', '--api-key', 'hunter11', '--tokens-at', './here'],
+          env: { ANYTHING: 'hunter8' },
+        },
+      },
       functions: { greet: () => 'hello' },
       adapters: [{ action_type: 'mine', executor_kind: 'tool', execute: async () => ({ output: 1 }) } as never],
       resolve: () => undefined,
@@ -81,7 +87,13 @@ describe('what is shown of it', () => {
       encryption_key: '***',
       server: { tokens: [{ token: '***', roles: ['read'] }] },
       models: { main: { provider: 'openai', api_key_env: 'OPENAI_API_KEY', base_url: 'https://u:***@proxy' } },
-      mcp: { files: { command: 'serve', args: ['--quiet'], env: { ANYTHING: '***' } } },
+      mcp: {
+        files: {
+          command: 'serve',
+          args: ['--quiet', '--token=***', '--api-key', '***', '--tokens-at', './here'],
+          env: { ANYTHING: '***' },
+        },
+      },
       functions: { greet: '(code)' },
       adapters: ['(code) mine'],
       resolve: '(code)',
