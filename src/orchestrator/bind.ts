@@ -1,6 +1,6 @@
 import type { ExecutorKind } from '../ael/adapter.ts'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
-import { problemsIn } from '../protocol/fields.ts'
+import { type Fields, problemsIn, text } from '../protocol/fields.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import type { Step } from '../protocol/types.ts'
 import type { Binding } from '../psg/change.ts'
@@ -51,16 +51,19 @@ export function bindSteps(
     problems.push(...wrong)
     if (wrong.length > 0) return []
     if (spec.action_type === 'wait') problems.push(...waitProblems(spec.params, `${path}.params`))
-    for (const { from, at } of [
+    for (const { reference, at, self } of [
       ...references(spec.params, `${path}.params`),
       ...(isObject(spec.inverse) ? references(spec.inverse, `${path}.inverse`, step.step_id) : []),
-    ])
-      if (!dependsOn(step.step_id, from, known))
+    ]) {
+      const { $from: from } = reference
+      problems.push(...problemsIn(reference, REFERENCE, at))
+      if (from !== self && !dependsOn(step.step_id, from, known))
         problems.push({
           path: at,
           rule: 'dependency',
           message: `refers to step ${from}, which step ${step.step_id} does not depend on`,
         })
+    }
     return [{ ...spec, binding_id: idOf(step.step_id), step_id: step.step_id }]
   })
   if (problems.length > 0) throw new InvalidInput('flow', problems)
@@ -109,14 +112,25 @@ function at(value: Json | undefined, path: Json | undefined): Json | undefined {
   return found
 }
 
-/** Every reference to another step than `self`. */
-function* references(value: Json, path: string, self?: string): Iterable<{ from: string; at: string }> {
+/** What would not be understood in it would be left out, and the whole output be given. */
+const REFERENCE: Fields = {
+  $from: text,
+  path: { says: 'text, such as a.0.b', fits: (value) => typeof value === 'string' },
+}
+
+interface Reference {
+  readonly reference: JsonObject & { readonly $from: string }
+  readonly at: string
+  /** The step that may refer to itself. */
+  readonly self: string | undefined
+}
+
+function* references(value: Json, path: string, self?: string): Iterable<Reference> {
   if (Array.isArray(value)) for (const [i, item] of value.entries()) yield* references(item, `${path}[${i}]`, self)
   else if (isObject(value)) {
     const object = value as JsonObject
-    if (typeof object.$from !== 'string')
-      for (const [key, item] of Object.entries(object)) yield* references(item, `${path}.${key}`, self)
-    else if (object.$from !== self) yield { from: object.$from, at: path }
+    if (typeof object.$from === 'string') yield { reference: { ...object, $from: object.$from }, at: path, self }
+    else for (const [key, item] of Object.entries(object)) yield* references(item, `${path}.${key}`, self)
   }
 }
 

@@ -9,7 +9,7 @@ import type { RunHandle, RunResult } from '../../src/orchestrator/run.ts'
 import { createRuntime } from '../../src/orchestrator/runtime.ts'
 import { type ManualClock, manualClock } from '../../src/protocol/clock.ts'
 import { ActionError, InvalidInput, NotFound, RuleViolation, Unavailable } from '../../src/protocol/errors.ts'
-import type { Json } from '../../src/protocol/json.ts'
+import type { Json, JsonObject } from '../../src/protocol/json.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
@@ -598,6 +598,25 @@ describe('bad input', () => {
       problems: [
         { path: 'bindings.steps.ghost', rule: 'reference.resolves' },
         { path: `bindings.steps.${flow.ids.b}.params.args`, rule: 'dependency' },
+      ],
+    })
+    await runtime.close()
+  })
+
+  it.each([
+    ['a path that is no text', { path: 0 }, 'path', 'type'],
+    ['a path that is misspelt', { paht: 'a' }, 'paht', 'extra_forbidden'],
+  ])('refuses a reference with %s, which would give the whole output', async (_what, more, at, rule) => {
+    const runtime = await runtimeOf({})
+    const ids = flowOf({ a: { call: 'noop' }, b: { call: 'noop', after: ['a'] } })
+    const binding = (params: JsonObject) => ({ action_type: 'function', params: { name: 'noop', ...params } })
+    const [a, b] = [ids.ids.a!, ids.ids.b!]
+    const own = { ...binding({}), inverse: binding({ args: { $from: a, ...more } }) }
+    const steps = { [a]: own, [b]: binding({ args: [{ $from: a, ...more }] }) }
+    await expect(runtime.submit({ ...ids, bindings: { steps } })).rejects.toMatchObject({
+      problems: [
+        { path: `bindings.steps.${a}.inverse.params.args.${at}`, rule },
+        { path: `bindings.steps.${b}.params.args[0].${at}`, rule },
       ],
     })
     await runtime.close()
