@@ -111,6 +111,10 @@ const withoutShapes = (text: string): string =>
 const SENSITIVE =
   /^(?:(?:proxy-)?authorization|(?:set-)?cookie|(?:x-)?api[-_]?key|apikey|pass(?:word|wd|phrase)|secret|client[-_]?secret|(?:access|refresh|id|auth)[-_]?token|private[-_]?key|secret[-_]?(?:access[-_]?)?key)$/i
 
+/** A text, or a list of them. */
+const isText = (item: Json): boolean => typeof item === 'string' || (Array.isArray(item) && item.every(isText))
+const covered = (value: string): string => (value === '' ? value : REDACTED)
+
 function walk(value: Json, text: (value: string) => string): Json {
   if (typeof value === 'string') return text(value)
   if (value === null || typeof value !== 'object') return value
@@ -133,7 +137,8 @@ function walkObject(object: JsonObject, text: (value: string) => string): JsonOb
   for (const key of Object.keys(object)) {
     const item = object[key] as Json
     const cleanKey = text(key)
-    const clean = typeof item === 'string' && item !== '' && SENSITIVE.test(key) ? REDACTED : walk(item, text)
+    const isSecret = (typeof item === 'string' || Array.isArray(item)) && SENSITIVE.test(key) && isText(item)
+    const clean = walk(item, isSecret ? covered : text)
     if (clean !== item || cleanKey !== key) changed = true
     cleaned.push([cleanKey, clean])
   }

@@ -102,6 +102,13 @@ describe('redactor', () => {
     })
   })
 
+  it('takes the values of such a field also where it is a list of them, as cookies are', () => {
+    const headers = { 'set-cookie': ['sid=abc', ''], 'content-type': ['text/plain'] }
+    expect(shapes.json({ headers })).toEqual({
+      headers: { 'set-cookie': [REDACTED, ''], 'content-type': ['text/plain'] },
+    })
+  })
+
   it('gives the value itself when there is nothing to take out', () => {
     const value = { a: [1, 'two', { three: null }] }
     expect(shapes.json(value)).toBe(value)
