@@ -96,7 +96,7 @@ function refuseArgs(problems: readonly Problem[]): void {
 
 async function outputOf(tool: RegisteredTool, action: Action, call: Call): Promise<Json | undefined> {
   const { action_id, idempotency_key } = action
-  const given = tool.execute(action.params.tool_args as JsonObject, { ...call, action_id, idempotency_key })
+  const given = await tool.execute(action.params.tool_args as JsonObject, { ...call, action_id, idempotency_key })
   return isStream(given) ? joined(given, tool.name, call) : given
 }
 

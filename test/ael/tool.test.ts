@@ -208,6 +208,18 @@ describe('a tool under policy', () => {
 })
 
 describe('what a tool streams and takes back', () => {
+  it('streams also what a tool gives only after a while', async () => {
+    async function* pieces() {
+      yield 'one '
+      yield 'two'
+    }
+    const later = tool('a.later', (async () => pieces()) as never)
+    const layer = actionLayer({ adapters: [toolAdapter(toolRegistry([later]))] })
+    const deltas: string[] = []
+    const { output } = await layer.execute(call('a.later'), { onDelta: (delta) => deltas.push(delta) })
+    expect([output, deltas]).toEqual(['one two', ['one ', 'two']])
+  })
+
   it('streams the pieces and gives all of them joined', async () => {
     const registry = toolRegistry([
       tool('say.it', async function* () {
