@@ -89,6 +89,9 @@ const CARRIED = new Set([
 ])
 const ABOUT_THE_BODY = new Set(['content-type', 'idempotency-key'])
 
+/** May be sent twice. */
+const SAFE = new Set(['GET', 'HEAD', 'OPTIONS'])
+
 interface Agents {
   readonly 'http:': HttpAgent
   readonly 'https:': HttpsAgent
@@ -117,7 +120,10 @@ function exchanged(request: Request, options: SenderOptions, agents: Agents): Pr
     const sent = (protocol === 'https:' ? httpsRequest : httpRequest)(url, wire, (response) => {
       whole(response, options.maxResponseBytes, url).then(resolve, fail)
     })
-    sent.on('error', fail)
+    // The other side may end a connection that was kept just as it is used again: no answer, and nobody's fault.
+    const wasStale = ({ code }: NodeJS.ErrnoException) =>
+      sent.reusedSocket && code === 'ECONNRESET' && SAFE.has(method) && !signal.aborted
+    sent.on('error', (error) => (wasStale(error) ? resolve(exchanged(request, options, agents)) : fail(error)))
     sent.end(payload)
   })
 }
