@@ -20,6 +20,7 @@ import type { Finding } from './finding.ts'
 import { forkPlan } from './fork.ts'
 import { type Difference, diffOf, graphAt, historyOf, type JournalEntry, type Past } from './history.ts'
 import { checkName, checkOptions, checkSegment, takeIn, takeInEvents } from './input.ts'
+import { KINDS } from './kinds.ts'
 import { nodeKey, placeOf } from './node.ts'
 import { type Page, type Query, queryStore } from './query.ts'
 import type { Restoration } from './restore.ts'
@@ -389,9 +390,9 @@ export class ProjectGraph {
   }
 }
 
-/** Groups that changes name themselves. */
+/** Groups that no name in the changes leads to: those they say themselves, and those that a kind is always kept in. */
 const groupsIn = (changes: Changes): readonly string[] =>
-  changes.flatMap((change) => (change.kind === 'node_add' && change.group !== undefined ? [change.group] : []))
+  changes.flatMap((change) => (change.kind === 'node_add' ? (change.group ?? KINDS[change.node].group ?? []) : []))
 
 /** Changes are copied at once, before their caller can change them; a function is asked when its turn has come. */
 function decider(wanted: Wanted): () => Changes {

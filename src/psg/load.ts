@@ -4,6 +4,7 @@ import type { AnyNode, EntryBody, EntryChange, Stored } from './change.ts'
 import type { Delta } from './delta.ts'
 import { isFieldChange, isMove, nodeWithFields } from './field-change.ts'
 import { INDEX, type Written } from './indexes.ts'
+import { KINDS } from './kinds.ts'
 import { fromStored, groupPrefix, placeOf } from './node.ts'
 import type { GraphMemory, GraphState } from './state.ts'
 
@@ -51,8 +52,8 @@ export function takeGroup({ group, nodes, tombstones }: GroupValues, memory: Gra
 export function applyEntry({ changes }: Pick<EntryBody, 'changes'>, memory: GraphMemory): readonly Delta[] {
   const deltas: Delta[] = []
   for (const change of changes) {
-    const { group, id } = placeOf(change.key)
-    if (group === '-' || (group === id && isBirth(change))) memory.openGroup(group)
+    const { group, kind, id } = placeOf(change.key)
+    if (group === '-' || (KINDS[kind].root && group === id && isBirth(change))) memory.openGroup(group)
   }
   for (const change of changes) {
     if (!memory.state.hasGroup(placeOf(change.key).group)) continue

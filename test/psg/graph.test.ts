@@ -16,6 +16,7 @@ import {
   by,
   confirmData,
   contentsOf,
+  file,
   META,
   type NamedPlan,
   planOf,
@@ -528,20 +529,11 @@ describe('psg/graph: memory', () => {
     const { graph, id, context, store, clock } = given
     const dialog = id()
     const message = { role: 'user' as const, content: 'hello', timestamp: TIME }
-    const file = {
-      path: 'src/a.ts',
-      type: 'file' as const,
-      digest: 'sha256:00' as const,
-      size: 1,
-      mode: 0o644,
-      mtime: TIME,
-      kept: false,
-    }
     await graph.commit(
       [
         add('dialog', dialog, { meta: META, dialog_id: dialog, context_id: context, status: 'active', messages: [] }),
         add('message', `${dialog}/0`, message, { owner: dialog, at: 0 }),
-        add('file', 'src/a.ts', file),
+        add('file', 'src/a.ts', file('src/a.ts')),
       ],
       by,
     )
@@ -552,6 +544,27 @@ describe('psg/graph: memory', () => {
     expect(reopened.get('file', 'src/a.ts')).toBeUndefined()
     expect((await reopened.find('file', 'src/a.ts'))?.data.size).toBe(1)
     expect(await reopened.find('file', 'src/b.ts')).toBeUndefined()
+  })
+
+  it('knows all files as soon as it has added one', async () => {
+    const { graph, context, store, clock } = await world()
+    await graph.commit([add('file', 'a.ts', file('a.ts'))], by)
+    const late = await openGraph(store, context, { clock })
+    const twice = late.commit([add('file', 'a.ts', file('a.ts', 2))], { ...by, moreFollows: true })
+    expect(await violationsOf(twice)).toMatchObject([{ rule: 'id.unique', node: 'file/a.ts' }])
+    const later = await openGraph(store, context, { clock })
+    await later.commit([add('file', 'b.ts', file('b.ts'))], by)
+    expect((await later.find('file', 'a.ts'))?.data.size).toBe(1)
+    expect(await later.verify()).toEqual([])
+  })
+
+  it('knows all files also when it hears of one that is called like their group', async () => {
+    const { graph, context, store, clock } = await world()
+    await graph.commit([add('file', 'a.ts', file('a.ts'))], by)
+    const other = await openGraph(store, context, { clock })
+    await graph.commit([add('file', 'files', file('files'))], by)
+    await other.refresh()
+    expect((await other.find('file', 'a.ts'))?.data.size).toBe(1)
   })
 })
 
