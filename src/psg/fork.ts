@@ -1,6 +1,5 @@
 import { NotFound } from '../protocol/errors.ts'
-import type { JsonObject } from '../protocol/json.ts'
-import type { Change, CommitOptions, Node } from './change.ts'
+import type { Binding, Change, CommitOptions, Node } from './change.ts'
 import type { ProjectGraph } from './graph.ts'
 import { isKind } from './node.ts'
 import type { GraphState } from './state.ts'
@@ -32,13 +31,8 @@ function copyOf(state: GraphState, planId: string, plan_id: string, uuid: () => 
     changes.push({ kind: 'node_add', node: 'step', id: step_id, owner: plan_id, at, data })
     for (const { data: bound } of bindingsOf(state, step.id)) {
       const binding_id = uuid()
-      const params = withIds(bound.params, ids)
-      changes.push({
-        kind: 'node_add',
-        node: 'binding',
-        id: binding_id,
-        data: { ...bound, binding_id, step_id, params },
-      })
+      const data = { ...withIds(bound, ids), binding_id, step_id }
+      changes.push({ kind: 'node_add', node: 'binding', id: binding_id, data })
     }
   }
   return changes
@@ -47,9 +41,9 @@ function copyOf(state: GraphState, planId: string, plan_id: string, uuid: () => 
 const bindingsOf = (state: GraphState, step: string): readonly Node<'binding'>[] =>
   [...state.referrers('step', step, 'BINDS')].filter((node) => isKind(node, 'binding'))
 
-/** References to other steps' outputs name their ids: the copy must name the copies. */
-function withIds(params: JsonObject, ids: ReadonlyMap<string, string>): JsonObject {
-  return JSON.parse(JSON.stringify(params), (key, value) =>
+/** References to steps' outputs name their ids, in what takes a step back too: the copy must name the copies. */
+function withIds(bound: Binding, ids: ReadonlyMap<string, string>): Binding {
+  return JSON.parse(JSON.stringify(bound), (key, value) =>
     key === '$from' && typeof value === 'string' ? (ids.get(value) ?? value) : value,
   )
 }

@@ -281,7 +281,11 @@ describe('psg/fork', () => {
     const plan = await withPlan(given, { a: [], b: ['a'] })
     const binding = id()
     const params = { text: { $from: plan.step('a'), path: 'out' }, n: 1 }
-    await graph.commit([add('binding', binding, { ...bindingOf(plan.step('b'), binding), params })], by)
+    const inverse = {
+      action_type: 'function',
+      params: { of: { $from: plan.step('b') }, to: { $from: plan.step('a') } },
+    }
+    await graph.commit([add('binding', binding, { ...bindingOf(plan.step('b'), binding), params, inverse })], by)
     await graph.commit(endPlan(graph, plan.id, 'cancelled'), by)
     const fork = await graph.fork(plan.id, { actor: 'ann', reason: 'again' })
     expect(fork.id).not.toBe(plan.id)
@@ -296,7 +300,11 @@ describe('psg/fork', () => {
     const copies = [...graph.state.referrers('step', b!, 'BINDS')]
     expect(copies).toHaveLength(1)
     expect(copies[0]).toMatchObject({
-      data: { action_type: 'function', params: { text: { $from: a, path: 'out' }, n: 1 } },
+      data: {
+        action_type: 'function',
+        params: { text: { $from: a, path: 'out' }, n: 1 },
+        inverse: { params: { of: { $from: b }, to: { $from: a } } },
+      },
     })
     expect(await graph.verify()).toEqual([])
     await walkTo(given, fork.id, 'in_progress')
