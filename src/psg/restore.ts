@@ -58,7 +58,7 @@ interface Touched {
   /** What the chosen ones left it as, up to where somebody else changed it. */
   left: Stored | undefined
   now: Stored | undefined
-  /** The last revision at which somebody else changed it since, unless it was put back; or its status alone. */
+  /** The last revision at which somebody else changed it since, unless it was put back; and the last at which somebody else moved its status. */
   foreign?: number | undefined
   foreignMove?: number
 }
@@ -78,11 +78,14 @@ function touchedBy(entries: readonly JournalEntry[], chosen: (body: EntryBody) =
 }
 
 function followed(known: Touched, change: EntryChange, ours: boolean, revision: number): void {
+  const status = known.now?.data.status
   known.now = storedAfter(change, known.now)
   if (ours) {
     if (known.foreign === undefined) known.left = known.now
-  } else if (isMove(change)) known.foreignMove = revision
-  else known.foreign = isAsLeft(placeOf(change.key).kind, known) ? undefined : revision
+    return
+  }
+  if (known.now?.data.status !== status) known.foreignMove = revision // alone, or with what may be put back
+  if (!isMove(change)) known.foreign = isAsLeft(placeOf(change.key).kind, known) ? undefined : revision
 }
 
 /** Is it what it was before somebody else changed it? Then that was taken back, or is nothing but a further look at it. */

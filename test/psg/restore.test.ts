@@ -75,6 +75,19 @@ describe('psg/restore: one run', () => {
     expect(own.map((path) => graph.get('file', path)?.data.size)).toEqual([1, 1, 2])
   })
 
+  it('keeps what the run made and somebody else has moved on, also when all else was put back', async () => {
+    const { graph, id, context } = await world()
+    const extension_id = id()
+    const data = { meta: META, extension_id, context_id: context, name: 'n', version: '1.0.0' }
+    const born = { ...data, extension_type: 'capability', status: 'registered' } as const
+    await graph.commit([add('extension', extension_id, born)], as('r1'))
+    await graph.commit([set('extension', extension_id, { name: 'x', status: 'active' })], as('r2'))
+    await graph.commit([set('extension', extension_id, { name: 'n' })], as('r2'))
+    const { changes, conflicts } = await graph.restore({ ...by, to: 1, of: 'r1' })
+    expect(changes).toEqual([])
+    expect(conflicts).toMatchObject([{ id: extension_id, revision: 3 }])
+  })
+
   it('keeps what the run made and somebody else has come to need', async () => {
     const given = await world()
     const { graph, id } = given
