@@ -3,6 +3,7 @@ import { InvalidInput, RuleViolation, type Violation } from '../protocol/errors.
 import type { Json, JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Write } from '../vsl/backend.ts'
+import { checkName } from '../vsl/check-input.ts'
 import type { AnyNode, Changes, Commit, CommitOptions, EntryChange, Kind, Stored } from './change.ts'
 import type { Delta } from './delta.ts'
 import { eventsOf } from './events.ts'
@@ -73,8 +74,11 @@ export function draft(ground: Ground, changes: Changes, options: CommitOptions):
   const writes = indexWrites(proposal)
   const trails = options.moreFollows === true && ground.trail.accepts(proposal.deltas)
   if (!trails) writeValues(stored, ground, writes)
-  else if (ground.trail.from === undefined)
-    writes.puts.push([INDEX.written(ground.graph), { revision: ground.revision }])
+  else {
+    // The store meets these keys only with a later commit, and would refuse that one and all that follow.
+    for (const { key, before } of stored) if (!before) checkName('id', key)
+    if (ground.trail.from === undefined) writes.puts.push([INDEX.written(ground.graph), { revision: ground.revision }])
+  }
   const body = {
     commit_id,
     at: isoMicros(stamped),

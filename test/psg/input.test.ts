@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { InvalidInput } from '../../src/protocol/errors.ts'
 import { openGraph } from '../../src/psg/graph.ts'
-import { by, storeContents, world } from './given.ts'
+import { add, by, set, storeContents, world } from './given.ts'
 
 const cyclic: { self?: unknown } = {}
 cyclic.self = cyclic
@@ -73,6 +73,19 @@ describe('psg: a commit that is none', () => {
     expect(error.problems).toMatchObject([{ path }])
     expect(await storeContents(store)).toEqual(before)
   })
+
+  it.each(['a\0b', '\ud800', 'x'.repeat(1000)])(
+    'is refused for an id that no key can hold, when its values are to follow',
+    async (id) => {
+      const { graph, context, store } = await world()
+      const before = await storeContents(store)
+      const signal = { signal_id: id, name: 'n', payload: 1 }
+      const refused = graph.commit([add('signal', id, signal)], { ...by, moreFollows: true })
+      await expect(refused).rejects.toBeInstanceOf(InvalidInput)
+      expect(await storeContents(store)).toEqual(before)
+      await graph.commit([set('context', context, { title: 'x' })], by)
+    },
+  )
 
   it('lists everything that is wrong with its form', async () => {
     const { graph } = await world()
