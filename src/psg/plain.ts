@@ -6,14 +6,15 @@ import { shown } from '../protocol/shown.ts'
  * A frozen copy, so that neither who gave a value nor who reads it can change what the graph holds. Refuses what JSON would change or drop; a
  * member that is `undefined` counts as absent.
  */
-export function plain(value: unknown, path: string): Json {
+export function plain(value: unknown, path: string, subject = 'commit'): Json {
   const way: (string | number)[] = []
   try {
     return copied(value, way)
   } catch (error) {
-    if (error instanceof NotJson) throw refused(way.reduce<string>(joined, path), error.message)
+    if (error instanceof NotJson) throw refused(subject, way.reduce<string>(joined, path), error.message)
     if (error instanceof RangeError)
       throw refused(
+        subject,
         way.slice(0, 1).reduce<string>(joined, path),
         'something that contains itself, or is nested too deeply',
       )
@@ -75,5 +76,5 @@ function copiedObject(object: object, way: (string | number)[]): { [name: string
 const joined = (path: string, part: string | number): string =>
   typeof part === 'number' ? `${path}[${part}]` : path === '' ? part : `${path}.${part}`
 
-const refused = (path: string, found: string): InvalidInput =>
-  new InvalidInput('commit', [{ path, rule: 'json', message: 'is not JSON', found }])
+const refused = (subject: string, path: string, found: string): InvalidInput =>
+  new InvalidInput(subject, [{ path, rule: 'json', message: 'is not JSON', found }])

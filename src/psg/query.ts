@@ -6,6 +6,7 @@ import { byBytes } from '../vsl/sorted-keys.ts'
 import type { AnyNode, Kind, NodeOf, Stored } from './change.ts'
 import { isKindName } from './input.ts'
 import { fromStored, placeOf } from './node.ts'
+import { plain } from './plain.ts'
 import type { GraphState } from './state.ts'
 
 export interface Query<K extends Kind> {
@@ -105,4 +106,5 @@ function checkQuery(asked: Query<Kind>): void {
   if (after !== undefined && typeof after !== 'string') refuse('after', 'type', 'is not a place to go on from', after)
   if (!Number.isSafeInteger(limit) || limit < 1) refuse('limit', 'minimum', 'must be a whole number above 0', limit)
   if (problems.length > 0) throw new InvalidInput('query', problems)
+  plain(where ?? {}, 'where', 'query')
 }

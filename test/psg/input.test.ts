@@ -125,6 +125,16 @@ describe('psg: questions that are none', () => {
     await expect(graph[method](kind as never, id as never)).rejects.toBeInstanceOf(InvalidInput)
   })
 
+  it.each([10n, Number.NaN, () => 1, new Date(0), cyclic])(
+    'are refused: a condition that is not JSON',
+    async (value) => {
+      const { graph } = await world()
+      await expect(graph.query({ kind: 'context', where: { title: value as never } })).rejects.toMatchObject({
+        problems: [{ path: 'where.title', rule: 'json' }],
+      })
+    },
+  )
+
   it.each([null, undefined, 7])('are refused: %s instead of what is asked for', async (nothing) => {
     const { graph, store } = await world()
     const before = await storeContents(store)
