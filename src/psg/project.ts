@@ -9,6 +9,7 @@ import { type DocumentKind, takeApart } from './document.ts'
 import { stepOfFirst } from './first-action.ts'
 import { type GraphOptions, newGraph, openGraph, type ProjectGraph, type Roles } from './graph.ts'
 import { INDEX, type Whereabouts } from './indexes.ts'
+import { checkOptions } from './input.ts'
 import { KINDS } from './kinds.ts'
 import { byPlace, isKind } from './node.ts'
 import { openGraphs } from './open-graphs.ts'
@@ -109,7 +110,9 @@ export async function openProject(store: Backend, options: ProjectOptions = {}):
       await created.commit(changes, commit)
       return created
     },
-    async import(documents, { context, ...commit }) {
+    async import(documents, options) {
+      checkOptions(options)
+      const { context, ...commit } = options
       const parts = apart(documents)
       const mine = parts.filter(({ kind }) => KINDS[kind].project).flatMap(({ changes }) => changes)
       const rest = parts.filter(({ kind }) => !KINDS[kind].project).flatMap(({ changes }) => changes)
@@ -119,6 +122,9 @@ export async function openProject(store: Backend, options: ProjectOptions = {}):
         { to: target, changes: rest },
       ].filter(({ changes }) => changes.length > 0)
       for (const { to, changes } of writes) await to.check(changes, commit) // or half of them would be left behind
+      const made = rest.some((change) => change.kind === 'node_add' && change.node === 'context')
+      // Not everything names its context, and a graph without one is found by nobody.
+      if (target !== graph && !made) await target.require('context', target.id)
       const commits: Commit[] = []
       for (const { to, changes } of writes) commits.push(await to.commit(changes, commit))
       return { graph: target, commits }

@@ -225,6 +225,15 @@ describe('psg/project', () => {
     expect(graph.get('confirm', stray)).toBeDefined()
   })
 
+  it('imports nothing into a context that is not there', async () => {
+    const { project: p, store, id } = await project()
+    const before = await storeContents(store)
+    const documents = [['confirm', confirmData(id(), 'other', id())]] as const
+    await expect(p.import(documents, { ...by, context: id() })).rejects.toBeInstanceOf(NotFound)
+    await expect(p.import(documents, undefined as never)).rejects.toBeInstanceOf(InvalidInput)
+    expect(await storeContents(store)).toEqual(before)
+  })
+
   it.each([
     ['no list', undefined],
     ['nothing', []],
