@@ -30,6 +30,20 @@ export async function checkSettings(redis: Redis, what: string, trustConfig: boo
   }
 }
 
+/** A server that does not have the database leaves the connection at its first one, and the client tells nobody. */
+export async function checkDatabase(redis: Redis, what: string): Promise<void> {
+  const { db = 0 } = redis.options
+  if (db === 0) return
+  await redis.select(db).catch((error) => {
+    if (replyCode(error) !== 'ERR') throw error
+    throw new Refused(
+      `${what} has no database ${db}`,
+      'end the URL with the number of one that it has, or give a prefix instead',
+      { cause: causeOf(error) },
+    )
+  })
+}
+
 /** Makes the store if there is none; refuses one of a newer version, or keys that are not ours. Safe for several processes at once. */
 export async function openKeys(redis: Redis, what: string, keys: Keys): Promise<void> {
   const { meta, heads, leases, journal, places, values, own, blobs } = keys

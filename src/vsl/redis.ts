@@ -17,7 +17,7 @@ import { followers } from './followers.ts'
 import { grouped, type PreparedWrite, type Verdict } from './grouped.ts'
 import { holderIsGone } from './holder.ts'
 import { connect } from './redis-connection.ts'
-import { checkSettings, openKeys, SCHEMA } from './redis-open.ts'
+import { checkDatabase, checkSettings, openKeys, SCHEMA } from './redis-open.ts'
 import { journalPages, outlasting, PAGE_ROWS, walk } from './redis-pages.ts'
 import { ACQUIRE, COMMIT, KEEP, keysOf, PUT, run } from './redis-scripts.ts'
 
@@ -48,6 +48,7 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
   const what = `the store ${prefix} in ${connection.what}`
   const durable = await connection
     .ask(async (redis) => {
+      await checkDatabase(redis, connection.what)
       await redis.exists(keys.meta) // in a cluster, this leads to the node whose settings matter
       const settings = await checkSettings(redis, connection.what, trustConfig)
       await openKeys(redis, connection.what, keys)

@@ -124,6 +124,18 @@ describe('a Redis store', () => {
     })
   })
 
+  itOnRedis(
+    'is refused when the server does not have the database, and nothing is put into another one',
+    async (url) => {
+      const prefix = freshPrefix()
+      const elsewhere = new URL('/99999', url).href
+      const error = await redisBackend({ url: elsewhere, prefix }).catch((e) => e)
+      expect(error).toBeInstanceOf(Refused)
+      expect(error.message).toContain('has no database 99999')
+      await withClient(url, async (redis) => expect(await redis.keys(`*${prefix}*`)).toEqual([]))
+    },
+  )
+
   it.each([
     ['url', {}],
     ['url', { url: 'redis://localhost', client: { duplicate() {}, options: {} } as unknown as Redis }],
