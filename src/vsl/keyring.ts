@@ -99,12 +99,21 @@ function checked(given: readonly EncryptionKey[]): Key[] {
   const refuse = (path: string, message: string) =>
     new InvalidInput('encryption keys', [{ path, rule: 'key', message }])
   if (!Array.isArray(given) || given.length === 0) throw refuse('', 'are none')
-  return given.map(({ id, key }: EncryptionKey, i) => {
+  return given.map((one: EncryptionKey, i) => {
+    const { id, key } = Object(one) as EncryptionKey
     if (!isName(id) || Buffer.byteLength(id) > 64) throw refuse(`[${i}].id`, 'is not text of 1 to 64 bytes')
-    if (given.findIndex((other) => other.id === id) !== i) throw refuse(`[${i}].id`, 'is there twice')
-    const secret = typeof key === 'string' ? Buffer.from(key, 'base64') : Buffer.from(key ?? [])
-    if (secret.length !== 32) throw refuse(`[${i}].key`, 'is not 32 bytes, or their base64')
+    if (given.findIndex((other) => other?.id === id) !== i) throw refuse(`[${i}].id`, 'is there twice')
+    const secret = secretOf(key)
+    if (secret?.length !== 32) throw refuse(`[${i}].key`, 'is not 32 bytes, or their base64')
     // A secret of its own for names, so that the two uses of one key cannot help each other's attackers.
     return { id, secret, nameSecret: Buffer.from(hkdfSync('sha256', secret, '', 'mplp-runtime blob names', 32)) }
   })
+}
+
+function secretOf(key: EncryptionKey['key']): Buffer | undefined {
+  try {
+    return typeof key === 'string' ? Buffer.from(key, 'base64') : Buffer.from(key)
+  } catch {
+    return undefined // neither text nor bytes
+  }
 }

@@ -189,6 +189,9 @@ describe('an encrypted store', () => {
       [[{ id: '', key: bytes }], '[0].id'],
       [[{ id: 'k', key: bytes.subarray(1) }], '[0].key'],
       [[{ id: 'k', key: 'short' }], '[0].key'],
+      [[{ id: 'k', key: 7 as never }], '[0].key'],
+      [[{ id: 'k', key: {} as never }], '[0].key'],
+      [[null as never], '[0].id'],
       [
         [
           { id: 'k', key: bytes },
