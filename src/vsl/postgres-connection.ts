@@ -1,5 +1,5 @@
 import type { Pool, PoolClient, QueryConfig } from 'pg'
-import { OutcomeUnknown } from '../protocol/errors.ts'
+import { InvalidInput, OutcomeUnknown } from '../protocol/errors.ts'
 import { required } from '../protocol/required.ts'
 import { isLost, isRolledBack, isTimeUp, postgresError, TIME_UP } from './postgres-errors.ts'
 import { wakeable } from './wakeable.ts'
@@ -119,6 +119,13 @@ interface Lost {
 
 function ownPool({ url, poolSize }: { url: string; poolSize: number }, timeoutMs: number): Pool {
   const pg = required('pg') as typeof import('pg')
+  try {
+    new pg.Client({ connectionString: url }) // the pool would read the URL with its first connection only
+  } catch (cause) {
+    throw new InvalidInput('the options of a Postgres store', [
+      { path: 'url', rule: 'option', message: `cannot be used: ${(cause as Error).message}` },
+    ])
+  }
   const pool = new pg.Pool({
     connectionString: url,
     max: poolSize,

@@ -133,6 +133,8 @@ describe('opening a Postgres store', () => {
     ['neither a URL nor a pool', {}, 'url'],
     ['a URL of another kind', { url: 'mysql://user:secret@localhost/db' }, 'url'],
     ['text that is no URL', { url: 'secret' }, 'url'],
+    ['a URL with a lone % in it', { url: 'postgres://user:secret@localhost/d%b' }, 'url'],
+    ['a URL that names a certificate which is not there', { url: 'postgres://localhost/db?sslrootcert=/none' }, 'url'],
     ['a schema in capitals', { url: 'postgres://localhost/db', schema: 'Store' }, 'schema'],
     ['a schema with a quote', { url: 'postgres://localhost/db', schema: 'a"; drop' }, 'schema'],
     ["a schema in the server's own space", { url: 'postgres://localhost/db', schema: 'pg_store' }, 'schema'],
