@@ -1,3 +1,4 @@
+import { isUint8Array } from 'node:util/types'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
 import type { Digest, Json } from '../protocol/json.ts'
 import { type Holder, MAX_KEY_BYTES, type ScanFrom } from './backend.ts'
@@ -63,6 +64,14 @@ export function checkDigest(digest: Digest): void {
         message: 'is not sha256: and 64 lower-case hex digits',
         found: String(digest).slice(0, 80),
       },
+    ])
+}
+
+/** Text, or numbers wider than a byte, would be taken for other bytes than were meant, and by each member for different ones. */
+export function checkBytes(bytes: Uint8Array): void {
+  if (!isUint8Array(bytes))
+    throw new InvalidInput('blob', [
+      { path: 'bytes', rule: 'bytes', message: 'are not a Uint8Array', found: typeof bytes },
     ])
 }
 

@@ -1,7 +1,7 @@
 import { InvalidInput, Refused } from '../protocol/errors.ts'
 import { type Digest, digestOf, type Json } from '../protocol/json.ts'
 import type { Backend, Entry, Puts } from './backend.ts'
-import { checkDigest, checkName, checkScan, textOf } from './check-input.ts'
+import { checkBytes, checkDigest, checkName, checkScan, textOf } from './check-input.ts'
 import { checkWrite } from './check-write.ts'
 import { isEmpty } from './copy.ts'
 import { type EncryptionKey, type Keyring, keyring } from './keyring.ts'
@@ -88,6 +88,7 @@ export async function withEncryption(store: Backend, keys: readonly EncryptionKe
     release: (lease) => store.release(lease),
 
     async putBlob(bytes) {
+      checkBytes(bytes)
       const copy = new Uint8Array(bytes)
       const digest = digestOf(copy)
       const work = writing.get(digest) ?? writeBlob(digest, copy).finally(() => writing.delete(digest))

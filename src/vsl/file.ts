@@ -4,7 +4,16 @@ import { Closed, InvalidInput, OutcomeUnknown, Unavailable } from '../protocol/e
 import type { Json } from '../protocol/json.ts'
 import { warn } from '../protocol/reporter.ts'
 import type { Backend } from './backend.ts'
-import { checkAcquire, checkDigest, checkName, checkNames, checkRead, checkScan, textOf } from './check-input.ts'
+import {
+  checkAcquire,
+  checkBytes,
+  checkDigest,
+  checkName,
+  checkNames,
+  checkRead,
+  checkScan,
+  textOf,
+} from './check-input.ts'
 import { blobFiles } from './file-blobs.ts'
 import { entryPages } from './file-entries.ts'
 import { fileError } from './file-errors.ts'
@@ -179,6 +188,7 @@ export async function fileBackend(options: FileOptions): Promise<Backend> {
 
     async putBlob(bytes) {
       open()
+      checkBytes(bytes)
       return reading(() => blobs.put(new Uint8Array(bytes)))
     },
     async getBlob(digest) {

@@ -2,7 +2,16 @@ import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Closed, InvalidInput, OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
 import { type Digest, digestOf, type Json } from '../protocol/json.ts'
 import type { Backend, Entry, Lease } from './backend.ts'
-import { checkAcquire, checkDigest, checkName, checkNames, checkRead, checkScan, textOf } from './check-input.ts'
+import {
+  checkAcquire,
+  checkBytes,
+  checkDigest,
+  checkName,
+  checkNames,
+  checkRead,
+  checkScan,
+  textOf,
+} from './check-input.ts'
 import { checkWrite } from './check-write.ts'
 import { followers } from './followers.ts'
 import { isFree } from './holder.ts'
@@ -206,6 +215,7 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
 
     async putBlob(bytes) {
       open()
+      checkBytes(bytes)
       const digest = digestOf(bytes)
       const text = Buffer.from(bytes).toString('base64')
       await one(async () => {

@@ -2,7 +2,16 @@ import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Closed } from '../protocol/errors.ts'
 import { type Digest, digestOf, type Json } from '../protocol/json.ts'
 import type { Backend, Entry, Lease } from './backend.ts'
-import { checkAcquire, checkDigest, checkName, checkNames, checkRead, checkScan, textOf } from './check-input.ts'
+import {
+  checkAcquire,
+  checkBytes,
+  checkDigest,
+  checkName,
+  checkNames,
+  checkRead,
+  checkScan,
+  textOf,
+} from './check-input.ts'
 import { checkWrite } from './check-write.ts'
 import { type Held, isFree } from './holder.ts'
 import { refuseIfStale } from './judge.ts'
@@ -165,6 +174,7 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
 
     async putBlob(bytes) {
       open()
+      checkBytes(bytes)
       const digest = digestOf(bytes)
       if (!blobStore.has(digest)) blobStore.set(digest, new Uint8Array(bytes))
       return digest

@@ -3,7 +3,16 @@ import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Closed, InvalidInput, type Problem, TooLarge } from '../protocol/errors.ts'
 import { digestOf, type Json } from '../protocol/json.ts'
 import type { Backend, Entry } from './backend.ts'
-import { checkAcquire, checkDigest, checkName, checkNames, checkRead, checkScan, textOf } from './check-input.ts'
+import {
+  checkAcquire,
+  checkBytes,
+  checkDigest,
+  checkName,
+  checkNames,
+  checkRead,
+  checkScan,
+  textOf,
+} from './check-input.ts'
 import { type Followers, followers } from './followers.ts'
 import { grouped } from './grouped.ts'
 import { textArray } from './postgres-arrays.ts'
@@ -154,6 +163,7 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
 
     async putBlob(bytes) {
       open()
+      checkBytes(bytes)
       if (bytes.byteLength > MAX_BLOB_BYTES)
         throw new TooLarge('a blob', bytes.byteLength, MAX_BLOB_BYTES, 'cut it into parts, or keep it as a file')
       const copy = Buffer.from(bytes)

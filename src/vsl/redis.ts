@@ -5,6 +5,7 @@ import { redisAddress } from '../protocol/redis-address.ts'
 import type { Backend } from './backend.ts'
 import {
   checkAcquire,
+  checkBytes,
   checkDigest,
   checkName,
   checkNames,
@@ -171,6 +172,7 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
 
     async putBlob(bytes) {
       open()
+      checkBytes(bytes)
       if (bytes.byteLength > maxBlobBytes)
         throw new TooLarge(
           'a blob',

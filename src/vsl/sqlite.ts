@@ -4,7 +4,16 @@ import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Closed, InvalidInput, OutcomeUnknown } from '../protocol/errors.ts'
 import { type Digest, digestOf, type Json } from '../protocol/json.ts'
 import type { Backend } from './backend.ts'
-import { checkAcquire, checkDigest, checkName, checkNames, checkRead, checkScan, textOf } from './check-input.ts'
+import {
+  checkAcquire,
+  checkBytes,
+  checkDigest,
+  checkName,
+  checkNames,
+  checkRead,
+  checkScan,
+  textOf,
+} from './check-input.ts'
 import { followers } from './followers.ts'
 import { grouped } from './grouped.ts'
 import { batchWriter } from './sqlite-commit.ts'
@@ -214,6 +223,7 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
 
     async putBlob(bytes) {
       open()
+      checkBytes(bytes)
       const copy = Buffer.from(bytes)
       const digest = digestOf(copy)
       await blobs.add([digest, copy])

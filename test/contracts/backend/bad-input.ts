@@ -96,6 +96,19 @@ export function badInput(given: Given): void {
       expect(await given.backend.head('g')).toEqual({ revision: 0, token: 0 })
     })
 
+    it.for([
+      ['nothing', undefined],
+      ['text', 'text'],
+      ['a list', [1, 2]],
+      ['numbers of two bytes', new Uint16Array([1, 256])],
+    ] as const)('refuses %s as the bytes of a blob', async ([, bytes]) => {
+      await expect(given.backend.putBlob(bytes as never)).rejects.toMatchObject({
+        code: 'invalid_input',
+        problems: [{ path: 'bytes', rule: 'bytes' }],
+      })
+      expect(await everything(given.backend, ['g'])).toEqual(EMPTY)
+    })
+
     it.each([
       '',
       'x',
