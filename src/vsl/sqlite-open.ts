@@ -1,4 +1,4 @@
-import { accessSync, constants, mkdirSync } from 'node:fs'
+import { accessSync, constants, mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type libsql from 'libsql'
 import { Refused } from '../protocol/errors.ts'
@@ -46,6 +46,12 @@ export function connect(path: string): Database {
   } catch (error) {
     throw sqliteError(path, error)
   }
+}
+
+/** Tells the file at a path from any other that may take its place. */
+export function fileAt(path: string): string {
+  const found = statSync(path, { bigint: true, throwIfNoEntry: false })
+  return found ? `${found.dev}:${found.ino}` : ''
 }
 
 /** Makes an empty file ours, brings an older one up to date, refuses any other. Safe to call again, and for several processes at once. */

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Clock, systemClock } from '../protocol/clock.ts'
-import { Closed, InvalidInput, OutcomeUnknown } from '../protocol/errors.ts'
+import { Closed, InvalidInput, OutcomeUnknown, Refused } from '../protocol/errors.ts'
 import { type Digest, digestOf, type Json } from '../protocol/json.ts'
 import type { Backend } from './backend.ts'
 import {
@@ -19,7 +19,7 @@ import { grouped } from './grouped.ts'
 import { batchWriter } from './sqlite-commit.ts'
 import { isBusy, sqliteError } from './sqlite-errors.ts'
 import { leases } from './sqlite-leases.ts'
-import { connect, disconnect, LAYOUT, prepare, type Synchronous, transact } from './sqlite-open.ts'
+import { connect, disconnect, fileAt, LAYOUT, prepare, type Synchronous, transact } from './sqlite-open.ts'
 import { journalPages, keyPages } from './sqlite-pages.ts'
 import { MAX_ROWS, rowStatement } from './sqlite-rows.ts'
 import { together } from './together.ts'
@@ -65,10 +65,18 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
       if (!db.open) throw new Closed(what)
     }
   }
-  const whole = <T>(work: () => T) => patiently(() => transact(db, work))
+  let file = ''
+  /** All of the work or nothing, in the file that was opened: what goes into one that is no longer there is kept by nobody. */
+  const whole = <T>(work: () => T, lost?: (error: unknown) => unknown) =>
+    patiently(() => {
+      if (fileAt(path) !== file)
+        throw new Refused(`${path} was removed or replaced while it was open`, 'open the store again')
+      return transact(db, work, lost)
+    })
 
   try {
     await patiently(() => prepare(db, path, synchronous))
+    file = fileAt(path)
   } catch (error) {
     db.close()
     throw error
@@ -93,7 +101,7 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
     {
       async commitBatch(writes) {
         const lost = (error: unknown) => new OutcomeUnknown(path, { cause: error })
-        const verdicts = await patiently(() => transact(db, () => writeBatch(writes), lost))
+        const verdicts = await whole(() => writeBatch(writes), lost)
         following.wake(
           writes.filter((w, i) => w.entry !== undefined && verdicts[i]?.kind === 'landed').map((w) => w.stream),
         )
@@ -159,7 +167,7 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
       checkName('key', key)
       const text = textOf('value', value)
       const lost = (error: unknown) => new OutcomeUnknown(key, { cause: error })
-      await patiently(() => transact(db, () => putOwn.run([key, text]), lost))
+      await whole(() => putOwn.run([key, text]), lost)
     },
 
     commit: commits.commit,

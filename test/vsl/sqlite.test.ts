@@ -1,4 +1,4 @@
-import { copyFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { copyFileSync, existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import Database from 'libsql'
@@ -45,6 +45,22 @@ describe('an SQLite store', () => {
     const copied = await sqliteBackend({ path: copy })
     expect(await everything(copied, ['g'])).toEqual(before)
     await copied.close()
+  })
+
+  it('acknowledges nothing more once its file was taken away or another one put in its place', async () => {
+    const path = freshPath()
+    const backend = await sqliteBackend({ path })
+    await backend.commit(append('g', 0))
+    renameSync(path, `${path}.away`)
+    for (const put of [() => undefined, () => writeFileSync(path, 'another')]) {
+      put()
+      await expect(backend.commit(append('g', 1))).rejects.toThrow(Refused)
+      await expect(backend.set('k', 1)).rejects.toThrow(Refused)
+      await expect(backend.putBlob(Buffer.from('b'))).rejects.toThrow(Refused)
+    }
+    renameSync(`${path}.away`, path)
+    await backend.commit(append('g', 1))
+    await backend.close()
   })
 
   it('can be closed while somebody else writes', async () => {
