@@ -1,6 +1,6 @@
 import { systemClock } from '../protocol/clock.ts'
-import { InvalidInput, KeyExists, NotFound, OutcomeUnknown, RevisionConflict } from '../protocol/errors.ts'
-import type { JsonObject } from '../protocol/json.ts'
+import { InvalidInput, KeyExists, NotFound, OutcomeUnknown, Refused, RevisionConflict } from '../protocol/errors.ts'
+import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Role } from '../protocol/types.ts'
 import type { Backend } from '../vsl/backend.ts'
@@ -142,7 +142,7 @@ const INDEXED = (Object.keys(KINDS) as Kind[]).filter((kind) => KINDS[kind].inde
 async function projectId(store: Backend, { clock = systemClock }: ProjectOptions): Promise<string> {
   for (let attempt = 1; ; attempt++) {
     const there = (await store.getMany([NAME])).get(NAME)
-    if (there) return (there as { project_id: string }).project_id
+    if (there) return idIn(there)
     const project_id = clock.uuid()
     try {
       await store.commit({ stream: NAME, expected: 0, inserts: [[NAME, { project_id }]], puts: [], deletes: [] })
@@ -152,6 +152,15 @@ async function projectId(store: Backend, { clock = systemClock }: ProjectOptions
       if (!read || attempt === MOST_ATTEMPTS) throw error
     }
   }
+}
+
+function idIn(stored: Json): string {
+  const project_id = isObject(stored) ? stored.project_id : undefined
+  if (typeof project_id === 'string') return project_id
+  throw new Refused(
+    'the store does not tell the id of its project',
+    'open it with its keys if it is encrypted, or bring it back from a backup',
+  )
 }
 
 /** Roles by id, else by name; of two with one name the older. Names are gathered once per revision. */

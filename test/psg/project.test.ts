@@ -1,11 +1,19 @@
 import { describe, expect, it } from 'vitest'
 import { manualClock } from '../../src/protocol/clock.ts'
-import { InvalidInput, NotFound, OutcomeUnknown, RuleViolation, Unavailable } from '../../src/protocol/errors.ts'
+import {
+  InvalidInput,
+  NotFound,
+  OutcomeUnknown,
+  Refused,
+  RuleViolation,
+  Unavailable,
+} from '../../src/protocol/errors.ts'
 import { firstActionOf, stepOfFirst } from '../../src/psg/first-action.ts'
 import { openGraph } from '../../src/psg/graph.ts'
 import { confirmOf, move } from '../../src/psg/moves.ts'
 import { pathsOf } from '../../src/psg/paths.ts'
 import { openProject, type ProjectOptions } from '../../src/psg/project.ts'
+import { withEncryption } from '../../src/vsl/encrypted.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { faultAt, faultyBackend } from '../support/faulty-backend.ts'
@@ -39,6 +47,16 @@ describe('psg/project', () => {
       manualClock(),
     )
     await expect(openProject(silent)).rejects.toBeInstanceOf(OutcomeUnknown)
+  })
+
+  it('is not opened without the keys of an encrypted store, and says that it needs them', async () => {
+    const store = memoryBackend()
+    await openProject(await withEncryption(store, [{ id: 'k', key: new Uint8Array(32) }]))
+    const before = await storeContents(store)
+    const error = await openProject(store).catch((e) => e)
+    expect(error).toBeInstanceOf(Refused)
+    expect(error.remedy).toContain('keys')
+    expect(await storeContents(store)).toEqual(before)
   })
 
   it('opens each context once, and says when there is none', async () => {
