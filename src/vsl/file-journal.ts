@@ -37,6 +37,7 @@ const PAGE_LINES = 256
 export async function openJournal(folder: string, certain: number, segmentBytes: number): Promise<Journal> {
   await makeFolder(folder)
   const segments = await segmentsIn(folder)
+  if (segments.length === 0 && certain > 0) throw damaged(`${folder}, which has no file left,`)
   const fresh = segments.length === 0 ? await newSegment(folder, 1) : undefined
   if (fresh) segments.push(fresh.segment)
   let active = segments.at(-1) as Segment

@@ -214,6 +214,16 @@ describe('a damaged file store', () => {
     await expect(opened(path)).rejects.toThrow(Corrupt)
   })
 
+  it('is not taken for a new one when its journal is gone', async () => {
+    const path = freshPath()
+    const backend = await opened(path)
+    await backend.commit(append('g', 0))
+    await backend.close()
+    rmSync(join(path, 'journal'), { recursive: true })
+    await expect(opened(path)).rejects.toThrow(Corrupt)
+    await expect(opened(path)).rejects.toThrow(Corrupt) // nor is a new journal begun by that
+  })
+
   it('is not opened, and nothing in it changed, when a line that the checkpoint does not know is damaged', async () => {
     const path = freshPath()
     const backend = await opened(path, { segmentBytes: 200 })
