@@ -2,6 +2,7 @@ import { mkdir, readdir, readFile, rm, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from '../protocol/clock.ts'
 import { Refused } from '../protocol/errors.ts'
+import { isObject } from '../protocol/json.ts'
 import type { Holder } from './backend.ts'
 import { isMissing } from './file-errors.ts'
 import { replace } from './file-sync.ts'
@@ -106,7 +107,9 @@ async function claimsIn(locks: string): Promise<Claim[]> {
 
 async function claimIn(path: string): Promise<Claim | undefined> {
   try {
-    return { path, ...JSON.parse(await readFile(path, 'utf8')) }
+    const claim = JSON.parse(await readFile(path, 'utf8'))
+    if (!isObject(claim) || !isObject(claim.holder)) throw new SyntaxError('it names no holder')
+    return { path, ...(claim as unknown as Omit<Claim, 'path'>) }
   } catch (error) {
     if (isMissing(error)) return undefined
     if (error instanceof SyntaxError)

@@ -116,8 +116,10 @@ describe('a folder that is open', () => {
     needsProcessTable(context)
     const path = await withClaim(await goneHolder('gone'))
     await (await fileBackend({ path, clock: manualClock() })).close()
-    writeFileSync(join(path, 'locks/x.json'), 'no JSON')
-    await expect(fileBackend({ path })).rejects.toThrow(Refused)
+    for (const text of ['no JSON', '{}', 'null']) {
+      writeFileSync(join(path, 'locks/x.json'), text)
+      await expect(fileBackend({ path })).rejects.toThrow(Refused)
+    }
   })
 
   it('is written no more by a process that stood still until another one took it', async () => {
