@@ -27,6 +27,12 @@ export function redisLink(target: string | Redis, timeoutMs: number, clock: Cloc
   const address: RedisOptions = typeof target === 'string' ? redisAddress(target, 'bus') : target.options
   const what = `Redis at ${address.path ?? `${address.host ?? 'localhost'}:${address.port ?? 6379}`}`
 
+  const noDatabase = (error: unknown) => {
+    if (replyCode(error) !== 'ERR') throw error
+    const remedy = 'end the URL with the number of one that it has, or give a prefix instead'
+    throw new Refused(`${what} has no database ${address.db}`, remedy, { cause: causeOf(error) })
+  }
+
   return {
     what,
     async connect(silenceMs) {
@@ -45,9 +51,10 @@ export function redisLink(target: string | Redis, timeoutMs: number, clock: Cloc
       })
       try {
         await redis.connect()
+        if (address.db) await redis.select(address.db).catch(noDatabase) // or it would leave us at its first one, and the client tells nobody
       } catch (error) {
         redis.disconnect()
-        throw redisError(what, trouble ?? error) // what connect() says is only that it failed
+        throw error instanceof Refused ? error : redisError(what, trouble ?? error) // what connect() says is only that it failed
       }
       isOpen = true
       return redis

@@ -48,6 +48,11 @@ describe('bus/redis', () => {
     })
   })
 
+  itOnRedis('is refused when the server does not have the database', async (url) => {
+    const opening = redisTransport({ url: new URL('/99999', url).href, prefix: freshPrefix() })
+    await expect(opening).rejects.toThrow(/has no database 99999; end the URL/)
+  })
+
   itOnRedis('lets go of what is older than it is told to keep', async (url) => {
     await withBus({ url, keep: { ms: 1 } }, async (bus, { redis, key }) => {
       await bus.publish(series(1, 1000))
