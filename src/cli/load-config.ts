@@ -21,7 +21,7 @@ function fromEnv(): Config {
   try {
     return mergedConfig(configFromEnv())
   } catch (cause) {
-    if (!(cause instanceof InvalidInput)) throw cause
+    if (!(cause instanceof InvalidInput) || cause.subject === 'environment') throw cause // that has the name
     const named = (path: string) => path.replace(/^[^.[]+/, (key) => `MPLP_${key.toUpperCase()}`)
     const problems = cause.problems.map((problem) => ({ ...problem, path: named(problem.path) }))
     throw new InvalidInput('environment', problems, { cause })

@@ -377,6 +377,12 @@ describe('the environment', { timeout: PATIENT }, () => {
     expect(refused.code).toBe(64)
     expect(oneLine(refused)).toBe('mplp: environment is not valid: MPLP_VLS is not known; did you mean vsl?')
   })
+
+  it('names the variable that is no JSON as it is called', async () => {
+    const refused = await mplp(tempFolder(), ['list'], { MPLP_RUN: '{' })
+    expect(refused.code).toBe(64)
+    expect(oneLine(refused)).toBe('mplp: environment is not valid: MPLP_RUN must be JSON')
+  })
 })
 
 describe('the rest', { timeout: PATIENT }, () => {
