@@ -1,6 +1,7 @@
 import type { Adapter, Asker } from '../ael/adapter.ts'
 import { trackFiles } from '../drift/track.ts'
 import type { Tracker, TrackOptions } from '../drift/tracker.ts'
+import { NotFound } from '../protocol/errors.ts'
 import { type Digest, uuidOf } from '../protocol/json.ts'
 import { META } from '../protocol/meta.ts'
 import type { FindingRecord } from '../psg/change.ts'
@@ -25,7 +26,7 @@ export interface ProjectFolder {
   graph(): Promise<ProjectGraph>
   /** Opened when it is first asked for; the first time ever, everything is taken in as it lies there. */
   tracker(): Promise<Tracker>
-  /** What was found and is not settled; the disk is not looked at. */
+  /** What was found and is not settled; the disk is not looked at. Throws NotFound for a context that was named and is not there. */
   findings(): Promise<readonly FindingRecord[]>
   /** A file adapter whose reads and writes the graph is told of. */
   tracked(adapter: Adapter): Adapter
@@ -69,6 +70,7 @@ export function projectFolder(project: Project | Promise<Project>, options: Fold
     tracker,
     async findings() {
       const found = await known()
+      if (!found && context !== undefined) throw new NotFound('context', context) // or one that is misspelt would be found in order
       await found?.load('drift')
       const nodes = found ? [...found.state.nodesOf('drift')] : []
       return nodes.filter((node) => isKind(node, 'finding')).map(({ data }) => data)

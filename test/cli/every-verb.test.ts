@@ -147,7 +147,10 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
     [['--context', 'absent'], 1, 'there is no context absent'],
   ],
   'drift scan [folder]': [[['absent'], 64, 'is no folder']],
-  'drift list [folder]': [[['absent'], 64, 'is no folder']],
+  'drift list [folder]': [
+    [['absent'], 64, 'is no folder'],
+    [['--context', 'absent'], 1, 'there is no context absent'],
+  ],
   'drift diff <finding> [folder]': [[['absent'], 1, 'there is no finding absent']],
   'drift reconcile <finding> [folder]': [
     [['absent'], 1, 'there is no finding absent'],
