@@ -11,7 +11,7 @@ export async function run({ options, io }: VerbCall): Promise<number> {
   const settings = {
     ...effectiveConfig(await io.config()).server,
     ...(typeof options.host === 'string' && { host: options.host }),
-    ...(typeof options.port === 'string' && { port: Number(options.port) }),
+    ...(typeof options.port === 'string' && { port: portOf(options.port) }),
   }
   settleOptions(settings) // before a store is made for it
   const work = async (runtime: ComposedRuntime) => {
@@ -26,3 +26,6 @@ export async function run({ options, io }: VerbCall): Promise<number> {
   }
   return withRuntime(io, work, { makes: true, stays: true, drives: 'all' })
 }
+
+/** To Node an empty text is 0, which takes any port: `--port "$PORT"` without a PORT means none. */
+const portOf = (text: string): number => (/^\d+$/.test(text) ? Number(text) : Number.NaN)

@@ -170,6 +170,7 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
   serve: [
     [['--port', 'many'], 64, 'port'],
     [['--port', '70000'], 64, 'port'],
+    [['--port', ''], 64, 'port'],
     [['--host', '0.0.0.0'], 1, 'give server.tokens'],
   ],
 }
