@@ -9,7 +9,7 @@ import { openStore } from '../../src/vsl/vsl.ts'
 import { flowOf } from '../support/flows.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { hereJson, mplpHere } from './here.ts'
-import { type Ended, mplp, mplpJson, mplpUnread, oneLine } from './mplp.ts'
+import { type Ended, mplp, mplpJson, mplpUnheard, mplpUnread, oneLine } from './mplp.ts'
 
 interface Ran {
   readonly run_id: string
@@ -368,6 +368,15 @@ describe('whoever reads', { timeout: PATIENT }, () => {
     expect(await mplpUnread(folder, ['run', 'flow.json', '--events'])).toBe(1)
     expect((await hereJson(folder, ['show', flow.plan.plan_id])).values).toMatchObject([{ status: 'failed' }])
     expect(await mplpUnread(folder, ['events'])).toBe(0)
+  })
+
+  it('may close its ears: what was to be complained of is lost, and nothing else', async () => {
+    const folder = tempFolder()
+    const flow = flowOf({ asks: { binding: { action_type: 'wait', params: { signal: 'go' } } } })
+    writeFileSync(join(folder, 'flow.json'), JSON.stringify(flow))
+    const ended = await mplpUnheard(folder, ['run', 'flow.json', '--store', 'memory:', '--json'])
+    expect({ ...ended, out: JSON.parse(ended.out) }).toMatchObject({ code: 2, out: { status: 'waiting' } })
+    expect(await mplpUnheard(folder, ['nonsense'])).toEqual({ code: 64, out: '' })
   })
 })
 

@@ -38,5 +38,17 @@ export function mplpUnread(cwd: string, args: readonly string[]): Promise<number
   return once(child, 'exit').then(([code]) => code)
 }
 
+/** The exit code, and what was said, where nobody hears complaints. */
+export async function mplpUnheard(cwd: string, args: readonly string[]): Promise<Pick<Ended, 'code' | 'out'>> {
+  const child = spawn(process.execPath, ['--import', TSX, MAIN, ...args], { cwd, env: { PATH: process.env.PATH } })
+  child.stderr.destroy()
+  let out = ''
+  child.stdout.on('data', (text) => {
+    out += text
+  })
+  const [code] = await once(child, 'close')
+  return { code, out }
+}
+
 const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
 const TSX = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href
