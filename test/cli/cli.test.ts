@@ -9,7 +9,7 @@ import { openStore } from '../../src/vsl/vsl.ts'
 import { flowOf } from '../support/flows.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { hereJson, mplpHere } from './here.ts'
-import { type Ended, mplp, mplpJson, mplpUnheard, mplpUnread, oneLine } from './mplp.ts'
+import { type Ended, mplp, mplpJson, mplpUnheard, mplpUnread, mplpUnwritten, oneLine } from './mplp.ts'
 
 interface Ran {
   readonly run_id: string
@@ -377,6 +377,11 @@ describe('whoever reads', { timeout: PATIENT }, () => {
     const ended = await mplpUnheard(folder, ['run', 'flow.json', '--store', 'memory:', '--json'])
     expect({ ...ended, out: JSON.parse(ended.out) }).toMatchObject({ code: 2, out: { status: 'waiting' } })
     expect(await mplpUnheard(folder, ['nonsense'])).toEqual({ code: 64, out: '' })
+  })
+
+  it('is told in one line that not all could be written, and that this is no success', async () => {
+    const err = 'mplp: not all of the output could be written (EBADF)\n'
+    expect(await mplpUnwritten(tempFolder(), ['version'])).toEqual({ code: 1, err })
   })
 })
 

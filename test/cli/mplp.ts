@@ -1,5 +1,6 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { closeSync, openSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
@@ -48,6 +49,23 @@ export async function mplpUnheard(cwd: string, args: readonly string[]): Promise
   })
   const [code] = await once(child, 'close')
   return { code, out }
+}
+
+/** What it comes to where nothing that it says can be written: `out` is open for reading only. */
+export async function mplpUnwritten(cwd: string, args: readonly string[]): Promise<Pick<Ended, 'code' | 'err'>> {
+  const out = openSync(MAIN, 'r')
+  const child = spawn(process.execPath, ['--import', TSX, MAIN, ...args], {
+    cwd,
+    env: { PATH: process.env.PATH },
+    stdio: ['ignore', out, 'pipe'],
+  })
+  closeSync(out)
+  let err = ''
+  child.stderr!.on('data', (text) => {
+    err += text
+  })
+  const [code] = await once(child, 'close')
+  return { code, err }
 }
 
 const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
