@@ -58,7 +58,7 @@ export function terminal(options: IoOptions): Io {
   const write = (stream: Output, text: string) => {
     if (isShowing) err.write(OVER)
     isShowing = false
-    stream.write(`${text}\n`)
+    stream.write(`${plainFor(stream, text)}\n`)
   }
   return {
     json,
@@ -82,6 +82,17 @@ export function terminal(options: IoOptions): Io {
     paint: (name, text) => (colour ? `\u001b[${CODES[name][0]}m${text}\u001b[${CODES[name][1]}m` : text),
   }
 }
+
+/**
+ * What a terminal would obey is shown to it, not sent: names, titles and reasons are others' words, and a reason that wipes itself out could have
+ * a person approve what was not seen. Only our own colours pass. Who is no terminal gets every byte.
+ */
+export const plainFor = ({ isTTY = false }: Output, text: string): string =>
+  isTTY ? text.replace(/[^\P{Cc}\n\t](?:\[\d+m)?/gu, (found) => (OURS.has(found) ? found : escaped(found))) : text
+const OURS: ReadonlySet<string> = new Set(
+  Object.values(CODES).flatMap((codes) => codes.map((code) => `\u001b[${code}m`)),
+)
+const escaped = (found: string): string => `\\u${found.charCodeAt(0).toString(16).padStart(4, '0')}${found.slice(1)}`
 
 /** To the beginning of the line, and the line away. */
 const OVER = '\r\u001b[2K'

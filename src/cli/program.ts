@@ -1,7 +1,7 @@
 import { Command, CommanderError, Option } from 'commander'
 import { MplpError, Refused } from '../protocol/errors.ts'
 import { VERSION } from '../protocol/version.ts'
-import { EXIT, type Io, type Output, terminal } from './io.ts'
+import { EXIT, type Io, type Output, plainFor, terminal } from './io.ts'
 import type { Verb } from './verb.ts'
 import { GROUPS, VERBS } from './verbs.ts'
 
@@ -46,7 +46,7 @@ export async function main(argv: readonly string[], world: World): Promise<numbe
   } catch (error) {
     if (error instanceof CommanderError && error.exitCode === 0) return EXIT.done
     const said = error instanceof CommanderError ? complaint || incomplete(program, argv) : told(error)
-    err.write(`mplp: ${said}\n`)
+    err.write(`mplp: ${plainFor(err, said)}\n`)
     return error instanceof CommanderError || (error instanceof MplpError && error.code === 'invalid_input')
       ? EXIT.usage
       : EXIT.failed

@@ -369,6 +369,32 @@ describe('what is in the way', () => {
   })
 })
 
+describe('what others have written', () => {
+  const hostile = 'Send it\u001b[2K\rharmless\u009b8m\u001b[8m'
+  const told = (isTTY: boolean) => {
+    const said: string[] = []
+    const out = { isTTY, write: (text: string) => said.push(text) }
+    const { signal } = new AbortController()
+    const io = terminal({ json: false, colour: true, out, err: out, cwd: '.', signal, config: async () => ({}) })
+    io.result({}, () => `${io.paint('bold', 'id')}\t${hostile}\nnext`)
+    io.warn(hostile)
+    return said.join('')
+  }
+
+  it('cannot tell a terminal what to do', async () => {
+    const shown = 'Send it\\u001b[2K\\u000dharmless\\u009b8m\\u001b[8m'
+    expect(told(true)).toBe(`\u001b[1mid\u001b[22m\t${shown}\nnext\n${shown}\n`)
+    const said: string[] = []
+    const world = { isTTY: true, write: (text: string) => said.push(text) }
+    await main(['show', hostile, '--store', 'memory:'], { out: world, err: world, colour: false })
+    expect(said.join('')).toBe(`mplp: there is no object ${shown}\n`)
+  })
+
+  it('goes to a file or a pipe as it is', () => {
+    expect(told(false)).toBe(`\u001b[1mid\u001b[22m\t${hostile}\nnext\n${hostile}\n`)
+  })
+})
+
 describe('a port in use', () => {
   it('is told in one line', async () => {
     const taken = createServer().listen(0, '127.0.0.1')
