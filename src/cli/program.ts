@@ -1,5 +1,5 @@
 import { Command, CommanderError, Option } from 'commander'
-import { MplpError, Refused } from '../protocol/errors.ts'
+import { InvalidInput, MplpError, Refused, RuleViolation } from '../protocol/errors.ts'
 import { VERSION } from '../protocol/version.ts'
 import { EXIT, type Io, type Output, plainFor, terminal } from './io.ts'
 import type { Verb } from './verb.ts'
@@ -46,7 +46,8 @@ export async function main(argv: readonly string[], world: World): Promise<numbe
   } catch (error) {
     if (error instanceof CommanderError && error.exitCode === 0) return EXIT.done
     const said = error instanceof CommanderError ? complaint || incomplete(program, argv) : told(error)
-    err.write(`mplp: ${plainFor(err, said)}\n`)
+    const json = argv.includes('--json') // which commander does not know of where it could not read the rest
+    err.write(`${json ? JSON.stringify({ error: forPrograms(error, said) }) : `mplp: ${plainFor(err, said)}`}\n`)
     return error instanceof CommanderError || (error instanceof MplpError && error.code === 'invalid_input')
       ? EXIT.usage
       : EXIT.failed
@@ -60,6 +61,20 @@ const told = (error: unknown): string =>
     : error instanceof Error
       ? (error.stack ?? error.message)
       : String(error)
+
+/** The same for who asked for JSON, with the code and the details by which a program decides what to do next. */
+function forPrograms(error: unknown, message: string): object {
+  if (error instanceof CommanderError) return { code: 'invalid_input', message, retryable: false }
+  if (!(error instanceof MplpError)) return { code: 'internal', message, retryable: false }
+  const { code, retryable } = error
+  return {
+    code,
+    message,
+    retryable,
+    ...(error instanceof InvalidInput && { problems: error.problems }),
+    ...(error instanceof RuleViolation && { violations: error.violations }),
+  }
+}
 
 /** Which words may follow those that were given. */
 function incomplete(program: Command, argv: readonly string[]): string {

@@ -293,6 +293,26 @@ describe('--json', () => {
     },
     60_000,
   )
+
+  it.each([
+    [['show', 'absent'], 1, { code: 'not_found', message: 'there is no object absent', retryable: false }],
+    [['list', '--store', 'redis://127.0.0.1:1'], 1, { code: 'unavailable', retryable: true }],
+    [['events', '--after', 'x'], 64, { code: 'invalid_input', problems: [{ path: '--after', rule: 'position' }] }],
+    [['run'], 64, { code: 'invalid_input', message: "missing required argument 'flow'" }],
+    [['list', '--nope'], 64, { code: 'invalid_input', message: "unknown option '--nope'" }],
+    [[], 64, { code: 'invalid_input', message: expect.stringContaining('a verb is missing') }],
+  ])('has what went wrong in one JSON text of its own: mplp %j', async (args, code, error) => {
+    const refused = await mplpHere(given.folder, [...args, '--json'])
+    expect({ ...refused, err: JSON.parse(refused.err) }).toMatchObject({ code, out: '', err: { error } })
+  })
+
+  it('has every rule that was broken', async () => {
+    await mplpHere(given.folder, ['confirm', 'reject', given.confirm])
+    const refused = await mplpHere(given.folder, ['confirm', 'approve', given.confirm, '--json'])
+    const violations = expect.arrayContaining([expect.objectContaining({ rule: 'decision.allowed' })])
+    const error = { code: 'rule_violation', violations }
+    expect({ ...refused, err: JSON.parse(refused.err) }).toMatchObject({ code: 1, out: '', err: { error } })
+  })
 })
 
 describe('the words themselves', () => {
