@@ -14,6 +14,8 @@ export interface Io {
   warn(line: string): void
   /** On a terminal one line that is written over; elsewhere a line now and then. */
   progress(line: string): void
+  /** Takes the line of progress away, so that whatever comes next does not stand behind it. */
+  clear(): void
   readonly paint: Paint
   readonly json: boolean
   readonly cwd: string
@@ -55,9 +57,12 @@ export function terminal(options: IoOptions): Io {
   const { json, out, err, colour } = options
   let lastProgress = performance.now()
   let isShowing = false
-  const write = (stream: Output, text: string) => {
+  const clear = () => {
     if (isShowing) err.write(OVER)
     isShowing = false
+  }
+  const write = (stream: Output, text: string) => {
+    clear()
     stream.write(`${plainFor(stream, text)}\n`)
   }
   return {
@@ -72,13 +77,14 @@ export function terminal(options: IoOptions): Io {
     progress(line) {
       if (json) return
       if (err.isTTY) {
-        err.write(`${OVER}${line}`)
         isShowing = true
+        err.write(`${OVER}${line}`)
       } else if (performance.now() - lastProgress > 2_000) {
         lastProgress = performance.now()
         write(err, line)
       }
     },
+    clear,
     paint: (name, text) => (colour ? `\u001b[${CODES[name][0]}m${text}\u001b[${CODES[name][1]}m` : text),
   }
 }

@@ -134,7 +134,7 @@ function ioOf({ json = false, color, ...files }: Flags, world: World): Opened {
     if (stop.signal.aborted) return
     stop.abort(new Interrupted('interrupted'))
     process.on('SIGINT', abort)
-    world.err.write('mplp: finishing what is in hand; Ctrl-C again ends it at once\n')
+    io.warn('mplp: finishing what is in hand; Ctrl-C again ends it at once')
   }
   for (const name of SIGNALS) process.on(name, interrupt)
   const io = terminal({
@@ -147,6 +147,7 @@ function ioOf({ json = false, color, ...files }: Flags, world: World): Opened {
     config: async () => (await import('./load-config.ts')).loadConfig(cwd, files),
   })
   const over = () => {
+    io.clear()
     for (const name of SIGNALS) process.off(name, interrupt)
     process.off('SIGINT', abort)
   }
@@ -163,7 +164,7 @@ function workingFolder(): string {
 
 interface Opened {
   readonly io: Io
-  /** Listens to no signal any more. */
+  /** Listens to no signal any more, and leaves an empty line to whoever says how it ended. */
   readonly over: () => void
   /** Ends it as the first Ctrl-C would, without a word. */
   readonly end: () => void
