@@ -9,7 +9,7 @@ export async function readValue(path: string): Promise<unknown> {
   })
   if (!/\.(json|ya?ml|[cm]?[jt]s)$/.test(path))
     throw wrong(path, 'extension', 'is none of .json, .yaml, .js, .mjs, .ts')
-  if (path.endsWith('.json')) return understood(path, () => JSON.parse(text))
+  if (path.endsWith('.json')) return understood(path, () => JSON.parse(text.replace(/^\uFEFF/, ''))) // Windows' editors begin with a mark
   if (/\.ya?ml$/.test(path)) {
     const { parse } = await import('yaml')
     return understood(path, () => parse(text, { prettyErrors: false }))

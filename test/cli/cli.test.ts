@@ -349,6 +349,16 @@ describe('a process without the functions of a run', { timeout: PATIENT }, () =>
   })
 })
 
+describe('files that begin with a byte order mark', { timeout: PATIENT }, () => {
+  it.each(['flow.json', 'flow.yaml'])('are read like any other: %s', async (name) => {
+    const folder = tempFolder()
+    const flow = JSON.stringify(flowOf({ rest: { binding: { action_type: 'wait', params: { ms: 1 } } } }))
+    writeFileSync(join(folder, 'mplp.config.json'), '\uFEFF{ "vsl": "memory:" }')
+    writeFileSync(join(folder, name), `\uFEFF${flow}`)
+    expect(await mplpHere(folder, ['run', name])).toMatchObject({ code: 0, err: '' })
+  })
+})
+
 describe('a plan that fails', { timeout: PATIENT }, () => {
   it('ends with 1 and says what failed', async () => {
     const folder = withFlow('auto', 'no-such-file.txt')
