@@ -2,6 +2,7 @@
  * `npm start`: a whole life in a few seconds, on SQLite in a new folder. A plan with a tool, a (scripted) model, a file and an approval; a file that a
  * person and an agent change at once; a plan that fails and takes back what it did. `npm start -- --ask` lets you decide yourself.
  */
+import { once } from 'node:events'
 import { mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -162,7 +163,8 @@ async function answer(runtime: ComposedRuntime): Promise<void> {
 
 async function asked(question: string): Promise<boolean> {
   const terminal = createInterface({ input: process.stdin, output: process.stdout })
-  const text = await terminal.question(question)
+  const gone = once(terminal, 'close').then(() => '') // Ctrl-D, or nobody there to ask: that is no yes
+  const text = await Promise.race([terminal.question(question), gone])
   terminal.close()
   return /^y/i.test(text.trim())
 }

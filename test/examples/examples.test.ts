@@ -58,6 +58,13 @@ describe('npm start', () => {
     expect(await demo.line('the plan is failed')).toBeDefined()
     await demo.exited
   })
+
+  it('takes it for a no when nobody is there to ask', { timeout: EXAMPLE_MS }, async () => {
+    const demo = child(new URL('../../examples/demo.ts', import.meta.url), ['--ask'], { TMPDIR: tempFolder() })
+    demo.hush()
+    expect(await demo.line('rejected')).toContain('Run report.publish?')
+    expect(await demo.exited).toBe('code 0')
+  })
 })
 
 it('shows an edit settled in each of the four ways, and a failed run taken back', { timeout: EXAMPLE_MS }, async () => {

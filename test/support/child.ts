@@ -13,6 +13,8 @@ export interface Child {
   line(match?: string | RegExp): Promise<string>
   /** Writes a line to its stdin. */
   tell(line: string): void
+  /** Has nothing more to write to it. */
+  hush(): void
   /** SIGKILL unless told otherwise; waits until it is gone. */
   kill(signal?: NodeJS.Signals): Promise<void>
   /** SIGSTOP and SIGCONT. */
@@ -57,6 +59,7 @@ export function child(script: string | URL, args: readonly string[] = [], env: N
         await once(news, 'more')
       }
     },
+    hush: () => void owned.process.stdin?.end(),
     tell: (line) => void owned.process.stdin?.write(`${line}\n`),
     async kill(signal = 'SIGKILL') {
       owned.process.kill(signal) // it alone: what it started must notice for itself
