@@ -3,7 +3,7 @@ import { isKind } from '../psg/node.ts'
 import { by, fieldsOf, flagOf, type Route, TEXT, textOf } from './route.ts'
 
 /** Names for revisions of a context, and the way back to them. */
-export function snapshotRoutes({ project }: ComposedRuntime): readonly Route[] {
+export function snapshotRoutes({ project, get }: ComposedRuntime): readonly Route[] {
   const current = async (id: string) => {
     const graph = await project.context(id)
     await graph.refresh()
@@ -54,7 +54,8 @@ export function snapshotRoutes({ project }: ComposedRuntime): readonly Route[] {
           ...by('restored'),
           to: typeof fields.to === 'number' ? fields.to : textOf(fields, 'to'),
           dryRun: flagOf(fields, 'dry_run'),
-          ...(fields.of !== undefined && { of: textOf(fields, 'of') }),
+          // Of a run that there is not, nothing would be found to take back, and that told as success.
+          ...(fields.of !== undefined && { of: (await get(textOf(fields, 'of'))).run_id }),
         })
       },
     },

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { InvalidInput, Refused } from '../../src/protocol/errors.ts'
 import { firstActionOf } from '../../src/psg/first-action.ts'
 import { type ServeOptions, serve } from '../../src/server/server.ts'
+import { add, by, file } from '../psg/given.ts'
 import { flowOf } from '../support/flows.ts'
 import { serving, sse, status, type Told, told } from './serving.ts'
 
@@ -44,6 +45,21 @@ describe('the protocol’s paths', () => {
     expect(await ask('GET', `/psg/plans/${plan.plan_id}`)).toMatchObject({ status: 200 })
     expect(await ask('POST', `${at}/restore`, { to: 'before' })).toMatchObject({ status: 200 })
     expect(await ask('GET', `/psg/plans/${plan.plan_id}`)).toMatchObject({ status: 404 })
+  })
+
+  it('restore what one run did, by any of its names, and know when there is no such run', async () => {
+    const { ask, runtime } = await serving()
+    const flow = flowOf({ one: {} })
+    const { run_id, plan_id, context_id, trace_id, ...run } = await runtime.submit(flow)
+    await run.result()
+    const graph = await runtime.project.context(context_id)
+    const { revision: to } = graph
+    await graph.commit([add('file', 'a.ts', file('a.ts', 1))], { ...by, run: run_id })
+    const restore = (of: string) => ask('POST', `/psg/contexts/${context_id}/restore`, { to, of, dry_run: true })
+    const first = await restore(run_id)
+    expect(first).toMatchObject({ status: 200, body: { changes: [{ kind: 'node_delete', node: 'file' }] } })
+    for (const name of [plan_id, trace_id]) expect((await restore(name)).body).toEqual(first.body)
+    expect(await restore('absent')).toMatchObject({ status: 404, body: { detail: 'there is no run absent' } })
   })
 })
 
