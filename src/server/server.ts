@@ -40,6 +40,8 @@ export interface ServeOptions extends ServerConfig {
 const GRACE_MS = 5_000
 /** The whole of a request has to be here by then. */
 const REQUEST_MS = 120_000
+/** Connections that came while the thread was busy. Node has 511 wait: of a thousand at once the rest would come a second later, or be cut off. */
+const MOST_WAITING = 4_096
 /** A path of a file is one parameter. */
 const LONGEST_PARAMETER = 4_096
 
@@ -152,7 +154,7 @@ function refuseRepeated(query: object): void {
 
 async function listen(app: FastifyInstance, host: string, port: number): Promise<void> {
   try {
-    await app.listen({ host, port })
+    await app.listen({ host, port, backlog: MOST_WAITING })
   } catch (cause) {
     await app.close()
     const { code } = cause as NodeJS.ErrnoException

@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import { mkdirSync, writeFileSync } from 'node:fs'
-import { connect } from 'node:net'
+import { connect, Server } from 'node:net'
 import { dirname, join } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { observabilityInvariants } from '../../src/protocol/invariant-rules.ts'
 import { FAMILIES } from '../../src/server/wanted.ts'
 import { flowOf } from '../support/flows.ts'
@@ -148,6 +148,14 @@ describe('many and large', () => {
         body: { result: { status: 'completed' } },
       })
   }, 180_000)
+
+  it('has the system keep as many waiting while the thread is busy', async () => {
+    const listen = vi.spyOn(Server.prototype, 'listen')
+    onTestFinished(() => listen.mockRestore())
+    await serving()
+    const [asked] = listen.mock.calls.map(([options]) => options as unknown as { backlog?: number })
+    expect(asked?.backlog).toBeGreaterThanOrEqual(1000)
+  })
 
   it('is not held up by 1,000 connections that say nothing, or half of something', async () => {
     const it_ = await serving()
