@@ -31,16 +31,16 @@ export async function verifyPack(folder: string): Promise<PackVerdict> {
   const isRun = await isFolder(join(folder, 'pack'))
   const files = await readPack(isRun ? join(folder, 'pack') : folder, found)
   let events = 0
-  const checks: { readonly [rule: string]: () => void } = {
+  const checks: { readonly [rule: string]: () => void | Promise<void> } = {
     manifest: () => checkManifest(files, found),
     integrity: () => checkIntegrity(files, found),
     timeline: () => {
       events = checkTimeline(files, found)
     },
     artifact: () => checkArtifacts(files, found),
+    ...(isRun && { pointers: () => checkPointers(folder, files, found) }),
   }
-  for (const [rule, check] of Object.entries(checks)) surviving(rule, check, found)
-  if (isRun) await checkPointers(folder, files, found)
+  for (const [rule, check] of Object.entries(checks)) await surviving(rule, check, found)
   if (more > 0) findings.push({ rule: 'findings.more', path: '.', message: `${more} more findings` })
   const has = (path: string) => files.has(path)
   return {
@@ -56,10 +56,13 @@ export async function verifyPack(folder: string): Promise<PackVerdict> {
   }
 }
 
-/** JSON that is nested deeply enough uses up the stack of whatever looks at it: such a pack is not admissible, and no reason to fall over. */
-function surviving(rule: string, check: () => void, found: Found): void {
+/**
+ * JSON that is nested deeply enough uses up the stack of whatever looks at it, and an object may hide that it has no text: such a pack is not
+ * admissible, and no reason to fall over.
+ */
+async function surviving(rule: string, check: () => void | Promise<void>, found: Found): Promise<void> {
   try {
-    check()
+    await check()
   } catch (error) {
     found(`${rule}.checkable`, '.', `cannot be checked: ${error instanceof Error ? error.message : String(error)}`)
   }

@@ -218,6 +218,19 @@ describe('verifying a pack', () => {
       'pointers.json',
       (_, folder) => writeFileSync(join(folder, 'evidence_pointers.json'), '{'),
     ],
+    'a pointer has no text': [
+      'pointers.checkable',
+      (_, folder) => pointing(folder, { requirement_id: { toString: 1, valueOf: 1 }, status: 'PRESENT' }),
+    ],
+    'an event that pointers are held against is nested deeply': [
+      'pointers.checkable',
+      (pack) =>
+        rewritten(
+          pack,
+          'timeline/events.ndjson',
+          (text) => `{"event_id":${'['.repeat(20_000)}${']'.repeat(20_000)}}\n${text}`,
+        ),
+    ],
     'the pointers are a link': [
       'pointers.readable',
       (_, folder) => {
