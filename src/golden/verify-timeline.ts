@@ -1,4 +1,6 @@
+import { kindOfFamily } from '../protocol/events.ts'
 import { isObject } from '../protocol/json.ts'
+import type { EventFamily } from '../protocol/types.ts'
 import { isValid, problems } from '../protocol/validate.ts'
 import { type Found, type PackFiles, parsed } from './pack-files.ts'
 
@@ -22,7 +24,7 @@ export function checkTimeline(files: PackFiles, found: Found): number {
       found('timeline.json', at, 'is not a JSON object')
       continue
     }
-    const kind = FAMILIES[String(event.event_family)] ?? 'event-core'
+    const kind = kindOfFamily(event.event_family as EventFamily)
     if (!isValid(kind, event)) found('timeline.event', at, told(kind, event))
     const place = [String(event.timestamp), String(event.event_id)] as const
     if (!isBefore(last, place)) found('timeline.order', at, 'does not come after the line before it')
@@ -30,14 +32,6 @@ export function checkTimeline(files: PackFiles, found: Found): number {
   }
   if (count === 0) found('timeline.empty', PATH, 'holds no event')
   return count
-}
-
-const FAMILIES: {
-  readonly [family: string]: 'pipeline-stage-event' | 'graph-update-event' | 'runtime-execution-event'
-} = {
-  pipeline_stage: 'pipeline-stage-event',
-  graph_update: 'graph-update-event',
-  runtime_execution: 'runtime-execution-event',
 }
 
 /** By timestamp as text, then by id; equal is not before. */

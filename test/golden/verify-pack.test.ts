@@ -111,6 +111,13 @@ describe('verifying a pack', () => {
       (pack) =>
         rewritten(pack, 'timeline/events.ndjson', (text) => text.replace('"event_family":"pipeline_stage",', '')),
     ],
+    'an event has a family that only objects have': [
+      'timeline.event',
+      (pack) =>
+        rewritten(pack, 'timeline/events.ndjson', (text) =>
+          text.replace('"event_family":"pipeline_stage"', '"event_family":"constructor"'),
+        ),
+    ],
     'events are out of order': [
       'timeline.order',
       (pack) => rewritten(pack, 'timeline/events.ndjson', (text) => text.trim().split('\n').toReversed().join('\n')),
