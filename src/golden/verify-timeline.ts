@@ -26,7 +26,7 @@ export function checkTimeline(files: PackFiles, found: Found): number {
     }
     const kind = kindOfFamily(event.event_family as EventFamily)
     if (!isValid(kind, event)) found('timeline.event', at, told(kind, event))
-    const place = [String(event.timestamp), String(event.event_id)] as const
+    const place = [instantOf(String(event.timestamp)), String(event.event_id)] as const
     if (!isBefore(last, place)) found('timeline.order', at, 'does not come after the line before it')
     last = place
   }
@@ -34,7 +34,15 @@ export function checkTimeline(files: PackFiles, found: Found): number {
   return count
 }
 
-/** By timestamp as text, then by id; equal is not before. */
+/** A time as text whose order is that of time: another's pack may write its zone, and only the decimals that are there. */
+function instantOf(timestamp: string): string {
+  const [, whole = '', fraction = '', zone = ''] = TIMESTAMP.exec(timestamp) ?? []
+  const ms = Date.parse(whole + zone)
+  return Number.isNaN(ms) ? timestamp : `${new Date(ms).toISOString().slice(0, whole.length)}${fraction}`
+}
+const TIMESTAMP = /^(.{19})(\.\d*[1-9])?\.?0*(z|[+-].{2,5})$/i // without the zeros that end a fraction
+
+/** By time, then by id; equal is not before. */
 const isBefore = ([at, id]: readonly [string, string], [nextAt, nextId]: readonly [string, string]): boolean =>
   at < nextAt || (at === nextAt && id < nextId)
 

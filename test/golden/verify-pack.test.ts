@@ -286,6 +286,24 @@ describe('verifying a pack', () => {
     expect(await rulesWith('of another trace')).toContain('pointers.after_end')
   })
 
+  it('goes by the time that a timestamp means, not by how it is written', async () => {
+    const stamped = async (stamps: readonly string[]) => {
+      const { rules } = await spoilt((pack) =>
+        rewritten(pack, 'timeline/events.ndjson', (text) => {
+          const [line] = text.split('\n')
+          const event = (timestamp: string, i: number) =>
+            JSON.stringify({ ...JSON.parse(line!), timestamp, event_id: `3c9a2f7e-0b1d-4e55-9a52-7f1f0a6f2a1${i}` })
+          return stamps.map(event).join('\n')
+        }),
+      )
+      return rules.filter((rule) => rule.startsWith('timeline.'))
+    }
+    const rising = ['2026-01-01T01:59:59+02:00', '2026-01-01T00:00:00Z', '2026-01-01T00:00:00.5Z']
+    expect(await stamped([...rising, '2026-01-01T00:00:00.500Z', '2026-01-01T00:00:00.51z'])).toEqual([])
+    expect(await stamped(rising.toReversed())).toEqual(['timeline.order', 'timeline.order'])
+    expect(await stamped(['2026-01-01T00:00:00Z', '2026-01-01T01:00:00+02:00'])).toEqual(['timeline.order'])
+  })
+
   it('says so when a file cannot be read', async ({ skip }) => {
     if (process.getuid?.() === 0) skip('root can read every file')
     const { rules } = await spoilt((pack) => chmodSync(join(pack, 'artifacts/plan.json'), 0))
