@@ -80,6 +80,12 @@ export const isFolder = async (path: string): Promise<boolean> =>
     () => false,
   )
 
+export const isThere = async (path: string): Promise<boolean> =>
+  lstat(path).then(
+    () => true,
+    () => false,
+  )
+
 /** One file, if it is one and no larger than that. */
 export async function readPlain(path: string, most: number): Promise<Buffer | 'too large'> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)

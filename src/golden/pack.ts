@@ -12,6 +12,7 @@ import type { Whereabouts } from '../psg/indexes.ts'
 import type { Project } from '../psg/project.ts'
 import type { GraphState } from '../psg/state.ts'
 import { eventsIn } from '../psg/told.ts'
+import { isThere } from './pack-files.ts'
 import { pointersOf } from './pointers.ts'
 
 export interface PackOptions {
@@ -39,6 +40,7 @@ export async function exportPack(
   options: PackOptions = {},
 ): Promise<Pack> {
   const { graph, plan, trace } = await located(project, run)
+  await refuseOccupied(folder)
   const files = new Map<string, string>()
   const artifacts = await artifactsOf(graph, project, plan, trace)
   for (const [name, document] of artifacts)
@@ -53,12 +55,16 @@ export async function exportPack(
   const root = sha256(sums)
   files.set('integrity/pack.sha256', `${root}\n`)
   await write(join(folder, 'pack'), files)
-  await write(
-    folder,
-    new Map([['evidence_pointers.json', `${JSON.stringify({ pointers: pointersOf(events) }, undefined, 2)}\n`]]),
-  )
+  await write(folder, new Map([[POINTERS, `${JSON.stringify({ pointers: pointersOf(events) }, undefined, 2)}\n`]]))
   return { folder, files: [...files.keys()].sort(), events: events.length, root }
 }
+
+/** Told before the first file is written: half a pack, or one with another's files among its own, is of no use to anybody. */
+async function refuseOccupied(folder: string): Promise<void> {
+  for (const path of [join(folder, 'pack'), join(folder, POINTERS)])
+    if (await isThere(path)) throw new Refused(`${path} exists already`, 'export into an empty folder')
+}
+const POINTERS = 'evidence_pointers.json'
 
 /** The lines of sha256sums.txt: by path, two spaces, no final newline. */
 function checksums(files: ReadonlyMap<string, string | Uint8Array>): string {

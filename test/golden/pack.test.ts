@@ -1,5 +1,5 @@
-import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { functionAdapter } from '../../src/ael/function.ts'
@@ -195,4 +195,20 @@ describe('an evidence pack', () => {
     await expect(exportPack(runtime.project, again.plan_id, folder)).rejects.toThrow(Refused)
     await runtime.close()
   })
+
+  it.each(['evidence_pointers.json', 'pack/notes.txt', 'pack/timeline/events.ndjson'])(
+    'is refused where %s lies, and leaves nothing behind',
+    async (path) => {
+      const runtime = await runtimeOf({})
+      const run = await runtime.submit(chainOf(1))
+      await run.result()
+      const folder = tempFolder()
+      await mkdir(dirname(join(folder, path)), { recursive: true })
+      await writeFile(join(folder, path), 'mine')
+      const before = await readdir(folder, { recursive: true })
+      await expect(exportPack(runtime.project, run.plan_id, folder)).rejects.toThrow(Refused)
+      expect(await readdir(folder, { recursive: true })).toEqual(before)
+      await runtime.close()
+    },
+  )
 })
