@@ -1,7 +1,10 @@
 import { constants, type Dirent } from 'node:fs'
 import { lstat, open, readdir } from 'node:fs/promises'
 import { extname, join } from 'node:path'
+import { InvalidInput } from '../protocol/errors.ts'
+import { text } from '../protocol/fields.ts'
 import type { Json } from '../protocol/json.ts'
+import { shown } from '../protocol/shown.ts'
 
 /** Tells what is wrong, by which rule, and where. */
 export type Found = (rule: string, path: string, message: string) => void
@@ -66,9 +69,9 @@ export function jsonIn(files: PackFiles, path: string, found: Found): Json | und
   return value
 }
 
-export function parsed(text: string): Json | undefined {
+export function parsed(line: string): Json | undefined {
   try {
-    return JSON.parse(text) as Json
+    return JSON.parse(line) as Json
   } catch {
     return undefined // the caller says which file, and that it is not JSON
   }
@@ -85,6 +88,14 @@ export const isThere = async (path: string): Promise<boolean> =>
     () => true,
     () => false,
   )
+
+/** Throws InvalidInput for what names no folder. */
+export function checkFolder(folder: unknown): void {
+  if (!text.fits(folder))
+    throw new InvalidInput('folder', [
+      { path: '', rule: 'type', message: `must be ${text.says}`, found: shown(folder) },
+    ])
+}
 
 /** One file, if it is one and no larger than that. */
 export async function readPlain(path: string, most: number): Promise<Buffer | 'too large'> {

@@ -12,7 +12,7 @@ import type { Whereabouts } from '../psg/indexes.ts'
 import type { Project } from '../psg/project.ts'
 import type { GraphState } from '../psg/state.ts'
 import { eventsIn } from '../psg/told.ts'
-import { isThere } from './pack-files.ts'
+import { checkFolder, isThere } from './pack-files.ts'
 import { pointersOf } from './pointers.ts'
 
 export interface PackOptions {
@@ -39,6 +39,7 @@ export async function exportPack(
   folder: string,
   options: PackOptions = {},
 ): Promise<Pack> {
+  checkFolder(folder)
   const { graph, plan, trace } = await located(project, run)
   await refuseOccupied(folder)
   const files = new Map<string, string>()

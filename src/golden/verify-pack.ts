@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { isObject } from '../protocol/json.ts'
 import { sha256 } from './pack.ts'
-import { type Found, isFolder, jsonIn, type PackFiles, readPack } from './pack-files.ts'
+import { checkFolder, type Found, isFolder, jsonIn, type PackFiles, readPack } from './pack-files.ts'
 import { checkArtifacts } from './verify-artifacts.ts'
 import { checkPointers } from './verify-pointers.ts'
 import { checkTimeline } from './verify-timeline.ts'
@@ -22,6 +22,7 @@ const MOST_FINDINGS = 200
 
 /** Checks a pack, ours or anybody's, by the published admission rules. Survives any folder and reads nothing outside of it. */
 export async function verifyPack(folder: string): Promise<PackVerdict> {
+  checkFolder(folder)
   const findings: PackFinding[] = []
   let more = 0
   const found: Found = (rule, path, message) => {

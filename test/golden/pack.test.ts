@@ -9,7 +9,7 @@ import { toolRegistry } from '../../src/ael/tool-registry.ts'
 import { exportPack } from '../../src/golden/pack.ts'
 import { verifyPack } from '../../src/golden/verify-pack.ts'
 import type { Flow } from '../../src/orchestrator/submit.ts'
-import { NotFound, Refused } from '../../src/protocol/errors.ts'
+import { InvalidInput, NotFound, Refused } from '../../src/protocol/errors.ts'
 import type { JsonObject } from '../../src/protocol/json.ts'
 import { openProject } from '../../src/psg/project.ts'
 import { collabDocument, contextDocument, planDocument, roleDocument } from '../support/agents.ts'
@@ -193,6 +193,14 @@ describe('an evidence pack', () => {
     const again = await runtime.submit(chainOf(1))
     await again.result()
     await expect(exportPack(runtime.project, again.plan_id, folder)).rejects.toThrow(Refused)
+    await runtime.close()
+  })
+
+  it.each([undefined, null, 5, ''])('is neither written to nor looked for in %o', async (folder) => {
+    const runtime = await runtimeOf({})
+    const run = await runtime.submit(chainOf(1))
+    await expect(exportPack(runtime.project, run.plan_id, folder as string)).rejects.toThrow(InvalidInput)
+    await expect(verifyPack(folder as string)).rejects.toThrow(InvalidInput)
     await runtime.close()
   })
 
