@@ -41,6 +41,8 @@ export async function readFlows(root: string): Promise<readonly GoldenFlow[]> {
   const flows: GoldenFlow[] = []
   for (const area of await foldersIn(root)) {
     const names = await foldersIn(join(root, area))
+    if (await isFlow(join(root, area)))
+      throw invalid(area, 'area', 'is a flow without an area around it: name the folder that holds <area>/<name>/')
     if (names.includes('input')) flows.push(await readFixture(root, area))
     else for (const name of names) flows.push(await readFlow(root, area, name))
   }
@@ -48,11 +50,14 @@ export async function readFlows(root: string): Promise<readonly GoldenFlow[]> {
   return flows
 }
 
+const isFlow = async (folder: string): Promise<boolean> =>
+  (await readdir(folder)).some((name) => name === 'flow.yaml' || name === 'script.yaml')
+
 async function readFlow(root: string, area: string, name: string): Promise<GoldenFlow> {
-  const files = await readdir(join(root, area, name))
-  if (files.includes('input') && !files.includes('flow.yaml') && !files.includes('script.yaml'))
+  const folder = join(root, area, name)
+  if ((await foldersIn(folder)).includes('input') && !(await isFlow(folder)))
     return readFixture(root, `${area}/${name}`)
-  const path = (file: string) => join(root, area, name, file)
+  const path = (file: string) => join(folder, file)
   const shown = (file: string) => relative(root, path(file))
   const required = async (file: string): Promise<Source> => {
     const source = await readYaml(path(file), shown(file))

@@ -171,6 +171,14 @@ describe('a flow is refused before anything runs, with file and line, when', () 
     expect(problem?.message).toContain(says)
   })
 
+  it.each(['input/plan.json', 'expected/plan.json', 'README.md'])(
+    'no area is around it, and it is not taken for a fixture because of %s',
+    async (path) => {
+      const root = flowFolder({ 'flow.yaml': HEAD, 'script.yaml': SCRIPT, [path]: '{}' })
+      await expect(readFlows(join(root, 'area'))).rejects.toMatchObject({ problems: [{ path: 'flow', rule: 'area' }] })
+    },
+  )
+
   it('another one beside it is sound: none of them runs', async () => {
     const root = flowFolder({ 'flow.yaml': HEAD, 'script.yaml': SCRIPT, 'input/context.json': '{}' })
     mkdirSync(join(root, 'area/worse'))
