@@ -1,6 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isNode, LineCounter, parseDocument } from 'yaml'
+import { isNode, LineCounter, type Node, parseDocument, visit } from 'yaml'
 import { InvalidInput } from '../protocol/errors.ts'
 import type { Json } from '../protocol/json.ts'
 
@@ -19,6 +19,13 @@ export async function readYaml(path: string, shown: string): Promise<Source | un
   const document = parseDocument(text, { lineCounter: lines })
   const [error] = [...document.errors, ...document.warnings]
   if (error) throw invalid(`${shown}:${lines.linePos(error.pos[0]).line}`, 'syntax', error.message.split('\n')[0]!)
+  visit(document, {
+    Alias(_, alias, around) {
+      // Whoever walks through what it stands for would never come to an end.
+      if (around.includes(alias.resolve(document) as Node))
+        throw invalid(`${shown}:${lines.linePos(alias.range![0]).line}`, 'syntax', `*${alias.source} stands in itself`)
+    },
+  })
   const at = (...path: readonly (string | number)[]): string => {
     for (let known = path.length; known >= 0; known--) {
       const node = known === 0 ? document.contents : document.getIn(path.slice(0, known), true)

@@ -43,6 +43,11 @@ describe('a flow is refused before anything runs, with file and line, when', () 
         'script.yaml': `a: &a [x,x,x]\nb: &b [${'*a,'.repeat(9)}*a]\nacts: [${'*b,'.repeat(99)}*b]\n`,
       },
     ],
+    'an alias stands in what it stands for': [
+      'script.yaml:3',
+      '*all stands in itself',
+      { 'flow.yaml': HEAD, 'script.yaml': 'acts:\n  - expect: &all\n      plan: *all\n' },
+    ],
     'it proves nothing': ['flow.yaml:1', 'proves', { 'flow.yaml': 'needs: [conformance]\n', 'script.yaml': SCRIPT }],
     'it is no map': ['flow.yaml:1', 'must be a map', { 'flow.yaml': '- a\n', 'script.yaml': SCRIPT }],
     'its head has a word too many': ['flow.yaml:2', 'colour', { 'flow.yaml': `${HEAD}colour: red\n` }],
