@@ -3,9 +3,11 @@ import { join, relative } from 'node:path'
 import { goldenInvariants } from '../protocol/invariant-rules.ts'
 import { type PathInvariant, parseInvariant } from '../protocol/invariants.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
+import { DOCUMENT_KINDS } from '../psg/document.ts'
 import { type Answers, CAPABILITIES, type Capability } from './driver.ts'
 import { invalid, readJsonFolder, readLines, readTree, readYaml, type Source } from './flow-files.ts'
 import { type Act, scriptIn, texts } from './flow-script.ts'
+import { kindOfFile } from './inputs.ts'
 
 /** A folder of data that proves something about a runtime. */
 export interface GoldenFlow {
@@ -68,6 +70,14 @@ async function readFlow(root: string, area: string, name: string): Promise<Golde
   const input = await readJsonFolder(path('input'), shown('input'))
   const { acts, answers } = scriptIn(await required('script.yaml'), input, head.needs)
   const tree = await readTree(path('files'))
+  const expected = await readJsonFolder(path('expected'), shown('expected'))
+  const odd = Object.keys(expected).find((file) => !kindOfFile(file))
+  if (odd !== undefined)
+    throw invalid(
+      shown(`expected/${odd}.json`),
+      'enum',
+      `is nothing to expect: a name is a kind, as plan or plan-2, of ${DOCUMENT_KINDS.join(', ')}; events lie in events.ndjson`,
+    )
   const expectedEvents = await readLines(path('expected/events.ndjson'), shown('expected/events.ndjson'))
   const invariants = await readYaml(path('invariants.yaml'), shown('invariants.yaml'))
   return {
@@ -75,7 +85,7 @@ async function readFlow(root: string, area: string, name: string): Promise<Golde
     area,
     ...head,
     input,
-    expected: await readJsonFolder(path('expected'), shown('expected')),
+    expected,
     answers,
     script: acts,
     ...(tree && { files: tree }),

@@ -103,6 +103,11 @@ describe('a flow is refused before anything runs, with file and line, when', () 
       '',
       { 'flow.yaml': HEAD, 'script.yaml': SCRIPT, 'expected/events.ndjson': '{}\n{\n' },
     ],
+    'an expected document is of no kind, so that nobody would look at it': [
+      'expected/plans.json',
+      'is nothing to expect',
+      { 'flow.yaml': HEAD, 'script.yaml': SCRIPT, 'expected/plans.json': '{}' },
+    ],
     'a step is scripted that the plan does not have': [
       'script.yaml:2',
       'step b is bound, but the plan has no such step',
