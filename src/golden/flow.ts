@@ -138,6 +138,9 @@ function invariantsIn({ value, at }: Source): readonly PathInvariant[] {
   const list = isObject(value) ? value.invariants : value
   if (!Array.isArray(list)) throw invalid(at(...under), 'type', 'must be a list of invariants')
   return list.map((entry, i) => {
+    const { scope } = isObject(entry) ? entry : {}
+    if (typeof scope === 'string' && scope !== 'event' && !kindOfFile(scope))
+      throw invalid(at(...under, i), 'invariant', `scope ${scope} is nothing that a flow has; known are ${SCOPES}`)
     try {
       return parseInvariant(entry)
     } catch (cause) {
@@ -145,6 +148,7 @@ function invariantsIn({ value, at }: Source): readonly PathInvariant[] {
     }
   })
 }
+const SCOPES = [...DOCUMENT_KINDS, 'event'].join(', ')
 
 const foldersIn = async (path: string): Promise<readonly string[]> =>
   (

@@ -162,6 +162,15 @@ describe('a flow is refused before anything runs, with file and line, when', () 
         'invariants.yaml': 'invariants:\n  - { id: b, scope: plan, path: "steps[first]", rule: exists }\n',
       },
     ],
+    'an invariant speaks of what no flow has, so that it would always hold': [
+      'invariants.yaml:1',
+      'scope tool_event is nothing that a flow has',
+      {
+        'flow.yaml': HEAD,
+        'script.yaml': SCRIPT,
+        'invariants.yaml': '- { id: b, scope: tool_event, path: tool_id, rule: exists }\n',
+      },
+    ],
     'an invariant has an unknown scope': [
       'invariants.yaml:1',
       'scope',
