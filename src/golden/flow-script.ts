@@ -5,6 +5,7 @@ import { VERBS } from './acts.ts'
 import type { Answers, Capability } from './driver.ts'
 import { invalid, type Source } from './flow-files.ts'
 import { type Inputs, kindOfFile } from './inputs.ts'
+import { slipIn } from './slips.ts'
 
 /** One act of a script: a verb and what it needs; `refused` names the rules that must refuse it. */
 export interface Act {
@@ -45,6 +46,8 @@ function actIn(act: unknown, i: number, { at }: Source, input: Inputs, needs: re
   if (refused !== undefined && !verb.refusable)
     throw invalid(where, 'refused', `${name} is nothing that a runtime refuses`)
   const given = withInputs((verbs[name] ?? null) as Json, input, where)
+  const slip = slipIn(name, given)
+  if (slip !== undefined) throw invalid(where, 'script', slip)
   const problem = PROBLEMS[name]?.(given, input)
   if (problem !== undefined && refused === undefined) throw invalid(where, 'script', problem)
   const rules = refused === undefined ? undefined : texts(refused, at('acts', i, 'refused'), 'refused')
@@ -62,7 +65,7 @@ const PROBLEMS: { readonly [verb: string]: (given: Json, input: Inputs) => strin
   submit(given) {
     if (!isObject(given) || !isObject(given.plan)) return 'submit takes a flow: context, plan, bindings'
     const { steps = [] } = given.plan as { steps?: Json }
-    const known = new Set(Array.isArray(steps) ? steps.map((step) => (step as JsonObject).step_id) : [])
+    const known = new Set(Array.isArray(steps) ? steps.map((step) => (Object(step) as JsonObject).step_id) : [])
     const bound = Object.keys(Object((given.bindings as JsonObject | undefined)?.steps))
     const absent = bound.find((step) => !known.has(step))
     return absent === undefined ? undefined : `step ${absent} is bound, but the plan has no such step`
@@ -75,8 +78,7 @@ const PROBLEMS: { readonly [verb: string]: (given: Json, input: Inputs) => strin
     return life && from !== undefined && Object.hasOwn(life, from) ? undefined : `${kind} has no status ${from}`
   },
   expect(given) {
-    if (!isObject(given)) return 'expect takes a map'
-    const unknown = Object.keys(given).find((key) => !EXPECTED.includes(key) && !kindOfFile(key))
+    const unknown = Object.keys(given as JsonObject).find((key) => !EXPECTED.includes(key) && !kindOfFile(key))
     return unknown === undefined
       ? undefined
       : `${unknown} is nothing to expect; known are ${[...DOCUMENT_KINDS, ...EXPECTED].join(', ')}`

@@ -190,6 +190,38 @@ describe('a flow is refused before anything runs, with file and line, when', () 
     expect(problem?.message).toContain(says)
   })
 
+  const slips: readonly (readonly [act: string, says: string])[] = [
+    ['move:', 'move must be an object'],
+    ['move: { kind: plan, id: x }', 'move.to is missing'],
+    ['move: { kind: plan, id: x, to: draft, form: approved }', 'move.form is not known'],
+    ['edit: { kind: plan, id: x, set: title }', 'edit.set must be an object'],
+    ['add: { kind: plan }', 'add.document is missing'],
+    ['depend: { from: x }', 'depend.to is missing'],
+    ['signal:', 'signal must be an object'],
+    ['decide: { status: approved }', 'decide.decided_by_role is missing'],
+    ['disk: { a.md: 5 }', 'disk.a.md must be text or null'],
+    ['disk: { ../a.md: text }', 'disk: ../a.md must be a path below the root, without ..'],
+    ['want: { /a.md: text }', 'want: /a.md must be a path below the root, without ..'],
+    ['snapshot:', 'snapshot must be text that is not empty'],
+    ['crash: twice', 'crash takes nothing'],
+    ['expect: { files: [a.md] }', 'expect.files must be an object'],
+    ['expect: { breaches: }', 'expect.breaches must be a list of texts'],
+    ['expect:', 'expect must be an object'],
+  ]
+  it.each(slips)('a verb is given what it cannot take: %s', async (act, says) => {
+    const needs = 'needs: [execution, approval, recovery, rollback, invariants, drift]\n'
+    const script = `acts:\n  - load\n  - ${act}\n`
+    const refusal = readFlows(flowFolder({ 'flow.yaml': HEAD + needs, 'script.yaml': script }))
+    await expect(refusal).rejects.toMatchObject({
+      problems: [{ path: 'area/flow/script.yaml:3', message: expect.stringContaining(says) }],
+    })
+  })
+
+  it('a verb is given what it cannot take, also where it wants to be refused', async () => {
+    const script = 'acts:\n  - move:\n    refused: [schema]\n'
+    await expect(readFlows(flowFolder({ 'flow.yaml': HEAD, 'script.yaml': script }))).rejects.toThrow(InvalidInput)
+  })
+
   it.each(['input/plan.json', 'expected/plan.json', 'README.md'])(
     'no area is around it, and it is not taken for a fixture because of %s',
     async (path) => {
