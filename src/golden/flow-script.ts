@@ -49,12 +49,15 @@ function actIn(act: unknown, i: number, { at }: Source, input: Inputs, needs: re
   const slip = slipIn(name, given)
   if (slip !== undefined) throw invalid(where, 'script', slip)
   const problem = PROBLEMS[name]?.(given, input)
-  if (problem !== undefined && refused === undefined) throw invalid(where, 'script', problem)
+  if (problem !== undefined && (refused === undefined || name === 'load')) throw invalid(where, 'script', problem)
   const rules = refused === undefined ? undefined : texts(refused, at('acts', i, 'refused'), 'refused')
   return { verb: name, given, at: where, ...(rules && { refused: rules }) }
 }
 
-/** What no runtime could do, whatever it is: told before anything runs, unless the flow wants to see it refused. */
+/**
+ * What no runtime could do, whatever it is: told before anything runs, unless the flow wants to see it refused. An input that is not there reaches no
+ * runtime, which would then refuse something else.
+ */
 const PROBLEMS: { readonly [verb: string]: (given: Json, input: Inputs) => string | undefined } = {
   load(given, input) {
     if (given === null) return undefined

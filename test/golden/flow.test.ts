@@ -88,6 +88,11 @@ describe('a flow is refused before anything runs, with file and line, when', () 
       'there is no input/plan.json',
       { 'flow.yaml': HEAD, 'script.yaml': 'acts:\n  - load: [plan]\n' },
     ],
+    'an input shall be refused that is not there': [
+      'script.yaml:2',
+      'there is no input/plan.json',
+      { 'flow.yaml': HEAD, 'script.yaml': 'acts:\n  - load: [plan]\n    refused: [schema]\n' },
+    ],
     'an input is no JSON': [
       'input/plan.json:3',
       '',
