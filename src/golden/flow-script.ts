@@ -5,7 +5,7 @@ import { VERBS } from './acts.ts'
 import type { Answers, Capability } from './driver.ts'
 import { invalid, type Source } from './flow-files.ts'
 import { type Inputs, kindOfFile } from './inputs.ts'
-import { slipIn } from './slips.ts'
+import { isAnswer, slipIn } from './slips.ts'
 
 /** One act of a script: a verb and what it needs; `refused` names the rules that must refuse it. */
 export interface Act {
@@ -101,13 +101,14 @@ function checkAnswers(answers: unknown, acts: readonly Act[], { at }: Source): v
   for (const { given } of acts) collectCalls(given, called)
   for (const [name, list] of Object.entries(answers)) {
     if (!Array.isArray(list) || list.length === 0 || !list.every(isAnswer))
-      throw invalid(at('answers', name), 'answer', `${name} must be a list of output, error, hang or late`)
+      throw invalid(
+        at('answers', name),
+        'answer',
+        `${name} must be a list of output, error (a text, with retryable or not), hang (true) or late`,
+      )
     if (!called.has(name)) throw invalid(at('answers', name), 'answer', `no step of the script calls ${name}`)
   }
 }
-
-const isAnswer = (value: unknown): boolean =>
-  isObject(value) && ['output', 'error', 'hang', 'late'].filter((kind) => kind in value).length === 1
 
 function collectCalls(value: Json, into: Set<string>): void {
   if (Array.isArray(value)) for (const item of value) collectCalls(item, into)

@@ -1,5 +1,16 @@
 import { pathProblem } from '../ael/file-root.ts'
-import { type Field, type Fields, isField, list, needed, object, problemsIn, text, texts } from '../protocol/fields.ts'
+import {
+  type Field,
+  type Fields,
+  flag,
+  isField,
+  list,
+  needed,
+  object,
+  problemsIn,
+  text,
+  texts,
+} from '../protocol/fields.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
 
 const anything: Field = { says: 'anything', fits: () => true }
@@ -45,3 +56,14 @@ export function slipIn(verb: string, given: Json): string | undefined {
   ]
   return problem && `${problem.path} ${problem.message}`
 }
+
+/** One of the ways to answer, and nothing beside it: `hang: false` would hang as well. */
+export const isAnswer = (value: unknown): boolean =>
+  ANSWERS.some((fields) => problemsIn(value, fields, '').length === 0)
+
+const ANSWERS: readonly Fields[] = [
+  { output: needed(anything) },
+  { error: needed(text), retryable: flag },
+  { hang: needed({ says: 'true', fits: (value) => value === true }) },
+  { late: needed(anything) },
+]

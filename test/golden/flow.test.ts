@@ -130,7 +130,7 @@ describe('a flow is refused before anything runs, with file and line, when', () 
     ],
     'an answer is none': [
       'script.yaml:2',
-      'must be a list of output, error, hang or late',
+      'must be a list of output, error (a text, with retryable or not), hang (true) or late',
       { 'flow.yaml': RUNS, 'script.yaml': 'answers:\n  a: [{ shrug: 1 }]\nacts: [load]\n' },
     ],
     'something is expected that is nothing': [
@@ -219,6 +219,21 @@ describe('a flow is refused before anything runs, with file and line, when', () 
     const refusal = readFlows(flowFolder({ 'flow.yaml': HEAD + needs, 'script.yaml': script }))
     await expect(refusal).rejects.toMatchObject({
       problems: [{ path: 'area/flow/script.yaml:3', message: expect.stringContaining(says) }],
+    })
+  })
+
+  it.each([
+    '{ hang: false }',
+    '{ error: 5 }',
+    '{ error: no, retryable: often }',
+    '{ output: 1, retryable: true }',
+    '{}',
+  ])('an answer is %s', async (answer) => {
+    const bound = 'bindings: { steps: { a: { action_type: a, params: {} } } }'
+    const script = `answers:\n  a: [${answer}]\nacts:\n  - submit: { plan: $plan, ${bound} }\n`
+    const refusal = readFlows(flowFolder({ 'flow.yaml': RUNS, 'script.yaml': script, 'input/plan.json': PLAN }))
+    await expect(refusal).rejects.toMatchObject({
+      problems: [{ path: 'area/flow/script.yaml:2', message: expect.stringContaining('a must be a list of') }],
     })
   })
 
