@@ -39,15 +39,17 @@ export async function runFlow(
   })
   const missing = flow.needs.find((need) => !driver.capabilities.includes(need))
   if (missing !== undefined) return result('skipped', `${driver.name} does not offer ${missing}`)
+  let opening: Promise<Session> | undefined
   let session: Session | undefined
   try {
-    session = await driver.open({
+    opening = driver.open({
       backend,
       bare: flow.needs.includes('bare_store'),
       seed: seedOf(flow.name),
       answers: flow.answers,
       ...(flow.files && { files: flow.files }),
     })
+    session = await within(limitMs, opening)
     const reason = await within(limitMs, played(flow, session))
     return reason === undefined ? result('passed') : result('failed', reason)
   } catch (error) {
@@ -55,6 +57,7 @@ export async function runFlow(
   } finally {
     // The verdict stands: a runtime that does not close is told by its own tests.
     if (session) await within(limitMs, session.close()).catch(() => undefined)
+    else opening?.then((late) => late.close()).catch(() => undefined) // nobody else has it
   }
 }
 

@@ -115,6 +115,19 @@ describe('golden flows', () => {
     expect(await failing(crash, thrower)).toEqual([expect.stringContaining('out of order')])
   })
 
+  it('notice a runtime that does not open, and close it when it does after all', async () => {
+    let opens: (session: Session) => void = () => undefined
+    const late = new Promise<Session>((resolve) => {
+      opens = resolve
+    })
+    const slow = { ...careless, open: () => late }
+    expect(await failing(some('integrity/cycle'), slow, 20)).toEqual(['integrity/cycle: takes longer than 20 ms'])
+    const closed = new Promise<void>((resolve) => {
+      void careless.open({} as never).then((session) => opens({ ...session, close: async () => resolve() }))
+    })
+    await closed
+  })
+
   it('tell a driver that offers what it does not have', async () => {
     const boastful: Driver = {
       ...careless,
