@@ -4,6 +4,7 @@ import { judge, VERBS } from './acts.ts'
 import { firstDifference, firstUnlike } from './compare.ts'
 import type { Driver, Session } from './driver.ts'
 import type { GoldenFlow } from './flow.ts'
+import type { Act } from './flow-script.ts'
 import { kindOfFile, placeOfFile, withoutComment } from './inputs.ts'
 
 export interface FlowResult {
@@ -39,6 +40,7 @@ export async function runFlow(
   })
   const missing = flow.needs.find((need) => !driver.capabilities.includes(need))
   if (missing !== undefined) return result('skipped', `${driver.name} does not offer ${missing}`)
+  const doing: Doing = {}
   let opening: Promise<Session> | undefined
   let session: Session | undefined
   try {
@@ -50,10 +52,11 @@ export async function runFlow(
       ...(flow.files && { files: flow.files }),
     })
     session = await within(limitMs, opening)
-    const reason = await within(limitMs, played(flow, session))
+    const reason = await within(limitMs, played(flow, session, doing))
     return reason === undefined ? result('passed') : result('failed', reason)
   } catch (error) {
-    return result('failed', error instanceof Error ? error.message : String(error))
+    const message = error instanceof Error ? error.message : String(error)
+    return result('failed', doing.act ? `${doing.act.at} ${doing.act.verb}: ${message}` : message)
   } finally {
     // The verdict stands: a runtime that does not close is told by its own tests.
     if (session) await within(limitMs, session.close()).catch(() => undefined)
@@ -75,16 +78,24 @@ async function within<T>(ms: number, work: Promise<T>): Promise<T> {
   }
 }
 
-const played = async (flow: GoldenFlow, session: Session): Promise<string | undefined> =>
-  (await play(flow, session)) ?? compare(flow, session)
+/** The act in hand, for whatever ends it before it can say what is wrong. */
+interface Doing {
+  act?: Act | undefined
+}
+
+const played = async (flow: GoldenFlow, session: Session, doing: Doing): Promise<string | undefined> =>
+  (await play(flow, session, doing)) ?? compare(flow, session)
 
 /** The acts in order, up to the first that does not go as the script says. */
-async function play(flow: GoldenFlow, session: Session): Promise<string | undefined> {
-  for (const { verb, given, refused, at } of flow.script) {
+async function play(flow: GoldenFlow, session: Session, doing: Doing): Promise<string | undefined> {
+  for (const act of flow.script) {
+    doing.act = act
+    const { verb, given, refused, at } = act
     const answer = await VERBS[verb]!.run(session, given, flow.input)
     const wrong = typeof answer === 'object' ? judge(answer, refused) : answer
     if (wrong !== undefined) return `${at} ${verb}: ${wrong}`
   }
+  doing.act = undefined
   return undefined
 }
 

@@ -110,9 +110,9 @@ describe('golden flows', () => {
         withDefect(() => ({ crash: nothing })),
         500,
       ),
-    ).toEqual([expect.stringContaining('takes longer than 500 ms')])
+    ).toEqual([expect.stringMatching(/script\.yaml:\d+ settle: takes longer than 500 ms/)])
     const thrower = withDefect(() => ({ crash: () => Promise.reject(new Error('out of order')) }))
-    expect(await failing(crash, thrower)).toEqual([expect.stringContaining('out of order')])
+    expect(await failing(crash, thrower)).toEqual([expect.stringMatching(/script\.yaml:\d+ crash: out of order/)])
   })
 
   it('notice a runtime that does not open, and close it when it does after all', async () => {
