@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { isDriver } from '../golden/driver.ts'
 import {
   compliance,
   type Driver,
@@ -56,12 +57,12 @@ async function driverOf(module: unknown, cwd: string, open: (backend: string) =>
   const loaded = (await import(pathToFileURL(resolve(cwd, module)).href).catch((cause: unknown) => {
     const message = `cannot be imported: ${firstLine(cause)}`
     throw new InvalidInput(module, [{ path: '', rule: 'loadable', message }], { cause })
-  })) as { default?: Partial<Driver> }
-  if (typeof loaded.default?.open !== 'function' || typeof loaded.default.name !== 'string')
+  })) as { default?: unknown }
+  if (!isDriver(loaded.default))
     throw new InvalidInput(module, [
       { path: 'default', rule: 'driver', message: 'is no driver: name, capabilities, open' },
     ])
-  return loaded.default as Driver
+  return loaded.default
 }
 
 /** A store that nobody has used, in a folder that goes away, or under a prefix or schema of its own. */

@@ -24,6 +24,12 @@ export interface Driver {
   open(options: DriverOptions): Promise<Session>
 }
 
+/** Whether a module's export can be asked for a runtime. */
+export const isDriver = (value: unknown): value is Driver => {
+  const { name, capabilities, open } = Object(value) as Partial<Driver>
+  return typeof name === 'string' && Array.isArray(capabilities) && typeof open === 'function'
+}
+
 export interface DriverOptions {
   /** Which store, by the name that the caller chose: memory, file, sqlite, redis, postgres. */
   readonly backend: string

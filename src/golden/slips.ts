@@ -1,5 +1,6 @@
 import { pathProblem } from '../ael/file-root.ts'
 import {
+  anything,
   type Field,
   type Fields,
   flag,
@@ -13,7 +14,6 @@ import {
 } from '../protocol/fields.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
 
-const anything: Field = { says: 'anything', fits: () => true }
 const content: Field = { says: 'text', fits: (value) => typeof value === 'string' }
 const contentOrNull: Field = { says: 'text or null', fits: (value) => value === null || content.fits(value) }
 

@@ -22,6 +22,7 @@ export const text: Field = {
   says: 'text that is not empty',
   fits: (value) => typeof value === 'string' && value !== '',
 }
+export const anything: Field = { says: 'anything', fits: () => true }
 export const flag: Field = { says: 'true or false', fits: (value) => typeof value === 'boolean' }
 export const object: Field = { says: 'an object', fits: isObject }
 export const list: Field = { says: 'a list', fits: Array.isArray }

@@ -55,11 +55,13 @@ describe('mplp golden', PATIENT, () => {
   it('refuses a reporter, a backend and a driver that are none', async () => {
     const folder = tempFolder()
     writeFileSync(join(folder, 'empty.mjs'), 'export default {}')
+    writeFileSync(join(folder, 'half.mjs'), 'export default { name: "half", open: async () => ({}) }')
     for (const [option, value, says] of [
       ['--reporter', 'song', 'reporter'],
       ['--backends', 'moon', 'backends'],
       ['--driver', 'nowhere.mjs', 'cannot be imported'],
       ['--driver', 'empty.mjs', 'is no driver'],
+      ['--driver', 'half.mjs', 'is no driver'],
     ] as const) {
       const refused = await mplp(folder, ['golden', option, value])
       expect(refused.code).toBe(64)

@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { compliance, complianceMarkdown } from '../../src/golden/compliance.ts'
 import type { Capability, Driver, Session } from '../../src/golden/driver.ts'
 import { type GoldenFlow, inMemory, ownDriver, readFlows, report, runGolden } from '../../src/golden/golden.ts'
+import { InvalidInput } from '../../src/protocol/errors.ts'
 import { mapInvariants, saInvariants } from '../../src/protocol/invariant-rules.ts'
 import { FOLDING, RULES } from '../../src/psg/rules.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
@@ -253,6 +254,19 @@ describe('golden flows', () => {
     })
     const golden = { driver: 'x', results, passed: true, totals: { x: { passed: 0, failed: 0, skipped: 0 } } }
     expect(compliance(golden).filter(({ result }) => result.x !== 'passed')).toEqual([])
+  })
+
+  it.each([
+    { limitMs: Number.POSITIVE_INFINITY },
+    { limitMs: 0 },
+    { concurrency: 0 },
+    { concurrency: Number.NaN },
+    { backends: 'memory' },
+    { driver: { name: 'half', open: careless.open } },
+    { driver: undefined },
+  ])('are refused with %o', async (odd) => {
+    const options = { flows: some('integrity/cycle'), driver: careless, backends: ['memory'], ...odd }
+    await expect(runGolden(options as never)).rejects.toThrow(InvalidInput)
   })
 
   it('are refused where there are none', async () => {
