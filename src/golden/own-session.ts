@@ -51,11 +51,11 @@ export async function ownSession(options: OwnSession): Promise<Session> {
     await found.refresh()
     return found
   }
-  const tracker = async () => {
-    const tracked = folder && (await process.track(await graph(), folder.root))
-    if (!tracked) throw outOfOrder('the flow has no files')
-    return tracked
+  const onDisk = (): Folder => {
+    if (!folder) throw outOfOrder('the flow has no files')
+    return folder
   }
+  const tracker = async () => process.track(await graph(), onDisk().root)
   const running = (): RunHandle => {
     if (!run) throw outOfOrder('nothing was submitted')
     return run
@@ -151,10 +151,8 @@ export async function ownSession(options: OwnSession): Promise<Session> {
         if (conflicts.length > 0) throw new Refused(conflicts.map(({ message }) => message).join('; '), '')
       }),
     breaches: () => ownBreaches({ documents, events }, switched),
-    async disk(changes) {
-      await folder?.put(changes)
-    },
-    files: async () => folder?.all() ?? {},
+    disk: async (changes) => onDisk().put(changes),
+    files: async () => onDisk().all(),
     want: (wanted) =>
       outcomeOf(async () => {
         const changes: Change[] = []

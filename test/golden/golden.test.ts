@@ -129,6 +129,14 @@ describe('golden flows', () => {
     await closed
   })
 
+  it('write into no folder that they do not have', async () => {
+    const [flow] = some('drift/ask-approved').map(({ files: _, ...bare }): GoldenFlow => bare)
+    const script = [{ verb: 'disk', given: { 'a.md': 'text' }, at: 'script.yaml:2' }]
+    expect(await failing([{ ...flow!, script }], own)).toEqual([
+      expect.stringContaining('script.yaml:2 disk: golden flow is not valid: (root) the flow has no files'),
+    ])
+  })
+
   it('tell a driver that offers what it does not have', async () => {
     const boastful: Driver = {
       ...careless,
