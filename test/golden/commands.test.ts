@@ -6,6 +6,7 @@ import type { JsonObject } from '../../src/protocol/json.ts'
 import { mplp, mplpJson, oneLine } from '../cli/mplp.ts'
 import { child } from '../support/child.ts'
 import { flowOf } from '../support/flows.ts'
+import { itNeeds } from '../support/servers.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 
 const PATIENT = { timeout: 120_000 }
@@ -33,6 +34,41 @@ describe('mplp golden', PATIENT, () => {
     const passed = { passed: 1, failed: 0, skipped: 0 }
     const totals = { memory: passed, file: passed, sqlite: passed }
     expect(out.endsWith(`"totals":${JSON.stringify(totals)}}\n`)).toBe(true)
+  })
+
+  itNeeds('postgres')('leaves no schema behind in a database', async (url) => {
+    const { default: pg } = await import('pg')
+    const client = new pg.Client({ connectionString: url })
+    await client.connect()
+    const schemas = async () =>
+      (await client.query("select nspname from pg_namespace where starts_with(nspname, 'golden_')")).rows
+    try {
+      const ran = await mplp(tempFolder(), [
+        'golden',
+        '--backends',
+        'memory',
+        '--postgres',
+        url,
+        '--filter',
+        'integrity',
+      ])
+      expect(ran.out).toContain('postgres: 23 passed, 0 failed')
+      expect(await schemas()).toEqual([])
+    } finally {
+      await client.end()
+    }
+  })
+
+  itNeeds('redis')('leaves no key behind on a server', async (url) => {
+    const { Redis } = await import('ioredis')
+    const redis = new Redis(url)
+    try {
+      const ran = await mplp(tempFolder(), ['golden', '--backends', 'memory', '--redis', url, '--filter', 'integrity'])
+      expect(ran.out).toContain('redis: 23 passed, 0 failed')
+      expect(await redis.keys('*golden_*')).toEqual([])
+    } finally {
+      redis.disconnect()
+    }
   })
 
   it('tells the checklist as Markdown', async () => {
