@@ -80,10 +80,11 @@ export function fromBinaryCloudEvent(message: {
   readonly headers?: Readonly<Record<string, unknown>> | undefined
   readonly body: string | Uint8Array
 }): AnyEvent {
-  const attributes = Object.entries(message.headers ?? {})
+  const { headers, body } = Object(message) as typeof message
+  const attributes = Object.entries(headers ?? {})
     .filter(([name]) => name.toLowerCase().startsWith('ce_'))
     .map(([name, value]) => [name.toLowerCase().slice('ce_'.length), textOf(value)])
-  return fromCloudEvent({ ...Object.fromEntries(attributes), data: parsedBody(message.body) })
+  return fromCloudEvent({ ...Object.fromEntries(attributes), data: parsedBody(body) })
 }
 
 function typeOf(event: AnyEvent): string {

@@ -38,8 +38,9 @@ export function mayMove<K extends LifecycleKind>(kind: K, from: Statuses[K], to:
 
 /** As `mayMove`, but a rejected Confirm of a single call (target `other`) stays rejected: a changed call is a new one. */
 export function confirmMayMove(confirm: Pick<Confirm, 'status' | 'target_type'>, to: ConfirmStatus): boolean {
-  if (confirm.status === 'rejected' && confirm.target_type === 'other') return false
-  return mayMove('confirm', confirm.status, to)
+  const { status, target_type } = Object(confirm) as typeof confirm
+  if (status === 'rejected' && target_type === 'other') return false
+  return mayMove('confirm', status, to)
 }
 
 /** Nothing moves on from here. */

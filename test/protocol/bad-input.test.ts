@@ -1,7 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { fromBinaryCloudEvent } from '../../src/protocol/cloud-events.ts'
 import { InvalidInput } from '../../src/protocol/errors.ts'
+import { pipelineStageEvent, saEvent } from '../../src/protocol/events.ts'
 import { schemas } from '../../src/protocol/generated/schemas.ts'
+import { confirmMayMove } from '../../src/protocol/lifecycle.ts'
 import type { Kind } from '../../src/protocol/types.ts'
 import { isValid, problems, profileProblems, validate, validateProfileEvent } from '../../src/protocol/validate.ts'
 import { anyJson } from '../support/arbitraries.ts'
@@ -176,5 +179,15 @@ describe('validateProfileEvent', () => {
       { path: 'extra' },
     ])
     expect(profileProblems('map-event', null)).toMatchObject([{ path: '', rule: 'type' }])
+  })
+})
+
+describe('what should be an object and is none', () => {
+  it.each([undefined, null, 5, 'text'])('is refused as a stamp, a message and a Confirm: %o', (odd) => {
+    const fields = { event_type: 'a', pipeline_id: ID, stage_id: 'a', stage_status: 'pending' } as const
+    expect(() => pipelineStageEvent(fields, odd as never)).toThrow(InvalidInput)
+    expect(() => saEvent({ event_type: 'SAInitialized', sa_id: ID }, odd as never)).toThrow(InvalidInput)
+    expect(() => fromBinaryCloudEvent(odd as never)).toThrow(InvalidInput)
+    expect(() => confirmMayMove(odd as never, 'approved')).toThrow(InvalidInput)
   })
 })
