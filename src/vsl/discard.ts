@@ -23,11 +23,11 @@ async function discardSchema(url: string, schema: string): Promise<void> {
 
 async function discardKeys(url: string, prefix: string): Promise<void> {
   const { connect } = await import('./redis-connection.ts')
-  const { addressOf } = await import('./redis-open.ts')
+  const { redisAddress } = await import('../protocol/redis-address.ts')
   const { keysOf } = await import('./redis-scripts.ts')
   const { news: _, ...keys } = keysOf(prefix)
   const names = Object.values(keys).flatMap((key) => (typeof key === 'string' ? [key] : Object.values(key)))
-  const connection = await connect(addressOf(url), TIMEOUT_MS)
+  const connection = await connect(redisAddress(url, 'store'), TIMEOUT_MS)
   try {
     await connection.ask((redis) => redis.unlink(names))
   } finally {

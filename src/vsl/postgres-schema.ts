@@ -1,3 +1,4 @@
+import type { DatabaseIntrospector } from 'kysely'
 import type { PoolClient } from 'pg'
 import { MplpError, Refused } from '../protocol/errors.ts'
 import type { Answer, PostgresConnection } from './postgres-connection.ts'
@@ -110,9 +111,8 @@ async function runMigrations(ask: Ask, schema: string): Promise<void> {
   const { Kysely, Migrator, PostgresDialect, sql } = await import('kysely')
   const statement = (text: string) => ({ up: async (db: unknown) => void (await sql.raw(text).execute(db as never)) })
   const lent = { query: ask as PoolClient['query'], release: () => undefined }
-  const db = new Kysely<unknown>({
-    dialect: new PostgresDialect({ pool: { connect: async () => lent, end: async () => undefined } }),
-  })
+  const dialect = new PostgresDialect({ pool: { connect: async () => lent, end: async () => undefined } })
+  const db = new Kysely<unknown>({ dialect: Object.assign(dialect, { createIntrospector: () => within(ask, schema) }) })
   const migrator = new Migrator({
     db,
     provider: { getMigrations: async () => ({ '0001-tables': statement(tables(schema) + commitFunction(schema)) }) },
@@ -122,4 +122,21 @@ async function runMigrations(ask: Ask, schema: string): Promise<void> {
   })
   const { error } = await migrator.migrateToLatest()
   if (error !== undefined) throw error
+}
+
+/** Its own would look at every table of the database, and fail over a schema that somebody drops meanwhile. */
+function within(ask: Ask, schema: string): DatabaseIntrospector {
+  const getTables = async () => {
+    const text = `select relname as name from pg_class where relnamespace = to_regnamespace($1) and relkind = 'r'`
+    const { rows } = await ask(text, [schema])
+    return (rows as { name: string }[]).map(({ name }) => ({ name, schema, isView: false, columns: [] }))
+  }
+  return {
+    getTables,
+    getMetadata: async () => ({ tables: await getTables() }),
+    async getSchemas() {
+      const { rows } = await ask('select nspname as name from pg_namespace where nspname = $1', [schema])
+      return rows as { name: string }[]
+    },
+  }
 }

@@ -19,6 +19,7 @@ await suiteNeeds('postgres', (url) =>
 
 const itOnPostgres = itNeeds('postgres')
 const itOwnsPostgres = itOwns(privatePostgres)
+const COLUMNS = Array.from({ length: 200 }, (_, i) => `c${i} int`)
 
 describe('a Postgres store', () => {
   itOnPostgres('is made once by ten that open it at the same moment', async (url) => {
@@ -33,6 +34,23 @@ describe('a Postgres store', () => {
       expect((await client.query(`select version from "${schema}".meta`)).rows).toEqual([{ version: 1 }])
     })
     await Promise.all(stores.map((store) => store.close()))
+  })
+
+  itOnPostgres('is made while schemas of others come and go', async (url) => {
+    await withClient(url, async (client) => {
+      const other = freshSchema()
+      let isOver = false
+      const comeAndGo = async () => {
+        while (!isOver) {
+          await client.query(`create schema "${other}"; create table "${other}".t (${COLUMNS.join(', ')})`)
+          await client.query(`drop schema "${other}" cascade`)
+        }
+      }
+      const making = async () => {
+        for (let i = 0; i < 10; i++) await (await postgresBackend({ url, schema: freshSchema() })).close()
+      }
+      await Promise.all([comeAndGo(), making().finally(() => (isOver = true))])
+    })
   })
 
   itOnPostgres('opens with one query when it is there already', async (url) => {
