@@ -17,7 +17,7 @@ import {
 import { systemClock } from '../protocol/clock.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import { discardStore } from '../vsl/discard.ts'
-import { openStore, type StoreOptions } from '../vsl/vsl.ts'
+import { openStore } from '../vsl/vsl.ts'
 import { EXIT } from './io.ts'
 import { firstLine } from './read-value.ts'
 import type { VerbCall } from './verb.ts'
@@ -35,11 +35,10 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
   if (options.all)
     for (const name of SERVERS) if (!servers.has(name)) io.warn(`${name} was not met: name one with --${name} <url>`)
   const folder = await mkdtemp(join(tmpdir(), 'mplp-golden-'))
-  const made = new Map<string, Made>()
   try {
     const golden = await runGolden({
       ...(args[0] !== undefined && { flows: resolve(io.cwd, args[0]) }),
-      driver: await driverOf(options.driver, io.cwd, (backend) => fresh(backend, servers.get(backend), folder, made)),
+      driver: await driverOf(options.driver, io.cwd, (backend) => fresh(backend, servers.get(backend), folder)),
       backends,
       ...(typeof options.filter === 'string' && { filter: options.filter }),
       signal: io.signal,
@@ -51,10 +50,6 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
     return golden.passed ? EXIT.done : EXIT.unverified
   } finally {
     await rm(folder, { recursive: true, force: true })
-    // Only now: a schema that goes away while another store is opened would disturb that one.
-    await discard(made.values()).catch((error: unknown) =>
-      io.warn(`stores named golden_… stay behind on the server: ${firstLine(error)}`),
-    )
   }
 }
 
@@ -71,31 +66,14 @@ async function driverOf(module: unknown, cwd: string, open: (backend: string) =>
   return loaded.default
 }
 
-/** A store on a server, to be removed at the end. */
-interface Made {
-  readonly url: string
-  readonly named: Pick<StoreOptions, 'prefix' | 'schema'>
-}
-
 /** A store that nobody has used, in a folder that goes away, or under a prefix or schema of its own. */
-async function fresh(backend: string, url: unknown, folder: string, made: Map<string, Made>): Promise<FreshStore> {
+async function fresh(backend: string, url: unknown, folder: string): Promise<FreshStore> {
   if (backend === 'memory') return inMemory(await openStore('memory:'))
   const name = `golden_${systemClock.uuid().replaceAll('-', '')}`
   if (typeof url !== 'string')
     return { open: () => openStore(`${backend}:${join(folder, name)}`), dispose: async () => undefined }
-  const named: Made['named'] = backend === 'redis' ? { prefix: name } : { schema: name }
-  return {
-    async open() {
-      const store = await openStore(url, named)
-      made.set(name, { url, named })
-      return store
-    },
-    dispose: async () => undefined,
-  }
-}
-
-async function discard(stores: Iterable<Made>): Promise<void> {
-  for (const { url, named } of stores) await discardStore(url, named)
+  const named = backend === 'redis' ? { prefix: name } : { schema: name }
+  return { open: () => openStore(url, named), dispose: () => discardStore(url, named) }
 }
 
 const unknown = (path: string, known: readonly string[], more = ''): InvalidInput =>
