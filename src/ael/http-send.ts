@@ -12,6 +12,8 @@ export interface Request {
   /** By lower-case name. */
   readonly headers: Readonly<Record<string, string>>
   readonly signal: AbortSignal
+  /** Statuses that are wanted as they are, also where they redirect. */
+  readonly accepts: readonly Json[]
 }
 
 export interface Answer {
@@ -43,7 +45,7 @@ export function httpSender(options: SenderOptions): Sender {
       for (let hop = 0; hop <= options.maxRedirects; hop++) {
         options.guard.checkLiteral(request.url)
         const answer = await exchanged(request, options, agents)
-        const next = redirection(answer)
+        const next = first.accepts.includes(answer.status) ? undefined : redirection(answer)
         if (next === undefined) return answer
         request = redirected(request, answer.status, next)
       }

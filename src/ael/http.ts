@@ -126,6 +126,7 @@ function requestOf({ params, idempotency_key }: Action, { run, execution_id, sig
     method,
     body: params.body,
     signal,
+    accepts: (params.accept_status ?? []) as readonly Json[],
     headers: {
       ...(run && { 'x-trace-id': run.trace_id, 'x-span-id': execution_id }),
       ...lowered(params.headers),

@@ -13,7 +13,7 @@ process.stderr.on('error', () => undefined) // there is nobody to complain to: h
 const code = await main(process.argv.slice(2), {
   out: process.stdout,
   err: process.stderr,
-  colour: process.stdout.isTTY === true && process.env.NO_COLOR === undefined,
+  colour: process.stdout.isTTY === true && !process.env.NO_COLOR,
   enough: enough.signal,
 })
 process.exitCode = code || process.exitCode

@@ -21,10 +21,14 @@ import { isReachable } from '../psg/confirm.ts'
 import { plain } from '../psg/plain.ts'
 import type { AskPeople, Flow } from './submit.ts'
 
+const executor = oneOf('agent', 'tool', 'llm', 'worker', 'external')
+/** What takes a step back. */
+const INVERSE: Fields = { action_type: needed(text), executor_kind: executor, params: object }
+
 /** How a step is executed. */
 export const BINDING: Fields = {
   action_type: needed(text),
-  executor_kind: oneOf('agent', 'tool', 'llm', 'worker', 'external'),
+  executor_kind: executor,
   params: needed(object),
   timeout_ms: timeout,
   retry: RETRY,
@@ -32,8 +36,8 @@ export const BINDING: Fields = {
   on_interrupt: oneOf('retry', 'hold'),
   approval: oneOf('none', 'ask'),
   inverse: {
-    says: 'an action or irreversible',
-    fits: (value) => value === 'irreversible' || (isObject(value) && text.fits(value.action_type)),
+    says: 'irreversible, or an action_type with params and executor_kind',
+    fits: (value) => value === 'irreversible' || problemsIn(value, INVERSE, '').length === 0,
   },
 }
 

@@ -260,6 +260,8 @@ describe('httpAdapter', () => {
   it('accepts the status codes that the action names', async () => {
     const params = { url: `${server.url}/status?code=404`, accept_status: [404] }
     expect((await send(params)).output).toMatchObject({ status: 404 })
+    const redirect = { url: `${server.url}/redirect?to=/json`, accept_status: [302] }
+    expect((await send(redirect)).output).toMatchObject({ status: 302, headers: { location: '/json' } })
   })
 
   it('gives text as text, and bytes as base64, also of text in another charset', async () => {

@@ -659,6 +659,12 @@ describe('bad input', () => {
     ['bindings that are none', (flow) => ({ ...flow, bindings: 5 }), 'bindings', 'type'],
     ['bindings by name', (flow) => ({ ...flow, bindings: { names: {} } }), 'bindings.names', 'extra_forbidden'],
     ['a binding with a foreign field', bound({ timeout: 5 }), 'bindings.steps.*.timeout', 'extra_forbidden'],
+    [
+      'a way back with a foreign field',
+      bound({ inverse: { action_type: 'function', parms: {} } }),
+      'bindings.steps.*.inverse',
+      'type',
+    ],
     ['a binding that contains itself', bound({ params: cyclic }), 'bindings.steps', 'json'],
     ['a binding that is not JSON', bound({ params: { big: 5n } }), 'bindings.steps.*.params.big', 'json'],
     [
