@@ -11,7 +11,7 @@ export function mortal(store: Backend): { store: Backend; die: () => void } {
     get: (target, name) => {
       const value = Reflect.get(target, name)
       if (typeof value !== 'function') return value
-      return (...args: unknown[]) => (dead ? new Promise(() => undefined) : value.apply(target, args))
+      return (...args: unknown[]) => (dead ? silence() : value.apply(target, args))
     },
   })
   return {
@@ -21,6 +21,12 @@ export function mortal(store: Backend): { store: Backend; die: () => void } {
     },
   }
 }
+
+/** What is not answered, be it one thing that was asked for or one after the other. */
+const silence = () =>
+  Object.assign(new Promise(() => undefined), {
+    [Symbol.asyncIterator]: () => ({ next: () => new Promise(() => undefined) }),
+  })
 
 /** One store, and a runtime on it that can die and is then followed by another. */
 export interface World {
