@@ -30,17 +30,17 @@ const TAKES: { readonly [verb: string]: Fields | Field | null } = {
   want: { '*': content },
   disk: { '*': contentOrNull },
   expect: { steps: list, findings: list, breaches: texts, files: { '*': contentOrNull }, '*': anything },
-  ...{ snapshot: text, restore: text, reconcile: text },
-  ...{
-    underway: null,
-    cancel: null,
-    propose: null,
-    crash: null,
-    freeze: null,
-    thaw: null,
-    rollback: null,
-    verify: null,
-  },
+  snapshot: text,
+  restore: text,
+  reconcile: text,
+  underway: null,
+  cancel: null,
+  propose: null,
+  crash: null,
+  freeze: null,
+  thaw: null,
+  rollback: null,
+  verify: null,
 }
 
 /** A slip of the pen in what a verb is given; `undefined`: there is none. */

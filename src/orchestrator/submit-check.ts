@@ -3,6 +3,7 @@ import { LONGEST_WAIT_MS } from '../protocol/clock.ts'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
 import {
   amount,
+  anything,
   type Fields,
   needed,
   object,
@@ -50,7 +51,7 @@ export const RUN_OPTIONS: Fields = {
   timeout_ms: timeout,
   profile: oneOf('sa', 'map', 'none'),
   /** The rest of it is checked when the session is opened, together with its Collab. */
-  session: { collab_id: needed(text), '*': { says: 'anything', fits: () => true } },
+  session: { collab_id: needed(text), '*': anything },
   on_failure: oneOf('keep', 'compensate'),
 }
 
