@@ -1,5 +1,7 @@
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
+import { FAMILIES } from '../protocol/families.ts'
 import { isObject } from '../protocol/json.ts'
+import { shown } from '../protocol/shown.ts'
 import type { Delivery, Filter } from './transport.ts'
 
 type Match = (delivery: Delivery) => boolean
@@ -12,7 +14,7 @@ const FIELDS: Readonly<Record<keyof Filter, (delivery: Delivery) => string | und
   plan: ({ plan_id }) => plan_id,
 }
 
-/** The question a filter asks. Throws InvalidInput for a field that does not exist and for values that are not text. */
+/** The question a filter asks. Throws InvalidInput for a field or a family that does not exist and for values that are not text. */
 export function matcher(filter: Filter): Match {
   if (!isObject(filter)) throw new InvalidInput('filter', [problem('', 'filter', 'is not an object', filter)])
   const problems: Problem[] = []
@@ -28,6 +30,9 @@ export function matcher(filter: Filter): Match {
       problems.push(problem(field, 'text', 'is neither text nor a list of texts', wanted))
       continue
     }
+    const absent = field === 'family' ? values.find((value) => !FAMILIES.includes(value)) : undefined
+    if (absent !== undefined)
+      problems.push({ path: field, rule: 'enum', message: `is none of ${FAMILIES.join(', ')}`, found: shown(absent) }) // it would be silent for ever
     const set = new Set<string | undefined>(values)
     const read = FIELDS[field]
     asked.push((delivery) => set.has(read(delivery)))

@@ -1,20 +1,5 @@
 import { InvalidInput } from '../protocol/errors.ts'
-
-/** The protocol's families of events. */
-export const FAMILIES: readonly string[] = [
-  'import_process',
-  'intent',
-  'delta_intent',
-  'impact_analysis',
-  'compensation_plan',
-  'methodology',
-  'reasoning_graph',
-  'pipeline_stage',
-  'graph_update',
-  'runtime_execution',
-  'cost_budget',
-  'external_integration',
-]
+import { FAMILIES } from '../protocol/families.ts'
 
 interface Told {
   readonly event: { readonly [field: string]: unknown }

@@ -16,6 +16,17 @@ transportContract('memory with a history', async () => {
   return { transport, listener: async () => transport, close: () => transport.close() }
 })
 
+it('refuses a family that the protocol has not, alone or among others: it would be silent for ever', async () => {
+  const bus = memoryTransport()
+  for (const family of ['pipline_stage', ['intent', 'pipline_stage']]) {
+    const error = await bus.subscribe({ family }, () => undefined).catch((e) => e)
+    expect(error).toBeInstanceOf(InvalidInput)
+    expect(error.problems).toMatchObject([{ path: 'family', rule: 'enum', found: '"pipline_stage"' }])
+    expect(() => bus.events({ family })).toThrow(InvalidInput)
+  }
+  await bus.close()
+})
+
 it('holds the publisher back while a subscriber that waits is full', async () => {
   const bus = memoryTransport()
   const finish: (() => void)[] = []

@@ -69,6 +69,7 @@ describe('bus/websocket', () => {
     ['a binary frame', Buffer.from('{}'), CLOSE.badFrame, /binary/],
     ['an unknown field', '{"filtre":{}}', CLOSE.badFrame, /filtre/],
     ['an unknown filter field', '{"filter":{"colour":"red"}}', CLOSE.badFrame, /colour/],
+    ['a family that there is not', '{"filter":{"family":"pipline_stage"}}', CLOSE.badFrame, /family is none of/],
     ['an `after` that is no place', '{"after":7}', CLOSE.badFrame, /after/],
     ['an oversized frame', JSON.stringify({ filter: { graph: 'x'.repeat(100_000) } }), CLOSE.tooLarge, /^$/],
   ])('closes the client that sends %s, and only that one', async (_, frame, code, reason) => {
