@@ -135,21 +135,21 @@ function register(app: FastifyInstance, route: Route, door: Door): void {
     exposeHeadRoute: route.type !== EVENT_STREAM, // it has no end to tell the head of
     onRequest: async ({ headers }) => door(headers, route.role), // before the body is read
     async handler(request, reply) {
-      refuseRepeated(request.query as object)
+      checkQuery(request.query as object, Object.keys(route.query ?? {}))
       reply.code(route.status ?? 200).header('cache-control', 'no-store')
       return route.handle(request as Request, reply)
     },
   })
 }
 
-/** Of two values for one name either could be meant. */
-function refuseRepeated(query: object): void {
-  const repeated = Object.entries(query).filter(([, value]) => Array.isArray(value))
-  if (repeated.length > 0)
-    throw new InvalidInput(
-      'query',
-      repeated.map(([path]) => ({ path, rule: 'once', message: 'is given more than once' })),
-    )
+/** A parameter that nobody reads would be taken for one that was minded, and of two values for one name either could be meant. */
+function checkQuery(query: object, known: readonly string[]): void {
+  const isKnown = known.length === 0 ? 'there is none here' : `known are ${known.join(', ')}`
+  const problems = Object.entries(query).flatMap(([path, value]) => {
+    if (!known.includes(path)) return [{ path, rule: 'extra_forbidden', message: `is not known; ${isKnown}` }]
+    return Array.isArray(value) ? [{ path, rule: 'once', message: 'is given more than once' }] : []
+  })
+  if (problems.length > 0) throw new InvalidInput('query', problems)
 }
 
 async function listen(app: FastifyInstance, host: string, port: number): Promise<void> {

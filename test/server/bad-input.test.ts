@@ -74,6 +74,17 @@ describe('every route', () => {
     await it_.server.close()
   })
 
+  it('refuses a parameter that it does not know, and tells those that it does', async () => {
+    const it_ = await serving({}, { root: tempFolder() })
+    for (const [method, path] of routesOf(it_)) {
+      const answer = await it_.ask(method, `${path.replace(':id', ABSENT)}?famliy=intent&__proto__=1`)
+      expect({ method, path, status: answer.status }).toEqual({ method, path, status: 400 })
+      expect(answer.body).toMatchObject({ problems: [{ path: 'famliy', rule: 'extra_forbidden' }, {}] })
+    }
+    const { body } = await it_.ask('GET', '/runs?state=waiting')
+    expect(body).toMatchObject({ problems: [{ message: 'is not known; known are phase, after, limit' }] })
+  })
+
   it.each([100, 1_000])('knows a file whose path has %d characters', async (length) => {
     const root = tempFolder()
     const path = join(...Array.from({ length: length / 10 }, (_, i) => String(i).padStart(9, 'x')), 'notes.md')
