@@ -1,7 +1,7 @@
 import type { ComposedRuntime } from '../compose.ts'
 import type { RunHandle } from '../orchestrator/run.ts'
 import type { Flow } from '../orchestrator/submit.ts'
-import { NotFound } from '../protocol/errors.ts'
+import { InvalidInput, NotFound } from '../protocol/errors.ts'
 import { openPlans } from '../psg/open-plans.ts'
 import { choiceOf, countOf, fieldsOf, flagOf, type Route, TEXT, textOf } from './route.ts'
 
@@ -30,6 +30,8 @@ export function runRoutes(runtime: ComposedRuntime, closing: { readonly signal: 
     status: 202,
     answer: RUN,
     async handle({ params: { id } }) {
+      if (name !== 'cancel' && (await runtime.get(id)).phase === 'ended')
+        throw new InvalidInput(name, [{ path: 'run', rule: 'ended', message: `${id} has ended` }])
       await runtime[name](id)
       return told(await runtime.get(id))
     },

@@ -111,6 +111,12 @@ describe('runs', () => {
     expect(await ask('POST', `${at}/signal`, { name: 'go', payload: 1 })).toMatchObject({ status: 202 })
     expect(await ask('POST', `${at}/cancel`)).toMatchObject({ status: 202 })
     expect(await ask('GET', `${at}?wait_ms=20000`)).toMatchObject({ body: { result: { status: 'cancelled' } } })
+    for (const wish of ['pause', 'resume'])
+      expect(await ask('POST', `${at}/${wish}`)).toMatchObject({
+        status: 400,
+        body: { problems: [{ path: 'run', rule: 'ended' }] },
+      })
+    expect(await ask('POST', `${at}/cancel`)).toMatchObject({ status: 202 }) // it has what it asks for
   })
 
   it('are listed until they have ended: those that wait and are paused too, by phase and page by page', async () => {
