@@ -1,22 +1,42 @@
+import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 
 /**
- * The connections on which no request has come to be handled: idle, or with half a request. Those that are handled end by themselves, and
- * WebSockets have their own good-bye; for these nobody would ever wait long enough.
+ * Closing waits for every connection, so somebody has to end each. Idle ones end at once. Those whose request is handled end by themselves once the
+ * client has its answer, and WebSockets have their own good-bye. What `overdue` ends would be waited for in vain: half a request, and an answer
+ * that its client does not read.
  */
-export function unhandled(app: FastifyInstance): { readonly destroy: () => void } {
-  const waiting = new Set<Socket>()
+export function connectionsOf(app: FastifyInstance): { readonly overdue: () => void } {
+  const waiting = new Map<Socket, number>() // with how much of it had been read when its last answer was through
+  const answering = new Map<Socket, ServerResponse>()
+  let isClosing = false
   app.server.on('connection', (socket) => {
-    waiting.add(socket)
-    socket.once('close', () => waiting.delete(socket))
+    waiting.set(socket, Number.NaN)
+    socket.once('close', () => {
+      waiting.delete(socket)
+      answering.delete(socket)
+    })
   })
   app.server.on('upgrade', ({ socket }) => waiting.delete(socket))
-  app.addHook('preHandler', async ({ raw }) => void waiting.delete(raw.socket)) // by then its body is here
-  app.addHook('onResponse', async ({ raw }) => void (raw.socket.destroyed || waiting.add(raw.socket)))
+  app.addHook('preHandler', async ({ raw: { socket } }, reply) => {
+    waiting.delete(socket) // by then its body is here
+    answering.set(socket, reply.raw)
+  })
+  app.addHook('onResponse', async ({ raw: { socket } }) => {
+    answering.delete(socket)
+    if (isClosing) socket.destroySoon()
+    else if (!socket.destroyed) waiting.set(socket, socket.bytesRead)
+  })
+  // Node's own takes a connection for idle once its answer is written, and would cut off whoever is still reading that.
+  app.server.closeIdleConnections = () => {
+    isClosing = true
+    for (const [socket, read] of waiting) if (socket.bytesRead === read) socket.destroy()
+  }
   return {
-    destroy() {
-      for (const socket of waiting) socket.destroy()
+    overdue() {
+      for (const socket of waiting.keys()) socket.destroy()
+      for (const [socket, response] of answering) if (response.writableEnded) socket.destroy()
     },
   }
 }

@@ -4,7 +4,7 @@ import type { ComposedRuntime } from '../compose.ts'
 import type { ServerConfig } from '../config.ts'
 import { InvalidInput, NotFound, Refused, Unavailable } from '../protocol/errors.ts'
 import { confirmRoutes } from './confirms.ts'
-import { unhandled } from './connections.ts'
+import { connectionsOf } from './connections.ts'
 import { counters } from './counters.ts'
 import type { Door } from './door.ts'
 import { driftRoutes } from './drift.ts'
@@ -33,7 +33,7 @@ export interface Server {
 export interface ServeOptions extends ServerConfig {
   /** What went wrong that no client is told about. */
   readonly onError?: (error: unknown) => void
-  /** How long closing waits for who has sent half a request: 5 s. */
+  /** How long closing waits for who has sent half a request, or does not read an answer: 5 s. */
   readonly graceMs?: number
 }
 
@@ -66,7 +66,7 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
     frameworkErrors: (error, _, reply) => answered(error, reply as FastifyReply), // an address that is not one
     clientErrorHandler: notHttp,
   })
-  const connections = unhandled(app)
+  const connections = connectionsOf(app)
   app.removeContentTypeParser('text/plain') // the one kind of body that any web page may send anywhere
 
   const routes: Route[] = [
@@ -111,9 +111,9 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
     throw error
   }
   const closed = async () => {
-    const late = setTimeout(connections.destroy, options.graceMs ?? GRACE_MS)
+    const late = setInterval(connections.overdue, options.graceMs ?? GRACE_MS) // again: an answer may be written after the first time
     // Together: whoever came between the two would be let in by nobody and answered by nobody.
-    await Promise.all([app.close(), sockets.close()]).finally(() => clearTimeout(late))
+    await Promise.all([app.close(), sockets.close()]).finally(() => clearInterval(late))
   }
   let closing: Promise<void> | undefined
   const shown = host.includes(':') ? `[${host}]` : host

@@ -129,6 +129,35 @@ describe('every route', () => {
       }
     expect((await it_.ask('GET', '/nowhere')).status).toBe(404)
   })
+
+  /** Somebody who has been sent more than the connections between us hold, and has not read it. */
+  const reader = async (graceMs: number) => {
+    const { server, url, ask } = await serving({ graceMs, body_limit_bytes: 40_000_000 })
+    const { context, plan } = flowOf({ one: {} })
+    const summary = 'x'.repeat(20_000_000)
+    await ask('POST', '/psg/contexts', { ...(context as object), summary })
+    const { hostname, port } = new URL(url)
+    const socket = connect(Number(port), hostname)
+    onTestFinished(() => void socket.destroy())
+    socket.write(`GET /psg/contexts/${plan.context_id} HTTP/1.1\r\nHost: localhost\r\n\r\n`)
+    await once(socket, 'readable')
+    return { server, url, socket, bytes: summary.length }
+  }
+
+  it('is closed only when somebody who reads has the whole of an answer', async () => {
+    const { server, url, socket, bytes } = await reader(60_000)
+    const closed = server.close()
+    await vi.waitFor(() => expect(fetch(`${url}/health`)).rejects.toThrow())
+    let read = 0
+    for await (const chunk of socket) read += chunk.length
+    expect(read).toBeGreaterThan(bytes)
+    await closed
+  })
+
+  it('is closed although somebody does not read an answer', async () => {
+    const { server } = await reader(10)
+    await server.close()
+  })
 })
 
 describe('many and large', () => {
