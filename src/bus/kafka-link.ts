@@ -65,6 +65,7 @@ export function kafkaError(what: string, error: unknown): MplpError {
     const refusal = REFUSALS[type ?? '']
     if (refusal) return new Refused(`${what} ${refusal[0]}`, refusal[1], cause)
   }
+  if (isTooLarge(error)) return new Unavailable(what, 'the topic takes less at once than it did before', cause)
   return new Unavailable(what, 'check brokers, TLS and SASL, and that the cluster runs', cause)
 }
 
@@ -83,6 +84,10 @@ export async function patiently<T>(ask: () => Promise<T>, clock: Clock): Promise
 /** True when the broker says that the topic is not there. */
 export const isAbsentTopic = (error: unknown): boolean =>
   causes(error).some(({ type }) => type === 'UNKNOWN_TOPIC_OR_PARTITION')
+
+/** True when the broker says that this is more than the topic takes at once. */
+export const isTooLarge = (error: unknown): boolean =>
+  causes(error).some(({ type }) => type === 'MESSAGE_TOO_LARGE' || type === 'RECORD_LIST_TOO_LARGE')
 
 const REFUSALS: Readonly<Record<string, readonly [string, string]>> = {
   TOPIC_AUTHORIZATION_FAILED: ['does not let this user use the topic', 'grant read, write and describe on it'],

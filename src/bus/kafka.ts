@@ -4,6 +4,7 @@ import { Closed, InvalidInput, type Problem, Refused, TooLarge } from '../protoc
 import { checkBatch } from './delivery.ts'
 import {
   isAbsentTopic,
+  isTooLarge,
   kafkaAddress,
   kafkaClient,
   kafkaError,
@@ -91,18 +92,29 @@ export async function kafkaTransport(options: KafkaTransportOptions): Promise<Tr
     return made
   }
 
+  const fitting = async (messages: readonly Message[]): Promise<Message[][]> => {
+    try {
+      return portions(messages, maxBytes)
+    } catch (error) {
+      if (!(error instanceof TooLarge)) throw error
+      maxBytes = await largestMessage(admin, topic) // by now somebody may have raised it, as they were told to
+      return portions(messages, maxBytes)
+    }
+  }
+
   return {
     ...listening,
     async publish(batch) {
       if (closing) throw new Closed('the Kafka bus')
       checkBatch(batch)
-      for (const messages of portions(batch.map(messageOf), maxBytes)) {
+      for (const messages of await fitting(batch.map(messageOf))) {
         try {
           await (await connected()).send({ topic, messages, acks: -1 })
         } catch (error) {
           // After a failure its sequence numbers may not be the broker's any more: the next attempt is a new producer's.
           void producer?.disconnect().catch(() => undefined)
           producer = undefined
+          if (isTooLarge(error)) maxBytes = await largestMessage(admin, topic) // the next attempt is in smaller portions
           throw closing ? new Closed('the Kafka bus') : kafkaError(what, error)
         }
       }

@@ -1,4 +1,4 @@
-import { Kafka, type KafkaMessage, logLevel } from 'kafkajs'
+import { ConfigResourceTypes, Kafka, type KafkaMessage, logLevel } from 'kafkajs'
 import { describe, expect, it } from 'vitest'
 import { type KafkaTransportOptions, kafkaTransport } from '../../src/bus/kafka.ts'
 import type { Delivery, Source } from '../../src/bus/transport.ts'
@@ -141,6 +141,42 @@ describe('bus/kafka', () => {
     await bus.publish([...series(1, 3).map((d) => filled(d.revision, 98_900)), ...series(4, 500)])
     await until(() => got.length === 500)
     expect(ids(got)).toEqual(ids(series(1, 500)))
+    await bus.close()
+  })
+
+  itOnKafka('goes by what the topic takes now, when somebody has changed that', async (brokers) => {
+    const topic = freshTopic()
+    const bus = await kafkaTransport({
+      url: `kafka://${brokers}/${topic}`,
+      createTopic: { partitions: 1, maxBytes: 100_000 },
+      ...quiet,
+    })
+    const admin = client(brokers).admin()
+    await admin.connect()
+    const take = (bytes: number) => {
+      const configEntries = [{ name: 'max.message.bytes', value: String(bytes) }]
+      const resources = [{ type: ConfigResourceTypes.TOPIC, name: topic, configEntries }]
+      return admin.alterConfigs({ validateOnly: false, resources })
+    }
+    const filled = (n: number, size: number) => delivery(n, { event: { payload: { filling: 'x'.repeat(size) } } })
+    /** As a relay does; the broker takes a moment to go by its new settings. */
+    const publish = async (batch: readonly Delivery[]) => {
+      for (;;) {
+        const error = await bus.publish(batch).catch((e) => e)
+        if (!error) return
+        expect(error).toBeOneOf([expect.any(TooLarge), expect.any(Unavailable)])
+        expect(error.message).not.toContain('TLS')
+      }
+    }
+    await expect(bus.publish([filled(1, 150_000)])).rejects.toThrow(TooLarge)
+    await take(200_000)
+    await publish([filled(1, 150_000)])
+    await take(50_000)
+    await publish([filled(2, 30_000), filled(3, 30_000), filled(4, 30_000)])
+    expect((await rawMessages(brokers, topic, 4)).map(({ headers }) => String(headers?.ce_id))).toEqual(
+      ids(series(1, 4)),
+    )
+    await admin.disconnect()
     await bus.close()
   })
 
