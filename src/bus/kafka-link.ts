@@ -65,6 +65,7 @@ export function kafkaError(what: string, error: unknown): MplpError {
     const refusal = REFUSALS[type ?? '']
     if (refusal) return new Refused(`${what} ${refusal[0]}`, refusal[1], cause)
   }
+  if (isAbsentTopic(error)) return new Unavailable(what, 'it no longer has the topic; create it again', cause)
   if (isTooLarge(error)) return new Unavailable(what, 'the topic takes less at once than it did before', cause)
   return new Unavailable(what, 'check brokers, TLS and SASL, and that the cluster runs', cause)
 }

@@ -1,6 +1,6 @@
 import type { Admin, EachBatchPayload, Kafka, KafkaMessage } from 'kafkajs'
 import type { Clock } from '../protocol/clock.ts'
-import { FellBehind, Refused } from '../protocol/errors.ts'
+import { Corrupt, FellBehind, Refused } from '../protocol/errors.ts'
 import { isAfter } from './delivery.ts'
 import { kafkaError, patiently, RETRY } from './kafka-link.ts'
 import { deliveryOf } from './kafka-message.ts'
@@ -19,7 +19,7 @@ export interface KafkaTopic {
 }
 
 /** By partition: the first offset that is wanted, and the oldest there is. */
-type Starts = ReadonlyMap<number, { readonly start: bigint; readonly oldest: bigint }>
+type Starts = Map<number, { readonly start: bigint; readonly oldest: bigint }>
 
 /** After a crash of the broker or of a member, the group goes on once those who are gone have been silent for so long. */
 const SESSION_MS = 15_000
@@ -93,8 +93,17 @@ export async function readTopic(of: KafkaTopic, feeding: Feeding): Promise<() =>
     return queue.push(item)?.then(() => true) ?? true
   }
 
+  /** A topic that was deleted and made again counts from 0: what comes now has not been read, however far the one before had come. */
+  const beginAnew = (partition: number, highWatermark: bigint) => {
+    if (highWatermark >= (next.get(partition) ?? starts.get(partition)?.start ?? 0n)) return
+    next.delete(partition)
+    starts.set(partition, { start: 0n, oldest: 0n })
+    const remedy = 'the broker has forgotten what it held; reading begins again with its oldest message'
+    report(new Corrupt(`partition ${partition} of ${topic}`, remedy))
+  }
   const eachBatch = async ({ batch, resolveOffset, commitOffsetsIfNecessary, ...run }: EachBatchPayload) => {
     const life = showLife(run.heartbeat, clock)
+    beginAnew(batch.partition, BigInt(batch.highWatermark))
     try {
       for (const message of batch.messages) {
         if (!run.isRunning() || run.isStale() || signal.aborted) return
