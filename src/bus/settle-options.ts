@@ -45,8 +45,12 @@ function optionProblems(options: SubscribeOptions): Problem[] {
   const problems = Object.keys(options)
     .filter((name) => !KNOWN.includes(name))
     .map((name) => problem(name, 'unknown_option', `is not one of ${KNOWN.join(', ')}`, options[name]))
-  const { group, after, overflow } = options as SubscribeOptions
-  if (group !== undefined && !/^[\w.:-]{1,200}$/.test(String(group)))
+  const { group, after, overflow, onError, signal } = options as SubscribeOptions
+  if (onError !== undefined && typeof onError !== 'function')
+    problems.push(problem('onError', 'function', 'is not a function', onError))
+  if (signal !== undefined && !(signal instanceof AbortSignal))
+    problems.push(problem('signal', 'signal', 'is not an AbortSignal', signal))
+  if (group !== undefined && !(typeof group === 'string' && /^[\w.:-]{1,200}$/.test(group)))
     problems.push(problem('group', 'name', 'is not 1 to 200 letters, digits, or any of _ . : -', group))
   if (after !== undefined) problems.push(...checkAfter(after))
   for (const name of ['limit', 'limitBytes', 'attempts'] as const) {

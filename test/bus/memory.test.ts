@@ -27,6 +27,18 @@ it('refuses a family that the protocol has not, alone or among others: it would 
   await bus.close()
 })
 
+it.each([
+  ['group', null, 'name'],
+  ['signal', 7, 'signal'],
+  ['onError', 7, 'function'],
+])('refuses a %s that is %s, and can be closed afterwards', async (path, value, rule) => {
+  const bus = memoryTransport()
+  const error = await bus.subscribe({}, () => undefined, { [path]: value }).catch((e) => e)
+  expect(error).toBeInstanceOf(InvalidInput)
+  expect(error.problems).toMatchObject([{ path, rule }])
+  await bus.close()
+})
+
 it('holds the publisher back while a subscriber that waits is full', async () => {
   const bus = memoryTransport()
   const finish: (() => void)[] = []
