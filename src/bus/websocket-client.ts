@@ -1,5 +1,5 @@
 import { systemClock } from '../protocol/clock.ts'
-import { Closed, FellBehind, InvalidInput, Refused } from '../protocol/errors.ts'
+import { Closed, FellBehind, InvalidInput, type Problem, Refused } from '../protocol/errors.ts'
 import { isAfter, placeOf } from './delivery.ts'
 import { type Feed, type SourceOptions, source } from './source.ts'
 import type { Source } from './transport.ts'
@@ -18,10 +18,7 @@ export interface ConnectOptions extends SourceOptions {
  * brought; from a server without a history it can only go on with what is published then, and says so to `onError`.
  */
 export function connectEvents(url: string, options: ConnectOptions = {}): Source {
-  if (!URL.canParse(url) || !/^wss?:$/.test(new URL(url).protocol))
-    throw new InvalidInput('the URL of events', [
-      { path: 'url', rule: 'url', message: 'is not like ws://host:port/path' },
-    ])
+  checkOptions(url, options)
   const { clock = systemClock, timeoutMs = 5000, token } = options
 
   const feed: Feed = ({ filter, settled, queue, signal, report, fail }) =>
@@ -71,3 +68,19 @@ export function connectEvents(url: string, options: ConnectOptions = {}): Source
 
 const missed = (url: string) =>
   new FellBehind(`the client of ${url}`, 'the server keeps nothing, so that what is published while it is away is lost')
+
+/** What the client library would throw at each attempt is told here, once. */
+function checkOptions(url: string, { token, timeoutMs }: ConnectOptions): void {
+  const problems: Problem[] = []
+  if (!URL.canParse(url) || !/^wss?:$/.test(new URL(url).protocol) || new URL(url).hash !== '')
+    problems.push({ path: 'url', rule: 'url', message: 'is not like ws://host:port/path' })
+  if (token !== undefined && !(typeof token === 'string' && /^[ -~\x80-\xff]+$/.test(token)))
+    problems.push({
+      path: 'token',
+      rule: 'token',
+      message: 'is not text that a header can hold; look for a line end',
+    })
+  if (timeoutMs !== undefined && (!Number.isSafeInteger(timeoutMs) || timeoutMs < 1))
+    problems.push({ path: 'timeoutMs', rule: 'count', message: 'is not a whole number above 0' })
+  if (problems.length > 0) throw new InvalidInput('the client of events', problems)
+}

@@ -149,11 +149,14 @@ function checkOptions(options: WebSocketTransportOptions): void {
   if (port !== undefined && !(Number.isInteger(port) && port >= 0 && port < 65536))
     wrong('port', 'port', 'is not a port')
   if (path !== undefined && !/^\/[^\s?#]*$/.test(path)) wrong('path', 'path', 'is not a path that begins with /')
-  if (token !== undefined && token.length < 16) wrong('token', 'length', 'has fewer than 16 characters')
-  for (const [i, origin] of (origins ?? []).entries()) {
-    if (!URL.canParse(origin) || new URL(origin).origin !== origin)
-      wrong(`origins[${i}]`, 'origin', 'is not like https://host:port')
-  }
+  if (token !== undefined && !(typeof token === 'string' && token.length >= 16))
+    wrong('token', 'length', 'is not text of at least 16 characters')
+  if (origins !== undefined && !Array.isArray(origins)) wrong('origins', 'list', 'is not a list')
+  else
+    for (const [i, origin] of (origins ?? []).entries()) {
+      if (!URL.canParse(origin) || new URL(origin).origin !== origin)
+        wrong(`origins[${i}]`, 'origin', 'is not like https://host:port')
+    }
   for (const name of ['limit', 'limitBytes', 'heartbeatMs'] as const) {
     const found = options[name]
     if (found !== undefined && (!Number.isSafeInteger(found) || found < 1))

@@ -5,7 +5,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
 import type { Delivery, Source } from '../../src/bus/transport.ts'
 import { type WebSocketTransportOptions, websocketTransport } from '../../src/bus/websocket.ts'
-import { connectEvents } from '../../src/bus/websocket-client.ts'
+import { type ConnectOptions, connectEvents } from '../../src/bus/websocket-client.ts'
 import { bearerProtocol, CLOSE, PROTOCOL } from '../../src/bus/websocket-frames.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { FellBehind, InvalidInput, type MplpError, Refused, Unavailable } from '../../src/protocol/errors.ts'
@@ -279,6 +279,8 @@ describe('bus/websocket', () => {
     ['a port that is none', { port: 70_000 }, 'port'],
     ['a path that does not begin with /', { path: 'events' }, 'path'],
     ['a token that can be guessed', { token: 'secret' }, 'token'],
+    ['a token that is no text', { token: 7 as unknown as string }, 'token'],
+    ['origins that are no list', { origins: 'https://host' as unknown as string[] }, 'origins'],
     ['an origin that is a path', { origins: ['https://host/page'] }, 'origins[0]'],
     ['a limit of nothing', { limit: 0 }, 'limit'],
     ['a port beside a server', { server: createServer(), port: 1 }, 'server'],
@@ -286,6 +288,16 @@ describe('bus/websocket', () => {
     const error = await websocketTransport(options).catch((e: MplpError) => e)
     expect(error).toBeInstanceOf(InvalidInput)
     expect((error as InvalidInput).problems[0]?.path).toBe(path)
+  })
+
+  it.each<[string, string, ConnectOptions, string]>([
+    ['a URL with a fragment', 'ws://127.0.0.1:1/events#all', {}, 'url'],
+    ['a token with the line end of its file', 'ws://127.0.0.1:1/events', { token: 'sixteen-characters\n' }, 'token'],
+    ['a time that is none', 'ws://127.0.0.1:1/events', { timeoutMs: -1 }, 'timeoutMs'],
+  ])('refuses %s at once, and does not end the process by it', (_, url, options, path) => {
+    expect(() => connectEvents(url, options)).toThrow(
+      expect.objectContaining({ problems: [expect.objectContaining({ path })] }),
+    )
   })
 
   it('refuses a URL that is none, and says that nobody answers', async () => {
