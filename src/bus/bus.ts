@@ -1,4 +1,6 @@
 import { InvalidInput, Refused } from '../protocol/errors.ts'
+import { isObject } from '../protocol/json.ts'
+import { shown } from '../protocol/shown.ts'
 import type { History } from './fan-out.ts'
 import type { KafkaTransportOptions } from './kafka.ts'
 import { memoryTransport } from './memory.ts'
@@ -64,6 +66,7 @@ export async function openBus(spec: BusSpec, options: BusOptions = {}): Promise<
 
 /** Several at once, each with a relay of its own. When one cannot be opened, the others are closed again. */
 export async function openBuses(specs: readonly BusSpec[], options: BusOptions = {}): Promise<readonly Bus[]> {
+  if (!Array.isArray(specs)) throw noBus('buses', 'must be a list', specs)
   const names = specs.map(nameOf)
   const twice = names.find((name, i) => names.indexOf(name) !== i)
   if (twice !== undefined)
@@ -118,12 +121,26 @@ function schemeOf(url: string): 'memory' | 'redis' | 'kafka' | 'websocket' {
 }
 
 function nameOf(spec: BusSpec): string {
+  if (typeof spec !== 'string' && !isObject(spec))
+    throw noBus('bus', 'is neither a URL nor an object with a url or a transport', spec)
+  if (typeof spec === 'object' && 'transport' in spec) checkTransport(spec.transport)
   const name = typeof spec === 'string' ? schemeOf(spec) : (spec.name ?? ('url' in spec ? schemeOf(spec.url) : ''))
   if (/^[\w.-]{1,100}$/.test(name)) return name
   throw new InvalidInput('bus', [
     { path: 'name', rule: 'name', message: 'is not 1 to 100 letters, digits, or any of _ . -', found: name },
   ])
 }
+
+/** One that could not be published to would be found out by the first commit, and one that could not be closed by the last. */
+function checkTransport(transport: unknown): void {
+  const missing = ['publish', 'close'].filter(
+    (method) => !isObject(transport) || typeof transport[method] !== 'function',
+  )
+  if (missing.length > 0) throw noBus('bus', `lacks ${missing.join(', ')}`, transport, 'transport')
+}
+
+const noBus = (subject: string, message: string, found: unknown, path = ''): InvalidInput =>
+  new InvalidInput(subject, [{ path, rule: 'bus', message, found: shown(found) }])
 
 function placeOf(url: string): { host: string; port: number; path: string } {
   if (!URL.canParse(url))

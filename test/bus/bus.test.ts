@@ -54,6 +54,16 @@ describe('openBus and openSource', () => {
     expect(error.problems[0].path).toBe(path)
   })
 
+  it.each<[string, unknown]>([
+    ['what is nothing', [null]],
+    ['what is neither text nor object', [7]],
+    ['a transport that is none', [{ name: 'own', transport: {} }]],
+    ['a transport that is nothing', [{ name: 'own', transport: null }]],
+    ['what is no list', 'memory:'],
+  ])('refuses %s', async (_, specs) => {
+    await expect(openBuses(specs as BusSpec[])).rejects.toThrow(InvalidInput)
+  })
+
   it('refuses to serve TLS itself, and to reach a memory bus from elsewhere', async () => {
     await expect(openBus('wss://127.0.0.1:0')).rejects.toThrow(Refused)
     await expect(openSource('memory:')).rejects.toThrow(Refused)
