@@ -38,17 +38,20 @@ export interface RunFacts {
   readonly restoration: Restoration
   readonly actions: readonly Done[]
   readonly believed: (id: string) => FileRecord | undefined
+  /** The paths of the files that the graph has the run on record for, by id. */
+  readonly wrote?: ReadonlyMap<string, string>
   /** What lies on the disk; nothing is known of a path that is missing here. */
   readonly observed: ReadonlyMap<string, Observed | undefined>
 }
 
 /** Pure: what will be restored, what cannot be undone, what somebody else changed since. */
-export function rollbackPlan({ restoration, actions, believed, observed }: RunFacts): RollbackPlan {
+export function rollbackPlan(facts: RunFacts): RollbackPlan {
+  const { restoration, actions, believed, wrote = new Map(), observed } = facts
   const files: FileReturn[] = []
   const changes: Change[] = []
   const conflicts: Left[] = restoration.conflicts.map(({ kind, id, message }) => ({
     what: kind === 'file' ? 'file' : 'graph',
-    name: kind === 'file' ? (believed(id)?.path ?? id) : `${kind}/${id}`,
+    name: kind === 'file' ? (believed(id)?.path ?? wrote.get(id) ?? id) : `${kind}/${id}`,
     reason: message,
   }))
   const impossible: Left[] = []
@@ -66,7 +69,10 @@ export function rollbackPlan({ restoration, actions, believed, observed }: RunFa
     else if (reason === NOT_KEPT) impossible.push({ what: 'file', name: path, reason })
     else conflicts.push({ what: 'file', name: path, reason })
   }
-  const restored = new Set([...files.map(({ path }) => path), ...conflicts.map(({ name }) => name)])
+  // What the graph says nothing of any more is as it was: an inverse would only do it a second time, or to what others have made of it.
+  const tracked = new Set([...wrote.values()].filter((path) => observed.has(path)))
+  for (const { name } of impossible) tracked.delete(name) // the action may have kept what the graph has not
+  const restored = new Set([...tracked, ...files.map(({ path }) => path), ...conflicts.map(({ name }) => name)])
   const { effects, irreversible } = compensation(actions, (inverse) => {
     const paths = pathsIn(inverse)
     return (paths.length > 0 && paths.every((path) => restored.has(path))) || isMet(inverse, observed)

@@ -6,8 +6,10 @@ import type { Tracker } from '../drift/tracker.ts'
 import { InvalidInput, NotFound, Refused, RevisionConflict } from '../protocol/errors.ts'
 import { isObject, type Json } from '../protocol/json.ts'
 import type { Change, FileRecord, Node } from '../psg/change.ts'
+import { isFieldChange } from '../psg/field-change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { isKind } from '../psg/node.ts'
+import { entriesOf } from '../psg/history.ts'
+import { isKind, placeOf } from '../psg/node.ts'
 import { thisHolder } from '../vsl/holder.ts'
 import { own } from './owner.ts'
 import { type EffectOutcome, takeBackEffect } from './rollback-effect.ts'
@@ -168,9 +170,21 @@ async function planFor(parts: RollbackParts, run: Node<'run'>): Promise<Rollback
     restoration: { ...restoration, changes: ours },
     actions,
     believed: (id) => graph.get('file', id)?.data,
+    wrote: written.length > 0 ? await wroteIn(graph, run) : new Map(),
     observed,
   })
   return { ...plan, revision }
+}
+
+/** The files that a run has changed and the graph was told of, by id. */
+async function wroteIn(graph: ProjectGraph, run: Node<'run'>): Promise<ReadonlyMap<string, string>> {
+  const paths = new Map<string, string>()
+  for await (const { body } of entriesOf(graph, run.born))
+    for (const change of body.run === run.id ? body.changes : []) {
+      const { kind, id } = placeOf(change.key)
+      if (kind === 'file' && !isFieldChange(change)) paths.set(id, String((change.after ?? change.before)?.data.path))
+    }
+  return paths
 }
 
 const isFileChange = (change: Change): boolean => 'node' in change && change.node === 'file'

@@ -410,6 +410,39 @@ describe('a rollback', () => {
     await it.close()
   })
 
+  it('has nothing to do the second time about a file that was written twice, moved or made for a while', async () => {
+    const it = await world({ 'a.txt': 'old\n', 'c.txt': 'c\n' })
+    const { run_id } = await it.run(
+      chain({
+        first: file({ operation: 'write', path: 'a.txt', content: 'one\n' }),
+        second: file({ operation: 'write', path: 'a.txt', content: 'two\n' }),
+        move: file({ operation: 'move', path: 'c.txt', to: 'd.txt' }),
+        change: file({ operation: 'write', path: 'd.txt', content: 'changed\n' }),
+        create: file({ operation: 'write', path: 'tmp.txt', content: 'for a while\n' }),
+        remove: file({ operation: 'delete', path: 'tmp.txt' }),
+      }),
+    )
+    expect(await it.rollback(run_id)).toMatchObject({ status: 'done', effects: [], left: [] })
+    expect(['a.txt', 'c.txt', 'd.txt', 'tmp.txt'].map(it.text)).toEqual(['old\n', 'c\n', undefined, undefined])
+    expect(await it.rollback(run_id)).toMatchObject({ status: 'nothing', left: [] })
+    await it.close()
+  })
+
+  it('leaves a file gone that somebody else has deleted since, and names it', async () => {
+    const it = await world({ 'a.txt': 'old\n' })
+    const { run_id } = await it.run(
+      chain({
+        remove: file({ operation: 'delete', path: 'a.txt' }),
+        create: file({ operation: 'write', path: 'a.txt', content: 'new\n' }),
+      }),
+    )
+    await it.run({ remove: file({ operation: 'delete', path: 'a.txt' }) })
+    const { status, left } = await it.rollback(run_id)
+    expect([status, left.map(({ what, name }) => `${what} ${name}`)]).toEqual(['nothing', ['file a.txt']])
+    expect(it.text('a.txt')).toBeUndefined()
+    await it.close()
+  })
+
   it('refuses a run that it does not know, one that goes on, and one that somebody else is taking back', async () => {
     const it = await world({})
     await expect(it.rollback(systemClock.uuid())).rejects.toThrow(NotFound)
