@@ -1,7 +1,7 @@
 import { type Digest, digestOfJson, type Json } from '../protocol/json.ts'
 import type { Change, FileRecord, FileShape } from '../psg/change.ts'
 import type { Restoration } from '../psg/restore.ts'
-import { isSameShape, shapeOf } from './compare.ts'
+import { fileId, isSameShape, shapeOf } from './compare.ts'
 import { type Compensation, compensation, type Done, isMet, pathsIn } from './compensate.ts'
 import type { Observed } from './observe.ts'
 
@@ -62,7 +62,12 @@ export function rollbackPlan(facts: RunFacts): RollbackPlan {
       continue
     }
     const { path, now, before } = back
-    if (now && before && isSameShape(now, before)) continue // back already, or written as it was
+    if (now && before && isSameShape(now, before)) {
+      // Back already, or written as it was: then only the run's name goes, or it would stand in the way of those who wrote before it.
+      const { written_by } = before
+      if (written_by !== now.written_by) changes.push(authorship(fileId(path), written_by))
+      continue
+    }
     const there = observed.get(path)
     const reason = observed.has(path) ? obstacle(back, there) : NOT_TRACKED
     if (reason === undefined) files.push({ path, now: there ? shapeOf(there) : null, before })
@@ -108,6 +113,9 @@ function fileChange(change: Change, believed: RunFacts['believed']): FileChange 
   const fields = Object.entries({ ...now, ...change.set }).filter(([, value]) => value !== undefined)
   return { path: now.path, now, before: Object.fromEntries(fields) as unknown as FileRecord }
 }
+
+const authorship = (id: string, written_by: string | undefined): Change =>
+  ({ kind: 'node_update', node: 'file', id, set: { written_by } }) as Change
 
 /** Why a file is left as it is. */
 function obstacle({ now, before }: FileChange, there: Observed | undefined): string | undefined {

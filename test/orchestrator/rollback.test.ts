@@ -443,6 +443,19 @@ describe('a rollback', () => {
     await it.close()
   })
 
+  it('goes past a later run that wrote the same once more, when that has been taken back', async () => {
+    const it = await world({ 'a.txt': 'old\n' })
+    const same = { write: file({ operation: 'write', path: 'a.txt', content: 'new\n' }) }
+    const [first, second] = [await it.run(same), await it.run(same)]
+    expect((await it.rollback(first.run_id)).left).toMatchObject([{ what: 'file', name: 'a.txt' }])
+    expect((await it.rollback(second.run_id)).status).toBe('done')
+    expect(it.text('a.txt')).toBe('new\n')
+    expect((await it.rollback(first.run_id)).status).toBe('done')
+    expect(it.text('a.txt')).toBe('old\n')
+    expect((await it.rollback(second.run_id)).status).toBe('nothing')
+    await it.close()
+  })
+
   it('refuses a run that it does not know, one that goes on, and one that somebody else is taking back', async () => {
     const it = await world({})
     await expect(it.rollback(systemClock.uuid())).rejects.toThrow(NotFound)
