@@ -40,14 +40,16 @@ export interface RunFacts {
   readonly believed: (id: string) => FileRecord | undefined
   /** The paths of the files that the graph has the run on record for, by id. */
   readonly wrote?: ReadonlyMap<string, string>
+  /** The paths of the files that the graph believes in below a folder. */
+  readonly below?: (folder: string) => readonly string[]
   /** What lies on the disk; nothing is known of a path that is missing here. */
   readonly observed: ReadonlyMap<string, Observed | undefined>
 }
 
 /** Pure: what will be restored, what cannot be undone, what somebody else changed since. */
 export function rollbackPlan(facts: RunFacts): RollbackPlan {
-  const { restoration, actions, believed, wrote = new Map(), observed } = facts
-  const files: FileReturn[] = []
+  const { restoration, actions, believed, wrote = new Map(), below = () => [], observed } = facts
+  const possible: FileReturn[] = []
   const changes: Change[] = []
   const conflicts: Left[] = restoration.conflicts.map(({ kind, id, message }) => ({
     what: kind === 'file' ? 'file' : 'graph',
@@ -70,10 +72,15 @@ export function rollbackPlan(facts: RunFacts): RollbackPlan {
     }
     const there = observed.get(path)
     const reason = observed.has(path) ? obstacle(back, there) : NOT_TRACKED
-    if (reason === undefined) files.push({ path, now: there ? shapeOf(there) : null, before })
+    if (reason === undefined) possible.push({ path, now: there ? shapeOf(there) : null, before })
     else if (reason === NOT_KEPT) impossible.push({ what: 'file', name: path, reason })
     else conflicts.push({ what: 'file', name: path, reason })
   }
+  const going = new Set(possible.filter(({ before }) => before === null).map(({ path }) => path))
+  const isInTheWay = ({ path, now }: FileReturn) =>
+    now?.type === 'folder' && below(path).some((inside) => !going.has(inside))
+  const files = possible.filter((file) => !isInTheWay(file))
+  for (const { path } of possible.filter(isInTheWay)) conflicts.push({ what: 'file', name: path, reason: CHANGED })
   // What the graph says nothing of any more is as it was: an inverse would only do it a second time, or to what others have made of it.
   const tracked = new Set([...wrote.values()].filter((path) => observed.has(path)))
   for (const { name } of impossible) tracked.delete(name) // the action may have kept what the graph has not
@@ -120,7 +127,8 @@ const authorship = (id: string, written_by: string | undefined): Change =>
 /** Why a file is left as it is. */
 function obstacle({ now, before }: FileChange, there: Observed | undefined): string | undefined {
   if (isAs(there, before)) return undefined // the disk is back already
-  if (!isAs(there, now ?? null)) return CHANGED
+  const isFolder = !now && there?.type === 'folder' // of files that have come below it: it gives way once they have gone
+  if (!isFolder && !isAs(there, now ?? null)) return CHANGED
   return before && !before.kept && before.digest !== there?.digest ? NOT_KEPT : undefined
 }
 

@@ -171,6 +171,10 @@ async function planFor(parts: RollbackParts, run: Node<'run'>): Promise<Rollback
     actions,
     believed: (id) => graph.get('file', id)?.data,
     wrote: written.length > 0 ? await wroteIn(graph, run) : new Map(),
+    below: (folder) =>
+      [...graph.state.nodesOf('files')].flatMap((node) =>
+        isKind(node, 'file') && node.data.path.startsWith(`${folder}/`) ? [node.data.path] : [],
+      ),
     observed,
   })
   return { ...plan, revision }

@@ -456,6 +456,25 @@ describe('a rollback', () => {
     await it.close()
   })
 
+  it('puts a file back where the run has made a folder, unless others have put something into it', async () => {
+    const it = await world({ name: 'a file\n' })
+    const first = await it.run(
+      chain({
+        remove: file({ operation: 'delete', path: 'name' }),
+        create: file({ operation: 'write', path: 'name/inside.txt', content: 'in a folder\n' }),
+      }),
+    )
+    const second = await it.run({ create: file({ operation: 'write', path: 'name/other.txt', content: 'other\n' }) })
+    expect((await it.rollback(first.run_id)).left).toMatchObject([{ what: 'file', name: 'name' }])
+    expect(it.text('name/other.txt')).toBe('other\n')
+    expect((await it.tracker.scan()).findings).toEqual([])
+    expect((await it.rollback(second.run_id)).status).toBe('done')
+    expect((await it.rollback(first.run_id)).status).toBe('done')
+    expect(it.text('name')).toBe('a file\n')
+    expect((await it.tracker.scan()).findings).toEqual([])
+    await it.close()
+  })
+
   it('refuses a run that it does not know, one that goes on, and one that somebody else is taking back', async () => {
     const it = await world({})
     await expect(it.rollback(systemClock.uuid())).rejects.toThrow(NotFound)
