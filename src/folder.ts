@@ -50,5 +50,6 @@ async function ownPatterns(root: string, config: Config): Promise<readonly strin
   const inside = relative(root, join(folder, basename(path)))
   if (inside === '' || inside === '..' || inside.startsWith(`..${sep}`) || isAbsolute(inside)) return []
   const literal = inside.replaceAll(sep, '/').replaceAll(/[\\*?[\](){}!+@|^$]/g, '\\$&')
-  return [`${literal}*`, `${literal}/**`]
+  // By their whole names: a store called state must not take statement.md with it.
+  return ['', '-journal', '-shm', '-wal', '/**'].map((end) => literal + end)
 }

@@ -150,6 +150,21 @@ describe('a runtime from a config', () => {
     expect(await runtime.folder!.findings()).toEqual([])
   })
 
+  it.each(['file', 'sqlite'])(
+    'leaves out of the folder what belongs to its %s store, and nothing that is called alike',
+    async (kind) => {
+      const root = tempFolder()
+      mkdirSync(join(root, 'states'))
+      const files = ['statement.md', 'states/a.md']
+      for (const path of files) writeFileSync(join(root, path), 'a\n')
+      const runtime = await openRuntime({ vsl: `${kind}:${join(root, 'state')}`, root })
+      const tracker = await runtime.folder!.tracker()
+      for (const path of files) writeFileSync(join(root, path), 'changed\n')
+      expect((await tracker.scan()).findings.map(({ path }) => path).sort()).toEqual(files)
+      await runtime.close()
+    },
+  )
+
   it('writes nothing that the ignore rules keep out, also where a link leads there', async () => {
     const root = tempFolder()
     mkdirSync(join(root, '.git/hooks'), { recursive: true })
