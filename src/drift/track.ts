@@ -85,8 +85,12 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
     if (gone.size > 0)
       for (const path of known(desk).paths()) if (foldersOf(path).some((folder) => gone.has(folder))) files.add(path)
     await notice([...files])
-    if (paths.some((path) => desk.select.isRules(path))) await scanned()
-    else if (folders.length > 0) await scanned({ folders })
+    if (paths.some((path) => desk.select.isRules(path))) {
+      await scanned()
+      if (!watching) return
+      await watching.anew() // a folder that belongs by the new rules is not watched yet
+      await scanned()
+    } else if (folders.length > 0) await scanned({ folders })
   }
 
   let watching: Watching | undefined

@@ -3,6 +3,7 @@ import { basename, join, relative, sep } from 'node:path'
 import type { FSWatcher } from 'chokidar'
 import type { Clock } from '../protocol/clock.ts'
 import { Refused } from '../protocol/errors.ts'
+import { serially } from '../vsl/serially.ts'
 import { disk } from './root.ts'
 
 export interface WatchOptions {
@@ -20,6 +21,8 @@ export interface WatchOptions {
 export interface Watching {
   /** Everything that happened so far has been told. */
   quiet(): Promise<void>
+  /** Folders may be ignored that were not, or the other way round: from now on those are watched that need it. What happened meanwhile is not told. */
+  anew(): Promise<void>
   close(): Promise<void>
 }
 
@@ -103,13 +106,19 @@ export async function watchFolder(root: string, options: WatchOptions): Promise<
     return watcher
   }
   let watcher = await watching()
+  const inTurn = serially()
+  const anew = () =>
+    inTurn(async () => {
+      if (stop.signal.aborted) return
+      await watcher.close()
+      watcher = await watching()
+    })
 
   /** Has one of these folders been replaced? Then everything is watched anew: what happened meanwhile is for a scan to find. */
   async function watchedAnew(paths: readonly string[]): Promise<boolean> {
     const replaced = await Promise.all(paths.map(isReplaced))
-    if (!replaced.includes(true) || stop.signal.aborted) return false
-    await watcher.close()
-    watcher = await watching()
+    if (!replaced.includes(true)) return false
+    await anew()
     return true
   }
 
@@ -126,10 +135,11 @@ export async function watchFolder(root: string, options: WatchOptions): Promise<
     async quiet() {
       while (settling) await settling
     },
+    anew,
     async close() {
       stop.abort()
       await settling
-      await watcher.close()
+      await inTurn(() => watcher.close())
     },
   }
 }

@@ -292,6 +292,18 @@ describe('noticing', () => {
     await it.tracker.close()
   })
 
+  it('sees what happens in a folder from when the ignore rules have come to let it in', async () => {
+    const it = await watched({ '.gitignore': 'out/\n', 'out/a': '1', 'out/deep/b': '2' })
+    put(it.root, { '.gitignore': '\n' })
+    const before = ['added out/a', 'added out/deep/b', 'modified .gitignore']
+    expect(await settled(it, before)).toEqual(before)
+    await it.tracker.idle()
+    put(it.root, { 'out/deep/c': '3' })
+    const wanted = ['added out/a', 'added out/deep/b', 'added out/deep/c', 'modified .gitignore']
+    expect(await settled(it, wanted)).toEqual(wanted)
+    await it.tracker.close()
+  })
+
   it('sees what happens in new folders, renamed ones and deleted ones', async () => {
     const it = await watched({ 'src/a': '1', 'src/deep/b': '2', 'old/c': '3' })
     put(it.root, { 'new/er/x': 'x' })
