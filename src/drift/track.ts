@@ -9,7 +9,7 @@ import { ACTOR, contentOf, type Desk, enterFolders, known, load, observedAt, rec
 import { follow, newsIn } from './follow.ts'
 import { noticing } from './noticing.ts'
 import { checkStrategy, policy } from './policy.ts'
-import { checkPath, openRoot } from './root.ts'
+import { checkList, checkPath, openRoot } from './root.ts'
 import { type ScanOptions, scan } from './scan.ts'
 import { foldersOf, selectFiles } from './select.ts'
 import { reads } from './stale.ts'
@@ -148,10 +148,14 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
     root: desk.root.path,
     async scan(scanOptions) {
       refuseIfClosed()
+      const { folders = [] } = scanOptions ?? {}
+      checkList(folders, 'folders')
+      for (const folder of folders) checkPath(folder, 'folders')
       return scanned(scanOptions)
     },
     async look(paths) {
       refuseIfClosed()
+      checkList(paths, 'paths')
       for (const path of paths) checkPath(path)
       return (await notice(paths)).news
     },
@@ -163,6 +167,7 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
     async reconcile(which, strategy, by = {}) {
       refuseIfClosed()
       checkStrategy(strategy)
+      if (which !== 'all') checkList(which, 'which')
       const reason = `reconciled by hand: ${strategy}`
       const results = await inTurn(() => work.settle(chosen([...recorded(desk)], which), strategy, { reason, ...by }))
       await obey(results.flatMap(({ finding: { path, from } }) => [path, from ?? path]))

@@ -587,6 +587,10 @@ describe('bad input to a tracker', () => {
   it('of its methods is refused too, and everything once it is closed', async () => {
     const it = await given({ a: '1' })
     await expect(it.tracker.look(['../a'])).rejects.toThrow(InvalidInput)
+    await expect(it.tracker.look('a' as never)).rejects.toThrow(InvalidInput)
+    await expect(it.tracker.reconcile('a' as never, 'graph')).rejects.toThrow(InvalidInput)
+    await expect(it.tracker.scan({ folders: 'a' as never })).rejects.toThrow(InvalidInput)
+    await expect(it.tracker.scan({ folders: ['../a'] })).rejects.toThrow(InvalidInput)
     await expect(it.tracker.mayWrite('/etc/passwd')).rejects.toThrow(InvalidInput)
     await expect(it.tracker.reconcile(['a'], 'files')).rejects.toThrow(NotFound)
     await expect(it.tracker.reconcile('all', 'theirs' as never)).rejects.toThrow(InvalidInput)
