@@ -8,7 +8,9 @@ export async function run(call: VerbCall): Promise<number> {
   const [which, folder] = call.args
   return withTracker(call, folder, {}, async (tracker) => {
     const named = pathIn(tracker.root, call.io.cwd, which!)
-    const finding = tracker.findings().find(({ finding_id, path }) => finding_id === which || path === named)
+    const finding = tracker
+      .findings()
+      .find(({ finding_id, path, from }) => finding_id === which || path === named || from === named)
     if (!finding) throw new NotFound('finding', which!)
     const diff = await tracker.diff(finding)
     call.io.result(

@@ -9,7 +9,7 @@ export async function run(call: VerbCall): Promise<number> {
   const strategy = call.options.strategy as Strategy
   return withTracker(call, folder, {}, async (tracker) => {
     const path = pathIn(tracker.root, call.io.cwd, which!)
-    const named = tracker.findings().some((finding) => finding.path === path) ? path : which!
+    const named = tracker.findings().some((finding) => finding.path === path || finding.from === path) ? path : which!
     const results = await tracker.reconcile(which === 'all' ? 'all' : [named], strategy, { actor: 'cli' })
     call.io.result(results, () =>
       results.length === 0

@@ -1,4 +1,13 @@
-import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { projectFolder } from '../../src/orchestrator/project-folder.ts'
@@ -104,6 +113,17 @@ describe('a plan that writes three files and fails', PATIENT, () => {
 })
 
 describe('drift', PATIENT, () => {
+  it('finds what a renamed file is about under its old name, too', async () => {
+    const folder = tempFolder()
+    writeFileSync(join(folder, 'old.md'), 'a\n')
+    await mplpHere(folder, ['drift', 'scan'])
+    renameSync(join(folder, 'old.md'), join(folder, 'new.md'))
+    expect((await mplpHere(folder, ['drift', 'diff', './old.md'])).code).toBe(0)
+    const settled = await hereJson(folder, ['drift', 'reconcile', './old.md', '--strategy', 'graph'])
+    expect(settled).toMatchObject({ code: 0, values: [[{ outcome: 'restored' }]] })
+    expect(existsSync(join(folder, 'old.md'))).toBe(true)
+  })
+
   it('is found, listed, shown and settled', async () => {
     const folder = tempFolder()
     writeFileSync(join(folder, 'notes.md'), 'a\n')
