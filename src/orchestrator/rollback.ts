@@ -112,7 +112,7 @@ async function toldToItsEnd(
   by: { readonly actor: string; readonly reason: string },
 ): Promise<RollbackReport> {
   const open = openTraces(graph, run).at(-1)
-  if (!open) return reported('nothing', plan)
+  if (!open) return reported(plan.conflicts.length + plan.impossible.length > 0 ? 'incomplete' : 'nothing', plan)
   return ended({ graph, run, ...by, trace_id: open.id }, plan, { effects: [], files: [], left: leftBy(plan) })
 }
 

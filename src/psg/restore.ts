@@ -33,9 +33,10 @@ export function restoration(
 ): Restoration {
   const changes: Change[] = []
   const conflicts: Conflict[] = []
-  for (const [key, { before, foreign, foreignMove }] of touchedBy(entries, chosen)) {
+  for (const [key, { before, left, foreign, foreignMove, isMixed }] of touchedBy(entries, chosen)) {
     const { kind, id } = placeOf(key)
     if (KINDS[kind].runState || KINDS[kind].writeOnce || KINDS[kind].passing) continue
+    if (foreign !== undefined && !isMixed && isAlike(kind, before, left)) continue // taken back already: what it is now is theirs
     const back = wayBack(state, kind, id, before && !before.deleted ? fromStored(key, before) : undefined)
     if (!back) continue
     // Where a thing stands in its life is not restored, so that somebody moved it stands in the way of its end only.
@@ -61,6 +62,8 @@ interface Touched {
   /** The last revision at which somebody else changed it since, unless it was put back; and the last at which somebody else moved its status. */
   foreign?: number | undefined
   foreignMove?: number
+  /** The chosen ones changed it once more after somebody else had. */
+  isMixed?: boolean
 }
 
 function touchedBy(entries: readonly JournalEntry[], chosen: (body: EntryBody) => boolean): Map<string, Touched> {
@@ -82,19 +85,22 @@ function followed(known: Touched, change: EntryChange, ours: boolean, revision: 
   known.now = storedAfter(change, known.now)
   if (ours) {
     if (known.foreign === undefined) known.left = known.now
+    else known.isMixed = true
     return
   }
   if (known.now?.data.status !== status) known.foreignMove = revision // alone, or with what may be put back
-  if (!isMove(change)) known.foreign = isAsLeft(placeOf(change.key).kind, known) ? undefined : revision
+  // As it was before somebody else changed it: that was taken back, or is nothing but a further look at it.
+  if (!isMove(change)) known.foreign = isAlike(placeOf(change.key).kind, known.left, known.now) ? undefined : revision
 }
 
-/** Is it what it was before somebody else changed it? Then that was taken back, or is nothing but a further look at it. */
-function isAsLeft(kind: Kind, { left, now }: Touched): boolean {
-  if (!left || left.deleted || !now || now.deleted) return left?.deleted === now?.deleted
+/** Are these the same thing, whatever was last seen of it? */
+function isAlike(kind: Kind, one: Stored | undefined, other: Stored | undefined): boolean {
+  if (!one || one.deleted || !other || other.deleted) return isGone(one) === isGone(other)
   const { seen = [] } = KINDS[kind]
-  const changed = Object.keys(differences(left.data, now.data) ?? {})
-  return left.retired === now.retired && changed.every((field) => seen.includes(field))
+  const changed = Object.keys(differences(one.data, other.data) ?? {})
+  return one.retired === other.retired && changed.every((field) => seen.includes(field))
 }
+const isGone = (stored: Stored | undefined): boolean => !stored || stored.deleted === true
 
 function wayBack(state: GraphState, kind: Kind, id: string, then: AnyNode | undefined): Change | undefined {
   const now = state.get(kind, id)

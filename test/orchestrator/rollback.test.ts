@@ -438,7 +438,7 @@ describe('a rollback', () => {
     )
     await it.run({ remove: file({ operation: 'delete', path: 'a.txt' }) })
     const { status, left } = await it.rollback(run_id)
-    expect([status, left.map(({ what, name }) => `${what} ${name}`)]).toEqual(['nothing', ['file a.txt']])
+    expect([status, left.map(({ what, name }) => `${what} ${name}`)]).toEqual(['incomplete', ['file a.txt']])
     expect(it.text('a.txt')).toBeUndefined()
     await it.close()
   })
@@ -472,6 +472,19 @@ describe('a rollback', () => {
     expect((await it.rollback(first.run_id)).status).toBe('done')
     expect(it.text('name')).toBe('a file\n')
     expect((await it.tracker.scan()).findings).toEqual([])
+    await it.close()
+  })
+
+  it('is not complete where somebody else has changed all that there was, and has nothing to do where it had been', async () => {
+    const it = await world({ 'a.txt': 'old\n' })
+    const write = (content: string) => ({ write: file({ operation: 'write', path: 'a.txt', content }) })
+    const [first, second] = [await it.run(write('first\n')), await it.run(write('second\n'))]
+    expect(await it.rollback(first.run_id)).toMatchObject({ status: 'incomplete', left: [{ name: 'a.txt' }] })
+    for (const { run_id } of [second, first]) expect((await it.rollback(run_id)).status).toBe('done')
+    await it.run(write('third\n'))
+    for (const { run_id } of [second, first])
+      expect(await it.rollback(run_id)).toMatchObject({ status: 'nothing', left: [] })
+    expect(it.text('a.txt')).toBe('third\n')
     await it.close()
   })
 
