@@ -59,7 +59,7 @@ export function withObserve(adapter: Adapter, options: ObserveOptions = {}): Ada
     try {
       outcome = await adapter.execute(action, { ...call, checkpoint })
     } catch (thrown) {
-      const error = resumable(redact.error(toActionError(thrown)) as ActionError, resume)
+      const error = resumable(redact.error(sound(toActionError(thrown), attempt.label)) as ActionError, resume)
       await conclude(error.spent, { status: statusOf(error), duration_ms: since(), error })
       throw error
     }
@@ -119,6 +119,16 @@ const completed = (action: Action, outcome: Outcome, duration_ms: number): Attem
 
 const statusOf = ({ code }: ActionError) =>
   code === 'approval_needed' ? 'paused' : code === 'action_aborted' ? 'cancelled' : 'failed'
+
+/** A failure that says what it spent in no amounts is a failure all the same, but not one that can be charged. */
+function sound(error: ActionError, what: string): ActionError {
+  try {
+    refuseUnlessAmounts({ ...error.spent }, what)
+    return error
+  } catch (refusal) {
+    return finalFailure(`${error.message}; ${(refusal as Error).message}`, { cause: error })
+  }
+}
 
 /** With the checkpoint of this very attempt, not of one that it carried out. */
 function resumable(copy: ActionError, resume: Json | undefined): ActionError {

@@ -73,6 +73,19 @@ describe('withObserve and a budget', () => {
     expect(budget.remaining()).toEqual({ tokens: 60 })
   })
 
+  it('fails with what was wrong when what a failure had spent is no amount', async () => {
+    const budget = memoryBudget({ tokens: 100 })
+    const { execute } = charged(() => {
+      throw passingFailure('cut off', { spent: { tokens: Number.NaN } })
+    }, budget)
+    await expect(execute()).rejects.toMatchObject({
+      message: 'cut off; the tokens of work must be a number of at least 0, not NaN',
+      retryable: false,
+      spent: undefined,
+    })
+    expect(budget.remaining()).toEqual({ tokens: 100 })
+  })
+
   it('denies an attempt for which nothing is left, and tells of it', async () => {
     const { execute, events } = charged(() => ({ token_usage: usage(60) }), memoryBudget({ tokens: 100 }), {
       estimate: () => ({ tokens: 60 }),
