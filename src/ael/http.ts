@@ -79,6 +79,7 @@ const OURS = new Set([
   'te',
   'trailer',
   'expect',
+  'idempotency-key',
 ])
 /** What goes over the wire as a header; anything else would only be refused when it is sent. */
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/

@@ -40,6 +40,7 @@ adapterContract('http', async (): Promise<AdapterRig> => {
       { params: { ...get('/json'), query: 'a=1' }, path: 'query' },
       { params: { ...get('/json'), headers: { 'a b': 'x' } }, path: 'headers.a b' },
       { params: { ...get('/json'), headers: { Host: 'x' } }, path: 'headers.Host' },
+      { params: { ...get('/json'), headers: { 'Idempotency-Key': 'x' } }, path: 'headers.Idempotency-Key' },
       { params: { ...get('/json'), headers: { Authorization: 'x' } }, path: 'headers.Authorization' },
       { params: { ...get('/json'), headers: { a: 'x\r\nb: y' } }, path: 'headers.a' },
       { params: { ...get('/json'), headers: { a: 'naïve ✓' } }, path: 'headers.a' },
