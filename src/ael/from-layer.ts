@@ -5,7 +5,7 @@ import type { ActionExecutionLayer, Adapter, ExecutorKind, Outcome, TokenUsage }
 
 /**
  * Any object with `execute` as an adapter: for one action type, or with `*` as a whole layer. What it returns is the output, unless it is
- * a result in the published shape: then its output is, and its `failed` or `cancelled` is thrown.
+ * a result in the published shape: then its output is, and a status that does not say that it was done is thrown.
  */
 export function fromLayer(
   action_type: string,
@@ -26,7 +26,7 @@ export function fromLayer(
 function outcomeOf(result: unknown): Outcome {
   if (!isObject(result) || !('action_id' in result) || typeof result.status !== 'string')
     return result === undefined ? {} : { output: result as Json }
-  if (result.status === 'failed' || result.status === 'cancelled') throw failureOf(result)
+  if (!DONE.has(result.status)) throw failureOf(result)
   const { output, token_usage, cost } = result
   return {
     ...(output === undefined ? {} : { output: output as Json }),
@@ -34,6 +34,9 @@ function outcomeOf(result: unknown): Outcome {
     ...(typeof cost === 'number' && { cost }),
   }
 }
+
+/** The published word, and what foreign layers say for it; any other (`error`, `timeout`) must not pass for work that was done. */
+const DONE: ReadonlySet<string> = new Set(['completed', 'executed', 'success', 'succeeded', 'ok'])
 
 function failureOf({ status, error }: Record<string, unknown>): ActionError {
   const message = isObject(error) ? error.message : error

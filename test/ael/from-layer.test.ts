@@ -88,6 +88,11 @@ describe('fromLayer', () => {
       { code: 'action_failed', message: 'busy', retryable: true },
     ],
     [{ status: 'cancelled' }, { code: 'action_aborted' }],
+    [
+      { status: 'error', error: 'no luck' },
+      { code: 'action_failed', message: 'no luck', retryable: false },
+    ],
+    [{ status: 'timeout' }, { code: 'action_failed', message: 'the layer answered timeout' }],
   ])('throws what a result of %j means', async (result, error) => {
     const execute = async ({ action_id }: Action) => ({ action_id, ...result })
     const layer = actionLayer({ adapters: [fromLayer('*', { execute })] })
