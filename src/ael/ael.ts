@@ -3,7 +3,7 @@ import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Closed, InvalidInput, MplpError, NotFound, type Problem } from '../protocol/errors.ts'
 import { shown } from '../protocol/shown.ts'
 import { checkAction } from './action.ts'
-import type { Action, ActionResult, Adapter, Asker, Call, RetryPolicy } from './adapter.ts'
+import type { Action, ActionResult, Adapter, Asker, Call, DeltaSource, RetryPolicy } from './adapter.ts'
 import { decorated, type Passage } from './decorate.ts'
 import { endedEvent, startedEvent } from './events.ts'
 import { denied, toActionError } from './failure.ts'
@@ -119,6 +119,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
 
   /** From outside. A layer around this one hands its whole call on. */
   const begin = (action: Action, way: Way, call: CallOptions & Omit<Partial<Call>, 'onDelta'> = {}) => {
+    if (typeof call !== 'object' || call === null) return Promise.reject(badCall(call))
     const { role, run: runRef, resume, observer: own, parent_execution_id } = call
     return run(action, way, {
       signal: call.signal ?? shutdown.signal,
@@ -129,7 +130,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
       checkpoint: call.checkpoint ?? nowhere,
       untimed: call.untimed ?? asItIs,
       act: notYet,
-      onDelta: (call.onDelta ?? nowhere) as Call['onDelta'], // every delta that reaches the caller has its source by then
+      onDelta: call.onDelta === undefined ? nowhere : listening(call.onDelta),
       ...(role === undefined ? {} : { role }),
       ...(runRef === undefined ? {} : { run: runRef }),
       ...(resume === undefined ? {} : { resume }),
@@ -189,6 +190,16 @@ interface Member {
 
 const nowhere = () => undefined
 const asItIs = <T>(wait: Promise<T>) => wait
+/** Deltas are live and lossy: that a listener throws is no failure of the work. Each has its source by the time it comes here. */
+const listening =
+  (onDelta: NonNullable<CallOptions['onDelta']>): Call['onDelta'] =>
+  (delta, from) => {
+    try {
+      onDelta(delta, from as DeltaSource)
+    } catch {
+      // lost, like what nobody listens to
+    }
+  }
 const notYet = () => Promise.reject(new Closed('an action that has not begun'))
 
 /** The configured secrets and those that adapters know of, as one list that is made anew only when one of them changed. */
@@ -216,6 +227,9 @@ function checkAdapter(adapter: Adapter, members: ReadonlyMap<string, Member>): v
     problems.push({ path: 'execute', rule: 'type', message: 'must be a function', found: shown(execute) })
   if (problems.length > 0) throw new InvalidInput('adapter', problems)
 }
+
+const badCall = (call: unknown) =>
+  new InvalidInput('call', [{ path: '', rule: 'type', message: 'must be an object', found: shown(call) }])
 
 /** When what is under way has ended. */
 async function ended(member: Member): Promise<void> {

@@ -29,6 +29,10 @@ export function functionAdapter(
   options: FunctionOptions = {},
 ): Adapter {
   const { action_type = 'function', executor_kind = 'worker' } = options
+  if (!isObject(functions))
+    throw new InvalidInput('functions', [
+      { path: '', rule: 'type', message: 'must be an object of functions', found: shown(functions) },
+    ])
   const known = new Map(Object.entries(functions).map(([name, spec]) => [name, compiled(name, spec)]))
   const found = (params: JsonObject) => known.get(String(params.name))
 

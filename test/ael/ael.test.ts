@@ -57,6 +57,23 @@ describe('an action', () => {
     expect(events).toEqual([])
   })
 
+  it('with a call that is none is refused', async () => {
+    const layer = layerOf(() => expect.unreachable())
+    for (const door of ['execute', 'attempt'] as const)
+      await expect(layer[door](work(), null as never)).rejects.toMatchObject({ code: 'invalid_input', subject: 'call' })
+  })
+
+  it('does not fail because whoever listens to its deltas does', async () => {
+    const layer = layerOf(async (_, call) => {
+      call.onDelta('half')
+      return { output: 'whole' }
+    })
+    const onDelta = () => {
+      throw new Error('the terminal is gone')
+    }
+    expect((await layer.execute(work(), { onDelta })).output).toBe('whole')
+  })
+
   it('of a type that nobody does is refused', async () => {
     await expect(layerOf(async () => ({})).execute(work({ action_type: 'magic' }))).rejects.toBeInstanceOf(NotFound)
   })
