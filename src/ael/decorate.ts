@@ -6,6 +6,8 @@ export interface Passage extends Call {
   readonly observer?: Observer
   /** Of the layer: beside the caller's signal, so that the way to an attempt needs no signal of its own. */
   readonly shutdown?: AbortSignal
+  /** What an output may be at most: whoever collects one piece by piece need not go on beyond it. */
+  readonly maxOutputBytes?: number
 }
 
 /**

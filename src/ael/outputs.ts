@@ -1,9 +1,9 @@
 import { TooLarge } from '../protocol/errors.ts'
 import { amount } from '../protocol/fields.ts'
-import { digestOf, type Json } from '../protocol/json.ts'
+import { digestOf, isObject, type Json } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { ActionResult, Adapter, Outcome, OutputRef } from './adapter.ts'
-import { decorated } from './decorate.ts'
+import { decorated, type Passage } from './decorate.ts'
 import { finalFailure, toActionError, withSpent } from './failure.ts'
 import type { Blobs } from './layer.ts'
 import { type Redactor, redactor } from './redact.ts'
@@ -18,10 +18,11 @@ export interface OutputOptions {
 }
 
 const PREVIEW = 1_024
+export const MAX_OUTPUT_BYTES = 16 * 1024 * 1024
 
 /** Makes of whatever an adapter gives a copy that is JSON, free of secrets and not too large, and puts large ones into the store. */
 export function withOutputs(adapter: Adapter, options: OutputOptions = {}): Adapter {
-  const { blobs, inlineBytes = 65_536, maxBytes = 16 * 1024 * 1024 } = options
+  const { blobs, inlineBytes = 65_536, maxBytes = MAX_OUTPUT_BYTES } = options
   const redact = options.redactor ?? redactor(() => adapter.secrets?.() ?? [])
 
   /** The outcome as it is handed on, and the bytes of an output that is too large to be kept with it. */
@@ -40,7 +41,8 @@ export function withOutputs(adapter: Adapter, options: OutputOptions = {}): Adap
   }
 
   return decorated(adapter, async (action, call) => {
-    const outcome = (await adapter.execute(action, call)) ?? {}
+    const outcome = (await adapter.execute(action, { ...call, maxOutputBytes: maxBytes } as Passage)) ?? {}
+    refuseUnlessOutcome(outcome, action.action_type)
     const { cost, token_usage } = outcome
     refuseUnlessAmounts({ cost, ...token_usage }, action.action_type)
     try {
@@ -52,6 +54,19 @@ export function withOutputs(adapter: Adapter, options: OutputOptions = {}): Adap
     }
   })
 }
+
+/** A value that is handed back bare would be lost without a word. */
+function refuseUnlessOutcome(outcome: Outcome, what: string): void {
+  if (!isObject(outcome))
+    throw finalFailure(
+      `${what} gave ${Array.isArray(outcome) ? 'a list' : `a ${typeof outcome}`} instead of { output }`,
+    )
+  const keys = Object.keys(outcome)
+  if (keys.length > 0 && !keys.some((key) => OUTCOME.has(key)))
+    throw finalFailure(`${what} gave an object with ${keys.slice(0, 5).join(', ')} instead of { output }`)
+}
+/** A result of another action is an outcome, too. */
+const OUTCOME: ReadonlySet<string> = new Set(['output', 'output_ref', 'cached', 'token_usage', 'cost', 'action_id'])
 
 /** One NaN in a sum, and no limit holds any more. */
 export function refuseUnlessAmounts(spend: { readonly [unit: string]: unknown }, what: string): void {
@@ -83,7 +98,7 @@ function textOf(output: unknown, what: string): string {
   throw finalFailure(`${what} gave a ${typeof output}, which is not JSON`)
 }
 
-function refuseAbove(limit: number, bytes: number, what: string): void {
+export function refuseAbove(limit: number, bytes: number, what: string): void {
   if (bytes <= limit) return
   const cause = new TooLarge(`the output of ${what}`, bytes, limit, 'ask for less, or raise maxOutputBytes')
   throw finalFailure(cause.message, { cause })

@@ -4,7 +4,9 @@ import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import { newAction } from './action.ts'
 import type { Action, Adapter, Call, Inverse } from './adapter.ts'
+import type { Passage } from './decorate.ts'
 import { aborted, finalFailure } from './failure.ts'
+import { MAX_OUTPUT_BYTES, refuseAbove } from './outputs.ts'
 import { below } from './schema.ts'
 import { isToolName, type RegisteredTool, type ToolRegistry } from './tool-registry.ts'
 
@@ -104,11 +106,14 @@ const isStream = (given: unknown): given is AsyncIterable<string> =>
   typeof given === 'object' && given !== null && Symbol.asyncIterator in given
 
 /** Leaving the loop returns the iterator, so that a generator's `finally` runs when the call is aborted. */
-async function joined(pieces: AsyncIterable<string>, name: string, call: Call): Promise<string> {
+async function joined(pieces: AsyncIterable<string>, name: string, call: Passage): Promise<string> {
+  const { maxOutputBytes = MAX_OUTPUT_BYTES } = call
   let whole = ''
   for await (const piece of pieces) {
     if (call.signal.aborted) throw aborted(name, call.signal)
+    if (typeof piece !== 'string') throw finalFailure(`${name} streamed ${shown(piece)}, which is not text`)
     whole += piece
+    refuseAbove(maxOutputBytes, whole.length, name) // a character is a byte at least, and the exact count is taken of the whole
     call.onDelta(piece)
   }
   return whole

@@ -49,6 +49,14 @@ describe('withOutputs', () => {
     await expect(given({ output: 1, ...spent })).rejects.toMatchObject(failure)
   })
 
+  it.each([
+    ['text', 'done', 'work gave a string instead of { output }'],
+    ['a list', [1], 'work gave a list instead of { output }'],
+    ['an object', { answer: 42 }, 'work gave an object with answer instead of { output }'],
+  ])('fails on %s that is handed back bare', async (_what, bare, message) => {
+    await expect(given(bare)).rejects.toMatchObject({ code: 'action_failed', retryable: false, message })
+  })
+
   it('takes an adapter that returns nothing for one without output', async () => {
     expect(await given(undefined)).toEqual({})
     expect(await given({ cost: 2 })).toEqual({ cost: 2 })

@@ -237,6 +237,27 @@ describe('what a tool streams and takes back', () => {
     expect(deltas).toEqual(['true: one ', 'true: two'])
   })
 
+  it('ends a stream at the limit of an output, and one that is not text', async () => {
+    let made = 0
+    async function* endless() {
+      for (;;) {
+        made++
+        yield 'x'.repeat(100)
+      }
+    }
+    const odd = async function* () {
+      yield { a: 1 } as never
+    }
+    const registry = toolRegistry([tool('test.endless', endless), tool('test.odd', odd)])
+    const layer = actionLayer({ adapters: [toolAdapter(registry)], maxOutputBytes: 1_000 })
+    await expect(layer.execute(call('test.endless'))).rejects.toMatchObject({
+      code: 'action_failed',
+      cause: { code: 'too_large', limit: 1_000 },
+    })
+    expect(made).toBe(11)
+    await expect(layer.execute(call('test.odd'))).rejects.toThrow('test.odd streamed object, which is not text')
+  })
+
   it('knows the way back of each tool', () => {
     const inverse: Tool['inverse'] = ({ id }, output) =>
       output === null ? undefined : use('crm.delete', { id: id ?? null, output: output ?? null })
