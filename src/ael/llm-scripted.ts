@@ -1,6 +1,7 @@
 import type { LanguageModel } from 'ai'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
+import { shown } from '../protocol/shown.ts'
 import { finalFailure, passingFailure } from './failure.ts'
 import type { Provider } from './llm-provider.ts'
 import { wireName } from './wire-name.ts'
@@ -56,6 +57,10 @@ export function scriptedProvider(
     if (reply === undefined)
       throw finalFailure(`the script of ${request.model} has no reply for turn ${request.turn + 1}`)
     const parts = typeof reply === 'string' ? { text: reply } : reply
+    if (typeof parts !== 'object' || parts === null)
+      throw finalFailure(
+        `the script of ${request.model} has ${shown(reply)} for turn ${request.turn + 1}, which is neither text nor an object`,
+      )
     if (parts.delay_ms !== undefined) await clock.sleep(parts.delay_ms, signal)
     if (parts.error === undefined) return parts
     failed.set(request.model, skipped + 1)

@@ -94,6 +94,15 @@ describe('scriptedProvider', () => {
     await expect(layer.execute(ask({ model: 'c' }))).rejects.toThrow(/no script for model c/)
   })
 
+  it('says where a script has something that is no reply', async () => {
+    const layer = actionLayer({ adapters: [llmAdapter({ providers: { a: scriptedProvider([null as never]) } })] })
+    const params = { model: 'm', messages: [{ role: 'user', content: 'x' }] }
+    await expect(layer.execute(newAction({ action_type: 'llm_call', params }))).rejects.toMatchObject({
+      code: 'action_failed',
+      message: 'the script of m has null for turn 1, which is neither text nor an object',
+    })
+  })
+
   it('fails as the script says, and then goes on', async () => {
     const layer = layerFor([{ error: { message: 'busy', retryable: true, retry_after_ms: 1 } }, 'better now'])
     const { output } = await layer.execute(ask({}, { retry: { strategy: 'fixed', max_attempts: 2, delay_ms: 0 } }))
