@@ -138,6 +138,14 @@ export function configFromEnv(env: NodeJS.ProcessEnv = process.env): Config {
   for (const [name, value] of Object.entries(env)) {
     if (!name.startsWith('MPLP_') || value === undefined || OTHER_VARIABLES.has(name)) continue
     const key = name.slice('MPLP_'.length).toLowerCase()
+    if (FROM_CODE.has(key))
+      throw new InvalidInput('config', [
+        {
+          path: key,
+          rule: 'from_code',
+          message: `cannot be given as ${name}: it is code, for a config file in TypeScript`,
+        },
+      ])
     const field = FIELDS[key]
     if (field === buses || field === texts) found[key] = value.split(',').map((part) => part.trim())
     else if (field === positive) found[key] = Number(value)
@@ -248,6 +256,9 @@ function pathsIn(fields: Fields): readonly string[] {
     isField(field) ? [key] : [key, ...pathsIn(field).map((inner) => `${key}.${inner}`)],
   )
 }
+
+/** What a text cannot be. */
+const FROM_CODE: ReadonlySet<string> = new Set(['functions', 'tools', 'adapters', 'resolve'])
 
 /** Variables of ours that are no part of the config: how tests and the command line behave. */
 const OTHER_VARIABLES: ReadonlySet<string> = new Set(['MPLP_TEST_INSTALL', 'MPLP_TEST_RESULTS'])

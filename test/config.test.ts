@@ -55,6 +55,11 @@ describe('a config', () => {
     expect(configFromEnv(env)).toEqual({ bus: ['redis://a', 'kafka://b/c'], lease_ttl_ms: 50, drift: { watch: true } })
   })
 
+  it.each(['functions', 'tools', 'adapters', 'resolve'])('takes no %s from the environment', (key) => {
+    const error = caught(() => configFromEnv({ [`MPLP_${key.toUpperCase()}`]: '{}' })) as InvalidInput
+    expect(error.problems).toMatchObject([{ path: key, rule: 'from_code' }])
+  })
+
   it('knows its keys to all depths', () => {
     expect(CONFIG_KEYS).toEqual(expect.arrayContaining(['vsl', 'drift.rules', 'models.*.provider', 'server.tokens']))
   })
