@@ -88,9 +88,12 @@ export function move(desk: Desk, params: JsonObject, call: Call): Promise<JsonOb
           `there is no file ${from.path}`,
         )
       await refuseIfStale(desk, from, file, params, call)
-      if (there !== undefined) throw finalFailure(`${to.path} exists already`)
+      // An earlier attempt was cut off between the two halves of moving: the second one is still to be done.
+      const isHalfMoved = call.attempt > 1 && there !== undefined && isOneFile(file.stats, there.stats)
+      if (there !== undefined && !isHalfMoved) throw finalFailure(`${to.path} exists already`)
       refuseIfAborted(call.signal)
-      await movedTo(from, to)
+      if (!isHalfMoved) await linked(from, to)
+      await unlink(from.real)
       await to.sync()
       await from.sync()
       return { ...paths, digest: file.digest }
@@ -107,13 +110,14 @@ function repeated(call: Call, done: JsonObject | undefined, message: string): Js
 }
 
 /** Linking fails where a rename would replace what somebody put there a moment ago. */
-async function movedTo(from: Place, to: Place): Promise<void> {
+async function linked(from: Place, to: Place): Promise<void> {
   await link(from.real, to.real).catch((cause: NodeJS.ErrnoException) => {
     if (cause.code === 'EEXIST') throw finalFailure(`${to.path} exists already`, { cause })
     throw cause
   })
-  await unlink(from.real)
 }
+
+const isOneFile = (a: Stats, b: Stats): boolean => a.ino === b.ino && a.dev === b.dev
 
 interface Content {
   readonly bytes: Buffer

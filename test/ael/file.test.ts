@@ -290,6 +290,22 @@ describe('fileAdapter', () => {
     expect((await layer.attempt(moving, { attempt: 2 })).output).toMatchObject({ to: 'c.txt', unchanged: true })
   })
 
+  it('finishes a move that was cut off between its two halves, and only that', async () => {
+    put('a.txt', 'a')
+    linkSync(join(root, 'a.txt'), join(root, 'b.txt'))
+    const moving = action('move', 'a.txt', { to: 'b.txt' })
+    await expect(layer.attempt(moving)).rejects.toThrow(/b.txt exists already/)
+    expect((await layer.attempt(moving, { attempt: 2 })).output).toEqual({
+      path: 'a.txt',
+      to: 'b.txt',
+      digest: digestOf('a'),
+    })
+    expect([existsSync(join(root, 'a.txt')), get('b.txt')]).toEqual([false, 'a'])
+    put('a.txt', 'a')
+    await expect(layer.attempt(moving, { attempt: 2 })).rejects.toThrow(/b.txt exists already/)
+    expect([get('a.txt'), get('b.txt')]).toEqual(['a', 'a'])
+  })
+
   it('shows a reader the old or the new, never a half', async () => {
     const [old, next] = ['a'.repeat(300_000), 'b'.repeat(300_000)]
     put('a.txt', old)
