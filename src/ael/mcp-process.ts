@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
+import { isObject } from '../protocol/json.ts'
 
 export interface McpCommand {
   readonly command: string
@@ -35,6 +36,7 @@ export function mcpProcess(server: McpCommand, env: Record<string, string>, maxM
   let stderr = ''
   let tooLarge = false
   let isAlive = false
+  let isClosing = false
 
   const signalGroup = (signal: NodeJS.Signals) => {
     if (child?.pid === undefined || !isAlive) return
@@ -77,7 +79,7 @@ export function mcpProcess(server: McpCommand, env: Record<string, string>, maxM
       started.stderr.on('data', (chunk: Buffer) => {
         stderr = (stderr + chunk.toString()).slice(-KEPT_STDERR)
       })
-      const received = (line: string) => transport.onmessage?.(JSON.parse(line) as JSONRPCMessage)
+      const received = (line: string) => transport.onmessage?.(answerable(JSON.parse(line)))
       started.stdout.on(
         'data',
         lines(maxMessageBytes, received, transport, () => {
@@ -85,6 +87,10 @@ export function mcpProcess(server: McpCommand, env: Record<string, string>, maxM
           void kill()
         }),
       )
+      // Who cannot be heard any more answers nothing: calls would wait out their time for it.
+      started.stdout.once('end', async () => {
+        if (!(await within(PATIENCE_MS, gone)) && !isClosing) await kill()
+      })
       return new Promise((resolve, reject) => {
         started.once('spawn', () => {
           isAlive = true
@@ -100,6 +106,7 @@ export function mcpProcess(server: McpCommand, env: Record<string, string>, maxM
       })
     },
     async close() {
+      isClosing = true
       child?.stdin?.end() // a server that keeps the protocol ends by itself now
       for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
         if (await within(PATIENCE_MS, gone)) return
@@ -124,6 +131,15 @@ export function mcpProcess(server: McpCommand, env: Record<string, string>, maxM
   }
   return transport
 }
+
+/** The library drops an answer that is none, such as `result: null`, and the call would wait out its time: it is told as an error. */
+function answerable(message: unknown): JSONRPCMessage {
+  const { id, method, result, error } = Object(message) as { [field: string]: unknown }
+  const isAnswer = (typeof id === 'string' || typeof id === 'number') && method === undefined
+  if (!isAnswer || isObject(result) || isObject(error)) return message as JSONRPCMessage
+  return { jsonrpc: '2.0', id, error: { code: INTERNAL_ERROR, message: 'the server answered without a result' } }
+}
+const INTERNAL_ERROR = -32603
 
 /** Hands each line on as it is complete. What is no message (a stray print) is reported and skipped. */
 function lines(limit: number, received: (line: string) => void, transport: Transport, overflow: () => void) {

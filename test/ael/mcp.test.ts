@@ -127,6 +127,18 @@ describe('mcpAdapter', () => {
     await expect.poll(() => pids(notes, 'pids').filter(isAlive)).toEqual([])
   })
 
+  it('does not wait for a server that can be heard no more, or that answers without a result', async () => {
+    await start()
+    const failed = (tool: string) => layer.execute(call(tool, {}, { timeout_ms: 60_000 })).catch((error) => error)
+    expect(await failed('nothing')).toMatchObject({
+      code: 'action_failed',
+      retryable: false,
+      message: expect.stringContaining('answered without a result'),
+    })
+    expect(await failed('deafen')).toMatchObject({ code: 'action_failed', retryable: true })
+    expect((await layer.execute(call('echo', { said: 'back' }))).output).toBe('back')
+  })
+
   it('lets the other calls of a server finish before it is ended for one that was aborted', async () => {
     await start()
     const controller = new AbortController()

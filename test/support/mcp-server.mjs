@@ -1,6 +1,6 @@
 // A server on the official SDK that behaves as its tools are asked to. It notes in the folder MCP_NOTES who it is and what it was told.
 import { spawn } from 'node:child_process'
-import { appendFileSync } from 'node:fs'
+import { appendFileSync, closeSync } from 'node:fs'
 import { join } from 'node:path'
 import { Server } from '@modelcontextprotocol/sdk/server/index.js'
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js'
@@ -79,6 +79,20 @@ const tools = {
       return text('grown')
     },
   },
+  nothing: {
+    inputSchema: object,
+    run(_, __, id) {
+      process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', id, result: null })}\n`)
+      return never()
+    },
+  },
+  deafen: {
+    inputSchema: object,
+    run() {
+      closeSync(1)
+      return never()
+    },
+  },
   refuse: {
     inputSchema: object,
     run() {
@@ -102,8 +116,8 @@ server.setRequestHandler(ListToolsRequestSchema, ({ params }) => {
   const from = Number(params?.cursor ?? 0)
   return { tools: all.slice(from, from + 5), ...(from + 5 < all.length && { nextCursor: String(from + 5) }) }
 })
-server.setRequestHandler(CallToolRequestSchema, ({ params }) =>
-  tools[params.name].run(params.arguments ?? {}, params._meta),
+server.setRequestHandler(CallToolRequestSchema, ({ params }, { requestId }) =>
+  tools[params.name].run(params.arguments ?? {}, params._meta, requestId),
 )
 note('started', process.pid)
 process.stdout.write('a stray line that is no message\n')
