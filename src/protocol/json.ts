@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { InvalidInput } from './errors.ts'
 
 /** Any value that survives a trip through JSON text. */
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject
@@ -10,22 +11,38 @@ export type Digest = `sha256:${string}`
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** The one text of a value: keys sorted by code unit, no spaces. Equal values have equal text. */
+/** The one text of a value: keys sorted by code unit, no spaces. Equal values have equal text. Throws InvalidInput for what is no JSON. */
 export function canonical(value: Json): string {
+  try {
+    return textOf(value)
+  } catch (cause) {
+    if (cause instanceof InvalidInput) throw cause
+    throw noJson(cause instanceof RangeError ? 'has no end or is nested too deeply' : 'holds what has no text', cause)
+  }
+}
+
+function textOf(value: Json): string {
   if (typeof value === 'string') return quoted(value)
-  if (value === null || typeof value !== 'object') return JSON.stringify(value)
+  if (value === null || typeof value !== 'object') return JSON.stringify(value) ?? unsayable(value)
   let text = ''
   if (Array.isArray(value)) {
-    for (const item of value) text += text === '' ? canonical(item) : `,${canonical(item)}`
+    for (const item of value) text += text === '' ? textOf(item) : `,${textOf(item)}`
     return `[${text}]`
   }
   const object = value as JsonObject
   for (const key of sorted(Object.keys(object))) {
     const member = object[key]
-    if (member !== undefined) text += `${text === '' ? '' : ','}${quoted(key)}:${canonical(member)}`
+    if (member !== undefined) text += `${text === '' ? '' : ','}${quoted(key)}:${textOf(member)}`
   }
   return `{${text}}`
 }
+
+function unsayable(value: unknown): never {
+  throw noJson(`holds a value that is ${typeof value}`)
+}
+
+const noJson = (message: string, cause?: unknown): InvalidInput =>
+  new InvalidInput('JSON', [{ path: '', rule: 'json', message }], { cause })
 
 /** In place. Few are sorted as they are found, since calling upon the engine's own sort takes longer than that. */
 function sorted(keys: string[]): string[] {

@@ -30,6 +30,22 @@ describe('canonical', () => {
   })
 })
 
+describe('what is no JSON', () => {
+  const endless: unknown[] = []
+  endless.push(endless)
+  it.each([
+    ['undefined', undefined],
+    ['undefined in a list', [undefined]],
+    ['a bigint', { a: 1n }],
+    ['a function', { a: () => 1 }],
+    ['a cycle', endless],
+    ['a thing that is nested too deeply', JSON.parse(`${'['.repeat(200_000)}${']'.repeat(200_000)}`)],
+  ])('%s has no text and no digest', (_, value) => {
+    for (const asked of [canonical, digestOfJson])
+      expect(() => asked(value as Json)).toThrow(expect.objectContaining({ code: 'invalid_input', subject: 'JSON' }))
+  })
+})
+
 describe('digests', () => {
   it('are sha256 of the bytes, or of the canonical text', () => {
     expect(digestOf('abc')).toBe('sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad')
