@@ -49,6 +49,8 @@ export function toBaseEvent(event: AnyEvent, given: { source?: string; trace_id?
 
 /** `plan_status_changed` -> `plan.status.changed`, `SAStepStarted` -> `sa.step.started`. */
 export function dotted(type: string): string {
+  if (typeof type !== 'string')
+    throw new InvalidInput('event type', [{ path: '', rule: 'type', message: 'must be text', found: shown(type) }])
   const words = type.match(WORD) ?? []
   return words.map((word) => word.replace(/[^A-Za-z0-9]/g, '').toLowerCase()).join('.') || 'event'
 }

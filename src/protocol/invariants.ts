@@ -69,6 +69,17 @@ export function checkInvariants(
   subjects: Subjects,
   options: CheckOptions = {},
 ): readonly Breach[] {
+  const problems: Problem[] = []
+  if (!Array.isArray(invariants) || !invariants.every(isObject))
+    problems.push({
+      path: 'invariants',
+      rule: 'type',
+      message: 'must be a list of invariants',
+      found: shown(invariants),
+    })
+  if (!isObject(subjects))
+    problems.push({ path: 'subjects', rule: 'type', message: 'must be an object', found: shown(subjects) })
+  if (problems.length > 0) throw new InvalidInput('what to check', problems)
   const breaches = (options.scopes ?? []).filter((scope) => subjects[scope] === undefined).map(missingScope)
   for (const invariant of invariants)
     if (!options.switched?.has(invariant.id)) collect(invariant, subjects, options, breaches)

@@ -1,9 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { dotted } from '../../src/protocol/base-event.ts'
 import { fromBinaryCloudEvent } from '../../src/protocol/cloud-events.ts'
 import { InvalidInput } from '../../src/protocol/errors.ts'
 import { pipelineStageEvent, saEvent } from '../../src/protocol/events.ts'
 import { schemas } from '../../src/protocol/generated/schemas.ts'
+import { checkInvariants } from '../../src/protocol/invariants.ts'
 import { confirmMayMove } from '../../src/protocol/lifecycle.ts'
 import type { Kind } from '../../src/protocol/types.ts'
 import { isValid, problems, profileProblems, validate, validateProfileEvent } from '../../src/protocol/validate.ts'
@@ -32,6 +34,16 @@ function survives(kind: Kind, value: unknown): readonly { path: string; rule: st
     return error.problems
   }
 }
+
+it('checks and spells only what can be', () => {
+  const wrong: readonly (() => unknown)[] = [
+    () => checkInvariants(undefined as never, {}),
+    () => checkInvariants([null as never], {}),
+    () => checkInvariants([], null as never),
+    () => dotted(5 as never),
+  ]
+  for (const asked of wrong) expect(asked).toThrow(InvalidInput)
+})
 
 describe.each(kinds)('validating as %s', (kind) => {
   it('survives any JSON value', () => {
