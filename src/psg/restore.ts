@@ -37,11 +37,11 @@ export function restoration(
     const { kind, id } = placeOf(key)
     if (KINDS[kind].runState || KINDS[kind].writeOnce || KINDS[kind].passing) continue
     if (foreign !== undefined && !isMixed && isAlike(kind, before, left)) continue // taken back already: what it is now is theirs
-    const back = wayBack(state, kind, id, before && !before.deleted ? fromStored(key, before) : undefined)
+    const [back, ...rest] = wayBack(state, kind, id, before && !before.deleted ? fromStored(key, before) : undefined)
     if (!back) continue
     // Where a thing stands in its life is not restored, so that somebody moved it stands in the way of its end only.
     const revision = foreign ?? (back.kind === 'node_delete' ? foreignMove : undefined)
-    if (revision === undefined) changes.push(back)
+    if (revision === undefined) changes.push(back, ...rest)
     else
       conflicts.push({
         kind,
@@ -102,20 +102,22 @@ function isAlike(kind: Kind, one: Stored | undefined, other: Stored | undefined)
 }
 const isGone = (stored: Stored | undefined): boolean => !stored || stored.deleted === true
 
-function wayBack(state: GraphState, kind: Kind, id: string, then: AnyNode | undefined): Change | undefined {
+function wayBack(state: GraphState, kind: Kind, id: string, then: AnyNode | undefined): readonly Change[] {
   const now = state.get(kind, id)
-  if (!then) return now && { kind: 'node_delete', node: kind, id }
+  if (!then) return now ? [{ kind: 'node_delete', node: kind, id }] : []
   if (now) {
     const set = differences(then.data as JsonObject, now.data as JsonObject)
     // Retiring is how roles and core go instead of being deleted, so it goes back like a deletion.
     const retired = then.retired === now.retired ? undefined : { retired: then.retired === true }
-    return set || retired ? ({ kind: 'node_update', node: kind, id, set: set ?? {}, ...retired } as Change) : undefined
+    return set || retired ? [{ kind: 'node_update', node: kind, id, set: set ?? {}, ...retired } as Change] : []
   }
   const tombstone = state.tombstone(kind, id)
-  if (!tombstone) return undefined
+  if (!tombstone) return []
   const status = statusOf(tombstone)
   const data = status === undefined ? then.data : { ...then.data, status }
-  return { kind: 'node_add', node: kind, id, group: then.group, revived: true, data } as Change
+  const revived = { kind: 'node_add', node: kind, id, group: then.group, revived: true, data } as Change
+  if (then.retired === tombstone.retired) return [revived]
+  return [revived, { kind: 'node_update', node: kind, id, set: {}, retired: then.retired === true } as Change]
 }
 
 /** The fields that differ, except the status. */

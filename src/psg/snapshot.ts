@@ -53,6 +53,10 @@ const MOST_ATTEMPTS = 5
 export async function restore(graph: ProjectGraph, options: RestoreOptions): Promise<Restoration> {
   checkOptions(options)
   const { to, of, dryRun = false, ...commit } = options
+  if (of !== undefined && (typeof of !== 'string' || of === ''))
+    throw new InvalidInput('restore', [
+      { path: 'of', rule: 'text', message: 'is not the id of a run', found: shown(of) },
+    ])
   for (let attempt = 1; ; attempt++) {
     await graph.refresh()
     const revision = revisionOf(graph, to)

@@ -147,6 +147,26 @@ describe('psg/restore: one run', () => {
     expect(graph.revision).toBe(2)
   })
 
+  it.each([5, null, ''])('refuses %j as the run to take back', async (of) => {
+    const { graph, context } = await world()
+    await graph.commit([set('context', context, { title: 'x' })], as('r1'))
+    const error = await graph.restore({ ...by, to: 1, of: of as never }).catch((caught: unknown) => caught)
+    expect(error).toBeInstanceOf(InvalidInput)
+    expect((error as InvalidInput).problems).toMatchObject([{ path: 'of', rule: 'text' }])
+  })
+
+  it('brings back into use what was retired and then deleted, and leaves retired what was so before', async () => {
+    const { graph } = await world()
+    const retire = (id: string) => ({ kind: 'node_update', node: 'file', id, set: {}, retired: true }) as const
+    await graph.commit([add('file', 'a.ts', file('a.ts', 1)), add('file', 'b.ts', file('b.ts', 1))], by)
+    await graph.commit([retire('b.ts')], by)
+    await graph.commit([retire('a.ts')], as('r1'))
+    await graph.commit([remove('file', 'a.ts'), remove('file', 'b.ts')], as('r1'))
+    await graph.restore({ ...by, to: 3, of: 'r1' })
+    expect(['a.ts', 'b.ts'].map((id) => graph.get('file', id)?.retired)).toEqual([undefined, true])
+    expect(await graph.verify()).toEqual([])
+  })
+
   it('does nothing when there is nothing to take back', async () => {
     const { graph } = await world()
     expect(await graph.restore({ ...by, to: 0, of: 'nobody' })).toEqual({ changes: [], conflicts: [] })
