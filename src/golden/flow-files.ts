@@ -92,7 +92,7 @@ function parsedJson(text: string, shown: string, before = 0): Json {
   }
 }
 
-const namesIn = async (folder: string): Promise<readonly string[]> => (await readdir(folder).catch(absent)) ?? []
+export const namesIn = async (folder: string): Promise<readonly string[]> => (await readdir(folder).catch(absent)) ?? []
 
 function absent(cause: NodeJS.ErrnoException): undefined {
   if (cause.code !== 'ENOENT') throw cause

@@ -4,7 +4,7 @@ import { DOCUMENT_KINDS } from '../psg/document.ts'
 import { VERBS } from './acts.ts'
 import type { Answers, Capability } from './driver.ts'
 import { invalid, type Source } from './flow-files.ts'
-import { type Inputs, kindOfFile } from './inputs.ts'
+import { type Inputs, isCounted } from './inputs.ts'
 import { isAnswer, slipIn } from './slips.ts'
 
 /** One act of a script: a verb and what it needs; `refused` names the rules that must refuse it. */
@@ -81,13 +81,15 @@ const PROBLEMS: { readonly [verb: string]: (given: Json, input: Inputs) => strin
     return life && from !== undefined && Object.hasOwn(life, from) ? undefined : `${kind} has no status ${from}`
   },
   expect(given) {
-    const unknown = Object.keys(given as JsonObject).find((key) => !EXPECTED.includes(key) && !kindOfFile(key))
+    const keys = Object.keys(given as JsonObject)
+    if (keys.length === 0) return 'expect names nothing: it would hold for any runtime'
+    const unknown = keys.find((key) => !EXPECTED.includes(key) && !isCounted(key))
     return unknown === undefined
       ? undefined
       : `${unknown} is nothing to expect; known are ${[...DOCUMENT_KINDS, ...EXPECTED].join(', ')}`
   },
   told(given) {
-    if (Array.isArray(given)) return undefined
+    if (Array.isArray(given)) return given.length > 0 ? undefined : 'told names nothing: it would hold for any runtime'
     const { among, events } = Object(given) as { among?: Json; events?: Json }
     return typeof among === 'string' && Array.isArray(events) ? undefined : 'takes a list, or a map of among and events'
   },

@@ -5,7 +5,7 @@ import { type PathInvariant, parseInvariant } from '../protocol/invariants.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { DOCUMENT_KINDS } from '../psg/document.ts'
 import { type Answers, CAPABILITIES, type Capability } from './driver.ts'
-import { invalid, readJsonFolder, readLines, readTree, readYaml, type Source } from './flow-files.ts'
+import { invalid, namesIn, readJsonFolder, readLines, readTree, readYaml, type Source } from './flow-files.ts'
 import { type Act, scriptIn, texts } from './flow-script.ts'
 import { kindOfFile } from './inputs.ts'
 
@@ -71,12 +71,12 @@ async function readFlow(root: string, area: string, name: string): Promise<Golde
   const { acts, answers } = scriptIn(await required('script.yaml'), input, head.needs)
   const tree = await readTree(path('files'))
   const expected = await readJsonFolder(path('expected'), shown('expected'))
-  const odd = Object.keys(expected).find((file) => !kindOfFile(file))
+  const odd = (await namesIn(path('expected'))).find((file) => !isExpectable(file))
   if (odd !== undefined)
     throw invalid(
-      shown(`expected/${odd}.json`),
+      shown(`expected/${odd}`),
       'enum',
-      `is nothing to expect: a name is a kind, as plan or plan-2, of ${DOCUMENT_KINDS.join(', ')}; events lie in events.ndjson`,
+      `is nothing to expect: a name is a kind, as plan.json or plan-2.json, of ${DOCUMENT_KINDS.join(', ')}; events lie in events.ndjson`,
     )
   const expectedEvents = await readLines(path('expected/events.ndjson'), shown('expected/events.ndjson'))
   const invariants = await readYaml(path('invariants.yaml'), shown('invariants.yaml'))
@@ -93,6 +93,12 @@ async function readFlow(root: string, area: string, name: string): Promise<Golde
     invariants: invariants ? invariantsIn(invariants) : [],
   }
 }
+
+/** What nobody would look at must not seem to be held against anything. */
+const isExpectable = (file: string): boolean =>
+  file === 'events.ndjson' ||
+  file.startsWith('.') ||
+  (file.endsWith('.json') && kindOfFile(file.slice(0, -'.json'.length)) !== undefined)
 
 /** Documents that go in and must come out, and invariants: the protocol's own fixtures, which bring no script. */
 async function readFixture(root: string, folder: string): Promise<GoldenFlow> {

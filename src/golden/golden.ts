@@ -59,10 +59,11 @@ export async function runGolden(options: GoldenOptions): Promise<GoldenReport> {
   const problems = problemsIn(options, OPTIONS, '')
   if (problems.length > 0) throw new InvalidInput('golden options', problems)
   const { flows: given = OWN_FLOWS } = options
+  const backends = [...new Set(options.backends)]
   const all = typeof given === 'string' ? await readFlows(given) : given
   const flows = all.filter((flow) => matches(flow, options.filter))
   // Flow by flow, so that stores of different kinds are waited for at the same time.
-  const work = flows.flatMap((flow) => options.backends.map((backend) => ({ flow, backend })))
+  const work = flows.flatMap((flow) => backends.map((backend) => ({ flow, backend })))
   const results: FlowResult[] = []
   const limit = options.limitMs === undefined ? {} : { limitMs: options.limitMs }
   let next = 0
@@ -75,16 +76,13 @@ export async function runGolden(options: GoldenOptions): Promise<GoldenReport> {
     }
   }
   await Promise.all(
-    Array.from(
-      { length: Math.min(options.concurrency ?? Math.max(4, 2 * options.backends.length), work.length) },
-      worker,
-    ),
+    Array.from({ length: Math.min(options.concurrency ?? Math.max(4, 2 * backends.length), work.length) }, worker),
   )
   results.sort((a, b) => (order(a) < order(b) ? -1 : 1))
   const count = (backend: string, status: FlowResult['status']) =>
     results.filter((result) => result.backend === backend && result.status === status).length
   const totals = Object.fromEntries(
-    options.backends.map((backend) => [
+    backends.map((backend) => [
       backend,
       { passed: count(backend, 'passed'), failed: count(backend, 'failed'), skipped: count(backend, 'skipped') },
     ]),

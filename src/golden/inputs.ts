@@ -10,6 +10,10 @@ export function kindOfFile(name: string): DocumentKind | undefined {
   return (DOCUMENT_KINDS as readonly string[]).includes(kind ?? '') ? (kind as DocumentKind) : undefined
 }
 
+/** Is it the name of a document that can be there: a kind, or a kind and its place from 1 on? */
+export const isCounted = (name: string): boolean =>
+  kindOfFile(name) !== undefined && /^[a-z]+(?:-[1-9]\d*)?$/.test(name)
+
 /** Which of its kind it is, counted from the oldest: `plan` is 0, `plan-2` is 1. */
 export const placeOfFile = (name: string): number => Number(/-(\d+)$/.exec(name)?.[1] ?? 1) - 1
 

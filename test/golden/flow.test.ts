@@ -48,6 +48,11 @@ describe('a flow is refused before anything runs, with file and line, when', () 
       '*all stands in itself',
       { 'flow.yaml': HEAD, 'script.yaml': 'acts:\n  - expect: &all\n      plan: *all\n' },
     ],
+    'it expects something in a file that nobody reads': [
+      'expected/plan.yaml',
+      'is nothing to expect',
+      { 'flow.yaml': HEAD, 'script.yaml': SCRIPT, 'expected/plan.yaml': 'status: draft\n' },
+    ],
     'it proves nothing': ['flow.yaml:1', 'proves', { 'flow.yaml': 'needs: [conformance]\n', 'script.yaml': SCRIPT }],
     'it is no map': ['flow.yaml:1', 'must be a map', { 'flow.yaml': '- a\n', 'script.yaml': SCRIPT }],
     'its head has a word too many': ['flow.yaml:2', 'colour', { 'flow.yaml': `${HEAD}colour: red\n` }],
@@ -212,6 +217,10 @@ describe('a flow is refused before anything runs, with file and line, when', () 
     ['expect: { files: [a.md] }', 'expect.files must be an object'],
     ['expect: { breaches: }', 'expect.breaches must be a list of texts'],
     ['expect:', 'expect must be an object'],
+    ['expect: {}', 'expect names nothing'],
+    ['expect: { plan-0: }', 'plan-0 is nothing to expect'],
+    ['expect: { plan-first: approved }', 'plan-first is nothing to expect'],
+    ['told: []', 'told names nothing'],
   ]
   it.each(slips)('a verb is given what it cannot take: %s', async (act, says) => {
     const needs = 'needs: [execution, approval, recovery, rollback, invariants, drift]\n'

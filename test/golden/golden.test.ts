@@ -277,6 +277,12 @@ describe('golden flows', () => {
     await expect(runGolden(options as never)).rejects.toThrow(InvalidInput)
   })
 
+  it('run once on a backend that is named twice', async () => {
+    const backends = ['memory', 'memory']
+    const { results } = await runGolden({ flows: some('integrity/cycle'), driver: careless, backends })
+    expect(results).toHaveLength(1)
+  })
+
   it('are refused where there are none', async () => {
     await expect(readFlows(join(tempFolder(), 'nowhere'))).rejects.toThrow('not a folder')
     await expect(readFlows(tempFolder())).rejects.toThrow('holds no flow')
