@@ -12,9 +12,9 @@ export type Found = (rule: string, path: string, message: string) => void
 /** The files of a pack by their path in it. */
 export type PackFiles = ReadonlyMap<string, Buffer>
 
-const MOST_FILES = 1_000
+export const MOST_FILES = 1_000
 const MOST_FOLDERS = 1_000
-const MOST_BYTES = 50 * 1024 * 1024
+export const MOST_BYTES = 50 * 1024 * 1024
 const EXTENSIONS: ReadonlySet<string> = new Set(['.json', '.ndjson', '.yaml', '.yml', '.txt', '.sha256'])
 
 /** Plain files only, within the limits of the contract; a link is a finding and is not followed, and neither is anything that became one meanwhile. */

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { isoMicros } from '../protocol/clock.ts'
-import { NotFound, Refused } from '../protocol/errors.ts'
+import { NotFound, Refused, TooLarge } from '../protocol/errors.ts'
 import { canonical, digestOf, type Json, type JsonObject } from '../protocol/json.ts'
 import { VERSION } from '../protocol/version.ts'
 import type { BornEvent, Kind } from '../psg/change.ts'
@@ -12,7 +12,7 @@ import type { Whereabouts } from '../psg/indexes.ts'
 import type { Project } from '../psg/project.ts'
 import type { GraphState } from '../psg/state.ts'
 import { eventsIn } from '../psg/told.ts'
-import { checkFolder, isThere } from './pack-files.ts'
+import { checkFolder, isThere, MOST_BYTES, MOST_FILES } from './pack-files.ts'
 import { pointersOf } from './pointers.ts'
 
 export interface PackOptions {
@@ -55,6 +55,7 @@ export async function exportPack(
   files.set('integrity/sha256sums.txt', `${sums}\n`)
   const root = sha256(sums)
   files.set('integrity/pack.sha256', `${root}\n`)
+  refuseTooLarge(plan, files)
   await write(join(folder, 'pack'), files)
   await write(folder, new Map([[POINTERS, `${JSON.stringify({ pointers: pointersOf(events) }, undefined, 2)}\n`]]))
   return { folder, files: [...files.keys()].sort(), events: events.length, root }
@@ -66,6 +67,16 @@ async function refuseOccupied(folder: string): Promise<void> {
     if (await isThere(path)) throw new Refused(`${path} exists already`, 'export into an empty folder')
 }
 const POINTERS = 'evidence_pointers.json'
+
+/** What is above the limits of the contract nobody would admit. */
+function refuseTooLarge(plan: string, files: ReadonlyMap<string, string>): void {
+  const what = `the evidence of ${plan}`
+  if (files.size > MOST_FILES)
+    throw new Refused(`${what} has ${files.size} files, more than ${MOST_FILES}`, 'a pack cannot hold it')
+  let bytes = 0
+  for (const text of files.values()) bytes += Buffer.byteLength(text)
+  if (bytes > MOST_BYTES) throw new TooLarge(what, bytes, MOST_BYTES, 'a pack cannot hold it')
+}
 
 /** The lines of sha256sums.txt: by path, two spaces, no final newline. */
 function checksums(files: ReadonlyMap<string, string | Uint8Array>): string {

@@ -9,7 +9,8 @@ import { toolRegistry } from '../../src/ael/tool-registry.ts'
 import { exportPack } from '../../src/golden/pack.ts'
 import { verifyPack } from '../../src/golden/verify-pack.ts'
 import type { Flow } from '../../src/orchestrator/submit.ts'
-import { InvalidInput, NotFound, Refused } from '../../src/protocol/errors.ts'
+import { systemClock } from '../../src/protocol/clock.ts'
+import { InvalidInput, NotFound, Refused, TooLarge } from '../../src/protocol/errors.ts'
 import type { JsonObject } from '../../src/protocol/json.ts'
 import { openProject } from '../../src/psg/project.ts'
 import { collabDocument, contextDocument, planDocument, roleDocument } from '../support/agents.ts'
@@ -193,6 +194,25 @@ describe('an evidence pack', () => {
     const again = await runtime.submit(chainOf(1))
     await again.result()
     await expect(exportPack(runtime.project, again.plan_id, folder)).rejects.toThrow(Refused)
+    await runtime.close()
+  })
+
+  it.each([
+    ['too large', { dialogs: 2, letters: 27 * 1024 * 1024 }, TooLarge],
+    ['of too many files', { dialogs: 1_000, letters: 1 }, Refused],
+  ])('is not written when it would be %s to be admitted', async (_, { dialogs, letters }, refusal) => {
+    const runtime = await runtimeOf({})
+    const run = await runtime.submit(chainOf(1))
+    await run.result()
+    const { meta } = contextDocument()
+    const messages = [{ role: 'user' as const, content: 'x'.repeat(letters), timestamp: '2026-01-01T00:00:00.000Z' }]
+    for (let i = 0; i < dialogs; i++) {
+      const dialog = { meta, dialog_id: systemClock.uuid(), context_id: run.context_id, status: 'active', messages }
+      await runtime.project.import([['dialog', dialog]], { actor: 'test', reason: 'test' })
+    }
+    const folder = tempFolder()
+    await expect(exportPack(runtime.project, run.plan_id, folder)).rejects.toThrow(refusal)
+    expect(await readdir(folder)).toEqual([])
     await runtime.close()
   })
 
