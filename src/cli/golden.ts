@@ -15,7 +15,7 @@ import {
   runGolden,
 } from '../golden/golden.ts'
 import { systemClock } from '../protocol/clock.ts'
-import { InvalidInput } from '../protocol/errors.ts'
+import { InvalidInput, Refused } from '../protocol/errors.ts'
 import { discardStore } from '../vsl/discard.ts'
 import { openStore } from '../vsl/vsl.ts'
 import { EXIT } from './io.ts'
@@ -34,7 +34,9 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
     throw unknown('backends', EMBEDDED, '; --redis <url> and --postgres <url> add those')
   if (options.all)
     for (const name of SERVERS) if (!servers.has(name)) io.warn(`${name} was not met: name one with --${name} <url>`)
-  const folder = await mkdtemp(join(tmpdir(), 'mplp-golden-'))
+  const folder = await mkdtemp(join(tmpdir(), 'mplp-golden-')).catch((cause: NodeJS.ErrnoException) => {
+    throw new Refused(`${tmpdir()} cannot be written to (${cause.code})`, 'name another folder with TMPDIR', { cause })
+  })
   try {
     const golden = await runGolden({
       ...(args[0] !== undefined && { flows: resolve(io.cwd, args[0]) }),

@@ -1,8 +1,9 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import type { JsonObject } from '../../src/protocol/json.ts'
+import { mplpHere } from '../cli/here.ts'
 import { mplp, mplpJson, oneLine } from '../cli/mplp.ts'
 import { child } from '../support/child.ts'
 import { flowOf } from '../support/flows.ts'
@@ -86,6 +87,15 @@ describe('mplp golden', PATIENT, () => {
     expect(failed.out).toContain(
       'integrity/cycle/script.yaml:2 load: was accepted, but must be refused by plan.acyclic',
     )
+  })
+
+  it('says in one line that it has no folder to work in', async () => {
+    const away = join(tempFolder(), 'away')
+    vi.stubEnv('TMPDIR', away)
+    const refused = await mplpHere(tempFolder(), ['golden', '--filter', 'integrity/cycle'])
+    vi.unstubAllEnvs()
+    expect(refused.code).toBe(1)
+    expect(oneLine(refused)).toBe(`mplp: ${away} cannot be written to (ENOENT); name another folder with TMPDIR`)
   })
 
   it('refuses a reporter, a backend and a driver that are none', async () => {
