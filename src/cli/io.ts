@@ -105,13 +105,20 @@ const OVER = '\r\u001b[2K'
 
 /** Rows under headings, as wide as they need to be. */
 export function table(rows: readonly (readonly string[])[]): string {
-  const widths = rows.reduce<number[]>((most, row) => row.map((cell, i) => Math.max(most[i] ?? 0, cell.length)), [])
+  const widths = rows.reduce<number[]>((most, row) => row.map((cell, i) => Math.max(most[i] ?? 0, widthOf(cell))), [])
   return rows
     .map((row) =>
       row
-        .map((cell, i) => cell.padEnd(widths[i]!))
+        .map((cell, i) => cell + ' '.repeat(widths[i]! - widthOf(cell)))
         .join('  ')
         .trimEnd(),
     )
     .join('\n')
 }
+
+/** How many columns of a terminal a text takes: most of East Asia and emoji take two a character, what combines takes none. */
+const widthOf = (text: string): number =>
+  [...text.replace(NO_COLUMN, '')].length + (text.match(TWO_COLUMNS)?.length ?? 0)
+const NO_COLUMN = /[\p{M}\p{Cf}]/gu
+const TWO_COLUMNS =
+  /(?![\uff61-\uffdc])[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Hangul}\p{Emoji_Presentation}\u3000-\u303e\uff01-\uffe6]/gu

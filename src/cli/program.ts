@@ -41,7 +41,9 @@ export async function main(argv: readonly string[], world: World): Promise<numbe
   try {
     const [first, ...words] = argv
     const asksHelp = first === 'help' && words.length > 0 // commander's own help knows one word
-    await program.parseAsync(asksHelp ? [...words, '--help'] : argv, { from: 'user' })
+    // Of a verb that there is not, commander would show the help of all; without --help it says so.
+    const asked = !asksHelp ? argv : isKnown(program, words) ? [...words, '--help'] : words
+    await program.parseAsync(asked, { from: 'user' })
     return code
   } catch (error) {
     if (error instanceof CommanderError && error.exitCode === 0) return EXIT.done
@@ -115,6 +117,13 @@ function register(program: Command, verb: Verb, world: World, done: (code: numbe
 
 const known = (group: Command, name: string): Command | undefined =>
   group.commands.find((command) => command.name() === name)
+
+/** Do the words lead to a verb or a group? What stands behind a verb does not matter. */
+function isKnown(group: Command, [word, ...rest]: readonly string[]): boolean {
+  if (word === undefined || group.commands.length === 0 || word.startsWith('-')) return true
+  const next = known(group, word)
+  return next !== undefined && isKnown(next, rest)
+}
 
 const grouped = (group: Command, name: string): Command => group.command(name).description(GROUPS[name] ?? '')
 

@@ -3,7 +3,7 @@ import type { ComposedRuntime } from '../compose.ts'
 import type { RunHandle } from '../orchestrator/run.ts'
 import { checkedFlow } from '../orchestrator/submit-check.ts'
 import type { Question } from '../orchestrator/wishes.ts'
-import { InvalidInput, NotFound, Refused } from '../protocol/errors.ts'
+import { InvalidInput, NotFound, Refused, RuleViolation } from '../protocol/errors.ts'
 import { EXIT, type Io } from './io.ts'
 import { readValue } from './read-value.ts'
 import { printEvents } from './run-events.ts'
@@ -14,13 +14,18 @@ import { withRuntime } from './with-runtime.ts'
 
 export async function run({ args, options, io }: VerbCall): Promise<number> {
   const flow = checkedFlow(await readValue(resolve(io.cwd, args[0]!))) // before a store is made for it
+  if (options.approve === '')
+    throw new InvalidInput('run', [{ path: '--approve', rule: 'text', message: 'does not name a role' }])
   const work = async (runtime: ComposedRuntime) => {
     if (options.detach && forgets(runtime))
       throw new InvalidInput('run', [
         { path: '--detach', rule: 'store', message: 'needs a store that outlives this process' },
       ])
     await refuseSecond(runtime, flow.plan.plan_id)
-    const run = await runtime.submit(flow)
+    const run = await runtime.submit(flow).catch(async (error: unknown) => {
+      if (error instanceof RuleViolation) await refuseSecond(runtime, flow.plan.plan_id) // another process was faster
+      throw error
+    })
     io.say(`run ${run.run_id} of plan ${run.plan_id}`)
     if (options.detach) {
       io.result(

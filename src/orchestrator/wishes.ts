@@ -1,5 +1,6 @@
 import { type Clock, isoMicros } from '../protocol/clock.ts'
 import { InvalidInput, NotFound } from '../protocol/errors.ts'
+import { text } from '../protocol/fields.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import type { Confirm } from '../protocol/types.ts'
 import type { Change, Node, NodeAdd } from '../psg/change.ts'
@@ -111,7 +112,7 @@ export function wishes({ project, clock, open, resolve, locateRun, look }: Wishe
         return [...changes, ...(wakes ? woken(graph, run) : [])]
       }
       await graph.commit(decided, {
-        actor: decision.decided_by_role,
+        actor: text.fits(decision.decided_by_role) ? decision.decided_by_role : 'user', // what is no role is refused as such
         reason: decision.reason ?? `decided: ${decision.status}`,
       })
       if (run !== undefined) await look(graph.id)

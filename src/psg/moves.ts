@@ -189,7 +189,7 @@ function refuseUnlessDecision({ status, decided_by_role, digest }: Deciding, cur
   const problems: Problem[] = []
   if (!DECISIONS.includes(status))
     problems.push({ path: 'status', rule: 'enum', message: `is none of ${DECISIONS.join(', ')}`, found: shown(status) })
-  if (typeof decided_by_role !== 'string')
+  if (typeof decided_by_role !== 'string' || decided_by_role === '')
     problems.push({
       path: 'decided_by_role',
       rule: 'text',

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { table } from '../../src/cli/io.ts'
 import { openRuntime } from '../../src/compose.ts'
 import type { Flow } from '../../src/orchestrator/submit.ts'
 import type { JsonObject } from '../../src/protocol/json.ts'
@@ -63,6 +64,18 @@ describe('a project that a newcomer makes', { timeout: PATIENT }, () => {
     const again = await mplpHere(folder, ['run', 'flow.json'])
     expect(again.code).toBe(1)
     expect(oneLine(again)).toMatch(new RegExp(`^mplp: plan ${plan} was submitted before; mplp show ${plan} shows`))
+  })
+
+  it('says the same to the slower of two that run one flow at the same moment', async () => {
+    const both = withFlow('auto')
+    const before = process.cwd()
+    process.chdir(both) // which both of them leave as they found it
+    const ran = await Promise.all([1, 2].map(() => mplpHere(both, ['run', 'flow.json']))).finally(() =>
+      process.chdir(before),
+    )
+    const [done, refused] = ran.sort((a, b) => a.code - b.code)
+    expect([done?.code, refused?.code]).toEqual([0, 1])
+    expect(oneLine(refused!)).toMatch(/^mplp: plan \S+ was submitted before; mplp show/)
   })
 
   it.each(['pause', 'resume'])('refuses to %s a run that has ended', async (verb) => {
@@ -168,6 +181,18 @@ describe('a plan that asks', { timeout: PATIENT }, () => {
     expect(approved).toMatchObject({ code: 0, values: [{ confirm_id: confirm, status: 'approved' }] })
     await mplpHere(folder, ['resume'])
     expect((await hereJson(folder, ['show', ran.values[0]!.plan_id])).values).toMatchObject([{ status: 'completed' }])
+  })
+
+  it('is decided in a role that has a name', async () => {
+    const folder = withFlow({ reason: 'really?' })
+    const [asked] = (await hereJson<Ran>(folder, ['run', 'flow.json'])).values
+    const refused = await mplpHere(folder, ['confirm', 'approve', asked!.confirms[0]!, '--role', ''])
+    expect(refused.code).toBe(64)
+    expect(oneLine(refused)).toBe('mplp: decision is not valid: decided_by_role does not name a role')
+    const other = withFlow({ reason: 'really?' })
+    const unapproved = await mplpHere(other, ['run', 'flow.json', '--approve', ''])
+    expect(oneLine(unapproved)).toBe('mplp: run is not valid: --approve does not name a role')
+    expect(readdirSync(other)).toEqual(['flow.json'])
   })
 
   it('goes back to a draft when rejected, and ends when cancelled', async () => {
@@ -440,6 +465,20 @@ describe('the rest', { timeout: PATIENT }, () => {
     expect((await mplpJson(tempFolder(), ['version'])).values).toMatchObject([
       { runtime_name: 'mplp-runtime', supported_protocol_versions: ['1.0.0'] },
     ])
+  })
+
+  it.each([
+    [['help', 'nope'], "mplp: unknown command 'nope'"],
+    [['help', 'store', 'verfy'], "mplp: unknown command 'verfy' (Did you mean verify?)"],
+  ])('does not help with %j, which is no verb', async (words, says) => {
+    const refused = await mplpHere(tempFolder(), words)
+    expect(refused).toMatchObject({ code: 64, out: '' })
+    expect(oneLine(refused)).toBe(says)
+  })
+
+  it('keeps the columns of a table apart, however wide its characters are', () => {
+    const rows = ['ab', '計画', 'ｶﾅ', 'e\u0301e', '😀'].map((cell) => [cell, '|'])
+    expect(table(rows).split('\n')).toEqual(['ab    |', '計画  |', 'ｶﾅ    |', 'e\u0301e    |', '😀    |'])
   })
 
   it('helps with an example, and ends well', async () => {
