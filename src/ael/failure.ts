@@ -49,6 +49,19 @@ export function withSpent(error: ActionError, spent: ActionError['spent']): Acti
     : new ActionError(code, message, options)
 }
 
+/** The same error, with no more of its message than a journal can keep several times over: tools may say as much as they like. */
+export function brief(error: ActionError): ActionError {
+  const { code, message, retryable, retryAfterMs, spent } = error
+  if (message.length <= MOST_SAID || error instanceof ApprovalNeeded) return error
+  return new ActionError(code, `${message.slice(0, MOST_SAID)}… (${message.length} characters)`, {
+    retryable,
+    cause: error,
+    ...(spent === undefined ? {} : { spent }),
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+  })
+}
+const MOST_SAID = 65_536
+
 /** The promise, unless the signal is aborted first; what the promise does later is nobody's concern. */
 export function orAborted<T>(promise: Promise<T>, signal: AbortSignal, what: string): Promise<T> {
   if (signal.aborted) {

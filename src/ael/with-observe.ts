@@ -4,7 +4,7 @@ import type { Json } from '../protocol/json.ts'
 import type { Action, ActionResult, Adapter, Outcome, Spend } from './adapter.ts'
 import { decorated, type Passage } from './decorate.ts'
 import { budgetEvent, labelOf } from './events.ts'
-import { denied, finalFailure, toActionError } from './failure.ts'
+import { brief, denied, finalFailure, toActionError } from './failure.ts'
 import type { Attempt, AttemptEnd, Budget, BudgetState, Hands, Observer } from './layer.ts'
 import { refuseUnlessAmounts, spentBy } from './outputs.ts'
 import { type Redactor, redactor } from './redact.ts'
@@ -59,7 +59,8 @@ export function withObserve(adapter: Adapter, options: ObserveOptions = {}): Ada
     try {
       outcome = await adapter.execute(action, { ...call, checkpoint })
     } catch (thrown) {
-      const error = resumable(redact.error(sound(toActionError(thrown), attempt.label)) as ActionError, resume)
+      const redacted = redact.error(sound(toActionError(thrown), attempt.label)) as ActionError
+      const error = resumable(brief(redacted), resume) // not the other way round: half a secret would not be known as one
       await conclude(error.spent, { status: statusOf(error), duration_ms: since(), error })
       throw error
     }

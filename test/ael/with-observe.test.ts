@@ -86,6 +86,17 @@ describe('withObserve and a budget', () => {
     expect(budget.remaining()).toEqual({ tokens: 100 })
   })
 
+  it('keeps no more of a message than a journal can, and all else of the failure', async () => {
+    const budget = memoryBudget({ tokens: 100 })
+    const { execute } = charged(() => {
+      throw passingFailure('x'.repeat(1_000_000), { spent: { tokens: 40 }, retryAfterMs: 7 })
+    }, budget)
+    const error = await execute().catch((caught) => caught)
+    expect(error).toMatchObject({ code: 'action_failed', retryable: true, retryAfterMs: 7, spent: { tokens: 40 } })
+    expect(error.message).toMatch(/^x{65536}… \(1000000 characters\)$/)
+    expect(budget.remaining()).toEqual({ tokens: 60 })
+  })
+
   it('denies an attempt for which nothing is left, and tells of it', async () => {
     const { execute, events } = charged(() => ({ token_usage: usage(60) }), memoryBudget({ tokens: 100 }), {
       estimate: () => ({ tokens: 60 }),
