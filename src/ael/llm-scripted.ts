@@ -1,6 +1,7 @@
 import type { LanguageModel } from 'ai'
 import { type Clock, systemClock } from '../protocol/clock.ts'
-import type { Json, JsonObject } from '../protocol/json.ts'
+import { InvalidInput } from '../protocol/errors.ts'
+import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import { finalFailure, passingFailure } from './failure.ts'
 import type { Provider } from './llm-provider.ts'
@@ -42,11 +43,12 @@ export function scriptedProvider(
   options: { clock?: Clock } = {},
 ): Provider {
   const { clock = systemClock } = options
+  checkScripts(scripts)
   const failed = new Map<string, number>() // how many errors of a script were used up
 
   const scriptOf = (model: string): Script => {
     if (Array.isArray(scripts) || typeof scripts === 'function') return scripts as Script
-    const script = (scripts as Readonly<Record<string, Script>>)[model]
+    const script = Object.hasOwn(scripts, model) ? (scripts as Readonly<Record<string, Script>>)[model] : undefined
     if (script === undefined) throw finalFailure(`there is no script for model ${model}`)
     return script
   }
@@ -76,6 +78,21 @@ export function scriptedProvider(
 }
 
 const NONE: readonly string[] = []
+
+const isScript = (script: unknown): boolean => Array.isArray(script) || typeof script === 'function'
+
+/** A text would be taken for a list of its letters. */
+function checkScripts(scripts: unknown): void {
+  if (isScript(scripts)) return
+  const wrong = isObject(scripts) ? Object.entries(scripts).filter(([, script]) => !isScript(script)) : [['', scripts]]
+  const problems = wrong.map(([path, script]) => ({
+    path: String(path),
+    rule: 'type',
+    message: 'must be a list of replies or a function',
+    found: shown(script),
+  }))
+  if (problems.length > 0) throw new InvalidInput('scripts', problems)
+}
 
 type ModelV3 = Extract<LanguageModel, { specificationVersion: 'v3' }>
 type CallOptions = Parameters<ModelV3['doGenerate']>[0]

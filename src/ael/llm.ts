@@ -1,5 +1,6 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
+import { wholeFrom } from '../protocol/fields.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Adapter, Spend, TokenUsage } from './adapter.ts'
@@ -42,13 +43,10 @@ export interface LlmOptions {
  * tool_calls? }`. Each tool that the model chooses is an action of its own: it passes the same admission, and a failure is told to the model.
  */
 export function llmAdapter(options: LlmOptions): Adapter {
+  checkOptions(options)
   const { providers, price, tools = toolRegistry(), maxRounds = 8, maxToolResultChars = 32_768 } = options
   const { clock = systemClock, timeoutMs = 120_000 } = options
   const names = Object.keys(providers)
-  if (names.length === 0)
-    throw new InvalidInput('llm options', [
-      { path: 'providers', rule: 'required', message: 'must name one at least', found: '{}' },
-    ])
 
   const providerOf = (params: JsonObject): string => String(params.provider ?? names[0])
   const offered = (params: JsonObject): RegisteredTool[] => namesIn(params).flatMap((name) => tools.find(name) ?? [])
@@ -102,6 +100,21 @@ export function llmAdapter(options: LlmOptions): Adapter {
   }
 }
 
+function checkOptions(options: LlmOptions): void {
+  const { providers, maxRounds = 1 } = Object(options) as Partial<LlmOptions>
+  const problems: Problem[] = []
+  const given = Object.entries(Object(providers))
+  if (given.length === 0)
+    problems.push({ path: 'providers', rule: 'required', message: 'must name one at least', found: shown(providers) })
+  for (const [name, provider] of given)
+    if (typeof Object(provider).model !== 'function' || typeof Object(provider).secrets !== 'function')
+      problems.push({ path: `providers.${name}`, rule: 'type', message: 'must be a provider', found: shown(provider) })
+  // Compared with NaN, no number of rounds would ever be too many.
+  if (!(maxRounds >= 1))
+    problems.push({ path: 'maxRounds', rule: 'range', message: 'must be at least 1', found: shown(maxRounds) })
+  if (problems.length > 0) throw new InvalidInput('llm options', problems)
+}
+
 /** What a model may answer when nobody limits it; for the budget only. */
 const UNSAID_TOKENS = 4_096
 
@@ -122,10 +135,10 @@ function gatheredOnce(providers: readonly Provider[]): () => readonly string[] {
 const namesIn = ({ tools = [] }: JsonObject): string[] => (Array.isArray(tools) ? tools.map(String) : [])
 
 const ROLES = ['system', 'user', 'assistant']
-const NUMBERS = ['max_tokens', 'temperature', 'top_p', 'top_k', 'seed']
+const NUMBERS = ['temperature', 'top_p', 'top_k']
 
 function problemsOf(params: JsonObject, maxRounds: number): Problem[] {
-  const { model, messages, system, max_rounds, schema, stop, stream } = params
+  const { model, messages, system, max_rounds, max_tokens, seed, provider_options, schema, stop, stream } = params
   const problems: Problem[] = []
   const blame = (path: string, rule: string, message: string, found: unknown) =>
     problems.push({ path, rule, message, found: shown(found) })
@@ -138,12 +151,22 @@ function problemsOf(params: JsonObject, maxRounds: number): Problem[] {
       const { role, content } = isObject(message) ? message : {}
       if (!ROLES.includes(String(role)))
         blame(`messages[${i}].role`, 'enum', `must be one of ${ROLES.join(', ')}`, role)
-      if (!isContent(content))
+      if (role === 'system' && typeof content !== 'string')
+        blame(`messages[${i}].content`, 'type', 'must be text', content)
+      else if (!isContent(content))
         blame(`messages[${i}].content`, 'type', 'must be text, or parts of text and base64 files', content)
     }
   for (const name of NUMBERS)
     if (params[name] !== undefined && typeof params[name] !== 'number')
       blame(name, 'type', 'must be a number', params[name])
+  if (max_tokens !== undefined && !wholeFrom(1).fits(max_tokens))
+    blame('max_tokens', 'range', `must be ${wholeFrom(1).says}`, max_tokens)
+  if (seed !== undefined && !Number.isInteger(seed)) blame('seed', 'type', 'must be a whole number', seed)
+  if (
+    provider_options !== undefined &&
+    !(isObject(provider_options) && Object.values(provider_options).every(isObject))
+  )
+    blame('provider_options', 'type', 'must be an object of objects, by provider', provider_options)
   if (stream !== undefined && typeof stream !== 'boolean') blame('stream', 'type', 'must be true or false', stream)
   if (stop !== undefined && !(Array.isArray(stop) && stop.every((item) => typeof item === 'string')))
     blame('stop', 'type', 'must be a list of texts', stop)

@@ -94,6 +94,12 @@ describe('scriptedProvider', () => {
     await expect(layer.execute(ask({ model: 'c' }))).rejects.toThrow(/no script for model c/)
   })
 
+  it('refuses scripts that are none, and takes no other model for one', async () => {
+    for (const scripts of [null, 'hello', { m: 'hello' }, { m: undefined }])
+      expect(() => scriptedProvider(scripts as never)).toThrow(InvalidInput)
+    await expect(layerFor({}).execute(ask({ model: 'constructor' }))).rejects.toThrow(/no script for model constructor/)
+  })
+
   it('says where a script has something that is no reply', async () => {
     const layer = actionLayer({ adapters: [llmAdapter({ providers: { a: scriptedProvider([null as never]) } })] })
     const params = { model: 'm', messages: [{ role: 'user', content: 'x' }] }
@@ -123,7 +129,14 @@ describe('scriptedProvider', () => {
 
 describe('llmAdapter', () => {
   it('refuses to be made without a provider', () => {
-    expect(() => llmAdapter({ providers: {} })).toThrow(InvalidInput)
+    for (const providers of [{}, null, undefined, { a: null }, { a: {} }])
+      expect(() => llmAdapter({ providers: providers as never })).toThrow(InvalidInput)
+    expect(() => llmAdapter(undefined as never)).toThrow(InvalidInput)
+  })
+
+  it.each([Number.NaN, 0, 'many'])('refuses to ask a model %s times', (maxRounds) => {
+    const providers = { a: scriptedProvider([]) }
+    expect(() => llmAdapter({ providers, maxRounds: maxRounds as number })).toThrow(InvalidInput)
   })
 
   it('asks the first provider unless the action names one', async () => {
