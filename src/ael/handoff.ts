@@ -23,7 +23,7 @@ export interface HandoffOptions {
 
 /** Does `agent_handoff`: params `{ from_role?, to_role, handoff_data? }`; gives `{ from_role, to_role, answer? }`. */
 export function handoffAdapter(options: HandoffOptions): Adapter {
-  const { hand, knows = () => true } = options
+  const { hand, knows = () => true } = Object(options) as HandoffOptions
   if (typeof hand !== 'function')
     throw new InvalidInput('handoff options', [
       { path: 'hand', rule: 'type', message: 'must be a function', found: shown(hand) },

@@ -73,4 +73,5 @@ it('speaks for the role that asks, and for no other', async () => {
 
 it('refuses to be made without a hand', () => {
   expect(() => handoffAdapter({ hand: 'by post' as never })).toThrow(InvalidInput)
+  expect(() => handoffAdapter(undefined as never)).toThrow(InvalidInput)
 })
