@@ -1,4 +1,5 @@
 import { InvalidInput } from '../protocol/errors.ts'
+import { anything, type Fields, needed, problemsIn, text, timeout } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
 import { warn } from '../protocol/reporter.ts'
 import { shown } from '../protocol/shown.ts'
@@ -26,8 +27,8 @@ export interface McpOptions {
  * same params and reaches these servers' tools only; register it with the layer, so that closing the layer ends the servers.
  */
 export async function mcpAdapter(options: McpOptions): Promise<Adapter> {
+  checkOptions(options)
   const { servers, tools, startMs = 15_000, maxMessageBytes = 10 * 1024 * 1024, onError = warn } = options
-  checkServers(servers)
   const connections: McpConnection[] = Object.entries(servers).map(([namespace, server]) =>
     mcpConnection({ namespace, server, tools, startMs, maxMessageBytes, onError }),
   )
@@ -52,23 +53,42 @@ const restricted = (tools: ToolRegistry, owned: (name: string) => boolean): Pick
 })
 
 const NAMESPACE = /^[A-Za-z0-9_-]+$/
-
-function checkServers(servers: McpOptions['servers']): void {
-  for (const [namespace, server] of Object.entries(servers)) {
-    const path = `servers.${namespace}`
-    if (!NAMESPACE.test(namespace))
-      throw new InvalidInput('mcp options', [
-        { path, rule: 'namespace', message: 'must be letters, digits, - and _', found: shown(namespace) },
-      ])
-    if (!isObject(server) || typeof server.command !== 'string' || server.command === '')
-      throw new InvalidInput('mcp options', [
-        { path: `${path}.command`, rule: 'type', message: 'must be a command', found: shown(Object(server).command) },
-      ])
-  }
+const OPTIONS: Fields = {
+  servers: {
+    '*': {
+      command: needed(text),
+      args: { says: 'a list of texts', fits: (args) => Array.isArray(args) && args.every(isText) },
+      env: {
+        says: 'an object of texts',
+        fits: (env) => isObject(env) && Object.values(env).every((value) => value === undefined || isText(value)),
+        secret: true,
+      },
+      cwd: text,
+      '*': anything,
+    },
+  },
+  startMs: timeout,
+  '*': anything,
 }
+
+/** What no attempt could start must not look like a server that might start later. */
+function checkOptions(options: McpOptions): void {
+  const { servers = null, ...rest } = Object(options) as Partial<McpOptions>
+  const problems = [...problemsIn({ servers, ...rest }, OPTIONS, '')]
+  for (const namespace of Object.keys(Object(servers)))
+    if (!NAMESPACE.test(namespace))
+      problems.push({
+        path: `servers.${namespace}`,
+        rule: 'namespace',
+        message: 'must be letters, digits, - and _',
+        found: shown(namespace),
+      })
+  if (problems.length > 0) throw new InvalidInput('mcp options', problems)
+}
+const isText = (value: unknown): boolean => typeof value === 'string'
 
 /** An environment holds paths and modes too; only what is called a secret is treated as one. */
 const SECRET_NAME = /KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH/i
 
 const secretsIn = ({ env = {} }: McpServer): string[] =>
-  Object.entries(env).flatMap(([name, value]) => (SECRET_NAME.test(name) ? [value] : []))
+  Object.entries(env).flatMap(([name, value]) => (SECRET_NAME.test(name) && value !== undefined ? [value] : []))

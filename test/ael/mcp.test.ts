@@ -238,6 +238,18 @@ describe('mcpAdapter', () => {
     await expect(mcpAdapter({ servers: { a: { command: '' } }, tools })).rejects.toThrow(/servers.a.command/)
   })
 
+  it.each([
+    [undefined, 'servers'],
+    [{ a: { command: 'node', args: 'server.js' } }, 'servers.a.args'],
+    [{ a: { command: 'node', env: { TOKEN: 5 } } }, 'servers.a.env'],
+    [{ a: { command: 'node', cwd: 5 } }, 'servers.a.cwd'],
+  ])('refuses servers that no attempt could start: %j', async (servers, path) => {
+    await expect(mcpAdapter({ servers: servers as never, tools })).rejects.toMatchObject({
+      code: 'invalid_input',
+      problems: [{ path }],
+    })
+  })
+
   it('refuses tools whose names are taken', async () => {
     tools.register({ name: 'it.echo', description: '', input: {}, execute: () => 1 })
     await expect(start()).rejects.toThrow(/registered already/)
