@@ -40,7 +40,8 @@ export function redactor(secrets: () => readonly string[] = () => []): Redactor 
 }
 
 const patternOf = (secrets: readonly string[]): RegExp | undefined => {
-  const trimmed = secrets.map((secret) => secret.trim()) // a line end behind a key is not sent along
+  const given = secrets.filter((secret) => typeof secret === 'string') // a variable that is not set must not uncover the others
+  const trimmed = given.map((secret) => secret.trim()) // a line end behind a key is not sent along
   const forms = new Set(trimmed.filter((secret) => secret.length >= SHORTEST).flatMap(formsOf))
   if (forms.size === 0) return undefined
   const longestFirst = [...forms].sort((a, b) => b.length - a.length)

@@ -84,6 +84,11 @@ describe('redactor', () => {
     expect(text('nothing     \nto hide')).toBe('nothing     \nto hide')
   })
 
+  it('takes out the others where one of them is not set', () => {
+    const redact = redactor(() => [undefined as never, 'the-secret-4711'])
+    for (let i = 0; i < 2; i++) expect(redact.text('it is the-secret-4711')).toBe(`it is ${REDACTED}`)
+  })
+
   it('hears of secrets that become known later, and leaves short ones to the names of fields', () => {
     let known: string[] = []
     const { text, json } = redactor(() => known)
