@@ -131,6 +131,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
       untimed: call.untimed ?? asItIs,
       act: notYet,
       onDelta: call.onDelta === undefined ? nowhere : listening(call.onDelta),
+      ...(options.maxOutputBytes === undefined ? {} : { maxOutputBytes: options.maxOutputBytes }),
       ...(role === undefined ? {} : { role }),
       ...(runRef === undefined ? {} : { run: runRef }),
       ...(resume === undefined ? {} : { resume }),

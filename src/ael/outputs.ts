@@ -3,7 +3,7 @@ import { amount } from '../protocol/fields.ts'
 import { digestOf, isObject, type Json } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { ActionResult, Adapter, Outcome, OutputRef } from './adapter.ts'
-import { decorated, type Passage } from './decorate.ts'
+import { decorated } from './decorate.ts'
 import { finalFailure, toActionError, withSpent } from './failure.ts'
 import type { Blobs } from './layer.ts'
 import { type Redactor, redactor } from './redact.ts'
@@ -41,7 +41,7 @@ export function withOutputs(adapter: Adapter, options: OutputOptions = {}): Adap
   }
 
   return decorated(adapter, async (action, call) => {
-    const outcome = (await adapter.execute(action, { ...call, maxOutputBytes: maxBytes } as Passage)) ?? {}
+    const outcome = (await adapter.execute(action, call)) ?? {}
     refuseUnlessOutcome(outcome, action.action_type)
     const { cost, token_usage } = outcome
     refuseUnlessAmounts({ cost, ...token_usage }, action.action_type)
