@@ -43,10 +43,11 @@ export function flowEvents(
   function tell(graph: string, revision: number, body: EntryBody): void {
     seen.set(graph, revision)
     for (const born of eventsIn({ stream: graph, revision, body })) {
-      if (known.has(born.event.event_id) || !isOurs(body, born)) continue
+      if (!isOurs(body, born)) continue
+      unsaved.push(born.event) // the caller may know it from a call that could not save it
+      if (known.has(born.event.event_id)) continue
       known.add(born.event.event_id)
       ctx.events.push(born.event)
-      unsaved.push(born.event)
     }
     if (body.run === ids.run) ctx.coordination.metadata = Object.assign(ctx.coordination.metadata ?? {}, { revision })
   }
@@ -55,13 +56,18 @@ export function flowEvents(
   function save(): Promise<void> {
     if (!snapshots || queued) return saving
     queued = true
-    saving = saving.then(async () => {
+    const before = saving.catch(() => {
+      saved = undefined // nobody knows what was taken of it: looked up, and the rest is given again
+    })
+    saving = before.then(async () => {
       queued = false
       saved ??= new Set((await snapshots.getEvents(runId)).map(idOf))
-      const fresh = unsaved.splice(0).filter((event) => !saved?.has(idOf(event)))
+      const count = unsaved.length
+      const fresh = unsaved.filter((event) => !saved?.has(idOf(event)))
       if (fresh.length > 0) await snapshots.appendEvents(runId, fresh)
+      unsaved.splice(0, count)
     })
-    saving.catch(() => undefined) // `catchUp` throws it
+    saving.catch(() => undefined) // tried again with the next commit; `catchUp` throws it
     return saving
   }
 

@@ -48,6 +48,45 @@ describe('a second call with the same runId', () => {
     expect((await runSingleAgentFlow(options)).events).toHaveLength(length)
   })
 
+  it.each([
+    ['before', false],
+    ['after', true],
+  ])('keeps every event once in a store that failed %s it took them', async (_, takes) => {
+    const context = contextDocument()
+    const plan = planDocument(context, { a: {} })
+    let away = false
+    const vsl = new (class extends InMemoryVSL {
+      override async appendEvents(runId: string, events: readonly unknown[]) {
+        if (takes || !away) await super.appendEvents(runId, events)
+        if (away) throw new Error('away')
+      }
+    })()
+    const fails = async () => {
+      away = true
+      return 'done'
+    }
+    const options = call(vsl, saying({ context, plan }), { ael: { execute: fails }, onError: () => undefined })
+    await runSingleAgentFlow(options)
+    expect(away).toBe(true)
+    away = false
+    const { success, events } = await runSingleAgentFlow(options)
+    expect({ success, kept: await vsl.getEvents('run-1') }).toEqual({ success: true, kept: events })
+  })
+
+  it('gives a store once more in the same call what it did not take', async () => {
+    const context = contextDocument()
+    const plan = planDocument(context, { a: {}, b: { after: ['a'] } })
+    let calls = 0
+    const vsl = new (class extends InMemoryVSL {
+      override async appendEvents(runId: string, events: readonly unknown[]) {
+        if (++calls === 2) throw new Error('away')
+        await super.appendEvents(runId, events)
+      }
+    })()
+    const { success, events } = await runSingleAgentFlow(call(vsl, saying({ context, plan })))
+    expect({ success, kept: await vsl.getEvents('run-1') }).toEqual({ success: true, kept: events })
+  })
+
   it('tells a failure again rather than trying once more', async () => {
     const context = contextDocument()
     const plan = planDocument(context, { a: {} })
