@@ -21,7 +21,7 @@ export async function hearModules(running: Running): Promise<void> {
     const entering = { project: runtime.project, record, events, context: contextOf(running), again: earlier.has(name) }
     await enter(module, name, entering)
     const { output } = record.memory.said[name]!
-    ctx.coordination[name] = documentsIn(module, output)[0] ?? output
+    ctx.coordination[name] = structuredClone(documentsIn(module, output)[0] ?? output) // theirs to change, and nothing follows from it
     running.output = { ...running.output, [name]: ctx.coordination[name] }
     tellMetadata(running, { modules: Object.keys(record.memory.said) })
     await events.catchUp()

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { functionAdapter } from '../../src/ael/function.ts'
 import { memoryTransport } from '../../src/bus/memory.ts'
+import type { ModuleHandler } from '../../src/orchestrator/flow.ts'
 import { InMemoryAEL, InMemoryVSL } from '../../src/orchestrator/in-memory.ts'
 import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
 import type { Json } from '../../src/protocol/json.ts'
@@ -273,6 +274,21 @@ describe('a flow that succeeds', () => {
     const flow = { steps: [{ module: 'a', input: { n: 1 } }, { module: 'b' }] }
     await runSingleAgentFlow(call(bareStore(), { a: note, b: note }, { flow }))
     expect(inputs).toEqual([{ n: 1 }, undefined])
+  })
+})
+
+describe('what a module was given', () => {
+  it('is its own to change: the flow goes on with what was said', async () => {
+    const { context, plan } = oneStep()
+    const change: ModuleHandler = ({ ctx }) => {
+      Object.assign(ctx.plan as object, { status: 'approved', steps: [] })
+      return { output: null }
+    }
+    const modules = { ...saying({ context, plan }), change }
+    const flow = { steps: ['context', 'plan', 'change'].map((module) => ({ module })) }
+    const { error, output } = await runSingleAgentFlow(call(memoryBackend(), modules, { flow }))
+    expect(error).toBeUndefined()
+    expect(output).toMatchObject({ plan: { status: 'completed', steps: [{ status: 'completed' }] } })
   })
 })
 
