@@ -29,7 +29,11 @@ export async function speak({ module, input, handler, ctx, clock, signal }: Spea
     emitEvent: (event) => void emitted.push(event),
     signal,
   }
-  const said = await called(handler, call, module, { ctx, clock, signal })
+  const attempt: ModuleHandler = (call) => {
+    emitted.length = 0 // what one emitted that then failed was not said
+    return handler(call)
+  }
+  const said = await called(attempt, call, module, { ctx, clock, signal })
   if (!isObject(said) || !('output' in said))
     throw new FlowFailure('INVALID_OUTPUT', `module ${module} must return { output, events }`)
   const { output, events = [] } = said

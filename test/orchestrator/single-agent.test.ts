@@ -5,6 +5,7 @@ import { memoryTransport } from '../../src/bus/memory.ts'
 import type { ModuleHandler } from '../../src/orchestrator/flow.ts'
 import { InMemoryAEL, InMemoryVSL } from '../../src/orchestrator/in-memory.ts'
 import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
+import { manualClock } from '../../src/protocol/clock.ts'
 import type { Json } from '../../src/protocol/json.ts'
 import type { Confirm, Plan, Trace } from '../../src/protocol/types.ts'
 import { isValid, validateProfileEvent } from '../../src/protocol/validate.ts'
@@ -18,6 +19,7 @@ import {
   confirmDocument,
   contextDocument,
   newContext,
+  passing,
   planDocument,
   roleDocument,
   saying,
@@ -348,6 +350,29 @@ describe('the events of a module', () => {
       problems: expect.arrayContaining([expect.objectContaining({ path, rule })]),
     })
     expect((await store.head(context.context_id)).revision).toBe(0)
+  })
+
+  it('are those of the attempt that succeeded', async () => {
+    const { context, plan } = oneStep()
+    const clock = manualClock()
+    const event = { ...intent, event_id: clock.uuid() }
+    let attempts = 0
+    const options = call(
+      memoryBackend(),
+      {
+        context: ({ emitEvent }) => {
+          emitEvent({ ...event, payload: { attempt: ++attempts } })
+          if (attempts === 1) throw new Error('not yet')
+          return { output: { context } }
+        },
+        ...saying({ plan }),
+      },
+      { clock },
+    )
+    const runtimeContext = { ...options.runtimeContext, options: { maxRetries: 1 } }
+    const { error, events } = await passing(clock, runSingleAgentFlow({ ...options, runtimeContext }))
+    expect(error).toBeUndefined()
+    expect(events).toContainEqual(expect.objectContaining({ event_id: event.event_id, payload: { attempt: 2 } }))
   })
 
   it('are refused when two have one id', async () => {
