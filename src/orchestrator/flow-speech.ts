@@ -6,6 +6,7 @@ import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { isValid, problems, profileProblems } from '../protocol/validate.ts'
 import type { EventDraft } from '../psg/change.ts'
 import { DOCUMENT_KINDS, type DocumentKind } from '../psg/document.ts'
+import { plain } from '../psg/plain.ts'
 import { FlowFailure, type ModuleCall, type ModuleHandler, type ModuleOutput, type RuntimeContext } from './flow.ts'
 import { olderRetry } from './flow-check.ts'
 import type { Said } from './flow-record.ts'
@@ -38,9 +39,9 @@ export async function speak({ module, input, handler, ctx, clock, signal }: Spea
     throw new FlowFailure('INVALID_OUTPUT', `module ${module} must return { output, events }`)
   const { output, events = [] } = said
   if (!Array.isArray(events)) throw new FlowFailure('INVALID_EVENT', `the events of module ${module} are no list`)
-  const plain = plainJson(output, module)
-  for (const document of documentsIn(module, plain)) refuseInvalid(module, document)
-  return { output: plain, events: drafts([...events, ...emitted], module, clock) }
+  const copy = plainJson(output, module)
+  for (const document of documentsIn(module, copy)) refuseInvalid(module, document)
+  return { output: copy, events: drafts([...events, ...emitted], module, clock) }
 }
 
 /** The protocol objects in a module's output: the output itself, or what it holds under the module's name, singular or plural. */
@@ -126,6 +127,7 @@ function drafts(events: readonly unknown[], module: string, clock: Clock): reado
 
 function eventProblems(event: JsonObject): Problem[] {
   try {
+    plain(event, '', 'event')
     const kind = eventKind(event)
     if (kind === 'base-event')
       return [
