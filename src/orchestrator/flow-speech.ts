@@ -62,6 +62,7 @@ async function called(
   const retry = olderRetry(ctx.options)
   for (let failures = 1; ; failures++) {
     try {
+      if (signal.aborted) throw cancelled() // nobody would hear what it says
       return await unlessAborted(Promise.resolve(handler(call)), signal)
     } catch (error) {
       if (error instanceof FlowFailure) throw error
@@ -76,9 +77,10 @@ async function called(
   }
 }
 
+const cancelled = () => new FlowFailure('CANCELLED', 'the flow was cancelled before its plan was submitted')
+
 /** A handler that does not listen is left to itself. */
 async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const cancelled = () => new FlowFailure('CANCELLED', 'the flow was cancelled before its plan was submitted')
   if (signal.aborted) {
     work.catch(() => undefined) // nobody waits for it any more
     throw cancelled()

@@ -408,6 +408,15 @@ describe('a store that forgets', () => {
 })
 
 describe('a flow that is aborted', () => {
+  it('before it was called asks no module', async () => {
+    const asked = vi.fn()
+    const { error } = await runSingleAgentFlow(
+      call(memoryBackend(), { context: asked }, { signal: AbortSignal.abort() }),
+    )
+    expect(error?.code).toBe('CANCELLED')
+    expect(asked).not.toHaveBeenCalled()
+  })
+
   it('leaves no rejection unhandled, of a handler that fails afterwards', async () => {
     const unhandled: unknown[] = []
     const hear = (error: unknown) => void unhandled.push(error)
