@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import type { Clock } from '../protocol/clock.ts'
 import type { Backend, Holder, Lease } from '../vsl/backend.ts'
 
@@ -33,6 +34,7 @@ export async function own(context: string, options: OwnerOptions): Promise<Owner
   const lease = await store.acquire(context, holder, ttlMs)
   if (!lease) return undefined
   const lost = new AbortController()
+  setMaxListeners(0, lost.signal) // every run of the context listens to it
   const stop = new AbortController()
   const renewing = renew(lease, asked)
 

@@ -1,4 +1,4 @@
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { own } from '../../src/orchestrator/owner.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { Unavailable } from '../../src/protocol/errors.ts'
@@ -201,5 +201,28 @@ describe('a tick that others have overtaken', () => {
     expect(await inTime(clock, run.result())).toMatchObject({ status: 'failed', error: { code: 'rule_violation' } })
     expect(calls).toBe(3)
     await inTime(clock, Promise.all([owner.close(), other.close()]))
+  })
+})
+
+describe('a context with many runs', () => {
+  it('is kept without a warning of the process', async () => {
+    const warned = vi.spyOn(process, 'emitWarning').mockImplementation(() => undefined)
+    onTestFinished(() => warned.mockRestore())
+    let letGo: (output: null) => void = () => undefined
+    const free = new Promise<null>((resolve) => {
+      letGo = resolve
+    })
+    const runtime = await runtimeOf({ work: () => free })
+    const { context, plan, bindings } = flowOf({ work: {} })
+    const runs = [await runtime.submit({ context, plan, bindings: bindings! })]
+    while (runs.length < 12) {
+      const next = flowOf({ work: {} })
+      const { context_id } = plan
+      runs.push(await runtime.submit({ ...next, context: context_id, plan: { ...next.plan, context_id } }))
+    }
+    letGo(null)
+    for (const run of runs) expect(await run.result()).toMatchObject({ success: true })
+    await runtime.close()
+    expect(warned).not.toHaveBeenCalled()
   })
 })
