@@ -69,6 +69,8 @@ function checkFlow(
   for (const key of Object.keys(flow))
     if (!keys.includes(key))
       wrong(`flow.${key}`, 'extra_forbidden', `is not part of a flow; known are ${keys.join(', ')}`)
+  for (const key of ['options', 'session'])
+    if (flow[key] !== undefined && !isObject(flow[key])) wrong(`flow.${key}`, 'type', 'must be an object', flow[key])
   if (Object(flow.options).profile !== undefined)
     wrong('flow.options.profile', 'extra_forbidden', 'is told by the function that runs the flow')
   if (flow.steps === undefined) return

@@ -1,5 +1,5 @@
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
-import { problemsIn } from '../protocol/fields.ts'
+import { type Fields, list, object, problemsIn, timeout } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Collab, Plan, Role } from '../protocol/types.ts'
@@ -70,6 +70,7 @@ function checkAsked(asked: SessionAsked, plan: Plan, wrong: Wrong): void {
   const { token_ms = TOKEN_MS, retakes = RETAKES, conflicts } = asked
   if (!Number.isSafeInteger(token_ms) || token_ms < 1)
     wrong('session.token_ms', 'minimum', 'must be a whole number above 0', token_ms)
+  else if (!timeout.fits(token_ms)) wrong('session.token_ms', 'range', `must be ${timeout.says}`, token_ms)
   if (!Number.isSafeInteger(retakes) || retakes < 0)
     wrong('session.retakes', 'minimum', 'must be a whole number, at least 0', retakes)
   for (const word of ['brief', 'review'] as const) {
@@ -84,12 +85,16 @@ function checkAsked(asked: SessionAsked, plan: Plan, wrong: Wrong): void {
   if (conflicts !== undefined) checkConflicts(conflicts, plan, wrong)
 }
 
-function checkConflicts({ strategies = [], ranks = {}, writes = {} }: ConflictRules, plan: Plan, wrong: Wrong): void {
-  if (!Array.isArray(strategies)) wrong('session.conflicts.strategies', 'type', 'must be a list', strategies)
-  else
-    for (const [i, strategy] of strategies.entries())
-      if (!STRATEGIES.includes(strategy))
-        wrong(`session.conflicts.strategies[${i}]`, 'enum', `must be one of ${STRATEGIES.join(', ')}`, strategy)
+const CONFLICTS: Fields = { strategies: list, ranks: object, writes: object }
+
+function checkConflicts(conflicts: ConflictRules, plan: Plan, wrong: Wrong): void {
+  const problems = problemsIn(conflicts, CONFLICTS, 'session.conflicts')
+  for (const { path, rule, message, found } of problems) wrong(path, rule, message, found)
+  if (problems.length > 0) return
+  const { strategies = [], ranks = {}, writes = {} } = conflicts
+  for (const [i, strategy] of strategies.entries())
+    if (!STRATEGIES.includes(strategy))
+      wrong(`session.conflicts.strategies[${i}]`, 'enum', `must be one of ${STRATEGIES.join(', ')}`, strategy)
   for (const [name, rank] of Object.entries(ranks))
     if (typeof rank !== 'number') wrong(`session.conflicts.ranks.${name}`, 'type', 'must be a number', rank)
   for (const [step, resources] of Object.entries(writes)) {

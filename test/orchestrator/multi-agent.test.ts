@@ -865,6 +865,7 @@ describe('a session that cannot be one', () => {
     ],
     ['a foreign field', () => ({ session: { speed: 9 } }), 'session.speed', 'extra_forbidden'],
     ['a token that lasts no time', () => ({ session: { token_ms: 0 } }), 'session.token_ms', 'minimum'],
+    ['a token that no timer can keep', () => ({ session: { token_ms: 2 ** 31 } }), 'session.token_ms', 'range'],
     ['retakes below none', () => ({ session: { retakes: -1 } }), 'session.retakes', 'minimum'],
     ['a review that is no binding', () => ({ session: { review: {} } }), 'session.review.action_type', 'type'],
     [
@@ -873,6 +874,16 @@ describe('a session that cannot be one', () => {
       'session.brief.params',
       'type',
     ],
+    ['conflicts that are nothing', () => ({ session: { conflicts: null } }), 'session.conflicts', 'type'],
+    ['conflicts that are a list', () => ({ session: { conflicts: [] } }), 'session.conflicts', 'type'],
+    [
+      'a misspelt rule for conflicts',
+      () => ({ session: { conflicts: { strategy: ['voting'] } } }),
+      'session.conflicts.strategy',
+      'extra_forbidden',
+    ],
+    ['ranks that are none', () => ({ session: { conflicts: { ranks: null } } }), 'session.conflicts.ranks', 'type'],
+    ['writes that are none', () => ({ session: { conflicts: { writes: 7 } } }), 'session.conflicts.writes', 'type'],
     [
       'an unknown strategy',
       () => ({ session: { conflicts: { strategies: ['dice'] } } }),
@@ -929,6 +940,12 @@ describe('a session that cannot be one', () => {
   })
 
   it('is answered like any other call that cannot be one', async () => {
+    const { flow, ...others } = base().options()
+    for (const session of [7, null, []])
+      expect((await runMultiAgentFlow({ ...others, flow: { ...flow, session } } as never)).error).toMatchObject({
+        code: 'INVALID_INPUT',
+        problems: [{ path: 'flow.session', rule: 'type' }],
+      })
     expect((await runMultiAgentFlow(undefined as never)).error?.code).toBe('INVALID_INPUT')
     expect(
       (await runMultiAgentFlow({ ...base().options(), runtimeContext: newContext('') as never })).error?.code,
