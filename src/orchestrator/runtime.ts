@@ -19,6 +19,7 @@ import { openSession, refuseIfTaken } from './open-session.ts'
 import { patrol } from './patrol.ts'
 import { type Registry, registry } from './registry.ts'
 import { type RunHandle, runHandle } from './run.ts'
+import { checkedLayer, checkRuntimeOptions } from './runtime-check.ts'
 import { type Flow, type Submission, submission } from './submit.ts'
 import { checkedFlow } from './submit-check.ts'
 import { refuseUnlessObject, type Wishes, wishes } from './wishes.ts'
@@ -71,11 +72,14 @@ export interface Runtime extends Wishes {
 
 export type IntegrationKind = 'tool-event' | 'file-update-event' | 'git-event' | 'ci-event'
 
+/** Throws InvalidInput for options that are none. */
 export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
+  checkRuntimeOptions(options)
   const { store, clock = systemClock } = options
   const onError = reporter(options.onError)
   const live = new Map<string, LiveRun>()
-  const layer = typeof options.layer === 'function' ? options.layer(handsOf(store, clock, live)) : options.layer
+  const layer =
+    typeof options.layer === 'function' ? checkedLayer(options.layer(handsOf(store, clock, live))) : options.layer
   const project = await openProject(store, {
     clock,
     onError,

@@ -763,3 +763,25 @@ describe('a layer with the runtime’s hands', () => {
     await runtime.close()
   })
 })
+
+describe('a runtime', () => {
+  const layer = actionLayer({ adapters: [] })
+  it.each([
+    ['nothing', undefined, '', 'type'],
+    ['no store', { layer }, 'store', 'required'],
+    ['a bare store', { layer, store: new Map() }, 'store', 'type'],
+    ['no layer', { layer: undefined }, 'layer', 'required'],
+    ['a layer that cannot attempt', { layer: { execute: () => null } }, 'layer', 'type'],
+    ['a function that makes no layer', { layer: () => ({}) }, 'layer', 'type'],
+    ['a function that makes nothing', { layer: () => undefined }, 'layer', 'required'],
+    ['no time between two rounds', { patrolMs: Number.NaN }, 'patrolMs', 'type'],
+    ['a lease of no time', { leaseTtlMs: 0 }, 'leaseTtlMs', 'type'],
+    ['a clock that stands for nothing', { clock: {} }, 'clock', 'type'],
+    ['nobody to tell', { onError: 'me' }, 'onError', 'type'],
+    ['a misspelt option', { drainMS: 5 }, 'drainMS', 'extra_forbidden'],
+  ])('is not made of %s', async (_, given, path, rule) => {
+    const options = given && { ...(path !== 'store' && { store: memoryBackend(), layer }), ...given }
+    const problems = [expect.objectContaining({ path, rule })]
+    await expect(createRuntime(options as never)).rejects.toMatchObject({ code: 'invalid_input', problems })
+  })
+})
