@@ -1,6 +1,7 @@
 import type { ActionLayer, Hands } from '../ael/layer.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Closed, NotFound } from '../protocol/errors.ts'
+import { text } from '../protocol/fields.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import { reporter } from '../protocol/reporter.ts'
 import { validate } from '../protocol/validate.ts'
@@ -22,7 +23,7 @@ import { type RunHandle, runHandle } from './run.ts'
 import { checkedLayer, checkRuntimeOptions } from './runtime-check.ts'
 import { type Flow, type Submission, submission } from './submit.ts'
 import { checkedFlow } from './submit-check.ts'
-import { refuseUnlessObject, type Wishes, wishes } from './wishes.ts'
+import { refuseUnlessFit, type Wishes, wishes } from './wishes.ts'
 
 export interface RuntimeOptions {
   readonly store: Backend
@@ -202,7 +203,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     ...asked,
     async ingest(context, kind, event, given = {}) {
       open()
-      refuseUnlessObject('options', given)
+      refuseUnlessFit('options', given, { source: text })
       const payload = validate(kind, event) as JsonObject
       const graph = await project.context(context)
       await graph.commit([], {

@@ -1,7 +1,7 @@
 import { type Clock, isoMicros } from '../protocol/clock.ts'
 import { InvalidInput, NotFound } from '../protocol/errors.ts'
-import { text } from '../protocol/fields.ts'
-import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
+import { anything, type Fields, needed, problemsIn, text } from '../protocol/fields.ts'
+import type { Json, JsonObject } from '../protocol/json.ts'
 import type { Confirm } from '../protocol/types.ts'
 import type { Change, Node, NodeAdd } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
@@ -103,7 +103,7 @@ export function wishes({ project, clock, open, resolve, locateRun, look }: Wishe
     },
     async decide(confirm, decision) {
       open()
-      refuseUnlessObject('decision', decision)
+      refuseUnlessFit('decision', decision, DECISION)
       const { graph, group } = await graphOf('confirm', confirm)
       const run = graph.state.plan(group)?.activeRun
       const decided = () => {
@@ -112,7 +112,7 @@ export function wishes({ project, clock, open, resolve, locateRun, look }: Wishe
         return [...changes, ...(wakes ? woken(graph, run) : [])]
       }
       await graph.commit(decided, {
-        actor: text.fits(decision.decided_by_role) ? decision.decided_by_role : 'user', // what is no role is refused as such
+        actor: decision.decided_by_role,
         reason: decision.reason ?? `decided: ${decision.status}`,
       })
       if (run !== undefined) await look(graph.id)
@@ -120,7 +120,7 @@ export function wishes({ project, clock, open, resolve, locateRun, look }: Wishe
     },
     async propose(plan, given = {}) {
       open()
-      refuseUnlessObject('proposal', given)
+      refuseUnlessFit('proposal', given, PROPOSAL)
       const { graph } = await graphOf('plan', plan)
       const by = { actor: given.requested_by_role ?? 'runtime', reason: given.reason ?? 'proposed again' }
       await commitStill(graph, () => missingBindings(graph, plan, resolve), by) // what is approved is the plan with all of them
@@ -156,8 +156,20 @@ const CANCELLED: Withdrawn = {
 const refused = (wish: string, rule: string, message: string): InvalidInput =>
   new InvalidInput(wish, [{ path: 'run', rule, message }])
 
-export function refuseUnlessObject(what: string, given: unknown): void {
-  if (!isObject(given)) throw new InvalidInput(what, [{ path: '', rule: 'type', message: 'must be an object' }])
+/** A digest that is misspelt would bind nobody, and whoever proposes again does not say how many must agree. */
+const DECISION: Fields = {
+  status: anything,
+  decided_by_role: needed(text),
+  reason: anything,
+  decision_id: anything,
+  digest: anything,
+}
+const PROPOSAL: Fields = { requested_by_role: text, reason: anything }
+
+/** Throws InvalidInput for a member that is not known, not there or not what it must be. */
+export function refuseUnlessFit(what: string, given: unknown, fields: Fields): void {
+  const problems = problemsIn(given, fields, '')
+  if (problems.length > 0) throw new InvalidInput(what, problems)
 }
 
 function missingBindings(graph: ProjectGraph, plan: string, resolve: Resolver | undefined): readonly Change[] {

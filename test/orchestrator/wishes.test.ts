@@ -71,6 +71,30 @@ it('refuses a decision that is none', async () => {
   await expect(runtime.decide(asked!.confirm.confirm_id, undefined as never)).rejects.toThrow(InvalidInput)
 })
 
+it('refuses what it does not know of a decision, a proposal or an event from outside', async () => {
+  const runtime = await desk()
+  const run = await runtime.submit(chainOf(1, { approval: { needed: 2, roles: ['dba', 'lead'] } }))
+  const [asked] = await runtime.waiting()
+  const { confirm_id } = asked!.confirm
+  const problem = (path: string, rule: string) => ({ problems: [expect.objectContaining({ path, rule })] })
+  const unbound = { ...by('dba'), digset: 'sha256:0' } as never // it would count for whatever is up for decision
+  await expect(runtime.decide(confirm_id, unbound)).rejects.toMatchObject(problem('digset', 'extra_forbidden'))
+  const nobody = { status: 'approved' } as never
+  await expect(runtime.decide(confirm_id, nobody)).rejects.toMatchObject(problem('decided_by_role', 'required'))
+  await runtime.decide(confirm_id, by('dba', 'rejected'))
+  const easier = { needed: 1 } as never
+  await expect(runtime.propose(run.plan_id, easier)).rejects.toMatchObject(problem('needed', 'extra_forbidden'))
+  const push = { repo_url: 'r', commit_id: 'c', ref_name: 'm', event_kind: 'push', timestamp: '2026-01-01T00:00:00Z' }
+  for (const [source, rule] of [
+    [{ source: null }, 'type'],
+    [{ sauce: 'ci' }, 'extra_forbidden'],
+  ] as const) {
+    const [path] = Object.keys(source)
+    const told = runtime.ingest(run.context_id, 'git-event', push, source as never)
+    await expect(told).rejects.toMatchObject(problem(path!, rule))
+  }
+})
+
 it.each([undefined, null, 5, {}, '', '../x'])('knows no run that is called %j', async (id) => {
   const runtime = await desk()
   for (const wish of ['cancel', 'pause', 'resume', 'get', 'propose'] as const)
