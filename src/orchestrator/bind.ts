@@ -35,14 +35,16 @@ export function bindSteps(
         message: 'names a step that the plan does not have',
       })
   const bound = steps.flatMap((step, i) => {
-    const given = bindings.steps?.[step.step_id] ?? bindings.roles?.[step.agent_role ?? '']
+    const { steps: own = {}, roles = {} } = bindings
+    const role = step.agent_role ?? ''
+    const given = own[step.step_id] ?? (Object.hasOwn(roles, role) ? roles[role] : undefined) // a role may be called constructor
     const spec = given ?? resolve?.(step)
     if (!spec) {
-      const role = step.agent_role === undefined ? 'no role' : `role ${step.agent_role}`
+      const who = step.agent_role === undefined ? 'no role' : `role ${step.agent_role}`
       problems.push({
         path: `plan.steps[${i}]`,
         rule: 'binding',
-        message: `has no binding: step ${step.step_id} (${step.description}), ${role}`,
+        message: `has no binding: step ${step.step_id} (${step.description}), ${who}`,
       })
       return []
     }

@@ -48,7 +48,9 @@ type Winner = (contenders: readonly Contender[], ranks: { readonly [name: string
 
 const WINNERS: { readonly [S in Exclude<Strategy, 'escalation'>]: Winner } = {
   hierarchy: (contenders, ranks) => {
-    const rankOf = ({ names }: Contender) => Math.max(...names.map((name) => ranks[name] ?? Number.NEGATIVE_INFINITY))
+    const known = new Map(Object.entries(ranks)) // somebody may be called constructor
+    const rankOf = ({ names }: Contender) =>
+      Math.max(...names.map((name) => known.get(name) ?? Number.NEGATIVE_INFINITY))
     return onlyBest(contenders, rankOf)
   },
   voting: (contenders) => {

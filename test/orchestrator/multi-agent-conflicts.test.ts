@@ -32,6 +32,12 @@ describe('a conflict', () => {
       { strategies: ['hierarchy'], ranks },
       'ann by hierarchy',
     ],
+    [
+      'by hierarchy: whatever somebody without a rank is called',
+      'constructor=1 ann=2',
+      { strategies: ['hierarchy'], ranks },
+      'ann by hierarchy',
+    ],
     ['by hierarchy: equal ranks decide nothing', 'bob=1 cy=2', { strategies: ['hierarchy'], ranks }, undefined],
     ['by hierarchy: without ranks nothing is decided', 'bob=1 cy=2', { strategies: ['hierarchy'] }, undefined],
     [

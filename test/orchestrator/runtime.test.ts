@@ -764,6 +764,21 @@ describe('a layer with the runtime’s hands', () => {
   })
 })
 
+describe('a role whose name every object has', () => {
+  it('is bound by nothing but a binding or the resolver', async () => {
+    const runtime = await runtimeOf({ work: () => 'done' })
+    const { context, plan, ids } = flowOf({ work: {} })
+    const steps = plan.steps.map((step) => ({ ...step, agent_role: 'constructor' }))
+    const flow = { context, plan: { ...plan, steps }, bindings: { roles: {} } }
+    await expect(runtime.submit(flow)).rejects.toMatchObject({ problems: [{ path: 'plan.steps[0]', rule: 'binding' }] })
+    await runtime.close()
+    const resolve = () => ({ action_type: 'function', params: { name: 'work' } })
+    const resolving = await runtimeOf({ work: () => 'done' }, { resolve })
+    expect((await (await resolving.submit(flow)).result()).outputs).toEqual({ [ids.work!]: 'done' })
+    await resolving.close()
+  })
+})
+
 describe('a runtime', () => {
   const layer = actionLayer({ adapters: [] })
   it.each([
