@@ -188,7 +188,7 @@ describe('a plan that asks', { timeout: PATIENT }, () => {
     const [asked] = (await hereJson<Ran>(folder, ['run', 'flow.json'])).values
     const refused = await mplpHere(folder, ['confirm', 'approve', asked!.confirms[0]!, '--role', ''])
     expect(refused.code).toBe(64)
-    expect(oneLine(refused)).toBe('mplp: decision is not valid: decided_by_role does not name a role')
+    expect(oneLine(refused)).toBe('mplp: decision is not valid: decided_by_role must be text that is not empty')
     const other = withFlow({ reason: 'really?' })
     const unapproved = await mplpHere(other, ['run', 'flow.json', '--approve', ''])
     expect(oneLine(unapproved)).toBe('mplp: run is not valid: --approve does not name a role')
