@@ -2,7 +2,7 @@ import type { Redis, RedisOptions } from 'ioredis'
 import { causeOf } from '../protocol/cause.ts'
 import type { Clock } from '../protocol/clock.ts'
 import { MplpError, Refused, Unavailable } from '../protocol/errors.ts'
-import { redisAddress } from '../protocol/redis-address.ts'
+import { noDatabase, redisAddress } from '../protocol/redis-address.ts'
 import type { Report } from '../protocol/reporter.ts'
 import { required } from '../protocol/required.ts'
 import { slept } from './waiting.ts'
@@ -27,10 +27,8 @@ export function redisLink(target: string | Redis, timeoutMs: number, clock: Cloc
   const address: RedisOptions = typeof target === 'string' ? redisAddress(target, 'bus') : target.options
   const what = `Redis at ${address.path ?? `${address.host ?? 'localhost'}:${address.port ?? 6379}`}`
 
-  const noDatabase = (error: unknown) => {
-    if (replyCode(error) !== 'ERR') throw error
-    const remedy = 'end the URL with the number of one that it has, or give a prefix instead'
-    throw new Refused(`${what} has no database ${address.db}`, remedy, { cause: causeOf(error) })
+  const refusedDatabase = (error: unknown) => {
+    throw replyCode(error) === 'ERR' ? noDatabase(what, address.db, causeOf(error)) : error
   }
 
   return {
@@ -51,7 +49,7 @@ export function redisLink(target: string | Redis, timeoutMs: number, clock: Cloc
       })
       try {
         await redis.connect()
-        if (address.db) await redis.select(address.db).catch(noDatabase) // or it would leave us at its first one, and the client tells nobody
+        if (address.db) await redis.select(address.db).catch(refusedDatabase)
       } catch (error) {
         redis.disconnect()
         throw error instanceof Refused ? error : redisError(what, trouble ?? error) // what connect() says is only that it failed

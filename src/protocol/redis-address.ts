@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 import { credential } from './credential.ts'
-import { InvalidInput } from './errors.ts'
+import { InvalidInput, Refused } from './errors.ts'
 
 export interface RedisAddress {
   readonly host: string
@@ -30,3 +30,13 @@ export function redisAddress(url: string, of: 'store' | 'bus'): RedisAddress {
     ...(protocol === 'rediss:' && { tls: isIP(host) ? {} : { servername: host } }),
   }
 }
+
+/** A server that does not have a database leaves the connection at its first one, and the client tells nobody. */
+export const noDatabase = (what: string, db: number | undefined, cause: unknown): Refused =>
+  new Refused(
+    `${what} has no database ${db}`,
+    'end the URL with the number of one that it has, or give a prefix instead',
+    {
+      cause,
+    },
+  )

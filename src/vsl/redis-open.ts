@@ -1,6 +1,7 @@
 import type { Redis } from 'ioredis'
 import { causeOf } from '../protocol/cause.ts'
 import { Refused } from '../protocol/errors.ts'
+import { noDatabase } from '../protocol/redis-address.ts'
 import { isRefusal, replyCode } from './redis-errors.ts'
 import { type Keys, OPEN, run } from './redis-scripts.ts'
 
@@ -30,17 +31,12 @@ export async function checkSettings(redis: Redis, what: string, trustConfig: boo
   }
 }
 
-/** A server that does not have the database leaves the connection at its first one, and the client tells nobody. */
+/** Refuses a database that the server does not have. */
 export async function checkDatabase(redis: Redis, what: string): Promise<void> {
   const { db = 0 } = redis.options
   if (db === 0) return
   await redis.select(db).catch((error) => {
-    if (replyCode(error) !== 'ERR') throw error
-    throw new Refused(
-      `${what} has no database ${db}`,
-      'end the URL with the number of one that it has, or give a prefix instead',
-      { cause: causeOf(error) },
-    )
+    throw replyCode(error) === 'ERR' ? noDatabase(what, db, causeOf(error)) : error
   })
 }
 
