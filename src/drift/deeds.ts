@@ -1,3 +1,4 @@
+import { eachOf } from '../protocol/each.ts'
 import type { Change, Deed, FileOperation, FileRecord, FindingRecord } from '../psg/change.ts'
 import { isSameShape } from './compare.ts'
 import {
@@ -13,7 +14,6 @@ import {
   observed,
   recorded,
 } from './desk.ts'
-import { eachOf } from './each.ts'
 import { note } from './look.ts'
 import type { Observed } from './observe.ts'
 import { type Operated, operate } from './operate.ts'

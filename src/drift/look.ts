@@ -1,3 +1,4 @@
+import { eachOf } from '../protocol/each.ts'
 import type { Change, FileRecord, FindingRecord } from '../psg/change.ts'
 import { loadQuestions, question, withdrawn } from './ask.ts'
 import { compare, type Finding, findingId, isSameShape } from './compare.ts'
@@ -16,7 +17,6 @@ import {
   observed,
   recorded,
 } from './desk.ts'
-import { eachOf } from './each.ts'
 import type { Observed } from './observe.ts'
 import { agreedOn } from './reconcile.ts'
 import { Elsewhere, isUnreadable } from './root.ts'

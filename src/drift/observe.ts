@@ -3,7 +3,7 @@ import type { Stats } from 'node:fs'
 import { Refused } from '../protocol/errors.ts'
 import { type Digest, digestOf } from '../protocol/json.ts'
 import type { Agreed, FileShape } from '../psg/change.ts'
-import type { Room } from './each.ts'
+import type { Room } from './room.ts'
 import { disk, Elsewhere, elsewhere, type Opened, opensNoLinks, type Root } from './root.ts'
 import { nameOf, parentOf } from './select.ts'
 

@@ -1,6 +1,6 @@
 import type { Dirent } from 'node:fs'
+import { eachOf } from '../protocol/each.ts'
 import { Refused } from '../protocol/errors.ts'
-import { eachOf } from './each.ts'
 import { isUnchanged, type Observed } from './observe.ts'
 import { disk, Elsewhere, type Root } from './root.ts'
 import type { Select } from './select.ts'

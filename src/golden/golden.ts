@@ -1,4 +1,5 @@
 import { fileURLToPath } from 'node:url'
+import { eachOf } from '../protocol/each.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import { anything, type Fields, needed, problemsIn, texts, timeout, wholeFrom } from '../protocol/fields.ts'
 import { type Driver, isDriver } from './driver.ts'
@@ -66,18 +67,12 @@ export async function runGolden(options: GoldenOptions): Promise<GoldenReport> {
   const work = flows.flatMap((flow) => backends.map((backend) => ({ flow, backend })))
   const results: FlowResult[] = []
   const limit = options.limitMs === undefined ? {} : { limitMs: options.limitMs }
-  let next = 0
-  const worker = async (): Promise<void> => {
-    while (next < work.length && !options.signal?.aborted) {
-      const { flow, backend } = work[next++]!
-      const result = await runFlow(flow, options.driver, backend, limit)
-      results.push(result)
-      options.onResult?.(result, results.length, work.length)
-    }
-  }
-  await Promise.all(
-    Array.from({ length: Math.min(options.concurrency ?? Math.max(4, 2 * backends.length), work.length) }, worker),
-  )
+  await eachOf(work, options.concurrency ?? Math.max(4, 2 * backends.length), async ({ flow, backend }) => {
+    if (options.signal?.aborted) return
+    const result = await runFlow(flow, options.driver, backend, limit)
+    results.push(result)
+    options.onResult?.(result, results.length, work.length)
+  })
   results.sort((a, b) => (order(a) < order(b) ? -1 : 1))
   const count = (backend: string, status: FlowResult['status']) =>
     results.filter((result) => result.backend === backend && result.status === status).length

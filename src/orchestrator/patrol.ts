@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events'
 import type { ActionLayer } from '../ael/layer.ts'
 import type { Clock } from '../protocol/clock.ts'
+import { eachOf } from '../protocol/each.ts'
 import type { Whereabouts } from '../psg/indexes.ts'
 import type { Project } from '../psg/project.ts'
 import { thisHolder } from '../vsl/holder.ts'
@@ -32,6 +33,8 @@ export interface Patrol {
 const PATROL_MS = 1_000
 const DRAIN_MS = 10_000
 const TTL_MS = 10_000
+/** After a crash there may be thousands: those that come together share their round trips and syncs. */
+const AT_ONCE = 64
 
 export function patrol(options: PatrolOptions): Patrol {
   const { project, layer, live, clock, onError, mine = () => true } = options
@@ -85,16 +88,21 @@ export function patrol(options: PatrolOptions): Patrol {
       const { graph, group } = where as Whereabouts
       if (mine(group)) contexts.add(graph)
     }
+    const due = new Map<string, string>()
     for await (const [key, where] of store.scan('timer/')) {
       if (Date.parse(key.split('/')[1]!) > clock.now()) break
       const { graph, group } = where as Whereabouts
-      if (!mine(group) || !(await wakeUp(graph, group).catch(tell))) continue
-      if (keepers.has(graph))
-        await look(graph).catch(tell) // the keeper of its neighbours does not look for it
-      else contexts.add(graph)
+      if (mine(group)) due.set(group, graph)
     }
-    for (const context of contexts)
+    await eachOf(due, AT_ONCE, async ([plan, context]) => {
+      if (!(await wakeUp(context, plan).catch(tell))) return
+      if (keepers.has(context))
+        await look(context).catch(tell) // the keeper of its neighbours does not look for it
+      else contexts.add(context)
+    })
+    await eachOf(contexts, AT_ONCE, async (context) => {
       if (!keepers.has(context) && (notBefore.get(context) ?? 0) <= clock.now()) await look(context).catch(tell)
+    })
   }
 
   /** A context that cannot be looked at keeps nobody from the others. */

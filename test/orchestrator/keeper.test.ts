@@ -77,6 +77,32 @@ describe('a context that is being given back', () => {
   })
 })
 
+describe('contexts that nobody has', () => {
+  it('are taken up together: none waits until another one is at work', async () => {
+    const store = memoryBackend()
+    const desk = await runtimeOf({}, { store, mine: () => false })
+    onTestFinished(() => desk.close())
+    const runs = await Promise.all(Array.from({ length: 10 }, () => desk.submit(chainOf(1))))
+    let asked = 0
+    let all: () => void = () => undefined
+    const allAsked = new Promise<void>((resolve) => {
+      all = resolve
+    })
+    const distant: Backend = {
+      ...store,
+      async acquire(...args) {
+        if (++asked === runs.length) all()
+        await allAsked
+        return store.acquire(...args)
+      },
+    }
+    const owner = await runtimeOf({}, { store: distant })
+    onTestFinished(() => owner.close())
+    await expect.poll(() => asked).toBe(runs.length)
+    for (const run of runs) expect((await run.result()).status).toBe('completed')
+  })
+})
+
 describe('a run that cannot be taken up', () => {
   it('hurts neither the process nor the others of its context', async () => {
     const store = memoryBackend()

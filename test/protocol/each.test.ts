@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { eachOf, room } from '../../src/drift/each.ts'
+import { eachOf } from '../../src/protocol/each.ts'
 
 describe('doing something for each', () => {
   it('does so many at a time, and all of them', async () => {
@@ -23,32 +23,5 @@ describe('doing something for each', () => {
     })
     await expect(work).rejects.toThrow('no')
     expect(ended).toEqual([2])
-  })
-})
-
-describe('a room', () => {
-  it('lets in what fits, in order, and what is too large alone', async () => {
-    const { enter } = room(10)
-    const order: string[] = []
-    const first = await enter(6)
-    const second = enter(5).then((leave) => {
-      order.push('second')
-      return leave
-    })
-    const third = enter(1).then((leave) => {
-      order.push('third')
-      return leave
-    })
-    const large = enter(50).then((leave) => {
-      order.push('large')
-      return leave
-    })
-    await Promise.resolve()
-    expect(order).toEqual([])
-    first()
-    ;(await second)()
-    ;(await third)()
-    ;(await large)()
-    expect(order).toEqual(['second', 'third', 'large'])
   })
 })
