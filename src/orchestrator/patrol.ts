@@ -3,6 +3,7 @@ import type { ActionLayer } from '../ael/layer.ts'
 import type { Clock } from '../protocol/clock.ts'
 import { eachOf } from '../protocol/each.ts'
 import type { Whereabouts } from '../psg/indexes.ts'
+import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
 import type { Project } from '../psg/project.ts'
 import { thisHolder } from '../vsl/holder.ts'
 import { dueRuns, type Keeper, keep } from './keeper.ts'
@@ -33,8 +34,6 @@ export interface Patrol {
 const PATROL_MS = 1_000
 const DRAIN_MS = 10_000
 const TTL_MS = 10_000
-/** After a crash there may be thousands: those that come together share their round trips and syncs. */
-const AT_ONCE = 64
 
 export function patrol(options: PatrolOptions): Patrol {
   const { project, layer, live, clock, onError, mine = () => true } = options
@@ -94,13 +93,13 @@ export function patrol(options: PatrolOptions): Patrol {
       const { graph, group } = where as Whereabouts
       if (mine(group)) due.set(group, graph)
     }
-    await eachOf(due, AT_ONCE, async ([plan, context]) => {
+    await eachOf(due, CONTEXTS_AT_ONCE, async ([plan, context]) => {
       if (!(await wakeUp(context, plan).catch(tell))) return
       if (keepers.has(context))
         await look(context).catch(tell) // the keeper of its neighbours does not look for it
       else contexts.add(context)
     })
-    await eachOf(contexts, AT_ONCE, async (context) => {
+    await eachOf(contexts, CONTEXTS_AT_ONCE, async (context) => {
       if (!keepers.has(context) && (notBefore.get(context) ?? 0) <= clock.now()) await look(context).catch(tell)
     })
   }

@@ -1,5 +1,6 @@
 import type { ActionLayer, Hands } from '../ael/layer.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
+import { allOf } from '../protocol/each.ts'
 import { Closed, NotFound } from '../protocol/errors.ts'
 import { text } from '../protocol/fields.ts'
 import type { JsonObject } from '../protocol/json.ts'
@@ -8,6 +9,7 @@ import { validate } from '../protocol/validate.ts'
 import type { Change, Commit, Node } from '../psg/change.ts'
 import type { Document } from '../psg/document.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
+import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
 import { openProject, type Project } from '../psg/project.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { Resolver } from './bind.ts'
@@ -193,12 +195,10 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     },
     async list() {
       open()
-      const handles: RunHandle[] = []
-      for await (const [key] of store.scan('running/')) {
-        const found = await locateRun(key.slice('running/'.length)).catch(unlessNotFound)
-        if (found) handles.push(handle(found.graph, found.run)) // ended since
-      }
-      return handles
+      const ids: string[] = []
+      for await (const [key] of store.scan('running/')) ids.push(key.slice('running/'.length))
+      const found = await allOf(ids, CONTEXTS_AT_ONCE, (id) => locateRun(id).catch(unlessNotFound))
+      return found.flatMap((one) => (one ? [handle(one.graph, one.run)] : [])) // ended since
     },
     ...asked,
     async ingest(context, kind, event, given = {}) {

@@ -1,4 +1,5 @@
 import { type Clock, isoMicros } from '../protocol/clock.ts'
+import { allOf } from '../protocol/each.ts'
 import { InvalidInput, NotFound } from '../protocol/errors.ts'
 import { anything, type Fields, needed, problemsIn, text } from '../protocol/fields.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
@@ -8,6 +9,7 @@ import type { ProjectGraph } from '../psg/graph.ts'
 import { INDEX, type Whereabouts } from '../psg/indexes.ts'
 import { confirmOf, type Deciding, decide, gateOf, proposePlan } from '../psg/moves.ts'
 import { isKind } from '../psg/node.ts'
+import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
 import type { Project } from '../psg/project.ts'
 import { bindSteps, type Resolver } from './bind.ts'
 import { EXPIRES_MS } from './gate.ts'
@@ -93,13 +95,15 @@ export function wishes({ project, clock, open, resolve, locateRun, look }: Wishe
   return {
     async waiting() {
       open()
-      const questions: Question[] = []
-      for await (const [key, where] of project.store.scan('waiting/')) {
-        const graph = await upToDate(where as Whereabouts)
-        const confirm = graph.get('confirm', key.slice('waiting/'.length))
-        if (confirm) questions.push(questionOf(graph, confirm))
-      }
-      return questions.sort((a, b) => (a.confirm.requested_at < b.confirm.requested_at ? -1 : 1))
+      const places: (readonly [string, Whereabouts])[] = []
+      for await (const [key, where] of project.store.scan('waiting/'))
+        places.push([key.slice('waiting/'.length), where as Whereabouts])
+      const questions = await allOf(places, CONTEXTS_AT_ONCE, async ([id, where]) => {
+        const graph = await upToDate(where)
+        const confirm = graph.get('confirm', id)
+        return confirm?.data.status === 'pending' ? [questionOf(graph, confirm)] : [] // answered since
+      })
+      return questions.flat().sort((a, b) => (a.confirm.requested_at < b.confirm.requested_at ? -1 : 1))
     },
     async decide(confirm, decision) {
       open()

@@ -14,3 +14,12 @@ export async function eachOf<T>(items: Iterable<T>, most: number, work: (item: T
   await Promise.all(Array.from({ length: most }, worker))
   if (failed) throw failed.error
 }
+
+/** The same, with what came of each, in their order. */
+export async function allOf<T, R>(items: Iterable<T>, most: number, work: (item: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = []
+  await eachOf([...items].entries(), most, async ([i, item]) => {
+    results[i] = await work(item)
+  })
+  return results
+}

@@ -4,6 +4,12 @@ import type { ProjectGraph } from './graph.ts'
 const KEEP = 64
 const KEEP_NODES = 20_000
 
+/**
+ * Where all contexts are looked at, there may be thousands: those that come together share their round trips and syncs. Few enough that of contexts
+ * that are free several processes get their share.
+ */
+export const CONTEXTS_AT_ONCE = 8
+
 export interface OpenGraphs {
   /** The graph that is open under this id, or a newly opened one; `open` says how if not as usual. */
   get(id: string, open?: Open): Promise<ProjectGraph>

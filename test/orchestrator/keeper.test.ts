@@ -2,6 +2,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { own } from '../../src/orchestrator/owner.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { Unavailable } from '../../src/protocol/errors.ts'
+import { CONTEXTS_AT_ONCE } from '../../src/psg/open-graphs.ts'
 import type { Backend, Lease } from '../../src/vsl/backend.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
@@ -82,7 +83,7 @@ describe('contexts that nobody has', () => {
     const store = memoryBackend()
     const desk = await runtimeOf({}, { store, mine: () => false })
     onTestFinished(() => desk.close())
-    const runs = await Promise.all(Array.from({ length: 10 }, () => desk.submit(chainOf(1))))
+    const runs = await Promise.all(Array.from({ length: CONTEXTS_AT_ONCE }, () => desk.submit(chainOf(1))))
     let asked = 0
     let all: () => void = () => undefined
     const allAsked = new Promise<void>((resolve) => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { eachOf } from '../../src/protocol/each.ts'
+import { allOf, eachOf } from '../../src/protocol/each.ts'
 
 describe('doing something for each', () => {
   it('does so many at a time, and all of them', async () => {
@@ -23,5 +23,17 @@ describe('doing something for each', () => {
     })
     await expect(work).rejects.toThrow('no')
     expect(ended).toEqual([2])
+  })
+})
+
+describe('what comes of each', () => {
+  it('is told in their order, whoever was ready first', async () => {
+    const waits: (() => void)[] = []
+    const results = allOf(['a', 'b', 'c'], 3, async (name) => {
+      await new Promise<void>((resolve) => waits.push(resolve))
+      return name.toUpperCase()
+    })
+    for (const go of waits.toReversed()) go()
+    expect(await results).toEqual(['A', 'B', 'C'])
   })
 })
