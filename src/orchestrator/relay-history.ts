@@ -1,6 +1,7 @@
 import type { History } from '../bus/fan-out.ts'
-import type { Backend, Position } from '../vsl/backend.ts'
-import { POSITIONS } from '../vsl/backend.ts'
+import type { Place } from '../bus/transport.ts'
+import { type Backend, type Entry, POSITIONS, type Position } from '../vsl/backend.ts'
+import { badPosition } from '../vsl/check-input.ts'
 import { deliveriesOf } from './relay-feed.ts'
 
 /** Under which key a bus's position is kept, and on which stream it is moved. */
@@ -18,10 +19,11 @@ export const historyOf = (store: Backend, bus: string): History => ({
   async *read(after, signal) {
     if (typeof after !== 'string') {
       // A commit may bear several events, and a reader may have stopped between two of them.
-      for await (const entry of store.read(after.graph_id, { after: after.revision - 1, signal })) {
-        yield* deliveriesOf(entry).filter(({ index }) => index > after.index)
-        break
-      }
+      const entry = await entryAt(store, after, signal)
+      if (signal.aborted) return
+      // Of a store that has gone on otherwise since, as from an older backup, the reader would miss what it does not know it lacks.
+      if (entry?.position !== after.position) throw badPosition(after.position)
+      yield* deliveriesOf(entry).filter(({ index }) => index > after.index)
     }
     const position = typeof after === 'string' ? after : after.position
     for await (const entry of store.feed({ ...(position !== '' && { after: position }), signal }))
@@ -29,3 +31,8 @@ export const historyOf = (store: Backend, bus: string): History => ({
   },
   published: () => storedPosition(store, bus),
 })
+
+async function entryAt(store: Backend, { graph_id, revision }: Place, signal: AbortSignal): Promise<Entry | undefined> {
+  for await (const entry of store.read(graph_id, { after: Math.max(0, revision - 1), signal })) return entry
+  return undefined
+}

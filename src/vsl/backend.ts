@@ -33,7 +33,10 @@ export interface Backend extends ValueStateLayer {
   head(stream: string): Promise<Head>
   /** Entries above `after`, oldest first, without gaps. Following ends, without an error, when the signal is aborted. */
   read(stream: string, from?: { after?: number; follow?: boolean; signal?: AbortSignal }): AsyncIterable<Entry>
-  /** Entries of every stream after a position, each stream in revision order; never later shows an entry before a position it has passed. */
+  /**
+   * Entries of every stream after a position, each stream in revision order; never later shows an entry before a position it has passed. Throws
+   * InvalidInput for a position that is not of its making or that it has not come to.
+   */
   feed(from?: { after?: Position; follow?: boolean; signal?: AbortSignal }): AsyncIterable<Entry>
 
   /**

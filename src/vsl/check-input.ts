@@ -46,6 +46,17 @@ export const badPosition = (found: string): InvalidInput =>
     { path: 'after', rule: 'position', message: 'is not a position of this store', found: String(found).slice(0, 80) },
   ])
 
+/** A position that this store has not come to: who waited behind it would miss all that comes until then. */
+export const aheadOfStore = (found: string): InvalidInput =>
+  new InvalidInput('feed', [
+    {
+      path: 'after',
+      rule: 'position',
+      message: 'is ahead of this store, as after an older backup was put back; begin without it',
+      found,
+    },
+  ])
+
 export function checkAcquire(stream: string, holder: Holder, ttlMs: number): void {
   checkName('stream', stream)
   checkName('holder.id', holder.id)

@@ -1,8 +1,9 @@
-import type { Entry } from './backend.ts'
+import type { Entry, Position } from './backend.ts'
+import { aheadOfStore } from './check-input.ts'
 import { damaged } from './file-errors.ts'
 import type { Journal } from './file-journal.ts'
 import type { Line, RawLine } from './file-lines.ts'
-import { sequencePosition } from './position.ts'
+import { sequenceOf, sequencePosition } from './position.ts'
 
 /** Where a stream's entries stand in the journal. */
 export interface StreamLines {
@@ -19,8 +20,9 @@ const NEIGHBOURS = 64
 /** Ways through the journal, page by page; each answers with no entries when there are no more for now. */
 export function entryPages(journal: Journal, streams: ReadonlyMap<string, StreamLines>) {
   return {
-    ofAll(after: number): () => Promise<readonly Entry[]> {
-      let at = after
+    ofAll(after: Position | undefined): () => Promise<readonly Entry[]> {
+      let at = after === undefined ? 0 : sequenceOf(after)
+      if (at > journal.last) throw aheadOfStore(after!)
       return async () => {
         while (at < journal.last) {
           const lines = await journal.page(at + 1)

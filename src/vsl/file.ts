@@ -23,7 +23,6 @@ import { followers } from './followers.ts'
 import { grouped } from './grouped.ts'
 import { isFree } from './holder.ts'
 import { judge } from './judge.ts'
-import { sequenceOf } from './position.ts'
 import { serially } from './serially.ts'
 
 export interface FileOptions {
@@ -157,7 +156,7 @@ export async function fileBackend(options: FileOptions): Promise<Backend> {
     },
     async *feed(from = {}) {
       open()
-      const nextPage = pages.ofAll(from.after === undefined ? 0 : sequenceOf(from.after))
+      const nextPage = pages.ofAll(from.after)
       yield* following.entries(undefined, () => reading(nextPage), from)
     },
 

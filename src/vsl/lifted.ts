@@ -3,6 +3,7 @@ import { Closed, InvalidInput, OutcomeUnknown, Unavailable } from '../protocol/e
 import { type Digest, digestOf, type Json } from '../protocol/json.ts'
 import type { Backend, Entry, Lease } from './backend.ts'
 import {
+  aheadOfStore,
   checkAcquire,
   checkBytes,
   checkDigest,
@@ -177,6 +178,7 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
       const nextPage = () =>
         one(async () => {
           const last = await lastPlace()
+          if (at > last) throw aheadOfStore(from.after!)
           const entries: Entry[] = []
           for (; at < last && entries.length < PAGE; at++) entries.push(await entryAt(at + 1))
           return entries

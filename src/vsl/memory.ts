@@ -3,6 +3,7 @@ import { Closed } from '../protocol/errors.ts'
 import { type Digest, digestOf, type Json } from '../protocol/json.ts'
 import type { Backend, Entry, Lease } from './backend.ts'
 import {
+  aheadOfStore,
   checkAcquire,
   checkBytes,
   checkDigest,
@@ -142,7 +143,9 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
 
     async *feed(from = {}) {
       open()
-      for (let at = from.after === undefined ? 0 : sequenceOf(from.after); ; ) {
+      let at = from.after === undefined ? 0 : sequenceOf(from.after)
+      if (at > log.length) throw aheadOfStore(from.after!)
+      for (;;) {
         for (; at < log.length; at++) {
           if (ended(from)) return
           yield entryAt(at)

@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Unavailable } from '../protocol/errors.ts'
 import type { Entry, Position, ScanFrom } from './backend.ts'
-import { badPosition } from './check-input.ts'
+import { aheadOfStore, badPosition } from './check-input.ts'
 import { sequencePosition } from './position.ts'
 import type { PostgresConnection } from './postgres-connection.ts'
 
@@ -79,7 +79,7 @@ export interface JournalRow {
 export const entryOf = ({ stream, revision, xid, seq, body }: JournalRow): Entry => ({
   stream,
   revision: Number(revision),
-  position: sequencePosition(xid, seq),
+  position: placeOf({ xid, seq }),
   body: JSON.parse(body),
 })
 
@@ -102,7 +102,11 @@ export function journalPages(connection: PostgresConnection, schema: string, bas
       `${PAGE_ROWS}`,
     ),
   }
-  const newest = { name: `${schema}.newest`, text: `select coalesce(max(xid), 0) as xid from "${schema}".journal` }
+  const newest = {
+    name: `${schema}.newest`,
+    text: `select xid, seq from "${schema}".journal order by xid desc, seq desc limit 1`,
+  }
+  const last = async () => (await connection.ask<{ xid: string; seq: number }>(newest))[0] ?? { xid: '0', seq: 0 }
 
   return {
     ofStream(stream: string, after: number): NextPage {
@@ -117,12 +121,15 @@ export function journalPages(connection: PostgresConnection, schema: string, bas
     ofAll(after: Position | undefined, follow: boolean): NextPage {
       let [xid, seq] = after === undefined ? ['0', '0'] : countersOf(after)
       let end = follow ? LAST_XID : undefined
+      let isKnown = after === undefined
       return async () => {
-        end ??= (await connection.ask<{ xid: string }>(newest))[0]!.xid
+        end ??= (await last()).xid
         const rows = await connection.ask<JournalRow>(feed, [xid, seq, base, end])
+        if (!isKnown && rows.length === 0 && after! > placeOf(await last())) throw aheadOfStore(after!)
+        isKnown = true
         const shown = rows.filter((row) => row.settled)
-        const last = shown.at(-1)
-        if (last) [xid, seq] = [last.xid, String(last.seq)]
+        const latest = shown.at(-1)
+        if (latest) [xid, seq] = [latest.xid, String(latest.seq)]
         return { rows: shown, hidden: shown.length < rows.length }
       }
     },
@@ -194,6 +201,8 @@ const paged = (columns: string, body: string, from: string, order: string, limit
     from (select ${columns}, ${body} as body from ${from} order by ${order} limit ${limit}) rows
   ) page
   where before < ${PAGE_BYTES} order by ${order}`
+
+const placeOf = ({ xid, seq }: Pick<JournalRow, 'xid' | 'seq'>): Position => sequencePosition(xid, seq)
 
 function countersOf(position: Position): [xid: string, seq: string] {
   const [, xid, seq] = /^(\d{20})\.(\d{20})$/.exec(position) ?? []

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { Unavailable } from '../protocol/errors.ts'
 import type { Entry, Position, ScanFrom } from './backend.ts'
-import { badPosition } from './check-input.ts'
+import { aheadOfStore, badPosition } from './check-input.ts'
 import { sequencePosition } from './position.ts'
 import type { RedisConnection } from './redis-connection.ts'
 import { FEED, type Keys, type OrderedHash, READ, run, SCAN } from './redis-scripts.ts'
@@ -43,9 +43,15 @@ export function journalPages(connection: RedisConnection, keys: Keys) {
     },
     ofAll(after: Position | undefined): () => Promise<Entry[]> {
       let id = after === undefined ? '0-0' : idOf(after)
+      let isKnown = after === undefined
+      const newest = async () =>
+        (await connection.ask((redis) => redis.xrevrange(keys.journal, '+', '-', 'COUNT', 1)))[0]
       return async () => {
         const args = [id, PAGE_ROWS, PAGE_BYTES]
         const reply = (await connection.ask((redis) => run(redis, FEED, [keys.journal], args))) as string[]
+        if (!isKnown && reply.length === 0 && after! > positionOf((await newest())?.[0] ?? '0-0'))
+          throw aheadOfStore(after!)
+        isKnown = true
         id = reply.at(-ROW) ?? id
         return entries(reply)
       }

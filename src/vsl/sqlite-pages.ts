@@ -1,4 +1,5 @@
 import type { Entry, Position, ScanFrom } from './backend.ts'
+import { aheadOfStore } from './check-input.ts'
 import { sequenceOf, sequencePosition } from './position.ts'
 import { byBytes } from './sorted-keys.ts'
 import type { Database } from './sqlite-open.ts'
@@ -20,6 +21,7 @@ export function journalPages(db: Database) {
   const streamsAbove = db.prepare('SELECT stream, max(seq) FROM journal WHERE seq > ? GROUP BY stream').raw()
   const dataVersion = db.prepare('PRAGMA data_version').raw()
 
+  const newest = () => (lastSeq.get() as [number])[0]
   const bodyOf = ([seq]: JournalRow) => (body.get([seq]) as [string])[0]
   const entries = (rows: readonly JournalRow[]): Entry[] =>
     fitting(rows, bodyOf).map(([[seq, stream, revision], text]) => ({
@@ -32,8 +34,11 @@ export function journalPages(db: Database) {
   return {
     ofAll(after: Position | undefined): () => Entry[] {
       let seq = after === undefined ? 0 : sequenceOf(after)
+      let isKnown = after === undefined
       return () => {
         const page = entries(all.all([seq]) as JournalRow[])
+        if (!isKnown && page.length === 0 && seq > newest()) throw aheadOfStore(after!)
+        isKnown = true
         seq = Number(page.at(-1)?.position ?? seq)
         return page
       }
@@ -50,7 +55,7 @@ export function journalPages(db: Database) {
     news(): () => string[] {
       const versionNow = () => (dataVersion.get() as [number])[0]
       let version = versionNow()
-      let seq = (lastSeq.get() as [number])[0]
+      let seq = newest()
       return () => {
         const now = versionNow()
         if (now === version) return []

@@ -186,6 +186,16 @@ describe('events', () => {
     expect(await refused.json()).toMatchObject({ code: 'invalid_input' })
   })
 
+  it('refuse a place that the store has not come to, as after an older backup was put back', async () => {
+    const [ahead, behind] = [await serving(), await serving()]
+    for (const flow of [flowOf({ greet: {} }), flowOf({ greet: {} })]) await (await ahead.runtime.submit(flow)).result()
+    await (await behind.runtime.submit(flowOf({ greet: {} }))).result()
+    const { id } = (await told(`${ahead.url}/events?follow=false`)).at(-1)!
+    const refused = await fetch(`${behind.url}/events`, { headers: { 'last-event-id': id! } })
+    expect(refused.status).toBe(400)
+    expect(await refused.json()).toMatchObject({ problems: [{ path: 'after', rule: 'position', found: id }] })
+  })
+
   it('end when the server closes', async () => {
     const { url, server } = await serving()
     const response = await fetch(`${url}/events`)

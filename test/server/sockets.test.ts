@@ -34,6 +34,18 @@ describe('events over WebSocket', () => {
     await expect.poll(() => stages).toEqual(all.filter(({ event }) => event.event_family === 'pipeline_stage'))
   })
 
+  it('are refused after a place that the store has not come to, or at which something else happened', async () => {
+    const [old, restored] = [await serving(), await serving()]
+    for (const { runtime } of [old, old, restored]) await (await runtime.submit(flowOf({ greet: {} }))).result()
+    const known = (await told(`${old.url}/events?follow=false`)).map(({ data }) => data as unknown as Delivery)
+    const source = connectEvents(ws(restored.url), { onError: () => undefined })
+    onTestFinished(() => source.close())
+    for (const after of [known.at(-1)!.position, known.at(-1)!, known[2]!]) {
+      const { ended } = await source.subscribe({}, () => undefined, { after })
+      expect(await ended).toMatchObject({ code: 'refused', message: expect.stringContaining('of this store') })
+    }
+  })
+
   it('go on where they were when the server comes back', async () => {
     const first = await serving()
     const { port } = new URL(first.url)

@@ -3,7 +3,7 @@ import { InvalidInput, TooLarge } from '../../../src/protocol/errors.ts'
 import type { Digest, Json } from '../../../src/protocol/json.ts'
 import type { Backend, Write } from '../../../src/vsl/backend.ts'
 import { thisHolder } from '../../../src/vsl/holder.ts'
-import { append, collect, everything, type Given, write } from './given.ts'
+import { append, bodies, collect, everything, type Given, write } from './given.ts'
 
 /** Refused with the path and the rule; nothing is left behind. */
 export function badInput(given: Given): void {
@@ -86,6 +86,20 @@ export function badInput(given: Given): void {
           code: 'invalid_input',
           problems: [{ path: 'after', rule: 'position' }],
         })
+    })
+
+    it('refuses a position that it has not come to, whether it is followed or not', async () => {
+      await given.backend.commit(append('g', 0))
+      const [entry] = await collect(given.backend.feed())
+      const last = entry!.position
+      expect(await collect(given.backend.feed({ after: last }))).toEqual([])
+      for (const follow of [false, true])
+        await expect(collect(given.backend.feed({ after: above(last), follow }))).rejects.toMatchObject({
+          code: 'invalid_input',
+          problems: [{ path: 'after', rule: 'position', found: above(last) }],
+        })
+      await given.backend.commit(append('g', 1))
+      expect(bodies(await collect(given.backend.feed({ after: last })))).toEqual([{ n: 2 }])
     })
 
     it.each([0, -1, Number.NaN, Number.POSITIVE_INFINITY])('refuses a lease of %d ms', async (ttlMs) => {
@@ -215,3 +229,7 @@ const OVERLAPPING: readonly (readonly [string, Partial<Write>, string])[] = [
   ['put and delete', { puts: [['k', 1]], deletes: ['k'] }, 'deletes[0]'],
   ['insert and delete', { inserts: [['k', 1]], deletes: ['k'] }, 'deletes[0]'],
 ]
+
+/** The next text of the same length: what this store has not come to, or nothing that it would ever say. */
+const above = (position: string): string =>
+  position.slice(0, -1) + String.fromCharCode(position.charCodeAt(position.length - 1) + 1)
