@@ -33,7 +33,7 @@ export interface Server {
 export interface ServeOptions extends ServerConfig {
   /** What went wrong that no client is told about. */
   readonly onError?: (error: unknown) => void
-  /** How long closing waits for who has sent half a request, or does not read an answer: 5 s. */
+  /** How long closing waits for who has sent half a request, does not read an answer, or does not answer a WebSocket's good-bye: 5 s. */
   readonly graceMs?: number
 }
 
@@ -48,7 +48,7 @@ const LONGEST_PARAMETER = 4_096
 /** A runtime over HTTP. Throws Refused for a host beyond loopback without tokens and for a port in use. */
 export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}): Promise<Server> {
   const { host, port, body_limit_bytes, door } = settleOptions(options)
-  const { onError = () => undefined } = options
+  const { onError = () => undefined, graceMs = GRACE_MS } = options
   const stop = new AbortController()
   const counted = counters()
   const answered = (error: unknown, reply: FastifyReply) => {
@@ -103,7 +103,7 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
   for (const route of [...routes, document]) register(app, route, door)
 
   await app.ready()
-  const sockets = await openSockets(runtime, app.server, { path: '/events', door, onError })
+  const sockets = await openSockets(runtime, app.server, { path: '/events', door, graceMs, onError })
   try {
     await listen(app, host, port)
   } catch (error) {
@@ -111,7 +111,7 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
     throw error
   }
   const closed = async () => {
-    const late = setInterval(connections.overdue, options.graceMs ?? GRACE_MS) // again: an answer may be written after the first time
+    const late = setInterval(connections.overdue, graceMs) // again: an answer may be written after the first time
     // Together: whoever came between the two would be let in by nobody and answered by nobody.
     await Promise.all([app.close(), sockets.close()]).finally(() => clearInterval(late))
   }

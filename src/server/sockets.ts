@@ -15,19 +15,25 @@ const NAME = 'mplp.serve'
 export async function openSockets(
   { store }: ComposedRuntime,
   server: Server,
-  options: { readonly path: string; readonly door: Door; readonly onError: (error: unknown) => void },
+  options: {
+    readonly path: string
+    readonly door: Door
+    readonly graceMs: number
+    readonly onError: (error: unknown) => void
+  },
 ): Promise<{ readonly close: () => Promise<void> }> {
   const { websocketTransport } = await import('../bus/websocket.ts')
-  const { path, door, onError } = options
+  const { path, door, graceMs, onError } = options
   const transport = await websocketTransport({
     server: upgradesOf(server, path),
     path,
+    graceMs,
     onError,
     history: historyOf(store, NAME),
     refuse: (request) => refusal(request, door),
   })
   const holder = thisHolder(systemClock.uuid())
-  const feeding = relay({ store, transport, name: NAME, holder, exclusive: false, onError })
+  const feeding = relay({ store, transport, name: NAME, holder, exclusive: false, graceMs, onError })
   return {
     async close() {
       await feeding.close()

@@ -123,6 +123,15 @@ describe('events over WebSocket', () => {
     }
   })
 
+  it('are not waited for longer than asked when the server closes and a client answers no good-bye', async () => {
+    const { server, url } = await serving({ graceMs: 10 })
+    const client = new WebSocket(ws(url), PROTOCOL)
+    onTestFinished(() => client.terminate())
+    await once(client, 'open')
+    client.pause()
+    await server.close()
+  }, 4_000)
+
   it.each([
     ['GET', '/health', '', 200],
     ['GET', '/events?follow=false', '', 200],
