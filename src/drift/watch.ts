@@ -41,6 +41,7 @@ export async function watchFolder(root: string, options: WatchOptions): Promise<
   const watched = new Map<string, string>()
   /** Folders that may have been moved away or removed: the system goes on watching what they were, whatever has their names now. */
   const moved = new Set<string>()
+  const beyond = overLimit(root, options.onError)
   let settling: Promise<void> | undefined
 
   /** Half of a save is not drift, and neither is the moment between an editor's removing a file and its putting the new one in place. */
@@ -54,6 +55,7 @@ export async function watchFolder(root: string, options: WatchOptions): Promise<
       for (const [path] of quiet) restless.delete(path)
       const gone = quiet.flatMap(([path]) => (moved.delete(path) ? [path] : []))
       const isNew = gone.length > 0 && (await watchedAnew(gone))
+      beyond.tell()
       if (quiet.length > 0) options.onSettled([...quiet.map(([path]) => path), ...(isNew ? [''] : [])])
     }
   }
@@ -76,6 +78,7 @@ export async function watchFolder(root: string, options: WatchOptions): Promise<
   const { watch } = await import('chokidar')
   async function watching(): Promise<FSWatcher> {
     watched.clear()
+    beyond.clear()
     const watcher = watch(root, {
       ignoreInitial: true,
       followSymlinks: false,
@@ -87,7 +90,7 @@ export async function watchFolder(root: string, options: WatchOptions): Promise<
         return false
       },
     })
-    watcher.on('error', options.onError)
+    watcher.on('error', (error) => beyond.takes(error) || options.onError(error))
     watcher.on('raw', (_, name: string | null, details) => {
       const { watchedPath } = details as { readonly watchedPath?: string }
       if (watchedPath === undefined) return
@@ -103,6 +106,7 @@ export async function watchFolder(root: string, options: WatchOptions): Promise<
       happened(folder)
     })
     await new Promise<void>((resolve) => watcher.once('ready', resolve))
+    beyond.tell()
     return watcher
   }
   let watcher = await watching()
@@ -146,3 +150,39 @@ export async function watchFolder(root: string, options: WatchOptions): Promise<
 
 /** The number alone may be given again at once. */
 const identityOf = ({ ino, birthtimeMs }: Stats): string => `${ino} ${birthtimeMs}`
+
+/** Where the system says that it watches no more, and which of its settings that is. */
+const LIMITS: { readonly [code: string]: string } = {
+  ENOSPC: 'fs.inotify.max_user_watches',
+  EMFILE: 'fs.inotify.max_user_instances and the number of open files',
+}
+
+/** The folders that the system has no watch left for, told of together: there may be as many as there are folders. */
+function overLimit(root: string, onError: (error: unknown) => void) {
+  const folders = new Set<string | undefined>()
+  let last: NodeJS.ErrnoException | undefined
+  let told = 0
+  return {
+    /** False when it is another error. */
+    takes(error: unknown): boolean {
+      const { code = '', path } = error as NodeJS.ErrnoException
+      if (!Object.hasOwn(LIMITS, code)) return false
+      folders.add(path)
+      last = error as NodeJS.ErrnoException
+      return true
+    },
+    /** Says how many there are, unless that was said. */
+    tell(): void {
+      const count = folders.size
+      if (count === told) return
+      told = count
+      const which = count === 1 ? '1 folder' : `${count} folders`
+      const what = `${which} in ${root} cannot be watched: the system's limit is reached`
+      onError(new Refused(what, `raise ${LIMITS[String(last?.code)]}, or scan every so often`, { cause: last }))
+    },
+    clear(): void {
+      folders.clear()
+      told = 0
+    },
+  }
+}

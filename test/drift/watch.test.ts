@@ -1,0 +1,49 @@
+import fs from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
+import { join } from 'node:path'
+import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { watchFolder } from '../../src/drift/watch.ts'
+import { manualClock } from '../../src/protocol/clock.ts'
+import { Refused } from '../../src/protocol/errors.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+
+afterEach(() => {
+  vi.restoreAllMocks()
+  syncBuiltinESMExports()
+})
+
+/** From now on the system watches these folders only. */
+function limitTo(folders: readonly string[], code: string): void {
+  const watch = fs.watch
+  vi.spyOn(fs, 'watch').mockImplementation(((path: string, ...rest: [never]) => {
+    if (folders.includes(path)) return watch(path, ...rest)
+    throw Object.assign(new Error(`${code}: the limit is reached, watch '${path}'`), { code, path })
+  }) as typeof fs.watch)
+  syncBuiltinESMExports()
+}
+
+describe('a system that watches no more', () => {
+  it.each([
+    ['ENOSPC', 'raise fs.inotify.max_user_watches, or scan'],
+    ['EMFILE', 'raise fs.inotify.max_user_instances and'],
+  ])('is told of once, with how many folders that leaves and what to do: %s', async (code, remedy) => {
+    const root = tempFolder()
+    for (const name of ['a', 'b', 'b/c']) fs.mkdirSync(join(root, name))
+    limitTo([root], code)
+    const clock = manualClock()
+    const errors: unknown[] = []
+    const onError = (error: unknown) => void errors.push(error)
+    const watching = await watchFolder(root, { clock, settleMs: 100, isIgnored: () => false, onSettled() {}, onError })
+    onTestFinished(() => watching.close())
+    expect(errors).toEqual([expect.any(Refused)])
+    expect(String(errors[0])).toContain(`3 folders in ${root} cannot be watched`)
+    expect(String(errors[0])).toContain(remedy)
+
+    fs.mkdirSync(join(root, 'd'))
+    await vi.waitFor(() => {
+      clock.advance(200)
+      expect(errors).toHaveLength(2)
+    })
+    expect(String(errors[1])).toContain('4 folders')
+  })
+})
