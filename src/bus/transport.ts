@@ -117,8 +117,8 @@ export interface Subscription {
   /** Settles when nothing more will come: with the error that ended it, or with `undefined` after a close. Never rejects. */
   readonly ended: Promise<unknown>
   /**
-   * Lets the handler finish the one delivery it has in hand, for a bounded time, and forgets those that wait. Safe to call twice; a handler
-   * that calls it for itself does not wait for it.
+   * Lets the handler finish the one delivery it has in hand, for a bounded time, and forgets those that wait. Safe to call twice. A handler may
+   * call it, or the source's, but not await it: it would wait for itself until that time is over.
    */
   close(): Promise<void>
 }
