@@ -35,32 +35,32 @@ export function saidBy(error: Error): string {
 }
 
 /** The same error, with what was used up on the way to it. */
-export function withSpent(error: ActionError, spent: ActionError['spent']): ActionError {
-  if (spent === undefined) return error
-  const { code, message, retryable, retryAfterMs, cause } = error
-  const options = {
+export const withSpent = (error: ActionError, spent: ActionError['spent']): ActionError =>
+  spent === undefined ? error : remade(error, { spent })
+
+/** The same error, with no more of its message than a journal can keep several times over: tools may say as much as they like. */
+export function brief(error: ActionError): ActionError {
+  const { message } = error
+  if (message.length <= MOST_SAID || error instanceof ApprovalNeeded) return error
+  return remade(error, { cause: error }, `${message.slice(0, MOST_SAID)}… (${message.length} characters)`)
+}
+const MOST_SAID = 65_536
+
+/** A copy of the same class with everything that the error says, but for what is given. A question says itself. */
+function remade(error: ActionError, given: ActionErrorOptions, message = error.message): ActionError {
+  const { code, retryable, retryAfterMs, spent, resume } = error
+  const options: ActionErrorOptions = {
     retryable,
-    spent,
-    ...(cause === undefined ? {} : { cause }),
-    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...(error.cause !== undefined && { cause: error.cause }),
+    ...(retryAfterMs !== undefined && { retryAfterMs }),
+    ...(spent !== undefined && { spent }),
+    ...(resume !== undefined && { resume }),
+    ...given,
   }
   return error instanceof ApprovalNeeded
     ? new ApprovalNeeded(error.question, options)
     : new ActionError(code, message, options)
 }
-
-/** The same error, with no more of its message than a journal can keep several times over: tools may say as much as they like. */
-export function brief(error: ActionError): ActionError {
-  const { code, message, retryable, retryAfterMs, spent } = error
-  if (message.length <= MOST_SAID || error instanceof ApprovalNeeded) return error
-  return new ActionError(code, `${message.slice(0, MOST_SAID)}… (${message.length} characters)`, {
-    retryable,
-    cause: error,
-    ...(spent === undefined ? {} : { spent }),
-    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-  })
-}
-const MOST_SAID = 65_536
 
 /** The promise, unless the signal is aborted first; what the promise does later is nobody's concern. */
 export function orAborted<T>(promise: Promise<T>, signal: AbortSignal, what: string): Promise<T> {
