@@ -51,8 +51,9 @@ export async function conversation(talk: Conversation): Promise<Outcome> {
   try {
     let state = begun(call.resume, action.params)
     for (;;) {
-      if (state.pending.length > 0) state = await carriedOut(talk, state)
+      // Before its tools are called: nobody would be told what came of them.
       if (state.rounds >= maxRounds) throw finalFailure(`${model} did not come to an answer in ${maxRounds} rounds`)
+      if (state.pending.length > 0) state = await carriedOut(talk, state)
       const answer = await asked(talk, state)
       used = added(used, answer.usage)
       if (answer.toolCalls.length === 0) return await concluded(talk, state, answer, used)

@@ -404,13 +404,15 @@ describe('llmAdapter', () => {
       expect(output).toMatchObject({ text: 'sorry', tool_calls: [{ status: 'failed' }] })
     })
 
-    it('gives up after the last round', async () => {
-      server.behave(calls(['weather__look', { city: 'x' }]))
-      const error = await layerOver('openai', [look()])
-        .execute(ask({ tools: ['weather.look'], max_rounds: 3 }))
+    it('gives up after the last round, and does not call the tools of that one', async () => {
+      const done: string[] = []
+      server.behave(calls(['fs__write', { path: 'x' }]))
+      const error = await layerOver('openai', [write(done)])
+        .execute(ask({ tools: ['fs.write'], max_rounds: 3 }))
         .catch((caught) => caught)
       expect(error).toMatchObject({ code: 'action_failed', retryable: false, spent: { tokens: 54 } })
       expect(server.requests).toHaveLength(3)
+      expect(done).toEqual(['write x', 'write x'])
     })
 
     it('goes on after a failure where it stood, and repeats no tool', async () => {
