@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { protocolHandlers } from '../../src/orchestrator/modules/handlers.ts'
-import type { Module } from '../../src/orchestrator/modules/module.ts'
+import type { Module, Proposed } from '../../src/orchestrator/modules/module.ts'
 import { protocolModules } from '../../src/orchestrator/modules/modules.ts'
 import type { Runtime } from '../../src/orchestrator/runtime.ts'
 import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
@@ -319,6 +319,35 @@ describe('a module', () => {
       for await (const { body } of runtime.project.store.read(context_id, { after: graph.revision - 1 })) last = body
       expect(last).toMatchObject({ actor: 'ann', reason: 'she asked' })
     }))
+
+  it.each<[string, (good: Proposed) => unknown, { path: string; rule: string }]>([
+    ['nothing', () => undefined, { path: '', rule: 'type' }],
+    ['no graph', ({ graph: _, ...rest }) => rest, { path: 'graph', rule: 'required' }],
+    ['what is no graph', (good) => ({ ...good, graph: {} }), { path: 'graph', rule: 'type' }],
+    ['no changes', ({ changes: _, ...rest }) => rest, { path: 'changes', rule: 'required' }],
+    ['events that are no list', (good) => ({ ...good, events: {} }), { path: 'events', rule: 'type' }],
+    ['no reason', (good) => ({ ...good, reason: '' }), { path: 'reason', rule: 'type' }],
+    ['no object that it is about', ({ about: _, ...rest }) => rest, { path: 'about', rule: 'required' }],
+    [
+      'a kind that there is not',
+      (good) => ({ ...good, about: { kind: 'x', id: 'x' } }),
+      { path: 'about', rule: 'type' },
+    ],
+  ])('is refused when it proposes %s, and nothing has happened', (_, spoil, problem) =>
+    asking(async (_, context_id, runtime) => {
+      const open = protocolModules.dialog.intents.open!
+      runtime.modules.unload('dialog')
+      const spoilt = async (...asked: Parameters<typeof open>) => spoil(await open(...asked)) as Proposed
+      runtime.modules.load('dialog', { intents: { open: spoilt } })
+      const graph = await runtime.project.context(context_id)
+      const before = graph.revision
+      const error = await runtime.call('dialog', { intent: 'open', context_id }).catch((thrown) => thrown)
+      expect(error).toMatchObject({ code: 'invalid_input', problems: [expect.objectContaining(problem)] })
+      expect(error.message).toContain('what module dialog proposes for open')
+      await graph.refresh()
+      expect(graph.revision).toBe(before)
+    }),
+  )
 
   const id = crypto.randomUUID()
   it.each<[string, string, unknown, unknown]>([

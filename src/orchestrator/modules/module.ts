@@ -1,10 +1,11 @@
 import type { Clock } from '../../protocol/clock.ts'
 import { InvalidInput, NotFound, type Problem } from '../../protocol/errors.ts'
+import { type Fields, list, needed, problemsIn, text } from '../../protocol/fields.ts'
 import { isObject, type JsonObject } from '../../protocol/json.ts'
 import { shown } from '../../protocol/shown.ts'
 import type { CommitOptions, EventDraft, Kind } from '../../psg/change.ts'
-import type { Document, DocumentKind } from '../../psg/document.ts'
-import type { ProjectGraph, Wanted } from '../../psg/graph.ts'
+import { DOCUMENT_KINDS, type Document, type DocumentKind } from '../../psg/document.ts'
+import { ProjectGraph, type Wanted } from '../../psg/graph.ts'
 import type { Project } from '../../psg/project.ts'
 
 /**
@@ -49,9 +50,25 @@ export async function callModule(
     throw refused([
       { path: 'intent', rule: 'enum', message: `must be one of ${known.join(', ')}`, found: shown(intent) },
     ])
-  const { graph, changes, events = [], reason, about } = await module.intents[intent]!(rest as JsonObject, ground)
+  const proposed: unknown = await module.intents[intent]!(rest as JsonObject, ground)
+  const wrong = problemsIn(proposed, PROPOSED, '')
+  if (wrong.length > 0) throw new InvalidInput(`what module ${name} proposes for ${intent}`, wrong)
+  const { graph, changes, events = [], reason, about } = proposed as Proposed
   await graph.commit(changes, { actor: name, reason, ...by, module: name, events })
   return { document: await graph.document(about.kind, about.id), graph: graph.id }
+}
+
+const isChanges = (value: unknown): boolean => typeof value === 'function' || Array.isArray(value)
+const isAbout = (value: unknown): boolean =>
+  isObject(value) && DOCUMENT_KINDS.includes(value.kind as DocumentKind) && text.fits(value.id)
+
+/** Checked before the commit: whoever asks for an object that the module does not name would be refused what had been done already. */
+const PROPOSED: Fields = {
+  graph: needed({ says: 'a graph of the project', fits: (value) => value instanceof ProjectGraph }),
+  changes: needed({ says: 'a list of changes, or a function that gives one', fits: isChanges }),
+  events: list,
+  reason: needed(text),
+  about: needed({ says: 'the kind and the id of an object', fits: isAbout }),
 }
 
 /** What is wrong with a would-be module, if anything is. */
