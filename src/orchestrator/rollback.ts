@@ -8,8 +8,9 @@ import { isObject, type Json } from '../protocol/json.ts'
 import type { Change, FileRecord, Node } from '../psg/change.ts'
 import { isFieldChange } from '../psg/field-change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { entriesOf } from '../psg/history.ts'
+import type { JournalEntry } from '../psg/history.ts'
 import { isKind, placeOf } from '../psg/node.ts'
+import { findWay } from '../psg/snapshot.ts'
 import { thisHolder } from '../vsl/holder.ts'
 import { own } from './owner.ts'
 import { type EffectOutcome, takeBackEffect } from './rollback-effect.ts'
@@ -150,13 +151,8 @@ async function planFor(parts: RollbackParts, run: Node<'run'>): Promise<Rollback
   const { graph, tracker } = parts
   await graph.refresh()
   const { revision } = graph // before anything is read: whatever is written while we look has the way back planned anew
-  const restoration = await graph.restore({
-    to: run.born,
-    of: run.id,
-    dryRun: true,
-    actor: 'rollback',
-    reason: 'what would be taken back?',
-  })
+  const by = { actor: 'rollback', reason: 'what would be taken back?' }
+  const { way: restoration, entries } = await findWay(graph, run.born, run.id, by)
   const ours = restoration.changes.filter((change) => tracker !== undefined || !isFileChange(change))
   const actions = await graph.reading([['plan', run.data.plan_id]], (state) =>
     [...state.nodesOf(run.group)].flatMap((node) =>
@@ -170,7 +166,7 @@ async function planFor(parts: RollbackParts, run: Node<'run'>): Promise<Rollback
     restoration: { ...restoration, changes: ours },
     actions,
     believed: (id) => graph.get('file', id)?.data,
-    wrote: written.length > 0 ? await wroteIn(graph, run) : new Map(),
+    wrote: wroteIn(entries, run),
     below: (folder) =>
       [...graph.state.nodesOf('files')].flatMap((node) =>
         isKind(node, 'file') && node.data.path.startsWith(`${folder}/`) ? [node.data.path] : [],
@@ -181,9 +177,9 @@ async function planFor(parts: RollbackParts, run: Node<'run'>): Promise<Rollback
 }
 
 /** The files that a run has changed and the graph was told of, by id. */
-async function wroteIn(graph: ProjectGraph, run: Node<'run'>): Promise<ReadonlyMap<string, string>> {
+function wroteIn(entries: readonly JournalEntry[], run: Node<'run'>): ReadonlyMap<string, string> {
   const paths = new Map<string, string>()
-  for await (const { body } of entriesOf(graph, run.born))
+  for (const { body } of entries)
     for (const change of body.run === run.id ? body.changes : []) {
       const { kind, id } = placeOf(change.key)
       if (kind === 'file' && !isFieldChange(change)) paths.set(id, String((change.after ?? change.before)?.data.path))

@@ -61,12 +61,8 @@ export async function restore(graph: ProjectGraph, options: RestoreOptions): Pro
     await graph.refresh()
     const revision = revisionOf(graph, to)
     if (of === undefined) refuseWhileRunning(graph.state)
-    const entries: JournalEntry[] = []
-    for await (const entry of entriesOf(graph, revision)) entries.push(entry)
+    const { way, entries } = await findWay(graph, revision, of, commit)
     const head = entries.at(-1)?.revision ?? revision
-    const chosen = (body: EntryBody) => of === undefined || body.run === of
-    const found = await graph.reading([], (state) => restoration(entries, state, chosen), groupsOf(entries))
-    const way = await possible(graph, found, commit)
     if (dryRun || way.changes.length === 0) return way
     try {
       await graph.commit(() => {
@@ -79,6 +75,20 @@ export async function restore(graph: ProjectGraph, options: RestoreOptions): Pro
       if (!(error instanceof RevisionConflict) || attempt === MOST_ATTEMPTS) throw error
     }
   }
+}
+
+/** The way back to a revision, of one run or of everybody, and the entries since, from which it was found. */
+export async function findWay(
+  graph: ProjectGraph,
+  revision: number,
+  of: string | undefined,
+  commit: CommitOptions,
+): Promise<{ readonly way: Restoration; readonly entries: readonly JournalEntry[] }> {
+  const entries: JournalEntry[] = []
+  for await (const entry of entriesOf(graph, revision)) entries.push(entry)
+  const chosen = (body: EntryBody) => of === undefined || body.run === of
+  const found = await graph.reading([], (state) => restoration(entries, state, chosen), groupsOf(entries))
+  return { way: await possible(graph, found, commit), entries }
 }
 
 /** The part of a way back that the rules allow; the rest is told as conflicts. */

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { fileAdapter } from '../../src/ael/file.ts'
 import { functionAdapter } from '../../src/ael/function.ts'
@@ -181,6 +181,16 @@ describe('a rollback', () => {
     ])
     expect([plan.effects, plan.conflicts, plan.impossible, plan.irreversible]).toEqual([[], [], [], []])
     expect([it.graph.revision, it.text('a.txt')]).toEqual([revision, 'by the run\n'])
+    await it.close()
+  })
+
+  it('reads the journal once to find its way, however many files there are', async () => {
+    const it = await world({ 'a.txt': 'old\n', 'c.txt': 'c\n' })
+    const { run_id } = await it.run(THREE)
+    const { born } = it.graph.get('run', run_id)!
+    const read = vi.spyOn(it.graph.store, 'read')
+    expect((await it.rollback(run_id, { dryRun: true })).plan.files).toHaveLength(3)
+    expect(read.mock.calls.filter(([id, from]) => id === it.graph.id && from?.after === born)).toHaveLength(1)
     await it.close()
   })
 
