@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it, onTestFinished } from 'vitest'
@@ -7,6 +7,7 @@ import type { Tool } from '../src/ael/tool-registry.ts'
 import { openSource } from '../src/bus/bus.ts'
 import { openRuntime } from '../src/compose.ts'
 import { InvalidInput, Refused } from '../src/protocol/errors.ts'
+import type { JsonObject } from '../src/protocol/json.ts'
 import { flowOf } from './support/flows.ts'
 import { itOwns, privatePostgres, privateRedis } from './support/servers.ts'
 import { tempFolder } from './support/temp-folder.ts'
@@ -211,5 +212,29 @@ describe('a runtime from a config', () => {
       status: 'done',
       files: [{ path: 'a.txt', result: 'done' }],
     })
+  })
+
+  it('takes files back by inverse actions where the folder has a context of its own, and says what stands in the way', async () => {
+    const root = tempFolder()
+    const at = (name: string) => join(root, name)
+    for (const name of ['a', 'b', 'c', 'd']) writeFileSync(at(name), 'old')
+    const runtime = await openRuntime({ vsl: 'memory:', root })
+    onTestFinished(() => runtime.close())
+    const step = (params: JsonObject) => ({ binding: { action_type: 'file_operation', params } })
+    const write = (path: string, more = {}) => step({ operation: 'write', path, content: 'new', ...more })
+    const remove = (path: string) => step({ operation: 'delete', path })
+    const steps = { a: write('a'), b: write('b'), c: remove('c'), d: write('d') }
+    const run = await runtime.submit(flowOf(steps))
+    await run.result()
+    const later = { b: write('b', { mode: 0o600 }), c: write('c/inside'), d: write('d', { content: 'newer' }) }
+    expect(await (await runtime.submit(flowOf(later))).result()).toMatchObject({ status: 'completed' })
+    const { status, left } = await runtime.rollback(run.run_id)
+    expect([status, left.map(({ reason }) => reason).sort()]).toEqual([
+      'incomplete',
+      ['b has changed since it was read', 'c is not a file', 'd has changed since it was read'],
+    ])
+    expect(readFileSync(at('a'), 'utf8')).toBe('old')
+    expect([readFileSync(at('b'), 'utf8'), statSync(at('b')).mode & 0o777]).toEqual(['new', 0o600])
+    expect([readFileSync(at('c/inside'), 'utf8'), readFileSync(at('d'), 'utf8')]).toEqual(['new', 'newer'])
   })
 })

@@ -42,14 +42,13 @@ export async function write(desk: Desk, params: JsonObject, call: Call): Promise
     await refuseIfKeptOut(desk, place)
     const before = await contentOf(place, desk, call.signal)
     const mode = Number(params.mode ?? before?.mode ?? 0o644)
-    const done = { path: place.path, digest, size: bytes.length, mode }
-    if (before?.digest === digest && before.mode === mode) return { ...done, unchanged: true }
+    const done = { path: place.path, digest, size: bytes.length }
+    if (before?.digest === digest && before.mode === mode) return { ...done, mode, unchanged: true }
     await refuseIfStale(desk, place, before, params, call)
     refuseRedacted(place, bytes, before?.bytes)
     const previous = before === undefined ? null : await kept(desk, before)
     refuseIfAborted(call.signal)
-    await replaced(place, bytes, mode, before, desk, call.signal)
-    return { ...done, previous }
+    return { ...done, mode: await replaced(place, bytes, mode, before, desk, call.signal), previous }
   })
 }
 
@@ -140,11 +139,13 @@ async function contentOf(place: Place, { maxBytes }: Desk, signal: AbortSignal):
     if (stats.size > maxBytes) throw tooLarge(place.path, stats.size, maxBytes)
     const bytes = await handle.readFile({ signal })
     if (bytes.length > maxBytes) throw tooLarge(place.path, bytes.length, maxBytes)
-    return { bytes, digest: digestOf(bytes), mode: stats.mode & 0o777, stats }
+    return { bytes, digest: digestOf(bytes), mode: modeOf(stats), stats }
   } finally {
     await handle.close()
   }
 }
+
+const modeOf = ({ mode }: Stats): number => mode & 0o777
 
 async function wantedContent({ blobs, maxBytes }: Desk, params: JsonObject): Promise<Uint8Array> {
   const { content, content_base64, content_digest } = params
@@ -168,12 +169,13 @@ async function refuseIfStale(
   { staleCheck }: Desk,
   place: Named,
   before: Content | undefined,
-  { expected_digest }: JsonObject,
+  { expected_digest, expected_mode }: JsonObject,
   { role, run }: Call,
 ): Promise<void> {
   const asker: Asker = { ...(role === undefined ? {} : { role }), ...(run === undefined ? {} : { run }) }
-  const unexpected = expected_digest !== undefined && expected_digest !== (before?.digest ?? null)
-  if (unexpected || (await staleCheck?.(place.path, before?.digest, asker))) throw new StaleFile(place.path)
+  const isOther = expected_digest !== undefined && expected_digest !== (before?.digest ?? null)
+  const isOtherMode = expected_mode !== undefined && expected_mode !== before?.mode
+  if (isOther || isOtherMode || (await staleCheck?.(place.path, before?.digest, asker))) throw new StaleFile(place.path)
 }
 
 /** What was read came with its secrets taken out: written back, the mark would replace them. */
@@ -194,7 +196,10 @@ async function kept({ blobs }: Desk, { bytes, digest, mode }: Content): Promise<
   return { digest: await blobs.put(bytes), mode, size: bytes.length, kept: true }
 }
 
-/** Into a file of its own, made durable, then under the name: a reader sees the old or the new, and so does a crash. */
+/**
+ * Into a file of its own, made durable, then under the name: a reader sees the old or the new, and so does a crash. Answers with the mode that it has
+ * then: not every file system knows all of them.
+ */
 async function replaced(
   place: Place,
   bytes: Uint8Array,
@@ -202,14 +207,16 @@ async function replaced(
   before: Content | undefined,
   { clock }: Desk,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<number> {
   const temporary = place.beside(`.mplp-${clock.uuid()}.tmp`)
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
   const handle = await open(temporary, flags, 0o600)
+  let given: number
   try {
     try {
       await handle.writeFile(bytes, { signal })
       await handle.chmod(mode)
+      given = modeOf(await handle.stat())
       await handle.sync()
     } finally {
       await handle.close()
@@ -222,6 +229,7 @@ async function replaced(
     throw error
   }
   await place.sync()
+  return given
 }
 
 async function refuseIfTouched(place: Place, before: Content | undefined): Promise<void> {

@@ -1,5 +1,6 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { InvalidInput, MplpError, type Problem } from '../protocol/errors.ts'
+import { wholeFrom } from '../protocol/fields.ts'
 import { type Digest, isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Action, Adapter, Asker, Call, Inverse, Outcome } from './adapter.ts'
@@ -28,7 +29,7 @@ export interface FileOptions {
  * - `write`: one of `content`, `content_base64`, `content_digest` (from the blobs), and `mode?`; replaced at once or not at all;
  * - `delete`;
  * - `move`: `to`, which must not exist.
- * All but read take `expected_digest`: refused as StaleFile when something else lies there; `null` expects nothing.
+ * All but read take `expected_digest` and `expected_mode`: refused as StaleFile when something else lies there; a digest of `null` expects nothing.
  */
 export async function fileAdapter(options: FileOptions): Promise<Adapter> {
   checkRoot(options.root)
@@ -71,7 +72,7 @@ const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/
 const DIGEST = /^sha256:[0-9a-f]{64}$/
 
 function problemsOf(params: JsonObject, hasBlobs: boolean): Problem[] {
-  const { operation, path, to, mode, expected_digest } = params
+  const { operation, path, to, expected_digest } = params
   const problems: Problem[] = []
   const blame = (at: string, rule: string, message: string, found: unknown) =>
     problems.push({ path: at, rule, message, found: shown(found) })
@@ -85,8 +86,9 @@ function problemsOf(params: JsonObject, hasBlobs: boolean): Problem[] {
   }
   if (expected_digest !== undefined && expected_digest !== null && !DIGEST.test(String(expected_digest)))
     blame('expected_digest', 'digest', 'must be a sha256 digest or null', expected_digest)
-  if (mode !== undefined && !(Number.isInteger(mode) && Number(mode) >= 0 && Number(mode) <= 0o777))
-    blame('mode', 'range', 'must be permission bits, 0 to 0o777', mode)
+  for (const name of ['mode', 'expected_mode'])
+    if (params[name] !== undefined && !wholeFrom(0, 0o777).fits(params[name]))
+      blame(name, 'range', 'must be permission bits, 0 to 0o777', params[name])
   if (operation !== 'write') return problems
   const given = CONTENTS.filter((name) => params[name] !== undefined)
   if (given.length !== 1)
@@ -129,14 +131,14 @@ function inverseOf(action: Action, { output }: Outcome, clock: Clock): Inverse {
       { operation, path: to as Json, to: path as Json, expected_digest: output.digest as Json },
       clock,
     )
-  const now = operation === 'write' ? (output.digest as Json) : null
+  // The mode too: who has changed it since would find it changed back, or the file gone.
+  const now: JsonObject =
+    operation === 'write'
+      ? { expected_digest: output.digest as Json, expected_mode: output.mode as Json }
+      : { expected_digest: null }
   if (operation === 'write' && output.previous === null)
-    return undoing(action, { operation: 'delete', path: path as Json, expected_digest: now }, clock)
+    return undoing(action, { operation: 'delete', path: path as Json, ...now }, clock)
   const { digest, mode, kept: isKept } = output.previous as { digest: Digest; mode: number; kept: boolean }
   if (!isKept) return 'irreversible'
-  return undoing(
-    action,
-    { operation: 'write', path: path as Json, content_digest: digest, mode, expected_digest: now },
-    clock,
-  )
+  return undoing(action, { operation: 'write', path: path as Json, content_digest: digest, mode, ...now }, clock)
 }

@@ -73,6 +73,7 @@ adapterContract('file', async (): Promise<AdapterRig> => {
       { params: { operation: 'write', path: 'b.txt', content_base64: '?' }, path: 'content_base64' },
       { params: { ...write('b.txt'), mode: 0o4755 }, path: 'mode' },
       { params: { ...write('b.txt'), expected_digest: 'md5:1' }, path: 'expected_digest' },
+      { params: { ...write('b.txt'), expected_mode: 0o1777 }, path: 'expected_mode' },
       { params: { operation: 'move', path: 'a.txt' }, path: 'to' },
       { params: { operation: 'move', path: 'a.txt', to: '../b.txt' }, path: 'to' },
     ],
@@ -211,6 +212,22 @@ describe('fileAdapter', () => {
     const error = await layer.execute(back).catch((caught) => caught)
     expect(error.cause).toBeInstanceOf(StaleFile)
     expect(get('a.txt')).toBe('theirs')
+  })
+
+  it.each([
+    ['a change of it', 'old'],
+    ['its making', undefined],
+  ])('does not take back %s once somebody has changed its mode', async (_, old) => {
+    if (old !== undefined) put('a.txt', old)
+    const asked = action('write', 'a.txt', { content: 'ours' })
+    const output = (await layer.execute(asked)).output as JsonObject
+    chmodSync(join(root, 'a.txt'), 0o600)
+    const error = await undo(asked, output).catch((caught) => caught)
+    expect(error.cause).toBeInstanceOf(StaleFile)
+    expect([get('a.txt'), statSync(join(root, 'a.txt')).mode & 0o777]).toEqual(['ours', 0o600])
+    chmodSync(join(root, 'a.txt'), 0o644)
+    await undo(asked, output)
+    expect(existsSync(join(root, 'a.txt')) && get('a.txt')).toBe(old ?? false)
   })
 
   it('gives what is not UTF-8 as base64, and takes it back', async () => {
