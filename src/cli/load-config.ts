@@ -1,19 +1,37 @@
 import { access } from 'node:fs/promises'
-import { resolve } from 'node:path'
-import { type Config, configFromEnv, mergedConfig } from '../config.ts'
+import { dirname, resolve } from 'node:path'
+import { type Config, configFromEnv, DEFAULTS, mergedConfig } from '../config.ts'
 import { InvalidInput } from '../protocol/errors.ts'
+import { storePath } from '../vsl/vsl.ts'
 import { readValue } from './read-value.ts'
 
 const NAMES = ['mplp.config.ts', 'mplp.config.js', 'mplp.config.mjs', 'mplp.config.json']
 
-/** File, then environment, then flags; later ones win. */
+/** File, then environment, then flags; later ones win. Paths in the file count from its folder, those in variables and flags from the working directory. */
 export async function loadConfig(
   cwd: string,
   flags: { readonly config?: string; readonly store?: string },
 ): Promise<Config> {
   const file = flags.config === undefined ? await firstOf(cwd) : resolve(cwd, flags.config)
-  const fromFile = file === undefined ? {} : await readValue(file)
+  const read = file === undefined ? {} : mergedConfig(await readValue(file))
+  const fromFile = file === undefined || dirname(file) === resolve(cwd) ? read : rebased(read, dirname(file))
   return mergedConfig(fromFile, fromEnv(), flags.store === undefined ? {} : { vsl: flags.store })
+}
+
+/** The same from anywhere. The store too that holds where none is named: whoever names the file means its project. */
+function rebased(config: Config, folder: string): Config {
+  const { vsl = DEFAULTS.vsl, root, mcp } = config
+  const path = storePath(vsl)
+  const servers = Object.entries(mcp ?? {}).map(([name, server]) => [
+    name,
+    { ...server, ...(server.cwd !== undefined && { cwd: resolve(folder, server.cwd) }) },
+  ])
+  return {
+    ...config,
+    vsl: path === undefined ? vsl : `${vsl.slice(0, vsl.indexOf(':'))}:${resolve(folder, path)}`,
+    ...(root !== undefined && { root: resolve(folder, root) }),
+    ...(mcp && { mcp: Object.fromEntries(servers) }),
+  }
 }
 
 /** What is wrong in the environment is told by the variable's name. */

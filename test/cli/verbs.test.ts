@@ -189,6 +189,43 @@ describe('a store that lies in the folder itself', PATIENT, () => {
   )
 })
 
+describe('a config in another folder', PATIENT, () => {
+  const RELATIVE = { vsl: 'file:./kept', root: 'project', mcp: { own: { command: 'node', cwd: 'tools' } } }
+
+  it.each(['mplp.config.json', 'mplp.config.mjs'])('has its paths count from there: %s', async (name) => {
+    const folder = realpathSync(tempFolder())
+    for (const inside of ['project', 'elsewhere']) mkdirSync(join(folder, inside))
+    const text = JSON.stringify(RELATIVE)
+    writeFileSync(join(folder, name), name.endsWith('json') ? text : `export default ${text}`)
+    const print = ['config', 'print', '--config', `../${name}`]
+    const { values } = await hereJson(join(folder, 'elsewhere'), print)
+    expect(values).toEqual([
+      {
+        vsl: `file:${join(folder, 'kept')}`,
+        root: join(folder, 'project'),
+        mcp: { own: { command: 'node', cwd: join(folder, 'tools') } },
+      },
+    ])
+    const [flagged] = (await hereJson(join(folder, 'elsewhere'), [...print, '--store', 'file:./mine'])).values
+    expect(flagged).toMatchObject({ vsl: 'file:./mine' })
+    expect((await hereJson(folder, ['config', 'print'])).values).toEqual([RELATIVE])
+  })
+
+  it('is that of the same store and the same files, also where it names no store', async () => {
+    const folder = realpathSync(tempFolder())
+    const elsewhere = join(folder, 'elsewhere')
+    mkdirSync(elsewhere)
+    await mplpHere(folder, ['init'])
+    writeFileSync(join(folder, 'mplp.config.json'), '{ "root": "." }')
+    const { values } = await hereJson<{ plan_id: string }>(folder, ['run', 'flow.json'])
+    const there = ['--config', '../mplp.config.json']
+    expect(await mplpHere(elsewhere, ['show', values[0]!.plan_id, ...there])).toMatchObject({ code: 0, err: '' })
+    const scanned = await hereJson<{ root: string }>(elsewhere, ['drift', 'scan', ...there])
+    expect(scanned.values[0]).toMatchObject({ root: folder })
+    expect(readdirSync(elsewhere)).toEqual([])
+  })
+})
+
 describe('golden', PATIENT, () => {
   it('runs flows on a store and ends by itself', async () => {
     const ran = await mplpJson<{ totals: object; passed: boolean }>(tempFolder(), [
