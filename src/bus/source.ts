@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
-import { Closed, FellBehind, InvalidInput } from '../protocol/errors.ts'
+import { Closed, FellBehind, InvalidInput, Refused } from '../protocol/errors.ts'
 import { type Report, reporter } from '../protocol/reporter.ts'
 import { copied } from './copied.ts'
 import { iterate } from './events.ts'
@@ -69,12 +69,12 @@ export function source(name: string, traits: TransportTraits, feed: Feed, option
     const ended = new Promise<unknown>((resolve) => {
       tellEnd = resolve
     })
-    const end = (error?: unknown): Promise<void> => {
+    const end = (error?: unknown, waitMs = graceMs): Promise<void> => {
       ending ??= (async () => {
         fed.abort()
         over.abort()
         settled.signal?.removeEventListener('abort', close)
-        await atMost(graceMs, queue.end(), clock)
+        if (!(await atMost(waitMs, queue.end(), clock))) report(leftBehind(name, graceMs))
         queue.abandon()
         await feeding.then(
           (letGo) => letGo(),
@@ -88,8 +88,8 @@ export function source(name: string, traits: TransportTraits, feed: Feed, option
     const close = () => end()
     const drain = async () => {
       fed.abort()
-      await atMost(graceMs, queue.idle(), clock)
-      await end()
+      const isIdle = await atMost(graceMs, queue.idle(), clock)
+      await end(undefined, isIdle ? graceMs : 0) // it has had its time
     }
     const fail = (error: unknown) => {
       if (ending) return
@@ -146,3 +146,10 @@ export function source(name: string, traits: TransportTraits, feed: Feed, option
     },
   }
 }
+
+/** Who waits for its own end cannot be told from who is slow, or every promise of the process would have to be followed. */
+const leftBehind = (name: string, graceMs: number): Refused =>
+  new Refused(
+    `a handler of ${name} is left behind: it went on for more than ${graceMs} ms after the close`,
+    'let it end sooner, raise graceMs, and do not await a close inside of it',
+  )

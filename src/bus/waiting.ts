@@ -11,11 +11,11 @@ export const slept = (clock: Clock, ms: number, signal: AbortSignal): Promise<bo
     () => false,
   )
 
-/** Waits for the work, but not longer than this. */
-export async function atMost(ms: number, work: Promise<unknown>, clock: Clock): Promise<void> {
+/** Waits for the work, but not longer than this: false when it was still going on then. */
+export async function atMost(ms: number, work: Promise<unknown>, clock: Clock): Promise<boolean> {
   const over = new AbortController()
   try {
-    await Promise.race([work, slept(clock, ms, over.signal)])
+    return await Promise.race([work.then(() => true), slept(clock, ms, over.signal).then(() => false)])
   } finally {
     over.abort()
   }

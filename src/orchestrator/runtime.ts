@@ -69,7 +69,10 @@ export interface Runtime extends Wishes {
   list(): Promise<readonly RunHandle[]>
   /** Takes in an event of a tool, a file, git or CI. It is validated and told as external_integration. */
   ingest(context: string, kind: IntegrationKind, event: unknown, options?: { source?: string }): Promise<void>
-  /** Lets what is under way come to a boundary, hands over, stops. Safe to call twice. The store stays open: it is yours. */
+  /**
+   * Lets what is under way come to a boundary, hands over, stops. Safe to call twice. The store stays open: it is yours. What a step carries out may call
+   * it, but not await it: it would wait for itself until `drainMs` is over.
+   */
   close(): Promise<void>
 }
 

@@ -1,7 +1,8 @@
 import { expect, it } from 'vitest'
 import { memoryTransport } from '../../src/bus/memory.ts'
-import type { Delivery } from '../../src/bus/transport.ts'
-import { InvalidInput, Unavailable } from '../../src/protocol/errors.ts'
+import type { Delivery, Subscription, Transport } from '../../src/bus/transport.ts'
+import { manualClock } from '../../src/protocol/clock.ts'
+import { InvalidInput, Refused, Unavailable } from '../../src/protocol/errors.ts'
 import { delivery, ids, series, transportContract, until } from '../contracts/transport-contract.ts'
 import { keptHistory } from './kept-history.ts'
 
@@ -114,6 +115,29 @@ it('misses nothing that is published while a look at the history is on its way',
     return got.length === 2
   })
   expect(ids(got)).toEqual(ids(series(2, 3)))
+  await bus.close()
+})
+
+it.each([
+  ['its subscription', ({ subscription }: { subscription: Subscription }) => subscription.close()],
+  ['the bus', ({ bus }: { bus: Transport }) => bus.close()],
+])('leaves a handler behind that waits for the end of %s, once the time is over, and says so', async (_, close) => {
+  const clock = manualClock()
+  const errors: unknown[] = []
+  const bus = memoryTransport({ graceMs: 300, clock, onError: (error) => errors.push(error) })
+  const began = clock.now()
+  let waited: number | undefined
+  const subscription = await bus.subscribe({}, async () => {
+    await close({ bus, subscription })
+    waited = clock.now() - began
+  })
+  await bus.publish([delivery(1)])
+  await until(() => {
+    if (clock.nextWake !== undefined) void clock.advance(clock.nextWake - clock.now())
+    return waited !== undefined
+  })
+  expect([waited, errors]).toEqual([300, [expect.any(Refused)]])
+  expect(String(errors[0])).toContain('do not await a close inside of it')
   await bus.close()
 })
 
