@@ -4,17 +4,10 @@ import { ActionError, Closed, InvalidInput, MplpError, type Problem, TooLarge } 
 import type { Json, JsonObject } from '../protocol/json.ts'
 import { shownPath } from '../protocol/shown.ts'
 import { VERSION } from '../protocol/version.ts'
-import type { ApprovalPolicy } from './adapter.ts'
 import { aborted, finalFailure, orAborted, passingFailure } from './failure.ts'
-import { type McpCommand, type McpProcess, mcpProcess } from './mcp-process.ts'
+import { type McpProcess, mcpProcess } from './mcp-process.ts'
+import type { McpServer } from './mcp-server.ts'
 import { type Tool, type ToolCall, type ToolRegistry, toolRegistry } from './tool-registry.ts'
-
-export interface McpServer extends McpCommand {
-  /** For all of its tools, or by the server's own name of each: `always_allow` when absent. */
-  readonly policy?: ApprovalPolicy | ((tool: string) => ApprovalPolicy)
-  /** Believes the server when it calls a tool read-only. The protocol advises against it for servers that are not yours. */
-  readonly trustAnnotations?: boolean
-}
 
 export interface McpConnectionOptions {
   readonly namespace: string

@@ -2,13 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
 import { isObject } from '../protocol/json.ts'
-
-export interface McpCommand {
-  readonly command: string
-  readonly args?: readonly string[]
-  readonly env?: Readonly<Record<string, string>>
-  readonly cwd?: string
-}
+import type { McpServer } from './mcp-server.ts'
 
 /** A server process of our own, spoken to over its stdin and stdout, together with whatever it starts itself. */
 export interface McpProcess extends Transport {
@@ -30,7 +24,7 @@ const PATIENCE_MS = 500
  * The SDK's own transport signals the process alone, so that what `npx` or a shell started for us would outlive it; this one makes a process
  * group and ends all of it.
  */
-export function mcpProcess(server: McpCommand, env: Record<string, string>, maxMessageBytes: number): McpProcess {
+export function mcpProcess(server: McpServer, env: Record<string, string>, maxMessageBytes: number): McpProcess {
   let child: ChildProcess | undefined
   let gone: Promise<void> = Promise.resolve()
   let stderr = ''

@@ -4,11 +4,12 @@ import { isObject } from '../protocol/json.ts'
 import { warn } from '../protocol/reporter.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Adapter } from './adapter.ts'
-import { type McpConnection, type McpServer, mcpConnection } from './mcp-connection.ts'
+import { type McpConnection, mcpConnection } from './mcp-connection.ts'
+import type { McpServer } from './mcp-server.ts'
 import { toolAdapter } from './tool.ts'
 import type { ToolRegistry } from './tool-registry.ts'
 
-export type { McpServer } from './mcp-connection.ts'
+export type { McpServer } from './mcp-server.ts'
 
 export interface McpOptions {
   /** By namespace: the tools of `files` are registered as `files.<name>`. */

@@ -80,6 +80,11 @@ describe('a project that installed it', () => {
     expect(ownErrors(compile())).toEqual([])
   })
 
+  it('is not asked to mend the types of libraries that it only configures', () => {
+    writeFileSync(join(project, 'consumer.ts'), `export { openRuntime } from '${manifest.name}'\n`)
+    expect(compile()).toBe('')
+  })
+
   it('learns from the compiler what an export does not have', () => {
     writeFileSync(
       join(project, 'consumer.ts'),
