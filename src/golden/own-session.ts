@@ -46,18 +46,18 @@ export async function ownSession(options: OwnSession): Promise<Session> {
   let run: RunHandle | undefined
 
   const graph = async (): Promise<ProjectGraph> => {
-    if (context === undefined) throw outOfOrder('nothing is loaded yet')
+    if (context === undefined) throw outOfOrder('has loaded nothing yet')
     const found = await process.runtime.project.context(context)
     await found.refresh()
     return found
   }
   const onDisk = (): Folder => {
-    if (!folder) throw outOfOrder('the flow has no files')
+    if (!folder) throw outOfOrder('has no files')
     return folder
   }
   const tracker = async () => process.track(await graph(), onDisk().root)
   const running = (): RunHandle => {
-    if (!run) throw outOfOrder('nothing was submitted')
+    if (!run) throw outOfOrder('has submitted nothing')
     return run
   }
   const goOnWith = async (next: OwnProcess) => {
@@ -113,7 +113,7 @@ export async function ownSession(options: OwnSession): Promise<Session> {
     decide: (decision) =>
       outcomeOf(async () => {
         const [question] = await process.runtime.waiting()
-        if (!question) throw outOfOrder('nothing waits for a decision')
+        if (!question) throw outOfOrder('has nothing that waits for a decision')
         await process.runtime.decide(question.confirm.confirm_id, decision as never)
         await process.acted(question.confirm.confirm_id)
       }),
@@ -125,7 +125,7 @@ export async function ownSession(options: OwnSession): Promise<Session> {
       await goOnWith(await start(await options.open()))
     },
     async freeze() {
-      if (frozen) throw outOfOrder('a process is frozen already')
+      if (frozen) throw outOfOrder('has frozen a process already')
       const { handle } = process
       frozen = { process, run }
       await process.hold()

@@ -24,7 +24,7 @@ export class InvalidInput extends MplpError {
   readonly subject: string
   readonly problems: readonly Problem[]
   constructor(subject: string, problems: readonly Problem[], options?: ErrorOptions) {
-    super(`${subject} is not valid: ${listed(problems.map((p) => `${p.path || '(root)'} ${p.message}`))}`, options)
+    super(`${subject} is not valid: ${listed(problems.map((p) => `${p.path || 'it'} ${p.message}`))}`, options)
     this.subject = subject
     this.problems = problems
   }

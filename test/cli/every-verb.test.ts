@@ -107,7 +107,7 @@ const GOOD: { readonly [usage: string]: (at: Given) => { args: readonly string[]
 /** Calls that cannot be meant, with what the one line says. */
 const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string[], code: number, says: string])[] } = {
   'run <flow>': [
-    [['absent.json'], 64, 'absent.json is not valid: (root) does not exist'],
+    [['absent.json'], 64, 'absent.json is not valid: it does not exist'],
     [['broken.json'], 64, 'cannot be understood'],
     [['broken.yaml'], 64, 'cannot be understood'],
     [['throws.mjs'], 64, 'cannot be loaded: thrown on purpose'],
@@ -128,7 +128,7 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
   'confirm reject <id>': [[['absent'], 1, 'there is no confirm absent']],
   'signal <id> <name>': [
     [['absent', 'paid'], 1, 'there is no run absent'],
-    [['absent', 'paid', '--payload', '{'], 64, '--payload is not valid: (root) is not JSON'],
+    [['absent', 'paid', '--payload', '{'], 64, '--payload is not valid: it is not JSON'],
   ],
   'pause <id>': [[['absent'], 1, 'there is no run absent']],
   'resume [id]': [[['absent'], 1, 'there is no run absent']],
@@ -142,7 +142,7 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
   'snapshot diff <context> <from> [to]': [[['absent', '1'], 1, 'there is no context absent']],
   'snapshot restore <context> <to>': [[['absent', '1'], 1, 'there is no context absent']],
   'watch [folder]': [
-    [['absent'], 64, 'absent is not valid: (root) is no folder'],
+    [['absent'], 64, 'absent is not valid: it is no folder'],
     [['--strategy', 'guess'], 64, 'Allowed choices are graph, files, merge, ask'],
     [['--context', 'absent'], 1, 'there is no context absent'],
   ],
@@ -163,7 +163,7 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
   'golden [folder]': [
     [['--reporter', 'loud'], 64, 'reporter'],
     [['--backends', 'redis'], 64, '--redis <url> and --postgres <url> add those'],
-    [['--driver', 'absent.mjs'], 64, 'absent.mjs is not valid: (root) cannot be imported: Cannot find module'],
+    [['--driver', 'absent.mjs'], 64, 'absent.mjs is not valid: it cannot be imported: Cannot find module'],
     [['--driver', 'throws.mjs'], 64, 'cannot be imported: thrown on purpose'],
     [['absent'], 64, 'absent'],
   ],
@@ -340,10 +340,10 @@ describe('what cannot be meant', () => {
   it.each([
     ['run flow.json', 64, 'plan_id is required'],
     ['drift scan absent', 64, 'is no folder'],
-    ['drift scan flow.json', 64, 'flow.json is not valid: (root) is no folder'],
+    ['drift scan flow.json', 64, 'flow.json is not valid: it is no folder'],
     ['watch absent', 64, 'is no folder'],
     ['serve --port many', 64, 'server.port'],
-    ['serve --config rootless.json', 64, 'absent is not valid: (root) is no folder'],
+    ['serve --config rootless.json', 64, 'absent is not valid: it is no folder'],
     ['serve --host 0.0.0.0', 1, 'give server.tokens'],
   ])('is refused before a store is made for it: mplp %s', async (call, code, says) => {
     const folder = tempFolder()

@@ -133,7 +133,7 @@ describe('golden flows', () => {
     const [flow] = some('drift/ask-approved').map(({ files: _, ...bare }): GoldenFlow => bare)
     const script = [{ verb: 'disk', given: { 'a.md': 'text' }, at: 'script.yaml:2' }]
     expect(await failing([{ ...flow!, script }], own)).toEqual([
-      expect.stringContaining('script.yaml:2 disk: golden flow is not valid: (root) the flow has no files'),
+      expect.stringContaining('script.yaml:2 disk: golden flow is not valid: it has no files'),
     ])
   })
 

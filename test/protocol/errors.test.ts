@@ -74,9 +74,7 @@ describe('an error', () => {
   })
 
   it('says the first problems and how many more there are', () => {
-    expect(error.message).toBe(
-      'plan is not valid: (root) is odd; p1 is odd; p2 is odd; p3 is odd; p4 is odd; and 2 more',
-    )
+    expect(error.message).toBe('plan is not valid: it is odd; p1 is odd; p2 is odd; p3 is odd; p4 is odd; and 2 more')
     expect(error.problems).toHaveLength(7)
   })
 
