@@ -172,12 +172,15 @@ function named(part: readonly Short[], edgeDelta: number): { update_kind: Update
   return { update_kind: 'node_update', event_type: facts.updated }
 }
 
-/** The plan that all of it is about, if it is one. */
+/** The plan that it is about, if it is one: what else landed in the same commit, such as its context, does not hide it. */
 function planOf(part: readonly EntryChange[]): string | undefined {
-  const places = part.map(({ key }) => placeOf(key))
-  const { group } = places[0]!
-  return places.some(({ kind }) => OF_PLANS.has(kind)) && places.every((place) => place.group === group)
-    ? group
-    : undefined
+  let plan: string | undefined
+  for (const { key } of part) {
+    const { kind, group } = placeOf(key)
+    if (!OF_PLANS.has(kind)) continue
+    if (plan !== undefined && plan !== group) return undefined
+    plan = group
+  }
+  return plan
 }
 const OF_PLANS: ReadonlySet<Kind> = new Set(['plan', 'step', 'run', 'action'])

@@ -4,7 +4,7 @@ import { eventKind } from '../../src/protocol/base-event.ts'
 import { type Clock, manualClock } from '../../src/protocol/clock.ts'
 import { InvalidInput } from '../../src/protocol/errors.ts'
 import { isValid, problems } from '../../src/protocol/validate.ts'
-import type { BornEvent } from '../../src/psg/change.ts'
+import type { BornEvent, Changes } from '../../src/psg/change.ts'
 import { openGraph } from '../../src/psg/graph.ts'
 import { decide, endPlan, move } from '../../src/psg/moves.ts'
 import { nodeKey, statusOf } from '../../src/psg/node.ts'
@@ -140,6 +140,17 @@ describe('psg/events', () => {
       node_delta: 3,
       edge_delta: 4, // plan to context, plan to each step, step to step
     })
+  })
+
+  it('is told of the plan that it is about, whatever else landed with it; of two plans it is none’s', async () => {
+    const given = await world()
+    const [one, other, third] = [planOf(given, { a: [] }), planOf(given, { b: [] }), planOf(given, { c: [] })]
+    const told = async (changes: Changes) => {
+      const updates = toldBy(await given.graph.commit(changes, by))
+      return updates.filter(({ event }) => event.event_family === 'graph_update').map(({ plan_id }) => plan_id)
+    }
+    expect(await told([set('context', given.context, { title: 'Another' }), ...one.changes])).toEqual([one.id])
+    expect(await told([...other.changes, ...third.changes])).toEqual([undefined])
   })
 
   it('is valid by the schema of its family', async () => {
