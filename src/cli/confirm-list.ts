@@ -1,4 +1,5 @@
-import { EXIT } from './io.ts'
+import type { Question } from '../orchestrator/wishes.ts'
+import { EXIT, type Io } from './io.ts'
 import type { VerbCall } from './verb.ts'
 import { withRuntime } from './with-runtime.ts'
 
@@ -8,16 +9,20 @@ export async function run({ io }: VerbCall): Promise<number> {
     io.result(questions, () =>
       questions.length === 0
         ? 'nothing waits for a person'
-        : questions
-            .map(({ confirm, shows, expires_at }) =>
-              [
-                `${io.paint('bold', confirm.confirm_id)} ${confirm.reason ?? confirm.target_type}`,
-                ...(shows ? [`  ${JSON.stringify(shows)}`] : []),
-                ...(expires_at === undefined ? [] : [`  until ${expires_at}`]),
-              ].join('\n'),
-            )
-            .join('\n'),
+        : questions.flatMap((question) => asked(question, io)).join('\n'),
     )
     return EXIT.done
   })
 }
+
+const asked = ({ confirm, shows, expires_at }: Question, io: Io): readonly string[] => {
+  const { diff, ...rest } = shows ?? {}
+  return [
+    `${io.paint('bold', confirm.confirm_id)} ${confirm.reason ?? confirm.target_type}`,
+    ...(shows ? [`  ${JSON.stringify(rest)}`] : []),
+    ...(typeof diff === 'string' ? diff.trimEnd().split('\n').map(indented) : []), // in one line nobody could read it
+    ...(expires_at === undefined ? [] : [`  until ${expires_at}`]),
+  ]
+}
+
+const indented = (line: string): string => `  ${line}`

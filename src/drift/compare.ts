@@ -44,8 +44,11 @@ export function compare(
     else findings.push(finding('deleted', record.path, record, undefined))
   }
   for (const [path, there] of appeared) if (!arrived.has(path)) findings.push(finding('added', path, undefined, there))
-  return findings.sort((a, b) => (a.path < b.path ? -1 : 1))
+  return findings.sort(byPath)
 }
+
+/** The order in which people are told: a graph has findings by their ids, which nobody could look one up by. */
+export const byPath = (a: { readonly path: string }, b: { readonly path: string }): number => (a.path < b.path ? -1 : 1)
 
 /** Stable, and of the form that the protocol asks of an id, so that a Confirm can name it. */
 export function fileId(path: string): string {
@@ -113,14 +116,14 @@ function renames(missing: readonly FileRecord[], appeared: readonly Arrival[]): 
   const found = new Map<string, Arrival>()
   if (missing.length === 0 || appeared.length === 0) return found
   const arrivals = new Map<Digest, Arrival[]>()
-  for (const arrival of [...appeared].sort(byPath)) {
+  for (const arrival of [...appeared].sort(([a], [b]) => (a < b ? -1 : 1))) {
     const { type, digest, size } = arrival[1]
     if (type !== 'file' || digest === undefined || size === 0) continue
     const alike = arrivals.get(digest)
     if (alike) alike.push(arrival)
     else arrivals.set(digest, [arrival])
   }
-  const left = missing.filter(({ agreed }) => agreed?.type === 'file').sort((a, b) => (a.path < b.path ? -1 : 1))
+  const left = missing.filter(({ agreed }) => agreed?.type === 'file').sort(byPath)
   // Of several alike the one that is the same file on the disk is the likeliest, then one of the same name.
   const likeness: readonly ((record: FileRecord, arrival: Arrival) => boolean)[] = [
     ({ agreed }, [, file]) => agreed!.ino === file.ino,
@@ -135,4 +138,3 @@ function renames(missing: readonly FileRecord[], appeared: readonly Arrival[]): 
     }
   return found
 }
-const byPath = ([a]: Arrival, [b]: Arrival): number => (a < b ? -1 : 1)

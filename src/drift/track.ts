@@ -3,7 +3,7 @@ import type { FindingRecord } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { serially } from '../vsl/serially.ts'
 import { hasBaseline, takeBaseline } from './baseline.ts'
-import { fileId } from './compare.ts'
+import { byPath, fileId } from './compare.ts'
 import { finish, recover } from './deeds.ts'
 import { ACTOR, contentOf, type Desk, enterFolders, known, load, observedAt, recorded } from './desk.ts'
 import { follow, newsIn } from './follow.ts'
@@ -63,7 +63,7 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
       const looked = await notice([...found.paths, ...dropped])
       const { files, folders } = found
       const unreadable = [...found.unreadable, ...looked.unreadable]
-      return { files, folders, unreadable, findings: [...recorded(desk)] }
+      return { files, folders, unreadable, findings: [...recorded(desk)].sort(byPath) }
     })
 
   /** Rules that we have written ourselves bind at once: the next write may already be one that they forbid. */
@@ -159,7 +159,7 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
       for (const path of paths) checkPath(path)
       return (await notice(paths)).news
     },
-    findings: () => [...recorded(desk)],
+    findings: () => [...recorded(desk)].sort(byPath),
     async diff({ diff, diff_blob }) {
       const bytes = diff_blob === undefined ? undefined : await contentOf(desk, diff_blob)
       return diff ?? (bytes && new TextDecoder().decode(bytes))
@@ -169,7 +169,9 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
       checkStrategy(strategy)
       if (which !== 'all') checkList(which, 'which')
       const reason = `reconciled by hand: ${strategy}`
-      const results = await inTurn(() => work.settle(chosen([...recorded(desk)], which), strategy, { reason, ...by }))
+      const results = await inTurn(() =>
+        work.settle(chosen([...recorded(desk)].sort(byPath), which), strategy, { reason, ...by }),
+      )
       await obey(results.flatMap(({ finding: { path, from } }) => [path, from ?? path]))
       return results
     },

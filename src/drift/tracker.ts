@@ -44,7 +44,7 @@ export interface Tracker {
   scan(options?: ScanOptions): Promise<ScanReport>
   /** Looks at these paths now. */
   look(paths: readonly string[]): Promise<readonly FindingRecord[]>
-  /** What graph and disk disagree about, as far as it has been noticed. */
+  /** What graph and disk disagree about, as far as it has been noticed, by path. */
   findings(): readonly FindingRecord[]
   /** The diff of a finding, also of one too long to lie in the graph. */
   diff(finding: FindingRecord): Promise<string | undefined>

@@ -1,4 +1,5 @@
 import type { Adapter, Asker } from '../ael/adapter.ts'
+import { byPath } from '../drift/compare.ts'
 import { trackFiles } from '../drift/track.ts'
 import type { Tracker, TrackOptions } from '../drift/tracker.ts'
 import { NotFound } from '../protocol/errors.ts'
@@ -73,7 +74,7 @@ export function projectFolder(project: Project | Promise<Project>, options: Fold
       if (!found && context !== undefined) throw new NotFound('context', context) // or one that is misspelt would be found in order
       await found?.load('drift')
       const nodes = found ? [...found.state.nodesOf('drift')] : []
-      return nodes.filter((node) => isKind(node, 'finding')).map(({ data }) => data)
+      return nodes.flatMap((node) => (isKind(node, 'finding') ? [node.data] : [])).sort(byPath)
     },
     tracked: (adapter) => ({
       ...adapter,

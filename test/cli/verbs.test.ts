@@ -140,6 +140,25 @@ describe('drift', PATIENT, () => {
   })
 })
 
+describe('what drift has found', PATIENT, () => {
+  it('is listed and settled by path, and asked about with a diff that can be read', async () => {
+    const folder = tempFolder()
+    await mplpHere(folder, ['init'])
+    await mplpHere(folder, ['drift', 'scan'])
+    const names = ['d', 'b', 'e', 'a', 'c']
+    for (const name of names) writeFileSync(join(folder, name), `the first line of ${name}\nthe second\n`)
+    const paths = (findings: readonly { path: string }[]) => findings.map(({ path }) => path)
+    await mplpHere(folder, ['drift', 'scan'])
+    const scanned = await hereJson<{ findings: { path: string }[] }>(folder, ['drift', 'scan'])
+    const listed = await hereJson<{ path: string }[]>(folder, ['drift', 'list'])
+    expect([paths(scanned.values[0]!.findings), paths(listed.values[0]!)]).toEqual([names.sort(), names.sort()])
+    const { out } = await mplpHere(folder, ['confirm', 'list'])
+    expect(out).toContain('\n  +the first line of c\n  +the second\n')
+    const settled = await hereJson<{ finding: { path: string } }[]>(folder, ['drift', 'reconcile', 'all'])
+    expect(paths(settled.values[0]!.map(({ finding }) => finding))).toEqual(names.sort())
+  })
+})
+
 describe('store verify', PATIENT, () => {
   it('finds a damaged store wanting, also where it cannot be read', async () => {
     const folder = tempFolder()
