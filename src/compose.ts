@@ -11,7 +11,7 @@ import {
   mergedConfig,
   secretFromEnv,
 } from './config.ts'
-import { openProjectFolder, realFolder } from './folder.ts'
+import { checkFolder, openProjectFolder } from './folder.ts'
 import type { ProjectFolder } from './orchestrator/project-folder.ts'
 import type { Relay } from './orchestrator/relay.ts'
 import type { RollbackOptions, RollbackReport } from './orchestrator/rollback.ts'
@@ -58,8 +58,7 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
   const whole = effectiveConfig(mergedConfig(config))
   const { clock = systemClock, onError = warn } = options
   const opened: (() => Promise<void>)[] = []
-  if (whole.root !== undefined)
-    await realFolder(whole.root) // before a store is made
+  if (whole.root !== undefined) await checkFolder(whole.root, whole)
   else if (Object.keys(whole.drift ?? {}).length > 0) throw rootless()
   try {
     const store = options.store ?? (await openConfigured(whole, options.onWarning))

@@ -18,21 +18,38 @@ export async function openProjectFolder(
 ): Promise<ProjectFolder> {
   const root = await realFolder(folder)
   const { projectFolder } = await import('./orchestrator/project-folder.ts')
-  const { ignore_files, keep_bytes, settle_ms, scan_every_ms, exclude = [], ...alike } = config.drift ?? {}
+  const { exclude = [], ...said } = optionsIn(config)
   return projectFolder(project, {
-    ...alike,
+    ...said,
     exclude: [...exclude, ...(await ownPatterns(root, config))],
-    ...(ignore_files && { ignoreFiles: ignore_files }),
-    ...(keep_bytes !== undefined && { keepBytes: keep_bytes }),
-    ...(settle_ms !== undefined && { settleMs: settle_ms }),
-    ...(scan_every_ms !== undefined && { scanEveryMs: scan_every_ms }),
     ...parts,
     root,
   })
 }
 
+/**
+ * Throws InvalidInput for a folder that is not there, and for a config by which none can be held against a graph. To be asked before a store is
+ * made: the folder itself is looked at when it is first needed, and then a run would fail of it.
+ */
+export async function checkFolder(folder: string, config: Config): Promise<void> {
+  const root = await realFolder(folder)
+  const { checkFolderOptions } = await import('./orchestrator/project-folder.ts')
+  checkFolderOptions({ ...optionsIn(config), root })
+}
+
+function optionsIn({ drift = {} }: Config): Omit<FolderOptions, 'root'> {
+  const { ignore_files, keep_bytes, settle_ms, scan_every_ms, ...alike } = drift
+  return {
+    ...alike,
+    ...(ignore_files && { ignoreFiles: ignore_files }),
+    ...(keep_bytes !== undefined && { keepBytes: keep_bytes }),
+    ...(settle_ms !== undefined && { settleMs: settle_ms }),
+    ...(scan_every_ms !== undefined && { scanEveryMs: scan_every_ms }),
+  }
+}
+
 /** The real path of a folder. Throws InvalidInput for what is none. */
-export async function realFolder(folder: string): Promise<string> {
+async function realFolder(folder: string): Promise<string> {
   const refuse = (cause?: unknown) =>
     new InvalidInput(folder, [{ path: '', rule: 'folder', message: 'is no folder that can be read' }], { cause })
   const root = await realpath(resolve(folder)).catch((cause: unknown) => {

@@ -44,6 +44,16 @@ describe('a runtime from a config', () => {
     }
   })
 
+  it.each([{ rules: [{ match: '**', strategy: 'theirs' as 'files' }] }, { keep_bytes: Number.NaN }])(
+    'refuses %o before a store is made, not when a run first touches a file',
+    async (drift) => {
+      const folder = tempFolder()
+      const opening = openRuntime({ vsl: `sqlite:${join(folder, 'state.db')}`, root: folder, drift })
+      await expect(opening).rejects.toThrow(InvalidInput)
+      expect(readdirSync(folder)).toEqual([])
+    },
+  )
+
   it('refuses a folder that is not there, and a key of the wrong length, and leaves nothing open', async () => {
     await expect(openRuntime({ vsl: 'memory:', root: join(tempFolder(), 'absent') })).rejects.toThrow(InvalidInput)
     await expect(openRuntime({ vsl: 'memory:', drift: { watch: true } })).rejects.toThrow('drift needs root')

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import type { Tracker } from '../drift/drift.ts'
-import { openProjectFolder, realFolder } from '../folder.ts'
+import { checkFolder, openProjectFolder } from '../folder.ts'
 import type { FolderOptions, ProjectFolder } from '../orchestrator/project-folder.ts'
 import type { Project } from '../psg/project.ts'
 import type { VerbCall } from './verb.ts'
@@ -18,8 +18,8 @@ export async function withFolder<T>(
   const config = await io.config()
   const own = config.root ?? '.'
   const isOwn = named === undefined || resolve(io.cwd, named) === resolve(io.cwd, own)
-  await realFolder(named ?? own) // before a store is made for it
   const { watch: _, ...drift } = isOwn ? (config.drift ?? {}) : {} // only who asks for it watches
+  await checkFolder(named ?? own, { drift })
   const looking = async (project: Project) => {
     const folder = await openProjectFolder(
       named ?? own,

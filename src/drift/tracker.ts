@@ -4,9 +4,9 @@ import type { Digest } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { FindingRecord } from '../psg/change.ts'
 import type { Observed } from './observe.ts'
-import type { Rule, Strategy } from './policy.ts'
+import { policy, type Rule, type Strategy } from './policy.ts'
 import type { Scan, ScanOptions } from './scan.ts'
-import type { Selection } from './select.ts'
+import { type Selection, selectFiles } from './select.ts'
 import type { Reconciled } from './settle.ts'
 import type { Reader } from './stale.ts'
 import type { TakenBack, TakingBack } from './take-back.ts'
@@ -99,4 +99,6 @@ export function checkOptions(options: TrackOptions): void {
     number('scanEveryMs', 1)
   }
   if (problems.length > 0) throw new InvalidInput('track options', problems)
+  selectFiles(options)
+  policy(options.rules)
 }

@@ -1,7 +1,7 @@
 import type { Adapter, Asker } from '../ael/adapter.ts'
 import { byPath } from '../drift/compare.ts'
 import { trackFiles } from '../drift/track.ts'
-import type { Tracker, TrackOptions } from '../drift/tracker.ts'
+import { checkOptions, type Tracker, type TrackOptions } from '../drift/tracker.ts'
 import { NotFound } from '../protocol/errors.ts'
 import { type Digest, uuidOf } from '../protocol/json.ts'
 import { META } from '../protocol/meta.ts'
@@ -38,6 +38,9 @@ export interface ProjectFolder {
   /** Safe to call twice. */
   close(): Promise<void>
 }
+
+/** Throws InvalidInput for what no folder can be held against a graph by; nothing is opened for it. */
+export const checkFolderOptions: (options: FolderOptions) => void = checkOptions
 
 /** `project` may still be opening: the action layer, which this is a part of, is made before it. */
 export function projectFolder(project: Project | Promise<Project>, options: FolderOptions): ProjectFolder {
