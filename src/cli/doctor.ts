@@ -17,15 +17,23 @@ export interface Check {
 
 export async function run({ io }: VerbCall): Promise<number> {
   const checks: Check[] = [checkNode(process.versions.node), await checkWatches()]
-  try {
-    checks.push(...(await stored(await io.config(), io)))
-  } catch (error) {
-    const says = error instanceof Error ? error.message : String(error)
-    checks.push({ check: 'store', verdict: 'failed', says, remedy: 'mplp config print shows which store is meant' })
+  const config = await io.config().catch((error: unknown) => {
+    checks.push(failed('config', error, 'mend what it names'))
+  })
+  if (config) {
+    const stores = stored(config, io)
+    checks.push(...(await stores.catch((error) => [failed('store', error, 'mplp config print shows which is meant')])))
   }
   io.result(checks, () => checks.map((check) => line(check, io)).join('\n'))
   return checks.some(({ verdict }) => verdict === 'failed') ? EXIT.failed : EXIT.done
 }
+
+const failed = (check: string, error: unknown, remedy: string): Check => ({
+  check,
+  verdict: 'failed',
+  says: error instanceof Error ? error.message : String(error),
+  remedy,
+})
 
 async function stored(config: Config, io: Io): Promise<readonly Check[]> {
   const missing = checkThere(config)

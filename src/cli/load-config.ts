@@ -13,7 +13,7 @@ export async function loadConfig(
   flags: { readonly config?: string; readonly store?: string },
 ): Promise<Config> {
   const file = flags.config === undefined ? await firstOf(cwd) : resolve(cwd, flags.config)
-  const read = file === undefined ? {} : mergedConfig(await readValue(file))
+  const read = file === undefined ? {} : checked(file, await readValue(file))
   const fromFile = file === undefined || dirname(file) === resolve(cwd) ? read : rebased(read, dirname(file))
   return mergedConfig(fromFile, fromEnv(), flags.store === undefined ? {} : { vsl: flags.store })
 }
@@ -31,6 +31,15 @@ function rebased(config: Config, folder: string): Config {
     vsl: path === undefined ? vsl : `${vsl.slice(0, vsl.indexOf(':'))}:${resolve(folder, path)}`,
     ...(root !== undefined && { root: resolve(folder, root) }),
     ...(mcp && { mcp: Object.fromEntries(servers) }),
+  }
+}
+
+/** What is wrong in the file is told by the file's name: it may have another than is expected. */
+function checked(file: string, value: unknown): Config {
+  try {
+    return mergedConfig(value)
+  } catch (cause) {
+    throw cause instanceof InvalidInput ? new InvalidInput(file, cause.problems, { cause }) : cause
   }
 }
 

@@ -22,7 +22,7 @@ export async function main(argv: readonly string[], world: World): Promise<numbe
     .version(VERSION)
     .option('--json', 'one JSON text per result, for scripts')
     .option('--store <url>', 'where the graph is kept, instead of what the config says')
-    .option('--config <file>', 'the config file, instead of mplp.config.{ts,js,json}')
+    .option('--config <file>', 'the config file, instead of mplp.config.{ts,js,mjs,json}')
     .option('--no-color', 'no colours; NO_COLOR in the environment does the same')
     .configureHelp({ showGlobalOptions: true })
     .exitOverride()

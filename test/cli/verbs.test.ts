@@ -265,6 +265,15 @@ describe('golden', PATIENT, () => {
 })
 
 describe('doctor', PATIENT, () => {
+  it('tells a config that cannot be used as such, by its file', async () => {
+    const folder = tempFolder()
+    writeFileSync(join(folder, 'mplp.config.json'), '{ "vls": "memory:" }')
+    const { code, values } = await hereJson<{ check: string; says: string }[]>(folder, ['doctor'])
+    expect([code, values[0]!.map(({ check }) => check)]).toEqual([1, ['node', 'watcher', 'config']])
+    const says = expect.stringMatching(/mplp\.config\.json is not valid: vls is not known; did you mean vsl\?$/)
+    expect(values[0]!.at(-1)).toMatchObject({ verdict: 'failed', says, remedy: 'mend what it names' })
+  })
+
   it('tells a store that forgets, and one that cannot be reached', async () => {
     const folder = tempFolder()
     const forgets = await hereJson<{ check: string; verdict: string }[]>(folder, ['doctor', '--store', 'memory:'])
