@@ -106,7 +106,10 @@ const reports = {
     if (forgets(runtime)) io.warn('mplp: nobody can make it go on: this store forgets the run when this process ends')
     return EXIT.waiting
   },
-  left: async (): Promise<number> => EXIT.failed,
+  async left({ run_id, plan_id, context_id }: RunHandle, _: ComposedRuntime, io: Io): Promise<number> {
+    if (io.json) io.line({ status: 'left', run_id, plan_id, context_id }, () => '') // people were told its ids when it began
+    return EXIT.failed
+  },
 }
 
 const asking = (questions: readonly Question[]): string =>

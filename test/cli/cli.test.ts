@@ -235,14 +235,26 @@ describe('a run that needs more than one word', { timeout: PATIENT }, () => {
 describe('Ctrl-C', { timeout: PATIENT }, () => {
   const HEARD = 'mplp: finishing what is in hand; Ctrl-C again ends it at once\n'
 
-  it('leaves a run that is being resumed, in one line and not with a stack', async () => {
+  const stopping = () => {
     const folder = tempFolder()
     writeFileSync(
       join(folder, 'mplp.config.mjs'),
       "export default { functions: { stop: () => { process.emit('SIGINT') } } }",
     )
     const later = { binding: { action_type: 'wait', params: { ms: 3_600_000 } }, after: ['stop'] }
-    writeFileSync(join(folder, 'flow.json'), JSON.stringify(flowOf({ stop: {}, later })))
+    const flow = flowOf({ stop: {}, later })
+    writeFileSync(join(folder, 'flow.json'), JSON.stringify(flow))
+    return { folder, plan_id: flow.plan.plan_id }
+  }
+
+  it('leaves a run, and tells a program which', async () => {
+    const { folder, plan_id } = stopping()
+    const left = await hereJson(folder, ['run', 'flow.json'])
+    expect(left).toMatchObject({ code: 1, values: [{ status: 'left', plan_id }] })
+  })
+
+  it('leaves a run that is being resumed, in one line and not with a stack', async () => {
+    const { folder } = stopping()
     await mplpHere(folder, ['run', 'flow.json', '--detach'])
     const left = await hereJson(folder, ['resume'])
     expect(left).toMatchObject({ code: 1, err: `${HEARD}left; \`mplp resume\` goes on with it\n` })
