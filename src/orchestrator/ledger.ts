@@ -51,6 +51,13 @@ export function ledger(limits: Limits = {}): Ledger {
     return { state: 'ok' }
   }
   const usedUp = (unit: (typeof UNITS)[number]) => `the budget of ${limits[unit]} ${unit} is used up`
+  /** Somebody who reads that a budget is used up of which nothing was spent would look for who spent it. */
+  const tooMuch = (unit: (typeof UNITS)[number], spend: Spend) => {
+    const left = limits[unit]! - taken(unit)
+    return left > 0
+      ? `the budget of ${limits[unit]} ${unit} has ${left} left, and this may take ${spend[unit]}`
+      : usedUp(unit)
+  }
   /** Each line is told once, when it is crossed. */
   function isNews(line: string): boolean {
     if (told.has(line)) return false
@@ -62,7 +69,7 @@ export function ledger(limits: Limits = {}): Ledger {
     spent,
     reserve({ execution_id, spend }) {
       const over = limited.find((unit) => taken(unit) + (spend[unit] ?? 0) > limits[unit]!)
-      if (over !== undefined) return { state: 'exceeded', remaining: remaining(), message: usedUp(over) }
+      if (over !== undefined) return { state: 'exceeded', remaining: remaining(), message: tooMuch(over, spend) }
       if (limited.length > 0) reserved.set(execution_id, spend)
       return state()
     },

@@ -37,4 +37,13 @@ describe('a budget', () => {
     budget.release('first')
     expect(await reserved('second')).not.toBe('exceeded')
   })
+
+  it('says what is left of it where that is not enough', async () => {
+    const budget = ledger({ tokens: 100 })
+    const denied = async (tokens: number) =>
+      (await budget.reserve({ execution_id: 'any', action_id: 'any', spend: { tokens } })).message
+    expect(await denied(1_030)).toBe('the budget of 100 tokens has 100 left, and this may take 1030')
+    budget.forfeit({ tokens: 100 })
+    expect(await denied(1)).toBe('the budget of 100 tokens is used up')
+  })
 })
