@@ -1,6 +1,13 @@
 // What `mplp-runtime` offers from its root, listed by hand. Rooms, stores and buses have entries of their own.
 export { type ComposedRuntime, type ComposeOptions, openRuntime } from './compose.ts'
-export { type Config, defineConfig } from './config.ts'
+export {
+  type Config,
+  type DriftConfig,
+  defineConfig,
+  type EffectiveConfig,
+  type ModelConfig,
+  type ServerConfig,
+} from './config.ts'
 export type { BindingSpec, Bindings, Resolver } from './orchestrator/bind.ts'
 export type {
   FlowContract,
@@ -13,10 +20,26 @@ export type {
 export { InMemoryAEL, InMemoryVSL } from './orchestrator/in-memory.ts'
 export type { RunOptions } from './orchestrator/live.ts'
 export { type MultiAgentFlow, runMultiAgentFlow } from './orchestrator/multi-agent.ts'
+export type { ProjectFolder } from './orchestrator/project-folder.ts'
+export type { RollbackOptions, RollbackReport } from './orchestrator/rollback.ts'
 export type { RunHandle, RunResult } from './orchestrator/run.ts'
 export { createRuntime, type Runtime, type RuntimeOptions } from './orchestrator/runtime.ts'
 export { runSingleAgentFlow } from './orchestrator/single-agent.ts'
 export type { ApprovalAsked, Flow } from './orchestrator/submit.ts'
 export type { Question } from './orchestrator/wishes.ts'
 export * from './protocol/errors.ts'
+export type { Digest, Json, JsonObject } from './protocol/json.ts'
+export type {
+  Collab,
+  Confirm,
+  Context,
+  Core,
+  Dialog,
+  Extension,
+  Network,
+  Plan,
+  Role,
+  Step,
+  Trace,
+} from './protocol/types.ts'
 export { VERSION } from './protocol/version.ts'

@@ -10,9 +10,11 @@ import { MAX_OUTPUT_BYTES, refuseAbove } from './outputs.ts'
 import { below } from './schema.ts'
 import { isToolName, type RegisteredTool, type ToolRegistry } from './tool-registry.ts'
 
-export { compileSchema, type Schema } from './schema.ts'
+export { type CompiledSchema, compileSchema, type Schema, type StandardSchema } from './schema.ts'
 export {
   type Effect,
+  type Question,
+  type RegisteredTool,
   type Tool,
   type ToolCall,
   type ToolRegistry,

@@ -10,6 +10,11 @@ import type { Source, Transport } from './transport.ts'
 import type { WebSocketTransportOptions } from './websocket.ts'
 import type { ConnectOptions } from './websocket-client.ts'
 
+export type { History } from './fan-out.ts'
+export type { SourceOptions } from './source.ts'
+export type * from './transport.ts'
+export type { ConnectOptions } from './websocket-client.ts'
+
 /** A transport under the name by which its relay remembers how far it has come: another name begins at the beginning. */
 export interface Bus {
   readonly name: string

@@ -24,7 +24,7 @@ export { type GoldenFlow, readFlows } from './flow.ts'
 export { type FreshStore, inMemory, type OwnDriverOptions, ownDriver } from './own-driver.ts'
 export { exportPack, type Pack, type PackOptions } from './pack.ts'
 export { REPORTS, type ReportFormat, report } from './report.ts'
-export { type FlowResult, runFlow } from './run-flow.ts'
+export { type FlowOptions, type FlowResult, runFlow } from './run-flow.ts'
 export { type PackFinding, type PackVerdict, verifyPack } from './verify-pack.ts'
 
 /** Where the flows of this package lie. */

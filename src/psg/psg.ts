@@ -3,6 +3,7 @@ export type {
   ActionRecord,
   Agreed,
   AnyNode,
+  Began,
   Binding,
   BornEvent,
   Change,
@@ -10,6 +11,8 @@ export type {
   Commit,
   CommitOptions,
   Deed,
+  EdgeChange,
+  Ended,
   EntryBody,
   EntryChange,
   EventDraft,
@@ -21,30 +24,39 @@ export type {
   Gate,
   Kind,
   Node,
+  NodeAdd,
   NodeData,
+  NodeDelete,
   NodeOf,
+  NodeUpdate,
   Run,
   SegmentEnd,
+  Settlement,
   Signal,
   Snapshot,
   Timer,
   ToldEvent,
+  TurnRecord,
+  WholeChange,
 } from './change.ts'
 export type { Delta } from './delta.ts'
 export { DOCUMENT_KINDS, type Document, type DocumentKind, takeApart } from './document.ts'
 export type { Finding } from './finding.ts'
 export { type GraphOptions, openGraph, ProjectGraph, type Roles, type Wanted } from './graph.ts'
 export { type Difference, graphAt, type Past } from './history.ts'
+export type { Whereabouts } from './indexes.ts'
 export { type Deciding, decide, endPlan, move, type Proposing, proposePlan, startPlan } from './moves.ts'
 export { type PatchOptions, type Paths, pathsOf } from './paths.ts'
 export { dot, mermaid, type Subject } from './picture.ts'
-export { openProject, type Project, type ProjectOptions } from './project.ts'
+export { type Documents, openProject, type Project, type ProjectOptions } from './project.ts'
 export { type Page, type Query, query } from './query.ts'
 export type { Conflict, Restoration } from './restore.ts'
+export type { Rule } from './rules/rule.ts'
 export { FOLDING, RULES } from './rules.ts'
 export type { RestoreOptions } from './snapshot.ts'
-export type { GraphState } from './state.ts'
+export type { EdgeType, GraphState } from './state.ts'
 export { eventsIn } from './told.ts'
+export type { Verified, VerifyOptions } from './verify-project.ts'
 export {
   children,
   dependants,
