@@ -7,7 +7,7 @@ import type { Resolver } from './orchestrator/bind.ts'
 import type { RunOptions } from './orchestrator/live.ts'
 import type { FolderOptions } from './orchestrator/project-folder.ts'
 import { RUN_OPTIONS } from './orchestrator/submit-check.ts'
-import { InvalidInput } from './protocol/errors.ts'
+import { InvalidInput, type Problem } from './protocol/errors.ts'
 import {
   amount,
   type Field,
@@ -127,10 +127,21 @@ export const effectiveConfig = (config: Config): EffectiveConfig => ({
 
 /** Throws InvalidInput for unknown keys, with a suggestion, and for values of the wrong type. */
 function checkConfig(value: unknown): Config {
-  const problems = problemsIn(value, FIELDS, '')
+  const misfits = problemsIn(value, FIELDS, '')
+  const problems = misfits.length > 0 ? misfits : nowhere(value as Config)
   if (problems.length > 0) throw new InvalidInput('config', problems)
   return value as Config
 }
+
+/** Models that are said to be compatible, but not where. */
+const nowhere = ({ models = {} }: Config): readonly Problem[] =>
+  Object.entries(models)
+    .filter(([, { provider, base_url }]) => provider === 'compatible' && base_url === undefined)
+    .map(([name]) => ({
+      path: `models.${name}.base_url`,
+      rule: 'required',
+      message: 'is missing; compatible servers are found by it',
+    }))
 
 /** `MPLP_VSL`, `MPLP_BUS` (comma separated), `MPLP_ENCRYPTION_KEY`, …: the only reading of the environment. */
 export function configFromEnv(env: NodeJS.ProcessEnv = process.env): Config {
@@ -187,6 +198,12 @@ const withoutPasswords = (text: string): string =>
     .replace(/((?:[?&]|^--?)[^=&]*(?:key|token|pass|secret)[^=&]*=)[^&]+/gi, '$1***')
 
 const secret: Field = { ...text, secret: true }
+const url: Field = {
+  says: 'a URL',
+  rule: 'format',
+  fits: (value) => typeof value === 'string' && URL.canParse(value),
+  secret: true, // it may hold a password
+}
 const code: Field = { says: 'a function', fits: (value) => typeof value === 'function' }
 const buses: Field = {
   says: 'a list of URLs, or of objects with a url or a transport',
@@ -237,7 +254,7 @@ const FIELDS: Fields = {
     '*': {
       provider: needed(oneOf('openai', 'anthropic', 'google', 'compatible', 'scripted')),
       api_key_env: text,
-      base_url: text,
+      base_url: url,
       replies: list,
     },
   },

@@ -8,6 +8,8 @@ describe('a config', () => {
     ['one further down', { server: { prot: 1 } }, 'server.prot', 'is not known; did you mean port?'],
     ['one of a model', { models: { m: { provider: 'openai', provder: 'x' } } }, 'models.m.provder', 'mean provider?'],
     ['a model without a provider', { models: { main: { api_key_env: 'KEY' } } }, 'models.main.provider', 'is missing'],
+    ['a model that is nowhere', { models: { m: { provider: 'compatible' } } }, 'models.m.base_url', 'is missing'],
+    ['an address of a model', { models: { m: { provider: 'openai', base_url: 'x' } } }, 'models.m.base_url', 'a URL'],
     ['one of an MCP server', { mcp: { a: { command: 'x', polcy: 'ask' } } }, 'mcp.a.polcy', 'did you mean policy?'],
     ['a policy that is none', { mcp: { a: { command: 'x', policy: 'aks' } } }, 'mcp.a.policy', 'must be always_allow'],
     ['a server without a command', { mcp: { a: { args: [] } } }, 'mcp.a.command', 'is missing'],
@@ -37,6 +39,8 @@ describe('a config', () => {
     const error = caught(() => mergedConfig({ encryption_key: { deep: 'hunter2' } })) as InvalidInput
     expect(JSON.stringify(error.problems) + error.message).not.toContain('hunter2')
     expect(JSON.stringify(caught(() => mergedConfig({ bus: ['redis://:hunter2@x', 7] })))).not.toContain('hunter2')
+    const model = { provider: 'openai', base_url: '//u:hunter2@proxy' }
+    expect(JSON.stringify(caught(() => mergedConfig({ models: { m: model } })))).not.toContain('hunter2')
     const server = { command: 'x', env: { KEY: ['hunter2'] } }
     expect(JSON.stringify(caught(() => mergedConfig({ mcp: { a: server } })))).not.toContain('hunter2')
     expect(String(caught(() => configFromEnv({ MPLP_SERVER: '{ "tokens": "hunter2' })))).not.toContain('hunter2')
