@@ -10,6 +10,7 @@ import { ends, endsWithSession, flightFailed, isKept, keepEnding } from './endin
 import { askFor, verdictOn } from './gate.ts'
 import { heldUpBy } from './held-up.ts'
 import type { Arrival, Decided, Ending, Flight, LiveRun, Waiting } from './live.ts'
+import { fitting, MOST_BEGUN } from './one-commit.ts'
 import { resume } from './recover.ts'
 import { isExpiry, nextTurns } from './session.ts'
 import { goesOn, setOff } from './set-off.ts'
@@ -28,7 +29,7 @@ export function decideTick(run: LiveRun, isLeaving = false): Decided {
   run.looked = run.graph.revision
   takeInRequests(run, decided)
   resume(run, decided)
-  for (const arrival of run.inbox.splice(0)) takeIn(run, arrival, decided)
+  for (const arrival of run.inbox.splice(0, fitting(run.inbox))) takeIn(run, arrival, decided)
   if (run.crowded && room(run) > 0) takeInHeldBack(run, decided)
   if (run.session && !isOver(run)) endsWithSession(run, run.session)
   resume(run, decided) // a paused one that ends now
@@ -48,9 +49,10 @@ function goBack(run: LiveRun, ending: Ending, isLeaving: boolean, decided: Decid
 /** Whatever had its time or its approval and found no room comes before what has not begun. */
 function takeInHeldBack(run: LiveRun, decided: Decided): void {
   run.crowded = false
+  const left = run.inbox.length // for the next tick
   ring(run)
   look(run, decided)
-  for (const arrival of run.inbox.splice(0)) takeIn(run, arrival, decided)
+  for (const arrival of run.inbox.splice(left)) takeIn(run, arrival, decided)
 }
 
 /** May what somebody must carry out begin? If there is no room for it, or its context is suspended, it is taken in once it may. */
@@ -230,7 +232,8 @@ function takeInRequests(run: LiveRun, decided: Decided): void {
 function startReady(run: LiveRun, decided: Decided): void {
   if (run.paused || run.owner.lost.aborted || heldUpBy(run.graph, run.options)) return
   if (run.session) return startTurns(run, run.session, decided)
-  while (room(run) > 0 && run.ready.size > 0) {
+  for (let begun = 0; room(run) > 0 && run.ready.size > 0; begun++) {
+    if (begun === MOST_BEGUN) return void run.inbox.push({ kind: 'look' })
     const step = run.ready.take()!
     const action = actionOf(run, step, { action_id: firstActionOf(step) })
     const flight = { step, action, execution_id: run.graph.clock.uuid(), attempt: 1 }

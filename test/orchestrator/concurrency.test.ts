@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
 import { ActionError } from '../../src/protocol/errors.ts'
-import { flowOf } from '../support/flows.ts'
+import type { ToldEvent } from '../../src/psg/change.ts'
+import { flowOf, runtimeOf } from '../support/flows.ts'
 import { inTime, until, world } from '../support/on-a-clock.ts'
 
 const retry = { strategy: 'fixed', max_attempts: 2, delay_ms: 100 } as const
@@ -48,4 +49,42 @@ it('keeps nobody waiting for room who needs none', async () => {
   expect(status('long')).toBe('in_progress')
   await inTime(clock, run.result())
   await inTime(clock, runtime.close())
+})
+
+const many = (count: number, call: string) =>
+  Object.fromEntries(Array.from({ length: count }, (_, i) => [`s${i}`, { call }]))
+
+it('keeps what many steps give at the same moment, though no single entry of a journal could', async () => {
+  const runtime = await runtimeOf({ large: () => '€'.repeat(20_000) })
+  const run = await runtime.submit(flowOf(many(600, 'large'), { options: { concurrency: 600 } }))
+  const { status, outputs } = await run.result()
+  expect(status).toBe('completed')
+  expect(new Set(Object.values(outputs).map((output) => String(output).length))).toEqual(new Set([20_000]))
+  expect(runtime.errors).toEqual([])
+  await runtime.close()
+})
+
+it('keeps what many steps failed of at the same moment, too', async () => {
+  const fails = () => {
+    throw new Error('€'.repeat(60_000))
+  }
+  const runtime = await runtimeOf({ fails })
+  const bindings = { on_failure: 'continue' } as const
+  const steps = Object.fromEntries(
+    Object.entries(many(100, 'fails')).map(([name, step]) => [name, { ...step, binding: bindings }]),
+  )
+  const run = await runtime.submit(flowOf(steps, { options: { concurrency: 100 } }))
+  expect((await run.result()).error).toEqual({ code: 'step_failed', message: "100 of the plan's steps failed" })
+  expect(runtime.errors).toEqual([])
+  await runtime.close()
+})
+
+it('begins thousands of steps in several commits', async () => {
+  const begun: number[] = []
+  const starts = (event: ToldEvent) => 'sa' in event && event.sa === 'SAStepStarted'
+  const runtime = await runtimeOf({}, { onCommit: ({ body }) => void begun.push(body.events.filter(starts).length) })
+  const run = await runtime.submit(flowOf(many(2_001, 'noop'), { options: { concurrency: 5_000 } }))
+  expect((await run.result()).status).toBe('completed')
+  expect(begun.filter((count) => count > 0)).toEqual([2_000, 1])
+  await runtime.close()
 })

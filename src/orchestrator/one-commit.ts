@@ -1,0 +1,27 @@
+import { roughBytes } from '../protocol/json.ts'
+import type { Arrival } from './live.ts'
+
+/** A tick that begins more steps than this would fill a journal entry with their beginnings alone: the next one begins the others. */
+export const MOST_BEGUN = 2_000
+/** An entry may have four times as many bytes: a character of the text that is estimated here may need three. */
+const MOST_BYTES = 8 * 1024 * 1024
+/** A failure is told by the action, its segment, the events and perhaps the run. */
+const TIMES_TOLD = 6
+
+/** How many of the arrivals one commit can carry, at least one: what many steps give at the same moment may be more than an entry can hold. */
+export function fitting(arrivals: readonly Arrival[]): number {
+  let bytes = 0
+  const end = arrivals.findIndex((arrival, i) => {
+    bytes += weightOf(arrival)
+    return i > 0 && bytes > MOST_BYTES
+  })
+  return end < 0 ? arrivals.length : end
+}
+
+function weightOf(arrival: Arrival): number {
+  if (arrival.kind === 'failed') return arrival.error.message.length * TIMES_TOLD
+  if (arrival.kind !== 'completed') return 0
+  const { result, inverse } = arrival
+  const output = result.output_ref ? 0 : roughBytes(result.output ?? null)
+  return output + (inverse === undefined ? 0 : roughBytes(inverse))
+}
