@@ -19,6 +19,8 @@ export interface OutputOptions {
 
 const PREVIEW = 1_024
 export const MAX_OUTPUT_BYTES = 16 * 1024 * 1024
+/** Whatever walks through a value later must not run out of stack on it: a commit that is refused for it would take its whole run along. */
+const MOST_LEVELS = 1_000
 
 /** Makes of whatever an adapter gives a copy that is JSON, free of secrets and not too large, and puts large ones into the store. */
 export function withOutputs(adapter: Adapter, options: OutputOptions = {}): Adapter {
@@ -33,6 +35,8 @@ export function withOutputs(adapter: Adapter, options: OutputOptions = {}): Adap
     // A character is at most three bytes of UTF-8 per UTF-16 unit: the exact count is only worth taking when it could matter.
     if (text.length * 3 > maxBytes) refuseAbove(maxBytes, Buffer.byteLength(text), what)
     const parsed: Json = JSON.parse(text)
+    if (text.length > 2 * MOST_LEVELS && isDeeper(parsed, MOST_LEVELS))
+      throw finalFailure(`${what} gave something nested more than ${MOST_LEVELS} levels deep`)
     const clean = redact.json(parsed)
     const kept = { ...rest, output: clean }
     if (text.length * 3 <= inlineBytes) return { kept }
@@ -96,6 +100,11 @@ function textOf(output: unknown, what: string): string {
     throw finalFailure(`${what} gave something that is not JSON`, { cause })
   }
   throw finalFailure(`${what} gave a ${typeof output}, which is not JSON`)
+}
+
+function isDeeper(value: Json, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  return levels === 0 || Object.values(value).some((member) => isDeeper(member, levels - 1))
 }
 
 export function refuseAbove(limit: number, bytes: number, what: string): void {

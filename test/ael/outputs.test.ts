@@ -38,6 +38,16 @@ describe('withOutputs', () => {
     await expect(given({ output })).rejects.toMatchObject({ code: 'action_failed', retryable: false })
   })
 
+  it('fails on what is nested more deeply than a commit can take', async () => {
+    const nested = (levels: number): unknown => (levels === 0 ? 'x' : { in: nested(levels - 1) })
+    expect(await given({ output: nested(1_000) })).toEqual({ output: nested(1_000) })
+    await expect(given({ output: nested(1_001) })).rejects.toMatchObject({
+      code: 'action_failed',
+      retryable: false,
+      message: 'work gave something nested more than 1000 levels deep',
+    })
+  })
+
   it.each([
     ['a cost', { cost: Number.NaN }],
     ['a cost', { cost: '2' }],
