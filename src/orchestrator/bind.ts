@@ -5,6 +5,7 @@ import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import type { Step } from '../protocol/types.ts'
 import type { Binding } from '../psg/change.ts'
 import { plain } from '../psg/plain.ts'
+import { type Dependence, unheld } from './depends.ts'
 import { BINDING, waitProblems } from './submit-check.ts'
 
 /** How a step is executed, as a flow says it. */
@@ -26,7 +27,8 @@ export function bindSteps(
   idOf: (step: string) => string,
 ): readonly Binding[] {
   const problems: Problem[] = []
-  const known = new Map(steps.map((step) => [step.step_id, step]))
+  const far: (Dependence & { readonly at: string })[] = []
+  const known = new Set(steps.map((step) => step.step_id))
   for (const id of Object.keys(bindings.steps ?? {}))
     if (!known.has(id))
       problems.push({
@@ -59,15 +61,16 @@ export function bindSteps(
     ]) {
       const { $from: from } = reference
       problems.push(...problemsIn(reference, REFERENCE, at))
-      if (from !== self && !dependsOn(step.step_id, from, known))
-        problems.push({
-          path: at,
-          rule: 'dependency',
-          message: `refers to step ${from}, which step ${step.step_id} does not depend on`,
-        })
+      if (from !== self && !step.dependencies?.includes(from)) far.push({ step: step.step_id, on: from, at })
     }
     return [{ ...spec, binding_id: idOf(step.step_id), step_id: step.step_id }]
   })
+  for (const { at, step, on } of unheld(steps, far))
+    problems.push({
+      path: at,
+      rule: 'dependency',
+      message: `refers to step ${on}, which step ${step} does not depend on`,
+    })
   if (problems.length > 0) throw new InvalidInput('flow', problems)
   return bound
 }
@@ -134,15 +137,4 @@ function* references(value: Json, path: string, self?: string): Iterable<Referen
     if (typeof object.$from === 'string') yield { reference: { ...object, $from: object.$from }, at: path, self }
     else for (const [key, item] of Object.entries(object)) yield* references(item, `${path}.${key}`, self)
   }
-}
-
-/** Does a step depend on another, however far? The nearest are looked at first. */
-function dependsOn(step: string, on: string, steps: ReadonlyMap<string, Step>): boolean {
-  const seen = new Set([step])
-  for (const one of seen)
-    for (const dependency of steps.get(one)?.dependencies ?? []) {
-      if (dependency === on) return true
-      seen.add(dependency)
-    }
-  return false
 }

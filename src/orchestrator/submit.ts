@@ -6,14 +6,15 @@ import { META } from '../protocol/meta.ts'
 import type { Collab, Context, Plan } from '../protocol/types.ts'
 import { VERSION } from '../protocol/version.ts'
 import { planDigest } from '../psg/approval.ts'
-import type { AnyNode, Change, Gate, NodeAdd } from '../psg/change.ts'
+import type { AnyNode, Change, Gate } from '../psg/change.ts'
 import { newConfirm } from '../psg/confirm.ts'
 import { takeApart } from '../psg/document.ts'
 import { type Bindings, bindSteps, type Resolver } from './bind.ts'
+import { dependenciesFirst } from './depends.ts'
 import { EXPIRES_MS } from './gate.ts'
 import type { Decided, RunOptions } from './live.ts'
 import { saBeginning, saBreaches } from './profiles/sa.ts'
-import { append, type Session } from './session.ts'
+import type { Session } from './session.ts'
 import { newTimer } from './timers.ts'
 import { sessionStarts } from './turns.ts'
 
@@ -84,7 +85,7 @@ export function submission(flow: Flow, clock: { now(): number; uuid(): string },
   const head = typeof context === 'string' ? [] : takeApart('context', context)
   const [planHead, ...stepParts] = takeApart('plan', plan)
   const large = head.length + 1 + 2 * stepParts.length > PARTS_PER_COMMIT
-  const parts: Change[] = [planHead!, ...(large ? dependenciesFirst(stepParts) : stepParts)]
+  const parts: Change[] = [planHead!, ...(large ? inOrder(stepParts, plan.steps) : stepParts)]
   for (const binding of bindSteps(plan.steps, bindings, known.resolve, large ? derivedId : clock.uuid))
     parts.push({ kind: 'node_add', node: 'binding', id: binding.binding_id, data: binding })
   const gates = approvals({ plan, parts, approval, run_id, confirm_id, clock })
@@ -229,23 +230,9 @@ function chunked(changes: readonly Change[]): Change[][] {
 }
 
 /** In several commits a step must not come before what it waits for. Steps on a circle come last; the graph names it. */
-function dependenciesFirst(steps: readonly Change[]): readonly Change[] {
-  const byId = new Map(steps.map((step) => [(step as NodeAdd<'step'>).id, step as NodeAdd<'step'>]))
-  const unmet = new Map<string, number>()
-  const dependants = new Map<string, string[]>()
-  for (const { id, data } of byId.values()) {
-    const known = new Set(data.dependencies?.filter((on) => byId.has(on)))
-    unmet.set(id, known.size)
-    for (const on of known) append(dependants, on, id)
-  }
-  const order = [...unmet].filter(([, left]) => left === 0).map(([id]) => id)
-  for (let i = 0; i < order.length; i++)
-    for (const id of dependants.get(order[i]!) ?? []) {
-      unmet.set(id, unmet.get(id)! - 1)
-      if (unmet.get(id) === 0) order.push(id)
-    }
-  const placed = new Set(order)
-  return [...order, ...[...byId.keys()].filter((id) => !placed.has(id))].map((id) => byId.get(id)!)
+function inOrder(parts: readonly Change[], steps: Plan['steps']): readonly Change[] {
+  const { order, circular } = dependenciesFirst(steps)
+  return [...order, ...circular].map((at) => parts[at]!)
 }
 
 /** The same for the same step: whoever submits again what a crash has left half submitted finds it. */

@@ -1,0 +1,65 @@
+import type { Step } from '../protocol/types.ts'
+import { append } from './session.ts'
+
+/** The places of a plan's steps, each after all that it waits for; apart from them those on a circle, and whatever waits for these. */
+export function dependenciesFirst(steps: readonly Step[]): {
+  readonly order: readonly number[]
+  readonly circular: readonly number[]
+} {
+  const dependants: number[][] = steps.map(() => [])
+  const unmet = waitsOf(steps).map((waits, at) => {
+    for (const on of waits) dependants[on]!.push(at)
+    return waits.length
+  })
+  const order = [...steps.keys()].filter((at) => unmet[at] === 0)
+  for (const at of order)
+    for (const dependant of dependants[at]!) {
+      unmet[dependant]!--
+      if (unmet[dependant] === 0) order.push(dependant)
+    }
+  return { order, circular: [...steps.keys()].filter((at) => unmet[at]! > 0) }
+}
+
+/** That one step depends on another, directly or by way of others. */
+export interface Dependence {
+  readonly step: string
+  readonly on: string
+}
+
+/** A number has so many bits. */
+const AT_ONCE = 32
+
+/**
+ * Those that do not hold. Looked at together, since in a long plan every step may refer to one that is far away: a walk along the plan answers for as
+ * many steps as a number has bits. Of steps on a circle nothing is said: the graph names the circle.
+ */
+export function unheld<D extends Dependence>(steps: readonly Step[], asked: readonly D[]): readonly D[] {
+  if (asked.length === 0) return []
+  const { order, circular } = dependenciesFirst(steps)
+  const places = placesOf(steps)
+  const waits = waitsOf(steps)
+  const isCircular = new Set(circular)
+  const askedOf = new Map<string, D[]>()
+  for (const one of asked) if (!isCircular.has(places.get(one.step)!)) append(askedOf, one.on, one)
+  const sources = [...askedOf]
+  const wrong: D[] = []
+  for (let from = 0; from < sources.length; from += AT_ONCE) {
+    const group = sources.slice(from, from + AT_ONCE)
+    const bits = new Int32Array(steps.length)
+    for (const [i, [on]] of group.entries()) if (places.has(on)) bits[places.get(on)!] = 1 << i
+    const found = new Int32Array(steps.length)
+    for (const at of order) for (const on of waits[at]!) found[at]! |= found[on]! | bits[on]!
+    for (const [i, [, ones]] of group.entries())
+      for (const one of ones) if ((found[places.get(one.step)!]! & (1 << i)) === 0) wrong.push(one)
+  }
+  return wrong
+}
+
+const placesOf = (steps: readonly Step[]): ReadonlyMap<string, number> =>
+  new Map(steps.map(({ step_id }, at) => [step_id, at]))
+
+/** What each step waits for, by place. */
+function waitsOf(steps: readonly Step[]): readonly (readonly number[])[] {
+  const places = placesOf(steps)
+  return steps.map(({ dependencies = [] }) => [...new Set(dependencies)].flatMap((on) => places.get(on) ?? []))
+}
