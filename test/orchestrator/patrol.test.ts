@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { RuleViolation } from '../../src/protocol/errors.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { chainOf, flowOf } from '../support/flows.ts'
-import { inTime, world } from '../support/on-a-clock.ts'
+import { inTime, passes, world } from '../support/on-a-clock.ts'
 
 const hang = (_: unknown, { signal }: { readonly signal: AbortSignal }) =>
   new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(new Error('stopped'))))
@@ -78,6 +78,32 @@ describe('a plan that is withdrawn while its run waits', () => {
     await expect(runtime.call('plan', { intent: 'cancel', plan_id: run.plan_id })).rejects.toThrow(RuleViolation)
     await run.cancel()
     expect(await inTime(clock, run.result())).toMatchObject({ status: 'cancelled' })
+    await inTime(clock, runtime.close())
+  })
+})
+
+describe('a plan with many timers that are due', () => {
+  it('is looked at once in a round', async () => {
+    const { start, clock } = world({})
+    let reads = 0
+    const counted = (store: Backend): Backend => ({
+      ...store,
+      read(stream, from) {
+        reads++
+        return store.read(stream, from)
+      },
+    })
+    const runtime = await start({}, counted)
+    const wait = { binding: { action_type: 'wait', params: { ms: 1_000 } } }
+    const run = await runtime.submit(flowOf(Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`s${i}`, wait]))))
+    await runtime.pause(run.run_id) // so that they stay due
+    expect(await inTime(clock, run.rest())).toBe('waiting')
+    await passes(clock, 2_000)
+    reads = 0
+    await passes(clock, 500)
+    expect(reads).toBeLessThanOrEqual(20) // of 10 rounds, not of 200 timers
+    await runtime.resume(run.run_id)
+    expect(await inTime(clock, run.result())).toMatchObject({ success: true })
     await inTime(clock, runtime.close())
   })
 })
