@@ -80,6 +80,7 @@ export function resume(run: LiveRun, decided: Decided): void {
     if (!run.ending) starts(run, decided)
   }
   run.resumed = true
+  const timers = new Map(openTimers(run.graph, run.plan).map((timer) => [timer.data.target, timer]))
   for (const node of run.graph.state.nodesOf(run.plan)) {
     if (!isKind(node, 'action') || (node.data.status !== 'running' && node.data.status !== 'waiting')) continue
     const { action_id, attempts, compensates } = node.data
@@ -88,7 +89,7 @@ export function resume(run: LiveRun, decided: Decided): void {
       inverseWasCutOff(run, flight, decided) // the way back attempts it anew
       continue
     }
-    const waiting = node.data.status === 'waiting' ? waitOf(run, node, flight) : undefined
+    const waiting = node.data.status === 'waiting' ? waitOf(run, node, flight, timers) : undefined
     if (waiting) {
       run.waiting.set(action_id, waiting)
       continue
@@ -169,13 +170,16 @@ function* spentOn({ action_type, settles, ended = [], usage }: ActionRecord): It
 const count = (actions: readonly Node<'action'>[], what: 'began' | 'ended'): number =>
   actions.reduce((sum, { data }) => sum + (data[what]?.length ?? 0), 0)
 
-function waitOf(run: LiveRun, node: Node<'action'>, flight: Flight): Waiting | undefined {
+function waitOf(
+  run: LiveRun,
+  node: Node<'action'>,
+  flight: Flight,
+  timers: ReadonlyMap<string, Node<'timer'>>,
+): Waiting | undefined {
   const { action_id } = node.data
   const timerFor = (target: string) => {
-    for (const part of run.graph.state.nodesOf(run.plan))
-      if (isKind(part, 'timer') && part.data.target === target && !part.data.fired)
-        return { timer: part.id, due: Date.parse(part.data.due) }
-    return undefined
+    const timer = timers.get(target)
+    return timer && { timer: timer.id, due: Date.parse(timer.data.due) }
   }
   for (const confirm of run.graph.state.referrers('action', action_id, 'CONFIRMS')) {
     const timer = timerFor(confirm.id) // fired once the question was answered

@@ -5,7 +5,8 @@ import { heldUpBy } from './held-up.ts'
 import { land } from './land.ts'
 import type { LiveRun } from './live.ts'
 import { patiently } from './patiently.ts'
-import { decideTick, signalFor } from './tick.ts'
+import { openSignals } from './signals.ts'
+import { decideTick } from './tick.ts'
 import { nextDue, ring } from './timers.ts'
 
 export interface RunnerOptions {
@@ -119,10 +120,11 @@ const ANSWERED = new Error('what it waited for has come')
 function isAnswered(run: LiveRun): boolean {
   if (run.graph.get('run', run.id)?.data.requested !== undefined) return true
   if (run.paused) return false
+  const signals = openSignals(run)
   return [...run.waiting.values()].some(
     (waiting) =>
       (waiting.on === 'confirm' && run.graph.get('confirm', waiting.confirm)?.data.status !== 'pending') ||
-      (waiting.on === 'signal' && signalFor(run, waiting.name) !== undefined),
+      (waiting.on === 'signal' && signals.has(waiting.name)),
   )
 }
 

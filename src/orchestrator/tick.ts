@@ -15,6 +15,7 @@ import { resume } from './recover.ts'
 import { isExpiry, nextTurns } from './session.ts'
 import { goesOn, setOff } from './set-off.ts'
 import { conflictDecided, isSettling, type Settling } from './settle-step.ts'
+import { openSignals } from './signals.ts'
 import { attemptAgain, attemptEnds, stepCompleted, stepStarts } from './steps.ts'
 import { ring, room, setTimer, timerFired } from './timers.ts'
 import { isTurning, startTurns, turnArrived } from './turns.ts'
@@ -29,7 +30,7 @@ export function decideTick(run: LiveRun, isLeaving = false): Decided {
   run.looked = run.graph.revision
   takeInRequests(run, decided)
   resume(run, decided)
-  for (const arrival of run.inbox.splice(0, fitting(run.inbox))) takeIn(run, arrival, decided)
+  takeInAll(run, run.inbox.splice(0, fitting(run.inbox)), decided)
   if (run.crowded && room(run) > 0) takeInHeldBack(run, decided)
   if (run.session && !isOver(run)) endsWithSession(run, run.session)
   resume(run, decided) // a paused one that ends now
@@ -51,8 +52,13 @@ function takeInHeldBack(run: LiveRun, decided: Decided): void {
   run.crowded = false
   const left = run.inbox.length // for the next tick
   ring(run)
-  look(run, decided)
-  for (const arrival of run.inbox.splice(left)) takeIn(run, arrival, decided)
+  takeInAll(run, [...run.inbox.splice(left), { kind: 'look' }], decided)
+}
+
+/** However often it was told to look round, it does so once, when all the rest is known. */
+function takeInAll(run: LiveRun, arrivals: readonly Arrival[], decided: Decided): void {
+  for (const arrival of arrivals) if (arrival.kind !== 'look') takeIn(run, arrival, decided)
+  if (arrivals.some(({ kind }) => kind === 'look')) look(run, decided)
 }
 
 /** May what somebody must carry out begin? If there is no room for it, or its context is suspended, it is taken in once it may. */
@@ -62,7 +68,7 @@ function hasRoom(run: LiveRun, { action, settles }: Flight): boolean {
   return false
 }
 
-function takeIn(run: LiveRun, arrival: Arrival, decided: Decided): void {
+function takeIn(run: LiveRun, arrival: Exclude<Arrival, { kind: 'look' }>, decided: Decided): void {
   switch (arrival.kind) {
     case 'completed': {
       const { flight, result } = arrival
@@ -102,8 +108,6 @@ function takeIn(run: LiveRun, arrival: Arrival, decided: Decided): void {
         reason: 'timeout',
         error: { code: 'deadline', message: `the run was to end by ${run.options.deadline}` },
       })
-    case 'look':
-      return look(run, decided)
     default:
       arrival satisfies never
   }
@@ -175,7 +179,7 @@ function stepGivenUp(
 /** What others asked for or decided since the last tick. */
 function look(run: LiveRun, decided: Decided): void {
   if (run.paused || run.ending) return // nothing new begins
-  const taken = new Set<string>()
+  let signals: ReturnType<typeof openSignals> | undefined
   for (const [action, waiting] of run.waiting) {
     if (waiting.on === 'confirm') {
       if (isApproved(run, waiting) && !hasRoom(run, waiting.flight)) continue
@@ -184,9 +188,9 @@ function look(run: LiveRun, decided: Decided): void {
       run.waiting.delete(action)
       answered(run, waiting.flight, verdict, decided)
     } else if (waiting.on === 'signal') {
-      const signal = signalFor(run, waiting.name, taken)
+      signals ??= openSignals(run)
+      const signal = signals.get(waiting.name)?.shift()
       if (!signal) continue
-      taken.add(signal.id)
       run.waiting.delete(action)
       decided.changes.push({ kind: 'node_update', node: 'signal', id: signal.id, set: { taken: true } })
       const result = { action_id: action, status: 'completed' as const, output: signal.data.payload, duration_ms: 0 }
@@ -264,11 +268,4 @@ function isOver(run: LiveRun): boolean {
   if (run.flying.size > 0 || !run.resumed) return false
   if (run.ending) return !run.ending.undo || run.undo?.left.length === 0
   return run.waiting.size === 0 && run.ready.size === 0 && (!run.session || nextTurns(run.session).length === 0)
-}
-
-/** The oldest signal of a name that nobody has taken, or is about to. */
-export function signalFor(run: LiveRun, name: string, taken: ReadonlySet<string> = new Set()) {
-  for (const node of run.graph.state.nodesOf(run.plan))
-    if (node.kind === 'signal' && node.data.name === name && !node.data.taken && !taken.has(node.id)) return node
-  return undefined
 }

@@ -1,4 +1,4 @@
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { createRuntime, type Runtime } from '../../src/orchestrator/runtime.ts'
 import { InvalidInput, NotFound, Unavailable } from '../../src/protocol/errors.ts'
@@ -122,6 +122,22 @@ it('hands a signal to one of two steps that wait for it', async () => {
 
 const long = (_: unknown, { signal }: { readonly signal: AbortSignal }) =>
   new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(new Error('stopped'))))
+
+it('hands many signals to many steps without going through the plan for each of them', async () => {
+  const names = Array.from({ length: 50 }, (_, i) => `s${i}`)
+  const runtime = await desk()
+  const steps = names.map((signal) => [signal, { binding: { action_type: 'wait', params: { signal } } }] as const)
+  const flow = flowOf(Object.fromEntries(steps), { approval: {} })
+  const run = await runtime.submit(flow)
+  const walks = vi.spyOn((await runtime.project.context(run.context_id)).state, 'nodesOf')
+  const [asked] = await runtime.waiting()
+  await runtime.decide(asked!.confirm.confirm_id, by('dba'))
+  expect(await run.rest()).toBe('waiting')
+  for (const name of names) await runtime.signal(run.run_id, name, name)
+  const { outputs } = await run.result()
+  expect(names.map((name) => outputs[flow.ids[name]!])).toEqual(names)
+  expect(walks.mock.calls.length).toBeLessThan(10 * names.length)
+})
 
 it('lets nothing outrank a cancel', async () => {
   const runtime = await desk({ long })
