@@ -28,8 +28,9 @@ export function handsOf(
       reserve(request) {
         const run = runOf(request.run)
         if (!run) return UNLIMITED
-        charged.set(request.execution_id, run.ledger)
-        return run.undo ? UNLIMITED : run.ledger.reserve(request) // going back is counted, and never denied
+        const answer = run.undo ? UNLIMITED : run.ledger.reserve(request) // going back is counted, and never denied
+        if (answer.state !== 'exceeded') charged.set(request.execution_id, run.ledger) // one that was denied ends without a word
+        return answer
       },
       settle(execution_id, spent) {
         const ledger = charged.get(execution_id)

@@ -10,6 +10,7 @@ export interface Limits extends Spend {
 /** What a run has used up and set apart, against its limits. */
 export interface Ledger extends Budget {
   readonly spent: Required<Spend>
+  reserve(request: Parameters<Budget['reserve']>[0]): BudgetState
   /** Counts as spent what was spent before, and what an attempt had set apart when it was cut off. */
   forfeit(spend: Spend): void
   /** Whatever line is crossed by now was told when it was. */

@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { type FunctionSpec, functionAdapter } from '../../src/ael/function.ts'
-import type { Hands } from '../../src/ael/layer.ts'
+import type { Budget, Hands } from '../../src/ael/layer.ts'
 import { ActionError } from '../../src/protocol/errors.ts'
-import { flowOf } from '../support/flows.ts'
+import { chainOf, flowOf } from '../support/flows.ts'
 import { inTime, passes, world } from '../support/on-a-clock.ts'
 
 const budgeted = (functions: { readonly [name: string]: FunctionSpec }) =>
@@ -49,5 +49,28 @@ it('counts what was done, and nothing that was only waited for or failed for not
   expect(await inTime(clock, run.result())).toMatchObject({ success: true })
   const graph = await runtime.project.context(run.context_id)
   expect(graph.get('run', run.run_id)?.data.spent).toEqual({ actions: 2, tokens: 0, cost: 0 })
+  await inTime(clock, runtime.close())
+})
+
+it('keeps nothing of an attempt that was denied', async () => {
+  const denied: string[] = []
+  let settle: Budget['settle'] | undefined
+  const layer = (hands: Hands) => {
+    const budget = hands.budget!
+    settle = budget.settle
+    const reserve: Budget['reserve'] = async (request) => {
+      const answer = await budget.reserve(request)
+      if (answer.state === 'exceeded') denied.push(request.execution_id)
+      return answer
+    }
+    const adapters = [functionAdapter({ noop: () => null })]
+    return actionLayer({ ...hands, budget: { ...budget, reserve }, adapters })
+  }
+  const { start, clock } = world({}, { layer })
+  const runtime = await start()
+  const run = await runtime.submit(chainOf(2, { options: { budget: { actions: 1 } } }))
+  expect(await inTime(clock, run.result())).toMatchObject({ error: { code: 'action_denied' } })
+  expect(denied).toHaveLength(1)
+  expect(await settle?.(denied[0]!, { actions: 1 })).toEqual({ state: 'ok' }) // nobody is charged who was never let in
   await inTime(clock, runtime.close())
 })
