@@ -42,7 +42,10 @@ export async function own(context: string, options: OwnerOptions): Promise<Owner
     // By our own clock, counted from before the call: the store's may only be later, so we stop no later than it lets others in.
     let since = renewed
     let pause = ttlMs * 0.3
-    const left = () => Math.max(0, since + ttlMs * (2 / 3) - clock.now())
+    const left = () => {
+      since = Math.min(since, clock.now()) // a clock that was set back makes no lease last longer
+      return Math.max(0, since + ttlMs * (2 / 3) - clock.now())
+    }
     while (!stop.signal.aborted) {
       await clock.sleep(Math.min(pause, left()), stop.signal).catch(() => undefined) // stopped: the loop's condition says so
       if (stop.signal.aborted) return
