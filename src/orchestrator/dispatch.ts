@@ -1,5 +1,6 @@
 import type { Action, ActionResult, Inverse, RetryPolicy } from '../ael/adapter.ts'
 import { endedEvent, startedEvent } from '../ael/events.ts'
+import { toActionError } from '../ael/failure.ts'
 import type { Observer } from '../ael/layer.ts'
 import { ActionError, MplpError } from '../protocol/errors.ts'
 import type { Digest, Json, JsonObject } from '../protocol/json.ts'
@@ -187,9 +188,8 @@ function adaptersInverse(
   }
 }
 
+/** Whatever it is: what would be thrown here would reach nobody, and the run would wait for it. */
 const actionError = (error: unknown): ActionError =>
-  error instanceof ActionError
-    ? error
-    : new ActionError('action_failed', error instanceof MplpError ? `${error.code}: ${error.message}` : String(error), {
-        cause: error,
-      })
+  error instanceof MplpError && !(error instanceof ActionError)
+    ? new ActionError('action_failed', `${error.code}: ${error.message}`, { cause: error })
+    : toActionError(error)

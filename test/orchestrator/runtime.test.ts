@@ -119,6 +119,16 @@ describe('a run', () => {
 })
 
 describe('a failing step', () => {
+  it('ends also when a layer of one’s own throws what has no text', async () => {
+    const attempt = async () => {
+      throw Object.create(null)
+    }
+    const runtime = await runtimeOf({}, { layer: { ...actionLayer(), attempt } })
+    const { error } = await (await runtime.submit(chainOf(1))).result()
+    expect(error).toMatchObject({ code: 'action_failed', message: 'threw object' })
+    await runtime.close()
+  })
+
   it('fails the plan, and what waited for it is skipped', async () => {
     const runtime = await runtimeOf({
       boom: () => {
