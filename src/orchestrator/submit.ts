@@ -1,12 +1,12 @@
 import { isoMicros } from '../protocol/clock.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import type { Breach } from '../protocol/invariants.ts'
-import { type JsonObject, uuidOf } from '../protocol/json.ts'
+import { type Json, type JsonObject, roughBytes, uuidOf } from '../protocol/json.ts'
 import { META } from '../protocol/meta.ts'
 import type { Collab, Context, Plan } from '../protocol/types.ts'
 import { VERSION } from '../protocol/version.ts'
 import { planDigest } from '../psg/approval.ts'
-import type { AnyNode, Change, Gate } from '../psg/change.ts'
+import type { AnyNode, Binding, Change, Gate, NodeAdd } from '../psg/change.ts'
 import { newConfirm } from '../psg/confirm.ts'
 import { takeApart } from '../psg/document.ts'
 import { type Bindings, bindSteps, type Resolver } from './bind.ts'
@@ -55,8 +55,9 @@ export interface Submission {
   }[]
 }
 
-/** A plan with more parts than this (a head, steps, and a binding for each) is submitted in several commits. */
+/** A plan with more parts than this (a head, steps, and a binding for each), or about so many bytes, is submitted in several commits. */
 const PARTS_PER_COMMIT = 4_000
+const BYTES_PER_COMMIT = 8 * 1024 * 1024
 
 /** What is known of a flow beside itself: its context if it names one that is there, and its session, settled. */
 export interface Known {
@@ -84,10 +85,15 @@ export function submission(flow: Flow, clock: { now(): number; uuid(): string },
   ]
   const head = typeof context === 'string' ? [] : takeApart('context', context)
   const [planHead, ...stepParts] = takeApart('plan', plan)
-  const large = head.length + 1 + 2 * stepParts.length > PARTS_PER_COMMIT
-  const parts: Change[] = [planHead!, ...(large ? inOrder(stepParts, plan.steps) : stepParts)]
-  for (const binding of bindSteps(plan.steps, bindings, known.resolve, large ? derivedId : clock.uuid))
-    parts.push({ kind: 'node_add', node: 'binding', id: binding.binding_id, data: binding })
+  const bound = bindSteps(plan.steps, bindings, known.resolve, clock.uuid).map(bindingAdded)
+  const large = chunked([...head, planHead!, ...stepParts, ...bound]).length > 1
+  const parts = large
+    ? [
+        planHead!,
+        ...inOrder(stepParts, plan.steps),
+        ...bound.map(({ data }) => bindingAdded({ ...data, binding_id: derivedId(data.step_id) })),
+      ]
+    : [planHead!, ...stepParts, ...bound]
   const gates = approvals({ plan, parts, approval, run_id, confirm_id, clock })
   const started = approval === 'auto'
   const at = isoMicros(clock.now() * 1000)
@@ -223,9 +229,26 @@ function refuseIfBroken(breaches: readonly Breach[]): void {
 
 const invalid = (path: string, rule: string, message: string) => new InvalidInput('flow', [{ path, rule, message }])
 
+const bindingAdded = (data: Binding): NodeAdd<'binding'> => ({
+  kind: 'node_add',
+  node: 'binding',
+  id: data.binding_id,
+  data,
+})
+
 function chunked(changes: readonly Change[]): Change[][] {
   const chunks: Change[][] = []
-  for (let at = 0; at < changes.length; at += PARTS_PER_COMMIT) chunks.push(changes.slice(at, at + PARTS_PER_COMMIT))
+  let bytes = 0
+  for (const change of changes) {
+    const size = roughBytes((change as NodeAdd).data as Json)
+    const chunk = chunks.at(-1)
+    bytes += size
+    if (chunk && chunk.length < PARTS_PER_COMMIT && bytes <= BYTES_PER_COMMIT) chunk.push(change)
+    else {
+      chunks.push([change])
+      bytes = size
+    }
+  }
   return chunks
 }
 

@@ -118,6 +118,20 @@ describe('a run', () => {
   })
 })
 
+describe('a plan of few steps with very much in them', () => {
+  it('is submitted in several commits, as one of very many steps is', async () => {
+    const sizes: number[] = []
+    const use = (text: Json) => String(text).length
+    const runtime = await runtimeOf({ use }, { onCommit: ({ body }) => void sizes.push(JSON.stringify(body).length) })
+    const params = { name: 'use', args: 'x'.repeat(2 * 1024 * 1024) }
+    const flow = flowOf(Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`s${i}`, { binding: { params } }])))
+    const { status, outputs } = await (await runtime.submit(flow)).result()
+    expect([status, new Set(Object.values(outputs))]).toEqual(['completed', new Set([params.args.length])])
+    expect(Math.max(...sizes)).toBeLessThan(9 * 1024 * 1024)
+    await runtime.close()
+  })
+})
+
 describe('a failing step', () => {
   it('ends also when a layer of one’s own throws what has no text', async () => {
     const attempt = async () => {
