@@ -10,6 +10,7 @@ export const passingFailure = (message: string, options: ActionErrorOptions = {}
   new ActionError('action_failed', message, { ...options, retryable: true })
 
 export const denied = (message: string): ActionError => new ActionError('action_denied', message)
+export const overBudget = (message: string): ActionError => new ActionError('budget_exceeded', message)
 
 export const timedOut = (what: string, ms: number): ActionError =>
   new ActionError('action_timed_out', `${what} did not end within ${ms} ms`)

@@ -4,7 +4,7 @@ import type { Json } from '../protocol/json.ts'
 import type { Action, ActionResult, Adapter, Outcome, Spend } from './adapter.ts'
 import { decorated, type Passage } from './decorate.ts'
 import { budgetEvent, labelOf } from './events.ts'
-import { brief, denied, finalFailure, toActionError } from './failure.ts'
+import { brief, finalFailure, overBudget, toActionError } from './failure.ts'
 import type { Attempt, AttemptEnd, Budget, BudgetState, Hands, Observer } from './layer.ts'
 import { refuseUnlessAmounts, spentBy } from './outputs.ts'
 import { type Redactor, redactor } from './redact.ts'
@@ -103,7 +103,7 @@ async function reserve(budget: Budget, attempt: Attempt, estimate: Spend, tell: 
     ...(run === undefined ? {} : { run }),
   })
   if (answer.state !== 'ok') await tell(attempt, answer)
-  if (answer.state === 'exceeded') throw denied(answer.message ?? `there is no budget left for ${attempt.label}`)
+  if (answer.state === 'exceeded') throw overBudget(answer.message ?? `there is no budget left for ${attempt.label}`)
 }
 
 async function charge(budget: Budget, attempt: Attempt, spent: Spend | undefined, tell: Tell): Promise<void> {

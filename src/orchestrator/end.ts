@@ -6,7 +6,7 @@ import type { Decided, LiveRun, Waiting } from './live.ts'
 import { saEnd } from './profiles/sa.ts'
 import type { LiveSession } from './session.ts'
 import { attemptWasCancelled, now, sa } from './steps.ts'
-import { openTimers, timerFired } from './timers.ts'
+import { latestEnd, openTimers, timerFired } from './timers.ts'
 import { sessionEnds } from './turns.ts'
 
 /** The last commit of a run: plan, open steps, waiting actions, trace and run end together. */
@@ -27,7 +27,8 @@ export function runEnds(run: LiveRun, decided: Decided): void {
     if (waiting.on === 'confirm' && run.graph.get('confirm', waiting.confirm)?.data.status === 'pending')
       decided.changes.push(move('confirm', waiting.confirm, 'cancelled'))
   }
-  for (const { id, data } of unstarted || run.options.deadline !== undefined ? openTimers(run.graph, run.plan) : [])
+  const timed = unstarted || latestEnd(run.graph.get('run', run.id)!.data) !== undefined
+  for (const { id, data } of timed ? openTimers(run.graph, run.plan) : [])
     if (unstarted || data.purpose === 'deadline') timerFired(id, decided)
   if (run.session) sessionEnds(run, run.session, status, !over && !unstarted, decided)
   if (!over) decided.changes.push(...endPlan(run.graph, run.plan, status, ended))

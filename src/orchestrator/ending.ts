@@ -1,6 +1,6 @@
 import type { JsonObject } from '../protocol/json.ts'
 import { bindingOf } from './dispatch.ts'
-import type { Decided, Ending, Flight, LiveRun } from './live.ts'
+import type { Decided, Ending, Flight, LiveRun, TerminationReason } from './live.ts'
 import type { LiveSession } from './session.ts'
 import { stepFailed } from './steps.ts'
 import { isTurning, turnLost } from './turns.ts'
@@ -32,6 +32,10 @@ export function keepEnding(run: LiveRun, decided: Decided): void {
 
 export const isKept = (run: LiveRun): boolean => run.graph.get('run', run.id)!.data.ending !== undefined
 
+/** Why a run ends that fails of this. */
+export const reasonOf = ({ code }: JsonObject): TerminationReason =>
+  code === 'budget_exceeded' ? 'resource_exhausted' : 'failure'
+
 /** True when what failed was the step. A turn may have come to nothing without that; and a word about a step is not the step. */
 export function flightFailed(
   run: LiveRun,
@@ -46,7 +50,7 @@ export function flightFailed(
   if (left === 'word' && (policy === 'fail' || policy === 'compensate'))
     ends(run, {
       status: 'failed',
-      reason: 'failure',
+      reason: reasonOf(error),
       error: { ...error, step_id: flight.step },
       ...(policy === 'compensate' && { undo: true }),
     })

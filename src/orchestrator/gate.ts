@@ -17,8 +17,14 @@ export const EXPIRES_MS = 7 * 24 * 60 * 60 * 1000
 export const askBefore = (binding: BindingSpec): boolean =>
   (binding.approval ?? (binding.inverse === 'irreversible' ? 'ask' : 'none')) === 'ask'
 
-/** Puts an action up for approval. Its attempt stays open; the action waits. */
-export function askFor(run: LiveRun, flight: Flight, why: ApprovalNeeded | BindingSpec, decided: Decided): void {
+/** Puts an action up for approval. Its attempt stays open; the action waits. `news` is what people should know of it that its step does not say. */
+export function askFor(
+  run: LiveRun,
+  flight: Flight,
+  why: ApprovalNeeded | BindingSpec,
+  decided: Decided,
+  news?: string,
+): void {
   const { clock } = run.graph
   const { action_id, action_type } = flight.action
   const confirm_id = clock.uuid()
@@ -49,7 +55,7 @@ export function askFor(run: LiveRun, flight: Flight, why: ApprovalNeeded | Bindi
       target_type: 'other',
       target_id: action_id,
       requested_by_role: step.agent_role ?? 'runtime',
-      reason: question.description,
+      reason: news === undefined ? question.description : `${question.description}: ${news}`,
     }),
     { kind: 'node_add', node: 'gate', id: gate_id, data: gate },
     newTimer(timer, run.plan, { due, purpose: 'expiry', target: confirm_id }),

@@ -3,7 +3,9 @@ import type { Budget, BudgetState } from '../ael/layer.ts'
 
 /** What a run may use up. */
 export interface Limits extends Spend {
-  /** A share of any limit, 0 to 1, at which a warning is told: 0.8 when absent. */
+  /** Of time since the run has started, waiting included: when it is over, the run is ended. */
+  readonly wall_ms?: number
+  /** A share of any limit but that of time, 0 to 1, at which a warning is told: 0.8 when absent. */
   readonly warn_at?: number
 }
 

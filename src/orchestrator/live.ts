@@ -128,7 +128,7 @@ export type Arrival =
     }
   | { readonly kind: 'failed'; readonly flight: Flight; readonly error: ActionError; readonly duration_ms: number }
   | { readonly kind: 'due'; readonly timer: string; readonly action: string }
-  | { readonly kind: 'deadline' }
+  | { readonly kind: 'overdue'; readonly ending: Ending }
   /** Something in the graph changed that this run may wait for. */
   | { readonly kind: 'look' }
 

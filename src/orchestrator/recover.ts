@@ -18,7 +18,7 @@ import { saBeginning } from './profiles/sa.ts'
 import { readySet } from './ready.ts'
 import { liveSession, type Session } from './session.ts'
 import { attemptAgain, attemptWasCutOff, inverseWasCutOff, now, sa } from './steps.ts'
-import { openTimers, timerFired } from './timers.ts'
+import { endTimer, openTimers, timerFired } from './timers.ts'
 import { sessionStarts } from './turns.ts'
 
 /** A run as its new owner takes it up, made from the graph alone: the same whether it was just started or left behind by a crash. */
@@ -103,21 +103,34 @@ export function resume(run: LiveRun, decided: Decided): void {
     attemptWasCutOff(run, flight, decided)
     attemptAgain(run, again, decided)
     const binding = bindingOf(run, flight)
-    if (binding.on_interrupt === 'hold') askFor(run, again, binding, decided)
+    const times = cutOffs(node.data)
+    if (binding.on_interrupt === 'hold' || times >= MOST_CUT_OFFS)
+      askFor(run, again, binding, decided, `was cut off ${times === 1 ? 'once' : `${times} times`}`)
     else departs(run, again, decided)
     decided.reason = 'goes on after an interruption'
   }
 }
 
+/** What was cut off so often may be what ends the process, or takes longer than the lease: somebody must look at it. */
+const MOST_CUT_OFFS = 20
+
+/** How often an action was cut off, the last time included. */
+const cutOffs = ({ ended = [] }: ActionRecord): number =>
+  1 + ended.filter(({ attributes }) => attributes.interrupted).length
+
 /** People have approved: the plan starts, and its approval is used up. */
 function starts(run: LiveRun, decided: Decided): void {
   const { graph } = run
+  const record = graph.get('run', run.id)!.data
+  const started_at = now(run)
   decided.changes.push(
     ...startPlan(graph, run.plan, run.id),
-    { kind: 'node_update', node: 'trace', id: run.trace, set: { status: 'running', started_at: now(run) } },
-    { kind: 'node_update', node: 'run', id: run.id, set: { started_at: now(run) } },
+    { kind: 'node_update', node: 'trace', id: run.trace, set: { status: 'running', started_at } },
+    { kind: 'node_update', node: 'run', id: run.id, set: { started_at } },
   )
   for (const { id, data } of openTimers(graph, run.plan)) if (data.purpose === 'expiry') timerFired(id, decided)
+  if (run.options.budget?.wall_ms !== undefined)
+    decided.changes.push(...endTimer(graph.clock, { ...record, started_at }))
   decided.reason = 'the plan was approved and starts'
   if (run.session) {
     const { options } = run.session

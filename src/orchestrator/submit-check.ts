@@ -45,7 +45,13 @@ export const BINDING: Fields = {
 /** What holds for a whole run. */
 export const RUN_OPTIONS: Fields = {
   concurrency: wholeFrom(1),
-  budget: { actions: amount, tokens: amount, cost: amount, warn_at: within(0, 1) },
+  budget: {
+    actions: amount,
+    tokens: amount,
+    cost: amount,
+    wall_ms: wholeFrom(1, LONGEST_WAIT_MS),
+    warn_at: within(0, 1),
+  },
   deadline: time,
   retry: RETRY,
   timeout_ms: timeout,

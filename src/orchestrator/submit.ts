@@ -6,7 +6,7 @@ import { META } from '../protocol/meta.ts'
 import type { Collab, Context, Plan } from '../protocol/types.ts'
 import { VERSION } from '../protocol/version.ts'
 import { planDigest } from '../psg/approval.ts'
-import type { AnyNode, Binding, Change, Gate, NodeAdd } from '../psg/change.ts'
+import type { AnyNode, Binding, Change, Gate, NodeAdd, Run } from '../psg/change.ts'
 import { newConfirm } from '../psg/confirm.ts'
 import { takeApart } from '../psg/document.ts'
 import { type Bindings, bindSteps, type Resolver } from './bind.ts'
@@ -15,7 +15,7 @@ import { EXPIRES_MS } from './gate.ts'
 import type { Decided, RunOptions } from './live.ts'
 import { saBeginning, saBreaches } from './profiles/sa.ts'
 import type { Session } from './session.ts'
-import { newTimer } from './timers.ts'
+import { endTimer, newTimer } from './timers.ts'
 import { sessionStarts } from './turns.ts'
 
 /** What is to be done: a plan in a context, how its steps are executed, and who must agree. */
@@ -97,6 +97,15 @@ export function submission(flow: Flow, clock: { now(): number; uuid(): string },
   const gates = approvals({ plan, parts, approval, run_id, confirm_id, clock })
   const started = approval === 'auto'
   const at = isoMicros(clock.now() * 1000)
+  const record: Run = {
+    run_id,
+    plan_id,
+    trace_id,
+    phase: started ? 'running' : 'waiting',
+    options: options as JsonObject,
+    spent: {},
+    ...(started && { started_at: at }),
+  }
   const run: Change[] = [
     {
       kind: 'node_add',
@@ -112,25 +121,9 @@ export function submission(flow: Flow, clock: { now(): number; uuid(): string },
         ...(started && { started_at: at }),
       },
     },
-    {
-      kind: 'node_add',
-      node: 'run',
-      id: run_id,
-      data: {
-        run_id,
-        plan_id,
-        trace_id,
-        phase: started ? 'running' : 'waiting',
-        options: options as JsonObject,
-        spent: {},
-        ...(started && { started_at: at }),
-      },
-    },
+    { kind: 'node_add', node: 'run', id: run_id, data: record },
+    ...endTimer(clock, record),
   ]
-  if (options.deadline !== undefined)
-    run.push(
-      newTimer(clock.uuid(), plan_id, { due: Date.parse(options.deadline), purpose: 'deadline', target: run_id }),
-    )
   const chunks = chunked([...head, ...parts])
   const last = chunks.pop() ?? []
   const sa = (options.profile ?? 'sa') === 'sa' && started

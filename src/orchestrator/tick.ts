@@ -6,7 +6,7 @@ import { firstActionOf } from '../psg/first-action.ts'
 import { move } from '../psg/moves.ts'
 import { actionOf, bindingOf, departs } from './dispatch.ts'
 import { runEnds } from './end.ts'
-import { ends, endsWithSession, flightFailed, isKept, keepEnding } from './ending.ts'
+import { ends, endsWithSession, flightFailed, isKept, keepEnding, reasonOf } from './ending.ts'
 import { askFor, verdictOn } from './gate.ts'
 import { heldUpBy } from './held-up.ts'
 import type { Arrival, Decided, Ending, Flight, LiveRun, Waiting } from './live.ts'
@@ -102,12 +102,8 @@ function takeIn(run: LiveRun, arrival: Exclude<Arrival, { kind: 'look' }>, decid
       timerFired(arrival.timer, decided)
       return again(run, waiting.flight, decided)
     }
-    case 'deadline':
-      return ends(run, {
-        status: 'failed',
-        reason: 'timeout',
-        error: { code: 'deadline', message: `the run was to end by ${run.options.deadline}` },
-      })
+    case 'overdue':
+      return ends(run, arrival.ending)
     default:
       arrival satisfies never
   }
@@ -167,7 +163,7 @@ function stepGivenUp(
       run.failed++
       return ends(run, {
         status: 'failed',
-        reason: 'failure',
+        reason: reasonOf(error),
         error: { ...error, step_id: flight.step },
         ...(policy === 'compensate' && { undo: true }),
       })

@@ -1,8 +1,8 @@
 import { isoMicros } from '../protocol/clock.ts'
-import type { Change, Node, Timer } from '../psg/change.ts'
+import type { Change, Node, Run, Timer } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
-import type { Decided, Flight, LiveRun } from './live.ts'
+import type { Decided, Ending, Flight, LiveRun, RunOptions } from './live.ts'
 
 /** A stored wait of a plan. */
 export const newTimer = (
@@ -45,10 +45,42 @@ const CONCURRENCY = 32
 /** How many more steps may be under way. */
 export const room = (run: LiveRun): number => (run.options.concurrency ?? CONCURRENCY) - run.flying.size
 
+/** When a run is ended at the latest, and why: at its deadline, or when its budget of time is used up, which counts from its start. */
+export function latestEnd({ options, started_at }: Run): LatestEnd | undefined {
+  const { deadline, budget } = options as RunOptions
+  const ends: LatestEnd[] = []
+  if (deadline !== undefined) ends.push({ at: Date.parse(deadline), ending: pastDeadline(deadline) })
+  if (budget?.wall_ms !== undefined && started_at !== undefined)
+    ends.push({ at: Date.parse(started_at) + budget.wall_ms, ending: outOfTime(budget.wall_ms) })
+  return ends.sort((a, b) => a.at - b.at)[0]
+}
+interface LatestEnd {
+  readonly at: number
+  readonly ending: Ending
+}
+
+/** Wakes a run that only waits when it has to end. */
+export function endTimer(clock: { uuid(): string }, run: Run): readonly Change[] {
+  const latest = latestEnd(run)
+  const { run_id: target, plan_id } = run
+  return latest ? [newTimer(clock.uuid(), plan_id, { due: latest.at, purpose: 'deadline', target })] : []
+}
+
+const pastDeadline = (deadline: string): Ending => ({
+  status: 'failed',
+  reason: 'timeout',
+  error: { code: 'deadline', message: `the run was to end by ${deadline}` },
+})
+const outOfTime = (wall_ms: number): Ending => ({
+  status: 'failed',
+  reason: 'resource_exhausted',
+  error: { code: 'budget_exceeded', message: `the budget of ${wall_ms} ms is used up` },
+})
+
 /** When the run must be looked at next, if nothing happens before. One that is ending waits for nothing but what is under way. */
 export function nextDue(run: LiveRun): number | undefined {
   if (run.ending) return undefined
-  let next = run.options.deadline === undefined ? undefined : Date.parse(run.options.deadline)
+  let next = latestEnd(recordOf(run))?.at
   if (run.paused || run.crowded) return next
   for (const waiting of run.waiting.values()) {
     const due = waiting.on === 'signal' ? undefined : waiting.due
@@ -61,11 +93,13 @@ export function nextDue(run: LiveRun): number | undefined {
 export function ring(run: LiveRun): void {
   if (run.ending) return
   const now = run.graph.clock.now()
-  if (run.options.deadline !== undefined && Date.parse(run.options.deadline) <= now)
-    run.inbox.push({ kind: 'deadline' })
+  const latest = latestEnd(recordOf(run))
+  if (latest && latest.at <= now) run.inbox.push({ kind: 'overdue', ending: latest.ending })
   if (run.paused || run.crowded) return
   for (const [action, waiting] of run.waiting) {
     if (waiting.on === 'timer' && waiting.due <= now) run.inbox.push({ kind: 'due', timer: waiting.timer, action })
     else if (waiting.on === 'confirm' && waiting.due <= now) run.inbox.push({ kind: 'look' })
   }
 }
+
+const recordOf = ({ graph, id }: LiveRun): Run => graph.get('run', id)!.data

@@ -171,6 +171,7 @@ export class Closed extends MplpError {
 export type ActionErrorCode =
   | 'action_failed'
   | 'action_denied'
+  | 'budget_exceeded'
   | 'action_rejected'
   | 'action_timed_out'
   | 'action_aborted'

@@ -104,7 +104,7 @@ describe('withObserve and a budget', () => {
     await execute()
     const error = await execute().catch((caught) => caught)
     expect(error).toBeInstanceOf(ActionError)
-    expect(error).toMatchObject({ code: 'action_denied', retryable: false })
+    expect(error).toMatchObject({ code: 'budget_exceeded', retryable: false })
     expect(events.map((event) => event.event_type)).toEqual(['budget_exceeded'])
     const { event_family, ...fields } = events[0] as EventDraft
     expect(costBudgetEvent(fields, manualClock())).toMatchObject({

@@ -2,6 +2,8 @@ import { expect, it } from 'vitest'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { type FunctionSpec, functionAdapter } from '../../src/ael/function.ts'
 import type { Budget, Hands } from '../../src/ael/layer.ts'
+import type { RunHandle } from '../../src/orchestrator/run.ts'
+import type { Runtime } from '../../src/orchestrator/runtime.ts'
 import { ActionError } from '../../src/protocol/errors.ts'
 import { chainOf, flowOf } from '../support/flows.ts'
 import { inTime, passes, world } from '../support/on-a-clock.ts'
@@ -69,8 +71,81 @@ it('keeps nothing of an attempt that was denied', async () => {
   const { start, clock } = world({}, { layer })
   const runtime = await start()
   const run = await runtime.submit(chainOf(2, { options: { budget: { actions: 1 } } }))
-  expect(await inTime(clock, run.result())).toMatchObject({ error: { code: 'action_denied' } })
+  expect(await inTime(clock, run.result())).toMatchObject({ error: { code: 'budget_exceeded' } })
   expect(denied).toHaveLength(1)
   expect(await settle?.(denied[0]!, { actions: 1 })).toEqual({ state: 'ok' }) // nobody is charged who was never let in
+  await inTime(clock, runtime.close())
+})
+
+const OUT_OF_TIME = {
+  status: 'failed',
+  error: { code: 'budget_exceeded', message: 'the budget of 60000 ms is used up' },
+}
+const aMinute = { budget: { wall_ms: 60_000 } }
+
+it('ends a run whose time is used up, whatever it does: what is under way is told to stop', async () => {
+  const { start, clock } = world({
+    hang: (_, { signal }) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+  })
+  const runtime = await start()
+  const begun = clock.now()
+  const run = await runtime.submit(flowOf({ hang: { binding: { timeout_ms: 3_600_000 } } }, { options: aMinute }))
+  expect(await inTime(clock, run.result())).toMatchObject(OUT_OF_TIME)
+  expect(clock.now() - begun).toBeGreaterThanOrEqual(60_000)
+  await inTime(clock, runtime.close())
+})
+
+it.each([
+  ['is laid down', async () => undefined],
+  ['is paused', (runtime: Runtime, run: RunHandle) => runtime.pause(run.run_id)],
+  ['has lost its process', async (runtime: Runtime & { die(): void }) => runtime.die()],
+])('ends a run when its time is used up that %s by then', async (_, meanwhile) => {
+  const { start, clock } = world({})
+  const first = await start()
+  const long = { action_type: 'wait', params: { signal: 'that never comes' } }
+  const run = await first.submit(flowOf({ long: { binding: long } }, { options: aMinute }))
+  expect(await inTime(clock, run.rest())).toBe('waiting')
+  await meanwhile(first, run)
+  const second = await start()
+  expect(await inTime(clock, (await inTime(clock, second.get(run.run_id))).result())).toMatchObject(OUT_OF_TIME)
+  const graph = await second.project.context(run.context_id)
+  expect(graph.get('run', run.run_id)?.data.result?.termination_reason).toBe('resource_exhausted')
+  expect(await graph.verify()).toEqual([])
+  await inTime(clock, second.close())
+})
+
+it('counts time from the start of a run, not while it waits to be allowed', async () => {
+  const { start, clock } = world({})
+  const runtime = await start()
+  const flow = flowOf({ wait: { binding: wait } }, { options: aMinute, approval: {} })
+  const run = await runtime.submit(flow)
+  await passes(clock, 70_000)
+  const [asked] = await runtime.waiting()
+  await runtime.decide(asked!.confirm.confirm_id, { status: 'approved', decided_by_role: 'somebody' })
+  expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+  await inTime(clock, runtime.close())
+})
+
+it('counts the time of one that was allowed, also when nobody looks at it any more', async () => {
+  const { start, clock } = world({})
+  const first = await start()
+  const long = { action_type: 'wait', params: { signal: 'that never comes' } }
+  const run = await first.submit(flowOf({ long: { binding: long } }, { options: aMinute, approval: {} }))
+  const [asked] = await first.waiting()
+  await first.decide(asked!.confirm.confirm_id, { status: 'approved', decided_by_role: 'somebody' })
+  await passes(clock, 1_000)
+  first.die()
+  const second = await start()
+  expect(await inTime(clock, (await inTime(clock, second.get(run.run_id))).result())).toMatchObject(OUT_OF_TIME)
+  await inTime(clock, second.close())
+})
+
+it.each([0, -1, 1.5, '60000'])('refuses a budget of %s milliseconds', async (wall_ms) => {
+  const { start, clock } = world({})
+  const runtime = await start()
+  const flow = chainOf(1, { options: { budget: { wall_ms: wall_ms as number } } })
+  await expect(runtime.submit(flow)).rejects.toMatchObject({
+    problems: [expect.objectContaining({ path: 'options.budget.wall_ms', rule: 'range' })],
+  })
   await inTime(clock, runtime.close())
 })

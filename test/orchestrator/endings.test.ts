@@ -208,7 +208,7 @@ describe('a run on its way back', () => {
     const runtime = await start()
     const options = { budget: { actions: 1 }, on_failure: 'compensate' } as const
     const run = await runtime.submit(flowOf({ a: takenBackBy('back'), b: { after: ['a'] } }, { options }))
-    expect(await inTime(clock, run.result())).toMatchObject({ error: { code: 'action_denied' } })
+    expect(await inTime(clock, run.result())).toMatchObject({ error: { code: 'budget_exceeded' } })
     expect(called).toEqual(['a', 'back'])
     await inTime(clock, runtime.close())
   })
@@ -381,7 +381,7 @@ describe('time', () => {
     const retry = { strategy: 'fixed' as const, max_attempts: 6, delay_ms: 5_000 } // long enough to be laid down
     const options = { budget: { tokens: 100 } }
     const run = await runtime.submit(flowOf({ spend: { binding: { retry } } }, { options }))
-    expect(await inTime(clock, run.result())).toMatchObject({ error: { code: 'action_denied' } })
+    expect(await inTime(clock, run.result())).toMatchObject({ error: { code: 'budget_exceeded' } })
     expect(calls).toBe(2)
     await inTime(clock, runtime.close())
   })

@@ -253,3 +253,39 @@ describe('a context with many runs', () => {
     expect(warned).not.toHaveBeenCalled()
   })
 })
+
+describe('a step that is cut off again and again', () => {
+  it('is held for a person after twenty times, and goes on when somebody agrees', async () => {
+    let isDeadly = true
+    const keys = new Set<string>()
+    const { start, clock } = world({
+      heavy: (_, { idempotency_key }) => {
+        keys.add(idempotency_key)
+        return isDeadly ? new Promise(() => undefined) : null
+      },
+    })
+    const runtimes = [await start()]
+    const run = await runtimes[0]!.submit(flowOf({ heavy: { binding: { timeout_ms: 3_600_000 } } }))
+    const attemptsOf = async () => {
+      const graph = await runtimes.at(-1)!.project.context(run.context_id)
+      await graph.refresh()
+      const actions = [...graph.state.nodesOf(run.plan_id)].filter((node) => node.kind === 'action')
+      return actions.map((node) => node.data as { attempts: number; status: string })[0]
+    }
+    for (let cut = 1; cut <= 20; cut++) {
+      runtimes.at(-1)!.die()
+      runtimes.push(await start())
+      for (let action = await attemptsOf(); action?.attempts !== cut + 1; action = await attemptsOf())
+        await clock.advance(50)
+    }
+    expect(await attemptsOf()).toMatchObject({ status: 'waiting', attempts: 21 })
+    const [asked] = await runtimes.at(-1)!.waiting()
+    expect(asked?.confirm.reason).toBe('heavy (function): was cut off 20 times')
+    isDeadly = false
+    await runtimes.at(-1)!.decide(asked!.confirm.confirm_id, { status: 'approved', decided_by_role: 'somebody' })
+    const again = await runtimes.at(-1)!.get(run.run_id)
+    expect(await inTime(clock, again.result())).toMatchObject({ status: 'completed' })
+    expect(keys.size).toBe(1)
+    await inTime(clock, runtimes.at(-1)!.close())
+  })
+})

@@ -780,7 +780,9 @@ describe('a layer with the runtime’s hands', () => {
     const layer = (hands: Hands) => actionLayer({ ...hands, adapters: [functionAdapter({ noop: () => null })] })
     const runtime = await runtimeOf({}, { layer })
     const run = await runtime.submit(chainOf(5, { options: { budget: { actions: 3 } } }))
-    expect(await run.result()).toMatchObject({ status: 'failed', error: { code: 'action_denied' } })
+    expect(await run.result()).toMatchObject({ status: 'failed', error: { code: 'budget_exceeded' } })
+    const graph = await runtime.project.context(run.context_id)
+    expect(graph.get('run', run.run_id)?.data.result?.termination_reason).toBe('resource_exhausted')
     const told: string[] = []
     for await (const { event } of run) if (event.event_family === 'cost_budget') told.push(event.event_type)
     expect(told).toContain('budget_exceeded')
