@@ -1,9 +1,9 @@
 import { nextRetry } from '../ael/with-retry.ts'
-import { eventKind } from '../protocol/base-event.ts'
+import { eventKind, eventProblems } from '../protocol/base-event.ts'
 import { type Clock, isoMicros } from '../protocol/clock.ts'
 import { ActionError, InvalidInput, type Problem } from '../protocol/errors.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
-import { isValid, problems, profileProblems } from '../protocol/validate.ts'
+import { isValid, problems } from '../protocol/validate.ts'
 import type { EventDraft } from '../psg/change.ts'
 import { DOCUMENT_KINDS, type DocumentKind } from '../psg/document.ts'
 import { plain } from '../psg/plain.ts'
@@ -116,7 +116,7 @@ function drafts(events: readonly unknown[], module: string, clock: Clock): reado
   const ids = new Set<unknown>()
   return events.map((given, i) => {
     const { timestamp: _, event_id = clock.uuid(), ...event } = Object(given) as JsonObject
-    const found = eventProblems({ ...event, event_id, timestamp: isoMicros(clock.now() * 1000) })
+    const found = problemsOf({ ...event, event_id, timestamp: isoMicros(clock.now() * 1000) })
     if (!isValid('identifier', event_id))
       found.push({ path: 'event_id', rule: 'pattern', message: 'must be a UUID v4 in lower case' })
     else if (ids.has(event_id)) found.push({ path: 'event_id', rule: 'unique', message: 'is used twice' })
@@ -127,15 +127,14 @@ function drafts(events: readonly unknown[], module: string, clock: Clock): reado
   })
 }
 
-function eventProblems(event: JsonObject): Problem[] {
+function problemsOf(event: JsonObject): Problem[] {
   try {
     plain(event, '', 'event')
-    const kind = eventKind(event)
-    if (kind === 'base-event')
+    if (eventKind(event) === 'base-event')
       return [
         { path: 'source', rule: 'event_shape', message: 'belongs to events inside objects; name an event_family' },
       ]
-    return [...(kind === 'sa-event' || kind === 'map-event' ? profileProblems(kind, event) : problems(kind, event))]
+    return [...eventProblems(event)]
   } catch (error) {
     if (!(error instanceof InvalidInput)) throw error
     return [...error.problems]

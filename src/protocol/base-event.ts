@@ -1,9 +1,9 @@
-import { InvalidInput } from './errors.ts'
-import { kindOfFamily } from './events.ts'
+import { InvalidInput, type Problem } from './errors.ts'
+import { kindOfFamily, observabilityProblems } from './events.ts'
 import { isObject, type JsonObject } from './json.ts'
 import { shown } from './shown.ts'
 import type { BaseEvent, EventFamily, Kind, MapEvent, ObservabilityEvent, SaEvent } from './types.ts'
-import { isValid, validate } from './validate.ts'
+import { isValid, problems, profileProblems, validate } from './validate.ts'
 
 /** Any of the protocol's four event shapes. */
 export type AnyEvent = ObservabilityEvent | SaEvent | MapEvent | BaseEvent
@@ -24,6 +24,17 @@ export function eventKind(value: unknown): Kind {
       found: shown(value),
     },
   ])
+}
+
+/**
+ * Why nobody may be told this event: it does not fit the schema of its shape, an event of a profile lacks the payload of its type, or one with a
+ * family breaks an observability invariant. Throws InvalidInput for what has no shape.
+ */
+export function eventProblems(event: unknown): readonly Problem[] {
+  const kind = eventKind(event)
+  if (kind === 'sa-event' || kind === 'map-event') return profileProblems(kind, event)
+  const found = problems(kind, event)
+  return found.length > 0 || kind === 'base-event' ? found : observabilityProblems(event)
 }
 
 /**

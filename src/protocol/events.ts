@@ -1,5 +1,5 @@
 import { type Clock, isoMicros } from './clock.ts'
-import { InvalidInput } from './errors.ts'
+import { InvalidInput, type Problem } from './errors.ts'
 import { observabilityInvariants } from './invariant-rules.ts'
 import { checkInvariants } from './invariants.ts'
 import type { JsonObject } from './json.ts'
@@ -109,6 +109,15 @@ export function kindOfFamily(family: EventFamily): ObservabilityKind {
   return Object.hasOwn(SPECIAL, family) ? SPECIAL[family as keyof typeof SPECIAL] : 'event-core'
 }
 
+/** Which of the observability invariants an event that fits its schema still breaks: those are stricter, of ids above all. */
+export const observabilityProblems = (event: unknown): readonly Problem[] =>
+  checkInvariants(observabilityInvariants, { event }).map(({ id, path, message, found }) => ({
+    path: path.replace(/^event\./, ''),
+    rule: id,
+    message,
+    found,
+  }))
+
 /**
  * How a pipeline_stage event names a status of a plan or step: the protocol has fewer words there. What was cancelled
  * is failed if it had started, and skipped if it had not; the true status belongs into the payload.
@@ -146,18 +155,8 @@ function makerOf<Fields extends EventFields, Event extends ObservabilityEvent>(e
   return (fields: Fields, stamp: Stamp, beside?: JsonObject): Event => {
     const kind = kindOfFamily(event_family)
     const event = validate(kind, { ...beside, ...fields, event_family, ...stamped(stamp) })
-    const breaches = checkInvariants(observabilityInvariants, { event })
-    if (breaches.length > 0) {
-      throw new InvalidInput(
-        kind,
-        breaches.map(({ id, path, message, found }) => ({
-          path: path.replace(/^event\./, ''),
-          rule: id,
-          message,
-          found,
-        })),
-      )
-    }
+    const found = observabilityProblems(event)
+    if (found.length > 0) throw new InvalidInput(kind, found)
     return event as Event
   }
 }

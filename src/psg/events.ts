@@ -1,8 +1,7 @@
-import { eventKind } from '../protocol/base-event.ts'
+import { eventProblems } from '../protocol/base-event.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import { stageStatus } from '../protocol/events.ts'
 import { isTerminal } from '../protocol/lifecycle.ts'
-import { problems, profileProblems } from '../protocol/validate.ts'
 import type { EventDraft, Node, ToldEvent, ToldUpdate } from './change.ts'
 import { type Delta, eachHop, statusPath } from './delta.ts'
 import { eachReference, statusOf } from './node.ts'
@@ -180,7 +179,6 @@ function refuseInvalid(event: EventDraft['event'], { event_id, timestamp, projec
     project_id !== undefined && 'event_family' in event
       ? { event_id, timestamp, project_id, ...event }
       : { event_id, timestamp, ...event }
-  const kind = eventKind(born)
-  const found = kind === 'sa-event' || kind === 'map-event' ? profileProblems(kind, born) : problems(kind, born)
+  const found = eventProblems(born)
   if (found.length > 0) throw new InvalidInput(`event ${event.event_type}`, found)
 }

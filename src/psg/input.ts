@@ -1,6 +1,7 @@
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
 import { isObject, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
+import { isValid } from '../protocol/validate.ts'
 import type { Change, Changes, CommitOptions, EventDraft, Kind } from './change.ts'
 import { KINDS } from './kinds.ts'
 import { plain } from './plain.ts'
@@ -30,8 +31,7 @@ export function checkOptions(options: CommitOptions): void {
   if (events !== undefined && !Array.isArray(events)) problems.push(problem('events', 'type', 'are not a list', events))
   else
     for (const [i, given] of (events ?? []).entries())
-      if (!(given instanceof RunEvent) && !isDraft(given))
-        problems.push(problem(`events[${i}]`, 'event', 'is not an event with an event_type', given))
+      if (!(given instanceof RunEvent)) draftProblems(given, `events[${i}]`, problems)
   if (
     reads !== undefined &&
     !(Array.isArray(reads) && reads.every((name) => Array.isArray(name) && isKindName(name[0]) && isText(name[1])))
@@ -40,8 +40,16 @@ export function checkOptions(options: CommitOptions): void {
   if (problems.length > 0) throw new InvalidInput('commit', problems)
 }
 
-const isDraft = (given: unknown): given is EventDraft =>
-  isObject(given) && isObject(given.event) && isText(given.event.event_type)
+/** What an event says is checked with the changes; its id and its plan stand beside it, and everybody who is told it relies on them. */
+function draftProblems(given: unknown, path: string, problems: Problem[]): void {
+  if (!isObject(given) || !isObject(given.event) || !isText(given.event.event_type))
+    return void problems.push(problem(path, 'event', 'is not an event with an event_type', given))
+  const { event_id, plan_id } = given
+  if (event_id !== undefined && !isValid('identifier', event_id))
+    problems.push(problem(`${path}.event_id`, 'pattern', 'must be a UUID v4 in lower case', event_id))
+  if (plan_id !== undefined && !isText(plan_id))
+    problems.push(problem(`${path}.plan_id`, 'text', 'names no plan', plan_id))
+}
 
 /** A caller's events as copies. */
 export const takeInEvents = (events: CommitOptions['events'] = []): NonNullable<CommitOptions['events']> =>

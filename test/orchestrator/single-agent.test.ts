@@ -338,6 +338,7 @@ describe('the events of a module', () => {
     ],
     ['the shape that only objects hold', { event_type: 'a.b', source: 'x' }, 'events[0].source', 'event_shape'],
     ['nothing', null, 'events[0]', 'event_shape'],
+    ['a type that says nothing', { ...intent, event_type: ' ' }, 'events[0].event_type', 'obs_event_type_non_empty'],
     ['what is no JSON', { ...intent, payload: { at: [1n] } }, 'events[0].payload.at[0]', 'json'],
   ])('are refused with %s, and nothing of what was said is kept', async (_, event, path, rule) => {
     const { context } = oneStep()

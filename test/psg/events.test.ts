@@ -280,6 +280,17 @@ describe('psg/events', () => {
       { event_type: 'x', event_family: 'pipeline_stage', stage_id: 's', stage_status: 'running' },
     ],
     [
+      'a pipeline by another kind of id than the protocol’s',
+      {
+        event_type: 'x',
+        event_family: 'pipeline_stage',
+        pipeline_id: '123e4567-e89b-12d3-a456-426614174000',
+        stage_id: 's',
+        stage_status: 'running',
+      },
+    ],
+    ['a type that says nothing', { event_type: ' ', event_family: 'intent' }],
+    [
       'a profile’s event without its payload',
       { event_type: 'SAStepStarted', sa_id: '33333333-3333-4333-8333-333333333333' },
     ],

@@ -5,6 +5,8 @@ import { add, by, set, storeContents, world } from './given.ts'
 
 const cyclic: { self?: unknown } = {}
 cyclic.self = cyclic
+const EVENT = { event_type: 'x', event_family: 'intent' }
+const ID = '3f2504e0-4f89-41d3-9a0c-0305e82c3301'
 const update = (set: unknown) => [{ kind: 'node_update', node: 'context', id: 'c', set }]
 
 describe('psg: a commit that is none', () => {
@@ -61,6 +63,9 @@ describe('psg: a commit that is none', () => {
     ['events[0]', { ...by, events: [{}] }],
     ['events[0]', { ...by, events: [{ sa: 'SAStepStarted', payload: {} }] }],
     ['events[0]', { ...by, events: [{ event: { event_type: '' } }] }],
+    ['events[0].event_id', { ...by, events: [{ event_id: 'mine', event: EVENT }] }],
+    ['events[0].event_id', { ...by, events: [{ event_id: ID.toUpperCase(), event: EVENT }] }],
+    ['events[0].plan_id', { ...by, events: [{ plan_id: 7, event: EVENT }] }],
     ['reads', { ...by, reads: [['nonsense', 'x']] }],
     ['reads', { ...by, reads: 'plan' }],
   ])('is refused for its options, naming %s', async (path, options) => {
