@@ -19,13 +19,15 @@ export function takeIn(changes: unknown): Changes {
 /** Throws InvalidInput when a commit could not be told to anybody. */
 export function checkOptions(options: CommitOptions): void {
   if (!isObject(options)) throw new InvalidInput('commit', [problem('options', 'type', 'are not given', options)])
-  const { actor, reason, fence, module, run, moreFollows, events, reads } = options
+  const { actor, reason, fence, module, run, termination, moreFollows, events, reads } = options
   const problems: Problem[] = []
   if (!isText(actor)) problems.push(problem('actor', 'text', 'does not name anybody', actor))
   if (typeof reason !== 'string') problems.push(problem('reason', 'text', 'is not a text', reason))
   if (fence !== undefined && !isCount(fence)) problems.push(problem('fence', 'token', 'is not a token', fence))
   if (module !== undefined && !isText(module)) problems.push(problem('module', 'text', 'names no module', module))
   if (run !== undefined && !isText(run)) problems.push(problem('run', 'text', 'names no run', run))
+  if (termination !== undefined && !isText(termination))
+    problems.push(problem('termination', 'text', 'gives no reason', termination))
   if (moreFollows !== undefined && typeof moreFollows !== 'boolean')
     problems.push(problem('moreFollows', 'type', 'is neither true nor false', moreFollows))
   if (events !== undefined && !Array.isArray(events)) problems.push(problem('events', 'type', 'are not a list', events))
@@ -97,6 +99,9 @@ function problemsOf(change: unknown, path: string, problems: Problem[]): void {
     if (change.owner !== undefined) needText(change, 'owner', path, problems)
     if (change.at !== undefined && !isCount(change.at))
       problems.push(problem(`${path}.at`, 'count', 'is not a whole number of 0 or more', change.at))
+    for (const mark of ['imported', 'revived'])
+      if (change[mark] !== undefined && change[mark] !== true)
+        problems.push(problem(`${path}.${mark}`, 'const', 'is neither true nor absent', change[mark]))
     if (change.group !== undefined && (!isText(change.group) || change.group.includes('/')))
       problems.push(problem(`${path}.group`, 'name', 'is not a name without a slash', change.group))
   }
