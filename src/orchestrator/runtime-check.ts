@@ -1,6 +1,6 @@
 import type { ActionLayer } from '../ael/layer.ts'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
-import { type Field, type Fields, needed, problemsIn } from '../protocol/fields.ts'
+import { type Field, type Fields, having, method, needed, problemsIn } from '../protocol/fields.ts'
 import type { RuntimeOptions } from './runtime.ts'
 
 /** Throws InvalidInput for what no runtime can be made of. */
@@ -12,11 +12,6 @@ export function checkedLayer(made: ActionLayer): ActionLayer {
   return made
 }
 
-const having = (says: string, ...methods: readonly string[]): Field => ({
-  says,
-  fits: (value) => methods.every((method) => typeof Object(value)[method] === 'function'),
-})
-const method: Field = { says: 'a function', fits: (value) => typeof value === 'function' }
 const wait: Field = { says: 'a number of at least 0', fits: (value) => typeof value === 'number' && value >= 0 }
 const madeLayer = having('an action layer, as actionLayer makes them', 'attempt')
 

@@ -60,6 +60,11 @@ export const wholeFrom = (least: number, most = Number.MAX_SAFE_INTEGER): Field 
   rule: 'range',
   fits: (value) => Number.isSafeInteger(value) && Number(value) >= least && Number(value) <= most,
 })
+export const method: Field = { says: 'a function', fits: (value) => typeof value === 'function' }
+export const having = (says: string, ...methods: readonly string[]): Field => ({
+  says,
+  fits: (value) => methods.every((name) => typeof Object(value)[name] === 'function'),
+})
 export const needed = (field: Field): Field => ({ ...field, needed: true })
 
 /** Beyond this a timer of Node fires at once. */

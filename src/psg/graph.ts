@@ -14,12 +14,13 @@ import { serially } from '../vsl/serially.ts'
 import { commitOnce } from '../vsl/settle.ts'
 import type { Changes, Commit, CommitOptions, Kind, Node, NodeOf } from './change.ts'
 import { type Draft, draft, type Ground, named, ruleBook } from './check.ts'
+import { checkGraphOptions } from './check-options.ts'
 import type { Delta } from './delta.ts'
 import { type Document, type DocumentKind, documentOf } from './document.ts'
 import type { Finding } from './finding.ts'
 import { forkPlan } from './fork.ts'
 import { type Difference, diffOf, graphAt, historyOf, type JournalEntry, type Past } from './history.ts'
-import { checkName, checkOptions, checkSegment, takeIn, takeInEvents } from './input.ts'
+import { checkNames, checkOptions, checkSegment, takeIn, takeInEvents } from './input.ts'
 import { KINDS } from './kinds.ts'
 import { nodeKey, placeOf } from './node.ts'
 import { type Page, type Query, queryStore } from './query.ts'
@@ -75,6 +76,7 @@ export async function openGraph(store: Backend, id: string, options: GraphOption
 /** A graph that is thought to be new: nothing is read, and if somebody has written there, the first commit finds out. */
 export function newGraph(store: Backend, id: string, options: GraphOptions = {}): ProjectGraph {
   checkSegment('id', id)
+  checkGraphOptions(store, options)
   return new ProjectGraph(store, id, options)
 }
 
@@ -137,7 +139,7 @@ export class ProjectGraph {
    * while `look` looks.
    */
   async reading<T>(names: Names, look: (state: GraphState) => T, groups: readonly string[] = []): Promise<T> {
-    for (const [kind, id] of names) checkName(kind, id)
+    checkNames(names)
     for (const group of groups) checkSegment('group', group)
     return this.#serially(async () => {
       await this.#copy.bring(names)

@@ -65,6 +65,13 @@ export function checkName(kind: unknown, id: unknown): void {
   if (problems.length > 0) throw new InvalidInput('node', problems)
 }
 
+/** The same for each of a list of names. */
+export function checkNames(names: unknown): void {
+  if (!Array.isArray(names) || !names.every((name) => Array.isArray(name)))
+    throw new InvalidInput('node', [problem('names', 'type', 'are not kinds with ids', names)])
+  for (const [kind, id] of names) checkName(kind, id)
+}
+
 /** A graph's id and a group's name stand between slashes in the keys of the store. */
 export function checkSegment(path: string, name: unknown): void {
   if (!isText(name) || name.includes('/'))

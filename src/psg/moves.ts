@@ -8,6 +8,7 @@ import { planDigest, verdict } from './approval.ts'
 import type { Change, Gate, Node } from './change.ts'
 import { isReachable, newConfirm } from './confirm.ts'
 import type { ProjectGraph } from './graph.ts'
+import { checkName } from './input.ts'
 import { byPlace, isKind } from './node.ts'
 import { children } from './view.ts'
 
@@ -112,6 +113,8 @@ export function endPlan(
   ended: ReadonlySet<string> = new Set(),
 ): readonly Change[] {
   const plan = loaded(graph, 'plan', planId)
+  if (!(ended instanceof Set))
+    throw new InvalidInput('plan', [{ path: 'ended', rule: 'type', message: 'is not a set', found: shown(ended) }])
   const changes: Change[] = [move('plan', planId, status)]
   for (const confirm of graph.state.referrers('plan', planId, 'CONFIRMS'))
     if (isKind(confirm, 'confirm') && confirm.data.status === 'pending')
@@ -165,12 +168,14 @@ function openConfirmOf(graph: ProjectGraph, planId: string): Node<'confirm'> | u
 }
 
 function loaded<K extends 'plan' | 'confirm'>(graph: ProjectGraph, kind: K, id: string) {
+  checkName(kind, id)
   const node = graph.get(kind, id)
   if (!node) throw new NotFound(kind, id)
   return node
 }
 
-function refuseUnlessDecidable({ requested_by_role, needed = 1, roles, expires_at }: Proposing): void {
+function refuseUnlessDecidable(options: Proposing): void {
+  const { requested_by_role, needed = 1, roles, expires_at } = Object(options) as Proposing
   const problems: Problem[] = []
   const refuse = (path: string, rule: string, message: string, found: unknown) =>
     problems.push({ path, rule, message, found: shown(found) })
@@ -179,13 +184,15 @@ function refuseUnlessDecidable({ requested_by_role, needed = 1, roles, expires_a
   if (!Number.isSafeInteger(needed) || needed < 1) refuse('needed', 'minimum', 'must be a whole number above 0', needed)
   if (roles !== undefined && !(Array.isArray(roles) && roles.every((role) => typeof role === 'string')))
     refuse('roles', 'type', 'is not a list of roles', roles)
-  else if (!isReachable(needed, roles)) refuse('needed', 'reachable', 'cannot be reached with these roles', needed)
+  else if (problems.length === 0 && !isReachable(needed, roles))
+    refuse('needed', 'reachable', 'cannot be reached with these roles', needed)
   if (expires_at !== undefined && !(typeof expires_at === 'string' && Date.parse(expires_at) > 0))
     refuse('expires_at', 'format', 'is not a time', expires_at)
   if (problems.length > 0) throw new InvalidInput('proposal', problems)
 }
 
-function refuseUnlessDecision({ status, decided_by_role, digest }: Deciding, current: Digest | undefined): void {
+function refuseUnlessDecision(deciding: Deciding, current: Digest | undefined): void {
+  const { status, decided_by_role, digest } = Object(deciding) as Deciding
   const problems: Problem[] = []
   if (!DECISIONS.includes(status))
     problems.push({ path: 'status', rule: 'enum', message: `is none of ${DECISIONS.join(', ')}`, found: shown(status) })

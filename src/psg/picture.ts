@@ -1,5 +1,6 @@
 import { NotFound } from '../protocol/errors.ts'
 import type { AnyNode, Kind, Node } from './change.ts'
+import { checkName } from './input.ts'
 import { byPlace, isKind, nodeKey, statusOf } from './node.ts'
 import type { GraphState } from './state.ts'
 
@@ -81,7 +82,10 @@ export interface Picture {
 
 /** What the two languages draw, for those who draw themselves. */
 export function picture(state: GraphState, what: Subject): Picture {
-  if (what !== 'context' && !state.has('plan', what.plan)) throw new NotFound('plan', what.plan)
+  if (what !== 'context') {
+    checkName('plan', Object(what).plan)
+    if (!state.has('plan', what.plan)) throw new NotFound('plan', what.plan)
+  }
   const shown =
     what === 'context' ? [...state.nodes()].filter((node) => SHOWN.has(node.kind)) : stepsOf(state, what.plan)
   const names = new Map(shown.map((node, i) => [nodeKey(node.kind, node.id), `n${i}`]))

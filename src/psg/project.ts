@@ -5,6 +5,7 @@ import { shown } from '../protocol/shown.ts'
 import type { Role } from '../protocol/types.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { Change, Commit, CommitOptions, Kind } from './change.ts'
+import { checkProjectOptions } from './check-options.ts'
 import { type DocumentKind, takeApart } from './document.ts'
 import { stepOfFirst } from './first-action.ts'
 import { type GraphOptions, newGraph, openGraph, type ProjectGraph, type Roles } from './graph.ts'
@@ -61,6 +62,7 @@ const MOST_ATTEMPTS = 5
 const OWN_ROLES: ReadonlySet<string> = new Set(['policy', 'runtime'])
 
 export async function openProject(store: Backend, options: ProjectOptions = {}): Promise<Project> {
+  checkProjectOptions(store, options)
   const { strict = false, ...given } = options
   const id = await projectId(store, options)
   const graph = await openGraph(store, id, { ...given, project_id: id })

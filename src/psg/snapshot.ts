@@ -20,6 +20,7 @@ export async function takeSnapshot(
   checkOptions(options)
   const snapshot_id = graph.clock.uuid()
   const { plan_id, ...commit } = options
+  if (plan_id !== undefined) await graph.require('plan', plan_id)
   const taken = (): Changes => [
     {
       kind: 'node_add',
@@ -56,6 +57,10 @@ export async function restore(graph: ProjectGraph, options: RestoreOptions): Pro
   if (of !== undefined && (typeof of !== 'string' || of === ''))
     throw new InvalidInput('restore', [
       { path: 'of', rule: 'text', message: 'is not the id of a run', found: shown(of) },
+    ])
+  if (typeof dryRun !== 'boolean')
+    throw new InvalidInput('restore', [
+      { path: 'dryRun', rule: 'type', message: 'is neither true nor false', found: shown(dryRun) },
     ])
   for (let attempt = 1; ; attempt++) {
     await graph.refresh()

@@ -1,6 +1,7 @@
 import { InvalidInput } from '../protocol/errors.ts'
 import { shown } from '../protocol/shown.ts'
 import type { AnyNode, Kind, Node } from './change.ts'
+import { checkNames } from './input.ts'
 import { KINDS } from './kinds.ts'
 import { byPlace, isKind, nodeKey, statusOf } from './node.ts'
 import type { GraphState } from './state.ts'
@@ -51,6 +52,7 @@ export function path(
   from: readonly [Kind, string],
   to: readonly [Kind, string],
 ): readonly AnyNode[] {
+  checkNames([from, to])
   const start = state.get(...from)
   const goal = nodeKey(...to)
   if (!start || !state.has(...to)) return []

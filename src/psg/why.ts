@@ -2,6 +2,7 @@ import { NotFound } from '../protocol/errors.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import type { AnyNode, Kind } from './change.ts'
 import type { ProjectGraph } from './graph.ts'
+import { checkName } from './input.ts'
 import { nodeKey, referencesOf, statusOf } from './node.ts'
 import type { GraphState } from './state.ts'
 
@@ -20,6 +21,7 @@ export const why = (state: GraphState, kind: Kind, id: string): readonly Reason[
 
 /** The same, loading what it leads to. Throws NotFound. */
 export async function reasonsFor(graph: ProjectGraph, kind: Kind, id: string): Promise<readonly Reason[]> {
+  checkName(kind, id)
   const names = new Map<string, Name>([[nodeKey(kind, id), [kind, id]]])
   for (;;) {
     const { chain, absent } = await graph.reading([...names.values()], (state) => climb(state, [kind, id]))

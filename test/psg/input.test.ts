@@ -1,7 +1,12 @@
 import { describe, expect, it } from 'vitest'
-import { InvalidInput } from '../../src/protocol/errors.ts'
+import { InvalidInput, NotFound } from '../../src/protocol/errors.ts'
 import { openGraph } from '../../src/psg/graph.ts'
-import { add, by, set, storeContents, world } from './given.ts'
+import { confirmOf, decide, endPlan, proposePlan } from '../../src/psg/moves.ts'
+import { dot, mermaid } from '../../src/psg/picture.ts'
+import { openProject } from '../../src/psg/project.ts'
+import { path } from '../../src/psg/view.ts'
+import { memoryBackend } from '../../src/vsl/memory.ts'
+import { add, by, set, storeContents, withPlan, world } from './given.ts'
 
 const cyclic: { self?: unknown } = {}
 cyclic.self = cyclic
@@ -144,12 +149,64 @@ describe('psg: questions that are none', () => {
   )
 
   it.each([null, undefined, 7])('are refused: %s instead of what is asked for', async (nothing) => {
-    const { graph, store } = await world()
+    const given = await world()
+    const { graph, store, context } = given
+    const plan = await withPlan(given, { build: [] }, 'proposed')
+    const confirm = confirmOf(graph, plan.id)!.id
     const before = await storeContents(store)
     await expect(graph.restore(nothing as never)).rejects.toBeInstanceOf(InvalidInput)
     await expect(graph.snapshot('one', nothing as never)).rejects.toBeInstanceOf(InvalidInput)
     await expect(graph.query(nothing as never)).rejects.toBeInstanceOf(InvalidInput)
+    await expect(graph.reading(nothing as never, () => 1)).rejects.toBeInstanceOf(InvalidInput)
+    await expect(graph.reading([nothing as never], () => 1)).rejects.toBeInstanceOf(InvalidInput)
+    expect(() => path(graph.state, nothing as never, ['context', context])).toThrow(InvalidInput)
+    expect(() => path(graph.state, ['context', context], nothing as never)).toThrow(InvalidInput)
+    expect(() => mermaid(graph.state, nothing as never)).toThrow(InvalidInput)
+    expect(() => dot(graph.state, nothing as never)).toThrow(InvalidInput)
+    expect(() => proposePlan(graph, plan.id, nothing as never)).toThrow(InvalidInput)
+    expect(() => proposePlan(graph, nothing as never, { requested_by_role: 'lead' })).toThrow(InvalidInput)
+    expect(() => decide(graph, confirm, nothing as never)).toThrow(InvalidInput)
+    expect(() => endPlan(graph, nothing as never, 'cancelled')).toThrow(InvalidInput)
+    expect(() => endPlan(graph, plan.id, 'cancelled', [] as never)).toThrow(InvalidInput)
     expect(await storeContents(store)).toEqual(before)
+  })
+
+  it('are refused: a restore that nobody can tell from a try, and a snapshot of no plan', async () => {
+    const { graph, store } = await world()
+    const before = await storeContents(store)
+    await expect(graph.restore({ ...by, to: 0, dryRun: 0 as never })).rejects.toMatchObject({
+      problems: [{ path: 'dryRun', rule: 'type' }],
+    })
+    await expect(graph.snapshot('one', { ...by, plan_id: 'nowhere' })).rejects.toBeInstanceOf(NotFound)
+    expect(await storeContents(store)).toEqual(before)
+  })
+
+  it.each([
+    ['clock', { clock: {} }],
+    ['keepEnded', { keepEnded: -1 }],
+    ['onCommit', { onCommit: 'me' }],
+    ['onError', { onError: 7 }],
+    ['switched', { switched: 'plan.acyclic' }],
+    ['keepended', { keepended: 4 }],
+  ])(
+    'are refused: a graph and a project with %s that cannot work, before anything is written',
+    async (path, options) => {
+      const store = memoryBackend()
+      const refused = { subject: expect.any(String), problems: [{ path }] }
+      await expect(openGraph(store, ID, options as never)).rejects.toMatchObject(refused)
+      await expect(openProject(store, options as never)).rejects.toMatchObject(refused)
+      expect(await storeContents(store)).toEqual(await storeContents(memoryBackend()))
+    },
+  )
+
+  it('are refused: a graph with a project or roles that are none, a project that is half strict, and either without a store', async () => {
+    const store = memoryBackend()
+    const refused = (path: string) => ({ problems: [{ path }] })
+    await expect(openGraph(store, ID, { project_id: 'mine' })).rejects.toMatchObject(refused('project_id'))
+    await expect(openGraph(store, ID, { roles: ['lead'] as never })).rejects.toMatchObject(refused('roles'))
+    await expect(openProject(store, { strict: 'yes' as never })).rejects.toMatchObject(refused('strict'))
+    await expect(openGraph(undefined as never, ID)).rejects.toMatchObject(refused('store'))
+    await expect(openProject({} as never)).rejects.toMatchObject(refused('store'))
   })
 
   it('are refused: groups and graphs whose names could not stand in a key', async () => {

@@ -1,0 +1,32 @@
+import { InvalidInput } from '../protocol/errors.ts'
+import { type Field, type Fields, flag, having, method, needed, problemsIn, wholeFrom } from '../protocol/fields.ts'
+import { isValid } from '../protocol/validate.ts'
+import type { GraphOptions } from './graph.ts'
+import type { ProjectOptions } from './project.ts'
+
+/** Throws InvalidInput for what no graph can be opened with. */
+export const checkGraphOptions = (store: unknown, options: unknown): void => refuse('graph', store, options, GRAPH)
+
+/** Throws InvalidInput for what no project can be opened with. */
+export const checkProjectOptions = (store: unknown, options: unknown): void =>
+  refuse('project', store, options, PROJECT)
+
+const SHARED: { readonly [O in keyof Required<Omit<GraphOptions, 'project_id' | 'roles'>>]: Field } = {
+  clock: having('a clock', 'now', 'uuid', 'random', 'sleep'),
+  keepEnded: wholeFrom(0),
+  onCommit: method,
+  onError: method,
+  switched: having('a set', 'has'),
+}
+const GRAPH: { readonly [O in keyof Required<GraphOptions>]: Field } = {
+  ...SHARED,
+  project_id: { says: 'a UUID v4 in lower case', rule: 'pattern', fits: (value) => isValid('identifier', value) },
+  roles: having('who knows the roles: has, refresh', 'has', 'refresh'),
+}
+const PROJECT: { readonly [O in keyof Required<ProjectOptions>]: Field } = { ...SHARED, strict: flag }
+const STORE: Fields = { store: needed(having('a store, as openStore makes them', 'commit', 'getMany', 'read')) }
+
+function refuse(what: string, store: unknown, options: unknown, fields: Fields): void {
+  const problems = [...problemsIn({ store }, STORE, ''), ...problemsIn(options, fields, '')]
+  if (problems.length > 0) throw new InvalidInput(what, problems)
+}
