@@ -322,6 +322,14 @@ describe('psg/verify', () => {
     await expect(verifyGraph(interrupted(Number.POSITIVE_INFINITY), context)).rejects.toBeInstanceOf(RevisionConflict)
   })
 
+  it('is content with what a caller tells of the graph, which is not what the graph tells', async () => {
+    const { graph, context } = await sound()
+    const update = { graph_id: context, update_kind: 'node_add', node_delta: 3, edge_delta: 1 }
+    const event = { event_type: 'plan_created', event_family: 'graph_update', ...update }
+    await graph.commit([], { ...by, events: [{ event }] })
+    expect(await graph.verify()).toEqual([])
+  })
+
   it('is content with a Confirm about something that no graph knows', async () => {
     const { graph, id } = await world()
     const confirm = id()
