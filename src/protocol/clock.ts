@@ -1,4 +1,7 @@
 import { randomFillSync } from 'node:crypto'
+import { InvalidInput } from './errors.ts'
+import { type Field, problemsIn } from './fields.ts'
+import { shown } from './shown.ts'
 
 /** Where time, ids and randomness come from: the only such source, so that tests and golden flows can own it. */
 export interface Clock {
@@ -80,7 +83,10 @@ export interface ManualClock extends Clock {
   readonly nextWake: number | undefined
 }
 
+/** Throws InvalidInput for options that are no numbers. */
 export function manualClock(options: { seed?: number; now?: number } = {}): ManualClock {
+  const problems = problemsIn(options, { seed: number, now: number }, '')
+  if (problems.length > 0) throw new InvalidInput('clock', problems)
   const random = mulberry32(options.seed ?? 1)
   let now = options.now ?? Date.UTC(2026, 0, 1)
   let sleepers: { at: number; wake: () => void }[] = []
@@ -135,19 +141,30 @@ export function manualClock(options: { seed?: number; now?: number } = {}): Manu
   }
 }
 
+const number: Field = { says: 'a number', fits: Number.isFinite }
+
 /** A stored wait may be long, but its end must be a time that can be written down: a hundred years. */
 export const LONGEST_WAIT_MS = 100 * 365 * 24 * 60 * 60 * 1000
 
 /**
  * ISO 8601 with six decimals, so that text order is time order. `micros` counts from the epoch. Most stamps fall into the millisecond of the one
- * before: its text is kept.
+ * before: its text is kept. Throws InvalidInput for what no year of four digits holds.
  */
 export function isoMicros(micros: number): string {
-  const ms = Math.floor(micros / 1000)
-  if (ms !== last.ms) last = { ms, text: new Date(ms).toISOString().slice(0, -1) }
+  const ms = typeof micros === 'number' ? Math.floor(micros / 1000) : Number.NaN
+  if (ms !== last.ms) last = { ms, text: textOf(ms) }
   return `${last.text}${String(Math.floor(micros - ms * 1000)).padStart(3, '0')}Z`
 }
 let last = { ms: Number.NaN, text: '' }
+
+const FIRST_MS = Date.parse('0000-01-01T00:00:00Z')
+const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z')
+function textOf(ms: number): string {
+  if (ms >= FIRST_MS && ms <= LAST_MS) return new Date(ms).toISOString().slice(0, -1)
+  throw new InvalidInput('time', [
+    { path: '', rule: 'range', message: 'is not a time of the years 0 to 9999', found: shown(ms) },
+  ])
+}
 
 /** Back from the text. */
 export const microsOf = (iso: string): number => Date.parse(iso) * 1000 + Number(iso.slice(-4, -1))

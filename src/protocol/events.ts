@@ -2,7 +2,7 @@ import { type Clock, isoMicros } from './clock.ts'
 import { InvalidInput, type Problem } from './errors.ts'
 import { observabilityInvariants } from './invariant-rules.ts'
 import { checkInvariants } from './invariants.ts'
-import type { JsonObject } from './json.ts'
+import { isNameIn, type JsonObject } from './json.ts'
 import { shown } from './shown.ts'
 import type {
   EventFamily,
@@ -106,7 +106,7 @@ export const mapEvent = (fields: MapFields, stamp: Stamp): MapEvent =>
 
 /** The schema an observability event of this family has to fit. */
 export function kindOfFamily(family: EventFamily): ObservabilityKind {
-  return Object.hasOwn(SPECIAL, family) ? SPECIAL[family as keyof typeof SPECIAL] : 'event-core'
+  return isNameIn(SPECIAL, family) ? SPECIAL[family] : 'event-core'
 }
 
 /** Which of the observability invariants an event that fits its schema still breaks: those are stricter, of ids above all. */
@@ -123,7 +123,7 @@ export const observabilityProblems = (event: unknown): readonly Problem[] =>
  * is failed if it had started, and skipped if it had not; the true status belongs into the payload.
  */
 export function stageStatus(status: PlanStatus | StepStatus, started = false): StageStatus {
-  if (!Object.hasOwn(STAGES, status)) {
+  if (!isNameIn(STAGES, status)) {
     throw new InvalidInput('status', [{ path: '', rule: 'enum', message: 'is no status', found: shown(status) }])
   }
   const stage = STAGES[status]

@@ -1,5 +1,6 @@
 import { InvalidInput, type Problem } from './errors.ts'
-import { isObject } from './json.ts'
+import { anything, type Field, having, oneOf, problemsIn, text } from './fields.ts'
+import { isNameIn, isObject } from './json.ts'
 import type { EventComplaint } from './map-rules.ts'
 import { eachPlace, type Path, parsePath } from './paths.ts'
 import { applies, type Condition, complaint, parseCondition, parseRule, type Rule } from './rules.ts'
@@ -79,6 +80,7 @@ export function checkInvariants(
     })
   if (!isObject(subjects))
     problems.push({ path: 'subjects', rule: 'type', message: 'must be an object', found: shown(subjects) })
+  problems.push(...problemsIn(options, OPTIONS, ''))
   if (problems.length > 0) throw new InvalidInput('what to check', problems)
   const breaches = (options.scopes ?? []).filter((scope) => subjects[scope] === undefined).map(missingScope)
   for (const invariant of invariants)
@@ -92,7 +94,8 @@ export function parseInvariant(entry: unknown, scope?: Scope): PathInvariant {
   const problems: Problem[] = ['id', 'scope', 'path', 'rule']
     .filter((key) => typeof given[key] !== 'string')
     .map((path) => ({ path, rule: 'type', message: 'must be a string' }))
-  if (typeof given.scope === 'string' && !Object.hasOwn(SCOPES, given.scope)) {
+  problems.push(...problemsIn(given, { when: text, '*': anything }, ''))
+  if (typeof given.scope === 'string' && !isNameIn(SCOPES, given.scope)) {
     problems.push({ path: 'scope', rule: 'enum', message: 'is not a scope', found: shown(given.scope) })
   }
   if (problems.length > 0) throw new InvalidInput('invariant', problems)
@@ -143,6 +146,15 @@ const SCOPES: Readonly<Record<Scope, true>> = {
   ...{ context: true, plan: true, confirm: true, trace: true, role: true },
   ...{ extension: true, dialog: true, collab: true, core: true, network: true },
   ...{ event: true, learning_sample: true, tool_event: true, file_update_event: true, git_event: true, ci_event: true },
+}
+
+const OPTIONS: { readonly [O in keyof Required<CheckOptions>]: Field } = {
+  absent: oneOf('skip', 'breach'),
+  scopes: {
+    says: `a list of ${Object.keys(SCOPES).join(', ')}`,
+    fits: (value) => Array.isArray(value) && value.every((scope) => isNameIn(SCOPES, scope)),
+  },
+  switched: having('a set', 'has'),
 }
 
 interface Parsed {

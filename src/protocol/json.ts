@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import { InvalidInput } from './errors.ts'
+import { shown } from './shown.ts'
 
 /** Any value that survives a trip through JSON text. */
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject
@@ -10,6 +11,10 @@ export type Digest = `sha256:${string}`
 
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** Is this the name of a member? What only turns into its name when it is read as text is not. */
+export const isNameIn = <T extends object>(table: T, name: unknown): name is keyof T =>
+  typeof name === 'string' && Object.hasOwn(table, name)
 
 /** The one text of a value: keys sorted by code unit, no spaces. Equal values have equal text. Throws InvalidInput for what is no JSON. */
 export function canonical(value: Json): string {
@@ -71,7 +76,13 @@ export function roughBytes(value: Json): number {
   return bytes
 }
 
-export const digestOf = (bytes: string | Uint8Array): Digest => `sha256:${hash('sha256', bytes, 'hex')}`
+/** Throws InvalidInput for what is neither text nor bytes. */
+export function digestOf(bytes: string | Uint8Array): Digest {
+  if (typeof bytes === 'string' || bytes instanceof Uint8Array) return `sha256:${hash('sha256', bytes, 'hex')}`
+  throw new InvalidInput('content', [
+    { path: '', rule: 'type', message: 'is neither text nor bytes', found: shown(bytes) },
+  ])
+}
 
 /** The digest of what a value says, whatever the order of its keys. */
 export const digestOfJson = (value: Json): Digest => digestOf(canonical(value))

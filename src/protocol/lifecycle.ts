@@ -1,4 +1,5 @@
 import { InvalidInput } from './errors.ts'
+import { isNameIn } from './json.ts'
 import { shown } from './shown.ts'
 import type {
   CollabStatus,
@@ -159,7 +160,7 @@ export const lifecycles: { readonly [K in LifecycleKind]: Moves<Statuses[K]> } =
 }
 
 function tableOf<K extends LifecycleKind>(kind: K): Moves<Statuses[K]> {
-  if (Object.hasOwn(lifecycles, kind)) return lifecycles[kind]
+  if (isNameIn(lifecycles, kind)) return lifecycles[kind]
   throw refused('kind', 'has no lifecycle', kind)
 }
 
@@ -168,7 +169,7 @@ function movesFrom<K extends LifecycleKind>(kind: K, from: Statuses[K]): readonl
 }
 
 function known<K extends LifecycleKind>(kind: K, status: Statuses[K]): Statuses[K] {
-  if (Object.hasOwn(tableOf(kind), status)) return status
+  if (isNameIn(tableOf(kind), status)) return status
   throw refused(`${kind} status`, `is not a status of a ${kind}`, status)
 }
 

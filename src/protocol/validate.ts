@@ -1,6 +1,7 @@
 import { InvalidInput, type Problem } from './errors.ts'
 import { explain } from './explain.ts'
 import { validators } from './generated/validators.ts'
+import { isNameIn } from './json.ts'
 import { shown } from './shown.ts'
 import type { Kind, MapEvent, ProtocolTypes, SaEvent } from './types.ts'
 
@@ -62,7 +63,7 @@ const PAYLOADS: Readonly<Partial<Record<SaEvent['event_type'] | MapEvent['event_
 const MOST_PROBLEMS = 100
 
 function validatorOf(kind: Kind): (value: unknown) => boolean {
-  if (Object.hasOwn(validators, kind)) return validators[kind]
+  if (isNameIn(validators, kind)) return validators[kind]
   throw new InvalidInput('kind', [
     { path: '', rule: 'enum', message: 'is not a kind that can be validated', found: shown(kind) },
   ])

@@ -1,12 +1,14 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { dotted } from '../../src/protocol/base-event.ts'
-import { fromBinaryCloudEvent } from '../../src/protocol/cloud-events.ts'
+import { dotted, toBaseEvent } from '../../src/protocol/base-event.ts'
+import { isoMicros, manualClock } from '../../src/protocol/clock.ts'
+import { fromBinaryCloudEvent, toCloudEvent } from '../../src/protocol/cloud-events.ts'
 import { InvalidInput } from '../../src/protocol/errors.ts'
-import { pipelineStageEvent, saEvent } from '../../src/protocol/events.ts'
+import { intentEvent, pipelineStageEvent, saEvent, stageStatus } from '../../src/protocol/events.ts'
 import { schemas } from '../../src/protocol/generated/schemas.ts'
-import { checkInvariants } from '../../src/protocol/invariants.ts'
-import { confirmMayMove } from '../../src/protocol/lifecycle.ts'
+import { checkInvariants, parseInvariant } from '../../src/protocol/invariants.ts'
+import { digestOf } from '../../src/protocol/json.ts'
+import { confirmMayMove, mayMove } from '../../src/protocol/lifecycle.ts'
 import type { Kind } from '../../src/protocol/types.ts'
 import { isValid, problems, profileProblems, validate, validateProfileEvent } from '../../src/protocol/validate.ts'
 import { anyJson } from '../support/arbitraries.ts'
@@ -14,6 +16,7 @@ import { full, ID, minimal, TIME } from './samples.ts'
 
 const kinds = Object.keys(schemas) as Kind[]
 const MILLION = 1_000_000
+const EVENT = intentEvent({ event_type: 'intent_extracted' }, { event_id: ID, timestamp: TIME })
 
 /** Either the value comes back, or a bounded InvalidInput comes out. */
 function survives(kind: Kind, value: unknown): readonly { path: string; rule: string }[] {
@@ -40,7 +43,30 @@ it('checks and spells only what can be', () => {
     () => checkInvariants(undefined as never, {}),
     () => checkInvariants([null as never], {}),
     () => checkInvariants([], null as never),
+    () => checkInvariants([], {}, null as never),
+    () => checkInvariants([], {}, { scopes: 'plan' as never }),
+    () => checkInvariants([], {}, { scopes: ['step' as never] }),
+    () => checkInvariants([], {}, { absent: 'refuse' as never }),
+    () => checkInvariants([], {}, { switched: 'sa_plan_has_steps' as never }),
+    () => parseInvariant({ id: 'a', scope: 'plan', path: 'title', rule: 'exists', when: 5 }),
     () => dotted(5 as never),
+    () => toBaseEvent(EVENT, null as never),
+    () => toBaseEvent(EVENT, { source: 5 as never }),
+    () => toCloudEvent(EVENT, null as never),
+    () => toCloudEvent(EVENT, { source: 5 as never }),
+    () => toCloudEvent(EVENT, { subject: '' }),
+    () => toCloudEvent(EVENT, { extensions: { tenant: {} as never } }),
+    () => isoMicros(Number.NaN),
+    () => isoMicros(5n as never),
+    () => isoMicros(Date.UTC(10_000, 0) * 1000),
+    () => digestOf(undefined as never),
+    () => manualClock(null as never),
+    () => manualClock({ seed: 'lucky' as never }),
+    () => manualClock({ now: Number.NaN }),
+    () => validate(['plan'] as never, full('plan')),
+    () => mayMove(['plan'] as never, 'draft' as never, 'proposed' as never),
+    () => mayMove('plan', 'draft', Object.create(null)),
+    () => stageStatus(['draft'] as never),
   ]
   for (const asked of wrong) expect(asked).toThrow(InvalidInput)
 })
