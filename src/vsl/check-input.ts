@@ -1,7 +1,8 @@
 import { isUint8Array } from 'node:util/types'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
-import type { Digest, Json } from '../protocol/json.ts'
-import { type Holder, MAX_KEY_BYTES, type ScanFrom } from './backend.ts'
+import { type Digest, isObject, type Json } from '../protocol/json.ts'
+import { shown } from '../protocol/shown.ts'
+import { type Holder, type Lease, MAX_KEY_BYTES, type Position, type ScanFrom } from './backend.ts'
 
 /** What a key or a stream may be called. */
 export const isName = (text: unknown): text is string =>
@@ -15,7 +16,7 @@ export const badName = (path: string, found: unknown): Problem => ({
   path,
   rule: 'key',
   message: `is not well-formed text of 1 to ${MAX_KEY_BYTES} bytes without U+0000`,
-  found: String(found).slice(0, 80),
+  found: told(found),
 })
 
 export function checkName(path: string, text: string): void {
@@ -23,11 +24,20 @@ export function checkName(path: string, text: string): void {
 }
 
 export function checkNames(path: string, texts: readonly string[]): void {
+  if (!Array.isArray(texts)) throw new InvalidInput('call', [badList(path, texts)])
   for (const [i, text] of texts.entries()) checkName(`${path}[${i}]`, text)
 }
 
+export const badList = (path: string, found: unknown): Problem => ({
+  path,
+  rule: 'type',
+  message: 'is not a list',
+  found: shown(found),
+})
+
 /** A prefix may be empty: it then means every key. */
 export function checkScan(prefix: string, from: ScanFrom = {}): void {
+  refuseUnlessObject('scan', 'from', from)
   const problems: Problem[] = []
   if (prefix !== '' && !isName(prefix)) problems.push(badName('prefix', prefix))
   if (from.after !== undefined && from.after !== '' && !isName(from.after)) problems.push(badName('after', from.after))
@@ -35,15 +45,34 @@ export function checkScan(prefix: string, from: ScanFrom = {}): void {
   if (problems.length > 0) throw new InvalidInput('scan', problems)
 }
 
-export function checkRead(stream: string, after: number | undefined): void {
+export function checkRead(stream: string, from: Reading & { readonly after?: number }): void {
   checkName('stream', stream)
+  checkReading('read', from)
+  const { after } = from
   if (after !== undefined && !isCount(after)) throw new InvalidInput('read', [badCount('after', after)])
+}
+
+/** What a position looks like is for each member to say, but it is text. */
+export function checkFeed(from: Reading & { readonly after?: Position }): void {
+  checkReading('feed', from)
+  if (from.after !== undefined && typeof from.after !== 'string') throw badPosition(from.after)
+}
+
+type Reading = { readonly signal?: AbortSignal }
+
+function checkReading(what: string, from: Reading): void {
+  refuseUnlessObject(what, 'from', from)
+  const { signal } = from
+  if (signal === undefined || typeof Object(signal).addEventListener === 'function') return
+  throw new InvalidInput(what, [
+    { path: 'signal', rule: 'type', message: 'is not an AbortSignal', found: shown(signal) },
+  ])
 }
 
 /** A position that this store cannot have made. */
 export const badPosition = (found: string): InvalidInput =>
   new InvalidInput('feed', [
-    { path: 'after', rule: 'position', message: 'is not a position of this store', found: String(found).slice(0, 80) },
+    { path: 'after', rule: 'position', message: 'is not a position of this store', found: told(found) },
   ])
 
 /** A position that this store has not come to: who waited behind it would miss all that comes until then. */
@@ -59,11 +88,34 @@ export const aheadOfStore = (found: string): InvalidInput =>
 
 export function checkAcquire(stream: string, holder: Holder, ttlMs: number): void {
   checkName('stream', stream)
+  checkHolder('acquire', holder)
+  checkTtl('acquire', ttlMs)
+}
+
+/** A lease as `acquire` gave it. A client may not survive what it cannot bind. */
+export function checkLease(lease: Lease): void {
+  refuseUnlessObject('lease', 'lease', lease)
+  checkName('stream', lease.stream)
+  checkHolder('lease', lease.holder)
+  if (!isCount(lease.token)) throw new InvalidInput('lease', [badCount('token', lease.token)])
+  checkTtl('lease', lease.ttlMs)
+}
+
+function checkHolder(what: string, holder: Holder): void {
+  refuseUnlessObject(what, 'holder', holder)
   checkName('holder.id', holder.id)
-  if (!Number.isFinite(ttlMs) || ttlMs <= 0)
-    throw new InvalidInput('acquire', [
-      { path: 'ttlMs', rule: 'positive', message: 'is not a time above 0', found: String(ttlMs) },
-    ])
+  const problems: Problem[] = (['boot', 'started'] as const)
+    .filter((name) => typeof holder[name] !== 'string')
+    .map((name) => ({ path: `holder.${name}`, rule: 'type', message: 'is not text', found: shown(holder[name]) }))
+  if (!isCount(holder.pid)) problems.push(badCount('holder.pid', holder.pid))
+  if (problems.length > 0) throw new InvalidInput(what, problems)
+}
+
+function checkTtl(what: string, ttlMs: number): void {
+  if (Number.isFinite(ttlMs) && ttlMs > 0) return
+  throw new InvalidInput(what, [
+    { path: 'ttlMs', rule: 'positive', message: 'is not a time above 0', found: shown(ttlMs) },
+  ])
 }
 
 export function checkDigest(digest: Digest): void {
@@ -73,7 +125,7 @@ export function checkDigest(digest: Digest): void {
         path: 'digest',
         rule: 'digest',
         message: 'is not sha256: and 64 lower-case hex digits',
-        found: String(digest).slice(0, 80),
+        found: told(digest),
       },
     ])
 }
@@ -145,5 +197,12 @@ const badCount = (path: string, found: unknown): Problem => ({
   path,
   rule: 'count',
   message: 'is not a whole number of 0 or more',
-  found: String(found),
+  found: shown(found),
 })
+
+export function refuseUnlessObject(what: string, path: string, value: unknown): void {
+  if (!isObject(value))
+    throw new InvalidInput(what, [{ path, rule: 'type', message: 'is not an object', found: shown(value) }])
+}
+
+const told = (found: unknown): string => (typeof found === 'string' ? found.slice(0, 80) : shown(found))

@@ -1,6 +1,7 @@
 import { InvalidInput, type Problem, TooLarge } from '../protocol/errors.ts'
+import { shown } from '../protocol/shown.ts'
 import { MAX_ENTRY_BYTES, type Write } from './backend.ts'
-import { badName, isName, textOf, textOfChecked } from './check-input.ts'
+import { badList, badName, isName, refuseUnlessObject, textOf, textOfChecked } from './check-input.ts'
 
 /** A write's values as the JSON text that every member stores. */
 export interface WriteTexts {
@@ -11,12 +12,16 @@ export interface WriteTexts {
 
 /** Refuses what no member may accept, and turns each value into text once. */
 export function checkWrite(write: Write): WriteTexts {
+  refuseUnlessObject('write', 'write', write)
   const problems: Problem[] = []
+  for (const list of ['inserts', 'puts', 'deletes'] as const)
+    if (!Array.isArray(write[list])) problems.push(badList(list, write[list]))
+  if (problems.length > 0) throw new InvalidInput('write', problems)
   if (!isName(write.stream)) problems.push(badName('stream', write.stream))
   if (!Number.isSafeInteger(write.expected) || write.expected < 0)
-    problems.push({ path: 'expected', rule: 'revision', message: 'is not a revision', found: String(write.expected) })
+    problems.push({ path: 'expected', rule: 'revision', message: 'is not a revision', found: shown(write.expected) })
   if (write.fence !== undefined && !Number.isSafeInteger(write.fence))
-    problems.push({ path: 'fence', rule: 'token', message: 'is not a token', found: String(write.fence) })
+    problems.push({ path: 'fence', rule: 'token', message: 'is not a token', found: shown(write.fence) })
   const seen = new Set<string>()
   const claim = (list: string, key: string, i: number) => {
     if (!isName(key)) problems.push(badName(`${list}[${i}]`, key))
@@ -24,8 +29,16 @@ export function checkWrite(write: Write): WriteTexts {
       problems.push({ path: `${list}[${i}]`, rule: 'disjoint', message: 'names a key twice', found: key })
     seen.add(key)
   }
-  for (let i = 0; i < write.inserts.length; i++) claim('inserts', write.inserts[i]![0], i)
-  for (let i = 0; i < write.puts.length; i++) claim('puts', write.puts[i]![0], i)
+  const claimPairs = (list: 'inserts' | 'puts') => {
+    for (let i = 0; i < write[list].length; i++) {
+      const pair = write[list][i]
+      if (Array.isArray(pair)) claim(list, pair[0], i)
+      else
+        problems.push({ path: `${list}[${i}]`, rule: 'type', message: 'is not a key and a value', found: shown(pair) })
+    }
+  }
+  claimPairs('inserts')
+  claimPairs('puts')
   for (let i = 0; i < write.deletes.length; i++) claim('deletes', write.deletes[i]!, i)
   if (problems.length > 0) throw new InvalidInput('write', problems)
 

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { Corrupt, Refused } from '../protocol/errors.ts'
 import { type Digest, digestOf, type Json } from '../protocol/json.ts'
 import { type Backend, POSITIONS, type Position } from './backend.ts'
+import { checkCopy } from './check-options.ts'
 
 export interface CopyOptions {
   /** Read both stores again afterwards and compare what they say. */
@@ -24,6 +25,7 @@ export interface CopyCounts {
  * target is not empty, Corrupt if `verify` finds a difference.
  */
 export async function copyStore(from: Backend, to: Backend, options: CopyOptions = {}): Promise<CopyCounts> {
+  checkCopy({ from, to }, options)
   const counts = { blobs: 0, entries: 0, values: 0, own: 0 }
   const step = (kind: keyof CopyCounts, by = 1) => {
     options.signal?.throwIfAborted()

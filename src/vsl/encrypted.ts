@@ -2,6 +2,7 @@ import { InvalidInput, Refused } from '../protocol/errors.ts'
 import { type Digest, digestOf, type Json } from '../protocol/json.ts'
 import type { Backend, Entry, Puts } from './backend.ts'
 import { checkBytes, checkDigest, checkName, checkScan, textOf } from './check-input.ts'
+import { checkStores } from './check-options.ts'
 import { checkWrite } from './check-write.ts'
 import { isEmpty } from './copy.ts'
 import { type EncryptionKey, type Keyring, keyring } from './keyring.ts'
@@ -16,6 +17,7 @@ import { type EncryptionKey, type Keyring, keyring } from './keyring.ts'
  * texts, so the largest entry is some 24 MiB.
  */
 export async function withEncryption(store: Backend, keys: readonly EncryptionKey[]): Promise<Backend> {
+  checkStores({ store })
   const ring = keyring(keys)
   await checkKeys(store, ring)
   const writing = new Map<Digest, Promise<void>>()

@@ -8,12 +8,15 @@ import {
   checkAcquire,
   checkBytes,
   checkDigest,
+  checkFeed,
+  checkLease,
   checkName,
   checkNames,
   checkRead,
   checkScan,
   textOf,
 } from './check-input.ts'
+import { checkOpening } from './check-options.ts'
 import { blobFiles } from './file-blobs.ts'
 import { entryPages } from './file-entries.ts'
 import { fileError } from './file-errors.ts'
@@ -40,6 +43,7 @@ export interface FileOptions {
  * at a time may have it open.
  */
 export async function fileBackend(options: FileOptions): Promise<Backend> {
+  checkOpening('file store', options)
   const { clock = systemClock, segmentBytes = 4 * 1024 * 1024, onError = warn } = options
   if (typeof options.path !== 'string' || options.path === '')
     throw new InvalidInput('file store', [{ path: 'path', rule: 'path', message: 'is not the name of a folder' }])
@@ -150,12 +154,13 @@ export async function fileBackend(options: FileOptions): Promise<Backend> {
     },
     async *read(stream, from = {}) {
       open()
-      checkRead(stream, from.after)
+      checkRead(stream, from)
       const nextPage = pages.ofStream(stream, from.after ?? 0)
       yield* following.entries(stream, () => reading(nextPage), from)
     },
     async *feed(from = {}) {
       open()
+      checkFeed(from)
       const nextPage = pages.ofAll(from.after)
       yield* following.entries(undefined, () => reading(nextPage), from)
     },
@@ -172,12 +177,14 @@ export async function fileBackend(options: FileOptions): Promise<Backend> {
     },
     async renew(lease) {
       open()
+      checkLease(lease)
       if (!state.isHeld(lease)) return false
       state.renewed(lease)
       return true
     },
     async release(lease) {
       open()
+      checkLease(lease)
       await one(async () => {
         if (!state.isHeld(lease)) return
         const { stream, token } = lease

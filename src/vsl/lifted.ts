@@ -7,12 +7,15 @@ import {
   checkAcquire,
   checkBytes,
   checkDigest,
+  checkFeed,
+  checkLease,
   checkName,
   checkNames,
   checkRead,
   checkScan,
   textOf,
 } from './check-input.ts'
+import { checkOpening } from './check-options.ts'
 import { checkWrite } from './check-write.ts'
 import { followers } from './followers.ts'
 import { isFree } from './holder.ts'
@@ -49,6 +52,7 @@ export interface LiftedOptions {
  * compare and set in such a store, so only one process may use it at a time.
  */
 export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}): Promise<Backend> {
+  checkOpening('the options of a bare store', options)
   const { clock = systemClock, durable = false, pageKeys = 256 } = options
   if (!isBareStore(bare)) throw new InvalidInput('store', [{ path: '', rule: 'store', message: 'has no get and set' }])
   const { one, cells, news } = coreOf(bare, clock)
@@ -160,7 +164,7 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
     },
     async *read(stream, from = {}) {
       open()
-      checkRead(stream, from.after)
+      checkRead(stream, from)
       let at = from.after ?? 0
       const nextPage = () =>
         one(async () => {
@@ -174,6 +178,7 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
     },
     async *feed(from = {}) {
       open()
+      checkFeed(from)
       let at = from.after === undefined ? 0 : sequenceOf(from.after)
       const nextPage = () =>
         one(async () => {
@@ -199,6 +204,7 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
     },
     async renew(lease) {
       open()
+      checkLease(lease)
       return one(async () => {
         const head = await headOf(lease.stream)
         if (!isHeld(lease, head)) return false
@@ -208,6 +214,7 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
     },
     async release(lease) {
       open()
+      checkLease(lease)
       await one(async () => {
         const head = await headOf(lease.stream)
         if (!isHeld(lease, head)) return

@@ -7,12 +7,15 @@ import {
   checkAcquire,
   checkBytes,
   checkDigest,
+  checkFeed,
+  checkLease,
   checkName,
   checkNames,
   checkRead,
   checkScan,
   textOf,
 } from './check-input.ts'
+import { checkOpening } from './check-options.ts'
 import { checkWrite } from './check-write.ts'
 import { type Held, isFree } from './holder.ts'
 import { refuseIfStale } from './judge.ts'
@@ -30,6 +33,7 @@ interface Stream {
 
 /** Everything in Maps, as JSON text: what goes in cannot be changed from outside, and what comes out is a copy. */
 export function memoryBackend(options: { clock?: Clock } = {}): Backend {
+  checkOpening('the options of a memory store', options)
   const clock = options.clock ?? systemClock
   const values = texts()
   const own = texts()
@@ -131,7 +135,7 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
 
     async *read(name, from = {}) {
       open()
-      checkRead(name, from.after)
+      checkRead(name, from)
       for (let at = from.after ?? 0; ; ) {
         for (; at < (streams.get(name)?.places.length ?? 0); at++) {
           if (ended(from)) return
@@ -143,6 +147,7 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
 
     async *feed(from = {}) {
       open()
+      checkFeed(from)
       let at = from.after === undefined ? 0 : sequenceOf(from.after)
       if (at > log.length) throw aheadOfStore(from.after!)
       for (;;) {
@@ -165,12 +170,14 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
     },
     async renew(lease) {
       open()
+      checkLease(lease)
       const stream = heldBy(lease)
       if (stream) stream.lease = { holder: lease.holder, until: clock.now() + lease.ttlMs }
       return stream !== undefined
     },
     async release(lease) {
       open()
+      checkLease(lease)
       const stream = heldBy(lease)
       if (stream) stream.lease = undefined
     },

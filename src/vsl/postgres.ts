@@ -7,12 +7,15 @@ import {
   checkAcquire,
   checkBytes,
   checkDigest,
+  checkFeed,
+  checkLease,
   checkName,
   checkNames,
   checkRead,
   checkScan,
   textOf,
 } from './check-input.ts'
+import { checkOpening } from './check-options.ts'
 import { type Followers, followers } from './followers.ts'
 import { grouped } from './grouped.ts'
 import { textArray } from './postgres-arrays.ts'
@@ -41,8 +44,11 @@ export interface PostgresOptions {
   readonly clock?: Clock
 }
 
+const OPTIONS = 'the options of a Postgres store'
+
 /** A schema of tables in a database, for any number of processes. A batch of commits is one statement and one round trip. */
 export async function postgresBackend(options: PostgresOptions): Promise<Backend> {
+  checkOpening(OPTIONS, options)
   const { schema = 'mplp', poolSize = 10, timeoutMs = 10_000, clock = systemClock } = options
   const { onWarning = (message: string) => process.emitWarning(message) } = options
   checkOptions(options, schema, poolSize, timeoutMs)
@@ -139,11 +145,12 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
     },
     async *read(stream, from = {}) {
       open()
-      checkRead(stream, from.after)
+      checkRead(stream, from)
       yield* entries(stream, journal.ofStream(stream, from.after ?? 0), from)
     },
     async *feed(from = {}) {
       open()
+      checkFeed(from)
       yield* entries(undefined, journal.ofAll(from.after, from.follow === true), from)
     },
 
@@ -154,10 +161,12 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
     },
     async renew(lease) {
       open()
+      checkLease(lease)
       return leases.renew(lease)
     },
     async release(lease) {
       open()
+      checkLease(lease)
       await leases.release(lease)
     },
 
@@ -205,7 +214,7 @@ function checkOptions(options: PostgresOptions, schema: string, poolSize: number
     problem('schema', 'is not a name of at most 48 lower-case letters, digits and underscores', schema)
   if (!Number.isSafeInteger(poolSize) || poolSize < 2) problem('poolSize', 'is not a whole number above 1', poolSize)
   if (!(timeoutMs > 0) || timeoutMs > 2 ** 31 - 1) problem('timeoutMs', 'is not a time above 0', timeoutMs)
-  if (problems.length > 0) throw new InvalidInput('the options of a Postgres store', problems)
+  if (problems.length > 0) throw new InvalidInput(OPTIONS, problems)
 }
 
 const isAddress = (url: string): boolean => URL.canParse(url) && /^postgres(ql)?:$/.test(new URL(url).protocol)

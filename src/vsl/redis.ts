@@ -7,6 +7,8 @@ import {
   checkAcquire,
   checkBytes,
   checkDigest,
+  checkFeed,
+  checkLease,
   checkName,
   checkNames,
   checkRead,
@@ -14,6 +16,7 @@ import {
   isName,
   textOf,
 } from './check-input.ts'
+import { checkOpening } from './check-options.ts'
 import { followers } from './followers.ts'
 import { grouped, type PreparedWrite, type Verdict } from './grouped.ts'
 import { holderIsGone } from './holder.ts'
@@ -39,8 +42,11 @@ export interface RedisBackendOptions {
   readonly onWarning?: (message: string) => void
 }
 
+const OPTIONS = 'the options of a Redis store'
+
 /** One server, one slot, one script and one round trip for a batch of commits, for any number of processes. Leases run by the server's clock. */
 export async function redisBackend(options: RedisBackendOptions): Promise<Backend> {
+  checkOpening(OPTIONS, options)
   const { prefix = 'mplp', timeoutMs = 5000, maxBlobBytes = 1024 * 1024, trustConfig = false } = options
   const { onWarning = (message: string) => process.emitWarning(message) } = options
   checkOptions(options, prefix, timeoutMs, maxBlobBytes)
@@ -138,13 +144,14 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
     },
     async *read(stream, from = {}) {
       open()
-      checkRead(stream, from.after)
+      checkRead(stream, from)
       const nextPage = journal.ofStream(stream, from.after ?? 0)
       const isOver = () => closed || !from.follow || from.signal?.aborted === true
       yield* following.entries(stream, () => outlasting(nextPage, isOver), from)
     },
     async *feed(from = {}) {
       open()
+      checkFeed(from)
       const nextPage = journal.ofAll(from.after)
       const isOver = () => closed || !from.follow || from.signal?.aborted === true
       yield* following.entries(undefined, () => outlasting(nextPage, isOver), from)
@@ -161,12 +168,16 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
       while (held !== undefined && holderIsGone(JSON.parse(held))) [token, held] = await attempt(token)
       return held === undefined ? { stream, holder, token: Number(token), ttlMs } : undefined
     },
-    async renew({ stream, token, ttlMs }) {
+    async renew(lease) {
       open()
+      checkLease(lease)
+      const { stream, token, ttlMs } = lease
       return keep(stream, token, Math.ceil(ttlMs))
     },
-    async release({ stream, token }) {
+    async release(lease) {
       open()
+      checkLease(lease)
+      const { stream, token } = lease
       await keep(stream, token, '')
     },
 
@@ -263,5 +274,5 @@ function checkOptions(options: RedisBackendOptions, prefix: unknown, timeoutMs: 
   if (!isName(prefix) || /[{}]/.test(prefix)) problem('prefix', 'is not text without braces', prefix)
   if (!(timeoutMs > 0) || timeoutMs > 2 ** 31 - 1) problem('timeoutMs', 'is not a time above 0', timeoutMs)
   if (!Number.isSafeInteger(maxBlobBytes) || maxBlobBytes < 0) problem('maxBlobBytes', 'is not a size', maxBlobBytes)
-  if (problems.length > 0) throw new InvalidInput('the options of a Redis store', problems)
+  if (problems.length > 0) throw new InvalidInput(OPTIONS, problems)
 }

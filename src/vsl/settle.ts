@@ -9,6 +9,8 @@ import {
 } from '../protocol/errors.ts'
 import { isObject, type Json } from '../protocol/json.ts'
 import type { Backend, Write } from './backend.ts'
+import { refuseUnlessObject } from './check-input.ts'
+import { checkSettling } from './check-options.ts'
 
 export interface SettleOptions {
   readonly clock: Clock
@@ -28,6 +30,8 @@ const LONGEST_WAIT_MS = 1_000
  * is refused after a lost reply.
  */
 export async function commitOnce(store: Backend, write: Write, options: SettleOptions): Promise<void> {
+  checkSettling(options)
+  refuseUnlessObject('write', 'write', write)
   const { clock, signal, patienceMs = PATIENCE_MS } = options
   if (write.entry !== undefined && commitId(write.entry) === undefined)
     throw new InvalidInput('write', [

@@ -8,12 +8,15 @@ import {
   checkAcquire,
   checkBytes,
   checkDigest,
+  checkFeed,
+  checkLease,
   checkName,
   checkNames,
   checkRead,
   checkScan,
   textOf,
 } from './check-input.ts'
+import { checkOpening } from './check-options.ts'
 import { followers } from './followers.ts'
 import { grouped } from './grouped.ts'
 import { batchWriter } from './sqlite-commit.ts'
@@ -34,6 +37,8 @@ export interface SqliteOptions {
   readonly clock?: Clock
 }
 
+const OPTIONS = 'the options of an SQLite store'
+
 /** Other processes' entries are looked for this often, and only while somebody follows. */
 const WATCH_MS = 50
 
@@ -42,6 +47,7 @@ const CALLS_A_TURN = 16
 
 /** One file with a write-ahead log, for any number of processes on one machine. */
 export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
+  checkOpening(OPTIONS, options)
   const { synchronous = 'FULL', timeoutMs = 5000, clock = systemClock } = options
   checkOptions(options.path, synchronous, timeoutMs)
   const path = resolve(options.path)
@@ -205,12 +211,13 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
     },
     async *read(stream, from = {}) {
       open()
-      checkRead(stream, from.after)
+      checkRead(stream, from)
       const nextPage = journal.ofStream(stream, from.after ?? 0)
       yield* following.entries(stream, () => nextTurn().then(() => patiently(nextPage)), from)
     },
     async *feed(from = {}) {
       open()
+      checkFeed(from)
       const nextPage = journal.ofAll(from.after)
       yield* following.entries(undefined, () => nextTurn().then(() => patiently(nextPage)), from)
     },
@@ -222,10 +229,12 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
     },
     async renew(lease) {
       open()
+      checkLease(lease)
       return leasing(() => renew(lease))
     },
     async release(lease) {
       open()
+      checkLease(lease)
       return leasing(() => release(lease))
     },
 
@@ -268,9 +277,7 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
 
 function checkOptions(path: unknown, synchronous: unknown, timeoutMs: unknown): void {
   const refuse = (at: string, message: string, found: unknown) => {
-    throw new InvalidInput('the options of an SQLite store', [
-      { path: at, rule: 'option', message, found: String(found).slice(0, 80) },
-    ])
+    throw new InvalidInput(OPTIONS, [{ path: at, rule: 'option', message, found: String(found).slice(0, 80) }])
   }
   if (typeof path !== 'string' || path === '' || path === ':memory:' || path.includes('\0'))
     refuse('path', 'is not the path of a file', path)

@@ -1,15 +1,19 @@
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { existsSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { InvalidInput, Refused, TooLarge } from '../../src/protocol/errors.ts'
 import type { Json } from '../../src/protocol/json.ts'
+import { fileBackend } from '../../src/vsl/file.ts'
 import type { BareStore } from '../../src/vsl/lifted-cells.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
-import { fromBare, openStore, type StoreOptions } from '../../src/vsl/vsl.ts'
+import { postgresBackend } from '../../src/vsl/postgres.ts'
+import { redisBackend } from '../../src/vsl/redis.ts'
+import { sqliteBackend } from '../../src/vsl/sqlite.ts'
+import { commitOnce, copyStore, fromBare, openStore, type StoreOptions, withEncryption } from '../../src/vsl/vsl.ts'
 import { append, collect } from '../contracts/backend/given.ts'
 import { freshPrefix, freshSchema, itNeeds } from '../support/servers.ts'
 import { tempFolder } from '../support/temp-folder.ts'
@@ -132,6 +136,38 @@ describe('openStore', () => {
     for (const bad of [undefined, null, 7, {}, []])
       await expect(openStore(bad as unknown as BareStore)).rejects.toThrow(InvalidInput)
     await expect(openStore(memoryBackend(), { clock: manualClock() })).rejects.toThrow(InvalidInput)
+  })
+
+  it('refuses options that are none, or that it could not work with, and makes nothing', async () => {
+    const folder = tempFolder()
+    const refused = (path: string) => ({ code: 'invalid_input', problems: [{ path }] })
+    await expect(openStore('memory:', null as never)).rejects.toMatchObject(refused(''))
+    for (const url of ['memory:', `file:${folder}/f`, `sqlite:${folder}/s.db`, 'postgres://127.0.0.1:1/x'])
+      await expect(openStore(url, { clock: {} as never }), url).rejects.toMatchObject(refused('clock'))
+    await expect(openStore('redis://127.0.0.1:1', { onWarning: 'me' as never })).rejects.toMatchObject(
+      refused('onWarning'),
+    )
+    for (const open of [fileBackend, sqliteBackend, redisBackend, postgresBackend])
+      await expect(open(undefined as never)).rejects.toMatchObject(refused(''))
+    await expect(fromBare({ get: async () => undefined, set: async () => {} }, null as never)).rejects.toThrow(
+      InvalidInput,
+    )
+    expect(readdirSync(folder)).toEqual([])
+  })
+
+  it('refuses to copy, to encrypt or to settle what is no store, and without a clock', async () => {
+    const store = memoryBackend()
+    await expect(copyStore(store, undefined as never)).rejects.toMatchObject({ problems: [{ path: 'to' }] })
+    await expect(copyStore({} as never, store)).rejects.toMatchObject({ problems: [{ path: 'from' }] })
+    await expect(copyStore(store, store, { verify: 'no' as never })).rejects.toMatchObject({
+      problems: [{ path: 'verify' }],
+    })
+    await expect(withEncryption(7 as never, [])).rejects.toMatchObject({ problems: [{ path: 'store' }] })
+    await expect(commitOnce(store, append('g', 0), undefined as never)).rejects.toMatchObject({
+      problems: [{ path: 'clock' }],
+    })
+    await expect(commitOnce(store, undefined as never, { clock: manualClock() })).rejects.toThrow(InvalidInput)
+    expect(await collect(store.feed())).toEqual([])
   })
 
   it('loads no client for a store that needs none', () => {

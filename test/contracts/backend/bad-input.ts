@@ -70,6 +70,63 @@ export function badInput(given: Given): void {
         })
     })
 
+    it.for(BAD_WRITES)('refuses %s as a write', async ([, bad, path]) => {
+      await expect(given.backend.commit(bad as never)).rejects.toMatchObject({
+        code: 'invalid_input',
+        problems: [{ path, rule: 'type' }],
+      })
+      expect(await everything(given.backend, ['g'])).toEqual(EMPTY)
+    })
+
+    it.for([
+      ['null', null],
+      ['a number', 7],
+      ['text', 'text'],
+    ] as const)('refuses %s for a list or for options', async ([, nothing]) => {
+      const { backend } = given
+      const refused = (work: Promise<unknown>, path: string) =>
+        expect(work).rejects.toMatchObject({ code: 'invalid_input', problems: [{ path, rule: 'type' }] })
+      await refused(backend.getMany(nothing as never), 'keys')
+      await refused(collect(backend.scan('', nothing as never)), 'from')
+      await refused(collect(backend.read('g', nothing as never)), 'from')
+      await refused(collect(backend.feed(nothing as never)), 'from')
+      await refused(collect(backend.read('g', { signal: nothing as never })), 'signal')
+      await refused(collect(backend.feed({ signal: nothing as never })), 'signal')
+      await refused(backend.acquire('g', nothing as never, 1000), 'holder')
+      await refused(backend.renew(nothing as never), 'lease')
+      await refused(backend.release(nothing as never), 'lease')
+    })
+
+    it.for([
+      ['holder.id', { id: true }],
+      ['holder.boot', { boot: true }],
+      ['holder.pid', { pid: true }],
+      ['holder.started', { started: null }],
+    ] as const)('refuses a holder by its %s, to acquire, to renew and to release', async ([path, odd]) => {
+      const { backend } = given
+      const holder = { ...thisHolder('one'), ...odd } as never
+      const refused = { code: 'invalid_input', problems: [{ path }] }
+      await expect(backend.acquire('g', holder, 1000)).rejects.toMatchObject(refused)
+      const lease = { stream: 'g', holder, token: 1, ttlMs: 1000 }
+      await expect(backend.renew(lease)).rejects.toMatchObject(refused)
+      await expect(backend.release(lease)).rejects.toMatchObject(refused)
+    })
+
+    it.for([
+      ['stream', { stream: true }],
+      ['token', { token: true }],
+      ['token', { token: '1' }],
+      ['ttlMs', { ttlMs: true }],
+      ['ttlMs', { ttlMs: 0 }],
+    ] as const)('refuses a lease by its %s, and keeps the one that is held', async ([path, odd]) => {
+      const { backend } = given
+      const lease = await backend.acquire('g', thisHolder('one'), 60_000)
+      const refused = { code: 'invalid_input', problems: [{ path }] }
+      await expect(backend.renew({ ...lease, ...odd } as never)).rejects.toMatchObject(refused)
+      await expect(backend.release({ ...lease, ...odd } as never)).rejects.toMatchObject(refused)
+      expect(await backend.renew(lease!)).toBe(true)
+    })
+
     it('refuses what is nested too deeply to be written, also of a write that was checked', async () => {
       let entry: Json = 1
       for (let i = 0; i < 100_000; i++) entry = [entry]
@@ -81,8 +138,8 @@ export function badInput(given: Given): void {
 
     it('refuses a position that is not of its making', async () => {
       await given.backend.commit(append('g', 0))
-      for (const after of ['', 'yesterday', '-1', "'; --"])
-        await expect(collect(given.backend.feed({ after })), after).rejects.toMatchObject({
+      for (const after of ['', 'yesterday', '-1', "'; --", 7 as never, ['1'] as never])
+        await expect(collect(given.backend.feed({ after })), String(after)).rejects.toMatchObject({
           code: 'invalid_input',
           problems: [{ path: 'after', rule: 'position' }],
         })
@@ -201,6 +258,16 @@ const BAD_VALUES: readonly (readonly [string, unknown, string])[] = [
   ['a method', { toJSON: () => 'changed' }, '.toJSON'],
   ['an error', { error: new Error('lost') }, '.error'],
   ['a value that contains itself', circular, ''],
+]
+
+const BAD_WRITES: readonly (readonly [string, unknown, string])[] = [
+  ['nothing', undefined, 'write'],
+  ['a list', [], 'write'],
+  ['inserts that are no list', { ...write('g', 0, { entry: 1 }), inserts: undefined }, 'inserts'],
+  ['puts that are no list', { ...write('g', 0, { entry: 1 }), puts: { k: 1 } }, 'puts'],
+  ['deletes that are no list', { ...write('g', 0, { entry: 1 }), deletes: 'k' }, 'deletes'],
+  ['an insert that is no pair', { ...write('g', 0, { entry: 1 }), inserts: [null] }, 'inserts[0]'],
+  ['a put that is no pair', { ...write('g', 0, { entry: 1 }), puts: ['k'] }, 'puts[0]'],
 ]
 
 const OVERLAPPING: readonly (readonly [string, Partial<Write>, string])[] = [
