@@ -1,4 +1,6 @@
 import { isoMicros } from '../protocol/clock.ts'
+import { InvalidInput } from '../protocol/errors.ts'
+import { type Field, method, oneOf, problemsIn } from '../protocol/fields.ts'
 import { mapInvariants, saInvariants } from '../protocol/invariant-rules.ts'
 import { type Breach, checkInvariants, type Invariant, type Subjects } from '../protocol/invariants.ts'
 import { digestOfJson } from '../protocol/json.ts'
@@ -33,6 +35,8 @@ export interface InvariantWatch {
  * several for every session. What does not hold is a finding until it does again.
  */
 export async function watchInvariants(graph: ProjectGraph, options: InvariantOptions = {}): Promise<InvariantWatch> {
+  const problems = problemsIn(options, OPTIONS, '')
+  if (problems.length > 0) throw new InvalidInput('invariant options', problems)
   const { onError = () => undefined } = options
   const stop = new AbortController()
   const recorded = () => [...recordedIn(graph)]
@@ -65,6 +69,12 @@ export async function watchInvariants(graph: ProjectGraph, options: InvariantOpt
       await inTurn(async () => undefined)
     },
   }
+}
+
+const OPTIONS: { readonly [O in keyof Required<InvariantOptions>]: Field } = {
+  severity: oneOf('low', 'medium', 'high', 'critical'),
+  onBreach: method,
+  onError: method,
 }
 
 /** What invariants are about: a plan under way, with its context and its trace, or a session. */

@@ -1,4 +1,6 @@
 import { diff3Merge, diffIndices } from 'node-diff3'
+import { InvalidInput } from '../protocol/errors.ts'
+import { needed, problemsIn } from '../protocol/fields.ts'
 import { inPieces } from './pieces.ts'
 import { type LineEnd, lineEnd, linesOf } from './text.ts'
 
@@ -12,6 +14,8 @@ export type Merged =
  * which of several equal lines was meant. When one side changed how all lines end, that is one change, not one of every line.
  */
 export function mergeText(base: string, graph: string, file: string): Merged {
+  const problems = problemsIn({ base, graph, file }, { base: content, graph: content, file: content }, '')
+  if (problems.length > 0) throw new InvalidInput('merge', problems)
   const unchanged = mergeValue(base, graph, file)
   if (unchanged !== undefined) return { clean: true, text: unchanged }
   const ends = [base, graph, file].map(lineEnd) as [LineEnd, LineEnd, LineEnd]
@@ -22,6 +26,8 @@ export function mergeText(base: string, graph: string, file: string): Merged {
   if (end === undefined) return { clean: false, conflicts: 1, marked: merged.text }
   return { clean: true, text: end === 'crlf' ? withCrlf(merged.text) : merged.text }
 }
+
+const content = needed({ says: 'text', fits: (value) => typeof value === 'string' })
 
 /** Of three values, the one that a side changed; `undefined` when both did, and differently. */
 export function mergeValue<T>(base: T, graph: T, file: T): T | undefined {

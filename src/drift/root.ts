@@ -126,6 +126,12 @@ export function checkPath(path: unknown, name = 'path'): asserts path is string 
   ])
 }
 
+/** Throws InvalidInput for what is no list of such paths. */
+export function checkPaths(paths: unknown): asserts paths is readonly string[] {
+  checkList(paths, 'paths')
+  for (const path of paths) checkPath(path)
+}
+
 /** Throws InvalidInput for what is no list. */
 export function checkList(list: unknown, name: string): asserts list is readonly unknown[] {
   if (Array.isArray(list)) return

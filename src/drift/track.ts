@@ -9,12 +9,12 @@ import { ACTOR, contentOf, type Desk, enterFolders, known, load, observedAt, rec
 import { follow, newsIn } from './follow.ts'
 import { noticing } from './noticing.ts'
 import { checkStrategy, policy } from './policy.ts'
-import { checkList, checkPath, openRoot } from './root.ts'
+import { checkList, checkPath, checkPaths, openRoot } from './root.ts'
 import { type ScanOptions, scan } from './scan.ts'
 import { foldersOf, selectFiles } from './select.ts'
 import { reads } from './stale.ts'
 import { takeBack } from './take-back.ts'
-import { checkOptions, type ScanReport, type Tracker, type TrackOptions } from './tracker.ts'
+import { checkOptions, checkScanOptions, type ScanReport, type Tracker, type TrackOptions } from './tracker.ts'
 import { type Watching, watchFolder } from './watch.ts'
 import { writing } from './writing.ts'
 
@@ -146,21 +146,21 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
 
   return {
     root: desk.root.path,
-    async scan(scanOptions) {
+    async scan(scanOptions = {}) {
       refuseIfClosed()
-      const { folders = [] } = scanOptions ?? {}
-      checkList(folders, 'folders')
+      checkScanOptions(scanOptions)
+      const { folders = [] } = scanOptions
       for (const folder of folders) checkPath(folder, 'folders')
       return scanned(scanOptions)
     },
     async look(paths) {
       refuseIfClosed()
-      checkList(paths, 'paths')
-      for (const path of paths) checkPath(path)
+      checkPaths(paths)
       return (await notice(paths)).news
     },
     findings: () => [...recorded(desk)].sort(byPath),
-    async diff({ diff, diff_blob }) {
+    async diff(finding) {
+      const { diff, diff_blob } = Object(finding) as FindingRecord
       const bytes = diff_blob === undefined ? undefined : await contentOf(desk, diff_blob)
       return diff ?? (bytes && new TextDecoder().decode(bytes))
     },
@@ -181,18 +181,23 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
       return !desk.select.isIgnored(path)
     },
     async staleCheck(path, found, asker) {
+      checkPath(path)
       await enterFolders(desk, path)
       return read.isStale(path, found, asker)
     },
     async sawRead(path, digest, reader) {
+      checkPath(path)
       read.note(path, digest, reader)
       await enterFolders(desk, path)
       if (read.isStale(path, digest, {})) inBackground(notice([path])) // seen on reading: somebody has changed it
     },
-    writing: (paths) =>
-      writing(desk, { paths, serially: inTurn, read, obey, release: (left) => inBackground(notice(left)) }),
+    async writing(paths) {
+      checkPaths(paths)
+      return writing(desk, { paths, serially: inTurn, read, obey, release: (left) => inBackground(notice(left)) })
+    },
     async observed(paths) {
       refuseIfClosed()
+      checkPaths(paths)
       return inTurn(async () => {
         await finish(desk)
         return observedAt(desk, paths)

@@ -1,7 +1,17 @@
 import type { Clock } from '../protocol/clock.ts'
-import { InvalidInput, type Problem } from '../protocol/errors.ts'
-import type { Digest } from '../protocol/json.ts'
-import { shown } from '../protocol/shown.ts'
+import { InvalidInput } from '../protocol/errors.ts'
+import {
+  anything,
+  type Field,
+  flag,
+  having,
+  LONGEST_TIMER_MS,
+  list,
+  method,
+  problemsIn,
+  text,
+} from '../protocol/fields.ts'
+import { type Digest, isObject } from '../protocol/json.ts'
 import type { FindingRecord } from '../psg/change.ts'
 import type { Observed } from './observe.ts'
 import { policy, type Rule, type Strategy } from './policy.ts'
@@ -80,25 +90,41 @@ export interface ScanReport extends Pick<Scan, 'files' | 'folders'> {
 
 /** Throws InvalidInput for options that cannot be meant. */
 export function checkOptions(options: TrackOptions): void {
-  const problems: Problem[] = []
-  const number = (name: 'keepBytes' | 'settleMs' | 'scanEveryMs', least: number) => {
-    const value = options[name]
-    if (value !== undefined && !(Number.isFinite(value) && value >= least))
-      problems.push({
-        path: name,
-        rule: 'minimum',
-        message: `must be a number of at least ${least}`,
-        found: shown(value),
-      })
-  }
-  if (typeof options?.root !== 'string' || options.root === '')
-    problems.push({ path: 'root', rule: 'type', message: 'must be a folder', found: shown(options?.root) })
-  else {
-    number('keepBytes', 0)
-    number('settleMs', 1)
-    number('scanEveryMs', 1)
-  }
+  const given: object = options
+  const problems = problemsIn(isObject(given) ? { root: '', ...given } : given, OPTIONS, '')
   if (problems.length > 0) throw new InvalidInput('track options', problems)
   selectFiles(options)
   policy(options.rules)
+}
+
+/** Throws InvalidInput for a way to scan that cannot be meant. */
+export function checkScanOptions(options: ScanOptions): void {
+  const problems = problemsIn(options, SCAN_OPTIONS, '')
+  if (problems.length > 0) throw new InvalidInput('scan options', problems)
+}
+
+const least = (number: number, most = Number.POSITIVE_INFINITY): Field => ({
+  says: most === Number.POSITIVE_INFINITY ? `a number of at least ${number}` : `a number from ${number} to ${most}`,
+  rule: 'minimum',
+  fits: (value) => Number.isFinite(value) && Number(value) >= number && Number(value) <= most,
+})
+const signal = having('an AbortSignal', 'addEventListener', 'throwIfAborted')
+
+const OPTIONS: { readonly [O in keyof Required<TrackOptions>]: Field } = {
+  root: { ...text, says: 'a folder' },
+  keepBytes: least(0),
+  settleMs: least(1, LONGEST_TIMER_MS),
+  scanEveryMs: least(1),
+  watch: flag,
+  clock: having('a clock', 'now', 'uuid', 'random', 'sleep'),
+  signal,
+  ...{ onProgress: method, onFindings: method, onReconciled: method, onError: method },
+  ...{ rules: anything, include: anything, exclude: anything, ignoreFiles: anything }, // they are looked at where they are read
+}
+
+const SCAN_OPTIONS: { readonly [O in keyof Required<ScanOptions>]: Field } = {
+  signal,
+  onProgress: method,
+  thorough: flag,
+  folders: list,
 }

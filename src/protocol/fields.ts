@@ -68,7 +68,7 @@ export const having = (says: string, ...methods: readonly string[]): Field => ({
 export const needed = (field: Field): Field => ({ ...field, needed: true })
 
 /** Beyond this a timer of Node fires at once. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1
+export const LONGEST_TIMER_MS = 2 ** 31 - 1
 /** How long something may take while a process waits for it. */
 export const duration = within(0, LONGEST_TIMER_MS)
 export const timeout = within(1, LONGEST_TIMER_MS)

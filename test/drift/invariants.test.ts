@@ -33,6 +33,18 @@ async function waiting(): Promise<{ runtime: Runtime; graph: ProjectGraph; go: (
 }
 
 describe('the protocol’s invariants', () => {
+  it('refuses options that it could not keep to', async () => {
+    const graph = await graphOf()
+    for (const [path, options] of [
+      ['', null],
+      ['severity', { severity: 'loud' }],
+      ['onBreach', { onBreach: 'me' }],
+      ['onError', { onError: 7 }],
+      ['onbreach', { onbreach: () => undefined }],
+    ] as const)
+      await expect(watchInvariants(graph, options as never)).rejects.toMatchObject({ problems: [{ path }] })
+  })
+
   it('are silent while all of them hold', async () => {
     const { runtime, graph, go } = await waiting()
     const watch = await watchInvariants(graph)

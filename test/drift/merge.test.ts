@@ -15,6 +15,13 @@ describe('a merge', () => {
     expect(mergeText('a\n', 'b\n', 'b\n')).toEqual(clean('b\n'))
   })
 
+  it('refuses what is no text, and says which', () => {
+    const refused = (path: string) => expect.objectContaining({ problems: [expect.objectContaining({ path })] })
+    expect(() => mergeText(undefined as never, 'a', 'b')).toThrow(refused('base'))
+    expect(() => mergeText('a', 7 as never, 'b')).toThrow(refused('graph'))
+    expect(() => mergeText('a', 'b', null as never)).toThrow(refused('file'))
+  })
+
   it('puts changes of different places together', () => {
     expect(mergeText('1\n2\n3\n4\n5\n', 'one\n2\n3\n4\n5\n', '1\n2\n3\n4\nfive\n')).toEqual(
       clean('one\n2\n3\n4\nfive\n'),

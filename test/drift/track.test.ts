@@ -569,6 +569,14 @@ describe('bad input to a tracker', () => {
       'settleMs minimum',
       'scanEveryMs minimum',
     ])
+    expect(await problems({ settleMs: 2 ** 31 })).toEqual(['settleMs minimum']) // Node would let it fire at once
+    expect(await problems({ watch: 'yes', clock: {}, signal: 7, onFindings: 'me' })).toEqual([
+      'watch type',
+      'clock type',
+      'signal type',
+      'onFindings type',
+    ])
+    expect(await problems({ ignore: ['secret'] })).toEqual(['ignore extra_forbidden'])
     expect(await problems({ include: ['../x'] })).toEqual(['include[0] pattern'])
     expect(await problems({ rules: [{ match: '', strategy: 'guess', rejected: 'ask' }] })).toEqual([
       'rules[0].match pattern',
@@ -592,6 +600,15 @@ describe('bad input to a tracker', () => {
     await expect(it.tracker.scan({ folders: 'a' as never })).rejects.toThrow(InvalidInput)
     await expect(it.tracker.scan({ folders: ['../a'] })).rejects.toThrow(InvalidInput)
     await expect(it.tracker.mayWrite('/etc/passwd')).rejects.toThrow(InvalidInput)
+    for (const nothing of [null, 7, 'a', [7], ['../a']] as never[]) {
+      await expect(it.tracker.scan(nothing)).rejects.toThrow(InvalidInput)
+      await expect(it.tracker.observed(nothing)).rejects.toThrow(InvalidInput)
+      await expect(it.tracker.writing(nothing)).rejects.toThrow(InvalidInput)
+    }
+    await expect(it.tracker.scan({ thorough: 'yes' as never })).rejects.toThrow(InvalidInput)
+    await expect(it.tracker.staleCheck('../a', undefined, {})).rejects.toThrow(InvalidInput)
+    await expect(it.tracker.sawRead(7 as never, digestOf('1'), {})).rejects.toThrow(InvalidInput)
+    expect(await it.tracker.diff(undefined as never)).toBeUndefined()
     await expect(it.tracker.reconcile(['a'], 'files')).rejects.toThrow(NotFound)
     await expect(it.tracker.reconcile('all', 'theirs' as never)).rejects.toThrow(InvalidInput)
     await it.tracker.close()
