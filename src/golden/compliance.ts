@@ -1,3 +1,4 @@
+import { checkReport } from './check-options.ts'
 import type { GoldenReport } from './golden.ts'
 import type { FlowResult } from './run-flow.ts'
 
@@ -68,6 +69,7 @@ export interface ComplianceLine {
 
 /** The protocol's L3 checklist with, per line, the flows that prove it and what came of them on each backend. */
 export function compliance(report: GoldenReport): readonly ComplianceLine[] {
+  checkReport(report)
   const backends = Object.keys(report.totals)
   return CHECKLIST.map(({ says, level, proves }) => {
     const speaking = report.results.filter(({ flow }) => proves(flow))
@@ -84,6 +86,7 @@ export function compliance(report: GoldenReport): readonly ComplianceLine[] {
 
 /** The same as a Markdown table. */
 export function complianceMarkdown(report: GoldenReport): string {
+  checkReport(report)
   const backends = Object.keys(report.totals)
   const lines = compliance(report).map(
     ({ says, level, flows, result }) =>

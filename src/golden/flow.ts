@@ -8,6 +8,7 @@ import { type Answers, CAPABILITIES, type Capability } from './driver.ts'
 import { invalid, namesIn, readJsonFolder, readLines, readTree, readYaml, type Source } from './flow-files.ts'
 import { type Act, scriptIn, texts } from './flow-script.ts'
 import { kindOfFile } from './inputs.ts'
+import { checkFolder } from './pack-files.ts'
 
 /** A folder of data that proves something about a runtime. */
 export interface GoldenFlow {
@@ -40,6 +41,7 @@ const KNOWN: ReadonlySet<string> = new Set(CAPABILITIES)
  * file and line for whatever is not as it must be, before anything runs.
  */
 export async function readFlows(root: string): Promise<readonly GoldenFlow[]> {
+  checkFolder(root)
   const flows: GoldenFlow[] = []
   for (const area of await foldersIn(root)) {
     const names = await foldersIn(join(root, area))

@@ -1,8 +1,7 @@
 import { fileURLToPath } from 'node:url'
 import { eachOf } from '../protocol/each.ts'
-import { InvalidInput } from '../protocol/errors.ts'
-import { anything, type Fields, needed, problemsIn, texts, timeout, wholeFrom } from '../protocol/fields.ts'
-import { type Driver, isDriver } from './driver.ts'
+import { checkGolden } from './check-options.ts'
+import type { Driver } from './driver.ts'
 import { type GoldenFlow, readFlows } from './flow.ts'
 import { type FlowResult, runFlow } from './run-flow.ts'
 
@@ -57,8 +56,7 @@ export interface GoldenReport {
 
 /** Runs every flow on every backend. A bad flow is refused before anything runs. */
 export async function runGolden(options: GoldenOptions): Promise<GoldenReport> {
-  const problems = problemsIn(options, OPTIONS, '')
-  if (problems.length > 0) throw new InvalidInput('golden options', problems)
+  checkGolden(options)
   const { flows: given = OWN_FLOWS } = options
   const backends = [...new Set(options.backends)]
   const all = typeof given === 'string' ? await readFlows(given) : given
@@ -88,14 +86,6 @@ export async function runGolden(options: GoldenOptions): Promise<GoldenReport> {
     passed: results.length > 0 && results.length === work.length && results.every(({ status }) => status !== 'failed'),
     totals,
   }
-}
-
-const OPTIONS: Fields = {
-  driver: needed({ says: 'a driver: name, capabilities, open', fits: isDriver }),
-  backends: needed(texts),
-  concurrency: wholeFrom(1),
-  limitMs: timeout,
-  '*': anything,
 }
 
 const matches = (flow: GoldenFlow, filter: string | undefined): boolean =>

@@ -1,6 +1,7 @@
 import { type Clock, manualClock, systemClock } from '../protocol/clock.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { liftedBackend } from '../vsl/lifted.ts'
+import { checkOwnDriver } from './check-options.ts'
 import { CAPABILITIES, type Driver } from './driver.ts'
 import { freshFolder } from './own-folder.ts'
 import { ownSession } from './own-session.ts'
@@ -22,6 +23,7 @@ export interface FreshStore {
 
 /** This very runtime as a driver. */
 export function ownDriver(options: OwnDriverOptions): Driver {
+  checkOwnDriver(options)
   return {
     name: 'mplp-runtime',
     capabilities: CAPABILITIES,

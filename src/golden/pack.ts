@@ -12,6 +12,7 @@ import type { Whereabouts } from '../psg/indexes.ts'
 import type { Project } from '../psg/project.ts'
 import type { GraphState } from '../psg/state.ts'
 import { eventsIn } from '../psg/told.ts'
+import { checkExport } from './check-options.ts'
 import { checkFolder, isThere, MOST_BYTES, MOST_FILES } from './pack-files.ts'
 import { pointersOf } from './pointers.ts'
 
@@ -40,6 +41,7 @@ export async function exportPack(
   options: PackOptions = {},
 ): Promise<Pack> {
   checkFolder(folder)
+  checkExport(project, options)
   const { graph, plan, trace } = await located(project, run)
   await refuseOccupied(folder)
   const files = new Map<string, string>()

@@ -1,3 +1,4 @@
+import { checkFormat, checkReport } from './check-options.ts'
 import { complianceMarkdown } from './compliance.ts'
 import type { GoldenReport } from './golden.ts'
 
@@ -7,6 +8,8 @@ export const REPORTS: readonly ReportFormat[] = ['human', 'json', 'junit', 'tap'
 
 /** A report as text. */
 export function report(golden: GoldenReport, format: ReportFormat): string {
+  checkReport(golden)
+  checkFormat(format, REPORTS)
   switch (format) {
     case 'json':
       return JSON.stringify(golden)

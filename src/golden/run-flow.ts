@@ -1,6 +1,7 @@
 import { checkInvariants } from '../protocol/invariants.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
 import { judge, VERBS } from './acts.ts'
+import { checkPlay } from './check-options.ts'
 import { firstDifference, firstUnlike } from './compare.ts'
 import type { Driver, Session } from './driver.ts'
 import type { GoldenFlow } from './flow.ts'
@@ -22,13 +23,15 @@ export interface FlowOptions {
   readonly limitMs?: number
 }
 
-/** Runs one flow on one backend of a driver. Never throws: what goes wrong is the result. */
+/** Runs one flow on one backend of a driver. Throws InvalidInput for what is none of these, and then nothing more: what goes wrong is the result. */
 export async function runFlow(
   flow: GoldenFlow,
   driver: Driver,
   backend: string,
-  { limitMs = LIMIT_MS }: FlowOptions = {},
+  options: FlowOptions = {},
 ): Promise<FlowResult> {
+  const { limitMs = LIMIT_MS } = Object(options) as FlowOptions
+  checkPlay({ flow, driver, backend, limitMs })
   const began = performance.now()
   const result = (status: FlowResult['status'], reason?: string): FlowResult => ({
     flow: flow.name,

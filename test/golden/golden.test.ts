@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { compliance, complianceMarkdown } from '../../src/golden/compliance.ts'
 import type { Capability, Driver, Session } from '../../src/golden/driver.ts'
-import { type GoldenFlow, inMemory, ownDriver, readFlows, report, runGolden } from '../../src/golden/golden.ts'
+import { type GoldenFlow, inMemory, ownDriver, readFlows, report, runFlow, runGolden } from '../../src/golden/golden.ts'
 import { InvalidInput } from '../../src/protocol/errors.ts'
 import { mapInvariants, saInvariants } from '../../src/protocol/invariant-rules.ts'
 import { FOLDING, RULES } from '../../src/psg/rules.ts'
@@ -281,6 +281,35 @@ describe('golden flows', () => {
     const backends = ['memory', 'memory']
     const { results } = await runGolden({ flows: some('integrity/cycle'), driver: careless, backends })
     expect(results).toHaveLength(1)
+  })
+
+  it('are refused with what they cannot be run, told or exported with, before anything runs', async () => {
+    const flows = some('integrity/cycle')
+    const golden = await runGolden({ flows, driver: careless, backends: ['memory'] })
+    const refused = (path: string) => expect.objectContaining({ problems: [expect.objectContaining({ path })] })
+    let opened = 0
+    const driver: Driver = { ...careless, open: (options) => careless.open(options).finally(() => opened++) }
+    const options = { flows, driver, backends: ['memory'] }
+    for (const [path, odd] of [
+      ['flows', { flows: 7 }],
+      ['flows', { flows: [null] }],
+      ['filter', { filter: 7 }],
+      ['onResult', { onResult: 'me' }],
+      ['signal', { signal: {} }],
+      ['backend', { backend: 'memory' }],
+    ] as const)
+      await expect(runGolden({ ...options, ...odd } as never)).rejects.toEqual(refused(path))
+    await expect(runFlow(undefined as never, driver, 'memory')).rejects.toEqual(refused('flow'))
+    await expect(runFlow(flows[0]!, {} as never, 'memory')).rejects.toEqual(refused('driver'))
+    await expect(runFlow(flows[0]!, driver, '')).rejects.toEqual(refused('backend'))
+    await expect(runFlow(flows[0]!, driver, 'memory', { limitMs: 0 })).rejects.toEqual(refused('limitMs'))
+    expect(opened).toBe(0)
+    await expect(readFlows(undefined as never)).rejects.toEqual(refused(''))
+    expect(() => ownDriver({} as never)).toThrow(refused('open'))
+    expect(() => report(golden, 'html' as never)).toThrow(refused('format'))
+    expect(() => report({ ...golden, results: undefined } as never, 'tap')).toThrow(refused('results'))
+    expect(() => compliance(undefined as never)).toThrow(InvalidInput)
+    expect(() => complianceMarkdown({ ...golden, totals: 7 } as never)).toThrow(refused('totals'))
   })
 
   it('are refused where there are none', async () => {

@@ -224,6 +224,18 @@ describe('an evidence pack', () => {
     await runtime.close()
   })
 
+  it('is not written for a project or a scenario that is none', async () => {
+    const runtime = await runtimeOf({})
+    const run = await runtime.submit(chainOf(1))
+    await run.result()
+    const folder = tempFolder()
+    await expect(exportPack({} as never, run.plan_id, folder)).rejects.toThrow(InvalidInput)
+    for (const options of [null, { scenario: '' }, { scenario: {} }, { scenaro: 'x' }])
+      await expect(exportPack(runtime.project, run.plan_id, folder, options as never)).rejects.toThrow(InvalidInput)
+    expect(await readdir(folder)).toEqual([])
+    await runtime.close()
+  })
+
   it.each(['evidence_pointers.json', 'pack/notes.txt', 'pack/timeline/events.ndjson'])(
     'is refused where %s lies, and leaves nothing behind',
     async (path) => {

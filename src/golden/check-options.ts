@@ -1,0 +1,72 @@
+import { InvalidInput } from '../protocol/errors.ts'
+import {
+  type Field,
+  type Fields,
+  flag,
+  having,
+  method,
+  needed,
+  object,
+  oneOf,
+  problemsIn,
+  text,
+  texts,
+  timeout,
+  wholeFrom,
+} from '../protocol/fields.ts'
+import { isObject } from '../protocol/json.ts'
+import { isDriver } from './driver.ts'
+import type { GoldenFlow } from './flow.ts'
+import type { GoldenOptions, GoldenReport } from './golden.ts'
+import type { OwnDriverOptions } from './own-driver.ts'
+import type { PackOptions } from './pack.ts'
+
+/** Each throws InvalidInput for what nothing can be made of. */
+export const checkGolden = (options: unknown): void => refuse('golden options', options, GOLDEN)
+export const checkPlay = (play: { flow: unknown; driver: unknown; backend: unknown; limitMs: unknown }): void =>
+  refuse('flow to run', play, { flow: needed(flow), driver, backend: needed(text), limitMs: timeout })
+export const checkOwnDriver = (options: unknown): void => refuse('driver', options, OWN_DRIVER)
+export const checkExport = (project: unknown, options: unknown): void => {
+  refuse('pack', { project }, { project: needed(having('a project, as openProject makes them', 'locate', 'context')) })
+  refuse('pack options', options, PACK)
+}
+export const checkReport = (golden: unknown): void => refuse('report', golden, REPORT)
+export const checkFormat = (format: unknown, formats: readonly string[]): void =>
+  refuse('report', { format }, { format: needed(oneOf(...formats)) })
+
+const isFlow = (value: unknown): value is GoldenFlow =>
+  isObject(value) && typeof value.name === 'string' && FLOW_LISTS.every((list) => Array.isArray(value[list]))
+const FLOW_LISTS = ['rules', 'needs', 'volatile', 'script', 'invariants']
+
+const flow: Field = { says: 'a flow, as readFlows reads them', fits: isFlow }
+const driver = needed({ says: 'a driver: name, capabilities, open', fits: isDriver })
+
+const GOLDEN: { readonly [O in keyof Required<GoldenOptions>]: Field } = {
+  flows: {
+    says: 'a folder of flows, or flows as readFlows reads them',
+    fits: (value) => text.fits(value) || (Array.isArray(value) && value.every(isFlow)),
+  },
+  driver,
+  backends: needed(texts),
+  filter: { says: 'text', fits: (value) => typeof value === 'string' },
+  concurrency: wholeFrom(1),
+  limitMs: timeout,
+  onResult: method,
+  signal: having('an AbortSignal', 'addEventListener'),
+}
+const OWN_DRIVER: { readonly [O in keyof Required<OwnDriverOptions>]: Field } = {
+  open: needed(method),
+  switched: having('a set', 'has'),
+}
+const PACK: { readonly [O in keyof Required<PackOptions>]: Field } = { scenario: text }
+const REPORT: { readonly [O in keyof GoldenReport]: Field } = {
+  driver: needed(text),
+  results: needed({ says: 'a list of results', fits: (value) => Array.isArray(value) && value.every(isObject) }),
+  passed: flag,
+  totals: needed(object),
+}
+
+function refuse(what: string, given: unknown, fields: Fields): void {
+  const problems = problemsIn(given, fields, '')
+  if (problems.length > 0) throw new InvalidInput(what, problems)
+}
