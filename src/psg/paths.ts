@@ -1,9 +1,11 @@
 import { InvalidInput, NotFound } from '../protocol/errors.ts'
+import { anything, object, problemsIn, text } from '../protocol/fields.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Context, Plan, PlanStatus } from '../protocol/types.ts'
 import type { Change, Changes, CommitOptions } from './change.ts'
 import { takeApart } from './document.ts'
 import type { ProjectGraph } from './graph.ts'
+import { checkOptions } from './input.ts'
 import { endPlan, move, type Proposing, proposePlan, startPlan } from './moves.ts'
 import type { Project } from './project.ts'
 import { children } from './view.ts'
@@ -52,7 +54,9 @@ export function pathsOf(project: Project): Paths {
       await graph.commit(changes, options)
       return graph.document('plan', plan_id)
     },
-    async patchPlanStatus(id, status, { proposing, usedBy, ...options }) {
+    async patchPlanStatus(id, status, patch) {
+      checkPatch(patch)
+      const { proposing, usedBy, ...options } = patch
       const graph = await graphOf(id)
       const asked = { actor: options.actor, proposing, usedBy }
       await graph.commit(() => movesTo(graph, id, status, asked), { ...options, reads: [['plan', id]] })
@@ -63,6 +67,12 @@ export function pathsOf(project: Project): Paths {
       await graph.commit(() => removalOf(graph, id), { ...options, reads: [['plan', id]] })
     },
   }
+}
+
+function checkPatch(patch: PatchOptions): void {
+  checkOptions(patch)
+  const problems = problemsIn(patch, { proposing: object, usedBy: text, '*': anything }, '')
+  if (problems.length > 0) throw new InvalidInput('plan', problems)
 }
 
 interface Asked {

@@ -1,4 +1,5 @@
-import { NotFound } from '../protocol/errors.ts'
+import { InvalidInput, NotFound } from '../protocol/errors.ts'
+import { method, problemsIn, texts } from '../protocol/fields.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { Finding } from './finding.ts'
 import { indexRows } from './index-rows.ts'
@@ -19,6 +20,8 @@ export interface Verified {
 
 /** Proves graph after graph from the store alone. The indexes of the store are read once for all of them. */
 export async function verifyProject(store: Backend, project: string, options: VerifyOptions = {}): Promise<Verified> {
+  const problems = problemsIn(options, { contexts: texts, onProgress: method }, '')
+  if (problems.length > 0) throw new InvalidInput('verify options', problems)
   const contexts = new Set(options.contexts ?? (await everyContext(store)))
   const rows = await indexRows(store)
   const findings: Finding[] = []

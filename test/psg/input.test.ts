@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { InvalidInput, NotFound } from '../../src/protocol/errors.ts'
 import { openGraph } from '../../src/psg/graph.ts'
 import { confirmOf, decide, endPlan, proposePlan } from '../../src/psg/moves.ts'
+import { pathsOf } from '../../src/psg/paths.ts'
 import { dot, mermaid } from '../../src/psg/picture.ts'
 import { openProject } from '../../src/psg/project.ts'
 import { path } from '../../src/psg/view.ts'
@@ -207,6 +208,31 @@ describe('psg: questions that are none', () => {
     await expect(openProject(store, { strict: 'yes' as never })).rejects.toMatchObject(refused('strict'))
     await expect(openGraph(undefined as never, ID)).rejects.toMatchObject(refused('store'))
     await expect(openProject({} as never)).rejects.toMatchObject(refused('store'))
+  })
+
+  it('are refused: another status, or a proof, with options that are none', async () => {
+    const store = memoryBackend()
+    const project = await openProject(store)
+    const { graph, context, id } = await world({ store })
+    const plan = await withPlan({ graph, context, id, store, clock: graph.clock })
+    const before = await storeContents(store)
+    const { patchPlanStatus } = pathsOf(project)
+    for (const [options, path] of [
+      [undefined, 'options'],
+      [{ ...by, proposing: 5 }, 'proposing'],
+      [{ ...by, usedBy: 5 }, 'usedBy'],
+    ] as const)
+      await expect(patchPlanStatus(plan.id, 'proposed', options as never)).rejects.toMatchObject({
+        problems: [{ path }],
+      })
+    for (const [options, path] of [
+      [null, ''],
+      [{ contexts: 5 }, 'contexts'],
+      [{ contexts: [5] }, 'contexts'],
+      [{ onProgress: 5 }, 'onProgress'],
+    ] as const)
+      await expect(project.verify(options as never)).rejects.toMatchObject({ problems: [{ path }] })
+    expect(await storeContents(store)).toEqual(before)
   })
 
   it('are refused: groups and graphs whose names could not stand in a key', async () => {
