@@ -45,6 +45,13 @@ export const time: Field = {
 }
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/
 
+export const uuid: Field = {
+  says: 'a UUID v4 in lower case',
+  rule: 'pattern',
+  fits: (value) => typeof value === 'string' && UUID.test(value),
+}
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+
 export const oneOf = (...values: readonly string[]): Field => ({
   says: `one of ${values.join(', ')}`,
   rule: 'enum',

@@ -1,6 +1,15 @@
 import { InvalidInput } from '../protocol/errors.ts'
-import { type Field, type Fields, flag, having, method, needed, problemsIn, wholeFrom } from '../protocol/fields.ts'
-import { isValid } from '../protocol/validate.ts'
+import {
+  type Field,
+  type Fields,
+  flag,
+  having,
+  method,
+  needed,
+  problemsIn,
+  uuid,
+  wholeFrom,
+} from '../protocol/fields.ts'
 import type { GraphOptions } from './graph.ts'
 import type { ProjectOptions } from './project.ts'
 
@@ -20,7 +29,7 @@ const SHARED: { readonly [O in keyof Required<Omit<GraphOptions, 'project_id' | 
 }
 const GRAPH: { readonly [O in keyof Required<GraphOptions>]: Field } = {
   ...SHARED,
-  project_id: { says: 'a UUID v4 in lower case', rule: 'pattern', fits: (value) => isValid('identifier', value) },
+  project_id: uuid,
   roles: having('who knows the roles: has, refresh', 'has', 'refresh'),
 }
 const PROJECT: { readonly [O in keyof Required<ProjectOptions>]: Field } = { ...SHARED, strict: flag }

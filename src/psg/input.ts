@@ -1,7 +1,7 @@
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
+import { uuid } from '../protocol/fields.ts'
 import { isObject, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
-import { isValid } from '../protocol/validate.ts'
 import type { Change, Changes, CommitOptions, EventDraft, Kind } from './change.ts'
 import { KINDS } from './kinds.ts'
 import { plain } from './plain.ts'
@@ -47,8 +47,8 @@ function draftProblems(given: unknown, path: string, problems: Problem[]): void 
   if (!isObject(given) || !isObject(given.event) || !isText(given.event.event_type))
     return void problems.push(problem(path, 'event', 'is not an event with an event_type', given))
   const { event_id, plan_id } = given
-  if (event_id !== undefined && !isValid('identifier', event_id))
-    problems.push(problem(`${path}.event_id`, 'pattern', 'must be a UUID v4 in lower case', event_id))
+  if (event_id !== undefined && !uuid.fits(event_id))
+    problems.push(problem(`${path}.event_id`, 'pattern', `must be ${uuid.says}`, event_id))
   if (plan_id !== undefined && !isText(plan_id))
     problems.push(problem(`${path}.plan_id`, 'text', 'names no plan', plan_id))
 }
