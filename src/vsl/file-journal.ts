@@ -106,10 +106,11 @@ export async function openJournal(folder: string, certain: number, segmentBytes:
       if (active.starts!.at(-1)! < segmentBytes) return false
       try {
         const next = await newSegment(folder, last + 1)
-        await file.close()
+        const full = file
         file = next.file
         active = next.segment
         segments.push(active)
+        await full.close() // not before: whoever reads meanwhile would be lent it
         return true
       } catch (error) {
         broken = error // a file that was begun but is not used would hide the lines that follow in this one
