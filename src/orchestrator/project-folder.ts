@@ -40,7 +40,7 @@ export interface ProjectFolder {
 }
 
 /** Throws InvalidInput for what no folder can be held against a graph by; nothing is opened for it. */
-export const checkFolderOptions: (options: FolderOptions) => void = checkOptions
+export const checkFolderOptions = ({ context: _, ...tracking }: FolderOptions): void => checkOptions(tracking)
 
 /** `project` may still be opening: the action layer, which this is a part of, is made before it. */
 export function projectFolder(project: Project | Promise<Project>, options: FolderOptions): ProjectFolder {

@@ -124,7 +124,7 @@ export function submission(flow: Flow, clock: { now(): number; uuid(): string },
     { kind: 'node_add', node: 'run', id: run_id, data: record },
     ...endTimer(clock, record),
   ]
-  const chunks = chunked([...head, ...parts])
+  const chunks = large ? chunked([...head, ...parts]) : [[...head, ...parts]]
   const last = chunks.pop() ?? []
   const sa = (options.profile ?? 'sa') === 'sa' && started
   const facts = {
