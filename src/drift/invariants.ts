@@ -1,6 +1,5 @@
 import { isoMicros } from '../protocol/clock.ts'
-import { InvalidInput } from '../protocol/errors.ts'
-import { type Field, method, oneOf, problemsIn } from '../protocol/fields.ts'
+import { type Field, method, oneOf, refuseUnlessFit } from '../protocol/fields.ts'
 import { mapInvariants, saInvariants } from '../protocol/invariant-rules.ts'
 import { type Breach, checkInvariants, type Invariant, type Subjects } from '../protocol/invariants.ts'
 import { digestOfJson } from '../protocol/json.ts'
@@ -35,8 +34,7 @@ export interface InvariantWatch {
  * several for every session. What does not hold is a finding until it does again.
  */
 export async function watchInvariants(graph: ProjectGraph, options: InvariantOptions = {}): Promise<InvariantWatch> {
-  const problems = problemsIn(options, OPTIONS, '')
-  if (problems.length > 0) throw new InvalidInput('invariant options', problems)
+  refuseUnlessFit('invariant options', options, OPTIONS)
   const { onError = () => undefined } = options
   const stop = new AbortController()
   const recorded = () => [...recordedIn(graph)]

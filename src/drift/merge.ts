@@ -1,6 +1,5 @@
 import { diff3Merge, diffIndices } from 'node-diff3'
-import { InvalidInput } from '../protocol/errors.ts'
-import { needed, problemsIn } from '../protocol/fields.ts'
+import { needed, refuseUnlessFit } from '../protocol/fields.ts'
 import { inPieces } from './pieces.ts'
 import { type LineEnd, lineEnd, linesOf } from './text.ts'
 
@@ -14,8 +13,7 @@ export type Merged =
  * which of several equal lines was meant. When one side changed how all lines end, that is one change, not one of every line.
  */
 export function mergeText(base: string, graph: string, file: string): Merged {
-  const problems = problemsIn({ base, graph, file }, { base: content, graph: content, file: content }, '')
-  if (problems.length > 0) throw new InvalidInput('merge', problems)
+  refuseUnlessFit('merge', { base, graph, file }, { base: content, graph: content, file: content })
   const unchanged = mergeValue(base, graph, file)
   if (unchanged !== undefined) return { clean: true, text: unchanged }
   const ends = [base, graph, file].map(lineEnd) as [LineEnd, LineEnd, LineEnd]

@@ -1,14 +1,14 @@
 import type { Clock } from '../protocol/clock.ts'
-import { InvalidInput } from '../protocol/errors.ts'
 import {
   anything,
+  clock,
   type Field,
   flag,
-  having,
   LONGEST_TIMER_MS,
   list,
   method,
-  problemsIn,
+  refuseUnlessFit,
+  signal,
   text,
 } from '../protocol/fields.ts'
 import { type Digest, isObject } from '../protocol/json.ts'
@@ -91,24 +91,19 @@ export interface ScanReport extends Pick<Scan, 'files' | 'folders'> {
 /** Throws InvalidInput for options that cannot be meant. */
 export function checkOptions(options: TrackOptions): void {
   const given: object = options
-  const problems = problemsIn(isObject(given) ? { root: '', ...given } : given, OPTIONS, '')
-  if (problems.length > 0) throw new InvalidInput('track options', problems)
+  refuseUnlessFit('track options', isObject(given) ? { root: '', ...given } : given, OPTIONS)
   selectFiles(options)
   policy(options.rules)
 }
 
 /** Throws InvalidInput for a way to scan that cannot be meant. */
-export function checkScanOptions(options: ScanOptions): void {
-  const problems = problemsIn(options, SCAN_OPTIONS, '')
-  if (problems.length > 0) throw new InvalidInput('scan options', problems)
-}
+export const checkScanOptions = (options: ScanOptions): void => refuseUnlessFit('scan options', options, SCAN_OPTIONS)
 
 const least = (number: number, most = Number.POSITIVE_INFINITY): Field => ({
   says: most === Number.POSITIVE_INFINITY ? `a number of at least ${number}` : `a number from ${number} to ${most}`,
   rule: 'minimum',
   fits: (value) => Number.isFinite(value) && Number(value) >= number && Number(value) <= most,
 })
-const signal = having('an AbortSignal', 'addEventListener', 'throwIfAborted')
 
 const OPTIONS: { readonly [O in keyof Required<TrackOptions>]: Field } = {
   root: { ...text, says: 'a folder' },
@@ -116,7 +111,7 @@ const OPTIONS: { readonly [O in keyof Required<TrackOptions>]: Field } = {
   settleMs: least(1, LONGEST_TIMER_MS),
   scanEveryMs: least(1),
   watch: flag,
-  clock: having('a clock', 'now', 'uuid', 'random', 'sleep'),
+  clock,
   signal,
   ...{ onProgress: method, onFindings: method, onReconciled: method, onError: method },
   ...{ rules: anything, include: anything, exclude: anything, ignoreFiles: anything }, // they are looked at where they are read

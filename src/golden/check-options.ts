@@ -1,14 +1,13 @@
-import { InvalidInput } from '../protocol/errors.ts'
 import {
   type Field,
-  type Fields,
   flag,
   having,
   method,
   needed,
   object,
   oneOf,
-  problemsIn,
+  refuseUnlessFit,
+  signal,
   text,
   texts,
   timeout,
@@ -22,17 +21,21 @@ import type { OwnDriverOptions } from './own-driver.ts'
 import type { PackOptions } from './pack.ts'
 
 /** Each throws InvalidInput for what nothing can be made of. */
-export const checkGolden = (options: unknown): void => refuse('golden options', options, GOLDEN)
+export const checkGolden = (options: unknown): void => refuseUnlessFit('golden options', options, GOLDEN)
 export const checkPlay = (play: { flow: unknown; driver: unknown; backend: unknown; limitMs: unknown }): void =>
-  refuse('flow to run', play, { flow: needed(flow), driver, backend: needed(text), limitMs: timeout })
-export const checkOwnDriver = (options: unknown): void => refuse('driver', options, OWN_DRIVER)
+  refuseUnlessFit('flow to run', play, { flow: needed(flow), driver, backend: needed(text), limitMs: timeout })
+export const checkOwnDriver = (options: unknown): void => refuseUnlessFit('driver', options, OWN_DRIVER)
 export const checkExport = (project: unknown, options: unknown): void => {
-  refuse('pack', { project }, { project: needed(having('a project, as openProject makes them', 'locate', 'context')) })
-  refuse('pack options', options, PACK)
+  refuseUnlessFit(
+    'pack',
+    { project },
+    { project: needed(having('a project, as openProject makes them', 'locate', 'context')) },
+  )
+  refuseUnlessFit('pack options', options, PACK)
 }
-export const checkReport = (golden: unknown): void => refuse('report', golden, REPORT)
+export const checkReport = (golden: unknown): void => refuseUnlessFit('report', golden, REPORT)
 export const checkFormat = (format: unknown, formats: readonly string[]): void =>
-  refuse('report', { format }, { format: needed(oneOf(...formats)) })
+  refuseUnlessFit('report', { format }, { format: needed(oneOf(...formats)) })
 
 const isFlow = (value: unknown): value is GoldenFlow =>
   isObject(value) && typeof value.name === 'string' && FLOW_LISTS.every((list) => Array.isArray(value[list]))
@@ -52,7 +55,7 @@ const GOLDEN: { readonly [O in keyof Required<GoldenOptions>]: Field } = {
   concurrency: wholeFrom(1),
   limitMs: timeout,
   onResult: method,
-  signal: having('an AbortSignal', 'addEventListener'),
+  signal,
 }
 const OWN_DRIVER: { readonly [O in keyof Required<OwnDriverOptions>]: Field } = {
   open: needed(method),
@@ -64,9 +67,4 @@ const REPORT: { readonly [O in keyof GoldenReport]: Field } = {
   results: needed({ says: 'a list of results', fits: (value) => Array.isArray(value) && value.every(isObject) }),
   passed: flag,
   totals: needed(object),
-}
-
-function refuse(what: string, given: unknown, fields: Fields): void {
-  const problems = problemsIn(given, fields, '')
-  if (problems.length > 0) throw new InvalidInput(what, problems)
 }

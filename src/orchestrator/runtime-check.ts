@@ -1,14 +1,13 @@
 import type { ActionLayer } from '../ael/layer.ts'
-import { InvalidInput, type Problem } from '../protocol/errors.ts'
-import { type Field, type Fields, having, method, needed, problemsIn } from '../protocol/fields.ts'
+import { clock, type Field, type Fields, having, method, needed, refuseUnlessFit } from '../protocol/fields.ts'
 import type { RuntimeOptions } from './runtime.ts'
 
 /** Throws InvalidInput for what no runtime can be made of. */
-export const checkRuntimeOptions = (options: unknown): void => refuseIf(problemsIn(options, OPTIONS, ''))
+export const checkRuntimeOptions = (options: unknown): void => refuseUnlessFit('runtime', options, OPTIONS)
 
 /** What a function gave as a layer. Throws InvalidInput. */
 export function checkedLayer(made: ActionLayer): ActionLayer {
-  refuseIf(problemsIn({ layer: made }, { layer: needed(madeLayer) }, ''))
+  refuseUnlessFit('runtime', { layer: made }, { layer: needed(madeLayer) })
   return made
 }
 
@@ -21,7 +20,7 @@ const OPTIONS: { readonly [O in keyof Required<RuntimeOptions>]: Field } & Field
     says: `${madeLayer.says}, or a function that makes one`,
     fits: (value) => method.fits(value) || madeLayer.fits(value),
   }),
-  clock: having('a clock', 'now', 'uuid', 'random', 'sleep'),
+  clock,
   resolve: method,
   leaseTtlMs: { says: 'a number above 0', fits: (value) => typeof value === 'number' && value > 0 },
   patrolMs: wait,
@@ -31,8 +30,4 @@ const OPTIONS: { readonly [O in keyof Required<RuntimeOptions>]: Field } & Field
   onError: method,
   mine: method,
   switched: having('a set', 'has'),
-}
-
-function refuseIf(problems: readonly Problem[]): void {
-  if (problems.length > 0) throw new InvalidInput('runtime', problems)
 }

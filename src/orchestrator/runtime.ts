@@ -2,7 +2,7 @@ import type { ActionLayer, Hands } from '../ael/layer.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { allOf } from '../protocol/each.ts'
 import { Closed, NotFound } from '../protocol/errors.ts'
-import { text } from '../protocol/fields.ts'
+import { refuseUnlessFit, text } from '../protocol/fields.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import { reporter } from '../protocol/reporter.ts'
 import { validate } from '../protocol/validate.ts'
@@ -25,7 +25,7 @@ import { type RunHandle, runHandle } from './run.ts'
 import { checkedLayer, checkRuntimeOptions } from './runtime-check.ts'
 import { type Flow, type Submission, submission } from './submit.ts'
 import { checkedFlow } from './submit-check.ts'
-import { refuseUnlessFit, type Wishes, wishes } from './wishes.ts'
+import { type Wishes, wishes } from './wishes.ts'
 
 export interface RuntimeOptions {
   readonly store: Backend

@@ -9,15 +9,17 @@ import {
   object,
   oneOf,
   problemsIn,
+  refuseUnlessFit,
   text,
   texts,
   time,
   timeout,
+  uuid,
   wholeFrom,
   within,
 } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
-import { isValid, validate } from '../protocol/validate.ts'
+import { validate } from '../protocol/validate.ts'
 import { isReachable } from '../psg/confirm.ts'
 import { plain } from '../psg/plain.ts'
 import type { AskPeople, Flow } from './submit.ts'
@@ -69,25 +71,19 @@ const ASK_PEOPLE: Fields = {
   reason: { says: 'text', fits: (value) => typeof value === 'string' },
 }
 
-const identifier = {
-  says: 'a UUID v4 in lower case',
-  rule: 'pattern',
-  fits: (value: unknown) => isValid('identifier', value),
-}
-
 const FLOW: Fields = {
   context: { says: 'a Context or the id of one', fits: (value) => typeof value === 'string' || isObject(value) },
   plan: object,
   bindings: { steps: { '*': BINDING }, roles: { '*': BINDING } },
   approval: { says: '"auto" or an object', fits: (value) => value === 'auto' || isObject(value) },
   options: RUN_OPTIONS,
-  chosen: { run: identifier, trace: identifier, confirm: identifier },
+  chosen: { run: uuid, trace: uuid, confirm: uuid },
 }
 
 /** A flow with everything in it as it must be. Throws InvalidInput for what is none. */
 export function checkedFlow(given: unknown): Flow {
   const flow = isObject(given) ? { ...given, ...asJson(given, OURS) } : given
-  refuseIf(problemsIn(flow, FLOW, ''))
+  refuseUnlessFit('flow', flow, FLOW)
   const { context, plan, approval, options } = flow as unknown as Flow
   validate('plan', plan)
   if (typeof context !== 'string') validate('context', context)

@@ -1,7 +1,7 @@
 import { type Clock, isoMicros } from '../protocol/clock.ts'
 import { allOf } from '../protocol/each.ts'
 import { InvalidInput, NotFound } from '../protocol/errors.ts'
-import { anything, type Fields, needed, problemsIn, text } from '../protocol/fields.ts'
+import { anything, type Fields, needed, refuseUnlessFit, text } from '../protocol/fields.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
 import type { Confirm } from '../protocol/types.ts'
 import type { Change, Node, NodeAdd } from '../psg/change.ts'
@@ -169,12 +169,6 @@ const DECISION: Fields = {
   digest: anything,
 }
 const PROPOSAL: Fields = { requested_by_role: text, reason: anything }
-
-/** Throws InvalidInput for a member that is not known, not there or not what it must be. */
-export function refuseUnlessFit(what: string, given: unknown, fields: Fields): void {
-  const problems = problemsIn(given, fields, '')
-  if (problems.length > 0) throw new InvalidInput(what, problems)
-}
 
 function missingBindings(graph: ProjectGraph, plan: string, resolve: Resolver | undefined): readonly Change[] {
   if (graph.state.plan(plan)?.activeRun === undefined) return []

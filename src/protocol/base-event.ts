@@ -1,6 +1,6 @@
 import { InvalidInput, type Problem } from './errors.ts'
 import { kindOfFamily, observabilityProblems } from './events.ts'
-import { problemsIn, text } from './fields.ts'
+import { refuseUnlessFit, text } from './fields.ts'
 import { isObject, type JsonObject } from './json.ts'
 import { shown } from './shown.ts'
 import type { BaseEvent, EventFamily, Kind, MapEvent, ObservabilityEvent, SaEvent } from './types.ts'
@@ -45,8 +45,7 @@ export function eventProblems(event: unknown): readonly Problem[] {
 export function toBaseEvent(event: AnyEvent, given: { source?: string; trace_id?: string } = {}): BaseEvent {
   const kind = eventKind(event)
   const told = validate(kind, event)
-  const found = problemsIn(given, { source: text, trace_id: text }, '')
-  if (found.length > 0) throw new InvalidInput('base event', found)
+  refuseUnlessFit('base event', given, { source: text, trace_id: text })
   if (kind === 'base-event') return told as BaseEvent
   const { event_id, timestamp, ...data } = told as JsonObject
   const trace_id = given.trace_id ?? data.trace_id

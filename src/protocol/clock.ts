@@ -1,6 +1,6 @@
 import { randomFillSync } from 'node:crypto'
 import { InvalidInput } from './errors.ts'
-import { type Field, problemsIn } from './fields.ts'
+import { type Field, refuseUnlessFit } from './fields.ts'
 import { shown } from './shown.ts'
 
 /** Where time, ids and randomness come from: the only such source, so that tests and golden flows can own it. */
@@ -85,8 +85,7 @@ export interface ManualClock extends Clock {
 
 /** Throws InvalidInput for options that are no numbers. */
 export function manualClock(options: { seed?: number; now?: number } = {}): ManualClock {
-  const problems = problemsIn(options, { seed: number, now: number }, '')
-  if (problems.length > 0) throw new InvalidInput('clock', problems)
+  refuseUnlessFit('clock', options, { seed: number, now: number })
   const random = mulberry32(options.seed ?? 1)
   let now = options.now ?? Date.UTC(2026, 0, 1)
   let sleepers: { at: number; wake: () => void }[] = []

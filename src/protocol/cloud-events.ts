@@ -1,6 +1,6 @@
 import { type AnyEvent, eventKind } from './base-event.ts'
 import { InvalidInput, type Problem } from './errors.ts'
-import { type Field, type Fields, problemsIn, text } from './fields.ts'
+import { type Field, type Fields, refuseUnlessFit, text } from './fields.ts'
 import { isObject, type Json } from './json.ts'
 import { shown } from './shown.ts'
 import { validate } from './validate.ts'
@@ -34,7 +34,7 @@ export interface CloudOptions {
 
 /** `type` is `mplp.`, the family or profile, and the event's own type: `mplp.pipeline_stage.plan_status_changed`. */
 export function toCloudEvent(event: AnyEvent, options: CloudOptions = {}): CloudEvent {
-  checkOptions(options)
+  refuseUnlessFit('cloud event', options, OPTIONS)
   const { event_id, timestamp } = validate(eventKind(event), event) as AnyEvent
   const cloud: Record<string, Json> = {
     specversion: '1.0',
@@ -95,11 +95,7 @@ function typeOf(event: AnyEvent): string {
   return `mplp.${profile}.${event.event_type}`
 }
 
-/** An attribute of CloudEvents is text, and a source is never empty. */
-function checkOptions(options: CloudOptions): void {
-  const found = problemsIn(options, OPTIONS, '')
-  if (found.length > 0) throw new InvalidInput('cloud event', found)
-}
+/** An attribute of CloudEvents is text. */
 const attribute: Field = { says: 'text', fits: (value) => typeof value === 'string' }
 const OPTIONS: Fields = { source: attribute, subject: text, extensions: { '*': attribute } }
 

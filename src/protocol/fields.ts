@@ -1,4 +1,4 @@
-import type { Problem } from './errors.ts'
+import { InvalidInput, type Problem } from './errors.ts'
 import { isObject } from './json.ts'
 import { shown } from './shown.ts'
 
@@ -72,6 +72,8 @@ export const having = (says: string, ...methods: readonly string[]): Field => ({
   says,
   fits: (value) => methods.every((name) => typeof Object(value)[name] === 'function'),
 })
+export const clock = having('a clock', 'now', 'uuid', 'random', 'sleep')
+export const signal = having('an AbortSignal', 'addEventListener', 'throwIfAborted')
 export const needed = (field: Field): Field => ({ ...field, needed: true })
 
 /** Beyond this a timer of Node fires at once. */
@@ -79,6 +81,12 @@ export const LONGEST_TIMER_MS = 2 ** 31 - 1
 /** How long something may take while a process waits for it. */
 export const duration = within(0, LONGEST_TIMER_MS)
 export const timeout = within(1, LONGEST_TIMER_MS)
+
+/** Throws InvalidInput for an object with members that are not known, not there or not what they must be. */
+export function refuseUnlessFit(what: string, given: unknown, fields: Fields): void {
+  const problems = problemsIn(given, fields, '')
+  if (problems.length > 0) throw new InvalidInput(what, problems)
+}
 
 /** Everything that is wrong with an object by its fields: of the wrong type, not known (with a suggestion), not there. */
 export function problemsIn(value: unknown, fields: Fields, at: string): readonly Problem[] {

@@ -1,12 +1,12 @@
-import { InvalidInput } from '../protocol/errors.ts'
 import {
+  clock,
   type Field,
   type Fields,
   flag,
   having,
   method,
   needed,
-  problemsIn,
+  refuseUnlessFit,
   uuid,
   wholeFrom,
 } from '../protocol/fields.ts'
@@ -21,7 +21,7 @@ export const checkProjectOptions = (store: unknown, options: unknown): void =>
   refuse('project', store, options, PROJECT)
 
 const SHARED: { readonly [O in keyof Required<Omit<GraphOptions, 'project_id' | 'roles'>>]: Field } = {
-  clock: having('a clock', 'now', 'uuid', 'random', 'sleep'),
+  clock,
   keepEnded: wholeFrom(0),
   onCommit: method,
   onError: method,
@@ -36,6 +36,6 @@ const PROJECT: { readonly [O in keyof Required<ProjectOptions>]: Field } = { ...
 const STORE: Fields = { store: needed(having('a store, as openStore makes them', 'commit', 'getMany', 'read')) }
 
 function refuse(what: string, store: unknown, options: unknown, fields: Fields): void {
-  const problems = [...problemsIn({ store }, STORE, ''), ...problemsIn(options, fields, '')]
-  if (problems.length > 0) throw new InvalidInput(what, problems)
+  refuseUnlessFit(what, { store }, STORE)
+  refuseUnlessFit(what, options, fields)
 }

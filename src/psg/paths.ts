@@ -1,5 +1,5 @@
 import { InvalidInput, NotFound } from '../protocol/errors.ts'
-import { anything, object, problemsIn, text } from '../protocol/fields.ts'
+import { anything, object, refuseUnlessFit, text } from '../protocol/fields.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Context, Plan, PlanStatus } from '../protocol/types.ts'
 import type { Change, Changes, CommitOptions } from './change.ts'
@@ -71,8 +71,7 @@ export function pathsOf(project: Project): Paths {
 
 function checkPatch(patch: PatchOptions): void {
   checkOptions(patch)
-  const problems = problemsIn(patch, { proposing: object, usedBy: text, '*': anything }, '')
-  if (problems.length > 0) throw new InvalidInput('plan', problems)
+  refuseUnlessFit('plan', patch, { proposing: object, usedBy: text, '*': anything })
 }
 
 interface Asked {

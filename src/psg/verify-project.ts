@@ -1,5 +1,5 @@
-import { InvalidInput, NotFound } from '../protocol/errors.ts'
-import { method, problemsIn, texts } from '../protocol/fields.ts'
+import { NotFound } from '../protocol/errors.ts'
+import { method, refuseUnlessFit, texts } from '../protocol/fields.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { Finding } from './finding.ts'
 import { indexRows } from './index-rows.ts'
@@ -20,8 +20,7 @@ export interface Verified {
 
 /** Proves graph after graph from the store alone. The indexes of the store are read once for all of them. */
 export async function verifyProject(store: Backend, project: string, options: VerifyOptions = {}): Promise<Verified> {
-  const problems = problemsIn(options, { contexts: texts, onProgress: method }, '')
-  if (problems.length > 0) throw new InvalidInput('verify options', problems)
+  refuseUnlessFit('verify options', options, { contexts: texts, onProgress: method })
   const contexts = new Set(options.contexts ?? (await everyContext(store)))
   const rows = await indexRows(store)
   const findings: Finding[] = []

@@ -2,31 +2,31 @@ import type { Clock } from '../protocol/clock.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import {
   anything,
-  type Field,
+  clock,
   type Fields,
   flag,
   having,
   method,
   needed,
-  problemsIn,
+  refuseUnlessFit,
   wholeFrom,
 } from '../protocol/fields.ts'
 import { shown } from '../protocol/shown.ts'
 
 /** Throws InvalidInput for options that are none, or hold what several members have in common and cannot work with. */
 export function checkOpening(what: string, options: unknown): void {
-  refuse(what, options, OPENING)
+  refuseUnlessFit(what, options, OPENING)
 }
 
 /** Throws InvalidInput for options of a copy that are none. */
 export const checkCopy = (stores: Stores, options: unknown): void => {
   checkStores(stores)
-  refuse('copy options', options, { verify: flag, onProgress: method, signal: anything })
+  refuseUnlessFit('copy options', options, { verify: flag, onProgress: method, signal: anything })
 }
 
 /** Throws InvalidInput unless each of these is a store. */
 export const checkStores = (stores: Stores): void =>
-  refuse('store', stores, Object.fromEntries(Object.keys(stores).map((name) => [name, store])))
+  refuseUnlessFit('store', stores, Object.fromEntries(Object.keys(stores).map((name) => [name, store])))
 
 /** Throws InvalidInput for a wait that nothing measures. Every commit of a graph asks it, so it looks at no more than that. */
 export function checkSettling(options: { readonly clock: Clock }): void {
@@ -40,7 +40,6 @@ export function checkSettling(options: { readonly clock: Clock }): void {
 type Stores = { readonly [name: string]: unknown }
 
 const store = needed(having('a store, as openStore makes them', 'commit', 'scan', 'feed', 'blobs'))
-const clock: Field = having('a clock', 'now', 'uuid', 'random', 'sleep')
 const OPENING: Fields = {
   clock,
   onWarning: method,
@@ -48,9 +47,4 @@ const OPENING: Fields = {
   durable: flag,
   pageKeys: wholeFrom(1),
   '*': anything, // for the member to look at
-}
-
-function refuse(what: string, given: unknown, fields: Fields): void {
-  const problems = problemsIn(given, fields, '')
-  if (problems.length > 0) throw new InvalidInput(what, problems)
 }

@@ -1,6 +1,6 @@
 import type { Clock } from '../../protocol/clock.ts'
 import { InvalidInput, NotFound, type Problem } from '../../protocol/errors.ts'
-import { type Fields, list, needed, problemsIn, text } from '../../protocol/fields.ts'
+import { type Fields, list, needed, refuseUnlessFit, text } from '../../protocol/fields.ts'
 import { isObject, type JsonObject } from '../../protocol/json.ts'
 import { shown } from '../../protocol/shown.ts'
 import type { CommitOptions, EventDraft, Kind } from '../../psg/change.ts'
@@ -51,8 +51,7 @@ export async function callModule(
       { path: 'intent', rule: 'enum', message: `must be one of ${known.join(', ')}`, found: shown(intent) },
     ])
   const proposed: unknown = await module.intents[intent]!(rest as JsonObject, ground)
-  const wrong = problemsIn(proposed, PROPOSED, '')
-  if (wrong.length > 0) throw new InvalidInput(`what module ${name} proposes for ${intent}`, wrong)
+  refuseUnlessFit(`what module ${name} proposes for ${intent}`, proposed, PROPOSED)
   const { graph, changes, events = [], reason, about } = proposed as Proposed
   await graph.commit(changes, { actor: name, reason, ...by, module: name, events })
   return { document: await graph.document(about.kind, about.id), graph: graph.id }
