@@ -1,5 +1,6 @@
 import { toBaseEvent } from '../protocol/base-event.ts'
 import { InvalidInput, NotFound } from '../protocol/errors.ts'
+import { oneOf, refuseUnlessFit } from '../protocol/fields.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { BaseEvent, ProtocolTypes } from '../protocol/types.ts'
@@ -30,6 +31,11 @@ export const DOCUMENT_KINDS = [
 export type DocumentKind = (typeof DOCUMENT_KINDS)[number]
 export type Document<K extends DocumentKind = DocumentKind> = ProtocolTypes[K]
 
+/** Of a trace: what its plan told while it was open, status changes, decisions, profile events and actions; or `all`, with what it did to the graph. */
+export interface DocumentOptions {
+  readonly events?: 'told' | 'all'
+}
+
 /** An L1 document as the changes that add it: the head, its list emptied, and each member by itself. Throws InvalidInput. */
 export function takeApart(kind: DocumentKind, document: unknown, options: { imported?: true } = {}): readonly Change[] {
   refuseUnlessDocument(kind)
@@ -52,11 +58,13 @@ export async function documentOf<K extends DocumentKind>(
   graph: ProjectGraph,
   kind: K,
   id: string,
+  options: DocumentOptions = {},
 ): Promise<Document<K>> {
   refuseUnlessDocument(kind)
+  refuseUnlessFit('document options', options, { events: oneOf('told', 'all') })
   const { head, whole } = await graph.reading([[kind, id]], (state) => putTogether(state, kind, id))
   if (!isKind(head, 'trace') || head.imported) return whole as Document<K>
-  return { ...whole, events: await traceEvents(graph, head) } as unknown as Document<K>
+  return { ...whole, events: await traceEvents(graph, head, options) } as unknown as Document<K>
 }
 
 function putTogether(state: GraphState, kind: DocumentKind, id: string) {
@@ -110,12 +118,17 @@ function segmentOf({ id, data }: Node<'segment'>, state: GraphState): JsonObject
   }
 }
 
-/** What a trace tells: status changes, decisions, profile events and actions of its plan while it was open. */
-async function traceEvents(graph: ProjectGraph, trace: Node<'trace'>): Promise<readonly BaseEvent[]> {
+/** What a trace tells of its plan while it was open. */
+async function traceEvents(
+  graph: ProjectGraph,
+  trace: Node<'trace'>,
+  { events = 'told' }: DocumentOptions,
+): Promise<readonly BaseEvent[]> {
   const told: BaseEvent[] = []
   for await (const { revision, body } of entriesOf(graph, trace.born - 1)) {
     for (const born of eventsIn({ stream: graph.id, revision, body }))
-      if (belongs(born, trace)) told.push(inTrace(born, trace.id))
+      if ((events === 'all' || born.event.event_family !== 'graph_update') && belongs(born, trace))
+        told.push(inTrace(born, trace.id))
     if (ends(body, trace.id)) break
   }
   return told
@@ -131,7 +144,6 @@ function inTrace({ event }: BornEvent, trace_id: string): BaseEvent {
 }
 
 function belongs({ plan_id, event }: BornEvent, trace: Node<'trace'>): boolean {
-  if (event.event_family === 'graph_update') return false
   if (trace.data.plan_id !== undefined && plan_id !== undefined) return plan_id === trace.data.plan_id
   return event.trace_id === trace.id || (plan_id === undefined && trace.data.plan_id === undefined)
 }

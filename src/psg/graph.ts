@@ -16,7 +16,7 @@ import type { Changes, Commit, CommitOptions, Kind, Node, NodeOf } from './chang
 import { type Draft, draft, type Ground, named, ruleBook } from './check.ts'
 import { checkGraphOptions } from './check-options.ts'
 import type { Delta } from './delta.ts'
-import { type Document, type DocumentKind, documentOf } from './document.ts'
+import { type Document, type DocumentKind, type DocumentOptions, documentOf } from './document.ts'
 import type { Finding } from './finding.ts'
 import { forkPlan } from './fork.ts'
 import { type Difference, diffOf, graphAt, historyOf, type JournalEntry, type Past } from './history.ts'
@@ -196,8 +196,8 @@ export class ProjectGraph {
   }
 
   /** The L1 document of an object, put together from its nodes. Throws NotFound. */
-  document<K extends DocumentKind>(kind: K, id: string): Promise<Document<K>> {
-    return documentOf(this, kind, id)
+  document<K extends DocumentKind>(kind: K, id: string, options?: DocumentOptions): Promise<Document<K>> {
+    return documentOf(this, kind, id, options)
   }
 
   /** Every change of a node, with who and why, oldest first. */

@@ -40,7 +40,7 @@ export type {
   WholeChange,
 } from './change.ts'
 export type { Delta } from './delta.ts'
-export { DOCUMENT_KINDS, type Document, type DocumentKind, takeApart } from './document.ts'
+export { DOCUMENT_KINDS, type Document, type DocumentKind, type DocumentOptions, takeApart } from './document.ts'
 export type { Finding } from './finding.ts'
 export { type GraphOptions, openGraph, ProjectGraph, type Roles, type Wanted } from './graph.ts'
 export { type Difference, graphAt, type Past } from './history.ts'

@@ -163,6 +163,20 @@ describe('psg/document', () => {
     ])
     expect(document.events!.every((event) => event.trace_id === trace)).toBe(true)
     expect(isValid('trace', document)).toBe(true)
+
+    const whole = await graph.document('trace', trace, { events: 'all' })
+    const isUpdate = ({ data }: { data?: unknown }) => (data as JsonObject).event_family === 'graph_update'
+    expect(whole.events!.filter((event) => !isUpdate(event))).toEqual(document.events)
+    expect(whole.events!.filter(isUpdate).map(({ event_type }) => event_type)).toEqual([
+      'trace.created',
+      'step.updated',
+      'step.updated',
+      'graph.changed',
+    ])
+    expect(isValid('trace', whole)).toBe(true)
+    await expect(graph.document('trace', trace, { events: 'some' } as never)).rejects.toMatchObject({
+      problems: [expect.objectContaining({ path: 'events' })],
+    })
   })
 
   it('reads of the journal only what lies between a trace’s birth and its end', async () => {
