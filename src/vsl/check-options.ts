@@ -9,6 +9,7 @@ import {
   method,
   needed,
   refuseUnlessFit,
+  signal,
   wholeFrom,
 } from '../protocol/fields.ts'
 import { shown } from '../protocol/shown.ts'
@@ -21,7 +22,7 @@ export function checkOpening(what: string, options: unknown): void {
 /** Throws InvalidInput for options of a copy that are none. */
 export const checkCopy = (stores: Stores, options: unknown): void => {
   checkStores(stores)
-  refuseUnlessFit('copy options', options, { verify: flag, onProgress: method, signal: anything })
+  refuseUnlessFit('copy options', options, { verify: flag, onProgress: method, signal })
 }
 
 /** Throws InvalidInput unless each of these is a store. */

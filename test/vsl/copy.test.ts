@@ -103,6 +103,18 @@ describe('copyStore', () => {
     }
   })
 
+  it.each([
+    ['verify', 'yes'],
+    ['onProgress', 1],
+    ['signal', {}],
+  ])('refuses a %s that is none, and copies nothing', async (name, value) => {
+    const to = memoryBackend()
+    await expect(copyStore(await filled(memoryBackend()), to, { [name]: value } as never)).rejects.toMatchObject({
+      problems: [expect.objectContaining({ path: name, rule: 'type' })],
+    })
+    for await (const [key] of to.scan('')) expect.fail(key)
+  })
+
   it('refuses to copy positions that it cannot read', async () => {
     const inner = memoryBackend()
     const sealed = await withEncryption(inner, [key])
