@@ -10,8 +10,8 @@ export function batchWriter(db: Database): (writes: readonly PreparedWrite[]) =>
     db,
     '(?)',
     (rows) =>
-      `SELECT column1, (SELECT max(revision) FROM journal WHERE stream = column1),
-       (SELECT token FROM leases WHERE stream = column1) FROM (VALUES ${rows})`,
+      `SELECT column1, (SELECT max(revision) FROM journal WHERE stream = number), token
+       FROM (VALUES ${rows}) LEFT JOIN streams ON name = column1`,
   )
   const existing = rowStatement(db, '?', (rows) => `SELECT key FROM "values" WHERE key IN (${rows})`)
   const put = rowStatement(
@@ -20,7 +20,12 @@ export function batchWriter(db: Database): (writes: readonly PreparedWrite[]) =>
     (rows) => `INSERT INTO "values" VALUES ${rows} ON CONFLICT (key) DO UPDATE SET value = excluded.value`,
   )
   const remove = rowStatement(db, '?', (rows) => `DELETE FROM "values" WHERE key IN (${rows})`)
-  const append = rowStatement(db, '(?, ?, ?)', (rows) => `INSERT INTO journal (stream, revision, body) VALUES ${rows}`)
+  const begin = rowStatement(db, '(?)', (rows) => `INSERT INTO streams (name) VALUES ${rows} ON CONFLICT DO NOTHING`)
+  const append = rowStatement(
+    db,
+    '((SELECT number FROM streams WHERE name = ?), ?, ?)',
+    (rows) => `INSERT INTO journal (stream, revision, body) VALUES ${rows}`,
+  )
 
   return (writes) => {
     const found = new Map<string, Head>()
@@ -29,7 +34,7 @@ export function batchWriter(db: Database): (writes: readonly PreparedWrite[]) =>
     const inserts = writes.flatMap((write) => write.inserts.map(([key]) => key))
     const taken = new Set((existing.all(inserts) as [string][]).map(([key]) => key))
 
-    const [values, deletes, entries]: [Bound[], Bound[], Bound[]] = [[], [], []]
+    const [values, deletes, begun, entries]: [Bound[], Bound[], Bound[], Bound[]] = [[], [], [], []]
     const verdicts = writes.map((write) => {
       // No stream and no key occurs twice in a batch, so no write changes the verdict on another.
       const verdict = judge(write, found.get(write.stream)!, (key) => taken.has(key))
@@ -37,11 +42,14 @@ export function batchWriter(db: Database): (writes: readonly PreparedWrite[]) =>
       for (const [key, text] of write.inserts) values.push(key, text)
       for (const [key, text] of write.puts) values.push(key, text)
       for (const key of write.deletes) deletes.push(key)
-      if (write.entry !== undefined) entries.push(write.stream, write.expected + 1, write.entry)
+      if (write.entry === undefined) return verdict
+      if (write.expected === 0) begun.push(write.stream)
+      entries.push(write.stream, write.expected + 1, write.entry)
       return verdict
     })
     put.run(values)
     remove.run(deletes)
+    begin.run(begun)
     append.run(entries)
     return verdicts
   }

@@ -5,14 +5,16 @@ import type { Database } from './sqlite-open.ts'
 
 /** Leases, and heads: the journal's last revision and the lease's token. All but `head` inside the caller's transaction. Time is the machine's. */
 export function leases(db: Database, clock: Clock) {
-  const select = db.prepare('SELECT token, holder, until FROM leases WHERE stream = ?').raw()
-  const last = db.prepare('SELECT max(revision) FROM journal WHERE stream = ?').raw()
+  const select = db.prepare('SELECT token, holder, until FROM streams WHERE name = ?').raw()
+  const last = db
+    .prepare('SELECT max(revision) FROM journal WHERE stream = (SELECT number FROM streams WHERE name = ?)')
+    .raw()
   const take = db.prepare(
-    `INSERT INTO leases VALUES (?, ?, ?, ?)
-     ON CONFLICT (stream) DO UPDATE SET token = excluded.token, holder = excluded.holder, until = excluded.until`,
+    `INSERT INTO streams (name, token, holder, until) VALUES (?, ?, ?, ?)
+     ON CONFLICT (name) DO UPDATE SET token = excluded.token, holder = excluded.holder, until = excluded.until`,
   )
-  const prolong = db.prepare('UPDATE leases SET until = ? WHERE stream = ? AND token = ? AND holder IS NOT NULL')
-  const end = db.prepare('UPDATE leases SET holder = NULL, until = NULL WHERE stream = ? AND token = ?')
+  const prolong = db.prepare('UPDATE streams SET until = ? WHERE name = ? AND token = ? AND holder IS NOT NULL')
+  const end = db.prepare('UPDATE streams SET holder = NULL, until = NULL WHERE name = ? AND token = ?')
   const rowOf = (stream: string): LeaseRow => (select.get([stream]) as LeaseRow | undefined) ?? [0, null, 0]
 
   return {

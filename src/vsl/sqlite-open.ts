@@ -11,8 +11,10 @@ export type Synchronous = 'OFF' | 'NORMAL' | 'FULL' | 'EXTRA'
 /** The longest wait for a lock inside a call: the driver is synchronous, so all of the process waits with it. */
 const BLOCKING_MS = 20
 
-/** In pages of 4 KiB: pages that change again and again are then copied from the log into the file once and not four times. */
-const LOG_PAGES = 4000
+/** An entry of a step is 2 to 3 KB: of the smaller pages that SQLite prefers, nearly every one would need a page of its own. */
+const PAGE_BYTES = 8192
+/** Pages that change again and again are copied from the log into the file once for so many, and not four times. */
+const LOG_PAGES = 2000
 const CACHE_KIB = 16 * 1024
 
 /** Marks a file as ours ("mplp"), in the place that SQLite keeps for this. */
@@ -21,8 +23,8 @@ const APPLICATION_ID = 0x6d706c70
 /**
  * Text compares by its UTF-8 bytes. A stream's head is its last entry and its lease: one write lock guards them all, so no third record is needed
  * that would be written with every commit. The sequence is one above the highest, taken under that lock, so it grows in commit order; the last
- * entry must stay, or its place would be given out again. Values have a rowid: what is new then goes side by side to the end, where a table in key
- * order would touch a page for every key.
+ * entry must stay, or its place would be given out again. What is new goes side by side to the end, where a table in the order of names would touch
+ * a page for each: values have a rowid, and streams a number, by which the journal knows them.
  */
 const MIGRATIONS: readonly string[] = [
   `
@@ -34,6 +36,22 @@ const MIGRATIONS: readonly string[] = [
   CREATE TABLE "values" (key TEXT PRIMARY KEY, value TEXT NOT NULL);
   CREATE TABLE own (key TEXT PRIMARY KEY, value TEXT NOT NULL);
   CREATE TABLE blobs (digest TEXT PRIMARY KEY, bytes BLOB NOT NULL);
+  `,
+  `
+  CREATE TABLE streams (
+    number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, token INTEGER NOT NULL DEFAULT 0, holder TEXT, until INTEGER
+  );
+  INSERT INTO streams (name) SELECT stream FROM journal GROUP BY stream ORDER BY min(seq);
+  INSERT INTO streams (name, token, holder, until) SELECT stream, token, holder, until FROM leases WHERE true
+    ON CONFLICT (name) DO UPDATE SET token = excluded.token, holder = excluded.holder, until = excluded.until;
+  DROP TABLE leases;
+  ALTER TABLE journal RENAME TO journal_by_name;
+  CREATE TABLE journal (
+    seq INTEGER PRIMARY KEY, stream INTEGER NOT NULL, revision INTEGER NOT NULL, body TEXT NOT NULL,
+    UNIQUE (stream, revision)
+  );
+  INSERT INTO journal SELECT seq, number, revision, body FROM journal_by_name JOIN streams ON name = stream ORDER BY seq;
+  DROP TABLE journal_by_name;
   `,
 ]
 
@@ -58,6 +76,7 @@ export function fileAt(path: string): string {
 export function prepare(db: Database, path: string, synchronous: Synchronous): void {
   const found = versionOf(db, path)
   accessSync(path, constants.W_OK) // SQLite would fall back to reading only, and the first commit be the one to tell
+  if (found === undefined) db.exec(`PRAGMA page_size = ${PAGE_BYTES}`)
   if (pragma(db, 'journal_mode') !== 'wal' && pragma(db, 'journal_mode = WAL') !== 'wal')
     throw new Refused(`${path} is on a file system without shared memory`, 'give a path on a local disk')
   db.exec(`PRAGMA synchronous = ${synchronous}`)

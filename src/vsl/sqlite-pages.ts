@@ -11,14 +11,15 @@ const SMALL_BYTES = 16 * 1024
 
 /** The journal, by pages that go on where the last one ended and are empty at the end. */
 export function journalPages(db: Database) {
-  const columns = `seq, stream, revision, CASE WHEN octet_length(body) <= ${SMALL_BYTES} THEN body END`
-  const all = db.prepare(`SELECT ${columns} FROM journal WHERE seq > ? ORDER BY seq LIMIT ${PAGE_ROWS}`).raw()
-  const some = db
-    .prepare(`SELECT ${columns} FROM journal WHERE stream = ? AND revision > ? ORDER BY revision LIMIT ${PAGE_ROWS}`)
-    .raw()
+  const small = `CASE WHEN octet_length(body) <= ${SMALL_BYTES} THEN body END`
+  const rows = `SELECT seq, name, revision, ${small} FROM journal JOIN streams ON number = stream`
+  const all = db.prepare(`${rows} WHERE seq > ? ORDER BY seq LIMIT ${PAGE_ROWS}`).raw()
+  const some = db.prepare(`${rows} WHERE name = ? AND revision > ? ORDER BY revision LIMIT ${PAGE_ROWS}`).raw()
   const body = db.prepare('SELECT body FROM journal WHERE seq = ?').raw()
   const lastSeq = db.prepare('SELECT coalesce(max(seq), 0) FROM journal').raw()
-  const streamsAbove = db.prepare('SELECT stream, max(seq) FROM journal WHERE seq > ? GROUP BY stream').raw()
+  const streamsAbove = db
+    .prepare('SELECT name, max(seq) FROM journal JOIN streams ON number = stream WHERE seq > ? GROUP BY stream')
+    .raw()
   const dataVersion = db.prepare('PRAGMA data_version').raw()
 
   const newest = () => (lastSeq.get() as [number])[0]

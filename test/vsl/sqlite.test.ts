@@ -8,6 +8,7 @@ import { Corrupt, InvalidInput, Refused, Unavailable } from '../../src/protocol/
 import type { Backend } from '../../src/vsl/backend.ts'
 import { sqliteBackend } from '../../src/vsl/sqlite.ts'
 import { append, collect, everything, write } from '../contracts/backend/given.ts'
+import { farHolder } from '../contracts/backend/holders.ts'
 import { backendContract } from '../contracts/backend-contract.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 
@@ -227,6 +228,46 @@ describe('an SQLite store beside a process that holds the lock', () => {
   })
 })
 
+describe('an SQLite store of layout 1', () => {
+  it('is brought up to date when it is opened: journal, positions and leases stay what they were', async () => {
+    const path = freshPath()
+    const one = farHolder('one')
+    const old = new Database(path)
+    old.exec(`
+      CREATE TABLE leases (stream TEXT PRIMARY KEY, token INTEGER NOT NULL, holder TEXT, until INTEGER) WITHOUT ROWID;
+      CREATE TABLE journal (
+        seq INTEGER PRIMARY KEY, stream TEXT NOT NULL, revision INTEGER NOT NULL, body TEXT NOT NULL, UNIQUE (stream, revision)
+      );
+      CREATE TABLE "values" (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+      CREATE TABLE own (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+      CREATE TABLE blobs (digest TEXT PRIMARY KEY, bytes BLOB NOT NULL);
+      INSERT INTO journal VALUES (1, 'z', 1, '"z1"'), (2, 'a', 1, '"a1"'), (5, 'z', 2, '"z2"');
+      INSERT INTO leases VALUES ('a', 3, '${JSON.stringify(one)}', 9000000000000), ('z', 2, NULL, NULL), ('never-written', 1, NULL, NULL);
+      INSERT INTO "values" VALUES ('k', '1');
+      PRAGMA application_id = 0x6d706c70;
+      PRAGMA user_version = 1`)
+    old.close()
+
+    const backend = await sqliteBackend({ path })
+    expect(await backend.facts?.()).toEqual({ layout: 2 })
+    expect(await collect(backend.feed())).toMatchObject([
+      { stream: 'z', revision: 1, body: 'z1' },
+      { stream: 'a', revision: 1, body: 'a1' },
+      { stream: 'z', revision: 2, body: 'z2' },
+    ])
+    expect((await collect(backend.feed())).map(({ position }) => Number(position))).toEqual([1, 2, 5])
+    expect(await backend.head('a')).toEqual({ revision: 1, token: 3 })
+    expect(await backend.head('z')).toEqual({ revision: 2, token: 2 })
+    expect(await backend.head('never-written')).toEqual({ revision: 0, token: 1 })
+    expect(await backend.acquire('a', { ...one, id: 'two' }, 1000)).toBeUndefined()
+    expect(await backend.acquire('never-written', one, 1000)).toMatchObject({ token: 2 })
+    await backend.commit(write('z', 2, { entry: 'z3' }))
+    expect(await collect(backend.read('z', { after: 1 }))).toMatchObject([{ body: 'z2' }, { body: 'z3' }])
+    expect(await collect(backend.scan(''))).toEqual([['k', 1]])
+    await backend.close()
+  })
+})
+
 describe('what is not an SQLite store', () => {
   it.each([
     ['text', 'not a database, although it is long enough to be mistaken for one. '.repeat(100)],
@@ -278,7 +319,7 @@ describe('what is not an SQLite store', () => {
     folded.exec('PRAGMA wal_checkpoint(TRUNCATE)')
     folded.close()
     const bytes = readFileSync(path)
-    bytes.fill(0xa5, 4096)
+    bytes.fill(0xa5, bytes.readUInt16BE(16)) // all but the first page
     writeFileSync(path, bytes)
     const damaged = await sqliteBackend({ path })
     await expect(collect(damaged.scan(''))).rejects.toBeInstanceOf(Corrupt)
