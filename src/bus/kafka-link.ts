@@ -20,8 +20,7 @@ export function kafkaAddress(url: string): KafkaAddress {
   if (!parts) throw refuse('is not like kafka://host:port,host:port/topic')
   const [, user, password, hosts = '', topic = ''] = parts
   const brokers = hosts.split(',').map((host) => (/:\d+$/.test(host) ? host : `${host}:9092`))
-  if (brokers.some((broker) => !/^(\[[\da-f:]+\]|[\w.-]+):\d+$/i.test(broker)))
-    throw refuse('names a broker that is not host:port')
+  if (!brokers.every(isBroker)) throw refuse('names a broker that is not host:port')
   if (!/^[\w.-]{1,249}$/.test(topic)) throw refuse('names a topic that Kafka would not accept')
   return {
     brokers,
@@ -29,6 +28,9 @@ export function kafkaAddress(url: string): KafkaAddress {
     ...(user !== undefined && { user: credential(user, refuse), password: credential(password ?? '', refuse) }),
   }
 }
+
+const isBroker = (broker: string): boolean =>
+  /^(\[[\da-f:]+\]|[\w.-]+):\d+$/i.test(broker) && Number(/\d+$/.exec(broker)![0]) <= 65_535
 
 /** Through `default`: Node cannot see all names that this CommonJS module exports. */
 export const kafkajs = () => required('kafkajs') as typeof import('kafkajs')

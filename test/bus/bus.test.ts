@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { type BusSpec, openBus, openBuses, openSource } from '../../src/bus/bus.ts'
+import { placeOf } from '../../src/bus/bus-spec.ts'
 import { memoryTransport } from '../../src/bus/memory.ts'
 import type { Delivery } from '../../src/bus/transport.ts'
 import { InvalidInput, Refused, Unavailable } from '../../src/protocol/errors.ts'
@@ -43,11 +44,16 @@ describe('openBus and openSource', () => {
 
   it.each<[string, BusSpec[], string]>([
     ['two buses of one name', ['memory:', 'memory:'], '[1].name'],
-    ['a name with a slash', [{ name: 'a/b', url: 'memory:' }], 'name'],
-    ['a transport without a name', [{ name: '', transport: memoryTransport() }], 'name'],
-    ['an unknown scheme', ['amqp://localhost'], 'url'],
-    ['no scheme', ['localhost'], 'url'],
-    ['a token in the URL', ['ws://127.0.0.1:0/events?token=x'], 'url'],
+    ['a name with a slash', [{ name: 'a/b', url: 'memory:' }], '[0].name'],
+    ['a transport without a name', [{ name: '', transport: memoryTransport() }], '[0].name'],
+    ['a name that is no text', [{ name: 7 as never, url: 'memory:' }], '[0].name'],
+    ['a misspelt name', [{ nmae: 'a', url: 'memory:' } as BusSpec], '[0].nmae'],
+    ['an unknown scheme', ['memory:', { name: 'a', url: 'amqp://localhost' }], '[1].url'],
+    ['no scheme', ['localhost'], '[0]'],
+    ['a token in the URL', ['ws://127.0.0.1:0/events?token=x'], '[0]'],
+    ['more than a scheme where it says all', ['memory:events'], '[0]'],
+    ['a port that there is not', ['kafka://localhost:99999/events'], '[0]'],
+    ['TLS, which a bus does not serve itself', ['wss://127.0.0.1:0'], '[0]'],
   ])('refuses %s', async (_, specs, path) => {
     const error = await openBuses(specs).catch((e) => e)
     expect(error).toBeInstanceOf(InvalidInput)
@@ -64,8 +70,13 @@ describe('openBus and openSource', () => {
     await expect(openBuses(specs as BusSpec[])).rejects.toThrow(InvalidInput)
   })
 
-  it('refuses to serve TLS itself, and to reach a memory bus from elsewhere', async () => {
-    await expect(openBus('wss://127.0.0.1:0')).rejects.toThrow(Refused)
+  it('serves WebSockets at 80 where the URL says so, or says nothing: to who parses URLs these are the same', () => {
+    for (const url of ['ws://127.0.0.1:80/all', 'ws://127.0.0.1/all'])
+      expect(placeOf(url)).toEqual({ host: '127.0.0.1', port: 80, path: '/all' })
+    expect(placeOf('ws://[::1]:0')).toEqual({ host: '::1', port: 0, path: '/events' })
+  })
+
+  it('refuses to reach a memory bus from elsewhere', async () => {
     await expect(openSource('memory:')).rejects.toThrow(Refused)
   })
 })

@@ -1,0 +1,112 @@
+import { InvalidInput } from '../protocol/errors.ts'
+import { problemsIn, text } from '../protocol/fields.ts'
+import { isObject } from '../protocol/json.ts'
+import { redisAddress } from '../protocol/redis-address.ts'
+import { shown } from '../protocol/shown.ts'
+import { kafkaAddress } from './kafka-link.ts'
+import type { Transport } from './transport.ts'
+
+/** A transport under the name by which its relay remembers how far it has come: another name begins at the beginning. */
+export interface Bus {
+  readonly name: string
+  readonly transport: Transport
+}
+
+/** One bus: its URL, its URL under a name of its own, or a transport of your own under a name. */
+export type BusSpec = string | { readonly url: string; readonly name?: string } | Bus
+
+/** Throws InvalidInput for buses of which one cannot be opened, or two would be taken for one; none is opened for it. */
+export function checkBuses(specs: readonly BusSpec[]): void {
+  if (!Array.isArray(specs)) throw noBus('must be a list', specs)
+  for (const [i, spec] of specs.entries()) checkOneOf(i, spec)
+  const names = specs.map(nameOf)
+  const twice = names.findIndex((name, i) => names.indexOf(name) !== i)
+  if (twice < 0) return
+  const message = 'is taken by another bus; give each a name'
+  throw new InvalidInput('buses', [{ path: `[${twice}].name`, rule: 'unique', message, found: names[twice]! }])
+}
+
+function checkOneOf(i: number, spec: BusSpec): void {
+  try {
+    checkBus(spec)
+  } catch (cause) {
+    if (!(cause instanceof InvalidInput)) throw cause
+    const below = (path: string) => (path === '' || typeof spec === 'string' ? '' : `.${path}`)
+    const problems = cause.problems.map((problem) => ({ ...problem, path: `[${i}]${below(problem.path)}` }))
+    throw new InvalidInput('buses', problems, { cause })
+  }
+}
+
+/** Throws InvalidInput for a bus that cannot be opened, whatever runs. */
+export function checkBus(spec: BusSpec): void {
+  if (typeof spec !== 'string' && !isObject(spec))
+    throw noBus('is neither a URL nor an object with a url or a transport', spec)
+  if (typeof spec === 'string') checkUrl(spec)
+  else if ('transport' in spec) checkTransport(spec.transport)
+  else {
+    const url = { ...text, needed: true, secret: true } as const // it may hold a password
+    const problems = problemsIn(spec, { url, name: text }, '')
+    if (problems.length > 0) throw new InvalidInput('bus', problems)
+    checkUrl(spec.url)
+  }
+  const name = nameOf(spec)
+  if (typeof name === 'string' && /^[\w.-]{1,100}$/.test(name)) return
+  const message = 'is not 1 to 100 letters, digits, or any of _ . -'
+  throw new InvalidInput('bus', [{ path: 'name', rule: 'name', message, found: shown(name) }])
+}
+
+/** Without a name it has its scheme's. */
+export const nameOf = (spec: BusSpec): string =>
+  typeof spec === 'string' ? schemeOf(spec) : (spec.name ?? ('url' in spec ? schemeOf(spec.url) : ''))
+
+const SCHEMES = { memory: 'memory', redis: 'redis', rediss: 'redis', kafka: 'kafka', ws: 'websocket' } as const
+
+export function schemeOf(url: string): 'memory' | 'redis' | 'kafka' | 'websocket' {
+  const scheme = /^([a-z]+):/.exec(url)?.[1] ?? ''
+  if (Object.hasOwn(SCHEMES, scheme)) return SCHEMES[scheme as keyof typeof SCHEMES]
+  if (scheme === 'wss')
+    throw badUrl(
+      'cannot be served over TLS; give websocketTransport an HTTPS server of yours, or put a proxy before ws:',
+    )
+  const known = Object.keys(SCHEMES).map((name) => `${name}:`)
+  const message = `does not begin with one of ${known.join(', ')}`
+  throw new InvalidInput('the URL of a bus', [{ path: 'url', rule: 'scheme', message, found: `${scheme}:` }])
+}
+
+function checkUrl(url: string): void {
+  const check = {
+    memory: () => {
+      if (!/^memory:(\/\/)?$/.test(url)) throw badUrl('has something after memory:')
+    },
+    redis: () => redisAddress(url, 'bus'),
+    kafka: () => kafkaAddress(url),
+    websocket: () => placeOf(url),
+  }
+  check[schemeOf(url)]()
+}
+
+/** Where a WebSocket bus is served. A URL without a port means 80, and so does one with it, to whoever parses URLs. */
+export function placeOf(url: string): { host: string; port: number; path: string } {
+  if (!URL.canParse(url)) throw badUrl('is not a URL')
+  const { hostname, port, pathname, search, username } = new URL(url)
+  if (search !== '' || username !== '') throw badUrl('has a query or a user; token and settings are given as options')
+  return {
+    host: hostname.replace(/^\[|\]$/g, ''),
+    port: port === '' ? 80 : Number(port),
+    path: pathname === '/' ? '/events' : pathname,
+  }
+}
+
+/** One that could not be published to would be found out by the first commit, and one that could not be closed by the last. */
+function checkTransport(transport: unknown): void {
+  const missing = ['publish', 'close'].filter(
+    (method) => !isObject(transport) || typeof transport[method] !== 'function',
+  )
+  if (missing.length > 0) throw noBus(`lacks ${missing.join(', ')}`, transport, 'transport')
+}
+
+const badUrl = (message: string): InvalidInput =>
+  new InvalidInput('the URL of a bus', [{ path: 'url', rule: 'url', message }])
+
+const noBus = (message: string, found: unknown, path = ''): InvalidInput =>
+  new InvalidInput('bus', [{ path, rule: 'bus', message, found: shown(found) }])
