@@ -19,10 +19,7 @@ export interface Guard {
  * `10.1.0.0/16`.
  */
 export function addressGuard(allow: readonly string[], resolve: Resolve): Guard {
-  const hosts = new Set<string>()
-  const ranges = new BlockList()
-  for (const entry of allow) allowing(entry, hosts, ranges)
-
+  const { hosts, ranges } = allowed(allow)
   const mayReach = (address: string): boolean => isPublic(address) || ranges.check(address, familyOf(address))
   const exempt = (url: URL): boolean => hosts.has(url.hostname) || hosts.has(`${url.hostname}:${portOf(url)}`)
 
@@ -47,30 +44,36 @@ export function addressGuard(allow: readonly string[], resolve: Resolve): Guard 
   }
 }
 
-function allowing(entry: string, hosts: Set<string>, ranges: BlockList): void {
-  const [base, bits, ...more] = String(entry).split('/')
-  if (bits === undefined) {
-    hosts.add(asInUrl(entry))
-    return
+/** Throws InvalidInput for exceptions that name neither a host nor a range. */
+export const checkAllow = (allow: readonly string[]): void => void allowed(allow)
+
+function allowed(allow: readonly string[]): { hosts: ReadonlySet<string>; ranges: BlockList } {
+  const hosts = new Set<string>()
+  const ranges = new BlockList()
+  if (!Array.isArray(allow)) throw noException('allow', 'type', 'must be a list', allow)
+  for (const [i, entry] of allow.entries()) {
+    const [base = '', bits, ...more] = String(entry).split('/')
+    const family = isIP(base)
+    if (bits === undefined) hosts.add(asInUrl(entry, i))
+    else if (family === 0 || more.length > 0 || !/^\d{1,3}$/.test(bits) || Number(bits) > (family === 4 ? 32 : 128))
+      throw noException(`allow[${i}]`, 'range', 'is not a range of addresses', entry)
+    else ranges.addSubnet(base, Number(bits), family === 4 ? 'ipv4' : 'ipv6')
   }
-  const family = isIP(base ?? '')
-  if (family === 0 || more.length > 0 || !/^\d{1,3}$/.test(bits) || Number(bits) > (family === 4 ? 32 : 128))
-    throw new InvalidInput('http options', [
-      { path: 'allow', rule: 'range', message: 'is not a range of addresses', found: entry },
-    ])
-  ranges.addSubnet(base as string, Number(bits), family === 4 ? 'ipv4' : 'ipv6')
+  return { hosts, ranges }
 }
 
 /** `host` or `host:port` as URLs spell it: an address in its shortest form, of IPv6 in brackets. */
-function asInUrl(entry: string): string {
-  const [, host, port = ''] = HOST.exec(isIP(entry) === 6 ? `[${entry}]` : entry) ?? []
-  if (typeof entry === 'string' && host !== undefined && URL.canParse(`http://${host}`))
-    return new URL(`http://${host}`).hostname + port
-  throw new InvalidInput('http options', [
-    { path: 'allow', rule: 'host', message: 'must be a host, host:port or a range of addresses', found: shown(entry) },
-  ])
+function asInUrl(entry: string, i: number): string {
+  const [, host, port] = HOST.exec(isIP(entry) === 6 ? `[${entry}]` : entry) ?? []
+  const url = `http://${host}${port === undefined ? '' : `:${port}`}`
+  if (typeof entry === 'string' && host !== undefined && URL.canParse(url))
+    return new URL(url).hostname + (port === undefined ? '' : `:${Number(port)}`)
+  throw noException(`allow[${i}]`, 'host', 'must be a host, host:port or a range of addresses', entry)
 }
-const HOST = /^([^\s?#@\\]+?)(:\d+)?$/
+const HOST = /^([^\s?#@\\]*?[^\s?#@\\:])(?::(\d+))?$/
+
+const noException = (path: string, rule: string, message: string, found: unknown): InvalidInput =>
+  new InvalidInput('http options', [{ path, rule, message, found: shown(found) }])
 
 const unreachable = (host: string, address: string) =>
   denied(`${host} is at ${address}, which is private, local or reserved; allow it by name to reach it`)

@@ -180,9 +180,15 @@ describe('httpAdapter', () => {
     await expect(send({ url }, { allow: [allow], resolve })).rejects.toMatchObject({ code })
   })
 
-  it.each(['', ' ', 'a b', 'user@host', 7, null])('refuses to allow %j, which is no host', (allow) => {
-    expect(() => httpAdapter({ allow: [allow as never] })).toThrow(InvalidInput)
-  })
+  it.each(['', ' ', 'a b', 'user@host', 'host:', 'host:99999', 7, null])(
+    'refuses to allow %j, which is no host',
+    (allow) => {
+      const problem = { path: 'allow[1]', rule: 'host' }
+      expect(() => httpAdapter({ allow: ['a', allow as never] })).toThrow(
+        expect.objectContaining({ problems: [expect.objectContaining(problem)] }),
+      )
+    },
+  )
 
   it('checks where it is redirected to', async () => {
     const dns = nameOf('127.0.0.1')
