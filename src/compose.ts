@@ -11,13 +11,14 @@ import {
   mergedConfig,
   secretFromEnv,
 } from './config.ts'
+import { inConfig } from './config-check.ts'
 import { checkFolder, openProjectFolder } from './folder.ts'
 import type { ProjectFolder } from './orchestrator/project-folder.ts'
 import type { Relay } from './orchestrator/relay.ts'
 import type { RollbackOptions, RollbackReport } from './orchestrator/rollback.ts'
 import type { Runtime } from './orchestrator/runtime.ts'
 import { type Clock, systemClock } from './protocol/clock.ts'
-import { Corrupt, InvalidInput, Refused } from './protocol/errors.ts'
+import { Corrupt, Refused } from './protocol/errors.ts'
 import { type Digest, isObject } from './protocol/json.ts'
 import { warn } from './protocol/reporter.ts'
 import type { Project } from './psg/project.ts'
@@ -59,15 +60,11 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
   const { clock = systemClock, onError = warn } = options
   const opened: (() => Promise<void>)[] = []
   if (whole.root !== undefined) await checkFolder(whole.root, whole)
-  else if (Object.keys(whole.drift ?? {}).length > 0) throw rootless()
+  let store!: Backend // nobody asks for it before it is there
+  let layer: ActionLayer | undefined
   try {
-    const store = options.store ?? (await openConfigured(whole, options.onWarning))
-    if (!options.store) opened.unshift(() => store.close())
-    const { createRuntime } = await import('./orchestrator/runtime.ts')
-    const { actionLayer } = await import('./ael/ael.ts')
-    const { toolRegistry } = await import('./ael/tool-registry.ts')
-    const tools = toolRegistry()
-    for (const tool of whole.tools ?? []) tools.register(tool)
+    // All that may be refused comes before the store: one that was made for nothing would stay.
+    const tools = await toolsOf(whole)
     let found: (project: Project) => void
     const project = new Promise<Project>((resolved) => {
       found = resolved
@@ -75,10 +72,19 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
     const folder =
       whole.root === undefined ? undefined : await openProjectFolder(whole.root, whole, { project, clock, onError })
     if (folder) opened.unshift(() => folder.close())
-    const adapters = await adaptersOf(whole, { tools, store, clock, folder, onError })
-    let layer: ActionLayer | undefined
+    const ours = await adaptersOf(whole, { tools, store: () => store, clock, folder, onError })
+    const adapters = [...ours, ...(whole.adapters ?? [])]
     const closeAdapters = () => inTurn(adapters.map((adapter) => async () => adapter?.close?.()))
     opened.unshift(() => (layer ? layer.close() : closeAdapters())) // a layer that was refused closes nothing
+    const { actionLayer, checkAdapter } = await import('./ael/ael.ts')
+    const types = new Set(ours.map(({ action_type }) => action_type))
+    for (const [i, adapter] of (whole.adapters ?? []).entries()) {
+      inConfig(`adapters[${i}]`, () => checkAdapter(adapter, types))
+      types.add(adapter.action_type)
+    }
+    store = options.store ?? (await openConfigured(whole, options.onWarning))
+    if (!options.store) opened.push(() => store.close()) // the last to go
+    const { createRuntime } = await import('./orchestrator/runtime.ts')
     const runtime = await createRuntime({
       store,
       clock,
@@ -134,15 +140,10 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
   }
 }
 
-const rootless = (): InvalidInput =>
-  new InvalidInput('config', [
-    { path: 'drift', rule: 'needs', message: 'needs root, the folder that is to be held against the graph' },
-  ])
-
 /** The store that a config names, sealed if it says so. `onWarning` is told when it may forget what it has acknowledged. */
 export async function openConfigured(config: Config, onWarning?: (message: string) => void): Promise<Backend> {
   const { vsl, encryption_key, drift } = effectiveConfig(config)
-  const key = encryption_key === undefined ? undefined : keyIn(encryption_key)
+  const key = encryption_key === undefined ? undefined : Buffer.from(encryption_key, 'base64')
   const isRedis = /^rediss?:/.test(vsl)
   const isServer = isRedis || /^postgres(ql)?:/.test(vsl)
   const store = await openStore(vsl, {
@@ -171,12 +172,6 @@ const wrongKey = (cause: Refused): Refused =>
   new Refused('MPLP_ENCRYPTION_KEY, or encryption_key in the config, is not the key of this store', cause.remedy, {
     cause,
   })
-
-function keyIn(text: string): Buffer {
-  const key = Buffer.from(text, 'base64')
-  if (key.length === 32) return key
-  throw new InvalidInput('config', [{ path: 'encryption_key', rule: 'length', message: 'must be 32 bytes as base64' }])
-}
 
 /** Each bus with its relay. A bus inside this process is fed by every process for itself. */
 async function openRelayed(
@@ -212,23 +207,39 @@ const isWithin = (spec: BusSpec): boolean =>
 
 interface Parts {
   readonly tools: ToolRegistry
-  readonly store: Backend
+  /** Which is opened once they are known to fit. */
+  readonly store: () => Backend
   readonly clock: Clock
   readonly folder: ProjectFolder | undefined
   readonly onError: (error: unknown) => void
 }
 
+async function toolsOf({ tools = [] }: Config): Promise<ToolRegistry> {
+  const { toolRegistry } = await import('./ael/tool-registry.ts')
+  const registry = toolRegistry()
+  for (const [i, tool] of tools.entries()) inConfig(`tools[${i}]`, () => registry.register(tool))
+  return registry
+}
+
+/** Those of the runtime itself. */
 async function adaptersOf(
   config: Config,
   { tools, store, clock, folder, onError }: Parts,
 ): Promise<readonly Adapter[]> {
   const { toolAdapter } = await import('./ael/tool.ts')
   const adapters: Adapter[] = [toolAdapter(tools, { clock })]
-  if (config.functions) adapters.push((await import('./ael/function.ts')).functionAdapter(config.functions))
+  const { functions } = config
+  if (functions) {
+    const { functionAdapter } = await import('./ael/function.ts')
+    adapters.push(inConfig('functions', () => functionAdapter(functions)))
+  }
   const { httpAdapter } = await import('./ael/http.ts')
   adapters.push(httpAdapter({ clock, ...(config.http_allow && { allow: config.http_allow }) }))
   const { fileAdapter } = await import('./ael/file.ts')
-  const blobs = { put: (bytes: Uint8Array) => store.putBlob(bytes), get: (digest: Digest) => store.getBlob(digest) }
+  const blobs = {
+    put: (bytes: Uint8Array) => store().putBlob(bytes),
+    get: (digest: Digest) => store().getBlob(digest),
+  }
   if (folder) {
     const { root, staleCheck, mayWrite, tracked } = folder
     adapters.push(tracked(await fileAdapter({ root, blobs, clock, staleCheck, mayWrite })))
@@ -242,7 +253,7 @@ async function adaptersOf(
   }
   if (config.mcp)
     adapters.push(await (await import('./ael/mcp.ts')).mcpAdapter({ servers: config.mcp, tools, onError }))
-  return [...adapters, ...(config.adapters ?? [])]
+  return adapters
 }
 
 async function providerOf(name: string, { provider, api_key_env, base_url, replies }: ModelConfig) {

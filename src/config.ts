@@ -1,13 +1,15 @@
 import type { Adapter } from './ael/adapter.ts'
 import type { FunctionSpec } from './ael/function.ts'
+import type { Reply } from './ael/llm-reply.ts'
 import type { McpServer } from './ael/mcp.ts'
 import type { Tool } from './ael/tool-registry.ts'
-import type { BusSpec } from './bus/bus.ts'
+import type { BusSpec } from './bus/bus-spec.ts'
+import { incomplete, unusable } from './config-check.ts'
 import type { Resolver } from './orchestrator/bind.ts'
 import type { RunOptions } from './orchestrator/live.ts'
 import type { FolderOptions } from './orchestrator/project-folder.ts'
 import { RUN_OPTIONS } from './orchestrator/submit-check.ts'
-import { InvalidInput, type Problem } from './protocol/errors.ts'
+import { InvalidInput } from './protocol/errors.ts'
 import {
   amount,
   type Field,
@@ -22,6 +24,9 @@ import {
   problemsIn,
   text,
   texts,
+  timeout,
+  uuid,
+  wholeFrom,
 } from './protocol/fields.ts'
 import { isObject } from './protocol/json.ts'
 
@@ -82,7 +87,7 @@ export interface ModelConfig {
   readonly api_key_env?: string
   readonly base_url?: string
   /** Of the scripted provider: what it says, in order. */
-  readonly replies?: readonly string[]
+  readonly replies?: readonly Reply[]
 }
 
 export interface ServerConfig {
@@ -109,10 +114,12 @@ export const DEFAULTS = {
   server: { host: '127.0.0.1', port: 7117, body_limit_bytes: 4 * 1024 * 1024 },
 } as const satisfies Config
 
-/** Later ones win; each is checked by itself, so that a message names what is really wrong. */
+/** Later ones win; each is checked by itself, so that a message names what is really wrong, and then what they come to together. */
 export function mergedConfig(...layers: readonly unknown[]): Config {
   let config: Config = {}
   for (const layer of layers) config = { ...config, ...checkConfig(layer) }
+  const problems = incomplete(config)
+  if (problems.length > 0) throw new InvalidInput('config', problems)
   return config
 }
 
@@ -125,23 +132,13 @@ export const effectiveConfig = (config: Config): EffectiveConfig => ({
   server: { ...DEFAULTS.server, ...config.server },
 })
 
-/** Throws InvalidInput for unknown keys, with a suggestion, and for values of the wrong type. */
-function checkConfig(value: unknown): Config {
+/** Throws InvalidInput for unknown keys, with a suggestion, for values of the wrong type, and for those that nobody could work with. */
+export function checkConfig(value: unknown): Config {
   const misfits = problemsIn(value, FIELDS, '')
-  const problems = misfits.length > 0 ? misfits : nowhere(value as Config)
+  const problems = misfits.length > 0 ? misfits : unusable(value as Config)
   if (problems.length > 0) throw new InvalidInput('config', problems)
   return value as Config
 }
-
-/** Models that are said to be compatible, but not where. */
-const nowhere = ({ models = {} }: Config): readonly Problem[] =>
-  Object.entries(models)
-    .filter(([, { provider, base_url }]) => provider === 'compatible' && base_url === undefined)
-    .map(([name]) => ({
-      path: `models.${name}.base_url`,
-      rule: 'required',
-      message: 'is missing; compatible servers are found by it',
-    }))
 
 /** `MPLP_VSL`, `MPLP_BUS` (comma separated), `MPLP_ENCRYPTION_KEY`, …: the only reading of the environment. */
 export function configFromEnv(env: NodeJS.ProcessEnv = process.env): Config {
@@ -160,7 +157,7 @@ export function configFromEnv(env: NodeJS.ProcessEnv = process.env): Config {
     const field = FIELDS[key]
     if (field === buses || field === texts) found[key] = value.split(',').map((part) => part.trim())
     else if (field === positive) found[key] = Number(value)
-    else found[key] = field === undefined || field === text || field === secret ? value : parsed(name, value)
+    else found[key] = field === undefined || field === text || field === sealing ? value : parsed(name, value)
   }
   return checkConfig(found)
 }
@@ -197,7 +194,12 @@ const withoutPasswords = (text: string): string =>
     .replace(/(\/\/[^:/@\s]*:)[^/\s]+@/g, '$1***@') // up to the last @: a password may hold one
     .replace(/((?:[?&]|^--?)[^=&]*(?:key|token|pass|secret)[^=&]*=)[^&]+/gi, '$1***')
 
-const secret: Field = { ...text, secret: true }
+const sealing: Field = {
+  says: '32 bytes as base64',
+  rule: 'length',
+  fits: (value) => typeof value === 'string' && /^[\w+/-]{43}=?\s*$/.test(value),
+  secret: true,
+}
 const url: Field = {
   says: 'a URL',
   rule: 'format',
@@ -226,26 +228,31 @@ const variables: Field = {
   secret: true,
 }
 
+const names: Field = {
+  says: 'a list of names of files, without folders',
+  fits: (value) => texts.fits(value) && (value as string[]).every((name) => !/[/\\]/.test(name)),
+}
+
 /** What each key must be. */
 const FIELDS: Fields = {
   vsl: text,
   bus: buses,
   root: text,
   drift: {
-    context: text,
+    context: uuid,
     include: texts,
     exclude: texts,
-    ignore_files: texts,
+    ignore_files: names,
     rules: list,
     keep_bytes: amount,
     watch: flag,
-    settle_ms: positive,
-    scan_every_ms: positive,
+    settle_ms: timeout,
+    scan_every_ms: wholeFrom(1),
   },
   run: RUN_OPTIONS,
   lease_ttl_ms: positive,
   patrol_ms: positive,
-  encryption_key: secret,
+  encryption_key: sealing,
   http_allow: texts,
   mcp: {
     '*': { command: needed(text), args: words, env: variables, cwd: text, policy, trustAnnotations: flag },
@@ -258,7 +265,12 @@ const FIELDS: Fields = {
       replies: list,
     },
   },
-  server: { host: text, port: amount, tokens: { ...list, secret: true }, body_limit_bytes: positive },
+  server: {
+    host: text,
+    port: wholeFrom(0, 65_535),
+    tokens: { ...list, secret: true },
+    body_limit_bytes: wholeFrom(1),
+  },
   functions: object,
   tools: list,
   adapters: list,

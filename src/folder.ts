@@ -1,6 +1,7 @@
 import { realpath, stat } from 'node:fs/promises'
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path'
 import { type Config, effectiveConfig } from './config.ts'
+import { inConfig } from './config-check.ts'
 import type { FolderOptions, ProjectFolder } from './orchestrator/project-folder.ts'
 import { InvalidInput } from './protocol/errors.ts'
 import type { Project } from './psg/project.ts'
@@ -32,10 +33,19 @@ export async function openProjectFolder(
  * made: the folder itself is looked at when it is first needed, and then a run would fail of it.
  */
 export async function checkFolder(folder: string, config: Config): Promise<void> {
-  const root = await realFolder(folder)
+  const root = await realFolder(folder).catch((cause: unknown) => {
+    throw folder === config.root ? noRoot(folder, cause) : cause
+  })
   const { checkFolderOptions } = await import('./orchestrator/project-folder.ts')
-  checkFolderOptions({ ...optionsIn(config), root })
+  inConfig('drift', () => checkFolderOptions({ ...optionsIn(config), root }))
 }
+
+const noRoot = (folder: string, cause: unknown): InvalidInput =>
+  new InvalidInput(
+    'config',
+    [{ path: 'root', rule: 'folder', message: `names ${folder}, which is no folder that can be read` }],
+    { cause },
+  )
 
 function optionsIn({ drift = {} }: Config): Omit<FolderOptions, 'root'> {
   const { ignore_files, keep_bytes, settle_ms, scan_every_ms, ...alike } = drift

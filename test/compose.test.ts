@@ -6,7 +6,7 @@ import { functionAdapter } from '../src/ael/function.ts'
 import type { Tool } from '../src/ael/tool-registry.ts'
 import { openSource } from '../src/bus/bus.ts'
 import { openRuntime } from '../src/compose.ts'
-import { InvalidInput, Refused } from '../src/protocol/errors.ts'
+import { InvalidInput } from '../src/protocol/errors.ts'
 import type { JsonObject } from '../src/protocol/json.ts'
 import { flowOf } from './support/flows.ts'
 import { itOwns, privatePostgres, privateRedis } from './support/servers.ts'
@@ -59,7 +59,7 @@ describe('a runtime from a config', () => {
     await expect(openRuntime({ vsl: 'memory:', drift: { watch: true } })).rejects.toThrow('drift needs root')
     await expect(openRuntime({ vsl: 'memory:', encryption_key: 'c2hvcnQ=' })).rejects.toThrow(InvalidInput)
     const state = `file:${tempFolder()}`
-    await expect(openRuntime({ vsl: state, bus: ['wss://x'] })).rejects.toThrow(Refused)
+    await expect(openRuntime({ vsl: state, bus: ['wss://x'] })).rejects.toThrow(InvalidInput)
     await (await openRuntime({ vsl: state })).close() // the lock was let go
   })
 
@@ -90,7 +90,7 @@ describe('a runtime from a config', () => {
       execute: () => ++paid,
     }
     const again = { tool_calls: [{ tool: 'bank.pay', args: { amount: 100 } }] }
-    const models = { m: { provider: 'scripted' as const, replies: [again, again, 'done'] as never } }
+    const models = { m: { provider: 'scripted' as const, replies: [again, again, 'done'] } }
     const runtime = await openRuntime({ vsl: 'memory:', tools: [pay], models })
     onTestFinished(() => runtime.close())
     const params = { model: 'm', messages: [{ role: 'user', content: 'pay' }], tools: ['bank.pay'] }

@@ -217,12 +217,13 @@ function gathered(configured: readonly string[], members: ReadonlyMap<string, Me
   }
 }
 
-function checkAdapter(adapter: Adapter, members: ReadonlyMap<string, Member>): void {
+/** Throws InvalidInput for what no layer takes as an adapter beside those whose types are `taken`. */
+export function checkAdapter(adapter: Adapter, taken: Pick<ReadonlySet<string>, 'has'>): void {
   const problems: Problem[] = []
   const { action_type, execute } = Object(adapter) as Partial<Adapter>
   if (typeof action_type !== 'string' || action_type === '')
     problems.push({ path: 'action_type', rule: 'type', message: 'must be a name', found: shown(action_type) })
-  else if (members.has(action_type))
+  else if (taken.has(action_type))
     problems.push({ path: 'action_type', rule: 'unique', message: 'has an adapter already', found: action_type })
   if (typeof execute !== 'function')
     problems.push({ path: 'execute', rule: 'type', message: 'must be a function', found: shown(execute) })

@@ -19,7 +19,8 @@ export {
   type Provider,
   type ProviderOptions,
 } from './llm-provider.ts'
-export { type Reply, type ReplyParts, type Script, type ScriptedRequest, scriptedProvider } from './llm-scripted.ts'
+export type { Reply, ReplyParts } from './llm-reply.ts'
+export { type Script, type ScriptedRequest, scriptedProvider } from './llm-scripted.ts'
 
 export interface LlmOptions {
   /** By name; an action that names none gets the first. */

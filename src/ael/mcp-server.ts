@@ -14,3 +14,6 @@ export interface McpServer {
   /** Believes the server when it calls a tool read-only. The protocol advises against it for servers that are not yours. */
   readonly trustAnnotations?: boolean
 }
+
+/** May the tools of a server be registered under this name? */
+export const isNamespace = (name: string): boolean => /^[A-Za-z0-9_-]+$/.test(name)

@@ -5,7 +5,7 @@ import { warn } from '../protocol/reporter.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Adapter } from './adapter.ts'
 import { type McpConnection, mcpConnection } from './mcp-connection.ts'
-import type { McpServer } from './mcp-server.ts'
+import { isNamespace, type McpServer } from './mcp-server.ts'
 import { toolAdapter } from './tool.ts'
 import type { ToolRegistry } from './tool-registry.ts'
 
@@ -53,7 +53,6 @@ const restricted = (tools: ToolRegistry, owned: (name: string) => boolean): Pick
   get: (name) => tools.get(owned(name) ? name : `${name} of an MCP server`),
 })
 
-const NAMESPACE = /^[A-Za-z0-9_-]+$/
 const OPTIONS: Fields = {
   servers: {
     '*': {
@@ -77,7 +76,7 @@ function checkOptions(options: McpOptions): void {
   const { servers = null, ...rest } = Object(options) as Partial<McpOptions>
   const problems = [...problemsIn({ servers, ...rest }, OPTIONS, '')]
   for (const namespace of Object.keys(Object(servers)))
-    if (!NAMESPACE.test(namespace))
+    if (!isNamespace(namespace))
       problems.push({
         path: `servers.${namespace}`,
         rule: 'namespace',

@@ -1,6 +1,6 @@
 import { access } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
-import { type Config, configFromEnv, DEFAULTS, mergedConfig } from '../config.ts'
+import { type Config, checkConfig, configFromEnv, DEFAULTS, mergedConfig } from '../config.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import { storePath } from '../vsl/vsl.ts'
 import { readValue } from './read-value.ts'
@@ -15,7 +15,7 @@ export async function loadConfig(
   const file = flags.config === undefined ? await firstOf(cwd) : resolve(cwd, flags.config)
   const read = file === undefined ? {} : checked(file, await readValue(file))
   const fromFile = file === undefined || dirname(file) === resolve(cwd) ? read : rebased(read, dirname(file))
-  return mergedConfig(fromFile, fromEnv(), flags.store === undefined ? {} : { vsl: flags.store })
+  return mergedConfig(fromFile, fromEnv(), fromFlags(flags.store))
 }
 
 /** The same from anywhere. The store too that holds where none is named: whoever names the file means its project. */
@@ -37,7 +37,7 @@ function rebased(config: Config, folder: string): Config {
 /** What is wrong in the file is told by the file's name: it may have another than is expected. */
 function checked(file: string, value: unknown): Config {
   try {
-    return mergedConfig(value)
+    return checkConfig(value)
   } catch (cause) {
     throw cause instanceof InvalidInput ? new InvalidInput(file, cause.problems, { cause }) : cause
   }
@@ -46,12 +46,23 @@ function checked(file: string, value: unknown): Config {
 /** What is wrong in the environment is told by the variable's name. */
 function fromEnv(): Config {
   try {
-    return mergedConfig(configFromEnv())
+    return configFromEnv()
   } catch (cause) {
     if (!(cause instanceof InvalidInput) || cause.subject === 'environment') throw cause // that has the name
     const named = (path: string) => path.replace(/^[^.[]+/, (key) => `MPLP_${key.toUpperCase()}`)
     const problems = cause.problems.map((problem) => ({ ...problem, path: named(problem.path) }))
     throw new InvalidInput('environment', problems, { cause })
+  }
+}
+
+/** And what is wrong in a flag by the flag's. */
+function fromFlags(store: string | undefined): Config {
+  try {
+    return store === undefined ? {} : checkConfig({ vsl: store })
+  } catch (cause) {
+    if (!(cause instanceof InvalidInput)) throw cause
+    const problems = cause.problems.map((problem) => ({ ...problem, path: '--store' }))
+    throw new InvalidInput('the command line', problems, { cause })
   }
 }
 

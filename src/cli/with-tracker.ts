@@ -19,7 +19,7 @@ export async function withFolder<T>(
   const own = config.root ?? '.'
   const isOwn = named === undefined || resolve(io.cwd, named) === resolve(io.cwd, own)
   const { watch: _, ...drift } = isOwn ? (config.drift ?? {}) : {} // only who asks for it watches
-  await checkFolder(named ?? own, { drift })
+  await checkFolder(named ?? own, { ...config, drift })
   const looking = async (project: Project) => {
     const folder = await openProjectFolder(
       named ?? own,

@@ -1,19 +1,18 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { ServerConfig } from '../config.ts'
-import { InvalidInput, type Problem, Refused } from '../protocol/errors.ts'
-import { isObject } from '../protocol/json.ts'
+import { tokenProblems } from '../config-check.ts'
+import { InvalidInput, Refused } from '../protocol/errors.ts'
 import { Denied } from './problem.ts'
-import { ROLES, type Role } from './route.ts'
+import type { Role } from './route.ts'
 
 /** Throws Denied unless whoever sent these headers may do what needs this role. */
 export type Door = (headers: IncomingHttpHeaders, role: Role | undefined) => void
 
-const SHORTEST_TOKEN = 16
-
 /** Without tokens only loopback is served, and only to programs: a web page that the same machine shows is kept out. */
 export function doorOf({ host = '127.0.0.1', tokens = [] }: ServerConfig): Door {
-  checkTokens(tokens)
+  const problems = tokenProblems(tokens)
+  if (problems.length > 0) throw new InvalidInput('config', problems)
   if (tokens.length === 0 && !isLoopback(host))
     throw new Refused(`${host} can be reached from outside`, 'give server.tokens in the config, or listen on 127.0.0.1')
   const known = tokens.map(({ token, roles }) => ({ digest: sha256(token), roles: new Set<string>(roles) }))
@@ -44,19 +43,3 @@ const hostname = (host = ''): string => host.replace(/:\d+$/, '')
 
 const isOwn = (origin: string, host: string | undefined): boolean =>
   URL.canParse(origin) && new URL(origin).host === host
-
-function checkTokens(tokens: unknown): void {
-  const problems: Problem[] = []
-  const wrong = (path: string, rule: string, message: string) => problems.push({ path, rule, message })
-  if (!Array.isArray(tokens)) wrong('server.tokens', 'list', 'must be a list')
-  else
-    for (const [i, given] of tokens.entries()) {
-      const at = `server.tokens[${i}]`
-      const { token, roles } = isObject(given) ? given : {}
-      if (typeof token !== 'string' || token.length < SHORTEST_TOKEN || /\s/.test(token))
-        wrong(`${at}.token`, 'length', `must be text of at least ${SHORTEST_TOKEN} characters without spaces`)
-      if (!Array.isArray(roles) || roles.length === 0 || !roles.every((role) => ROLES.includes(role as Role)))
-        wrong(`${at}.roles`, 'enum', `must name some of ${ROLES.join(', ')}`)
-    }
-  if (problems.length > 0) throw new InvalidInput('config', problems)
-}

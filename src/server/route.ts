@@ -1,11 +1,10 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { ROLES } from '../config-check.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import { isObject, type JsonObject } from '../protocol/json.ts'
 import type { Schema } from '../protocol/schema.ts'
 import { shown } from '../protocol/shown.ts'
 
-/** What a token allows. `admin` allows everything, and each of them to read. */
-export const ROLES = ['read', 'run', 'decide', 'admin'] as const
 export type Role = (typeof ROLES)[number]
 
 /** One thing that can be asked for: the server answers by this table, and the OpenAPI document is written from it. */

@@ -1,5 +1,6 @@
 import type { Clock } from '../protocol/clock.ts'
 import { InvalidInput } from '../protocol/errors.ts'
+import { redisAddress } from '../protocol/redis-address.ts'
 import type { Backend } from './backend.ts'
 import { checkOpening } from './check-options.ts'
 import { withEncryption } from './encrypted.ts'
@@ -79,17 +80,22 @@ export async function openStore(store: string | Backend | BareStore, options: St
   }
 }
 
+/** Throws InvalidInput for a URL that is no store's; nothing is opened for it. */
+export const checkStoreUrl = (url: string): void => memberOf(url).check(url)
+
 /** Where a store lies that is made of files; `undefined` for any other. */
 export const storePath = (url: string): string | undefined => (/^(file|sqlite):/.test(url) ? pathIn(url) : undefined)
 
 type MemberOptions = Omit<StoreOptions, 'encryption'>
 type Member = Readonly<{
   knows: readonly (keyof MemberOptions)[]
+  check(url: string): void
   open(url: string, options: MemberOptions): Promise<Backend>
 }>
 
 const REDIS: Member = {
   knows: ['prefix', 'timeoutMs', 'client', 'maxBlobBytes', 'trustConfig', 'onWarning'],
+  check: (url) => void redisAddress(url, 'store'),
   async open(url, { client, prefix, timeoutMs, maxBlobBytes, trustConfig, onWarning }) {
     const { redisBackend } = await import('./redis.ts')
     const target = client === undefined ? { url } : { client: client as NonNullable<RedisBackendOptions['client']> }
@@ -98,6 +104,9 @@ const REDIS: Member = {
 }
 const POSTGRES: Member = {
   knows: ['schema', 'poolSize', 'timeoutMs', 'client', 'onWarning', 'clock'],
+  check(url) {
+    if (!URL.canParse(url)) throw badUrl('is not postgres://user:password@host:port/database') // not shown: it may hold a password
+  },
   async open(url, { client, schema, poolSize, timeoutMs, onWarning, clock }) {
     const { postgresBackend } = await import('./postgres.ts')
     const target = client === undefined ? { url } : { pool: client as NonNullable<PostgresOptions['pool']> }
@@ -107,19 +116,23 @@ const POSTGRES: Member = {
 const MEMBERS: Readonly<Record<string, Member>> = {
   memory: {
     knows: ['clock'],
-    async open(url, { clock }) {
-      if (!/^memory:(\/\/)?$/.test(url)) throw badUrl('has nothing after memory:')
+    check(url) {
+      if (!/^memory:(\/\/)?$/.test(url)) throw badUrl('has something after memory:')
+    },
+    async open(_, { clock }) {
       return (await import('./memory.ts')).memoryBackend(given({ clock }))
     },
   },
   file: {
     knows: ['clock'],
+    check: (url) => void pathIn(url),
     async open(url, { clock }) {
       return (await import('./file.ts')).fileBackend({ path: pathIn(url), ...given({ clock }) })
     },
   },
   sqlite: {
     knows: ['synchronous', 'timeoutMs', 'clock'],
+    check: (url) => void pathIn(url),
     async open(url, { synchronous, timeoutMs, clock }) {
       return (await import('./sqlite.ts')).sqliteBackend({
         path: pathIn(url),
@@ -134,21 +147,20 @@ const MEMBERS: Readonly<Record<string, Member>> = {
 }
 
 async function openUrl(url: string, options: MemberOptions): Promise<Backend> {
-  const scheme = /^([a-z]+):/.exec(url)?.[1] ?? ''
-  const member = Object.hasOwn(MEMBERS, scheme) ? MEMBERS[scheme] : undefined
-  if (member === undefined)
-    throw new InvalidInput('store', [
-      {
-        path: 'url',
-        rule: 'scheme',
-        message: `begins with none of ${Object.keys(MEMBERS)
-          .map((known) => `${known}:`)
-          .join(', ')}`,
-        found: scheme, // the rest may hold a password
-      },
-    ])
-  checkKnown(`${scheme}:`, member.knows, options)
+  const member = memberOf(url)
+  checkKnown(`${schemeOf(url)}:`, member.knows, options)
+  if (options.client === undefined) member.check(url)
   return member.open(url, options)
+}
+
+const schemeOf = (url: string): string => /^([a-z]+):/.exec(url)?.[1] ?? ''
+
+function memberOf(url: string): Member {
+  const scheme = schemeOf(url)
+  if (Object.hasOwn(MEMBERS, scheme)) return MEMBERS[scheme]!
+  const known = Object.keys(MEMBERS).map((name) => `${name}:`)
+  const message = `begins with none of ${known.join(', ')}`
+  throw new InvalidInput('store', [{ path: 'url', rule: 'scheme', message, found: scheme }]) // the rest may hold a password
 }
 
 async function openObject(store: Backend | BareStore, options: MemberOptions): Promise<Backend> {

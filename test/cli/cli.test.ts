@@ -450,7 +450,8 @@ describe('the rest', { timeout: PATIENT }, () => {
   it('prints the config in force and covers its secrets', async () => {
     const folder = tempFolder()
     writeFileSync(join(folder, 'mplp.config.json'), '{ "vsl": "postgres://me:hunter2@db/x", "patrol_ms": 50 }')
-    const printed = await mplp(folder, ['config', 'print', '--json'], { MPLP_ENCRYPTION_KEY: 'hunter3' })
+    const secret = { MPLP_ENCRYPTION_KEY: `hunter3${'x'.repeat(36)}=` }
+    const printed = await mplp(folder, ['config', 'print', '--json'], secret)
     expect(JSON.parse(printed.out)).toMatchObject({
       vsl: 'postgres://me:***@db/x',
       patrol_ms: 50,

@@ -47,7 +47,8 @@ describe('docs/config.md', () => {
     expect(variables.length).toBeGreaterThan(10)
     for (const name of variables) {
       const key = name.slice('MPLP_'.length).toLowerCase()
-      const text = key.endsWith('_ms') ? '7' : ['drift', 'run', 'mcp', 'models', 'server'].includes(key) ? '{}' : 'x'
+      const own = { vsl: 'memory:', bus: 'memory:', encryption_key: 'x'.repeat(43), root: '.', http_allow: 'localhost' }
+      const text = key.endsWith('_ms') ? '7' : key in own ? own[key as keyof typeof own] : '{}'
       expect(configFromEnv({ [name]: text })).toHaveProperty(key)
     }
   })

@@ -142,7 +142,7 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
   'snapshot diff <context> <from> [to]': [[['absent', '1'], 1, 'there is no context absent']],
   'snapshot restore <context> <to>': [[['absent', '1'], 1, 'there is no context absent']],
   'watch [folder]': [
-    [['absent'], 64, 'absent is not valid: it is no folder'],
+    [['absent'], 64, 'root names absent, which is no folder'],
     [['--strategy', 'guess'], 64, 'Allowed choices are graph, files, merge, ask'],
     [['--context', 'absent'], 1, 'there is no context absent'],
   ],
@@ -343,7 +343,7 @@ describe('what cannot be meant', () => {
     ['drift scan flow.json', 64, 'flow.json is not valid: it is no folder'],
     ['watch absent', 64, 'is no folder'],
     ['serve --port many', 64, 'server.port'],
-    ['serve --config rootless.json', 64, 'absent is not valid: it is no folder'],
+    ['serve --config rootless.json', 64, 'root names absent, which is no folder'],
     ['serve --host 0.0.0.0', 1, 'give server.tokens'],
   ])('is refused before a store is made for it: mplp %s', async (call, code, says) => {
     const folder = tempFolder()

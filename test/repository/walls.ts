@@ -1,7 +1,18 @@
 import { type Import, resolved, type SourceFile } from './imports.ts'
 
 /** Which rooms a room may import. Files directly below src/ are rooms of their own; index.ts, the public list, may name them all. */
-const BELOW_COMPOSE = ['orchestrator', 'drift', 'psg', 'vsl', 'bus', 'ael', 'protocol', 'config', 'folder']
+const BELOW_COMPOSE = [
+  'orchestrator',
+  'drift',
+  'psg',
+  'vsl',
+  'bus',
+  'ael',
+  'protocol',
+  'config',
+  'config-check',
+  'folder',
+]
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   protocol: [],
   vsl: ['protocol'],
@@ -10,8 +21,9 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   psg: ['vsl', 'protocol'],
   drift: ['psg', 'vsl', 'protocol'],
   orchestrator: ['drift', 'psg', 'vsl', 'bus', 'ael', 'protocol'],
-  config: ['protocol', 'ael', 'bus', 'orchestrator'], // it gives a config file the types of what it may name
-  folder: ['orchestrator', 'psg', 'vsl', 'protocol', 'config'],
+  config: ['protocol', 'ael', 'bus', 'orchestrator', 'config-check'], // it gives a config file the types of what it may name
+  'config-check': ['protocol', 'ael', 'bus', 'vsl', 'config'], // it asks them what they could work with
+  folder: ['orchestrator', 'psg', 'vsl', 'protocol', 'config', 'config-check'],
   compose: BELOW_COMPOSE,
   golden: ['compose', ...BELOW_COMPOSE],
   server: ['golden', 'compose', ...BELOW_COMPOSE],

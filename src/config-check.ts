@@ -1,0 +1,105 @@
+import { checkAllow } from './ael/http-guard.ts'
+import { isNamespace } from './ael/mcp-server.ts'
+import { checkBuses } from './bus/bus-spec.ts'
+import type { Config, ModelConfig } from './config.ts'
+import { InvalidInput, type Problem } from './protocol/errors.ts'
+import { isObject } from './protocol/json.ts'
+import { checkStoreUrl } from './vsl/vsl.ts'
+
+/** Everything in a config that has the right type and that nobody could work with, asked of those who would have to; nothing is opened for it. */
+export const unusable = ({ vsl, bus, http_allow, mcp = {}, models = {}, server = {} }: Config): readonly Problem[] => [
+  ...(vsl === undefined
+    ? []
+    : problemsOf(
+        () => checkStoreUrl(vsl),
+        () => 'vsl',
+      )),
+  ...(bus === undefined
+    ? []
+    : problemsOf(
+        () => checkBuses(bus),
+        (path) => `bus${path}`,
+      )),
+  ...(http_allow === undefined
+    ? []
+    : problemsOf(
+        () => checkAllow(http_allow),
+        (path) => `http_${path}`,
+      )),
+  ...Object.keys(mcp).flatMap(unnamed),
+  ...Object.entries(models).flatMap(([name, model]) => modelProblems(`models.${name}`, model)),
+  ...tokenProblems(server.tokens ?? []),
+]
+
+/** What a config says that needs something which it does not say. */
+export const incomplete = ({ root, drift = {} }: Config): readonly Problem[] =>
+  root === undefined && Object.keys(drift).length > 0
+    ? [{ path: 'drift', rule: 'needs', message: 'needs root, the folder that is to be held against the graph' }]
+    : []
+
+/** What a part of the config comes to for those who use it. What they find wrong is told by its place in the config: throws InvalidInput. */
+export function inConfig<T>(at: string, use: () => T): T {
+  try {
+    return use()
+  } catch (cause) {
+    if (!(cause instanceof InvalidInput)) throw cause
+    const below = (path: string) => (path === '' || path.startsWith('[') ? `${at}${path}` : `${at}.${path}`)
+    const problems = cause.problems.map((problem) => ({ ...problem, path: below(problem.path) }))
+    throw new InvalidInput('config', problems, { cause })
+  }
+}
+
+function problemsOf(check: () => void, named: (path: string) => string): readonly Problem[] {
+  try {
+    check()
+    return []
+  } catch (error) {
+    if (!(error instanceof InvalidInput)) throw error
+    return error.problems.map((problem) => ({ ...problem, path: named(problem.path) }))
+  }
+}
+
+const unnamed = (namespace: string): readonly Problem[] =>
+  isNamespace(namespace)
+    ? []
+    : [{ path: `mcp.${namespace}`, rule: 'namespace', message: 'must be named by letters, digits, - and _' }]
+
+/** An option that means nothing to a provider would be one that somebody relies on. */
+function modelProblems(at: string, { provider, api_key_env, base_url, replies }: ModelConfig): readonly Problem[] {
+  const problems: Problem[] = []
+  const wrong = (key: string, rule: string, message: string) => problems.push({ path: `${at}.${key}`, rule, message })
+  const isScripted = provider === 'scripted'
+  if (provider === 'compatible' && base_url === undefined)
+    wrong('base_url', 'required', 'is missing; compatible servers are found by it')
+  if (base_url !== undefined && !/^https?:/.test(base_url)) wrong('base_url', 'protocol', 'must be http or https')
+  if (isScripted && base_url !== undefined) wrong('base_url', 'option', 'means nothing to scripted')
+  if (isScripted && api_key_env !== undefined) wrong('api_key_env', 'option', 'means nothing to scripted')
+  if (!isScripted && replies !== undefined) wrong('replies', 'option', `means nothing to ${provider}`)
+  for (const [i, reply] of (replies ?? []).entries())
+    if (typeof reply !== 'string' && !isObject(reply))
+      wrong(`replies[${i}]`, 'type', 'must be text or an object, as scriptedProvider takes them')
+  return problems
+}
+
+/** What a token allows. `admin` allows everything, and each of them to read. */
+export const ROLES = ['read', 'run', 'decide', 'admin'] as const
+const SHORTEST_TOKEN = 16
+
+/** What is wrong with the tokens of a server; none is shown. */
+export function tokenProblems(tokens: unknown): readonly Problem[] {
+  if (!Array.isArray(tokens)) return [{ path: 'server.tokens', rule: 'list', message: 'must be a list' }]
+  const problems: Problem[] = []
+  const wrong = (path: string, rule: string, message: string) => problems.push({ path, rule, message })
+  for (const [i, given] of tokens.entries()) {
+    const { token, roles } = isObject(given) ? given : {}
+    if (typeof token !== 'string' || token.length < SHORTEST_TOKEN || /\s/.test(token))
+      wrong(
+        `server.tokens[${i}].token`,
+        'length',
+        `must be text of at least ${SHORTEST_TOKEN} characters without spaces`,
+      )
+    if (!Array.isArray(roles) || roles.length === 0 || !roles.every((role) => ROLES.includes(role)))
+      wrong(`server.tokens[${i}].roles`, 'enum', `must name some of ${ROLES.join(', ')}`)
+  }
+  return problems
+}

@@ -1,0 +1,139 @@
+import { readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { CONFIG_KEYS, mergedConfig } from '../../src/config.ts'
+import { InvalidInput } from '../../src/protocol/errors.ts'
+import { flowOf } from '../support/flows.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+import { mplpHere } from './here.ts'
+
+/** A key, a config in which its value cannot be used (as text: a module's), and the path under which that is told. */
+type Wrong = readonly [key: string, config: object | string, path: string]
+
+const model = (of: object) => ({ models: { m: of } })
+const drift = (of: object) => ({ root: '.', drift: of })
+const WRONG: readonly Wrong[] = [
+  ['vsl', { vsl: 'mysql://localhost' }, 'vsl'],
+  ['vsl', { vsl: 'memory:x' }, 'vsl'],
+  ['vsl', { vsl: 'sqlite://host/state.db' }, 'vsl'],
+  ['vsl', { vsl: 'redis://localhost/x' }, 'vsl'],
+  ['vsl', { vsl: 'postgres://no host/x' }, 'vsl'],
+  ['bus', { bus: ['amqp://localhost'] }, 'bus[0]'],
+  ['bus', { bus: ['memory:', 'wss://localhost'] }, 'bus[1]'],
+  ['bus', { bus: ['ws://localhost:7000/x?y=1'] }, 'bus[0]'],
+  ['bus', { bus: ['kafka://localhost'] }, 'bus[0]'],
+  ['bus', { bus: ['redis://localhost:99999'] }, 'bus[0]'],
+  ['bus', { bus: ['memory:', 'memory:'] }, 'bus[1].name'],
+  ['bus', { bus: [{ url: 'memory:', nmae: 'x' }] }, 'bus[0].nmae'],
+  ['root', { root: 'absent' }, 'root'],
+  ['drift', { drift: { watch: true } }, 'drift'],
+  ['drift.context', drift({ context: 'files' }), 'drift.context'],
+  ['drift.include', drift({ include: 'src' }), 'drift.include'],
+  ['drift.exclude', drift({ exclude: [7] }), 'drift.exclude'],
+  ['drift.ignore_files', drift({ ignore_files: ['conf/.ignore'] }), 'drift.ignore_files'],
+  ['drift.rules', drift({ rules: [{ match: '**', strategy: 'theirs' }] }), 'drift.rules[0].strategy'],
+  ['drift.keep_bytes', drift({ keep_bytes: -1 }), 'drift.keep_bytes'],
+  ['drift.watch', drift({ watch: 'yes' }), 'drift.watch'],
+  ['drift.settle_ms', drift({ settle_ms: 1e12 }), 'drift.settle_ms'],
+  ['drift.scan_every_ms', drift({ scan_every_ms: 0.5 }), 'drift.scan_every_ms'],
+  ['run', { run: { concurency: 1 } }, 'run.concurency'],
+  ['lease_ttl_ms', { lease_ttl_ms: 0 }, 'lease_ttl_ms'],
+  ['patrol_ms', { patrol_ms: '1s' }, 'patrol_ms'],
+  ['encryption_key', { encryption_key: 'short' }, 'encryption_key'],
+  ['encryption_key', { encryption_key: `*${'A'.repeat(43)}=` }, 'encryption_key'],
+  ['http_allow', { http_allow: ['localhost', '10.0.0.0/99'] }, 'http_allow[1]'],
+  ['http_allow', { http_allow: ['http://localhost'] }, 'http_allow[0]'],
+  ['http_allow', { http_allow: ['localhost:99999'] }, 'http_allow[0]'],
+  ['http_allow', { http_allow: ['localhost:'] }, 'http_allow[0]'],
+  ['mcp', { mcp: { 'a b': { command: 'true' } } }, 'mcp.a b'],
+  ['mcp.*.command', { mcp: { a: {} } }, 'mcp.a.command'],
+  ['mcp.*.args', { mcp: { a: { command: 'true', args: 'x' } } }, 'mcp.a.args'],
+  ['mcp.*.env', { mcp: { a: { command: 'true', env: { A: 1 } } } }, 'mcp.a.env'],
+  ['mcp.*.cwd', { mcp: { a: { command: 'true', cwd: '' } } }, 'mcp.a.cwd'],
+  ['mcp.*.policy', { mcp: { a: { command: 'true', policy: 'never' } } }, 'mcp.a.policy'],
+  ['mcp.*.trustAnnotations', { mcp: { a: { command: 'true', trustAnnotations: 1 } } }, 'mcp.a.trustAnnotations'],
+  ['models', { models: [] }, 'models'],
+  ['models.*.provider', model({ provider: 'opneai' }), 'models.m.provider'],
+  ['models.*.api_key_env', model({ provider: 'scripted', api_key_env: 'KEY' }), 'models.m.api_key_env'],
+  ['models.*.base_url', model({ provider: 'openai', base_url: 'ftp://localhost' }), 'models.m.base_url'],
+  ['models.*.base_url', model({ provider: 'scripted', base_url: 'http://localhost' }), 'models.m.base_url'],
+  ['models.*.replies', model({ provider: 'scripted', replies: ['a', 7] }), 'models.m.replies[1]'],
+  ['models.*.replies', model({ provider: 'openai', replies: ['a'] }), 'models.m.replies'],
+  ['server', { server: 7117 }, 'server'],
+  ['server.host', { server: { host: '' } }, 'server.host'],
+  ['server.port', { server: { port: 99_999 } }, 'server.port'],
+  ['server.tokens', { server: { tokens: [{ token: 'short', roles: ['read'] }] } }, 'server.tokens[0].token'],
+  ['server.tokens', { server: { tokens: [{ token: 'x'.repeat(16), roles: ['reed'] }] } }, 'server.tokens[0].roles'],
+  ['server.body_limit_bytes', { server: { body_limit_bytes: 0.5 } }, 'server.body_limit_bytes'],
+  ['functions', 'functions: { greet: 7 }', 'functions.greet'],
+  ['functions', 'functions: { greet: { run() {}, input: { type: "nothing" } } }', 'functions.greet.input'],
+  ['tools', 'tools: [{ name: "greet", description: "x", input: {}, execute() {} }]', 'tools[0].name'],
+  ['tools', 'tools: [{ name: "a.b", description: "x", input: { type: "nothing" }, execute() {} }]', 'tools[0].input'],
+  ['adapters', 'adapters: [{ execute() {} }]', 'adapters[0].action_type'],
+  ['adapters', 'adapters: [{ action_type: "tool_call", execute() {} }]', 'adapters[0].action_type'],
+  ['resolve', 'resolve: 7', 'resolve'],
+]
+
+/** A folder with a flow and the config in it. */
+function given(config: object | string): string {
+  const folder = tempFolder()
+  const read = { action_type: 'file_operation', params: { operation: 'read', path: 'flow.json' } }
+  writeFileSync(join(folder, 'flow.json'), JSON.stringify(flowOf({ read: { binding: read } })))
+  if (typeof config === 'string') writeFileSync(join(folder, 'mplp.config.mjs'), `export default { ${config} }`)
+  else writeFileSync(join(folder, 'mplp.config.json'), JSON.stringify(config))
+  return folder
+}
+
+describe('a config that cannot be used', () => {
+  it.each(WRONG)('is refused before anything is made: %s in %j', async (_, config, path) => {
+    const folder = given(config)
+    const before = readdirSync(folder)
+    for (const call of ['run flow.json', 'serve --port 0']) {
+      const { code, out, err } = await mplpHere(folder, [...call.split(' '), '--json'])
+      expect({ code, out }, call).toEqual({ code: 64, out: '' })
+      const { error } = JSON.parse(err)
+      expect(error, call).toMatchObject({ code: 'invalid_input', problems: [{ path, rule: expect.any(String) }] })
+      expect(readdirSync(folder), call).toEqual(before)
+    }
+  })
+
+  it('has been tried with every key', () => {
+    const tried = new Set(WRONG.map(([key]) => key))
+    expect(CONFIG_KEYS.filter((key) => !['mcp.*', 'models.*'].includes(key) && !tried.has(key))).toEqual([])
+  })
+
+  it('is told by the name of what holds it: the file, the variable, the flag', async () => {
+    const folder = given({ vsl: 'nowhere:' })
+    const told = async (...args: string[]) => (await mplpHere(folder, args)).err
+    expect(await told('list')).toMatch(/^mplp: .*mplp\.config\.json is not valid: vsl begins with none of memory:/)
+    writeFileSync(join(folder, 'mplp.config.json'), '{}')
+    expect(await told('list', '--store', 'nowhere:')).toMatch(/^mplp: the command line is not valid: --store begins/)
+    vi.stubEnv('MPLP_BUS', 'nowhere:')
+    onTestFinished(() => void vi.unstubAllEnvs())
+    expect(await told('list')).toMatch(/^mplp: environment is not valid: MPLP_BUS\[0\] does not begin with one of/)
+  })
+
+  it('is whole once all that says it is taken together', async () => {
+    const folder = given({ drift: { exclude: ['x'] } })
+    expect((await mplpHere(folder, ['config', 'print'])).err).toContain('drift needs root')
+    vi.stubEnv('MPLP_ROOT', '.')
+    onTestFinished(() => void vi.unstubAllEnvs())
+    expect((await mplpHere(folder, ['config', 'print'])).code).toBe(0)
+  })
+
+  it('never shows a password that is in it', () => {
+    for (const config of [{ vsl: 'redis://:hunter2@x:y' }, { bus: [{ url: 'kafka://me:hunter2@x', name: 'a' }] }]) {
+      const told = caught(() => mergedConfig(config))
+      expect(told).toBeInstanceOf(InvalidInput)
+      expect(String(told) + JSON.stringify(told)).not.toContain('hunter2')
+    }
+  })
+})
+
+function caught(call: () => unknown): unknown {
+  try {
+    return call()
+  } catch (error) {
+    return error
+  }
+}
