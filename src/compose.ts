@@ -48,6 +48,8 @@ export interface ComposeOptions {
   readonly onError?: (error: unknown) => void
   /** Told when the store may forget what it has acknowledged. Default: a warning of the process. */
   readonly onWarning?: (message: string) => void
+  /** The store is made if it is not there, unless this is false: then NotFound is thrown, and nothing is left behind. */
+  readonly create?: boolean
   /** One that is open already; it stays yours. */
   readonly store?: Backend
   /** Which runs to drive, by their plan: all that are in the store when absent. */
@@ -82,7 +84,7 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
       inConfig(`adapters[${i}]`, () => checkAdapter(adapter, types))
       types.add(adapter.action_type)
     }
-    store = options.store ?? (await openConfigured(whole, options.onWarning))
+    store = options.store ?? (await openConfigured(whole, options))
     if (!options.store) opened.push(() => store.close()) // the last to go
     const { createRuntime } = await import('./orchestrator/runtime.ts')
     const runtime = await createRuntime({
@@ -140,13 +142,17 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
   }
 }
 
-/** The store that a config names, sealed if it says so. `onWarning` is told when it may forget what it has acknowledged. */
-export async function openConfigured(config: Config, onWarning?: (message: string) => void): Promise<Backend> {
+/** The store that a config names, sealed if it says so. */
+export async function openConfigured(
+  config: Config,
+  { onWarning, create = true }: Pick<ComposeOptions, 'onWarning' | 'create'> = {},
+): Promise<Backend> {
   const { vsl, encryption_key, drift } = effectiveConfig(config)
   const key = encryption_key === undefined ? undefined : Buffer.from(encryption_key, 'base64')
   const isRedis = /^rediss?:/.test(vsl)
   const isServer = isRedis || /^postgres(ql)?:/.test(vsl)
   const store = await openStore(vsl, {
+    ...(!create && !vsl.startsWith('memory:') && { create }), // that is never there before
     ...(isServer && onWarning && { onWarning }),
     ...(isRedis && { maxBlobBytes: Math.max(MOST_BLOB_BYTES, (drift?.keep_bytes ?? 0) + SEAL_BYTES) }),
   })

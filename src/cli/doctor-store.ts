@@ -2,14 +2,12 @@ import type { Config } from '../config.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import type { Backend, Traits } from '../vsl/backend.ts'
 import type { Check } from './doctor.ts'
-import { MAKES_IT, missingStore } from './refuse-missing.ts'
+import { isMissingStore, MAKES_IT, storeIn } from './missing-store.ts'
 
-/** The store's absence, if it is absent: there is nothing in it to look at, and to look would make it. */
-export function checkThere(config: Config): Check | undefined {
-  const url = missingStore(config)
-  return url === undefined
-    ? undefined
-    : { check: 'store', verdict: 'warning', says: `there is no store ${url} yet`, remedy: MAKES_IT }
+/** What the failure to open a store comes to: there is nothing wrong yet where there is none yet. */
+export function checkThere(config: Config, error: unknown): Check {
+  if (!isMissingStore(error)) throw error
+  return { check: 'store', verdict: 'warning', says: `there is no store ${storeIn(config)} yet`, remedy: MAKES_IT }
 }
 
 export function checkDurability({ durable, processes }: Traits): Check {

@@ -36,9 +36,11 @@ const failed = (check: string, error: unknown, remedy: string): Check => ({
 })
 
 async function stored(config: Config, io: Io): Promise<readonly Check[]> {
-  const missing = checkThere(config)
-  if (missing) return [missing]
-  const store = await openConfigured(config, () => undefined) // what it would warn of is one of the checks
+  const onWarning = () => undefined // what it would warn of is one of the checks
+  const store = await openConfigured(config, { onWarning, create: false }).catch((error: unknown) =>
+    checkThere(config, error),
+  )
+  if ('check' in store) return [store]
   try {
     const project = await openProject(store)
     return [

@@ -6,7 +6,10 @@ import { withProject } from './with-runtime.ts'
 
 export async function run({ args, io }: VerbCall): Promise<number> {
   return withProject(io, async ({ store }) => {
-    const target = await openConfigured({ ...(await io.config()), vsl: args[0]! })
+    const target = await openConfigured(
+      { ...(await io.config()), vsl: args[0]! },
+      { onWarning: (message) => io.warn(`mplp: ${message}`) },
+    )
     try {
       const counts = await copyStore(store, target, {
         verify: true,

@@ -1,7 +1,7 @@
 import { type ComposedRuntime, openConfigured, openRuntime } from '../compose.ts'
 import { openProject, type Project } from '../psg/project.ts'
 import type { Io } from './io.ts'
-import { refuseMissing } from './refuse-missing.ts'
+import { unlessMissing } from './missing-store.ts'
 
 export interface Stay {
   /** The store is made if it is not there; otherwise it must be. */
@@ -21,7 +21,6 @@ export async function withRuntime<T>(
   { makes = false, stays = false, drives = new Set(), patrolMs }: Stay = {},
 ): Promise<T> {
   const config = await io.config()
-  if (!makes) refuseMissing(config)
   const { watch: _, ...drift } = config.drift ?? {}
   const hurry = patrolMs === undefined ? {} : { patrol_ms: patrolMs }
   const runtime = await openRuntime(
@@ -29,10 +28,11 @@ export async function withRuntime<T>(
     {
       onError: (error) => io.warn(`mplp: ${error instanceof Error ? error.message : String(error)}`),
       onWarning: (message) => io.warn(`mplp: ${message}`),
+      create: makes,
       // Another's steps may need functions that only another's config has.
       ...(drives !== 'all' && { mine: (plan: string) => drives.has(plan) }),
     },
-  )
+  ).catch(unlessMissing(config))
   try {
     return await work(runtime)
   } finally {
@@ -47,8 +47,8 @@ export async function withProject<T>(
   { makes = false }: Pick<Stay, 'makes'> = {},
 ): Promise<T> {
   const config = await io.config()
-  if (!makes) refuseMissing(config)
-  const store = await openConfigured(config, (message) => io.warn(`mplp: ${message}`))
+  const onWarning = (message: string) => io.warn(`mplp: ${message}`)
+  const store = await openConfigured(config, { onWarning, create: makes }).catch(unlessMissing(config))
   try {
     return await work(await openProject(store))
   } finally {

@@ -19,11 +19,12 @@ export async function withFolder<T>(
   const own = config.root ?? '.'
   const isOwn = named === undefined || resolve(io.cwd, named) === resolve(io.cwd, own)
   const { watch: _, ...drift } = isOwn ? (config.drift ?? {}) : {} // only who asks for it watches
+  const context = typeof options.context === 'string' ? options.context : drift.context
   await checkFolder(named ?? own, { ...config, drift })
   const looking = async (project: Project) => {
     const folder = await openProjectFolder(
       named ?? own,
-      { ...config, drift: { ...drift, ...(typeof options.context === 'string' && { context: options.context }) } },
+      { ...config, drift: { ...drift, ...(context !== undefined && { context }) } },
       { project, onError: (error) => io.warn(`mplp: ${error}`), ...given },
     )
     try {
@@ -32,7 +33,7 @@ export async function withFolder<T>(
       await folder.close()
     }
   }
-  return withProject(io, looking, { makes })
+  return withProject(io, looking, { makes: makes && context === undefined }) // a new store has none by that name
 }
 
 /** The same, held against the files. */

@@ -45,6 +45,7 @@ const OPENING: Fields = {
   clock,
   onWarning: method,
   trustConfig: flag,
+  create: flag,
   durable: flag,
   pageKeys: wholeFrom(1),
   '*': anything, // for the member to look at

@@ -1,6 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Refused } from '../protocol/errors.ts'
+import { NotFound, Refused } from '../protocol/errors.ts'
 import { isMissing } from './file-errors.ts'
 import { makeFolder, replaceDurably, TEMPORARY } from './file-sync.ts'
 
@@ -11,17 +11,18 @@ const VERSION = 1
 /** What a clone does without: who has the folder open, what is half written, and what the journal tells anyway. */
 const IGNORED = '/locks/\n/checkpoint\n*.tmp\n'
 
-/** Makes the folder ours if it is new or empty; throws Refused if it is somebody else's. */
-export async function claimFolder(folder: string): Promise<void> {
-  await makeFolder(folder)
+/** Makes the folder ours if it is new or empty, or throws NotFound unless it may `create`; throws Refused if it is somebody else's. */
+export async function claimFolder(folder: string, create: boolean): Promise<void> {
+  if (create) await makeFolder(folder)
   const found = await markIn(folder)
   if (found === undefined) {
-    const others = (await readdir(folder)).filter((name) => !name.startsWith('.git') && !name.endsWith(TEMPORARY))
+    const others = (await namesIn(folder)).filter((name) => !name.startsWith('.git') && !name.endsWith(TEMPORARY))
     if (others.length > 0)
       throw new Refused(
         `${folder} holds other things than a store, ${others[0]} for one`,
         'name an empty folder, or a new one',
       )
+    if (!create) throw new NotFound('store', folder)
     const mark = `${JSON.stringify({ format: FORMAT, version: VERSION }, null, 2)}\n`
     await replaceDurably(join(folder, '.gitignore'), IGNORED, `.${process.pid}`) // nobody has the folder's lock yet
     await replaceDurably(join(folder, MARK), mark, `.${process.pid}`)
@@ -30,6 +31,13 @@ export async function claimFolder(folder: string): Promise<void> {
       `${folder} is a store of version ${found.version}, this release knows version ${VERSION}`,
       'use the release that wrote it, or copy the store with copyStore',
     )
+}
+
+async function namesIn(folder: string): Promise<readonly string[]> {
+  return readdir(folder).catch((error: unknown) => {
+    if (isMissing(error)) return []
+    throw error
+  })
 }
 
 async function markIn(folder: string): Promise<{ version: unknown } | undefined> {

@@ -23,6 +23,7 @@ interface OpenFolder {
 }
 
 interface OpenOptions {
+  readonly create: boolean
   readonly clock: Clock
   readonly segmentBytes: number
   readonly onError: (error: unknown) => void
@@ -32,7 +33,7 @@ export async function openFolder(path: string, options: OpenOptions): Promise<Op
   let lock: FolderLock | undefined
   let journal: Journal | undefined
   try {
-    await claimFolder(path)
+    await claimFolder(path, options.create)
     lock = await lockFolder(path, options.clock)
     const checkpoint = await readCheckpoint(path)
     journal = await openJournal(join(path, 'journal'), checkpoint?.seq ?? 0, options.segmentBytes)

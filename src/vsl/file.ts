@@ -31,6 +31,8 @@ import { serially } from './serially.ts'
 export interface FileOptions {
   /** A folder of the store's own; made when it is not there. */
   readonly path: string
+  /** Made if it is not there: true when absent. With false NotFound is thrown instead, and nothing is left behind. */
+  readonly create?: boolean
   readonly clock?: Clock
   /** Journal files are closed at this size. Default 4 MiB. */
   readonly segmentBytes?: number
@@ -44,12 +46,12 @@ export interface FileOptions {
  */
 export async function fileBackend(options: FileOptions): Promise<Backend> {
   checkOpening('file store', options)
-  const { clock = systemClock, segmentBytes = 4 * 1024 * 1024, onError = warn } = options
+  const { create = true, clock = systemClock, segmentBytes = 4 * 1024 * 1024, onError = warn } = options
   if (typeof options.path !== 'string' || options.path === '')
     throw new InvalidInput('file store', [{ path: 'path', rule: 'path', message: 'is not the name of a folder' }])
   const path = resolve(options.path)
   const what = `the file store ${path}`
-  const folder = await openFolder(path, { clock, segmentBytes, onError })
+  const folder = await openFolder(path, { create, clock, segmentBytes, onError })
   const { journal, state, values, own } = folder
   const pages = entryPages(journal, state.streams)
   const blobs = blobFiles(join(path, 'blobs'))

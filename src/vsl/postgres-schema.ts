@@ -1,6 +1,6 @@
 import type { DatabaseIntrospector } from 'kysely'
 import type { PoolClient } from 'pg'
-import { MplpError, Refused } from '../protocol/errors.ts'
+import { MplpError, NotFound, Refused } from '../protocol/errors.ts'
 import type { Answer, PostgresConnection } from './postgres-connection.ts'
 import { isMissing, postgresError } from './postgres-errors.ts'
 import { commitFunction, tables } from './postgres-tables.ts'
@@ -16,9 +16,15 @@ export interface OpenedSchema {
   readonly durable: boolean
 }
 
-/** Makes the schema what this runtime needs, or refuses it. Any number of processes may do this at once. */
-export async function openSchema(connection: PostgresConnection, schema: string): Promise<OpenedSchema> {
+/** Makes the schema what this runtime needs, or refuses it; throws NotFound where there is none, unless it may `create`. Any number of processes may do this at once. */
+export async function openSchema(
+  connection: PostgresConnection,
+  schema: string,
+  create: boolean,
+): Promise<OpenedSchema> {
   const found = await look(connection, schema)
+  if (found === undefined && !create && !(await isBegun(connection, schema)))
+    throw new NotFound('store', `${schema} in ${connection.what}`)
   if (found === undefined || found.version < VERSION) await migrate(connection, schema)
   const now = found?.version === VERSION ? found : await look(connection, schema)
   const where = `the schema ${schema} in ${connection.what}`
@@ -54,6 +60,13 @@ async function look(connection: PostgresConnection, schema: string): Promise<Fou
     if (error instanceof MplpError && isMissing(error.cause)) return undefined
     throw error
   }
+}
+
+/** Has a store ever been made there? One that has lost its tables is no store that is missing. */
+async function isBegun(connection: PostgresConnection, schema: string): Promise<boolean> {
+  const text = `select to_regclass('"${schema}".${MIGRATIONS}') is not null as begun`
+  const [row] = await connection.ask<{ begun: boolean }>({ name: `${schema}.begun`, text })
+  return row?.begun === true
 }
 
 /**

@@ -32,6 +32,8 @@ export interface PostgresOptions {
   readonly url?: string
   /** Yours: it keeps its own settings, also its `statement_timeout`, and is not ended. It must lend at least two connections. */
   readonly pool?: Pool
+  /** Made if it is not there: true when absent. With false NotFound is thrown instead, and nothing is left behind. */
+  readonly create?: boolean
   /** Holds the store's tables, and nothing else. Default mplp. */
   readonly schema?: string
   /** Connections at most, of which one listens while somebody follows. Default 10. */
@@ -49,13 +51,13 @@ const OPTIONS = 'the options of a Postgres store'
 /** A schema of tables in a database, for any number of processes. A batch of commits is one statement and one round trip. */
 export async function postgresBackend(options: PostgresOptions): Promise<Backend> {
   checkOpening(OPTIONS, options)
-  const { schema = 'mplp', poolSize = 10, timeoutMs = 10_000, clock = systemClock } = options
+  const { create = true, schema = 'mplp', poolSize = 10, timeoutMs = 10_000, clock = systemClock } = options
   const { onWarning = (message: string) => process.emitWarning(message) } = options
   checkOptions(options, schema, poolSize, timeoutMs)
   const target = options.pool ? { pool: options.pool } : { url: options.url ?? '', poolSize }
   const connection = postgresConnection(target, timeoutMs)
   const what = `the store ${schema} in ${connection.what}`
-  const { base, durable } = await openSchema(connection, schema).catch(async (error) => {
+  const { base, durable } = await openSchema(connection, schema, create).catch(async (error) => {
     await connection.close()
     throw error
   })

@@ -40,11 +40,15 @@ export async function checkDatabase(redis: Redis, what: string): Promise<void> {
   })
 }
 
-/** Makes the store if there is none; refuses one of a newer version, or keys that are not ours. Safe for several processes at once. */
-export async function openKeys(redis: Redis, what: string, keys: Keys): Promise<void> {
+/**
+ * Makes the store if there is none and it may `create`, otherwise answers false; refuses one of a newer version, or keys that are not ours. Safe for
+ * several processes at once.
+ */
+export async function openKeys(redis: Redis, what: string, keys: Keys, create: boolean): Promise<boolean> {
   const { meta, heads, leases, journal, places, values, own, blobs } = keys
   const pairs = [values, own, blobs].flatMap(({ hash, order }) => [hash, order])
-  const version = await run(redis, OPEN, [meta, heads, leases, journal, places, ...pairs], [SCHEMA]).catch((error) => {
+  const touched = [meta, heads, leases, journal, places, ...pairs]
+  const version = await run(redis, OPEN, touched, [SCHEMA, create ? 'create' : 'look']).catch((error) => {
     if (replyCode(error) === 'WRONGTYPE') return 'foreign'
     throw error
   })
@@ -55,4 +59,5 @@ export async function openKeys(redis: Redis, what: string, keys: Keys): Promise<
       `the store ${meta} in ${what} was written by a newer version (schema ${version}, this one knows ${SCHEMA})`,
       'use that version, or give another prefix',
     )
+  return version !== 'none'
 }

@@ -77,6 +77,7 @@ if version then return version end
 for i = 1, #KEYS do
   if redis.call('EXISTS', KEYS[i]) == 1 then return 'foreign' end
 end
+if ARGV[2] == 'look' then return 'none' end
 redis.call('HSET', KEYS[1], 'schema', ARGV[1])
 return ARGV[1]
 `)

@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis'
-import { Closed, InvalidInput, type Problem, TooLarge } from '../protocol/errors.ts'
+import { Closed, InvalidInput, NotFound, type Problem, TooLarge } from '../protocol/errors.ts'
 import { type Digest, digestOf, type Json } from '../protocol/json.ts'
 import { redisAddress } from '../protocol/redis-address.ts'
 import type { Backend } from './backend.ts'
@@ -30,6 +30,8 @@ export interface RedisBackendOptions {
   readonly url?: string
   /** Lends its address, credentials and TLS settings to connections of our own; it stays yours and is not used. */
   readonly client?: Redis
+  /** Made if it is not there: true when absent. With false NotFound is thrown instead, and nothing is left behind. */
+  readonly create?: boolean
   /** All keys begin with `{prefix}:`, so that a store lives in one slot. Default mplp. */
   readonly prefix?: string
   /** How long a call may take, a reconnection included. Default 5,000. */
@@ -48,7 +50,7 @@ const OPTIONS = 'the options of a Redis store'
 export async function redisBackend(options: RedisBackendOptions): Promise<Backend> {
   checkOpening(OPTIONS, options)
   const { prefix = 'mplp', timeoutMs = 5000, maxBlobBytes = 1024 * 1024, trustConfig = false } = options
-  const { onWarning = (message: string) => process.emitWarning(message) } = options
+  const { create = true, onWarning = (message: string) => process.emitWarning(message) } = options
   checkOptions(options, prefix, timeoutMs, maxBlobBytes)
   const keys = keysOf(prefix)
   const connection = await connect(options.client ?? redisAddress(options.url ?? '', 'store'), timeoutMs)
@@ -58,7 +60,8 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
       await checkDatabase(redis, connection.what)
       await redis.exists(keys.meta) // in a cluster, this leads to the node whose settings matter
       const settings = await checkSettings(redis, connection.what, trustConfig)
-      await openKeys(redis, connection.what, keys)
+      if (!(await openKeys(redis, connection.what, keys, create)))
+        throw new NotFound('store', `${prefix} in ${connection.what}`)
       return settings.durable
     })
     .catch((error) => {

@@ -1,7 +1,7 @@
-import { accessSync, constants, mkdirSync, statSync } from 'node:fs'
+import { accessSync, constants, existsSync, mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type libsql from 'libsql'
-import { Refused } from '../protocol/errors.ts'
+import { NotFound, Refused } from '../protocol/errors.ts'
 import { required } from '../protocol/required.ts'
 import { isIoError, sqliteError } from './sqlite-errors.ts'
 
@@ -55,8 +55,9 @@ const MIGRATIONS: readonly string[] = [
   `,
 ]
 
-/** Makes the folder and nothing else; leaves a file that is not ours as it is. */
-export function connect(path: string): Database {
+/** Makes the folder and nothing else; leaves a file that is not ours as it is. Unless it may `create`, throws NotFound for a file that is not there. */
+export function connect(path: string, create: boolean): Database {
+  if (!create && !existsSync(path)) throw new NotFound('store', path)
   const Libsql = required('libsql') as typeof libsql
   try {
     mkdirSync(dirname(path), { recursive: true })
@@ -72,9 +73,10 @@ export function fileAt(path: string): string {
   return found ? `${found.dev}:${found.ino}` : ''
 }
 
-/** Makes an empty file ours, brings an older one up to date, refuses any other. Safe to call again, and for several processes at once. */
-export function prepare(db: Database, path: string, synchronous: Synchronous): void {
+/** Makes an empty file ours if it may `create`, brings an older one up to date, refuses any other. Safe to call again, and for several processes at once. */
+export function prepare(db: Database, path: string, synchronous: Synchronous, create: boolean): void {
   const found = versionOf(db, path)
+  if (found === undefined && !create) throw new NotFound('store', path)
   accessSync(path, constants.W_OK) // SQLite would fall back to reading only, and the first commit be the one to tell
   if (found === undefined) db.exec(`PRAGMA page_size = ${PAGE_BYTES}`)
   if (pragma(db, 'journal_mode') !== 'wal' && pragma(db, 'journal_mode = WAL') !== 'wal')

@@ -30,6 +30,8 @@ import { together } from './together.ts'
 export interface SqliteOptions {
   /** Made when it is not there, with its folders. */
   readonly path: string
+  /** Made if it is not there: true when absent. With false NotFound is thrown instead, and nothing is left behind. */
+  readonly create?: boolean
   /** Below FULL a commit may be lost with the machine's power, and the store is not `durable`. Default FULL. */
   readonly synchronous?: Synchronous
   /** How long a call waits for another process's write lock before it is Unavailable. Default 5,000. */
@@ -48,11 +50,11 @@ const CALLS_A_TURN = 16
 /** One file with a write-ahead log, for any number of processes on one machine. */
 export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
   checkOpening(OPTIONS, options)
-  const { synchronous = 'FULL', timeoutMs = 5000, clock = systemClock } = options
+  const { create = true, synchronous = 'FULL', timeoutMs = 5000, clock = systemClock } = options
   checkOptions(options.path, synchronous, timeoutMs)
   const path = resolve(options.path)
   const what = `the SQLite store ${path}`
-  const db = connect(path)
+  const db = connect(path, create)
   const closing = new AbortController()
 
   let calls = 0
@@ -81,7 +83,7 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
     })
 
   try {
-    await patiently(() => prepare(db, path, synchronous))
+    await patiently(() => prepare(db, path, synchronous, create))
     file = fileAt(path)
   } catch (error) {
     db.close()

@@ -38,6 +38,8 @@ export { commitOnce, type SettleOptions } from './settle.ts'
 
 /** One that the store does not know is refused, not ignored. */
 export interface StoreOptions {
+  /** All but memory: made if it is not there, which is the default; with false NotFound is thrown instead, and nothing is left behind. */
+  readonly create?: boolean
   /** Redis: all keys begin with it. */
   readonly prefix?: string
   /** Postgres: holds the store's tables. */
@@ -94,23 +96,23 @@ type Member = Readonly<{
 }>
 
 const REDIS: Member = {
-  knows: ['prefix', 'timeoutMs', 'client', 'maxBlobBytes', 'trustConfig', 'onWarning'],
+  knows: ['create', 'prefix', 'timeoutMs', 'client', 'maxBlobBytes', 'trustConfig', 'onWarning'],
   check: (url) => void redisAddress(url, 'store'),
-  async open(url, { client, prefix, timeoutMs, maxBlobBytes, trustConfig, onWarning }) {
+  async open(url, { client, ...rest }) {
     const { redisBackend } = await import('./redis.ts')
     const target = client === undefined ? { url } : { client: client as NonNullable<RedisBackendOptions['client']> }
-    return redisBackend({ ...target, ...given({ prefix, timeoutMs, maxBlobBytes, trustConfig, onWarning }) })
+    return redisBackend({ ...target, ...given(rest) })
   },
 }
 const POSTGRES: Member = {
-  knows: ['schema', 'poolSize', 'timeoutMs', 'client', 'onWarning', 'clock'],
+  knows: ['create', 'schema', 'poolSize', 'timeoutMs', 'client', 'onWarning', 'clock'],
   check(url) {
     if (!URL.canParse(url)) throw badUrl('is not postgres://user:password@host:port/database') // not shown: it may hold a password
   },
-  async open(url, { client, schema, poolSize, timeoutMs, onWarning, clock }) {
+  async open(url, { client, ...rest }) {
     const { postgresBackend } = await import('./postgres.ts')
     const target = client === undefined ? { url } : { pool: client as NonNullable<PostgresOptions['pool']> }
-    return postgresBackend({ ...target, ...given({ schema, poolSize, timeoutMs, onWarning, clock }) })
+    return postgresBackend({ ...target, ...given(rest) })
   },
 }
 const MEMBERS: Readonly<Record<string, Member>> = {
@@ -124,20 +126,17 @@ const MEMBERS: Readonly<Record<string, Member>> = {
     },
   },
   file: {
-    knows: ['clock'],
+    knows: ['create', 'clock'],
     check: (url) => void pathIn(url),
-    async open(url, { clock }) {
-      return (await import('./file.ts')).fileBackend({ path: pathIn(url), ...given({ clock }) })
+    async open(url, options) {
+      return (await import('./file.ts')).fileBackend({ path: pathIn(url), ...given(options) })
     },
   },
   sqlite: {
-    knows: ['synchronous', 'timeoutMs', 'clock'],
+    knows: ['create', 'synchronous', 'timeoutMs', 'clock'],
     check: (url) => void pathIn(url),
-    async open(url, { synchronous, timeoutMs, clock }) {
-      return (await import('./sqlite.ts')).sqliteBackend({
-        path: pathIn(url),
-        ...given({ synchronous, timeoutMs, clock }),
-      })
+    async open(url, options) {
+      return (await import('./sqlite.ts')).sqliteBackend({ path: pathIn(url), ...given(options) })
     },
   },
   redis: REDIS,

@@ -75,6 +75,7 @@ describe('the clock of a store', () => {
 describe('the store', () => {
   const itOnRedis = itOwns(() => privateRedis({ appendonly: false }))
   itOnRedis('is told to keep what it acknowledges, where it is a Redis that does not', async (server) => {
+    await (await openStore(server.url, { onWarning: () => undefined })).close()
     const { code, err, values } = await hereJson<Check[]>(tempFolder(), ['doctor', '--store', server.url])
     expect({ code, err }).toEqual({ code: 0, err: '' })
     expect(values[0]).toContainEqual({

@@ -142,7 +142,7 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
   'snapshot diff <context> <from> [to]': [[['absent', '1'], 1, 'there is no context absent']],
   'snapshot restore <context> <to>': [[['absent', '1'], 1, 'there is no context absent']],
   'watch [folder]': [
-    [['absent'], 64, 'root names absent, which is no folder'],
+    [['absent'], 64, 'absent is not valid: it is no folder'],
     [['--strategy', 'guess'], 64, 'Allowed choices are graph, files, merge, ask'],
     [['--context', 'absent'], 1, 'there is no context absent'],
   ],
