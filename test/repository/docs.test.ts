@@ -20,6 +20,9 @@ const PAGES = pages()
 const INDEX = 'docs/README.md'
 const byPath = new Map(PAGES.map((page) => [page.path, page]))
 
+const isPublished = (path: string): boolean =>
+  manifest.files.some((published: string) => path === published || path.startsWith(`${published}/`))
+
 /** A project that has installed the package: the build under its own name, beside the libraries it needs. */
 let project: string
 const BUILD_MS = 300_000
@@ -46,6 +49,13 @@ for (const page of PAGES)
     it('links to what is there', () => {
       expect(page.links.flatMap(({ target, line }) => broken(page, target).map((why) => `${line}: ${why}`))).toEqual([])
     })
+
+    if (isPublished(page.path))
+      it('leads nobody who has the package alone to what is not in it', () => {
+        const paths = page.links.filter(({ target }) => !/^https?:/.test(target))
+        const absent = paths.filter(({ target }) => !isPublished(destination(page.path, target).path))
+        expect(absent).toEqual([])
+      })
 
     if (page.path.startsWith('docs/') && page.path !== INDEX)
       it('is listed for people and for models', () => {
