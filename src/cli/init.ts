@@ -8,7 +8,8 @@ import type { VerbCall } from './verb.ts'
 
 export async function run({ io }: VerbCall): Promise<number> {
   const files: { [name: string]: unknown } = {
-    'mplp.config.json': { vsl: 'sqlite:./.mplp/state.db', root: '.' },
+    // Where the package was installed into the folder itself, its files are nobody's work.
+    'mplp.config.json': { vsl: 'sqlite:./.mplp/state.db', root: '.', drift: { exclude: ['**/node_modules'] } },
     'flow.json': firstFlow(),
   }
   for (const name of Object.keys(files)) if (existsSync(join(io.cwd, name))) throw taken(name)

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { table } from '../../src/cli/io.ts'
@@ -39,6 +39,16 @@ describe('a project that a newcomer makes', { timeout: PATIENT }, () => {
     expect(init).toMatchObject({ code: 0, err: '' })
     expect(ran).toMatchObject({ code: 0, err: '', values: [{ status: 'completed', success: true }] })
     expect(readFileSync(join(folder, 'hello.txt'), 'utf8')).toBe('hello\n')
+  })
+
+  it('holds against the graph what lies there, and not the packages that it has installed', async () => {
+    const other = tempFolder()
+    for (const path of ['node_modules/a', 'src/node_modules/b']) mkdirSync(join(other, path), { recursive: true })
+    for (const path of ['node_modules/a/index.js', 'src/node_modules/b/index.js', 'src/own.js'])
+      writeFileSync(join(other, path), '')
+    await mplpHere(other, ['init'])
+    const { values } = await hereJson<{ files: number }>(other, ['drift', 'scan'])
+    expect(values).toMatchObject([{ files: 3 }]) // its own, the config and the flow
   })
 
   it('is left as it is by a second init', async () => {
