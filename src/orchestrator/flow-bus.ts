@@ -21,8 +21,11 @@ export function flowBus(
     const patience = options.clock.sleep(FLUSH_MS, late.signal).catch(() => undefined) // all of them came in time
     const giveUp = new AbortController()
     void patience.then(() => giveUp.abort())
-    await Promise.all(relays.map((one) => one.flush(giveUp.signal)))
-    late.abort()
-    await Promise.all(relays.map((one) => one.close()))
+    try {
+      await Promise.all(relays.map((one) => one.flush(giveUp.signal)))
+    } finally {
+      late.abort()
+      await Promise.all(relays.map((one) => one.close()))
+    }
   }
 }
