@@ -131,8 +131,8 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
       },
       submit: (flow) =>
         runtime.submit(whole.run && isObject(flow) ? { ...flow, options: { ...whole.run, ...flow.options } } : flow),
-      close() {
-        closing ??= inTurn([() => runtime.close(), ...opened])
+      close(signal) {
+        closing ??= inTurn([() => runtime.close(signal), ...opened])
         return closing
       },
     }

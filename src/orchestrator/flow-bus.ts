@@ -9,20 +9,22 @@ const FLUSH_MS = 5_000
 /** Feeds the buses from the journal until it is called; then it sees to it that they have everything, if they answer. */
 export function flowBus(
   bus: Transport | readonly Transport[],
-  options: { store: Backend; holder: Holder; clock: Clock; onError: (error: unknown) => void },
+  options: { store: Backend; holder: Holder; clock: Clock; onError: (error: unknown) => void; over: AbortSignal },
 ): () => Promise<void> {
+  const { over, ...given } = options
   const relays = [bus]
     .flat()
     .map((transport, i) =>
-      relay({ ...options, transport, name: `flow-${i}`, exclusive: transport.traits.processes === 'many' }),
+      relay({ ...given, transport, name: `flow-${i}`, exclusive: transport.traits.processes === 'many' }),
     )
   return async () => {
     const late = new AbortController()
-    const patience = options.clock.sleep(FLUSH_MS, late.signal).catch(() => undefined) // all of them came in time
+    const patience = given.clock.sleep(FLUSH_MS, late.signal).catch(() => undefined) // all of them came in time
     const giveUp = new AbortController()
     void patience.then(() => giveUp.abort())
+    const enough = AbortSignal.any([giveUp.signal, over])
     try {
-      await Promise.all(relays.map((one) => one.flush(giveUp.signal)))
+      await Promise.all(relays.map((one) => one.flush(enough)))
     } finally {
       late.abort()
       await Promise.all(relays.map((one) => one.close()))

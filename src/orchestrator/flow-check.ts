@@ -1,5 +1,6 @@
 import type { RetryPolicy } from '../ael/adapter.ts'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
+import { timeout } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import { isBareStore } from '../vsl/lifted.ts'
@@ -11,7 +12,17 @@ export function checkFlowOptions(options: unknown, flowKeys: readonly string[], 
   const problems: Problem[] = []
   const wrong = (path: string, rule: string, message: string, found?: unknown) =>
     void problems.push({ path, rule, message, ...(found !== undefined && { found: shown(found) }) })
-  const { flow = {}, runtimeContext, modules, vsl, ael, bus = [], signal, onError } = Object(options) as Options
+  const {
+    flow = {},
+    runtimeContext,
+    modules,
+    vsl,
+    ael,
+    bus = [],
+    signal,
+    patienceMs,
+    onError,
+  } = Object(options) as Options
   for (const key of Object.keys(Object(options)))
     if (!OPTIONS.includes(key)) wrong(key, 'extra_forbidden', `is not an option; known are ${OPTIONS.join(', ')}`)
   checkContext(runtimeContext, wrong)
@@ -28,6 +39,8 @@ export function checkFlowOptions(options: unknown, flowKeys: readonly string[], 
   if (onError !== undefined && typeof onError !== 'function') wrong('onError', 'type', 'must be a function', onError)
   if (signal !== undefined && !(signal instanceof AbortSignal))
     wrong('signal', 'type', 'must be an AbortSignal', signal)
+  if (patienceMs !== undefined && !timeout.fits(patienceMs))
+    wrong('patienceMs', 'range', `must be ${timeout.says}`, patienceMs)
   if (!isObject(flow)) wrong('flow', 'type', 'must be an object', flow)
   else checkFlow(flow, flowKeys, once, wrong)
   if (problems.length > 0) throw new InvalidInput('flow', problems)
@@ -36,7 +49,7 @@ export function checkFlowOptions(options: unknown, flowKeys: readonly string[], 
 type Options = Record<string, unknown>
 type Wrong = (path: string, rule: string, message: string, found?: unknown) => void
 
-const OPTIONS = ['flow', 'runtimeContext', 'modules', 'vsl', 'ael', 'bus', 'signal', 'clock', 'onError']
+const OPTIONS = ['flow', 'runtimeContext', 'modules', 'vsl', 'ael', 'bus', 'signal', 'patienceMs', 'clock', 'onError']
 export const FLOW_KEYS = ['flowId', 'description', 'steps', 'bindings', 'approval', 'options']
 
 function checkContext(context: unknown, wrong: Wrong): void {

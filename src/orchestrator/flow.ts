@@ -23,6 +23,8 @@ export interface FlowOptions<Flow extends FlowContract = FlowContract> {
   readonly bus?: Transport | readonly Transport[]
   /** Cancels the run. */
   readonly signal?: AbortSignal
+  /** How long a store that fails or keeps silent is put up with: 60 s when absent. Then the call fails, and one with the same runId can go on later. */
+  readonly patienceMs?: number
   readonly clock?: Clock
   /** What went wrong beside the flow: a bus that was away. A warning of the process when absent. */
   readonly onError?: (error: unknown) => void

@@ -27,8 +27,8 @@ export interface Patrol {
   look(context: string): Promise<Keeper | undefined>
   /** Who looks after a context here, if somebody does. */
   keeperOf(context: string): Promise<Keeper | undefined>
-  /** Lets what is under way come to a boundary, hands over, stops. */
-  close(): Promise<void>
+  /** Lets what is under way come to a boundary, hands over, stops; without waiting for it once `signal` is aborted. */
+  close(signal?: AbortSignal): Promise<void>
 }
 
 const PATROL_MS = 1_000
@@ -130,14 +130,15 @@ export function patrol(options: PatrolOptions): Patrol {
   return {
     look,
     keeperOf: async (context) => keepers.get(context),
-    async close() {
+    async close(signal) {
       stop.abort()
       drain.abort()
       const all = Promise.all(
         [...keepers.values()].map(async (keeping) => (await keeping.catch(() => undefined))?.done),
       )
       const late = new AbortController()
-      await Promise.race([all, clock.sleep(options.drainMs ?? DRAIN_MS, late.signal).catch(() => undefined)]) // all of them came in time
+      const enough = signal ? AbortSignal.any([late.signal, signal]) : late.signal
+      await Promise.race([all, clock.sleep(options.drainMs ?? DRAIN_MS, enough).catch(() => undefined)]) // all of them came in time
       late.abort()
       for (const keeping of keepers.values())
         (await keeping.catch(() => undefined))?.abandon(new Error('the runtime is closing'))

@@ -2,7 +2,7 @@ import { type Clock, systemClock } from '../protocol/clock.ts'
 import { InvalidInput, MplpError } from '../protocol/errors.ts'
 import type { Breach } from '../protocol/invariants.ts'
 import type { JsonObject } from '../protocol/json.ts'
-import { reporter } from '../protocol/reporter.ts'
+import { type Report, reporter } from '../protocol/reporter.ts'
 import type { DocumentKind } from '../psg/document.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { thisHolder } from '../vsl/holder.ts'
@@ -24,7 +24,9 @@ import { documentsOf, hearModules } from './flow-modules.ts'
 import { carryOut } from './flow-plan.ts'
 import { type FlowRecord, flowRecord } from './flow-record.ts'
 import type { RunOptions } from './live.ts'
+import { type Patience, patience } from './patience.ts'
 import { createRuntime, type Runtime } from './runtime.ts'
+import { patientSnapshots, withPatience } from './with-patience.ts'
 
 /** What tells one kind of flow from another. */
 export interface Profile<Flow extends FlowContract> {
@@ -68,25 +70,44 @@ export async function runFlow<Flow extends FlowContract>(
   profile: Profile<Flow>,
 ): Promise<FlowResult> {
   const context = options?.runtimeContext
-  const open: Opened = { closing: [], running: undefined }
+  const open: Opened = { closing: [], running: undefined, patience: undefined }
   const told = () => ({ ...(open.running && { output: open.running.output }), events: context?.events ?? [], context })
   try {
     checkFlowOptions(options, profile.flowKeys, ONCE)
-    const running = await opened(options, profile, open)
-    await hearModules(running)
-    await carryOut(running)
-    await running.events.catchUp()
+    open.patience = patience({ ...options, runId: context.ids.runId, clock: options.clock ?? systemClock })
+    await open.patience.unlessOver(run(options, profile, open, open.patience))
     return { success: true, ...told() }
   } catch (error) {
-    return { success: false, error: errorOf(error), ...told() }
+    const { over } = open.patience ?? {}
+    return { success: false, error: errorOf(over?.aborted ? over.reason : error), ...told() }
   } finally {
-    for (const close of open.closing.reverse()) await close().catch(reporter(options?.onError))
+    for (const close of open.closing.reverse()) await close().catch(errorsOf(options, open.patience))
+    open.patience?.end()
   }
 }
 
 interface Opened {
   readonly closing: (() => Promise<unknown>)[]
   running: Running | undefined
+  patience: Patience | undefined
+}
+
+async function run<Flow extends FlowContract>(
+  options: FlowOptions<Flow>,
+  profile: Profile<Flow>,
+  open: Opened,
+  patience: Patience,
+): Promise<void> {
+  const running = await opened(options, profile, open, patience)
+  await hearModules(running)
+  await carryOut(running)
+  await running.events.catchUp()
+}
+
+/** What goes wrong beside the flow. That its patience is over is told by its result. */
+function errorsOf(options: Partial<FlowOptions> | undefined, patience: Patience | undefined): Report {
+  const report = reporter(options?.onError)
+  return (error) => (patience?.over.aborted && error === patience.over.reason ? undefined : report(error))
 }
 
 /** Everything that a call holds, each closed in the reverse order in which it was opened. */
@@ -94,18 +115,21 @@ async function opened<Flow extends FlowContract>(
   options: FlowOptions<Flow>,
   profile: Profile<Flow>,
   open: Opened,
+  patience: Patience,
 ): Promise<Running<Flow>> {
   const { runtimeContext: ctx, vsl, clock = systemClock } = options
-  const onError = reporter(options.onError)
-  const signal = options.signal ?? new AbortController().signal
+  const { ask, over } = patience
+  const onError = errorsOf(options, patience)
+  const signal = AbortSignal.any([over, ...(options.signal ? [options.signal] : [])])
   const { closing } = open
-  const store = isBackend(vsl) ? vsl : await liftedBackend(vsl, { clock })
-  if (store !== vsl) closing.push(store.close)
+  const store = withPatience(isBackend(vsl) ? vsl : await ask('open', () => liftedBackend(vsl, { clock })), patience)
+  if (!isBackend(vsl)) closing.push(store.close)
   const holder = thisHolder(clock.uuid())
   const record = await flowRecord(store, ctx.ids.runId, { clock, holder, signal })
   closing.push(record.release)
-  closing.push(flowBus(options.bus ?? [], { store, holder, clock, onError }))
-  const events = flowEvents(store, ctx, record.memory, isSnapshotStore(vsl) ? vsl : undefined)
+  closing.push(flowBus(options.bus ?? [], { store, holder, clock, onError, over }))
+  const snapshots = isSnapshotStore(vsl) ? patientSnapshots(vsl, patience) : undefined
+  const events = flowEvents(store, ctx, record.memory, snapshots)
   events.plan = documentsOf({ record }).plan?.plan_id as string | undefined
   closing.push(events.catchUp)
   const layer = flowLayer(options, clock)
@@ -120,7 +144,7 @@ async function opened<Flow extends FlowContract>(
     mine: (plan) => plan === events.plan,
     onCommit: events.take,
   })
-  closing.push(runtime.close)
+  closing.push(() => runtime.close(over))
   const flow = options.flow ?? ({} as Flow)
   const running: Running<Flow> = { options, profile, flow, ctx, runtime, record, events, clock, signal, output: {} }
   open.running = running as unknown as Running

@@ -70,10 +70,10 @@ export interface Runtime extends Wishes {
   /** Takes in an event of a tool, a file, git or CI. It is validated and told as external_integration. */
   ingest(context: string, kind: IntegrationKind, event: unknown, options?: { source?: string }): Promise<void>
   /**
-   * Lets what is under way come to a boundary, hands over, stops. Safe to call twice. The store stays open: it is yours. What a step carries out may call
-   * it, but not await it: it would wait for itself until `drainMs` is over.
+   * Lets what is under way come to a boundary, hands over, stops; once `signal` is aborted it waits for no boundary. Safe to call twice. The store stays
+   * open: it is yours. What a step carries out may call it, but not await it: it would wait for itself until `drainMs` is over.
    */
-  close(): Promise<void>
+  close(signal?: AbortSignal): Promise<void>
 }
 
 export type IntegrationKind = 'tool-event' | 'file-update-event' | 'git-event' | 'ci-event'
@@ -224,8 +224,8 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
         ],
       })
     },
-    close() {
-      closing ??= close()
+    close(signal) {
+      closing ??= close(signal)
       return closing
     },
   }

@@ -1,0 +1,89 @@
+import type { Clock } from '../protocol/clock.ts'
+import { OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
+import { FlowFailure } from './flow.ts'
+
+/** How long a call of a flow puts up with a store that fails or keeps silent. */
+export interface Patience {
+  /** Aborted when that was too long; its reason is the flow's failure. From then on nobody asks the store or waits for it. */
+  readonly over: AbortSignal
+  /** Asks the store. `what` tells questions apart: one that goes on failing is not made good by another that is answered. */
+  ask<T>(what: string, question: () => Promise<T> | T): Promise<T>
+  /** Throws the flow's failure when patience is over first; by itself it may take as long as it likes. */
+  unlessOver<T>(work: Promise<T>): Promise<T>
+  end(): void
+}
+
+export interface PatienceOptions {
+  readonly clock: Clock
+  readonly runId: string
+  /** 60 s when absent. */
+  readonly patienceMs?: number
+}
+
+/** Counted in beats: a clock that is set, or a machine that slept, neither ends patience nor prolongs it. */
+interface Asked {
+  readonly beat: number
+  readonly at: number
+}
+
+const PATIENCE_MS = 60_000
+const BEATS = 20
+const NEVER: Asked = { beat: Number.POSITIVE_INFINITY, at: Number.POSITIVE_INFINITY }
+
+export function patience({ clock, runId, patienceMs = PATIENCE_MS }: PatienceOptions): Patience {
+  const over = new AbortController()
+  const ended = new AbortController()
+  const waiting = new Map<(reason: unknown) => void, Asked>()
+  /** Since when a question has failed each time it was asked. */
+  const failing = new Map<string, Asked>()
+  let beat = 0
+
+  const isTooLong = (asked: Asked) => beat - asked.beat >= BEATS
+
+  async function count(): Promise<void> {
+    while (!ended.signal.aborted) {
+      await clock.sleep(patienceMs / BEATS, ended.signal).catch(() => undefined) // ended: the loop's condition says so
+      beat++
+      for (const asked of waiting.values()) if (isTooLong(asked)) return giveUp(asked)
+    }
+  }
+
+  function giveUp({ at }: Asked, cause?: Error): void {
+    const since = `since ${new Date(at).toISOString()}${cause ? `: ${cause.message}` : ''}`
+    const remedy = `see to it, then call again with runId ${runId}, and the run goes on from what is stored`
+    over.abort(new FlowFailure('RUNTIME_EXCEPTION', `the store has not answered ${since}; ${remedy}`, {}, { cause }))
+    for (const reject of waiting.keys()) reject(over.signal.reason)
+  }
+
+  const settled = <T>(work: Promise<T> | T, asked: Asked): Promise<T> =>
+    new Promise((resolve, reject) => {
+      waiting.set(reject, asked)
+      Promise.resolve(work)
+        .then(resolve, reject)
+        .finally(() => waiting.delete(reject))
+      if (over.signal.aborted) reject(over.signal.reason)
+    })
+
+  void count()
+  return {
+    over: over.signal,
+    async ask(what, question) {
+      over.signal.throwIfAborted()
+      const asked = { beat, at: clock.now() }
+      try {
+        const answer = await settled(question(), asked)
+        failing.delete(what)
+        return answer
+      } catch (error) {
+        const isAway = error instanceof Unavailable || error instanceof OutcomeUnknown
+        const first = isAway ? (failing.get(what) ?? asked) : undefined
+        if (first) failing.set(what, first)
+        else failing.delete(what) // a refusal is an answer
+        if (first && isTooLong(first)) giveUp(first, error as Error)
+        throw error
+      }
+    },
+    unlessOver: (work) => settled(work, NEVER),
+    end: () => ended.abort(),
+  }
+}
