@@ -26,12 +26,18 @@ const TTL_MS = 10_000
 const RELEASED = new Error('the context was given back')
 const ANSWERED = new Error('the answer is there')
 
+/** Leases that this process could not give back, by stream: as the same holder, the next one here takes such a lease over at once instead of waiting for its end. */
+const unreturned = new Map<string, { readonly holder: Holder; readonly until: number }>()
+let takings = 0
+
 /** Takes a context over; `undefined` while somebody else has it. */
 export async function own(context: string, options: OwnerOptions): Promise<Ownership | undefined> {
   const ttlMs = options.ttlMs ?? TTL_MS
-  const { store, clock, holder } = options
+  const { store, clock } = options
+  const holder = unreturned.get(context)?.holder ?? { ...options.holder, id: `${options.holder.id}-${++takings}` }
+  unreturned.delete(context) // for one only: of two with the same holder neither would keep the other out
   const asked = clock.now()
-  const lease = await store.acquire(context, holder, ttlMs)
+  const lease = await orUnreturned(() => store.acquire(context, holder, ttlMs))
   if (!lease) return undefined
   const lost = new AbortController()
   setMaxListeners(0, lost.signal) // every run of the context listens to it
@@ -70,6 +76,18 @@ export async function own(context: string, options: OwnerOptions): Promise<Owner
     }
   }
 
+  /** Nobody knows whether it is still ours at the store; here it is nobody's. */
+  async function orUnreturned<T>(ask: () => Promise<T>): Promise<T> {
+    try {
+      return await ask()
+    } catch (error) {
+      const now = clock.now()
+      for (const [stream, { until }] of unreturned) if (until <= now) unreturned.delete(stream)
+      unreturned.set(context, { holder, until: now + ttlMs })
+      throw error
+    }
+  }
+
   return {
     fence: lease.token,
     lost: lost.signal,
@@ -78,7 +96,7 @@ export async function own(context: string, options: OwnerOptions): Promise<Owner
       if (stop.signal.aborted) return
       stop.abort(RELEASED)
       await renewing
-      await store.release(lease)
+      await orUnreturned(() => store.release(lease))
     },
   }
 }

@@ -1,6 +1,7 @@
-import { expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { own } from '../../src/orchestrator/owner.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
+import { Unavailable } from '../../src/protocol/errors.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 
@@ -14,4 +15,51 @@ it('is lost in time when its store falls silent, also to an owner whose clock wa
   for (let i = 0; i < 20; i++) await time.advance(100)
   expect(owned?.lost.aborted).toBe(true)
   await owned?.release()
+})
+
+describe('a lease that could not be given back', () => {
+  const fails = async () => {
+    throw new Unavailable('the store', 'later')
+  }
+  async function scene() {
+    const clock = manualClock()
+    const store = memoryBackend({ clock })
+    const holder = thisHolder(clock.uuid())
+    const ask = (more = {}) => own('context', { store: { ...store, ...more }, clock, holder })
+    const lost = await ask({ release: fails })
+    await expect(lost?.release()).rejects.toThrow(Unavailable)
+    return { clock, store, ask, lost: lost! }
+  }
+
+  it('is taken over at once by the next one of the process, and by that one only', async () => {
+    const { ask, lost } = await scene()
+    const [next, other] = await Promise.all([ask(), ask()])
+    expect(next?.fence).toBe(lost.fence + 1)
+    expect(other).toBeUndefined()
+    await next?.release()
+    const last = await ask()
+    expect(last?.fence).toBe(lost.fence + 2)
+    await last?.release()
+  })
+
+  it('is taken over at once also when its taking got no reply', async () => {
+    const { clock, store, ask } = await scene()
+    const acquire = async (...args: Parameters<typeof store.acquire>) => {
+      await store.acquire(...args)
+      return fails()
+    }
+    await expect(ask({ acquire })).rejects.toThrow(Unavailable)
+    const next = await ask()
+    expect(next).toBeDefined()
+    await next?.release()
+    expect(clock.sleeping).toBe(0)
+  })
+
+  it('stays with whoever has taken it meanwhile', async () => {
+    const { clock, store, ask } = await scene()
+    await clock.advance(10_000)
+    const theirs = { id: 'theirs', boot: '', pid: 1, started: '' }
+    await store.acquire('context', theirs, 10_000)
+    expect(await ask()).toBeUndefined()
+  })
 })

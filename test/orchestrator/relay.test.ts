@@ -181,11 +181,18 @@ describe('a relay', () => {
   })
 
   it('stops when it is fenced out, and begins again from the stored position when it has the lease again', async () => {
-    const { store, bus } = start({ leaseTtlMs: 600_000 }) // it would renew too late to notice by itself
+    const inner = memoryBackend()
+    let owner = holder('nobody')
+    const acquire: Backend['acquire'] = (stream, asking, ttlMs) => {
+      owner = asking
+      return inner.acquire(stream, asking, ttlMs)
+    }
+    const { store, bus } = start({ store: { ...inner, acquire }, leaseTtlMs: 600_000 }) // it would renew too late to notice by itself
     await tell(store, 'a')
     const [first] = await entries(store)
     await until(async () => (await store.getMany([KEY])).get(KEY) === first?.position)
-    const taken = await store.acquire('relay/bus', holder('first'), 1000) // given at once to the same holder
+    const taken = await inner.acquire('relay/bus', owner, 1000) // given at once to the same holder
+    await inner.release(taken!)
     await tell(store, 'a')
     await until(async () => (await store.getMany([KEY])).get(KEY) !== first?.position)
     expect((await store.head('relay/bus')).token).toBeGreaterThan(taken?.token as number)
