@@ -104,9 +104,16 @@ export type Waiting =
       readonly confirm: string
       readonly timer: string
       readonly due: number
+      readonly wait_ms?: undefined
       readonly flight: Flight
     }
-  | { readonly on: 'timer'; readonly timer: string; readonly due: number; readonly flight: Flight }
+  | {
+      readonly on: 'timer'
+      readonly timer: string
+      readonly due: number
+      readonly wait_ms?: number | undefined
+      readonly flight: Flight
+    }
   | { readonly on: 'signal'; readonly name: string; readonly flight: Flight }
 
 /** Why a run is on its way to its end. */

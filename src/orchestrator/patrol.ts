@@ -2,13 +2,14 @@ import { setMaxListeners } from 'node:events'
 import type { ActionLayer } from '../ael/layer.ts'
 import type { Clock } from '../protocol/clock.ts'
 import { eachOf } from '../protocol/each.ts'
-import type { Whereabouts } from '../psg/indexes.ts'
+import type { TimerRow, Whereabouts } from '../psg/indexes.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
 import type { Project } from '../psg/project.ts'
 import { thisHolder } from '../vsl/holder.ts'
 import { dueRuns, type Keeper, keep } from './keeper.ts'
 import type { LiveRun } from './live.ts'
 import type { RuntimeOptions } from './runtime.ts'
+import { isProlonged } from './timers.ts'
 import { comeDue, commitStill } from './waiting-runs.ts'
 
 type Asked = Pick<RuntimeOptions, 'leaseTtlMs' | 'patrolMs' | 'quietMs' | 'drainMs' | 'mine'>
@@ -40,7 +41,10 @@ export function patrol(options: PatrolOptions): Patrol {
   const { store } = project
   const holder = thisHolder(clock.uuid())
   const keepers = new Map<string, Promise<Keeper | undefined>>()
-  const notBefore = new Map<string, number>()
+  /** When a context was found to be somebody else's. */
+  const others = new Map<string, number>()
+  /** By our clock. What came before the first is not known: all timers are looked at, but not by those who come and go with a few runs. */
+  let lastRound = options.mine ? 0 : Number.POSITIVE_INFINITY
   const drain = new AbortController()
   setMaxListeners(0, drain.signal) // every run listens to it: many are no leak
   const stop = new AbortController()
@@ -75,9 +79,15 @@ export function patrol(options: PatrolOptions): Patrol {
     }
     keeping.then((keeper) => (keeper ? keeper.done.then(forget) : forget()), forget)
     const keeper = await keeping
-    if (keeper) notBefore.delete(context)
-    else notBefore.set(context, clock.now() + (options.mine ? 0 : ttlMs / 2)) // a few contexts may be asked for often
+    if (keeper) others.delete(context)
+    else others.set(context, clock.now())
     return keeper
+  }
+
+  /** Somebody else had it a moment ago, and if he dies his lease lasts that long. A few contexts may be asked for often. */
+  function isOthers(context: string): boolean {
+    const since = clock.now() - (others.get(context) ?? Number.NEGATIVE_INFINITY)
+    return !options.mine && since >= 0 && since < ttlMs / 2
   }
 
   /** What has nobody: runs whose owner is gone, timers that came due. */
@@ -88,10 +98,13 @@ export function patrol(options: PatrolOptions): Patrol {
       if (mine(group)) contexts.add(graph)
     }
     const due = new Map<string, string>()
-    for await (const [key, where] of store.scan('timer/')) {
-      if (Date.parse(key.split('/')[1]!) > clock.now()) break
-      const { graph, group } = where as Whereabouts
-      if (mine(group)) due.set(group, graph)
+    const wasSetBack = clock.now() < lastRound
+    lastRound = clock.now()
+    for await (const [key, row] of store.scan('timer/')) {
+      const at = Date.parse(key.split('/')[1]!)
+      if (at > clock.now() && !wasSetBack) break
+      const { graph, group, wait_ms } = row as TimerRow
+      if (mine(group) && (at <= clock.now() || isProlonged(at, wait_ms, clock.now()))) due.set(group, graph)
     }
     await eachOf(due, CONTEXTS_AT_ONCE, async ([plan, context]) => {
       if (!(await wakeUp(context, plan).catch(tell))) return
@@ -100,7 +113,7 @@ export function patrol(options: PatrolOptions): Patrol {
       else contexts.add(context)
     })
     await eachOf(contexts, CONTEXTS_AT_ONCE, async (context) => {
-      if (!keepers.has(context) && (notBefore.get(context) ?? 0) <= clock.now()) await look(context).catch(tell)
+      if (!keepers.has(context) && !isOthers(context)) await look(context).catch(tell)
     })
   }
 

@@ -199,7 +199,7 @@ function waitOf(
     if (timer) return { on: 'confirm', confirm: confirm.id, ...timer, flight }
   }
   const timer = timerFor(action_id)
-  if (timer) return { on: 'timer', ...timer, flight }
+  if (timer) return { on: 'timer', ...timer, wait_ms: timers.get(action_id)?.data.wait_ms, flight }
   const { signal } = flight.action.params
   return flight.action.action_type === 'wait' && typeof signal === 'string'
     ? { on: 'signal', name: signal, flight }

@@ -17,7 +17,7 @@ import { goesOn, setOff } from './set-off.ts'
 import { conflictDecided, isSettling, type Settling } from './settle-step.ts'
 import { openSignals } from './signals.ts'
 import { attemptAgain, attemptEnds, stepCompleted, stepStarts } from './steps.ts'
-import { ring, room, setTimer, timerFired } from './timers.ts'
+import { ring, room, setTimer, timerFired, waitAnew } from './timers.ts'
 import { isTurning, startTurns, turnArrived } from './turns.ts'
 import { undoArrived, undoNext } from './undo.ts'
 
@@ -30,6 +30,7 @@ export function decideTick(run: LiveRun, isLeaving = false): Decided {
   run.looked = run.graph.revision
   takeInRequests(run, decided)
   resume(run, decided)
+  waitAnew(run, decided)
   takeInAll(run, run.inbox.splice(0, fitting(run.inbox)), decided)
   if (run.crowded && room(run) > 0) takeInHeldBack(run, decided)
   if (run.session && !isOver(run)) endsWithSession(run, run.session)

@@ -8,13 +8,13 @@ import type { Decided, Ending, Flight, LiveRun, RunOptions } from './live.ts'
 export const newTimer = (
   timer_id: string,
   plan: string,
-  { due, purpose, target }: Pick<Timer, 'purpose' | 'target'> & { readonly due: number },
+  { due, purpose, target, wait_ms }: Pick<Timer, 'purpose' | 'target' | 'wait_ms'> & { readonly due: number },
 ): Change => ({
   kind: 'node_add',
   node: 'timer',
   id: timer_id,
   group: plan,
-  data: { timer_id, due: isoMicros(due * 1000), purpose, target },
+  data: { timer_id, due: isoMicros(due * 1000), purpose, target, ...(wait_ms !== undefined && { wait_ms }) },
 })
 
 /** The timers of a plan that have not fired. */
@@ -26,8 +26,22 @@ export function setTimer(run: LiveRun, flight: Flight, ms: number, decided: Deci
   const timer = run.graph.clock.uuid()
   const due = run.graph.clock.now() + ms
   const purpose = flight.action.action_type === 'wait' ? 'wait' : 'retry'
-  decided.changes.push(newTimer(timer, run.plan, { due, purpose, target: flight.action.action_id }))
-  run.waiting.set(flight.action.action_id, { on: 'timer', timer, due, flight })
+  decided.changes.push(newTimer(timer, run.plan, { due, purpose, target: flight.action.action_id, wait_ms: ms }))
+  run.waiting.set(flight.action.action_id, { on: 'timer', timer, due, wait_ms: ms, flight })
+}
+
+/** Has it more time left than was asked for? Then the clock was set back since: it would wait as much longer. */
+export const isProlonged = (due: number, wait_ms: number | undefined, now: number): boolean =>
+  wait_ms !== undefined && due - now > wait_ms
+
+/** Waits that a clock which was set back has prolonged begin anew. */
+export function waitAnew(run: LiveRun, decided: Decided): void {
+  const now = run.graph.clock.now()
+  for (const waiting of run.waiting.values()) {
+    if (waiting.on !== 'timer' || !isProlonged(waiting.due, waiting.wait_ms, now)) continue
+    timerFired(waiting.timer, decided)
+    setTimer(run, waiting.flight, waiting.wait_ms!, decided)
+  }
 }
 
 export function timerFired(timer: string, decided: Pick<Decided, 'changes'>): void {
@@ -97,8 +111,9 @@ export function ring(run: LiveRun): void {
   if (latest && latest.at <= now) run.inbox.push({ kind: 'overdue', ending: latest.ending })
   if (run.paused || run.crowded) return
   for (const [action, waiting] of run.waiting) {
+    if (waiting.on === 'signal') continue
     if (waiting.on === 'timer' && waiting.due <= now) run.inbox.push({ kind: 'due', timer: waiting.timer, action })
-    else if (waiting.on === 'confirm' && waiting.due <= now) run.inbox.push({ kind: 'look' })
+    else if (waiting.due <= now || isProlonged(waiting.due, waiting.wait_ms, now)) run.inbox.push({ kind: 'look' })
   }
 }
 

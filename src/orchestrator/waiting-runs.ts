@@ -46,7 +46,7 @@ export function isUndecided(graph: ProjectGraph, id: string): boolean {
   return run?.data.phase === 'waiting' && !hasStarted(graph, run)
 }
 
-/** What follows from the timers of a plan that have come due: a run that waits goes on, one that was never allowed to start is over. */
+/** What follows when timers of a plan come due or were prolonged: a run that waits goes on, one that was never allowed to start is over. */
 export function comeDue(graph: ProjectGraph, plan: string): readonly Change[] {
   const id = graph.state.plan(plan)?.activeRun
   const run = id === undefined ? undefined : graph.get('run', id)

@@ -348,6 +348,8 @@ export type Timer = {
   readonly due: string
   readonly purpose: 'retry' | 'deadline' | 'expiry' | 'wait'
   readonly target: string
+  /** How long the wait was to be; absent where `due` itself was asked for. */
+  readonly wait_ms?: number
   readonly fired?: true
 }
 

@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from '../protocol/json.ts'
 import { isTerminal, type LifecycleKind } from '../protocol/lifecycle.ts'
-import type { AnyNode, Kind, NodeOf, Stored } from './change.ts'
+import type { AnyNode, Kind, NodeOf, Stored, Timer } from './change.ts'
 import { firstActionOf } from './first-action.ts'
 import { KINDS } from './kinds.ts'
 import { isKind, statusOf } from './node.ts'
@@ -20,6 +20,8 @@ export const INDEX = {
 
 /** Where something is to be found. */
 export type Whereabouts = { readonly graph: string; readonly group: string }
+/** Of a timer also how long its wait was to be. */
+export type TimerRow = Whereabouts & Pick<Timer, 'wait_ms'>
 
 export type Written = { readonly revision: number }
 
@@ -42,7 +44,11 @@ export function indexWrites(proposal: Proposal): IndexWrites {
     if (!before && isIndexed(kind, id, after!) && !proposal.revived(kind, id))
       writes.inserts.push([INDEX.id(kind, id), where])
     if (kind === 'confirm') keep(writes, INDEX.waiting(id), waits(before), waits(after), where)
-    else if (kind === 'timer') keep(writes, INDEX.timer(dueOf(after ?? before), id), ticks(before), ticks(after), where)
+    else if (kind === 'timer') {
+      const { due, wait_ms } = ((after ?? before) as NodeOf<'timer'>).data
+      const row: TimerRow = { ...where, ...(wait_ms !== undefined && { wait_ms }) }
+      keep(writes, INDEX.timer(due, id), ticks(before), ticks(after), row)
+    }
     if (KINDS[kind].root || kind === 'run') groups.add(where.group)
   }
   for (const group of groups) {
@@ -94,4 +100,3 @@ const OTHER_ROOTS = ['trace', 'dialog', 'collab', 'network'] as const satisfies 
 
 export const waits = (node: AnyNode | undefined): boolean => isKind(node, 'confirm') && node.data.status === 'pending'
 export const ticks = (node: AnyNode | undefined): boolean => isKind(node, 'timer') && !node.data.fired
-const dueOf = (node: AnyNode | undefined): string => (isKind(node, 'timer') ? node.data.due : '')

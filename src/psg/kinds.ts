@@ -291,7 +291,7 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
   timer: {
     idField: 'timer_id',
     module: 'runtime',
-    fixed: ['due', 'target'],
+    fixed: ['due', 'target', 'wait_ms'],
     runState: true,
     added: 'timer_set',
     updated: 'timer_fired',

@@ -102,6 +102,7 @@ const SHAPES: { readonly [K in Kind]?: { readonly [field: string]: Field } } = {
     due: time,
     purpose: oneOf('retry', 'deadline', 'expiry', 'wait'),
     target: text,
+    wait_ms: maybe(amount),
     fired: maybe(flag),
   },
   file: {

@@ -1,0 +1,112 @@
+import { describe, expect, it } from 'vitest'
+import { manualClock } from '../../src/protocol/clock.ts'
+import { ActionError } from '../../src/protocol/errors.ts'
+import { memoryBackend } from '../../src/vsl/memory.ts'
+import { flowOf, runtimeOf } from '../support/flows.ts'
+import { mortal } from '../support/mortal-runtime.ts'
+import { door, until } from '../support/on-a-clock.ts'
+
+const HOUR = 3_600_000
+
+/** Processes whose clock can be set back; the store has a clock of its own. */
+function scene() {
+  const time = manualClock()
+  const state = { setBack: 0, tries: 0 }
+  const clock = { ...time, now: () => time.now() - state.setBack }
+  const store = memoryBackend({ clock: time })
+  const slow = door()
+  const functions = {
+    flaky: () => {
+      if (++state.tries === 1) throw new ActionError('action_failed', 'not yet', { retryable: true })
+      return 'done'
+    },
+    slow: () => slow.opened.then(() => null),
+  }
+  const retry = { strategy: 'fixed', max_attempts: 2, delay_ms: 1_000 } as const
+  return {
+    time,
+    state,
+    store,
+    slow,
+    start: async () => {
+      const process = mortal(store)
+      const runtime = await runtimeOf(functions, { store: process.store, clock, patrolMs: 100, leaseTtlMs: 1_000 })
+      return { ...runtime, die: process.die }
+    },
+    flow: (beside: object = {}) => flowOf({ flaky: { binding: { retry } }, ...beside }),
+    /** Until something holds, but no longer than a few of the waits. */
+    soon: async (holds: () => unknown) => {
+      const began = time.now()
+      await until(time, () => holds() || time.now() - began > 5_000)
+      expect(holds()).toBeTruthy()
+    },
+  }
+}
+
+describe('a clock that is set back', () => {
+  it('does not prolong the wait of a run that only waits', async () => {
+    const { state, time, start, flow, soon } = scene()
+    const runtime = await start()
+    const run = await runtime.submit(flow())
+    await until(time, () => run.phase === 'waiting')
+    state.setBack = HOUR
+    await soon(() => run.phase === 'ended')
+    expect(state.tries).toBe(2)
+    await runtime.close()
+  })
+
+  it('does not prolong the wait of a run that has something else under way', async () => {
+    const { state, time, start, flow, soon, slow } = scene()
+    const runtime = await start()
+    const run = await runtime.submit(flow({ slow: {} }))
+    await until(time, () => state.tries === 1)
+    state.setBack = HOUR
+    await soon(() => state.tries === 2)
+    slow.open()
+    await soon(() => run.phase === 'ended')
+    expect(await (await runtime.project.context(run.context_id)).verify()).toEqual([])
+    await runtime.close()
+  })
+
+  it.each([
+    ['only waits', {}],
+    ['has something else under way', { slow: {} }],
+  ])('does not prolong the wait of a run that %s and is taken over afterwards', async (_, beside) => {
+    const { state, time, start, flow, soon } = scene()
+    const first = await start()
+    const run = await first.submit(flow(beside))
+    await until(time, () => state.tries === 1)
+    await time.advance(200)
+    await first.die()
+    state.setBack = HOUR
+    const second = await start()
+    await soon(() => state.tries === 2)
+    expect(await (await second.project.context(run.context_id)).verify()).toEqual([])
+    await second.die()
+  })
+
+  it('does not keep anybody from taking over what was somebody else’s a moment ago', async () => {
+    const { state, time, start, flow, soon, slow } = scene()
+    const first = await start()
+    const run = await first.submit(flow({ slow: {} }))
+    const second = await start()
+    await time.advance(300)
+    state.setBack = HOUR
+    await first.die()
+    slow.open()
+    const seen = await second.get(run.run_id)
+    await soon(() => seen.phase === 'ended')
+    await second.close()
+  })
+
+  it('leaves a wait alone that is not longer than was asked for', async () => {
+    const { state, time, start, flow } = scene()
+    const runtime = await start()
+    const began = time.now()
+    const run = await runtime.submit(flow())
+    await until(time, () => run.phase === 'waiting')
+    await until(time, () => run.phase === 'ended')
+    expect({ tries: state.tries, took: time.now() - began >= 1_000 }).toEqual({ tries: 2, took: true })
+    await runtime.close()
+  })
+})
