@@ -124,7 +124,7 @@ describe('psg/events', () => {
       node_delta: 0,
       edge_delta: 0,
     })
-    expect(await told([move('step', a, 'blocked')])).toMatchObject({
+    expect(await told([move('step', a, 'skipped')])).toMatchObject({
       update_kind: 'node_update',
       node_delta: 0,
       edge_delta: 0,

@@ -69,7 +69,7 @@ describe('psg/history', () => {
       () => graph.commit(plan.changes, by),
       () => graph.commit([{ kind: 'edge_add', from: plan.step('c'), to: plan.step('b') }], by),
       () => graph.commit([remove('step', plan.step('c'))], by),
-      () => graph.commit([move('step', plan.step('a'), 'blocked')], by),
+      () => graph.commit([move('step', plan.step('a'), 'skipped')], by),
       () => graph.commit(endPlan(graph, plan.id, 'cancelled'), by),
     ]
     for (const step of steps) {

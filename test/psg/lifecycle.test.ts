@@ -129,13 +129,14 @@ const LIVES: { readonly [K in Moving]: Life } = {
   },
   step: {
     async arrive(world, status) {
-      const plan = await withPlan(world, { only: [], other: [] }, 'in_progress')
+      const plan = await withPlan(world, { needed: [], only: ['needed'] }, 'in_progress')
       const id = plan.step('only')
-      const way = { completed: ['in_progress'], failed: ['in_progress'], pending: [] }[status] ?? []
+      const way = status === 'completed' || status === 'failed' ? ['in_progress'] : []
       for (const station of [...way, status].filter((to) => to !== 'pending'))
-        await world.graph.commit([move('step', id, station)], by)
+        await world.graph.commit(stepMoves(world, id, station), by)
       return id
     },
+    leave: (world, id, _from, to) => stepMoves(world, id, to),
   },
   confirm: {
     async arrive(world, status) {
@@ -151,6 +152,13 @@ const LIVES: { readonly [K in Moving]: Life } = {
       return decided ? decide(graph, id, { status: to, decided_by_role: 'owner' }) : [move('confirm', id, to)]
     },
   },
+}
+
+/** A step begins once what it needs is done, and is blocked once that has failed. */
+function stepMoves({ graph }: World, id: string, to: string): Changes {
+  const needed = graph.get('step', id)!.data.dependencies![0]!
+  const through = { in_progress: ['skipped'], blocked: ['in_progress', 'failed'] }[to] ?? []
+  return [...through.map((station) => move('step', needed, station)), move('step', id, to)]
 }
 
 /** An object that is brought into a status by being imported in it. */
@@ -254,8 +262,14 @@ describe('psg: what a start waits for', () => {
     const met = status === 'completed' || status === 'skipped'
     it(`${met ? 'starts' : 'does not start'} a step whose dependency is ${status}`, async () => {
       const given = await world()
-      const plan = await withPlan(given, { a: [], b: ['a'] }, 'in_progress')
+      const plan = await withPlan(
+        given,
+        { broken: [], a: status === 'blocked' ? ['broken'] : [], b: ['a'] },
+        'in_progress',
+      )
       const through = status === 'completed' || status === 'failed' ? ['in_progress', status] : [status]
+      for (const to of status === 'blocked' ? ['in_progress', 'failed'] : [])
+        await given.graph.commit([move('step', plan.step('broken'), to)], by)
       for (const to of through.filter((station) => station !== 'pending'))
         await given.graph.commit([move('step', plan.step('a'), to)], by)
       const start = given.graph.commit([move('step', plan.step('b'), 'in_progress')], by)

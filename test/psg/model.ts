@@ -91,6 +91,8 @@ export const model = {
     const step = plan.steps.get(id)!
     if (hasEnded(plan.status) || !STEP_MOVES[step.status]?.includes(to)) return false
     const ready = step.waitsFor.every((other) => ['completed', 'skipped'].includes(plan.steps.get(other)!.status))
+    const held = step.waitsFor.some((other) => plan.steps.get(other)!.status === 'failed')
+    if (to === 'blocked' && !held) return false
     if (to === 'in_progress' && (plan.status !== 'in_progress' || plan.foreign || !ready)) return false
     step.status = to
     return true

@@ -1,9 +1,24 @@
 import { describe, expect, it } from 'vitest'
 import { InvalidInput, NotFound } from '../../src/protocol/errors.ts'
 import type { CommitOptions } from '../../src/psg/change.ts'
+import { takeApart } from '../../src/psg/document.ts'
 import { openGraph } from '../../src/psg/graph.ts'
 import { endPlan, move } from '../../src/psg/moves.ts'
-import { add, bindingOf, by, contentsOf, file, META, remove, set, TIME, walkTo, withPlan, world } from './given.ts'
+import {
+  add,
+  bindingOf,
+  by,
+  contentsOf,
+  file,
+  META,
+  planOf,
+  remove,
+  set,
+  TIME,
+  walkTo,
+  withPlan,
+  world,
+} from './given.ts'
 
 const as = (run: string): CommitOptions => ({ ...by, run })
 
@@ -108,19 +123,19 @@ describe('psg/restore: one run', () => {
   it('does not take a moved status for a change of the thing, unless the thing would go', async () => {
     const given = await world()
     const { graph, id } = given
-    const plan = await withPlan(given, { a: [], b: [] })
+    const { id: owner, document, step } = planOf(given, { broken: [], a: ['broken'], b: [] })
+    const steps = document.steps.map((one) => (one.description === 'broken' ? { ...one, status: 'failed' } : one))
+    await graph.commit(takeApart('plan', { ...document, steps }, { imported: true }), by)
     const step_id = id()
+    const added = { step_id, description: 'of r1', status: 'pending' as const, dependencies: [step('broken')] }
     await graph.commit(
-      [
-        set('step', plan.step('a'), { description: 'of r1' }),
-        add('step', step_id, { step_id, description: 'of r1', status: 'pending' }, { owner: plan.id }),
-      ],
+      [set('step', step('a'), { description: 'of r1' }), add('step', step_id, added, { owner })],
       as('r1'),
     )
-    await graph.commit([move('step', plan.step('a'), 'blocked'), move('step', step_id, 'blocked')], as('r2'))
+    await graph.commit([move('step', step('a'), 'blocked'), move('step', step_id, 'blocked')], as('r2'))
     const { conflicts } = await graph.restore({ ...by, to: 2, of: 'r1' })
     expect(conflicts).toMatchObject([{ id: step_id, revision: 4 }])
-    expect(graph.get('step', plan.step('a'))?.data).toMatchObject({ description: 'a', status: 'blocked' })
+    expect(graph.get('step', step('a'))?.data).toMatchObject({ description: 'a', status: 'blocked' })
   })
 
   it('finds what it needs in groups that have left memory', async () => {

@@ -865,6 +865,19 @@ export const RULE_CASES: readonly RuleCase[] = [
       }
     },
   },
+  {
+    rule: 'guard.step.blocked',
+    title: 'refuses to block a step while nothing that it waits for has failed',
+    async prepare(world) {
+      const plan = await withPlan(world, { a: [], b: ['a'] }, 'in_progress')
+      const [a, b] = [plan.step('a'), plan.step('b')]
+      await world.graph.commit([move('step', a, 'in_progress')], by)
+      return {
+        breaks: { changes: [move('step', a, 'completed'), move('step', b, 'blocked')], ...at('step', b, 'status') },
+        passes: { changes: [move('step', a, 'failed'), move('step', b, 'blocked')] },
+      }
+    },
+  },
   ...(['waiting', 'running', 'paused', 'undoing'] as const).map((phase) => ({
     rule: 'run.single',
     title: `refuses a second run of a plan while the first is ${phase}`,
@@ -1296,7 +1309,7 @@ export const RULE_CASES: readonly RuleCase[] = [
       const build = plan.step('build')
       return {
         breaks: { changes: [set('step', build, { description: 'x' })], ...at('step', build) },
-        passes: { changes: [move('step', build, 'blocked')] },
+        passes: { changes: [move('step', build, 'skipped')] },
       }
     },
   },

@@ -146,6 +146,18 @@ export const LIFECYCLE: readonly Rule[] = [
     },
   },
   {
+    id: 'guard.step.blocked',
+    keeps: 'a step is blocked only by the failure of a step it waits for',
+    kinds: ['step'],
+    check(delta, proposal, report) {
+      const { id, after } = delta
+      if (!comesTo(delta, 'blocked') || !isKind(after, 'step')) return
+      const { dependencies = [] } = after.data
+      if (!dependencies.some((dependency) => proposal.after('step', dependency)?.data.status === 'failed'))
+        report('status', `step ${id} cannot be blocked: no step that it waits for has failed`)
+    },
+  },
+  {
     id: 'run.single',
     keeps: 'a plan has one run at a time',
     kinds: ['run'],
