@@ -39,9 +39,9 @@ export interface LiveRun {
   readonly options: RunOptions
   readonly owner: Ownership
   readonly bindings: ReadonlyMap<string, Node<'binding'>>
-  readonly ready: ReadySet
+  ready: ReadySet
   /** Who is to do what, in a run of several agents. */
-  readonly session: LiveSession | undefined
+  session: LiveSession | undefined
   readonly ledger: Ledger
   /** What is under way, by action. */
   readonly flying: Map<string, Flight>
@@ -144,6 +144,8 @@ export interface Decided {
   readonly changes: Change[]
   readonly events: (EventDraft | RunEvent)[]
   readonly departures: Flight[]
+  /** How much of each list there was before any step began: that much holds without the rest. */
+  begins?: { readonly changes: number; readonly events: number; readonly departures: number }
   reason: string
   /** Why the run is stopped before its own end, if it is. */
   termination?: TerminationReason

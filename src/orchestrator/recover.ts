@@ -31,7 +31,6 @@ export function takeUp(graph: ProjectGraph, node: Node<'run'>, owner: Ownership,
     if (isKind(part, 'binding')) bindings.set(part.data.step_id, part)
     else if (isKind(part, 'action')) actions.push(part)
   }
-  const timeoutOf = (step: string) => bindings.get(step)?.data.timeout_ms ?? options.timeout_ms
   const run: LiveRun = {
     id: run_id,
     plan: plan_id,
@@ -41,8 +40,7 @@ export function takeUp(graph: ProjectGraph, node: Node<'run'>, owner: Ownership,
     options,
     owner,
     bindings,
-    ready: readySet(graph.state, plan_id),
-    session: options.session && liveSession(graph, plan_id, options.session as Session, actions, timeoutOf),
+    ...standing({ graph, plan: plan_id, options, bindings }, actions),
     ledger: ledger(options.budget),
     flying: new Map(),
     waiting: new Map(),
@@ -50,8 +48,6 @@ export function takeUp(graph: ProjectGraph, node: Node<'run'>, owner: Ownership,
     told: [],
     abort: new AbortController(),
     done: [],
-    segments: count(actions, 'began'),
-    ends: count(actions, 'ended'),
     failed: graph.state.plan(plan_id)!.tally.failed,
     ending: node.data.ending as unknown as Ending | undefined,
     undo: undefined,
@@ -64,6 +60,20 @@ export function takeUp(graph: ProjectGraph, node: Node<'run'>, owner: Ownership,
   }
   account(run, actions)
   return run
+}
+
+/** What could begin, whose turn it would be, and how many attempts there were. */
+export function standing(
+  { graph, plan, options, bindings }: Pick<LiveRun, 'graph' | 'plan' | 'options' | 'bindings'>,
+  actions: readonly Node<'action'>[],
+): Pick<LiveRun, 'ready' | 'session' | 'segments' | 'ends'> {
+  const timeoutOf = (step: string) => bindings.get(step)?.data.timeout_ms ?? options.timeout_ms
+  return {
+    ready: readySet(graph.state, plan),
+    session: options.session && liveSession(graph, plan, options.session as Session, actions, timeoutOf),
+    segments: count(actions, 'began'),
+    ends: count(actions, 'ended'),
+  }
 }
 
 /**

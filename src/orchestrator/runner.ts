@@ -3,6 +3,7 @@ import { takeOff } from './dispatch.ts'
 import { ends } from './ending.ts'
 import { heldUpBy } from './held-up.ts'
 import { land } from './land.ts'
+import { landTick } from './land-tick.ts'
 import type { LiveRun } from './live.ts'
 import { patiently } from './patiently.ts'
 import { openSignals } from './signals.ts'
@@ -43,7 +44,7 @@ export async function drive(run: LiveRun, options: RunnerOptions): Promise<Runne
       if (first || run.inbox.length > 0 || run.told.length > 0) {
         const decided = decideTick(run, !first && options.drain.aborted)
         first = false
-        const landed = await land(run, decided)
+        const landed = await landTick(run, decided)
         if (!landed) {
           run.abort.abort(new Error('the context is no longer ours'))
           return 'lost'

@@ -232,6 +232,8 @@ function takeInRequests(run: LiveRun, decided: Decided): void {
 
 function startReady(run: LiveRun, decided: Decided): void {
   if (run.paused || run.owner.lost.aborted || heldUpBy(run.graph, run.options)) return
+  const { changes, events, departures } = decided
+  decided.begins = { changes: changes.length, events: events.length, departures: departures.length }
   if (run.session) return startTurns(run, run.session, decided)
   for (let begun = 0; room(run) > 0 && run.ready.size > 0; begun++) {
     if (begun === MOST_BEGUN) return void run.inbox.push({ kind: 'look' })

@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { passingFailure } from '../../src/ael/failure.ts'
+import type { FunctionSpec } from '../../src/ael/function.ts'
 import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
+import type { CollabMode } from '../../src/protocol/types.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
-import { call, contextDocument, planDocument, saying } from '../support/agents.ts'
+import { call, collabDocument, contextDocument, planDocument, roleDocument, saying } from '../support/agents.ts'
 import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
 import { inTheFirstOfTwo, inTime, passes, until, world } from '../support/on-a-clock.ts'
 
@@ -92,6 +94,70 @@ describe('a run in a context that is suspended', () => {
     expect(runtime.errors).toEqual([])
     await inTime(clock, runtime.close())
   })
+})
+
+describe('a context that is suspended at the worst moment', () => {
+  it.each(['no session', 'broadcast', 'round_robin', 'orchestrated', 'swarm', 'pair'] as const)(
+    'lets no step begin, and nothing be done twice, with %s',
+    async (mode) => {
+      for (let before = 1; ; before++) {
+        const { calls, begun, commits, ...end } = await suspendedBefore(before, mode)
+        expect(end, `before commit ${before}`).toEqual({ status: 'completed', errors: [], wrong: [] })
+        expect(begun, `before commit ${before}`).toEqual([])
+        expect(new Set(calls).size, `before commit ${before}: ${calls}`).toBe(calls.length)
+        if (commits < before) return expect(before).toBeGreaterThan(3)
+      }
+    },
+  )
+
+  /** A run whose context is suspended just before its owner's commit lands, and goes on when it rests. */
+  async function suspendedBefore(commit: number, mode: CollabMode | 'no session') {
+    const calls: string[] = []
+    const work: FunctionSpec = (_, { idempotency_key }) => void calls.push(idempotency_key)
+    const slow: FunctionSpec = async (_, { idempotency_key, signal }) => {
+      calls.push(idempotency_key)
+      await clock.sleep(200, signal)
+      return null
+    }
+    const { start, clock, store } = world({ work, slow })
+    const other = await start({ mine: () => false })
+    let commits = 0
+    const owner = await start({}, (seen) => ({
+      ...seen,
+      async commit(write) {
+        const { run, actor } = (write.entry ?? {}) as { run?: string; actor?: string }
+        if (run !== undefined && actor === 'runtime' && ++commits === commit)
+          await other.call('context', { intent: 'suspend', context_id })
+        return seen.commit(write)
+      },
+    }))
+    const context = contextDocument()
+    const { context_id } = context
+    const plan = planDocument(context, { a: {}, beside: {}, b: { after: ['a'] }, c: { after: ['a'] } })
+    const collab = mode === 'no session' ? undefined : collabDocument(context, mode, ['ann:dev', 'bob:dev'])
+    await owner.call('context', { intent: 'create', ...context })
+    if (collab) await owner.call('role', { intent: 'create', ...roleDocument('dev') })
+    if (collab) await owner.call('collab', { intent: 'create', ...collab })
+    const bound = Object.entries(plan.ids).map(([name, id]) => [
+      id,
+      { action_type: 'function', params: { name: name === 'beside' ? 'slow' : 'work' } },
+    ])
+    const options = collab && { profile: 'map' as const, session: { collab_id: collab.collab_id } }
+    const bindings = { steps: Object.fromEntries(bound) }
+    const run = await owner.submit({ context: context_id, plan, bindings, ...(options && { options }) })
+    if ((await inTime(clock, run.rest())) === 'waiting') await other.call('context', { intent: 'activate', context_id })
+    const { status } = await inTime(clock, run.result())
+    const begun: number[] = []
+    let suspended = false
+    for await (const { revision, body } of store.read(context_id)) {
+      const text = JSON.stringify((body as { changes: unknown }).changes)
+      if (suspended && text.includes('"now":{"status":"in_progress"}')) begun.push(revision)
+      if (text.includes('/context/')) suspended = text.includes('"now":{"status":"suspended"')
+    }
+    const wrong = await (await owner.project.context(context_id)).verify()
+    await inTime(clock, Promise.all([owner.close(), other.close()]))
+    return { calls, begun, commits, status, errors: owner.errors, wrong }
+  }
 })
 
 describe('a flow whose context is suspended', () => {

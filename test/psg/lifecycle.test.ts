@@ -300,6 +300,15 @@ describe('psg: what a start waits for', () => {
         await graph.commit([move('context', context, to)], by)
       await startsOnly(met, graph.commit(startPlan(graph, plan.id, 'a run'), by), 'guard.plan.start')
     })
+
+    it(`${met ? 'starts' : 'does not start'} a step in a context that is ${status}`, async () => {
+      const given = await world()
+      const { graph, context } = given
+      const plan = await withPlan(given, undefined, 'in_progress')
+      for (const to of status === 'closed' ? ['archived', status] : met ? [] : [status])
+        await graph.commit([move('context', context, to)], by)
+      await startsOnly(met, graph.commit([move('step', plan.step('build'), 'in_progress')], by), 'guard.step.context')
+    })
   }
 })
 

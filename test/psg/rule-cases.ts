@@ -854,6 +854,20 @@ export const RULE_CASES: readonly RuleCase[] = [
     },
   },
   {
+    rule: 'guard.step.context',
+    title: 'refuses to start a step while its context is suspended',
+    async prepare(world) {
+      const plan = await withPlan(world, { a: [], b: [] }, 'in_progress')
+      const [a, b] = [plan.step('a'), plan.step('b')]
+      await world.graph.commit([move('step', a, 'in_progress')], by)
+      await world.graph.commit([move('context', world.context, 'suspended')], by)
+      return {
+        breaks: { changes: [move('step', a, 'completed'), move('step', b, 'in_progress')], ...at('step', b, 'status') },
+        passes: { changes: [move('step', a, 'completed')] },
+      }
+    },
+  },
+  {
     rule: 'guard.step.dependencies',
     title: 'refuses to start a step before those it waits for have ended',
     async prepare(world) {

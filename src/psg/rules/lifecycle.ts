@@ -132,6 +132,17 @@ export const LIFECYCLE: readonly Rule[] = [
     },
   },
   {
+    id: 'guard.step.context',
+    keeps: 'a step starts only in an active context',
+    kinds: ['step'],
+    check(delta, proposal, report) {
+      if (!comesTo(delta, 'in_progress')) return
+      const context = proposal.after('context', proposal.graph)
+      if (context?.data.status !== 'active')
+        report('status', `step ${delta.id} cannot start: its context is ${context?.data.status ?? 'not there'}`)
+    },
+  },
+  {
     id: 'guard.step.dependencies',
     keeps: 'a step starts only when everything it waits for is completed or skipped',
     kinds: ['step'],

@@ -52,7 +52,7 @@ export function lostCancel(entries: readonly Entry[], run: Run, heard = Number.P
   ]
 }
 
-/** While it is to pause or its context is suspended a run tries nothing, but in one tick, which had looked before. */
+/** While it is to pause or its context is suspended a run tries nothing, but in one tick, which had looked before; and in such a context no step begins. */
 export function notHeld(entries: readonly Entry[], run: Run): readonly string[] {
   const pauses = (change: EntryChange) => {
     const requested = isOfRun(run, change) ? nowOf(change)?.requested : undefined
@@ -61,10 +61,12 @@ export function notHeld(entries: readonly Entry[], run: Run): readonly string[] 
   const suspends = (change: EntryChange) =>
     placeOf(change.key).kind === 'context' ? nowOf(change)?.status === 'suspended' : undefined
   const isTry = (entry: Entry) => isTickOf(run, entry) && changesOf(entry).some(triesAction)
+  const begins = (entry: Entry) => changesOf(entry).some(startsStep)
   const isNewTry = (entry: Entry) => isTry(entry) && (entry.body as EntryBody).reason !== AFTER_CRASH
   return [
     ...(mostWhile(pauses, isTry, entries) > 1 ? ['a run goes on that is to pause'] : []),
     ...(mostWhile(suspends, isNewTry, entries) > 1 ? ['a run goes on in a suspended context'] : []),
+    ...(mostWhile(suspends, begins, entries) > 0 ? ['a step began in a suspended context'] : []),
   ]
 }
 /** What a dead owner had under way is under way still, whatever its context is. */

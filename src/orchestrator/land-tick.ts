@@ -1,0 +1,39 @@
+import { RuleViolation } from '../protocol/errors.ts'
+import { isKind } from '../psg/node.ts'
+import { land } from './land.ts'
+import type { Decided, LiveRun } from './live.ts'
+import { standing } from './recover.ts'
+
+/**
+ * Commits what a tick decided; false when the run is no longer ours. In a context that has been suspended since the tick looked no step may begin: then
+ * the rest lands without it, since what arrived would be lost and done again.
+ */
+export async function landTick(run: LiveRun, decided: Decided): Promise<boolean> {
+  try {
+    return await land(run, decided)
+  } catch (error) {
+    if (!decided.begins || !isSuspended(error)) throw error
+    takeBack(run, decided, decided.begins)
+  }
+  const landed = await land(run, decided)
+  const actions = [...run.graph.state.nodesOf(run.plan)].filter((node) => isKind(node, 'action'))
+  Object.assign(run, standing(run, actions))
+  return landed
+}
+
+const isSuspended = (error: unknown): boolean =>
+  error instanceof RuleViolation && error.violations.every(({ rule }) => rule === 'guard.step.context')
+
+function takeBack(
+  run: LiveRun,
+  { changes, events, departures }: Decided,
+  begins: NonNullable<Decided['begins']>,
+): void {
+  events.splice(begins.events)
+  departures.splice(begins.departures)
+  for (const change of changes.splice(begins.changes)) {
+    if (change.kind !== 'node_add' || change.node !== 'action') continue
+    run.flying.delete(change.id)
+    run.waiting.delete(change.id)
+  }
+}
