@@ -7,7 +7,7 @@ import { newConfirm } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { confirmOf, gateOf, move } from '../psg/moves.ts'
 import type { BindingSpec } from './bind.ts'
-import type { Decided, Flight, LiveRun, Waiting } from './live.ts'
+import type { Asked, Decided, Flight, LiveRun } from './live.ts'
 import { newTimer, timerFired } from './timers.ts'
 
 /** How long a question waits for an answer when nothing else is said: a week. */
@@ -70,30 +70,32 @@ export function askFor(
   run.waiting.set(action_id, { on: 'confirm', confirm: confirm_id, timer, due, flight })
 }
 
-/** What people said about a waiting action; an approval is used up in the commit that lets the action go on. */
-export function verdictOn(
-  run: LiveRun,
-  { confirm: confirmId, timer, due, flight }: Extract<Waiting, { on: 'confirm' }>,
-  decided: Decided,
-): ConfirmStatus {
-  const status = run.graph.get('confirm', confirmId)?.data.status ?? 'pending'
-  if (status === 'pending' && due > run.graph.clock.now()) return 'pending'
-  timerFired(timer, decided)
-  if (status === 'pending') {
-    decided.changes.push(move('confirm', confirmId, 'cancelled'))
-    return 'cancelled'
-  }
-  const gate = gateOf(run.graph, confirmId)
-  if (status === 'approved' && gate && isExpired(gate.data, run.graph.clock)) return 'cancelled'
-  if (status === 'approved')
-    decided.changes.push(
-      { kind: 'node_update', node: 'action', id: flight.action.action_id, set: { status: 'running' } },
-      ...(gate
-        ? [{ kind: 'node_update' as const, node: 'gate' as const, id: gate.id, set: { used_by: flight.execution_id } }]
-        : []),
-    )
-  return status
+/** What people said about a waiting action; cancelled when the time to say it, or to make use of it, is over. */
+export function verdictOn({ graph }: LiveRun, { confirm, due }: Asked): ConfirmStatus {
+  const status = statusOf(graph, confirm)
+  if (status === 'pending') return due > graph.clock.now() ? status : 'cancelled'
+  const gate = status === 'approved' ? gateOf(graph, confirm) : undefined
+  return gate && isExpired(gate.data, graph.clock) ? 'cancelled' : status
 }
+
+/** Takes the verdict in; an approval is used up in the commit that lets the action go on. */
+export function takeVerdict(
+  { graph }: LiveRun,
+  { confirm, timer, flight }: Asked,
+  verdict: ConfirmStatus,
+  decided: Decided,
+): void {
+  timerFired(timer, decided)
+  if (statusOf(graph, confirm) === 'pending') decided.changes.push(move('confirm', confirm, 'cancelled'))
+  if (verdict !== 'approved') return
+  const { action, execution_id: used_by } = flight
+  decided.changes.push({ kind: 'node_update', node: 'action', id: action.action_id, set: { status: 'running' } })
+  const gate = gateOf(graph, confirm)
+  if (gate) decided.changes.push({ kind: 'node_update', node: 'gate', id: gate.id, set: { used_by } })
+}
+
+const statusOf = (graph: ProjectGraph, confirm: string): ConfirmStatus =>
+  graph.get('confirm', confirm)?.data.status ?? 'pending'
 
 /** When the approval of a plan expired that nobody has used, if it did. */
 export function expiryOf(graph: ProjectGraph, plan: string): string | undefined {

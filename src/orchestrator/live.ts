@@ -99,14 +99,7 @@ export interface Undo {
 }
 
 export type Waiting =
-  | {
-      readonly on: 'confirm'
-      readonly confirm: string
-      readonly timer: string
-      readonly due: number
-      readonly wait_ms?: undefined
-      readonly flight: Flight
-    }
+  | Asked
   | {
       readonly on: 'timer'
       readonly timer: string
@@ -115,6 +108,16 @@ export type Waiting =
       readonly flight: Flight
     }
   | { readonly on: 'signal'; readonly name: string; readonly flight: Flight }
+
+/** An action that a person was asked about. */
+export interface Asked {
+  readonly on: 'confirm'
+  readonly confirm: string
+  readonly timer: string
+  readonly due: number
+  readonly wait_ms?: undefined
+  readonly flight: Flight
+}
 
 /** Why a run is on its way to its end. */
 export interface Ending {

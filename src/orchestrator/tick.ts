@@ -7,9 +7,9 @@ import { move } from '../psg/moves.ts'
 import { actionOf, bindingOf, departs } from './dispatch.ts'
 import { runEnds } from './end.ts'
 import { ends, endsWithSession, flightFailed, isKept, keepEnding, reasonOf } from './ending.ts'
-import { askFor, verdictOn } from './gate.ts'
+import { askFor, takeVerdict, verdictOn } from './gate.ts'
 import { heldUpBy } from './held-up.ts'
-import type { Arrival, Decided, Ending, Flight, LiveRun, Waiting } from './live.ts'
+import type { Arrival, Asked, Decided, Ending, Flight, LiveRun } from './live.ts'
 import { fitting, MOST_BEGUN } from './one-commit.ts'
 import { resume } from './recover.ts'
 import { isExpiry, nextTurns } from './session.ts'
@@ -176,31 +176,37 @@ function stepGivenUp(
 /** What others asked for or decided since the last tick. */
 function look(run: LiveRun, decided: Decided): void {
   if (run.paused || run.ending) return // nothing new begins
+  const approved: Asked[] = []
+  for (const waiting of run.waiting.values()) {
+    if (waiting.on !== 'confirm') continue
+    const verdict = verdictOn(run, waiting)
+    if (verdict === 'approved') approved.push(waiting)
+    else if (verdict !== 'pending') answered(run, waiting, verdict, decided)
+  }
+  if (run.ending) return // of one of them: what was approved beside it is not used up
+  for (const waiting of approved) if (hasRoom(run, waiting.flight)) answered(run, waiting, 'approved', decided)
+  takeInSignals(run, decided)
+}
+
+function takeInSignals(run: LiveRun, decided: Decided): void {
   let signals: ReturnType<typeof openSignals> | undefined
   for (const [action, waiting] of run.waiting) {
-    if (waiting.on === 'confirm') {
-      if (isApproved(run, waiting) && !hasRoom(run, waiting.flight)) continue
-      const verdict = verdictOn(run, waiting, decided)
-      if (verdict === 'pending') continue
-      run.waiting.delete(action)
-      answered(run, waiting.flight, verdict, decided)
-    } else if (waiting.on === 'signal') {
-      signals ??= openSignals(run)
-      const signal = signals.get(waiting.name)?.shift()
-      if (!signal) continue
-      run.waiting.delete(action)
-      decided.changes.push({ kind: 'node_update', node: 'signal', id: signal.id, set: { taken: true } })
-      const result = { action_id: action, status: 'completed' as const, output: signal.data.payload, duration_ms: 0 }
-      takeIn(run, { kind: 'completed', flight: waiting.flight, result }, decided)
-    }
+    if (waiting.on !== 'signal') continue
+    signals ??= openSignals(run)
+    const signal = signals.get(waiting.name)?.shift()
+    if (!signal) continue
+    run.waiting.delete(action)
+    decided.changes.push({ kind: 'node_update', node: 'signal', id: signal.id, set: { taken: true } })
+    const result = { action_id: action, status: 'completed' as const, output: signal.data.payload, duration_ms: 0 }
+    takeIn(run, { kind: 'completed', flight: waiting.flight, result }, decided)
   }
 }
 
-const isApproved = ({ graph }: LiveRun, { confirm }: Extract<Waiting, { on: 'confirm' }>): boolean =>
-  graph.get('confirm', confirm)?.data.status === 'approved'
-
 /** A person has answered, or the time to answer is over. */
-function answered(run: LiveRun, flight: Flight, verdict: Exclude<ConfirmStatus, 'pending'>, decided: Decided): void {
+function answered(run: LiveRun, asked: Asked, verdict: Exclude<ConfirmStatus, 'pending'>, decided: Decided): void {
+  const { flight } = asked
+  run.waiting.delete(flight.action.action_id)
+  takeVerdict(run, asked, verdict, decided)
   const settling = run.session && isSettling(flight) ? run.session : undefined
   if (verdict === 'approved' && !settling) return goesOn(run, flight, decided)
   const error = new ActionError('action_rejected', `${flight.action.action_type} was ${verdict} by a person`)

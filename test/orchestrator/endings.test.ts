@@ -240,6 +240,37 @@ describe('a run on its way back', () => {
   })
 })
 
+describe('answers that are taken in together', () => {
+  const rejected = { status: 'rejected', decided_by_role: 'somebody' } as const
+
+  it.each([0, 1])('use no approval once one of them has ended the run: question %i is rejected', async (no) => {
+    const called: string[] = []
+    const say = (name: string) => () => void called.push(name)
+    const { start, clock } = world({ pay: say('pay'), send: say('send') })
+    const ask = { binding: { approval: 'ask' as const } }
+    const first = await start()
+    const run = await first.submit(flowOf({ pay: ask, send: ask }))
+    expect(await inTime(clock, run.rest())).toBe('waiting')
+    first.die()
+    const desk = await start({ mine: () => false })
+    const questions = await desk.waiting()
+    for (const [i, { confirm }] of questions.entries())
+      await desk.decide(confirm.confirm_id, i === no ? rejected : approved)
+    const second = await start()
+    const again = await second.get(run.run_id)
+    expect(await inTime(clock, again.result())).toMatchObject({ status: 'failed', error: { code: 'action_rejected' } })
+    const nodes = [...(await second.project.context(run.context_id)).state.nodesOf(run.plan_id)]
+    const gates = nodes.flatMap(({ kind, data }) => (kind === 'gate' && data.target.kind === 'action' ? [data] : []))
+    expect(gates.map(({ used_by }) => used_by)).toEqual([undefined, undefined])
+    expect(nodes.flatMap(({ kind, data }) => (kind === 'action' ? [data.status] : [])).sort()).toEqual([
+      'cancelled',
+      'failed',
+    ])
+    expect(called).toEqual([])
+    await inTime(clock, Promise.all([second.close(), desk.close()]))
+  })
+})
+
 describe('a tick that the graph refuses', () => {
   const own = (execute: () => Outcome): Adapter => ({
     action_type: 'own',
