@@ -1,6 +1,6 @@
 import { randomFillSync } from 'node:crypto'
 import { InvalidInput } from './errors.ts'
-import { type Field, refuseUnlessFit } from './fields.ts'
+import { type Field, type Fields, needed, refuseUnlessFit, signal as signalField } from './fields.ts'
 import { shown } from './shown.ts'
 
 /** Where time, ids and randomness come from: the only such source, so that tests and golden flows can own it. */
@@ -11,7 +11,7 @@ export interface Clock {
   uuid(): string
   /** At least 0, below 1. */
   random(): number
-  /** Resolves after `ms`; rejects with the signal's reason when it is aborted first. */
+  /** Resolves after `ms`; rejects with the signal's reason when it is aborted first, and with InvalidInput for what is no time. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>
 }
 
@@ -21,6 +21,7 @@ export const systemClock: Clock = {
   random: () => Math.random(),
   sleep(ms, signal) {
     return new Promise((resolve, reject) => {
+      checkSleep(ms, signal)
       if (signal?.aborted) return reject(signal.reason)
       let timer: NodeJS.Timeout
       const wait = (left: number) => {
@@ -104,6 +105,7 @@ export function manualClock(options: { seed?: number; now?: number } = {}): Manu
     },
     sleep(ms, signal) {
       return new Promise((resolve, reject) => {
+        checkSleep(ms, signal)
         if (signal?.aborted) return reject(signal.reason)
         const abort = () => {
           sleepers = sleepers.filter((s) => s !== sleeper)
@@ -121,6 +123,7 @@ export function manualClock(options: { seed?: number; now?: number } = {}): Manu
       })
     },
     async advance(ms) {
+      refuseUnlessFit('clock', { ms }, { ms: needed(number) })
       const until = now + ms
       for (let at = first(); at !== undefined && at <= until; at = first()) {
         now = Math.max(now, at)
@@ -141,6 +144,16 @@ export function manualClock(options: { seed?: number; now?: number } = {}): Manu
 }
 
 const number: Field = { says: 'a number', fits: Number.isFinite }
+const SLEEP: Fields = {
+  ms: needed({ says: 'a number', fits: (value) => typeof value === 'number' && !Number.isNaN(value) }),
+  signal: signalField,
+}
+
+/** Every timeout of every action sleeps: what is plainly right is not looked at twice. */
+function checkSleep(ms: unknown, signal: unknown): void {
+  if (Number.isFinite(ms) && (signal === undefined || signal instanceof AbortSignal)) return
+  refuseUnlessFit('sleep', { ms, signal }, SLEEP)
+}
 
 /** A stored wait may be long, but its end must be a time that can be written down: a hundred years. */
 export const LONGEST_WAIT_MS = 100 * 365 * 24 * 60 * 60 * 1000

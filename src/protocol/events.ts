@@ -1,5 +1,6 @@
 import { type Clock, isoMicros } from './clock.ts'
 import { InvalidInput, type Problem } from './errors.ts'
+import { object, refuseUnlessFit } from './fields.ts'
 import { observabilityInvariants } from './invariant-rules.ts'
 import { checkInvariants } from './invariants.ts'
 import { isNameIn, type JsonObject } from './json.ts'
@@ -153,6 +154,7 @@ const STAGES: Readonly<Record<PlanStatus | StepStatus, StageStatus | 'cancelled'
 
 function makerOf<Fields extends EventFields, Event extends ObservabilityEvent>(event_family: EventFamily) {
   return (fields: Fields, stamp: Stamp, beside?: JsonObject): Event => {
+    refuseUnlessFit('event', { beside }, { beside: object })
     const kind = kindOfFamily(event_family)
     const event = validate(kind, { ...beside, ...fields, event_family, ...stamped(stamp) })
     const found = observabilityProblems(event)

@@ -88,6 +88,15 @@ export function refuseUnlessFit(what: string, given: unknown, fields: Fields): v
   if (problems.length > 0) throw new InvalidInput(what, problems)
 }
 
+/** A function for callers whom nobody has checked: its arguments, in their order, must be what the fields say. Throws InvalidInput. */
+export function guarded<F extends (...args: never[]) => unknown>(what: string, args: Fields, inner: F): F {
+  const names = Object.keys(args)
+  return ((...given: never[]) => {
+    refuseUnlessFit(what, Object.fromEntries(names.map((name, i) => [name, given[i]])), args)
+    return inner(...given)
+  }) as F
+}
+
 /** Everything that is wrong with an object by its fields: of the wrong type, not known (with a suggestion), not there. */
 export function problemsIn(value: unknown, fields: Fields, at: string): readonly Problem[] {
   if (!isObject(value)) return [{ path: at, rule: 'type', message: 'must be an object', found: shown(value) }]

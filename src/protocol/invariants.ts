@@ -1,5 +1,5 @@
 import { InvalidInput, type Problem } from './errors.ts'
-import { anything, type Field, having, oneOf, problemsIn, text } from './fields.ts'
+import { anything, type Field, having, oneOf, problemsIn, refuseUnlessFit, text } from './fields.ts'
 import { isNameIn, isObject } from './json.ts'
 import type { EventComplaint } from './map-rules.ts'
 import { eachPlace, type Path, parsePath } from './paths.ts'
@@ -90,14 +90,13 @@ export function checkInvariants(
 
 /** An entry as golden flows write it; throws InvalidInput for a rule, path, scope or condition that means nothing. */
 export function parseInvariant(entry: unknown, scope?: Scope): PathInvariant {
+  refuseUnlessFit('invariant', { scope }, { scope: SCOPE })
   const given: Record<string, unknown> = isObject(entry) ? { scope, ...entry } : {}
   const problems: Problem[] = ['id', 'scope', 'path', 'rule']
     .filter((key) => typeof given[key] !== 'string')
     .map((path) => ({ path, rule: 'type', message: 'must be a string' }))
   problems.push(...problemsIn(given, { when: text, '*': anything }, ''))
-  if (typeof given.scope === 'string' && !isNameIn(SCOPES, given.scope)) {
-    problems.push({ path: 'scope', rule: 'enum', message: 'is not a scope', found: shown(given.scope) })
-  }
+  if (typeof given.scope === 'string') problems.push(...problemsIn({ scope: given.scope }, { scope: SCOPE }, ''))
   if (problems.length > 0) throw new InvalidInput('invariant', problems)
   const { id, path, rule, when, ifPresent } = given as unknown as PathInvariant
   const invariant = {
@@ -148,6 +147,7 @@ const SCOPES: Readonly<Record<Scope, true>> = {
   ...{ event: true, learning_sample: true, tool_event: true, file_update_event: true, git_event: true, ci_event: true },
 }
 
+const SCOPE = oneOf(...Object.keys(SCOPES))
 const OPTIONS: { readonly [O in keyof Required<CheckOptions>]: Field } = {
   absent: oneOf('skip', 'breach'),
   scopes: {

@@ -10,6 +10,7 @@ export {
   toBinaryCloudEvent,
   toCloudEvent,
 } from './cloud-events.ts'
+export { kindOfFamily, moveRule, stageStatus } from './doors.ts'
 export * from './errors.ts'
 export {
   compensationPlanEvent,
@@ -22,7 +23,6 @@ export {
   impactAnalysisEvent,
   importProcessEvent,
   intentEvent,
-  kindOfFamily,
   type Maker,
   type MapFields,
   mapEvent,
@@ -36,7 +36,6 @@ export {
   type SaFields,
   type Stamp,
   saEvent,
-  stageStatus,
 } from './events.ts'
 export { schemas } from './generated/schemas.ts'
 export {
@@ -66,7 +65,6 @@ export {
   type LifecycleKind,
   lifecycles,
   mayMove,
-  moveRule,
   type Statuses,
   statusesOf,
 } from './lifecycle.ts'

@@ -1,0 +1,138 @@
+import { MplpError } from '../../src/protocol/errors.ts'
+
+/** What may come in from a caller without a compiler. */
+export const ODD = {
+  nothing: undefined,
+  null: null,
+  number: 5,
+  text: 'x',
+  list: [],
+  'list of null': [null],
+  object: {},
+} as const
+type Odd = keyof typeof ODD
+
+/** An argument: one that is right, and which odd ones are right as well; `all` of them are, and are tried nevertheless. */
+export interface Argument {
+  readonly right: unknown
+  readonly legal: readonly Odd[] | 'all'
+}
+
+/** A public function: what it is called with, and the doors of what it gives, or why there are none to look at. */
+export interface Door {
+  readonly args: readonly Argument[]
+  readonly gives?: Doors | string
+  /** A call in the right way needs what is not here, and is not made. */
+  readonly unreached?: true
+}
+
+/** By the name of the function; `Members` by that of the object which has them. Text says why there is nothing to refuse. */
+export type Doors = { readonly [name: string]: Door | Members | string }
+export interface Members {
+  readonly members: Doors
+}
+
+export const given = (right: unknown, ...legal: readonly Odd[]): Argument => ({ right, legal })
+/** May be left out, and need say nothing. */
+export const options = (right?: object): Argument => ({ right, legal: ['nothing', 'object'] })
+/** Any text may be the name of something. */
+export const name = (right: string): Argument => ({ right, legal: ['text'] })
+export const json = (right: unknown): Argument =>
+  given(right, 'null', 'number', 'text', 'list', 'list of null', 'object')
+export const anything = (right: unknown): Argument => ({ right, legal: 'all' })
+
+export const door = (...args: readonly Argument[]): Door => ({ args })
+export const making = (gives: Doors | string, ...args: readonly Argument[]): Door => ({ args, gives })
+/** Takes no arguments. */
+export const bare: Door = { args: [] }
+
+/** Everything that is wrong with how an object's functions take what they should not, and every function that no table knows. */
+export async function findings(path: string, object: unknown, doors: Doors): Promise<readonly string[]> {
+  const members = membersOf(object)
+  const found = [...members.keys()].filter((each) => !(each in doors)).map((each) => `${path}.${each} is in no table`)
+  if (tried.has(doors)) return found
+  tried.add(doors)
+  for (const [each, known] of Object.entries(doors)) {
+    const at = `${path}.${each}`
+    const value = members.get(each)
+    if (value === undefined) found.push(`${at} is not there any more`)
+    else if (typeof known === 'string') continue
+    else if ('members' in known) found.push(...(await findings(at, value, known.members)))
+    else found.push(...(await findingsAt(at, (...args) => Reflect.apply(value as Called, object, args), known)))
+  }
+  return found
+}
+
+type Called = (...args: unknown[]) => unknown
+
+/** What can be had in several ways is tried once. */
+const tried = new Set<Doors>()
+
+/** The functions of an object, and those of its members that have some. */
+function membersOf(value: unknown): ReadonlyMap<string, unknown> {
+  const found = new Map<string, unknown>()
+  if (!isOurs(value)) return found
+  const prototype = Object.getPrototypeOf(value)
+  const inherited = prototype === Object.prototype ? [] : Object.getOwnPropertyNames(prototype)
+  for (const each of [...Object.keys(value), ...inherited]) {
+    const member = (value as { readonly [name: string]: unknown })[each]
+    if (typeof member === 'function' ? !isClass(member) : membersOf(member).size > 0) found.set(each, member)
+  }
+  return found
+}
+
+/** Objects of the language have functions, too. */
+function isOurs(value: unknown): value is object {
+  if (typeof value !== 'object' || value === null) return false
+  const prototype = Object.getPrototypeOf(value)
+  return prototype === Object.prototype || isClass(prototype?.constructor)
+}
+const isClass = (value: unknown): boolean =>
+  typeof value === 'function' && /^class\b/.test(Function.prototype.toString.call(value))
+
+async function findingsAt(at: string, call: Called, { args, gives, unreached }: Door): Promise<readonly string[]> {
+  const found: string[] = []
+  const right = args.map((arg) => arg.right)
+  for (const [i, { legal }] of args.entries())
+    for (const odd of Object.keys(ODD) as Odd[]) {
+      if (legal.includes(odd)) continue
+      const { threw, gave } = await outcomeOf(() => call(...right.with(i, ODD[odd])))
+      const shown = `${at}(${args.map((_, other) => (other === i ? odd : '…')).join(', ')})`
+      if (threw !== undefined && !(threw instanceof MplpError)) found.push(`${shown} threw ${threw}`)
+      else if (threw === undefined && legal !== 'all') found.push(`${shown} was taken`)
+      await close(gave)
+    }
+  if (unreached || (args.length === 0 && gives === undefined)) return found
+  // Or each of the others could have been refused for what was meant to be right.
+  const { threw, gave } = await outcomeOf(() => call(...right))
+  if (threw !== undefined) return [...found, `${at} is not called in the right way: ${threw}`]
+  if (typeof gives !== 'string') found.push(...(await findings(`${at}()`, gave, gives ?? {})))
+  await close(gave)
+  return found
+}
+
+/** What comes of a call. */
+async function outcomeOf(call: () => unknown): Promise<{ readonly threw?: unknown; readonly gave?: unknown }> {
+  try {
+    const gave = await call()
+    if (typeof Object(gave)[Symbol.asyncIterator] === 'function') await begun(gave as AsyncIterable<unknown>)
+    return { gave }
+  } catch (threw) {
+    return { threw: threw ?? 'nothing' }
+  }
+}
+
+/** What refuses does so at once; what does not may wait for its first piece for ever. */
+async function begun(pieces: AsyncIterable<unknown>): Promise<void> {
+  const reading = pieces[Symbol.asyncIterator]()
+  await Promise.race([reading.next(), turns(50)])
+  void reading.return?.()
+}
+
+async function turns(count: number): Promise<void> {
+  for (let i = 0; i < count; i++) await new Promise((resolve) => setImmediate(resolve))
+}
+
+async function close(gave: unknown): Promise<void> {
+  if (typeof Object(gave).close === 'function') await (gave as { close(): unknown }).close()
+}
