@@ -2,7 +2,7 @@ import type { Clock } from '../protocol/clock.ts'
 import type { Json } from '../protocol/json.ts'
 import type { EventDraft } from '../psg/change.ts'
 import type { Backend, Holder } from '../vsl/backend.ts'
-import { commitOnce } from '../vsl/settle.ts'
+import { settleWrite } from '../vsl/settle.ts'
 import { FlowFailure } from './flow.ts'
 import { own } from './owner.ts'
 
@@ -60,7 +60,7 @@ export async function flowRecord(store: Backend, runId: string, options: RecordO
     },
     async keep(changed) {
       const next: FlowMemory = { ...memory, ...changed }
-      await commitOnce(
+      await settleWrite(
         store,
         { stream: key, expected: 0, fence, inserts: [], puts: [[key, next as unknown as Json]], deletes: [] },
         { clock },

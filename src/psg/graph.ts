@@ -11,7 +11,7 @@ import {
 import { warn } from '../protocol/reporter.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { serially } from '../vsl/serially.ts'
-import { commitOnce } from '../vsl/settle.ts'
+import { settleWrite } from '../vsl/settle.ts'
 import type { Changes, Commit, CommitOptions, Kind, Node, NodeOf } from './change.ts'
 import { type Draft, draft, type Ground, named, ruleBook } from './check.ts'
 import { checkGraphOptions } from './check-options.ts'
@@ -319,7 +319,7 @@ export class ProjectGraph {
   /** Learns what became of a write without a reply by submitting it again. Throws while nobody can tell: then nothing else gets in. */
   async #settle(pending: Pending, wanted: Wanted): Promise<void> {
     try {
-      await commitOnce(this.store, pending.drafted.write, { clock: this.clock })
+      await settleWrite(this.store, pending.drafted.write, { clock: this.clock })
       const known = this.revision >= pending.drafted.commit.revision // reloading found it first
       this.#landed(pending, known ? pending.drafted.commit : this.#apply(pending.drafted))
     } catch (error) {
@@ -338,7 +338,7 @@ export class ProjectGraph {
 
   async #store(drafted: Draft, wanted: Wanted): Promise<boolean> {
     try {
-      await commitOnce(this.store, drafted.write, { clock: this.clock })
+      await settleWrite(this.store, drafted.write, { clock: this.clock })
       return true
     } catch (error) {
       if (error instanceof RevisionConflict) return false

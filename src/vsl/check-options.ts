@@ -1,6 +1,5 @@
-import type { Clock } from '../protocol/clock.ts'
-import { InvalidInput } from '../protocol/errors.ts'
 import {
+  amount,
   anything,
   clock,
   type Fields,
@@ -12,7 +11,6 @@ import {
   signal,
   wholeFrom,
 } from '../protocol/fields.ts'
-import { shown } from '../protocol/shown.ts'
 
 /** Throws InvalidInput for options that are none, or hold what several members have in common and cannot work with. */
 export function checkOpening(what: string, options: unknown): void {
@@ -29,14 +27,9 @@ export const checkCopy = (stores: Stores, options: unknown): void => {
 export const checkStores = (stores: Stores): void =>
   refuseUnlessFit('store', stores, Object.fromEntries(Object.keys(stores).map((name) => [name, store])))
 
-/** Throws InvalidInput for a wait that nothing measures. Every commit of a graph asks it, so it looks at no more than that. */
-export function checkSettling(options: { readonly clock: Clock }): void {
-  const given: unknown = Object(options).clock
-  if (!clock.fits(given))
-    throw new InvalidInput('settling', [
-      { path: 'clock', rule: 'type', message: 'must be a clock', found: shown(given) },
-    ])
-}
+/** Throws InvalidInput for a wait that nothing measures, ends or bounds. */
+export const checkSettling = (options: unknown): void =>
+  refuseUnlessFit('settling', options, { clock: needed(clock), signal, patienceMs: amount })
 
 type Stores = { readonly [name: string]: unknown }
 

@@ -1,13 +1,12 @@
 import { readFileSync, readlinkSync } from 'node:fs'
+import { needed, refuseUnlessFit, text } from '../protocol/fields.ts'
 import type { Holder } from './backend.ts'
 
 /** This process as the holder of leases, under an id of its own. */
-export const thisHolder = (id: string): Holder => ({
-  id,
-  boot: bootId(),
-  pid: process.pid,
-  started: processAt(process.pid)?.started ?? '',
-})
+export function thisHolder(id: string): Holder {
+  refuseUnlessFit('holder', { id }, { id: needed(text) })
+  return { id, boot: bootId(), pid: process.pid, started: processAt(process.pid)?.started ?? '' }
+}
 
 /** A lease as a store keeps it: until when, by the store's own clock. */
 export interface Held {

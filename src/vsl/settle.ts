@@ -10,7 +10,7 @@ import {
 import { isObject, type Json } from '../protocol/json.ts'
 import type { Backend, Write } from './backend.ts'
 import { refuseUnlessObject } from './check-input.ts'
-import { checkSettling } from './check-options.ts'
+import { checkSettling, checkStores } from './check-options.ts'
 
 export interface SettleOptions {
   readonly clock: Clock
@@ -30,14 +30,20 @@ const LONGEST_WAIT_MS = 1_000
  * is refused after a lost reply.
  */
 export async function commitOnce(store: Backend, write: Write, options: SettleOptions): Promise<void> {
-  checkSettling(options)
+  checkStores({ store })
   refuseUnlessObject('write', 'write', write)
-  const { clock, signal, patienceMs = PATIENCE_MS } = options
+  checkSettling(options)
   if (write.entry !== undefined && commitId(write.entry) === undefined)
     throw new InvalidInput('write', [
       { path: 'entry.commit_id', rule: 'commit-id', message: 'is not text, so the write could not be known again' },
     ])
-  signal?.throwIfAborted()
+  options.signal?.throwIfAborted()
+  return settleWrite(store, write, options)
+}
+
+/** The same, for those who know what they give: every commit of a graph goes through here. */
+export async function settleWrite(store: Backend, write: Write, options: SettleOptions): Promise<void> {
+  const { clock, signal, patienceMs = PATIENCE_MS } = options
   const deadline = clock.now() + patienceMs
   let doubt: unknown
   for (let wait = FIRST_WAIT_MS; ; wait = Math.min(wait * 2, LONGEST_WAIT_MS)) {

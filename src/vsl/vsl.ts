@@ -1,5 +1,6 @@
 import type { Clock } from '../protocol/clock.ts'
 import { InvalidInput } from '../protocol/errors.ts'
+import { needed, refuseUnlessFit, text } from '../protocol/fields.ts'
 import { redisAddress } from '../protocol/redis-address.ts'
 import type { Backend } from './backend.ts'
 import { checkOpening } from './check-options.ts'
@@ -86,7 +87,10 @@ export async function openStore(store: string | Backend | BareStore, options: St
 export const checkStoreUrl = (url: string): void => memberOf(url).check(url)
 
 /** Where a store lies that is made of files; `undefined` for any other. */
-export const storePath = (url: string): string | undefined => (/^(file|sqlite):/.test(url) ? pathIn(url) : undefined)
+export function storePath(url: string): string | undefined {
+  refuseUnlessFit('store', { url }, { url: needed(text) })
+  return /^(file|sqlite):/.test(url) ? pathIn(url) : undefined
+}
 
 type MemberOptions = Omit<StoreOptions, 'encryption'>
 type Member = Readonly<{

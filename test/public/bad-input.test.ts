@@ -3,11 +3,13 @@ import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { type Doors, findings } from './doors.ts'
 import { protocol } from './protocol.ts'
+import { vsl } from './vsl.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 /** What can be imported, by the name behind that of the package. */
 const TABLES: { readonly [entry: string]: Doors } = {
   './protocol': protocol,
+  ...vsl,
 }
 const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
 

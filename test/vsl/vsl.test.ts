@@ -163,7 +163,7 @@ describe('openStore', () => {
       problems: [{ path: 'verify' }],
     })
     await expect(withEncryption(7 as never, [])).rejects.toMatchObject({ problems: [{ path: 'store' }] })
-    await expect(commitOnce(store, append('g', 0), undefined as never)).rejects.toMatchObject({
+    await expect(commitOnce(store, append('g', 0), {} as never)).rejects.toMatchObject({
       problems: [{ path: 'clock' }],
     })
     await expect(commitOnce(store, undefined as never, { clock: manualClock() })).rejects.toThrow(InvalidInput)

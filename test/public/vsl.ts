@@ -1,0 +1,58 @@
+import { join } from 'node:path'
+import { systemClock } from '../../src/protocol/clock.ts'
+import { digestOf } from '../../src/protocol/json.ts'
+import { thisHolder } from '../../src/vsl/holder.ts'
+import { memoryBackend } from '../../src/vsl/memory.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+import { bare, type Doors, door, given, json, making, name, options } from './doors.ts'
+
+const holder = thisHolder('somebody')
+const lease = { stream: 'held', holder, token: 1, ttlMs: 1000 }
+const write = { stream: 's', expected: 0, entry: { commit_id: 'a' }, inserts: [], puts: [], deletes: [] }
+const KEY = { id: 'k', key: new Uint8Array(32).fill(7) }
+
+function bareStore() {
+  const cells = new Map<string, unknown>()
+  return { get: (key: string) => cells.get(key), set: (key: string, value: unknown) => void cells.set(key, value) }
+}
+
+export const BACKEND: Doors = {
+  get: door(name('a')),
+  set: door(name('a'), json(1)),
+  commit: door(given(write)),
+  getMany: door(given(['a'], 'list')),
+  scan: door(name(''), options()),
+  head: door(name('s')),
+  read: door(name('s'), options()),
+  feed: door(options()),
+  acquire: door(name('held'), given(holder), given(1000, 'number')),
+  renew: door(given(lease)),
+  release: door(given(lease)),
+  putBlob: door(given(new Uint8Array([1]))),
+  getBlob: door(given(digestOf('a'))),
+  blobs: bare,
+  close: bare,
+}
+/** A copy: each member is tried. */
+const backend = (more: Doors = {}): Doors => ({ ...BACKEND, ...more })
+
+export const vsl: { readonly [entry: string]: Doors } = {
+  './vsl': {
+    commitOnce: door(given(memoryBackend()), given(write), given({ clock: systemClock })),
+    copyStore: door(given(memoryBackend()), given(memoryBackend()), options()),
+    fromBare: making(backend(), given(bareStore()), options()),
+    openStore: making(BACKEND, given('memory:'), options()),
+    storePath: door(name('file:./a')),
+    thisHolder: door(name('somebody')),
+    withEncryption: making(backend(), given(memoryBackend()), given([KEY])),
+  },
+  './vsl/file': { fileBackend: making(backend(), given({ path: join(tempFolder(), 'f') })) },
+  './vsl/lifted': {
+    isBareStore: 'asks of anything whether it is one',
+    liftedBackend: making(BACKEND, given(bareStore()), options()),
+  },
+  './vsl/memory': { memoryBackend: making(backend(), options()) },
+  './vsl/postgres': { postgresBackend: { ...door(given({ url: 'postgres://127.0.0.1:1/none' })), unreached: true } },
+  './vsl/redis': { redisBackend: { ...door(given({ url: 'redis://127.0.0.1:1' })), unreached: true } },
+  './vsl/sqlite': { sqliteBackend: making(backend({ facts: bare }), given({ path: join(tempFolder(), 's.db') })) },
+}
