@@ -1,5 +1,6 @@
 import { Refused } from '../protocol/errors.ts'
 import { type Bus, type BusSpec, checkBus, checkBuses, nameOf, placeOf, schemeOf } from './bus-spec.ts'
+import { checkBusOptions, checkSourceOptions } from './check-options.ts'
 import type { History } from './fan-out.ts'
 import type { KafkaTransportOptions } from './kafka.ts'
 import { memoryTransport } from './memory.ts'
@@ -35,6 +36,7 @@ export interface SourceUrlOptions extends SourceOptions {
  */
 export async function openBus(spec: BusSpec, options: BusOptions = {}): Promise<Bus> {
   checkBus(spec)
+  checkBusOptions(options)
   const name = nameOf(spec)
   if (typeof spec === 'object' && 'transport' in spec) return spec
   const url = typeof spec === 'string' ? spec : spec.url
@@ -64,6 +66,7 @@ export async function openBus(spec: BusSpec, options: BusOptions = {}): Promise<
 /** Several at once, each with a relay of its own. When one cannot be opened, the others are closed again. */
 export async function openBuses(specs: readonly BusSpec[], options: BusOptions = {}): Promise<readonly Bus[]> {
   checkBuses(specs)
+  checkBusOptions(options) // also when there are none to open
   const opening = await Promise.allSettled(specs.map((spec) => openBus(spec, options)))
   const failed = opening.find((result) => result.status === 'rejected')
   const opened = opening.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
@@ -74,6 +77,7 @@ export async function openBuses(specs: readonly BusSpec[], options: BusOptions =
 
 /** Opens the listening end for somebody who has only the URL; `ws:` and `wss:` connect to a server. */
 export async function openSource(url: string, options: SourceUrlOptions = {}): Promise<Source> {
+  checkSourceOptions(options)
   const { redis, kafka, websocket, ...common } = options
   switch (/^wss:/.test(url) ? 'websocket' : schemeOf(url)) {
     case 'memory':

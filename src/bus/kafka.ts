@@ -1,6 +1,8 @@
 import type { Admin, Kafka, Message, Producer } from 'kafkajs'
 import { systemClock } from '../protocol/clock.ts'
 import { Closed, InvalidInput, type Problem, Refused, TooLarge } from '../protocol/errors.ts'
+import { flag } from '../protocol/fields.ts'
+import { checkMember, its } from './check-options.ts'
 import { checkBatch } from './delivery.ts'
 import {
   isAbsentTopic,
@@ -193,7 +195,9 @@ function portions(messages: readonly Message[], maxBytes: number): Message[][] {
 
 const BATCH_OVERHEAD = 100
 
-function checkOptions({ url, client, topic, sasl, createTopic }: KafkaTransportOptions): void {
+function checkOptions(options: KafkaTransportOptions): void {
+  checkMember('the Kafka bus', options, { ...its('url', 'client', 'topic', 'sasl', 'createTopic'), tls: flag })
+  const { url, client, topic, sasl, createTopic } = options
   const problems: Problem[] = []
   if ((url === undefined) === (client === undefined))
     problems.push({ path: 'url', rule: 'one_of', message: 'or a client must be given, and not both' })

@@ -1,5 +1,6 @@
 import { systemClock } from '../protocol/clock.ts'
 import { Closed } from '../protocol/errors.ts'
+import { checkMember, history as historyField } from './check-options.ts'
 import { checkBatch } from './delivery.ts'
 import { fanOut, type History } from './fan-out.ts'
 import { type SourceOptions, source } from './source.ts'
@@ -12,6 +13,7 @@ export interface MemoryTransportOptions extends SourceOptions {
 
 /** Handlers of this process, each with its own queue and its own copies. A group lives while it has members. */
 export function memoryTransport(options: MemoryTransportOptions = {}): Transport {
+  checkMember('the memory bus', options, { history: historyField })
   const { clock = systemClock, history } = options
   const carrier = fanOut({ history, clock })
   const traits = {

@@ -1,6 +1,8 @@
 import type { Redis } from 'ioredis'
 import { systemClock } from '../protocol/clock.ts'
 import { Closed, InvalidInput, type Problem, Refused } from '../protocol/errors.ts'
+import { object } from '../protocol/fields.ts'
+import { checkMember, its } from './check-options.ts'
 import { checkBatch } from './delivery.ts'
 import { readAlone } from './redis-alone.ts'
 import { beginGroup, readInGroup } from './redis-group.ts'
@@ -114,7 +116,9 @@ async function checkServer(redis: Redis, link: RedisLink): Promise<boolean> {
   return durable
 }
 
-function checkOptions({ url, client, prefix, keep, member, claimAfterMs, timeoutMs }: RedisTransportOptions): void {
+function checkOptions(options: RedisTransportOptions): void {
+  checkMember('the Redis bus', options, OWN)
+  const { url, client, prefix, keep, member, claimAfterMs, timeoutMs } = options
   const problems: Problem[] = []
   if ((url === undefined) === (client === undefined))
     problems.push({ path: 'url', rule: 'one_of', message: 'or a client must be given, and not both' })
@@ -135,3 +139,5 @@ function checkOptions({ url, client, prefix, keep, member, claimAfterMs, timeout
     })
   if (problems.length > 0) throw new InvalidInput('the Redis bus', problems)
 }
+
+const OWN = { ...its('url', 'client', 'prefix', 'member', 'claimAfterMs', 'timeoutMs'), keep: object }

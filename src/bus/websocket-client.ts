@@ -1,5 +1,6 @@
 import { systemClock } from '../protocol/clock.ts'
 import { Closed, FellBehind, InvalidInput, type Problem, Refused } from '../protocol/errors.ts'
+import { checkMember, its } from './check-options.ts'
 import { isAfter, placeOf } from './delivery.ts'
 import { type Feed, type SourceOptions, source } from './source.ts'
 import type { Source } from './transport.ts'
@@ -70,7 +71,9 @@ const missed = (url: string) =>
   new FellBehind(`the client of ${url}`, 'the server keeps nothing, so that what is published while it is away is lost')
 
 /** What the client library would throw at each attempt is told here, once. */
-function checkOptions(url: string, { token, timeoutMs }: ConnectOptions): void {
+function checkOptions(url: string, options: ConnectOptions): void {
+  checkMember('the client of events', options, its('token', 'timeoutMs'))
+  const { token, timeoutMs } = options
   const problems: Problem[] = []
   if (!URL.canParse(url) || !/^wss?:$/.test(new URL(url).protocol) || new URL(url).hash !== '')
     problems.push({ path: 'url', rule: 'url', message: 'is not like ws://host:port/path' })

@@ -3,7 +3,9 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { systemClock } from '../protocol/clock.ts'
 import { Closed, InvalidInput, type Problem, Refused, Unavailable } from '../protocol/errors.ts'
+import { having, method, text } from '../protocol/fields.ts'
 import { reporter } from '../protocol/reporter.ts'
+import { checkMember, history as historyField, its } from './check-options.ts'
 import { checkBatch } from './delivery.ts'
 import { fanOut, type History } from './fan-out.ts'
 import { sleepers } from './sleepers.ts'
@@ -139,6 +141,7 @@ async function listen(server: Server, host: string, port: number): Promise<void>
 }
 
 function checkOptions(options: WebSocketTransportOptions): void {
+  checkMember('the WebSocket bus', options, OWN)
   const { host, port, server, path, token, origins, refuse } = options
   const problems: Problem[] = []
   const wrong = (at: string, rule: string, message: string) => problems.push({ path: at, rule, message })
@@ -165,6 +168,14 @@ function checkOptions(options: WebSocketTransportOptions): void {
   if (problems.length > 0) throw new InvalidInput('the WebSocket bus', problems)
   if (host !== undefined && !isLoopback(host) && token === undefined)
     throw new Refused(`${host} can be reached from outside`, 'give a token, or listen on 127.0.0.1')
+}
+
+const OWN = {
+  ...its('port', 'path', 'token', 'origins', 'limit', 'limitBytes', 'heartbeatMs'),
+  host: text,
+  server: having('an HTTP server', 'on', 'off'),
+  refuse: method,
+  history: historyField,
 }
 
 const isLoopback = (host: string) => host === 'localhost' || host === '::1' || /^127(\.\d+){3}$/.test(host)

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
+import { bus } from './bus.ts'
 import { type Doors, findings } from './doors.ts'
 import { protocol } from './protocol.ts'
 import { vsl } from './vsl.ts'
@@ -10,6 +11,7 @@ const ROOT = join(import.meta.dirname, '../..')
 const TABLES: { readonly [entry: string]: Doors } = {
   './protocol': protocol,
   ...vsl,
+  ...bus,
 }
 const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
 

@@ -1,0 +1,47 @@
+import { memoryTransport } from '../../src/bus/memory.ts'
+import { ID, TIME } from '../protocol/samples.ts'
+import { bare, type Doors, door, given, making, options } from './doors.ts'
+
+const delivery = {
+  position: '1',
+  graph_id: ID,
+  context_id: ID,
+  revision: 1,
+  index: 0,
+  event: { event_id: ID, event_type: 'a', event_family: 'intent', timestamp: TIME },
+}
+
+const source = (more: Doors = {}): Doors => ({
+  subscribe: making(
+    { close: bare },
+    given({}, 'object'),
+    given(() => undefined),
+    options(),
+  ),
+  events: door(given({}, 'object'), options()),
+  close: bare,
+  ...more,
+})
+const transport = () => source({ publish: door(given([delivery], 'list')) })
+const CONNECTED = source({
+  subscribe: {
+    ...door(
+      given({}, 'object'),
+      given(() => undefined),
+      options(),
+    ),
+    unreached: true,
+  },
+})
+
+export const bus: { readonly [entry: string]: Doors } = {
+  './bus': {
+    openBus: making({ transport: { members: transport() } }, given('memory:'), options()),
+    openBuses: door(given([{ name: 'mine', transport: memoryTransport() }], 'list'), options()),
+    openSource: making(CONNECTED, given('ws://127.0.0.1:1/events'), options()),
+  },
+  './bus/kafka': { kafkaTransport: { ...door(given({ url: 'kafka://127.0.0.1:1/topic' })), unreached: true } },
+  './bus/memory': { memoryTransport: making(transport(), options()) },
+  './bus/redis': { redisTransport: { ...door(given({ url: 'redis://127.0.0.1:1' })), unreached: true } },
+  './bus/websocket': { websocketTransport: making(transport(), options()) },
+}
