@@ -29,7 +29,7 @@ interface Told<Body = EntryBody> {
  * from its `at`, moves of steps and what happened to the graph from its changes, whom the events of a run are about from that run.
  */
 export function eventsIn(entry: Told<unknown>): readonly BornEvent[] {
-  if (!isObject(entry.body) || !Array.isArray(entry.body.events)) return []
+  if (!isGraphs(entry.body)) return []
   const told = entry as Told
   const { body } = told
   const { events, commit_id, project_id } = body
@@ -45,6 +45,14 @@ export function eventsIn(entry: Told<unknown>): readonly BornEvent[] {
     return plan_id === undefined ? { event: born } : { plan_id, event: born }
   })
 }
+
+/** Streams of others may lie in the same store, and tell of events in their own way. */
+const isGraphs = (body: unknown): boolean =>
+  isObject(body) &&
+  Array.isArray(body.events) &&
+  Array.isArray(body.changes) &&
+  typeof body.commit_id === 'string' &&
+  typeof body.at === 'string'
 
 function whole(one: ToldEvent, told: Told): EventDraft {
   if ('event' in one) return one

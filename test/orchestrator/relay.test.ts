@@ -74,6 +74,7 @@ describe('a relay', () => {
     await tell(store, 'a')
     await foreign('log', { events: 'none' })
     await foreign('empty', { events: [] })
+    await foreign('history', { events: [5, { move: 1 }], at: 'noon' })
     await flush()
     await close()
     expect(bus.got).toHaveLength(1)
