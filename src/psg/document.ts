@@ -39,6 +39,9 @@ export interface DocumentOptions {
 /** An L1 document as the changes that add it: the head, its list emptied, and each member by itself. Throws InvalidInput. */
 export function takeApart(kind: DocumentKind, document: unknown, options: { imported?: true } = {}): readonly Change[] {
   refuseUnlessDocument(kind)
+  refuseUnlessFit('document options', options, {
+    imported: { says: 'true', rule: 'const', fits: (value) => value === true },
+  })
   const whole = validate(kind, document) as JsonObject
   const { idField, parts } = KINDS[kind]
   const id = whole[idField!] as string

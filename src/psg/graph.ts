@@ -8,6 +8,7 @@ import {
   RuleViolation,
   type Violation,
 } from '../protocol/errors.ts'
+import { method, needed, refuseUnlessFit } from '../protocol/fields.ts'
 import { warn } from '../protocol/reporter.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { serially } from '../vsl/serially.ts'
@@ -20,7 +21,7 @@ import { type Document, type DocumentKind, type DocumentOptions, documentOf } fr
 import type { Finding } from './finding.ts'
 import { forkPlan } from './fork.ts'
 import { type Difference, diffOf, graphAt, historyOf, type JournalEntry, type Past } from './history.ts'
-import { checkNames, checkOptions, checkSegment, takeIn, takeInEvents } from './input.ts'
+import { checkOptions, checkReading, checkSegment, takeIn, takeInEvents } from './input.ts'
 import { KINDS } from './kinds.ts'
 import { nodeKey, placeOf } from './node.ts'
 import { type Page, type Query, queryStore } from './query.ts'
@@ -74,11 +75,8 @@ export async function openGraph(store: Backend, id: string, options: GraphOption
 }
 
 /** A graph that is thought to be new: nothing is read, and if somebody has written there, the first commit finds out. */
-export function newGraph(store: Backend, id: string, options: GraphOptions = {}): ProjectGraph {
-  checkSegment('id', id)
-  checkGraphOptions(store, options)
-  return new ProjectGraph(store, id, options)
-}
+export const newGraph = (store: Backend, id: string, options: GraphOptions): ProjectGraph =>
+  new ProjectGraph(store, id, options)
 
 /** One context and everything in it. Reads are of memory; `find` and `reading` bring in what is not there. */
 export class ProjectGraph {
@@ -97,6 +95,8 @@ export class ProjectGraph {
   readonly #late = new WeakMap<Wanted, Commit>()
 
   constructor(store: Backend, id: string, options: GraphOptions) {
+    checkSegment('id', id)
+    checkGraphOptions(store, options)
     this.id = id
     this.store = store
     this.clock = options.clock ?? systemClock
@@ -139,8 +139,7 @@ export class ProjectGraph {
    * while `look` looks.
    */
   async reading<T>(names: Names, look: (state: GraphState) => T, groups: readonly string[] = []): Promise<T> {
-    checkNames(names)
-    for (const group of groups) checkSegment('group', group)
+    checkReading(names, look, groups)
     return this.#serially(async () => {
       await this.#copy.bring(names)
       await this.#copy.load(groups)
@@ -251,6 +250,7 @@ export class ProjectGraph {
 
   /** Calls back with what others have committed, when it is taken in. Returns the way to stop. */
   watch(watcher: (deltas: readonly Delta[]) => void): () => void {
+    refuseUnlessFit('watcher', { watcher }, { watcher: needed(method) })
     this.#watchers.add(watcher)
     return () => void this.#watchers.delete(watcher)
   }

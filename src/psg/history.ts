@@ -1,4 +1,5 @@
 import { InvalidInput } from '../protocol/errors.ts'
+import { type Field, having, needed, refuseUnlessFit, text } from '../protocol/fields.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Backend } from '../vsl/backend.ts'
@@ -8,6 +9,11 @@ import { applyEntry } from './load.ts'
 import { placeOf } from './node.ts'
 import { sameJson } from './plain.ts'
 import { type GraphState, graphMemory } from './state.ts'
+
+const JOURNAL: Field = {
+  says: 'a graph, or the id of one and its store',
+  fits: (value) => text.fits(Object(value).id) && having('a store', 'read').fits(Object(value).store),
+}
 
 /** A graph's journal. */
 export interface Journal {
@@ -78,6 +84,7 @@ const waysBack = ({ events }: EntryBody, plan: string): readonly string[] =>
 
 /** The whole graph as it was at a revision, read from the journal; groups that have ended since are there too. */
 export async function graphAt(journal: Journal, revision: number): Promise<GraphState> {
+  refuseUnlessFit('history', { journal }, { journal: needed(JOURNAL) })
   refuseUnlessRevision(revision)
   const memory = graphMemory()
   let reached = 0

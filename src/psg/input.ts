@@ -72,6 +72,16 @@ export function checkNames(names: unknown): void {
   for (const [kind, id] of names) checkName(kind, id)
 }
 
+/** Throws InvalidInput unless there is something to look at, and somebody to look. */
+export function checkReading(names: unknown, look: unknown, groups: unknown): void {
+  checkNames(names)
+  const problems: Problem[] = []
+  if (typeof look !== 'function') problems.push(problem('look', 'type', 'is not a function', look))
+  if (!Array.isArray(groups)) problems.push(problem('groups', 'type', 'are not a list', groups))
+  if (problems.length > 0) throw new InvalidInput('reading', problems)
+  for (const group of groups as readonly unknown[]) checkSegment('group', group)
+}
+
 /** A graph's id and a group's name stand between slashes in the keys of the store. */
 export function checkSegment(path: string, name: unknown): void {
   if (!isText(name) || name.includes('/'))

@@ -113,8 +113,6 @@ export function endPlan(
   ended: ReadonlySet<string> = new Set(),
 ): readonly Change[] {
   const plan = loaded(graph, 'plan', planId)
-  if (!(ended instanceof Set))
-    throw new InvalidInput('plan', [{ path: 'ended', rule: 'type', message: 'is not a set', found: shown(ended) }])
   const changes: Change[] = [move('plan', planId, status)]
   for (const confirm of graph.state.referrers('plan', planId, 'CONFIRMS'))
     if (isKind(confirm, 'confirm') && confirm.data.status === 'pending')

@@ -1,5 +1,5 @@
 import { InvalidInput, NotFound } from '../protocol/errors.ts'
-import { anything, object, refuseUnlessFit, text } from '../protocol/fields.ts'
+import { anything, having, needed, object, refuseUnlessFit, text } from '../protocol/fields.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Context, Plan, PlanStatus } from '../protocol/types.ts'
 import type { Change, Changes, CommitOptions } from './change.ts'
@@ -35,6 +35,7 @@ export interface PatchOptions extends CommitOptions {
 }
 
 export function pathsOf(project: Project): Paths {
+  refuseUnlessFit('paths', { project }, { project: needed(PROJECT) })
   const graphOf = async (plan: string): Promise<ProjectGraph> => {
     const where = await project.locate(plan)
     if (where?.kind !== 'plan') throw new NotFound('plan', plan)
@@ -68,6 +69,8 @@ export function pathsOf(project: Project): Paths {
     },
   }
 }
+
+const PROJECT = having('a project, as openProject makes them', 'locate', 'context', 'create')
 
 function checkPatch(patch: PatchOptions): void {
   checkOptions(patch)

@@ -1,4 +1,3 @@
-export { planDigest, verdict } from './approval.ts'
 export type {
   ActionRecord,
   Agreed,
@@ -41,28 +40,39 @@ export type {
 } from './change.ts'
 export type { Delta } from './delta.ts'
 export { DOCUMENT_KINDS, type Document, type DocumentKind, type DocumentOptions, takeApart } from './document.ts'
+export {
+  children,
+  decide,
+  dependants,
+  dependencies,
+  dot,
+  endPlan,
+  eventsIn,
+  mermaid,
+  move,
+  path,
+  pendingConfirms,
+  planDigest,
+  proposePlan,
+  query,
+  readySteps,
+  startPlan,
+  verdict,
+  why,
+} from './doors.ts'
 export type { Finding } from './finding.ts'
 export { type GraphOptions, openGraph, ProjectGraph, type Roles, type Wanted } from './graph.ts'
 export { type Difference, graphAt, type Past } from './history.ts'
 export type { Whereabouts } from './indexes.ts'
-export { type Deciding, decide, endPlan, move, type Proposing, proposePlan, startPlan } from './moves.ts'
+export type { Deciding, Proposing } from './moves.ts'
 export { type PatchOptions, type Paths, pathsOf } from './paths.ts'
-export { dot, mermaid, type Subject } from './picture.ts'
+export type { Subject } from './picture.ts'
 export { type Documents, openProject, type Project, type ProjectOptions } from './project.ts'
-export { type Page, type Query, query } from './query.ts'
+export type { Page, Query } from './query.ts'
 export type { Conflict, Restoration } from './restore.ts'
 export type { Rule } from './rules/rule.ts'
 export { FOLDING, RULES } from './rules.ts'
 export type { RestoreOptions } from './snapshot.ts'
 export type { EdgeType, GraphState } from './state.ts'
-export { eventsIn } from './told.ts'
 export type { Verified, VerifyOptions } from './verify-project.ts'
-export {
-  children,
-  dependants,
-  dependencies,
-  path,
-  pendingConfirms,
-  readySteps,
-} from './view.ts'
-export { type Reason, why } from './why.ts'
+export type { Reason } from './why.ts'

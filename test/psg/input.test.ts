@@ -1,11 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { InvalidInput, NotFound } from '../../src/protocol/errors.ts'
 import { openGraph } from '../../src/psg/graph.ts'
-import { confirmOf, decide, endPlan, proposePlan } from '../../src/psg/moves.ts'
+import { confirmOf } from '../../src/psg/moves.ts'
 import { pathsOf } from '../../src/psg/paths.ts'
-import { dot, mermaid } from '../../src/psg/picture.ts'
 import { openProject } from '../../src/psg/project.ts'
-import { path } from '../../src/psg/view.ts'
+import { decide, dot, endPlan, mermaid, path, proposePlan } from '../../src/psg/psg.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { add, by, set, storeContents, withPlan, world } from './given.ts'
 

@@ -4,6 +4,7 @@ import { expect, it } from 'vitest'
 import { bus } from './bus.ts'
 import { type Doors, findings } from './doors.ts'
 import { protocol } from './protocol.ts'
+import { psg } from './psg.ts'
 import { vsl } from './vsl.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
@@ -11,6 +12,7 @@ const ROOT = join(import.meta.dirname, '../..')
 const TABLES: { readonly [entry: string]: Doors } = {
   './protocol': protocol,
   ...vsl,
+  './psg': psg,
   ...bus,
 }
 const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))

@@ -58,12 +58,16 @@ export async function findings(path: string, object: unknown, doors: Doors): Pro
     if (value === undefined) found.push(`${at} is not there any more`)
     else if (typeof known === 'string') continue
     else if ('members' in known) found.push(...(await findings(at, value, known.members)))
-    else found.push(...(await findingsAt(at, (...args) => Reflect.apply(value as Called, object, args), known)))
+    else found.push(...(await findingsAt(at, called(value as Called, object), known)))
   }
   return found
 }
 
 type Called = (...args: unknown[]) => unknown
+const called =
+  (member: Called, object: unknown): Called =>
+  (...args) =>
+    isClass(member) ? Reflect.construct(member, args) : Reflect.apply(member, object, args)
 
 /** What can be had in several ways is tried once. */
 const tried = new Set<Doors>()
@@ -73,10 +77,11 @@ function membersOf(value: unknown): ReadonlyMap<string, unknown> {
   const found = new Map<string, unknown>()
   if (!isOurs(value)) return found
   const prototype = Object.getPrototypeOf(value)
-  const inherited = prototype === Object.prototype ? [] : Object.getOwnPropertyNames(prototype)
+  const inherited =
+    prototype === Object.prototype ? [] : Object.getOwnPropertyNames(prototype).filter((each) => each !== 'constructor')
   for (const each of [...Object.keys(value), ...inherited]) {
     const member = (value as { readonly [name: string]: unknown })[each]
-    if (typeof member === 'function' ? !isClass(member) : membersOf(member).size > 0) found.set(each, member)
+    if (typeof member === 'function' ? !isError(member) : membersOf(member).size > 0) found.set(each, member)
   }
   return found
 }
@@ -87,6 +92,8 @@ function isOurs(value: unknown): value is object {
   const prototype = Object.getPrototypeOf(value)
   return prototype === Object.prototype || isClass(prototype?.constructor)
 }
+/** One that refuses to be made would hide what it was made for. */
+const isError = (value: { readonly prototype: unknown }): boolean => value.prototype instanceof Error
 const isClass = (value: unknown): boolean =>
   typeof value === 'function' && /^class\b/.test(Function.prototype.toString.call(value))
 

@@ -1,0 +1,125 @@
+import { systemClock } from '../../src/protocol/clock.ts'
+import { confirmOf } from '../../src/psg/moves.ts'
+import { openProject } from '../../src/psg/project.ts'
+import { memoryBackend } from '../../src/vsl/memory.ts'
+import { by, contextOf, planOf, type World, withPlan } from '../psg/given.ts'
+import { bare, type Doors, door, given, making, name, options } from './doors.ts'
+import { CLOCK } from './protocol.ts'
+import { BACKEND } from './vsl.ts'
+
+const store = memoryBackend()
+const project = await openProject(store)
+const graph = await project.create(contextOf(systemClock.uuid()), by)
+const world: World = { clock: systemClock, store, graph, context: graph.id, id: systemClock.uuid }
+const draft = await withPlan(world)
+const proposed = await withPlan(world, undefined, 'proposed')
+const approved = await withPlan(world, undefined, 'approved')
+const running = await withPlan(world, undefined, 'in_progress')
+const newContext = () => given(contextOf(systemClock.uuid()))
+const newPlan = () => planOf(world).document
+
+const [kind, id, named, commit] = [given('plan'), given(draft.id), name(draft.id), given(by)]
+const [inGraph, state] = [given(graph), given(graph.state)]
+
+const MEMORY = 'looks into memory for every check of every commit: nothing is there under what is no name'
+const STATE: Doors = {
+  get: MEMORY,
+  has: MEMORY,
+  nodes: bare,
+  nodesOf: MEMORY,
+  referrers: MEMORY,
+  awaiting: MEMORY,
+  targets: MEMORY,
+  dependantsOf: MEMORY,
+  plan: MEMORY,
+  activeRuns: bare,
+  tombstone: MEMORY,
+  groups: bare,
+  hasGroup: MEMORY,
+}
+const GRAPH: Doors = {
+  store: { members: BACKEND },
+  clock: { members: CLOCK },
+  state: { members: STATE },
+  get: MEMORY,
+  find: door(kind, named),
+  require: door(kind, id),
+  reading: door(
+    given([['plan', draft.id]], 'list'),
+    given(() => 1),
+    given([], 'nothing', 'list'),
+  ),
+  load: door(named),
+  commit: door(given(planOf(world).changes, 'list'), commit),
+  check: door(given(planOf(world).changes, 'list'), commit),
+  document: door(kind, id, options()),
+  history: door(kind, named),
+  why: door(kind, id),
+  query: door(given({ kind: 'plan' })),
+  at: making(STATE, given(1, 'number')),
+  diff: door(given(1, 'number'), given(2, 'number')),
+  snapshot: door(name('a'), commit),
+  restore: door(given({ ...by, to: 1, dryRun: true, of: 'nobody' })),
+  fork: door(id, commit),
+  verify: bare,
+  watch: making(
+    'the way to stop',
+    given(() => undefined),
+  ),
+  refresh: bare,
+  reload: bare,
+}
+const UNKNOWN = 'asks whether there is something of that name: of what is no name there is nothing'
+export const PROJECT: Doors = {
+  store: { members: BACKEND },
+  graph: { members: GRAPH },
+  context: making(GRAPH, given(graph.id)),
+  opening: making(GRAPH, name(graph.id)),
+  beginning: making(GRAPH, name(systemClock.uuid())),
+  create: making(GRAPH, newContext(), commit),
+  import: making({ graph: { members: GRAPH } }, given([['context', newContext().right]]), commit),
+  locate: UNKNOWN,
+  role: UNKNOWN,
+  forget: UNKNOWN,
+  verify: door(options()),
+}
+const PATHS: Doors = {
+  getContext: door(given(graph.id)),
+  postContext: door(newContext(), commit),
+  getPlan: door(id),
+  postPlan: door(given(newPlan()), commit),
+  patchPlanStatus: door(given((await withPlan(world)).id), given('proposed'), commit),
+  deletePlan: door(given((await withPlan(world)).id), commit),
+}
+
+export const psg: Doors = {
+  // First: the others give graphs that do not hold its plans.
+  openGraph: making(GRAPH, given(store), name(graph.id), options()),
+  openProject: making(PROJECT, given(store), options()),
+  ProjectGraph: making(GRAPH, given(store), name(graph.id), given({}, 'object')),
+  children: door(state, kind, named),
+  decide: door(
+    inGraph,
+    given(confirmOf(graph, proposed.id)!.id),
+    given({ status: 'approved', decided_by_role: 'owner' }),
+  ),
+  dependants: door(state, name(draft.step('build')), given(1, 'nothing', 'number')),
+  dependencies: door(state, name(draft.step('ship')), given(1, 'nothing', 'number')),
+  dot: door(state, given({ plan: draft.id })),
+  endPlan: door(inGraph, given(running.id), given('failed'), given(new Set(), 'nothing')),
+  eventsIn: door(given({ stream: graph.id, revision: 1, body: {} })),
+  graphAt: making(STATE, inGraph, given(1, 'number')),
+  mermaid: door(state, given({ plan: draft.id })),
+  move: door(kind, named, given('proposed')),
+  path: door(state, given(['plan', draft.id]), given(['context', graph.id])),
+  pathsOf: making(PATHS, given(project)),
+  pendingConfirms: door(state),
+  planDigest: door(given(graph.get('plan', draft.id)), given([...graph.state.nodesOf(draft.id)], 'list')),
+  proposePlan: door(inGraph, id, given({ requested_by_role: 'planner' })),
+  query: door(state, given({ kind: 'plan' })),
+  readySteps: door(state, named),
+  startPlan: door(inGraph, name(approved.id), name('a run')),
+  takeApart: door(kind, given(newPlan()), options()),
+  verdict: door(given({ needed: 1 }, 'nothing'), given([], 'list')),
+  why: door(state, kind, named),
+}
