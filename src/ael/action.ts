@@ -14,6 +14,18 @@ export function newAction(
   return { executor_kind: 'worker', idempotency_key: action_id, ...draft, action_id }
 }
 
+/** The action that takes another back, under a key of its own. */
+export const undo = (action: Action, params: JsonObject, clock: Clock): Action =>
+  newAction(
+    {
+      action_type: action.action_type,
+      executor_kind: action.executor_kind,
+      params,
+      idempotency_key: `undo:${action.idempotency_key || action.action_id}`.slice(0, 255),
+    },
+    clock,
+  )
+
 /** Throws InvalidInput, naming each path, unless this is an action that some adapter could be given. */
 export function checkAction(action: unknown): asserts action is Action {
   const problems = problemsOf(action)

@@ -1,9 +1,11 @@
 import { setMaxListeners } from 'node:events'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Closed, InvalidInput, MplpError, NotFound, type Problem } from '../protocol/errors.ts'
+import { method, needed, object, refuseUnlessFit } from '../protocol/fields.ts'
 import { shown } from '../protocol/shown.ts'
 import { checkAction } from './action.ts'
 import type { Action, ActionResult, Adapter, Asker, Call, DeltaSource, RetryPolicy } from './adapter.ts'
+import { checkLayerOptions } from './check-options.ts'
 import { decorated, type Passage } from './decorate.ts'
 import { endedEvent, startedEvent } from './events.ts'
 import { denied, toActionError } from './failure.ts'
@@ -17,19 +19,31 @@ import { withRetry } from './with-retry.ts'
 import { withTimeout } from './with-timeout.ts'
 
 // What `mplp-runtime/ael` offers beside the layer: its words, its decorators, and what an adapter of your own needs.
-export { newAction } from './action.ts'
 export type * from './adapter.ts'
-export { aborted, denied, finalFailure, passingFailure } from './failure.ts'
+export {
+  aborted,
+  approvalDigest,
+  newAction,
+  nextRetry,
+  storable,
+  withAdmission,
+  withCache,
+  withObserve,
+  withOutputs,
+  withRetry,
+  withTimeout,
+} from './doors.ts'
+export { denied, finalFailure, passingFailure } from './failure.ts'
 export { fromLayer } from './from-layer.ts'
 export type * from './layer.ts'
 export { type MemoryBudgetOptions, memoryBudget } from './memory-budget.ts'
-export { type OutputOptions, storable, withOutputs } from './outputs.ts'
+export type { OutputOptions } from './outputs.ts'
 export { REDACTED, type Redactor, redactor } from './redact.ts'
-export { type AdmissionOptions, approvalDigest, withAdmission } from './with-admission.ts'
-export { type CacheOptions, type OutcomeCache, outcomeCache, withCache } from './with-cache.ts'
-export { type ObserveOptions, withObserve } from './with-observe.ts'
-export { nextRetry, type RetryOptions, withRetry } from './with-retry.ts'
-export { type TimeoutOptions, withTimeout } from './with-timeout.ts'
+export type { AdmissionOptions } from './with-admission.ts'
+export { type CacheOptions, type OutcomeCache, outcomeCache } from './with-cache.ts'
+export type { ObserveOptions } from './with-observe.ts'
+export type { RetryOptions } from './with-retry.ts'
+export type { TimeoutOptions } from './with-timeout.ts'
 
 export interface ActionLayerOptions extends Hands {
   readonly adapters?: readonly Adapter[]
@@ -56,6 +70,7 @@ export interface ActionLayerOptions extends Hands {
 
 /** The layer through which everything touches the world: around each adapter the same admission, cache, retry, observation and charge. */
 export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
+  checkLayerOptions(options)
   const { clock = systemClock, maxDepth = 8 } = options
   const members = new Map<string, Member>()
   const redact = redactor(gathered(options.secrets ?? [], members))
@@ -119,7 +134,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
 
   /** From outside. A layer around this one hands its whole call on. */
   const begin = (action: Action, way: Way, call: CallOptions & Omit<Partial<Call>, 'onDelta'> = {}) => {
-    if (typeof call !== 'object' || call === null) return Promise.reject(badCall(call))
+    if (!object.fits(call)) return Promise.reject(badCall(call))
     const { role, run: runRef, resume, observer: own, parent_execution_id } = call
     return run(action, way, {
       signal: call.signal ?? shutdown.signal,
@@ -145,10 +160,14 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
     attempt: (action, call) => begin(action, 'once', call),
     async check(action, asker: Asker = {}) {
       checkAction(action)
+      if (!object.fits(asker)) throw badCall(asker)
       await checkParams(memberOf(action.action_type).adapter, action, asker, redact)
     },
-    readOnly: (action) => memberOf(action.action_type).adapter.readOnly?.(action.params) ?? false,
-    inverse: (action, outcome) => memberOf(action.action_type).adapter.inverse?.(action, outcome) ?? 'irreversible',
+    readOnly: (action) => memberOf(typeOf(action)).adapter.readOnly?.(action.params) ?? false,
+    inverse(action, outcome) {
+      if (!object.fits(outcome)) throw badOutcome(outcome)
+      return memberOf(typeOf(action)).adapter.inverse?.(action, outcome) ?? 'irreversible'
+    },
     register(adapter) {
       if (closing !== undefined) throw new Closed('the action layer')
       checkAdapter(adapter, members)
@@ -174,10 +193,13 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
 }
 
 /** Tells each attempt as runtime_execution events. */
-export const observerFrom = (emit: (event: EventDraft) => void | Promise<void>): Observer => ({
-  started: (attempt) => emit(startedEvent(attempt)),
-  ended: (attempt, end) => emit(endedEvent(attempt, end)),
-})
+export function observerFrom(emit: (event: EventDraft) => void | Promise<void>): Observer {
+  refuseUnlessFit('observer', { emit }, { emit: needed(method) })
+  return {
+    started: (attempt) => emit(startedEvent(attempt)),
+    ended: (attempt, end) => emit(endedEvent(attempt, end)),
+  }
+}
 
 type Way = 'whole' | 'once'
 
@@ -230,8 +252,13 @@ export function checkAdapter(adapter: Adapter, taken: Pick<ReadonlySet<string>, 
   if (problems.length > 0) throw new InvalidInput('adapter', problems)
 }
 
-const badCall = (call: unknown) =>
-  new InvalidInput('call', [{ path: '', rule: 'type', message: 'must be an object', found: shown(call) }])
+/** Of what is no action there is none, and no adapter for it. */
+const typeOf = (action: Action): string => Object(action).action_type
+
+const noObject = (what: string) => (found: unknown) =>
+  new InvalidInput(what, [{ path: '', rule: 'type', message: 'must be an object', found: shown(found) }])
+const badCall = noObject('call')
+const badOutcome = noObject('outcome')
 
 /** When what is under way has ended. */
 async function ended(member: Member): Promise<void> {

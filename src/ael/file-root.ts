@@ -1,7 +1,7 @@
 import { constants, existsSync } from 'node:fs'
 import { type FileHandle, lstat, mkdir, open, readlink, realpath } from 'node:fs/promises'
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path'
-import { InvalidInput, Refused } from '../protocol/errors.ts'
+import { Refused } from '../protocol/errors.ts'
 import { shown } from '../protocol/shown.ts'
 import { denied, finalFailure } from './failure.ts'
 
@@ -66,14 +66,6 @@ export function pathProblem(path: unknown, name: string) {
   return bad
     ? { path: name, rule: 'path', message: 'must be a path below the root, without ..', found: shown(path) }
     : undefined
-}
-
-/** Throws InvalidInput for a root that is no text. */
-export function checkRoot(root: unknown): void {
-  if (typeof root !== 'string' || root === '')
-    throw new InvalidInput('file options', [
-      { path: 'root', rule: 'type', message: 'must be a folder', found: shown(root) },
-    ])
 }
 
 interface HeldFolder {

@@ -3,12 +3,13 @@ import { InvalidInput, MplpError, type Problem } from '../protocol/errors.ts'
 import { wholeFrom } from '../protocol/fields.ts'
 import { type Digest, isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
+import { undo } from './action.ts'
 import type { Action, Adapter, Asker, Call, Inverse, Outcome } from './adapter.ts'
+import { checkFileOptions } from './check-options.ts'
 import { aborted, finalFailure, passingFailure } from './failure.ts'
 import { type Desk, move, read, remove, write } from './file-operations.ts'
-import { checkRoot, fileRoot, pathProblem } from './file-root.ts'
+import { fileRoot, pathProblem } from './file-root.ts'
 import type { Blobs } from './layer.ts'
-import { undoing } from './tool.ts'
 
 export interface FileOptions {
   readonly root: string
@@ -32,7 +33,7 @@ export interface FileOptions {
  * All but read take `expected_digest` and `expected_mode`: refused as StaleFile when something else lies there; a digest of `null` expects nothing.
  */
 export async function fileAdapter(options: FileOptions): Promise<Adapter> {
-  checkRoot(options.root)
+  checkFileOptions(options)
   const { clock = systemClock, maxBytes = 16 * 1024 * 1024 } = options
   const root = await fileRoot(options.root)
   const desk: Desk = { ...options, root, maxBytes, clock }
@@ -126,7 +127,7 @@ function inverseOf(action: Action, { output }: Outcome, clock: Clock): Inverse {
   const { operation, path, to } = action.params
   if (operation === 'read' || !isObject(output) || output.unchanged === true) return 'none_needed'
   if (operation === 'move')
-    return undoing(
+    return undo(
       action,
       { operation, path: to as Json, to: path as Json, expected_digest: output.digest as Json },
       clock,
@@ -137,8 +138,8 @@ function inverseOf(action: Action, { output }: Outcome, clock: Clock): Inverse {
       ? { expected_digest: output.digest as Json, expected_mode: output.mode as Json }
       : { expected_digest: null }
   if (operation === 'write' && output.previous === null)
-    return undoing(action, { operation: 'delete', path: path as Json, ...now }, clock)
+    return undo(action, { operation: 'delete', path: path as Json, ...now }, clock)
   const { digest, mode, kept: isKept } = output.previous as { digest: Digest; mode: number; kept: boolean }
   if (!isKept) return 'irreversible'
-  return undoing(action, { operation: 'write', path: path as Json, content_digest: digest, mode, ...now }, clock)
+  return undo(action, { operation: 'write', path: path as Json, content_digest: digest, mode, ...now }, clock)
 }

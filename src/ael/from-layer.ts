@@ -1,7 +1,9 @@
 import { ActionError, InvalidInput } from '../protocol/errors.ts'
+import { needed, refuseUnlessFit, text } from '../protocol/fields.ts'
 import { isObject, type Json } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { ActionExecutionLayer, Adapter, ExecutorKind, Outcome, TokenUsage } from './adapter.ts'
+import { executorKind } from './check-options.ts'
 
 /**
  * Any object with `execute` as an adapter: for one action type, or with `*` as a whole layer. What it returns is the output, unless it is
@@ -12,6 +14,7 @@ export function fromLayer(
   layer: ActionExecutionLayer,
   executor_kind: ExecutorKind = 'external',
 ): Adapter {
+  refuseUnlessFit('layer', { action_type, executor_kind }, { action_type: needed(text), executor_kind: executorKind })
   if (typeof Object(layer).execute !== 'function')
     throw new InvalidInput('layer', [
       { path: 'execute', rule: 'type', message: 'must be a function', found: shown(Object(layer).execute) },

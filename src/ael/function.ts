@@ -2,6 +2,7 @@ import { InvalidInput, NotFound, type Problem } from '../protocol/errors.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Action, Adapter, Call, ExecutorKind } from './adapter.ts'
+import { checkFunctionOptions } from './check-options.ts'
 import { finalFailure } from './failure.ts'
 import { below, type CompiledSchema, compileSchema, type Schema } from './schema.ts'
 
@@ -28,6 +29,7 @@ export function functionAdapter(
   functions: Readonly<Record<string, FunctionSpec>>,
   options: FunctionOptions = {},
 ): Adapter {
+  checkFunctionOptions(options)
   const { action_type = 'function', executor_kind = 'worker' } = options
   if (!isObject(functions))
     throw new InvalidInput('functions', [

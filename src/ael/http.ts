@@ -5,6 +5,7 @@ import { type ActionError, InvalidInput, type Problem } from '../protocol/errors
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Action, Adapter, Call } from './adapter.ts'
+import { checkHttpOptions } from './check-options.ts'
 import { finalFailure, passingFailure } from './failure.ts'
 import { addressGuard, type Resolve } from './http-guard.ts'
 import { type Answer, httpSender, type Request } from './http-send.ts'
@@ -30,6 +31,7 @@ export interface HttpOptions {
  * `{ status, headers, body }`, or `body_base64` for what is not text in UTF-8; any other status than 2xx fails unless `accept_status` names it.
  */
 export function httpAdapter(options: HttpOptions = {}): Adapter {
+  checkHttpOptions(options)
   const { secrets = [], resolve = (hostname) => lookup(hostname, { all: true }) } = options
   const { clock = systemClock, maxResponseBytes = 8 * 1024 * 1024, maxRedirects = 5 } = options
   const credentials = (url: URL) => lowered(options.credentials?.(url))

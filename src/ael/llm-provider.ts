@@ -1,6 +1,8 @@
 import type { LanguageModel } from 'ai'
 import { InvalidInput } from '../protocol/errors.ts'
+import { anything, needed, refuseUnlessFit, text } from '../protocol/fields.ts'
 import { shown } from '../protocol/shown.ts'
+import { checkProviderOptions } from './check-options.ts'
 import { finalFailure } from './failure.ts'
 
 /** Speaks to language models of one vendor. */
@@ -24,21 +26,21 @@ export interface ProviderOptions {
 
 /** OpenAI, by its chat completions: nothing of a conversation is kept there. */
 export function openAiProvider(options: ProviderOptions): Provider {
-  return keyed('openai', needed(options), async (settings, id) => {
+  return keyed('openai', vendors(options), async (settings, id) => {
     const { createOpenAI } = await import('@ai-sdk/openai')
     return createOpenAI(settings).chat(id)
   })
 }
 
 export function anthropicProvider(options: ProviderOptions): Provider {
-  return keyed('anthropic', needed(options), async (settings, id) => {
+  return keyed('anthropic', vendors(options), async (settings, id) => {
     const { createAnthropic } = await import('@ai-sdk/anthropic')
     return createAnthropic(settings).languageModel(id)
   })
 }
 
 export function googleProvider(options: ProviderOptions): Provider {
-  return keyed('google', needed(options), async (settings, id) => {
+  return keyed('google', vendors(options), async (settings, id) => {
     const { createGoogleGenerativeAI } = await import('@ai-sdk/google')
     return createGoogleGenerativeAI(settings).languageModel(id)
   })
@@ -52,6 +54,7 @@ export function compatibleProvider(
     readonly name: string
   },
 ): Provider {
+  checkProviderOptions(options, { baseUrl: anything, name: needed(text) })
   const { name, baseUrl } = options
   if (!URL.canParse(baseUrl))
     throw new InvalidInput(`provider ${name}`, [
@@ -65,7 +68,10 @@ export function compatibleProvider(
 }
 
 /** Whoever is handed no key at all is told so at the first use; the library would look into the environment by itself. */
-const needed = (options: ProviderOptions): ProviderOptions => ({ ...options, apiKey: options.apiKey ?? '' })
+function vendors(options: ProviderOptions): ProviderOptions {
+  checkProviderOptions(options)
+  return { ...options, apiKey: options.apiKey ?? '' }
+}
 
 interface Settings {
   readonly apiKey?: string
@@ -85,6 +91,7 @@ function keyed(
   let used: readonly string[] = Object.entries(headers).flatMap(([key, value]) => (SECRET.test(key) ? [value] : []))
   return {
     async model(id) {
+      refuseUnlessFit('model', { id }, { id: needed(text) })
       if (apiKey === undefined) return make(common, id)
       const key = typeof apiKey === 'function' ? apiKey() : apiKey
       if (!key) throw finalFailure(`there is no key for ${name}`)

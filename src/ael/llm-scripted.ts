@@ -1,6 +1,7 @@
 import type { LanguageModel } from 'ai'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { InvalidInput } from '../protocol/errors.ts'
+import { clock as clockField, needed, refuseUnlessFit, text } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import { finalFailure, passingFailure } from './failure.ts'
@@ -26,6 +27,7 @@ export function scriptedProvider(
   scripts: Script | Readonly<Record<string, Script>>,
   options: { clock?: Clock } = {},
 ): Provider {
+  refuseUnlessFit('provider', options, { clock: clockField })
   const { clock = systemClock } = options
   checkScripts(scripts)
   const failed = new Map<string, number>() // how many errors of a script were used up
@@ -55,6 +57,7 @@ export function scriptedProvider(
 
   return {
     async model(id) {
+      refuseUnlessFit('model', { id }, { id: needed(text) })
       return scriptedModel(id, (options) => replyTo(requestOf(id, options.prompt), options.abortSignal))
     },
     secrets: () => NONE,

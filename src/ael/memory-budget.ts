@@ -1,6 +1,6 @@
-import { InvalidInput, type Problem } from '../protocol/errors.ts'
-import { shown } from '../protocol/shown.ts'
+import { InvalidInput } from '../protocol/errors.ts'
 import type { Spend } from './adapter.ts'
+import { checkBudgetOptions } from './check-options.ts'
 import type { Budget, BudgetState } from './layer.ts'
 
 export interface MemoryBudgetOptions extends Spend {
@@ -10,9 +10,11 @@ export interface MemoryBudgetOptions extends Spend {
 
 /** A budget for people who use the layer alone; a run keeps its own in the graph. */
 export function memoryBudget(options: MemoryBudgetOptions): Budget & { remaining(): Spend } {
+  checkBudgetOptions(options)
   const { warnAt = 0.8, ...limits } = options
-  checkLimits(limits, warnAt)
   const kinds = Object.keys(limits) as (keyof Spend)[]
+  if (kinds.length === 0)
+    throw new InvalidInput('budget', [{ path: '', rule: 'required', message: 'must limit something' }])
   const spent: Record<string, number> = {}
   const reserved = new Map<string, Spend>()
   let warned = false
@@ -45,14 +47,4 @@ export function memoryBudget(options: MemoryBudgetOptions): Budget & { remaining
     release: (execution_id) => void reserved.delete(execution_id),
     remaining: left,
   }
-}
-
-function checkLimits(limits: Spend, warnAt: number): void {
-  const problems: Problem[] = Object.entries(limits)
-    .filter(([, limit]) => !(limit >= 0))
-    .map(([path, limit]) => ({ path, rule: 'range', message: 'must be at least 0', found: shown(limit) }))
-  if (Object.keys(limits).length === 0) problems.push({ path: '', rule: 'required', message: 'must limit something' })
-  if (!(warnAt > 0 && warnAt <= 1))
-    problems.push({ path: 'warnAt', rule: 'range', message: 'must be above 0 and at most 1', found: shown(warnAt) })
-  if (problems.length > 0) throw new InvalidInput('budget', problems)
 }

@@ -1,5 +1,7 @@
 import { ActionError, ApprovalNeeded, InvalidInput, MplpError, type Problem } from '../protocol/errors.ts'
+import { method, refuseUnlessFit } from '../protocol/fields.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
+import { shown } from '../protocol/shown.ts'
 import { saidBy } from './failure.ts'
 
 /** What stands where a secret stood. */
@@ -19,6 +21,7 @@ const SHORTEST = 6
 
 /** `secrets` is asked at each use, so that keys which become known later are taken out too. */
 export function redactor(secrets: () => readonly string[] = () => []): Redactor {
+  refuseUnlessFit('redactor', { secrets }, { secrets: method })
   let known: readonly string[] = []
   let pattern: RegExp | undefined
 
@@ -30,6 +33,7 @@ export function redactor(secrets: () => readonly string[] = () => []): Redactor 
     return pattern
   }
   const text = (value: string): string => {
+    if (typeof value !== 'string') throw notText(value)
     if (value.length < SHORTEST) return value
     const own = configured()
     return withoutShapes(own === undefined ? value : value.replace(own, REDACTED))
@@ -38,6 +42,9 @@ export function redactor(secrets: () => readonly string[] = () => []): Redactor 
 
   return { text, json, error: (error) => redactedError(error, text, json, 0) }
 }
+
+const notText = (value: unknown) =>
+  new InvalidInput('text', [{ path: '', rule: 'type', message: 'must be text', found: shown(value) }])
 
 const patternOf = (secrets: readonly string[]): RegExp | undefined => {
   const given = secrets.filter((secret) => typeof secret === 'string') // a variable that is not set must not uncover the others

@@ -1,6 +1,7 @@
 import { createRequire } from 'node:module'
 import type { ErrorObject, ValidateFunction } from 'ajv'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
+import { needed, refuseUnlessFit, text } from '../protocol/fields.ts'
 import { canonical, isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { shown, shownPath } from '../protocol/shown.ts'
 
@@ -35,6 +36,7 @@ export interface CompiledSchema {
 
 /** Throws InvalidInput, naming `path`, when the schema does not compile. */
 export function compileSchema(schema: Schema, path: string): CompiledSchema {
+  refuseUnlessFit('schema', { path }, { path: needed(text) })
   if (isStandard(schema)) return fromStandard(schema, path)
   if (!isObject(schema)) throw refused(path, 'must be a JSON Schema or a Standard Schema', shown(schema))
   return fromJsonSchema(schema, path)

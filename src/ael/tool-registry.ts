@@ -1,4 +1,5 @@
 import { InvalidInput, NotFound, type Problem } from '../protocol/errors.ts'
+import { list, refuseUnlessFit, text } from '../protocol/fields.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { ApprovalPolicy, Asker, Call } from './adapter.ts'
@@ -61,6 +62,7 @@ export interface ToolRegistry {
 }
 
 export function toolRegistry(tools: readonly Tool[] = []): ToolRegistry {
+  refuseUnlessFit('tools', { tools }, { tools: list })
   const known = new Map<string, RegisteredTool>()
   const registry: ToolRegistry = {
     register(tool) {
@@ -77,8 +79,10 @@ export function toolRegistry(tools: readonly Tool[] = []): ToolRegistry {
       if (tool === undefined) throw new NotFound('tool', name)
       return tool
     },
-    list: (namespace) =>
-      [...known.values()].filter((tool) => namespace === undefined || tool.name.startsWith(`${namespace}.`)),
+    list(namespace) {
+      refuseUnlessFit('tools', { namespace }, { namespace: text })
+      return [...known.values()].filter((tool) => namespace === undefined || tool.name.startsWith(`${namespace}.`))
+    },
   }
   for (const tool of tools) registry.register(tool)
   return registry

@@ -1,8 +1,9 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
+import { clock as clockField, guarded, having, needed, object, refuseUnlessFit, text } from '../protocol/fields.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
-import { newAction } from './action.ts'
+import { undo } from './action.ts'
 import type { Action, Adapter, Call, Inverse } from './adapter.ts'
 import type { Passage } from './decorate.ts'
 import { aborted, finalFailure } from './failure.ts'
@@ -24,6 +25,8 @@ export {
 
 /** Does `tool_call`: params `{ tool_name, tool_args }`, the tool from the registry, its arguments and its output checked. */
 export function toolAdapter(registry: ToolRegistry, options: { clock?: Clock } = {}): Adapter {
+  refuseUnlessFit('tool adapter', { registry }, { registry: needed(REGISTRY) })
+  refuseUnlessFit('tool adapter', options, { clock: clockField })
   const { clock = systemClock } = options
   const found = (params: JsonObject) => registry.find(String(params.tool_name))
   const argsOf = (params: JsonObject) => params.tool_args as JsonObject
@@ -63,22 +66,23 @@ export function toolAdapter(registry: ToolRegistry, options: { clock?: Clock } =
       if (tool.readOnly) return 'none_needed'
       if (tool.inverse === undefined) return 'irreversible'
       const back = tool.inverse(argsOf(action.params), outcome.output)
-      return back === undefined ? 'none_needed' : undoing(action, { ...back }, clock)
+      return back === undefined ? 'none_needed' : undo(action, { ...back }, clock)
     },
   }
 }
 
+const REGISTRY = having('a registry of tools', 'find', 'get', 'list', 'register')
+
 /** The action that takes another back, under a key of its own. */
-export const undoing = (action: Action, params: JsonObject, clock: Clock): Action =>
-  newAction(
-    {
-      action_type: action.action_type,
-      executor_kind: action.executor_kind,
-      params,
-      idempotency_key: `undo:${action.idempotency_key || action.action_id}`.slice(0, 255),
-    },
-    clock,
-  )
+export const undoing = guarded(
+  'action',
+  {
+    action: needed({ says: 'an action', fits: (value) => text.fits(Object(value).action_type) }),
+    params: needed(object),
+    clock: needed(clockField),
+  },
+  undo,
+)
 
 function checkShape({ tool_name, tool_args }: JsonObject): void {
   const problems: Problem[] = []

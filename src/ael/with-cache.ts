@@ -1,8 +1,7 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
-import { InvalidInput } from '../protocol/errors.ts'
 import { canonical, digestOf } from '../protocol/json.ts'
-import { shown } from '../protocol/shown.ts'
 import type { Action, Adapter, Outcome } from './adapter.ts'
+import { checkCacheOptions } from './check-options.ts'
 import { decorated } from './decorate.ts'
 
 export interface CacheOptions {
@@ -23,12 +22,8 @@ export interface OutcomeCache {
 
 /** Outcomes by key, for a while; when there is no room, the one that was not asked for longest goes. */
 export function outcomeCache(options: CacheOptions): OutcomeCache {
+  checkCacheOptions(options)
   const { ttlMs, maxEntries = 1_000, maxBytes = 16 * 1024 * 1024, types, clock = systemClock } = options
-  for (const [path, value] of Object.entries({ ttlMs, maxEntries, maxBytes }))
-    if (!(value > 0))
-      throw new InvalidInput('cache options', [
-        { path, rule: 'range', message: 'must be above 0', found: shown(value) },
-      ])
   const entries = new Map<string, { readonly text: string; readonly until: number }>()
   let bytes = 0
 

@@ -7,6 +7,7 @@ import type { Provider } from '../../src/ael/llm-provider.ts'
 import { type Script, scriptedProvider } from '../../src/ael/llm-scripted.ts'
 import { toolAdapter } from '../../src/ael/tool.ts'
 import { toolRegistry } from '../../src/ael/tool-registry.ts'
+import { type Clock, systemClock } from '../../src/protocol/clock.ts'
 import { InvalidInput } from '../../src/protocol/errors.ts'
 import type { Json, JsonObject } from '../../src/protocol/json.ts'
 import { type AdapterRig, adapterContract } from '../contracts/adapter-contract.ts'
@@ -18,7 +19,8 @@ adapterContract('llm with a script', async (): Promise<AdapterRig> => {
     begin = resolve
   })
   /** Sleeps for ever, and knows who does. */
-  const clock = {
+  const clock: Clock = {
+    ...systemClock,
     sleep: (_: number, signal?: AbortSignal) =>
       new Promise<void>((_, reject) => {
         asleep.add('a sleeper')
@@ -39,7 +41,7 @@ adapterContract('llm with a script', async (): Promise<AdapterRig> => {
       if (word === 'misshapen') return { object: { n: 'seven' } }
       return 'hello there'
     },
-    { clock: clock as never },
+    { clock },
   )
   const ask = (content: string, more: JsonObject = {}) => ({
     model: 'm',

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
+import { ael } from './ael.ts'
 import { bus } from './bus.ts'
 import { type Doors, findings } from './doors.ts'
 import { protocol } from './protocol.ts'
@@ -14,6 +15,7 @@ const TABLES: { readonly [entry: string]: Doors } = {
   ...vsl,
   './psg': psg,
   ...bus,
+  ...ael,
 }
 const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
 

@@ -11,27 +11,24 @@ const delivery = {
   event: { event_id: ID, event_type: 'a', event_family: 'intent', timestamp: TIME },
 }
 
+const SUBSCRIBE = making(
+  { close: bare },
+  given({}, 'object'),
+  given(() => undefined),
+  options(),
+)
+const EVENTS = door(given({}, 'object'), options())
 const source = (more: Doors = {}): Doors => ({
-  subscribe: making(
-    { close: bare },
-    given({}, 'object'),
-    given(() => undefined),
-    options(),
-  ),
-  events: door(given({}, 'object'), options()),
+  subscribe: SUBSCRIBE,
+  events: EVENTS,
   close: bare,
   ...more,
 })
 const transport = () => source({ publish: door(given([delivery], 'list')) })
+/** Nobody is there to connect to. */
 const CONNECTED = source({
-  subscribe: {
-    ...door(
-      given({}, 'object'),
-      given(() => undefined),
-      options(),
-    ),
-    unreached: true,
-  },
+  subscribe: { ...SUBSCRIBE, unreached: true },
+  events: { ...EVENTS, unreached: true },
 })
 
 export const bus: { readonly [entry: string]: Doors } = {
