@@ -8,6 +8,7 @@ import { isMove } from '../psg/field-change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
 import { serially } from '../vsl/serially.ts'
+import { checkGraph } from './check-input.ts'
 import { fileId } from './compare.ts'
 import { becoming, commitTo, FINDINGS } from './desk.ts'
 import { follow } from './follow.ts'
@@ -34,6 +35,7 @@ export interface InvariantWatch {
  * several for every session. What does not hold is a finding until it does again.
  */
 export async function watchInvariants(graph: ProjectGraph, options: InvariantOptions = {}): Promise<InvariantWatch> {
+  checkGraph(graph)
   refuseUnlessFit('invariant options', options, OPTIONS)
   const { onError = () => undefined } = options
   const stop = new AbortController()

@@ -93,7 +93,7 @@ export function rollbackPlan(facts: RunFacts): RollbackPlan {
   return { ...way, impossible, digest: digestOfJson(JSON.parse(JSON.stringify({ ...way, impossible })) as Json) }
 }
 
-/** Is there anything to be done at all? */
+/** Is there nothing to be done at all? */
 export const isEmpty = ({ files, changes, effects }: RollbackPlan): boolean =>
   files.length + changes.length + effects.length === 0
 

@@ -3,6 +3,7 @@ import type { FindingRecord } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { serially } from '../vsl/serially.ts'
 import { hasBaseline, takeBaseline } from './baseline.ts'
+import { checkAuthor, checkFinding, checkGraph, checkRead, checkStale, checkTakingBack } from './check-input.ts'
 import { byPath, fileId } from './compare.ts'
 import { finish, recover } from './deeds.ts'
 import { ACTOR, contentOf, type Desk, enterFolders, known, load, observedAt, recorded } from './desk.ts'
@@ -26,6 +27,7 @@ const SETTLE_MS = 100
  * a crash cut off and finds what has changed since. Throws InvalidInput and Refused.
  */
 export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Promise<Tracker> {
+  checkGraph(graph)
   checkOptions(options)
   const { clock = graph.clock, onError = () => undefined } = options
   const desk: Desk = {
@@ -160,7 +162,8 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
     },
     findings: () => [...recorded(desk)].sort(byPath),
     async diff(finding) {
-      const { diff, diff_blob } = Object(finding) as FindingRecord
+      checkFinding(finding)
+      const { diff, diff_blob } = finding
       const bytes = diff_blob === undefined ? undefined : await contentOf(desk, diff_blob)
       return diff ?? (bytes && new TextDecoder().decode(bytes))
     },
@@ -168,6 +171,7 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
       refuseIfClosed()
       checkStrategy(strategy)
       if (which !== 'all') checkList(which, 'which')
+      checkAuthor(by)
       const reason = `reconciled by hand: ${strategy}`
       const results = await inTurn(() =>
         work.settle(chosen([...recorded(desk)].sort(byPath), which), strategy, { reason, ...by }),
@@ -182,11 +186,13 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
     },
     async staleCheck(path, found, asker) {
       checkPath(path)
+      checkStale({ found, asker })
       await enterFolders(desk, path)
       return read.isStale(path, found, asker)
     },
     async sawRead(path, digest, reader) {
       checkPath(path)
+      checkRead({ digest, reader })
       read.note(path, digest, reader)
       await enterFolders(desk, path)
       if (read.isStale(path, digest, {})) inBackground(notice([path])) // seen on reading: somebody has changed it
@@ -205,6 +211,7 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
     },
     async takeBack(taking) {
       refuseIfClosed()
+      checkTakingBack(taking)
       const taken = await inTurn(() => takeBack(desk, taking))
       await obey(taking.files.map(({ path }) => path))
       return taken

@@ -2,6 +2,7 @@ import { isoMicros } from '../protocol/clock.ts'
 import type { Digest } from '../protocol/json.ts'
 import type { FileRecord } from '../psg/change.ts'
 import { isKind } from '../psg/node.ts'
+import { checkWrote } from './check-input.ts'
 import { believed, believing, commit, type Desk, enterFolders, observed } from './desk.ts'
 import { throughLinks } from './links.ts'
 import { agreedOn, recordOf } from './reconcile.ts'
@@ -46,6 +47,7 @@ export async function writing(desk: Desk, { paths: named, serially, read, obey, 
   let released = false
   return {
     async wrote(files, by) {
+      checkWrote(files, by)
       await serially(async () => {
         const records: [path: string, record: FileRecord | null][] = []
         for (const file of files) {

@@ -4,6 +4,7 @@ import { expect, it } from 'vitest'
 import { ael } from './ael.ts'
 import { bus } from './bus.ts'
 import { type Doors, findings } from './doors.ts'
+import { drift } from './drift.ts'
 import { protocol } from './protocol.ts'
 import { psg } from './psg.ts'
 import { vsl } from './vsl.ts'
@@ -16,6 +17,7 @@ const TABLES: { readonly [entry: string]: Doors } = {
   './psg': psg,
   ...bus,
   ...ael,
+  './drift': drift,
 }
 const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
 
