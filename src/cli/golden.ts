@@ -19,21 +19,24 @@ import { InvalidInput, Refused } from '../protocol/errors.ts'
 import { discardStore } from '../vsl/discard.ts'
 import { openStore } from '../vsl/vsl.ts'
 import { EXIT } from './io.ts'
+import { storeNamed } from './load-config.ts'
 import { firstLine } from './read-value.ts'
 import type { VerbCall } from './verb.ts'
 
 const EMBEDDED = ['memory', 'file', 'sqlite']
-const SERVERS = ['redis', 'postgres']
+const SERVERS = { redis: /^rediss?:/, postgres: /^postgres(ql)?:/ }
 
 export async function run({ args, options, io }: VerbCall): Promise<number> {
-  const format = io.json ? 'json' : (options.reporter as ReportFormat)
+  const format = options.reporter as ReportFormat
   if (!REPORTS.includes(format)) throw unknown('reporter', REPORTS)
-  const servers = new Map(SERVERS.map((name) => [name, options[name]] as const).filter(([, url]) => url))
+  if (io.json && format !== 'human' && format !== 'json') throw unknown('reporter', ['json'], ' with --json')
+  const servers = serversIn(options)
   const backends = [...(options.all ? EMBEDDED : (options.backends as string).split(',')), ...servers.keys()]
   if (!backends.every((name) => EMBEDDED.includes(name) || servers.has(name)))
     throw unknown('backends', EMBEDDED, '; --redis <url> and --postgres <url> add those')
   if (options.all)
-    for (const name of SERVERS) if (!servers.has(name)) io.warn(`${name} was not met: name one with --${name} <url>`)
+    for (const name of Object.keys(SERVERS))
+      if (!servers.has(name)) io.warn(`${name} was not met: name one with --${name} <url>`)
   const folder = await mkdtemp(join(tmpdir(), 'mplp-golden-')).catch((cause: NodeJS.ErrnoException) => {
     throw new Refused(`${tmpdir()} cannot be written to (${cause.code})`, 'name another folder with TMPDIR', { cause })
   })
@@ -55,6 +58,18 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
   }
 }
 
+function serversIn(options: VerbCall['options']): ReadonlyMap<string, string> {
+  const servers = new Map<string, string>()
+  for (const [name, scheme] of Object.entries(SERVERS)) {
+    const url = options[name]
+    if (typeof url !== 'string') continue
+    if (!scheme.test(url))
+      throw new InvalidInput('golden', [{ path: `--${name}`, rule: 'scheme', message: `is no ${name}://…` }])
+    servers.set(name, storeNamed(`--${name}`, url).vsl!)
+  }
+  return servers
+}
+
 async function driverOf(module: unknown, cwd: string, open: (backend: string) => Promise<FreshStore>): Promise<Driver> {
   if (typeof module !== 'string') return ownDriver({ open })
   const loaded = (await import(pathToFileURL(resolve(cwd, module)).href).catch((cause: unknown) => {
@@ -68,14 +83,17 @@ async function driverOf(module: unknown, cwd: string, open: (backend: string) =>
   return loaded.default
 }
 
-/** A store that nobody has used, in a folder that goes away, or under a prefix or schema of its own. */
-async function fresh(backend: string, url: unknown, folder: string): Promise<FreshStore> {
+/** A store that nobody has used, in a folder that goes away, or under a prefix or schema of its own. That it may forget what it is told does not matter. */
+async function fresh(backend: string, url: string | undefined, folder: string): Promise<FreshStore> {
   if (backend === 'memory') return inMemory(await openStore('memory:'))
   const name = `golden_${systemClock.uuid().replaceAll('-', '')}`
-  if (typeof url !== 'string')
+  if (url === undefined)
     return { open: () => openStore(`${backend}:${join(folder, name)}`), dispose: async () => undefined }
   const named = backend === 'redis' ? { prefix: name } : { schema: name }
-  return { open: () => openStore(url, named), dispose: () => discardStore(url, named) }
+  return {
+    open: () => openStore(url, { ...named, onWarning: () => undefined }),
+    dispose: () => discardStore(url, named),
+  }
 }
 
 const unknown = (path: string, known: readonly string[], more = ''): InvalidInput =>

@@ -15,7 +15,7 @@ export async function loadConfig(
   const file = flags.config === undefined ? await firstOf(cwd) : resolve(cwd, flags.config)
   const read = file === undefined ? {} : checked(file, await readValue(file))
   const fromFile = file === undefined || dirname(file) === resolve(cwd) ? read : rebased(read, dirname(file))
-  return mergedConfig(fromFile, fromEnv(), fromFlags(flags.store))
+  return mergedConfig(fromFile, fromEnv(), flags.store === undefined ? {} : storeNamed('--store', flags.store))
 }
 
 /** The same from anywhere. The store too that holds where none is named: whoever names the file means its project. */
@@ -55,13 +55,13 @@ function fromEnv(): Config {
   }
 }
 
-/** And what is wrong in a flag by the flag's. */
-function fromFlags(store: string | undefined): Config {
+/** The store that a word of the command line names. What is wrong with it is told by that word. */
+export function storeNamed(by: string, vsl: string): Config {
   try {
-    return store === undefined ? {} : checkConfig({ vsl: store })
+    return checkConfig({ vsl })
   } catch (cause) {
     if (!(cause instanceof InvalidInput)) throw cause
-    const problems = cause.problems.map((problem) => ({ ...problem, path: '--store' }))
+    const problems = cause.problems.map((problem) => ({ ...problem, path: by }))
     throw new InvalidInput('the command line', problems, { cause })
   }
 }

@@ -47,7 +47,7 @@ export async function main(argv: readonly string[], world: World): Promise<numbe
     return code
   } catch (error) {
     if (error instanceof CommanderError && error.exitCode === 0) return EXIT.done
-    const said = error instanceof CommanderError ? complaint || incomplete(program, argv) : told(error)
+    const said = error instanceof CommanderError ? complained(complaint) || incomplete(program, argv) : told(error)
     const json = argv.includes('--json') // which commander does not know of where it could not read the rest
     err.write(`${json ? JSON.stringify({ error: forPrograms(error, said) }) : `mplp: ${plainFor(err, said)}`}\n`)
     return error instanceof CommanderError || (error instanceof MplpError && error.code === 'invalid_input')
@@ -78,6 +78,10 @@ function forPrograms(error: unknown, message: string): object {
   }
 }
 
+/** With where to look, where nothing that is known comes near. */
+const complained = (complaint: string): string =>
+  /^unknown command [^(]*$/.test(complaint) ? `${complaint}; mplp --help shows all` : complaint
+
 /** Which words may follow those that were given. */
 function incomplete(program: Command, argv: readonly string[]): string {
   let [group, said]: [Command, string] = [program, '']
@@ -103,6 +107,7 @@ function register(program: Command, verb: Verb, world: World, done: (code: numbe
   }
   command.addHelpText('after', `\nExamples:\n${verb.examples.map((example) => `  ${example}`).join('\n')}`)
   command.action(async (...given: unknown[]) => {
+    refuseEmpty({ ...program.opts(), ...command.opts() }, given.slice(0, args.length), args)
     const { io, over, end } = ioOf(program.opts<Flags>(), world)
     if (verb.onlyTells) world.enough?.addEventListener('abort', end)
     try {
@@ -113,6 +118,14 @@ function register(program: Command, verb: Verb, world: World, done: (code: numbe
       over()
     }
   })
+}
+
+/** A variable that is not set, as in `--redis "$URL"`, is an empty text: whoever writes it means something. */
+function refuseEmpty(options: object, given: readonly unknown[], names: readonly string[]): void {
+  const flags = Object.entries(options).flatMap(([name, value]) => (value === '' ? [`--${name}`] : []))
+  const words = names.filter((_, i) => given[i] === '')
+  const problems = [...words, ...flags].map((path) => ({ path, rule: 'text', message: 'is empty' }))
+  if (problems.length > 0) throw new InvalidInput('the command line', problems)
 }
 
 const known = (group: Command, name: string): Command | undefined =>

@@ -14,8 +14,6 @@ import { withRuntime } from './with-runtime.ts'
 
 export async function run({ args, options, io }: VerbCall): Promise<number> {
   const flow = checkedFlow(await readValue(resolve(io.cwd, args[0]!))) // before a store is made for it
-  if (options.approve === '')
-    throw new InvalidInput('run', [{ path: '--approve', rule: 'text', message: 'does not name a role' }])
   const work = async (runtime: ComposedRuntime) => {
     if (options.detach && forgets(runtime))
       throw new InvalidInput('run', [

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import type { ComposedRuntime } from '../compose.ts'
-import { effectiveConfig } from '../config.ts'
+import { effectiveConfig, type ServerConfig } from '../config.ts'
+import { InvalidInput } from '../protocol/errors.ts'
 import { serve } from '../server/server.ts'
 import { settleOptions } from '../server/settle-options.ts'
 import { EXIT } from './io.ts'
@@ -13,7 +14,7 @@ export async function run({ options, io }: VerbCall): Promise<number> {
     ...(typeof options.host === 'string' && { host: options.host }),
     ...(typeof options.port === 'string' && { port: portOf(options.port) }),
   }
-  settleOptions(settings) // before a store is made for it
+  checkFlags(settings) // before a store is made for it
   const work = async (runtime: ComposedRuntime) => {
     const server = await serve(runtime, {
       ...settings,
@@ -27,5 +28,16 @@ export async function run({ options, io }: VerbCall): Promise<number> {
   return withRuntime(io, work, { makes: true, stays: true, drives: 'all' })
 }
 
-/** To Node an empty text is 0, which takes any port: `--port "$PORT"` without a PORT means none. */
+/** What the config says was looked at when it was read: what does not fit here is a flag's. */
+function checkFlags(settings: ServerConfig): void {
+  try {
+    settleOptions(settings)
+  } catch (cause) {
+    if (!(cause instanceof InvalidInput)) throw cause
+    const problems = cause.problems.map((problem) => ({ ...problem, path: problem.path.replace('server.', '--') }))
+    throw new InvalidInput('the command line', problems, { cause })
+  }
+}
+
+/** To Node much is a number that is none to people. */
 const portOf = (text: string): number => (/^\d+$/.test(text) ? Number(text) : Number.NaN)

@@ -1,13 +1,15 @@
 import { openConfigured } from '../compose.ts'
 import { copyStore } from '../vsl/copy.ts'
 import { EXIT } from './io.ts'
+import { storeNamed } from './load-config.ts'
 import type { VerbCall } from './verb.ts'
 import { withProject } from './with-runtime.ts'
 
 export async function run({ args, io }: VerbCall): Promise<number> {
+  const named = storeNamed('<to>', args[0]!) // before anything is opened
   return withProject(io, async ({ store }) => {
     const target = await openConfigured(
-      { ...(await io.config()), vsl: args[0]! },
+      { ...(await io.config()), ...named },
       { onWarning: (message) => io.warn(`mplp: ${message}`) },
     )
     try {

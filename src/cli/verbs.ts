@@ -239,8 +239,8 @@ export const VERBS: readonly Verb[] = [
     options: [
       { flags: '--backends <names>', says: 'of memory, file, sqlite, comma separated', fallback: 'memory,file,sqlite' },
       { flags: '--all', says: 'every kind of store; of Redis and Postgres those that are named below' },
-      { flags: '--redis <url>', says: 'also on this Redis, under prefixes golden_…, which stay' },
-      { flags: '--postgres <url>', says: 'also on this Postgres, in schemas golden_…, which stay' },
+      { flags: '--redis <url>', says: 'also on this Redis, under prefixes golden_…, which are taken away again' },
+      { flags: '--postgres <url>', says: 'also on this Postgres, in schemas golden_…, which are taken away again' },
       { flags: '--driver <module>', says: 'another runtime than this one: a module whose default export is a driver' },
       { flags: '--filter <text>', says: 'only flows whose name or rule contains this' },
       { flags: '--reporter <name>', says: 'human, json, junit, tap or compliance', fallback: 'human' },

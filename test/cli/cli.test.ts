@@ -198,10 +198,10 @@ describe('a plan that asks', { timeout: PATIENT }, () => {
     const [asked] = (await hereJson<Ran>(folder, ['run', 'flow.json'])).values
     const refused = await mplpHere(folder, ['confirm', 'approve', asked!.confirms[0]!, '--role', ''])
     expect(refused.code).toBe(64)
-    expect(oneLine(refused)).toBe('mplp: decision is not valid: decided_by_role must be text that is not empty')
+    expect(oneLine(refused)).toBe('mplp: the command line is not valid: --role is empty')
     const other = withFlow({ reason: 'really?' })
     const unapproved = await mplpHere(other, ['run', 'flow.json', '--approve', ''])
-    expect(oneLine(unapproved)).toBe('mplp: run is not valid: --approve does not name a role')
+    expect(oneLine(unapproved)).toBe('mplp: the command line is not valid: --approve is empty')
     expect(readdirSync(other)).toEqual(['flow.json'])
   })
 
@@ -491,7 +491,7 @@ describe('the rest', { timeout: PATIENT }, () => {
   })
 
   it.each([
-    [['help', 'nope'], "mplp: unknown command 'nope'"],
+    [['help', 'nope'], "mplp: unknown command 'nope'; mplp --help shows all"],
     [['help', 'store', 'verfy'], "mplp: unknown command 'verfy' (Did you mean verify?)"],
   ])('does not help with %j, which is no verb', async (words, says) => {
     const refused = await mplpHere(tempFolder(), words)

@@ -22,6 +22,9 @@ const STORELESS = new Set([...ALONE, 'config print'])
 const MAKERS = new Set(['run <flow>', 'watch [folder]', 'drift scan [folder]', 'serve'])
 const wordsOf = (usage: string) => usage.split(' ').filter((word) => !/^[<[]/.test(word))
 const neededBy = (usage: string) => usage.split(' ').filter((word) => word.startsWith('<'))
+/** Words that it takes for what it needs, if nothing of the kind is there. */
+const someFor = (usage: string) =>
+  neededBy(usage).map((word) => (word === '<to>' && usage.startsWith('store') ? 'memory:' : 'x'))
 const takesSomething = ({ usage, options = [] }: (typeof VERBS)[number]) =>
   /[<[]/.test(usage) || options.some(({ flags }) => flags.includes('<'))
 
@@ -159,21 +162,26 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
   'evidence export <run> <folder>': [[['absent', 'out'], 1, 'absent']],
   'evidence verify <folder>': [[['absent'], 64, 'is no folder']],
   'store verify [context]': [[['absent'], 1, 'there is no context absent']],
-  'store copy <to>': [[['mysql://localhost'], 64, 'url begins with none of memory:']],
+  'store copy <to>': [[['mysql://localhost'], 64, '<to> begins with none of memory:']],
   'golden [folder]': [
     [['--reporter', 'loud'], 64, 'reporter'],
+    [['--redis', 'postgres://localhost/x'], 64, '--redis is no redis://'],
+    [['--redis', 'redis://localhost/x'], 64, '--redis has a path that is not the number of a database'],
+    [['--postgres', 'localhost'], 64, '--postgres is no postgres://'],
     [['--backends', 'redis'], 64, '--redis <url> and --postgres <url> add those'],
     [['--driver', 'absent.mjs'], 64, 'absent.mjs is not valid: it cannot be imported: Cannot find module'],
     [['--driver', 'throws.mjs'], 64, 'cannot be imported: thrown on purpose'],
     [['absent'], 64, 'absent'],
   ],
   serve: [
-    [['--port', 'many'], 64, 'port'],
-    [['--port', '70000'], 64, 'port'],
-    [['--port', ''], 64, 'port'],
+    [['--port', 'many'], 64, '--port must be a whole number'],
+    [['--port', '70000'], 64, '--port must be a whole number'],
     [['--host', '0.0.0.0'], 1, 'give server.tokens'],
   ],
 }
+
+/** Of a choice the command line itself says what it may be. */
+const optionSaid = (flag: string): string => (flag === '--strategy' ? 'Allowed choices are' : `${flag} is empty`)
 
 const inOneLine = ({ code, out, err }: Ended, expected: number, says: string) => {
   expect({ code, out }).toEqual({ code: expected, out: '' })
@@ -222,10 +230,28 @@ describe.each(VERBS.map((verb) => [verb.usage, verb] as const))('mplp %s', (usag
       expect(readdirSync(folder)).toEqual(before)
     })
 
+  it('refuses an empty text, which is a variable that is not set', async () => {
+    const folder = tempFolder()
+    const taken = usage.split(' ').filter((word) => /^[<[]/.test(word))
+    const options = (verb.options ?? [])
+      .filter(({ flags }) => flags.includes('<'))
+      .map(({ flags }) => flags.split(' ')[0]!)
+    const needed = someFor(usage)
+    for (const [i, word] of taken.entries())
+      inOneLine(
+        await mplpHere(folder, [...words, ...taken.map((_, at) => (at === i ? '' : 'x'))]),
+        64,
+        `${word} is empty`,
+      )
+    for (const flag of [...options, '--store', '--config'])
+      inOneLine(await mplpHere(folder, [...words, ...needed, flag, '']), 64, optionSaid(flag))
+    expect(readdirSync(folder)).toEqual([])
+  })
+
   if (!ALONE.has(usage))
     it('refuses a config that is not there or has a key nobody knows', async () => {
       const folder = tempFolder()
-      const args = [...words, ...neededBy(usage).map(() => 'x')]
+      const args = [...words, ...someFor(usage)]
       writeFileSync(join(folder, 'x'), '')
       if (usage === 'run <flow>') writeFileSync(join(folder, 'x.json'), JSON.stringify(flowOf({ one: {} })))
       const called = usage === 'run <flow>' ? ['run', 'x.json'] : args
@@ -244,7 +270,7 @@ describe.each(VERBS.map((verb) => [verb.usage, verb] as const))('mplp %s', (usag
   if (!STORELESS.has(usage) && !MAKERS.has(usage))
     it('says that there is no store, and makes none', async () => {
       const folder = tempFolder()
-      const ended = await mplpHere(folder, [...words, ...neededBy(usage).map(() => 'x')])
+      const ended = await mplpHere(folder, [...words, ...someFor(usage)])
       if (usage === 'doctor')
         expect(ended).toMatchObject({ code: 0, out: expect.stringContaining('there is no store') })
       else inOneLine(ended, 1, 'there is no store sqlite:./.mplp/state.db; mplp run makes it')
@@ -262,7 +288,7 @@ describe.each(VERBS.map((verb) => [verb.usage, verb] as const))('mplp %s', (usag
       db.exec('PRAGMA user_version = 999; PRAGMA wal_checkpoint(TRUNCATE)')
       db.close()
       const before = readFileSync(path)
-      const args = usage === 'run <flow>' ? ['x.json'] : neededBy(usage).map(() => 'x')
+      const args = usage === 'run <flow>' ? ['x.json'] : someFor(usage)
       const refused = await mplpHere(folder, [...words, ...args, '--store', `sqlite:${path}`])
       if (usage === 'doctor') {
         expect(refused.code).toBe(1)
@@ -342,7 +368,7 @@ describe('what cannot be meant', () => {
     ['drift scan absent', 64, 'is no folder'],
     ['drift scan flow.json', 64, 'flow.json is not valid: it is no folder'],
     ['watch absent', 64, 'is no folder'],
-    ['serve --port many', 64, 'server.port'],
+    ['serve --port many', 64, '--port must be a whole number'],
     ['serve --config rootless.json', 64, 'root names absent, which is no folder'],
     ['serve --host 0.0.0.0', 1, 'give server.tokens'],
   ])('is refused before a store is made for it: mplp %s', async (call, code, says) => {

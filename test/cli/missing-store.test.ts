@@ -14,7 +14,7 @@ const OTHERS = ['run', 'watch', 'drift scan', 'serve', 'init', 'evidence verify'
 const CALLS = VERBS.flatMap(({ usage }) => {
   const words = usage.split(' ')
   const name = words.filter((word) => !/^[<[]/.test(word)).join(' ')
-  const needed = words.filter((word) => word.startsWith('<')).map(() => 'x')
+  const needed = words.filter((word) => word.startsWith('<')).map(() => (name === 'store copy' ? 'memory:' : 'x'))
   return OTHERS.includes(name) ? [] : [[...name.split(' '), ...needed]]
 })
 
