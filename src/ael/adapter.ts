@@ -101,6 +101,12 @@ export interface Call extends Asker {
   readonly act: (action: Action, options?: { readonly resume?: Json }) => Promise<ActionResult>
 }
 
+/** A file as an action would find it. */
+export interface Found {
+  readonly digest: Digest
+  readonly mode: number
+}
+
 /** What one attempt gave. `output_ref` and `cached` are the layer's to set. */
 export interface Outcome {
   readonly output?: Json
@@ -133,6 +139,11 @@ export interface Adapter {
   /** The most that one attempt may cost, for the budget. */
   estimate?(params: JsonObject): Spend
   execute(action: Action, call: Call): Promise<Outcome>
+  /**
+   * For those who only say what they would do: what lies where the action would act, in the order in which its parameters name it, nothing for what is
+   * not there. Changes nothing; throws what would keep `execute` from acting there at all.
+   */
+  found?(params: JsonObject): Promise<readonly (Found | undefined)[]>
   /** The action that takes this one back, as far as it can be known; `irreversible` when there is none. */
   inverse?(action: Action, outcome: Outcome): Inverse
   close?(): Promise<void>

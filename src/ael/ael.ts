@@ -164,6 +164,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
       await checkParams(memberOf(action.action_type).adapter, action, asker, redact)
     },
     readOnly: (action) => memberOf(typeOf(action)).adapter.readOnly?.(action.params) ?? false,
+    found: async (action) => memberOf(typeOf(action)).adapter.found?.(action.params),
     inverse(action, outcome) {
       if (!object.fits(outcome)) throw badOutcome(outcome)
       return memberOf(typeOf(action)).adapter.inverse?.(action, outcome) ?? 'irreversible'

@@ -24,6 +24,7 @@ export function decorated(adapter: Adapter, execute: (action: Action, call: Pass
     ...(adapter.readOnly && { readOnly: adapter.readOnly.bind(adapter) }),
     ...(adapter.approval && { approval: adapter.approval.bind(adapter) }),
     ...(adapter.estimate && { estimate: adapter.estimate.bind(adapter) }),
+    ...(adapter.found && { found: adapter.found.bind(adapter) }),
     ...(adapter.inverse && { inverse: adapter.inverse.bind(adapter) }),
     ...(adapter.close && { close: adapter.close.bind(adapter) }),
     execute,

@@ -3,7 +3,7 @@ import { link, lstat, open, rename, unlink } from 'node:fs/promises'
 import type { Clock } from '../protocol/clock.ts'
 import { type ActionError, StaleFile, TooLarge } from '../protocol/errors.ts'
 import { type Digest, digestOf, type JsonObject } from '../protocol/json.ts'
-import type { Asker, Call } from './adapter.ts'
+import type { Asker, Call, Found } from './adapter.ts'
 import { aborted, denied, finalFailure } from './failure.ts'
 import { type FileRoot, type Place, unlessMissing } from './file-root.ts'
 import type { Blobs } from './layer.ts'
@@ -29,6 +29,17 @@ export function read(desk: Desk, { path }: JsonObject, call: Call): Promise<Json
     return { path: place.path, ...content, digest: digestOf(bytes), size: bytes.length, mode: file.mode }
   })
 }
+
+/** What an operation would find at a path; nothing where folders on the way are missing too. Throws what would keep it from looking there. */
+export async function found(desk: Desk, path: string, follow: boolean): Promise<Found | undefined> {
+  const looked = desk.root.at(path, { follow }, async (place) => {
+    await refuseIfKeptOut(desk, place)
+    return contentOf(place, desk, NEVER)
+  })
+  const file = await looked.catch(unlessMissing)
+  return file && { digest: file.digest, mode: file.mode }
+}
+const NEVER = new AbortController().signal
 
 export async function write(desk: Desk, params: JsonObject, call: Call): Promise<JsonObject> {
   const bytes = await wantedContent(desk, params)

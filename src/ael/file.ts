@@ -7,7 +7,7 @@ import { undo } from './action.ts'
 import type { Action, Adapter, Asker, Call, Inverse, Outcome } from './adapter.ts'
 import { checkFileOptions } from './check-options.ts'
 import { aborted, finalFailure, passingFailure } from './failure.ts'
-import { type Desk, move, read, remove, write } from './file-operations.ts'
+import { type Desk, found, move, read, remove, write } from './file-operations.ts'
 import { fileRoot, pathProblem } from './file-root.ts'
 import type { Blobs } from './layer.ts'
 
@@ -55,6 +55,16 @@ export async function fileAdapter(options: FileOptions): Promise<Adapter> {
       } catch (error) {
         throw call.signal.aborted ? aborted('the file operation', call.signal) : diskFailure(error, String(params.path))
       }
+    },
+
+    async found({ operation, path, to }) {
+      const paths = [path, to].filter((name) => typeof name === 'string')
+      const looked = paths.map((name) =>
+        found(desk, name, operation === 'write').catch((error) => {
+          throw diskFailure(error, name)
+        }),
+      )
+      return Promise.all(looked)
     },
 
     inverse: (action, outcome) => inverseOf(action, outcome, clock),

@@ -9,6 +9,7 @@ import type {
   Asker,
   Call,
   DeltaSource,
+  Found,
   Inverse,
   Outcome,
   Spend,
@@ -31,6 +32,8 @@ export interface ActionLayer {
   /** Would `execute` refuse it for its shape or its parameters? Throws what it would throw; asks nobody and does nothing. */
   check(action: Action, asker?: Asker): Promise<void>
   readOnly(action: Action): boolean
+  /** What the adapter would find where the action acts; `undefined` when it does not look. Changes nothing, and asks nobody. */
+  found(action: Pick<Action, 'action_type' | 'params'>): Promise<readonly (Found | undefined)[] | undefined>
   inverse(action: Action, outcome: Outcome): Inverse
   /** From now on; a second adapter for a type is refused. */
   register(adapter: Adapter): void

@@ -4,6 +4,7 @@ import type { Restoration } from '../psg/restore.ts'
 import { fileId, isSameShape, shapeOf } from './compare.ts'
 import { type Compensation, compensation, type Done, isMet, pathsIn } from './compensate.ts'
 import type { Observed } from './observe.ts'
+import { CHANGED, type Lying, rehearsed } from './rehearse.ts'
 
 /** A file that goes back to what it was before the run; `null`: it was not there. */
 export interface FileReturn {
@@ -44,11 +45,13 @@ export interface RunFacts {
   readonly below?: (folder: string) => readonly string[]
   /** What lies on the disk; nothing is known of a path that is missing here. */
   readonly observed: ReadonlyMap<string, Observed | undefined>
+  /** The same of paths that nobody tracks, where files are taken back by the inverse of what wrote them. */
+  readonly untracked?: ReadonlyMap<string, Lying>
 }
 
 /** Pure: what will be restored, what cannot be undone, what somebody else changed since. */
 export function rollbackPlan(facts: RunFacts): RollbackPlan {
-  const { restoration, actions, believed, wrote = new Map(), below = () => [], observed } = facts
+  const { restoration, actions, believed, wrote = new Map(), below = () => [], observed, untracked = new Map() } = facts
   const possible: FileReturn[] = []
   const changes: Change[] = []
   const conflicts: Left[] = restoration.conflicts.map(({ kind, id, message }) => ({
@@ -85,10 +88,12 @@ export function rollbackPlan(facts: RunFacts): RollbackPlan {
   const tracked = new Set([...wrote.values()].filter((path) => observed.has(path)))
   for (const { name } of impossible) tracked.delete(name) // the action may have kept what the graph has not
   const restored = new Set([...tracked, ...files.map(({ path }) => path), ...conflicts.map(({ name }) => name)])
-  const { effects, irreversible } = compensation(actions, (inverse) => {
+  const { effects: inverses, irreversible } = compensation(actions, (inverse) => {
     const paths = pathsIn(inverse)
     return (paths.length > 0 && paths.every((path) => restored.has(path))) || isMet(inverse, observed)
   })
+  const { effects, refused } = rehearsed(inverses, untracked)
+  for (const { path, reason } of refused) conflicts.push({ what: 'file', name: path, reason })
   const way = { files, changes, effects, irreversible, conflicts }
   return { ...way, impossible, digest: digestOfJson(JSON.parse(JSON.stringify({ ...way, impossible })) as Json) }
 }
@@ -99,7 +104,6 @@ export const isEmpty = ({ files, changes, effects }: RollbackPlan): boolean =>
 
 const NOT_KEPT = 'its content was too large to be kept'
 const NOT_TRACKED = 'it is kept out of what is tracked by now'
-const CHANGED = 'somebody else changed it on the disk since'
 
 interface FileChange {
   readonly path: string

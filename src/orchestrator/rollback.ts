@@ -1,10 +1,11 @@
 import type { ActionLayer } from '../ael/layer.ts'
-import { pathsIn } from '../drift/compensate.ts'
+import { type Done, pathsIn } from '../drift/compensate.ts'
+import type { Lying } from '../drift/rehearse.ts'
 import { isEmpty, type Left, type RollbackPlan, rollbackPlan } from '../drift/rollback.ts'
 import type { TakenBack } from '../drift/take-back.ts'
 import type { Tracker } from '../drift/tracker.ts'
 import { InvalidInput, NotFound, Refused, RevisionConflict } from '../protocol/errors.ts'
-import { isObject, type Json } from '../protocol/json.ts'
+import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import type { Change, FileRecord, Node } from '../psg/change.ts'
 import { isFieldChange } from '../psg/field-change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
@@ -172,8 +173,28 @@ async function planFor(parts: RollbackParts, run: Node<'run'>): Promise<Rollback
         isKind(node, 'file') && node.data.path.startsWith(`${folder}/`) ? [node.data.path] : [],
       ),
     observed,
+    untracked: await untracked(parts, actions, observed),
   })
   return { ...plan, revision }
+}
+
+/** What lies where files would be taken back that nobody tracks, so that what is planned is what will be done. */
+async function untracked(
+  { layer }: RollbackParts,
+  actions: readonly Done[],
+  observed: ReadonlyMap<string, unknown>,
+): Promise<ReadonlyMap<string, Lying>> {
+  const disk = new Map<string, Lying>()
+  for (const { action } of actions) {
+    const { inverse } = action
+    const paths = isObject(inverse) ? pathsIn(inverse) : []
+    if (paths.every((path) => observed.has(path) || disk.has(path))) continue
+    const { action_type, params } = inverse as JsonObject
+    const asked = { action_type: String(action_type), params: params as JsonObject }
+    const found = await layer.found(asked).catch((error: Error) => paths.map(() => ({ reason: error.message })))
+    for (const [i, path] of found ? paths.entries() : []) disk.set(path, found![i])
+  }
+  return disk
 }
 
 /** The files that a run has changed and the graph was told of, by id. */

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, vi } from 'vitest'
 import { actionLayer } from '../../src/ael/ael.ts'
@@ -385,6 +385,46 @@ describe('a rollback', () => {
     const run = await it.run({ a: file({ operation: 'write', path: 'a.txt', content: 'run\n' }) })
     const report = await it.rollback(run.run_id)
     expect([report.status, report.files, it.text('a.txt')]).toEqual(['done', [], 'old\n'])
+    await it.close()
+  })
+
+  it('says first of files that nobody tracks what it then does, and what somebody else did to them', async () => {
+    const it = await world({ 'a.txt': 'old\n', 'c.txt': 'old\n', 'd.txt': 'old\n' }, { include: ['docs/**'] })
+    const run = await it.run(
+      chain({
+        once: file({ operation: 'write', path: 'a.txt', content: 'run\n' }),
+        twice: file({ operation: 'write', path: 'a.txt', content: 'run again\n' }),
+        changed: file({ operation: 'write', path: 'new/b.txt', content: 'run\n' }),
+        back: file({ operation: 'write', path: 'c.txt', content: 'run\n' }),
+        moved: file({ operation: 'move', path: 'd.txt', to: 'e.txt' }),
+      }),
+    )
+    put(it.root, { 'new/b.txt': 'mine\n', 'c.txt': 'old\n', 'd.txt': 'mine\n' })
+    const planned = await it.rollback(run.run_id, { dryRun: true })
+    const steps = planned.plan.effects.map(({ step_id }) => step_id)
+    expect(steps).toEqual([run.ids.twice, run.ids.once]) // the second finds what the first has brought back
+    const reason = 'somebody else changed it on the disk since'
+    expect(planned.left).toEqual([
+      { what: 'file', name: 'd.txt', reason },
+      { what: 'file', name: 'new/b.txt', reason },
+    ])
+    const report = await it.rollback(run.run_id)
+    expect(report.status).toBe('incomplete')
+    expect(report.left).toEqual(planned.left)
+    expect(report.effects.map(({ step_id, status }) => [step_id, status])).toEqual(steps.map((id) => [id, 'undone']))
+    expect(['a.txt', 'new/b.txt', 'c.txt', 'd.txt'].map(it.text)).toEqual(['old\n', 'mine\n', 'old\n', 'mine\n'])
+    await it.close()
+  })
+
+  it('says first of a file that nobody tracks what would keep it from being taken back', async () => {
+    const it = await world({}, { include: ['docs/**'] })
+    const run = await it.run({ a: file({ operation: 'write', path: 'a.txt', content: 'run\n' }) })
+    rmSync(join(it.root, 'a.txt'))
+    symlinkSync('b.txt', join(it.root, 'a.txt'))
+    const planned = await it.rollback(run.run_id, { dryRun: true })
+    expect(planned.plan.effects).toEqual([])
+    expect(planned.left).toEqual([{ what: 'file', name: 'a.txt', reason: 'a.txt is a link' }])
+    expect((await it.rollback(run.run_id)).left).toEqual(planned.left)
     await it.close()
   })
 
