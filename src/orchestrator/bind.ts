@@ -2,7 +2,7 @@ import type { ExecutorKind } from '../ael/adapter.ts'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
 import { type Fields, problemsIn, text } from '../protocol/fields.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
-import type { Step } from '../protocol/types.ts'
+import type { Role, Step } from '../protocol/types.ts'
 import type { Binding } from '../psg/change.ts'
 import { plain } from '../psg/plain.ts'
 import { type Dependence, unheld } from './depends.ts'
@@ -19,12 +19,16 @@ export interface Bindings {
 /** The last to be asked how a step is executed. */
 export type Resolver = (step: Step) => BindingSpec | undefined
 
-/** A binding for every step: its own, its role's, or what the resolver says. Throws InvalidInput naming each step that has none. */
+/** A role of the project, by its id or name. */
+export type RoleFinder = (idOrName: string) => Role | undefined
+
+/** A binding for every step: its own, its role's by id or name, or what the resolver says. Throws InvalidInput naming each step that has none. */
 export function bindSteps(
   steps: readonly Step[],
   bindings: Bindings,
   resolve: Resolver | undefined,
   idOf: (step: string) => string,
+  roleOf?: RoleFinder,
 ): readonly Binding[] {
   const problems: Problem[] = []
   const far: (Dependence & { readonly at: string })[] = []
@@ -37,9 +41,7 @@ export function bindSteps(
         message: 'names a step that the plan does not have',
       })
   const bound = steps.flatMap((step, i) => {
-    const { steps: own = {}, roles = {} } = bindings
-    const role = step.agent_role ?? ''
-    const given = own[step.step_id] ?? (Object.hasOwn(roles, role) ? roles[role] : undefined) // a role may be called constructor
+    const given = bindings.steps?.[step.step_id] ?? bindingOfRole(bindings, step.agent_role, roleOf)
     const spec = given ?? resolve?.(step)
     if (!spec) {
       const who = step.agent_role === undefined ? 'no role' : `role ${step.agent_role}`
@@ -73,6 +75,21 @@ export function bindSteps(
     })
   if (problems.length > 0) throw new InvalidInput('flow', problems)
   return bound
+}
+
+/** Does a binding depend on who the roles of the project are? */
+export const asksForRoles = (steps: readonly Step[], bindings: Bindings = {}): boolean =>
+  bindings.roles !== undefined &&
+  steps.some(({ step_id, agent_role }) => {
+    const isBound = bindings.steps?.[step_id] ?? bindingOfRole(bindings, agent_role)
+    return agent_role !== undefined && !isBound
+  })
+
+function bindingOfRole({ roles = {} }: Bindings, role = '', roleOf?: RoleFinder): BindingSpec | undefined {
+  if (Object.hasOwn(roles, role)) return roles[role] // a role may be called constructor
+  const known = roleOf?.(role)
+  const name = [known?.role_id, known?.name].find((one) => one !== undefined && Object.hasOwn(roles, one))
+  return name === undefined ? undefined : roles[name]
 }
 
 export const executorOf = (binding: Pick<Binding, 'action_type' | 'executor_kind'>): ExecutorKind =>

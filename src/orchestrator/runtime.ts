@@ -12,7 +12,7 @@ import type { ProjectGraph } from '../psg/graph.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
 import { openProject, type Project } from '../psg/project.ts'
 import type { Backend } from '../vsl/backend.ts'
-import type { Resolver } from './bind.ts'
+import { asksForRoles, type Resolver } from './bind.ts'
 import { handsOf } from './hands.ts'
 import { dueRuns } from './keeper.ts'
 import type { LiveRun } from './live.ts'
@@ -170,8 +170,10 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
       const checked = checkedFlow(flow)
       const there = typeof checked.context === 'string' ? await project.context(checked.context) : undefined
       const session = await sessionFor(checked, there)
+      if (asksForRoles(checked.plan.steps, checked.bindings)) await project.graph.refresh() // the newest roles
       const { context_id, plan_id, run_id, commits } = submission(checked, clock, {
         resolve: options.resolve,
+        role: project.role,
         context: there?.get('context', there.id)?.data,
         session,
         switched: options.switched,

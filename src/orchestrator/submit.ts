@@ -9,7 +9,7 @@ import { planDigest } from '../psg/approval.ts'
 import type { AnyNode, Binding, Change, Gate, NodeAdd, Run } from '../psg/change.ts'
 import { newConfirm } from '../psg/confirm.ts'
 import { takeApart } from '../psg/document.ts'
-import { type Bindings, bindSteps, type Resolver } from './bind.ts'
+import { type Bindings, bindSteps, type Resolver, type RoleFinder } from './bind.ts'
 import { dependenciesFirst } from './depends.ts'
 import { EXPIRES_MS } from './gate.ts'
 import type { Decided, RunOptions } from './live.ts'
@@ -62,6 +62,7 @@ const BYTES_PER_COMMIT = 8 * 1024 * 1024
 /** What is known of a flow beside itself: its context if it names one that is there, and its session, settled. */
 export interface Known {
   readonly resolve?: Resolver | undefined
+  readonly role?: RoleFinder
   readonly context?: Context | undefined
   readonly session?: { readonly settled: Session; readonly collab: Collab } | undefined
   /** Invariants that are not looked at; for proofs. */
@@ -85,7 +86,7 @@ export function submission(flow: Flow, clock: { now(): number; uuid(): string },
   ]
   const head = typeof context === 'string' ? [] : takeApart('context', context)
   const [planHead, ...stepParts] = takeApart('plan', plan)
-  const bound = bindSteps(plan.steps, bindings, known.resolve, clock.uuid).map(bindingAdded)
+  const bound = bindSteps(plan.steps, bindings, known.resolve, clock.uuid, known.role).map(bindingAdded)
   const large = chunked([...head, planHead!, ...stepParts, ...bound]).length > 1
   const parts = large
     ? [

@@ -132,6 +132,29 @@ describe('a plan of few steps with very much in them', () => {
   })
 })
 
+describe('a binding of a role', () => {
+  it.each([
+    ['name', 'role_id'],
+    ['role_id', 'name'],
+    ['name', 'name'],
+  ] as const)(
+    'is found by its %s for a step that says its %s, also when somebody else has made the role',
+    async (bound, said) => {
+      const store = memoryBackend()
+      const other = await runtimeOf({}, { store, mine: () => false })
+      const runtime = await runtimeOf({ write: () => 'written' }, { store })
+      const role = (await other.call('role', { intent: 'create', name: 'writer' })) as { name: string; role_id: string }
+      const { context, plan } = flowOf({ a: {} })
+      const steps = plan.steps.map((step) => ({ ...step, agent_role: role[said] }))
+      const roles = { [role[bound]]: { action_type: 'function', params: { name: 'write' } } }
+      const run = await runtime.submit({ context, plan: { ...plan, steps }, bindings: { roles } })
+      expect(Object.values((await run.result()).outputs)).toEqual(['written'])
+      await runtime.close()
+      await other.close()
+    },
+  )
+})
+
 describe('a plan that is bound to a trace', () => {
   it.each([2, 4_001])('may name the one that its run is to have: %i steps', async (length) => {
     const runtime = await runtimeOf({}, { mine: () => false })
