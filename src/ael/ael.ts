@@ -254,7 +254,7 @@ export function checkAdapter(adapter: Adapter, taken: Pick<ReadonlySet<string>, 
 }
 
 /** Of what is no action there is none, and no adapter for it. */
-const typeOf = (action: Action): string => Object(action).action_type
+const typeOf = (action: Pick<Action, 'action_type'>): string => Object(action).action_type
 
 const noObject = (what: string) => (found: unknown) =>
   new InvalidInput(what, [{ path: '', rule: 'type', message: 'must be an object', found: shown(found) }])

@@ -62,6 +62,7 @@ export const rollbackPlan: typeof rollbacks.rollbackPlan = (facts) => {
     wrote: having('a Map', 'get'),
     below: method,
     observed: needed(having('a Map', 'get', 'has')),
+    untracked: having('a Map', 'get', 'has'),
   })
   return rollbacks.rollbackPlan(facts)
 }
