@@ -1,6 +1,6 @@
 import { toBaseEvent } from '../protocol/base-event.ts'
 import { InvalidInput, NotFound } from '../protocol/errors.ts'
-import { oneOf, refuseUnlessFit } from '../protocol/fields.ts'
+import { type Fields, oneOf, refuseUnlessFit } from '../protocol/fields.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { BaseEvent, ProtocolTypes } from '../protocol/types.ts'
@@ -36,12 +36,12 @@ export interface DocumentOptions {
   readonly events?: 'told' | 'all'
 }
 
+const TAKING: Fields = { imported: { says: 'true', rule: 'const', fits: (value) => value === true } }
+
 /** An L1 document as the changes that add it: the head, its list emptied, and each member by itself. Throws InvalidInput. */
 export function takeApart(kind: DocumentKind, document: unknown, options: { imported?: true } = {}): readonly Change[] {
   refuseUnlessDocument(kind)
-  refuseUnlessFit('document options', options, {
-    imported: { says: 'true', rule: 'const', fits: (value) => value === true },
-  })
+  refuseUnlessFit('document options', options, TAKING)
   const whole = validate(kind, document) as JsonObject
   const { idField, parts } = KINDS[kind]
   const id = whole[idField!] as string

@@ -67,6 +67,7 @@ describe('the single-agent profile', () => {
         at: '2026-01-01T00:00:00.000000Z',
         run: id(),
         run_of: { plan_id: plan.plan_id, trace_id: trace.trace_id },
+        changes: [],
         events: given.map((one) => one.told),
       },
     })
