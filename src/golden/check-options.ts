@@ -22,8 +22,16 @@ import type { PackOptions } from './pack.ts'
 
 /** Each throws InvalidInput for what nothing can be made of. */
 export const checkGolden = (options: unknown): void => refuseUnlessFit('golden options', options, GOLDEN)
-export const checkPlay = (play: { flow: unknown; driver: unknown; backend: unknown; limitMs: unknown }): void =>
-  refuseUnlessFit('flow to run', play, { flow: needed(flow), driver, backend: needed(text), limitMs: timeout })
+export const checkPlay = (play: { flow: unknown; driver: unknown; backend: unknown }, options: unknown): void => {
+  refuseUnlessFit('flow to run', play, { flow: needed(flow), driver, backend: needed(text) })
+  refuseUnlessFit('flow options', options, { limitMs: timeout })
+}
+export const checkInMemory = (store: unknown): void =>
+  refuseUnlessFit(
+    'flow store',
+    { store },
+    { store: needed(having('a store, as openStore makes them', 'commit', 'close')) },
+  )
 export const checkOwnDriver = (options: unknown): void => refuseUnlessFit('driver', options, OWN_DRIVER)
 export const checkExport = (project: unknown, options: unknown): void => {
   refuseUnlessFit(

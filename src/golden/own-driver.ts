@@ -1,7 +1,7 @@
 import { type Clock, manualClock, systemClock } from '../protocol/clock.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { liftedBackend } from '../vsl/lifted.ts'
-import { checkOwnDriver } from './check-options.ts'
+import { checkInMemory, checkOwnDriver } from './check-options.ts'
 import { CAPABILITIES, type Driver } from './driver.ts'
 import { freshFolder } from './own-folder.ts'
 import { ownSession } from './own-session.ts'
@@ -43,6 +43,7 @@ export function ownDriver(options: OwnDriverOptions): Driver {
 
 /** A store in memory, which every process of a flow finds as the last one left it. */
 export function inMemory(store: Backend): FreshStore {
+  checkInMemory(store)
   return { open: async () => ({ ...store, close: async () => undefined }), dispose: () => store.close() }
 }
 

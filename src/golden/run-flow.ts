@@ -30,8 +30,8 @@ export async function runFlow(
   backend: string,
   options: FlowOptions = {},
 ): Promise<FlowResult> {
-  const { limitMs = LIMIT_MS } = Object(options) as FlowOptions
-  checkPlay({ flow, driver, backend, limitMs })
+  checkPlay({ flow, driver, backend }, options)
+  const { limitMs = LIMIT_MS } = options
   const began = performance.now()
   const result = (status: FlowResult['status'], reason?: string): FlowResult => ({
     flow: flow.name,

@@ -5,6 +5,7 @@ import { ael } from './ael.ts'
 import { bus } from './bus.ts'
 import { type Doors, findings } from './doors.ts'
 import { drift } from './drift.ts'
+import { golden } from './golden.ts'
 import { protocol } from './protocol.ts'
 import { psg } from './psg.ts'
 import { vsl } from './vsl.ts'
@@ -18,6 +19,7 @@ const TABLES: { readonly [entry: string]: Doors } = {
   ...bus,
   ...ael,
   './drift': drift,
+  './golden': golden,
 }
 const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
 
