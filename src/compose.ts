@@ -19,6 +19,7 @@ import type { RollbackOptions, RollbackReport } from './orchestrator/rollback.ts
 import type { Runtime } from './orchestrator/runtime.ts'
 import { type Clock, systemClock } from './protocol/clock.ts'
 import { Corrupt, Refused } from './protocol/errors.ts'
+import { clock as clockField, type Field, flag, having, method, refuseUnlessFit } from './protocol/fields.ts'
 import { type Digest, isObject } from './protocol/json.ts'
 import { warn } from './protocol/reporter.ts'
 import type { Project } from './psg/project.ts'
@@ -56,8 +57,18 @@ export interface ComposeOptions {
   readonly mine?: (plan: string) => boolean
 }
 
+const OPTIONS: { readonly [O in keyof Required<ComposeOptions>]: Field } = {
+  clock: clockField,
+  onError: method,
+  onWarning: method,
+  create: flag,
+  store: having('a store, as openStore makes them', 'commit', 'getMany', 'acquire'),
+  mine: method,
+}
+
 /** Config in, members opened, runtime out: the one place that names them all. What runs plans is loaded here, so that who only looks does not wait for it. */
 export async function openRuntime(config: Config = {}, options: ComposeOptions = {}): Promise<ComposedRuntime> {
+  refuseUnlessFit('runtime options', options, OPTIONS)
   const whole = effectiveConfig(mergedConfig(config))
   const { clock = systemClock, onError = warn } = options
   const opened: (() => Promise<void>)[] = []

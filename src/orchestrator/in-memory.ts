@@ -1,3 +1,4 @@
+import { anything, list, needed, refuseUnlessFit, text } from '../protocol/fields.ts'
 import type { Json } from '../protocol/json.ts'
 import type { ValueStateLayer } from '../vsl/backend.ts'
 
@@ -14,10 +15,12 @@ export class InMemoryVSL implements ValueStateLayer {
     return text === undefined ? undefined : JSON.parse(text)
   }
   async set(key: string, value: Json): Promise<void> {
+    refuseUnlessFit('value', { key, value }, VALUE)
     this.#values.set(key, JSON.stringify(value))
   }
 
   async saveSnapshot(runId: string, context: unknown): Promise<void> {
+    refuseUnlessFit('snapshot', { runId }, RUN)
     await this.set(`snapshots/${runId}`, context as Json)
   }
   /** `null` when there is none. */
@@ -25,6 +28,7 @@ export class InMemoryVSL implements ValueStateLayer {
     return (await this.get(`snapshots/${runId}`)) ?? null
   }
   async appendEvents(runId: string, events: readonly unknown[]): Promise<void> {
+    refuseUnlessFit('events', { runId, events }, EVENTS)
     const texts = this.#events.get(runId) ?? []
     for (const event of events) texts.push(JSON.stringify(event))
     this.#events.set(runId, texts)
@@ -40,10 +44,15 @@ export class InMemoryAEL {
     return { status: 'executed', action }
   }
   /** The older generation: gives back the input. */
-  async executeAction<I>({ input }: OlderAction<I>): Promise<{ output: I; events: readonly never[] }> {
-    return { output: input, events: [] }
+  async executeAction<I>(action: OlderAction<I>): Promise<{ output: I; events: readonly never[] }> {
+    refuseUnlessFit('action', action, { '*': anything })
+    return { output: action.input, events: [] }
   }
 }
+
+const RUN = { runId: needed(text) }
+const VALUE = { key: needed(text), value: needed(anything) }
+const EVENTS = { ...RUN, events: needed(list) }
 
 interface OlderAction<Input> {
   readonly module: string

@@ -3,6 +3,7 @@
 export { VERSION } from '../protocol/version.ts'
 export type { BindingSpec, Bindings, Resolver } from './bind.ts'
 export type { ConflictRules, Strategy } from './conflict.ts'
+export { modes } from './doors.ts'
 export type {
   Coordination,
   FlowContract,
@@ -21,7 +22,6 @@ export { InMemoryAEL, InMemoryVSL } from './in-memory.ts'
 export type { Limits } from './ledger.ts'
 export type { RunOptions } from './live.ts'
 export type { Board, Mode, NextTurn, Purpose, ReadyStep, Seat, Turn } from './modes/mode.ts'
-export { modes } from './modes/modes.ts'
 export { protocolHandlers } from './modules/handlers.ts'
 export type { Ground, Intent, Maker, Module, Proposed } from './modules/module.ts'
 export { protocolModules } from './modules/modules.ts'

@@ -1,7 +1,21 @@
 import type { Delivery, Transport } from '../bus/transport.ts'
 import { atMost, backoffMs, slept, unlessAborted } from '../bus/waiting.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
-import { Closed, FencedOut, InvalidInput, type Problem, RevisionConflict } from '../protocol/errors.ts'
+import { Closed, FencedOut, RevisionConflict } from '../protocol/errors.ts'
+import {
+  clock as clockField,
+  duration,
+  type Field,
+  type Fields,
+  flag,
+  having,
+  method,
+  needed,
+  object,
+  refuseUnlessFit,
+  signal as signalField,
+  wholeFrom,
+} from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
 import { type Report, reporter } from '../protocol/reporter.ts'
 import type { Backend, Holder, Position } from '../vsl/backend.ts'
@@ -52,7 +66,7 @@ export interface Relay {
  * the bus at least once, and nothing else does. Goes on for ever, through failures of store and bus; a commit never waits for it.
  */
 export function relay(options: RelayOptions): Relay {
-  checkOptions(options)
+  refuseUnlessFit('relay', options, OPTIONS)
   const { store, transport, name, holder, exclusive = true, clock = systemClock, leaseTtlMs = 10_000 } = options
   const { moveEveryMs = 100, graceMs = 5000, onConfirmed } = options
   const bounds = { deliveries: 1000, bytes: 1024 * 1024, ...options.batch }
@@ -179,6 +193,7 @@ export function relay(options: RelayOptions): Relay {
       return active
     },
     async flush(signal = new AbortController().signal) {
+      refuseUnlessFit('flush', { signal }, { signal: signalField })
       let target = await reached()
       for await (const entry of after(target, signal)) target = entry.position
       while ((await reached()) < target) {
@@ -210,19 +225,22 @@ const LOOK_AGAIN_MS = 100
 
 const uncontested = () => ({ fence: undefined, lost: new AbortController().signal, release: async () => undefined })
 
-function checkOptions({ name, leaseTtlMs, moveEveryMs, batch }: RelayOptions): void {
-  const problems: Problem[] = []
-  if (!/^[\w.-]{1,100}$/.test(name))
-    problems.push({
-      path: 'name',
-      rule: 'name',
-      message: 'is not 1 to 100 letters, digits, or any of _ . -',
-      found: name,
-    })
-  const numbers = { leaseTtlMs, moveEveryMs, 'batch.deliveries': batch?.deliveries, 'batch.bytes': batch?.bytes }
-  for (const [path, found] of Object.entries(numbers)) {
-    if (found !== undefined && (!Number.isSafeInteger(found) || found < 1))
-      problems.push({ path, rule: 'count', message: 'is not a whole number above 0', found: String(found) })
-  }
-  if (problems.length > 0) throw new InvalidInput('relay', problems)
+const count: Field = { ...wholeFrom(1), says: 'a whole number above 0', rule: 'count' }
+const OPTIONS: { readonly [O in keyof Required<RelayOptions>]: Field | Fields } = {
+  store: needed(having('a store, as openStore makes them', 'commit', 'getMany', 'feed', 'acquire')),
+  transport: needed(having('a transport', 'publish')),
+  name: needed({
+    says: '1 to 100 letters, digits, or any of _ . -',
+    rule: 'name',
+    fits: (value) => typeof value === 'string' && /^[\w.-]{1,100}$/.test(value),
+  }),
+  holder: needed(object),
+  exclusive: flag,
+  clock: clockField,
+  leaseTtlMs: count,
+  batch: { deliveries: count, bytes: count },
+  moveEveryMs: count,
+  graceMs: duration,
+  onError: method,
+  onConfirmed: method,
 }

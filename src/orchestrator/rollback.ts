@@ -5,6 +5,7 @@ import { isEmpty, type Left, type RollbackPlan, rollbackPlan } from '../drift/ro
 import type { TakenBack } from '../drift/take-back.ts'
 import type { Tracker } from '../drift/tracker.ts'
 import { InvalidInput, NotFound, Refused, RevisionConflict } from '../protocol/errors.ts'
+import { type Field, flag, oneOf, refuseUnlessFit, signal, text } from '../protocol/fields.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import type { Change, FileRecord, Node } from '../psg/change.ts'
 import { isFieldChange } from '../psg/field-change.ts'
@@ -61,6 +62,7 @@ export async function rollback(
   runId: string,
   options: RollbackOptions = {},
 ): Promise<RollbackReport> {
+  refuseUnlessFit('rollback', options, OPTIONS)
   const { graph } = parts
   const run = await endedRun(graph, runId)
   if (options.dryRun) return reported('planned', await planFor(parts, run))
@@ -72,6 +74,14 @@ export async function rollback(
   } finally {
     await owner.release().catch(() => undefined) // then it runs out: what came of the rollback stands
   }
+}
+
+const OPTIONS: { readonly [O in keyof Required<RollbackOptions>]: Field } = {
+  dryRun: flag,
+  irreversible: oneOf('ask', 'leave'),
+  actor: text,
+  reason: text,
+  signal,
 }
 
 const takenOver = ({ id }: Node<'run'>): Refused =>

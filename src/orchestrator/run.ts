@@ -1,5 +1,6 @@
 import { unlessAborted } from '../bus/waiting.ts'
 import { Closed, NotFound } from '../protocol/errors.ts'
+import { refuseUnlessFit, signal as signalField } from '../protocol/fields.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
 import type { ActionRecord, BornEvent, EntryBody, Node } from '../psg/change.ts'
 import { isFieldChange } from '../psg/field-change.ts'
@@ -55,7 +56,9 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
   const driven = (signal: AbortSignal | undefined) =>
     signal ? unlessAborted(hands.driving(), signal) : hands.driving()
 
-  async function* events({ signal }: { signal?: AbortSignal } = {}) {
+  async function* events(options: { signal?: AbortSignal } = {}) {
+    refuseUnlessFit('events', options, { signal: signalField })
+    const { signal } = options
     const from = { after: node.born - 1, follow: true, ...(signal && { signal }) }
     for await (const entry of graph.store.read(graph.id, from)) {
       const body = entry.body as unknown as EntryBody
@@ -73,6 +76,7 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
       return graph.get('run', run_id)?.data.phase ?? 'ended'
     },
     async result(signal) {
+      refuseUnlessFit('wait', { signal }, { signal: signalField })
       for (;;) {
         const from = graph.revision // the end may come while we ask who drives it
         if (await hasEnded(graph, run_id, plan_id)) break
@@ -83,6 +87,7 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
       return resultOf(graph, run_id, plan_id)
     },
     async rest(signal) {
+      refuseUnlessFit('wait', { signal }, { signal: signalField })
       for (;;) {
         if (await hasEnded(graph, run_id, plan_id)) return 'ended'
         if (needsSomebody(graph, run_id, plan_id)) return 'waiting'

@@ -156,8 +156,9 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
   return {
     project,
     modules,
-    async call(name, input, by) {
+    async call(name, input, by = {}) {
       open()
+      refuseUnlessFit('caller', by, { actor: text, reason: text })
       const module = modules.get(name)
       if (!module) throw new NotFound('module', name)
       const { document, graph } = await callModule(name, module, input, { project, clock }, by)

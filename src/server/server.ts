@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { ComposedRuntime } from '../compose.ts'
 import type { ServerConfig } from '../config.ts'
 import { InvalidInput, NotFound, Refused, Unavailable } from '../protocol/errors.ts'
+import { anything, duration, type Field, having, method, needed, refuseUnlessFit } from '../protocol/fields.ts'
 import { confirmRoutes } from './confirms.ts'
 import { connectionsOf } from './connections.ts'
 import { counters } from './counters.ts'
@@ -45,8 +46,16 @@ const MOST_WAITING = 4_096
 /** A path of a file is one parameter. */
 const LONGEST_PARAMETER = 4_096
 
+const RUNTIME = needed(having('a runtime, as openRuntime opens them', 'submit', 'flush', 'rollback'))
+const OPTIONS: { readonly [O in keyof Required<ServeOptions>]: Field } = {
+  onError: method,
+  graceMs: duration,
+  ...{ host: anything, port: anything, tokens: anything, body_limit_bytes: anything }, // settled below
+}
+
 /** A runtime over HTTP. Throws Refused for a host beyond loopback without tokens and for a port in use. */
 export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}): Promise<Server> {
+  refuseUnlessFit('server', { runtime, options }, { runtime: RUNTIME, options: OPTIONS })
   const { host, port, body_limit_bytes, door } = settleOptions(options)
   const { onError = () => undefined, graceMs = GRACE_MS } = options
   const stop = new AbortController()

@@ -5,7 +5,7 @@ import { toolRegistry } from '../../src/ael/tool.ts'
 import { outcomeCache } from '../../src/ael/with-cache.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
 import { tempFolder } from '../support/temp-folder.ts'
-import { anything, bare, type Doors, door, given, json, making, name, options } from './doors.ts'
+import { anything, bare, type Doors, door, elsewhere, given, json, making, name, options } from './doors.ts'
 
 const adapter = functionAdapter({ noop: () => null })
 const action = newAction({ action_type: 'function', params: { name: 'noop' } })
@@ -16,7 +16,7 @@ const INSIDE = 'is called by the layer, with what it has looked at itself'
 const ERROR = 'makes an error: one that refuses to be made would hide what it was made for'
 const REGISTERED = 'the tool as it was registered'
 
-export const LAYER: Doors = {
+const LAYER: Doors = {
   execute: door(given(action), options()),
   attempt: door(given(action), options()),
   check: door(given(action), options()),
@@ -26,7 +26,7 @@ export const LAYER: Doors = {
   unregister: door(given('other')),
   close: bare,
 }
-export const TOOLS: Doors = {
+const TOOLS: Doors = {
   register: door(given(tool)),
   find: 'asks whether there is a tool of that name: of what is no name there is none',
   get: making(REGISTERED, given('a.b')),
@@ -36,6 +36,8 @@ export const TOOLS: Doors = {
 const PROVIDER: Doors = { model: making('a model of a library', name('m')), secrets: bare }
 const vendor = making(PROVIDER, given({ apiKey: 'k' }, 'object'))
 const decorator = making(INSIDE, given(adapter), options())
+
+export const [ANY_LAYER, ANY_TOOLS] = [elsewhere(LAYER), elsewhere(TOOLS)]
 
 export const ael: { readonly [entry: string]: Doors } = {
   './ael': {
@@ -82,7 +84,7 @@ export const ael: { readonly [entry: string]: Doors } = {
     llmAdapter: making(INSIDE, given({ providers: { a: scriptedProvider([]) } })),
     openAiProvider: vendor,
     // What is no reply is told in its turn, by what then fails.
-    scriptedProvider: making({ ...PROVIDER }, given([], 'list', 'list of null', 'object'), options()),
+    scriptedProvider: making(PROVIDER, given([], 'list', 'list of null', 'object'), options()),
   },
   './ael/mcp': { mcpAdapter: making(INSIDE, given({ servers: {}, tools: toolRegistry() })) },
   './ael/tool': {

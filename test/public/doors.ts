@@ -1,7 +1,7 @@
-import { MplpError } from '../../src/protocol/errors.ts'
+import { InvalidInput, MplpError } from '../../src/protocol/errors.ts'
 
 /** What may come in from a caller without a compiler. */
-export const ODD = {
+const ODD = {
   nothing: undefined,
   null: null,
   number: 5,
@@ -45,13 +45,14 @@ export const door = (...args: readonly Argument[]): Door => ({ args })
 export const making = (gives: Doors | string, ...args: readonly Argument[]): Door => ({ args, gives })
 /** Takes no arguments. */
 export const bare: Door = { args: [] }
+/** What can be had in several ways is tried in one of them. */
+export const elsewhere = (doors: Doors): Doors =>
+  Object.fromEntries(Object.keys(doors).map((each) => [each, 'is tried where it is made']))
 
 /** Everything that is wrong with how an object's functions take what they should not, and every function that no table knows. */
 export async function findings(path: string, object: unknown, doors: Doors): Promise<readonly string[]> {
   const members = membersOf(object)
   const found = [...members.keys()].filter((each) => !(each in doors)).map((each) => `${path}.${each} is in no table`)
-  if (tried.has(doors)) return found
-  tried.add(doors)
   for (const [each, known] of Object.entries(doors)) {
     const at = `${path}.${each}`
     const value = members.get(each)
@@ -68,9 +69,6 @@ const called =
   (member: Called, object: unknown): Called =>
   (...args) =>
     isClass(member) ? Reflect.construct(member, args) : Reflect.apply(member, object, args)
-
-/** What can be had in several ways is tried once. */
-const tried = new Set<Doors>()
 
 /** The functions of an object, and those of its members that have some. */
 function membersOf(value: unknown): ReadonlyMap<string, unknown> {
@@ -122,12 +120,16 @@ async function findingsAt(at: string, call: Called, { args, gives, unreached }: 
 async function outcomeOf(call: () => unknown): Promise<{ readonly threw?: unknown; readonly gave?: unknown }> {
   try {
     const gave = await call()
+    if (Object(gave).error?.code === 'INVALID_INPUT') return { threw: TOLD }
     if (typeof Object(gave)[Symbol.asyncIterator] === 'function') await begun(gave as AsyncIterable<unknown>)
     return { gave }
   } catch (threw) {
     return { threw: threw ?? 'nothing' }
   }
 }
+
+/** A flow never throws: its result says what it was refused for. */
+const TOLD = new InvalidInput('flow', [])
 
 /** What refuses does so at once; what does not may wait for its first piece for ever. */
 async function begun(pieces: AsyncIterable<unknown>): Promise<void> {

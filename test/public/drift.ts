@@ -2,7 +2,7 @@ import { trackFiles } from '../../src/drift/track.ts'
 import { digestOf } from '../../src/protocol/json.ts'
 import { graphOf, put } from '../drift/given.ts'
 import { tempFolder } from '../support/temp-folder.ts'
-import { bare, type Doors, door, given, making, name, options } from './doors.ts'
+import { bare, type Doors, door, elsewhere, given, making, name, options } from './doors.ts'
 
 const root = tempFolder()
 const graph = await graphOf()
@@ -22,7 +22,7 @@ const facts = {
 }
 const side = given({ path: 'a', text: 'b' }, 'nothing')
 
-export const TRACKER: Doors = {
+const TRACKER: Doors = {
   // First: it is planned at the revision that the graph now has.
   takeBack: door(given({ files: [], changes: [], revision: graph.revision, run: 'r', actor: 'a', reason: 'b' })),
   scan: door(options()),
@@ -38,6 +38,8 @@ export const TRACKER: Doors = {
   idle: bare,
   close: bare,
 }
+
+export const ANY_TRACKER = elsewhere(TRACKER)
 
 export const drift: Doors = {
   compare: door(given(new Map()), given(new Map())),

@@ -3,9 +3,9 @@ import { confirmOf } from '../../src/psg/moves.ts'
 import { openProject } from '../../src/psg/project.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { by, contextOf, planOf, type World, withPlan } from '../psg/given.ts'
-import { bare, type Doors, door, given, making, name, options } from './doors.ts'
-import { CLOCK } from './protocol.ts'
-import { BACKEND } from './vsl.ts'
+import { bare, type Doors, door, elsewhere, given, making, name, options } from './doors.ts'
+import { SYSTEM_CLOCK } from './protocol.ts'
+import { STORE } from './vsl.ts'
 
 const store = memoryBackend()
 const project = await openProject(store)
@@ -38,8 +38,8 @@ const STATE: Doors = {
   hasGroup: MEMORY,
 }
 const GRAPH: Doors = {
-  store: { members: BACKEND },
-  clock: { members: CLOCK },
+  store: { members: STORE },
+  clock: { members: SYSTEM_CLOCK },
   state: { members: STATE },
   get: MEMORY,
   find: door(kind, named),
@@ -56,7 +56,7 @@ const GRAPH: Doors = {
   history: door(kind, named),
   why: door(kind, id),
   query: door(given({ kind: 'plan' })),
-  at: making(STATE, given(1, 'number')),
+  at: making(elsewhere(STATE), given(1, 'number')),
   diff: door(given(1, 'number'), given(2, 'number')),
   snapshot: door(name('a'), commit),
   restore: door(given({ ...by, to: 1, dryRun: true, of: 'nobody' })),
@@ -69,20 +69,22 @@ const GRAPH: Doors = {
   refresh: bare,
   reload: bare,
 }
+export const ANY_GRAPH = elsewhere(GRAPH)
 const UNKNOWN = 'asks whether there is something of that name: of what is no name there is nothing'
-export const PROJECT: Doors = {
-  store: { members: BACKEND },
-  graph: { members: GRAPH },
-  context: making(GRAPH, given(graph.id)),
-  opening: making(GRAPH, name(graph.id)),
-  beginning: making(GRAPH, name(systemClock.uuid())),
-  create: making(GRAPH, newContext(), commit),
-  import: making({ graph: { members: GRAPH } }, given([['context', newContext().right]]), commit),
+const PROJECT: Doors = {
+  store: { members: STORE },
+  graph: { members: ANY_GRAPH },
+  context: making(ANY_GRAPH, given(graph.id)),
+  opening: making(ANY_GRAPH, name(graph.id)),
+  beginning: making(ANY_GRAPH, name(systemClock.uuid())),
+  create: making(ANY_GRAPH, newContext(), commit),
+  import: making({ graph: { members: ANY_GRAPH } }, given([['context', newContext().right]]), commit),
   locate: UNKNOWN,
   role: UNKNOWN,
   forget: UNKNOWN,
   verify: door(options()),
 }
+export const ANY_PROJECT = elsewhere(PROJECT)
 const PATHS: Doors = {
   getContext: door(given(graph.id)),
   postContext: door(newContext(), commit),
@@ -93,10 +95,9 @@ const PATHS: Doors = {
 }
 
 export const psg: Doors = {
-  // First: the others give graphs that do not hold its plans.
   openGraph: making(GRAPH, given(store), name(graph.id), options()),
   openProject: making(PROJECT, given(store), options()),
-  ProjectGraph: making(GRAPH, given(store), name(graph.id), given({}, 'object')),
+  ProjectGraph: making(ANY_GRAPH, given(store), name(graph.id), given({}, 'object')),
   children: door(state, kind, named),
   decide: door(
     inGraph,

@@ -4,7 +4,7 @@ import { digestOf } from '../../src/protocol/json.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { tempFolder } from '../support/temp-folder.ts'
-import { bare, type Doors, door, given, json, making, name, options } from './doors.ts'
+import { bare, type Doors, door, elsewhere, given, json, making, name, options } from './doors.ts'
 
 const holder = thisHolder('somebody')
 const lease = { stream: 'held', holder, token: 1, ttlMs: 1000 }
@@ -16,7 +16,7 @@ function bareStore() {
   return { get: (key: string) => cells.get(key), set: (key: string, value: unknown) => void cells.set(key, value) }
 }
 
-export const BACKEND: Doors = {
+const BACKEND: Doors = {
   get: door(name('a')),
   set: door(name('a'), json(1)),
   commit: door(given(write)),
@@ -33,26 +33,25 @@ export const BACKEND: Doors = {
   blobs: bare,
   close: bare,
 }
-/** A copy: each member is tried. */
-const backend = (more: Doors = {}): Doors => ({ ...BACKEND, ...more })
+export const STORE = elsewhere(BACKEND)
 
 export const vsl: { readonly [entry: string]: Doors } = {
   './vsl': {
     commitOnce: door(given(memoryBackend()), given(write), given({ clock: systemClock })),
     copyStore: door(given(memoryBackend()), given(memoryBackend()), options()),
-    fromBare: making(backend(), given(bareStore()), options()),
-    openStore: making(BACKEND, given('memory:'), options()),
+    fromBare: making(BACKEND, given(bareStore()), options()),
+    openStore: making(STORE, given('memory:'), options()),
     storePath: door(name('file:./a')),
     thisHolder: door(name('somebody')),
-    withEncryption: making(backend(), given(memoryBackend()), given([KEY])),
+    withEncryption: making(BACKEND, given(memoryBackend()), given([KEY])),
   },
-  './vsl/file': { fileBackend: making(backend(), given({ path: join(tempFolder(), 'f') })) },
+  './vsl/file': { fileBackend: making(BACKEND, given({ path: join(tempFolder(), 'f') })) },
   './vsl/lifted': {
     isBareStore: 'asks of anything whether it is one',
-    liftedBackend: making(BACKEND, given(bareStore()), options()),
+    liftedBackend: making(STORE, given(bareStore()), options()),
   },
-  './vsl/memory': { memoryBackend: making(backend(), options()) },
+  './vsl/memory': { memoryBackend: making(BACKEND, options()) },
   './vsl/postgres': { postgresBackend: { ...door(given({ url: 'postgres://127.0.0.1:1/none' })), unreached: true } },
   './vsl/redis': { redisBackend: { ...door(given({ url: 'redis://127.0.0.1:1' })), unreached: true } },
-  './vsl/sqlite': { sqliteBackend: making(backend({ facts: bare }), given({ path: join(tempFolder(), 's.db') })) },
+  './vsl/sqlite': { sqliteBackend: making({ ...BACKEND, facts: bare }, given({ path: join(tempFolder(), 's.db') })) },
 }

@@ -1,4 +1,5 @@
 import { type Clock, systemClock } from '../../protocol/clock.ts'
+import { clock as clockField, refuseUnlessFit } from '../../protocol/fields.ts'
 import { isObject, type JsonObject } from '../../protocol/json.ts'
 import type { ModuleName } from '../../protocol/types.ts'
 import type { ModuleCall, ModuleHandler } from '../flow.ts'
@@ -8,9 +9,9 @@ import { protocolModules } from './modules.ts'
  * A handler for each of the protocol's modules: it makes the module's object from the flow's input, as much of it as is given there, and from what
  * the modules before it have said.
  */
-export function protocolHandlers({ clock = systemClock }: { clock?: Clock } = {}): {
-  readonly [M in ModuleName]: ModuleHandler
-} {
+export function protocolHandlers(options: { clock?: Clock } = {}): { readonly [M in ModuleName]: ModuleHandler } {
+  refuseUnlessFit('handlers', options, { clock: clockField })
+  const { clock = systemClock } = options
   const handlers = Object.entries(protocolModules).map(([name, { make }]) => {
     const handler: ModuleHandler = ({ ctx, input }) => {
       const given = { ...known(name as ModuleName, ctx), ...(isObject(input) && input) } as JsonObject
