@@ -33,7 +33,7 @@ export const unusable = ({ vsl, bus, http_allow, mcp = {}, models = {}, server =
 
 /** What a config says that needs something which it does not say. */
 export const incomplete = ({ root, drift = {} }: Config): readonly Problem[] =>
-  root === undefined && Object.keys(drift).length > 0
+  root === undefined && Object.values(drift).some((value) => value !== undefined)
     ? [{ path: 'drift', rule: 'needs', message: 'needs root, the folder that is to be held against the graph' }]
     : []
 

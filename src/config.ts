@@ -28,6 +28,7 @@ import {
   uuid,
   wholeFrom,
 } from './protocol/fields.ts'
+import { given } from './protocol/given.ts'
 import { isObject } from './protocol/json.ts'
 
 /** Everything a runtime can be told. `vsl` and `bus` alone are enough to move from one machine's SQLite to a cluster's Postgres and Kafka. */
@@ -117,7 +118,7 @@ export const DEFAULTS = {
 /** Later ones win; each is checked by itself, so that a message names what is really wrong, and then what they come to together. */
 export function mergedConfig(...layers: readonly unknown[]): Config {
   let config: Config = {}
-  for (const layer of layers) config = { ...config, ...checkConfig(layer) }
+  for (const layer of layers) config = { ...config, ...given(checkConfig(layer)) }
   const problems = incomplete(config)
   if (problems.length > 0) throw new InvalidInput('config', problems)
   return config
@@ -128,8 +129,8 @@ export type EffectiveConfig = Config & Required<Pick<Config, keyof typeof DEFAUL
 /** With everything that holds where nothing is said. */
 export const effectiveConfig = (config: Config): EffectiveConfig => ({
   ...DEFAULTS,
-  ...config,
-  server: { ...DEFAULTS.server, ...config.server },
+  ...given(config),
+  server: { ...DEFAULTS.server, ...given(config.server ?? {}) },
 })
 
 /** Throws InvalidInput for unknown keys, with a suggestion, for values of the wrong type, and for those that nobody could work with. */

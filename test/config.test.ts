@@ -54,6 +54,15 @@ describe('a config', () => {
     expect(effectiveConfig(config)).toMatchObject({ vsl: 'memory:', bus: [], server: { port: 7117 } })
   })
 
+  it('takes what is undefined for what is not said', () => {
+    const layers = [
+      { vsl: 'memory:', server: { port: undefined, host: 'a' } },
+      { vsl: undefined, bus: undefined },
+    ]
+    const merged = mergedConfig(...layers, { drift: { watch: undefined } })
+    expect(effectiveConfig(merged)).toMatchObject({ vsl: 'memory:', bus: [], server: { port: 7117, host: 'a' } })
+  })
+
   it('reads lists, numbers and JSON from the environment, and nothing that is not ours', () => {
     const env = { MPLP_BUS: 'redis://a, kafka://b/c', MPLP_LEASE_TTL_MS: '50', MPLP_DRIFT: '{"watch":true}', HOME: '/' }
     expect(configFromEnv(env)).toEqual({ bus: ['redis://a', 'kafka://b/c'], lease_ttl_ms: 50, drift: { watch: true } })

@@ -1,6 +1,7 @@
 import type { Clock } from '../protocol/clock.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import { needed, refuseUnlessFit, text } from '../protocol/fields.ts'
+import { given } from '../protocol/given.ts'
 import { redisAddress } from '../protocol/redis-address.ts'
 import type { Backend } from './backend.ts'
 import { checkOpening } from './check-options.ts'
@@ -196,9 +197,3 @@ function pathIn(url: string): string {
 }
 
 const badUrl = (message: string) => new InvalidInput('store', [{ path: 'url', rule: 'url', message }])
-
-/** Only what is there: an option that is `undefined` would hide a default. */
-function given<T extends object>(options: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  const there = Object.entries(options).filter(([, value]) => value !== undefined)
-  return Object.fromEntries(there) as { [K in keyof T]?: Exclude<T[K], undefined> }
-}
