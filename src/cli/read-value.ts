@@ -15,7 +15,7 @@ export async function readValue(path: string): Promise<unknown> {
     return understood(path, () => parse(text, { prettyErrors: false }))
   }
   const { default: value } = await imported(path)
-  return typeof value === 'function' ? value() : value
+  return typeof value === 'function' ? made(path, value as () => unknown) : value
 }
 
 function understood(path: string, parse: () => unknown): unknown {
@@ -35,6 +35,15 @@ async function imported(path: string): Promise<{ default?: unknown }> {
   } catch (cause) {
     if (cause instanceof MplpError) throw cause
     throw wrong(path, 'loadable', `cannot be loaded: ${firstLine(cause)}`, cause)
+  }
+}
+
+async function made(path: string, make: () => unknown): Promise<unknown> {
+  try {
+    return await make()
+  } catch (cause) {
+    if (cause instanceof MplpError) throw cause
+    throw wrong(path, 'loadable', `cannot be called: ${firstLine(cause)}`, cause)
   }
 }
 

@@ -114,11 +114,15 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
     [['broken.json'], 64, 'cannot be understood'],
     [['broken.yaml'], 64, 'cannot be understood'],
     [['throws.mjs'], 64, 'cannot be loaded: thrown on purpose'],
+    [['throwing.mjs'], 64, 'cannot be called: thrown on purpose'],
     [['flow.txt'], 64, 'is none of .json'],
     [['shapeless.json'], 64, 'plan'],
     [['shapeless.json', '--approve'], 64, "option '--approve <role>' argument missing"],
   ],
-  'show <id>': [[['absent'], 1, 'there is no object absent']],
+  'show <id>': [
+    [['absent'], 1, 'there is no object absent'],
+    [['absent', '--config', 'throwing.mjs'], 64, 'cannot be called: thrown on purpose'],
+  ],
   'why <id>': [[['absent'], 1, 'there is no object absent']],
   'history <id>': [[['absent'], 1, 'there is no object absent']],
   'graph <id>': [[['absent', '--dot'], 1, 'there is no object absent']],
@@ -220,6 +224,7 @@ describe.each(VERBS.map((verb) => [verb.usage, verb] as const))('mplp %s', (usag
       writeFileSync(join(folder, 'broken.json'), '{ "plan": ')
       writeFileSync(join(folder, 'broken.yaml'), 'plan: [')
       writeFileSync(join(folder, 'throws.mjs'), "throw new Error('thrown on purpose\\nin two lines')")
+      writeFileSync(join(folder, 'throwing.mjs'), "export default async () => { throw new Error('thrown on purpose') }")
       writeFileSync(join(folder, 'flow.txt'), '')
       writeFileSync(join(folder, 'shapeless.json'), '{ "plan": 7 }')
       const before = readdirSync(folder)
