@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { CallToolResult, Tool as McpTool } from '@modelcontextprotocol/sdk/types.js'
 import { ActionError, Closed, InvalidInput, MplpError, type Problem, TooLarge } from '../protocol/errors.ts'
@@ -147,7 +148,7 @@ async function openLink(options: McpConnectionOptions, found: (tools: readonly M
   } catch (error) {
     await child.kill()
     if (error instanceof MplpError) throw error
-    throw passingFailure(`the MCP server ${namespace} did not start: ${reasonOf(error, child)}`, { cause: error })
+    throw passingFailure(`the MCP server ${namespace} did not start: ${whyNot(error, child, server)}`, { cause: error })
   }
   client.setNotificationHandler(ToolListChangedNotificationSchema, () =>
     list().catch((error) => {
@@ -255,6 +256,12 @@ function callFailure(error: unknown, what: string, child: McpProcess, signal: Ab
   const text = `${what} failed: ${reasonOf(error, child)}`
   // Not by the code: the one that the library gives to a lost connection is for servers to use as they like.
   return child.isAlive ? finalFailure(text, { cause: error }) : passingFailure(text, { cause: error })
+}
+
+/** Node names the command also where the folder is what is missing. */
+function whyNot(error: unknown, child: McpProcess, { command, cwd }: McpServer): string {
+  if ((error as NodeJS.ErrnoException).code !== 'ENOENT') return reasonOf(error, child)
+  return cwd !== undefined && !existsSync(cwd) ? `its cwd ${cwd} is not there` : `there is no command ${command}`
 }
 
 function reasonOf(error: unknown, child: McpProcess): string {

@@ -209,6 +209,8 @@ describe('mcpAdapter', () => {
       code: 'action_failed',
       retryable: true,
     })
+    await expect(start({ command: 'at-all' })).rejects.toThrow('it did not start: there is no command at-all')
+    await expect(start({ cwd: '/nowhere' })).rejects.toThrow('it did not start: its cwd /nowhere is not there')
     await expect(start({ args: ['-e', 'process.exit(3)'] })).rejects.toThrow(/did not start/)
     await expect(start({ args: ['-e', 'setInterval(() => {}, 1e6)'] }, { startMs: 200 })).rejects.toThrow(
       /did not start/,
