@@ -31,6 +31,8 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
   if (!REPORTS.includes(format)) throw unknown('reporter', REPORTS)
   if (io.json && format !== 'human' && format !== 'json') throw unknown('reporter', ['json'], ' with --json')
   const servers = serversIn(options)
+  if (options.all && options.backends !== EMBEDDED.join(','))
+    throw unknown('backends', EMBEDDED, ', all of them, with --all')
   const backends = [...(options.all ? EMBEDDED : (options.backends as string).split(',')), ...servers.keys()]
   if (!backends.every((name) => EMBEDDED.includes(name) || servers.has(name)))
     throw unknown('backends', EMBEDDED, '; --redis <url> and --postgres <url> add those')

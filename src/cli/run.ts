@@ -14,6 +14,7 @@ import { withRuntime } from './with-runtime.ts'
 
 export async function run({ args, options, io }: VerbCall): Promise<number> {
   const flow = checkedFlow(await readValue(resolve(io.cwd, args[0]!))) // before a store is made for it
+  if (options.detach) refuseStaying(options)
   const work = async (runtime: ComposedRuntime) => {
     if (options.detach && forgets(runtime))
       throw new InvalidInput('run', [
@@ -39,6 +40,13 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
     return reports[rest](run, runtime, io)
   }
   return withRuntime(io, work, { makes: true, drives: new Set(options.detach ? [] : [flow.plan.plan_id]) })
+}
+
+/** Who leaves sees no event and is not there to approve. */
+function refuseStaying({ approve, events }: VerbCall['options']): void {
+  const flags = [...(approve === undefined ? [] : ['--approve']), ...(events ? ['--events'] : [])]
+  const problems = flags.map((path) => ({ path, rule: 'option', message: 'means nothing with --detach' }))
+  if (problems.length > 0) throw new InvalidInput('run', problems)
 }
 
 const forgets = ({ store: { traits } }: ComposedRuntime): boolean => !traits.durable && traits.processes === 'one'

@@ -117,6 +117,11 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
     [['throwing.mjs'], 64, 'cannot be called: thrown on purpose'],
     [['flow.txt'], 64, 'is none of .json'],
     [['shapeless.json'], 64, 'plan'],
+    [
+      ['whole.json', '--detach', '--approve', 'lead', '--events'],
+      64,
+      '--approve means nothing with --detach; --events',
+    ],
     [['shapeless.json', '--approve'], 64, "option '--approve <role>' argument missing"],
   ],
   'show <id>': [
@@ -169,6 +174,7 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
   'store copy <to>': [[['mysql://localhost'], 64, '<to> begins with none of memory:']],
   'golden [folder]': [
     [['--reporter', 'loud'], 64, 'reporter'],
+    [['--all', '--backends', 'memory'], 64, 'all of them, with --all'],
     [['--redis', 'postgres://localhost/x'], 64, '--redis is no redis://'],
     [['--redis', 'redis://localhost/x'], 64, '--redis has a path that is not the number of a database'],
     [['--postgres', 'localhost'], 64, '--postgres is no postgres://'],
@@ -226,6 +232,7 @@ describe.each(VERBS.map((verb) => [verb.usage, verb] as const))('mplp %s', (usag
       writeFileSync(join(folder, 'throws.mjs'), "throw new Error('thrown on purpose\\nin two lines')")
       writeFileSync(join(folder, 'throwing.mjs'), "export default async () => { throw new Error('thrown on purpose') }")
       writeFileSync(join(folder, 'flow.txt'), '')
+      writeFileSync(join(folder, 'whole.json'), JSON.stringify(flowOf({ one: {} })))
       writeFileSync(join(folder, 'shapeless.json'), '{ "plan": 7 }')
       const before = readdirSync(folder)
       for (const [args, code, says] of BAD[usage]!) {
