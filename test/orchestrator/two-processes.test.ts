@@ -55,6 +55,13 @@ describe('the simulated world notices', () => {
     expect(lostCancel(inTurn.slice(0, 1), run)).toEqual([])
   })
 
+  it('an owner that writes after another has taken over', async () => {
+    await expectNoticed(/a write landed under token \d+ when the owner had \d+/, {
+      store: (store) => changed(store, { commit: ({ fence: _, ...write }) => store.commit(write) }),
+      worlds: 60,
+    })
+  })
+
   it('rows that are left in an index', async () => {
     await expectNoticed(/the row (running|waiting|timer)\/.* is left/, {
       store: (store) => changed(store, { commit: (write) => store.commit({ ...write, deletes: [] }) }),
@@ -87,6 +94,15 @@ describe('the witness of the simulated world', () => {
     const clock = manualClock()
     const store = memoryBackend({ clock })
     const seen = witness<Name>('context', faults)
+    const commits = async (name: Name, data: object) => {
+      const { revision } = await store.head('context')
+      const entry = {
+        changes: [{ key: 'context/plan/action/a', after: { data: { idempotency_key: 'key', ...data } } }],
+      }
+      const write = { stream: 'context', expected: revision, entry, inserts: [], puts: [], deletes: [] }
+      await seen.seen(store, name).commit(write as Write)
+    }
+    await commits('left', { status: 'running', attempts: 3 })
     return {
       faults,
       seen,
@@ -94,14 +110,7 @@ describe('the witness of the simulated world', () => {
         await clock.advance(LEASE_MS)
         await seen.seen(store, name).acquire('context', { id: name, boot: '', pid: 1, started: '' }, LEASE_MS)
       },
-      completes: async (name: Name) => {
-        const { revision } = await store.head('context')
-        const entry = {
-          changes: [{ key: 'context/plan/action/a', after: { data: { idempotency_key: 'key', status: 'completed' } } }],
-        }
-        const write = { stream: 'context', expected: revision, entry, inserts: [], puts: [], deletes: [] }
-        await seen.seen(store, name).commit(write)
-      },
+      completes: (name: Name) => commits(name, { status: 'completed' }),
     }
   }
 
@@ -113,6 +122,29 @@ describe('the witness of the simulated world', () => {
     await completes('left')
     seen.called('left', 'key')()
     expect(faults).toEqual(['key ran again after its end was committed'])
+  })
+
+  it('calls it a fault when more is called than was committed', async () => {
+    const { faults, seen, owns } = await scene()
+    await owns('left')
+    for (let i = 0; i < 3; i++) seen.called('left', 'key')()
+    expect(faults).toEqual([])
+    seen.called('left', 'key')()
+    expect(faults).toEqual(['key was called before its attempt was committed'])
+  })
+
+  it('calls it a fault when an owner does not stop what it does before another may take over', async () => {
+    const { faults, seen, owns } = await scene()
+    const stop = new AbortController()
+    await owns('left')
+    seen.called('left', 'key', stop.signal)
+    seen.called('left', 'key', AbortSignal.abort())
+    await owns('right')
+    expect(faults).toEqual(['key goes on though its lease is over'])
+    seen.called('right', 'key', stop.signal)
+    seen.frozen('right')
+    await owns('left')
+    expect(faults).toHaveLength(1)
   })
 
   it('excuses a call that left before another owner ended it, but not one that left afterwards', async () => {
@@ -142,9 +174,9 @@ describe('the witness of the simulated world', () => {
 })
 
 /** In some world, soon: not every one comes to what is broken. */
-async function expectNoticed(fault: RegExp, tampering: Tampering): Promise<void> {
+async function expectNoticed(fault: RegExp, tampering: Tampering & { worlds?: number }): Promise<void> {
   const heard = new Set<string>()
-  for (let seed = 1; seed <= 20; seed++) {
+  for (let seed = 1; seed <= (tampering.worlds ?? 20); seed++) {
     const { faults } = await simulateTwo(seed, tampering)
     if (faults.some((message) => fault.test(message))) return
     for (const message of faults) heard.add(message)

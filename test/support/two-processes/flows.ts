@@ -28,7 +28,7 @@ export function flowsOf(clock: ManualClock, luck: ManualClock): Flows {
       flaky: { after: ['fetch'], binding: { retry: { strategy: 'fixed', max_attempts: 5, delay_ms: 400 } } },
       signal: { after: ['fetch'], binding: { action_type: 'wait', params: { signal: 'go' } } },
       approve: { call: 'work', after: ['flaky'], binding: { approval: 'ask', ...undone } },
-      also: { call: 'work', after: ['flaky'], binding: { approval: 'ask' } },
+      also: { call: 'work', after: ['flaky'], binding: { approval: 'ask', ...undone } },
       pause: { after: ['signal'], binding: waitFor(700) },
       last: fails
         ? { call: 'boom', after: ['approve', 'also', 'pause'], binding: { on_failure: 'compensate' } }

@@ -106,6 +106,33 @@ export function crowded(entries: readonly Entry[], { plan_id, options }: Run): r
   return most > allowed ? [`${most} actions were under way at once, not ${allowed}`] : []
 }
 
+/** A run that fails and takes back what it did takes all of it back, the last thing first. */
+export function notTakenBack(entries: readonly Entry[], { plan_id, result }: Run): readonly string[] {
+  const done: string[] = []
+  const taken: string[] = []
+  const undoes = new Map<string, string>()
+  const undone = new Set<string>()
+  for (const change of entries.flatMap(changesOf)) {
+    const { kind, group, id } = placeOf(change.key)
+    if (kind !== 'action' || group !== plan_id) continue
+    const { status, inverse, compensates } = nowOf(change) ?? {}
+    if (compensates !== undefined) undoes.set(id, String(compensates))
+    if (compensates !== undefined && !taken.includes(String(compensates))) taken.push(String(compensates))
+    if (status !== 'completed') continue
+    if (undoes.has(id)) undone.add(undoes.get(id)!)
+    else if (inverse !== undefined) done.push(id)
+  }
+  const { code } = (result as { error?: { code?: string } } | undefined)?.error ?? {}
+  if (code !== 'action_failed') return taken.length === 0 ? [] : [`${taken.length} actions were taken back for nothing`]
+  const left = done.filter((id) => !undone.has(id))
+  return [
+    ...(left.length > 0 ? [`${left.length} actions were not taken back`] : []),
+    ...(taken.join() === done.toReversed().join()
+      ? []
+      : ['what was done was not taken back from the last to the first']),
+  ]
+}
+
 const nowOf = (change: EntryChange) => (isFieldChange(change) ? change.now : change.after?.data)
 const changesOf = ({ body }: Entry) => (body as EntryBody).changes
 const isOfRun = ({ run_id }: Run, { key }: EntryChange) => key.endsWith(`/run/${run_id}`)

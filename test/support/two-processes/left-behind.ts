@@ -2,7 +2,7 @@ import type { AnyNode, Run } from '../../../src/psg/change.ts'
 import { isKind } from '../../../src/psg/node.ts'
 import { openProject } from '../../../src/psg/project.ts'
 import type { Entry } from '../../../src/vsl/backend.ts'
-import { crowded, lostCancel, notHeld, untold } from './journal.ts'
+import { crowded, lostCancel, notHeld, notTakenBack, untold } from './journal.ts'
 import type { World } from './world.ts'
 
 /** What is wrong with the store when both runs have ended, or hang: nothing, if every promise was kept. */
@@ -28,6 +28,7 @@ export async function leftBehind(world: World): Promise<readonly string[]> {
     ...wrongEnd(run, world),
     ...(runBeside?.result?.status === 'completed' ? [] : ['the run beside did not complete']),
     ...(run ? lostCancel(entries, run, cancelHeard) : []),
+    ...(run ? notTakenBack(entries, run) : []),
     ...[run, runBeside].flatMap((one) => (one ? [...notHeld(entries, one), ...crowded(entries, one)] : [])),
   ]
 }

@@ -3,6 +3,7 @@ import { type FunctionSpec, functionAdapter } from '../../../src/ael/function.ts
 import { createRuntime, type Runtime } from '../../../src/orchestrator/runtime.ts'
 import type { Clock } from '../../../src/protocol/clock.ts'
 import { ActionError } from '../../../src/protocol/errors.ts'
+import type { Backend } from '../../../src/vsl/backend.ts'
 import { type Port, ported, portOf } from '../port.ts'
 import { note, type World } from './world.ts'
 
@@ -14,6 +15,8 @@ export interface Life {
   runtime: Runtime | undefined
   /** Has asked for something and not heard yet. */
   busy: boolean
+  /** Writes that have not been answered. */
+  writes: number
   /** The plan it is submitting. */
   submits: string | undefined
   /** For how many rounds it has been closing, unless it is not. */
@@ -32,6 +35,7 @@ export function begin(world: World, name: string): Life {
     port: portOf(),
     runtime: undefined,
     busy: false,
+    writes: 0,
     submits: undefined,
     closing: undefined,
     frozenUntil: 0,
@@ -41,7 +45,7 @@ export function begin(world: World, name: string): Life {
   }
   const clock = clockOf(world.clock, life.port)
   createRuntime({
-    store: ported(world.witness.seen(world.store, life), life.port),
+    store: counted(ported(world.witness.seen(world.store, life), life.port), life),
     layer: actionLayer({ clock, adapters: [functionAdapter(functionsOf(world, life))] }),
     clock,
     leaseTtlMs: LEASE_MS,
@@ -64,21 +68,24 @@ export function fate(world: World, life: Life): Life {
     faults.push('a runtime does not close')
     port.die()
   }
+  if (world.witness.goesBack() && luck.random() < temper.diesGoingBack) kill(world, life)
   if (isCalm()) return life
-  const { dies, freezes, closes } = temper.fates
+  const { dies, freezes, closes, stalls } = temper.fates
   if (luck.random() < dies) kill(world, life)
-  else if (luck.random() < freezes) freeze(world, life)
+  else if (luck.random() < freezes) freeze(world, life, luck.random() * 2 * LEASE_MS)
+  else if (life.writes > 0 && luck.random() < stalls) freeze(world, life, (1 + luck.random()) * LEASE_MS)
   else if (luck.random() < closes) close(world, life)
   return life
 }
 
 function kill(world: World, life: Life): void {
   note(world, life, 'dies')
+  world.witness.frozen(life)
   life.port.die()
 }
 
-function freeze(world: World, life: Life): void {
-  const ms = Math.floor(world.luck.random() * 2 * LEASE_MS)
+function freeze(world: World, life: Life, howLong: number): void {
+  const ms = Math.floor(howLong)
   note(world, life, `freezes for ${ms} ms`)
   life.frozenUntil = world.clock.now() + ms
   life.port.freeze()
@@ -95,6 +102,15 @@ function close(world: World, life: Life): void {
   )
 }
 
+/** A store that is known to be written to. */
+const counted = (store: Backend, life: Life): Backend => ({
+  ...store,
+  async commit(write) {
+    life.writes++
+    await store.commit(write).finally(() => life.writes--)
+  },
+})
+
 /** The world's clock, but who is frozen or dead does not wake. */
 const clockOf = (clock: Clock, port: Port): Clock => ({
   ...clock,
@@ -107,8 +123,8 @@ const clockOf = (clock: Clock, port: Port): Clock => ({
 function functionsOf(world: World, life: Life): { readonly [name: string]: FunctionSpec } {
   const does =
     (act: () => string): FunctionSpec =>
-    (_, { idempotency_key }) => {
-      const arrives = world.witness.called(life, idempotency_key)
+    (_, { idempotency_key, signal }) => {
+      const arrives = world.witness.called(life, idempotency_key, signal)
       return life.port.pass(() => {
         arrives()
         return act()

@@ -21,8 +21,10 @@ export interface Temper {
   readonly calmFrom: number
   /** In how many of those rounds somebody looks once what that is. */
   readonly helpedEvery: number
-  /** How likely each is in a round, for each process. */
-  readonly fates: { readonly dies: number; readonly freezes: number; readonly closes: number }
+  /** How likely each is in a round, for each process; `stalls`: it freezes over a write, until its lease is over. */
+  readonly fates: { readonly [F in 'dies' | 'freezes' | 'closes' | 'stalls']: number }
+  /** How likely it is to die in a round in which its run is taken back. */
+  readonly diesGoingBack: number
   /** How likely any wish is in a round, and how often each is made against the others; some never. */
   readonly wishes: number
   readonly weights: ReadonlyMap<Wish, number>
@@ -34,7 +36,8 @@ export function temperOf(random: () => number, only?: readonly Wish[]): Temper {
   return {
     calmFrom: Math.floor(random() * 1_500),
     helpedEvery: 10 + Math.floor(random() * 100),
-    fates: { dies: sometimes(0.004), freezes: sometimes(0.004), closes: sometimes(0.004) },
+    fates: { dies: sometimes(0.004), freezes: sometimes(0.004), closes: sometimes(0.004), stalls: sometimes(0.06) },
+    diesGoingBack: sometimes(0.03),
     wishes: 0.1 * random(),
     weights: only ? new Map(only.map((wish) => [wish, 1])) : someOf(random),
   }
