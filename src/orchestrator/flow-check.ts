@@ -1,6 +1,6 @@
 import type { RetryPolicy } from '../ael/adapter.ts'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
-import { timeout } from '../protocol/fields.ts'
+import { clock as clocks, timeout } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import { isBareStore } from '../vsl/lifted.ts'
@@ -21,6 +21,7 @@ export function checkFlowOptions(options: unknown, flowKeys: readonly string[], 
     bus = [],
     signal,
     patienceMs,
+    clock,
     onError,
   } = Object(options) as Options
   for (const key of Object.keys(Object(options)))
@@ -41,6 +42,7 @@ export function checkFlowOptions(options: unknown, flowKeys: readonly string[], 
     wrong('signal', 'type', 'must be an AbortSignal', signal)
   if (patienceMs !== undefined && !timeout.fits(patienceMs))
     wrong('patienceMs', 'range', `must be ${timeout.says}`, patienceMs)
+  if (clock !== undefined && !clocks.fits(clock)) wrong('clock', 'type', `must be ${clocks.says}`, clock)
   if (!isObject(flow)) wrong('flow', 'type', 'must be an object', flow)
   else checkFlow(flow, flowKeys, once, wrong)
   if (problems.length > 0) throw new InvalidInput('flow', problems)

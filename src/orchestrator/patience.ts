@@ -28,14 +28,17 @@ interface Asked {
 
 const PATIENCE_MS = 60_000
 const BEATS = 20
+/** Whoever asks again does so sooner. */
+const ASKED_AGAIN_MS = 5_000
 const NEVER: Asked = { beat: Number.POSITIVE_INFINITY, at: Number.POSITIVE_INFINITY }
 
 export function patience({ clock, runId, patienceMs = PATIENCE_MS }: PatienceOptions): Patience {
   const over = new AbortController()
   const ended = new AbortController()
   const waiting = new Map<(reason: unknown) => void, Asked>()
-  /** Since when a question has failed each time it was asked. */
-  const failing = new Map<string, Asked>()
+  /** Since when a question has failed each time it was asked, and when it last was. */
+  const failing = new Map<string, { readonly first: Asked; readonly last: number }>()
+  const forgotten = Math.max(BEATS, (ASKED_AGAIN_MS / patienceMs) * BEATS)
   let beat = 0
 
   const isTooLong = (asked: Asked) => beat - asked.beat >= BEATS
@@ -53,6 +56,13 @@ export function patience({ clock, runId, patienceMs = PATIENCE_MS }: PatienceOpt
     const remedy = `see to it, then call again with runId ${runId}, and the run goes on from what is stored`
     over.abort(new FlowFailure('RUNTIME_EXCEPTION', `the store has not answered ${since}; ${remedy}`, {}, { cause }))
     for (const reject of waiting.keys()) reject(over.signal.reason)
+  }
+
+  function failedAgain(what: string, asked: Asked, error: Error): void {
+    const before = failing.get(what)
+    const first = before && asked.beat - before.last <= forgotten ? before.first : asked
+    failing.set(what, { first, last: beat })
+    if (isTooLong(first)) giveUp(first, error)
   }
 
   const settled = <T>(work: Promise<T> | T, asked: Asked): Promise<T> =>
@@ -76,10 +86,8 @@ export function patience({ clock, runId, patienceMs = PATIENCE_MS }: PatienceOpt
         return answer
       } catch (error) {
         const isAway = error instanceof Unavailable || error instanceof OutcomeUnknown
-        const first = isAway ? (failing.get(what) ?? asked) : undefined
-        if (first) failing.set(what, first)
+        if (isAway) failedAgain(what, asked, error)
         else failing.delete(what) // a refusal is an answer
-        if (first && isTooLong(first)) giveUp(first, error as Error)
         throw error
       }
     },

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { FlowOptions, FlowResult } from '../../src/orchestrator/flow.ts'
 import { InMemoryVSL } from '../../src/orchestrator/in-memory.ts'
+import { patience } from '../../src/orchestrator/patience.ts'
 import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { Unavailable } from '../../src/protocol/errors.ts'
@@ -156,6 +157,55 @@ describe('a store that keeps silent', () => {
 })
 
 describe('the patience of a flow', () => {
+  const fails = async () => {
+    throw new Unavailable('the store', 'later')
+  }
+
+  it('is not used up by a question that failed long ago and was not asked again', async () => {
+    const clock = manualClock()
+    const { ask, over, end } = patience({ clock, runId: 'run-1' })
+    for (let i = 0; i < 3; i++) {
+      await expect(ask('commit', fails)).rejects.toThrow('later')
+      await clock.advance(600_000)
+    }
+    expect(over.aborted).toBe(false)
+    end()
+    expect(clock.sleeping).toBe(0)
+  })
+
+  it('is used up by one that goes on failing, whatever others are told, and however short it is', async () => {
+    for (const patienceMs of [100, 60_000]) {
+      const clock = manualClock()
+      const { ask, over, end } = patience({ clock, runId: 'run-1', patienceMs })
+      for (let i = 0; i < 2 + patienceMs / 500 && !over.aborted; i++) {
+        await ask('renew', async () => true)
+        await ask('commit', fails).catch(() => undefined) // as often as it is asked
+        await clock.advance(500)
+      }
+      expect(over.reason).toMatchObject({ code: 'RUNTIME_EXCEPTION' })
+      end()
+    }
+  })
+
+  it('is not used up while a clock is set on', async () => {
+    const time = manualClock()
+    let ahead = 0
+    const { over, ask, end } = patience({ clock: { ...time, now: () => time.now() + ahead }, runId: 'run-1' })
+    void ask('commit', () => new Promise(() => undefined)).catch(() => undefined) // told by `over`
+    await time.advance(30_000)
+    ahead = 3_600_000
+    await time.advance(20_000)
+    expect(over.aborted).toBe(false)
+    await time.advance(15_000)
+    expect(over.aborted).toBe(true)
+    end()
+  })
+
+  it.each([{}, 5, null, { now: () => 0 }])('goes by a clock: %j is none', async (clock) => {
+    const { error } = await runSingleAgentFlow(call(memoryBackend(), {}, { clock: clock as never }))
+    expect(error).toMatchObject({ code: 'INVALID_INPUT', problems: [{ path: 'clock', rule: 'type' }] })
+  })
+
   it.each([0, -1, Number.NaN, '5', 2 ** 31])('is a time: %s is none', async (patienceMs) => {
     const { flow } = scene()
     const { error } = await flow(memoryBackend(), { patienceMs: patienceMs as number })
