@@ -73,6 +73,7 @@ export function mortal(store: Backend, clock: Clock): Mortal {
       traits: store.traits,
       get: (key) => answered(() => store.get(key)),
       set: (key, value) => answered(() => store.set(key, value)),
+      delete: (key) => answered(() => store.delete(key)),
       commit: (write) => answered(() => store.commit(write)),
       getMany: (keys) => answered(() => store.getMany(keys)),
       scan: (prefix, from) => told(() => store.scan(prefix, from)),

@@ -11,12 +11,14 @@ export interface ValueStateLayer {
  * Where values and journals live. Knows nothing of the protocol; stores what it is given, unchanged, down to the order of an object's keys.
  * Every value handed out is a copy. Keys and stream names are any well-formed, non-empty text of at most 1,024 bytes without U+0000; what does not
  * fit is refused with InvalidInput. After `close`, every call throws Closed.
- * Calls may fail with Unavailable (nothing was written); only `commit` and `set` may fail with OutcomeUnknown.
+ * Calls may fail with Unavailable (nothing was written); only `commit`, `set` and `delete` may fail with OutcomeUnknown.
  */
 export interface Backend extends ValueStateLayer {
-  /** The caller's own keys: `get` and `set` never reach a graph's values, nor `commit`, `getMany` and `scan` the caller's. */
+  /** The caller's own keys: `get`, `set` and `delete` never reach a graph's values, nor `commit`, `getMany` and `scan` the caller's. */
   get(key: string): Promise<Json | undefined>
   set(key: string, value: Json): Promise<void>
+  /** Afterwards nothing is there; whether anything was is all one. */
+  delete(key: string): Promise<void>
 
   /**
    * All of it or nothing. Throws FencedOut if `fence` is given and is not the stream's token, RevisionConflict unless the stream is at `expected`,

@@ -56,6 +56,10 @@ export async function withEncryption(store: Backend, keys: readonly EncryptionKe
       checkOwn(key)
       await store.set(key, ring.seal(['own', key], textOf('value', value)))
     },
+    async delete(key) {
+      checkOwn(key)
+      await store.delete(key)
+    },
 
     async commit(write) {
       const { entry, inserts, puts } = checkWrite(write)

@@ -4,7 +4,7 @@ import type { Holder } from './backend.ts'
 import type { PreparedWrite } from './grouped.ts'
 
 /** One line of the journal. `seq` counts lines; `durable` is the last line known to be on the disk when this one was written. */
-export type Line = { readonly seq: number; readonly durable: number } & (CommitLine | SetLine | LeaseLine)
+export type Line = { readonly seq: number; readonly durable: number } & (CommitLine | SetLine | DeleteLine | LeaseLine)
 
 type Pairs = readonly (readonly [key: string, value: Json])[]
 
@@ -25,6 +25,10 @@ interface SetLine {
   readonly kind: 'set'
   readonly key: string
   readonly value: Json
+}
+interface DeleteLine {
+  readonly kind: 'delete'
+  readonly key: string
 }
 export type LeaseLine = AcquireLine | ReleaseLine
 interface AcquireLine {
@@ -66,6 +70,8 @@ export const commitText = (write: PreparedWrite, previous: number): LineText =>
 
 export const setText = (key: string, text: string): LineText =>
   members({ kind: '"set"', key: JSON.stringify(key), value: text })
+
+export const deleteText = (key: string): LineText => members({ kind: '"delete"', key: JSON.stringify(key) })
 
 export const leaseText = (line: LeaseLine): LineText => JSON.stringify(line).slice(1, -1)
 

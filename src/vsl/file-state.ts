@@ -76,6 +76,8 @@ export function fileState(values: Objects, own: Objects, known: Checkpoint['stre
           return advance(line.seq, line)
         case 'set':
           return own.put(line.key, line.seq)
+        case 'delete':
+          return own.delete(line.key)
         case 'acquire':
           return state.acquired(line)
         case 'release':

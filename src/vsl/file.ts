@@ -20,7 +20,7 @@ import { checkOpening } from './check-options.ts'
 import { blobFiles } from './file-blobs.ts'
 import { entryPages } from './file-entries.ts'
 import { fileError } from './file-errors.ts'
-import { commitText, type LeaseLine, leaseText, setText } from './file-lines.ts'
+import { commitText, deleteText, type LeaseLine, leaseText, setText } from './file-lines.ts'
 import { openFolder } from './file-open.ts'
 import { followers } from './followers.ts'
 import { grouped } from './grouped.ts'
@@ -123,6 +123,13 @@ export async function fileBackend(options: FileOptions): Promise<Backend> {
       checkName('key', key)
       const text = textOf('value', value)
       await one(() => folder.append([setText(key, text)], (seq) => own.put(key, seq, text)))
+    },
+    async delete(key) {
+      open()
+      checkName('key', key)
+      await one(async () => {
+        if (own.lines.has(key)) await folder.append([deleteText(key)], () => own.delete(key))
+      })
     },
 
     commit: commits.commit,

@@ -3,7 +3,7 @@ import type { Cells, Sets } from './lifted-cells.ts'
 import { byBytes } from './sorted-keys.ts'
 
 /** Which keys there are, for a store that cannot say it. In pages, so that a change costs its pages and not the number of keys. */
-interface Directory {
+export interface Directory {
   has(key: string): Promise<boolean>
   /** The cells to set so that `added` are in it and `removed` are not. */
   changed(added: readonly string[], removed: readonly string[]): Promise<Sets>

@@ -29,12 +29,12 @@ import {
   entryCells,
   FEED,
   headCell,
-  ownCell,
   placeCell,
   type StoredHead,
   storedValue,
   valueCell,
 } from './lifted-layout.ts'
+import { ownKeys } from './lifted-own.ts'
 import { sequenceOf, sequencePosition } from './position.ts'
 import { type Serially, serially } from './serially.ts'
 
@@ -57,7 +57,8 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
   if (!isBareStore(bare)) throw new InvalidInput('store', [{ path: '', rule: 'store', message: 'has no get and set' }])
   const { one, cells, news } = coreOf(bare, clock)
   const directoryOf = (name: string) => directory(cells, name, pageKeys)
-  const [values, own, blobs] = [directoryOf('values'), directoryOf('own'), directoryOf('blobs')]
+  const [values, ownDirectory, blobs] = [directoryOf('values'), directoryOf('own'), directoryOf('blobs')]
+  const own = ownKeys(cells, ownDirectory)
   const following = followers(WHAT, async () => {})
   const wake = (stream: string) => following.wake([stream])
   news.add(wake)
@@ -78,11 +79,6 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
     const entry = (await cells.get(entryCell(place))) as unknown as Omit<Entry, 'position'>
     return { ...entry, position: sequencePosition(place) }
   }
-  async function ownValueOf(key: string): Promise<Json | undefined> {
-    const value = await cells.get(ownCell(key))
-    if (value !== undefined) return value
-    return (await own.has(key)) ? null : undefined // a bare store may answer a miss with null
-  }
 
   return {
     traits: { durable, processes: 'one', grouped: false },
@@ -90,13 +86,18 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
     async get(key) {
       open()
       checkName('key', key)
-      return one(() => ownValueOf(key))
+      return one(() => own.get(key))
     },
     async set(key, value) {
       open()
       checkName('key', key)
       const copy: Json = JSON.parse(textOf('value', value))
-      await one(async () => cells.set([[ownCell(key), copy], ...(await own.changed([key], []))]))
+      await one(() => own.set(key, copy))
+    },
+    async delete(key) {
+      open()
+      checkName('key', key)
+      await one(() => own.delete(key))
     },
 
     async commit(write) {
@@ -137,8 +138,8 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
     async *scan(prefix, from = {}) {
       open()
       checkScan(prefix, from)
-      const source = from.own ? own : values
-      const read = from.own ? ownValueOf : (key: string) => storedValue(cells, key)
+      const source = from.own ? ownDirectory : values
+      const read = from.own ? own.get : (key: string) => storedValue(cells, key)
       let left = from.limit ?? Number.POSITIVE_INFINITY
       for (let after = from.after; left > 0; ) {
         const page = await one(async () => {

@@ -80,6 +80,11 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
       checkName('key', key)
       own.set(key, textOf('value', value))
     },
+    async delete(key) {
+      open()
+      checkName('key', key)
+      own.delete(key)
+    },
 
     async commit(write) {
       open()

@@ -84,6 +84,7 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
   const leases = postgresLeases(connection, schema)
   const blobs = postgresBlobs(connection, schema)
   const getOwn = { name: `${schema}.get`, text: `select value from "${schema}".own where key = $1` }
+  const deleteOwn = { name: `${schema}.delete`, text: `delete from "${schema}".own where key = $1` }
   const setOwn = {
     name: `${schema}.set`,
     text: `insert into "${schema}".own values ($1, $2) on conflict (key) do update set value = excluded.value`,
@@ -120,6 +121,11 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
       open()
       checkName('key', key)
       await connection.once(key, setOwn, [key, textOf('value', value)])
+    },
+    async delete(key) {
+      open()
+      checkName('key', key)
+      await connection.once(key, deleteOwn, [key])
     },
 
     commit: commits.commit,

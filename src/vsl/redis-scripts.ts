@@ -167,6 +167,12 @@ redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 redis.call('ZADD', KEYS[2], '0', ARGV[1])
 `)
 
+/** KEYS: a hash and its order. ARGV: key. */
+export const DELETE = script(`
+redis.call('HDEL', KEYS[1], ARGV[1])
+redis.call('ZREM', KEYS[2], ARGV[1])
+`)
+
 /**
  * KEYS: heads, leases. ARGV: stream, holder, its id, ttl, and a token or ''. Returns the new token; or, while somebody else holds the stream, the
  * present token and the holder. A holder under the token given in ARGV is passed over: the caller has seen that its process is gone.

@@ -23,7 +23,7 @@ import { holderIsGone } from './holder.ts'
 import { connect } from './redis-connection.ts'
 import { checkDatabase, checkSettings, openKeys, SCHEMA } from './redis-open.ts'
 import { journalPages, outlasting, PAGE_ROWS, walk } from './redis-pages.ts'
-import { ACQUIRE, COMMIT, KEEP, keysOf, PUT, run } from './redis-scripts.ts'
+import { ACQUIRE, COMMIT, DELETE, KEEP, keysOf, PUT, run } from './redis-scripts.ts'
 
 export interface RedisBackendOptions {
   /** `redis://user:password@host:port/database`, or `rediss:` for TLS; of a cluster any node. Either this or a client. */
@@ -114,6 +114,11 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
       checkName('key', key)
       const text = textOf('value', value)
       await connection.once(key, (redis) => run(redis, PUT, [keys.own.hash, keys.own.order], [key, text]))
+    },
+    async delete(key) {
+      open()
+      checkName('key', key)
+      await connection.once(key, (redis) => run(redis, DELETE, [keys.own.hash, keys.own.order], [key]))
     },
 
     commit: commits.commit,

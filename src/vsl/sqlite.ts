@@ -96,6 +96,7 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
   const pages = { values: keyPages(db, '"values"'), own: keyPages(db, 'own') }
   const selectMany = rowStatement(db, '?', (rows) => `SELECT key, value FROM "values" WHERE key IN (${rows})`)
   const selectOwn = db.prepare('SELECT value FROM own WHERE key = ?').raw()
+  const deleteOwn = db.prepare('DELETE FROM own WHERE key = ?')
   const putOwn = db.prepare('INSERT INTO own VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value')
   const selectBlob = db.prepare('SELECT bytes FROM blobs WHERE digest = ?').raw()
   const putBlobs = rowStatement(db, '(?, ?)', (rows) => `INSERT INTO blobs VALUES ${rows} ON CONFLICT DO NOTHING`)
@@ -176,6 +177,14 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
       const text = textOf('value', value)
       const lost = (error: unknown) => new OutcomeUnknown(key, { cause: error })
       await whole(() => putOwn.run([key, text]), lost)
+    },
+    async delete(key) {
+      open()
+      checkName('key', key)
+      await whole(
+        () => deleteOwn.run([key]),
+        (error) => new OutcomeUnknown(key, { cause: error }),
+      )
     },
 
     commit: commits.commit,

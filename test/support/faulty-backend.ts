@@ -72,6 +72,7 @@ export function faultyBackend(
     traits: store.traits,
     get: faulty('get'),
     set: faulty('set'),
+    delete: faulty('delete'),
     commit: faulty('commit'),
     getMany: faulty('getMany'),
     head: faulty('head'),

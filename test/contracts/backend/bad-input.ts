@@ -219,6 +219,7 @@ const BAD_NAMES: readonly (readonly [string, string])[] = [
 const namedCalls = (backend: Backend, name: string): [string, () => Promise<unknown>][] => [
   ['key', () => backend.get(name)],
   ['key', () => backend.set(name, 1)],
+  ['key', () => backend.delete(name)],
   ['keys[1]', () => backend.getMany(['fine', name])],
   ['stream', () => backend.commit(append(name, 0))],
   [

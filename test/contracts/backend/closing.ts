@@ -75,6 +75,7 @@ type Lease = NonNullable<Awaited<ReturnType<Backend['acquire']>>>
 const calls = (backend: Backend): [string, (at: { lease: Lease }) => Promise<unknown>][] => [
   ['get', () => backend.get('k')],
   ['set', () => backend.set('k', 1)],
+  ['delete', () => backend.delete('k')],
   ['commit', () => backend.commit(append('g', 0))],
   ['getMany', () => backend.getMany(['k'])],
   ['scan', () => collect(backend.scan(''))],

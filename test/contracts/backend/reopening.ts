@@ -9,6 +9,8 @@ export function reopening(given: Given): void {
     it('keeps everything: values, own keys, entries at their positions, tokens and blobs', async (context) => {
       needsKept(given, context)
       await given.backend.set('own', { z: 1, a: 2 })
+      await given.backend.set('deleted', 1)
+      await given.backend.delete('deleted')
       for (let i = 0; i < 20; i++)
         await given.backend.commit(
           write(`s/${i % 3}`, Math.floor(i / 3), {
@@ -28,6 +30,7 @@ export function reopening(given: Given): void {
       const again = await given.reopen()
       expect(await everything(again, streams)).toEqual(before)
       expect(JSON.stringify(await again.get('own'))).toBe('{"z":1,"a":2}')
+      expect(await again.get('deleted')).toBeUndefined()
     })
 
     it('goes on where it was: conditions hold, positions grow', async (context) => {

@@ -116,8 +116,38 @@ export function values(given: Given): void {
       expect(i).toBe(also)
     })
 
-    it('leaves the feed silent when an own key is set', async () => {
+    it('has nothing under an own key that was deleted, and lets it be set again', async () => {
+      const { backend } = given
+      for (const [key, value] of [
+        ['a', null],
+        ['b', 1],
+        ['mplp/c', 2],
+      ] as const)
+        await backend.set(key, value)
+      await backend.commit(write('g', 0, { inserts: [['a', 'graph']] }))
+      await backend.delete('a')
+      await backend.delete('mplp/c')
+      expect([await backend.get('a'), await backend.get('mplp/c')]).toEqual([undefined, undefined])
+      expect(await collect(backend.scan('', { own: true }))).toEqual([['b', 1]])
+      expect((await backend.getMany(['a'])).get('a')).toBe('graph')
+      await backend.set('a', 'again')
+      expect(await backend.get('a')).toBe('again')
+      expect(await collect(backend.scan('', { own: true }))).toEqual([
+        ['a', 'again'],
+        ['b', 1],
+      ])
+    })
+
+    it('deletes what is not there, and what many delete at once', async () => {
+      await given.backend.delete('nobody')
       await given.backend.set('k', 1)
+      await Promise.all(Array.from({ length: 20 }, () => given.backend.delete('k')))
+      expect(await collect(given.backend.scan('', { own: true }))).toEqual([])
+    })
+
+    it('leaves the feed silent when an own key is set or deleted', async () => {
+      await given.backend.set('k', 1)
+      await given.backend.delete('k')
       expect(await collect(given.backend.feed())).toEqual([])
     })
 
