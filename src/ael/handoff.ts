@@ -1,4 +1,5 @@
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
+import { method, needed, refuseUnlessFit } from '../protocol/fields.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Adapter, Call } from './adapter.ts'
@@ -23,11 +24,8 @@ export interface HandoffOptions {
 
 /** Does `agent_handoff`: params `{ from_role?, to_role, handoff_data? }`; gives `{ from_role, to_role, answer? }`. */
 export function handoffAdapter(options: HandoffOptions): Adapter {
-  const { hand, knows = () => true } = Object(options) as HandoffOptions
-  if (typeof hand !== 'function')
-    throw new InvalidInput('handoff options', [
-      { path: 'hand', rule: 'type', message: 'must be a function', found: shown(hand) },
-    ])
+  refuseUnlessFit('handoff options', options, { hand: needed(method), knows: method })
+  const { hand, knows = () => true } = options
 
   return {
     action_type: 'agent_handoff',

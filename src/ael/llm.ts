@@ -1,6 +1,15 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
-import { wholeFrom } from '../protocol/fields.ts'
+import {
+  anything,
+  clock as clockField,
+  type Field,
+  having,
+  method,
+  problemsIn,
+  timeout,
+  wholeFrom,
+} from '../protocol/fields.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Adapter, Spend, TokenUsage } from './adapter.ts'
@@ -103,7 +112,7 @@ export function llmAdapter(options: LlmOptions): Adapter {
 
 function checkOptions(options: LlmOptions): void {
   const { providers, maxRounds = 1 } = Object(options) as Partial<LlmOptions>
-  const problems: Problem[] = []
+  const problems = [...problemsIn(options, OPTIONS, '')]
   const given = Object.entries(Object(providers))
   if (given.length === 0)
     problems.push({ path: 'providers', rule: 'required', message: 'must name one at least', found: shown(providers) })
@@ -114,6 +123,15 @@ function checkOptions(options: LlmOptions): void {
   if (!(maxRounds >= 1))
     problems.push({ path: 'maxRounds', rule: 'range', message: 'must be at least 1', found: shown(maxRounds) })
   if (problems.length > 0) throw new InvalidInput('llm options', problems)
+}
+
+const OPTIONS: { readonly [O in keyof Required<LlmOptions>]: Field } = {
+  ...{ providers: anything, maxRounds: anything }, // looked at above
+  tools: having('a registry of tools', 'find', 'get', 'list'),
+  price: method,
+  maxToolResultChars: wholeFrom(1),
+  timeoutMs: timeout,
+  clock: clockField,
 }
 
 /** What a model may answer when nobody limits it; for the budget only. */

@@ -1,5 +1,15 @@
 import { InvalidInput } from '../protocol/errors.ts'
-import { anything, type Fields, needed, problemsIn, text, timeout } from '../protocol/fields.ts'
+import {
+  anything,
+  type Fields,
+  having,
+  method,
+  needed,
+  problemsIn,
+  text,
+  timeout,
+  wholeFrom,
+} from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
 import { warn } from '../protocol/reporter.ts'
 import { shown } from '../protocol/shown.ts'
@@ -68,7 +78,9 @@ const OPTIONS: Fields = {
     },
   },
   startMs: timeout,
-  '*': anything,
+  maxMessageBytes: wholeFrom(1),
+  tools: needed(having('a registry of tools', 'register', 'find', 'get', 'list')),
+  onError: method,
 }
 
 /** What no attempt could start must not look like a server that might start later. */

@@ -55,10 +55,17 @@ export const mermaid = guarded('picture', { state, what: looked }, picture.merma
 /** The same in the language of Graphviz. */
 export const dot = guarded('picture', { state, what: looked }, picture.dot)
 
+const PROPOSING: { readonly [O in keyof Required<moves.Proposing>]: Field } = {
+  ...{ requested_by_role: looked, reason: looked, needed: looked, roles: looked, expires_at: looked, shows: looked },
+}
+const DECIDING: { readonly [O in keyof Required<moves.Deciding>]: Field } = {
+  ...{ status: looked, decided_by_role: looked, reason: looked, decision_id: looked, digest: looked },
+}
+
 /** Puts a plan up for approval: the plan as it stands now is what the Confirm's decisions will allow. A Confirm of the plan that is still open is asked again. */
-export const proposePlan = guarded('proposal', { graph, plan: looked, options: looked }, moves.proposePlan)
+export const proposePlan = guarded('proposal', { graph, plan: looked, options: PROPOSING }, moves.proposePlan)
 /** Adds a decision and lets what follows from it follow: the Confirm's verdict, and the plan that waits for it. */
-export const decide = guarded('decision', { graph, confirm: looked, deciding: looked }, moves.decide)
+export const decide = guarded('decision', { graph, confirm: looked, deciding: DECIDING }, moves.decide)
 /** Starts an approved plan and uses its approval up. */
 export const startPlan = guarded('plan', { graph, plan: id, usedBy: id }, moves.startPlan)
 /**

@@ -1,5 +1,5 @@
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
-import { uuid } from '../protocol/fields.ts'
+import { anything, type Field, type Fields, refuseUnlessFit, uuid } from '../protocol/fields.ts'
 import { isObject, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Change, Changes, CommitOptions, EventDraft, Kind } from './change.ts'
@@ -40,6 +40,16 @@ export function checkOptions(options: CommitOptions): void {
   )
     problems.push(problem('reads', 'name', 'are not kinds with ids', reads))
   if (problems.length > 0) throw new InvalidInput('commit', problems)
+}
+
+/** Throws InvalidInput for options of a commit, and more, with names that nobody knows: whoever means to try something out must not do it. */
+export function checkKnown(what: string, options: CommitOptions, more: Fields): void {
+  checkOptions(options)
+  refuseUnlessFit(what, options, { ...COMMIT, ...more })
+}
+const COMMIT: { readonly [O in keyof Required<CommitOptions>]: Field } = {
+  ...{ actor: anything, reason: anything, fence: anything, module: anything, run: anything },
+  ...{ termination: anything, moreFollows: anything, events: anything, reads: anything },
 }
 
 /** What an event says is checked with the changes; its id and its plan stand beside it, and everybody who is told it relies on them. */

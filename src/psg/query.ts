@@ -1,4 +1,5 @@
-import { InvalidInput, type Problem } from '../protocol/errors.ts'
+import { InvalidInput } from '../protocol/errors.ts'
+import { anything, type Field, problemsIn } from '../protocol/fields.ts'
 import { canonical, isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Backend } from '../vsl/backend.ts'
@@ -96,9 +97,14 @@ function valueAt(data: JsonObject, field: readonly string[]): Json | undefined {
   return value
 }
 
+/** A condition under a name that nobody knows would let everything through. */
+const ASKED: { readonly [O in keyof Required<Query<Kind>>]: Field } = {
+  ...{ kind: anything, where: anything, after: anything, limit: anything },
+}
+
 function checkQuery(asked: Query<Kind>): void {
   const { kind, where, after, limit = LIMIT } = Object(asked) as Query<Kind>
-  const problems: Problem[] = []
+  const problems = [...problemsIn(asked, ASKED, '')]
   const refuse = (path: string, rule: string, message: string, found: unknown) =>
     problems.push({ path, rule, message, found: shown(found) })
   if (!isKindName(kind)) refuse('kind', 'enum', 'is not a kind of node', kind)

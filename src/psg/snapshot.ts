@@ -1,10 +1,11 @@
 import { isoMicros } from '../protocol/clock.ts'
 import { InvalidInput, NotFound, RevisionConflict, RuleViolation } from '../protocol/errors.ts'
+import { anything, type Field, flag, text } from '../protocol/fields.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Changes, CommitOptions, EntryBody, Node } from './change.ts'
 import type { ProjectGraph } from './graph.ts'
 import { entriesOf, type JournalEntry } from './history.ts'
-import { checkOptions } from './input.ts'
+import { checkKnown } from './input.ts'
 import { isKind, nodeKey, placeOf } from './node.ts'
 import { type Restoration, restoration } from './restore.ts'
 import type { GraphState } from './state.ts'
@@ -17,7 +18,7 @@ export async function takeSnapshot(
 ): Promise<Node<'snapshot'>> {
   if (typeof name !== 'string' || name === '')
     throw new InvalidInput('snapshot', [{ path: 'name', rule: 'text', message: 'is not a name', found: shown(name) }])
-  checkOptions(options)
+  checkKnown('snapshot', options, { plan_id: anything })
   const snapshot_id = graph.clock.uuid()
   const { plan_id, ...commit } = options
   if (plan_id !== undefined) await graph.require('plan', plan_id)
@@ -49,19 +50,12 @@ export interface RestoreOptions extends CommitOptions {
 }
 
 const MOST_ATTEMPTS = 5
+const RUN: Field = { ...text, says: 'the id of a run', rule: 'text' }
 
 /** Goes back by going forward: commits what undoes the chosen entries. Conflicts are listed and left alone. */
 export async function restore(graph: ProjectGraph, options: RestoreOptions): Promise<Restoration> {
-  checkOptions(options)
+  checkKnown('restore', options, { to: anything, of: RUN, dryRun: flag })
   const { to, of, dryRun = false, ...commit } = options
-  if (of !== undefined && (typeof of !== 'string' || of === ''))
-    throw new InvalidInput('restore', [
-      { path: 'of', rule: 'text', message: 'is not the id of a run', found: shown(of) },
-    ])
-  if (typeof dryRun !== 'boolean')
-    throw new InvalidInput('restore', [
-      { path: 'dryRun', rule: 'type', message: 'is neither true nor false', found: shown(dryRun) },
-    ])
   for (let attempt = 1; ; attempt++) {
     await graph.refresh()
     const revision = revisionOf(graph, to)

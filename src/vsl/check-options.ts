@@ -12,10 +12,17 @@ import {
   wholeFrom,
 } from '../protocol/fields.ts'
 
-/** Throws InvalidInput for options that are none, or hold what several members have in common and cannot work with. */
-export function checkOpening(what: string, options: unknown): void {
-  refuseUnlessFit(what, options, OPENING)
+/**
+ * Throws InvalidInput for options that are none, are not among the member's own, or hold what several members have in common and cannot work with.
+ */
+export function checkOpening(what: string, options: unknown, ...own: readonly string[]): void {
+  const known = own.map((name) => [name, OPENING[name] ?? anything] as const) // the rest is for the member to look at
+  refuseUnlessFit(what, options, Object.fromEntries(known))
 }
+
+/** The same where it is not known yet which member they are for. */
+export const checkStoreOptions = (options: unknown): void =>
+  refuseUnlessFit('store options', options, { ...OPENING, '*': anything })
 
 /** Throws InvalidInput for options of a copy that are none. */
 export const checkCopy = (stores: Stores, options: unknown): void => {
@@ -41,5 +48,4 @@ const OPENING: Fields = {
   create: flag,
   durable: flag,
   pageKeys: wholeFrom(1),
-  '*': anything, // for the member to look at
 }

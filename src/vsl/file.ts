@@ -45,7 +45,7 @@ export interface FileOptions {
  * at a time may have it open.
  */
 export async function fileBackend(options: FileOptions): Promise<Backend> {
-  checkOpening('file store', options)
+  checkOpening('file store', options, 'path', 'clock', 'segmentBytes', 'onError', 'create')
   const { create = true, clock = systemClock, segmentBytes = 4 * 1024 * 1024, onError = warn } = options
   if (typeof options.path !== 'string' || options.path === '')
     throw new InvalidInput('file store', [{ path: 'path', rule: 'path', message: 'is not the name of a folder' }])

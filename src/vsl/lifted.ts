@@ -52,7 +52,7 @@ export interface LiftedOptions {
  * compare and set in such a store, so only one process may use it at a time.
  */
 export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}): Promise<Backend> {
-  checkOpening('the options of a bare store', options)
+  checkOpening('the options of a bare store', options, 'clock', 'durable', 'pageKeys')
   const { clock = systemClock, durable = false, pageKeys = 256 } = options
   if (!isBareStore(bare)) throw new InvalidInput('store', [{ path: '', rule: 'store', message: 'has no get and set' }])
   const { one, cells, news } = coreOf(bare, clock)

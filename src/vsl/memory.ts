@@ -33,7 +33,7 @@ interface Stream {
 
 /** Everything in Maps, as JSON text: what goes in cannot be changed from outside, and what comes out is a copy. */
 export function memoryBackend(options: { clock?: Clock } = {}): Backend {
-  checkOpening('the options of a memory store', options)
+  checkOpening('the options of a memory store', options, 'clock')
   const clock = options.clock ?? systemClock
   const values = texts()
   const own = texts()

@@ -50,7 +50,7 @@ const OPTIONS = 'the options of a Postgres store'
 
 /** A schema of tables in a database, for any number of processes. A batch of commits is one statement and one round trip. */
 export async function postgresBackend(options: PostgresOptions): Promise<Backend> {
-  checkOpening(OPTIONS, options)
+  checkOpening(OPTIONS, options, 'url', 'pool', 'schema', 'poolSize', 'timeoutMs', 'onWarning', 'clock', 'create')
   const { create = true, schema = 'mplp', poolSize = 10, timeoutMs = 10_000, clock = systemClock } = options
   const { onWarning = (message: string) => process.emitWarning(message) } = options
   checkOptions(options, schema, poolSize, timeoutMs)

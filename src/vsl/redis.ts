@@ -48,7 +48,18 @@ const OPTIONS = 'the options of a Redis store'
 
 /** One server, one slot, one script and one round trip for a batch of commits, for any number of processes. Leases run by the server's clock. */
 export async function redisBackend(options: RedisBackendOptions): Promise<Backend> {
-  checkOpening(OPTIONS, options)
+  checkOpening(
+    OPTIONS,
+    options,
+    'url',
+    'client',
+    'prefix',
+    'timeoutMs',
+    'maxBlobBytes',
+    'trustConfig',
+    'onWarning',
+    'create',
+  )
   const { prefix = 'mplp', timeoutMs = 5000, maxBlobBytes = 1024 * 1024, trustConfig = false } = options
   const { create = true, onWarning = (message: string) => process.emitWarning(message) } = options
   checkOptions(options, prefix, timeoutMs, maxBlobBytes)

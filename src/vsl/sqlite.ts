@@ -49,7 +49,7 @@ const CALLS_A_TURN = 16
 
 /** One file with a write-ahead log, for any number of processes on one machine. */
 export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
-  checkOpening(OPTIONS, options)
+  checkOpening(OPTIONS, options, 'path', 'synchronous', 'timeoutMs', 'clock', 'create')
   const { create = true, synchronous = 'FULL', timeoutMs = 5000, clock = systemClock } = options
   checkOptions(options.path, synchronous, timeoutMs)
   const path = resolve(options.path)

@@ -4,7 +4,7 @@ import { needed, refuseUnlessFit, text } from '../protocol/fields.ts'
 import { given } from '../protocol/given.ts'
 import { redisAddress } from '../protocol/redis-address.ts'
 import type { Backend } from './backend.ts'
-import { checkOpening } from './check-options.ts'
+import { checkStoreOptions } from './check-options.ts'
 import { withEncryption } from './encrypted.ts'
 import type { EncryptionKey } from './keyring.ts'
 import { liftedBackend } from './lifted.ts'
@@ -72,7 +72,7 @@ export interface StoreOptions {
  * it is, and any object with `get` and `set` is made whole. Nobody who uses one loads the clients of the others.
  */
 export async function openStore(store: string | Backend | BareStore, options: StoreOptions = {}): Promise<Backend> {
-  checkOpening('store options', options)
+  checkStoreOptions(options)
   const { encryption, ...rest } = options
   const opened = typeof store === 'string' ? await openUrl(store, rest) : await openObject(store, rest)
   if (encryption === undefined) return opened

@@ -5,7 +5,20 @@ import { toolRegistry } from '../../src/ael/tool.ts'
 import { outcomeCache } from '../../src/ael/with-cache.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
 import { tempFolder } from '../support/temp-folder.ts'
-import { anything, bare, type Doors, door, elsewhere, given, json, making, name, options } from './doors.ts'
+import {
+  anything,
+  bare,
+  type Doors,
+  door,
+  elsewhere,
+  given,
+  json,
+  making,
+  name,
+  open,
+  options,
+  saying,
+} from './doors.ts'
 
 const adapter = functionAdapter({ noop: () => null })
 const action = newAction({ action_type: 'function', params: { name: 'noop' } })
@@ -17,9 +30,9 @@ const ERROR = 'makes an error: one that refuses to be made would hide what it wa
 const REGISTERED = 'the tool as it was registered'
 
 const LAYER: Doors = {
-  execute: door(given(action), options()),
-  attempt: door(given(action), options()),
-  check: door(given(action), options()),
+  execute: door(given(action), open()),
+  attempt: door(given(action), open()),
+  check: door(given(action), open()),
   readOnly: door(given(action)),
   inverse: door(given(action), given({}, 'object')),
   register: door(given(functionAdapter({}, { action_type: 'other' }))),
@@ -34,7 +47,7 @@ const TOOLS: Doors = {
   unregister: door(given('a.b')),
 }
 const PROVIDER: Doors = { model: making('a model of a library', name('m')), secrets: bare }
-const vendor = making(PROVIDER, given({ apiKey: 'k' }, 'object'))
+const vendor = making(PROVIDER, options({ apiKey: 'k' }))
 const decorator = making(INSIDE, given(adapter), options())
 
 export const [ANY_LAYER, ANY_TOOLS] = [elsewhere(LAYER), elsewhere(TOOLS)]
@@ -43,11 +56,11 @@ export const ael: { readonly [entry: string]: Doors } = {
   './ael': {
     aborted: door(name('a'), given(signal)),
     actionLayer: making(LAYER, options({ adapters: [adapter] })),
-    approvalDigest: door(name('a.b'), json({}), options()),
+    approvalDigest: door(name('a.b'), json({}), open()),
     denied: ERROR,
     finalFailure: ERROR,
     fromLayer: making(INSIDE, name('a'), given({ execute: async () => ({}) }), given('tool', 'nothing')),
-    memoryBudget: making({ reserve: INSIDE, settle: INSIDE, release: INSIDE, remaining: bare }, given({ actions: 1 })),
+    memoryBudget: making({ reserve: INSIDE, settle: INSIDE, release: INSIDE, remaining: bare }, saying({ actions: 1 })),
     newAction: door(given({ action_type: 'a', params: {} }), given(systemClock, 'nothing')),
     nextRetry: door(
       given({ strategy: 'fixed', max_attempts: 2 }, 'nothing'),
@@ -59,7 +72,7 @@ export const ael: { readonly [entry: string]: Doors } = {
       { started: INSIDE, ended: INSIDE },
       given(() => undefined),
     ),
-    outcomeCache: making({ get: INSIDE, set: INSIDE, accepts: INSIDE }, given({ ttlMs: 1 })),
+    outcomeCache: making({ get: INSIDE, set: INSIDE, accepts: INSIDE }, saying({ ttlMs: 1 })),
     passingFailure: ERROR,
     redactor: making(
       { text: door(name('a')), json: door(anything({})), error: door(anything(0)) },
@@ -73,20 +86,20 @@ export const ael: { readonly [entry: string]: Doors } = {
     withRetry: decorator,
     withTimeout: decorator,
   },
-  './ael/file': { fileAdapter: making(INSIDE, given({ root: tempFolder() })) },
+  './ael/file': { fileAdapter: making(INSIDE, saying({ root: tempFolder() })) },
   './ael/function': { functionAdapter: making(INSIDE, given({}, 'object'), options()) },
-  './ael/handoff': { handoffAdapter: making(INSIDE, given({ hand: async () => null })) },
+  './ael/handoff': { handoffAdapter: making(INSIDE, saying({ hand: async () => null })) },
   './ael/http': { httpAdapter: making(INSIDE, options()) },
   './ael/llm': {
     anthropicProvider: vendor,
-    compatibleProvider: making(PROVIDER, given({ baseUrl: 'http://127.0.0.1:1', name: 'a' })),
+    compatibleProvider: making(PROVIDER, saying({ baseUrl: 'http://127.0.0.1:1', name: 'a' })),
     googleProvider: vendor,
-    llmAdapter: making(INSIDE, given({ providers: { a: scriptedProvider([]) } })),
+    llmAdapter: making(INSIDE, saying({ providers: { a: scriptedProvider([]) } })),
     openAiProvider: vendor,
     // What is no reply is told in its turn, by what then fails.
     scriptedProvider: making(PROVIDER, given([], 'list', 'list of null', 'object'), options()),
   },
-  './ael/mcp': { mcpAdapter: making(INSIDE, given({ servers: {}, tools: toolRegistry() })) },
+  './ael/mcp': { mcpAdapter: making(INSIDE, saying({ servers: {}, tools: toolRegistry() })) },
   './ael/tool': {
     compileSchema: making({ problems: door(anything({})) }, given({ type: 'object' }, 'object'), name('a')),
     toolAdapter: making(INSIDE, given(toolRegistry()), options()),

@@ -1,6 +1,6 @@
 import { memoryTransport } from '../../src/bus/memory.ts'
 import { ID, TIME } from '../protocol/samples.ts'
-import { bare, type Doors, door, given, making, options } from './doors.ts'
+import { bare, type Doors, door, given, making, options, saying } from './doors.ts'
 
 const delivery = {
   position: '1',
@@ -37,8 +37,8 @@ export const bus: { readonly [entry: string]: Doors } = {
     openBuses: door(given([{ name: 'mine', transport: memoryTransport() }], 'list'), options()),
     openSource: making(CONNECTED, given('ws://127.0.0.1:1/events'), options()),
   },
-  './bus/kafka': { kafkaTransport: { ...door(given({ url: 'kafka://127.0.0.1:1/topic' })), unreached: true } },
+  './bus/kafka': { kafkaTransport: { ...door(saying({ url: 'kafka://127.0.0.1:1/topic' })), unreached: true } },
   './bus/memory': { memoryTransport: making(transport(), options()) },
-  './bus/redis': { redisTransport: { ...door(given({ url: 'redis://127.0.0.1:1' })), unreached: true } },
+  './bus/redis': { redisTransport: { ...door(saying({ url: 'redis://127.0.0.1:1' })), unreached: true } },
   './bus/websocket': { websocketTransport: making(transport(), options()) },
 }

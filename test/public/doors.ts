@@ -16,6 +16,8 @@ type Odd = keyof typeof ODD
 export interface Argument {
   readonly right: unknown
   readonly legal: readonly Odd[] | 'all'
+  /** A name in it that nobody knows is refused: what was meant by it would not be done. */
+  readonly closed?: true
 }
 
 /** A public function: what it is called with, and the doors of what it gives, or why there are none to look at. */
@@ -33,8 +35,12 @@ export interface Members {
 }
 
 export const given = (right: unknown, ...legal: readonly Odd[]): Argument => ({ right, legal })
-/** May be left out, and need say nothing. */
-export const options = (right?: object): Argument => ({ right, legal: ['nothing', 'object'] })
+/** Says how something is to be done or made. */
+export const saying = (right: object): Argument => ({ right, legal: [], closed: true })
+/** The same, but may be left out, and need say nothing. */
+export const options = (right?: object): Argument => ({ right, legal: ['nothing', 'object'], closed: true })
+/** Says things to whoever is called in the end: what nobody knows is theirs. */
+export const open = (right?: object): Argument => ({ right, legal: ['nothing', 'object'] })
 /** Any text may be the name of something. */
 export const name = (right: string): Argument => ({ right, legal: ['text'] })
 export const json = (right: unknown): Argument =>
@@ -98,10 +104,10 @@ const isClass = (value: unknown): boolean =>
 async function findingsAt(at: string, call: Called, { args, gives, unreached }: Door): Promise<readonly string[]> {
   const found: string[] = []
   const right = args.map((arg) => arg.right)
-  for (const [i, { legal }] of args.entries())
-    for (const odd of Object.keys(ODD) as Odd[]) {
-      if (legal.includes(odd)) continue
-      const { threw, gave } = await outcomeOf(() => call(...right.with(i, ODD[odd])))
+  for (const [i, { legal, ...arg }] of args.entries())
+    for (const [odd, value] of Object.entries({ ...ODD, ...unknownIn(arg) })) {
+      if (legal.includes(odd as Odd)) continue
+      const { threw, gave } = await outcomeOf(() => call(...right.with(i, value)))
       const shown = `${at}(${args.map((_, other) => (other === i ? odd : '…')).join(', ')})`
       if (threw !== undefined && !(threw instanceof MplpError)) found.push(`${shown} threw ${threw}`)
       else if (threw === undefined && legal !== 'all') found.push(`${shown} was taken`)
@@ -115,6 +121,9 @@ async function findingsAt(at: string, call: Called, { args, gives, unreached }: 
   await close(gave)
   return found
 }
+
+const unknownIn = ({ right, closed }: Pick<Argument, 'right' | 'closed'>) =>
+  closed && { 'with more': { ...(right as object | undefined), wished: true } }
 
 /** What comes of a call. */
 async function outcomeOf(call: () => unknown): Promise<{ readonly threw?: unknown; readonly gave?: unknown }> {

@@ -2,7 +2,7 @@ import { trackFiles } from '../../src/drift/track.ts'
 import { digestOf } from '../../src/protocol/json.ts'
 import { graphOf, put } from '../drift/given.ts'
 import { tempFolder } from '../support/temp-folder.ts'
-import { bare, type Doors, door, elsewhere, given, making, name, options } from './doors.ts'
+import { bare, type Doors, door, elsewhere, given, making, name, options, saying } from './doors.ts'
 
 const root = tempFolder()
 const graph = await graphOf()
@@ -24,7 +24,7 @@ const side = given({ path: 'a', text: 'b' }, 'nothing')
 
 const TRACKER: Doors = {
   // First: it is planned at the revision that the graph now has.
-  takeBack: door(given({ files: [], changes: [], revision: graph.revision, run: 'r', actor: 'a', reason: 'b' })),
+  takeBack: door(saying({ files: [], changes: [], revision: graph.revision, run: 'r', actor: 'a', reason: 'b' })),
   scan: door(options()),
   look: door(paths),
   findings: bare,
@@ -50,8 +50,8 @@ export const drift: Doors = {
   fileId: door(name('a.txt')),
   isEmpty: door(given({ files: [], changes: [], effects: [] })),
   mergeText: door(name('a'), name('b'), name('c')),
-  rollbackPlan: door(given(facts)),
-  trackFiles: making(TRACKER, given(graph), given({ root })),
+  rollbackPlan: door(saying(facts)),
+  trackFiles: making(TRACKER, given(graph), saying({ root })),
   unifiedDiff: door(side, side),
   watchInvariants: making({ breaches: bare, check: bare, close: bare }, given(graph), options()),
 }

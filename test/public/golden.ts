@@ -3,7 +3,7 @@ import { inMemory, ownDriver, readFlows, runGolden } from '../../src/golden/gold
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { flowOf, runtimeOf } from '../support/flows.ts'
 import { tempFolder } from '../support/temp-folder.ts'
-import { type Doors, door, given, making, name, options } from './doors.ts'
+import { type Doors, door, given, making, name, options, saying } from './doors.ts'
 
 const FLOWS = join(import.meta.dirname, '../../golden-flows')
 const [flow] = (await readFlows(FLOWS)).filter((each) => each.name === 'execution/happy-path')
@@ -23,10 +23,10 @@ export const golden: Doors = {
   complianceMarkdown: door(report),
   exportPack: door(given(runtime.project), given(run.run_id), name(join(tempFolder(), 'pack')), options()),
   inMemory: making(INSIDE, given(memoryBackend())),
-  ownDriver: making(INSIDE, given(driving)),
+  ownDriver: making(INSIDE, saying(driving)),
   readFlows: door(given(FLOWS)),
   report: door(report, given('json')),
   runFlow: door(given(flow), given(running.driver), name('memory'), options()),
-  runGolden: door(given(running)),
+  runGolden: door(saying(running)),
   verifyPack: door(name(tempFolder())),
 }

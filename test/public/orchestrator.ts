@@ -13,7 +13,20 @@ import { call, collabDocument, contextDocument, planDocument, saying } from '../
 import { flowOf } from '../support/flows.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { ANY_LAYER, ANY_TOOLS } from './ael.ts'
-import { type Argument, bare, type Doors, door, elsewhere, given, json, making, name, options } from './doors.ts'
+import {
+  type Argument,
+  saying as asked,
+  bare,
+  type Doors,
+  door,
+  elsewhere,
+  given,
+  json,
+  making,
+  name,
+  open,
+  options,
+} from './doors.ts'
 import { ANY_TRACKER } from './drift.ts'
 import { ANY_GRAPH, ANY_PROJECT } from './psg.ts'
 import { STORE } from './vsl.ts'
@@ -35,12 +48,12 @@ function runtime(more: (plan: Argument) => Doors = () => ({})): Doors {
   const flow = flowOf({ noop: {} }, { approval: { needed: 1 }, chosen: { confirm } })
   const plan = given(flow.plan.plan_id)
   return {
-    submit: making(HANDLE, given(flow)),
+    submit: making(HANDLE, asked(flow)),
     get: making(elsewhere(HANDLE), plan),
     list: bare,
     waiting: bare,
     signal: door(plan, name('go'), given(null, 'nothing', 'null', 'number', 'text', 'list', 'list of null', 'object')),
-    decide: door(given(confirm), given({ status: 'rejected', decided_by_role: 'lead' })),
+    decide: door(given(confirm), asked({ status: 'rejected', decided_by_role: 'lead' })),
     propose: door(plan, options()),
     cancel: door(plan),
     pause: door(plan),
@@ -73,7 +86,7 @@ const relaying = { store: memoryBackend(), transport: memoryTransport(), name: '
 const FLOW = 'is called by a flow, with what it has checked'
 
 export const orchestrator: Doors = {
-  createRuntime: making(runtime(), given({ store: memoryBackend(), layer })),
+  createRuntime: making(runtime(), asked({ store: memoryBackend(), layer })),
   InMemoryAEL: making({
     execute: 'says what it was given, whatever that is',
     executeAction: door(given({ module: 'a', input: 1 }, 'object')),
@@ -90,10 +103,10 @@ export const orchestrator: Doors = {
   modes: { members: Object.fromEntries(Object.keys(modes).map((mode) => [mode, door(board)])) },
   protocolHandlers: making(FLOW, options()),
   protocolModules: 'are called by the runtime, with what it has checked',
-  registry: making(MODULES, given(moduleProblem), options()),
-  relay: making({ flush: door(signal), behindMs: bare, close: bare }, given(relaying)),
-  runMultiAgentFlow: door(given(call(new InMemoryVSL(), saying({ context, plan, collab })))),
-  runSingleAgentFlow: door(given(call(new InMemoryVSL(), saying({ context, plan })))),
+  registry: making(MODULES, given(moduleProblem), open()),
+  relay: making({ flush: door(signal), behindMs: bare, close: bare }, asked(relaying)),
+  runMultiAgentFlow: door(asked(call(new InMemoryVSL(), saying({ context, plan, collab })))),
+  runSingleAgentFlow: door(asked(call(new InMemoryVSL(), saying({ context, plan })))),
   saBreaches: door(given({}, 'object'), given(new Set(), 'nothing')),
 }
 

@@ -2,12 +2,12 @@ import { toBinaryCloudEvent, toCloudEvent } from '../../src/protocol/cloud-event
 import { intentEvent } from '../../src/protocol/events.ts'
 import { saInvariants } from '../../src/protocol/invariant-rules.ts'
 import { full, ID, TIME } from '../protocol/samples.ts'
-import { anything, bare, type Doors, door, elsewhere, given, json, making, name, options } from './doors.ts'
+import { anything, bare, type Doors, door, elsewhere, given, json, making, name, open, options } from './doors.ts'
 
 const STAMP = { event_id: ID, timestamp: TIME }
 const EVENT = intentEvent({ event_type: 'intent_extracted' }, STAMP)
 const fields = { event_type: 'a_thing_happened' }
-const maker = (more: object = {}) => door(given({ ...fields, ...more }), given(STAMP), options())
+const maker = (more: object = {}) => door(given({ ...fields, ...more }), given(STAMP), open())
 
 const CLOCK: Doors = {
   now: bare,

@@ -3,7 +3,7 @@ import { confirmOf } from '../../src/psg/moves.ts'
 import { openProject } from '../../src/psg/project.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { by, contextOf, planOf, type World, withPlan } from '../psg/given.ts'
-import { bare, type Doors, door, elsewhere, given, making, name, options } from './doors.ts'
+import { bare, type Doors, door, elsewhere, given, making, name, options, saying } from './doors.ts'
 import { SYSTEM_CLOCK } from './protocol.ts'
 import { STORE } from './vsl.ts'
 
@@ -55,11 +55,11 @@ const GRAPH: Doors = {
   document: door(kind, id, options()),
   history: door(kind, named),
   why: door(kind, id),
-  query: door(given({ kind: 'plan' })),
+  query: door(saying({ kind: 'plan' })),
   at: making(elsewhere(STATE), given(1, 'number')),
   diff: door(given(1, 'number'), given(2, 'number')),
-  snapshot: door(name('a'), commit),
-  restore: door(given({ ...by, to: 1, dryRun: true, of: 'nobody' })),
+  snapshot: door(name('a'), saying(by)),
+  restore: door(saying({ ...by, to: 1, dryRun: true, of: 'nobody' })),
   fork: door(id, commit),
   verify: bare,
   watch: making(
@@ -97,12 +97,12 @@ const PATHS: Doors = {
 export const psg: Doors = {
   openGraph: making(GRAPH, given(store), name(graph.id), options()),
   openProject: making(PROJECT, given(store), options()),
-  ProjectGraph: making(ANY_GRAPH, given(store), name(graph.id), given({}, 'object')),
+  ProjectGraph: making(ANY_GRAPH, given(store), name(graph.id), options({})),
   children: door(state, kind, named),
   decide: door(
     inGraph,
     given(confirmOf(graph, proposed.id)!.id),
-    given({ status: 'approved', decided_by_role: 'owner' }),
+    saying({ status: 'approved', decided_by_role: 'owner' }),
   ),
   dependants: door(state, name(draft.step('build')), given(1, 'nothing', 'number')),
   dependencies: door(state, name(draft.step('ship')), given(1, 'nothing', 'number')),
@@ -116,8 +116,8 @@ export const psg: Doors = {
   pathsOf: making(PATHS, given(project)),
   pendingConfirms: door(state),
   planDigest: door(given(graph.get('plan', draft.id)), given([...graph.state.nodesOf(draft.id)], 'list')),
-  proposePlan: door(inGraph, id, given({ requested_by_role: 'planner' })),
-  query: door(state, given({ kind: 'plan' })),
+  proposePlan: door(inGraph, id, saying({ requested_by_role: 'planner' })),
+  query: door(state, saying({ kind: 'plan' })),
   readySteps: door(state, named),
   startPlan: door(inGraph, name(approved.id), name('a run')),
   takeApart: door(kind, given(newPlan()), options()),

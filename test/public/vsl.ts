@@ -4,7 +4,7 @@ import { digestOf } from '../../src/protocol/json.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { tempFolder } from '../support/temp-folder.ts'
-import { bare, type Doors, door, elsewhere, given, json, making, name, options } from './doors.ts'
+import { bare, type Doors, door, elsewhere, given, json, making, name, open, options, saying } from './doors.ts'
 
 const holder = thisHolder('somebody')
 const lease = { stream: 'held', holder, token: 1, ttlMs: 1000 }
@@ -21,10 +21,10 @@ const BACKEND: Doors = {
   set: door(name('a'), json(1)),
   commit: door(given(write)),
   getMany: door(given(['a'], 'list')),
-  scan: door(name(''), options()),
+  scan: door(name(''), open()),
   head: door(name('s')),
-  read: door(name('s'), options()),
-  feed: door(options()),
+  read: door(name('s'), open()),
+  feed: door(open()),
   acquire: door(name('held'), given(holder), given(1000, 'number')),
   renew: door(given(lease)),
   release: door(given(lease)),
@@ -37,7 +37,7 @@ export const STORE = elsewhere(BACKEND)
 
 export const vsl: { readonly [entry: string]: Doors } = {
   './vsl': {
-    commitOnce: door(given(memoryBackend()), given(write), given({ clock: systemClock })),
+    commitOnce: door(given(memoryBackend()), given(write), saying({ clock: systemClock })),
     copyStore: door(given(memoryBackend()), given(memoryBackend()), options()),
     fromBare: making(BACKEND, given(bareStore()), options()),
     openStore: making(STORE, given('memory:'), options()),
@@ -45,13 +45,13 @@ export const vsl: { readonly [entry: string]: Doors } = {
     thisHolder: door(name('somebody')),
     withEncryption: making(BACKEND, given(memoryBackend()), given([KEY])),
   },
-  './vsl/file': { fileBackend: making(BACKEND, given({ path: join(tempFolder(), 'f') })) },
+  './vsl/file': { fileBackend: making(BACKEND, saying({ path: join(tempFolder(), 'f') })) },
   './vsl/lifted': {
     isBareStore: 'asks of anything whether it is one',
     liftedBackend: making(STORE, given(bareStore()), options()),
   },
   './vsl/memory': { memoryBackend: making(BACKEND, options()) },
-  './vsl/postgres': { postgresBackend: { ...door(given({ url: 'postgres://127.0.0.1:1/none' })), unreached: true } },
-  './vsl/redis': { redisBackend: { ...door(given({ url: 'redis://127.0.0.1:1' })), unreached: true } },
-  './vsl/sqlite': { sqliteBackend: making({ ...BACKEND, facts: bare }, given({ path: join(tempFolder(), 's.db') })) },
+  './vsl/postgres': { postgresBackend: { ...door(saying({ url: 'postgres://127.0.0.1:1/none' })), unreached: true } },
+  './vsl/redis': { redisBackend: { ...door(saying({ url: 'redis://127.0.0.1:1' })), unreached: true } },
+  './vsl/sqlite': { sqliteBackend: making({ ...BACKEND, facts: bare }, saying({ path: join(tempFolder(), 's.db') })) },
 }
