@@ -23,6 +23,7 @@ export function withPatience(store: Backend, { ask, unlessOver }: Patience): Bac
     ...(store.facts && { facts: () => ask('facts', () => store.facts!()) }),
     get: (key) => ask('get', () => store.get(key)),
     set: (key, value) => ask('set', () => store.set(key, value)),
+    delete: (key) => ask('delete', () => store.delete(key)),
     commit: (write) => ask(`commit ${write.stream}`, () => store.commit(write)),
     getMany: (keys) => ask('getMany', () => store.getMany(keys)),
     scan: (prefix, from) => each('scan', store.scan(prefix, from)),
