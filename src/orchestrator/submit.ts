@@ -125,9 +125,8 @@ export function submission(flow: Flow, clock: { now(): number; uuid(): string },
     { kind: 'node_add', node: 'run', id: run_id, data: record },
     ...endTimer(clock, record),
   ]
-  const chunks = large ? chunked([...head, ...parts.map(untraced)]) : [[...head, ...parts]]
+  const chunks = large ? chunked([...head, ...parts]) : [[...head, ...parts]]
   const last = chunks.pop() ?? []
-  if (large && plan.trace) last.push({ kind: 'node_update', node: 'plan', id: plan_id, set: { trace: plan.trace } })
   const sa = (options.profile ?? 'sa') === 'sa' && started
   const facts = {
     title: whole?.title ?? '',
@@ -245,13 +244,6 @@ function chunked(changes: readonly Change[]): Change[][] {
     }
   }
   return chunks
-}
-
-/** In several commits the trace of a plan comes with the last one, and no sooner can the plan name it. */
-function untraced(change: Change): Change {
-  if (change.kind !== 'node_add' || change.node !== 'plan') return change
-  const { trace: _, ...data } = change.data
-  return { ...change, data }
 }
 
 /** In several commits a step must not come before what it waits for. Steps on a circle come last; the graph names it. */

@@ -151,7 +151,6 @@ export function named(changes: Changes): readonly (readonly [Kind, string])[] {
     const fields = (change.kind === 'node_add' ? change.data : change.set) as JsonObject
     const governance = fields.governance as { lastConfirmRef?: { id?: Json } } | undefined
     name(names, 'confirm', governance?.lastConfirmRef?.id)
-    name(names, 'trace', (fields.trace as { trace_id?: Json } | undefined)?.trace_id)
     if (change.kind === 'node_update') continue
     const { partOf, refs = [] } = KINDS[change.node]
     if (partOf) name(names, partOf, change.owner)

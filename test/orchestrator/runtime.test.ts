@@ -7,7 +7,7 @@ import { toolAdapter } from '../../src/ael/tool.ts'
 import { type Tool, toolRegistry } from '../../src/ael/tool-registry.ts'
 import type { RunHandle, RunResult } from '../../src/orchestrator/run.ts'
 import { createRuntime } from '../../src/orchestrator/runtime.ts'
-import { type ManualClock, manualClock, systemClock } from '../../src/protocol/clock.ts'
+import { type ManualClock, manualClock } from '../../src/protocol/clock.ts'
 import { ActionError, InvalidInput, NotFound, RuleViolation, Unavailable } from '../../src/protocol/errors.ts'
 import type { Json, JsonObject } from '../../src/protocol/json.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
@@ -153,28 +153,6 @@ describe('a binding of a role', () => {
       await other.close()
     },
   )
-})
-
-describe('a plan that is bound to a trace', () => {
-  it.each([2, 4_001])('may name the one that its run is to have: %i steps', async (length) => {
-    const runtime = await runtimeOf({}, { mine: () => false })
-    const trace = systemClock.uuid()
-    const flow = chainOf(length, { chosen: { trace } })
-    const bound = { ...flow.plan, trace: { trace_id: trace, span_id: systemClock.uuid() } }
-    const run = await runtime.submit({ ...flow, plan: bound })
-    const graph = await runtime.project.context(run.context_id)
-    expect((await graph.document('plan', run.plan_id)).trace).toEqual(bound.trace)
-    await runtime.close()
-  })
-
-  it('is refused when nobody knows that trace', async () => {
-    const runtime = await runtimeOf({})
-    const flow = chainOf(1)
-    const bound = { ...flow.plan, trace: { trace_id: systemClock.uuid(), span_id: systemClock.uuid() } }
-    const violations = [{ rule: 'reference.resolves', path: 'trace.trace_id' }]
-    await expect(runtime.submit({ ...flow, plan: bound })).rejects.toMatchObject({ violations })
-    await runtime.close()
-  })
 })
 
 describe('a failing step', () => {

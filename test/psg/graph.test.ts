@@ -163,19 +163,6 @@ describe('psg/graph: a commit', () => {
     expect(violations.map(({ rule }) => rule)).toContain('closed')
   })
 
-  it('finds the trace that something is bound to though it has ended and left memory', async () => {
-    const given = await world({ keepEnded: 0 })
-    const { graph, context, id } = given
-    const trace = id()
-    await graph.commit([add('trace', trace, traceOf(trace, context, id()))], by)
-    await graph.commit([move('trace', trace, 'completed')], by)
-    await graph.refresh()
-    expect(graph.get('trace', trace)).toBeUndefined()
-    const plan = planOf(given, undefined, { trace: { trace_id: trace, span_id: id() } })
-    await graph.commit(plan.changes, by)
-    expect((await graph.document('plan', plan.id)).trace?.trace_id).toBe(trace)
-  })
-
   it('asks the store for nothing but to commit, when all it names is in memory', async () => {
     const store = memoryBackend()
     const clock = manualClock()

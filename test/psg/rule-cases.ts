@@ -493,43 +493,6 @@ export const RULE_CASES: readonly RuleCase[] = [
       }
     },
   },
-  ...(['plan', 'extension', 'dialog', 'collab', 'network'] as const).map((kind) => ({
-    rule: 'reference.resolves',
-    title: `refuses a ${kind} that is bound to a trace that is not there`,
-    async prepare(world: World) {
-      const { context, id } = world
-      const trace = await withTrace(world)
-      const bound = (trace_id: string): Changes => {
-        const of = { trace: { trace_id, span_id: id() } }
-        const own = id()
-        if (kind === 'plan') return planOf(world, undefined, of).changes
-        const made = { extension: extensionOf, dialog: dialogOf, collab: collabOf, network: networkOf }[kind]
-        const parts =
-          kind === 'collab'
-            ? [add('participant', `${own}/0`, { participant_id: 'p', kind: 'agent' }, { owner: own, at: 0 })]
-            : []
-        return [add(kind, own, { ...made(own, context), ...of } as never), ...parts]
-      }
-      const breaks = bound(id())
-      const { id: broken } = breaks.find((change) => 'node' in change && change.node === kind) as { id: string }
-      return { breaks: { changes: breaks, ...at(kind, broken, 'trace.trace_id') }, passes: { changes: bound(trace) } }
-    },
-  })),
-  {
-    rule: 'reference.resolves',
-    title: 'refuses to bind an extension to a trace that is not there',
-    async prepare(world) {
-      const { graph, context, id } = world
-      const extension = id()
-      const trace = await withTrace(world)
-      await graph.commit([add('extension', extension, extensionOf(extension, context))], by)
-      const bind = (trace_id: string) => set('extension', extension, { trace: { trace_id, span_id: id() } })
-      return {
-        breaks: { changes: [bind(id())], ...at('extension', extension, 'trace.trace_id') },
-        passes: { changes: [bind(trace)] },
-      }
-    },
-  },
   {
     rule: 'reference.role',
     title: 'refuses an unknown role in strict mode',

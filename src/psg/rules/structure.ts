@@ -52,9 +52,6 @@ export const STRUCTURE: readonly Rule[] = [
       if (!after.imported && confirm !== governingConfirm(before) && confirm !== undefined)
         if (!proposal.after('confirm', confirm))
           report('governance.lastConfirmRef.id', `${kind} ${id} refers to confirm ${confirm}, which is not there`)
-      const trace = traceOf(after)
-      if (!after.imported && trace !== undefined && trace !== traceOf(before) && !proposal.after('trace', trace))
-        report('trace.trace_id', `${kind} ${id} refers to trace ${trace}, which is not there`)
       if (before && kind !== 'step') return // other references are fixed
       eachReference(after, (ref, toKind, to, at) => {
         if (proposal.after(toKind, to) || ref.soft?.(after)) return
@@ -174,12 +171,6 @@ const field = (node: AnyNode, name: string) => (node.data as JsonObject)[name]
 function governingConfirm(node: Delta['after']): string | undefined {
   return (node?.data as { governance?: { lastConfirmRef?: { id?: string } } } | undefined)?.governance?.lastConfirmRef
     ?.id
-}
-
-/** Nobody can say it of what is there before any trace of its context, or belongs to no context. */
-function traceOf(node: Delta['after']): string | undefined {
-  if (!node || node.kind === 'context' || KINDS[node.kind].project) return undefined
-  return (node.data as { trace?: { trace_id?: string } }).trace?.trace_id
 }
 
 function hasParts(kind: 'plan' | 'collab', id: string, part: Kind, proposal: Proposal): boolean {
