@@ -89,7 +89,8 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
     const adapters = [...ours, ...(whole.adapters ?? [])]
     const closeAdapters = () => inTurn(adapters.map((adapter) => async () => adapter?.close?.()))
     opened.unshift(() => (layer ? layer.close() : closeAdapters())) // a layer that was refused closes nothing
-    const { actionLayer, checkAdapter } = await import('./ael/ael.ts')
+    const { actionLayer } = await import('./ael/ael.ts')
+    const { checkAdapter } = await import('./ael/check-adapter.ts')
     const types = new Set(ours.map(({ action_type }) => action_type))
     for (const [i, adapter] of (whole.adapters ?? []).entries()) {
       inConfig(`adapters[${i}]`, () => checkAdapter(adapter, types))

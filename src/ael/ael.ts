@@ -1,10 +1,11 @@
 import { setMaxListeners } from 'node:events'
 import { type Clock, systemClock } from '../protocol/clock.ts'
-import { Closed, InvalidInput, MplpError, NotFound, type Problem } from '../protocol/errors.ts'
+import { Closed, InvalidInput, MplpError, NotFound } from '../protocol/errors.ts'
 import { method, needed, object, refuseUnlessFit } from '../protocol/fields.ts'
 import { shown } from '../protocol/shown.ts'
 import { checkAction } from './action.ts'
 import type { Action, ActionResult, Adapter, Asker, Call, DeltaSource, RetryPolicy } from './adapter.ts'
+import { checkAdapter } from './check-adapter.ts'
 import { checkLayerOptions } from './check-options.ts'
 import { decorated, type Passage } from './decorate.ts'
 import { endedEvent, startedEvent } from './events.ts'
@@ -238,19 +239,6 @@ function gathered(configured: readonly string[], members: ReadonlyMap<string, Me
     all = [...configured, ...now.flat()]
     return all
   }
-}
-
-/** Throws InvalidInput for what no layer takes as an adapter beside those whose types are `taken`. */
-export function checkAdapter(adapter: Adapter, taken: Pick<ReadonlySet<string>, 'has'>): void {
-  const problems: Problem[] = []
-  const { action_type, execute } = Object(adapter) as Partial<Adapter>
-  if (typeof action_type !== 'string' || action_type === '')
-    problems.push({ path: 'action_type', rule: 'type', message: 'must be a name', found: shown(action_type) })
-  else if (taken.has(action_type))
-    problems.push({ path: 'action_type', rule: 'unique', message: 'has an adapter already', found: action_type })
-  if (typeof execute !== 'function')
-    problems.push({ path: 'execute', rule: 'type', message: 'must be a function', found: shown(execute) })
-  if (problems.length > 0) throw new InvalidInput('adapter', problems)
 }
 
 /** Of what is no action there is none, and no adapter for it. */

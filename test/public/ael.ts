@@ -34,6 +34,7 @@ const LAYER: Doors = {
   attempt: door(given(action), open()),
   check: door(given(action), open()),
   readOnly: door(given(action)),
+  found: door(given(action)),
   inverse: door(given(action), given({}, 'object')),
   register: door(given(functionAdapter({}, { action_type: 'other' }))),
   unregister: door(given('other')),

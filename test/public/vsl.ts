@@ -19,6 +19,7 @@ function bareStore() {
 const BACKEND: Doors = {
   get: door(name('a')),
   set: door(name('a'), json(1)),
+  delete: door(name('a')),
   commit: door(given(write)),
   getMany: door(given(['a'], 'list')),
   scan: door(name(''), open()),
@@ -37,6 +38,7 @@ export const STORE = elsewhere(BACKEND)
 
 export const vsl: { readonly [entry: string]: Doors } = {
   './vsl': {
+    checkStoreUrl: door(given('memory:')),
     commitOnce: door(given(memoryBackend()), given(write), saying({ clock: systemClock })),
     copyStore: door(given(memoryBackend()), given(memoryBackend()), options()),
     fromBare: making(BACKEND, given(bareStore()), options()),
