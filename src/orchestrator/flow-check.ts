@@ -61,6 +61,9 @@ function checkContext(context: unknown, wrong: Wrong): void {
     wrong('runtimeContext.ids.runId', 'type', 'must be text', Object(ids).runId)
   if (!isObject(coordination)) wrong('runtimeContext.coordination', 'type', 'must be an object', coordination)
   if (!Array.isArray(events)) wrong('runtimeContext.events', 'type', 'must be a list', events)
+  for (const [name, value] of Object.entries({ coordination, events }))
+    if (!Object.isExtensible(Object(value)))
+      wrong(`runtimeContext.${name}`, 'extensible', 'must not be frozen: what happens is told in it')
   if (!isObject(options)) return wrong('runtimeContext.options', 'type', 'must be an object', options)
   const { maxRetries = 0, snapshotEveryStep = true, ...others } = options
   if (!Number.isSafeInteger(maxRetries) || (maxRetries as number) < 0)

@@ -453,6 +453,18 @@ describe('a call that cannot be one', () => {
       'runtimeContext.coordination',
       'type',
     ],
+    [
+      'a list of events that cannot grow',
+      { ...good(), runtimeContext: { ...newContext('x'), events: Object.freeze([]) } },
+      'runtimeContext.events',
+      'extensible',
+    ],
+    [
+      'a coordination that cannot be added to',
+      { ...good(), runtimeContext: { ...newContext('x'), coordination: Object.seal({}) } },
+      'runtimeContext.coordination',
+      'extensible',
+    ],
     ['no modules', { ...good(), modules: undefined }, 'modules', 'type'],
     ['a module that is no function', { ...good(), modules: { plan: 7 } }, 'modules.plan', 'type'],
     ['no store', { ...good(), vsl: { get() {} } }, 'vsl', 'store'],
