@@ -6,7 +6,7 @@ import type { Hands } from '../../src/ael/layer.ts'
 import { ActionError } from '../../src/protocol/errors.ts'
 import type { Json, JsonObject } from '../../src/protocol/json.ts'
 import { chainOf, flowOf } from '../support/flows.ts'
-import { door, inTheFirstOfTwo, inTime, until, world } from '../support/on-a-clock.ts'
+import { door, inTheFirstOfTwo, inTime, passes, until, world } from '../support/on-a-clock.ts'
 
 const boom = () => {
   throw new Error('the true cause')
@@ -104,6 +104,33 @@ describe('what was decided about a run outlives its process', () => {
 })
 
 describe('closing', () => {
+  it('lets what is under way end and begins nothing after it, which is left to the next process', async () => {
+    const { start, clock, called, slow, first, run } = await inTheFirstOfTwo()
+    const closed = first.close()
+    slow.open()
+    await inTime(clock, closed)
+    expect(called).toEqual(['one'])
+    const second = await start()
+    expect(await inTime(clock, (await second.get(run.run_id)).result())).toMatchObject({ status: 'completed' })
+    expect(called).toEqual(['one', 'two'])
+    await inTime(clock, second.close())
+  })
+
+  it('waits for nothing that is under way once its signal is aborted', async () => {
+    const { start, clock, called, slow, first, run } = await inTheFirstOfTwo()
+    const [began, enough] = [clock.now(), new AbortController()]
+    const closed = first.close(enough.signal)
+    await passes(clock, 500)
+    enough.abort()
+    await inTime(clock, closed)
+    expect(clock.now() - began).toBeLessThan(1_000)
+    slow.open()
+    const second = await start()
+    expect(await inTime(clock, (await second.get(run.run_id)).result())).toMatchObject({ status: 'completed' })
+    expect(called).toEqual(['one', 'one', 'two'])
+    await inTime(clock, second.close())
+  })
+
   it('leaves what does not end in time to the next process, under the same key, and fails nothing', async () => {
     const keys: string[] = []
     const { start, clock } = world({
