@@ -30,6 +30,11 @@ describe('a config', () => {
     expect((error as InvalidInput).problems).toMatchObject([{ path, message: expect.stringContaining(says) }])
   })
 
+  it('suggests nothing for a short key that is like none', () => {
+    const error = caught(() => mergedConfig({ nope: 1 })) as InvalidInput
+    expect(error.problems).toMatchObject([{ path: 'nope', message: 'is not known' }])
+  })
+
   it('names every wrong key at once', () => {
     const error = caught(() => mergedConfig({ vls: 1, patrol_ms: -1, server: { hots: 1 } })) as InvalidInput
     expect(error.problems.map(({ path }) => path)).toEqual(['vls', 'patrol_ms', 'server.hots'])

@@ -129,7 +129,7 @@ function nearest(name: string, names: readonly string[]): string | undefined {
   const [best] = names
     .map((known) => ({ known, distance: distance(name.toLowerCase(), known) }))
     .sort((a, b) => a.distance - b.distance)
-  return best && best.distance <= 3 ? best.known : undefined
+  return best && best.distance <= Math.min(3, Math.ceil(name.length / 2)) ? best.known : undefined
 }
 
 /** Levenshtein's. */
