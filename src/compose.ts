@@ -1,5 +1,6 @@
 import { resolve } from 'node:path'
 import type { Adapter } from './ael/adapter.ts'
+import { checkRegistering } from './ael/check-registering.ts'
 import type { ActionLayer } from './ael/layer.ts'
 import type { ToolRegistry } from './ael/tool-registry.ts'
 import type { Bus, BusSpec } from './bus/bus.ts'
@@ -90,10 +91,9 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
     const closeAdapters = () => inTurn(adapters.map((adapter) => async () => adapter?.close?.()))
     opened.unshift(() => (layer ? layer.close() : closeAdapters())) // a layer that was refused closes nothing
     const { actionLayer } = await import('./ael/ael.ts')
-    const { checkAdapter } = await import('./ael/check-adapter.ts')
     const types = new Set(ours.map(({ action_type }) => action_type))
     for (const [i, adapter] of (whole.adapters ?? []).entries()) {
-      inConfig(`adapters[${i}]`, () => checkAdapter(adapter, types))
+      inConfig(`adapters[${i}]`, () => checkRegistering(adapter, types))
       types.add(adapter.action_type)
     }
     store = options.store ?? (await openConfigured(whole, options))

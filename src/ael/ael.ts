@@ -5,8 +5,8 @@ import { method, needed, object, refuseUnlessFit } from '../protocol/fields.ts'
 import { shown } from '../protocol/shown.ts'
 import { checkAction } from './action.ts'
 import type { Action, ActionResult, Adapter, Asker, Call, DeltaSource, RetryPolicy } from './adapter.ts'
-import { checkAdapter } from './check-adapter.ts'
 import { checkLayerOptions } from './check-options.ts'
+import { checkRegistering } from './check-registering.ts'
 import { decorated, type Passage } from './decorate.ts'
 import { endedEvent, startedEvent } from './events.ts'
 import { denied, toActionError } from './failure.ts'
@@ -172,7 +172,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
     },
     register(adapter) {
       if (closing !== undefined) throw new Closed('the action layer')
-      checkAdapter(adapter, members)
+      checkRegistering(adapter, members)
       const whole = admitted(retried(observed(adapter, 'whole')))
       const once = admitted(observed(adapter, 'once'))
       members.set(adapter.action_type, { adapter, whole, once, running: 0 })

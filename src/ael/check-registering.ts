@@ -3,7 +3,7 @@ import { shown } from '../protocol/shown.ts'
 import type { Adapter } from './adapter.ts'
 
 /** Throws InvalidInput for what no layer takes as an adapter beside those whose types are `taken`. */
-export function checkAdapter(adapter: Adapter, taken: Pick<ReadonlySet<string>, 'has'>): void {
+export function checkRegistering(adapter: Adapter, taken: Pick<ReadonlySet<string>, 'has'>): void {
   const problems: Problem[] = []
   const { action_type, execute } = Object(adapter) as Partial<Adapter>
   if (typeof action_type !== 'string' || action_type === '')
