@@ -90,6 +90,13 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
     return member
   }
 
+  /** For a question about an action: every step asks, so it is looked at no closer than an adapter needs. */
+  const asked = (action: Pick<Action, 'action_type' | 'params'>): Member => {
+    const { action_type, params } = Object(action) as Action
+    if (!object.fits(params)) throw badParams(params)
+    return memberOf(action_type)
+  }
+
   const observed = (adapter: Adapter, way: Way): Adapter => {
     const acting = decorated(adapter, (action, call) => adapter.execute(action, withAct(action, call, way)))
     return withObserve(withOutputs(withTimeout(acting, shared), outputs), shared)
@@ -164,11 +171,11 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
       if (!object.fits(asker)) throw badCall(asker)
       await checkParams(memberOf(action.action_type).adapter, action, asker, redact)
     },
-    readOnly: (action) => memberOf(typeOf(action)).adapter.readOnly?.(action.params) ?? false,
-    found: async (action) => memberOf(typeOf(action)).adapter.found?.(action.params),
+    readOnly: (action) => asked(action).adapter.readOnly?.(action.params) ?? false,
+    found: async (action) => asked(action).adapter.found?.(action.params),
     inverse(action, outcome) {
       if (!object.fits(outcome)) throw badOutcome(outcome)
-      return memberOf(typeOf(action)).adapter.inverse?.(action, outcome) ?? 'irreversible'
+      return asked(action).adapter.inverse?.(action, outcome) ?? 'irreversible'
     },
     register(adapter) {
       if (closing !== undefined) throw new Closed('the action layer')
@@ -241,12 +248,10 @@ function gathered(configured: readonly string[], members: ReadonlyMap<string, Me
   }
 }
 
-/** Of what is no action there is none, and no adapter for it. */
-const typeOf = (action: Pick<Action, 'action_type'>): string => Object(action).action_type
-
 const noObject = (what: string) => (found: unknown) =>
   new InvalidInput(what, [{ path: '', rule: 'type', message: 'must be an object', found: shown(found) }])
 const badCall = noObject('call')
+const badParams = noObject('params')
 const badOutcome = noObject('outcome')
 
 /** When what is under way has ended. */

@@ -3,6 +3,7 @@ import { newAction } from '../../src/ael/action.ts'
 import type { Action, Adapter, Call, Outcome } from '../../src/ael/adapter.ts'
 import { type ActionLayerOptions, actionLayer } from '../../src/ael/ael.ts'
 import { passingFailure } from '../../src/ael/failure.ts'
+import { functionAdapter } from '../../src/ael/function.ts'
 import type { Attempt, AttemptEnd, EventDraft } from '../../src/ael/layer.ts'
 import { type ManualClock, manualClock } from '../../src/protocol/clock.ts'
 import { ActionError, ApprovalNeeded, Closed, FencedOut, InvalidInput, NotFound } from '../../src/protocol/errors.ts'
@@ -72,6 +73,13 @@ describe('an action', () => {
       throw new Error('the terminal is gone')
     }
     expect((await layer.execute(work(), { onDelta })).output).toBe('whole')
+  })
+
+  it('without params is no question that an adapter could answer', () => {
+    const layer = actionLayer({ adapters: [functionAdapter({})] })
+    const { params: _, ...lacking } = work({ action_type: 'function' })
+    expect(() => layer.readOnly(lacking as never)).toThrow(InvalidInput)
+    expect(() => layer.inverse(lacking as never, {})).toThrow(InvalidInput)
   })
 
   it('of a type that nobody does is refused', async () => {
