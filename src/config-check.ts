@@ -8,24 +8,9 @@ import { checkStoreUrl } from './vsl/vsl.ts'
 
 /** Everything in a config that has the right type and that nobody could work with, asked of those who would have to; nothing is opened for it. */
 export const unusable = ({ vsl, bus, http_allow, mcp = {}, models = {}, server = {} }: Config): readonly Problem[] => [
-  ...(vsl === undefined
-    ? []
-    : problemsOf(
-        () => checkStoreUrl(vsl),
-        () => 'vsl',
-      )),
-  ...(bus === undefined
-    ? []
-    : problemsOf(
-        () => checkBuses(bus),
-        (path) => `bus${path}`,
-      )),
-  ...(http_allow === undefined
-    ? []
-    : problemsOf(
-        () => checkAllow(http_allow),
-        (path) => `http_${path}`,
-      )),
+  ...problemsOf(vsl, checkStoreUrl, () => 'vsl'),
+  ...problemsOf(bus, checkBuses, (path) => `bus${path}`),
+  ...problemsOf(http_allow, checkAllow, (path) => `http_${path}`),
   ...Object.keys(mcp).flatMap(unnamed),
   ...Object.entries(models).flatMap(([name, model]) => modelProblems(`models.${name}`, model)),
   ...tokenProblems(server.tokens ?? []),
@@ -49,9 +34,13 @@ export function inConfig<T>(at: string, use: () => T): T {
   }
 }
 
-function problemsOf(check: () => void, named: (path: string) => string): readonly Problem[] {
+function problemsOf<T>(
+  value: T | undefined,
+  check: (value: T) => void,
+  named: (path: string) => string,
+): readonly Problem[] {
   try {
-    check()
+    if (value !== undefined) check(value)
     return []
   } catch (error) {
     if (!(error instanceof InvalidInput)) throw error
