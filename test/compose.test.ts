@@ -239,9 +239,10 @@ describe('a runtime from a config', () => {
     const later = { b: write('b', { mode: 0o600 }), c: write('c/inside'), d: write('d', { content: 'newer' }) }
     expect(await (await runtime.submit(flowOf(later))).result()).toMatchObject({ status: 'completed' })
     const { status, left } = await runtime.rollback(run.run_id)
-    expect([status, left.map(({ reason }) => reason).sort()]).toEqual([
+    const changed = 'somebody else changed it on the disk since'
+    expect([status, left.map(({ name, reason }) => `${name}: ${reason}`).sort()]).toEqual([
       'incomplete',
-      ['b has changed since it was read', 'c is not a file', 'd has changed since it was read'],
+      [`b: ${changed}`, 'c: c is not a file', `d: ${changed}`],
     ])
     expect(readFileSync(at('a'), 'utf8')).toBe('old')
     expect([readFileSync(at('b'), 'utf8'), statSync(at('b')).mode & 0o777]).toEqual(['new', 0o600])

@@ -16,7 +16,7 @@ describe('the feed of a Postgres store', () => {
     'holds back what comes after a transaction that is still open, then shows both, none twice',
     async (url) => {
       const schema = freshSchema()
-      const store = await postgresBackend({ url, schema, ...lookingWhenTold() })
+      const store = await postgresBackend({ url, schema, clock: lookingWhenTold().clock })
       const follower = follow((signal) => store.feed({ follow: true, signal }))
       const reader = follow((signal) => store.read('late', { follow: true, signal }))
       await store.commit(append('early', 0, 'before'))
@@ -43,7 +43,7 @@ describe('the feed of a Postgres store', () => {
 
   itOnPostgres('shows what comes after a transaction that has gone back', async (url) => {
     const schema = freshSchema()
-    const store = await postgresBackend({ url, schema, ...lookingWhenTold() })
+    const store = await postgresBackend({ url, schema, clock: lookingWhenTold().clock })
     const follower = follow((signal) => store.feed({ follow: true, signal }))
     await withClient(url, async (client) => {
       await client.query('begin')
@@ -58,7 +58,7 @@ describe('the feed of a Postgres store', () => {
   })
 
   itOnPostgres('is delayed by a long transaction of somebody else, and loses nothing', async (url) => {
-    const store = await postgresBackend({ url, schema: freshSchema(), ...lookingWhenTold() })
+    const store = await postgresBackend({ url, schema: freshSchema(), clock: lookingWhenTold().clock })
     const followers = [0, 1].map(() => follow((signal) => store.feed({ follow: true, signal })))
     await withClient(url, async (client) => {
       await client.query('begin; create temporary table unrelated (n int)')
