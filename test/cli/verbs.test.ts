@@ -93,7 +93,10 @@ describe('a plan that writes three files and fails', PATIENT, () => {
     const { values } = await hereJson<{ plan_id: string }>(folder, ['run', 'flow.json'])
     writeFileSync(join(folder, 'hello.txt'), 'theirs\n')
     const back = await hereJson(folder, ['rollback', values[0]!.plan_id])
-    expect(back).toMatchObject({ code: 1, values: [{ status: 'incomplete', left: [{ what: 'file', name: 'hello.txt' }] }] })
+    expect(back).toMatchObject({
+      code: 1,
+      values: [{ status: 'incomplete', left: [{ what: 'file', name: 'hello.txt' }] }],
+    })
     expect(readFileSync(join(folder, 'hello.txt'), 'utf8')).toBe('theirs\n')
   })
 
