@@ -20,11 +20,12 @@ import type { RollbackOptions, RollbackReport } from './orchestrator/rollback.ts
 import type { Runtime } from './orchestrator/runtime.ts'
 import { type Clock, systemClock } from './protocol/clock.ts'
 import { Corrupt, Refused } from './protocol/errors.ts'
-import { clock as clockField, type Field, flag, having, method, refuseUnlessFit } from './protocol/fields.ts'
+import { clock as clockField, type Field, flag, method, refuseUnlessFit } from './protocol/fields.ts'
 import { type Digest, isObject } from './protocol/json.ts'
 import { warn } from './protocol/reporter.ts'
 import type { Project } from './psg/project.ts'
 import type { Backend } from './vsl/backend.ts'
+import { store as storeField } from './vsl/check-options.ts'
 import { MAX_ENTRY_BYTES, openStore } from './vsl/vsl.ts'
 
 /** A runtime with everything it was told to have, and the parts for those who look closer. `close` ends all of it, in order. */
@@ -63,7 +64,7 @@ const OPTIONS: { readonly [O in keyof Required<ComposeOptions>]: Field } = {
   onError: method,
   onWarning: method,
   create: flag,
-  store: having('a store, as openStore makes them', 'commit', 'getMany', 'acquire'),
+  store: storeField,
   mine: method,
 }
 

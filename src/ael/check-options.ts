@@ -44,6 +44,7 @@ export const executorKind = oneOf('agent', 'tool', 'llm', 'worker', 'external')
 export const redactor = having('a redactor', 'text', 'json', 'error')
 export const observer = having('an observer: started, ended', 'started', 'ended')
 export const budget = having('a budget: reserve, settle, release', 'reserve', 'settle', 'release')
+export const registry = having('a registry of tools', 'find', 'get', 'list', 'register')
 const blobs = having('blobs: put, get', 'put', 'get')
 const bytes = wholeFrom(0)
 /** A key that is not set must not keep the others from being hidden. */

@@ -4,7 +4,6 @@ import {
   anything,
   clock as clockField,
   type Field,
-  having,
   method,
   problemsIn,
   timeout,
@@ -13,6 +12,7 @@ import {
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Adapter, Spend, TokenUsage } from './adapter.ts'
+import { registry } from './check-options.ts'
 import { conversation } from './llm-conversation.ts'
 import type { Provider } from './llm-provider.ts'
 import { compileSchema } from './schema.ts'
@@ -127,7 +127,7 @@ function checkOptions(options: LlmOptions): void {
 
 const OPTIONS: { readonly [O in keyof Required<LlmOptions>]: Field } = {
   ...{ providers: anything, maxRounds: anything }, // looked at above
-  tools: having('a registry of tools', 'find', 'get', 'list'),
+  tools: registry,
   price: method,
   maxToolResultChars: wholeFrom(1),
   timeoutMs: timeout,

@@ -1,19 +1,10 @@
 import { InvalidInput } from '../protocol/errors.ts'
-import {
-  anything,
-  type Fields,
-  having,
-  method,
-  needed,
-  problemsIn,
-  text,
-  timeout,
-  wholeFrom,
-} from '../protocol/fields.ts'
+import { anything, type Fields, method, needed, problemsIn, text, timeout, wholeFrom } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
 import { warn } from '../protocol/reporter.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Adapter } from './adapter.ts'
+import { registry } from './check-options.ts'
 import { type McpConnection, mcpConnection } from './mcp-connection.ts'
 import { isNamespace, type McpServer } from './mcp-server.ts'
 import { toolAdapter } from './tool.ts'
@@ -79,7 +70,7 @@ const OPTIONS: Fields = {
   },
   startMs: timeout,
   maxMessageBytes: wholeFrom(1),
-  tools: needed(having('a registry of tools', 'register', 'find', 'get', 'list')),
+  tools: needed(registry),
   onError: method,
 }
 

@@ -1,10 +1,11 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
-import { clock as clockField, guarded, having, needed, object, refuseUnlessFit, text } from '../protocol/fields.ts'
+import { clock as clockField, guarded, needed, object, refuseUnlessFit, text } from '../protocol/fields.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import { undo } from './action.ts'
 import type { Action, Adapter, Call, Inverse } from './adapter.ts'
+import { registry as registryField } from './check-options.ts'
 import type { Passage } from './decorate.ts'
 import { aborted, finalFailure } from './failure.ts'
 import { MAX_OUTPUT_BYTES, refuseAbove } from './outputs.ts'
@@ -25,7 +26,7 @@ export {
 
 /** Does `tool_call`: params `{ tool_name, tool_args }`, the tool from the registry, its arguments and its output checked. */
 export function toolAdapter(registry: ToolRegistry, options: { clock?: Clock } = {}): Adapter {
-  refuseUnlessFit('tool adapter', { registry }, { registry: needed(REGISTRY) })
+  refuseUnlessFit('tool adapter', { registry }, { registry: needed(registryField) })
   refuseUnlessFit('tool adapter', options, { clock: clockField })
   const { clock = systemClock } = options
   const found = (params: JsonObject) => registry.find(String(params.tool_name))
@@ -70,8 +71,6 @@ export function toolAdapter(registry: ToolRegistry, options: { clock?: Clock } =
     },
   }
 }
-
-const REGISTRY = having('a registry of tools', 'find', 'get', 'list', 'register')
 
 /** The action that takes another back, under a key of its own. */
 export const undoing = guarded(

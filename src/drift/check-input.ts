@@ -1,19 +1,20 @@
 import {
   anything,
   type Field,
-  having,
   list,
   needed,
   object,
+  objects,
   refuseUnlessFit,
   text,
   wholeFrom,
 } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
+import { aGraph } from '../psg/check-options.ts'
 import type { TakingBack } from './take-back.ts'
 
 /** Each throws InvalidInput for what nothing can be done with. */
-export const checkGraph = (graph: unknown): void => refuseUnlessFit('drift', { graph }, { graph: GRAPH })
+export const checkGraph = (graph: unknown): void => refuseUnlessFit('drift', { graph }, { graph: needed(aGraph) })
 export const checkFinding = (finding: unknown): void =>
   refuseUnlessFit('finding', finding, { finding_id: needed(text), '*': anything })
 export const checkAuthor = (by: unknown): void => refuseUnlessFit('author', by, { actor: text, reason: text })
@@ -27,11 +28,6 @@ export const checkWrote = (files: unknown, by: unknown): void => {
 }
 export const checkTakingBack = (taking: unknown): void => refuseUnlessFit('way back', taking, TAKING_BACK)
 
-const GRAPH = needed(having('a graph, as openGraph opens them', 'get', 'commit', 'reading', 'load'))
-export const objects: Field = {
-  says: 'a list of objects',
-  fits: (value) => Array.isArray(value) && value.every(isObject),
-}
 const isDigest = (value: unknown): boolean => typeof value === 'string' && value.startsWith('sha256:')
 const digest: Field = { says: 'a digest', fits: isDigest }
 const isWrote = (value: unknown): boolean =>

@@ -6,11 +6,11 @@ import {
   list,
   method,
   needed,
+  objects,
   refuseUnlessFit,
   text,
 } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
-import { objects } from './check-input.ts'
 import * as comparing from './compare.ts'
 import * as compensating from './compensate.ts'
 import * as diffs from './diff.ts'

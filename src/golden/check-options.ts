@@ -14,6 +14,7 @@ import {
   wholeFrom,
 } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
+import { store as storeField } from '../vsl/check-options.ts'
 import { isDriver } from './driver.ts'
 import type { GoldenFlow } from './flow.ts'
 import type { GoldenOptions, GoldenReport } from './golden.ts'
@@ -27,11 +28,7 @@ export const checkPlay = (play: { flow: unknown; driver: unknown; backend: unkno
   refuseUnlessFit('flow options', options, { limitMs: timeout })
 }
 export const checkInMemory = (store: unknown): void =>
-  refuseUnlessFit(
-    'flow store',
-    { store },
-    { store: needed(having('a store, as openStore makes them', 'commit', 'close')) },
-  )
+  refuseUnlessFit('flow store', { store }, { store: needed(storeField) })
 export const checkOwnDriver = (options: unknown): void => refuseUnlessFit('driver', options, OWN_DRIVER)
 export const checkExport = (project: unknown, options: unknown): void => {
   refuseUnlessFit(

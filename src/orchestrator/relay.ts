@@ -19,6 +19,7 @@ import {
 import { isObject } from '../protocol/json.ts'
 import { type Report, reporter } from '../protocol/reporter.ts'
 import type { Backend, Holder, Position } from '../vsl/backend.ts'
+import { store as storeField } from '../vsl/check-options.ts'
 import { wakeable } from '../vsl/wakeable.ts'
 import { own } from './owner.ts'
 import { type Bounds, readAhead } from './relay-feed.ts'
@@ -227,7 +228,7 @@ const uncontested = () => ({ fence: undefined, lost: new AbortController().signa
 
 const count: Field = { ...wholeFrom(1), says: 'a whole number above 0', rule: 'count' }
 const OPTIONS: { readonly [O in keyof Required<RelayOptions>]: Field | Fields } = {
-  store: needed(having('a store, as openStore makes them', 'commit', 'getMany', 'feed', 'acquire')),
+  store: needed(storeField),
   transport: needed(having('a transport', 'publish')),
   name: needed({
     says: '1 to 100 letters, digits, or any of _ . -',

@@ -1,5 +1,6 @@
 import type { ActionLayer } from '../ael/layer.ts'
 import { clock, type Field, type Fields, having, method, needed, refuseUnlessFit } from '../protocol/fields.ts'
+import { store } from '../vsl/check-options.ts'
 import type { RuntimeOptions } from './runtime.ts'
 
 /** Throws InvalidInput for what no runtime can be made of. */
@@ -15,7 +16,7 @@ const wait: Field = { says: 'a number of at least 0', fits: (value) => typeof va
 const madeLayer = having('an action layer, as actionLayer makes them', 'attempt')
 
 const OPTIONS: { readonly [O in keyof Required<RuntimeOptions>]: Field } & Fields = {
-  store: needed(having('a store, as openStore makes them', 'commit', 'getMany', 'acquire')),
+  store: needed(store),
   layer: needed({
     says: `${madeLayer.says}, or a function that makes one`,
     fits: (value) => method.fits(value) || madeLayer.fits(value),

@@ -26,6 +26,10 @@ export const anything: Field = { says: 'anything', fits: () => true }
 export const flag: Field = { says: 'true or false', fits: (value) => typeof value === 'boolean' }
 export const object: Field = { says: 'an object', fits: isObject }
 export const list: Field = { says: 'a list', fits: Array.isArray }
+export const objects: Field = {
+  says: 'a list of objects',
+  fits: (value) => Array.isArray(value) && value.every(isObject),
+}
 export const texts: Field = {
   says: 'a list of texts that are not empty',
   fits: (value) => Array.isArray(value) && value.every(text.fits),

@@ -10,6 +10,7 @@ import {
   uuid,
   wholeFrom,
 } from '../protocol/fields.ts'
+import { store as storeField } from '../vsl/check-options.ts'
 import type { GraphOptions } from './graph.ts'
 import type { ProjectOptions } from './project.ts'
 
@@ -33,7 +34,10 @@ const GRAPH: { readonly [O in keyof Required<GraphOptions>]: Field } = {
   roles: having('who knows the roles: has, refresh', 'has', 'refresh'),
 }
 const PROJECT: { readonly [O in keyof Required<ProjectOptions>]: Field } = { ...SHARED, strict: flag }
-const STORE: Fields = { store: needed(having('a store, as openStore makes them', 'commit', 'getMany', 'read')) }
+const STORE: Fields = { store: needed(storeField) }
+
+/** A graph, by what everybody asks of it. */
+export const aGraph = having('a graph, as openGraph opens them', 'get', 'commit', 'reading', 'load')
 
 function refuse(what: string, store: unknown, options: unknown, fields: Fields): void {
   refuseUnlessFit(what, { store }, STORE)

@@ -4,6 +4,7 @@ import {
   guarded,
   having,
   needed,
+  objects,
   oneOf,
   refuseUnlessFit,
   text,
@@ -12,6 +13,7 @@ import {
 import { isObject } from '../protocol/json.ts'
 import { statusesOf } from '../protocol/lifecycle.ts'
 import * as approval from './approval.ts'
+import { aGraph } from './check-options.ts'
 import { isKindName } from './input.ts'
 import * as moves from './moves.ts'
 import * as picture from './picture.ts'
@@ -23,11 +25,10 @@ import * as reasons from './why.ts'
 // For callers whom nobody has checked. Inside, where types are trusted and every commit asks, these functions are called as they are.
 
 const state = needed(having('the state of a graph', 'get', 'has', 'nodes', 'nodesOf', 'targets', 'dependantsOf'))
-const graph = needed(having('a graph, as openGraph opens them', 'get', 'commit', 'reading'))
+const graph = needed(aGraph)
 const kind = needed({ says: 'a kind of node', rule: 'enum', fits: isKindName })
 const id = needed(text)
 const isNode = (value: unknown): value is { kind: string } => isObject(value) && isObject(value.data)
-const objects: Field = { says: 'a list of objects', fits: (value) => Array.isArray(value) && value.every(isObject) }
 const areNodes = (value: unknown): boolean =>
   Array.isArray(value) ? value.every(isNode) : isObject(value) && Symbol.iterator in value
 const set: Field = { says: 'a set', fits: (value) => value instanceof Set }

@@ -32,7 +32,7 @@ export const checkCopy = (stores: Stores, options: unknown): void => {
 
 /** Throws InvalidInput unless each of these is a store. */
 export const checkStores = (stores: Stores): void =>
-  refuseUnlessFit('store', stores, Object.fromEntries(Object.keys(stores).map((name) => [name, store])))
+  refuseUnlessFit('store', stores, Object.fromEntries(Object.keys(stores).map((name) => [name, needed(store)])))
 
 /** Throws InvalidInput for a wait that nothing measures, ends or bounds. */
 export const checkSettling = (options: unknown): void =>
@@ -40,7 +40,11 @@ export const checkSettling = (options: unknown): void =>
 
 type Stores = { readonly [name: string]: unknown }
 
-const store = needed(having('a store, as openStore makes them', 'commit', 'scan', 'feed', 'blobs'))
+/** A store, by what everybody asks of it. */
+export const store = having(
+  'a store, as openStore makes them',
+  ...['commit', 'getMany', 'scan', 'read', 'feed', 'acquire', 'blobs', 'close'],
+)
 const OPENING: Fields = {
   clock,
   onWarning: method,
