@@ -20,7 +20,7 @@ export function emitValidators(schemas: ReadonlyMap<string, SchemaNode>): string
 import { fullFormats } from '../formats.ts'
 import type { Kind } from '../types.ts'
 
-${withImports(code)}
+${withImports(predicates(code))}
 export const validators: Readonly<Record<Kind, (value: unknown) => boolean>> = {
 ${record.join('\n')}
 }
@@ -29,6 +29,21 @@ ${record.join('\n')}
 
 // Small schemas (an identifier) are cheaper in place; a whole Meta in each of ten modules is only more to parse.
 const INLINE_UP_TO = 6
+
+/** What is wrong with a value is told by explain.ts: here yes or no is enough, so nothing is written down on the way to the first no. */
+function predicates(code: string): string {
+  const silent = code
+    .replaceAll(/^validate\d+\.errors = .*;\n/gm, '')
+    .replaceAll(/^vErrors = .*;\nerrors = vErrors\.length;$/gm, 'return false;')
+    .replaceAll(/^let vErrors = null;\n/gm, '')
+    .replaceAll(/, \{instancePath.*?\}(=\{\})?\)/g, ')')
+  const needed = silent.replaceAll(/^const (schema\d+) = .*;\n/gm, (line, name) =>
+    silent.includes(`${name}.`) ? line : '',
+  )
+  const left = needed.match(/\b(vErrors|instancePath|rootData)\b|\.errors\b/)
+  if (left) throw new Error(`the validators still speak of ${left[0]}`)
+  return needed
+}
 
 /** Ajv writes what it needs at run time as require(); ES modules have none. */
 function withImports(code: string): string {

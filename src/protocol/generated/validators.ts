@@ -5,28 +5,23 @@ import type { Kind } from '../types.ts'
 
 const collab = validate10;
 const schema11 = {"type":"object","required":["meta","collab_id","context_id","title","purpose","mode","status","participants","created_at"],"properties":{"meta":{"$ref":"meta"},"governance":{"$ref":"governance"},"collab_id":{"$ref":"identifier"},"context_id":{"$ref":"identifier"},"title":{"type":"string","minLength":1},"purpose":{"type":"string","minLength":1},"mode":{"type":"string","enum":["broadcast","round_robin","orchestrated","swarm","pair"]},"status":{"type":"string","enum":["draft","active","suspended","completed","cancelled"]},"participants":{"type":"array","minItems":1,"items":{"$ref":"participant"}},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"trace":{"$ref":"trace-base"},"events":{"type":"array","items":{"$ref":"base-event"}}},"additionalProperties":false};
-const schema15 = {"type":"string","pattern":"^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"};
 const func2 = Object.prototype.hasOwnProperty;
 const func3 = (text) => text.length;
-const schema12 = {"type":"object","required":["protocol_version","schema_version"],"properties":{"protocol_version":{"type":"string","pattern":"^[0-9]+\\.[0-9]+\\.[0-9]+$"},"schema_version":{"type":"string","pattern":"^[0-9]+\\.[0-9]+\\.[0-9]+$"},"created_at":{"type":"string","format":"date-time"},"created_by":{"type":"string"},"updated_at":{"type":"string","format":"date-time"},"updated_by":{"type":"string"},"tags":{"type":"array","uniqueItems":true,"items":{"type":"string"}},"cross_cutting":{"type":"array","uniqueItems":true,"items":{"type":"string","enum":["coordination","error-handling","event-bus","learning-feedback","observability","orchestration","performance","protocol-versioning","security","state-sync","transaction"]}}},"additionalProperties":false};
 const pattern0 = new RegExp("^[0-9]+\\.[0-9]+\\.[0-9]+$", "u");
 const formats0 = fullFormats["date-time"];
 
-function validate11(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate11(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if(((data.protocol_version === undefined) && (missing0 = "protocol_version")) || ((data.schema_version === undefined) && (missing0 = "schema_version"))){
-validate11.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 const _errs1 = errors;
 for(const key0 in data){
 if(!((((((((key0 === "protocol_version") || (key0 === "schema_version")) || (key0 === "created_at")) || (key0 === "created_by")) || (key0 === "updated_at")) || (key0 === "updated_by")) || (key0 === "tags")) || (key0 === "cross_cutting"))){
-validate11.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}}];
 return false;
 break;
 }
@@ -38,12 +33,10 @@ const _errs2 = errors;
 if(errors === _errs2){
 if(typeof data0 === "string"){
 if(!pattern0.test(data0)){
-validate11.errors = [{instancePath:instancePath+"/protocol_version",schemaPath:"#/properties/protocol_version/pattern",keyword:"pattern",params:{pattern: "^[0-9]+\\.[0-9]+\\.[0-9]+$"}}];
 return false;
 }
 }
 else {
-validate11.errors = [{instancePath:instancePath+"/protocol_version",schemaPath:"#/properties/protocol_version/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -59,12 +52,10 @@ const _errs4 = errors;
 if(errors === _errs4){
 if(typeof data1 === "string"){
 if(!pattern0.test(data1)){
-validate11.errors = [{instancePath:instancePath+"/schema_version",schemaPath:"#/properties/schema_version/pattern",keyword:"pattern",params:{pattern: "^[0-9]+\\.[0-9]+\\.[0-9]+$"}}];
 return false;
 }
 }
 else {
-validate11.errors = [{instancePath:instancePath+"/schema_version",schemaPath:"#/properties/schema_version/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -81,12 +72,10 @@ if(errors === _errs6){
 if(errors === _errs6){
 if(typeof data2 === "string"){
 if(!(formats0.validate(data2))){
-validate11.errors = [{instancePath:instancePath+"/created_at",schemaPath:"#/properties/created_at/format",keyword:"format",params:{format: "date-time"}}];
 return false;
 }
 }
 else {
-validate11.errors = [{instancePath:instancePath+"/created_at",schemaPath:"#/properties/created_at/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -100,7 +89,6 @@ if(valid0){
 if(data.created_by !== undefined){
 const _errs8 = errors;
 if(typeof data.created_by !== "string"){
-validate11.errors = [{instancePath:instancePath+"/created_by",schemaPath:"#/properties/created_by/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs8 === errors;
@@ -116,12 +104,10 @@ if(errors === _errs10){
 if(errors === _errs10){
 if(typeof data4 === "string"){
 if(!(formats0.validate(data4))){
-validate11.errors = [{instancePath:instancePath+"/updated_at",schemaPath:"#/properties/updated_at/format",keyword:"format",params:{format: "date-time"}}];
 return false;
 }
 }
 else {
-validate11.errors = [{instancePath:instancePath+"/updated_at",schemaPath:"#/properties/updated_at/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -135,7 +121,6 @@ if(valid0){
 if(data.updated_by !== undefined){
 const _errs12 = errors;
 if(typeof data.updated_by !== "string"){
-validate11.errors = [{instancePath:instancePath+"/updated_by",schemaPath:"#/properties/updated_by/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs12 === errors;
@@ -154,7 +139,6 @@ const len0 = data6.length;
 for(let i0=0; i0<len0; i0++){
 const _errs16 = errors;
 if(typeof data6[i0] !== "string"){
-validate11.errors = [{instancePath:instancePath+"/tags/" + i0,schemaPath:"#/properties/tags/items/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid1 = _errs16 === errors;
@@ -174,7 +158,6 @@ continue;
 }
 if(typeof indices0[item0] == "number"){
 j0 = indices0[item0];
-validate11.errors = [{instancePath:instancePath+"/tags",schemaPath:"#/properties/tags/uniqueItems",keyword:"uniqueItems",params:{i: i1, j: j0}}];
 return false;
 break;
 }
@@ -184,7 +167,6 @@ indices0[item0] = i1;
 }
 }
 else {
-validate11.errors = [{instancePath:instancePath+"/tags",schemaPath:"#/properties/tags/type",keyword:"type",params:{type: "array"}}];
 return false;
 }
 }
@@ -205,11 +187,9 @@ for(let i2=0; i2<len1; i2++){
 let data9 = data8[i2];
 const _errs20 = errors;
 if(typeof data9 !== "string"){
-validate11.errors = [{instancePath:instancePath+"/cross_cutting/" + i2,schemaPath:"#/properties/cross_cutting/items/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!(((((((((((data9 === "coordination") || (data9 === "error-handling")) || (data9 === "event-bus")) || (data9 === "learning-feedback")) || (data9 === "observability")) || (data9 === "orchestration")) || (data9 === "performance")) || (data9 === "protocol-versioning")) || (data9 === "security")) || (data9 === "state-sync")) || (data9 === "transaction"))){
-validate11.errors = [{instancePath:instancePath+"/cross_cutting/" + i2,schemaPath:"#/properties/cross_cutting/items/enum",keyword:"enum",params:{allowedValues: schema12.properties.cross_cutting.items.enum}}];
 return false;
 }
 var valid3 = _errs20 === errors;
@@ -229,7 +209,6 @@ continue;
 }
 if(typeof indices1[item1] == "number"){
 j1 = indices1[item1];
-validate11.errors = [{instancePath:instancePath+"/cross_cutting",schemaPath:"#/properties/cross_cutting/uniqueItems",keyword:"uniqueItems",params:{i: i3, j: j1}}];
 return false;
 break;
 }
@@ -239,7 +218,6 @@ indices1[item1] = i3;
 }
 }
 else {
-validate11.errors = [{instancePath:instancePath+"/cross_cutting",schemaPath:"#/properties/cross_cutting/type",keyword:"type",params:{type: "array"}}];
 return false;
 }
 }
@@ -259,33 +237,26 @@ var valid0 = true;
 }
 }
 else {
-validate11.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate11.errors = vErrors;
 return errors === 0;
 }
 
-const schema13 = {"type":"object","properties":{"lifecyclePhase":{"type":"string"},"truthDomain":{"type":"string"},"locked":{"type":"boolean"},"lastConfirmRef":{"$ref":"ref"}},"additionalProperties":false};
-const schema14 = {"type":"object","required":["id","module"],"properties":{"id":{"$ref":"identifier"},"module":{"type":"string","enum":["context","plan","confirm","trace","role","extension","dialog","collab","core","network"]},"description":{"type":"string"}},"additionalProperties":false};
 const pattern2 = new RegExp("^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$", "u");
 
-function validate14(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate14(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if(((data.id === undefined) && (missing0 = "id")) || ((data.module === undefined) && (missing0 = "module"))){
-validate14.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 const _errs1 = errors;
 for(const key0 in data){
 if(!(((key0 === "id") || (key0 === "module")) || (key0 === "description"))){
-validate14.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}}];
 return false;
 break;
 }
@@ -298,12 +269,10 @@ const _errs3 = errors;
 if(errors === _errs3){
 if(typeof data0 === "string"){
 if(!pattern2.test(data0)){
-validate14.errors = [{instancePath:instancePath+"/id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate14.errors = [{instancePath:instancePath+"/id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -317,11 +286,9 @@ if(data.module !== undefined){
 let data1 = data.module;
 const _errs5 = errors;
 if(typeof data1 !== "string"){
-validate14.errors = [{instancePath:instancePath+"/module",schemaPath:"#/properties/module/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!((((((((((data1 === "context") || (data1 === "plan")) || (data1 === "confirm")) || (data1 === "trace")) || (data1 === "role")) || (data1 === "extension")) || (data1 === "dialog")) || (data1 === "collab")) || (data1 === "core")) || (data1 === "network"))){
-validate14.errors = [{instancePath:instancePath+"/module",schemaPath:"#/properties/module/enum",keyword:"enum",params:{allowedValues: schema14.properties.module.enum}}];
 return false;
 }
 var valid0 = _errs5 === errors;
@@ -333,7 +300,6 @@ if(valid0){
 if(data.description !== undefined){
 const _errs7 = errors;
 if(typeof data.description !== "string"){
-validate14.errors = [{instancePath:instancePath+"/description",schemaPath:"#/properties/description/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs7 === errors;
@@ -347,24 +313,20 @@ var valid0 = true;
 }
 }
 else {
-validate14.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate14.errors = vErrors;
 return errors === 0;
 }
 
 
-function validate13(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate13(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 const _errs1 = errors;
 for(const key0 in data){
 if(!((((key0 === "lifecyclePhase") || (key0 === "truthDomain")) || (key0 === "locked")) || (key0 === "lastConfirmRef"))){
-validate13.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}}];
 return false;
 break;
 }
@@ -373,7 +335,6 @@ if(_errs1 === errors){
 if(data.lifecyclePhase !== undefined){
 const _errs2 = errors;
 if(typeof data.lifecyclePhase !== "string"){
-validate13.errors = [{instancePath:instancePath+"/lifecyclePhase",schemaPath:"#/properties/lifecyclePhase/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs2 === errors;
@@ -385,7 +346,6 @@ if(valid0){
 if(data.truthDomain !== undefined){
 const _errs4 = errors;
 if(typeof data.truthDomain !== "string"){
-validate13.errors = [{instancePath:instancePath+"/truthDomain",schemaPath:"#/properties/truthDomain/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs4 === errors;
@@ -397,7 +357,6 @@ if(valid0){
 if(data.locked !== undefined){
 const _errs6 = errors;
 if(typeof data.locked !== "boolean"){
-validate13.errors = [{instancePath:instancePath+"/locked",schemaPath:"#/properties/locked/type",keyword:"type",params:{type: "boolean"}}];
 return false;
 }
 var valid0 = _errs6 === errors;
@@ -408,9 +367,8 @@ var valid0 = true;
 if(valid0){
 if(data.lastConfirmRef !== undefined){
 const _errs8 = errors;
-if(!(validate14(data.lastConfirmRef, {instancePath:instancePath+"/lastConfirmRef",parentData:data,parentDataProperty:"lastConfirmRef",rootData}))){
-vErrors = vErrors === null ? validate14.errors : vErrors.concat(validate14.errors);
-errors = vErrors.length;
+if(!(validate14(data.lastConfirmRef))){
+return false;
 }
 var valid0 = _errs8 === errors;
 }
@@ -423,31 +381,25 @@ var valid0 = true;
 }
 }
 else {
-validate13.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate13.errors = vErrors;
 return errors === 0;
 }
 
-const schema18 = {"type":"object","required":["participant_id","kind"],"properties":{"participant_id":{"type":"string","minLength":1},"role_id":{"type":"string"},"kind":{"type":"string","enum":["agent","human","system","external"]},"display_name":{"type":"string"}},"additionalProperties":false};
 
-function validate17(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate17(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if(((data.participant_id === undefined) && (missing0 = "participant_id")) || ((data.kind === undefined) && (missing0 = "kind"))){
-validate17.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 const _errs1 = errors;
 for(const key0 in data){
 if(!((((key0 === "participant_id") || (key0 === "role_id")) || (key0 === "kind")) || (key0 === "display_name"))){
-validate17.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}}];
 return false;
 break;
 }
@@ -459,12 +411,10 @@ const _errs2 = errors;
 if(errors === _errs2){
 if(typeof data0 === "string"){
 if(func3(data0) < 1){
-validate17.errors = [{instancePath:instancePath+"/participant_id",schemaPath:"#/properties/participant_id/minLength",keyword:"minLength",params:{limit: 1}}];
 return false;
 }
 }
 else {
-validate17.errors = [{instancePath:instancePath+"/participant_id",schemaPath:"#/properties/participant_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -477,7 +427,6 @@ if(valid0){
 if(data.role_id !== undefined){
 const _errs4 = errors;
 if(typeof data.role_id !== "string"){
-validate17.errors = [{instancePath:instancePath+"/role_id",schemaPath:"#/properties/role_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs4 === errors;
@@ -490,11 +439,9 @@ if(data.kind !== undefined){
 let data2 = data.kind;
 const _errs6 = errors;
 if(typeof data2 !== "string"){
-validate17.errors = [{instancePath:instancePath+"/kind",schemaPath:"#/properties/kind/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!((((data2 === "agent") || (data2 === "human")) || (data2 === "system")) || (data2 === "external"))){
-validate17.errors = [{instancePath:instancePath+"/kind",schemaPath:"#/properties/kind/enum",keyword:"enum",params:{allowedValues: schema18.properties.kind.enum}}];
 return false;
 }
 var valid0 = _errs6 === errors;
@@ -506,7 +453,6 @@ if(valid0){
 if(data.display_name !== undefined){
 const _errs8 = errors;
 if(typeof data.display_name !== "string"){
-validate17.errors = [{instancePath:instancePath+"/display_name",schemaPath:"#/properties/display_name/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs8 === errors;
@@ -521,31 +467,25 @@ var valid0 = true;
 }
 }
 else {
-validate17.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate17.errors = vErrors;
 return errors === 0;
 }
 
-const schema19 = {"type":"object","required":["trace_id","span_id"],"properties":{"trace_id":{"$ref":"identifier"},"span_id":{"$ref":"identifier"},"parent_span_id":{"$ref":"identifier"},"context_id":{"$ref":"identifier"},"attributes":{"type":"object"}},"additionalProperties":false};
 
-function validate19(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate19(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if(((data.trace_id === undefined) && (missing0 = "trace_id")) || ((data.span_id === undefined) && (missing0 = "span_id"))){
-validate19.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 const _errs1 = errors;
 for(const key0 in data){
 if(!(((((key0 === "trace_id") || (key0 === "span_id")) || (key0 === "parent_span_id")) || (key0 === "context_id")) || (key0 === "attributes"))){
-validate19.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}}];
 return false;
 break;
 }
@@ -558,12 +498,10 @@ const _errs3 = errors;
 if(errors === _errs3){
 if(typeof data0 === "string"){
 if(!pattern2.test(data0)){
-validate19.errors = [{instancePath:instancePath+"/trace_id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate19.errors = [{instancePath:instancePath+"/trace_id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -580,12 +518,10 @@ const _errs6 = errors;
 if(errors === _errs6){
 if(typeof data1 === "string"){
 if(!pattern2.test(data1)){
-validate19.errors = [{instancePath:instancePath+"/span_id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate19.errors = [{instancePath:instancePath+"/span_id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -602,12 +538,10 @@ const _errs9 = errors;
 if(errors === _errs9){
 if(typeof data2 === "string"){
 if(!pattern2.test(data2)){
-validate19.errors = [{instancePath:instancePath+"/parent_span_id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate19.errors = [{instancePath:instancePath+"/parent_span_id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -624,12 +558,10 @@ const _errs12 = errors;
 if(errors === _errs12){
 if(typeof data3 === "string"){
 if(!pattern2.test(data3)){
-validate19.errors = [{instancePath:instancePath+"/context_id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate19.errors = [{instancePath:instancePath+"/context_id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -643,7 +575,6 @@ if(data.attributes !== undefined){
 let data4 = data.attributes;
 const _errs14 = errors;
 if(!(data4 && typeof data4 == "object" && !Array.isArray(data4))){
-validate19.errors = [{instancePath:instancePath+"/attributes",schemaPath:"#/properties/attributes/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 var valid0 = _errs14 === errors;
@@ -659,32 +590,26 @@ var valid0 = true;
 }
 }
 else {
-validate19.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate19.errors = vErrors;
 return errors === 0;
 }
 
-const schema24 = {"type":"object","required":["event_id","event_type","source","timestamp"],"properties":{"event_id":{"$ref":"identifier"},"event_type":{"type":"string","pattern":"^[a-z][a-z0-9]*(?:\\.[a-z][a-z0-9]*)*$"},"source":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"trace_id":{"$ref":"identifier"},"data":{"type":["object","null"]}},"additionalProperties":false};
 const pattern10 = new RegExp("^[a-z][a-z0-9]*(?:\\.[a-z][a-z0-9]*)*$", "u");
 
-function validate21(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate21(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if(((((data.event_id === undefined) && (missing0 = "event_id")) || ((data.event_type === undefined) && (missing0 = "event_type"))) || ((data.source === undefined) && (missing0 = "source"))) || ((data.timestamp === undefined) && (missing0 = "timestamp"))){
-validate21.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 const _errs1 = errors;
 for(const key0 in data){
 if(!((((((key0 === "event_id") || (key0 === "event_type")) || (key0 === "source")) || (key0 === "timestamp")) || (key0 === "trace_id")) || (key0 === "data"))){
-validate21.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}}];
 return false;
 break;
 }
@@ -697,12 +622,10 @@ const _errs3 = errors;
 if(errors === _errs3){
 if(typeof data0 === "string"){
 if(!pattern2.test(data0)){
-validate21.errors = [{instancePath:instancePath+"/event_id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate21.errors = [{instancePath:instancePath+"/event_id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -718,12 +641,10 @@ const _errs5 = errors;
 if(errors === _errs5){
 if(typeof data1 === "string"){
 if(!pattern10.test(data1)){
-validate21.errors = [{instancePath:instancePath+"/event_type",schemaPath:"#/properties/event_type/pattern",keyword:"pattern",params:{pattern: "^[a-z][a-z0-9]*(?:\\.[a-z][a-z0-9]*)*$"}}];
 return false;
 }
 }
 else {
-validate21.errors = [{instancePath:instancePath+"/event_type",schemaPath:"#/properties/event_type/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -736,7 +657,6 @@ if(valid0){
 if(data.source !== undefined){
 const _errs7 = errors;
 if(typeof data.source !== "string"){
-validate21.errors = [{instancePath:instancePath+"/source",schemaPath:"#/properties/source/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs7 === errors;
@@ -752,12 +672,10 @@ if(errors === _errs9){
 if(errors === _errs9){
 if(typeof data3 === "string"){
 if(!(formats0.validate(data3))){
-validate21.errors = [{instancePath:instancePath+"/timestamp",schemaPath:"#/properties/timestamp/format",keyword:"format",params:{format: "date-time"}}];
 return false;
 }
 }
 else {
-validate21.errors = [{instancePath:instancePath+"/timestamp",schemaPath:"#/properties/timestamp/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -775,12 +693,10 @@ const _errs12 = errors;
 if(errors === _errs12){
 if(typeof data4 === "string"){
 if(!pattern2.test(data4)){
-validate21.errors = [{instancePath:instancePath+"/trace_id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate21.errors = [{instancePath:instancePath+"/trace_id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -794,7 +710,6 @@ if(data.data !== undefined){
 let data5 = data.data;
 const _errs14 = errors;
 if((!(data5 && typeof data5 == "object" && !Array.isArray(data5))) && (data5 !== null)){
-validate21.errors = [{instancePath:instancePath+"/data",schemaPath:"#/properties/data/type",keyword:"type",params:{type: schema24.properties.data.type}}];
 return false;
 }
 var valid0 = _errs14 === errors;
@@ -811,30 +726,25 @@ var valid0 = true;
 }
 }
 else {
-validate21.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate21.errors = vErrors;
 return errors === 0;
 }
 
 
-function validate10(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate10(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if((((((((((data.meta === undefined) && (missing0 = "meta")) || ((data.collab_id === undefined) && (missing0 = "collab_id"))) || ((data.context_id === undefined) && (missing0 = "context_id"))) || ((data.title === undefined) && (missing0 = "title"))) || ((data.purpose === undefined) && (missing0 = "purpose"))) || ((data.mode === undefined) && (missing0 = "mode"))) || ((data.status === undefined) && (missing0 = "status"))) || ((data.participants === undefined) && (missing0 = "participants"))) || ((data.created_at === undefined) && (missing0 = "created_at"))){
-validate10.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 const _errs1 = errors;
 for(const key0 in data){
 if(!(func2.call(schema11.properties, key0))){
-validate10.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}}];
 return false;
 break;
 }
@@ -842,9 +752,8 @@ break;
 if(_errs1 === errors){
 if(data.meta !== undefined){
 const _errs2 = errors;
-if(!(validate11(data.meta, {instancePath:instancePath+"/meta",parentData:data,parentDataProperty:"meta",rootData}))){
-vErrors = vErrors === null ? validate11.errors : vErrors.concat(validate11.errors);
-errors = vErrors.length;
+if(!(validate11(data.meta))){
+return false;
 }
 var valid0 = _errs2 === errors;
 }
@@ -854,9 +763,8 @@ var valid0 = true;
 if(valid0){
 if(data.governance !== undefined){
 const _errs3 = errors;
-if(!(validate13(data.governance, {instancePath:instancePath+"/governance",parentData:data,parentDataProperty:"governance",rootData}))){
-vErrors = vErrors === null ? validate13.errors : vErrors.concat(validate13.errors);
-errors = vErrors.length;
+if(!(validate13(data.governance))){
+return false;
 }
 var valid0 = _errs3 === errors;
 }
@@ -871,12 +779,10 @@ const _errs5 = errors;
 if(errors === _errs5){
 if(typeof data2 === "string"){
 if(!pattern2.test(data2)){
-validate10.errors = [{instancePath:instancePath+"/collab_id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate10.errors = [{instancePath:instancePath+"/collab_id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -893,12 +799,10 @@ const _errs8 = errors;
 if(errors === _errs8){
 if(typeof data3 === "string"){
 if(!pattern2.test(data3)){
-validate10.errors = [{instancePath:instancePath+"/context_id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate10.errors = [{instancePath:instancePath+"/context_id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -914,12 +818,10 @@ const _errs10 = errors;
 if(errors === _errs10){
 if(typeof data4 === "string"){
 if(func3(data4) < 1){
-validate10.errors = [{instancePath:instancePath+"/title",schemaPath:"#/properties/title/minLength",keyword:"minLength",params:{limit: 1}}];
 return false;
 }
 }
 else {
-validate10.errors = [{instancePath:instancePath+"/title",schemaPath:"#/properties/title/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -935,12 +837,10 @@ const _errs12 = errors;
 if(errors === _errs12){
 if(typeof data5 === "string"){
 if(func3(data5) < 1){
-validate10.errors = [{instancePath:instancePath+"/purpose",schemaPath:"#/properties/purpose/minLength",keyword:"minLength",params:{limit: 1}}];
 return false;
 }
 }
 else {
-validate10.errors = [{instancePath:instancePath+"/purpose",schemaPath:"#/properties/purpose/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -954,11 +854,9 @@ if(data.mode !== undefined){
 let data6 = data.mode;
 const _errs14 = errors;
 if(typeof data6 !== "string"){
-validate10.errors = [{instancePath:instancePath+"/mode",schemaPath:"#/properties/mode/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!(((((data6 === "broadcast") || (data6 === "round_robin")) || (data6 === "orchestrated")) || (data6 === "swarm")) || (data6 === "pair"))){
-validate10.errors = [{instancePath:instancePath+"/mode",schemaPath:"#/properties/mode/enum",keyword:"enum",params:{allowedValues: schema11.properties.mode.enum}}];
 return false;
 }
 var valid0 = _errs14 === errors;
@@ -971,11 +869,9 @@ if(data.status !== undefined){
 let data7 = data.status;
 const _errs16 = errors;
 if(typeof data7 !== "string"){
-validate10.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!(((((data7 === "draft") || (data7 === "active")) || (data7 === "suspended")) || (data7 === "completed")) || (data7 === "cancelled"))){
-validate10.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema11.properties.status.enum}}];
 return false;
 }
 var valid0 = _errs16 === errors;
@@ -990,7 +886,6 @@ const _errs18 = errors;
 if(errors === _errs18){
 if(Array.isArray(data8)){
 if(data8.length < 1){
-validate10.errors = [{instancePath:instancePath+"/participants",schemaPath:"#/properties/participants/minItems",keyword:"minItems",params:{limit: 1}}];
 return false;
 }
 else {
@@ -998,9 +893,8 @@ var valid3 = true;
 const len0 = data8.length;
 for(let i0=0; i0<len0; i0++){
 const _errs20 = errors;
-if(!(validate17(data8[i0], {instancePath:instancePath+"/participants/" + i0,parentData:data8,parentDataProperty:i0,rootData}))){
-vErrors = vErrors === null ? validate17.errors : vErrors.concat(validate17.errors);
-errors = vErrors.length;
+if(!(validate17(data8[i0]))){
+return false;
 }
 var valid3 = _errs20 === errors;
 if(!valid3){
@@ -1010,7 +904,6 @@ break;
 }
 }
 else {
-validate10.errors = [{instancePath:instancePath+"/participants",schemaPath:"#/properties/participants/type",keyword:"type",params:{type: "array"}}];
 return false;
 }
 }
@@ -1027,12 +920,10 @@ if(errors === _errs21){
 if(errors === _errs21){
 if(typeof data10 === "string"){
 if(!(formats0.validate(data10))){
-validate10.errors = [{instancePath:instancePath+"/created_at",schemaPath:"#/properties/created_at/format",keyword:"format",params:{format: "date-time"}}];
 return false;
 }
 }
 else {
-validate10.errors = [{instancePath:instancePath+"/created_at",schemaPath:"#/properties/created_at/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -1050,12 +941,10 @@ if(errors === _errs23){
 if(errors === _errs23){
 if(typeof data11 === "string"){
 if(!(formats0.validate(data11))){
-validate10.errors = [{instancePath:instancePath+"/updated_at",schemaPath:"#/properties/updated_at/format",keyword:"format",params:{format: "date-time"}}];
 return false;
 }
 }
 else {
-validate10.errors = [{instancePath:instancePath+"/updated_at",schemaPath:"#/properties/updated_at/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -1068,9 +957,8 @@ var valid0 = true;
 if(valid0){
 if(data.trace !== undefined){
 const _errs25 = errors;
-if(!(validate19(data.trace, {instancePath:instancePath+"/trace",parentData:data,parentDataProperty:"trace",rootData}))){
-vErrors = vErrors === null ? validate19.errors : vErrors.concat(validate19.errors);
-errors = vErrors.length;
+if(!(validate19(data.trace))){
+return false;
 }
 var valid0 = _errs25 === errors;
 }
@@ -1087,9 +975,8 @@ var valid4 = true;
 const len1 = data13.length;
 for(let i1=0; i1<len1; i1++){
 const _errs28 = errors;
-if(!(validate21(data13[i1], {instancePath:instancePath+"/events/" + i1,parentData:data13,parentDataProperty:i1,rootData}))){
-vErrors = vErrors === null ? validate21.errors : vErrors.concat(validate21.errors);
-errors = vErrors.length;
+if(!(validate21(data13[i1]))){
+return false;
 }
 var valid4 = _errs28 === errors;
 if(!valid4){
@@ -1098,7 +985,6 @@ break;
 }
 }
 else {
-validate10.errors = [{instancePath:instancePath+"/events",schemaPath:"#/properties/events/type",keyword:"type",params:{type: "array"}}];
 return false;
 }
 }
@@ -1123,11 +1009,9 @@ var valid0 = true;
 }
 }
 else {
-validate10.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate10.errors = vErrors;
 return errors === 0;
 }
 
@@ -1137,43 +1021,36 @@ const governance = validate13;
 
 const identifier = validate23;
 
-function validate23(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate23(data){
 let errors = 0;
 if(errors === 0){
 if(typeof data === "string"){
 if(!pattern2.test(data)){
-validate23.errors = [{instancePath,schemaPath:"#/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate23.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
-validate23.errors = vErrors;
 return errors === 0;
 }
 
 const learning_sample = validate24;
 const schema28 = {"type":"object","required":["sample_id","project_id","success_flag","timestamps"],"properties":{"sample_id":{"$ref":"identifier"},"project_id":{"type":"string"},"intent_before":{"type":"object"},"plan":{"type":"object"},"delta_intents":{"type":"array","items":{"type":"object"}},"graph_before":{"type":"object"},"graph_after":{"type":"object"},"pipeline_path":{"type":"array","items":{"type":"string"}},"success_flag":{"type":"boolean"},"error_info":{"type":"object","properties":{"error_code":{"type":"string"},"error_message":{"type":"string"},"stack_trace":{"type":"string"}},"additionalProperties":false},"token_usage":{"type":"object","properties":{"total_tokens":{"type":"number","minimum":0},"prompt_tokens":{"type":"number","minimum":0},"completion_tokens":{"type":"number","minimum":0},"by_agent":{"type":"array","items":{"type":"object","required":["agent_id","tokens"],"properties":{"agent_id":{"type":"string"},"role":{"type":"string"},"tokens":{"type":"number","minimum":0}},"additionalProperties":false}}},"additionalProperties":false},"execution_time_ms":{"type":"number","minimum":0},"impact_score":{"type":"number","minimum":0,"maximum":1},"user_feedback":{"type":"object","properties":{"decision":{"type":"string","enum":["approve","reject","override","unknown"]},"comment":{"type":"string"},"rating":{"type":"number","minimum":0,"maximum":5}},"additionalProperties":false},"governance_decisions":{"type":"array","items":{"type":"object"}},"timestamps":{"type":"object","required":["started_at"],"properties":{"started_at":{"type":"string","format":"date-time"},"completed_at":{"type":"string","format":"date-time"}},"additionalProperties":false},"metadata":{"type":"object"},"vendor_extensions":{"type":"object"}},"additionalProperties":false};
 
-function validate24(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate24(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if(((((data.sample_id === undefined) && (missing0 = "sample_id")) || ((data.project_id === undefined) && (missing0 = "project_id"))) || ((data.success_flag === undefined) && (missing0 = "success_flag"))) || ((data.timestamps === undefined) && (missing0 = "timestamps"))){
-validate24.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 const _errs1 = errors;
 for(const key0 in data){
 if(!(func2.call(schema28.properties, key0))){
-validate24.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}}];
 return false;
 break;
 }
@@ -1186,12 +1063,10 @@ const _errs3 = errors;
 if(errors === _errs3){
 if(typeof data0 === "string"){
 if(!pattern2.test(data0)){
-validate24.errors = [{instancePath:instancePath+"/sample_id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate24.errors = [{instancePath:instancePath+"/sample_id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -1204,7 +1079,6 @@ if(valid0){
 if(data.project_id !== undefined){
 const _errs5 = errors;
 if(typeof data.project_id !== "string"){
-validate24.errors = [{instancePath:instancePath+"/project_id",schemaPath:"#/properties/project_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs5 === errors;
@@ -1217,7 +1091,6 @@ if(data.intent_before !== undefined){
 let data2 = data.intent_before;
 const _errs7 = errors;
 if(!(data2 && typeof data2 == "object" && !Array.isArray(data2))){
-validate24.errors = [{instancePath:instancePath+"/intent_before",schemaPath:"#/properties/intent_before/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 var valid0 = _errs7 === errors;
@@ -1230,7 +1103,6 @@ if(data.plan !== undefined){
 let data3 = data.plan;
 const _errs9 = errors;
 if(!(data3 && typeof data3 == "object" && !Array.isArray(data3))){
-validate24.errors = [{instancePath:instancePath+"/plan",schemaPath:"#/properties/plan/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 var valid0 = _errs9 === errors;
@@ -1250,7 +1122,6 @@ for(let i0=0; i0<len0; i0++){
 let data5 = data4[i0];
 const _errs13 = errors;
 if(!(data5 && typeof data5 == "object" && !Array.isArray(data5))){
-validate24.errors = [{instancePath:instancePath+"/delta_intents/" + i0,schemaPath:"#/properties/delta_intents/items/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 var valid2 = _errs13 === errors;
@@ -1260,7 +1131,6 @@ break;
 }
 }
 else {
-validate24.errors = [{instancePath:instancePath+"/delta_intents",schemaPath:"#/properties/delta_intents/type",keyword:"type",params:{type: "array"}}];
 return false;
 }
 }
@@ -1274,7 +1144,6 @@ if(data.graph_before !== undefined){
 let data6 = data.graph_before;
 const _errs15 = errors;
 if(!(data6 && typeof data6 == "object" && !Array.isArray(data6))){
-validate24.errors = [{instancePath:instancePath+"/graph_before",schemaPath:"#/properties/graph_before/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 var valid0 = _errs15 === errors;
@@ -1287,7 +1156,6 @@ if(data.graph_after !== undefined){
 let data7 = data.graph_after;
 const _errs17 = errors;
 if(!(data7 && typeof data7 == "object" && !Array.isArray(data7))){
-validate24.errors = [{instancePath:instancePath+"/graph_after",schemaPath:"#/properties/graph_after/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 var valid0 = _errs17 === errors;
@@ -1306,7 +1174,6 @@ const len1 = data8.length;
 for(let i1=0; i1<len1; i1++){
 const _errs21 = errors;
 if(typeof data8[i1] !== "string"){
-validate24.errors = [{instancePath:instancePath+"/pipeline_path/" + i1,schemaPath:"#/properties/pipeline_path/items/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid3 = _errs21 === errors;
@@ -1316,7 +1183,6 @@ break;
 }
 }
 else {
-validate24.errors = [{instancePath:instancePath+"/pipeline_path",schemaPath:"#/properties/pipeline_path/type",keyword:"type",params:{type: "array"}}];
 return false;
 }
 }
@@ -1329,7 +1195,6 @@ if(valid0){
 if(data.success_flag !== undefined){
 const _errs23 = errors;
 if(typeof data.success_flag !== "boolean"){
-validate24.errors = [{instancePath:instancePath+"/success_flag",schemaPath:"#/properties/success_flag/type",keyword:"type",params:{type: "boolean"}}];
 return false;
 }
 var valid0 = _errs23 === errors;
@@ -1346,7 +1211,6 @@ if(data11 && typeof data11 == "object" && !Array.isArray(data11)){
 const _errs27 = errors;
 for(const key1 in data11){
 if(!(((key1 === "error_code") || (key1 === "error_message")) || (key1 === "stack_trace"))){
-validate24.errors = [{instancePath:instancePath+"/error_info",schemaPath:"#/properties/error_info/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key1}}];
 return false;
 break;
 }
@@ -1355,7 +1219,6 @@ if(_errs27 === errors){
 if(data11.error_code !== undefined){
 const _errs28 = errors;
 if(typeof data11.error_code !== "string"){
-validate24.errors = [{instancePath:instancePath+"/error_info/error_code",schemaPath:"#/properties/error_info/properties/error_code/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid4 = _errs28 === errors;
@@ -1367,7 +1230,6 @@ if(valid4){
 if(data11.error_message !== undefined){
 const _errs30 = errors;
 if(typeof data11.error_message !== "string"){
-validate24.errors = [{instancePath:instancePath+"/error_info/error_message",schemaPath:"#/properties/error_info/properties/error_message/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid4 = _errs30 === errors;
@@ -1379,7 +1241,6 @@ if(valid4){
 if(data11.stack_trace !== undefined){
 const _errs32 = errors;
 if(typeof data11.stack_trace !== "string"){
-validate24.errors = [{instancePath:instancePath+"/error_info/stack_trace",schemaPath:"#/properties/error_info/properties/stack_trace/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid4 = _errs32 === errors;
@@ -1392,7 +1253,6 @@ var valid4 = true;
 }
 }
 else {
-validate24.errors = [{instancePath:instancePath+"/error_info",schemaPath:"#/properties/error_info/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
@@ -1410,7 +1270,6 @@ if(data15 && typeof data15 == "object" && !Array.isArray(data15)){
 const _errs36 = errors;
 for(const key2 in data15){
 if(!((((key2 === "total_tokens") || (key2 === "prompt_tokens")) || (key2 === "completion_tokens")) || (key2 === "by_agent"))){
-validate24.errors = [{instancePath:instancePath+"/token_usage",schemaPath:"#/properties/token_usage/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key2}}];
 return false;
 break;
 }
@@ -1422,12 +1281,10 @@ const _errs37 = errors;
 if(errors === _errs37){
 if((typeof data16 == "number") && (isFinite(data16))){
 if(data16 < 0 || isNaN(data16)){
-validate24.errors = [{instancePath:instancePath+"/token_usage/total_tokens",schemaPath:"#/properties/token_usage/properties/total_tokens/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}}];
 return false;
 }
 }
 else {
-validate24.errors = [{instancePath:instancePath+"/token_usage/total_tokens",schemaPath:"#/properties/token_usage/properties/total_tokens/type",keyword:"type",params:{type: "number"}}];
 return false;
 }
 }
@@ -1443,12 +1300,10 @@ const _errs39 = errors;
 if(errors === _errs39){
 if((typeof data17 == "number") && (isFinite(data17))){
 if(data17 < 0 || isNaN(data17)){
-validate24.errors = [{instancePath:instancePath+"/token_usage/prompt_tokens",schemaPath:"#/properties/token_usage/properties/prompt_tokens/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}}];
 return false;
 }
 }
 else {
-validate24.errors = [{instancePath:instancePath+"/token_usage/prompt_tokens",schemaPath:"#/properties/token_usage/properties/prompt_tokens/type",keyword:"type",params:{type: "number"}}];
 return false;
 }
 }
@@ -1464,12 +1319,10 @@ const _errs41 = errors;
 if(errors === _errs41){
 if((typeof data18 == "number") && (isFinite(data18))){
 if(data18 < 0 || isNaN(data18)){
-validate24.errors = [{instancePath:instancePath+"/token_usage/completion_tokens",schemaPath:"#/properties/token_usage/properties/completion_tokens/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}}];
 return false;
 }
 }
 else {
-validate24.errors = [{instancePath:instancePath+"/token_usage/completion_tokens",schemaPath:"#/properties/token_usage/properties/completion_tokens/type",keyword:"type",params:{type: "number"}}];
 return false;
 }
 }
@@ -1493,14 +1346,12 @@ if(errors === _errs45){
 if(data20 && typeof data20 == "object" && !Array.isArray(data20)){
 let missing1;
 if(((data20.agent_id === undefined) && (missing1 = "agent_id")) || ((data20.tokens === undefined) && (missing1 = "tokens"))){
-validate24.errors = [{instancePath:instancePath+"/token_usage/by_agent/" + i2,schemaPath:"#/properties/token_usage/properties/by_agent/items/required",keyword:"required",params:{missingProperty: missing1}}];
 return false;
 }
 else {
 const _errs47 = errors;
 for(const key3 in data20){
 if(!(((key3 === "agent_id") || (key3 === "role")) || (key3 === "tokens"))){
-validate24.errors = [{instancePath:instancePath+"/token_usage/by_agent/" + i2,schemaPath:"#/properties/token_usage/properties/by_agent/items/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key3}}];
 return false;
 break;
 }
@@ -1509,7 +1360,6 @@ if(_errs47 === errors){
 if(data20.agent_id !== undefined){
 const _errs48 = errors;
 if(typeof data20.agent_id !== "string"){
-validate24.errors = [{instancePath:instancePath+"/token_usage/by_agent/" + i2+"/agent_id",schemaPath:"#/properties/token_usage/properties/by_agent/items/properties/agent_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid7 = _errs48 === errors;
@@ -1521,7 +1371,6 @@ if(valid7){
 if(data20.role !== undefined){
 const _errs50 = errors;
 if(typeof data20.role !== "string"){
-validate24.errors = [{instancePath:instancePath+"/token_usage/by_agent/" + i2+"/role",schemaPath:"#/properties/token_usage/properties/by_agent/items/properties/role/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid7 = _errs50 === errors;
@@ -1536,12 +1385,10 @@ const _errs52 = errors;
 if(errors === _errs52){
 if((typeof data23 == "number") && (isFinite(data23))){
 if(data23 < 0 || isNaN(data23)){
-validate24.errors = [{instancePath:instancePath+"/token_usage/by_agent/" + i2+"/tokens",schemaPath:"#/properties/token_usage/properties/by_agent/items/properties/tokens/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}}];
 return false;
 }
 }
 else {
-validate24.errors = [{instancePath:instancePath+"/token_usage/by_agent/" + i2+"/tokens",schemaPath:"#/properties/token_usage/properties/by_agent/items/properties/tokens/type",keyword:"type",params:{type: "number"}}];
 return false;
 }
 }
@@ -1556,7 +1403,6 @@ var valid7 = true;
 }
 }
 else {
-validate24.errors = [{instancePath:instancePath+"/token_usage/by_agent/" + i2,schemaPath:"#/properties/token_usage/properties/by_agent/items/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
@@ -1567,7 +1413,6 @@ break;
 }
 }
 else {
-validate24.errors = [{instancePath:instancePath+"/token_usage/by_agent",schemaPath:"#/properties/token_usage/properties/by_agent/type",keyword:"type",params:{type: "array"}}];
 return false;
 }
 }
@@ -1582,7 +1427,6 @@ var valid5 = true;
 }
 }
 else {
-validate24.errors = [{instancePath:instancePath+"/token_usage",schemaPath:"#/properties/token_usage/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
@@ -1598,12 +1442,10 @@ const _errs54 = errors;
 if(errors === _errs54){
 if((typeof data24 == "number") && (isFinite(data24))){
 if(data24 < 0 || isNaN(data24)){
-validate24.errors = [{instancePath:instancePath+"/execution_time_ms",schemaPath:"#/properties/execution_time_ms/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}}];
 return false;
 }
 }
 else {
-validate24.errors = [{instancePath:instancePath+"/execution_time_ms",schemaPath:"#/properties/execution_time_ms/type",keyword:"type",params:{type: "number"}}];
 return false;
 }
 }
@@ -1619,18 +1461,15 @@ const _errs56 = errors;
 if(errors === _errs56){
 if((typeof data25 == "number") && (isFinite(data25))){
 if(data25 > 1 || isNaN(data25)){
-validate24.errors = [{instancePath:instancePath+"/impact_score",schemaPath:"#/properties/impact_score/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1}}];
 return false;
 }
 else {
 if(data25 < 0 || isNaN(data25)){
-validate24.errors = [{instancePath:instancePath+"/impact_score",schemaPath:"#/properties/impact_score/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}}];
 return false;
 }
 }
 }
 else {
-validate24.errors = [{instancePath:instancePath+"/impact_score",schemaPath:"#/properties/impact_score/type",keyword:"type",params:{type: "number"}}];
 return false;
 }
 }
@@ -1648,7 +1487,6 @@ if(data26 && typeof data26 == "object" && !Array.isArray(data26)){
 const _errs60 = errors;
 for(const key4 in data26){
 if(!(((key4 === "decision") || (key4 === "comment")) || (key4 === "rating"))){
-validate24.errors = [{instancePath:instancePath+"/user_feedback",schemaPath:"#/properties/user_feedback/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key4}}];
 return false;
 break;
 }
@@ -1658,11 +1496,9 @@ if(data26.decision !== undefined){
 let data27 = data26.decision;
 const _errs61 = errors;
 if(typeof data27 !== "string"){
-validate24.errors = [{instancePath:instancePath+"/user_feedback/decision",schemaPath:"#/properties/user_feedback/properties/decision/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!((((data27 === "approve") || (data27 === "reject")) || (data27 === "override")) || (data27 === "unknown"))){
-validate24.errors = [{instancePath:instancePath+"/user_feedback/decision",schemaPath:"#/properties/user_feedback/properties/decision/enum",keyword:"enum",params:{allowedValues: schema28.properties.user_feedback.properties.decision.enum}}];
 return false;
 }
 var valid8 = _errs61 === errors;
@@ -1674,7 +1510,6 @@ if(valid8){
 if(data26.comment !== undefined){
 const _errs63 = errors;
 if(typeof data26.comment !== "string"){
-validate24.errors = [{instancePath:instancePath+"/user_feedback/comment",schemaPath:"#/properties/user_feedback/properties/comment/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid8 = _errs63 === errors;
@@ -1689,18 +1524,15 @@ const _errs65 = errors;
 if(errors === _errs65){
 if((typeof data29 == "number") && (isFinite(data29))){
 if(data29 > 5 || isNaN(data29)){
-validate24.errors = [{instancePath:instancePath+"/user_feedback/rating",schemaPath:"#/properties/user_feedback/properties/rating/maximum",keyword:"maximum",params:{comparison: "<=", limit: 5}}];
 return false;
 }
 else {
 if(data29 < 0 || isNaN(data29)){
-validate24.errors = [{instancePath:instancePath+"/user_feedback/rating",schemaPath:"#/properties/user_feedback/properties/rating/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}}];
 return false;
 }
 }
 }
 else {
-validate24.errors = [{instancePath:instancePath+"/user_feedback/rating",schemaPath:"#/properties/user_feedback/properties/rating/type",keyword:"type",params:{type: "number"}}];
 return false;
 }
 }
@@ -1714,7 +1546,6 @@ var valid8 = true;
 }
 }
 else {
-validate24.errors = [{instancePath:instancePath+"/user_feedback",schemaPath:"#/properties/user_feedback/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
@@ -1735,7 +1566,6 @@ for(let i3=0; i3<len3; i3++){
 let data31 = data30[i3];
 const _errs69 = errors;
 if(!(data31 && typeof data31 == "object" && !Array.isArray(data31))){
-validate24.errors = [{instancePath:instancePath+"/governance_decisions/" + i3,schemaPath:"#/properties/governance_decisions/items/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 var valid9 = _errs69 === errors;
@@ -1745,7 +1575,6 @@ break;
 }
 }
 else {
-validate24.errors = [{instancePath:instancePath+"/governance_decisions",schemaPath:"#/properties/governance_decisions/type",keyword:"type",params:{type: "array"}}];
 return false;
 }
 }
@@ -1762,14 +1591,12 @@ if(errors === _errs71){
 if(data32 && typeof data32 == "object" && !Array.isArray(data32)){
 let missing2;
 if((data32.started_at === undefined) && (missing2 = "started_at")){
-validate24.errors = [{instancePath:instancePath+"/timestamps",schemaPath:"#/properties/timestamps/required",keyword:"required",params:{missingProperty: missing2}}];
 return false;
 }
 else {
 const _errs73 = errors;
 for(const key5 in data32){
 if(!((key5 === "started_at") || (key5 === "completed_at"))){
-validate24.errors = [{instancePath:instancePath+"/timestamps",schemaPath:"#/properties/timestamps/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key5}}];
 return false;
 break;
 }
@@ -1782,12 +1609,10 @@ if(errors === _errs74){
 if(errors === _errs74){
 if(typeof data33 === "string"){
 if(!(formats0.validate(data33))){
-validate24.errors = [{instancePath:instancePath+"/timestamps/started_at",schemaPath:"#/properties/timestamps/properties/started_at/format",keyword:"format",params:{format: "date-time"}}];
 return false;
 }
 }
 else {
-validate24.errors = [{instancePath:instancePath+"/timestamps/started_at",schemaPath:"#/properties/timestamps/properties/started_at/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -1805,12 +1630,10 @@ if(errors === _errs76){
 if(errors === _errs76){
 if(typeof data34 === "string"){
 if(!(formats0.validate(data34))){
-validate24.errors = [{instancePath:instancePath+"/timestamps/completed_at",schemaPath:"#/properties/timestamps/properties/completed_at/format",keyword:"format",params:{format: "date-time"}}];
 return false;
 }
 }
 else {
-validate24.errors = [{instancePath:instancePath+"/timestamps/completed_at",schemaPath:"#/properties/timestamps/properties/completed_at/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -1825,7 +1648,6 @@ var valid10 = true;
 }
 }
 else {
-validate24.errors = [{instancePath:instancePath+"/timestamps",schemaPath:"#/properties/timestamps/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
@@ -1839,7 +1661,6 @@ if(data.metadata !== undefined){
 let data35 = data.metadata;
 const _errs78 = errors;
 if(!(data35 && typeof data35 == "object" && !Array.isArray(data35))){
-validate24.errors = [{instancePath:instancePath+"/metadata",schemaPath:"#/properties/metadata/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 var valid0 = _errs78 === errors;
@@ -1852,7 +1673,6 @@ if(data.vendor_extensions !== undefined){
 let data36 = data.vendor_extensions;
 const _errs80 = errors;
 if(!(data36 && typeof data36 == "object" && !Array.isArray(data36))){
-validate24.errors = [{instancePath:instancePath+"/vendor_extensions",schemaPath:"#/properties/vendor_extensions/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 var valid0 = _errs80 === errors;
@@ -1881,11 +1701,9 @@ var valid0 = true;
 }
 }
 else {
-validate24.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate24.errors = vErrors;
 return errors === 0;
 }
 
@@ -1897,23 +1715,19 @@ const trace_base = validate19;
 
 const confirm = validate25;
 const schema30 = {"type":"object","required":["meta","confirm_id","target_type","target_id","status","requested_by_role","requested_at"],"properties":{"meta":{"$ref":"meta"},"governance":{"$ref":"governance"},"confirm_id":{"$ref":"identifier"},"target_type":{"type":"string","enum":["context","plan","trace","extension","other"]},"target_id":{"$ref":"identifier"},"status":{"type":"string","enum":["pending","approved","rejected","cancelled"]},"requested_by_role":{"type":"string"},"requested_at":{"type":"string","format":"date-time"},"reason":{"type":"string"},"decisions":{"type":"array","items":{"$ref":"decision"}},"trace":{"$ref":"trace-base"},"events":{"type":"array","items":{"$ref":"base-event"}}},"additionalProperties":false};
-const schema33 = {"type":"object","required":["decision_id","status","decided_by_role","decided_at"],"properties":{"decision_id":{"$ref":"identifier"},"status":{"type":"string","enum":["approved","rejected","cancelled"]},"decided_by_role":{"type":"string"},"decided_at":{"type":"string","format":"date-time"},"reason":{"type":"string"}},"additionalProperties":false};
 
-function validate28(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate28(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if(((((data.decision_id === undefined) && (missing0 = "decision_id")) || ((data.status === undefined) && (missing0 = "status"))) || ((data.decided_by_role === undefined) && (missing0 = "decided_by_role"))) || ((data.decided_at === undefined) && (missing0 = "decided_at"))){
-validate28.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 const _errs1 = errors;
 for(const key0 in data){
 if(!(((((key0 === "decision_id") || (key0 === "status")) || (key0 === "decided_by_role")) || (key0 === "decided_at")) || (key0 === "reason"))){
-validate28.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}}];
 return false;
 break;
 }
@@ -1926,12 +1740,10 @@ const _errs3 = errors;
 if(errors === _errs3){
 if(typeof data0 === "string"){
 if(!pattern2.test(data0)){
-validate28.errors = [{instancePath:instancePath+"/decision_id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate28.errors = [{instancePath:instancePath+"/decision_id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -1945,11 +1757,9 @@ if(data.status !== undefined){
 let data1 = data.status;
 const _errs5 = errors;
 if(typeof data1 !== "string"){
-validate28.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!(((data1 === "approved") || (data1 === "rejected")) || (data1 === "cancelled"))){
-validate28.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema33.properties.status.enum}}];
 return false;
 }
 var valid0 = _errs5 === errors;
@@ -1961,7 +1771,6 @@ if(valid0){
 if(data.decided_by_role !== undefined){
 const _errs7 = errors;
 if(typeof data.decided_by_role !== "string"){
-validate28.errors = [{instancePath:instancePath+"/decided_by_role",schemaPath:"#/properties/decided_by_role/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs7 === errors;
@@ -1977,12 +1786,10 @@ if(errors === _errs9){
 if(errors === _errs9){
 if(typeof data3 === "string"){
 if(!(formats0.validate(data3))){
-validate28.errors = [{instancePath:instancePath+"/decided_at",schemaPath:"#/properties/decided_at/format",keyword:"format",params:{format: "date-time"}}];
 return false;
 }
 }
 else {
-validate28.errors = [{instancePath:instancePath+"/decided_at",schemaPath:"#/properties/decided_at/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -1996,7 +1803,6 @@ if(valid0){
 if(data.reason !== undefined){
 const _errs11 = errors;
 if(typeof data.reason !== "string"){
-validate28.errors = [{instancePath:instancePath+"/reason",schemaPath:"#/properties/reason/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs11 === errors;
@@ -2012,30 +1818,25 @@ var valid0 = true;
 }
 }
 else {
-validate28.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate28.errors = vErrors;
 return errors === 0;
 }
 
 
-function validate25(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate25(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if((((((((data.meta === undefined) && (missing0 = "meta")) || ((data.confirm_id === undefined) && (missing0 = "confirm_id"))) || ((data.target_type === undefined) && (missing0 = "target_type"))) || ((data.target_id === undefined) && (missing0 = "target_id"))) || ((data.status === undefined) && (missing0 = "status"))) || ((data.requested_by_role === undefined) && (missing0 = "requested_by_role"))) || ((data.requested_at === undefined) && (missing0 = "requested_at"))){
-validate25.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 const _errs1 = errors;
 for(const key0 in data){
 if(!(func2.call(schema30.properties, key0))){
-validate25.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}}];
 return false;
 break;
 }
@@ -2043,9 +1844,8 @@ break;
 if(_errs1 === errors){
 if(data.meta !== undefined){
 const _errs2 = errors;
-if(!(validate11(data.meta, {instancePath:instancePath+"/meta",parentData:data,parentDataProperty:"meta",rootData}))){
-vErrors = vErrors === null ? validate11.errors : vErrors.concat(validate11.errors);
-errors = vErrors.length;
+if(!(validate11(data.meta))){
+return false;
 }
 var valid0 = _errs2 === errors;
 }
@@ -2055,9 +1855,8 @@ var valid0 = true;
 if(valid0){
 if(data.governance !== undefined){
 const _errs3 = errors;
-if(!(validate13(data.governance, {instancePath:instancePath+"/governance",parentData:data,parentDataProperty:"governance",rootData}))){
-vErrors = vErrors === null ? validate13.errors : vErrors.concat(validate13.errors);
-errors = vErrors.length;
+if(!(validate13(data.governance))){
+return false;
 }
 var valid0 = _errs3 === errors;
 }
@@ -2072,12 +1871,10 @@ const _errs5 = errors;
 if(errors === _errs5){
 if(typeof data2 === "string"){
 if(!pattern2.test(data2)){
-validate25.errors = [{instancePath:instancePath+"/confirm_id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate25.errors = [{instancePath:instancePath+"/confirm_id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -2091,11 +1888,9 @@ if(data.target_type !== undefined){
 let data3 = data.target_type;
 const _errs7 = errors;
 if(typeof data3 !== "string"){
-validate25.errors = [{instancePath:instancePath+"/target_type",schemaPath:"#/properties/target_type/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!(((((data3 === "context") || (data3 === "plan")) || (data3 === "trace")) || (data3 === "extension")) || (data3 === "other"))){
-validate25.errors = [{instancePath:instancePath+"/target_type",schemaPath:"#/properties/target_type/enum",keyword:"enum",params:{allowedValues: schema30.properties.target_type.enum}}];
 return false;
 }
 var valid0 = _errs7 === errors;
@@ -2111,12 +1906,10 @@ const _errs10 = errors;
 if(errors === _errs10){
 if(typeof data4 === "string"){
 if(!pattern2.test(data4)){
-validate25.errors = [{instancePath:instancePath+"/target_id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate25.errors = [{instancePath:instancePath+"/target_id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -2130,11 +1923,9 @@ if(data.status !== undefined){
 let data5 = data.status;
 const _errs12 = errors;
 if(typeof data5 !== "string"){
-validate25.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!((((data5 === "pending") || (data5 === "approved")) || (data5 === "rejected")) || (data5 === "cancelled"))){
-validate25.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema30.properties.status.enum}}];
 return false;
 }
 var valid0 = _errs12 === errors;
@@ -2146,7 +1937,6 @@ if(valid0){
 if(data.requested_by_role !== undefined){
 const _errs14 = errors;
 if(typeof data.requested_by_role !== "string"){
-validate25.errors = [{instancePath:instancePath+"/requested_by_role",schemaPath:"#/properties/requested_by_role/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs14 === errors;
@@ -2162,12 +1952,10 @@ if(errors === _errs16){
 if(errors === _errs16){
 if(typeof data7 === "string"){
 if(!(formats0.validate(data7))){
-validate25.errors = [{instancePath:instancePath+"/requested_at",schemaPath:"#/properties/requested_at/format",keyword:"format",params:{format: "date-time"}}];
 return false;
 }
 }
 else {
-validate25.errors = [{instancePath:instancePath+"/requested_at",schemaPath:"#/properties/requested_at/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -2181,7 +1969,6 @@ if(valid0){
 if(data.reason !== undefined){
 const _errs18 = errors;
 if(typeof data.reason !== "string"){
-validate25.errors = [{instancePath:instancePath+"/reason",schemaPath:"#/properties/reason/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs18 === errors;
@@ -2199,9 +1986,8 @@ var valid3 = true;
 const len0 = data9.length;
 for(let i0=0; i0<len0; i0++){
 const _errs22 = errors;
-if(!(validate28(data9[i0], {instancePath:instancePath+"/decisions/" + i0,parentData:data9,parentDataProperty:i0,rootData}))){
-vErrors = vErrors === null ? validate28.errors : vErrors.concat(validate28.errors);
-errors = vErrors.length;
+if(!(validate28(data9[i0]))){
+return false;
 }
 var valid3 = _errs22 === errors;
 if(!valid3){
@@ -2210,7 +1996,6 @@ break;
 }
 }
 else {
-validate25.errors = [{instancePath:instancePath+"/decisions",schemaPath:"#/properties/decisions/type",keyword:"type",params:{type: "array"}}];
 return false;
 }
 }
@@ -2222,9 +2007,8 @@ var valid0 = true;
 if(valid0){
 if(data.trace !== undefined){
 const _errs23 = errors;
-if(!(validate19(data.trace, {instancePath:instancePath+"/trace",parentData:data,parentDataProperty:"trace",rootData}))){
-vErrors = vErrors === null ? validate19.errors : vErrors.concat(validate19.errors);
-errors = vErrors.length;
+if(!(validate19(data.trace))){
+return false;
 }
 var valid0 = _errs23 === errors;
 }
@@ -2241,9 +2025,8 @@ var valid4 = true;
 const len1 = data12.length;
 for(let i1=0; i1<len1; i1++){
 const _errs26 = errors;
-if(!(validate21(data12[i1], {instancePath:instancePath+"/events/" + i1,parentData:data12,parentDataProperty:i1,rootData}))){
-vErrors = vErrors === null ? validate21.errors : vErrors.concat(validate21.errors);
-errors = vErrors.length;
+if(!(validate21(data12[i1]))){
+return false;
 }
 var valid4 = _errs26 === errors;
 if(!valid4){
@@ -2252,7 +2035,6 @@ break;
 }
 }
 else {
-validate25.errors = [{instancePath:instancePath+"/events",schemaPath:"#/properties/events/type",keyword:"type",params:{type: "array"}}];
 return false;
 }
 }
@@ -2276,32 +2058,27 @@ var valid0 = true;
 }
 }
 else {
-validate25.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate25.errors = vErrors;
 return errors === 0;
 }
 
 const context = validate32;
 const schema35 = {"type":"object","required":["meta","context_id","root","title","status"],"properties":{"meta":{"$ref":"meta"},"governance":{"$ref":"governance"},"context_id":{"$ref":"identifier"},"root":{"type":"object","required":["domain","environment"],"properties":{"domain":{"type":"string"},"environment":{"type":"string"},"entry_point":{"type":"string"}}},"title":{"type":"string","minLength":1},"summary":{"type":"string"},"status":{"type":"string","enum":["draft","active","suspended","archived","closed"]},"tags":{"type":"array","items":{"type":"string","minLength":1}},"language":{"type":"string"},"owner_role":{"type":"string"},"constraints":{"type":"object"},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"trace":{"$ref":"trace-base"},"events":{"type":"array","items":{"$ref":"base-event"}}},"additionalProperties":false};
 
-function validate32(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate32(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if((((((data.meta === undefined) && (missing0 = "meta")) || ((data.context_id === undefined) && (missing0 = "context_id"))) || ((data.root === undefined) && (missing0 = "root"))) || ((data.title === undefined) && (missing0 = "title"))) || ((data.status === undefined) && (missing0 = "status"))){
-validate32.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 const _errs1 = errors;
 for(const key0 in data){
 if(!(func2.call(schema35.properties, key0))){
-validate32.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}}];
 return false;
 break;
 }
@@ -2309,9 +2086,8 @@ break;
 if(_errs1 === errors){
 if(data.meta !== undefined){
 const _errs2 = errors;
-if(!(validate11(data.meta, {instancePath:instancePath+"/meta",parentData:data,parentDataProperty:"meta",rootData}))){
-vErrors = vErrors === null ? validate11.errors : vErrors.concat(validate11.errors);
-errors = vErrors.length;
+if(!(validate11(data.meta))){
+return false;
 }
 var valid0 = _errs2 === errors;
 }
@@ -2321,9 +2097,8 @@ var valid0 = true;
 if(valid0){
 if(data.governance !== undefined){
 const _errs3 = errors;
-if(!(validate13(data.governance, {instancePath:instancePath+"/governance",parentData:data,parentDataProperty:"governance",rootData}))){
-vErrors = vErrors === null ? validate13.errors : vErrors.concat(validate13.errors);
-errors = vErrors.length;
+if(!(validate13(data.governance))){
+return false;
 }
 var valid0 = _errs3 === errors;
 }
@@ -2338,12 +2113,10 @@ const _errs5 = errors;
 if(errors === _errs5){
 if(typeof data2 === "string"){
 if(!pattern2.test(data2)){
-validate32.errors = [{instancePath:instancePath+"/context_id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate32.errors = [{instancePath:instancePath+"/context_id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -2360,14 +2133,12 @@ if(errors === _errs7){
 if(data3 && typeof data3 == "object" && !Array.isArray(data3)){
 let missing1;
 if(((data3.domain === undefined) && (missing1 = "domain")) || ((data3.environment === undefined) && (missing1 = "environment"))){
-validate32.errors = [{instancePath:instancePath+"/root",schemaPath:"#/properties/root/required",keyword:"required",params:{missingProperty: missing1}}];
 return false;
 }
 else {
 if(data3.domain !== undefined){
 const _errs9 = errors;
 if(typeof data3.domain !== "string"){
-validate32.errors = [{instancePath:instancePath+"/root/domain",schemaPath:"#/properties/root/properties/domain/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid2 = _errs9 === errors;
@@ -2379,7 +2150,6 @@ if(valid2){
 if(data3.environment !== undefined){
 const _errs11 = errors;
 if(typeof data3.environment !== "string"){
-validate32.errors = [{instancePath:instancePath+"/root/environment",schemaPath:"#/properties/root/properties/environment/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid2 = _errs11 === errors;
@@ -2391,7 +2161,6 @@ if(valid2){
 if(data3.entry_point !== undefined){
 const _errs13 = errors;
 if(typeof data3.entry_point !== "string"){
-validate32.errors = [{instancePath:instancePath+"/root/entry_point",schemaPath:"#/properties/root/properties/entry_point/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid2 = _errs13 === errors;
@@ -2404,7 +2173,6 @@ var valid2 = true;
 }
 }
 else {
-validate32.errors = [{instancePath:instancePath+"/root",schemaPath:"#/properties/root/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
@@ -2420,12 +2188,10 @@ const _errs15 = errors;
 if(errors === _errs15){
 if(typeof data7 === "string"){
 if(func3(data7) < 1){
-validate32.errors = [{instancePath:instancePath+"/title",schemaPath:"#/properties/title/minLength",keyword:"minLength",params:{limit: 1}}];
 return false;
 }
 }
 else {
-validate32.errors = [{instancePath:instancePath+"/title",schemaPath:"#/properties/title/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -2438,7 +2204,6 @@ if(valid0){
 if(data.summary !== undefined){
 const _errs17 = errors;
 if(typeof data.summary !== "string"){
-validate32.errors = [{instancePath:instancePath+"/summary",schemaPath:"#/properties/summary/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs17 === errors;
@@ -2451,11 +2216,9 @@ if(data.status !== undefined){
 let data9 = data.status;
 const _errs19 = errors;
 if(typeof data9 !== "string"){
-validate32.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!(((((data9 === "draft") || (data9 === "active")) || (data9 === "suspended")) || (data9 === "archived")) || (data9 === "closed"))){
-validate32.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema35.properties.status.enum}}];
 return false;
 }
 var valid0 = _errs19 === errors;
@@ -2477,12 +2240,10 @@ const _errs23 = errors;
 if(errors === _errs23){
 if(typeof data11 === "string"){
 if(func3(data11) < 1){
-validate32.errors = [{instancePath:instancePath+"/tags/" + i0,schemaPath:"#/properties/tags/items/minLength",keyword:"minLength",params:{limit: 1}}];
 return false;
 }
 }
 else {
-validate32.errors = [{instancePath:instancePath+"/tags/" + i0,schemaPath:"#/properties/tags/items/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -2493,7 +2254,6 @@ break;
 }
 }
 else {
-validate32.errors = [{instancePath:instancePath+"/tags",schemaPath:"#/properties/tags/type",keyword:"type",params:{type: "array"}}];
 return false;
 }
 }
@@ -2506,7 +2266,6 @@ if(valid0){
 if(data.language !== undefined){
 const _errs25 = errors;
 if(typeof data.language !== "string"){
-validate32.errors = [{instancePath:instancePath+"/language",schemaPath:"#/properties/language/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs25 === errors;
@@ -2518,7 +2277,6 @@ if(valid0){
 if(data.owner_role !== undefined){
 const _errs27 = errors;
 if(typeof data.owner_role !== "string"){
-validate32.errors = [{instancePath:instancePath+"/owner_role",schemaPath:"#/properties/owner_role/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs27 === errors;
@@ -2531,7 +2289,6 @@ if(data.constraints !== undefined){
 let data14 = data.constraints;
 const _errs29 = errors;
 if(!(data14 && typeof data14 == "object" && !Array.isArray(data14))){
-validate32.errors = [{instancePath:instancePath+"/constraints",schemaPath:"#/properties/constraints/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 var valid0 = _errs29 === errors;
@@ -2547,12 +2304,10 @@ if(errors === _errs31){
 if(errors === _errs31){
 if(typeof data15 === "string"){
 if(!(formats0.validate(data15))){
-validate32.errors = [{instancePath:instancePath+"/created_at",schemaPath:"#/properties/created_at/format",keyword:"format",params:{format: "date-time"}}];
 return false;
 }
 }
 else {
-validate32.errors = [{instancePath:instancePath+"/created_at",schemaPath:"#/properties/created_at/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -2570,12 +2325,10 @@ if(errors === _errs33){
 if(errors === _errs33){
 if(typeof data16 === "string"){
 if(!(formats0.validate(data16))){
-validate32.errors = [{instancePath:instancePath+"/updated_at",schemaPath:"#/properties/updated_at/format",keyword:"format",params:{format: "date-time"}}];
 return false;
 }
 }
 else {
-validate32.errors = [{instancePath:instancePath+"/updated_at",schemaPath:"#/properties/updated_at/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -2588,9 +2341,8 @@ var valid0 = true;
 if(valid0){
 if(data.trace !== undefined){
 const _errs35 = errors;
-if(!(validate19(data.trace, {instancePath:instancePath+"/trace",parentData:data,parentDataProperty:"trace",rootData}))){
-vErrors = vErrors === null ? validate19.errors : vErrors.concat(validate19.errors);
-errors = vErrors.length;
+if(!(validate19(data.trace))){
+return false;
 }
 var valid0 = _errs35 === errors;
 }
@@ -2607,9 +2359,8 @@ var valid4 = true;
 const len1 = data18.length;
 for(let i1=0; i1<len1; i1++){
 const _errs38 = errors;
-if(!(validate21(data18[i1], {instancePath:instancePath+"/events/" + i1,parentData:data18,parentDataProperty:i1,rootData}))){
-vErrors = vErrors === null ? validate21.errors : vErrors.concat(validate21.errors);
-errors = vErrors.length;
+if(!(validate21(data18[i1]))){
+return false;
 }
 var valid4 = _errs38 === errors;
 if(!valid4){
@@ -2618,7 +2369,6 @@ break;
 }
 }
 else {
-validate32.errors = [{instancePath:instancePath+"/events",schemaPath:"#/properties/events/type",keyword:"type",params:{type: "array"}}];
 return false;
 }
 }
@@ -2645,33 +2395,26 @@ var valid0 = true;
 }
 }
 else {
-validate32.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate32.errors = vErrors;
 return errors === 0;
 }
 
 const core = validate37;
-const schema37 = {"type":"object","required":["meta","core_id","protocol_version","status","modules"],"properties":{"meta":{"$ref":"meta"},"governance":{"$ref":"governance"},"core_id":{"$ref":"identifier"},"protocol_version":{"type":"string","minLength":1},"status":{"type":"string","enum":["draft","active","deprecated","archived"]},"modules":{"type":"array","minItems":1,"items":{"$ref":"module-descriptor"}},"trace":{"$ref":"trace-base"},"events":{"type":"array","items":{"$ref":"base-event"}}},"additionalProperties":false};
-const schema39 = {"type":"object","required":["module_id","version","status"],"properties":{"module_id":{"type":"string","enum":["context","plan","confirm","trace","role","extension","dialog","collab","core","network"]},"version":{"type":"string","minLength":1},"status":{"type":"string","enum":["enabled","disabled","experimental","deprecated"]},"required":{"type":"boolean"},"description":{"type":"string"}},"additionalProperties":false};
 
-function validate40(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate40(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if((((data.module_id === undefined) && (missing0 = "module_id")) || ((data.version === undefined) && (missing0 = "version"))) || ((data.status === undefined) && (missing0 = "status"))){
-validate40.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 const _errs1 = errors;
 for(const key0 in data){
 if(!(((((key0 === "module_id") || (key0 === "version")) || (key0 === "status")) || (key0 === "required")) || (key0 === "description"))){
-validate40.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}}];
 return false;
 break;
 }
@@ -2681,11 +2424,9 @@ if(data.module_id !== undefined){
 let data0 = data.module_id;
 const _errs2 = errors;
 if(typeof data0 !== "string"){
-validate40.errors = [{instancePath:instancePath+"/module_id",schemaPath:"#/properties/module_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!((((((((((data0 === "context") || (data0 === "plan")) || (data0 === "confirm")) || (data0 === "trace")) || (data0 === "role")) || (data0 === "extension")) || (data0 === "dialog")) || (data0 === "collab")) || (data0 === "core")) || (data0 === "network"))){
-validate40.errors = [{instancePath:instancePath+"/module_id",schemaPath:"#/properties/module_id/enum",keyword:"enum",params:{allowedValues: schema39.properties.module_id.enum}}];
 return false;
 }
 var valid0 = _errs2 === errors;
@@ -2700,12 +2441,10 @@ const _errs4 = errors;
 if(errors === _errs4){
 if(typeof data1 === "string"){
 if(func3(data1) < 1){
-validate40.errors = [{instancePath:instancePath+"/version",schemaPath:"#/properties/version/minLength",keyword:"minLength",params:{limit: 1}}];
 return false;
 }
 }
 else {
-validate40.errors = [{instancePath:instancePath+"/version",schemaPath:"#/properties/version/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -2719,11 +2458,9 @@ if(data.status !== undefined){
 let data2 = data.status;
 const _errs6 = errors;
 if(typeof data2 !== "string"){
-validate40.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!((((data2 === "enabled") || (data2 === "disabled")) || (data2 === "experimental")) || (data2 === "deprecated"))){
-validate40.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema39.properties.status.enum}}];
 return false;
 }
 var valid0 = _errs6 === errors;
@@ -2735,7 +2472,6 @@ if(valid0){
 if(data.required !== undefined){
 const _errs8 = errors;
 if(typeof data.required !== "boolean"){
-validate40.errors = [{instancePath:instancePath+"/required",schemaPath:"#/properties/required/type",keyword:"type",params:{type: "boolean"}}];
 return false;
 }
 var valid0 = _errs8 === errors;
@@ -2747,7 +2483,6 @@ if(valid0){
 if(data.description !== undefined){
 const _errs10 = errors;
 if(typeof data.description !== "string"){
-validate40.errors = [{instancePath:instancePath+"/description",schemaPath:"#/properties/description/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs10 === errors;
@@ -2763,30 +2498,25 @@ var valid0 = true;
 }
 }
 else {
-validate40.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate40.errors = vErrors;
 return errors === 0;
 }
 
 
-function validate37(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate37(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if((((((data.meta === undefined) && (missing0 = "meta")) || ((data.core_id === undefined) && (missing0 = "core_id"))) || ((data.protocol_version === undefined) && (missing0 = "protocol_version"))) || ((data.status === undefined) && (missing0 = "status"))) || ((data.modules === undefined) && (missing0 = "modules"))){
-validate37.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 const _errs1 = errors;
 for(const key0 in data){
 if(!((((((((key0 === "meta") || (key0 === "governance")) || (key0 === "core_id")) || (key0 === "protocol_version")) || (key0 === "status")) || (key0 === "modules")) || (key0 === "trace")) || (key0 === "events"))){
-validate37.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}}];
 return false;
 break;
 }
@@ -2794,9 +2524,8 @@ break;
 if(_errs1 === errors){
 if(data.meta !== undefined){
 const _errs2 = errors;
-if(!(validate11(data.meta, {instancePath:instancePath+"/meta",parentData:data,parentDataProperty:"meta",rootData}))){
-vErrors = vErrors === null ? validate11.errors : vErrors.concat(validate11.errors);
-errors = vErrors.length;
+if(!(validate11(data.meta))){
+return false;
 }
 var valid0 = _errs2 === errors;
 }
@@ -2806,9 +2535,8 @@ var valid0 = true;
 if(valid0){
 if(data.governance !== undefined){
 const _errs3 = errors;
-if(!(validate13(data.governance, {instancePath:instancePath+"/governance",parentData:data,parentDataProperty:"governance",rootData}))){
-vErrors = vErrors === null ? validate13.errors : vErrors.concat(validate13.errors);
-errors = vErrors.length;
+if(!(validate13(data.governance))){
+return false;
 }
 var valid0 = _errs3 === errors;
 }
@@ -2823,12 +2551,10 @@ const _errs5 = errors;
 if(errors === _errs5){
 if(typeof data2 === "string"){
 if(!pattern2.test(data2)){
-validate37.errors = [{instancePath:instancePath+"/core_id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate37.errors = [{instancePath:instancePath+"/core_id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -2844,12 +2570,10 @@ const _errs7 = errors;
 if(errors === _errs7){
 if(typeof data3 === "string"){
 if(func3(data3) < 1){
-validate37.errors = [{instancePath:instancePath+"/protocol_version",schemaPath:"#/properties/protocol_version/minLength",keyword:"minLength",params:{limit: 1}}];
 return false;
 }
 }
 else {
-validate37.errors = [{instancePath:instancePath+"/protocol_version",schemaPath:"#/properties/protocol_version/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -2863,11 +2587,9 @@ if(data.status !== undefined){
 let data4 = data.status;
 const _errs9 = errors;
 if(typeof data4 !== "string"){
-validate37.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!((((data4 === "draft") || (data4 === "active")) || (data4 === "deprecated")) || (data4 === "archived"))){
-validate37.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema37.properties.status.enum}}];
 return false;
 }
 var valid0 = _errs9 === errors;
@@ -2882,7 +2604,6 @@ const _errs11 = errors;
 if(errors === _errs11){
 if(Array.isArray(data5)){
 if(data5.length < 1){
-validate37.errors = [{instancePath:instancePath+"/modules",schemaPath:"#/properties/modules/minItems",keyword:"minItems",params:{limit: 1}}];
 return false;
 }
 else {
@@ -2890,9 +2611,8 @@ var valid2 = true;
 const len0 = data5.length;
 for(let i0=0; i0<len0; i0++){
 const _errs13 = errors;
-if(!(validate40(data5[i0], {instancePath:instancePath+"/modules/" + i0,parentData:data5,parentDataProperty:i0,rootData}))){
-vErrors = vErrors === null ? validate40.errors : vErrors.concat(validate40.errors);
-errors = vErrors.length;
+if(!(validate40(data5[i0]))){
+return false;
 }
 var valid2 = _errs13 === errors;
 if(!valid2){
@@ -2902,7 +2622,6 @@ break;
 }
 }
 else {
-validate37.errors = [{instancePath:instancePath+"/modules",schemaPath:"#/properties/modules/type",keyword:"type",params:{type: "array"}}];
 return false;
 }
 }
@@ -2914,9 +2633,8 @@ var valid0 = true;
 if(valid0){
 if(data.trace !== undefined){
 const _errs14 = errors;
-if(!(validate19(data.trace, {instancePath:instancePath+"/trace",parentData:data,parentDataProperty:"trace",rootData}))){
-vErrors = vErrors === null ? validate19.errors : vErrors.concat(validate19.errors);
-errors = vErrors.length;
+if(!(validate19(data.trace))){
+return false;
 }
 var valid0 = _errs14 === errors;
 }
@@ -2933,9 +2651,8 @@ var valid3 = true;
 const len1 = data8.length;
 for(let i1=0; i1<len1; i1++){
 const _errs17 = errors;
-if(!(validate21(data8[i1], {instancePath:instancePath+"/events/" + i1,parentData:data8,parentDataProperty:i1,rootData}))){
-vErrors = vErrors === null ? validate21.errors : vErrors.concat(validate21.errors);
-errors = vErrors.length;
+if(!(validate21(data8[i1]))){
+return false;
 }
 var valid3 = _errs17 === errors;
 if(!valid3){
@@ -2944,7 +2661,6 @@ break;
 }
 }
 else {
-validate37.errors = [{instancePath:instancePath+"/events",schemaPath:"#/properties/events/type",keyword:"type",params:{type: "array"}}];
 return false;
 }
 }
@@ -2964,33 +2680,27 @@ var valid0 = true;
 }
 }
 else {
-validate37.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate37.errors = vErrors;
 return errors === 0;
 }
 
 const dialog = validate44;
 const schema40 = {"type":"object","required":["meta","dialog_id","context_id","status","messages"],"properties":{"meta":{"$ref":"meta"},"governance":{"$ref":"governance"},"dialog_id":{"$ref":"identifier"},"context_id":{"$ref":"identifier"},"thread_id":{"$ref":"identifier"},"status":{"type":"string","enum":["active","paused","completed","cancelled"]},"messages":{"type":"array","items":{"$ref":"message"}},"started_at":{"type":"string","format":"date-time"},"ended_at":{"type":"string","format":"date-time"},"trace":{"$ref":"trace-base"},"events":{"type":"array","items":{"$ref":"base-event"}}},"additionalProperties":false};
-const schema44 = {"type":"object","required":["role","content","timestamp"],"properties":{"role":{"type":"string","enum":["user","assistant","system","agent"]},"content":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"event":{"$ref":"base-event"}},"additionalProperties":false};
 
-function validate47(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate47(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if((((data.role === undefined) && (missing0 = "role")) || ((data.content === undefined) && (missing0 = "content"))) || ((data.timestamp === undefined) && (missing0 = "timestamp"))){
-validate47.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 const _errs1 = errors;
 for(const key0 in data){
 if(!((((key0 === "role") || (key0 === "content")) || (key0 === "timestamp")) || (key0 === "event"))){
-validate47.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}}];
 return false;
 break;
 }
@@ -3000,11 +2710,9 @@ if(data.role !== undefined){
 let data0 = data.role;
 const _errs2 = errors;
 if(typeof data0 !== "string"){
-validate47.errors = [{instancePath:instancePath+"/role",schemaPath:"#/properties/role/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!((((data0 === "user") || (data0 === "assistant")) || (data0 === "system")) || (data0 === "agent"))){
-validate47.errors = [{instancePath:instancePath+"/role",schemaPath:"#/properties/role/enum",keyword:"enum",params:{allowedValues: schema44.properties.role.enum}}];
 return false;
 }
 var valid0 = _errs2 === errors;
@@ -3016,7 +2724,6 @@ if(valid0){
 if(data.content !== undefined){
 const _errs4 = errors;
 if(typeof data.content !== "string"){
-validate47.errors = [{instancePath:instancePath+"/content",schemaPath:"#/properties/content/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs4 === errors;
@@ -3032,12 +2739,10 @@ if(errors === _errs6){
 if(errors === _errs6){
 if(typeof data2 === "string"){
 if(!(formats0.validate(data2))){
-validate47.errors = [{instancePath:instancePath+"/timestamp",schemaPath:"#/properties/timestamp/format",keyword:"format",params:{format: "date-time"}}];
 return false;
 }
 }
 else {
-validate47.errors = [{instancePath:instancePath+"/timestamp",schemaPath:"#/properties/timestamp/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -3050,9 +2755,8 @@ var valid0 = true;
 if(valid0){
 if(data.event !== undefined){
 const _errs8 = errors;
-if(!(validate21(data.event, {instancePath:instancePath+"/event",parentData:data,parentDataProperty:"event",rootData}))){
-vErrors = vErrors === null ? validate21.errors : vErrors.concat(validate21.errors);
-errors = vErrors.length;
+if(!(validate21(data.event))){
+return false;
 }
 var valid0 = _errs8 === errors;
 }
@@ -3066,30 +2770,25 @@ var valid0 = true;
 }
 }
 else {
-validate47.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate47.errors = vErrors;
 return errors === 0;
 }
 
 
-function validate44(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate44(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if((((((data.meta === undefined) && (missing0 = "meta")) || ((data.dialog_id === undefined) && (missing0 = "dialog_id"))) || ((data.context_id === undefined) && (missing0 = "context_id"))) || ((data.status === undefined) && (missing0 = "status"))) || ((data.messages === undefined) && (missing0 = "messages"))){
-validate44.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 const _errs1 = errors;
 for(const key0 in data){
 if(!(func2.call(schema40.properties, key0))){
-validate44.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}}];
 return false;
 break;
 }
@@ -3097,9 +2796,8 @@ break;
 if(_errs1 === errors){
 if(data.meta !== undefined){
 const _errs2 = errors;
-if(!(validate11(data.meta, {instancePath:instancePath+"/meta",parentData:data,parentDataProperty:"meta",rootData}))){
-vErrors = vErrors === null ? validate11.errors : vErrors.concat(validate11.errors);
-errors = vErrors.length;
+if(!(validate11(data.meta))){
+return false;
 }
 var valid0 = _errs2 === errors;
 }
@@ -3109,9 +2807,8 @@ var valid0 = true;
 if(valid0){
 if(data.governance !== undefined){
 const _errs3 = errors;
-if(!(validate13(data.governance, {instancePath:instancePath+"/governance",parentData:data,parentDataProperty:"governance",rootData}))){
-vErrors = vErrors === null ? validate13.errors : vErrors.concat(validate13.errors);
-errors = vErrors.length;
+if(!(validate13(data.governance))){
+return false;
 }
 var valid0 = _errs3 === errors;
 }
@@ -3126,12 +2823,10 @@ const _errs5 = errors;
 if(errors === _errs5){
 if(typeof data2 === "string"){
 if(!pattern2.test(data2)){
-validate44.errors = [{instancePath:instancePath+"/dialog_id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate44.errors = [{instancePath:instancePath+"/dialog_id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -3148,12 +2843,10 @@ const _errs8 = errors;
 if(errors === _errs8){
 if(typeof data3 === "string"){
 if(!pattern2.test(data3)){
-validate44.errors = [{instancePath:instancePath+"/context_id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate44.errors = [{instancePath:instancePath+"/context_id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -3170,12 +2863,10 @@ const _errs11 = errors;
 if(errors === _errs11){
 if(typeof data4 === "string"){
 if(!pattern2.test(data4)){
-validate44.errors = [{instancePath:instancePath+"/thread_id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate44.errors = [{instancePath:instancePath+"/thread_id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -3189,11 +2880,9 @@ if(data.status !== undefined){
 let data5 = data.status;
 const _errs13 = errors;
 if(typeof data5 !== "string"){
-validate44.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!((((data5 === "active") || (data5 === "paused")) || (data5 === "completed")) || (data5 === "cancelled"))){
-validate44.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema40.properties.status.enum}}];
 return false;
 }
 var valid0 = _errs13 === errors;
@@ -3211,9 +2900,8 @@ var valid4 = true;
 const len0 = data6.length;
 for(let i0=0; i0<len0; i0++){
 const _errs17 = errors;
-if(!(validate47(data6[i0], {instancePath:instancePath+"/messages/" + i0,parentData:data6,parentDataProperty:i0,rootData}))){
-vErrors = vErrors === null ? validate47.errors : vErrors.concat(validate47.errors);
-errors = vErrors.length;
+if(!(validate47(data6[i0]))){
+return false;
 }
 var valid4 = _errs17 === errors;
 if(!valid4){
@@ -3222,7 +2910,6 @@ break;
 }
 }
 else {
-validate44.errors = [{instancePath:instancePath+"/messages",schemaPath:"#/properties/messages/type",keyword:"type",params:{type: "array"}}];
 return false;
 }
 }
@@ -3239,12 +2926,10 @@ if(errors === _errs18){
 if(errors === _errs18){
 if(typeof data8 === "string"){
 if(!(formats0.validate(data8))){
-validate44.errors = [{instancePath:instancePath+"/started_at",schemaPath:"#/properties/started_at/format",keyword:"format",params:{format: "date-time"}}];
 return false;
 }
 }
 else {
-validate44.errors = [{instancePath:instancePath+"/started_at",schemaPath:"#/properties/started_at/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -3262,12 +2947,10 @@ if(errors === _errs20){
 if(errors === _errs20){
 if(typeof data9 === "string"){
 if(!(formats0.validate(data9))){
-validate44.errors = [{instancePath:instancePath+"/ended_at",schemaPath:"#/properties/ended_at/format",keyword:"format",params:{format: "date-time"}}];
 return false;
 }
 }
 else {
-validate44.errors = [{instancePath:instancePath+"/ended_at",schemaPath:"#/properties/ended_at/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -3280,9 +2963,8 @@ var valid0 = true;
 if(valid0){
 if(data.trace !== undefined){
 const _errs22 = errors;
-if(!(validate19(data.trace, {instancePath:instancePath+"/trace",parentData:data,parentDataProperty:"trace",rootData}))){
-vErrors = vErrors === null ? validate19.errors : vErrors.concat(validate19.errors);
-errors = vErrors.length;
+if(!(validate19(data.trace))){
+return false;
 }
 var valid0 = _errs22 === errors;
 }
@@ -3299,9 +2981,8 @@ var valid5 = true;
 const len1 = data11.length;
 for(let i1=0; i1<len1; i1++){
 const _errs25 = errors;
-if(!(validate21(data11[i1], {instancePath:instancePath+"/events/" + i1,parentData:data11,parentDataProperty:i1,rootData}))){
-vErrors = vErrors === null ? validate21.errors : vErrors.concat(validate21.errors);
-errors = vErrors.length;
+if(!(validate21(data11[i1]))){
+return false;
 }
 var valid5 = _errs25 === errors;
 if(!valid5){
@@ -3310,7 +2991,6 @@ break;
 }
 }
 else {
-validate44.errors = [{instancePath:instancePath+"/events",schemaPath:"#/properties/events/type",keyword:"type",params:{type: "array"}}];
 return false;
 }
 }
@@ -3333,26 +3013,21 @@ var valid0 = true;
 }
 }
 else {
-validate44.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate44.errors = vErrors;
 return errors === 0;
 }
 
 const event_core = validate52;
-const schema45 = {"type":"object","required":["event_id","event_type","event_family","timestamp"],"properties":{"event_id":{"type":"string","format":"uuid"},"event_type":{"type":"string"},"event_family":{"type":"string","enum":["import_process","intent","delta_intent","impact_analysis","compensation_plan","methodology","reasoning_graph","pipeline_stage","graph_update","runtime_execution","cost_budget","external_integration"]},"timestamp":{"type":"string","format":"date-time"},"project_id":{"type":"string","format":"uuid"},"payload":{"type":"object"}}};
 const formats28 = /^(?:urn:uuid:)?[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
 
-function validate52(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate52(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if(((((data.event_id === undefined) && (missing0 = "event_id")) || ((data.event_type === undefined) && (missing0 = "event_type"))) || ((data.event_family === undefined) && (missing0 = "event_family"))) || ((data.timestamp === undefined) && (missing0 = "timestamp"))){
-validate52.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
@@ -3363,12 +3038,10 @@ if(errors === _errs1){
 if(errors === _errs1){
 if(typeof data0 === "string"){
 if(!(formats28.test(data0))){
-validate52.errors = [{instancePath:instancePath+"/event_id",schemaPath:"#/properties/event_id/format",keyword:"format",params:{format: "uuid"}}];
 return false;
 }
 }
 else {
-validate52.errors = [{instancePath:instancePath+"/event_id",schemaPath:"#/properties/event_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -3382,7 +3055,6 @@ if(valid0){
 if(data.event_type !== undefined){
 const _errs3 = errors;
 if(typeof data.event_type !== "string"){
-validate52.errors = [{instancePath:instancePath+"/event_type",schemaPath:"#/properties/event_type/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs3 === errors;
@@ -3395,11 +3067,9 @@ if(data.event_family !== undefined){
 let data2 = data.event_family;
 const _errs5 = errors;
 if(typeof data2 !== "string"){
-validate52.errors = [{instancePath:instancePath+"/event_family",schemaPath:"#/properties/event_family/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!((((((((((((data2 === "import_process") || (data2 === "intent")) || (data2 === "delta_intent")) || (data2 === "impact_analysis")) || (data2 === "compensation_plan")) || (data2 === "methodology")) || (data2 === "reasoning_graph")) || (data2 === "pipeline_stage")) || (data2 === "graph_update")) || (data2 === "runtime_execution")) || (data2 === "cost_budget")) || (data2 === "external_integration"))){
-validate52.errors = [{instancePath:instancePath+"/event_family",schemaPath:"#/properties/event_family/enum",keyword:"enum",params:{allowedValues: schema45.properties.event_family.enum}}];
 return false;
 }
 var valid0 = _errs5 === errors;
@@ -3415,12 +3085,10 @@ if(errors === _errs7){
 if(errors === _errs7){
 if(typeof data3 === "string"){
 if(!(formats0.validate(data3))){
-validate52.errors = [{instancePath:instancePath+"/timestamp",schemaPath:"#/properties/timestamp/format",keyword:"format",params:{format: "date-time"}}];
 return false;
 }
 }
 else {
-validate52.errors = [{instancePath:instancePath+"/timestamp",schemaPath:"#/properties/timestamp/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -3438,12 +3106,10 @@ if(errors === _errs9){
 if(errors === _errs9){
 if(typeof data4 === "string"){
 if(!(formats28.test(data4))){
-validate52.errors = [{instancePath:instancePath+"/project_id",schemaPath:"#/properties/project_id/format",keyword:"format",params:{format: "uuid"}}];
 return false;
 }
 }
 else {
-validate52.errors = [{instancePath:instancePath+"/project_id",schemaPath:"#/properties/project_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -3458,7 +3124,6 @@ if(data.payload !== undefined){
 let data5 = data.payload;
 const _errs11 = errors;
 if(!(data5 && typeof data5 == "object" && !Array.isArray(data5))){
-validate52.errors = [{instancePath:instancePath+"/payload",schemaPath:"#/properties/payload/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 var valid0 = _errs11 === errors;
@@ -3474,24 +3139,19 @@ var valid0 = true;
 }
 }
 else {
-validate52.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate52.errors = vErrors;
 return errors === 0;
 }
 
 const graph_update_event = validate53;
-const schema46 = {"allOf":[{"$ref":"event-core"},{"type":"object","required":["event_family","graph_id","update_kind","node_delta","edge_delta"],"properties":{"event_family":{"const":"graph_update"},"graph_id":{"type":"string","format":"uuid"},"update_kind":{"type":"string","enum":["node_add","node_update","node_delete","edge_add","edge_update","edge_delete","bulk"]},"node_delta":{"type":"integer"},"edge_delta":{"type":"integer"},"source_module":{"type":"string"}}}]};
 
-function validate53(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate53(data){
 let errors = 0;
 const _errs0 = errors;
-if(!(validate52(data, {instancePath,parentData,parentDataProperty,rootData}))){
-vErrors = vErrors === null ? validate52.errors : vErrors.concat(validate52.errors);
-errors = vErrors.length;
+if(!(validate52(data))){
+return false;
 }
 var valid0 = _errs0 === errors;
 if(valid0){
@@ -3500,14 +3160,12 @@ if(errors === _errs1){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if((((((data.event_family === undefined) && (missing0 = "event_family")) || ((data.graph_id === undefined) && (missing0 = "graph_id"))) || ((data.update_kind === undefined) && (missing0 = "update_kind"))) || ((data.node_delta === undefined) && (missing0 = "node_delta"))) || ((data.edge_delta === undefined) && (missing0 = "edge_delta"))){
-validate53.errors = [{instancePath,schemaPath:"#/allOf/1/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 if(data.event_family !== undefined){
 const _errs3 = errors;
 if("graph_update" !== data.event_family){
-validate53.errors = [{instancePath:instancePath+"/event_family",schemaPath:"#/allOf/1/properties/event_family/const",keyword:"const",params:{allowedValue: "graph_update"}}];
 return false;
 }
 var valid1 = _errs3 === errors;
@@ -3523,12 +3181,10 @@ if(errors === _errs4){
 if(errors === _errs4){
 if(typeof data1 === "string"){
 if(!(formats28.test(data1))){
-validate53.errors = [{instancePath:instancePath+"/graph_id",schemaPath:"#/allOf/1/properties/graph_id/format",keyword:"format",params:{format: "uuid"}}];
 return false;
 }
 }
 else {
-validate53.errors = [{instancePath:instancePath+"/graph_id",schemaPath:"#/allOf/1/properties/graph_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -3543,11 +3199,9 @@ if(data.update_kind !== undefined){
 let data2 = data.update_kind;
 const _errs6 = errors;
 if(typeof data2 !== "string"){
-validate53.errors = [{instancePath:instancePath+"/update_kind",schemaPath:"#/allOf/1/properties/update_kind/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!(((((((data2 === "node_add") || (data2 === "node_update")) || (data2 === "node_delete")) || (data2 === "edge_add")) || (data2 === "edge_update")) || (data2 === "edge_delete")) || (data2 === "bulk"))){
-validate53.errors = [{instancePath:instancePath+"/update_kind",schemaPath:"#/allOf/1/properties/update_kind/enum",keyword:"enum",params:{allowedValues: schema46.allOf[1].properties.update_kind.enum}}];
 return false;
 }
 var valid1 = _errs6 === errors;
@@ -3560,7 +3214,6 @@ if(data.node_delta !== undefined){
 let data3 = data.node_delta;
 const _errs8 = errors;
 if(!(((typeof data3 == "number") && (!(data3 % 1) && !isNaN(data3))) && (isFinite(data3)))){
-validate53.errors = [{instancePath:instancePath+"/node_delta",schemaPath:"#/allOf/1/properties/node_delta/type",keyword:"type",params:{type: "integer"}}];
 return false;
 }
 var valid1 = _errs8 === errors;
@@ -3573,7 +3226,6 @@ if(data.edge_delta !== undefined){
 let data4 = data.edge_delta;
 const _errs10 = errors;
 if(!(((typeof data4 == "number") && (!(data4 % 1) && !isNaN(data4))) && (isFinite(data4)))){
-validate53.errors = [{instancePath:instancePath+"/edge_delta",schemaPath:"#/allOf/1/properties/edge_delta/type",keyword:"type",params:{type: "integer"}}];
 return false;
 }
 var valid1 = _errs10 === errors;
@@ -3585,7 +3237,6 @@ if(valid1){
 if(data.source_module !== undefined){
 const _errs12 = errors;
 if(typeof data.source_module !== "string"){
-validate53.errors = [{instancePath:instancePath+"/source_module",schemaPath:"#/allOf/1/properties/source_module/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid1 = _errs12 === errors;
@@ -3601,34 +3252,28 @@ var valid1 = true;
 }
 }
 else {
-validate53.errors = [{instancePath,schemaPath:"#/allOf/1/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
 var valid0 = _errs1 === errors;
 }
-validate53.errors = vErrors;
 return errors === 0;
 }
 
 const map_event = validate55;
-const schema47 = {"type":"object","required":["event_id","event_type","timestamp","session_id"],"properties":{"event_id":{"type":"string","format":"uuid"},"event_type":{"type":"string","enum":["MAPSessionStarted","MAPRolesAssigned","MAPTurnDispatched","MAPTurnCompleted","MAPBroadcastSent","MAPBroadcastReceived","MAPConflictDetected","MAPConflictResolved","MAPSessionCompleted"]},"timestamp":{"type":"string","format":"date-time"},"session_id":{"type":"string","format":"uuid"},"initiator_role":{"type":"string"},"target_roles":{"type":"array","items":{"type":"string"}},"payload":{"type":"object"}},"additionalProperties":false};
 
-function validate55(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate55(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if(((((data.event_id === undefined) && (missing0 = "event_id")) || ((data.event_type === undefined) && (missing0 = "event_type"))) || ((data.timestamp === undefined) && (missing0 = "timestamp"))) || ((data.session_id === undefined) && (missing0 = "session_id"))){
-validate55.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 const _errs1 = errors;
 for(const key0 in data){
 if(!(((((((key0 === "event_id") || (key0 === "event_type")) || (key0 === "timestamp")) || (key0 === "session_id")) || (key0 === "initiator_role")) || (key0 === "target_roles")) || (key0 === "payload"))){
-validate55.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}}];
 return false;
 break;
 }
@@ -3641,12 +3286,10 @@ if(errors === _errs2){
 if(errors === _errs2){
 if(typeof data0 === "string"){
 if(!(formats28.test(data0))){
-validate55.errors = [{instancePath:instancePath+"/event_id",schemaPath:"#/properties/event_id/format",keyword:"format",params:{format: "uuid"}}];
 return false;
 }
 }
 else {
-validate55.errors = [{instancePath:instancePath+"/event_id",schemaPath:"#/properties/event_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -3661,11 +3304,9 @@ if(data.event_type !== undefined){
 let data1 = data.event_type;
 const _errs4 = errors;
 if(typeof data1 !== "string"){
-validate55.errors = [{instancePath:instancePath+"/event_type",schemaPath:"#/properties/event_type/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!(((((((((data1 === "MAPSessionStarted") || (data1 === "MAPRolesAssigned")) || (data1 === "MAPTurnDispatched")) || (data1 === "MAPTurnCompleted")) || (data1 === "MAPBroadcastSent")) || (data1 === "MAPBroadcastReceived")) || (data1 === "MAPConflictDetected")) || (data1 === "MAPConflictResolved")) || (data1 === "MAPSessionCompleted"))){
-validate55.errors = [{instancePath:instancePath+"/event_type",schemaPath:"#/properties/event_type/enum",keyword:"enum",params:{allowedValues: schema47.properties.event_type.enum}}];
 return false;
 }
 var valid0 = _errs4 === errors;
@@ -3681,12 +3322,10 @@ if(errors === _errs6){
 if(errors === _errs6){
 if(typeof data2 === "string"){
 if(!(formats0.validate(data2))){
-validate55.errors = [{instancePath:instancePath+"/timestamp",schemaPath:"#/properties/timestamp/format",keyword:"format",params:{format: "date-time"}}];
 return false;
 }
 }
 else {
-validate55.errors = [{instancePath:instancePath+"/timestamp",schemaPath:"#/properties/timestamp/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -3704,12 +3343,10 @@ if(errors === _errs8){
 if(errors === _errs8){
 if(typeof data3 === "string"){
 if(!(formats28.test(data3))){
-validate55.errors = [{instancePath:instancePath+"/session_id",schemaPath:"#/properties/session_id/format",keyword:"format",params:{format: "uuid"}}];
 return false;
 }
 }
 else {
-validate55.errors = [{instancePath:instancePath+"/session_id",schemaPath:"#/properties/session_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -3723,7 +3360,6 @@ if(valid0){
 if(data.initiator_role !== undefined){
 const _errs10 = errors;
 if(typeof data.initiator_role !== "string"){
-validate55.errors = [{instancePath:instancePath+"/initiator_role",schemaPath:"#/properties/initiator_role/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs10 === errors;
@@ -3742,7 +3378,6 @@ const len0 = data5.length;
 for(let i0=0; i0<len0; i0++){
 const _errs14 = errors;
 if(typeof data5[i0] !== "string"){
-validate55.errors = [{instancePath:instancePath+"/target_roles/" + i0,schemaPath:"#/properties/target_roles/items/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid1 = _errs14 === errors;
@@ -3752,7 +3387,6 @@ break;
 }
 }
 else {
-validate55.errors = [{instancePath:instancePath+"/target_roles",schemaPath:"#/properties/target_roles/type",keyword:"type",params:{type: "array"}}];
 return false;
 }
 }
@@ -3766,7 +3400,6 @@ if(data.payload !== undefined){
 let data7 = data.payload;
 const _errs16 = errors;
 if(!(data7 && typeof data7 == "object" && !Array.isArray(data7))){
-validate55.errors = [{instancePath:instancePath+"/payload",schemaPath:"#/properties/payload/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 var valid0 = _errs16 === errors;
@@ -3784,24 +3417,19 @@ var valid0 = true;
 }
 }
 else {
-validate55.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate55.errors = vErrors;
 return errors === 0;
 }
 
 const pipeline_stage_event = validate56;
-const schema48 = {"allOf":[{"$ref":"event-core"},{"type":"object","required":["event_family","pipeline_id","stage_id","stage_status"],"properties":{"event_family":{"const":"pipeline_stage"},"pipeline_id":{"type":"string","format":"uuid"},"stage_id":{"type":"string"},"stage_status":{"type":"string","enum":["pending","running","completed","failed","skipped"]},"stage_name":{"type":"string"},"stage_order":{"type":"integer","minimum":0}}}]};
 
-function validate56(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate56(data){
 let errors = 0;
 const _errs0 = errors;
-if(!(validate52(data, {instancePath,parentData,parentDataProperty,rootData}))){
-vErrors = vErrors === null ? validate52.errors : vErrors.concat(validate52.errors);
-errors = vErrors.length;
+if(!(validate52(data))){
+return false;
 }
 var valid0 = _errs0 === errors;
 if(valid0){
@@ -3810,14 +3438,12 @@ if(errors === _errs1){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if(((((data.event_family === undefined) && (missing0 = "event_family")) || ((data.pipeline_id === undefined) && (missing0 = "pipeline_id"))) || ((data.stage_id === undefined) && (missing0 = "stage_id"))) || ((data.stage_status === undefined) && (missing0 = "stage_status"))){
-validate56.errors = [{instancePath,schemaPath:"#/allOf/1/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 if(data.event_family !== undefined){
 const _errs3 = errors;
 if("pipeline_stage" !== data.event_family){
-validate56.errors = [{instancePath:instancePath+"/event_family",schemaPath:"#/allOf/1/properties/event_family/const",keyword:"const",params:{allowedValue: "pipeline_stage"}}];
 return false;
 }
 var valid1 = _errs3 === errors;
@@ -3833,12 +3459,10 @@ if(errors === _errs4){
 if(errors === _errs4){
 if(typeof data1 === "string"){
 if(!(formats28.test(data1))){
-validate56.errors = [{instancePath:instancePath+"/pipeline_id",schemaPath:"#/allOf/1/properties/pipeline_id/format",keyword:"format",params:{format: "uuid"}}];
 return false;
 }
 }
 else {
-validate56.errors = [{instancePath:instancePath+"/pipeline_id",schemaPath:"#/allOf/1/properties/pipeline_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -3852,7 +3476,6 @@ if(valid1){
 if(data.stage_id !== undefined){
 const _errs6 = errors;
 if(typeof data.stage_id !== "string"){
-validate56.errors = [{instancePath:instancePath+"/stage_id",schemaPath:"#/allOf/1/properties/stage_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid1 = _errs6 === errors;
@@ -3865,11 +3488,9 @@ if(data.stage_status !== undefined){
 let data3 = data.stage_status;
 const _errs8 = errors;
 if(typeof data3 !== "string"){
-validate56.errors = [{instancePath:instancePath+"/stage_status",schemaPath:"#/allOf/1/properties/stage_status/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!(((((data3 === "pending") || (data3 === "running")) || (data3 === "completed")) || (data3 === "failed")) || (data3 === "skipped"))){
-validate56.errors = [{instancePath:instancePath+"/stage_status",schemaPath:"#/allOf/1/properties/stage_status/enum",keyword:"enum",params:{allowedValues: schema48.allOf[1].properties.stage_status.enum}}];
 return false;
 }
 var valid1 = _errs8 === errors;
@@ -3881,7 +3502,6 @@ if(valid1){
 if(data.stage_name !== undefined){
 const _errs10 = errors;
 if(typeof data.stage_name !== "string"){
-validate56.errors = [{instancePath:instancePath+"/stage_name",schemaPath:"#/allOf/1/properties/stage_name/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid1 = _errs10 === errors;
@@ -3894,13 +3514,11 @@ if(data.stage_order !== undefined){
 let data5 = data.stage_order;
 const _errs12 = errors;
 if(!(((typeof data5 == "number") && (!(data5 % 1) && !isNaN(data5))) && (isFinite(data5)))){
-validate56.errors = [{instancePath:instancePath+"/stage_order",schemaPath:"#/allOf/1/properties/stage_order/type",keyword:"type",params:{type: "integer"}}];
 return false;
 }
 if(errors === _errs12){
 if((typeof data5 == "number") && (isFinite(data5))){
 if(data5 < 0 || isNaN(data5)){
-validate56.errors = [{instancePath:instancePath+"/stage_order",schemaPath:"#/allOf/1/properties/stage_order/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}}];
 return false;
 }
 }
@@ -3918,26 +3536,21 @@ var valid1 = true;
 }
 }
 else {
-validate56.errors = [{instancePath,schemaPath:"#/allOf/1/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
 var valid0 = _errs1 === errors;
 }
-validate56.errors = vErrors;
 return errors === 0;
 }
 
 const runtime_execution_event = validate58;
-const schema49 = {"allOf":[{"$ref":"event-core"},{"type":"object","required":["event_family","execution_id","executor_kind","status"],"properties":{"event_family":{"const":"runtime_execution"},"execution_id":{"type":"string","format":"uuid"},"executor_kind":{"type":"string","enum":["agent","tool","llm","worker","external"]},"status":{"type":"string","enum":["pending","running","completed","failed","cancelled"]},"executor_role":{"type":"string"}}}]};
 
-function validate58(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate58(data){
 let errors = 0;
 const _errs0 = errors;
-if(!(validate52(data, {instancePath,parentData,parentDataProperty,rootData}))){
-vErrors = vErrors === null ? validate52.errors : vErrors.concat(validate52.errors);
-errors = vErrors.length;
+if(!(validate52(data))){
+return false;
 }
 var valid0 = _errs0 === errors;
 if(valid0){
@@ -3946,14 +3559,12 @@ if(errors === _errs1){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if(((((data.event_family === undefined) && (missing0 = "event_family")) || ((data.execution_id === undefined) && (missing0 = "execution_id"))) || ((data.executor_kind === undefined) && (missing0 = "executor_kind"))) || ((data.status === undefined) && (missing0 = "status"))){
-validate58.errors = [{instancePath,schemaPath:"#/allOf/1/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 if(data.event_family !== undefined){
 const _errs3 = errors;
 if("runtime_execution" !== data.event_family){
-validate58.errors = [{instancePath:instancePath+"/event_family",schemaPath:"#/allOf/1/properties/event_family/const",keyword:"const",params:{allowedValue: "runtime_execution"}}];
 return false;
 }
 var valid1 = _errs3 === errors;
@@ -3969,12 +3580,10 @@ if(errors === _errs4){
 if(errors === _errs4){
 if(typeof data1 === "string"){
 if(!(formats28.test(data1))){
-validate58.errors = [{instancePath:instancePath+"/execution_id",schemaPath:"#/allOf/1/properties/execution_id/format",keyword:"format",params:{format: "uuid"}}];
 return false;
 }
 }
 else {
-validate58.errors = [{instancePath:instancePath+"/execution_id",schemaPath:"#/allOf/1/properties/execution_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -3989,11 +3598,9 @@ if(data.executor_kind !== undefined){
 let data2 = data.executor_kind;
 const _errs6 = errors;
 if(typeof data2 !== "string"){
-validate58.errors = [{instancePath:instancePath+"/executor_kind",schemaPath:"#/allOf/1/properties/executor_kind/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!(((((data2 === "agent") || (data2 === "tool")) || (data2 === "llm")) || (data2 === "worker")) || (data2 === "external"))){
-validate58.errors = [{instancePath:instancePath+"/executor_kind",schemaPath:"#/allOf/1/properties/executor_kind/enum",keyword:"enum",params:{allowedValues: schema49.allOf[1].properties.executor_kind.enum}}];
 return false;
 }
 var valid1 = _errs6 === errors;
@@ -4006,11 +3613,9 @@ if(data.status !== undefined){
 let data3 = data.status;
 const _errs8 = errors;
 if(typeof data3 !== "string"){
-validate58.errors = [{instancePath:instancePath+"/status",schemaPath:"#/allOf/1/properties/status/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!(((((data3 === "pending") || (data3 === "running")) || (data3 === "completed")) || (data3 === "failed")) || (data3 === "cancelled"))){
-validate58.errors = [{instancePath:instancePath+"/status",schemaPath:"#/allOf/1/properties/status/enum",keyword:"enum",params:{allowedValues: schema49.allOf[1].properties.status.enum}}];
 return false;
 }
 var valid1 = _errs8 === errors;
@@ -4022,7 +3627,6 @@ if(valid1){
 if(data.executor_role !== undefined){
 const _errs10 = errors;
 if(typeof data.executor_role !== "string"){
-validate58.errors = [{instancePath:instancePath+"/executor_role",schemaPath:"#/allOf/1/properties/executor_role/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid1 = _errs10 === errors;
@@ -4037,34 +3641,28 @@ var valid1 = true;
 }
 }
 else {
-validate58.errors = [{instancePath,schemaPath:"#/allOf/1/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
 var valid0 = _errs1 === errors;
 }
-validate58.errors = vErrors;
 return errors === 0;
 }
 
 const sa_event = validate60;
-const schema50 = {"type":"object","required":["event_id","event_type","timestamp","sa_id"],"properties":{"event_id":{"type":"string","format":"uuid"},"event_type":{"type":"string","enum":["SAInitialized","SAContextLoaded","SAPlanEvaluated","SAStepStarted","SAStepCompleted","SAStepFailed","SATraceEmitted","SACompleted"]},"timestamp":{"type":"string","format":"date-time"},"sa_id":{"type":"string","format":"uuid"},"context_id":{"type":"string","format":"uuid"},"plan_id":{"type":"string","format":"uuid"},"trace_id":{"type":"string","format":"uuid"},"payload":{"type":"object"}},"additionalProperties":false};
 
-function validate60(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate60(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if(((((data.event_id === undefined) && (missing0 = "event_id")) || ((data.event_type === undefined) && (missing0 = "event_type"))) || ((data.timestamp === undefined) && (missing0 = "timestamp"))) || ((data.sa_id === undefined) && (missing0 = "sa_id"))){
-validate60.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 const _errs1 = errors;
 for(const key0 in data){
 if(!((((((((key0 === "event_id") || (key0 === "event_type")) || (key0 === "timestamp")) || (key0 === "sa_id")) || (key0 === "context_id")) || (key0 === "plan_id")) || (key0 === "trace_id")) || (key0 === "payload"))){
-validate60.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}}];
 return false;
 break;
 }
@@ -4077,12 +3675,10 @@ if(errors === _errs2){
 if(errors === _errs2){
 if(typeof data0 === "string"){
 if(!(formats28.test(data0))){
-validate60.errors = [{instancePath:instancePath+"/event_id",schemaPath:"#/properties/event_id/format",keyword:"format",params:{format: "uuid"}}];
 return false;
 }
 }
 else {
-validate60.errors = [{instancePath:instancePath+"/event_id",schemaPath:"#/properties/event_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -4097,11 +3693,9 @@ if(data.event_type !== undefined){
 let data1 = data.event_type;
 const _errs4 = errors;
 if(typeof data1 !== "string"){
-validate60.errors = [{instancePath:instancePath+"/event_type",schemaPath:"#/properties/event_type/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!((((((((data1 === "SAInitialized") || (data1 === "SAContextLoaded")) || (data1 === "SAPlanEvaluated")) || (data1 === "SAStepStarted")) || (data1 === "SAStepCompleted")) || (data1 === "SAStepFailed")) || (data1 === "SATraceEmitted")) || (data1 === "SACompleted"))){
-validate60.errors = [{instancePath:instancePath+"/event_type",schemaPath:"#/properties/event_type/enum",keyword:"enum",params:{allowedValues: schema50.properties.event_type.enum}}];
 return false;
 }
 var valid0 = _errs4 === errors;
@@ -4117,12 +3711,10 @@ if(errors === _errs6){
 if(errors === _errs6){
 if(typeof data2 === "string"){
 if(!(formats0.validate(data2))){
-validate60.errors = [{instancePath:instancePath+"/timestamp",schemaPath:"#/properties/timestamp/format",keyword:"format",params:{format: "date-time"}}];
 return false;
 }
 }
 else {
-validate60.errors = [{instancePath:instancePath+"/timestamp",schemaPath:"#/properties/timestamp/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -4140,12 +3732,10 @@ if(errors === _errs8){
 if(errors === _errs8){
 if(typeof data3 === "string"){
 if(!(formats28.test(data3))){
-validate60.errors = [{instancePath:instancePath+"/sa_id",schemaPath:"#/properties/sa_id/format",keyword:"format",params:{format: "uuid"}}];
 return false;
 }
 }
 else {
-validate60.errors = [{instancePath:instancePath+"/sa_id",schemaPath:"#/properties/sa_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -4163,12 +3753,10 @@ if(errors === _errs10){
 if(errors === _errs10){
 if(typeof data4 === "string"){
 if(!(formats28.test(data4))){
-validate60.errors = [{instancePath:instancePath+"/context_id",schemaPath:"#/properties/context_id/format",keyword:"format",params:{format: "uuid"}}];
 return false;
 }
 }
 else {
-validate60.errors = [{instancePath:instancePath+"/context_id",schemaPath:"#/properties/context_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -4186,12 +3774,10 @@ if(errors === _errs12){
 if(errors === _errs12){
 if(typeof data5 === "string"){
 if(!(formats28.test(data5))){
-validate60.errors = [{instancePath:instancePath+"/plan_id",schemaPath:"#/properties/plan_id/format",keyword:"format",params:{format: "uuid"}}];
 return false;
 }
 }
 else {
-validate60.errors = [{instancePath:instancePath+"/plan_id",schemaPath:"#/properties/plan_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -4209,12 +3795,10 @@ if(errors === _errs14){
 if(errors === _errs14){
 if(typeof data6 === "string"){
 if(!(formats28.test(data6))){
-validate60.errors = [{instancePath:instancePath+"/trace_id",schemaPath:"#/properties/trace_id/format",keyword:"format",params:{format: "uuid"}}];
 return false;
 }
 }
 else {
-validate60.errors = [{instancePath:instancePath+"/trace_id",schemaPath:"#/properties/trace_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -4229,7 +3813,6 @@ if(data.payload !== undefined){
 let data7 = data.payload;
 const _errs16 = errors;
 if(!(data7 && typeof data7 == "object" && !Array.isArray(data7))){
-validate60.errors = [{instancePath:instancePath+"/payload",schemaPath:"#/properties/payload/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 var valid0 = _errs16 === errors;
@@ -4248,11 +3831,9 @@ var valid0 = true;
 }
 }
 else {
-validate60.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate60.errors = vErrors;
 return errors === 0;
 }
 
@@ -4260,21 +3841,18 @@ const extension = validate61;
 const schema51 = {"type":"object","required":["meta","extension_id","context_id","name","extension_type","version","status"],"properties":{"meta":{"$ref":"meta"},"governance":{"$ref":"governance"},"extension_id":{"$ref":"identifier"},"context_id":{"$ref":"identifier"},"name":{"type":"string","minLength":1},"extension_type":{"type":"string","enum":["capability","policy","integration","transformation","validation","other"]},"version":{"type":"string","pattern":"^(?:0|[1-9][0-9]*)(?:\\.(?:0|[1-9][0-9]*)){2}(?:-(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)(?:\\.(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*))*)?(?:\\+[0-9A-Za-z-]+(?:\\.[0-9A-Za-z-]+)*)?$"},"status":{"type":"string","enum":["registered","active","inactive","deprecated"]},"config":{"type":"object"},"trace":{"$ref":"trace-base"},"events":{"type":"array","items":{"$ref":"base-event"}}},"additionalProperties":false};
 const pattern24 = new RegExp("^(?:0|[1-9][0-9]*)(?:\\.(?:0|[1-9][0-9]*)){2}(?:-(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)(?:\\.(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*))*)?(?:\\+[0-9A-Za-z-]+(?:\\.[0-9A-Za-z-]+)*)?$", "u");
 
-function validate61(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate61(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if((((((((data.meta === undefined) && (missing0 = "meta")) || ((data.extension_id === undefined) && (missing0 = "extension_id"))) || ((data.context_id === undefined) && (missing0 = "context_id"))) || ((data.name === undefined) && (missing0 = "name"))) || ((data.extension_type === undefined) && (missing0 = "extension_type"))) || ((data.version === undefined) && (missing0 = "version"))) || ((data.status === undefined) && (missing0 = "status"))){
-validate61.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 const _errs1 = errors;
 for(const key0 in data){
 if(!(func2.call(schema51.properties, key0))){
-validate61.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}}];
 return false;
 break;
 }
@@ -4282,9 +3860,8 @@ break;
 if(_errs1 === errors){
 if(data.meta !== undefined){
 const _errs2 = errors;
-if(!(validate11(data.meta, {instancePath:instancePath+"/meta",parentData:data,parentDataProperty:"meta",rootData}))){
-vErrors = vErrors === null ? validate11.errors : vErrors.concat(validate11.errors);
-errors = vErrors.length;
+if(!(validate11(data.meta))){
+return false;
 }
 var valid0 = _errs2 === errors;
 }
@@ -4294,9 +3871,8 @@ var valid0 = true;
 if(valid0){
 if(data.governance !== undefined){
 const _errs3 = errors;
-if(!(validate13(data.governance, {instancePath:instancePath+"/governance",parentData:data,parentDataProperty:"governance",rootData}))){
-vErrors = vErrors === null ? validate13.errors : vErrors.concat(validate13.errors);
-errors = vErrors.length;
+if(!(validate13(data.governance))){
+return false;
 }
 var valid0 = _errs3 === errors;
 }
@@ -4311,12 +3887,10 @@ const _errs5 = errors;
 if(errors === _errs5){
 if(typeof data2 === "string"){
 if(!pattern2.test(data2)){
-validate61.errors = [{instancePath:instancePath+"/extension_id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate61.errors = [{instancePath:instancePath+"/extension_id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -4333,12 +3907,10 @@ const _errs8 = errors;
 if(errors === _errs8){
 if(typeof data3 === "string"){
 if(!pattern2.test(data3)){
-validate61.errors = [{instancePath:instancePath+"/context_id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate61.errors = [{instancePath:instancePath+"/context_id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -4354,12 +3926,10 @@ const _errs10 = errors;
 if(errors === _errs10){
 if(typeof data4 === "string"){
 if(func3(data4) < 1){
-validate61.errors = [{instancePath:instancePath+"/name",schemaPath:"#/properties/name/minLength",keyword:"minLength",params:{limit: 1}}];
 return false;
 }
 }
 else {
-validate61.errors = [{instancePath:instancePath+"/name",schemaPath:"#/properties/name/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -4373,11 +3943,9 @@ if(data.extension_type !== undefined){
 let data5 = data.extension_type;
 const _errs12 = errors;
 if(typeof data5 !== "string"){
-validate61.errors = [{instancePath:instancePath+"/extension_type",schemaPath:"#/properties/extension_type/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!((((((data5 === "capability") || (data5 === "policy")) || (data5 === "integration")) || (data5 === "transformation")) || (data5 === "validation")) || (data5 === "other"))){
-validate61.errors = [{instancePath:instancePath+"/extension_type",schemaPath:"#/properties/extension_type/enum",keyword:"enum",params:{allowedValues: schema51.properties.extension_type.enum}}];
 return false;
 }
 var valid0 = _errs12 === errors;
@@ -4392,12 +3960,10 @@ const _errs14 = errors;
 if(errors === _errs14){
 if(typeof data6 === "string"){
 if(!pattern24.test(data6)){
-validate61.errors = [{instancePath:instancePath+"/version",schemaPath:"#/properties/version/pattern",keyword:"pattern",params:{pattern: "^(?:0|[1-9][0-9]*)(?:\\.(?:0|[1-9][0-9]*)){2}(?:-(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)(?:\\.(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*))*)?(?:\\+[0-9A-Za-z-]+(?:\\.[0-9A-Za-z-]+)*)?$"}}];
 return false;
 }
 }
 else {
-validate61.errors = [{instancePath:instancePath+"/version",schemaPath:"#/properties/version/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -4411,11 +3977,9 @@ if(data.status !== undefined){
 let data7 = data.status;
 const _errs16 = errors;
 if(typeof data7 !== "string"){
-validate61.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!((((data7 === "registered") || (data7 === "active")) || (data7 === "inactive")) || (data7 === "deprecated"))){
-validate61.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema51.properties.status.enum}}];
 return false;
 }
 var valid0 = _errs16 === errors;
@@ -4428,7 +3992,6 @@ if(data.config !== undefined){
 let data8 = data.config;
 const _errs18 = errors;
 if(!(data8 && typeof data8 == "object" && !Array.isArray(data8))){
-validate61.errors = [{instancePath:instancePath+"/config",schemaPath:"#/properties/config/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 var valid0 = _errs18 === errors;
@@ -4439,9 +4002,8 @@ var valid0 = true;
 if(valid0){
 if(data.trace !== undefined){
 const _errs20 = errors;
-if(!(validate19(data.trace, {instancePath:instancePath+"/trace",parentData:data,parentDataProperty:"trace",rootData}))){
-vErrors = vErrors === null ? validate19.errors : vErrors.concat(validate19.errors);
-errors = vErrors.length;
+if(!(validate19(data.trace))){
+return false;
 }
 var valid0 = _errs20 === errors;
 }
@@ -4458,9 +4020,8 @@ var valid3 = true;
 const len0 = data10.length;
 for(let i0=0; i0<len0; i0++){
 const _errs23 = errors;
-if(!(validate21(data10[i0], {instancePath:instancePath+"/events/" + i0,parentData:data10,parentDataProperty:i0,rootData}))){
-vErrors = vErrors === null ? validate21.errors : vErrors.concat(validate21.errors);
-errors = vErrors.length;
+if(!(validate21(data10[i0]))){
+return false;
 }
 var valid3 = _errs23 === errors;
 if(!valid3){
@@ -4469,7 +4030,6 @@ break;
 }
 }
 else {
-validate61.errors = [{instancePath:instancePath+"/events",schemaPath:"#/properties/events/type",keyword:"type",params:{type: "array"}}];
 return false;
 }
 }
@@ -4492,11 +4052,9 @@ var valid0 = true;
 }
 }
 else {
-validate61.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate61.errors = vErrors;
 return errors === 0;
 }
 
@@ -4504,21 +4062,18 @@ const ci_event = validate66;
 const schema54 = {"type":"object","required":["ci_provider","pipeline_id","run_id","status"],"properties":{"ci_provider":{"type":"string","minLength":1},"pipeline_id":{"type":"string","minLength":1},"run_id":{"type":"string","minLength":1},"status":{"type":"string","enum":["pending","running","succeeded","failed","cancelled"]},"started_at":{"type":"string","format":"date-time"},"completed_at":{"type":"string","format":"date-time"},"branch_name":{"type":"string"},"commit_id":{"type":"string"},"run_url":{"type":"string","format":"uri"},"duration_ms":{"type":"integer","minimum":0},"stages":{"type":"array","items":{"type":"object","required":["stage_name","status"],"properties":{"stage_name":{"type":"string"},"status":{"type":"string","enum":["pending","running","succeeded","failed","cancelled","skipped"]},"duration_ms":{"type":"integer","minimum":0}},"additionalProperties":false}},"trigger_kind":{"type":"string","enum":["push","pull_request","schedule","manual","tag","other"]}},"additionalProperties":false};
 const formats62 = fullFormats.uri;
 
-function validate66(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate66(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if(((((data.ci_provider === undefined) && (missing0 = "ci_provider")) || ((data.pipeline_id === undefined) && (missing0 = "pipeline_id"))) || ((data.run_id === undefined) && (missing0 = "run_id"))) || ((data.status === undefined) && (missing0 = "status"))){
-validate66.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 const _errs1 = errors;
 for(const key0 in data){
 if(!(func2.call(schema54.properties, key0))){
-validate66.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}}];
 return false;
 break;
 }
@@ -4530,12 +4085,10 @@ const _errs2 = errors;
 if(errors === _errs2){
 if(typeof data0 === "string"){
 if(func3(data0) < 1){
-validate66.errors = [{instancePath:instancePath+"/ci_provider",schemaPath:"#/properties/ci_provider/minLength",keyword:"minLength",params:{limit: 1}}];
 return false;
 }
 }
 else {
-validate66.errors = [{instancePath:instancePath+"/ci_provider",schemaPath:"#/properties/ci_provider/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -4551,12 +4104,10 @@ const _errs4 = errors;
 if(errors === _errs4){
 if(typeof data1 === "string"){
 if(func3(data1) < 1){
-validate66.errors = [{instancePath:instancePath+"/pipeline_id",schemaPath:"#/properties/pipeline_id/minLength",keyword:"minLength",params:{limit: 1}}];
 return false;
 }
 }
 else {
-validate66.errors = [{instancePath:instancePath+"/pipeline_id",schemaPath:"#/properties/pipeline_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -4572,12 +4123,10 @@ const _errs6 = errors;
 if(errors === _errs6){
 if(typeof data2 === "string"){
 if(func3(data2) < 1){
-validate66.errors = [{instancePath:instancePath+"/run_id",schemaPath:"#/properties/run_id/minLength",keyword:"minLength",params:{limit: 1}}];
 return false;
 }
 }
 else {
-validate66.errors = [{instancePath:instancePath+"/run_id",schemaPath:"#/properties/run_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -4591,11 +4140,9 @@ if(data.status !== undefined){
 let data3 = data.status;
 const _errs8 = errors;
 if(typeof data3 !== "string"){
-validate66.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!(((((data3 === "pending") || (data3 === "running")) || (data3 === "succeeded")) || (data3 === "failed")) || (data3 === "cancelled"))){
-validate66.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema54.properties.status.enum}}];
 return false;
 }
 var valid0 = _errs8 === errors;
@@ -4611,12 +4158,10 @@ if(errors === _errs10){
 if(errors === _errs10){
 if(typeof data4 === "string"){
 if(!(formats0.validate(data4))){
-validate66.errors = [{instancePath:instancePath+"/started_at",schemaPath:"#/properties/started_at/format",keyword:"format",params:{format: "date-time"}}];
 return false;
 }
 }
 else {
-validate66.errors = [{instancePath:instancePath+"/started_at",schemaPath:"#/properties/started_at/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -4634,12 +4179,10 @@ if(errors === _errs12){
 if(errors === _errs12){
 if(typeof data5 === "string"){
 if(!(formats0.validate(data5))){
-validate66.errors = [{instancePath:instancePath+"/completed_at",schemaPath:"#/properties/completed_at/format",keyword:"format",params:{format: "date-time"}}];
 return false;
 }
 }
 else {
-validate66.errors = [{instancePath:instancePath+"/completed_at",schemaPath:"#/properties/completed_at/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -4653,7 +4196,6 @@ if(valid0){
 if(data.branch_name !== undefined){
 const _errs14 = errors;
 if(typeof data.branch_name !== "string"){
-validate66.errors = [{instancePath:instancePath+"/branch_name",schemaPath:"#/properties/branch_name/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs14 === errors;
@@ -4665,7 +4207,6 @@ if(valid0){
 if(data.commit_id !== undefined){
 const _errs16 = errors;
 if(typeof data.commit_id !== "string"){
-validate66.errors = [{instancePath:instancePath+"/commit_id",schemaPath:"#/properties/commit_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs16 === errors;
@@ -4681,12 +4222,10 @@ if(errors === _errs18){
 if(errors === _errs18){
 if(typeof data8 === "string"){
 if(!(formats62(data8))){
-validate66.errors = [{instancePath:instancePath+"/run_url",schemaPath:"#/properties/run_url/format",keyword:"format",params:{format: "uri"}}];
 return false;
 }
 }
 else {
-validate66.errors = [{instancePath:instancePath+"/run_url",schemaPath:"#/properties/run_url/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -4701,13 +4240,11 @@ if(data.duration_ms !== undefined){
 let data9 = data.duration_ms;
 const _errs20 = errors;
 if(!(((typeof data9 == "number") && (!(data9 % 1) && !isNaN(data9))) && (isFinite(data9)))){
-validate66.errors = [{instancePath:instancePath+"/duration_ms",schemaPath:"#/properties/duration_ms/type",keyword:"type",params:{type: "integer"}}];
 return false;
 }
 if(errors === _errs20){
 if((typeof data9 == "number") && (isFinite(data9))){
 if(data9 < 0 || isNaN(data9)){
-validate66.errors = [{instancePath:instancePath+"/duration_ms",schemaPath:"#/properties/duration_ms/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}}];
 return false;
 }
 }
@@ -4732,14 +4269,12 @@ if(errors === _errs24){
 if(data11 && typeof data11 == "object" && !Array.isArray(data11)){
 let missing1;
 if(((data11.stage_name === undefined) && (missing1 = "stage_name")) || ((data11.status === undefined) && (missing1 = "status"))){
-validate66.errors = [{instancePath:instancePath+"/stages/" + i0,schemaPath:"#/properties/stages/items/required",keyword:"required",params:{missingProperty: missing1}}];
 return false;
 }
 else {
 const _errs26 = errors;
 for(const key1 in data11){
 if(!(((key1 === "stage_name") || (key1 === "status")) || (key1 === "duration_ms"))){
-validate66.errors = [{instancePath:instancePath+"/stages/" + i0,schemaPath:"#/properties/stages/items/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key1}}];
 return false;
 break;
 }
@@ -4748,7 +4283,6 @@ if(_errs26 === errors){
 if(data11.stage_name !== undefined){
 const _errs27 = errors;
 if(typeof data11.stage_name !== "string"){
-validate66.errors = [{instancePath:instancePath+"/stages/" + i0+"/stage_name",schemaPath:"#/properties/stages/items/properties/stage_name/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid2 = _errs27 === errors;
@@ -4761,11 +4295,9 @@ if(data11.status !== undefined){
 let data13 = data11.status;
 const _errs29 = errors;
 if(typeof data13 !== "string"){
-validate66.errors = [{instancePath:instancePath+"/stages/" + i0+"/status",schemaPath:"#/properties/stages/items/properties/status/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!((((((data13 === "pending") || (data13 === "running")) || (data13 === "succeeded")) || (data13 === "failed")) || (data13 === "cancelled")) || (data13 === "skipped"))){
-validate66.errors = [{instancePath:instancePath+"/stages/" + i0+"/status",schemaPath:"#/properties/stages/items/properties/status/enum",keyword:"enum",params:{allowedValues: schema54.properties.stages.items.properties.status.enum}}];
 return false;
 }
 var valid2 = _errs29 === errors;
@@ -4778,13 +4310,11 @@ if(data11.duration_ms !== undefined){
 let data14 = data11.duration_ms;
 const _errs31 = errors;
 if(!(((typeof data14 == "number") && (!(data14 % 1) && !isNaN(data14))) && (isFinite(data14)))){
-validate66.errors = [{instancePath:instancePath+"/stages/" + i0+"/duration_ms",schemaPath:"#/properties/stages/items/properties/duration_ms/type",keyword:"type",params:{type: "integer"}}];
 return false;
 }
 if(errors === _errs31){
 if((typeof data14 == "number") && (isFinite(data14))){
 if(data14 < 0 || isNaN(data14)){
-validate66.errors = [{instancePath:instancePath+"/stages/" + i0+"/duration_ms",schemaPath:"#/properties/stages/items/properties/duration_ms/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}}];
 return false;
 }
 }
@@ -4800,7 +4330,6 @@ var valid2 = true;
 }
 }
 else {
-validate66.errors = [{instancePath:instancePath+"/stages/" + i0,schemaPath:"#/properties/stages/items/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
@@ -4811,7 +4340,6 @@ break;
 }
 }
 else {
-validate66.errors = [{instancePath:instancePath+"/stages",schemaPath:"#/properties/stages/type",keyword:"type",params:{type: "array"}}];
 return false;
 }
 }
@@ -4825,11 +4353,9 @@ if(data.trigger_kind !== undefined){
 let data15 = data.trigger_kind;
 const _errs33 = errors;
 if(typeof data15 !== "string"){
-validate66.errors = [{instancePath:instancePath+"/trigger_kind",schemaPath:"#/properties/trigger_kind/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!((((((data15 === "push") || (data15 === "pull_request")) || (data15 === "schedule")) || (data15 === "manual")) || (data15 === "tag")) || (data15 === "other"))){
-validate66.errors = [{instancePath:instancePath+"/trigger_kind",schemaPath:"#/properties/trigger_kind/enum",keyword:"enum",params:{allowedValues: schema54.properties.trigger_kind.enum}}];
 return false;
 }
 var valid0 = _errs33 === errors;
@@ -4852,32 +4378,27 @@ var valid0 = true;
 }
 }
 else {
-validate66.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate66.errors = vErrors;
 return errors === 0;
 }
 
 const file_update_event = validate67;
 const schema55 = {"type":"object","required":["file_path","change_type","timestamp"],"properties":{"file_path":{"type":"string","minLength":1},"change_type":{"type":"string","enum":["created","modified","deleted","renamed"]},"workspace_root":{"type":"string"},"change_summary":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"lines_added":{"type":"integer","minimum":0},"lines_removed":{"type":"integer","minimum":0},"previous_path":{"type":"string"},"encoding":{"type":"string"},"language":{"type":"string"}},"additionalProperties":false};
 
-function validate67(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate67(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if((((data.file_path === undefined) && (missing0 = "file_path")) || ((data.change_type === undefined) && (missing0 = "change_type"))) || ((data.timestamp === undefined) && (missing0 = "timestamp"))){
-validate67.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 const _errs1 = errors;
 for(const key0 in data){
 if(!(func2.call(schema55.properties, key0))){
-validate67.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}}];
 return false;
 break;
 }
@@ -4889,12 +4410,10 @@ const _errs2 = errors;
 if(errors === _errs2){
 if(typeof data0 === "string"){
 if(func3(data0) < 1){
-validate67.errors = [{instancePath:instancePath+"/file_path",schemaPath:"#/properties/file_path/minLength",keyword:"minLength",params:{limit: 1}}];
 return false;
 }
 }
 else {
-validate67.errors = [{instancePath:instancePath+"/file_path",schemaPath:"#/properties/file_path/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -4908,11 +4427,9 @@ if(data.change_type !== undefined){
 let data1 = data.change_type;
 const _errs4 = errors;
 if(typeof data1 !== "string"){
-validate67.errors = [{instancePath:instancePath+"/change_type",schemaPath:"#/properties/change_type/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!((((data1 === "created") || (data1 === "modified")) || (data1 === "deleted")) || (data1 === "renamed"))){
-validate67.errors = [{instancePath:instancePath+"/change_type",schemaPath:"#/properties/change_type/enum",keyword:"enum",params:{allowedValues: schema55.properties.change_type.enum}}];
 return false;
 }
 var valid0 = _errs4 === errors;
@@ -4924,7 +4441,6 @@ if(valid0){
 if(data.workspace_root !== undefined){
 const _errs6 = errors;
 if(typeof data.workspace_root !== "string"){
-validate67.errors = [{instancePath:instancePath+"/workspace_root",schemaPath:"#/properties/workspace_root/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs6 === errors;
@@ -4936,7 +4452,6 @@ if(valid0){
 if(data.change_summary !== undefined){
 const _errs8 = errors;
 if(typeof data.change_summary !== "string"){
-validate67.errors = [{instancePath:instancePath+"/change_summary",schemaPath:"#/properties/change_summary/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs8 === errors;
@@ -4952,12 +4467,10 @@ if(errors === _errs10){
 if(errors === _errs10){
 if(typeof data4 === "string"){
 if(!(formats0.validate(data4))){
-validate67.errors = [{instancePath:instancePath+"/timestamp",schemaPath:"#/properties/timestamp/format",keyword:"format",params:{format: "date-time"}}];
 return false;
 }
 }
 else {
-validate67.errors = [{instancePath:instancePath+"/timestamp",schemaPath:"#/properties/timestamp/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -4972,13 +4485,11 @@ if(data.lines_added !== undefined){
 let data5 = data.lines_added;
 const _errs12 = errors;
 if(!(((typeof data5 == "number") && (!(data5 % 1) && !isNaN(data5))) && (isFinite(data5)))){
-validate67.errors = [{instancePath:instancePath+"/lines_added",schemaPath:"#/properties/lines_added/type",keyword:"type",params:{type: "integer"}}];
 return false;
 }
 if(errors === _errs12){
 if((typeof data5 == "number") && (isFinite(data5))){
 if(data5 < 0 || isNaN(data5)){
-validate67.errors = [{instancePath:instancePath+"/lines_added",schemaPath:"#/properties/lines_added/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}}];
 return false;
 }
 }
@@ -4993,13 +4504,11 @@ if(data.lines_removed !== undefined){
 let data6 = data.lines_removed;
 const _errs14 = errors;
 if(!(((typeof data6 == "number") && (!(data6 % 1) && !isNaN(data6))) && (isFinite(data6)))){
-validate67.errors = [{instancePath:instancePath+"/lines_removed",schemaPath:"#/properties/lines_removed/type",keyword:"type",params:{type: "integer"}}];
 return false;
 }
 if(errors === _errs14){
 if((typeof data6 == "number") && (isFinite(data6))){
 if(data6 < 0 || isNaN(data6)){
-validate67.errors = [{instancePath:instancePath+"/lines_removed",schemaPath:"#/properties/lines_removed/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}}];
 return false;
 }
 }
@@ -5013,7 +4522,6 @@ if(valid0){
 if(data.previous_path !== undefined){
 const _errs16 = errors;
 if(typeof data.previous_path !== "string"){
-validate67.errors = [{instancePath:instancePath+"/previous_path",schemaPath:"#/properties/previous_path/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs16 === errors;
@@ -5025,7 +4533,6 @@ if(valid0){
 if(data.encoding !== undefined){
 const _errs18 = errors;
 if(typeof data.encoding !== "string"){
-validate67.errors = [{instancePath:instancePath+"/encoding",schemaPath:"#/properties/encoding/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs18 === errors;
@@ -5037,7 +4544,6 @@ if(valid0){
 if(data.language !== undefined){
 const _errs20 = errors;
 if(typeof data.language !== "string"){
-validate67.errors = [{instancePath:instancePath+"/language",schemaPath:"#/properties/language/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs20 === errors;
@@ -5058,11 +4564,9 @@ var valid0 = true;
 }
 }
 else {
-validate67.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate67.errors = vErrors;
 return errors === 0;
 }
 
@@ -5070,21 +4574,18 @@ const git_event = validate68;
 const schema56 = {"type":"object","required":["repo_url","commit_id","ref_name","event_kind","timestamp"],"properties":{"repo_url":{"type":"string","minLength":1},"commit_id":{"type":"string","minLength":1},"ref_name":{"type":"string","minLength":1},"event_kind":{"type":"string","enum":["commit","push","merge","tag","branch_create","branch_delete"]},"author_name":{"type":"string"},"author_email":{"type":"string","format":"email"},"commit_message":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"files_changed":{"type":"integer","minimum":0},"insertions":{"type":"integer","minimum":0},"deletions":{"type":"integer","minimum":0},"parent_commits":{"type":"array","items":{"type":"string"}}},"additionalProperties":false};
 const formats66 = /^[a-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[a-z0-9!#$%&'*+/=?^_`{|}~-]+)*@(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z0-9](?:[a-z0-9-]*[a-z0-9])?$/i;
 
-function validate68(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate68(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if((((((data.repo_url === undefined) && (missing0 = "repo_url")) || ((data.commit_id === undefined) && (missing0 = "commit_id"))) || ((data.ref_name === undefined) && (missing0 = "ref_name"))) || ((data.event_kind === undefined) && (missing0 = "event_kind"))) || ((data.timestamp === undefined) && (missing0 = "timestamp"))){
-validate68.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 const _errs1 = errors;
 for(const key0 in data){
 if(!(func2.call(schema56.properties, key0))){
-validate68.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}}];
 return false;
 break;
 }
@@ -5096,12 +4597,10 @@ const _errs2 = errors;
 if(errors === _errs2){
 if(typeof data0 === "string"){
 if(func3(data0) < 1){
-validate68.errors = [{instancePath:instancePath+"/repo_url",schemaPath:"#/properties/repo_url/minLength",keyword:"minLength",params:{limit: 1}}];
 return false;
 }
 }
 else {
-validate68.errors = [{instancePath:instancePath+"/repo_url",schemaPath:"#/properties/repo_url/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -5117,12 +4616,10 @@ const _errs4 = errors;
 if(errors === _errs4){
 if(typeof data1 === "string"){
 if(func3(data1) < 1){
-validate68.errors = [{instancePath:instancePath+"/commit_id",schemaPath:"#/properties/commit_id/minLength",keyword:"minLength",params:{limit: 1}}];
 return false;
 }
 }
 else {
-validate68.errors = [{instancePath:instancePath+"/commit_id",schemaPath:"#/properties/commit_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -5138,12 +4635,10 @@ const _errs6 = errors;
 if(errors === _errs6){
 if(typeof data2 === "string"){
 if(func3(data2) < 1){
-validate68.errors = [{instancePath:instancePath+"/ref_name",schemaPath:"#/properties/ref_name/minLength",keyword:"minLength",params:{limit: 1}}];
 return false;
 }
 }
 else {
-validate68.errors = [{instancePath:instancePath+"/ref_name",schemaPath:"#/properties/ref_name/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -5157,11 +4652,9 @@ if(data.event_kind !== undefined){
 let data3 = data.event_kind;
 const _errs8 = errors;
 if(typeof data3 !== "string"){
-validate68.errors = [{instancePath:instancePath+"/event_kind",schemaPath:"#/properties/event_kind/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!((((((data3 === "commit") || (data3 === "push")) || (data3 === "merge")) || (data3 === "tag")) || (data3 === "branch_create")) || (data3 === "branch_delete"))){
-validate68.errors = [{instancePath:instancePath+"/event_kind",schemaPath:"#/properties/event_kind/enum",keyword:"enum",params:{allowedValues: schema56.properties.event_kind.enum}}];
 return false;
 }
 var valid0 = _errs8 === errors;
@@ -5173,7 +4666,6 @@ if(valid0){
 if(data.author_name !== undefined){
 const _errs10 = errors;
 if(typeof data.author_name !== "string"){
-validate68.errors = [{instancePath:instancePath+"/author_name",schemaPath:"#/properties/author_name/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs10 === errors;
@@ -5189,12 +4681,10 @@ if(errors === _errs12){
 if(errors === _errs12){
 if(typeof data5 === "string"){
 if(!(formats66.test(data5))){
-validate68.errors = [{instancePath:instancePath+"/author_email",schemaPath:"#/properties/author_email/format",keyword:"format",params:{format: "email"}}];
 return false;
 }
 }
 else {
-validate68.errors = [{instancePath:instancePath+"/author_email",schemaPath:"#/properties/author_email/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -5208,7 +4698,6 @@ if(valid0){
 if(data.commit_message !== undefined){
 const _errs14 = errors;
 if(typeof data.commit_message !== "string"){
-validate68.errors = [{instancePath:instancePath+"/commit_message",schemaPath:"#/properties/commit_message/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs14 === errors;
@@ -5224,12 +4713,10 @@ if(errors === _errs16){
 if(errors === _errs16){
 if(typeof data7 === "string"){
 if(!(formats0.validate(data7))){
-validate68.errors = [{instancePath:instancePath+"/timestamp",schemaPath:"#/properties/timestamp/format",keyword:"format",params:{format: "date-time"}}];
 return false;
 }
 }
 else {
-validate68.errors = [{instancePath:instancePath+"/timestamp",schemaPath:"#/properties/timestamp/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -5244,13 +4731,11 @@ if(data.files_changed !== undefined){
 let data8 = data.files_changed;
 const _errs18 = errors;
 if(!(((typeof data8 == "number") && (!(data8 % 1) && !isNaN(data8))) && (isFinite(data8)))){
-validate68.errors = [{instancePath:instancePath+"/files_changed",schemaPath:"#/properties/files_changed/type",keyword:"type",params:{type: "integer"}}];
 return false;
 }
 if(errors === _errs18){
 if((typeof data8 == "number") && (isFinite(data8))){
 if(data8 < 0 || isNaN(data8)){
-validate68.errors = [{instancePath:instancePath+"/files_changed",schemaPath:"#/properties/files_changed/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}}];
 return false;
 }
 }
@@ -5265,13 +4750,11 @@ if(data.insertions !== undefined){
 let data9 = data.insertions;
 const _errs20 = errors;
 if(!(((typeof data9 == "number") && (!(data9 % 1) && !isNaN(data9))) && (isFinite(data9)))){
-validate68.errors = [{instancePath:instancePath+"/insertions",schemaPath:"#/properties/insertions/type",keyword:"type",params:{type: "integer"}}];
 return false;
 }
 if(errors === _errs20){
 if((typeof data9 == "number") && (isFinite(data9))){
 if(data9 < 0 || isNaN(data9)){
-validate68.errors = [{instancePath:instancePath+"/insertions",schemaPath:"#/properties/insertions/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}}];
 return false;
 }
 }
@@ -5286,13 +4769,11 @@ if(data.deletions !== undefined){
 let data10 = data.deletions;
 const _errs22 = errors;
 if(!(((typeof data10 == "number") && (!(data10 % 1) && !isNaN(data10))) && (isFinite(data10)))){
-validate68.errors = [{instancePath:instancePath+"/deletions",schemaPath:"#/properties/deletions/type",keyword:"type",params:{type: "integer"}}];
 return false;
 }
 if(errors === _errs22){
 if((typeof data10 == "number") && (isFinite(data10))){
 if(data10 < 0 || isNaN(data10)){
-validate68.errors = [{instancePath:instancePath+"/deletions",schemaPath:"#/properties/deletions/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}}];
 return false;
 }
 }
@@ -5313,7 +4794,6 @@ const len0 = data11.length;
 for(let i0=0; i0<len0; i0++){
 const _errs26 = errors;
 if(typeof data11[i0] !== "string"){
-validate68.errors = [{instancePath:instancePath+"/parent_commits/" + i0,schemaPath:"#/properties/parent_commits/items/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid1 = _errs26 === errors;
@@ -5323,7 +4803,6 @@ break;
 }
 }
 else {
-validate68.errors = [{instancePath:instancePath+"/parent_commits",schemaPath:"#/properties/parent_commits/type",keyword:"type",params:{type: "array"}}];
 return false;
 }
 }
@@ -5347,32 +4826,27 @@ var valid0 = true;
 }
 }
 else {
-validate68.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate68.errors = vErrors;
 return errors === 0;
 }
 
 const tool_event = validate69;
 const schema57 = {"type":"object","required":["tool_id","tool_kind","invocation_id","status"],"properties":{"tool_id":{"type":"string","minLength":1},"tool_kind":{"type":"string","enum":["formatter","linter","test_runner","generator","other"]},"invocation_id":{"$ref":"identifier"},"status":{"type":"string","enum":["pending","running","succeeded","failed","cancelled"]},"started_at":{"type":"string","format":"date-time"},"completed_at":{"type":"string","format":"date-time"},"exit_code":{"type":"integer"},"output_summary":{"type":"string"},"args":{"type":"array","items":{"type":"string"}},"working_directory":{"type":"string"}},"additionalProperties":false};
 
-function validate69(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate69(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if(((((data.tool_id === undefined) && (missing0 = "tool_id")) || ((data.tool_kind === undefined) && (missing0 = "tool_kind"))) || ((data.invocation_id === undefined) && (missing0 = "invocation_id"))) || ((data.status === undefined) && (missing0 = "status"))){
-validate69.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 const _errs1 = errors;
 for(const key0 in data){
 if(!(func2.call(schema57.properties, key0))){
-validate69.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}}];
 return false;
 break;
 }
@@ -5384,12 +4858,10 @@ const _errs2 = errors;
 if(errors === _errs2){
 if(typeof data0 === "string"){
 if(func3(data0) < 1){
-validate69.errors = [{instancePath:instancePath+"/tool_id",schemaPath:"#/properties/tool_id/minLength",keyword:"minLength",params:{limit: 1}}];
 return false;
 }
 }
 else {
-validate69.errors = [{instancePath:instancePath+"/tool_id",schemaPath:"#/properties/tool_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -5403,11 +4875,9 @@ if(data.tool_kind !== undefined){
 let data1 = data.tool_kind;
 const _errs4 = errors;
 if(typeof data1 !== "string"){
-validate69.errors = [{instancePath:instancePath+"/tool_kind",schemaPath:"#/properties/tool_kind/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!(((((data1 === "formatter") || (data1 === "linter")) || (data1 === "test_runner")) || (data1 === "generator")) || (data1 === "other"))){
-validate69.errors = [{instancePath:instancePath+"/tool_kind",schemaPath:"#/properties/tool_kind/enum",keyword:"enum",params:{allowedValues: schema57.properties.tool_kind.enum}}];
 return false;
 }
 var valid0 = _errs4 === errors;
@@ -5423,12 +4893,10 @@ const _errs7 = errors;
 if(errors === _errs7){
 if(typeof data2 === "string"){
 if(!pattern2.test(data2)){
-validate69.errors = [{instancePath:instancePath+"/invocation_id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate69.errors = [{instancePath:instancePath+"/invocation_id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -5442,11 +4910,9 @@ if(data.status !== undefined){
 let data3 = data.status;
 const _errs9 = errors;
 if(typeof data3 !== "string"){
-validate69.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!(((((data3 === "pending") || (data3 === "running")) || (data3 === "succeeded")) || (data3 === "failed")) || (data3 === "cancelled"))){
-validate69.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema57.properties.status.enum}}];
 return false;
 }
 var valid0 = _errs9 === errors;
@@ -5462,12 +4928,10 @@ if(errors === _errs11){
 if(errors === _errs11){
 if(typeof data4 === "string"){
 if(!(formats0.validate(data4))){
-validate69.errors = [{instancePath:instancePath+"/started_at",schemaPath:"#/properties/started_at/format",keyword:"format",params:{format: "date-time"}}];
 return false;
 }
 }
 else {
-validate69.errors = [{instancePath:instancePath+"/started_at",schemaPath:"#/properties/started_at/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -5485,12 +4949,10 @@ if(errors === _errs13){
 if(errors === _errs13){
 if(typeof data5 === "string"){
 if(!(formats0.validate(data5))){
-validate69.errors = [{instancePath:instancePath+"/completed_at",schemaPath:"#/properties/completed_at/format",keyword:"format",params:{format: "date-time"}}];
 return false;
 }
 }
 else {
-validate69.errors = [{instancePath:instancePath+"/completed_at",schemaPath:"#/properties/completed_at/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -5505,7 +4967,6 @@ if(data.exit_code !== undefined){
 let data6 = data.exit_code;
 const _errs15 = errors;
 if(!(((typeof data6 == "number") && (!(data6 % 1) && !isNaN(data6))) && (isFinite(data6)))){
-validate69.errors = [{instancePath:instancePath+"/exit_code",schemaPath:"#/properties/exit_code/type",keyword:"type",params:{type: "integer"}}];
 return false;
 }
 var valid0 = _errs15 === errors;
@@ -5517,7 +4978,6 @@ if(valid0){
 if(data.output_summary !== undefined){
 const _errs17 = errors;
 if(typeof data.output_summary !== "string"){
-validate69.errors = [{instancePath:instancePath+"/output_summary",schemaPath:"#/properties/output_summary/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs17 === errors;
@@ -5536,7 +4996,6 @@ const len0 = data8.length;
 for(let i0=0; i0<len0; i0++){
 const _errs21 = errors;
 if(typeof data8[i0] !== "string"){
-validate69.errors = [{instancePath:instancePath+"/args/" + i0,schemaPath:"#/properties/args/items/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid2 = _errs21 === errors;
@@ -5546,7 +5005,6 @@ break;
 }
 }
 else {
-validate69.errors = [{instancePath:instancePath+"/args",schemaPath:"#/properties/args/type",keyword:"type",params:{type: "array"}}];
 return false;
 }
 }
@@ -5559,7 +5017,6 @@ if(valid0){
 if(data.working_directory !== undefined){
 const _errs23 = errors;
 if(typeof data.working_directory !== "string"){
-validate69.errors = [{instancePath:instancePath+"/working_directory",schemaPath:"#/properties/working_directory/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs23 === errors;
@@ -5580,25 +5037,20 @@ var valid0 = true;
 }
 }
 else {
-validate69.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate69.errors = vErrors;
 return errors === 0;
 }
 
 const learning_sample_core = validate70;
-const schema59 = {"type":"object","required":["sample_id","sample_family","created_at","input","output"],"properties":{"sample_id":{"type":"string","format":"uuid"},"sample_family":{"type":"string"},"created_at":{"type":"string","format":"date-time"},"input":{"type":"object"},"state":{"type":"object"},"output":{"type":"object"},"meta":{"type":"object","properties":{"source_flow_id":{"type":"string"},"source_event_ids":{"type":"array","items":{"type":"string","format":"uuid"}},"project_id":{"type":"string","format":"uuid"},"human_feedback_label":{"type":"string","enum":["approved","rejected","not_reviewed"]},"quality_score":{"type":"number","minimum":0,"maximum":1}}}}};
 
-function validate70(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate70(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if((((((data.sample_id === undefined) && (missing0 = "sample_id")) || ((data.sample_family === undefined) && (missing0 = "sample_family"))) || ((data.created_at === undefined) && (missing0 = "created_at"))) || ((data.input === undefined) && (missing0 = "input"))) || ((data.output === undefined) && (missing0 = "output"))){
-validate70.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
@@ -5609,12 +5061,10 @@ if(errors === _errs1){
 if(errors === _errs1){
 if(typeof data0 === "string"){
 if(!(formats28.test(data0))){
-validate70.errors = [{instancePath:instancePath+"/sample_id",schemaPath:"#/properties/sample_id/format",keyword:"format",params:{format: "uuid"}}];
 return false;
 }
 }
 else {
-validate70.errors = [{instancePath:instancePath+"/sample_id",schemaPath:"#/properties/sample_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -5628,7 +5078,6 @@ if(valid0){
 if(data.sample_family !== undefined){
 const _errs3 = errors;
 if(typeof data.sample_family !== "string"){
-validate70.errors = [{instancePath:instancePath+"/sample_family",schemaPath:"#/properties/sample_family/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs3 === errors;
@@ -5644,12 +5093,10 @@ if(errors === _errs5){
 if(errors === _errs5){
 if(typeof data2 === "string"){
 if(!(formats0.validate(data2))){
-validate70.errors = [{instancePath:instancePath+"/created_at",schemaPath:"#/properties/created_at/format",keyword:"format",params:{format: "date-time"}}];
 return false;
 }
 }
 else {
-validate70.errors = [{instancePath:instancePath+"/created_at",schemaPath:"#/properties/created_at/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -5664,7 +5111,6 @@ if(data.input !== undefined){
 let data3 = data.input;
 const _errs7 = errors;
 if(!(data3 && typeof data3 == "object" && !Array.isArray(data3))){
-validate70.errors = [{instancePath:instancePath+"/input",schemaPath:"#/properties/input/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 var valid0 = _errs7 === errors;
@@ -5677,7 +5123,6 @@ if(data.state !== undefined){
 let data4 = data.state;
 const _errs9 = errors;
 if(!(data4 && typeof data4 == "object" && !Array.isArray(data4))){
-validate70.errors = [{instancePath:instancePath+"/state",schemaPath:"#/properties/state/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 var valid0 = _errs9 === errors;
@@ -5690,7 +5135,6 @@ if(data.output !== undefined){
 let data5 = data.output;
 const _errs11 = errors;
 if(!(data5 && typeof data5 == "object" && !Array.isArray(data5))){
-validate70.errors = [{instancePath:instancePath+"/output",schemaPath:"#/properties/output/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 var valid0 = _errs11 === errors;
@@ -5707,7 +5151,6 @@ if(data6 && typeof data6 == "object" && !Array.isArray(data6)){
 if(data6.source_flow_id !== undefined){
 const _errs15 = errors;
 if(typeof data6.source_flow_id !== "string"){
-validate70.errors = [{instancePath:instancePath+"/meta/source_flow_id",schemaPath:"#/properties/meta/properties/source_flow_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid1 = _errs15 === errors;
@@ -5730,12 +5173,10 @@ if(errors === _errs19){
 if(errors === _errs19){
 if(typeof data9 === "string"){
 if(!(formats28.test(data9))){
-validate70.errors = [{instancePath:instancePath+"/meta/source_event_ids/" + i0,schemaPath:"#/properties/meta/properties/source_event_ids/items/format",keyword:"format",params:{format: "uuid"}}];
 return false;
 }
 }
 else {
-validate70.errors = [{instancePath:instancePath+"/meta/source_event_ids/" + i0,schemaPath:"#/properties/meta/properties/source_event_ids/items/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -5747,7 +5188,6 @@ break;
 }
 }
 else {
-validate70.errors = [{instancePath:instancePath+"/meta/source_event_ids",schemaPath:"#/properties/meta/properties/source_event_ids/type",keyword:"type",params:{type: "array"}}];
 return false;
 }
 }
@@ -5764,12 +5204,10 @@ if(errors === _errs21){
 if(errors === _errs21){
 if(typeof data10 === "string"){
 if(!(formats28.test(data10))){
-validate70.errors = [{instancePath:instancePath+"/meta/project_id",schemaPath:"#/properties/meta/properties/project_id/format",keyword:"format",params:{format: "uuid"}}];
 return false;
 }
 }
 else {
-validate70.errors = [{instancePath:instancePath+"/meta/project_id",schemaPath:"#/properties/meta/properties/project_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -5784,11 +5222,9 @@ if(data6.human_feedback_label !== undefined){
 let data11 = data6.human_feedback_label;
 const _errs23 = errors;
 if(typeof data11 !== "string"){
-validate70.errors = [{instancePath:instancePath+"/meta/human_feedback_label",schemaPath:"#/properties/meta/properties/human_feedback_label/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!(((data11 === "approved") || (data11 === "rejected")) || (data11 === "not_reviewed"))){
-validate70.errors = [{instancePath:instancePath+"/meta/human_feedback_label",schemaPath:"#/properties/meta/properties/human_feedback_label/enum",keyword:"enum",params:{allowedValues: schema59.properties.meta.properties.human_feedback_label.enum}}];
 return false;
 }
 var valid1 = _errs23 === errors;
@@ -5803,18 +5239,15 @@ const _errs25 = errors;
 if(errors === _errs25){
 if((typeof data12 == "number") && (isFinite(data12))){
 if(data12 > 1 || isNaN(data12)){
-validate70.errors = [{instancePath:instancePath+"/meta/quality_score",schemaPath:"#/properties/meta/properties/quality_score/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1}}];
 return false;
 }
 else {
 if(data12 < 0 || isNaN(data12)){
-validate70.errors = [{instancePath:instancePath+"/meta/quality_score",schemaPath:"#/properties/meta/properties/quality_score/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}}];
 return false;
 }
 }
 }
 else {
-validate70.errors = [{instancePath:instancePath+"/meta/quality_score",schemaPath:"#/properties/meta/properties/quality_score/type",keyword:"type",params:{type: "number"}}];
 return false;
 }
 }
@@ -5829,7 +5262,6 @@ var valid1 = true;
 }
 }
 else {
-validate70.errors = [{instancePath:instancePath+"/meta",schemaPath:"#/properties/meta/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
@@ -5847,24 +5279,19 @@ var valid0 = true;
 }
 }
 else {
-validate70.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate70.errors = vErrors;
 return errors === 0;
 }
 
 const learning_sample_delta = validate71;
-const schema60 = {"allOf":[{"$ref":"learning-sample-core"},{"type":"object","properties":{"sample_family":{"const":"delta_impact"},"input":{"type":"object","required":["delta_id","intent_id","change_summary"],"properties":{"delta_id":{"type":"string"},"intent_id":{"type":"string"},"change_summary":{"type":"string"},"delta_type":{"type":"string","enum":["refinement","correction","expansion","reduction","pivot"]}}},"state":{"type":"object","properties":{"affected_artifact_count":{"type":"integer","minimum":0},"risk_level":{"type":"string","enum":["low","medium","high","critical"]},"psg_complexity_score":{"type":"number","minimum":0}}},"output":{"type":"object","required":["actual_impact_summary","impact_scope"],"properties":{"actual_impact_summary":{"type":"string"},"impact_scope":{"type":"string","enum":["local","module","system","global"]},"comp_plan_required":{"type":"boolean"},"comp_plan_applied":{"type":"boolean"},"rollback_used":{"type":"boolean"}}},"meta":{"type":"object","properties":{"impact_analysis_duration_ms":{"type":"integer","minimum":0},"predicted_vs_actual_accuracy":{"type":"string","enum":["accurate","underestimated","overestimated"]}}}}}]};
 
-function validate71(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate71(data){
 let errors = 0;
 const _errs0 = errors;
-if(!(validate70(data, {instancePath,parentData,parentDataProperty,rootData}))){
-vErrors = vErrors === null ? validate70.errors : vErrors.concat(validate70.errors);
-errors = vErrors.length;
+if(!(validate70(data))){
+return false;
 }
 var valid0 = _errs0 === errors;
 if(valid0){
@@ -5874,7 +5301,6 @@ if(data && typeof data == "object" && !Array.isArray(data)){
 if(data.sample_family !== undefined){
 const _errs3 = errors;
 if("delta_impact" !== data.sample_family){
-validate71.errors = [{instancePath:instancePath+"/sample_family",schemaPath:"#/allOf/1/properties/sample_family/const",keyword:"const",params:{allowedValue: "delta_impact"}}];
 return false;
 }
 var valid1 = _errs3 === errors;
@@ -5890,14 +5316,12 @@ if(errors === _errs4){
 if(data1 && typeof data1 == "object" && !Array.isArray(data1)){
 let missing0;
 if((((data1.delta_id === undefined) && (missing0 = "delta_id")) || ((data1.intent_id === undefined) && (missing0 = "intent_id"))) || ((data1.change_summary === undefined) && (missing0 = "change_summary"))){
-validate71.errors = [{instancePath:instancePath+"/input",schemaPath:"#/allOf/1/properties/input/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 if(data1.delta_id !== undefined){
 const _errs6 = errors;
 if(typeof data1.delta_id !== "string"){
-validate71.errors = [{instancePath:instancePath+"/input/delta_id",schemaPath:"#/allOf/1/properties/input/properties/delta_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid2 = _errs6 === errors;
@@ -5909,7 +5333,6 @@ if(valid2){
 if(data1.intent_id !== undefined){
 const _errs8 = errors;
 if(typeof data1.intent_id !== "string"){
-validate71.errors = [{instancePath:instancePath+"/input/intent_id",schemaPath:"#/allOf/1/properties/input/properties/intent_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid2 = _errs8 === errors;
@@ -5921,7 +5344,6 @@ if(valid2){
 if(data1.change_summary !== undefined){
 const _errs10 = errors;
 if(typeof data1.change_summary !== "string"){
-validate71.errors = [{instancePath:instancePath+"/input/change_summary",schemaPath:"#/allOf/1/properties/input/properties/change_summary/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid2 = _errs10 === errors;
@@ -5934,11 +5356,9 @@ if(data1.delta_type !== undefined){
 let data5 = data1.delta_type;
 const _errs12 = errors;
 if(typeof data5 !== "string"){
-validate71.errors = [{instancePath:instancePath+"/input/delta_type",schemaPath:"#/allOf/1/properties/input/properties/delta_type/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!(((((data5 === "refinement") || (data5 === "correction")) || (data5 === "expansion")) || (data5 === "reduction")) || (data5 === "pivot"))){
-validate71.errors = [{instancePath:instancePath+"/input/delta_type",schemaPath:"#/allOf/1/properties/input/properties/delta_type/enum",keyword:"enum",params:{allowedValues: schema60.allOf[1].properties.input.properties.delta_type.enum}}];
 return false;
 }
 var valid2 = _errs12 === errors;
@@ -5952,7 +5372,6 @@ var valid2 = true;
 }
 }
 else {
-validate71.errors = [{instancePath:instancePath+"/input",schemaPath:"#/allOf/1/properties/input/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
@@ -5971,13 +5390,11 @@ if(data6.affected_artifact_count !== undefined){
 let data7 = data6.affected_artifact_count;
 const _errs16 = errors;
 if(!(((typeof data7 == "number") && (!(data7 % 1) && !isNaN(data7))) && (isFinite(data7)))){
-validate71.errors = [{instancePath:instancePath+"/state/affected_artifact_count",schemaPath:"#/allOf/1/properties/state/properties/affected_artifact_count/type",keyword:"type",params:{type: "integer"}}];
 return false;
 }
 if(errors === _errs16){
 if((typeof data7 == "number") && (isFinite(data7))){
 if(data7 < 0 || isNaN(data7)){
-validate71.errors = [{instancePath:instancePath+"/state/affected_artifact_count",schemaPath:"#/allOf/1/properties/state/properties/affected_artifact_count/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}}];
 return false;
 }
 }
@@ -5992,11 +5409,9 @@ if(data6.risk_level !== undefined){
 let data8 = data6.risk_level;
 const _errs18 = errors;
 if(typeof data8 !== "string"){
-validate71.errors = [{instancePath:instancePath+"/state/risk_level",schemaPath:"#/allOf/1/properties/state/properties/risk_level/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!((((data8 === "low") || (data8 === "medium")) || (data8 === "high")) || (data8 === "critical"))){
-validate71.errors = [{instancePath:instancePath+"/state/risk_level",schemaPath:"#/allOf/1/properties/state/properties/risk_level/enum",keyword:"enum",params:{allowedValues: schema60.allOf[1].properties.state.properties.risk_level.enum}}];
 return false;
 }
 var valid3 = _errs18 === errors;
@@ -6011,12 +5426,10 @@ const _errs20 = errors;
 if(errors === _errs20){
 if((typeof data9 == "number") && (isFinite(data9))){
 if(data9 < 0 || isNaN(data9)){
-validate71.errors = [{instancePath:instancePath+"/state/psg_complexity_score",schemaPath:"#/allOf/1/properties/state/properties/psg_complexity_score/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}}];
 return false;
 }
 }
 else {
-validate71.errors = [{instancePath:instancePath+"/state/psg_complexity_score",schemaPath:"#/allOf/1/properties/state/properties/psg_complexity_score/type",keyword:"type",params:{type: "number"}}];
 return false;
 }
 }
@@ -6029,7 +5442,6 @@ var valid3 = true;
 }
 }
 else {
-validate71.errors = [{instancePath:instancePath+"/state",schemaPath:"#/allOf/1/properties/state/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
@@ -6046,14 +5458,12 @@ if(errors === _errs22){
 if(data10 && typeof data10 == "object" && !Array.isArray(data10)){
 let missing1;
 if(((data10.actual_impact_summary === undefined) && (missing1 = "actual_impact_summary")) || ((data10.impact_scope === undefined) && (missing1 = "impact_scope"))){
-validate71.errors = [{instancePath:instancePath+"/output",schemaPath:"#/allOf/1/properties/output/required",keyword:"required",params:{missingProperty: missing1}}];
 return false;
 }
 else {
 if(data10.actual_impact_summary !== undefined){
 const _errs24 = errors;
 if(typeof data10.actual_impact_summary !== "string"){
-validate71.errors = [{instancePath:instancePath+"/output/actual_impact_summary",schemaPath:"#/allOf/1/properties/output/properties/actual_impact_summary/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid4 = _errs24 === errors;
@@ -6066,11 +5476,9 @@ if(data10.impact_scope !== undefined){
 let data12 = data10.impact_scope;
 const _errs26 = errors;
 if(typeof data12 !== "string"){
-validate71.errors = [{instancePath:instancePath+"/output/impact_scope",schemaPath:"#/allOf/1/properties/output/properties/impact_scope/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!((((data12 === "local") || (data12 === "module")) || (data12 === "system")) || (data12 === "global"))){
-validate71.errors = [{instancePath:instancePath+"/output/impact_scope",schemaPath:"#/allOf/1/properties/output/properties/impact_scope/enum",keyword:"enum",params:{allowedValues: schema60.allOf[1].properties.output.properties.impact_scope.enum}}];
 return false;
 }
 var valid4 = _errs26 === errors;
@@ -6082,7 +5490,6 @@ if(valid4){
 if(data10.comp_plan_required !== undefined){
 const _errs28 = errors;
 if(typeof data10.comp_plan_required !== "boolean"){
-validate71.errors = [{instancePath:instancePath+"/output/comp_plan_required",schemaPath:"#/allOf/1/properties/output/properties/comp_plan_required/type",keyword:"type",params:{type: "boolean"}}];
 return false;
 }
 var valid4 = _errs28 === errors;
@@ -6094,7 +5501,6 @@ if(valid4){
 if(data10.comp_plan_applied !== undefined){
 const _errs30 = errors;
 if(typeof data10.comp_plan_applied !== "boolean"){
-validate71.errors = [{instancePath:instancePath+"/output/comp_plan_applied",schemaPath:"#/allOf/1/properties/output/properties/comp_plan_applied/type",keyword:"type",params:{type: "boolean"}}];
 return false;
 }
 var valid4 = _errs30 === errors;
@@ -6106,7 +5512,6 @@ if(valid4){
 if(data10.rollback_used !== undefined){
 const _errs32 = errors;
 if(typeof data10.rollback_used !== "boolean"){
-validate71.errors = [{instancePath:instancePath+"/output/rollback_used",schemaPath:"#/allOf/1/properties/output/properties/rollback_used/type",keyword:"type",params:{type: "boolean"}}];
 return false;
 }
 var valid4 = _errs32 === errors;
@@ -6121,7 +5526,6 @@ var valid4 = true;
 }
 }
 else {
-validate71.errors = [{instancePath:instancePath+"/output",schemaPath:"#/allOf/1/properties/output/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
@@ -6140,13 +5544,11 @@ if(data16.impact_analysis_duration_ms !== undefined){
 let data17 = data16.impact_analysis_duration_ms;
 const _errs36 = errors;
 if(!(((typeof data17 == "number") && (!(data17 % 1) && !isNaN(data17))) && (isFinite(data17)))){
-validate71.errors = [{instancePath:instancePath+"/meta/impact_analysis_duration_ms",schemaPath:"#/allOf/1/properties/meta/properties/impact_analysis_duration_ms/type",keyword:"type",params:{type: "integer"}}];
 return false;
 }
 if(errors === _errs36){
 if((typeof data17 == "number") && (isFinite(data17))){
 if(data17 < 0 || isNaN(data17)){
-validate71.errors = [{instancePath:instancePath+"/meta/impact_analysis_duration_ms",schemaPath:"#/allOf/1/properties/meta/properties/impact_analysis_duration_ms/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}}];
 return false;
 }
 }
@@ -6161,11 +5563,9 @@ if(data16.predicted_vs_actual_accuracy !== undefined){
 let data18 = data16.predicted_vs_actual_accuracy;
 const _errs38 = errors;
 if(typeof data18 !== "string"){
-validate71.errors = [{instancePath:instancePath+"/meta/predicted_vs_actual_accuracy",schemaPath:"#/allOf/1/properties/meta/properties/predicted_vs_actual_accuracy/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!(((data18 === "accurate") || (data18 === "underestimated")) || (data18 === "overestimated"))){
-validate71.errors = [{instancePath:instancePath+"/meta/predicted_vs_actual_accuracy",schemaPath:"#/allOf/1/properties/meta/properties/predicted_vs_actual_accuracy/enum",keyword:"enum",params:{allowedValues: schema60.allOf[1].properties.meta.properties.predicted_vs_actual_accuracy.enum}}];
 return false;
 }
 var valid5 = _errs38 === errors;
@@ -6176,7 +5576,6 @@ var valid5 = true;
 }
 }
 else {
-validate71.errors = [{instancePath:instancePath+"/meta",schemaPath:"#/allOf/1/properties/meta/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
@@ -6191,26 +5590,21 @@ var valid1 = true;
 }
 }
 else {
-validate71.errors = [{instancePath,schemaPath:"#/allOf/1/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
 var valid0 = _errs1 === errors;
 }
-validate71.errors = vErrors;
 return errors === 0;
 }
 
 const learning_sample_intent = validate73;
-const schema61 = {"allOf":[{"$ref":"learning-sample-core"},{"type":"object","properties":{"sample_family":{"const":"intent_resolution"},"input":{"type":"object","required":["intent_id","raw_request_summary"],"properties":{"intent_id":{"type":"string"},"raw_request_summary":{"type":"string"},"constraints_summary":{"type":"string"},"dialog_turns_count":{"type":"integer","minimum":0}}},"state":{"type":"object","properties":{"project_phase":{"type":"string"},"psg_node_count":{"type":"integer","minimum":0},"existing_plan_count":{"type":"integer","minimum":0}}},"output":{"type":"object","required":["final_intent_summary"],"properties":{"final_intent_summary":{"type":"string"},"plan_id":{"type":"string","format":"uuid"},"plan_step_count":{"type":"integer","minimum":0},"resolution_quality_label":{"type":"string","enum":["good","acceptable","bad","unknown"]}}},"meta":{"type":"object","properties":{"clarification_rounds":{"type":"integer","minimum":0},"ambiguity_flags":{"type":"array","items":{"type":"string"}}}}}}]};
 
-function validate73(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate73(data){
 let errors = 0;
 const _errs0 = errors;
-if(!(validate70(data, {instancePath,parentData,parentDataProperty,rootData}))){
-vErrors = vErrors === null ? validate70.errors : vErrors.concat(validate70.errors);
-errors = vErrors.length;
+if(!(validate70(data))){
+return false;
 }
 var valid0 = _errs0 === errors;
 if(valid0){
@@ -6220,7 +5614,6 @@ if(data && typeof data == "object" && !Array.isArray(data)){
 if(data.sample_family !== undefined){
 const _errs3 = errors;
 if("intent_resolution" !== data.sample_family){
-validate73.errors = [{instancePath:instancePath+"/sample_family",schemaPath:"#/allOf/1/properties/sample_family/const",keyword:"const",params:{allowedValue: "intent_resolution"}}];
 return false;
 }
 var valid1 = _errs3 === errors;
@@ -6236,14 +5629,12 @@ if(errors === _errs4){
 if(data1 && typeof data1 == "object" && !Array.isArray(data1)){
 let missing0;
 if(((data1.intent_id === undefined) && (missing0 = "intent_id")) || ((data1.raw_request_summary === undefined) && (missing0 = "raw_request_summary"))){
-validate73.errors = [{instancePath:instancePath+"/input",schemaPath:"#/allOf/1/properties/input/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 if(data1.intent_id !== undefined){
 const _errs6 = errors;
 if(typeof data1.intent_id !== "string"){
-validate73.errors = [{instancePath:instancePath+"/input/intent_id",schemaPath:"#/allOf/1/properties/input/properties/intent_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid2 = _errs6 === errors;
@@ -6255,7 +5646,6 @@ if(valid2){
 if(data1.raw_request_summary !== undefined){
 const _errs8 = errors;
 if(typeof data1.raw_request_summary !== "string"){
-validate73.errors = [{instancePath:instancePath+"/input/raw_request_summary",schemaPath:"#/allOf/1/properties/input/properties/raw_request_summary/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid2 = _errs8 === errors;
@@ -6267,7 +5657,6 @@ if(valid2){
 if(data1.constraints_summary !== undefined){
 const _errs10 = errors;
 if(typeof data1.constraints_summary !== "string"){
-validate73.errors = [{instancePath:instancePath+"/input/constraints_summary",schemaPath:"#/allOf/1/properties/input/properties/constraints_summary/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid2 = _errs10 === errors;
@@ -6280,13 +5669,11 @@ if(data1.dialog_turns_count !== undefined){
 let data5 = data1.dialog_turns_count;
 const _errs12 = errors;
 if(!(((typeof data5 == "number") && (!(data5 % 1) && !isNaN(data5))) && (isFinite(data5)))){
-validate73.errors = [{instancePath:instancePath+"/input/dialog_turns_count",schemaPath:"#/allOf/1/properties/input/properties/dialog_turns_count/type",keyword:"type",params:{type: "integer"}}];
 return false;
 }
 if(errors === _errs12){
 if((typeof data5 == "number") && (isFinite(data5))){
 if(data5 < 0 || isNaN(data5)){
-validate73.errors = [{instancePath:instancePath+"/input/dialog_turns_count",schemaPath:"#/allOf/1/properties/input/properties/dialog_turns_count/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}}];
 return false;
 }
 }
@@ -6302,7 +5689,6 @@ var valid2 = true;
 }
 }
 else {
-validate73.errors = [{instancePath:instancePath+"/input",schemaPath:"#/allOf/1/properties/input/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
@@ -6320,7 +5706,6 @@ if(data6 && typeof data6 == "object" && !Array.isArray(data6)){
 if(data6.project_phase !== undefined){
 const _errs16 = errors;
 if(typeof data6.project_phase !== "string"){
-validate73.errors = [{instancePath:instancePath+"/state/project_phase",schemaPath:"#/allOf/1/properties/state/properties/project_phase/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid3 = _errs16 === errors;
@@ -6333,13 +5718,11 @@ if(data6.psg_node_count !== undefined){
 let data8 = data6.psg_node_count;
 const _errs18 = errors;
 if(!(((typeof data8 == "number") && (!(data8 % 1) && !isNaN(data8))) && (isFinite(data8)))){
-validate73.errors = [{instancePath:instancePath+"/state/psg_node_count",schemaPath:"#/allOf/1/properties/state/properties/psg_node_count/type",keyword:"type",params:{type: "integer"}}];
 return false;
 }
 if(errors === _errs18){
 if((typeof data8 == "number") && (isFinite(data8))){
 if(data8 < 0 || isNaN(data8)){
-validate73.errors = [{instancePath:instancePath+"/state/psg_node_count",schemaPath:"#/allOf/1/properties/state/properties/psg_node_count/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}}];
 return false;
 }
 }
@@ -6354,13 +5737,11 @@ if(data6.existing_plan_count !== undefined){
 let data9 = data6.existing_plan_count;
 const _errs20 = errors;
 if(!(((typeof data9 == "number") && (!(data9 % 1) && !isNaN(data9))) && (isFinite(data9)))){
-validate73.errors = [{instancePath:instancePath+"/state/existing_plan_count",schemaPath:"#/allOf/1/properties/state/properties/existing_plan_count/type",keyword:"type",params:{type: "integer"}}];
 return false;
 }
 if(errors === _errs20){
 if((typeof data9 == "number") && (isFinite(data9))){
 if(data9 < 0 || isNaN(data9)){
-validate73.errors = [{instancePath:instancePath+"/state/existing_plan_count",schemaPath:"#/allOf/1/properties/state/properties/existing_plan_count/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}}];
 return false;
 }
 }
@@ -6374,7 +5755,6 @@ var valid3 = true;
 }
 }
 else {
-validate73.errors = [{instancePath:instancePath+"/state",schemaPath:"#/allOf/1/properties/state/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
@@ -6391,14 +5771,12 @@ if(errors === _errs22){
 if(data10 && typeof data10 == "object" && !Array.isArray(data10)){
 let missing1;
 if((data10.final_intent_summary === undefined) && (missing1 = "final_intent_summary")){
-validate73.errors = [{instancePath:instancePath+"/output",schemaPath:"#/allOf/1/properties/output/required",keyword:"required",params:{missingProperty: missing1}}];
 return false;
 }
 else {
 if(data10.final_intent_summary !== undefined){
 const _errs24 = errors;
 if(typeof data10.final_intent_summary !== "string"){
-validate73.errors = [{instancePath:instancePath+"/output/final_intent_summary",schemaPath:"#/allOf/1/properties/output/properties/final_intent_summary/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid4 = _errs24 === errors;
@@ -6414,12 +5792,10 @@ if(errors === _errs26){
 if(errors === _errs26){
 if(typeof data12 === "string"){
 if(!(formats28.test(data12))){
-validate73.errors = [{instancePath:instancePath+"/output/plan_id",schemaPath:"#/allOf/1/properties/output/properties/plan_id/format",keyword:"format",params:{format: "uuid"}}];
 return false;
 }
 }
 else {
-validate73.errors = [{instancePath:instancePath+"/output/plan_id",schemaPath:"#/allOf/1/properties/output/properties/plan_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -6434,13 +5810,11 @@ if(data10.plan_step_count !== undefined){
 let data13 = data10.plan_step_count;
 const _errs28 = errors;
 if(!(((typeof data13 == "number") && (!(data13 % 1) && !isNaN(data13))) && (isFinite(data13)))){
-validate73.errors = [{instancePath:instancePath+"/output/plan_step_count",schemaPath:"#/allOf/1/properties/output/properties/plan_step_count/type",keyword:"type",params:{type: "integer"}}];
 return false;
 }
 if(errors === _errs28){
 if((typeof data13 == "number") && (isFinite(data13))){
 if(data13 < 0 || isNaN(data13)){
-validate73.errors = [{instancePath:instancePath+"/output/plan_step_count",schemaPath:"#/allOf/1/properties/output/properties/plan_step_count/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}}];
 return false;
 }
 }
@@ -6455,11 +5829,9 @@ if(data10.resolution_quality_label !== undefined){
 let data14 = data10.resolution_quality_label;
 const _errs30 = errors;
 if(typeof data14 !== "string"){
-validate73.errors = [{instancePath:instancePath+"/output/resolution_quality_label",schemaPath:"#/allOf/1/properties/output/properties/resolution_quality_label/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!((((data14 === "good") || (data14 === "acceptable")) || (data14 === "bad")) || (data14 === "unknown"))){
-validate73.errors = [{instancePath:instancePath+"/output/resolution_quality_label",schemaPath:"#/allOf/1/properties/output/properties/resolution_quality_label/enum",keyword:"enum",params:{allowedValues: schema61.allOf[1].properties.output.properties.resolution_quality_label.enum}}];
 return false;
 }
 var valid4 = _errs30 === errors;
@@ -6473,7 +5845,6 @@ var valid4 = true;
 }
 }
 else {
-validate73.errors = [{instancePath:instancePath+"/output",schemaPath:"#/allOf/1/properties/output/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
@@ -6492,13 +5863,11 @@ if(data15.clarification_rounds !== undefined){
 let data16 = data15.clarification_rounds;
 const _errs34 = errors;
 if(!(((typeof data16 == "number") && (!(data16 % 1) && !isNaN(data16))) && (isFinite(data16)))){
-validate73.errors = [{instancePath:instancePath+"/meta/clarification_rounds",schemaPath:"#/allOf/1/properties/meta/properties/clarification_rounds/type",keyword:"type",params:{type: "integer"}}];
 return false;
 }
 if(errors === _errs34){
 if((typeof data16 == "number") && (isFinite(data16))){
 if(data16 < 0 || isNaN(data16)){
-validate73.errors = [{instancePath:instancePath+"/meta/clarification_rounds",schemaPath:"#/allOf/1/properties/meta/properties/clarification_rounds/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}}];
 return false;
 }
 }
@@ -6519,7 +5888,6 @@ const len0 = data17.length;
 for(let i0=0; i0<len0; i0++){
 const _errs38 = errors;
 if(typeof data17[i0] !== "string"){
-validate73.errors = [{instancePath:instancePath+"/meta/ambiguity_flags/" + i0,schemaPath:"#/allOf/1/properties/meta/properties/ambiguity_flags/items/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid6 = _errs38 === errors;
@@ -6529,7 +5897,6 @@ break;
 }
 }
 else {
-validate73.errors = [{instancePath:instancePath+"/meta/ambiguity_flags",schemaPath:"#/allOf/1/properties/meta/properties/ambiguity_flags/type",keyword:"type",params:{type: "array"}}];
 return false;
 }
 }
@@ -6541,7 +5908,6 @@ var valid5 = true;
 }
 }
 else {
-validate73.errors = [{instancePath:instancePath+"/meta",schemaPath:"#/allOf/1/properties/meta/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
@@ -6556,35 +5922,29 @@ var valid1 = true;
 }
 }
 else {
-validate73.errors = [{instancePath,schemaPath:"#/allOf/1/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
 var valid0 = _errs1 === errors;
 }
-validate73.errors = vErrors;
 return errors === 0;
 }
 
 const network = validate75;
 const schema62 = {"type":"object","required":["meta","network_id","context_id","name","topology_type","status"],"properties":{"meta":{"$ref":"meta"},"governance":{"$ref":"governance"},"network_id":{"$ref":"identifier"},"context_id":{"$ref":"identifier"},"name":{"type":"string","minLength":1},"description":{"type":"string"},"topology_type":{"type":"string","enum":["single_node","hub_spoke","mesh","hierarchical","hybrid","other"]},"status":{"type":"string","enum":["draft","provisioning","active","degraded","maintenance","retired"]},"nodes":{"type":"array","items":{"$ref":"network-node"}},"trace":{"$ref":"trace-base"},"events":{"type":"array","items":{"$ref":"base-event"}}},"additionalProperties":false};
-const schema65 = {"type":"object","required":["node_id","kind","status"],"properties":{"node_id":{"$ref":"identifier"},"name":{"type":"string"},"kind":{"type":"string","enum":["agent","service","database","queue","external","other"]},"role_id":{"type":"string"},"status":{"type":"string","enum":["active","inactive","degraded","unreachable","retired"]}},"additionalProperties":false};
 
-function validate78(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate78(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if((((data.node_id === undefined) && (missing0 = "node_id")) || ((data.kind === undefined) && (missing0 = "kind"))) || ((data.status === undefined) && (missing0 = "status"))){
-validate78.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 const _errs1 = errors;
 for(const key0 in data){
 if(!(((((key0 === "node_id") || (key0 === "name")) || (key0 === "kind")) || (key0 === "role_id")) || (key0 === "status"))){
-validate78.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}}];
 return false;
 break;
 }
@@ -6597,12 +5957,10 @@ const _errs3 = errors;
 if(errors === _errs3){
 if(typeof data0 === "string"){
 if(!pattern2.test(data0)){
-validate78.errors = [{instancePath:instancePath+"/node_id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate78.errors = [{instancePath:instancePath+"/node_id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -6615,7 +5973,6 @@ if(valid0){
 if(data.name !== undefined){
 const _errs5 = errors;
 if(typeof data.name !== "string"){
-validate78.errors = [{instancePath:instancePath+"/name",schemaPath:"#/properties/name/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs5 === errors;
@@ -6628,11 +5985,9 @@ if(data.kind !== undefined){
 let data2 = data.kind;
 const _errs7 = errors;
 if(typeof data2 !== "string"){
-validate78.errors = [{instancePath:instancePath+"/kind",schemaPath:"#/properties/kind/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!((((((data2 === "agent") || (data2 === "service")) || (data2 === "database")) || (data2 === "queue")) || (data2 === "external")) || (data2 === "other"))){
-validate78.errors = [{instancePath:instancePath+"/kind",schemaPath:"#/properties/kind/enum",keyword:"enum",params:{allowedValues: schema65.properties.kind.enum}}];
 return false;
 }
 var valid0 = _errs7 === errors;
@@ -6644,7 +5999,6 @@ if(valid0){
 if(data.role_id !== undefined){
 const _errs9 = errors;
 if(typeof data.role_id !== "string"){
-validate78.errors = [{instancePath:instancePath+"/role_id",schemaPath:"#/properties/role_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs9 === errors;
@@ -6657,11 +6011,9 @@ if(data.status !== undefined){
 let data4 = data.status;
 const _errs11 = errors;
 if(typeof data4 !== "string"){
-validate78.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!(((((data4 === "active") || (data4 === "inactive")) || (data4 === "degraded")) || (data4 === "unreachable")) || (data4 === "retired"))){
-validate78.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema65.properties.status.enum}}];
 return false;
 }
 var valid0 = _errs11 === errors;
@@ -6677,30 +6029,25 @@ var valid0 = true;
 }
 }
 else {
-validate78.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate78.errors = vErrors;
 return errors === 0;
 }
 
 
-function validate75(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate75(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if(((((((data.meta === undefined) && (missing0 = "meta")) || ((data.network_id === undefined) && (missing0 = "network_id"))) || ((data.context_id === undefined) && (missing0 = "context_id"))) || ((data.name === undefined) && (missing0 = "name"))) || ((data.topology_type === undefined) && (missing0 = "topology_type"))) || ((data.status === undefined) && (missing0 = "status"))){
-validate75.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 const _errs1 = errors;
 for(const key0 in data){
 if(!(func2.call(schema62.properties, key0))){
-validate75.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}}];
 return false;
 break;
 }
@@ -6708,9 +6055,8 @@ break;
 if(_errs1 === errors){
 if(data.meta !== undefined){
 const _errs2 = errors;
-if(!(validate11(data.meta, {instancePath:instancePath+"/meta",parentData:data,parentDataProperty:"meta",rootData}))){
-vErrors = vErrors === null ? validate11.errors : vErrors.concat(validate11.errors);
-errors = vErrors.length;
+if(!(validate11(data.meta))){
+return false;
 }
 var valid0 = _errs2 === errors;
 }
@@ -6720,9 +6066,8 @@ var valid0 = true;
 if(valid0){
 if(data.governance !== undefined){
 const _errs3 = errors;
-if(!(validate13(data.governance, {instancePath:instancePath+"/governance",parentData:data,parentDataProperty:"governance",rootData}))){
-vErrors = vErrors === null ? validate13.errors : vErrors.concat(validate13.errors);
-errors = vErrors.length;
+if(!(validate13(data.governance))){
+return false;
 }
 var valid0 = _errs3 === errors;
 }
@@ -6737,12 +6082,10 @@ const _errs5 = errors;
 if(errors === _errs5){
 if(typeof data2 === "string"){
 if(!pattern2.test(data2)){
-validate75.errors = [{instancePath:instancePath+"/network_id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate75.errors = [{instancePath:instancePath+"/network_id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -6759,12 +6102,10 @@ const _errs8 = errors;
 if(errors === _errs8){
 if(typeof data3 === "string"){
 if(!pattern2.test(data3)){
-validate75.errors = [{instancePath:instancePath+"/context_id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate75.errors = [{instancePath:instancePath+"/context_id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -6780,12 +6121,10 @@ const _errs10 = errors;
 if(errors === _errs10){
 if(typeof data4 === "string"){
 if(func3(data4) < 1){
-validate75.errors = [{instancePath:instancePath+"/name",schemaPath:"#/properties/name/minLength",keyword:"minLength",params:{limit: 1}}];
 return false;
 }
 }
 else {
-validate75.errors = [{instancePath:instancePath+"/name",schemaPath:"#/properties/name/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -6798,7 +6137,6 @@ if(valid0){
 if(data.description !== undefined){
 const _errs12 = errors;
 if(typeof data.description !== "string"){
-validate75.errors = [{instancePath:instancePath+"/description",schemaPath:"#/properties/description/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs12 === errors;
@@ -6811,11 +6149,9 @@ if(data.topology_type !== undefined){
 let data6 = data.topology_type;
 const _errs14 = errors;
 if(typeof data6 !== "string"){
-validate75.errors = [{instancePath:instancePath+"/topology_type",schemaPath:"#/properties/topology_type/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!((((((data6 === "single_node") || (data6 === "hub_spoke")) || (data6 === "mesh")) || (data6 === "hierarchical")) || (data6 === "hybrid")) || (data6 === "other"))){
-validate75.errors = [{instancePath:instancePath+"/topology_type",schemaPath:"#/properties/topology_type/enum",keyword:"enum",params:{allowedValues: schema62.properties.topology_type.enum}}];
 return false;
 }
 var valid0 = _errs14 === errors;
@@ -6828,11 +6164,9 @@ if(data.status !== undefined){
 let data7 = data.status;
 const _errs16 = errors;
 if(typeof data7 !== "string"){
-validate75.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!((((((data7 === "draft") || (data7 === "provisioning")) || (data7 === "active")) || (data7 === "degraded")) || (data7 === "maintenance")) || (data7 === "retired"))){
-validate75.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema62.properties.status.enum}}];
 return false;
 }
 var valid0 = _errs16 === errors;
@@ -6850,9 +6184,8 @@ var valid3 = true;
 const len0 = data8.length;
 for(let i0=0; i0<len0; i0++){
 const _errs20 = errors;
-if(!(validate78(data8[i0], {instancePath:instancePath+"/nodes/" + i0,parentData:data8,parentDataProperty:i0,rootData}))){
-vErrors = vErrors === null ? validate78.errors : vErrors.concat(validate78.errors);
-errors = vErrors.length;
+if(!(validate78(data8[i0]))){
+return false;
 }
 var valid3 = _errs20 === errors;
 if(!valid3){
@@ -6861,7 +6194,6 @@ break;
 }
 }
 else {
-validate75.errors = [{instancePath:instancePath+"/nodes",schemaPath:"#/properties/nodes/type",keyword:"type",params:{type: "array"}}];
 return false;
 }
 }
@@ -6873,9 +6205,8 @@ var valid0 = true;
 if(valid0){
 if(data.trace !== undefined){
 const _errs21 = errors;
-if(!(validate19(data.trace, {instancePath:instancePath+"/trace",parentData:data,parentDataProperty:"trace",rootData}))){
-vErrors = vErrors === null ? validate19.errors : vErrors.concat(validate19.errors);
-errors = vErrors.length;
+if(!(validate19(data.trace))){
+return false;
 }
 var valid0 = _errs21 === errors;
 }
@@ -6892,9 +6223,8 @@ var valid4 = true;
 const len1 = data11.length;
 for(let i1=0; i1<len1; i1++){
 const _errs24 = errors;
-if(!(validate21(data11[i1], {instancePath:instancePath+"/events/" + i1,parentData:data11,parentDataProperty:i1,rootData}))){
-vErrors = vErrors === null ? validate21.errors : vErrors.concat(validate21.errors);
-errors = vErrors.length;
+if(!(validate21(data11[i1]))){
+return false;
 }
 var valid4 = _errs24 === errors;
 if(!valid4){
@@ -6903,7 +6233,6 @@ break;
 }
 }
 else {
-validate75.errors = [{instancePath:instancePath+"/events",schemaPath:"#/properties/events/type",keyword:"type",params:{type: "array"}}];
 return false;
 }
 }
@@ -6926,11 +6255,9 @@ var valid0 = true;
 }
 }
 else {
-validate75.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate75.errors = vErrors;
 return errors === 0;
 }
 
@@ -6945,23 +6272,19 @@ const network_node = validate78;
 const participant = validate17;
 
 const segment = validate82;
-const schema67 = {"type":"object","required":["segment_id","label","status"],"properties":{"segment_id":{"$ref":"identifier"},"parent_segment_id":{"$ref":"identifier"},"label":{"type":"string"},"status":{"type":"string","enum":["pending","running","completed","failed","cancelled","skipped"]},"started_at":{"type":"string","format":"date-time"},"finished_at":{"type":"string","format":"date-time"},"attributes":{"type":"object"}},"additionalProperties":false};
 
-function validate82(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate82(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if((((data.segment_id === undefined) && (missing0 = "segment_id")) || ((data.label === undefined) && (missing0 = "label"))) || ((data.status === undefined) && (missing0 = "status"))){
-validate82.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 const _errs1 = errors;
 for(const key0 in data){
 if(!(((((((key0 === "segment_id") || (key0 === "parent_segment_id")) || (key0 === "label")) || (key0 === "status")) || (key0 === "started_at")) || (key0 === "finished_at")) || (key0 === "attributes"))){
-validate82.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}}];
 return false;
 break;
 }
@@ -6974,12 +6297,10 @@ const _errs3 = errors;
 if(errors === _errs3){
 if(typeof data0 === "string"){
 if(!pattern2.test(data0)){
-validate82.errors = [{instancePath:instancePath+"/segment_id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate82.errors = [{instancePath:instancePath+"/segment_id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -6996,12 +6317,10 @@ const _errs6 = errors;
 if(errors === _errs6){
 if(typeof data1 === "string"){
 if(!pattern2.test(data1)){
-validate82.errors = [{instancePath:instancePath+"/parent_segment_id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate82.errors = [{instancePath:instancePath+"/parent_segment_id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -7014,7 +6333,6 @@ if(valid0){
 if(data.label !== undefined){
 const _errs8 = errors;
 if(typeof data.label !== "string"){
-validate82.errors = [{instancePath:instancePath+"/label",schemaPath:"#/properties/label/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs8 === errors;
@@ -7027,11 +6345,9 @@ if(data.status !== undefined){
 let data3 = data.status;
 const _errs10 = errors;
 if(typeof data3 !== "string"){
-validate82.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!((((((data3 === "pending") || (data3 === "running")) || (data3 === "completed")) || (data3 === "failed")) || (data3 === "cancelled")) || (data3 === "skipped"))){
-validate82.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema67.properties.status.enum}}];
 return false;
 }
 var valid0 = _errs10 === errors;
@@ -7047,12 +6363,10 @@ if(errors === _errs12){
 if(errors === _errs12){
 if(typeof data4 === "string"){
 if(!(formats0.validate(data4))){
-validate82.errors = [{instancePath:instancePath+"/started_at",schemaPath:"#/properties/started_at/format",keyword:"format",params:{format: "date-time"}}];
 return false;
 }
 }
 else {
-validate82.errors = [{instancePath:instancePath+"/started_at",schemaPath:"#/properties/started_at/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -7070,12 +6384,10 @@ if(errors === _errs14){
 if(errors === _errs14){
 if(typeof data5 === "string"){
 if(!(formats0.validate(data5))){
-validate82.errors = [{instancePath:instancePath+"/finished_at",schemaPath:"#/properties/finished_at/format",keyword:"format",params:{format: "date-time"}}];
 return false;
 }
 }
 else {
-validate82.errors = [{instancePath:instancePath+"/finished_at",schemaPath:"#/properties/finished_at/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -7090,7 +6402,6 @@ if(data.attributes !== undefined){
 let data6 = data.attributes;
 const _errs16 = errors;
 if(!(data6 && typeof data6 == "object" && !Array.isArray(data6))){
-validate82.errors = [{instancePath:instancePath+"/attributes",schemaPath:"#/properties/attributes/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 var valid0 = _errs16 === errors;
@@ -7108,32 +6419,26 @@ var valid0 = true;
 }
 }
 else {
-validate82.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate82.errors = vErrors;
 return errors === 0;
 }
 
 const step = validate83;
-const schema70 = {"type":"object","required":["step_id","description","status"],"properties":{"step_id":{"$ref":"identifier"},"description":{"type":"string","minLength":1},"status":{"type":"string","enum":["pending","in_progress","completed","blocked","skipped","failed"]},"dependencies":{"type":"array","items":{"$ref":"identifier"}},"agent_role":{"type":"string"},"order_index":{"type":"integer","minimum":0}},"additionalProperties":false};
 
-function validate83(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate83(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if((((data.step_id === undefined) && (missing0 = "step_id")) || ((data.description === undefined) && (missing0 = "description"))) || ((data.status === undefined) && (missing0 = "status"))){
-validate83.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 const _errs1 = errors;
 for(const key0 in data){
 if(!((((((key0 === "step_id") || (key0 === "description")) || (key0 === "status")) || (key0 === "dependencies")) || (key0 === "agent_role")) || (key0 === "order_index"))){
-validate83.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}}];
 return false;
 break;
 }
@@ -7146,12 +6451,10 @@ const _errs3 = errors;
 if(errors === _errs3){
 if(typeof data0 === "string"){
 if(!pattern2.test(data0)){
-validate83.errors = [{instancePath:instancePath+"/step_id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate83.errors = [{instancePath:instancePath+"/step_id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -7167,12 +6470,10 @@ const _errs5 = errors;
 if(errors === _errs5){
 if(typeof data1 === "string"){
 if(func3(data1) < 1){
-validate83.errors = [{instancePath:instancePath+"/description",schemaPath:"#/properties/description/minLength",keyword:"minLength",params:{limit: 1}}];
 return false;
 }
 }
 else {
-validate83.errors = [{instancePath:instancePath+"/description",schemaPath:"#/properties/description/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -7186,11 +6487,9 @@ if(data.status !== undefined){
 let data2 = data.status;
 const _errs7 = errors;
 if(typeof data2 !== "string"){
-validate83.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!((((((data2 === "pending") || (data2 === "in_progress")) || (data2 === "completed")) || (data2 === "blocked")) || (data2 === "skipped")) || (data2 === "failed"))){
-validate83.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema70.properties.status.enum}}];
 return false;
 }
 var valid0 = _errs7 === errors;
@@ -7213,12 +6512,10 @@ const _errs12 = errors;
 if(errors === _errs12){
 if(typeof data4 === "string"){
 if(!pattern2.test(data4)){
-validate83.errors = [{instancePath:instancePath+"/dependencies/" + i0,schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate83.errors = [{instancePath:instancePath+"/dependencies/" + i0,schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -7229,7 +6526,6 @@ break;
 }
 }
 else {
-validate83.errors = [{instancePath:instancePath+"/dependencies",schemaPath:"#/properties/dependencies/type",keyword:"type",params:{type: "array"}}];
 return false;
 }
 }
@@ -7242,7 +6538,6 @@ if(valid0){
 if(data.agent_role !== undefined){
 const _errs14 = errors;
 if(typeof data.agent_role !== "string"){
-validate83.errors = [{instancePath:instancePath+"/agent_role",schemaPath:"#/properties/agent_role/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs14 === errors;
@@ -7255,13 +6550,11 @@ if(data.order_index !== undefined){
 let data6 = data.order_index;
 const _errs16 = errors;
 if(!(((typeof data6 == "number") && (!(data6 % 1) && !isNaN(data6))) && (isFinite(data6)))){
-validate83.errors = [{instancePath:instancePath+"/order_index",schemaPath:"#/properties/order_index/type",keyword:"type",params:{type: "integer"}}];
 return false;
 }
 if(errors === _errs16){
 if((typeof data6 == "number") && (isFinite(data6))){
 if(data6 < 0 || isNaN(data6)){
-validate83.errors = [{instancePath:instancePath+"/order_index",schemaPath:"#/properties/order_index/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}}];
 return false;
 }
 }
@@ -7280,32 +6573,26 @@ var valid0 = true;
 }
 }
 else {
-validate83.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate83.errors = vErrors;
 return errors === 0;
 }
 
 const map_broadcast_received_payload = validate84;
-const schema73 = {"type":"object","required":["receiver_role_id"],"properties":{"receiver_role_id":{"type":"string"},"response":{"type":"object"}}};
 
-function validate84(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate84(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if((data.receiver_role_id === undefined) && (missing0 = "receiver_role_id")){
-validate84.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 if(data.receiver_role_id !== undefined){
 const _errs1 = errors;
 if(typeof data.receiver_role_id !== "string"){
-validate84.errors = [{instancePath:instancePath+"/receiver_role_id",schemaPath:"#/properties/receiver_role_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs1 === errors;
@@ -7318,7 +6605,6 @@ if(data.response !== undefined){
 let data1 = data.response;
 const _errs3 = errors;
 if(!(data1 && typeof data1 == "object" && !Array.isArray(data1))){
-validate84.errors = [{instancePath:instancePath+"/response",schemaPath:"#/properties/response/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 var valid0 = _errs3 === errors;
@@ -7330,32 +6616,26 @@ var valid0 = true;
 }
 }
 else {
-validate84.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate84.errors = vErrors;
 return errors === 0;
 }
 
 const map_broadcast_sent_payload = validate85;
-const schema74 = {"type":"object","required":["broadcaster_role_id","target_count"],"properties":{"broadcaster_role_id":{"type":"string"},"target_count":{"type":"integer"},"message":{"type":"object"}}};
 
-function validate85(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate85(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if(((data.broadcaster_role_id === undefined) && (missing0 = "broadcaster_role_id")) || ((data.target_count === undefined) && (missing0 = "target_count"))){
-validate85.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 if(data.broadcaster_role_id !== undefined){
 const _errs1 = errors;
 if(typeof data.broadcaster_role_id !== "string"){
-validate85.errors = [{instancePath:instancePath+"/broadcaster_role_id",schemaPath:"#/properties/broadcaster_role_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs1 === errors;
@@ -7368,7 +6648,6 @@ if(data.target_count !== undefined){
 let data1 = data.target_count;
 const _errs3 = errors;
 if(!(((typeof data1 == "number") && (!(data1 % 1) && !isNaN(data1))) && (isFinite(data1)))){
-validate85.errors = [{instancePath:instancePath+"/target_count",schemaPath:"#/properties/target_count/type",keyword:"type",params:{type: "integer"}}];
 return false;
 }
 var valid0 = _errs3 === errors;
@@ -7381,7 +6660,6 @@ if(data.message !== undefined){
 let data2 = data.message;
 const _errs5 = errors;
 if(!(data2 && typeof data2 == "object" && !Array.isArray(data2))){
-validate85.errors = [{instancePath:instancePath+"/message",schemaPath:"#/properties/message/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 var valid0 = _errs5 === errors;
@@ -7394,25 +6672,20 @@ var valid0 = true;
 }
 }
 else {
-validate85.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate85.errors = vErrors;
 return errors === 0;
 }
 
 const map_turn_completed_payload = validate86;
-const schema75 = {"type":"object","required":["role_id","turn_number"],"properties":{"role_id":{"type":"string","format":"uuid"},"turn_number":{"type":"integer"},"result":{"type":"object"}}};
 
-function validate86(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate86(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if(((data.role_id === undefined) && (missing0 = "role_id")) || ((data.turn_number === undefined) && (missing0 = "turn_number"))){
-validate86.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
@@ -7423,12 +6696,10 @@ if(errors === _errs1){
 if(errors === _errs1){
 if(typeof data0 === "string"){
 if(!(formats28.test(data0))){
-validate86.errors = [{instancePath:instancePath+"/role_id",schemaPath:"#/properties/role_id/format",keyword:"format",params:{format: "uuid"}}];
 return false;
 }
 }
 else {
-validate86.errors = [{instancePath:instancePath+"/role_id",schemaPath:"#/properties/role_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -7443,7 +6714,6 @@ if(data.turn_number !== undefined){
 let data1 = data.turn_number;
 const _errs3 = errors;
 if(!(((typeof data1 == "number") && (!(data1 % 1) && !isNaN(data1))) && (isFinite(data1)))){
-validate86.errors = [{instancePath:instancePath+"/turn_number",schemaPath:"#/properties/turn_number/type",keyword:"type",params:{type: "integer"}}];
 return false;
 }
 var valid0 = _errs3 === errors;
@@ -7456,7 +6726,6 @@ if(data.result !== undefined){
 let data2 = data.result;
 const _errs5 = errors;
 if(!(data2 && typeof data2 == "object" && !Array.isArray(data2))){
-validate86.errors = [{instancePath:instancePath+"/result",schemaPath:"#/properties/result/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 var valid0 = _errs5 === errors;
@@ -7469,25 +6738,20 @@ var valid0 = true;
 }
 }
 else {
-validate86.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate86.errors = vErrors;
 return errors === 0;
 }
 
 const map_turn_dispatched_payload = validate87;
-const schema76 = {"type":"object","required":["role_id","turn_number"],"properties":{"role_id":{"type":"string","format":"uuid"},"turn_number":{"type":"integer"},"token_id":{"type":"string","format":"uuid"}}};
 
-function validate87(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate87(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if(((data.role_id === undefined) && (missing0 = "role_id")) || ((data.turn_number === undefined) && (missing0 = "turn_number"))){
-validate87.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
@@ -7498,12 +6762,10 @@ if(errors === _errs1){
 if(errors === _errs1){
 if(typeof data0 === "string"){
 if(!(formats28.test(data0))){
-validate87.errors = [{instancePath:instancePath+"/role_id",schemaPath:"#/properties/role_id/format",keyword:"format",params:{format: "uuid"}}];
 return false;
 }
 }
 else {
-validate87.errors = [{instancePath:instancePath+"/role_id",schemaPath:"#/properties/role_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -7518,7 +6780,6 @@ if(data.turn_number !== undefined){
 let data1 = data.turn_number;
 const _errs3 = errors;
 if(!(((typeof data1 == "number") && (!(data1 % 1) && !isNaN(data1))) && (isFinite(data1)))){
-validate87.errors = [{instancePath:instancePath+"/turn_number",schemaPath:"#/properties/turn_number/type",keyword:"type",params:{type: "integer"}}];
 return false;
 }
 var valid0 = _errs3 === errors;
@@ -7534,12 +6795,10 @@ if(errors === _errs5){
 if(errors === _errs5){
 if(typeof data2 === "string"){
 if(!(formats28.test(data2))){
-validate87.errors = [{instancePath:instancePath+"/token_id",schemaPath:"#/properties/token_id/format",keyword:"format",params:{format: "uuid"}}];
 return false;
 }
 }
 else {
-validate87.errors = [{instancePath:instancePath+"/token_id",schemaPath:"#/properties/token_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -7554,25 +6813,20 @@ var valid0 = true;
 }
 }
 else {
-validate87.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate87.errors = vErrors;
 return errors === 0;
 }
 
 const sa_step_completed_payload = validate88;
-const schema77 = {"type":"object","required":["step_id","status"],"properties":{"step_id":{"type":"string","format":"uuid"},"status":{"type":"string","enum":["completed","failed"]},"result":{"type":"object"}}};
 
-function validate88(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate88(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if(((data.step_id === undefined) && (missing0 = "step_id")) || ((data.status === undefined) && (missing0 = "status"))){
-validate88.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
@@ -7583,12 +6837,10 @@ if(errors === _errs1){
 if(errors === _errs1){
 if(typeof data0 === "string"){
 if(!(formats28.test(data0))){
-validate88.errors = [{instancePath:instancePath+"/step_id",schemaPath:"#/properties/step_id/format",keyword:"format",params:{format: "uuid"}}];
 return false;
 }
 }
 else {
-validate88.errors = [{instancePath:instancePath+"/step_id",schemaPath:"#/properties/step_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -7603,11 +6855,9 @@ if(data.status !== undefined){
 let data1 = data.status;
 const _errs3 = errors;
 if(typeof data1 !== "string"){
-validate88.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!((data1 === "completed") || (data1 === "failed"))){
-validate88.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema77.properties.status.enum}}];
 return false;
 }
 var valid0 = _errs3 === errors;
@@ -7620,7 +6870,6 @@ if(data.result !== undefined){
 let data2 = data.result;
 const _errs5 = errors;
 if(!(data2 && typeof data2 == "object" && !Array.isArray(data2))){
-validate88.errors = [{instancePath:instancePath+"/result",schemaPath:"#/properties/result/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 var valid0 = _errs5 === errors;
@@ -7633,25 +6882,20 @@ var valid0 = true;
 }
 }
 else {
-validate88.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate88.errors = vErrors;
 return errors === 0;
 }
 
 const sa_step_failed_payload = validate89;
-const schema78 = {"type":"object","required":["step_id"],"properties":{"step_id":{"type":"string","format":"uuid"},"status":{"const":"failed"},"error_code":{"type":"string"},"error_message":{"type":"string"}}};
 
-function validate89(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate89(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if((data.step_id === undefined) && (missing0 = "step_id")){
-validate89.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
@@ -7662,12 +6906,10 @@ if(errors === _errs1){
 if(errors === _errs1){
 if(typeof data0 === "string"){
 if(!(formats28.test(data0))){
-validate89.errors = [{instancePath:instancePath+"/step_id",schemaPath:"#/properties/step_id/format",keyword:"format",params:{format: "uuid"}}];
 return false;
 }
 }
 else {
-validate89.errors = [{instancePath:instancePath+"/step_id",schemaPath:"#/properties/step_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -7681,7 +6923,6 @@ if(valid0){
 if(data.status !== undefined){
 const _errs3 = errors;
 if("failed" !== data.status){
-validate89.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/const",keyword:"const",params:{allowedValue: "failed"}}];
 return false;
 }
 var valid0 = _errs3 === errors;
@@ -7693,7 +6934,6 @@ if(valid0){
 if(data.error_code !== undefined){
 const _errs4 = errors;
 if(typeof data.error_code !== "string"){
-validate89.errors = [{instancePath:instancePath+"/error_code",schemaPath:"#/properties/error_code/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs4 === errors;
@@ -7705,7 +6945,6 @@ if(valid0){
 if(data.error_message !== undefined){
 const _errs6 = errors;
 if(typeof data.error_message !== "string"){
-validate89.errors = [{instancePath:instancePath+"/error_message",schemaPath:"#/properties/error_message/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs6 === errors;
@@ -7719,25 +6958,20 @@ var valid0 = true;
 }
 }
 else {
-validate89.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate89.errors = vErrors;
 return errors === 0;
 }
 
 const sa_step_started_payload = validate90;
-const schema79 = {"type":"object","required":["step_id"],"properties":{"step_id":{"type":"string","format":"uuid"},"agent_role":{"type":"string"},"description":{"type":"string"}}};
 
-function validate90(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate90(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if((data.step_id === undefined) && (missing0 = "step_id")){
-validate90.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
@@ -7748,12 +6982,10 @@ if(errors === _errs1){
 if(errors === _errs1){
 if(typeof data0 === "string"){
 if(!(formats28.test(data0))){
-validate90.errors = [{instancePath:instancePath+"/step_id",schemaPath:"#/properties/step_id/format",keyword:"format",params:{format: "uuid"}}];
 return false;
 }
 }
 else {
-validate90.errors = [{instancePath:instancePath+"/step_id",schemaPath:"#/properties/step_id/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -7767,7 +6999,6 @@ if(valid0){
 if(data.agent_role !== undefined){
 const _errs3 = errors;
 if(typeof data.agent_role !== "string"){
-validate90.errors = [{instancePath:instancePath+"/agent_role",schemaPath:"#/properties/agent_role/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs3 === errors;
@@ -7779,7 +7010,6 @@ if(valid0){
 if(data.description !== undefined){
 const _errs5 = errors;
 if(typeof data.description !== "string"){
-validate90.errors = [{instancePath:instancePath+"/description",schemaPath:"#/properties/description/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs5 === errors;
@@ -7792,32 +7022,27 @@ var valid0 = true;
 }
 }
 else {
-validate90.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate90.errors = vErrors;
 return errors === 0;
 }
 
 const plan = validate91;
 const schema80 = {"type":"object","required":["meta","plan_id","context_id","title","objective","status","steps"],"properties":{"meta":{"$ref":"meta"},"plan_id":{"$ref":"identifier"},"context_id":{"$ref":"identifier"},"title":{"type":"string","minLength":1},"objective":{"type":"string","minLength":1},"status":{"type":"string","enum":["draft","proposed","approved","in_progress","completed","cancelled","failed"]},"steps":{"type":"array","minItems":1,"items":{"$ref":"step"}},"trace":{"$ref":"trace-base"},"events":{"type":"array","items":{"$ref":"base-event"}}},"additionalProperties":false};
 
-function validate91(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate91(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if((((((((data.meta === undefined) && (missing0 = "meta")) || ((data.plan_id === undefined) && (missing0 = "plan_id"))) || ((data.context_id === undefined) && (missing0 = "context_id"))) || ((data.title === undefined) && (missing0 = "title"))) || ((data.objective === undefined) && (missing0 = "objective"))) || ((data.status === undefined) && (missing0 = "status"))) || ((data.steps === undefined) && (missing0 = "steps"))){
-validate91.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 const _errs1 = errors;
 for(const key0 in data){
 if(!(func2.call(schema80.properties, key0))){
-validate91.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}}];
 return false;
 break;
 }
@@ -7825,9 +7050,8 @@ break;
 if(_errs1 === errors){
 if(data.meta !== undefined){
 const _errs2 = errors;
-if(!(validate11(data.meta, {instancePath:instancePath+"/meta",parentData:data,parentDataProperty:"meta",rootData}))){
-vErrors = vErrors === null ? validate11.errors : vErrors.concat(validate11.errors);
-errors = vErrors.length;
+if(!(validate11(data.meta))){
+return false;
 }
 var valid0 = _errs2 === errors;
 }
@@ -7842,12 +7066,10 @@ const _errs4 = errors;
 if(errors === _errs4){
 if(typeof data1 === "string"){
 if(!pattern2.test(data1)){
-validate91.errors = [{instancePath:instancePath+"/plan_id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate91.errors = [{instancePath:instancePath+"/plan_id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -7864,12 +7086,10 @@ const _errs7 = errors;
 if(errors === _errs7){
 if(typeof data2 === "string"){
 if(!pattern2.test(data2)){
-validate91.errors = [{instancePath:instancePath+"/context_id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate91.errors = [{instancePath:instancePath+"/context_id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -7885,12 +7105,10 @@ const _errs9 = errors;
 if(errors === _errs9){
 if(typeof data3 === "string"){
 if(func3(data3) < 1){
-validate91.errors = [{instancePath:instancePath+"/title",schemaPath:"#/properties/title/minLength",keyword:"minLength",params:{limit: 1}}];
 return false;
 }
 }
 else {
-validate91.errors = [{instancePath:instancePath+"/title",schemaPath:"#/properties/title/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -7906,12 +7124,10 @@ const _errs11 = errors;
 if(errors === _errs11){
 if(typeof data4 === "string"){
 if(func3(data4) < 1){
-validate91.errors = [{instancePath:instancePath+"/objective",schemaPath:"#/properties/objective/minLength",keyword:"minLength",params:{limit: 1}}];
 return false;
 }
 }
 else {
-validate91.errors = [{instancePath:instancePath+"/objective",schemaPath:"#/properties/objective/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -7925,11 +7141,9 @@ if(data.status !== undefined){
 let data5 = data.status;
 const _errs13 = errors;
 if(typeof data5 !== "string"){
-validate91.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!(((((((data5 === "draft") || (data5 === "proposed")) || (data5 === "approved")) || (data5 === "in_progress")) || (data5 === "completed")) || (data5 === "cancelled")) || (data5 === "failed"))){
-validate91.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema80.properties.status.enum}}];
 return false;
 }
 var valid0 = _errs13 === errors;
@@ -7944,7 +7158,6 @@ const _errs15 = errors;
 if(errors === _errs15){
 if(Array.isArray(data6)){
 if(data6.length < 1){
-validate91.errors = [{instancePath:instancePath+"/steps",schemaPath:"#/properties/steps/minItems",keyword:"minItems",params:{limit: 1}}];
 return false;
 }
 else {
@@ -7952,9 +7165,8 @@ var valid3 = true;
 const len0 = data6.length;
 for(let i0=0; i0<len0; i0++){
 const _errs17 = errors;
-if(!(validate83(data6[i0], {instancePath:instancePath+"/steps/" + i0,parentData:data6,parentDataProperty:i0,rootData}))){
-vErrors = vErrors === null ? validate83.errors : vErrors.concat(validate83.errors);
-errors = vErrors.length;
+if(!(validate83(data6[i0]))){
+return false;
 }
 var valid3 = _errs17 === errors;
 if(!valid3){
@@ -7964,7 +7176,6 @@ break;
 }
 }
 else {
-validate91.errors = [{instancePath:instancePath+"/steps",schemaPath:"#/properties/steps/type",keyword:"type",params:{type: "array"}}];
 return false;
 }
 }
@@ -7976,9 +7187,8 @@ var valid0 = true;
 if(valid0){
 if(data.trace !== undefined){
 const _errs18 = errors;
-if(!(validate19(data.trace, {instancePath:instancePath+"/trace",parentData:data,parentDataProperty:"trace",rootData}))){
-vErrors = vErrors === null ? validate19.errors : vErrors.concat(validate19.errors);
-errors = vErrors.length;
+if(!(validate19(data.trace))){
+return false;
 }
 var valid0 = _errs18 === errors;
 }
@@ -7995,9 +7205,8 @@ var valid4 = true;
 const len1 = data9.length;
 for(let i1=0; i1<len1; i1++){
 const _errs21 = errors;
-if(!(validate21(data9[i1], {instancePath:instancePath+"/events/" + i1,parentData:data9,parentDataProperty:i1,rootData}))){
-vErrors = vErrors === null ? validate21.errors : vErrors.concat(validate21.errors);
-errors = vErrors.length;
+if(!(validate21(data9[i1]))){
+return false;
 }
 var valid4 = _errs21 === errors;
 if(!valid4){
@@ -8006,7 +7215,6 @@ break;
 }
 }
 else {
-validate91.errors = [{instancePath:instancePath+"/events",schemaPath:"#/properties/events/type",keyword:"type",params:{type: "array"}}];
 return false;
 }
 }
@@ -8027,32 +7235,27 @@ var valid0 = true;
 }
 }
 else {
-validate91.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate91.errors = vErrors;
 return errors === 0;
 }
 
 const role = validate96;
 const schema83 = {"type":"object","required":["meta","role_id","name"],"properties":{"meta":{"$ref":"meta"},"governance":{"$ref":"governance"},"role_id":{"$ref":"identifier"},"name":{"type":"string"},"description":{"type":"string"},"capabilities":{"type":"array","items":{"type":"string"}},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"trace":{"$ref":"trace-base"},"events":{"type":"array","items":{"$ref":"base-event"}}},"additionalProperties":false};
 
-function validate96(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate96(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if((((data.meta === undefined) && (missing0 = "meta")) || ((data.role_id === undefined) && (missing0 = "role_id"))) || ((data.name === undefined) && (missing0 = "name"))){
-validate96.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 const _errs1 = errors;
 for(const key0 in data){
 if(!(func2.call(schema83.properties, key0))){
-validate96.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}}];
 return false;
 break;
 }
@@ -8060,9 +7263,8 @@ break;
 if(_errs1 === errors){
 if(data.meta !== undefined){
 const _errs2 = errors;
-if(!(validate11(data.meta, {instancePath:instancePath+"/meta",parentData:data,parentDataProperty:"meta",rootData}))){
-vErrors = vErrors === null ? validate11.errors : vErrors.concat(validate11.errors);
-errors = vErrors.length;
+if(!(validate11(data.meta))){
+return false;
 }
 var valid0 = _errs2 === errors;
 }
@@ -8072,9 +7274,8 @@ var valid0 = true;
 if(valid0){
 if(data.governance !== undefined){
 const _errs3 = errors;
-if(!(validate13(data.governance, {instancePath:instancePath+"/governance",parentData:data,parentDataProperty:"governance",rootData}))){
-vErrors = vErrors === null ? validate13.errors : vErrors.concat(validate13.errors);
-errors = vErrors.length;
+if(!(validate13(data.governance))){
+return false;
 }
 var valid0 = _errs3 === errors;
 }
@@ -8089,12 +7290,10 @@ const _errs5 = errors;
 if(errors === _errs5){
 if(typeof data2 === "string"){
 if(!pattern2.test(data2)){
-validate96.errors = [{instancePath:instancePath+"/role_id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate96.errors = [{instancePath:instancePath+"/role_id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -8107,7 +7306,6 @@ if(valid0){
 if(data.name !== undefined){
 const _errs7 = errors;
 if(typeof data.name !== "string"){
-validate96.errors = [{instancePath:instancePath+"/name",schemaPath:"#/properties/name/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs7 === errors;
@@ -8119,7 +7317,6 @@ if(valid0){
 if(data.description !== undefined){
 const _errs9 = errors;
 if(typeof data.description !== "string"){
-validate96.errors = [{instancePath:instancePath+"/description",schemaPath:"#/properties/description/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid0 = _errs9 === errors;
@@ -8138,7 +7335,6 @@ const len0 = data5.length;
 for(let i0=0; i0<len0; i0++){
 const _errs13 = errors;
 if(typeof data5[i0] !== "string"){
-validate96.errors = [{instancePath:instancePath+"/capabilities/" + i0,schemaPath:"#/properties/capabilities/items/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 var valid2 = _errs13 === errors;
@@ -8148,7 +7344,6 @@ break;
 }
 }
 else {
-validate96.errors = [{instancePath:instancePath+"/capabilities",schemaPath:"#/properties/capabilities/type",keyword:"type",params:{type: "array"}}];
 return false;
 }
 }
@@ -8165,12 +7360,10 @@ if(errors === _errs15){
 if(errors === _errs15){
 if(typeof data7 === "string"){
 if(!(formats0.validate(data7))){
-validate96.errors = [{instancePath:instancePath+"/created_at",schemaPath:"#/properties/created_at/format",keyword:"format",params:{format: "date-time"}}];
 return false;
 }
 }
 else {
-validate96.errors = [{instancePath:instancePath+"/created_at",schemaPath:"#/properties/created_at/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -8188,12 +7381,10 @@ if(errors === _errs17){
 if(errors === _errs17){
 if(typeof data8 === "string"){
 if(!(formats0.validate(data8))){
-validate96.errors = [{instancePath:instancePath+"/updated_at",schemaPath:"#/properties/updated_at/format",keyword:"format",params:{format: "date-time"}}];
 return false;
 }
 }
 else {
-validate96.errors = [{instancePath:instancePath+"/updated_at",schemaPath:"#/properties/updated_at/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -8206,9 +7397,8 @@ var valid0 = true;
 if(valid0){
 if(data.trace !== undefined){
 const _errs19 = errors;
-if(!(validate19(data.trace, {instancePath:instancePath+"/trace",parentData:data,parentDataProperty:"trace",rootData}))){
-vErrors = vErrors === null ? validate19.errors : vErrors.concat(validate19.errors);
-errors = vErrors.length;
+if(!(validate19(data.trace))){
+return false;
 }
 var valid0 = _errs19 === errors;
 }
@@ -8225,9 +7415,8 @@ var valid3 = true;
 const len1 = data10.length;
 for(let i1=0; i1<len1; i1++){
 const _errs22 = errors;
-if(!(validate21(data10[i1], {instancePath:instancePath+"/events/" + i1,parentData:data10,parentDataProperty:i1,rootData}))){
-vErrors = vErrors === null ? validate21.errors : vErrors.concat(validate21.errors);
-errors = vErrors.length;
+if(!(validate21(data10[i1]))){
+return false;
 }
 var valid3 = _errs22 === errors;
 if(!valid3){
@@ -8236,7 +7425,6 @@ break;
 }
 }
 else {
-validate96.errors = [{instancePath:instancePath+"/events",schemaPath:"#/properties/events/type",keyword:"type",params:{type: "array"}}];
 return false;
 }
 }
@@ -8258,32 +7446,27 @@ var valid0 = true;
 }
 }
 else {
-validate96.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate96.errors = vErrors;
 return errors === 0;
 }
 
 const trace = validate101;
 const schema85 = {"type":"object","required":["meta","trace_id","context_id","root_span","status"],"properties":{"meta":{"$ref":"meta"},"governance":{"$ref":"governance"},"trace_id":{"$ref":"identifier"},"context_id":{"$ref":"identifier"},"plan_id":{"$ref":"identifier"},"root_span":{"$ref":"trace-base"},"status":{"type":"string","enum":["pending","running","completed","failed","cancelled"]},"started_at":{"type":"string","format":"date-time"},"finished_at":{"type":"string","format":"date-time"},"segments":{"type":"array","items":{"$ref":"segment"}},"events":{"type":"array","items":{"$ref":"base-event"}}},"additionalProperties":false};
 
-function validate101(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
+function validate101(data){
 let errors = 0;
 if(errors === 0){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
 if((((((data.meta === undefined) && (missing0 = "meta")) || ((data.trace_id === undefined) && (missing0 = "trace_id"))) || ((data.context_id === undefined) && (missing0 = "context_id"))) || ((data.root_span === undefined) && (missing0 = "root_span"))) || ((data.status === undefined) && (missing0 = "status"))){
-validate101.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
 return false;
 }
 else {
 const _errs1 = errors;
 for(const key0 in data){
 if(!(func2.call(schema85.properties, key0))){
-validate101.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}}];
 return false;
 break;
 }
@@ -8291,9 +7474,8 @@ break;
 if(_errs1 === errors){
 if(data.meta !== undefined){
 const _errs2 = errors;
-if(!(validate11(data.meta, {instancePath:instancePath+"/meta",parentData:data,parentDataProperty:"meta",rootData}))){
-vErrors = vErrors === null ? validate11.errors : vErrors.concat(validate11.errors);
-errors = vErrors.length;
+if(!(validate11(data.meta))){
+return false;
 }
 var valid0 = _errs2 === errors;
 }
@@ -8303,9 +7485,8 @@ var valid0 = true;
 if(valid0){
 if(data.governance !== undefined){
 const _errs3 = errors;
-if(!(validate13(data.governance, {instancePath:instancePath+"/governance",parentData:data,parentDataProperty:"governance",rootData}))){
-vErrors = vErrors === null ? validate13.errors : vErrors.concat(validate13.errors);
-errors = vErrors.length;
+if(!(validate13(data.governance))){
+return false;
 }
 var valid0 = _errs3 === errors;
 }
@@ -8320,12 +7501,10 @@ const _errs5 = errors;
 if(errors === _errs5){
 if(typeof data2 === "string"){
 if(!pattern2.test(data2)){
-validate101.errors = [{instancePath:instancePath+"/trace_id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate101.errors = [{instancePath:instancePath+"/trace_id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -8342,12 +7521,10 @@ const _errs8 = errors;
 if(errors === _errs8){
 if(typeof data3 === "string"){
 if(!pattern2.test(data3)){
-validate101.errors = [{instancePath:instancePath+"/context_id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate101.errors = [{instancePath:instancePath+"/context_id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -8364,12 +7541,10 @@ const _errs11 = errors;
 if(errors === _errs11){
 if(typeof data4 === "string"){
 if(!pattern2.test(data4)){
-validate101.errors = [{instancePath:instancePath+"/plan_id",schemaPath:"identifier/pattern",keyword:"pattern",params:{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}}];
 return false;
 }
 }
 else {
-validate101.errors = [{instancePath:instancePath+"/plan_id",schemaPath:"identifier/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -8381,9 +7556,8 @@ var valid0 = true;
 if(valid0){
 if(data.root_span !== undefined){
 const _errs13 = errors;
-if(!(validate19(data.root_span, {instancePath:instancePath+"/root_span",parentData:data,parentDataProperty:"root_span",rootData}))){
-vErrors = vErrors === null ? validate19.errors : vErrors.concat(validate19.errors);
-errors = vErrors.length;
+if(!(validate19(data.root_span))){
+return false;
 }
 var valid0 = _errs13 === errors;
 }
@@ -8395,11 +7569,9 @@ if(data.status !== undefined){
 let data6 = data.status;
 const _errs14 = errors;
 if(typeof data6 !== "string"){
-validate101.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 if(!(((((data6 === "pending") || (data6 === "running")) || (data6 === "completed")) || (data6 === "failed")) || (data6 === "cancelled"))){
-validate101.errors = [{instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema85.properties.status.enum}}];
 return false;
 }
 var valid0 = _errs14 === errors;
@@ -8415,12 +7587,10 @@ if(errors === _errs16){
 if(errors === _errs16){
 if(typeof data7 === "string"){
 if(!(formats0.validate(data7))){
-validate101.errors = [{instancePath:instancePath+"/started_at",schemaPath:"#/properties/started_at/format",keyword:"format",params:{format: "date-time"}}];
 return false;
 }
 }
 else {
-validate101.errors = [{instancePath:instancePath+"/started_at",schemaPath:"#/properties/started_at/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -8438,12 +7608,10 @@ if(errors === _errs18){
 if(errors === _errs18){
 if(typeof data8 === "string"){
 if(!(formats0.validate(data8))){
-validate101.errors = [{instancePath:instancePath+"/finished_at",schemaPath:"#/properties/finished_at/format",keyword:"format",params:{format: "date-time"}}];
 return false;
 }
 }
 else {
-validate101.errors = [{instancePath:instancePath+"/finished_at",schemaPath:"#/properties/finished_at/type",keyword:"type",params:{type: "string"}}];
 return false;
 }
 }
@@ -8463,9 +7631,8 @@ var valid4 = true;
 const len0 = data9.length;
 for(let i0=0; i0<len0; i0++){
 const _errs22 = errors;
-if(!(validate82(data9[i0], {instancePath:instancePath+"/segments/" + i0,parentData:data9,parentDataProperty:i0,rootData}))){
-vErrors = vErrors === null ? validate82.errors : vErrors.concat(validate82.errors);
-errors = vErrors.length;
+if(!(validate82(data9[i0]))){
+return false;
 }
 var valid4 = _errs22 === errors;
 if(!valid4){
@@ -8474,7 +7641,6 @@ break;
 }
 }
 else {
-validate101.errors = [{instancePath:instancePath+"/segments",schemaPath:"#/properties/segments/type",keyword:"type",params:{type: "array"}}];
 return false;
 }
 }
@@ -8493,9 +7659,8 @@ var valid5 = true;
 const len1 = data11.length;
 for(let i1=0; i1<len1; i1++){
 const _errs25 = errors;
-if(!(validate21(data11[i1], {instancePath:instancePath+"/events/" + i1,parentData:data11,parentDataProperty:i1,rootData}))){
-vErrors = vErrors === null ? validate21.errors : vErrors.concat(validate21.errors);
-errors = vErrors.length;
+if(!(validate21(data11[i1]))){
+return false;
 }
 var valid5 = _errs25 === errors;
 if(!valid5){
@@ -8504,7 +7669,6 @@ break;
 }
 }
 else {
-validate101.errors = [{instancePath:instancePath+"/events",schemaPath:"#/properties/events/type",keyword:"type",params:{type: "array"}}];
 return false;
 }
 }
@@ -8527,11 +7691,9 @@ var valid0 = true;
 }
 }
 else {
-validate101.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}}];
 return false;
 }
 }
-validate101.errors = vErrors;
 return errors === 0;
 }
 
