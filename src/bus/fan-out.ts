@@ -1,4 +1,3 @@
-import { EventEmitter } from 'eventemitter3'
 import type { Clock } from '../protocol/clock.ts'
 import { MplpError } from '../protocol/errors.ts'
 import type { Report } from '../protocol/reporter.ts'
@@ -38,7 +37,7 @@ interface Wanted {
 
 export function fanOut(options: { history: History | undefined; clock: Clock }): FanOut {
   const { history, clock } = options
-  const live = new EventEmitter<{ published: Listener }>()
+  const live = new Set<Listener>()
   const groups = new Map<string, Group>()
   let newest: Place | undefined
   let turn: Promise<unknown> = Promise.resolve()
@@ -49,15 +48,16 @@ export function fanOut(options: { history: History | undefined; clock: Clock }):
     const last = batch.at(-1)
     if (!last) return
     if (!newest || isAfter(last, newest)) newest = placeOf(last)
-    if (live.listenerCount('published') === 0) return
+    if (live.size === 0) return
+    const items = batch.map(carried)
     const holds: Promise<void>[] = []
-    live.emit('published', batch.map(carried), holds)
+    for (const listener of [...live]) listener(items, holds)
     if (holds.length > 0) await Promise.all(holds)
   }
 
   const attach = (listener: Listener, signal: AbortSignal) => {
-    live.on('published', listener)
-    onAbort(signal, () => live.off('published', listener))
+    live.add(listener)
+    onAbort(signal, () => live.delete(listener))
   }
 
   /** Without a history: what is published while the sink listens, and the publisher waits for a sink that is full. */

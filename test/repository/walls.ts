@@ -43,7 +43,6 @@ const HOMES: Readonly<Record<string, Home>> = {
   ioredis: { files: /^src\/(vsl|bus)\/redis/, lazy: true },
   kafkajs: { files: /^src\/bus\/kafka/, lazy: true },
   ws: { files: /^src\/(bus\/websocket|server\/)/, lazy: true },
-  eventemitter3: { files: /^src\/bus\/(memory|fan-out)/ },
   ai: { files: /^src\/ael\/(llm|provider)/, lazy: true },
   '@ai-sdk/anthropic': { files: /^src\/ael\/(llm|provider)/, lazy: true },
   '@ai-sdk/google': { files: /^src\/ael\/(llm|provider)/, lazy: true },
