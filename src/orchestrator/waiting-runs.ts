@@ -37,7 +37,7 @@ export const woken = (graph: ProjectGraph, run: string): readonly Change[] =>
     ? [{ kind: 'node_update', node: 'run', id: run, set: { phase: 'running' } }]
     : []
 
-export const hasStarted = (graph: ProjectGraph, { data }: Node<'run'>): boolean =>
+const hasStarted = (graph: ProjectGraph, { data }: Node<'run'>): boolean =>
   graph.get('plan', data.plan_id)?.data.status === 'in_progress'
 
 /** Nobody has said yet whether it may start, so it has no owner that could be asked for anything. */

@@ -13,8 +13,9 @@ import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
 import type { Project } from '../psg/project.ts'
 import { bindSteps, type Resolver } from './bind.ts'
 import { EXPIRES_MS } from './gate.ts'
+import { isAwaited } from './signals.ts'
 import { fired, newTimer, openTimers } from './timers.ts'
-import { commitStill, hasStarted, isUndecided, type Withdrawn, withdrawal, woken } from './waiting-runs.ts'
+import { commitStill, isUndecided, type Withdrawn, withdrawal, woken } from './waiting-runs.ts'
 
 /** What people may ask of runs. Each wish is stored first, by whoever asks; the run's owner takes it in at its next tick. */
 export interface Wishes {
@@ -139,15 +140,15 @@ export function wishes({ project, clock, open, resolve, locateRun, look }: Wishe
       open()
       const { graph, run } = await locateRun(id)
       const signal_id = clock.uuid()
+      const phase = () => graph.get('run', run.id)?.data.phase
       const handedOver = (): readonly Change[] => {
-        if (graph.get('run', run.id)?.data.phase === 'ended') throw refused('signal', 'ended', `${run.id} has ended`)
-        return [
-          { kind: 'node_add', node: 'signal', id: signal_id, group: run.group, data: { signal_id, name, payload } },
-          ...(hasStarted(graph, run) ? woken(graph, run.id) : []), // one that has not finds it when it does
-        ]
+        if (phase() === 'ended') throw refused('signal', 'ended', `${run.id} has ended`)
+        const wakes = phase() === 'waiting' && isAwaited(graph, run.group, name) ? woken(graph, run.id) : []
+        const data = { signal_id, name, payload }
+        return [{ kind: 'node_add', node: 'signal', id: signal_id, group: run.group, data }, ...wakes]
       }
       await graph.commit(handedOver, { actor: 'outside', reason: `signal ${name}` })
-      if (hasStarted(graph, run)) await look(graph.id)
+      if (phase() === 'running') await look(graph.id)
     },
   }
 }

@@ -442,6 +442,23 @@ describe('a word before or after a step', () => {
   })
 })
 
+describe('a word about a step that waits', () => {
+  it('is woken by its signal', async () => {
+    const { options, layer, store } = given({
+      mode: 'pair',
+      participants: ['ann:dev', 'bob:dev'],
+      steps: { a: {} },
+      session: { review: { action_type: 'wait', params: { signal: 'seen' } } },
+    })
+    const { error, context } = await runMultiAgentFlow(options())
+    expect(error?.code).toBe('SIGNAL_PENDING')
+    const runtime = await createRuntime({ store, layer, mine: () => false })
+    await runtime.signal(context.coordination.metadata?.run_id as string, 'seen')
+    await runtime.close()
+    expect((await runMultiAgentFlow(options())).success).toBe(true)
+  })
+})
+
 describe('a turn’s token', () => {
   /** Works for longer than its token lasts, the first times it is asked. */
   const slow =

@@ -120,6 +120,21 @@ it('hands a signal to one of two steps that wait for it', async () => {
   expect(Object.values(outputs).sort()).toEqual([1, 2])
 })
 
+it('leaves a run laid down when a signal comes that nothing in it waits for, and keeps that signal', async () => {
+  const runtime = await desk()
+  const later = { action_type: 'wait', params: { signal: 'later' } } as const
+  const flow = flowOf({ one: { binding }, two: { binding: later, after: ['one'] } })
+  const run = await runtime.submit(flow)
+  await run.rest()
+  const graph = await runtime.project.context(run.context_id)
+  const before = graph.revision
+  for (let i = 0; i < 3; i++) await runtime.signal(run.run_id, 'later', i)
+  expect({ phase: run.phase, commits: graph.revision - before }).toEqual({ phase: 'waiting', commits: 3 })
+  await runtime.signal(run.run_id, 'go')
+  const { outputs } = await run.result()
+  expect(outputs[flow.ids.two!]).toBe(0)
+})
+
 const long = (_: unknown, { signal }: { readonly signal: AbortSignal }) =>
   new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(new Error('stopped'))))
 
