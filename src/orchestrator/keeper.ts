@@ -7,7 +7,7 @@ import type { LiveRun } from './live.ts'
 import { type OwnerOptions, type Ownership, own } from './owner.ts'
 import { takeUp } from './recover.ts'
 import { drive, giveUp, look, type RunnerEnd } from './runner.ts'
-import { latestEnd } from './timers.ts'
+import { isDue, latestEnd } from './timers.ts'
 
 export interface KeeperOptions extends OwnerOptions {
   readonly layer: ActionLayer
@@ -136,16 +136,20 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
   return keeper
 }
 
-/** Runs that want somebody: approved and not yet started, running, to be resumed, or to be ended: paused past their time, or without a plan that could go on. */
+/**
+ * Runs that want somebody: approved and not yet started, running, to be resumed, or to be ended: paused past their time (or their time has to begin
+ * anew), or without a plan that could go on.
+ */
 export function dueRuns(graph: ProjectGraph, mine: (plan: string) => boolean = () => true): readonly Node<'run'>[] {
   const found: Node<'run'>[] = []
   for (const node of graph.state.activeRuns()) {
     const { phase, requested, plan_id } = node.data
     if (!mine(plan_id)) continue
     const plan = graph.get('plan', plan_id)
+    const latest = phase === 'paused' ? latestEnd(node.data) : undefined
     const isOver =
       (plan && isTerminal('plan', plan.data.status)) || // somebody withdrew it
-      (phase === 'paused' && (latestEnd(node.data)?.at ?? Number.POSITIVE_INFINITY) <= graph.clock.now())
+      (latest && isDue(latest, graph.clock.now()))
     if (phase === 'running' || phase === 'undoing' || requested !== undefined || isOver) found.push(node)
   }
   return found.sort((a, b) => a.born - b.born)

@@ -9,7 +9,7 @@ import { thisHolder } from '../vsl/holder.ts'
 import { dueRuns, type Keeper, keep } from './keeper.ts'
 import type { LiveRun } from './live.ts'
 import type { RuntimeOptions } from './runtime.ts'
-import { isProlonged } from './timers.ts'
+import { isDue } from './timers.ts'
 import { comeDue, commitStill } from './waiting-runs.ts'
 
 type Asked = Pick<RuntimeOptions, 'leaseTtlMs' | 'patrolMs' | 'quietMs' | 'drainMs' | 'mine'>
@@ -104,7 +104,7 @@ export function patrol(options: PatrolOptions): Patrol {
       const at = Date.parse(key.split('/')[1]!)
       if (at > clock.now() && !wasSetBack) break
       const { graph, group, wait_ms } = row as TimerRow
-      if (mine(group) && (at <= clock.now() || isProlonged(at, wait_ms, clock.now()))) due.set(group, graph)
+      if (mine(group) && isDue({ due: at, wait_ms }, clock.now())) due.set(group, graph)
     }
     await eachOf(due, CONTEXTS_AT_ONCE, async ([plan, context]) => {
       if (!(await wakeUp(context, plan).catch(tell))) return

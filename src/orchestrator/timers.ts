@@ -8,7 +8,7 @@ import type { Decided, Ending, Flight, LiveRun, RunOptions } from './live.ts'
 export const newTimer = (
   timer_id: string,
   plan: string,
-  { due, purpose, target, wait_ms }: Pick<Timer, 'purpose' | 'target' | 'wait_ms'> & { readonly due: number },
+  { due, purpose, target, wait_ms }: Pick<Timer, 'purpose' | 'target'> & Wait,
 ): Change => ({
   kind: 'node_add',
   node: 'timer',
@@ -16,6 +16,12 @@ export const newTimer = (
   group: plan,
   data: { timer_id, due: isoMicros(due * 1000), purpose, target, ...(wait_ms !== undefined && { wait_ms }) },
 })
+
+/** Until when, and how long that was to be where a length of time was asked for. */
+interface Wait {
+  readonly due: number
+  readonly wait_ms?: number | undefined
+}
 
 /** The timers of a plan that have not fired. */
 export const openTimers = (graph: ProjectGraph, plan: string): readonly Node<'timer'>[] =>
@@ -31,17 +37,28 @@ export function setTimer(run: LiveRun, flight: Flight, ms: number, decided: Deci
 }
 
 /** Has it more time left than was asked for? Then the clock was set back since: it would wait as much longer. */
-export const isProlonged = (due: number, wait_ms: number | undefined, now: number): boolean =>
-  wait_ms !== undefined && due - now > wait_ms
+const isProlonged = ({ due, wait_ms }: Wait, now: number): boolean => wait_ms !== undefined && due - now > wait_ms
 
-/** Waits that a clock which was set back has prolonged begin anew. */
+/** Must somebody look at it now? Its time has come, or it has to begin anew. */
+export const isDue = (wait: Wait, now: number): boolean => wait.due <= now || isProlonged(wait, now)
+
+/** Waits that a clock which was set back has prolonged begin anew, and so does the run's time. */
 export function waitAnew(run: LiveRun, decided: Decided): void {
   const now = run.graph.clock.now()
   for (const waiting of run.waiting.values()) {
-    if (waiting.on !== 'timer' || !isProlonged(waiting.due, waiting.wait_ms, now)) continue
+    if (waiting.on !== 'timer' || !isProlonged(waiting, now)) continue
     timerFired(waiting.timer, decided)
     setTimer(run, waiting.flight, waiting.wait_ms!, decided)
   }
+  const latest = latestEnd(recordOf(run))
+  if (run.ending || !latest || !isProlonged(latest, now)) return
+  for (const { id, data } of openTimers(run.graph, run.plan))
+    if (data.purpose === 'deadline' && data.wait_ms !== undefined) timerFired(id, decided)
+  const started_at = isoMicros(now * 1000)
+  decided.changes.push(
+    { kind: 'node_update', node: 'run', id: run.id, set: { started_at } },
+    ...endTimer(run.graph.clock, { ...recordOf(run), started_at }),
+  )
 }
 
 export function timerFired(timer: string, decided: Pick<Decided, 'changes'>): void {
@@ -62,14 +79,13 @@ export const room = (run: LiveRun): number => (run.options.concurrency ?? CONCUR
 /** When a run is ended at the latest, and why: at its deadline, or when its budget of time is used up, which counts from its start. */
 export function latestEnd({ options, started_at }: Run): LatestEnd | undefined {
   const { deadline, budget } = options as RunOptions
+  const wait_ms = started_at === undefined ? undefined : budget?.wall_ms
   const ends: LatestEnd[] = []
-  if (deadline !== undefined) ends.push({ at: Date.parse(deadline), ending: pastDeadline(deadline) })
-  if (budget?.wall_ms !== undefined && started_at !== undefined)
-    ends.push({ at: Date.parse(started_at) + budget.wall_ms, ending: outOfTime(budget.wall_ms) })
-  return ends.sort((a, b) => a.at - b.at)[0]
+  if (deadline !== undefined) ends.push({ due: Date.parse(deadline), wait_ms, ending: pastDeadline(deadline) })
+  if (wait_ms !== undefined) ends.push({ due: Date.parse(started_at!) + wait_ms, wait_ms, ending: outOfTime(wait_ms) })
+  return ends.sort((a, b) => a.due - b.due)[0]
 }
-interface LatestEnd {
-  readonly at: number
+interface LatestEnd extends Wait {
   readonly ending: Ending
 }
 
@@ -77,7 +93,7 @@ interface LatestEnd {
 export function endTimer(clock: { uuid(): string }, run: Run): readonly Change[] {
   const latest = latestEnd(run)
   const { run_id: target, plan_id } = run
-  return latest ? [newTimer(clock.uuid(), plan_id, { due: latest.at, purpose: 'deadline', target })] : []
+  return latest ? [newTimer(clock.uuid(), plan_id, { ...latest, purpose: 'deadline', target })] : []
 }
 
 const pastDeadline = (deadline: string): Ending => ({
@@ -94,7 +110,7 @@ const outOfTime = (wall_ms: number): Ending => ({
 /** When the run must be looked at next, if nothing happens before. One that is ending waits for nothing but what is under way. */
 export function nextDue(run: LiveRun): number | undefined {
   if (run.ending) return undefined
-  let next = latestEnd(recordOf(run))?.at
+  let next = latestEnd(recordOf(run))?.due
   if (run.paused || run.crowded) return next
   for (const waiting of run.waiting.values()) {
     const due = waiting.on === 'signal' ? undefined : waiting.due
@@ -108,12 +124,13 @@ export function ring(run: LiveRun): void {
   if (run.ending) return
   const now = run.graph.clock.now()
   const latest = latestEnd(recordOf(run))
-  if (latest && latest.at <= now) run.inbox.push({ kind: 'overdue', ending: latest.ending })
+  if (latest && latest.due <= now) run.inbox.push({ kind: 'overdue', ending: latest.ending })
+  else if (latest && isDue(latest, now)) run.inbox.push({ kind: 'look' })
   if (run.paused || run.crowded) return
   for (const [action, waiting] of run.waiting) {
     if (waiting.on === 'signal') continue
     if (waiting.on === 'timer' && waiting.due <= now) run.inbox.push({ kind: 'due', timer: waiting.timer, action })
-    else if (waiting.due <= now || isProlonged(waiting.due, waiting.wait_ms, now)) run.inbox.push({ kind: 'look' })
+    else if (isDue(waiting, now)) run.inbox.push({ kind: 'look' })
   }
 }
 

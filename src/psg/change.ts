@@ -328,6 +328,7 @@ export type Run = {
   readonly plan_id: string
   readonly trace_id: string
   readonly phase: 'waiting' | 'running' | 'paused' | 'undoing' | 'ended'
+  /** From when its time counts: set anew when its owner's clock was set back past it. The trace says when it was. */
   readonly started_at?: string
   readonly ended_at?: string
   readonly options: JsonObject
@@ -348,7 +349,7 @@ export type Timer = {
   readonly due: string
   readonly purpose: 'retry' | 'deadline' | 'expiry' | 'wait'
   readonly target: string
-  /** How long the wait was to be; absent where `due` itself was asked for. */
+  /** How long the wait was to be at the most; absent where `due` itself was asked for. */
   readonly wait_ms?: number
   readonly fired?: true
 }

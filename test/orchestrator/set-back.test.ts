@@ -21,6 +21,8 @@ function scene() {
       return 'done'
     },
     slow: () => slow.opened.then(() => null),
+    long: (_: unknown, { signal }: { readonly signal: AbortSignal }) =>
+      new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
   }
   const retry = { strategy: 'fixed', max_attempts: 2, delay_ms: 1_000 } as const
   return {
@@ -97,6 +99,45 @@ describe('a clock that is set back', () => {
     const seen = await second.get(run.run_id)
     await soon(() => seen.phase === 'ended')
     await second.close()
+  })
+
+  describe('does not prolong the time that a run may take', () => {
+    const wall = { budget: { wall_ms: 1_000 } }
+    const wait = { wait: { binding: { action_type: 'wait', params: { signal: 'go' } } } } as const
+    const exceeded = { status: 'failed', error: { code: 'budget_exceeded' } }
+    const early = { ...wall, deadline: new Date(manualClock().now() + 900).toISOString() }
+
+    it.each([
+      ['has something under way', { long: {} }, wall, 'running'],
+      ['only waits', wait, wall, 'waiting'],
+      ['only waits, and has a deadline too', wait, early, 'waiting'],
+      ['is paused', wait, wall, 'paused'],
+    ])('and %s', async (_, steps, options, phase) => {
+      const { state, time, start, soon } = scene()
+      const runtime = await start()
+      const run = await runtime.submit(flowOf(steps, { options }))
+      if (phase === 'paused') await runtime.pause(run.run_id)
+      await until(time, () => run.phase === phase)
+      state.setBack = HOUR
+      await soon(() => run.phase === 'ended')
+      expect(await run.result()).toMatchObject(exceeded)
+      expect(await (await runtime.project.context(run.context_id)).verify()).toEqual([])
+      await runtime.close()
+    })
+
+    it('and is taken over afterwards', async () => {
+      const { state, time, start, soon } = scene()
+      const first = await start()
+      const { run_id } = await first.submit(flowOf(wait, { options: wall }))
+      await time.advance(300)
+      await first.die()
+      state.setBack = HOUR
+      const second = await start()
+      const run = await second.get(run_id)
+      await soon(() => run.phase === 'ended')
+      expect(await run.result()).toMatchObject(exceeded)
+      await second.close()
+    })
   })
 
   it('leaves a wait alone that is not longer than was asked for', async () => {
