@@ -6,6 +6,7 @@ import { shown } from '../protocol/shown.ts'
 import { isBareStore } from '../vsl/lifted.ts'
 import type { OlderOptions } from './flow.ts'
 import { isRegistry } from './registry.ts'
+import { runningProblems } from './submit-check.ts'
 
 /** Throws InvalidInput for what cannot be a call. */
 export function checkFlowOptions(options: unknown, flowKeys: readonly string[], once: readonly string[]): void {
@@ -44,7 +45,10 @@ export function checkFlowOptions(options: unknown, flowKeys: readonly string[], 
     wrong('patienceMs', 'range', `must be ${timeout.says}`, patienceMs)
   if (clock !== undefined && !clocks.fits(clock)) wrong('clock', 'type', `must be ${clocks.says}`, clock)
   if (!isObject(flow)) wrong('flow', 'type', 'must be an object', flow)
-  else checkFlow(flow, flowKeys, once, wrong)
+  else {
+    checkFlow(flow, flowKeys, once, wrong)
+    problems.push(...runningProblems(flow, 'flow'))
+  }
   if (problems.length > 0) throw new InvalidInput('flow', problems)
 }
 
@@ -87,10 +91,16 @@ function checkFlow(
   for (const key of Object.keys(flow))
     if (!keys.includes(key))
       wrong(`flow.${key}`, 'extra_forbidden', `is not part of a flow; known are ${keys.join(', ')}`)
-  for (const key of ['options', 'session'])
-    if (flow[key] !== undefined && !isObject(flow[key])) wrong(`flow.${key}`, 'type', 'must be an object', flow[key])
-  if (Object(flow.options).profile !== undefined)
+  const { session, options } = flow
+  if (session !== undefined && !isObject(session)) wrong('flow.session', 'type', 'must be an object', session)
+  if (Object(options).profile !== undefined)
     wrong('flow.options.profile', 'extra_forbidden', 'is told by the function that runs the flow')
+  if (Object(options).session !== undefined)
+    wrong(
+      'flow.options.session',
+      'extra_forbidden',
+      'is that of the Collab; what it does not say belongs into flow.session',
+    )
   if (flow.steps === undefined) return
   if (!Array.isArray(flow.steps)) return wrong('flow.steps', 'type', 'must be a list', flow.steps)
   const seen = new Set<string>()

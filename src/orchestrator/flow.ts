@@ -38,7 +38,7 @@ export interface FlowContract {
   readonly bindings?: Bindings
   /** Who must agree when no confirm module speaks: nobody when absent. */
   readonly approval?: ApprovalAsked
-  readonly options?: RunOptions
+  readonly options?: Omit<RunOptions, 'profile' | 'session'>
 }
 
 /** The published shape that handlers and callers share; filled and flushed with every commit. */

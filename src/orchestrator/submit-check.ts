@@ -71,12 +71,17 @@ const ASK_PEOPLE: Fields = {
   reason: { says: 'text', fits: (value) => typeof value === 'string' },
 }
 
-const FLOW: Fields = {
-  context: { says: 'a Context or the id of one', fits: (value) => typeof value === 'string' || isObject(value) },
-  plan: object,
+/** How a plan is run, whoever made it. */
+const RUNNING: Fields = {
   bindings: { steps: { '*': BINDING }, roles: { '*': BINDING } },
   approval: { says: '"auto" or an object', fits: (value) => value === 'auto' || isObject(value) },
   options: RUN_OPTIONS,
+}
+
+const FLOW: Fields = {
+  context: { says: 'a Context or the id of one', fits: (value) => typeof value === 'string' || isObject(value) },
+  plan: object,
+  ...RUNNING,
   chosen: { run: uuid, trace: uuid, confirm: uuid },
 }
 
@@ -98,7 +103,7 @@ export function checkedFlow(given: unknown): Flow {
     if (status !== 'pending')
       problems.push({ path: `plan.steps[${i}].status`, rule: 'birth', message: 'must be pending' })
   })
-  if (isObject(approval)) problems.push(...askedProblems(approval))
+  if (isObject(approval)) problems.push(...askedProblems(approval, 'approval'))
   if ((options?.profile === 'map') !== (options?.session !== undefined))
     problems.push({
       path: 'options.session',
@@ -117,11 +122,18 @@ const asJson = (flow: Readonly<Record<string, unknown>>, fields: readonly string
     fields.filter((field) => flow[field] !== undefined).map((field) => [field, plain(flow[field], field)]),
   )
 
-function askedProblems(asked: AskPeople): readonly Problem[] {
-  const problems = problemsIn(asked, ASK_PEOPLE, 'approval')
+/** What is wrong with the way in which a plan is to be run that nobody has made yet. */
+export function runningProblems(flow: Readonly<Record<string, unknown>>, at: string): readonly Problem[] {
+  const { bindings, approval, options } = flow
+  const asked = isObject(approval) ? askedProblems(approval, `${at}.approval`) : []
+  return [...problemsIn({ bindings, approval, options }, RUNNING, at), ...asked]
+}
+
+function askedProblems(asked: AskPeople, at: string): readonly Problem[] {
+  const problems = problemsIn(asked, ASK_PEOPLE, at)
   const { needed: wanted = 1, roles } = asked
   if (problems.length > 0 || isReachable(wanted, roles)) return problems
-  return [{ path: 'approval.needed', rule: 'reachable', message: 'cannot be reached with these roles' }]
+  return [{ path: `${at}.needed`, rule: 'reachable', message: 'cannot be reached with these roles' }]
 }
 
 /** What is wrong with the params of a step that waits. */

@@ -488,6 +488,32 @@ describe('a call that cannot be one', () => {
       'extra_forbidden',
     ],
     [
+      'a session among the options',
+      { ...good(), flow: { options: { session: { collab_id: 'x' } } } },
+      'flow.options.session',
+      'extra_forbidden',
+    ],
+    [
+      'a deadline that is none',
+      { ...good(), flow: { options: { deadline: 'soon' } } },
+      'flow.options.deadline',
+      'format',
+    ],
+    ['options that are none', { ...good(), flow: { options: 1 } }, 'flow.options', 'type'],
+    [
+      'a misspelt field of a binding',
+      { ...good(), flow: { bindings: { roles: { dev: { action_type: 'x', params: {}, timeout: 1 } } } } },
+      'flow.bindings.roles.dev.timeout',
+      'extra_forbidden',
+    ],
+    ['an approval that is none', { ...good(), flow: { approval: 'nobody' } }, 'flow.approval', 'type'],
+    [
+      'an approval that cannot be reached',
+      { ...good(), flow: { approval: { needed: 2, roles: ['dba'] } } },
+      'flow.approval.needed',
+      'reachable',
+    ],
+    [
       'retries below none',
       { ...good(), runtimeContext: { ...newContext('x'), options: { maxRetries: -1 } } },
       'runtimeContext.options.maxRetries',
