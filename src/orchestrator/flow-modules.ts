@@ -1,3 +1,4 @@
+import { isoMicros } from '../protocol/clock.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import type { Confirm } from '../protocol/types.ts'
 import { FlowFailure, type ModuleHandler } from './flow.ts'
@@ -7,10 +8,20 @@ import type { Said } from './flow-record.ts'
 import { documentsIn, speak } from './flow-speech.ts'
 import { isRegistry, type Registry, registry } from './registry.ts'
 import type { Documents, Running } from './run-flow.ts'
+import { isDue, latestEnd } from './timers.ts'
 
 /** Lets every module speak that has not spoken yet, in order. What one said is stored and in the graph before the next one speaks. */
 export async function hearModules(running: Running): Promise<void> {
-  const { record, ctx, clock, signal, runtime, events, options } = running
+  const time = timeOf(running)
+  try {
+    await hearAll(running, AbortSignal.any([running.signal, time.over]))
+  } finally {
+    time.end()
+  }
+}
+
+async function hearAll(running: Running, signal: AbortSignal): Promise<void> {
+  const { record, ctx, clock, runtime, events, options } = running
   const handlers = handlersOf(options.modules)
   const earlier = new Set(Object.keys(record.memory.said))
   for (const { module, name, input } of speakers(running, handlers)) {
@@ -26,6 +37,18 @@ export async function hearModules(running: Running): Promise<void> {
     tellMetadata(running, { modules: Object.keys(record.memory.said) })
     await events.catchUp()
   }
+}
+
+/** The modules may take as long as the run that follows them, but not past its deadline: one that never answers does not hold the call. */
+function timeOf({ flow: { options = {} }, clock }: Running): { readonly over: AbortSignal; end(): void } {
+  const [over, ended] = [new AbortController(), new AbortController()]
+  const latest = latestEnd({ options, started_at: isoMicros(clock.now() * 1000) })
+  async function count({ ending: { error }, ...wait }: NonNullable<typeof latest>): Promise<void> {
+    while (!isDue(wait, clock.now())) await clock.sleep(wait.due - clock.now(), ended.signal)
+    over.abort(new FlowFailure(String(error.code).toUpperCase(), String(error.message)))
+  }
+  if (latest) count(latest).catch(() => undefined) // ended in time
+  return { over: over.signal, end: () => ended.abort() }
 }
 
 /** The one document of each module that has one. */

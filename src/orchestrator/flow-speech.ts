@@ -62,7 +62,7 @@ async function called(
   const retry = olderRetry(ctx.options)
   for (let failures = 1; ; failures++) {
     try {
-      if (signal.aborted) throw cancelled() // nobody would hear what it says
+      if (signal.aborted) throw stopped(signal) // nobody would hear what it says
       return await unlessAborted(Promise.resolve(handler(call)), signal)
     } catch (error) {
       if (error instanceof FlowFailure) throw error
@@ -77,19 +77,23 @@ async function called(
   }
 }
 
-const cancelled = () => new FlowFailure('CANCELLED', 'the flow was cancelled before its plan was submitted')
+/** Why nobody listens any more. */
+const stopped = ({ reason }: AbortSignal): FlowFailure =>
+  reason instanceof FlowFailure
+    ? reason
+    : new FlowFailure('CANCELLED', 'the flow was cancelled before its plan was submitted')
 
 /** A handler that does not listen is left to itself. */
 async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   if (signal.aborted) {
     work.catch(() => undefined) // nobody waits for it any more
-    throw cancelled()
+    throw stopped(signal)
   }
   return new Promise<T>((resolve, reject) => {
-    const abort = () => reject(cancelled())
+    const abort = () => reject(stopped(signal))
     signal.addEventListener('abort', abort, { once: true })
     work
-      .then(resolve, (error) => reject(signal.aborted ? cancelled() : error))
+      .then(resolve, (error) => reject(signal.aborted ? stopped(signal) : error))
       .finally(() => signal.removeEventListener('abort', abort))
   })
 }

@@ -75,7 +75,7 @@ export interface ModuleCall {
   readonly input?: unknown
   /** One more event, as if it were among those returned. */
   readonly emitEvent: (event: unknown) => void
-  /** Aborted when the flow is. */
+  /** Aborted when the flow is, or when its deadline or budget of time is over: nobody listens any more. */
   readonly signal: AbortSignal
 }
 

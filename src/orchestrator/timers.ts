@@ -77,7 +77,7 @@ const CONCURRENCY = 32
 export const room = (run: LiveRun): number => (run.options.concurrency ?? CONCURRENCY) - run.flying.size
 
 /** When a run is ended at the latest, and why: at its deadline, or when its budget of time is used up, which counts from its start. */
-export function latestEnd({ options, started_at }: Run): LatestEnd | undefined {
+export function latestEnd({ options, started_at }: Timed): LatestEnd | undefined {
   const { deadline, budget } = options as RunOptions
   const wait_ms = started_at === undefined ? undefined : budget?.wall_ms
   const ends: LatestEnd[] = []
@@ -85,6 +85,7 @@ export function latestEnd({ options, started_at }: Run): LatestEnd | undefined {
   if (wait_ms !== undefined) ends.push({ due: Date.parse(started_at!) + wait_ms, wait_ms, ending: outOfTime(wait_ms) })
   return ends.sort((a, b) => a.due - b.due)[0]
 }
+type Timed = Pick<Run, 'started_at'> & { readonly options: Run['options'] | RunOptions }
 interface LatestEnd extends Wait {
   readonly ending: Ending
 }

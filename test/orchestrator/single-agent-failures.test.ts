@@ -398,6 +398,47 @@ describe('a signal', () => {
   })
 })
 
+describe('a module that never answers', () => {
+  it.each([
+    ['a deadline', (now: number) => ({ deadline: new Date(now + 5_000).toISOString() }), 'DEADLINE'],
+    ['a budget of time', () => ({ budget: { wall_ms: 5_000 } }), 'BUDGET_EXCEEDED'],
+  ])('does not hold a flow that has %s, and is told', async (_, optionsAt, code) => {
+    const { context, plan } = oneStep()
+    const clock = manualClock()
+    const store = memoryBackend({ clock })
+    const options = optionsAt(clock.now())
+    let told = false
+    const silent: ModuleHandler = ({ signal }) => {
+      signal.addEventListener('abort', () => {
+        told = true
+      })
+      return new Promise<never>(() => undefined)
+    }
+    const began = clock.now()
+    const flow = call(store, { ...saying({ context }), plan: silent }, { clock, flow: { options } })
+    const { error } = await passing(clock, runSingleAgentFlow(flow))
+    expect({ code: error?.code, told, took: clock.now() - began < 10_000 }).toEqual({ code, told: true, took: true })
+    const again = call(store, saying({ context, plan }), { clock })
+    expect(await passing(clock, runSingleAgentFlow(again))).toMatchObject({ success: true })
+  })
+
+  it('has no more time because the clock was set back', async () => {
+    const { context } = oneStep()
+    const time = manualClock()
+    let setBack = 0
+    const clock = { ...time, now: () => time.now() - setBack }
+    const silent = () => {
+      setBack = 3_600_000
+      return new Promise<never>(() => undefined)
+    }
+    const began = time.now()
+    const flow = { options: { budget: { wall_ms: 5_000 } } }
+    const modules = { ...saying({ context }), plan: silent }
+    const { error } = await passing(time, runSingleAgentFlow(call(memoryBackend(), modules, { clock, flow })))
+    expect({ code: error?.code, took: time.now() - began < 10_000 }).toEqual({ code: 'BUDGET_EXCEEDED', took: true })
+  })
+})
+
 describe('a store that forgets', () => {
   it('is answered, not waited for', async () => {
     const context = contextDocument()
