@@ -94,6 +94,43 @@ describe('the plan module', () => {
     }))
 })
 
+describe('what is asked of one object', () => {
+  it('does not change the steps of another plan', () =>
+    asking(async (ask, context_id) => {
+      const made = (title: string) =>
+        ask('plan', {
+          intent: 'create',
+          context_id,
+          title,
+          objective: 'x',
+          steps: [{ description: 'a' }, { description: 'b' }],
+        })
+      const { plan_id } = await made('one')
+      const other = (await made('other')) as unknown as Plan
+      const [from, to] = other.steps.map((step) => step.step_id)
+      for (const asked of [
+        { intent: 'remove_step', step_id: from },
+        { intent: 'add_dependency', from, to },
+        { intent: 'remove_dependency', from, to },
+      ])
+        await expect(ask('plan', { plan_id, ...asked })).rejects.toMatchObject({
+          problems: [{ rule: 'reference.resolves', message: `is no step of ${plan_id}` }],
+        })
+    }))
+
+  it('does not change the nodes of another network', () =>
+    asking(async (ask, context_id) => {
+      const made = (name: string) =>
+        ask('network', { intent: 'create', context_id, name, topology_type: 'mesh', nodes: [{ kind: 'agent' }] })
+      const { network_id } = await made('one')
+      const { node_id } = ((await made('other')).nodes as unknown as { node_id: string }[])[0]!
+      for (const asked of [{ intent: 'remove_node' }, { intent: 'set_node_status', status: 'retired' }])
+        await expect(ask('network', { network_id, node_id, ...asked })).rejects.toMatchObject({
+          problems: [{ path: 'node_id', rule: 'reference.resolves' }],
+        })
+    }))
+})
+
 describe('the confirm module', () => {
   const registered = async (ask: Ask, context_id: string) =>
     (

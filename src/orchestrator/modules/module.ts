@@ -94,6 +94,18 @@ export function textOf(input: JsonObject, field: string): string {
   throw refused([{ path: field, rule: 'type', message: 'must be text', found: shown(value) }])
 }
 
+/** The id of a part of an object. Throws unless the object has it: what is asked of one must not change another. */
+export function partOf(
+  graph: ProjectGraph,
+  input: JsonObject,
+  field: string,
+  { kind, owner }: { readonly kind: Kind; readonly owner: string },
+): string {
+  const id = textOf(input, field)
+  if (graph.get(kind, id)?.owner === owner) return id
+  throw refused([{ path: field, rule: 'reference.resolves', message: `is no ${kind} of ${owner}`, found: shown(id) }])
+}
+
 /** Throws unless the input holds nothing but these fields. */
 export function onlyFields(input: JsonObject, fields: readonly string[]): void {
   const problems: Problem[] = Object.keys(input)

@@ -4,7 +4,7 @@ import type { Change } from '../../psg/change.ts'
 import type { ProjectGraph } from '../../psg/graph.ts'
 import { endPlan } from '../../psg/moves.ts'
 import { addingTo, creating, making } from './intents.ts'
-import { graphOf, type Intent, type Maker, type Module, onlyFields, textOf } from './module.ts'
+import { graphOf, type Intent, type Maker, type Module, onlyFields, partOf, textOf } from './module.ts'
 
 const draft = making('plan', () => ({ status: 'draft' }))
 
@@ -18,25 +18,29 @@ export const planModule: Module = {
   intents: {
     create: creating('plan', make),
     add_step: addingTo('plan', 'step', (step, { clock }) => completed([step], clock)[0]!),
-    remove_step: onPlan(['step_id'], ({ step_id }) => [{ kind: 'node_delete', node: 'step', id: step_id! }]),
-    add_dependency: onPlan(['from', 'to'], ({ from, to }) => [{ kind: 'edge_add', from: from!, to: to! }]),
-    remove_dependency: onPlan(['from', 'to'], ({ from, to }) => [{ kind: 'edge_delete', from: from!, to: to! }]),
-    cancel: onPlan([], ({ plan_id }, graph) => endPlan(graph, plan_id!, 'cancelled')),
+    remove_step: onSteps(['step_id'], ([id]) => [{ kind: 'node_delete', node: 'step', id: id! }]),
+    add_dependency: onSteps(['from', 'to'], ([from, to]) => [{ kind: 'edge_add', from: from!, to: to! }]),
+    remove_dependency: onSteps(['from', 'to'], ([from, to]) => [{ kind: 'edge_delete', from: from!, to: to! }]),
+    cancel: onSteps([], (_, graph, plan) => endPlan(graph, plan, 'cancelled')),
   },
 }
 
-/** A change of a plan that is told by ids alone. */
-function onPlan(
+/** A change of a plan that is told by its id and those of its steps. */
+function onSteps(
   fields: readonly string[],
-  changes: (ids: { readonly [field: string]: string }, graph: ProjectGraph) => readonly Change[],
+  changes: (steps: readonly string[], graph: ProjectGraph, plan: string) => readonly Change[],
 ): Intent {
   return async (input, ground) => {
-    const names = ['plan_id', ...fields]
-    onlyFields(input, names)
-    const ids = Object.fromEntries(names.map((field) => [field, textOf(input, field)]))
-    const id = ids.plan_id!
+    onlyFields(input, ['plan_id', ...fields])
+    const id = textOf(input, 'plan_id')
     const graph = await graphOf('plan', id, ground)
-    return { graph, changes: () => changes(ids, graph), reason: `plan ${id} is changed`, about: { kind: 'plan', id } }
+    const steps = fields.map((field) => partOf(graph, input, field, { kind: 'step', owner: id }))
+    return {
+      graph,
+      changes: () => changes(steps, graph, id),
+      reason: `plan ${id} is changed`,
+      about: { kind: 'plan', id },
+    }
   }
 }
 
