@@ -10,18 +10,18 @@ import { type Ground, graphOf, type Intent, type Maker, onlyFields, textOf } fro
 
 /** Completes what is given of an object: versions, an id, and what the kind begins with. Throws InvalidInput for what does not fit then. */
 export const making =
-  (kind: DocumentKind, begins: (ground: Pick<Ground, 'clock'>, given: JsonObject) => JsonObject = () => ({})): Maker =>
+  (kind: DocumentKind, begins: (ground: Pick<Ground, 'clock'>) => JsonObject = () => ({})): Maker =>
   (given, ground) =>
     validate(kind, {
       meta: META,
       [KINDS[kind].idField!]: ground.clock.uuid(),
-      ...begins(ground, given),
+      ...begins(ground),
       ...given,
     }) as JsonObject
 
 /** Creates an object, in its context's graph or the project's. */
 export const creating =
-  (kind: DocumentKind, make: Maker, tell?: (document: JsonObject) => readonly EventDraft[]): Intent =>
+  (kind: DocumentKind, make: Maker): Intent =>
   async (input, ground) => {
     const { project } = ground
     const document = make(input, ground)
@@ -30,30 +30,21 @@ export const creating =
     const graph = KINDS[kind].project
       ? project.graph
       : await (kind === 'context' ? project.opening(context) : project.context(context))
-    const changes = takeApart(kind, document)
-    return {
-      graph,
-      changes,
-      reason: `${kind} ${id} is created`,
-      about: { kind, id },
-      ...(tell && { events: tell(document) }),
-    }
+    return { graph, changes: takeApart(kind, document), reason: `${kind} ${id} is created`, about: { kind, id } }
   }
 
 /** Moves an object along its lifecycle. */
-export const moving =
-  (
-    kind: DocumentKind,
-    status: string,
-    more: (ground: Ground) => JsonObject = () => ({}),
-    tell?: (id: string) => readonly EventDraft[],
-  ): Intent =>
-  (input, ground) =>
-    changing(kind, [], () => ({
-      set: { status, ...more(ground) },
-      reason: `becomes ${status}`,
-      ...(tell && { tell }),
-    }))(input, ground)
+export const moving = (
+  kind: DocumentKind,
+  status: string,
+  more: (ground: Ground) => JsonObject = () => ({}),
+  tell?: (id: string) => readonly EventDraft[],
+): Intent =>
+  changing(kind, [], (_input, _data, ground) => ({
+    set: { status, ...more(ground) },
+    reason: `becomes ${status}`,
+    ...(tell && { tell }),
+  }))
 
 /** Replaces some of an object's own fields. */
 export const updating = (kind: DocumentKind, fields: readonly string[]): Intent =>
