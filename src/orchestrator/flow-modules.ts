@@ -1,4 +1,4 @@
-import { isoMicros } from '../protocol/clock.ts'
+import { isoNow } from '../protocol/clock.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import type { Confirm } from '../protocol/types.ts'
 import { FlowFailure, type ModuleHandler } from './flow.ts'
@@ -42,7 +42,7 @@ async function hearAll(running: Running, signal: AbortSignal): Promise<void> {
 /** The modules may take as long as the run that follows them, but not past its deadline: one that never answers does not hold the call. */
 function timeOf({ flow: { options = {} }, clock }: Running): { readonly over: AbortSignal; end(): void } {
   const [over, ended] = [new AbortController(), new AbortController()]
-  const latest = latestEnd({ options, started_at: isoMicros(clock.now() * 1000) })
+  const latest = latestEnd({ options, started_at: isoNow(clock) })
   async function count({ ending: { error }, ...wait }: NonNullable<typeof latest>): Promise<void> {
     while (!isDue(wait, clock.now())) await clock.sleep(wait.due - clock.now(), ended.signal)
     over.abort(new FlowFailure(String(error.code).toUpperCase(), String(error.message)))

@@ -1,6 +1,6 @@
 import { nextRetry } from '../ael/with-retry.ts'
 import { eventKind, eventProblems } from '../protocol/base-event.ts'
-import { type Clock, isoMicros } from '../protocol/clock.ts'
+import { type Clock, isoNow } from '../protocol/clock.ts'
 import { ActionError, InvalidInput, type Problem } from '../protocol/errors.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { isValid, problems } from '../protocol/validate.ts'
@@ -120,7 +120,7 @@ function drafts(events: readonly unknown[], module: string, clock: Clock): reado
   const ids = new Set<unknown>()
   return events.map((given, i) => {
     const { timestamp: _, event_id = clock.uuid(), ...event } = Object(given) as JsonObject
-    const found = problemsOf({ ...event, event_id, timestamp: isoMicros(clock.now() * 1000) })
+    const found = problemsOf({ ...event, event_id, timestamp: isoNow(clock) })
     if (!isValid('identifier', event_id))
       found.push({ path: 'event_id', rule: 'pattern', message: 'must be a UUID v4 in lower case' })
     else if (ids.has(event_id)) found.push({ path: 'event_id', rule: 'unique', message: 'is used twice' })

@@ -1,7 +1,8 @@
 import type { Effect } from '../drift/compensate.ts'
 import type { Left, RollbackPlan } from '../drift/rollback.ts'
-import { isoMicros } from '../protocol/clock.ts'
+import { isoNow } from '../protocol/clock.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
+import { META } from '../protocol/meta.ts'
 import type { Change, EventDraft, Node, SegmentEnd } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
@@ -27,13 +28,13 @@ export function beginning(journey: Journey, gate: Node<'gate'> | undefined): rea
       node: 'trace',
       id: trace_id,
       data: {
-        meta: { protocol_version: '1.0.0', schema_version: '1.0.0' },
+        meta: META,
         trace_id,
         context_id: graph.id,
         plan_id: run.data.plan_id,
         root_span: { trace_id, span_id: graph.clock.uuid(), context_id: graph.id },
         status: 'running',
-        started_at: now(graph),
+        started_at: isoNow(graph.clock),
       },
     },
     ...(gate ? [{ kind: 'node_update' as const, node: 'gate' as const, id: gate.id, set: { used_by: trace_id } }] : []),
@@ -55,7 +56,7 @@ const closed = (graph: ProjectGraph, id: string, status: 'completed' | 'failed')
   kind: 'node_update',
   node: 'trace',
   id,
-  set: { status, finished_at: now(graph) },
+  set: { status, finished_at: isoNow(graph.clock) },
 })
 
 export function segmentStarts(
@@ -71,7 +72,7 @@ export function segmentStarts(
     id: segment_id,
     owner: trace_id,
     at,
-    data: { segment_id, label, status: 'running', started_at: now(graph), attributes },
+    data: { segment_id, label, status: 'running', started_at: isoNow(graph.clock), attributes },
   }
 }
 
@@ -86,7 +87,7 @@ export function segmentEnds(
     node: 'segment_end',
     id: segment_id,
     owner: trace_id,
-    data: { segment_id, status, finished_at: now(graph), attributes },
+    data: { segment_id, status, finished_at: isoNow(graph.clock), attributes },
   }
 }
 
@@ -112,7 +113,7 @@ export const executedEvent = (
 
 function told({ graph, run, trace_id, reason }: Journey, event_type: string, more: JsonObject): EventDraft {
   const { plan_id } = run.data
-  const payload = { compensation_id: run.id, plan_id, trace_id, reason, at: now(graph), ...more }
+  const payload = { compensation_id: run.id, plan_id, trace_id, reason, at: isoNow(graph.clock), ...more }
   return { plan_id, event: { event_type, event_family: 'compensation_plan', payload } }
 }
 
@@ -130,5 +131,3 @@ function* interrupted({ graph, run }: Journey): Iterable<Change> {
         set: { status: 'failed', error: { code: 'interrupted', message: 'the rollback was cut off' } },
       }
 }
-
-const now = ({ clock }: ProjectGraph): string => isoMicros(clock.now() * 1000)

@@ -1,4 +1,4 @@
-import { isoMicros } from '../protocol/clock.ts'
+import { isoMicros, isoNow } from '../protocol/clock.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import type { Breach } from '../protocol/invariants.ts'
 import { type Json, type JsonObject, roughBytes, uuidOf } from '../protocol/json.ts'
@@ -97,7 +97,7 @@ export function submission(flow: Flow, clock: { now(): number; uuid(): string },
     : [planHead!, ...stepParts, ...bound]
   const gates = approvals({ plan, parts, approval, run_id, confirm_id, clock })
   const started = approval === 'auto'
-  const at = isoMicros(clock.now() * 1000)
+  const at = isoNow(clock)
   const record: Run = {
     run_id,
     plan_id,
@@ -171,7 +171,7 @@ function approvals({ plan, parts, approval, run_id, confirm_id, clock }: Asking)
   const gate_id = clock.uuid()
   const ask = approval === 'auto' ? {} : approval
   const nodes = parts.map((part) => ({ ...part, kind: (part as { node: string }).node })) as unknown as AnyNode[]
-  const at = isoMicros(clock.now() * 1000)
+  const at = isoNow(clock)
   const expires = clock.now() + (ask.expires_ms ?? EXPIRES_MS)
   const gate: Gate = {
     gate_id,

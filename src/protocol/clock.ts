@@ -169,6 +169,9 @@ export function isoMicros(micros: number): string {
 }
 let last = { ms: Number.NaN, text: '' }
 
+/** What time it is, in the same form. */
+export const isoNow = (clock: Pick<Clock, 'now'>): string => isoMicros(clock.now() * 1000)
+
 const FIRST_MS = Date.parse('0000-01-01T00:00:00Z')
 const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z')
 function textOf(ms: number): string {

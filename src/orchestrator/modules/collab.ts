@@ -1,9 +1,9 @@
-import { isoMicros } from '../../protocol/clock.ts'
+import { isoNow } from '../../protocol/clock.ts'
 import type { EventDraft } from '../../psg/change.ts'
 import { addingTo, creating, making, moving } from './intents.ts'
 import type { Module } from './module.ts'
 
-const make = making('collab', ({ clock }) => ({ status: 'draft', created_at: isoMicros(clock.now() * 1000) }))
+const make = making('collab', ({ clock }) => ({ status: 'draft', created_at: isoNow(clock) }))
 
 /** Sessions of several participants. A multi-agent run starts and ends its own. */
 export const collabModule: Module = {

@@ -1,4 +1,4 @@
-import { isoMicros } from '../../protocol/clock.ts'
+import { isoNow } from '../../protocol/clock.ts'
 import { InvalidInput } from '../../protocol/errors.ts'
 import type { Confirm, DecisionStatus } from '../../protocol/types.ts'
 import { takeApart } from '../../psg/document.ts'
@@ -9,7 +9,7 @@ import { graphOf, type Module, onlyFields, textOf } from './module.ts'
 const make = making('confirm', ({ clock }) => ({
   status: 'pending',
   requested_by_role: 'runtime',
-  requested_at: isoMicros(clock.now() * 1000),
+  requested_at: isoNow(clock),
   decisions: [],
 }))
 

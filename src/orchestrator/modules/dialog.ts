@@ -1,23 +1,21 @@
-import { isoMicros } from '../../protocol/clock.ts'
+import { isoNow } from '../../protocol/clock.ts'
 import type { JsonObject } from '../../protocol/json.ts'
 import type { EventDraft } from '../../psg/change.ts'
 import { addingTo, creating, making, moving } from './intents.ts'
-import type { Ground, Module } from './module.ts'
+import type { Module } from './module.ts'
 
-const now = ({ clock }: Pick<Ground, 'clock'>) => isoMicros(clock.now() * 1000)
-
-const make = making('dialog', (ground) => ({ status: 'active', messages: [], started_at: now(ground) }))
+const make = making('dialog', ({ clock }) => ({ status: 'active', messages: [], started_at: isoNow(clock) }))
 
 /** Conversations. What a user says is told as an intent. */
 export const dialogModule: Module = {
   make,
   intents: {
     open: creating('dialog', make),
-    say: addingTo('dialog', 'message', (message, ground) => ({ timestamp: now(ground), ...message }), said),
+    say: addingTo('dialog', 'message', (message, { clock }) => ({ timestamp: isoNow(clock), ...message }), said),
     pause: moving('dialog', 'paused'),
     resume: moving('dialog', 'active'),
-    complete: moving('dialog', 'completed', (ground) => ({ ended_at: now(ground) })),
-    cancel: moving('dialog', 'cancelled', (ground) => ({ ended_at: now(ground) })),
+    complete: moving('dialog', 'completed', ({ clock }) => ({ ended_at: isoNow(clock) })),
+    cancel: moving('dialog', 'cancelled', ({ clock }) => ({ ended_at: isoNow(clock) })),
   },
 }
 
