@@ -1,6 +1,5 @@
 import type { Spend } from '../ael/adapter.ts'
 import type { ActionLayer } from '../ael/layer.ts'
-import { VERSION } from '../protocol/version.ts'
 import type { ActionRecord, Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { startPlan } from '../psg/moves.ts'
@@ -149,14 +148,7 @@ function starts(run: LiveRun, decided: Decided): void {
   if (!sa(run)) return
   const context = graph.get('context', graph.id)!.data
   const plan = graph.get('plan', run.plan)!.data
-  const facts = {
-    title: context.title,
-    status: context.status,
-    planTitle: plan.title,
-    steps: run.bindings.size,
-    version: VERSION,
-  }
-  decided.events.push(...saBeginning(facts))
+  decided.events.push(...saBeginning(context, plan, run.bindings.size))
 }
 
 const tooLate = (expired: string): Ending => ({

@@ -4,7 +4,6 @@ import type { Breach } from '../protocol/invariants.ts'
 import { type Json, type JsonObject, roughBytes, uuidOf } from '../protocol/json.ts'
 import { META } from '../protocol/meta.ts'
 import type { Collab, Context, Plan } from '../protocol/types.ts'
-import { VERSION } from '../protocol/version.ts'
 import { planDigest } from '../psg/approval.ts'
 import type { AnyNode, Binding, Change, Gate, NodeAdd, Run } from '../psg/change.ts'
 import { newConfirm } from '../psg/confirm.ts'
@@ -78,7 +77,8 @@ export function submission(flow: Flow, clock: { now(): number; uuid(): string },
     throw invalid('plan.context_id', 'reference.context', `is not the context ${context_id}`)
   const { plan_id } = plan
   const whole = typeof context === 'string' ? known.context : context
-  if ((options.profile ?? 'sa') === 'sa') refuseIfBroken(saBreaches({ context: whole, plan }, known.switched))
+  const sa = (options.profile ?? 'sa') === 'sa'
+  if (sa) refuseIfBroken(saBreaches({ context: whole, plan }, known.switched))
   const [run_id, trace_id, confirm_id] = [
     chosen.run ?? clock.uuid(),
     chosen.trace ?? clock.uuid(),
@@ -127,16 +127,8 @@ export function submission(flow: Flow, clock: { now(): number; uuid(): string },
   ]
   const chunks = large ? chunked([...head, ...parts]) : [[...head, ...parts]]
   const last = chunks.pop() ?? []
-  const sa = (options.profile ?? 'sa') === 'sa' && started
-  const facts = {
-    title: whole?.title ?? '',
-    status: whole?.status ?? 'active',
-    planTitle: plan.title,
-    steps: plan.steps.length,
-    version: VERSION,
-  }
   const events: Decided['events'] = []
-  if (sa) events.push(...saBeginning(facts))
+  if (started && sa) events.push(...saBeginning(whole!, plan, plan.steps.length))
   if (started && known.session)
     sessionStarts(known.session.collab, known.session.settled, plan_id, { changes: run, events })
   return {

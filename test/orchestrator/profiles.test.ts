@@ -49,7 +49,7 @@ describe('the single-agent profile', () => {
 
   it('makes events that its schema and payloads accept', () => {
     const given = [
-      ...saBeginning({ title: 'T', status: 'active', planTitle: 'P', steps: 1, version: '0.1.0' }),
+      ...saBeginning(context, plan, 1),
       saEvent('SAStepStarted', { step_id: step!.step_id }),
       saEvent('SAStepFailed', {
         step_id: step!.step_id,

@@ -1,27 +1,26 @@
 import { saInvariants } from '../../protocol/invariant-rules.ts'
 import { type Breach, checkInvariants } from '../../protocol/invariants.ts'
 import type { JsonObject } from '../../protocol/json.ts'
-import type { SaEventType } from '../../protocol/types.ts'
+import type { Context, Plan, SaEventType } from '../../protocol/types.ts'
+import { VERSION } from '../../protocol/version.ts'
 import { RunEvent } from '../../psg/run-event.ts'
 
 /** One event of the single-agent profile, told of the run that its commit belongs to. */
 export const saEvent = (event_type: SaEventType, payload: JsonObject): RunEvent =>
   new RunEvent({ sa: event_type, payload })
 
-export function saBeginning(facts: {
-  title: string
-  status: string
-  planTitle: string
-  steps: number
-  version: string
-}): readonly RunEvent[] {
+export function saBeginning(
+  context: Pick<Context, 'title' | 'status'>,
+  { title }: Pick<Plan, 'title'>,
+  step_count: number,
+): readonly RunEvent[] {
   return [
     saEvent('SAInitialized', {
-      runtime_version: facts.version,
+      runtime_version: VERSION,
       capabilities: ['plan.execute', 'confirm', 'drift', 'rollback'],
     }),
-    saEvent('SAContextLoaded', { context_title: facts.title, context_status: facts.status }),
-    saEvent('SAPlanEvaluated', { plan_title: facts.planTitle, step_count: facts.steps }),
+    saEvent('SAContextLoaded', { context_title: context.title, context_status: context.status }),
+    saEvent('SAPlanEvaluated', { plan_title: title, step_count }),
   ]
 }
 
