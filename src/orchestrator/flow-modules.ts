@@ -1,4 +1,5 @@
 import { isoNow } from '../protocol/clock.ts'
+import { type Breach, breachProblems } from '../protocol/invariants.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import type { Confirm } from '../protocol/types.ts'
 import { FlowFailure, type ModuleHandler } from './flow.ts'
@@ -121,13 +122,11 @@ async function wantsAnswer(running: Running): Promise<boolean> {
   return isOpen(confirm as unknown as Confirm, stands, record.memory)
 }
 
-export function refuseBreaches(
-  breaches: readonly { id: string; path: string; message: string; found: string }[],
-): void {
+export function refuseBreaches(breaches: readonly Breach[]): void {
   const [first] = breaches
   if (!first) return
   throw new FlowFailure('INVARIANT_BROKEN', `${first.id}: ${first.path} ${first.message}`, {
-    problems: breaches.map(({ id, path, message, found }) => ({ path, rule: id, message, found })),
+    problems: breachProblems(breaches),
   })
 }
 

@@ -1,5 +1,6 @@
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
 import { type Fields, list, object, problemsIn, timeout } from '../protocol/fields.ts'
+import { breachProblems } from '../protocol/invariants.ts'
 import { isObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Collab, Plan, Role } from '../protocol/types.ts'
@@ -28,12 +29,7 @@ export function openSession(
   role: (idOrName: string) => Role | undefined,
   switched?: ReadonlySet<string>,
 ): Session {
-  const problems: Problem[] = mapBreaches({ collab }, switched).map(({ id, path, message, found }) => ({
-    path,
-    rule: id,
-    message,
-    found,
-  }))
+  const problems: Problem[] = [...breachProblems(mapBreaches({ collab }, switched))]
   const wrong: Wrong = (path, rule, message, found) =>
     void problems.push({ path, rule, message, ...(found !== undefined && { found: shown(found) }) })
   checkAsked(asked, plan, wrong)

@@ -1,6 +1,6 @@
 import { isoMicros, isoNow } from '../protocol/clock.ts'
 import { InvalidInput } from '../protocol/errors.ts'
-import type { Breach } from '../protocol/invariants.ts'
+import { breachProblems } from '../protocol/invariants.ts'
 import { type Json, type JsonObject, roughBytes, uuidOf } from '../protocol/json.ts'
 import { META } from '../protocol/meta.ts'
 import type { Collab, Context, Plan } from '../protocol/types.ts'
@@ -78,7 +78,8 @@ export function submission(flow: Flow, clock: { now(): number; uuid(): string },
   const { plan_id } = plan
   const whole = typeof context === 'string' ? known.context : context
   const sa = (options.profile ?? 'sa') === 'sa'
-  if (sa) refuseIfBroken(saBreaches({ context: whole, plan }, known.switched))
+  const broken = sa ? saBreaches({ context: whole, plan }, known.switched) : []
+  if (broken.length > 0) throw new InvalidInput('flow', breachProblems(broken))
   const [run_id, trace_id, confirm_id] = [
     chosen.run ?? clock.uuid(),
     chosen.trace ?? clock.uuid(),
@@ -203,14 +204,6 @@ function approvals({ plan, parts, approval, run_id, confirm_id, clock }: Asking)
     { kind: 'node_update', node: 'plan', id: plan_id, set: { status: 'in_progress' } },
     { kind: 'node_update', node: 'gate', id: gate_id, set: { used_by: run_id } },
   ]
-}
-
-function refuseIfBroken(breaches: readonly Breach[]): void {
-  if (breaches.length > 0)
-    throw new InvalidInput(
-      'flow',
-      breaches.map(({ id, path, message, found }) => ({ path, rule: id, message, found })),
-    )
 }
 
 const invalid = (path: string, rule: string, message: string) => new InvalidInput('flow', [{ path, rule, message }])

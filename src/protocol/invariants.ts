@@ -49,6 +49,10 @@ export interface Breach {
   readonly found: string
 }
 
+/** Breaches as what is wrong with an input: each breaks the rule that is the invariant. */
+export const breachProblems = (breaches: readonly Breach[]): readonly Problem[] =>
+  breaches.map(({ id, path, message, found }) => ({ path, rule: id, message, found }))
+
 /** The objects to check by scope, and the events of a MAP session. */
 export type Subjects = { readonly [S in Scope]?: unknown } & { readonly events?: readonly unknown[] }
 
