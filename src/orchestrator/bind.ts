@@ -56,7 +56,7 @@ export function bindSteps(
     const wrong = given ? [] : problemsIn(plain(spec, path), BINDING, path)
     problems.push(...wrong)
     if (wrong.length > 0) return []
-    if (spec.action_type === 'wait') problems.push(...waitProblems(spec.params, `${path}.params`))
+    problems.push(...waitProblems(spec, `${path}.params`))
     for (const { reference, at, self } of [
       ...references(spec.params, `${path}.params`),
       ...(isObject(spec.inverse) ? references(spec.inverse, `${path}.inverse`, step.step_id) : []),

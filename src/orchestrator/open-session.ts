@@ -1,22 +1,28 @@
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
-import { type Fields, list, object, problemsIn, timeout } from '../protocol/fields.ts'
+import {
+  type Field,
+  type Fields,
+  LONGEST_TIMER_MS,
+  list,
+  problemsIn,
+  text,
+  texts,
+  wholeFrom,
+} from '../protocol/fields.ts'
 import { breachProblems } from '../protocol/invariants.ts'
-import { isObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Collab, Plan, Role } from '../protocol/types.ts'
 import { isValid } from '../protocol/validate.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import type { ConflictRules } from './conflict.ts'
 import { STRATEGIES } from './conflict.ts'
 import type { RunOptions } from './live.ts'
 import { fits } from './modes/mode.ts'
 import { mapBreaches } from './profiles/map.ts'
 import type { Session, SessionAsked, SessionSeat } from './session.ts'
-import { BINDING } from './submit-check.ts'
+import { BINDING, waitProblems } from './submit-check.ts'
 
 const TOKEN_MS = 5 * 60_000
 const RETAKES = 2
-const KNOWN = ['collab_id', 'coordinator', 'token_ms', 'retakes', 'brief', 'review', 'conflicts']
 
 /**
  * Settles what a session needs before its first turn: each participant in its role, by id or by name, and for each step somebody who may do it.
@@ -29,10 +35,9 @@ export function openSession(
   role: (idOrName: string) => Role | undefined,
   switched?: ReadonlySet<string>,
 ): Session {
-  const problems: Problem[] = [...breachProblems(mapBreaches({ collab }, switched))]
+  const problems: Problem[] = [...breachProblems(mapBreaches({ collab }, switched)), ...askedProblems(asked, plan)]
   const wrong: Wrong = (path, rule, message, found) =>
     void problems.push({ path, rule, message, ...(found !== undefined && { found: shown(found) }) })
-  checkAsked(asked, plan, wrong)
   checkCollab(collab, plan, wrong)
   const seats = collab.participants.flatMap((participant, i) => seatOf(participant, i, role, wrong))
   if (seats.length === collab.participants.length)
@@ -59,46 +64,43 @@ export function refuseIfTaken({ state }: ProjectGraph, collab_id: string, plan_i
 
 type Wrong = (path: string, rule: string, message: string, found?: unknown) => void
 
-function checkAsked(asked: SessionAsked, plan: Plan, wrong: Wrong): void {
-  for (const key of Object.keys(asked))
-    if (!KNOWN.includes(key))
-      wrong(`session.${key}`, 'extra_forbidden', `is not part of a session; known are ${KNOWN.join(', ')}`)
-  const { token_ms = TOKEN_MS, retakes = RETAKES, conflicts } = asked
-  if (!Number.isSafeInteger(token_ms) || token_ms < 1)
-    wrong('session.token_ms', 'minimum', 'must be a whole number above 0', token_ms)
-  else if (!timeout.fits(token_ms)) wrong('session.token_ms', 'range', `must be ${timeout.says}`, token_ms)
-  if (!Number.isSafeInteger(retakes) || retakes < 0)
-    wrong('session.retakes', 'minimum', 'must be a whole number, at least 0', retakes)
-  for (const word of ['brief', 'review'] as const) {
-    const binding: unknown = asked[word]
-    if (binding === undefined) continue
-    if (!isObject(binding) || typeof binding.action_type !== 'string' || binding.action_type === '')
-      wrong(`session.${word}.action_type`, 'type', 'must be a name', Object(binding).action_type)
-    else if (!isObject(binding.params)) wrong(`session.${word}.params`, 'type', 'must be an object', binding.params)
-    else
-      for (const { path, rule, message } of problemsIn(binding, BINDING, `session.${word}`)) wrong(path, rule, message)
-  }
-  if (conflicts !== undefined) checkConflicts(conflicts, plan, wrong)
+const SESSION: { readonly [O in keyof Required<SessionAsked>]: Field | Fields } = {
+  collab_id: text,
+  coordinator: text,
+  token_ms: wholeFrom(1, LONGEST_TIMER_MS),
+  retakes: wholeFrom(0),
+  brief: BINDING,
+  review: BINDING,
+  conflicts: {
+    strategies: list,
+    ranks: { '*': { says: 'a number', fits: (value) => typeof value === 'number' } },
+    writes: { '*': texts },
+  },
 }
 
-const CONFLICTS: Fields = { strategies: list, ranks: object, writes: object }
-
-function checkConflicts(conflicts: ConflictRules, plan: Plan, wrong: Wrong): void {
-  const problems = problemsIn(conflicts, CONFLICTS, 'session.conflicts')
-  for (const { path, rule, message, found } of problems) wrong(path, rule, message, found)
-  if (problems.length > 0) return
-  const { strategies = [], ranks = {}, writes = {} } = conflicts
+/** What is wrong with what was asked for in itself. */
+function askedProblems(asked: SessionAsked, plan: Plan): readonly Problem[] {
+  const problems = [...problemsIn(asked, SESSION, 'session')]
+  if (problems.length > 0) return problems
+  for (const word of ['brief', 'review'] as const)
+    if (asked[word]) problems.push(...waitProblems(asked[word], `session.${word}.params`))
+  const { strategies = [], writes = {} } = asked.conflicts ?? {}
   for (const [i, strategy] of strategies.entries())
     if (!STRATEGIES.includes(strategy))
-      wrong(`session.conflicts.strategies[${i}]`, 'enum', `must be one of ${STRATEGIES.join(', ')}`, strategy)
-  for (const [name, rank] of Object.entries(ranks))
-    if (typeof rank !== 'number') wrong(`session.conflicts.ranks.${name}`, 'type', 'must be a number', rank)
-  for (const [step, resources] of Object.entries(writes)) {
+      problems.push({
+        path: `session.conflicts.strategies[${i}]`,
+        rule: 'enum',
+        message: `must be one of ${STRATEGIES.join(', ')}`,
+        found: shown(strategy),
+      })
+  for (const step of Object.keys(writes))
     if (!plan.steps.some(({ step_id }) => step_id === step))
-      wrong(`session.conflicts.writes.${step}`, 'reference.resolves', 'names a step that the plan does not have')
-    if (!Array.isArray(resources) || resources.some((resource) => typeof resource !== 'string'))
-      wrong(`session.conflicts.writes.${step}`, 'type', 'must be a list of names', resources)
-  }
+      problems.push({
+        path: `session.conflicts.writes.${step}`,
+        rule: 'reference.resolves',
+        message: 'names a step that the plan does not have',
+      })
+  return problems
 }
 
 function checkCollab(collab: Collab, plan: Plan, wrong: Wrong): void {

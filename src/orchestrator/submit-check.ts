@@ -22,6 +22,7 @@ import { isObject } from '../protocol/json.ts'
 import { validate } from '../protocol/validate.ts'
 import { isReachable } from '../psg/confirm.ts'
 import { plain } from '../psg/plain.ts'
+import type { BindingSpec } from './bind.ts'
 import type { AskPeople, Flow } from './submit.ts'
 
 const executor = oneOf('agent', 'tool', 'llm', 'worker', 'external')
@@ -136,8 +137,9 @@ function askedProblems(asked: AskPeople, at: string): readonly Problem[] {
   return [{ path: `${at}.needed`, rule: 'reachable', message: 'cannot be reached with these roles' }]
 }
 
-/** What is wrong with the params of a step that waits. */
-export function waitProblems(params: object, at: string): readonly Problem[] {
+/** What is wrong with the params of what waits; of anything else, nothing. */
+export function waitProblems({ action_type, params }: BindingSpec, at: string): readonly Problem[] {
+  if (action_type !== 'wait') return []
   const problems = problemsIn(params, WAIT, at)
   if (problems.length > 0 || 'signal' in params !== 'ms' in params) return problems
   return [{ path: at, rule: 'wait', message: 'must name a signal, or say in ms how long' }]
