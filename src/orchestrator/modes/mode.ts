@@ -50,6 +50,13 @@ export const fits = ({ names }: Seat, { role }: ReadyStep): boolean => role === 
 export const firstFor = (seat: Seat, ready: readonly ReadyStep[]): ReadyStep | undefined =>
   ready.find((step) => fits(seat, step))
 
+/** Those whose last turn is longest ago come first, and before them those who never had one. */
+export function longestIdle(seats: readonly Seat[], ended: readonly Turn[]): readonly Seat[] {
+  const lastTurn = ({ participant_id }: Seat) => ended.findLastIndex((turn) => turn.participant_id === participant_id)
+  const idle = seats.map((seat) => ({ seat, since: lastTurn(seat) }))
+  return idle.sort((a, b) => a.since - b.since).map(({ seat }) => seat)
+}
+
 export const turn = (seat: Seat, { step_id }: Pick<ReadyStep, 'step_id'>, purpose: Purpose = 'work'): NextTurn => ({
   participant_id: seat.participant_id,
   step_id,

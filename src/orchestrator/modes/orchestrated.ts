@@ -1,4 +1,4 @@
-import { type Board, fits, type Mode, type ReadyStep, type Seat, turn } from './mode.ts'
+import { type Board, fits, longestIdle, type Mode, type ReadyStep, type Seat, turn } from './mode.ts'
 
 /** The coordinator speaks before and after each worker: it briefs, the worker works, it reviews. What only the coordinator may do it does itself. */
 export const orchestrated: Mode = (board) => {
@@ -17,10 +17,6 @@ export const orchestrated: Mode = (board) => {
 
 /** Of those who may do it, the one whose last turn is longest ago. */
 function workerFor(step: ReadyStep, { seats, coordinator, ended }: Board): Seat | undefined {
-  const worked = (seat: Seat) => ended.findLastIndex((turn) => turn.participant_id === seat.participant_id)
   const workers = seats.filter((seat) => seat.participant_id !== coordinator.participant_id && fits(seat, step))
-  return workers.reduce<Seat | undefined>(
-    (best, seat) => (best && worked(best) <= worked(seat) ? best : seat),
-    undefined,
-  )
+  return longestIdle(workers, ended)[0]
 }
