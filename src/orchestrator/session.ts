@@ -114,6 +114,9 @@ export const nextTurns = (session: LiveSession): readonly NextTurn[] => modes[se
 export const seatOf = ({ options }: LiveSession, participant: string): SessionSeat =>
   options.seats.find((seat) => seat.participant_id === participant)!
 
+/** What MAP events are told of. */
+export const subjectOf = ({ plan }: { readonly plan: string }, { options }: LiveSession) => ({ session: options, plan })
+
 export function readyStep(graph: ProjectGraph, step_id: string): ReadyStep {
   const role = graph.get('step', step_id)?.data.agent_role
   return { step_id, ...(role !== undefined && { role }) }

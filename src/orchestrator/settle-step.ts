@@ -7,7 +7,7 @@ import { type Contender, contend, type Strategy, settle } from './conflict.ts'
 import { askFor } from './gate.ts'
 import type { Decided, Flight, LiveRun } from './live.ts'
 import { conflictDetected, conflictResolved } from './profiles/map.ts'
-import { append, type LiveSession, writtenBy } from './session.ts'
+import { append, type LiveSession, subjectOf, writtenBy } from './session.ts'
 import { actionCompleted, actionFailed, actionStarts, attemptEnds } from './steps.ts'
 
 /** All who had a step have answered: what contends is settled, and then the step is completed. It stays open while a person must say what stands. */
@@ -16,7 +16,7 @@ export function finishStep(run: LiveRun, session: LiveSession, step: string, dec
     const { resource, contenders } = clash
     const conflict_id = run.graph.clock.uuid()
     const roles = contenders.map(({ role_id }) => role_id)
-    decided.events.push(conflictDetected(subject(run, session), { conflict_id, resource, roles }))
+    decided.events.push(conflictDetected(subjectOf(run, session), { conflict_id, resource, roles }))
     const settled = settle(contenders, session.options.conflicts!)
     const ids = contenders.map((one) => one.action_id)
     if (!settled) return ask(run, step, { conflict_id, resource, contenders: ids, candidates: ids }, decided)
@@ -106,7 +106,7 @@ function stands(
   strategy: Strategy,
   decided: Decided,
 ): void {
-  decided.events.push(conflictResolved(subject(run, session), conflict_id, strategy, winner.role_id))
+  decided.events.push(conflictResolved(subjectOf(run, session), conflict_id, strategy, winner.role_id))
   const losers = new Set(contenders.filter((one) => one.action_id !== winner.action_id).map((one) => one.action_id))
   for (const id of losers)
     decided.changes.push({ kind: 'node_update', node: 'action', id, set: { lost_to: winner.action_id } })
@@ -164,5 +164,3 @@ function gather(run: LiveRun, step: string, answers: readonly Contender[], decid
     },
   })
 }
-
-const subject = (run: LiveRun, { options }: LiveSession) => ({ session: options, plan: run.plan })

@@ -8,7 +8,17 @@ import type { Decided, Flight, LiveRun, RunOptions } from './live.ts'
 import type { NextTurn } from './modes/mode.ts'
 import { NEEDS_TOKEN } from './modes/modes.ts'
 import { broadcastSent, mapBeginning, mapEnd, type TurnResult, turnCompleted, turnDispatched } from './profiles/map.ts'
-import { append, contender, isExpiry, type LiveSession, nextTurns, readyStep, type Session, seatOf } from './session.ts'
+import {
+  append,
+  contender,
+  isExpiry,
+  type LiveSession,
+  nextTurns,
+  readyStep,
+  type Session,
+  seatOf,
+  subjectOf,
+} from './session.ts'
 import { setOff } from './set-off.ts'
 import { finishStep } from './settle-step.ts'
 import {
@@ -197,5 +207,3 @@ function handsOutAgain(run: LiveRun, session: LiveSession, step: string): boolea
   session.pool.unshift(readyStep(run.graph, step))
   return true
 }
-
-const subjectOf = (run: LiveRun, { options }: LiveSession) => ({ session: options, plan: run.plan })
