@@ -6,13 +6,11 @@ import type { ProjectGraph } from '../psg/graph.ts'
 import type { LiveRun } from './live.ts'
 import { type OwnerOptions, type Ownership, own } from './owner.ts'
 import { takeUp } from './recover.ts'
-import { drive, giveUp, look, type RunnerEnd } from './runner.ts'
+import { drive, giveUp, look, type RunnerEnd, type RunnerOptions } from './runner.ts'
 import { isDue, latestEnd } from './timers.ts'
 
-export interface KeeperOptions extends OwnerOptions {
+export interface KeeperOptions extends OwnerOptions, RunnerOptions {
   readonly layer: ActionLayer
-  readonly drain: AbortSignal
-  readonly quietMs?: number
   readonly onError: (error: unknown) => void
   /** Which plans' runs are driven: all when absent. */
   readonly mine?: (plan: string) => boolean
@@ -55,10 +53,6 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
   const driving = new Map<string, Promise<RunnerEnd>>()
   /** Runs that could not even be taken up, or be ended for it. */
   const hopeless = new Set<string>()
-  const runner = {
-    drain: options.drain,
-    ...(options.quietMs !== undefined && { quietMs: options.quietMs }),
-  }
   let leaving = false
   const unwatch = graph.watch(() => void keeper.takeUpAll())
   let finish: () => void = () => undefined
@@ -119,7 +113,7 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
     runs.set(id, run)
     options.live.set(run.plan, run)
     try {
-      return await drive(run, runner)
+      return await drive(run, options)
     } catch (error) {
       run.abort.abort(error) // what it has under way is nobody's any more
       const isOvertaken = error instanceof RuleViolation && graph.revision > run.looked

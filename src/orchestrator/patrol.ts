@@ -37,7 +37,7 @@ const DRAIN_MS = 10_000
 const TTL_MS = 10_000
 
 export function patrol(options: PatrolOptions): Patrol {
-  const { project, layer, live, clock, onError, mine = () => true } = options
+  const { project, clock, onError, mine = () => true } = options
   const { store } = project
   const holder = thisHolder(clock.uuid())
   const keepers = new Map<string, Promise<Keeper | undefined>>()
@@ -59,20 +59,9 @@ export function patrol(options: PatrolOptions): Patrol {
       await known.done // it was about to leave
       return look(context)
     }
-    const keeping = project.context(context).then((graph) =>
-      keep(graph, {
-        store,
-        clock,
-        holder,
-        layer,
-        ttlMs,
-        drain: drain.signal,
-        onError,
-        live,
-        ...(options.quietMs !== undefined && { quietMs: options.quietMs }),
-        ...(options.mine && { mine: options.mine }),
-      }),
-    )
+    const keeping = project
+      .context(context)
+      .then((graph) => keep(graph, { ...options, store, holder, ttlMs, drain: drain.signal }))
     keepers.set(context, keeping)
     const forget = () => {
       if (keepers.get(context) === keeping) keepers.delete(context)
