@@ -89,7 +89,7 @@ async function submitted(
     const options = {
       ...(retry && { retry }),
       ...flow.options,
-      ...profile.runOptions(documents, flow, runtime),
+      ...profile.runOptions(documents, flow),
       profile: profile.name,
     }
     return await runtime.submit({

@@ -36,8 +36,8 @@ export interface Profile<Flow extends FlowContract> {
   readonly flowKeys: readonly string[]
   /** What does not hold of these documents. */
   breaches(documents: Documents): readonly Breach[]
-  /** What the run is asked to be, beside what the flow says. Throws InvalidInput. */
-  runOptions(documents: Documents, flow: Flow, runtime: Runtime): RunOptions
+  /** What the run is asked to be, beside what the flow says. Throws FlowFailure. */
+  runOptions(documents: Documents, flow: Flow): RunOptions
 }
 
 /** The document of each module that has one. */
