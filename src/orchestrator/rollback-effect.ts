@@ -1,4 +1,3 @@
-import type { Action, ExecutorKind } from '../ael/adapter.ts'
 import { endedEvent, startedEvent } from '../ael/events.ts'
 import type { ActionLayer, Attempt, AttemptEnd } from '../ael/layer.ts'
 import type { Effect } from '../drift/compensate.ts'
@@ -6,6 +5,7 @@ import { ActionError, MplpError } from '../protocol/errors.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import type { Change, EventDraft } from '../psg/change.ts'
 import { type Journey, segmentEnds, segmentStarts } from './rollback-trace.ts'
+import { inverseOf } from './undo.ts'
 
 /** What came of taking an effect back. */
 export type EffectOutcome = {
@@ -46,14 +46,9 @@ export async function takeBackEffect(
   return { action_id, step_id, status: error ? 'failed' : 'undone', ...(error && { error }) }
 }
 
-function attemptAt({ graph, run, trace_id }: Journey, { step_id, inverse, idempotency_key }: Effect): Attempt {
-  const action: Action = {
-    action_id: graph.clock.uuid(),
-    action_type: String(inverse.action_type),
-    executor_kind: (inverse.executor_kind as ExecutorKind | undefined) ?? 'worker',
-    params: (inverse.params as JsonObject | undefined) ?? {},
-    idempotency_key: `${idempotency_key}:undo`,
-  }
+function attemptAt({ graph, run, trace_id }: Journey, effect: Effect): Attempt {
+  const { step_id, inverse } = effect
+  const action = inverseOf(effect, inverse, graph.clock)
   return {
     action,
     execution_id: graph.clock.uuid(),

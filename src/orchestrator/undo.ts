@@ -1,4 +1,5 @@
 import type { Action, ExecutorKind } from '../ael/adapter.ts'
+import type { Clock } from '../protocol/clock.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
 import type { ActionRecord, EventDraft } from '../psg/change.ts'
 import { departs } from './dispatch.ts'
@@ -48,6 +49,7 @@ export function undoArrived(run: LiveRun, flight: Flight, error: JsonObject | un
 }
 
 function wayBack(run: LiveRun): Undo {
+  const { clock } = run.graph
   const undo: Undo = { left: [], outcomes: [] }
   for (const step of run.done.toReversed())
     for (const { data } of worksOf(run.graph.state, step)) {
@@ -55,7 +57,14 @@ function wayBack(run: LiveRun): Undo {
       const ended = (status: 'irreversible' | 'undone') => undo.outcomes.push({ action_id, step_id: step, status })
       if (inverse === 'irreversible') ended(inverse)
       else if (inverse && isUndone(run, step, action_id)) ended('undone')
-      else if (inverse) undo.left.push(backward(run, step, data, inverse))
+      else if (inverse)
+        undo.left.push({
+          step,
+          action: inverseOf(data, inverse, clock),
+          execution_id: clock.uuid(),
+          attempt: 1,
+          compensates: action_id,
+        })
     }
   return undo
 }
@@ -66,22 +75,18 @@ function isUndone(run: LiveRun, step: string, action_id: string): boolean {
   return false
 }
 
-function backward(
-  run: LiveRun,
-  step: string,
-  { action_id, idempotency_key }: ActionRecord,
-  inverse: JsonObject,
-): Flight {
-  const { uuid } = run.graph.clock
-  const action: Action = {
-    action_id: uuid(),
-    action_type: String(inverse.action_type),
-    executor_kind: (inverse.executor_kind as ExecutorKind | undefined) ?? 'worker',
-    params: (inverse.params as JsonObject | undefined) ?? {},
-    idempotency_key: `${idempotency_key}:undo`,
-  }
-  return { step, action, execution_id: uuid(), attempt: 1, compensates: action_id }
-}
+/** What takes an action back, as an action with a fresh id. The key is the action's, so that a repeat can be recognised. */
+export const inverseOf = (
+  { idempotency_key }: Pick<ActionRecord, 'idempotency_key'>,
+  { action_type, executor_kind, params }: JsonObject,
+  { uuid }: Pick<Clock, 'uuid'>,
+): Action => ({
+  action_id: uuid(),
+  action_type: String(action_type),
+  executor_kind: (executor_kind as ExecutorKind | undefined) ?? 'worker',
+  params: (params as JsonObject | undefined) ?? {},
+  idempotency_key: `${idempotency_key}:undo`,
+})
 
 function told(run: LiveRun, event_type: string, more: JsonObject): EventDraft {
   const reason = String(run.ending?.error.message)
