@@ -1,4 +1,5 @@
 import type { Transport } from '../bus/transport.ts'
+import { slept } from '../bus/waiting.ts'
 import type { Clock } from '../protocol/clock.ts'
 import type { Backend, Holder } from '../vsl/backend.ts'
 import { relay } from './relay.ts'
@@ -18,15 +19,13 @@ export function flowBus(
       relay({ ...given, transport, name: `flow-${i}`, exclusive: transport.traits.processes === 'many' }),
     )
   return async () => {
-    const late = new AbortController()
-    const patience = given.clock.sleep(FLUSH_MS, late.signal).catch(() => undefined) // all of them came in time
-    const giveUp = new AbortController()
-    void patience.then(() => giveUp.abort())
-    const enough = AbortSignal.any([giveUp.signal, over])
+    const [tooLong, done] = [new AbortController(), new AbortController()]
+    void slept(given.clock, FLUSH_MS, done.signal).then(() => tooLong.abort())
+    const enough = AbortSignal.any([tooLong.signal, over])
     try {
       await Promise.all(relays.map((one) => one.flush(enough)))
     } finally {
-      late.abort()
+      done.abort()
       await Promise.all(relays.map((one) => one.close()))
     }
   }

@@ -1,5 +1,6 @@
 import { setMaxListeners } from 'node:events'
 import type { ActionLayer } from '../ael/layer.ts'
+import { atMost, unlessAborted } from '../bus/waiting.ts'
 import type { Clock } from '../protocol/clock.ts'
 import { eachOf } from '../protocol/each.ts'
 import type { TimerRow, Whereabouts } from '../psg/indexes.ts'
@@ -138,10 +139,8 @@ export function patrol(options: PatrolOptions): Patrol {
       const all = Promise.all(
         [...keepers.values()].map(async (keeping) => (await keeping.catch(() => undefined))?.done),
       )
-      const late = new AbortController()
-      const enough = signal ? AbortSignal.any([late.signal, signal]) : late.signal
-      await Promise.race([all, clock.sleep(options.drainMs ?? DRAIN_MS, enough).catch(() => undefined)]) // all of them came in time
-      late.abort()
+      const drained = atMost(options.drainMs ?? DRAIN_MS, all, clock)
+      await (signal ? unlessAborted(drained, signal) : drained)
       for (const keeping of keepers.values())
         (await keeping.catch(() => undefined))?.abandon(new Error('the runtime is closing'))
       await all

@@ -130,8 +130,7 @@ export function wishes({ project, clock, open, resolve, locateRun, look }: Wishe
       const by = { actor: given.requested_by_role ?? 'runtime', reason: given.reason ?? 'proposed again' }
       await commitStill(graph, () => missingBindings(graph, plan, resolve), by) // what is approved is the plan with all of them
       await graph.commit(() => proposedAgain(graph, plan, given), by)
-      const [confirm] = pendingConfirms(graph, plan)
-      return graph.document('confirm', confirm!.id)
+      return graph.document('confirm', confirmOf(graph, plan)!.id)
     },
     cancel: (id) => request(id, 'cancel'),
     pause: (id) => request(id, 'pause'),
@@ -205,11 +204,6 @@ function proposedAgain(
   const timer = newTimer(graph.clock.uuid(), plan, { due, purpose: 'expiry', target })
   return [...changes, ...older.map(({ id }) => fired(id)), timer]
 }
-
-const pendingConfirms = (graph: ProjectGraph, plan: string) =>
-  [...graph.state.referrers('plan', plan, 'CONFIRMS')].filter(
-    (node) => node.kind === 'confirm' && node.data.status === 'pending',
-  )
 
 /** A plan that goes back to draft waits on; everything else has somewhere to go. */
 const goesOn = (changes: readonly Change[]): boolean =>
