@@ -1,5 +1,14 @@
 import type { ActionLayer } from '../ael/layer.ts'
-import { clock, type Field, type Fields, having, method, needed, refuseUnlessFit } from '../protocol/fields.ts'
+import {
+  clock,
+  type Field,
+  type Fields,
+  having,
+  method,
+  needed,
+  positive,
+  refuseUnlessFit,
+} from '../protocol/fields.ts'
 import { store } from '../vsl/check-options.ts'
 import type { RuntimeOptions } from './runtime.ts'
 
@@ -23,7 +32,7 @@ const OPTIONS: { readonly [O in keyof Required<RuntimeOptions>]: Field } & Field
   }),
   clock,
   resolve: method,
-  leaseTtlMs: { says: 'a number above 0', fits: (value) => typeof value === 'number' && value > 0 },
+  leaseTtlMs: positive,
   patrolMs: wait,
   quietMs: wait,
   drainMs: wait,

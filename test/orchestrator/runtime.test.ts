@@ -840,6 +840,7 @@ describe('a runtime', () => {
     ['a function that makes nothing', { layer: () => undefined }, 'layer', 'required'],
     ['no time between two rounds', { patrolMs: Number.NaN }, 'patrolMs', 'type'],
     ['a lease of no time', { leaseTtlMs: 0 }, 'leaseTtlMs', 'type'],
+    ['a lease without end', { leaseTtlMs: Number.POSITIVE_INFINITY }, 'leaseTtlMs', 'type'],
     ['a clock that stands for nothing', { clock: {} }, 'clock', 'type'],
     ['nobody to tell', { onError: 'me' }, 'onError', 'type'],
     ['a misspelt option', { drainMS: 5 }, 'drainMS', 'extra_forbidden'],
