@@ -19,15 +19,19 @@ const buses = await openBuses([life.redis, life.kafka, life.websocket], {
 let confirmations = 0
 const relays = buses.map(({ name, transport }) =>
   relay({
-    ...{ store, transport, name, clock },
+    ...{ store, name, clock },
+    transport: {
+      ...transport,
+      async publish(batch) {
+        await transport.publish(batch)
+        // Between the bus's confirmation and the position's commit: the moment at which a relay knows more than its store.
+        if (life.dieOn === name && ++confirmations >= life.dieAfter) process.kill(process.pid, 'SIGKILL')
+      },
+    },
     holder: thisHolder(clock.uuid()),
     moveEveryMs: 20,
     batch: { deliveries: 50 },
     onError: (error) => console.error(String(error)),
-    onConfirmed() {
-      // Between the bus's confirmation and the position's commit: the moment at which a relay knows more than its store.
-      if (life.dieOn === name && ++confirmations >= life.dieAfter) process.kill(process.pid, 'SIGKILL')
-    },
   }),
 )
 console.log('up')

@@ -46,8 +46,6 @@ export interface RelayOptions {
   /** How long a close waits for the bus: 5 seconds. */
   readonly graceMs?: number
   readonly onError?: Report
-  /** Called when the bus has confirmed and the position has not moved yet: for tests that end the process there. */
-  readonly onConfirmed?: (position: Position) => void | Promise<void>
 }
 
 /** Carries what is committed to one bus. */
@@ -69,7 +67,7 @@ export interface Relay {
 export function relay(options: RelayOptions): Relay {
   refuseUnlessFit('relay', options, OPTIONS)
   const { store, transport, name, holder, exclusive = true, clock = systemClock, leaseTtlMs = 10_000 } = options
-  const { moveEveryMs = 100, graceMs = 5000, onConfirmed } = options
+  const { moveEveryMs = 100, graceMs = 5000 } = options
   const bounds = { deliveries: 1000, bytes: 1024 * 1024, ...options.batch }
   const stream = relayStream(name)
   const report = reporter(options.onError)
@@ -154,7 +152,6 @@ export function relay(options: RelayOptions): Relay {
       for (let batch = await ahead.take(); batch; batch = await ahead.take()) {
         if (!(await publish(batch.deliveries, lost))) break
         if (batch.position !== undefined) {
-          await onConfirmed?.(batch.position)
           confirmed = batch.position
           progress.wake()
         }
@@ -243,5 +240,4 @@ const OPTIONS: { readonly [O in keyof Required<RelayOptions>]: Field | Fields } 
   moveEveryMs: count,
   graceMs: duration,
   onError: method,
-  onConfirmed: method,
 }
