@@ -3,8 +3,11 @@ import { InvalidInput, type Problem } from '../protocol/errors.ts'
 import { clock as clocks, timeout } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
+import { MAX_KEY_BYTES } from '../vsl/backend.ts'
+import { isName } from '../vsl/check-input.ts'
 import { isBareStore } from '../vsl/lifted.ts'
 import type { OlderOptions } from './flow.ts'
+import { recordKey } from './flow-record.ts'
 import { isRegistry } from './registry.ts'
 import { runningProblems } from './submit-check.ts'
 
@@ -56,6 +59,7 @@ type Options = Record<string, unknown>
 type Wrong = (path: string, rule: string, message: string, found?: unknown) => void
 
 const OPTIONS = ['flow', 'runtimeContext', 'modules', 'vsl', 'ael', 'bus', 'signal', 'patienceMs', 'clock', 'onError']
+const LONGEST_ID = MAX_KEY_BYTES - recordKey('').length
 export const FLOW_KEYS = ['flowId', 'description', 'steps', 'bindings', 'approval', 'options']
 
 function checkContext(context: unknown, wrong: Wrong): void {
@@ -63,6 +67,8 @@ function checkContext(context: unknown, wrong: Wrong): void {
   const { ids, coordination, events, options = {} } = context
   if (!isObject(ids) || typeof ids.runId !== 'string' || ids.runId === '')
     wrong('runtimeContext.ids.runId', 'type', 'must be text', Object(ids).runId)
+  else if (!isName(recordKey(ids.runId)))
+    wrong('runtimeContext.ids.runId', 'key', `must be well-formed text of 1 to ${LONGEST_ID} bytes without U+0000`)
   if (!isObject(coordination)) wrong('runtimeContext.coordination', 'type', 'must be an object', coordination)
   if (!Array.isArray(events)) wrong('runtimeContext.events', 'type', 'must be a list', events)
   for (const [name, value] of Object.entries({ coordination, events }))

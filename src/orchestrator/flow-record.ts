@@ -35,10 +35,13 @@ export interface RecordOptions {
 
 const LOOK_AGAIN_MS = 250
 
+/** Under which a flow is remembered. */
+export const recordKey = (runId: string): string => `flow/${runId}`
+
 /** Waits for another call with the same runId to end, or for the lease of one that died. */
 export async function flowRecord(store: Backend, runId: string, options: RecordOptions): Promise<FlowRecord> {
   const { clock, holder, signal } = options
-  const key = `flow/${runId}`
+  const key = recordKey(runId)
   let ownership = await own(key, { store, clock, holder })
   while (!ownership) {
     await clock.sleep(LOOK_AGAIN_MS, signal).catch(() => {

@@ -483,6 +483,18 @@ describe('a call that cannot be one', () => {
     ['nothing', undefined, 'runtimeContext', 'type'],
     ['no runId', { ...good(), runtimeContext: { ...newContext('x'), ids: {} } }, 'runtimeContext.ids.runId', 'type'],
     [
+      'a runId that no store can keep',
+      { ...good(), runtimeContext: newContext('x\0') },
+      'runtimeContext.ids.runId',
+      'key',
+    ],
+    [
+      'a runId that is too long',
+      { ...good(), runtimeContext: newContext('x'.repeat(1_020)) },
+      'runtimeContext.ids.runId',
+      'key',
+    ],
+    [
       'no list of events',
       { ...good(), runtimeContext: { ...newContext('x'), events: {} } },
       'runtimeContext.events',
