@@ -12,7 +12,7 @@ import { isRegistry } from './registry.ts'
 import { runningProblems } from './submit-check.ts'
 
 /** Throws InvalidInput for what cannot be a call. */
-export function checkFlowOptions(options: unknown, flowKeys: readonly string[], once: readonly string[]): void {
+export function checkFlowOptions(options: unknown, flowKeys: readonly string[]): void {
   const problems: Problem[] = []
   const wrong = (path: string, rule: string, message: string, found?: unknown) =>
     void problems.push({ path, rule, message, ...(found !== undefined && { found: shown(found) }) })
@@ -49,7 +49,7 @@ export function checkFlowOptions(options: unknown, flowKeys: readonly string[], 
   if (clock !== undefined && !clocks.fits(clock)) wrong('clock', 'type', `must be ${clocks.says}`, clock)
   if (!isObject(flow)) wrong('flow', 'type', 'must be an object', flow)
   else {
-    checkFlow(flow, flowKeys, once, wrong)
+    checkFlow(flow, flowKeys, wrong)
     problems.push(...runningProblems(flow, 'flow'))
   }
   if (problems.length > 0) throw new InvalidInput('flow', problems)
@@ -59,6 +59,10 @@ type Options = Record<string, unknown>
 type Wrong = (path: string, rule: string, message: string, found?: unknown) => void
 
 const OPTIONS = ['flow', 'runtimeContext', 'modules', 'vsl', 'ael', 'bus', 'signal', 'patienceMs', 'clock', 'onError']
+/** Modules whose one document the whole flow is about. */
+export const ONCE: readonly string[] = ['context', 'plan', 'confirm', 'trace', 'collab']
+/** What the runtime context and the output hold beside what modules say: of a module with such a name one of the two would be lost. */
+const TAKEN = ['ids', 'coordination', 'metadata', 'events', 'options', 'steps', 'resources', '__proto__']
 const LONGEST_ID = MAX_KEY_BYTES - recordKey('').length
 export const FLOW_KEYS = ['flowId', 'description', 'steps', 'bindings', 'approval', 'options']
 
@@ -88,12 +92,7 @@ function checkContext(context: unknown, wrong: Wrong): void {
   for (const key of Object.keys(others)) wrong(`runtimeContext.options.${key}`, 'extra_forbidden', 'is not an option')
 }
 
-function checkFlow(
-  flow: Record<string, unknown>,
-  keys: readonly string[],
-  once: readonly string[],
-  wrong: Wrong,
-): void {
+function checkFlow(flow: Record<string, unknown>, keys: readonly string[], wrong: Wrong): void {
   for (const key of Object.keys(flow))
     if (!keys.includes(key))
       wrong(`flow.${key}`, 'extra_forbidden', `is not part of a flow; known are ${keys.join(', ')}`)
@@ -113,8 +112,15 @@ function checkFlow(
   for (const [i, step] of flow.steps.entries()) {
     const module = Object(step).module
     if (typeof module !== 'string' || module === '') wrong(`flow.steps[${i}].module`, 'type', 'must be a name', module)
-    else if (seen.has(module) && once.includes(module))
+    else if (seen.has(module) && ONCE.includes(module))
       wrong(`flow.steps[${i}].module`, 'unique', 'speaks once in a flow', module)
+    else if (TAKEN.includes(module))
+      wrong(
+        `flow.steps[${i}].module`,
+        'taken',
+        'is what something else is told under: call the module otherwise',
+        module,
+      )
     seen.add(module)
   }
 }

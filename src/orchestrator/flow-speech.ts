@@ -8,7 +8,7 @@ import type { EventDraft } from '../psg/change.ts'
 import { DOCUMENT_KINDS, type DocumentKind } from '../psg/document.ts'
 import { plain } from '../psg/plain.ts'
 import { FlowFailure, type ModuleCall, type ModuleHandler, type ModuleOutput, type RuntimeContext } from './flow.ts'
-import { olderRetry } from './flow-check.ts'
+import { ONCE, olderRetry } from './flow-check.ts'
 import type { Said } from './flow-record.ts'
 
 export interface Speaking {
@@ -40,7 +40,13 @@ export async function speak({ module, input, handler, ctx, clock, signal }: Spea
   const { output, events = [] } = said
   if (!Array.isArray(events)) throw new FlowFailure('INVALID_EVENT', `the events of module ${module} are no list`)
   const copy = plainJson(output, module)
-  for (const document of documentsIn(module, copy)) refuseInvalid(module, document)
+  const documents = documentsIn(module, copy)
+  if (documents.length > 1 && ONCE.includes(module))
+    throw new FlowFailure(
+      'INVALID_OUTPUT',
+      `module ${module} must say one ${module}, not ${documents.length}: a flow is about one`,
+    )
+  for (const document of documents) refuseInvalid(module, document)
   return { output: copy, events: drafts([...events, ...emitted], module, clock) }
 }
 

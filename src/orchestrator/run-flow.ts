@@ -61,9 +61,6 @@ export interface Running<Flow extends FlowContract = FlowContract> {
 /** How soon a flow goes on after another one in its context has ended. */
 const PATROL_MS = 200
 
-/** Modules whose one document the whole flow is about. */
-const ONCE = ['context', 'plan', 'confirm', 'trace', 'collab']
-
 /** Lets the modules speak, runs the plan they made by the same tick as everything else, and gives back what became of it. Never throws. */
 export async function runFlow<Flow extends FlowContract>(
   options: FlowOptions<Flow>,
@@ -73,7 +70,7 @@ export async function runFlow<Flow extends FlowContract>(
   const open: Opened = { closing: [], running: undefined, patience: undefined }
   const told = () => ({ ...(open.running && { output: open.running.output }), events: context?.events ?? [], context })
   try {
-    checkFlowOptions(options, profile.flowKeys, ONCE)
+    checkFlowOptions(options, profile.flowKeys)
     open.patience = patience({ ...options, runId: context.ids.runId, clock: options.clock ?? systemClock })
     await open.patience.unlessOver(run(options, profile, open, open.patience))
     return { success: true, ...told() }

@@ -398,6 +398,18 @@ describe('a signal', () => {
   })
 })
 
+describe('a module that says more than the flow can be about', () => {
+  it.each(['plan', 'confirm', 'trace', 'context'])('of %ss is refused, and asked again', async (module) => {
+    const { context, plan } = oneStep()
+    const documents: { readonly [module: string]: unknown } = { context, plan, confirm: confirmDocument(plan, [{}]) }
+    const store = memoryBackend()
+    const twice = () => ({ output: { [`${module}s`]: [documents[module] ?? {}, documents[module] ?? {}] } })
+    const { error } = await runSingleAgentFlow(call(store, { ...saying(documents), [module]: twice }))
+    expect(error).toMatchObject({ code: 'INVALID_OUTPUT', message: expect.stringContaining(`one ${module}, not 2`) })
+    expect((await runSingleAgentFlow(call(store, saying(documents)))).success).toBe(true)
+  })
+})
+
 describe('a module that never answers', () => {
   it.each([
     ['a deadline', (now: number) => ({ deadline: new Date(now + 5_000).toISOString() }), 'DEADLINE'],
@@ -533,6 +545,18 @@ describe('a call that cannot be one', () => {
       { ...good(), flow: { steps: [{ module: 'plan' }, { module: 'plan' }] } },
       'flow.steps[1].module',
       'unique',
+    ],
+    [
+      'a module whose name the runtime context has taken',
+      { ...good(), flow: { steps: [{ module: 'metadata' }] } },
+      'flow.steps[0].module',
+      'taken',
+    ],
+    [
+      'a module whose name the output has taken',
+      { ...good(), flow: { steps: [{ module: 'steps' }] } },
+      'flow.steps[0].module',
+      'taken',
     ],
     [
       'another profile',
