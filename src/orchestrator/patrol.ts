@@ -82,6 +82,7 @@ export function patrol(options: PatrolOptions): Patrol {
 
   /** What has nobody: runs whose owner is gone, timers that came due. */
   async function round(): Promise<void> {
+    for (const context of others.keys()) if (!isOthers(context)) others.delete(context) // what has ended there is asked for by nobody
     const contexts = new Set<string>()
     for await (const [, where] of store.scan('running/')) {
       const { graph, group } = where as Whereabouts
