@@ -1,4 +1,5 @@
 import { nextRetry } from '../ael/with-retry.ts'
+import { unlessAborted } from '../bus/waiting.ts'
 import { eventKind, eventProblems } from '../protocol/base-event.ts'
 import { type Clock, isoNow } from '../protocol/clock.ts'
 import { ActionError, InvalidInput, type Problem } from '../protocol/errors.ts'
@@ -69,7 +70,7 @@ async function called(
   for (let failures = 1; ; failures++) {
     try {
       if (signal.aborted) throw stopped(signal) // nobody would hear what it says
-      return await unlessAborted(Promise.resolve(handler(call)), signal)
+      return await unlessStopped(Promise.resolve(handler(call)), signal)
     } catch (error) {
       if (error instanceof FlowFailure) throw error
       const message = error instanceof Error ? error.message : String(error)
@@ -78,7 +79,7 @@ async function called(
       const wait = retry && nextRetry(retry, failures, failure, clock.random())
       if (wait === undefined)
         throw new FlowFailure('RUNTIME_EXCEPTION', `module ${module} failed: ${message}`, more, { cause: error })
-      await unlessAborted(clock.sleep(wait, signal), signal)
+      await unlessStopped(clock.sleep(wait, signal), signal)
     }
   }
 }
@@ -90,18 +91,13 @@ const stopped = ({ reason }: AbortSignal): FlowFailure =>
     : new FlowFailure('CANCELLED', 'the flow was cancelled before its plan was submitted')
 
 /** A handler that does not listen is left to itself. */
-async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  if (signal.aborted) {
-    work.catch(() => undefined) // nobody waits for it any more
-    throw stopped(signal)
-  }
-  return new Promise<T>((resolve, reject) => {
-    const abort = () => reject(stopped(signal))
-    signal.addEventListener('abort', abort, { once: true })
-    work
-      .then(resolve, (error) => reject(signal.aborted ? stopped(signal) : error))
-      .finally(() => signal.removeEventListener('abort', abort))
+async function unlessStopped<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const answered = work.then((answer) => ({ answer }))
+  const heard = await unlessAborted(answered, signal).catch((error) => {
+    throw signal.aborted ? stopped(signal) : error
   })
+  if (!heard) throw stopped(signal)
+  return heard.answer
 }
 
 /** The output as it will be read again. */
