@@ -98,6 +98,8 @@ function checkFlow(flow: Record<string, unknown>, keys: readonly string[], wrong
       wrong(`flow.${key}`, 'extra_forbidden', `is not part of a flow; known are ${keys.join(', ')}`)
   const { session, options } = flow
   if (session !== undefined && !isObject(session)) wrong('flow.session', 'type', 'must be an object', session)
+  if (Object(session).collab_id !== undefined)
+    wrong('flow.session.collab_id', 'extra_forbidden', 'is that of the Collab which the flow makes')
   if (Object(options).profile !== undefined)
     wrong('flow.options.profile', 'extra_forbidden', 'is told by the function that runs the flow')
   if (Object(options).session !== undefined)

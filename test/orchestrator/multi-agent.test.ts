@@ -969,6 +969,10 @@ describe('a session that cannot be one', () => {
         code: 'INVALID_INPUT',
         problems: [{ path: 'flow.session', rule: 'type' }],
       })
+    const named = { ...others, flow: { ...flow, session: { collab_id: crypto.randomUUID() } } } // it would be another one
+    expect((await runMultiAgentFlow(named as never)).error).toMatchObject({
+      problems: [{ path: 'flow.session.collab_id', rule: 'extra_forbidden' }],
+    })
     expect((await runMultiAgentFlow(undefined as never)).error?.code).toBe('INVALID_INPUT')
     expect(
       (await runMultiAgentFlow({ ...base().options(), runtimeContext: newContext('') as never })).error?.code,

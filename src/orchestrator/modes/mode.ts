@@ -10,8 +10,9 @@ export interface Board {
   readonly seats: readonly Seat[]
   /** Who coordinates where somebody does. */
   readonly coordinator: Seat
-  /** Turns under way, and those that have ended, each in the order of their beginning. */
+  /** Turns under way, in the order of their beginning. */
   readonly open: readonly Turn[]
+  /** Those that have ended, in the order of their end. */
   readonly ended: readonly Turn[]
   /** Steps that could start and have nobody, in the plan's order. */
   readonly ready: readonly ReadyStep[]
