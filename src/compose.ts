@@ -221,8 +221,8 @@ async function openRelayed(
 }
 
 /** Memory and WebSocket live in the process that opened them, so each process feeds its own. */
-const isWithin = (spec: BusSpec): boolean =>
-  /^(memory|wss?):/.test(typeof spec === 'string' ? spec : 'url' in spec ? spec.url : spec.name)
+export const isWithin = (spec: BusSpec): boolean =>
+  /^(memory|ws):/.test(typeof spec === 'string' ? spec : 'url' in spec ? spec.url : '')
 
 interface Parts {
   readonly tools: ToolRegistry

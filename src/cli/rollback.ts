@@ -1,10 +1,11 @@
+import type { ComposedRuntime } from '../compose.ts'
 import type { RollbackReport } from '../orchestrator/rollback.ts'
 import { EXIT, table } from './io.ts'
 import type { VerbCall } from './verb.ts'
 import { withRuntime } from './with-runtime.ts'
 
 export async function run({ args, options, io }: VerbCall): Promise<number> {
-  return withRuntime(io, async (runtime) => {
+  const work = async (runtime: ComposedRuntime) => {
     const report = await runtime.rollback(args[0]!, {
       dryRun: options.dryRun === true,
       irreversible: options.leave === true ? 'leave' : 'ask',
@@ -13,7 +14,8 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
     })
     io.result(report, () => told(report))
     return report.status === 'waiting' ? EXIT.waiting : report.status === 'incomplete' ? EXIT.failed : EXIT.done
-  })
+  }
+  return withRuntime(io, work, { drives: new Set() }) // of runs that have ended
 }
 
 function told({ status, plan, left, confirm_id }: RollbackReport): string {

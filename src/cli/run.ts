@@ -39,7 +39,7 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
     const rest = await follow(run, runtime, io, options.approve as string | undefined).finally(printing.stop)
     return reports[rest](run, runtime, io)
   }
-  return withRuntime(io, work, { makes: true, drives: new Set(options.detach ? [] : [flow.plan.plan_id]) })
+  return withRuntime(io, work, { makes: true, ...(!options.detach && { drives: new Set([flow.plan.plan_id]) }) })
 }
 
 /** Who leaves sees no event and is not there to approve. */

@@ -1,4 +1,6 @@
-import { type ComposedRuntime, openConfigured, openRuntime } from '../compose.ts'
+import { type ComposedRuntime, isWithin, openConfigured, openRuntime } from '../compose.ts'
+import type { Config } from '../config.ts'
+import { given } from '../protocol/given.ts'
 import { openProject, type Project } from '../psg/project.ts'
 import type { Io } from './io.ts'
 import { unlessMissing } from './missing-store.ts'
@@ -6,9 +8,9 @@ import { unlessMissing } from './missing-store.ts'
 export interface Stay {
   /** The store is made if it is not there; otherwise it must be. */
   readonly makes?: boolean
-  /** Who stays watches the project's folder. */
+  /** Who stays watches the project's folder, and has buses of its own. */
   readonly stays?: boolean
-  /** The plans whose runs are driven here; what is added later counts. None when absent: a wish is stored, and a worker takes it in. */
+  /** The plans whose runs are driven here; what is added later counts. Absent: nothing is carried out, a wish is stored, and a worker takes it in. */
   readonly drives?: ReadonlySet<string> | 'all'
   /** How often to look for them, instead of what the config says. */
   readonly patrolMs?: number
@@ -18,19 +20,18 @@ export interface Stay {
 export async function withRuntime<T>(
   io: Io,
   work: (runtime: ComposedRuntime) => Promise<T>,
-  { makes = false, stays = false, drives = new Set(), patrolMs }: Stay = {},
+  { makes = false, stays = false, drives, patrolMs }: Stay = {},
 ): Promise<T> {
   const config = await io.config()
-  const { watch: _, ...drift } = config.drift ?? {}
-  const hurry = patrolMs === undefined ? {} : { patrol_ms: patrolMs }
+  const parts = stays ? config : drives ? partsOfWorker(config) : partsOfAsker(config)
   const runtime = await openRuntime(
-    { ...config, ...(!stays && { drift }), ...hurry },
+    { ...parts, ...(patrolMs !== undefined && { patrol_ms: patrolMs }) },
     {
       onError: (error) => io.warn(`mplp: ${error instanceof Error ? error.message : String(error)}`),
       onWarning: (message) => io.warn(`mplp: ${message}`),
       create: makes,
       // Another's steps may need functions that only another's config has.
-      ...(drives !== 'all' && { mine: (plan: string) => drives.has(plan) }),
+      ...(drives !== 'all' && { mine: (plan: string) => drives?.has(plan) === true }),
     },
   ).catch(unlessMissing(config))
   try {
@@ -39,6 +40,15 @@ export async function withRuntime<T>(
     await runtime.close()
   }
 }
+
+/** A bus that lives in its process tells what all others commit, too: where it is served by who stays, nobody else could open it. */
+function partsOfWorker({ bus = [], drift: { watch: _, ...drift } = {}, ...rest }: Config): Config {
+  return { ...rest, drift, bus: bus.filter((spec) => !isWithin(spec)) }
+}
+
+/** None of what only steps need: a server that does not start must not stand between a person and an answer. */
+const partsOfAsker = ({ vsl, encryption_key, run, resolve }: Config): Config =>
+  given({ vsl, encryption_key, run, resolve })
 
 /** For verbs that only look: no worker is started, nobody's run is taken up. Throws NotFound for a store that is not there. */
 export async function withProject<T>(

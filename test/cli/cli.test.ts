@@ -1,4 +1,6 @@
+import { once } from 'node:events'
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { table } from '../../src/cli/io.ts'
@@ -394,6 +396,48 @@ describe('a process without the functions of a run', { timeout: PATIENT }, () =>
     expect(await mplpHere(folder, ['resume'])).toMatchObject({ code: 0, err: '' })
     expect([await status(asks), await status(left)]).toEqual(['completed', 'completed'])
   })
+})
+
+describe('what another process has open', { timeout: PATIENT }, () => {
+  /** A project with a run that asks, in whose config everything but the store cannot be opened. */
+  async function asking(config: object) {
+    const folder = withFlow({ reason: 'really?' })
+    const { values } = await hereJson<Ran>(folder, ['run', 'flow.json'])
+    writeFileSync(join(folder, 'mplp.config.json'), JSON.stringify(config))
+    return { folder, plan: values[0]!.plan_id, confirm: values[0]!.confirms[0]! }
+  }
+
+  it('does not stand in the way of a bus that is served: who stays tells what others commit', async () => {
+    const port = await takenPort()
+    const { folder, plan, confirm } = await asking({ bus: [`ws://127.0.0.1:${port}`] })
+    expect(await mplpHere(folder, ['confirm', 'approve', confirm])).toMatchObject({ code: 0, err: '' })
+    expect(await mplpHere(folder, ['resume'])).toMatchObject({ code: 0, err: '' })
+    expect(await mplpHere(folder, ['rollback', plan])).toMatchObject({ code: 0, err: '' })
+    expect(oneLine(await mplpHere(folder, ['serve', '--port', '0']))).toContain(`port ${port} of 127.0.0.1 is taken`)
+  })
+
+  it('is not needed to ask and to answer: tools, folder and buses are the worker’s', async () => {
+    const bus = ['redis://127.0.0.1:1']
+    const { folder, plan, confirm } = await asking({ mcp: { gone: { command: 'false' } }, root: './gone', bus })
+    const flow = flowOf({ rest: { binding: { action_type: 'wait', params: { signal: 'go' } } } })
+    writeFileSync(join(folder, 'flow.json'), JSON.stringify(flow))
+    for (const words of [
+      ['confirm', 'list'],
+      ['confirm', 'approve', confirm],
+      ['signal', plan, 'go'],
+      ['pause', plan],
+      ['run', 'flow.json', '--detach'],
+    ])
+      expect(await mplpHere(folder, words)).toMatchObject({ code: 0, err: '' })
+    expect((await mplpHere(folder, ['resume'])).code).toBe(64)
+  })
+
+  async function takenPort(): Promise<number> {
+    const other = createServer().listen(0, '127.0.0.1')
+    onTestFinished(() => void other.close())
+    await once(other, 'listening')
+    return (other.address() as AddressInfo).port
+  }
 })
 
 describe('files that begin with a byte order mark', { timeout: PATIENT }, () => {
