@@ -161,25 +161,24 @@ export async function openConfigured(
   { onWarning, create = true }: Pick<ComposeOptions, 'onWarning' | 'create'> = {},
 ): Promise<Backend> {
   const { vsl, encryption_key, drift } = effectiveConfig(config)
-  const key = encryption_key === undefined ? undefined : Buffer.from(encryption_key, 'base64')
   const isRedis = /^rediss?:/.test(vsl)
   const isServer = isRedis || /^postgres(ql)?:/.test(vsl)
   const store = await openStore(vsl, {
     ...(!create && !vsl.startsWith('memory:') && { create }), // that is never there before
     ...(isServer && onWarning && { onWarning }),
     ...(isRedis && { maxBlobBytes: Math.max(MOST_BLOB_BYTES, (drift?.keep_bytes ?? 0) + SEAL_BYTES) }),
+    ...(encryption_key !== undefined && { encryption: [{ id: 'config', key: encryption_key }] }),
+  }).catch((error: unknown) => {
+    throw error instanceof Refused && error.cause instanceof Corrupt ? wrongKey(error) : error
   })
-  if (key) {
-    const { withEncryption } = await import('./vsl/encrypted.ts')
-    return withEncryption(store, [{ id: 'config', key }]).catch(async (error: unknown) => {
-      await store.close()
-      throw error instanceof Refused && error.cause instanceof Corrupt ? wrongKey(error) : error
-    })
+  try {
+    const project = (await store.getMany(['project'])).get('project')
+    if (project === undefined || (isObject(project) && 'project_id' in project)) return store
+    throw new Refused('the store is encrypted', 'give its key as MPLP_ENCRYPTION_KEY')
+  } catch (error) {
+    await store.close()
+    throw error
   }
-  const project = (await store.getMany(['project'])).get('project')
-  if (project === undefined || (isObject(project) && 'project_id' in project)) return store
-  await store.close()
-  throw new Refused('the store is encrypted', 'give its key as MPLP_ENCRYPTION_KEY')
 }
 
 /** Redis takes less unless it is asked. A step must not fail once its work is done because its output, of 16 MiB at most, cannot be kept. */

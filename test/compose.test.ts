@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it, onTestFinished } from 'vitest'
@@ -6,8 +6,9 @@ import { functionAdapter } from '../src/ael/function.ts'
 import type { Tool } from '../src/ael/tool-registry.ts'
 import { openSource } from '../src/bus/bus.ts'
 import { openRuntime } from '../src/compose.ts'
-import { InvalidInput } from '../src/protocol/errors.ts'
+import { Corrupt, InvalidInput } from '../src/protocol/errors.ts'
 import type { JsonObject } from '../src/protocol/json.ts'
+import { fileBackend } from '../src/vsl/file.ts'
 import { flowOf } from './support/flows.ts'
 import { itOwns, privatePostgres, privateRedis } from './support/servers.ts'
 import { tempFolder } from './support/temp-folder.ts'
@@ -53,6 +54,20 @@ describe('a runtime from a config', () => {
       expect(readdirSync(folder)).toEqual([])
     },
   )
+
+  it('lets go of a store in which it cannot read', async () => {
+    const path = join(tempFolder(), 'state')
+    const store = await fileBackend({ path, segmentBytes: 1 })
+    const write = (key: string, expected: number) =>
+      store.commit({ stream: 's', expected, entry: null, inserts: [[key, { project_id: key }]], puts: [], deletes: [] })
+    await write('project', 0)
+    await write('other', 1)
+    await store.close()
+    rmSync(join(path, 'values'), { recursive: true })
+    const [oldest] = readdirSync(join(path, 'journal')).map((name) => join(path, 'journal', name))
+    writeFileSync(oldest!, readFileSync(oldest!, 'utf8').replace('project_id', 'project_iD'))
+    for (const _ of ['once', 'twice']) await expect(openRuntime({ vsl: `file:${path}` })).rejects.toThrow(Corrupt)
+  })
 
   it('refuses a folder that is not there, and a key of the wrong length, and leaves nothing open', async () => {
     await expect(openRuntime({ vsl: 'memory:', root: join(tempFolder(), 'absent') })).rejects.toThrow(InvalidInput)
