@@ -14,13 +14,16 @@ import {
 } from './config.ts'
 import { inConfig } from './config-check.ts'
 import { checkFolder, openProjectFolder } from './folder.ts'
+import type { RunOptions } from './orchestrator/live.ts'
 import type { ProjectFolder } from './orchestrator/project-folder.ts'
 import type { Relay } from './orchestrator/relay.ts'
 import type { RollbackOptions, RollbackReport } from './orchestrator/rollback.ts'
 import type { Runtime } from './orchestrator/runtime.ts'
+import type { Flow } from './orchestrator/submit.ts'
 import { type Clock, systemClock } from './protocol/clock.ts'
 import { Corrupt, Refused } from './protocol/errors.ts'
 import { clock as clockField, type Field, flag, method, refuseUnlessFit } from './protocol/fields.ts'
+import { given } from './protocol/given.ts'
 import { type Digest, isObject } from './protocol/json.ts'
 import { warn } from './protocol/reporter.ts'
 import type { Project } from './psg/project.ts'
@@ -127,12 +130,12 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
       tools,
       layer: layer!,
       folder,
-      async rollback(id, given) {
+      async rollback(id, asked) {
         const { run_id, context_id } = await runtime.get(id)
         const graph = await runtime.project.context(context_id)
         const { rollback } = await import('./orchestrator/rollback.ts')
         const files = (await folder?.known()) === graph ? { tracker: await folder!.tracker() } : {}
-        return rollback({ graph, layer: layer!, ...files }, run_id, given)
+        return rollback({ graph, layer: layer!, ...files }, run_id, asked)
       },
       async flush() {
         await Promise.all(relays.map((relay) => relay.flush()))
@@ -142,8 +145,7 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
           await Promise.all(relays.map(async (relay, i) => [buses[i]!.name, await relay.behindMs()] as const)),
         )
       },
-      submit: (flow) =>
-        runtime.submit(whole.run && isObject(flow) ? { ...flow, options: { ...whole.run, ...flow.options } } : flow),
+      submit: (flow) => runtime.submit(withDefaults(flow, whole.run)),
       close(signal) {
         closing ??= inTurn([() => runtime.close(signal), ...opened])
         return closing
@@ -154,6 +156,12 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
     throw error
   }
 }
+
+/** What the config says of runs holds where a flow says nothing. What is no flow is left to who looks at it. */
+const withDefaults = (flow: Flow, run: RunOptions | undefined): Flow =>
+  run && isObject(flow) && (flow.options === undefined || isObject(flow.options))
+    ? { ...flow, options: { ...run, ...given(flow.options ?? {}) } }
+    : flow
 
 /** The store that a config names, sealed if it says so. */
 export async function openConfigured(
@@ -279,11 +287,11 @@ async function providerOf(name: string, { provider, api_key_env, base_url, repli
     './ael/llm.ts'
   )
   const apiKey = secretFromEnv(api_key_env ?? `${provider.toUpperCase()}_API_KEY`)
-  const given = { apiKey, ...(base_url !== undefined && { baseUrl: base_url }) }
+  const options = { apiKey, ...given({ baseUrl: base_url }) }
   const open = {
-    openai: () => openAiProvider(given),
-    anthropic: () => anthropicProvider(given),
-    google: () => googleProvider(given),
+    openai: () => openAiProvider(options),
+    anthropic: () => anthropicProvider(options),
+    google: () => googleProvider(options),
     compatible: () =>
       compatibleProvider({ ...(api_key_env !== undefined && { apiKey }), baseUrl: base_url ?? '', name }),
     scripted: () => scriptedProvider(replies ?? []),

@@ -93,6 +93,19 @@ describe('a runtime from a config', () => {
     onTestFinished(() => runtime.close())
     await expect(runtime.submit(null as never)).rejects.toThrow(InvalidInput)
     await expect(runtime.submit(undefined as never)).rejects.toThrow(InvalidInput)
+    for (const options of [null, 'fast'])
+      await expect(runtime.submit({ ...flowOf({ a: {} }), options } as never)).rejects.toMatchObject({
+        problems: [{ path: 'options', rule: 'type' }],
+      })
+  })
+
+  it('has options for runs that a flow does not take away by saying nothing', async () => {
+    const runtime = await openRuntime({ vsl: 'memory:', run: { budget: { actions: 0 } }, functions: { a: () => 1 } })
+    onTestFinished(() => runtime.close())
+    for (const options of [undefined, {}, { budget: undefined }]) {
+      const run = await runtime.submit({ ...flowOf({ a: {} }), options } as never)
+      expect(await run.result()).toMatchObject({ status: 'failed' })
+    }
   })
 
   it('asks about each call of a tool that must be asked about, also when a model makes the same one again', async () => {
