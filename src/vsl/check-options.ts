@@ -1,7 +1,9 @@
+import { InvalidInput } from '../protocol/errors.ts'
 import {
   amount,
   anything,
   clock,
+  type Field,
   type Fields,
   flag,
   having,
@@ -9,15 +11,25 @@ import {
   needed,
   refuseUnlessFit,
   signal,
-  wholeFrom,
 } from '../protocol/fields.ts'
 
-/**
- * Throws InvalidInput for options that are none, are not among the member's own, or hold what several members have in common and cannot work with.
- */
-export function checkOpening(what: string, options: unknown, ...own: readonly string[]): void {
-  const known = own.map((name) => [name, OPENING[name] ?? anything] as const) // the rest is for the member to look at
-  refuseUnlessFit(what, options, Object.fromEntries(known))
+/** Throws InvalidInput for options that are none or not the member's own: those that several have in common by name, the rest by what they must be. */
+export function checkOpening(what: string, options: unknown, ...own: readonly (keyof typeof OPENING | Fields)[]): void {
+  const fields = own.map((one) => (typeof one === 'string' ? { [one]: OPENING[one] } : one))
+  refuseUnlessFit(what, options, Object.assign({}, ...fields))
+}
+
+/** A path of the file system. */
+export const path: Field = {
+  says: 'the path of a file or folder',
+  fits: (value) => typeof value === 'string' && value !== '' && !value.includes('\0'),
+}
+
+/** Throws InvalidInput unless exactly one of the two is given. */
+export function checkEither(what: string, options: object, one: string, other: string): void {
+  const [first, second] = [one, other].map((name) => (options as { readonly [name: string]: unknown })[name])
+  if ((first === undefined) !== (second === undefined)) return
+  throw new InvalidInput(what, [{ path: one, rule: 'option', message: `or a ${other} is needed, one of them` }])
 }
 
 /** The same where it is not known yet which member they are for. */
@@ -45,11 +57,4 @@ export const store = having(
   'a store, as openStore makes them',
   ...['commit', 'getMany', 'scan', 'read', 'feed', 'acquire', 'blobs', 'close'],
 )
-const OPENING: Fields = {
-  clock,
-  onWarning: method,
-  trustConfig: flag,
-  create: flag,
-  durable: flag,
-  pageKeys: wholeFrom(1),
-}
+const OPENING = { clock, onWarning: method, create: flag, durable: flag, trustConfig: flag } satisfies Fields

@@ -1,6 +1,7 @@
 import { join, resolve } from 'node:path'
 import { type Clock, systemClock } from '../protocol/clock.ts'
-import { Closed, InvalidInput, OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
+import { Closed, OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
+import { method, needed, wholeFrom } from '../protocol/fields.ts'
 import type { Json } from '../protocol/json.ts'
 import { warn } from '../protocol/reporter.ts'
 import type { Backend } from './backend.ts'
@@ -16,7 +17,7 @@ import {
   checkScan,
   textOf,
 } from './check-input.ts'
-import { checkOpening } from './check-options.ts'
+import { checkOpening, path as pathField } from './check-options.ts'
 import { blobFiles } from './file-blobs.ts'
 import { entryPages } from './file-entries.ts'
 import { fileError } from './file-errors.ts'
@@ -40,15 +41,15 @@ export interface FileOptions {
   readonly onError?: (error: unknown) => void
 }
 
+const OWN = { path: needed(pathField), segmentBytes: wholeFrom(1), onError: method }
+
 /**
  * A folder that a person can read and put into git. The journal line is the commit; the files of single values are written after it. One process
  * at a time may have it open.
  */
 export async function fileBackend(options: FileOptions): Promise<Backend> {
-  checkOpening('file store', options, 'path', 'clock', 'segmentBytes', 'onError', 'create')
+  checkOpening('the options of a file store', options, 'create', 'clock', OWN)
   const { create = true, clock = systemClock, segmentBytes = 4 * 1024 * 1024, onError = warn } = options
-  if (typeof options.path !== 'string' || options.path === '')
-    throw new InvalidInput('file store', [{ path: 'path', rule: 'path', message: 'is not the name of a folder' }])
   const path = resolve(options.path)
   const what = `the file store ${path}`
   const folder = await openFolder(path, { create, clock, segmentBytes, onError })

@@ -1,5 +1,6 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Closed, InvalidInput, OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
+import { wholeFrom } from '../protocol/fields.ts'
 import { type Digest, digestOf, type Json } from '../protocol/json.ts'
 import type { Backend, Entry, Lease } from './backend.ts'
 import {
@@ -52,7 +53,7 @@ export interface LiftedOptions {
  * compare and set in such a store, so only one process may use it at a time.
  */
 export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}): Promise<Backend> {
-  checkOpening('the options of a bare store', options, 'clock', 'durable', 'pageKeys')
+  checkOpening('the options of a bare store', options, 'clock', 'durable', { pageKeys: wholeFrom(1) })
   const { clock = systemClock, durable = false, pageKeys = 256 } = options
   if (!isBareStore(bare)) throw new InvalidInput('store', [{ path: '', rule: 'store', message: 'has no get and set' }])
   const { one, cells, news } = coreOf(bare, clock)

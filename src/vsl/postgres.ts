@@ -1,6 +1,7 @@
 import type { Pool } from 'pg'
 import { type Clock, systemClock } from '../protocol/clock.ts'
-import { Closed, InvalidInput, type Problem, TooLarge } from '../protocol/errors.ts'
+import { Closed, TooLarge } from '../protocol/errors.ts'
+import { type Fields, having, timeout, wholeFrom } from '../protocol/fields.ts'
 import { digestOf, type Json } from '../protocol/json.ts'
 import type { Backend, Entry } from './backend.ts'
 import {
@@ -15,7 +16,7 @@ import {
   checkScan,
   textOf,
 } from './check-input.ts'
-import { checkOpening } from './check-options.ts'
+import { checkEither, checkOpening } from './check-options.ts'
 import { type Followers, followers } from './followers.ts'
 import { grouped } from './grouped.ts'
 import { textArray } from './postgres-arrays.ts'
@@ -47,13 +48,30 @@ export interface PostgresOptions {
 }
 
 const OPTIONS = 'the options of a Postgres store'
+const OWN: Fields = {
+  url: {
+    says: 'postgres://user:password@host:port/database',
+    rule: 'format',
+    fits: (value) =>
+      typeof value === 'string' && URL.canParse(value) && /^postgres(ql)?:$/.test(new URL(value).protocol),
+    secret: true, // it may hold a password
+  },
+  pool: having('a pool, as pg makes them', 'connect'),
+  schema: {
+    says: 'a name of at most 48 lower-case letters, digits and underscores',
+    rule: 'pattern',
+    fits: (value) => typeof value === 'string' && /^(?!pg_)[a-z_][a-z0-9_]{0,47}$/.test(value),
+  },
+  poolSize: wholeFrom(2),
+  timeoutMs: timeout,
+}
 
 /** A schema of tables in a database, for any number of processes. A batch of commits is one statement and one round trip. */
 export async function postgresBackend(options: PostgresOptions): Promise<Backend> {
-  checkOpening(OPTIONS, options, 'url', 'pool', 'schema', 'poolSize', 'timeoutMs', 'onWarning', 'clock', 'create')
+  checkOpening(OPTIONS, options, 'create', 'onWarning', 'clock', OWN)
+  checkEither(OPTIONS, options, 'url', 'pool')
   const { create = true, schema = 'mplp', poolSize = 10, timeoutMs = 10_000, clock = systemClock } = options
   const { onWarning = (message: string) => process.emitWarning(message) } = options
-  checkOptions(options, schema, poolSize, timeoutMs)
   const target = options.pool ? { pool: options.pool } : { url: options.url ?? '', poolSize }
   const connection = postgresConnection(target, timeoutMs)
   const what = `the store ${schema} in ${connection.what}`
@@ -210,19 +228,3 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
     },
   }
 }
-
-function checkOptions(options: PostgresOptions, schema: string, poolSize: number, timeoutMs: number): void {
-  const problems: Problem[] = []
-  const problem = (path: string, message: string, found?: unknown) =>
-    problems.push({ path, rule: 'option', message, ...(found !== undefined && { found: String(found).slice(0, 80) }) })
-  if ((options.url === undefined) === (options.pool === undefined)) problem('url', 'or a pool is needed, one of them')
-  else if (options.url !== undefined && !isAddress(options.url))
-    problem('url', 'is not postgres://user:password@host:port/database') // not shown: it may hold a password
-  if (!/^(?!pg_)[a-z_][a-z0-9_]{0,47}$/.test(schema))
-    problem('schema', 'is not a name of at most 48 lower-case letters, digits and underscores', schema)
-  if (!Number.isSafeInteger(poolSize) || poolSize < 2) problem('poolSize', 'is not a whole number above 1', poolSize)
-  if (!(timeoutMs > 0) || timeoutMs > 2 ** 31 - 1) problem('timeoutMs', 'is not a time above 0', timeoutMs)
-  if (problems.length > 0) throw new InvalidInput(OPTIONS, problems)
-}
-
-const isAddress = (url: string): boolean => URL.canParse(url) && /^postgres(ql)?:$/.test(new URL(url).protocol)

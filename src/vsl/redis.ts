@@ -1,5 +1,6 @@
 import type { Redis } from 'ioredis'
-import { Closed, InvalidInput, NotFound, type Problem, TooLarge } from '../protocol/errors.ts'
+import { Closed, NotFound, TooLarge } from '../protocol/errors.ts'
+import { anything, type Fields, timeout, wholeFrom } from '../protocol/fields.ts'
 import { type Digest, digestOf, type Json } from '../protocol/json.ts'
 import { redisAddress } from '../protocol/redis-address.ts'
 import type { Backend } from './backend.ts'
@@ -16,7 +17,7 @@ import {
   isName,
   textOf,
 } from './check-input.ts'
-import { checkOpening } from './check-options.ts'
+import { checkEither, checkOpening } from './check-options.ts'
 import { followers } from './followers.ts'
 import { grouped, type PreparedWrite, type Verdict } from './grouped.ts'
 import { holderIsGone } from './holder.ts'
@@ -45,24 +46,23 @@ export interface RedisBackendOptions {
 }
 
 const OPTIONS = 'the options of a Redis store'
+const OWN: Fields = {
+  url: anything, // looked at where it is read
+  client: {
+    says: 'a client of one server (of a cluster, give the URL of any node)', // a cluster's has the same methods and other options
+    fits: (value) => typeof Object(value).duplicate === 'function' && !(value as Redis).isCluster,
+  },
+  prefix: { says: 'text without braces', fits: (value) => isName(value) && !/[{}]/.test(value) },
+  timeoutMs: timeout,
+  maxBlobBytes: wholeFrom(0),
+}
 
 /** One server, one slot, one script and one round trip for a batch of commits, for any number of processes. Leases run by the server's clock. */
 export async function redisBackend(options: RedisBackendOptions): Promise<Backend> {
-  checkOpening(
-    OPTIONS,
-    options,
-    'url',
-    'client',
-    'prefix',
-    'timeoutMs',
-    'maxBlobBytes',
-    'trustConfig',
-    'onWarning',
-    'create',
-  )
+  checkOpening(OPTIONS, options, 'create', 'trustConfig', 'onWarning', OWN)
+  checkEither(OPTIONS, options, 'url', 'client')
   const { prefix = 'mplp', timeoutMs = 5000, maxBlobBytes = 1024 * 1024, trustConfig = false } = options
   const { create = true, onWarning = (message: string) => process.emitWarning(message) } = options
-  checkOptions(options, prefix, timeoutMs, maxBlobBytes)
   const keys = keysOf(prefix)
   const connection = await connect(options.client ?? redisAddress(options.url ?? '', 'store'), timeoutMs)
   const what = `the store ${prefix} in ${connection.what}`
@@ -277,21 +277,4 @@ function verdictOf(kind: Verdict['kind'], detail: string): Verdict {
     default:
       return kind satisfies never
   }
-}
-
-/** A cluster's client has the same methods and other options. */
-const isClient = (client: Redis): boolean => typeof client.duplicate === 'function' && !client.isCluster
-
-function checkOptions(options: RedisBackendOptions, prefix: unknown, timeoutMs: number, maxBlobBytes: number): void {
-  const problems: Problem[] = []
-  const problem = (path: string, message: string, found?: unknown) =>
-    problems.push({ path, rule: 'option', message, ...(found !== undefined && { found: String(found).slice(0, 80) }) })
-  if ((options.url === undefined) === (options.client === undefined))
-    problem('url', 'or a client is needed, one of them')
-  if (options.client && !isClient(options.client))
-    problem('client', 'is not a client of one server (of a cluster, give the URL of any node)')
-  if (!isName(prefix) || /[{}]/.test(prefix)) problem('prefix', 'is not text without braces', prefix)
-  if (!(timeoutMs > 0) || timeoutMs > 2 ** 31 - 1) problem('timeoutMs', 'is not a time above 0', timeoutMs)
-  if (!Number.isSafeInteger(maxBlobBytes) || maxBlobBytes < 0) problem('maxBlobBytes', 'is not a size', maxBlobBytes)
-  if (problems.length > 0) throw new InvalidInput(OPTIONS, problems)
 }

@@ -1,7 +1,8 @@
 import { resolve } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Clock, systemClock } from '../protocol/clock.ts'
-import { Closed, InvalidInput, OutcomeUnknown, Refused } from '../protocol/errors.ts'
+import { Closed, OutcomeUnknown, Refused } from '../protocol/errors.ts'
+import { amount, needed, oneOf } from '../protocol/fields.ts'
 import { type Digest, digestOf, type Json } from '../protocol/json.ts'
 import type { Backend } from './backend.ts'
 import {
@@ -16,7 +17,7 @@ import {
   checkScan,
   textOf,
 } from './check-input.ts'
-import { checkOpening } from './check-options.ts'
+import { checkOpening, path as pathField } from './check-options.ts'
 import { followers } from './followers.ts'
 import { grouped } from './grouped.ts'
 import { batchWriter } from './sqlite-commit.ts'
@@ -39,7 +40,11 @@ export interface SqliteOptions {
   readonly clock?: Clock
 }
 
-const OPTIONS = 'the options of an SQLite store'
+const OWN = {
+  path: needed({ says: 'the path of a file', fits: (value) => pathField.fits(value) && value !== ':memory:' }),
+  synchronous: oneOf('OFF', 'NORMAL', 'FULL', 'EXTRA'),
+  timeoutMs: amount,
+}
 
 /** Other processes' entries are looked for this often, and only while somebody follows. */
 const WATCH_MS = 50
@@ -49,9 +54,8 @@ const CALLS_A_TURN = 16
 
 /** One file with a write-ahead log, for any number of processes on one machine. */
 export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
-  checkOpening(OPTIONS, options, 'path', 'synchronous', 'timeoutMs', 'clock', 'create')
+  checkOpening('the options of an SQLite store', options, 'create', 'clock', OWN)
   const { create = true, synchronous = 'FULL', timeoutMs = 5000, clock = systemClock } = options
-  checkOptions(options.path, synchronous, timeoutMs)
   const path = resolve(options.path)
   const what = `the SQLite store ${path}`
   const db = connect(path, create)
@@ -284,16 +288,4 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
       if (db.open) disconnect(db)
     },
   }
-}
-
-function checkOptions(path: unknown, synchronous: unknown, timeoutMs: unknown): void {
-  const refuse = (at: string, message: string, found: unknown) => {
-    throw new InvalidInput(OPTIONS, [{ path: at, rule: 'option', message, found: String(found).slice(0, 80) }])
-  }
-  if (typeof path !== 'string' || path === '' || path === ':memory:' || path.includes('\0'))
-    refuse('path', 'is not the path of a file', path)
-  if (!['OFF', 'NORMAL', 'FULL', 'EXTRA'].includes(String(synchronous)))
-    refuse('synchronous', 'is none of OFF, NORMAL, FULL and EXTRA', synchronous)
-  if (!Number.isFinite(timeoutMs) || Number(timeoutMs) < 0)
-    refuse('timeoutMs', 'is not a number of milliseconds', timeoutMs)
 }

@@ -107,8 +107,18 @@ describe('a file store', () => {
     expect(new Set(durable).size).toBeLessThan(4)
   })
 
-  it('takes no empty path', async () => {
-    await expect(opened('')).rejects.toThrow(InvalidInput)
+  it.each([
+    ['path', 'type', { path: '' }],
+    ['path', 'type', { path: 'a\0b' }],
+    ['path', 'required', {}],
+    ['segmentBytes', 'range', { path: 'x', segmentBytes: Number.NaN }],
+    ['segmentBytes', 'range', { path: 'x', segmentBytes: '4' }],
+    ['onError', 'type', { path: 'x', onError: 'log' }],
+  ])('refuses options whose %s does not fit (%s): %j', async (path, rule, options) => {
+    const error: InvalidInput = await fileBackend(options as unknown as FileOptions).catch((error) => error)
+    expect(error).toBeInstanceOf(InvalidInput)
+    expect(error.problems).toEqual([expect.objectContaining({ path, rule })])
+    expect(existsSync('x')).toBe(false)
   })
 })
 

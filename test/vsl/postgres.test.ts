@@ -147,24 +147,27 @@ describe('a Postgres store', () => {
 })
 
 describe('opening a Postgres store', () => {
-  const wrong: [string, Omit<PostgresOptions, 'pool'>, string][] = [
-    ['neither a URL nor a pool', {}, 'url'],
-    ['a URL of another kind', { url: 'mysql://user:secret@localhost/db' }, 'url'],
-    ['text that is no URL', { url: 'secret' }, 'url'],
-    ['a URL with a lone % in it', { url: 'postgres://user:secret@localhost/d%b' }, 'url'],
-    ['a URL that names a certificate which is not there', { url: 'postgres://localhost/db?sslrootcert=/none' }, 'url'],
-    ['a schema in capitals', { url: 'postgres://localhost/db', schema: 'Store' }, 'schema'],
-    ['a schema with a quote', { url: 'postgres://localhost/db', schema: 'a"; drop' }, 'schema'],
-    ["a schema in the server's own space", { url: 'postgres://localhost/db', schema: 'pg_store' }, 'schema'],
-    ['a schema of 49 letters', { url: 'postgres://localhost/db', schema: 'a'.repeat(49) }, 'schema'],
-    ['a pool of one', { url: 'postgres://localhost/db', poolSize: 1 }, 'poolSize'],
-    ['no time', { url: 'postgres://localhost/db', timeoutMs: 0 }, 'timeoutMs'],
+  const url = 'postgres://localhost/db'
+  const wrong: [string, PostgresOptions, path: string, rule: string][] = [
+    ['neither a URL nor a pool', {}, 'url', 'option'],
+    ['a URL and a pool', { url, pool: { connect() {} } as unknown as pg.Pool }, 'url', 'option'],
+    ['a pool that lends nothing', { pool: {} as pg.Pool }, 'pool', 'type'],
+    ['a URL of another kind', { url: 'mysql://user:secret@localhost/db' }, 'url', 'format'],
+    ['text that is no URL', { url: 'secret' }, 'url', 'format'],
+    ['a URL with a lone % in it', { url: 'postgres://user:secret@localhost/d%b' }, 'url', 'option'],
+    ['a URL that names a certificate which is not there', { url: `${url}?sslrootcert=/none` }, 'url', 'option'],
+    ['a schema in capitals', { url, schema: 'Store' }, 'schema', 'pattern'],
+    ['a schema with a quote', { url, schema: 'a"; drop' }, 'schema', 'pattern'],
+    ["a schema in the server's own space", { url, schema: 'pg_store' }, 'schema', 'pattern'],
+    ['a schema of 49 letters', { url, schema: 'a'.repeat(49) }, 'schema', 'pattern'],
+    ['a pool of one', { url, poolSize: 1 }, 'poolSize', 'range'],
+    ['no time', { url, timeoutMs: 0 }, 'timeoutMs', 'range'],
   ]
-  for (const [what, options, path] of wrong)
+  for (const [what, options, path, rule] of wrong)
     it(`refuses ${what}`, async () => {
       const error: unknown = await postgresBackend(options).catch((error) => error)
       expect(error).toBeInstanceOf(InvalidInput)
-      expect((error as InvalidInput).problems).toMatchObject([{ path, rule: 'option' }])
+      expect((error as InvalidInput).problems).toMatchObject([{ path, rule }])
       expect((error as InvalidInput).message).not.toContain('secret')
     })
 

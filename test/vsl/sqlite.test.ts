@@ -98,16 +98,18 @@ describe('an SQLite store', () => {
   })
 
   it.each([
-    ['path', { path: '' }],
-    ['path', { path: ':memory:' }],
-    ['path', { path: 7 as unknown as string }],
-    ['synchronous', { path: 'x.db', synchronous: 'SOMETIMES' as 'FULL' }],
-    ['timeoutMs', { path: 'x.db', timeoutMs: -1 }],
-    ['timeoutMs', { path: 'x.db', timeoutMs: Number.NaN }],
-  ])('refuses options whose %s does not fit: %j', async (at, options) => {
+    ['path', 'type', { path: '' }],
+    ['path', 'type', { path: ':memory:' }],
+    ['path', 'type', { path: 'x\0.db' }],
+    ['path', 'type', { path: 7 as unknown as string }],
+    ['path', 'required', {} as { path: string }],
+    ['synchronous', 'enum', { path: 'x.db', synchronous: 'SOMETIMES' as 'FULL' }],
+    ['timeoutMs', 'type', { path: 'x.db', timeoutMs: -1 }],
+    ['timeoutMs', 'type', { path: 'x.db', timeoutMs: Number.NaN }],
+  ])('refuses options whose %s does not fit (%s): %j', async (path, rule, options) => {
     const error = await sqliteBackend(options).catch((e) => e)
     expect(error).toBeInstanceOf(InvalidInput)
-    expect(error.problems).toEqual([expect.objectContaining({ path: at, rule: 'option' })])
+    expect(error.problems).toEqual([expect.objectContaining({ path, rule })])
   })
 
   it('reads rows larger than a page may hold in their place', async () => {
