@@ -36,7 +36,7 @@ export const badList = (path: string, found: unknown): Problem => ({
 })
 
 /** A prefix may be empty: it then means every key. */
-export function checkScan(prefix: string, from: ScanFrom = {}): void {
+export function checkScan(prefix: string, from: ScanFrom): void {
   refuseUnlessObject('scan', 'from', from)
   const problems: Problem[] = []
   if (prefix !== '' && !isName(prefix)) problems.push(badName('prefix', prefix))

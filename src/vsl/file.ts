@@ -5,19 +5,9 @@ import { method, needed, wholeFrom } from '../protocol/fields.ts'
 import type { Json } from '../protocol/json.ts'
 import { warn } from '../protocol/reporter.ts'
 import type { Backend } from './backend.ts'
-import {
-  checkAcquire,
-  checkBytes,
-  checkDigest,
-  checkFeed,
-  checkLease,
-  checkName,
-  checkNames,
-  checkRead,
-  checkScan,
-  textOf,
-} from './check-input.ts'
+import { textOf } from './check-input.ts'
 import { checkOpening, path as pathField } from './check-options.ts'
+import { checked } from './checked.ts'
 import { blobFiles } from './file-blobs.ts'
 import { entryPages } from './file-entries.ts'
 import { fileError } from './file-errors.ts'
@@ -111,23 +101,15 @@ export async function fileBackend(options: FileOptions): Promise<Backend> {
     return found
   }
 
-  return {
+  return checked(open, {
     traits: { durable: true, processes: 'one', grouped: true },
 
-    async get(key) {
-      open()
-      checkName('key', key)
-      return reading(() => own.get(key))
-    },
+    get: (key) => reading(() => own.get(key)),
     async set(key, value) {
-      open()
-      checkName('key', key)
       const text = textOf('value', value)
       await one(() => folder.append([setText(key, text)], (seq) => own.put(key, seq, text)))
     },
     async delete(key) {
-      open()
-      checkName('key', key)
       await one(async () => {
         if (own.lines.has(key)) await folder.append([deleteText(key)], () => own.delete(key))
       })
@@ -135,14 +117,8 @@ export async function fileBackend(options: FileOptions): Promise<Backend> {
 
     commit: commits.commit,
 
-    async getMany(keys) {
-      open()
-      checkNames('keys', keys)
-      return new Map(await pick(keys))
-    },
+    getMany: async (keys) => new Map(await pick(keys)),
     async *scan(prefix, from = {}) {
-      open()
-      checkScan(prefix, from)
       const source = from.own ? own : values
       let left = from.limit ?? Number.POSITIVE_INFINITY
       for (let after = from.after; left > 0; ) {
@@ -157,27 +133,17 @@ export async function fileBackend(options: FileOptions): Promise<Backend> {
       }
     },
 
-    async head(stream) {
-      open()
-      checkName('stream', stream)
-      return state.headOf(stream)
-    },
-    async *read(stream, from = {}) {
-      open()
-      checkRead(stream, from)
+    head: async (stream) => state.headOf(stream),
+    read(stream, from = {}) {
       const nextPage = pages.ofStream(stream, from.after ?? 0)
-      yield* following.entries(stream, () => reading(nextPage), from)
+      return following.entries(stream, () => reading(nextPage), from)
     },
-    async *feed(from = {}) {
-      open()
-      checkFeed(from)
+    feed(from = {}) {
       const nextPage = pages.ofAll(from.after)
-      yield* following.entries(undefined, () => reading(nextPage), from)
+      return following.entries(undefined, () => reading(nextPage), from)
     },
 
     async acquire(stream, holder, ttlMs) {
-      open()
-      checkAcquire(stream, holder, ttlMs)
       return one(async () => {
         if (!isFree(state.streams.get(stream)?.lease, holder, clock.now())) return undefined
         const lease = { stream, holder, token: state.headOf(stream).token + 1, ttlMs }
@@ -186,15 +152,11 @@ export async function fileBackend(options: FileOptions): Promise<Backend> {
       })
     },
     async renew(lease) {
-      open()
-      checkLease(lease)
       if (!state.isHeld(lease)) return false
       state.renewed(lease)
       return true
     },
     async release(lease) {
-      open()
-      checkLease(lease)
       await one(async () => {
         if (!state.isHeld(lease)) return
         const { stream, token } = lease
@@ -202,16 +164,8 @@ export async function fileBackend(options: FileOptions): Promise<Backend> {
       })
     },
 
-    async putBlob(bytes) {
-      open()
-      checkBytes(bytes)
-      return reading(() => blobs.put(new Uint8Array(bytes)))
-    },
-    async getBlob(digest) {
-      open()
-      checkDigest(digest)
-      return reading(() => blobs.get(digest))
-    },
+    putBlob: (bytes) => reading(() => blobs.put(new Uint8Array(bytes))),
+    getBlob: (digest) => reading(() => blobs.get(digest)),
     async *blobs() {
       open()
       for await (const digest of blobs.list()) {
@@ -228,7 +182,7 @@ export async function fileBackend(options: FileOptions): Promise<Backend> {
       })()
       return closing
     },
-  }
+  })
 }
 
 const READERS = 16

@@ -3,21 +3,10 @@ import { Closed, InvalidInput, OutcomeUnknown, Unavailable } from '../protocol/e
 import { wholeFrom } from '../protocol/fields.ts'
 import { type Digest, digestOf, type Json } from '../protocol/json.ts'
 import type { Backend, Entry, Lease } from './backend.ts'
-import {
-  aheadOfStore,
-  checkAcquire,
-  checkBytes,
-  checkDigest,
-  checkFeed,
-  checkLease,
-  checkName,
-  checkNames,
-  checkRead,
-  checkScan,
-  textOf,
-} from './check-input.ts'
+import { aheadOfStore, textOf } from './check-input.ts'
 import { checkOpening } from './check-options.ts'
 import { checkWrite } from './check-write.ts'
+import { checked } from './checked.ts'
 import { followers } from './followers.ts'
 import { isFree } from './holder.ts'
 import { refuseIfStale } from './judge.ts'
@@ -81,25 +70,15 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
     return { ...entry, position: sequencePosition(place) }
   }
 
-  return {
+  return checked(open, {
     traits: { durable, processes: 'one', grouped: false },
 
-    async get(key) {
-      open()
-      checkName('key', key)
-      return one(() => own.get(key))
-    },
+    get: (key) => one(() => own.get(key)),
     async set(key, value) {
-      open()
-      checkName('key', key)
       const copy: Json = JSON.parse(textOf('value', value))
       await one(() => own.set(key, copy))
     },
-    async delete(key) {
-      open()
-      checkName('key', key)
-      await one(() => own.delete(key))
-    },
+    delete: (key) => one(() => own.delete(key)),
 
     async commit(write) {
       open()
@@ -131,14 +110,8 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
       })
     },
 
-    async getMany(keys) {
-      open()
-      checkNames('keys', keys)
-      return one(async () => new Map(await pairs(keys, (key) => storedValue(cells, key))))
-    },
+    getMany: (keys) => one(async () => new Map(await pairs(keys, (key) => storedValue(cells, key)))),
     async *scan(prefix, from = {}) {
-      open()
-      checkScan(prefix, from)
       const source = from.own ? ownDirectory : values
       const read = from.own ? own.get : (key: string) => storedValue(cells, key)
       let left = from.limit ?? Number.POSITIVE_INFINITY
@@ -159,14 +132,10 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
     },
 
     async head(stream) {
-      open()
-      checkName('stream', stream)
       const { revision, token } = await one(() => headOf(stream))
       return { revision, token }
     },
-    async *read(stream, from = {}) {
-      open()
-      checkRead(stream, from)
+    read(stream, from = {}) {
       let at = from.after ?? 0
       const nextPage = () =>
         one(async () => {
@@ -176,11 +145,9 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
             entries.push(await entryAt((await cells.get(placeCell(stream, at + 1))) as number))
           return entries
         })
-      yield* following.entries(stream, nextPage, from)
+      return following.entries(stream, nextPage, from)
     },
-    async *feed(from = {}) {
-      open()
-      checkFeed(from)
+    feed(from = {}) {
       let at = from.after === undefined ? 0 : sequenceOf(from.after)
       const nextPage = () =>
         one(async () => {
@@ -190,12 +157,10 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
           for (; at < last && entries.length < PAGE; at++) entries.push(await entryAt(at + 1))
           return entries
         })
-      yield* following.entries(undefined, nextPage, from)
+      return following.entries(undefined, nextPage, from)
     },
 
     async acquire(stream, holder, ttlMs) {
-      open()
-      checkAcquire(stream, holder, ttlMs)
       return one(async () => {
         const head = await headOf(stream)
         if (!isFree(head.held, holder, clock.now())) return undefined
@@ -205,8 +170,6 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
       })
     },
     async renew(lease) {
-      open()
-      checkLease(lease)
       return one(async () => {
         const head = await headOf(lease.stream)
         if (!isHeld(lease, head)) return false
@@ -215,8 +178,6 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
       })
     },
     async release(lease) {
-      open()
-      checkLease(lease)
       await one(async () => {
         const head = await headOf(lease.stream)
         if (!isHeld(lease, head)) return
@@ -225,8 +186,6 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
     },
 
     async putBlob(bytes) {
-      open()
-      checkBytes(bytes)
       const digest = digestOf(bytes)
       const text = Buffer.from(bytes).toString('base64')
       await one(async () => {
@@ -236,8 +195,6 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
       return digest
     },
     async getBlob(digest) {
-      open()
-      checkDigest(digest)
       const text = await one(() => cells.get(blobCell(digest)))
       return text === undefined ? undefined : new Uint8Array(Buffer.from(text as string, 'base64'))
     },
@@ -262,7 +219,7 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
       })()
       return closing
     },
-  }
+  })
 }
 
 export const isBareStore = (store: unknown): store is BareStore =>
@@ -288,7 +245,7 @@ function coreOf(bare: BareStore, clock: Clock): Core {
   return core
 }
 
-/** Only `commit` and `set` may leave a caller in doubt; of anything else it does no harm to do it again. */
+/** Only `commit`, `set` and `delete` may leave a caller in doubt; of anything else it does no harm to do it again. */
 async function certainly(work: Promise<void>): Promise<void> {
   try {
     await work

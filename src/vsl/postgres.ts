@@ -4,19 +4,9 @@ import { Closed, TooLarge } from '../protocol/errors.ts'
 import { type Fields, having, timeout, wholeFrom } from '../protocol/fields.ts'
 import { digestOf, type Json } from '../protocol/json.ts'
 import type { Backend, Entry } from './backend.ts'
-import {
-  checkAcquire,
-  checkBytes,
-  checkDigest,
-  checkFeed,
-  checkLease,
-  checkName,
-  checkNames,
-  checkRead,
-  checkScan,
-  textOf,
-} from './check-input.ts'
+import { textOf } from './check-input.ts'
 import { checkEither, checkOpening } from './check-options.ts'
+import { checked } from './checked.ts'
 import { type Followers, followers } from './followers.ts'
 import { grouped } from './grouped.ts'
 import { textArray } from './postgres-arrays.ts'
@@ -99,7 +89,6 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
     { what, lanes: 2 },
   )
   const journal = journalPages(connection, schema, base)
-  const leases = postgresLeases(connection, schema)
   const blobs = postgresBlobs(connection, schema)
   const getOwn = { name: `${schema}.get`, text: `select value from "${schema}".own where key = $1` }
   const deleteOwn = { name: `${schema}.delete`, text: `delete from "${schema}".own where key = $1` }
@@ -121,84 +110,44 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
     for await (const row of following.entries(stream, nextPage, from)) yield entryOf(row)
   }
 
-  return {
+  return checked(open, {
     traits: { durable, processes: 'many', grouped: true },
     async facts() {
-      open()
       const [row] = await connection.ask<{ now: string }>(askNow, [])
       return { layout: VERSION, now: Number(row!.now) }
     },
 
     async get(key) {
-      open()
-      checkName('key', key)
       const [row] = await connection.ask<{ value: string }>(getOwn, [key])
       return row && JSON.parse(row.value)
     },
     async set(key, value) {
-      open()
-      checkName('key', key)
       await connection.once(key, setOwn, [key, textOf('value', value)])
     },
     async delete(key) {
-      open()
-      checkName('key', key)
       await connection.once(key, deleteOwn, [key])
     },
 
     commit: commits.commit,
 
     async getMany(keys) {
-      open()
-      checkNames('keys', keys)
       if (keys.length === 0) return new Map()
       const rows = await connection.ask<{ key: string; value: string }>(getMany, [textArray(keys)])
       return new Map(rows.map(({ key, value }): [string, Json] => [key, JSON.parse(value)]))
     },
     async *scan(prefix, from = {}) {
-      open()
-      checkScan(prefix, from)
       for await (const [key, text] of walk(connection, schema, prefix, from)) {
         open()
         yield [key, JSON.parse(text)]
       }
     },
 
-    async head(stream) {
-      open()
-      checkName('stream', stream)
-      return leases.head(stream)
-    },
-    async *read(stream, from = {}) {
-      open()
-      checkRead(stream, from)
-      yield* entries(stream, journal.ofStream(stream, from.after ?? 0), from)
-    },
-    async *feed(from = {}) {
-      open()
-      checkFeed(from)
-      yield* entries(undefined, journal.ofAll(from.after, from.follow === true), from)
-    },
+    read: (stream, from = {}) => entries(stream, journal.ofStream(stream, from.after ?? 0), from),
+    feed: (from = {}) => entries(undefined, journal.ofAll(from.after, from.follow === true), from),
 
-    async acquire(stream, holder, ttlMs) {
-      open()
-      checkAcquire(stream, holder, ttlMs)
-      return leases.acquire(stream, holder, ttlMs)
-    },
-    async renew(lease) {
-      open()
-      checkLease(lease)
-      return leases.renew(lease)
-    },
-    async release(lease) {
-      open()
-      checkLease(lease)
-      await leases.release(lease)
-    },
+    ...postgresLeases(connection, schema),
 
     async putBlob(bytes) {
-      open()
-      checkBytes(bytes)
       if (bytes.byteLength > MAX_BLOB_BYTES)
         throw new TooLarge('a blob', bytes.byteLength, MAX_BLOB_BYTES, 'cut it into parts, or keep it as a file')
       const copy = Buffer.from(bytes)
@@ -206,11 +155,7 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
       await blobs.put(digest, copy)
       return digest
     },
-    async getBlob(digest) {
-      open()
-      checkDigest(digest)
-      return blobs.get(digest)
-    },
+    getBlob: blobs.get,
     async *blobs() {
       open()
       for await (const digest of blobs.all()) {
@@ -226,5 +171,5 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
       await news.close()
       await connection.close()
     },
-  }
+  })
 }

@@ -3,21 +3,10 @@ import { Closed, NotFound, TooLarge } from '../protocol/errors.ts'
 import { anything, type Fields, timeout, wholeFrom } from '../protocol/fields.ts'
 import { type Digest, digestOf, type Json } from '../protocol/json.ts'
 import { redisAddress } from '../protocol/redis-address.ts'
-import type { Backend } from './backend.ts'
-import {
-  checkAcquire,
-  checkBytes,
-  checkDigest,
-  checkFeed,
-  checkLease,
-  checkName,
-  checkNames,
-  checkRead,
-  checkScan,
-  isName,
-  textOf,
-} from './check-input.ts'
+import type { Backend, Entry } from './backend.ts'
+import { isName, textOf } from './check-input.ts'
 import { checkEither, checkOpening } from './check-options.ts'
+import { checked } from './checked.ts'
 import { followers } from './followers.ts'
 import { grouped, type PreparedWrite, type Verdict } from './grouped.ts'
 import { holderIsGone } from './holder.ts'
@@ -103,40 +92,39 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
     },
     { what, lanes: 2 },
   )
+  const entries = (
+    stream: string | undefined,
+    nextPage: () => Promise<Entry[]>,
+    from: { follow?: boolean; signal?: AbortSignal },
+  ) => {
+    const isOver = () => closed || !from.follow || from.signal?.aborted === true
+    return following.entries(stream, () => outlasting(nextPage, isOver), from)
+  }
   const keep = async (stream: string, token: number, ttl: number | ''): Promise<boolean> =>
     (await connection.ask((redis) => run(redis, KEEP, [keys.heads, keys.leases], [stream, token, ttl]))) === 1
 
-  return {
+  return checked(open, {
     traits: { durable, processes: 'many', grouped: true },
     async facts() {
-      open()
       const [seconds, micros] = (await connection.ask((redis) => redis.time())).map(Number)
       return { layout: SCHEMA, now: seconds! * 1000 + micros! / 1000 }
     },
 
     async get(key) {
-      open()
-      checkName('key', key)
       const text = await connection.ask((redis) => redis.hget(keys.own.hash, key))
       return text === null ? undefined : JSON.parse(text)
     },
     async set(key, value) {
-      open()
-      checkName('key', key)
       const text = textOf('value', value)
       await connection.once(key, (redis) => run(redis, PUT, [keys.own.hash, keys.own.order], [key, text]))
     },
     async delete(key) {
-      open()
-      checkName('key', key)
       await connection.once(key, (redis) => run(redis, DELETE, [keys.own.hash, keys.own.order], [key]))
     },
 
     commit: commits.commit,
 
     async getMany(wanted) {
-      open()
-      checkNames('keys', wanted)
       const found = new Map<string, Json>()
       for (let at = 0; at < wanted.length; at += PAGE_ROWS) {
         const part = wanted.slice(at, at + PAGE_ROWS)
@@ -146,8 +134,6 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
       return found
     },
     async *scan(start, from = {}) {
-      open()
-      checkScan(start, from)
       for await (const [key, text] of walk(connection, from.own ? keys.own : keys.values, start, from)) {
         open()
         yield [key, JSON.parse(text)]
@@ -155,30 +141,14 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
     },
 
     async head(stream) {
-      open()
-      checkName('stream', stream)
       const text = await connection.ask((redis) => redis.hget(keys.heads, stream))
       const [revision = 0, token = 0] = text?.split(' ').map(Number) ?? []
       return { revision, token }
     },
-    async *read(stream, from = {}) {
-      open()
-      checkRead(stream, from)
-      const nextPage = journal.ofStream(stream, from.after ?? 0)
-      const isOver = () => closed || !from.follow || from.signal?.aborted === true
-      yield* following.entries(stream, () => outlasting(nextPage, isOver), from)
-    },
-    async *feed(from = {}) {
-      open()
-      checkFeed(from)
-      const nextPage = journal.ofAll(from.after)
-      const isOver = () => closed || !from.follow || from.signal?.aborted === true
-      yield* following.entries(undefined, () => outlasting(nextPage, isOver), from)
-    },
+    read: (stream, from = {}) => entries(stream, journal.ofStream(stream, from.after ?? 0), from),
+    feed: (from = {}) => entries(undefined, journal.ofAll(from.after), from),
 
     async acquire(stream, holder, ttlMs) {
-      open()
-      checkAcquire(stream, holder, ttlMs)
       const args = [stream, JSON.stringify(holder), holder.id, Math.ceil(ttlMs)]
       const attempt = async (gone: string) =>
         (await connection.ask((redis) => run(redis, ACQUIRE, [keys.heads, keys.leases], [...args, gone]))) as Acquired
@@ -188,21 +158,15 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
       return held === undefined ? { stream, holder, token: Number(token), ttlMs } : undefined
     },
     async renew(lease) {
-      open()
-      checkLease(lease)
       const { stream, token, ttlMs } = lease
       return keep(stream, token, Math.ceil(ttlMs))
     },
     async release(lease) {
-      open()
-      checkLease(lease)
       const { stream, token } = lease
       await keep(stream, token, '')
     },
 
     async putBlob(bytes) {
-      open()
-      checkBytes(bytes)
       if (bytes.byteLength > maxBlobBytes)
         throw new TooLarge(
           'a blob',
@@ -218,8 +182,6 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
       return digest
     },
     async getBlob(digest) {
-      open()
-      checkDigest(digest)
       const bytes = await connection.ask((redis) => redis.hgetBuffer(keys.blobs.hash, digest))
       return bytes === null ? undefined : new Uint8Array(bytes)
     },
@@ -243,7 +205,7 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
       await commits.close()
       connection.close()
     },
-  }
+  })
 }
 
 type Acquired = readonly [token: string, held?: string]

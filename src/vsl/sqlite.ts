@@ -5,19 +5,9 @@ import { Closed, OutcomeUnknown, Refused } from '../protocol/errors.ts'
 import { amount, needed, oneOf } from '../protocol/fields.ts'
 import { type Digest, digestOf, type Json } from '../protocol/json.ts'
 import type { Backend } from './backend.ts'
-import {
-  checkAcquire,
-  checkBytes,
-  checkDigest,
-  checkFeed,
-  checkLease,
-  checkName,
-  checkNames,
-  checkRead,
-  checkScan,
-  textOf,
-} from './check-input.ts'
+import { textOf } from './check-input.ts'
 import { checkOpening, path as pathField } from './check-options.ts'
+import { checked } from './checked.ts'
 import { followers } from './followers.ts'
 import { grouped } from './grouped.ts'
 import { batchWriter } from './sqlite-commit.ts'
@@ -165,26 +155,20 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
       })
   }
 
-  return {
+  return checked(open, {
     traits: { durable: synchronous === 'FULL' || synchronous === 'EXTRA', processes: 'many', grouped: true },
     facts: async () => ({ layout: LAYOUT }),
 
     async get(key) {
-      open()
-      checkName('key', key)
       const row = await patiently(() => selectOwn.get([key]) as [string] | undefined)
       return row && JSON.parse(row[0])
     },
     async set(key, value) {
-      open()
-      checkName('key', key)
       const text = textOf('value', value)
       const lost = (error: unknown) => new OutcomeUnknown(key, { cause: error })
       await whole(() => putOwn.run([key, text]), lost)
     },
     async delete(key) {
-      open()
-      checkName('key', key)
       await whole(
         () => deleteOwn.run([key]),
         (error) => new OutcomeUnknown(key, { cause: error }),
@@ -194,8 +178,6 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
     commit: commits.commit,
 
     async getMany(keys) {
-      open()
-      checkNames('keys', keys)
       const found = new Map<string, Json>()
       for (let at = 0; at < keys.length; at += MAX_ROWS) {
         if (at > 0) await nextTurn()
@@ -206,8 +188,6 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
       return found
     },
     async *scan(prefix, from = {}) {
-      open()
-      checkScan(prefix, from)
       const nextPage = pages[from.own ? 'own' : 'values'].from(prefix, from)
       for (let page = await patiently(nextPage); page !== undefined; page = await patiently(nextPage)) {
         for (const [key, text] of page) {
@@ -219,51 +199,27 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
       }
     },
 
-    async head(stream) {
-      open()
-      checkName('stream', stream)
-      return patiently(() => head(stream))
-    },
-    async *read(stream, from = {}) {
-      open()
-      checkRead(stream, from)
+    head: (stream) => patiently(() => head(stream)),
+    read(stream, from = {}) {
       const nextPage = journal.ofStream(stream, from.after ?? 0)
-      yield* following.entries(stream, () => nextTurn().then(() => patiently(nextPage)), from)
+      return following.entries(stream, () => nextTurn().then(() => patiently(nextPage)), from)
     },
-    async *feed(from = {}) {
-      open()
-      checkFeed(from)
+    feed(from = {}) {
       const nextPage = journal.ofAll(from.after)
-      yield* following.entries(undefined, () => nextTurn().then(() => patiently(nextPage)), from)
+      return following.entries(undefined, () => nextTurn().then(() => patiently(nextPage)), from)
     },
 
-    async acquire(stream, holder, ttlMs) {
-      open()
-      checkAcquire(stream, holder, ttlMs)
-      return leasing(() => acquire(stream, holder, ttlMs))
-    },
-    async renew(lease) {
-      open()
-      checkLease(lease)
-      return leasing(() => renew(lease))
-    },
-    async release(lease) {
-      open()
-      checkLease(lease)
-      return leasing(() => release(lease))
-    },
+    acquire: (stream, holder, ttlMs) => leasing(() => acquire(stream, holder, ttlMs)),
+    renew: (lease) => leasing(() => renew(lease)),
+    release: (lease) => leasing(() => release(lease)),
 
     async putBlob(bytes) {
-      open()
-      checkBytes(bytes)
       const copy = Buffer.from(bytes)
       const digest = digestOf(copy)
       await blobs.add([digest, copy])
       return digest
     },
     async getBlob(digest) {
-      open()
-      checkDigest(digest)
       const row = await patiently(() => selectBlob.get([digest]) as [Buffer] | undefined)
       return row && new Uint8Array(row[0])
     },
@@ -287,5 +243,5 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
       await Promise.all([blobs.idle(), leased.idle()])
       if (db.open) disconnect(db)
     },
-  }
+  })
 }

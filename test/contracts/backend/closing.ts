@@ -72,7 +72,7 @@ export function closing(given: Given): void {
 
 type Lease = NonNullable<Awaited<ReturnType<Backend['acquire']>>>
 
-const calls = (backend: Backend): [string, (at: { lease: Lease }) => Promise<unknown>][] => [
+const calls = (backend: Backend): readonly (readonly [string, (at: { lease: Lease }) => Promise<unknown>])[] => [
   ['get', () => backend.get('k')],
   ['set', () => backend.set('k', 1)],
   ['delete', () => backend.delete('k')],
@@ -89,4 +89,5 @@ const calls = (backend: Backend): [string, (at: { lease: Lease }) => Promise<unk
   ['putBlob', () => backend.putBlob(new Uint8Array([1]))],
   ['getBlob', () => backend.getBlob(digestOf('x'))],
   ['blobs', () => collect(backend.blobs())],
+  ...(backend.facts ? ([['facts', () => backend.facts!()]] as const) : []),
 ]
