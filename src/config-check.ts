@@ -4,6 +4,7 @@ import { checkBuses } from './bus/bus-spec.ts'
 import type { Config, ModelConfig } from './config.ts'
 import { InvalidInput, type Problem } from './protocol/errors.ts'
 import { isObject } from './protocol/json.ts'
+import { retold } from './protocol/retold.ts'
 import { checkStoreUrl } from './vsl/vsl.ts'
 
 /** Everything in a config that has the right type and that nobody could work with, asked of those who would have to; nothing is opened for it. */
@@ -23,16 +24,8 @@ export const incomplete = ({ root, drift = {} }: Config): readonly Problem[] =>
     : []
 
 /** What a part of the config comes to for those who use it. What they find wrong is told by its place in the config: throws InvalidInput. */
-export function inConfig<T>(at: string, use: () => T): T {
-  try {
-    return use()
-  } catch (cause) {
-    if (!(cause instanceof InvalidInput)) throw cause
-    const below = (path: string) => (path === '' || path.startsWith('[') ? `${at}${path}` : `${at}.${path}`)
-    const problems = cause.problems.map((problem) => ({ ...problem, path: below(problem.path) }))
-    throw new InvalidInput('config', problems, { cause })
-  }
-}
+export const inConfig = <T>(at: string, use: () => T): T =>
+  retold('config', (path) => (path === '' || path.startsWith('[') ? `${at}${path}` : `${at}.${path}`), use)
 
 function problemsOf<T>(
   value: T | undefined,

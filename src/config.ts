@@ -17,6 +17,7 @@ import {
   flag,
   isField,
   list,
+  method,
   needed,
   object,
   oneOf,
@@ -30,6 +31,7 @@ import {
 } from './protocol/fields.ts'
 import { given } from './protocol/given.ts'
 import { isObject } from './protocol/json.ts'
+import { retold } from './protocol/retold.ts'
 
 /** Everything a runtime can be told. `vsl` and `bus` alone are enough to move from one machine's SQLite to a cluster's Postgres and Kafka. */
 export interface Config {
@@ -141,26 +143,24 @@ export function checkConfig(value: unknown): Config {
   return value as Config
 }
 
-/** `MPLP_VSL`, `MPLP_BUS` (comma separated), `MPLP_ENCRYPTION_KEY`, …: the only reading of the environment. */
+/** `MPLP_VSL`, `MPLP_BUS` (comma separated), `MPLP_ENCRYPTION_KEY`, …: the only reading of the environment. Problems are told by the variable. */
 export function configFromEnv(env: NodeJS.ProcessEnv = process.env): Config {
   const found: { [key: string]: unknown } = {}
   for (const [name, value] of Object.entries(env)) {
     if (!name.startsWith('MPLP_') || value === undefined || OTHER_VARIABLES.has(name)) continue
     const key = name.slice('MPLP_'.length).toLowerCase()
     if (FROM_CODE.has(key))
-      throw new InvalidInput('config', [
-        {
-          path: key,
-          rule: 'from_code',
-          message: `cannot be given as ${name}: it is code, for a config file in TypeScript`,
-        },
-      ])
+      throw wrongVariable(name, 'from_code', 'is code: give it in a config file in TypeScript or JavaScript')
     const field = FIELDS[key]
     if (field === buses || field === texts) found[key] = value.split(',').map((part) => part.trim())
     else if (field === positive) found[key] = Number(value)
     else found[key] = field === undefined || field === text || field === sealing ? value : parsed(name, value)
   }
-  return checkConfig(found)
+  return retold(
+    'environment',
+    (path) => path.replace(/^[^.[]+/, (key) => `MPLP_${key.toUpperCase()}`),
+    () => checkConfig(found),
+  )
 }
 
 /** A key from the environment at the time it is needed. */
@@ -207,7 +207,6 @@ const url: Field = {
   fits: (value) => typeof value === 'string' && URL.canParse(value),
   secret: true, // it may hold a password
 }
-const code: Field = { says: 'a function', fits: (value) => typeof value === 'function' }
 const buses: Field = {
   says: 'a list of URLs, or of objects with a url or a transport',
   fits: (value) => Array.isArray(value) && value.every(isBus),
@@ -217,7 +216,7 @@ const isBus = (value: unknown): boolean =>
   text.fits(value) || (isObject(value) && (text.fits(value.url) || value.transport !== undefined))
 const policy: Field = {
   says: 'always_allow, ask, blocked, or a function that says one of them',
-  fits: (value) => ['always_allow', 'ask', 'blocked'].includes(value as string) || code.fits(value),
+  fits: (value) => ['always_allow', 'ask', 'blocked'].includes(value as string) || method.fits(value),
 }
 const words: Field = {
   says: 'a list of texts',
@@ -275,7 +274,7 @@ const FIELDS: Fields = {
   functions: object,
   tools: list,
   adapters: list,
-  resolve: code,
+  resolve: method,
 }
 
 /** Every key by its path: `drift.rules`, `models.*.provider`. What is in `run` belongs to flows. */
@@ -297,6 +296,9 @@ function parsed(name: string, text: string): unknown {
   try {
     return JSON.parse(text)
   } catch (cause) {
-    throw new InvalidInput('environment', [{ path: name, rule: 'json', message: 'must be JSON' }], { cause })
+    throw wrongVariable(name, 'json', 'must be JSON', cause)
   }
 }
+
+const wrongVariable = (path: string, rule: string, message: string, cause?: unknown): InvalidInput =>
+  new InvalidInput('environment', [{ path, rule, message }], { cause })

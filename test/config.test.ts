@@ -74,8 +74,9 @@ describe('a config', () => {
   })
 
   it.each(['functions', 'tools', 'adapters', 'resolve'])('takes no %s from the environment', (key) => {
-    const error = caught(() => configFromEnv({ [`MPLP_${key.toUpperCase()}`]: '{}' })) as InvalidInput
-    expect(error.problems).toMatchObject([{ path: key, rule: 'from_code' }])
+    const name = `MPLP_${key.toUpperCase()}`
+    const error = caught(() => configFromEnv({ [name]: '{}' })) as InvalidInput
+    expect(error.problems).toMatchObject([{ path: name, rule: 'from_code' }])
   })
 
   it('knows its keys to all depths', () => {

@@ -1,7 +1,7 @@
 import { access } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { type Config, checkConfig, configFromEnv, DEFAULTS, mergedConfig } from '../config.ts'
-import { InvalidInput } from '../protocol/errors.ts'
+import { retold } from '../protocol/retold.ts'
 import { storePath } from '../vsl/vsl.ts'
 import { readValue } from './read-value.ts'
 
@@ -15,7 +15,7 @@ export async function loadConfig(
   const file = flags.config === undefined ? await firstOf(cwd) : resolve(cwd, flags.config)
   const read = file === undefined ? {} : checked(file, await readValue(file))
   const fromFile = file === undefined || dirname(file) === resolve(cwd) ? read : rebased(read, dirname(file))
-  return mergedConfig(fromFile, fromEnv(), flags.store === undefined ? {} : storeNamed('--store', flags.store))
+  return mergedConfig(fromFile, configFromEnv(), flags.store === undefined ? {} : storeNamed('--store', flags.store))
 }
 
 /** The same from anywhere. The store too that holds where none is named: whoever names the file means its project. */
@@ -35,36 +35,20 @@ function rebased(config: Config, folder: string): Config {
 }
 
 /** What is wrong in the file is told by the file's name: it may have another than is expected. */
-function checked(file: string, value: unknown): Config {
-  try {
-    return checkConfig(value)
-  } catch (cause) {
-    throw cause instanceof InvalidInput ? new InvalidInput(file, cause.problems, { cause }) : cause
-  }
-}
-
-/** What is wrong in the environment is told by the variable's name. */
-function fromEnv(): Config {
-  try {
-    return configFromEnv()
-  } catch (cause) {
-    if (!(cause instanceof InvalidInput) || cause.subject === 'environment') throw cause // that has the name
-    const named = (path: string) => path.replace(/^[^.[]+/, (key) => `MPLP_${key.toUpperCase()}`)
-    const problems = cause.problems.map((problem) => ({ ...problem, path: named(problem.path) }))
-    throw new InvalidInput('environment', problems, { cause })
-  }
-}
+const checked = (file: string, value: unknown): Config =>
+  retold(
+    file,
+    (path) => path,
+    () => checkConfig(value),
+  )
 
 /** The store that a word of the command line names. What is wrong with it is told by that word. */
-export function storeNamed(by: string, vsl: string): Config {
-  try {
-    return checkConfig({ vsl })
-  } catch (cause) {
-    if (!(cause instanceof InvalidInput)) throw cause
-    const problems = cause.problems.map((problem) => ({ ...problem, path: by }))
-    throw new InvalidInput('the command line', problems, { cause })
-  }
-}
+export const storeNamed = (by: string, vsl: string): Config =>
+  retold(
+    'the command line',
+    () => by,
+    () => checkConfig({ vsl }),
+  )
 
 async function firstOf(cwd: string): Promise<string | undefined> {
   for (const name of NAMES) {

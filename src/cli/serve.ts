@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import type { ComposedRuntime } from '../compose.ts'
 import { effectiveConfig, type ServerConfig } from '../config.ts'
-import { InvalidInput } from '../protocol/errors.ts'
+import { retold } from '../protocol/retold.ts'
 import { serve } from '../server/server.ts'
 import { settleOptions } from '../server/settle-options.ts'
 import { EXIT } from './io.ts'
@@ -29,15 +29,12 @@ export async function run({ options, io }: VerbCall): Promise<number> {
 }
 
 /** What the config says was looked at when it was read: what does not fit here is a flag's. */
-function checkFlags(settings: ServerConfig): void {
-  try {
-    settleOptions(settings)
-  } catch (cause) {
-    if (!(cause instanceof InvalidInput)) throw cause
-    const problems = cause.problems.map((problem) => ({ ...problem, path: problem.path.replace('server.', '--') }))
-    throw new InvalidInput('the command line', problems, { cause })
-  }
-}
+const checkFlags = (settings: ServerConfig): unknown =>
+  retold(
+    'the command line',
+    (path) => path.replace('server.', '--'),
+    () => settleOptions(settings),
+  )
 
 /** To Node much is a number that is none to people. */
 const portOf = (text: string): number => (/^\d+$/.test(text) ? Number(text) : Number.NaN)
