@@ -78,6 +78,20 @@ export async function connect(target: RedisOptions | Redis, timeoutMs: number): 
     }
   }
 
+  /** Sent again while there is time; `lost` makes the error for one that may not be sent again. */
+  async function answered<T>(command: Command<T>, lost?: () => MplpError): Promise<T> {
+    const time = timer(timeoutMs)
+    try {
+      for (;;) {
+        const got = await attempt(command, time)
+        if ('reply' in got) return got.reply
+        if (got.sent && lost) throw lost()
+      }
+    } finally {
+      time.stop()
+    }
+  }
+
   /** Once for all the commands that were on their way to the node we leave. */
   function moveTo(node: { readonly host?: string; readonly port: number }): void {
     const { host = redis.options.host, port } = node
@@ -101,29 +115,8 @@ export async function connect(target: RedisOptions | Redis, timeoutMs: number): 
 
   return {
     what,
-    async once(of, command) {
-      const time = timer(timeoutMs)
-      try {
-        for (;;) {
-          const got = await attempt(command, time)
-          if ('reply' in got) return got.reply
-          if (got.sent) throw new OutcomeUnknown(of, { cause: causeOf(trouble) })
-        }
-      } finally {
-        time.stop()
-      }
-    },
-    async ask(command) {
-      const time = timer(timeoutMs)
-      try {
-        for (;;) {
-          const got = await attempt(command, time)
-          if ('reply' in got) return got.reply
-        }
-      } finally {
-        time.stop()
-      }
-    },
+    once: (of, command) => answered(command, () => new OutcomeUnknown(of, { cause: causeOf(trouble) })),
+    ask: (command) => answered(command),
     listen(channel, onJoin, onMessage) {
       const ear = make()
       ear.on('ready', () => ear.subscribe(channel).then(onJoin, () => ear.disconnect(true)))
