@@ -103,7 +103,7 @@ const escaped = (found: string): string => `\\u${found.charCodeAt(0).toString(16
 /** To the beginning of the line, and the line away. */
 const OVER = '\r\u001b[2K'
 
-/** Rows under headings, as wide as they need to be. */
+/** Rows in columns that are as wide as they need to be. */
 export function table(rows: readonly (readonly string[])[]): string {
   const widths = rows.reduce<number[]>((most, row) => row.map((cell, i) => Math.max(most[i] ?? 0, widthOf(cell))), [])
   return rows

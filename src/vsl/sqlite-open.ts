@@ -83,11 +83,11 @@ export function prepare(db: Database, path: string, synchronous: Synchronous, cr
     throw new Refused(`${path} is on a file system without shared memory`, 'give a path on a local disk')
   db.exec(`PRAGMA synchronous = ${synchronous}`)
   db.exec(`PRAGMA wal_autocheckpoint = ${LOG_PAGES}; PRAGMA cache_size = -${CACHE_KIB}`)
-  if (found === MIGRATIONS.length) return
+  if (found === LAYOUT) return
   transact(db, () => {
     const version = versionOf(db, path) ?? 0 // again, under the lock: somebody else may have done it meanwhile
     for (const migration of MIGRATIONS.slice(version)) db.exec(migration)
-    db.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${MIGRATIONS.length}`)
+    db.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${LAYOUT}`)
   })
 }
 
@@ -129,9 +129,10 @@ function commit(db: Database, lost: (error: unknown) => unknown): void {
   }
 }
 
-/** Undefined for a file without anything in it. */
+/** Raised by each migration; a file that is ahead of it was written by a newer version. */
 export const LAYOUT = MIGRATIONS.length
 
+/** Undefined for a file without anything in it. */
 function versionOf(db: Database, path: string): number | undefined {
   const [[id, version, tables]] = db
     .prepare(
@@ -142,9 +143,9 @@ function versionOf(db: Database, path: string): number | undefined {
   if (id === 0 && version === 0 && tables === 0) return undefined
   if (id !== APPLICATION_ID)
     throw new Refused(`${path} is an SQLite database of something else`, 'give the path of another file')
-  if (version > MIGRATIONS.length)
+  if (version > LAYOUT)
     throw new Refused(
-      `${path} was written by a newer version (schema ${version}, this one knows ${MIGRATIONS.length})`,
+      `${path} was written by a newer version (schema ${version}, this one knows ${LAYOUT})`,
       'use that version, or give the path of another file',
     )
   return version
