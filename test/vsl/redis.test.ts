@@ -46,7 +46,7 @@ describe('a Redis store', () => {
   })
 
   itOnRedis('takes 150,000 puts and as many deletes in one commit', async (url) => {
-    const backend = await redisBackend({ url, prefix: freshPrefix() })
+    const backend = await redisBackend({ url, prefix: freshPrefix(), timeoutMs: 60_000 }) // however busy the machine is
     const keys = Array.from({ length: 150_000 }, (_, i) => `k/${i}`)
     await backend.commit(write('g', 0, { entry: 1, puts: keys.map((key) => [key, 1] as const) }))
     expect((await backend.getMany(['k/0', 'k/149999'])).size).toBe(2)
