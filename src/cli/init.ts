@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { systemClock } from '../protocol/clock.ts'
 import { Refused } from '../protocol/errors.ts'
 import { EXIT } from './io.ts'
+import { CONFIG_FILES } from './load-config.ts'
 import type { VerbCall } from './verb.ts'
 
 export async function run({ io }: VerbCall): Promise<number> {
@@ -12,7 +13,8 @@ export async function run({ io }: VerbCall): Promise<number> {
     'mplp.config.json': { vsl: 'sqlite:./.mplp/state.db', root: '.', drift: { exclude: ['**/node_modules'] } },
     'flow.json': firstFlow(),
   }
-  for (const name of Object.keys(files)) if (existsSync(join(io.cwd, name))) throw taken(name)
+  // Another config would be read instead of ours, or ours instead of it.
+  for (const name of [...CONFIG_FILES, ...Object.keys(files)]) if (existsSync(join(io.cwd, name))) throw taken(name)
   for (const [name, value] of Object.entries(files))
     await writeFile(join(io.cwd, name), `${JSON.stringify(value, undefined, 2)}\n`, { flag: 'wx' }).catch(
       (cause: NodeJS.ErrnoException) => {

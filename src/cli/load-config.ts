@@ -5,7 +5,8 @@ import { retold } from '../protocol/retold.ts'
 import { storePath } from '../vsl/vsl.ts'
 import { readValue } from './read-value.ts'
 
-const NAMES = ['mplp.config.ts', 'mplp.config.js', 'mplp.config.mjs', 'mplp.config.json']
+/** The first of them that is there is read. */
+export const CONFIG_FILES = ['mplp.config.ts', 'mplp.config.js', 'mplp.config.mjs', 'mplp.config.json']
 
 /** File, then environment, then flags; later ones win. Paths in the file count from its folder, those in variables and flags from the working directory. */
 export async function loadConfig(
@@ -51,7 +52,7 @@ export const storeNamed = (by: string, vsl: string): Config =>
   )
 
 async function firstOf(cwd: string): Promise<string | undefined> {
-  for (const name of NAMES) {
+  for (const name of CONFIG_FILES) {
     const path = resolve(cwd, name)
     const isThere = await access(path).then(
       () => true,
