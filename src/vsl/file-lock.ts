@@ -86,17 +86,21 @@ async function outlast(folder: string, locks: string, self: Holder, clock: Clock
     for (const other of others) {
       if (await isGone(other, self, clock)) await rm(other.path, { force: true })
       // Of two that came at once the first by name stays; the other one sees him too, and goes.
-      else if (other.owns || other.holder.id < self.id)
-        throw new Refused(
-          `${folder} is open in another process, ${other.holder.pid}`,
-          'end that one first, or choose sqlite, redis or postgres, which several processes may share',
-        )
+      else if (other.owns || other.holder.id < self.id) throw taken(folder, other.holder, self)
       else contenders++
     }
     if (contenders === 0) return
     await clock.sleep(LOOK_MS)
   }
 }
+
+const taken = (folder: string, { pid, boot }: Holder, self: Holder): Refused =>
+  pid === self.pid && boot === self.boot
+    ? new Refused(`${folder} is open in this process already`, 'use that store, or close it first')
+    : new Refused(
+        `${folder} is open in another process, ${pid}`,
+        'end that one first, or choose sqlite, redis or postgres, which several processes may share',
+      )
 
 async function claimsIn(locks: string): Promise<Claim[]> {
   const claims = (await readdir(locks))

@@ -39,6 +39,7 @@ describe('a folder that is open', () => {
     const path = freshPath()
     const backend = await fileBackend({ path })
     await expect(fileBackend({ path })).rejects.toThrow(Refused)
+    await expect(fileBackend({ path })).rejects.toThrow('is open in this process already; use that store')
     const other = start(path)
     expect(await told(other, 'open')).toMatchObject({ code: 'refused' })
     await backend.commit(append('g', 0))
