@@ -3,15 +3,12 @@ import { copyStore } from '../vsl/copy.ts'
 import { EXIT } from './io.ts'
 import { storeNamed } from './load-config.ts'
 import type { VerbCall } from './verb.ts'
-import { withProject } from './with-runtime.ts'
+import { warning, withProject } from './with-runtime.ts'
 
 export async function run({ args, io }: VerbCall): Promise<number> {
   const named = storeNamed('<to>', args[0]!) // before anything is opened
   return withProject(io, async ({ store }) => {
-    const target = await openConfigured(
-      { ...(await io.config()), ...named },
-      { onWarning: (message) => io.warn(`mplp: ${message}`) },
-    )
+    const target = await openConfigured({ ...(await io.config()), ...named }, warning(io))
     try {
       const counts = await copyStore(store, target, {
         verify: true,

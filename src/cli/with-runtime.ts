@@ -16,6 +16,12 @@ export interface Stay {
   readonly patrolMs?: number
 }
 
+/** What goes wrong where nobody waits for an answer, each in a line. */
+export const warning = (io: Io) => ({
+  onError: (error: unknown) => io.warn(`mplp: ${error instanceof Error ? error.message : String(error)}`),
+  onWarning: (message: string) => io.warn(`mplp: ${message}`),
+})
+
 /** Opens what the config says, lets `work` use it, and closes it whatever happens. Throws NotFound for a store that is not there. */
 export async function withRuntime<T>(
   io: Io,
@@ -27,8 +33,7 @@ export async function withRuntime<T>(
   const runtime = await openRuntime(
     { ...parts, ...(patrolMs !== undefined && { patrol_ms: patrolMs }) },
     {
-      onError: (error) => io.warn(`mplp: ${error instanceof Error ? error.message : String(error)}`),
-      onWarning: (message) => io.warn(`mplp: ${message}`),
+      ...warning(io),
       create: makes,
       // Another's steps may need functions that only another's config has.
       ...(drives !== 'all' && { mine: (plan: string) => drives?.has(plan) === true }),
@@ -57,8 +62,7 @@ export async function withProject<T>(
   { makes = false }: Pick<Stay, 'makes'> = {},
 ): Promise<T> {
   const config = await io.config()
-  const onWarning = (message: string) => io.warn(`mplp: ${message}`)
-  const store = await openConfigured(config, { onWarning, create: makes }).catch(unlessMissing(config))
+  const store = await openConfigured(config, { ...warning(io), create: makes }).catch(unlessMissing(config))
   try {
     return await work(await openProject(store))
   } finally {

@@ -4,7 +4,7 @@ import { checkFolder, openProjectFolder } from '../folder.ts'
 import type { FolderOptions, ProjectFolder } from '../orchestrator/project-folder.ts'
 import type { Project } from '../psg/project.ts'
 import type { VerbCall } from './verb.ts'
-import { type Stay, withProject } from './with-runtime.ts'
+import { type Stay, warning, withProject } from './with-runtime.ts'
 
 type Given = Partial<Omit<FolderOptions, 'root' | 'context'>> & Pick<Stay, 'makes'>
 
@@ -25,7 +25,7 @@ export async function withFolder<T>(
     const folder = await openProjectFolder(
       named ?? own,
       { ...config, drift: { ...drift, ...(context !== undefined && { context }) } },
-      { project, onError: (error) => io.warn(`mplp: ${error}`), ...given },
+      { project, onError: warning(io).onError, ...given },
     )
     try {
       return await work(folder)
