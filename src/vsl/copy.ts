@@ -142,18 +142,29 @@ async function compare(
     }
     return hash.digest('hex')
   }
+  /** Of the source `told` says what must stand in the copy. Both are waited for: whoever fails alone would fail unheard. */
+  const isAlike = async <T>(
+    walk: (store: Backend) => AsyncIterable<T>,
+    tell: (item: T) => readonly unknown[],
+    told = tell,
+  ) => {
+    const [ours, theirs] = await Promise.all([digestAll(walk(from), told), digestAll(walk(to), tell)])
+    return ours === theirs
+  }
   const pairs = (pair: Pair) => [pair]
   const isSame = {
-    entries: async () => {
-      const [ours, theirs] = [from, to].map((store) =>
-        digestAll(store.feed(), ({ stream, revision, body }) => [[stream, revision, body]]),
-      )
-      return (await ours) === (await theirs)
-    },
-    values: async () =>
-      (await digestAll(from.scan(''), (pair) => translated(pair, positions))) === (await digestAll(to.scan(''), pairs)),
-    'own keys': async () =>
-      (await digestAll(from.scan('', { own: true }), pairs)) === (await digestAll(to.scan('', { own: true }), pairs)),
+    entries: () =>
+      isAlike(
+        (store) => store.feed(),
+        ({ stream, revision, body }) => [[stream, revision, body]],
+      ),
+    values: () =>
+      isAlike(
+        (store) => store.scan(''),
+        pairs,
+        (pair) => translated(pair, positions),
+      ),
+    'own keys': () => isAlike((store) => store.scan('', { own: true }), pairs),
     blobs: async () => {
       let balance = 0
       for await (const digest of from.blobs()) {

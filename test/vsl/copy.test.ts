@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { Corrupt, Refused, Unavailable } from '../../src/protocol/errors.ts'
 import type { Json } from '../../src/protocol/json.ts'
@@ -149,6 +150,19 @@ describe('copyStore', () => {
     }
     await expect(copyStore(from, memoryBackend(), { onProgress, signal: abort.signal })).rejects.toThrow('enough')
     expect(seen.at(-1)).toEqual({ blobs: 5, entries: 10, values: 0, own: 0 })
+  })
+
+  it('stops while it compares, too, and leaves nothing behind that fails unheard', async () => {
+    const unheard: unknown[] = []
+    const hear = (error: unknown) => unheard.push(error)
+    process.on('unhandledRejection', hear)
+    onTestFinished(() => void process.off('unhandledRejection', hear))
+    const abort = new AbortController()
+    const onProgress = ({ own }: CopyCounts) => own === 2 && abort.abort(new Error('enough')) // the last there is
+    const options = { verify: true, onProgress, signal: abort.signal }
+    await expect(copyStore(await filled(memoryBackend()), memoryBackend(), options)).rejects.toThrow('enough')
+    await nextTurn()
+    expect(unheard).toEqual([])
   })
 
   it('passes on what either store says', async () => {
