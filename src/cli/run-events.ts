@@ -18,6 +18,7 @@ export function printEvents(run: RunHandle, graph: ProjectGraph, io: Io): { read
   }
 
   const printing = print(true)
+  printing.catch(() => undefined) // `stop` says it; unheard until then, it would end the run
   return {
     async stop() {
       live.abort()
