@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { mkdir, readdir, readFile, rm, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from '../protocol/clock.ts'
@@ -10,7 +11,7 @@ import { holderIsGone, thisHolder } from './holder.ts'
 
 /** A folder that no other process may write meanwhile. */
 export interface FolderLock {
-  /** Throws Refused if this process stood still for so long that another one has taken the folder over. */
+  /** Throws Refused if the folder was removed, or this process stood still for so long that another one has taken it over. */
   check(): Promise<void>
   release(): Promise<void>
 }
@@ -62,13 +63,16 @@ export async function lockFolder(folder: string, clock: Clock): Promise<FolderLo
 
   return {
     async check() {
-      if (lost === undefined && performance.now() - shown < SILENCE_MS / 2) return
+      if (lost === undefined && performance.now() - shown < SILENCE_MS / 2 && existsSync(path)) return
       try {
         await show()
         lost = undefined
       } catch (error) {
         if (!isMissing(error)) throw error
-        throw new Refused(`${folder} was taken over by another process`, 'open it again once that one is done')
+        throw new Refused(
+          `${folder} was removed, or taken over by another process`,
+          'open it again once that one is done',
+        )
       }
     },
     async release() {

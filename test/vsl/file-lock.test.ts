@@ -1,4 +1,14 @@
-import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -47,6 +57,18 @@ describe('a folder that is open', () => {
     expect(await told(other, 'open')).toEqual({ done: 'open' })
     expect(await told(other, 'commit')).toEqual({ revision: 2 })
     await expect(fileBackend({ path })).rejects.toMatchObject({ message: expect.stringContaining(String(other.pid)) })
+  })
+
+  it('is written to no more once it was removed or moved away: nobody would find it there', async () => {
+    const path = freshPath()
+    for (const goes of [() => rmSync(path, { recursive: true }), () => renameSync(path, `${path}-moved`)]) {
+      const backend = await fileBackend({ path, onError: () => undefined })
+      await backend.commit(append('g', 0))
+      goes()
+      await expect(backend.commit(append('g', 1))).rejects.toThrow(Refused)
+      await backend.close()
+      expect(existsSync(path)).toBe(false)
+    }
   })
 
   it('goes to exactly one of several that come at once', async () => {
