@@ -33,7 +33,8 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
   const servers = serversIn(options)
   if (options.all && options.backends !== EMBEDDED.join(','))
     throw unknown('backends', EMBEDDED, ', all of them, with --all')
-  const backends = [...(options.all ? EMBEDDED : (options.backends as string).split(',')), ...servers.keys()]
+  const named = (options.backends as string).split(',').map((name) => name.trim())
+  const backends = [...named, ...servers.keys()]
   if (!backends.every((name) => EMBEDDED.includes(name) || servers.has(name)))
     throw unknown('backends', EMBEDDED, '; --redis <url> and --postgres <url> add those')
   if (options.all)

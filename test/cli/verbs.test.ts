@@ -249,15 +249,16 @@ describe('a config in another folder', PATIENT, () => {
 })
 
 describe('golden', PATIENT, () => {
-  it('runs flows on a store and ends by itself', async () => {
+  it('runs flows on the stores that are named, and ends by itself', async () => {
     const ran = await mplpJson<{ totals: object; passed: boolean }>(tempFolder(), [
       'golden',
       '--backends',
-      'memory',
+      'memory, sqlite',
       '--filter',
       'approval-withdrawn',
     ])
-    expect(ran).toMatchObject({ code: 0, values: [{ passed: true, totals: { memory: { passed: 1, failed: 0 } } }] })
+    const all = { passed: 1, failed: 0 }
+    expect(ran).toMatchObject({ code: 0, values: [{ passed: true, totals: { memory: all, sqlite: all } }] })
   })
 
   it('refuses a filter that matches nothing', async () => {
