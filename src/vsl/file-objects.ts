@@ -31,6 +31,8 @@ interface ObjectsOptions {
   readonly lines: Map<string, number>
   /** What the journal says that this line wrote under the key. */
   readonly fromJournal: (key: string, seq: number) => Promise<Json>
+  /** Throws unless the folder is still ours: files written into another's would say what is no longer so. */
+  readonly check: () => Promise<void>
   /** Told when files cannot be written; they stay due, and the values are safe in the journal. */
   readonly onError: (error: unknown) => void
 }
@@ -41,7 +43,7 @@ const PAUSE_MS = 50
 const MAX_DUE = 20_000
 const MAX_DUE_CHARACTERS = 32 * 1024 * 1024
 
-export function objects({ folder, lines, fromJournal, onError }: ObjectsOptions): Objects {
+export function objects({ folder, lines, fromJournal, check, onError }: ObjectsOptions): Objects {
   let sorted: SortedKeys | undefined
   /** Keys whose file is behind, with the text if it is at hand. */
   const due = new Map<string, { readonly text: string | undefined }>()
@@ -70,9 +72,11 @@ export function objects({ folder, lines, fromJournal, onError }: ObjectsOptions)
     pause.unref()
   }
   function nextRound(): Promise<void> {
-    round ??= inParallel(due.keys(), writeOne).finally(() => {
-      round = undefined
-    })
+    round ??= check()
+      .then(() => inParallel(due.keys(), writeOne))
+      .finally(() => {
+        round = undefined
+      })
     return round
   }
 

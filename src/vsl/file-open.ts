@@ -59,7 +59,13 @@ async function replayed(
 
   const fromJournal = (key: string, seq: number) => valueIn(journal, key, seq)
   const objectsIn = (name: 'values' | 'own') =>
-    objects({ folder: join(path, name), lines: known ? mapOf(known[name]) : new Map(), fromJournal, onError })
+    objects({
+      folder: join(path, name),
+      lines: known ? mapOf(known[name]) : new Map(),
+      fromJournal,
+      check: lock.check,
+      onError,
+    })
   const [values, own] = [objectsIn('values'), objectsIn('own')]
   const state = fileState(values, own, known?.streams ?? [], clock)
   let checkpointed = known?.seq ?? 0

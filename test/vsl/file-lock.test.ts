@@ -19,7 +19,7 @@ import { Refused } from '../../src/protocol/errors.ts'
 import type { Holder } from '../../src/vsl/backend.ts'
 import { fileBackend } from '../../src/vsl/file.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
-import { append, collect } from '../contracts/backend/given.ts'
+import { append, collect, write } from '../contracts/backend/given.ts'
 import { farHolder, goneHolder, needsProcessTable } from '../contracts/backend/holders.ts'
 import { type Child, child } from '../support/child.ts'
 import { own } from '../support/processes.ts'
@@ -69,6 +69,21 @@ describe('a folder that is open', () => {
       await backend.close()
       expect(existsSync(path)).toBe(false)
     }
+  })
+
+  it('gets no more files of values either, once it was removed', async () => {
+    const path = freshPath()
+    let tell: (error: unknown) => void
+    const told = new Promise((resolve) => {
+      tell = resolve
+    })
+    const backend = await fileBackend({ path, onError: (error) => tell(error) })
+    await backend.commit(write('g', 0, { entry: 1, puts: [['k', 1]] }))
+    rmSync(path, { recursive: true })
+    expect(await told).toBeInstanceOf(Refused)
+    expect(existsSync(path)).toBe(false)
+    await backend.close()
+    await (await fileBackend({ path })).close()
   })
 
   it('goes to exactly one of several that come at once', async () => {
