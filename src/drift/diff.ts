@@ -31,7 +31,7 @@ function hunks(found: readonly Stretch[]): readonly (readonly Stretch[])[] {
   const grouped: Stretch[][] = []
   for (const stretch of found) {
     const last = grouped.at(-1)?.at(-1)
-    const near = last && stretch.before[0] - (last.before[0] + last.before[1]) <= 2 * CONTEXT
+    const near = last && stretch.before[0] - endOf(last.before) <= 2 * CONTEXT
     if (near) grouped.at(-1)!.push(stretch)
     else grouped.push([stretch])
   }
@@ -41,20 +41,22 @@ function hunks(found: readonly Stretch[]): readonly (readonly Stretch[])[] {
 function shownHunk(hunk: readonly Stretch[], old: readonly string[], now: readonly string[]): readonly string[] {
   const [first, last] = [hunk[0]!, hunk.at(-1)!]
   const lead = Math.min(CONTEXT, first.before[0])
-  const trail = Math.min(CONTEXT, old.length - (last.before[0] + last.before[1]))
+  const trail = Math.min(CONTEXT, old.length - endOf(last.before))
   const from = [first.before[0] - lead, first.after[0] - lead] as const
-  const to = [last.before[0] + last.before[1] + trail, last.after[0] + last.after[1] + trail] as const
-  const lines: string[] = [`@@ -${range(from[0], to[0] - from[0])} +${range(from[1], to[1] - from[1])} @@\n`]
-  let at = from[0]
-  for (const { before, after } of hunk) {
-    lines.push(...old.slice(at, before[0]).map((line) => shownLine(' ', line)))
-    lines.push(...old.slice(before[0], before[0] + before[1]).map((line) => shownLine('-', line)))
-    lines.push(...now.slice(after[0], after[0] + after[1]).map((line) => shownLine('+', line)))
-    at = before[0] + before[1]
-  }
-  lines.push(...old.slice(at, to[0]).map((line) => shownLine(' ', line)))
-  return lines
+  const to = [endOf(last.before) + trail, endOf(last.after) + trail] as const
+  const unchanged = [from[0], ...hunk.map(({ before }) => endOf(before))] // where they begin: before each stretch, and after the last
+  return [
+    `@@ -${range(from[0], to[0] - from[0])} +${range(from[1], to[1] - from[1])} @@\n`,
+    ...hunk.flatMap(({ before, after }, i) => [
+      ...shownLines(' ', old.slice(unchanged[i], before[0])),
+      ...shownLines('-', old.slice(before[0], endOf(before))),
+      ...shownLines('+', now.slice(after[0], endOf(after))),
+    ]),
+    ...shownLines(' ', old.slice(unchanged.at(-1), to[0])),
+  ]
 }
+
+const endOf = ([start, length]: Stretch['before']): number => start + length
 
 /** A range without lines is named by the line before it. */
 const range = (start: number, length: number): string => {
@@ -62,5 +64,5 @@ const range = (start: number, length: number): string => {
   return length === 1 ? `${shown}` : `${shown},${length}`
 }
 
-const shownLine = (mark: string, line: string): string =>
-  line.endsWith('\n') ? mark + line : `${mark}${line}\n\\ No newline at end of file\n`
+const shownLines = (mark: string, lines: readonly string[]): readonly string[] =>
+  lines.map((line) => (line.endsWith('\n') ? mark + line : `${mark}${line}\n\\ No newline at end of file\n`))

@@ -41,6 +41,12 @@ describe('a diff', () => {
     expect(unifiedDiff(at('a\n'), at('a\n'))).toEqual({ text: '', added: 0, removed: 0 })
   })
 
+  it('shows a great many lines', () => {
+    const many = 300_000
+    const { text, added } = unifiedDiff(undefined, at('\n'.repeat(many)))
+    expect([added, text.length]).toEqual([many, '--- /dev/null\n+++ b/f.txt\n@@ -0,0 +1,300000 @@\n'.length + 2 * many])
+  })
+
   it('leads git from the old text to the new one, in random cases', () => {
     const { below, random } = luck(5)
     const folder = tempFolder()
