@@ -49,8 +49,10 @@ export async function watchFolder(root: string, options: WatchOptions): Promise<
     while (restless.size > 0) {
       await clock.sleep(settleMs / 2, stop.signal)
       const now = clock.now()
+      // A clock that was set back would let them wait until it has caught up.
+      const hasPassed = (ms: number, since: number) => Math.abs(now - since) >= ms
       const quiet = [...restless].filter(
-        ([, { first, last }]) => now - last >= settleMs || now - first >= settleMs * LONGEST_WAITS,
+        ([, { first, last }]) => hasPassed(settleMs, last) || hasPassed(settleMs * LONGEST_WAITS, first),
       )
       for (const [path] of quiet) restless.delete(path)
       const gone = quiet.flatMap(([path]) => (moved.delete(path) ? [path] : []))

@@ -47,3 +47,27 @@ describe('a system that watches no more', () => {
     expect(String(errors[1])).toContain('4 folders')
   })
 })
+
+describe('a clock that is set back', () => {
+  it('does not keep from us what has happened', async () => {
+    const root = tempFolder()
+    const clock = manualClock()
+    let setBack = 0
+    const told: string[] = []
+    const watching = await watchFolder(root, {
+      clock: { ...clock, now: () => clock.now() - setBack },
+      settleMs: 100,
+      isIgnored: () => false,
+      onSettled: (paths) => void told.push(...paths),
+      onError() {},
+    })
+    onTestFinished(() => watching.close())
+    fs.writeFileSync(join(root, 'a'), '')
+    await vi.waitFor(() => expect(clock.sleeping).toBe(1))
+    setBack = 3_600_000
+    await vi.waitFor(() => {
+      clock.advance(100)
+      expect(told).toContain('a')
+    })
+  })
+})
