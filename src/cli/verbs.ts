@@ -224,7 +224,7 @@ export const VERBS: readonly Verb[] = [
   {
     usage: 'store copy <to>',
     says: 'copy the whole store into an empty one, and compare',
-    examples: ['mplp store copy postgres://localhost/mplp', 'mplp store copy file:./backup'],
+    examples: ['mplp store copy postgres://localhost/mplp', 'mplp store copy file:./.mplp/backup'],
     load: () => import('./store-copy.ts'),
   },
   {
