@@ -69,7 +69,7 @@ export interface Config {
 export interface DriftConfig {
   /** The context whose graph knows the files; one of the folder's own when absent. */
   readonly context?: string
-  /** Glob patterns of what belongs and of what does not, and the names of files with git's kind of ignore rules. */
+  /** Glob patterns of what belongs, of what does not (every `node_modules` when absent), and the names of files with git's kind of ignore rules. */
   readonly include?: readonly string[]
   readonly exclude?: readonly string[]
   readonly ignore_files?: readonly string[]

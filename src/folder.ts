@@ -18,8 +18,8 @@ export async function openProjectFolder(
   { project, ...parts }: FolderParts,
 ): Promise<ProjectFolder> {
   const root = await realFolder(folder)
-  const { projectFolder } = await import('./orchestrator/project-folder.ts')
-  const { exclude = [], ...said } = optionsIn(config)
+  const { EXCLUDED, projectFolder } = await import('./orchestrator/project-folder.ts')
+  const { exclude = EXCLUDED, ...said } = optionsIn(config)
   return projectFolder(project, {
     ...said,
     exclude: [...exclude, ...(await ownPatterns(root, config))],

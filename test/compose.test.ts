@@ -6,6 +6,7 @@ import { functionAdapter } from '../src/ael/function.ts'
 import type { Tool } from '../src/ael/tool-registry.ts'
 import { openSource } from '../src/bus/bus.ts'
 import { openRuntime } from '../src/compose.ts'
+import type { DriftConfig } from '../src/config.ts'
 import { Corrupt, InvalidInput } from '../src/protocol/errors.ts'
 import type { JsonObject } from '../src/protocol/json.ts'
 import { fileBackend } from '../src/vsl/file.ts'
@@ -227,6 +228,19 @@ describe('a runtime from a config', () => {
     }
     expect(readdirSync(join(root, '.git/hooks'))).toEqual([])
     for (const [path, text] of Object.entries(files)) expect(readFileSync(join(root, path), 'utf8')).toBe(text)
+  })
+
+  it('leaves installed packages out of the folder, unless the config says what is left out instead', async () => {
+    const root = tempFolder()
+    mkdirSync(join(root, 'node_modules/a'), { recursive: true })
+    for (const path of ['own.js', 'node_modules/a/index.js']) writeFileSync(join(root, path), '')
+    const filesWith = async (drift: DriftConfig) => {
+      const runtime = await openRuntime({ vsl: `sqlite:${join(root, 'state.db')}`, root, drift })
+      onTestFinished(() => runtime.close())
+      return (await (await runtime.folder!.tracker()).scan()).files
+    }
+    expect(await filesWith({})).toBe(1)
+    expect(await filesWith({ exclude: [] })).toBe(2)
   })
 
   it('keeps files and runs in one graph when the folder belongs to their context', async () => {

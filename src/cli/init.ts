@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { EXCLUDED } from '../drift/select.ts'
 import { systemClock } from '../protocol/clock.ts'
 import { Refused } from '../protocol/errors.ts'
 import { EXIT } from './io.ts'
@@ -9,8 +10,8 @@ import type { VerbCall } from './verb.ts'
 
 export async function run({ io }: VerbCall): Promise<number> {
   const files: { [name: string]: unknown } = {
-    // Where the package was installed into the folder itself, its files are nobody's work.
-    'mplp.config.json': { vsl: 'sqlite:./.mplp/state.db', root: '.', drift: { exclude: ['**/node_modules'] } },
+    // What is left out anyway, in words: whoever adds to the list goes on leaving it out.
+    'mplp.config.json': { vsl: 'sqlite:./.mplp/state.db', root: '.', drift: { exclude: EXCLUDED } },
     'flow.json': firstFlow(),
   }
   // Another config would be read instead of ours, or ours instead of it.

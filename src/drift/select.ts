@@ -6,7 +6,7 @@ import { shown } from '../protocol/shown.ts'
 export interface Selection {
   /** Glob patterns of what belongs; everything when absent. */
   readonly include?: readonly string[]
-  /** Glob patterns of what does not; a folder that matches is not entered. */
+  /** Glob patterns of what does not, every `node_modules` when absent; a folder that matches is not entered. */
   readonly exclude?: readonly string[]
   /** Names of files whose lines say, as git's do, what to leave alone: `.gitignore` and `.mplpignore`, the later ones overruling. */
   readonly ignoreFiles?: readonly string[]
@@ -30,11 +30,14 @@ export interface Select {
 const TEMPORARY = /^\.mplp-[\w-]+\.tmp$/
 const OURS = (name: string): boolean => name === '.git' || name === '.mplp' || TEMPORARY.test(name)
 
+/** Packages that somebody installed: they are nobody's work, and more than all the rest. */
+export const EXCLUDED = ['**/node_modules']
+
 /** A name that starts with a dot is a name like any other, and so is one with a line end in it. */
 export const GLOB = { dot: true, flags: 's' } as const
 
 export function selectFiles(selection: Selection = {}): Select {
-  const { include = ['**'], exclude = [], ignoreFiles = ['.gitignore', '.mplpignore'] } = selection
+  const { include = ['**'], exclude = EXCLUDED, ignoreFiles = ['.gitignore', '.mplpignore'] } = selection
   checkPatterns({ include, exclude, ignoreFiles })
   const included = picomatch([...include], GLOB)
   const excluded = picomatch([...exclude], GLOB)

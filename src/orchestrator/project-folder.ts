@@ -11,6 +11,8 @@ import { isKind } from '../psg/node.ts'
 import type { Project } from '../psg/project.ts'
 import { withTracking } from './tracked-files.ts'
 
+export { EXCLUDED } from '../drift/select.ts'
+
 export interface FolderOptions extends TrackOptions {
   /** The real path. */
   readonly root: string

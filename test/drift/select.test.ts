@@ -23,6 +23,21 @@ describe('what belongs to a context', () => {
     expect(await selected(root)).toEqual(['.hidden/b', 'a', 'c/d/e'])
   })
 
+  it('is not what was installed there, unless somebody says what is left out instead', async () => {
+    const root = tempFolder()
+    put(root, { a: '', 'node_modules/b/c': '', 'd/node_modules/e': '', my_node_modules: '', 'node_modules.md': '' })
+    const own = ['a', 'my_node_modules', 'node_modules.md']
+    expect(await selected(root)).toEqual(own)
+    expect(await selected(root, { include: ['**'] })).toEqual(own)
+    expect(await selected(root, { exclude: [] })).toHaveLength(5)
+    expect(await selected(root, { exclude: ['d'] })).toEqual([
+      'a',
+      'my_node_modules',
+      'node_modules.md',
+      'node_modules/b/c',
+    ])
+  })
+
   it('is what patterns include and do not exclude', async () => {
     const root = tempFolder()
     put(root, { 'src/a.ts': '', 'src/a.js': '', 'src/gen/b.ts': '', 'docs/c.ts': '', 'd.ts': '' })

@@ -127,6 +127,15 @@ describe('tracking a folder', () => {
     await again.tracker.close()
   })
 
+  it('holds what is left out from now on against nothing, and leaves it in the graph as it was', async () => {
+    const it = await given({ a: '1', 'node_modules/b': '2' }, { exclude: [] })
+    put(it.root, { 'node_modules/b': '3' })
+    expect((await it.tracker.scan()).findings).toMatchObject([{ path: 'node_modules/b' }])
+    const later = await it.again({ exclude: ['**/node_modules'] })
+    expect(later.tracker.findings()).toEqual([])
+    expect(later.graph.get('file', fileId('node_modules/b'))?.data.digest).toBe(digestOf('2'))
+  })
+
   it('works on a store that several processes share', async () => {
     const store = await sqliteBackend({ path: join(tempFolder(), 'state.db') })
     const it = await given({ a: '1' }, {}, store)
