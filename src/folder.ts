@@ -1,8 +1,9 @@
 import { realpath, stat } from 'node:fs/promises'
-import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import { type Config, effectiveConfig } from './config.ts'
 import { inConfig } from './config-check.ts'
 import type { FolderOptions, ProjectFolder } from './orchestrator/project-folder.ts'
+import { below } from './protocol/below.ts'
 import { InvalidInput } from './protocol/errors.ts'
 import type { Project } from './psg/project.ts'
 import { storePath } from './vsl/vsl.ts'
@@ -74,9 +75,9 @@ async function ownPatterns(root: string, config: Config): Promise<readonly strin
   const path = storePath(effectiveConfig(config).vsl)
   if (path === undefined) return []
   const folder = await realpath(dirname(resolve(path))).catch(() => dirname(resolve(path))) // not made yet
-  const inside = relative(root, join(folder, basename(path)))
-  if (inside === '' || inside === '..' || inside.startsWith(`..${sep}`) || isAbsolute(inside)) return []
-  const literal = inside.replaceAll(sep, '/').replaceAll(/[\\*?[\](){}!+@|^$]/g, '\\$&')
+  const inside = below(root, join(folder, basename(path)))
+  if (inside === undefined) return []
+  const literal = inside.replaceAll(/[\\*?[\](){}!+@|^$]/g, '\\$&')
   // By their whole names: a store called state must not take statement.md with it.
   return ['', '-journal', '-shm', '-wal', '/**'].map((end) => literal + end)
 }

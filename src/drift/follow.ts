@@ -1,4 +1,5 @@
-import { isAbsolute, relative, sep } from 'node:path'
+import { isAbsolute, sep } from 'node:path'
+import { below } from '../protocol/below.ts'
 import type { Clock } from '../protocol/clock.ts'
 import { Closed } from '../protocol/errors.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
@@ -83,13 +84,6 @@ function toldPaths(event: JsonObject, root: string): readonly string[] {
 
 function ours(path: Json | undefined, workspace: Json | undefined, root: string): string | undefined {
   if (typeof path !== 'string' || path === '' || path.includes('\0')) return undefined
-  const full = isAbsolute(path)
-    ? path
-    : typeof workspace === 'string'
-      ? `${workspace}${sep}${path}`
-      : `${root}${sep}${path}`
-  const from = relative(root, full)
-  return from === '' || from === '..' || from.startsWith(`..${sep}`) || isAbsolute(from)
-    ? undefined
-    : from.replaceAll(sep, '/')
+  const home = typeof workspace === 'string' ? workspace : root
+  return below(root, isAbsolute(path) ? path : `${home}${sep}${path}`)
 }

@@ -1,11 +1,10 @@
-import { basename, dirname, isAbsolute, join, relative, sep } from 'node:path'
+import { basename, dirname, join } from 'node:path'
+import { below } from '../protocol/below.ts'
 import { disk, type Root } from './root.ts'
 
-/** Where a path leads when the links on its way are followed, from the root on; `undefined` when that is outside. */
+/** Where a path leads when the links on its way are followed, from the root on; `undefined` when that is the root itself or outside. */
 export async function throughLinks(root: Root, path: string): Promise<string | undefined> {
-  const place = relative(root.path, await realOf(join(root.path, path)))
-  const isOutside = place === '..' || place.startsWith(`..${sep}`) || isAbsolute(place)
-  return isOutside ? undefined : place.replaceAll(sep, '/')
+  return below(root.path, await realOf(join(root.path, path)))
 }
 
 /** Of what is not there yet, or cannot be followed: where it would be, as far as its folders tell. */
