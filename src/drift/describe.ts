@@ -1,39 +1,32 @@
-import { type Clock, isoMicros } from '../protocol/clock.ts'
+import { isoMicros } from '../protocol/clock.ts'
 import type { Digest } from '../protocol/json.ts'
 import type { EventDraft, FindingRecord } from '../psg/change.ts'
 import { type Finding, findingId, shapeOf } from './compare.ts'
+import { contentOf, type Desk } from './desk.ts'
 import { type Diff, unifiedDiff } from './diff.ts'
-import type { Severity } from './policy.ts'
 import { textOf } from './text.ts'
-
-export interface Describing {
-  readonly clock: Clock
-  readonly severity: Severity
-  readonly content: (digest: Digest) => Promise<Uint8Array | undefined>
-  readonly keep: (bytes: Uint8Array) => Promise<Digest>
-}
 
 /** Larger files are not shown line by line, and longer diffs not kept in the graph itself. */
 const DIFF_BYTES = 1024 * 1024
 const INLINE_BYTES = 64 * 1024
 
 /** A finding as it is put on record, with what a person wants to see. */
-export async function describe(finding: Finding, describing: Describing): Promise<FindingRecord> {
+export async function describe(desk: Desk, finding: Finding): Promise<FindingRecord> {
   const { what, path, from, believed, observed, digest } = finding
-  const diff = await diffOf(finding, describing.content)
+  const diff = await diffOf(desk, finding)
   return {
     finding_id: findingId(finding),
     what,
     path,
     ...(from !== undefined && { from }),
-    severity: describing.severity,
-    found_at: isoMicros(describing.clock.now() * 1000),
+    severity: desk.verdictOn(finding).severity,
+    found_at: isoMicros(desk.clock.now() * 1000),
     digest,
     ...(believed && { believed: shapeOf(believed) }),
     ...(observed && { observed: shapeOf(observed) }),
     ...(believed?.written_by !== undefined && { written_by: believed.written_by }),
     ...(diff && { lines_added: diff.added, lines_removed: diff.removed }),
-    ...(diff && diff.text !== '' && (await placed(diff.text, describing.keep))),
+    ...(diff && diff.text !== '' && (await placed(desk, diff.text))),
   }
 }
 
@@ -83,11 +76,8 @@ const CHANGES: { readonly [W in FindingRecord['what']]?: string } = {
   renamed: 'renamed',
 }
 
-async function diffOf(
-  { path, from, believed, observed }: Finding,
-  content: Describing['content'],
-): Promise<Diff | undefined> {
-  const [old, now] = await Promise.all([side(believed, content), side(observed, content)])
+async function diffOf(desk: Desk, { path, from, believed, observed }: Finding): Promise<Diff | undefined> {
+  const [old, now] = await Promise.all([side(desk, believed), side(desk, observed)])
   if (old === null || now === null || believed?.digest === observed?.digest) return undefined
   return unifiedDiff(
     old === undefined ? undefined : { path: from ?? path, text: old },
@@ -96,17 +86,14 @@ async function diffOf(
 }
 
 /** A side's text: `undefined` when there is no file, `null` when there is one that cannot be shown. */
-async function side(
-  file: Finding['believed'] | Finding['observed'],
-  content: Describing['content'],
-): Promise<string | null | undefined> {
+async function side(desk: Desk, file: Finding['believed'] | Finding['observed']): Promise<string | null | undefined> {
   if (file === undefined) return undefined
   if (file.type !== 'file' || !file.kept || file.size > DIFF_BYTES) return null
-  const bytes = await content(file.digest!)
+  const bytes = await contentOf(desk, file.digest!)
   return (bytes && textOf(bytes)) ?? null
 }
 
-async function placed(diff: string, keep: Describing['keep']): Promise<{ diff: string } | { diff_blob: Digest }> {
+async function placed({ graph }: Desk, diff: string): Promise<{ diff: string } | { diff_blob: Digest }> {
   const bytes = Buffer.from(diff)
-  return bytes.length <= INLINE_BYTES ? { diff } : { diff_blob: await keep(bytes) }
+  return bytes.length <= INLINE_BYTES ? { diff } : { diff_blob: await graph.store.putBlob(bytes) }
 }

@@ -9,7 +9,6 @@ import {
   believed,
   believing,
   commit,
-  contentOf,
   type Desk,
   enterFolders,
   inChunks,
@@ -160,12 +159,7 @@ async function opened(desk: Desk, fresh: readonly (readonly [string, Finding])[]
   const news: { readonly record: FindingRecord; readonly asked: readonly Change[] }[] = []
   for (const [, finding] of fresh) {
     const verdict = desk.verdictOn(finding)
-    const told = await describe(finding, {
-      clock,
-      severity: verdict.severity,
-      content: (digest) => contentOf(desk, digest),
-      keep: (bytes) => graph.store.putBlob(bytes),
-    })
+    const told = await describe(desk, finding)
     const asked = verdict.strategy === 'ask' ? question(told, { clock, group, verdict }) : undefined
     const record = asked ? { ...told, confirm_id: asked.confirm_id } : told
     news.push({ record, asked: asked?.changes ?? [] })

@@ -1,9 +1,9 @@
 import { RevisionConflict } from '../protocol/errors.ts'
-import type { Change, Deed, FileRecord, FindingRecord } from '../psg/change.ts'
-import { compare, findingId, isSameShape } from './compare.ts'
+import type { Change, Deed, FileRecord } from '../psg/change.ts'
+import { compare, isSameShape } from './compare.ts'
 import { type Begun, begin, carryThrough, type Ended } from './deeds.ts'
 import { describe } from './describe.ts'
-import { becoming, believing, commit, contentOf, type Desk, load, observedAt } from './desk.ts'
+import { becoming, believing, commit, type Desk, load, observedAt } from './desk.ts'
 import { look, note } from './look.ts'
 import type { Observed } from './observe.ts'
 import { agreedOn, resolve } from './reconcile.ts'
@@ -50,7 +50,7 @@ export async function takeBack(desk: Desk, taking: TakingBack): Promise<readonly
     if (!('operations' in resolution)) continue
     const { operations, records } = resolution
     const deed: Deed = { deed_id: desk.clock.uuid(), strategy: 'graph', run: taking.run, operations, records }
-    begun.push({ record: { ...(await described(desk, finding)), finding_id: findingId(finding), deed }, deed })
+    begun.push({ record: { ...(await describe(desk, finding)), deed }, deed })
   }
   const refused = new Set(results.map(({ path }) => path))
   const deciding = () => {
@@ -78,11 +78,3 @@ export async function takeBack(desk: Desk, taking: TakingBack): Promise<readonly
 /** A record from back then, with what the disk says now where the file is as it was. */
 const asNow = (record: FileRecord, there: Observed | undefined): FileRecord =>
   there && isSameShape(there, record) ? { ...record, agreed: agreedOn(there) } : record
-
-const described = (desk: Desk, finding: Parameters<typeof describe>[0]): Promise<FindingRecord> =>
-  describe(finding, {
-    clock: desk.clock,
-    severity: desk.verdictOn(finding).severity,
-    content: (digest) => contentOf(desk, digest),
-    keep: (bytes) => desk.graph.store.putBlob(bytes),
-  })
