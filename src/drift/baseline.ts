@@ -2,7 +2,7 @@ import { eachOf } from '../protocol/each.ts'
 import type { FileRecord } from '../psg/change.ts'
 import { isKind } from '../psg/node.ts'
 import type { Backend } from '../vsl/backend.ts'
-import { fileId } from './compare.ts'
+import { fileId, isTracked } from './compare.ts'
 import { ACTOR, becoming, commit, type Desk, inChunks, inMemory, known, load, stored } from './desk.ts'
 import { observe } from './observe.ts'
 import { recordOf } from './reconcile.ts'
@@ -67,7 +67,7 @@ async function readFiles(desk: Desk, paths: readonly string[], parcel: Parcel): 
       if (error instanceof Elsewhere || error.code === 'EACCES' || error.code === 'EPERM') return undefined
       throw error
     })
-    if (there?.type !== 'file' && there?.type !== 'link') return
+    if (!isTracked(there)) return
     const id = fileId(path)
     files.push({ id, record: recordOf(path, there, graph.get('file', id)?.data.written_by) })
   })

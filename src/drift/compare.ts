@@ -1,5 +1,5 @@
 import { type Digest, digestOf, digestOfJson, type JsonObject } from '../protocol/json.ts'
-import type { Agreed, FileRecord, FileShape, FindingRecord } from '../psg/change.ts'
+import type { FileRecord, FileShape, FindingRecord } from '../psg/change.ts'
 import type { Observed } from './observe.ts'
 import { nameOf } from './select.ts'
 
@@ -35,7 +35,7 @@ export function compare(
       if (what) findings.push(finding(what, record.path, record, there))
     }
   }
-  for (const [path, there] of observed) if (!believed.has(path) && isFile(there)) appeared.push([path, there])
+  for (const [path, there] of observed) if (!believed.has(path) && isTracked(there)) appeared.push([path, there])
   const renamed = renames(missing, appeared)
   const arrived = new Set([...renamed.values()].map(([path]) => path))
   for (const record of missing) {
@@ -68,8 +68,17 @@ export const shapeOf = ({ type, digest, size, mode, kept }: FileShape): FileShap
   kept,
 })
 
-export const isSameShape = (a: Omit<FileShape, 'kept'> | Agreed, b: Omit<FileShape, 'kept'> | Agreed): boolean =>
+type Shape = Omit<FileShape, 'kept'>
+export const isSameShape = (a: Shape, b: Shape): boolean =>
   a.type === b.type && a.digest === b.digest && (a.mode === b.mode || a.type !== 'file')
+
+/** The same, or nothing on both sides. */
+export const isAs = (a: Shape | undefined, b: Shape | null | undefined): boolean =>
+  a && b ? isSameShape(a, b) : !a && !b
+
+/** Only these are: a folder or a pipe where nothing was expected is no business of ours. */
+export const isTracked = <File extends Pick<FileShape, 'type'>>(file: File | undefined): file is File =>
+  file?.type === 'file' || file?.type === 'link'
 
 function difference(record: FileRecord, there: Observed): Finding['what'] | undefined {
   if (record.type !== there.type) return 'type_changed'
@@ -106,9 +115,6 @@ const sides = ({ type, digest, mode }: FileShape): JsonObject => ({
   mode,
   ...(digest !== undefined && { digest }),
 })
-
-/** What has come can be tracked: a folder or a pipe where nothing was expected is no business of ours. */
-const isFile = ({ type }: Observed): boolean => type === 'file' || type === 'link'
 
 type Arrival = readonly [path: string, file: Observed]
 

@@ -1,7 +1,7 @@
 import { eachOf } from '../protocol/each.ts'
 import type { Change, FileRecord, FindingRecord } from '../psg/change.ts'
 import { loadQuestions, question, withdrawn } from './ask.ts'
-import { compare, type Finding, findingId, isSameShape } from './compare.ts'
+import { compare, type Finding, findingId, isSameShape, isTracked } from './compare.ts'
 import { describe, seenEvent, summary } from './describe.ts'
 import {
   AT_ONCE,
@@ -65,7 +65,7 @@ const endsOf = ({ path, from }: Pick<Finding, 'path' | 'from'>): readonly string
 /** Remembers what the disk showed, unless it is just what the graph has on record. */
 export function note(desk: Desk, path: string, there: Observed | undefined): void {
   const record = believed(desk, path)
-  const ours = record !== undefined || there?.type === 'file' || there?.type === 'link'
+  const ours = record !== undefined || isTracked(there)
   if (!ours || (there && record && isAsRecorded(there, record))) desk.seen.delete(path)
   else desk.seen.set(path, there ?? null)
 }

@@ -3,7 +3,7 @@ import { link, open, rename, rmdir, symlink, unlink } from 'node:fs/promises'
 import { dirname, resolve, sep } from 'node:path'
 import type { Digest } from '../protocol/json.ts'
 import type { FileOperation, FileShape } from '../psg/change.ts'
-import { isSameShape } from './compare.ts'
+import { isAs, isSameShape } from './compare.ts'
 import { type Observed, observe } from './observe.ts'
 import type { Refusal } from './reconcile.ts'
 import { Elsewhere, type Place, type Root, unlessMissing } from './root.ts'
@@ -112,9 +112,6 @@ function move(root: Root, { path, to, expect }: Of<'move'>, operating: Operating
 
 const at = (root: Root, path: string, { now }: Operating, known?: Observed): Promise<Observed | undefined> =>
   observe(root, path, { now, keepBytes: 0, keep: async () => false, ...(known && { known }) })
-
-const isAs = (there: Observed | undefined, expect: FileShape | null): boolean =>
-  there === undefined || expect === null ? (there ?? null) === expect : isSameShape(there, expect)
 
 /** Is one of its folders something else by now? */
 async function isBlocked(root: Root, path: string): Promise<boolean> {

@@ -1,7 +1,7 @@
 import { isoMicros } from '../protocol/clock.ts'
 import { type Digest, digestOf } from '../protocol/json.ts'
 import type { Agreed, FileOperation, FileRecord, FileShape } from '../psg/change.ts'
-import { type Finding, isSameShape, shapeOf } from './compare.ts'
+import { type Finding, isAs, isSameShape, isTracked, shapeOf } from './compare.ts'
 import { mergeText, mergeValue } from './merge.ts'
 import type { Observed } from './observe.ts'
 import type { Strategy } from './policy.ts'
@@ -84,7 +84,7 @@ export function agreedOn(there: Observed): Agreed {
 }
 
 function accepted({ path, from, observed }: Finding): Resolution {
-  const record = observed && isTracked(observed) ? recordOf(path, observed) : null
+  const record = isTracked(observed) ? recordOf(path, observed) : null
   const records =
     from === undefined
       ? [{ path, record }]
@@ -97,7 +97,7 @@ function accepted({ path, from, observed }: Finding): Resolution {
 
 function restored({ path, from, believed, observed }: Finding): Resolution | Refusal {
   if (observed?.type === 'other') return { outcome: 'refused', reason: 'not_a_file' }
-  const loses = observed && isTracked(observed) && observed.digest !== believed?.digest && !observed.kept
+  const loses = isTracked(observed) && observed.digest !== believed?.digest && !observed.kept
   if (loses) return { outcome: 'refused', reason: 'would_be_lost' }
   const expect = observed ? shapeOf(observed) : null
   if (!believed)
@@ -124,9 +124,9 @@ function restored({ path, from, believed, observed }: Finding): Resolution | Ref
 function merged(finding: Finding, sources: Sources): Resolution | Clash | Refusal {
   const { believed, observed } = finding
   const { base } = sources
-  const file = observed && isTracked(observed) ? observed : undefined
-  if (isSame(file, base)) return finding.from === undefined ? restored(finding) : brought(finding, shapeOf(believed!))
-  if (isSame(believed, base)) return accepted(finding)
+  const file = isTracked(observed) ? observed : undefined
+  if (isAs(file, base)) return finding.from === undefined ? restored(finding) : brought(finding, shapeOf(believed!))
+  if (isAs(believed, base)) return accepted(finding)
   if (!believed || !file) return { outcome: 'conflict', reason: 'deleted_and_changed' }
   if (!base) return { outcome: 'conflict', reason: 'both_added' }
   if (believed.type !== 'file' || file.type !== 'file' || base.type !== 'file')
@@ -164,7 +164,3 @@ function brought({ path, from, believed, observed }: Finding, shape: FileShape):
   const gone = from === undefined ? [] : [{ path: from, record: null }]
   return { outcome: 'merged', operations, records: [...gone, { path, record }] }
 }
-
-const isTracked = ({ type }: FileShape): boolean => type === 'file' || type === 'link'
-const isSame = (a: FileShape | FileRecord | undefined, b: Agreed | undefined): boolean =>
-  a === undefined || b === undefined ? a === b : isSameShape(a, b)

@@ -1,7 +1,7 @@
 import { type Digest, digestOfJson, type Json } from '../protocol/json.ts'
 import type { Change, FileRecord, FileShape } from '../psg/change.ts'
 import type { Restoration } from '../psg/restore.ts'
-import { fileId, isSameShape, shapeOf } from './compare.ts'
+import { fileId, isAs, isSameShape, shapeOf } from './compare.ts'
 import { type Compensation, compensation, type Done, isMet, pathsIn } from './compensate.ts'
 import type { Observed } from './observe.ts'
 import { CHANGED, type Lying, rehearsed } from './rehearse.ts'
@@ -135,6 +135,3 @@ function obstacle({ now, before }: FileChange, there: Observed | undefined): str
   if (!isFolder && !isAs(there, now ?? null)) return CHANGED
   return before && !before.kept && before.digest !== there?.digest ? NOT_KEPT : undefined
 }
-
-const isAs = (there: Observed | undefined, record: FileRecord | null): boolean =>
-  there === undefined || record === null ? (there ?? null) === record : isSameShape(there, record)
