@@ -59,7 +59,7 @@ function* touchedByOthers(desk: Desk): Iterable<string> {
   for (const finding of ours.values()) yield* endsOf(finding)
 }
 
-const endsOf = ({ path, from }: Pick<Finding, 'path' | 'from'>): readonly string[] =>
+export const endsOf = ({ path, from }: Pick<Finding, 'path' | 'from'>): readonly string[] =>
   from === undefined ? [path] : [path, from]
 
 /** Remembers what the disk showed, unless it is just what the graph has on record. */

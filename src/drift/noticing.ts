@@ -2,7 +2,7 @@ import type { FindingRecord } from '../psg/change.ts'
 import { answer } from './ask.ts'
 import { finish } from './deeds.ts'
 import { becoming, commit, type Desk, recorded } from './desk.ts'
-import { type Looked, look } from './look.ts'
+import { endsOf, type Looked, look } from './look.ts'
 import type { Strategy } from './policy.ts'
 import { ask, type By, type Reconciled, settle } from './settle.ts'
 import type { TrackOptions } from './tracker.ts'
@@ -60,7 +60,7 @@ export function noticing(
     },
     async takeIn(confirms) {
       const asked = [...recorded(desk)].filter(({ confirm_id }) => confirm_id !== undefined && confirms.has(confirm_id))
-      if (asked.length > 0) await lookAt(pathsOf(asked))
+      if (asked.length > 0) await lookAt(asked.flatMap(endsOf))
       for (const { finding_id } of asked) {
         const record = desk.graph.get('finding', finding_id)?.data
         const said = record && !record.declined ? await answer(desk.graph, record) : undefined
@@ -77,11 +77,8 @@ export function noticing(
       }
     },
     async settle(records, strategy, by) {
-      await lookAt(pathsOf(records))
+      await lookAt(records.flatMap(endsOf))
       return settled(records, strategy, by)
     },
   }
 }
-
-const pathsOf = (records: readonly FindingRecord[]): readonly string[] =>
-  records.flatMap(({ path, from }) => (from === undefined ? [path] : [path, from]))

@@ -30,7 +30,6 @@ export interface By {
 
 interface Job {
   readonly record: FindingRecord
-  readonly finding: Finding
   readonly resolution: Resolution
 }
 
@@ -39,7 +38,7 @@ export async function settle(
   desk: Desk,
   ids: readonly string[],
   strategy: Strategy,
-  by: By = {},
+  by: By,
 ): Promise<readonly Reconciled[]> {
   const results: Reconciled[] = []
   for (const chunk of inChunks(ids)) results.push(...(await settleSome(desk, chunk, strategy, by)))
@@ -58,7 +57,7 @@ async function settleSome(desk: Desk, ids: readonly string[], strategy: Strategy
     if (settled === 'ask') questions.push({ record })
     else if (settled.outcome === 'conflict') questions.push({ record, conflict: settled })
     else if (settled.outcome === 'refused') results.push({ finding: record, ...settled })
-    else jobs.push({ record, finding, resolution: settled })
+    else jobs.push({ record, resolution: settled })
   }
   results.push(...(await ask(desk, questions)))
   results.push(...(await carryOut(desk, strategy as Deed['strategy'], jobs, by)))

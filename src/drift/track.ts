@@ -8,6 +8,7 @@ import { byPath, fileId } from './compare.ts'
 import { finish, recover } from './deeds.ts'
 import { ACTOR, contentOf, type Desk, enterFolders, known, load, observedAt, recorded } from './desk.ts'
 import { follow, newsIn } from './follow.ts'
+import { endsOf } from './look.ts'
 import { noticing } from './noticing.ts'
 import { checkStrategy, policy } from './policy.ts'
 import { checkList, checkPath, checkPaths, openRoot } from './root.ts'
@@ -176,7 +177,7 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
       const results = await inTurn(() =>
         work.settle(chosen([...recorded(desk)].sort(byPath), which), strategy, { reason, ...by }),
       )
-      await obey(results.flatMap(({ finding: { path, from } }) => [path, from ?? path]))
+      await obey(results.flatMap(({ finding }) => endsOf(finding)))
       return results
     },
     async mayWrite(path) {
