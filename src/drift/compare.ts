@@ -16,10 +16,6 @@ export interface Finding {
   readonly digest: Digest
 }
 
-/**
- * Everything that differs, by path. A file that is missing in one place and has appeared in another with the content that the disk last had there
- * was renamed; an empty file tells nothing about where it came from.
- */
 export function compare(
   believed: ReadonlyMap<string, FileRecord>,
   observed: ReadonlyMap<string, Observed>,

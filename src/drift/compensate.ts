@@ -25,10 +25,6 @@ export interface Done {
   readonly ended: number
 }
 
-/**
- * Pure: the inverse actions of what a run did, last done first. What was taken back already is left out, and so is what `isRestored` says is brought
- * back in another way.
- */
 export function compensation(done: readonly Done[], isRestored: (inverse: JsonObject) => boolean): Compensation {
   const undone = new Set(
     done.flatMap(({ action: { compensates, status } }) =>

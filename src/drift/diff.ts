@@ -9,7 +9,6 @@ export interface Diff {
 
 const CONTEXT = 3
 
-/** How one text became another, in the unified form that people and `patch` read. `undefined` on a side: there was no file. */
 export function unifiedDiff(
   before: { readonly path: string; readonly text: string } | undefined,
   after: { readonly path: string; readonly text: string } | undefined,

@@ -49,7 +49,6 @@ export interface RunFacts {
   readonly untracked?: ReadonlyMap<string, Lying>
 }
 
-/** Pure: what will be restored, what cannot be undone, what somebody else changed since. */
 export function rollbackPlan(facts: RunFacts): RollbackPlan {
   const { restoration, actions, believed, wrote = new Map(), below = () => [], observed, untracked = new Map() } = facts
   const possible: FileReturn[] = []
@@ -98,7 +97,6 @@ export function rollbackPlan(facts: RunFacts): RollbackPlan {
   return { ...way, impossible, digest: digestOfJson(JSON.parse(JSON.stringify({ ...way, impossible })) as Json) }
 }
 
-/** Is there nothing to be done at all? */
 export const isEmpty = ({ files, changes, effects }: RollbackPlan): boolean =>
   files.length + changes.length + effects.length === 0
 
