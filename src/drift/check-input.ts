@@ -7,6 +7,7 @@ import {
   objects,
   refuseUnlessFit,
   text,
+  texts,
   wholeFrom,
 } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
@@ -17,6 +18,7 @@ import type { TakingBack } from './take-back.ts'
 export const checkGraph = (graph: unknown): void => refuseUnlessFit('drift', { graph }, { graph: needed(aGraph) })
 export const checkFinding = (finding: unknown): void =>
   refuseUnlessFit('finding', finding, { finding_id: needed(text), '*': anything })
+export const checkWhich = (which: unknown): void => refuseUnlessFit('which', { which }, { which: needed(WHICH) })
 export const checkAuthor = (by: unknown): void => refuseUnlessFit('author', by, { actor: text, reason: text })
 export const checkRead = (read: { readonly digest: unknown; readonly reader: unknown }): void =>
   refuseUnlessFit('read', read, { digest: needed(digest), reader: needed(object) })
@@ -28,6 +30,10 @@ export const checkWrote = (files: unknown, by: unknown): void => {
 }
 export const checkTakingBack = (taking: unknown): void => refuseUnlessFit('way back', taking, TAKING_BACK)
 
+const WHICH: Field = {
+  says: "'all', or a list of paths and ids",
+  fits: (value) => value === 'all' || texts.fits(value),
+}
 const isDigest = (value: unknown): boolean => typeof value === 'string' && value.startsWith('sha256:')
 const digest: Field = { says: 'a digest', fits: isDigest }
 const isWrote = (value: unknown): boolean =>

@@ -128,14 +128,9 @@ export function checkPath(path: unknown, name = 'path'): asserts path is string 
 
 /** Throws InvalidInput for what is no list of such paths. */
 export function checkPaths(paths: unknown): asserts paths is readonly string[] {
-  checkList(paths, 'paths')
+  if (!Array.isArray(paths))
+    throw new InvalidInput('paths', [{ path: 'paths', rule: 'type', message: 'must be a list', found: shown(paths) }])
   for (const path of paths) checkPath(path)
-}
-
-/** Throws InvalidInput for what is no list. */
-export function checkList(list: unknown, name: string): asserts list is readonly unknown[] {
-  if (Array.isArray(list)) return
-  throw new InvalidInput(name, [{ path: name, rule: 'type', message: 'must be a list', found: shown(list) }])
 }
 
 /** Asked of the root's own name, which is there for certain; a name without letters has to be taken for what is usual. */

@@ -3,7 +3,15 @@ import type { FindingRecord } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { serially } from '../vsl/serially.ts'
 import { hasBaseline, takeBaseline } from './baseline.ts'
-import { checkAuthor, checkFinding, checkGraph, checkRead, checkStale, checkTakingBack } from './check-input.ts'
+import {
+  checkAuthor,
+  checkFinding,
+  checkGraph,
+  checkRead,
+  checkStale,
+  checkTakingBack,
+  checkWhich,
+} from './check-input.ts'
 import { byPath, fileId } from './compare.ts'
 import { finish, recover } from './deeds.ts'
 import { ACTOR, contentOf, type Desk, enterFolders, known, load, observedAt, recorded } from './desk.ts'
@@ -11,7 +19,7 @@ import { follow, newsIn } from './follow.ts'
 import { endsOf } from './look.ts'
 import { noticing } from './noticing.ts'
 import { checkStrategy, policy } from './policy.ts'
-import { checkList, checkPath, checkPaths, openRoot } from './root.ts'
+import { checkPath, checkPaths, openRoot } from './root.ts'
 import { type ScanOptions, scan } from './scan.ts'
 import { foldersOf, selectFiles } from './select.ts'
 import { reads } from './stale.ts'
@@ -171,7 +179,7 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
     async reconcile(which, strategy, by = {}) {
       refuseIfClosed()
       checkStrategy(strategy)
-      if (which !== 'all') checkList(which, 'which')
+      checkWhich(which)
       checkAuthor(by)
       const reason = `reconciled by hand: ${strategy}`
       const results = await inTurn(() =>
