@@ -6,7 +6,7 @@ import { fileId, isTracked } from './compare.ts'
 import { ACTOR, becoming, commit, type Desk, inChunks, inMemory, known, load, stored } from './desk.ts'
 import { observe } from './observe.ts'
 import { recordOf } from './reconcile.ts'
-import { Elsewhere } from './root.ts'
+import { Elsewhere, isUnreadable } from './root.ts'
 import { type Scan, type ScanOptions, scan } from './scan.ts'
 
 /** The name of the revision at which a folder was first taken in whole. */
@@ -64,7 +64,7 @@ async function readFiles(desk: Desk, paths: readonly string[], parcel: Parcel): 
   const files: Taken[] = []
   await eachOf(paths, AT_ONCE, async (path) => {
     const there = await observe(root, path, observing).catch((error: NodeJS.ErrnoException) => {
-      if (error instanceof Elsewhere || error.code === 'EACCES' || error.code === 'EPERM') return undefined
+      if (error instanceof Elsewhere || isUnreadable(error.code)) return undefined
       throw error
     })
     if (!isTracked(there)) return

@@ -10,7 +10,7 @@ import { type Finding, fileId, isSameShape } from './compare.ts'
 import { type Observed, observe } from './observe.ts'
 import type { Verdict } from './policy.ts'
 import { room } from './room.ts'
-import { Elsewhere, isUnreadable, type Root, unlessMissing } from './root.ts'
+import { Elsewhere, isUnreadable, type Root } from './root.ts'
 import { type Known, textAt } from './scan.ts'
 import { foldersOf, type Select } from './select.ts'
 
@@ -114,7 +114,7 @@ export async function observedAt(
     await enterFolders(desk, path)
     if (!desk.select.hasFile(path)) return
     const there = await observed(desk, path).catch((error) => {
-      if (error instanceof Elsewhere || isUnreadable(error)) return UNKNOWN
+      if (error instanceof Elsewhere || isUnreadable(error.code)) return UNKNOWN
       throw error
     })
     found.set(path, there)
@@ -130,18 +130,14 @@ export const contentOf = (desk: Desk, digest: Digest): Promise<Uint8Array | unde
 export async function enterFolders(desk: Desk, path: string): Promise<void> {
   for (const folder of ['', ...foldersOf(path)]) {
     if (desk.select.isEntered(folder) || !desk.select.hasFolder(folder)) continue
-    const names = await desk.root.list(folder).then(
-      (entries) => entries.map((entry) => entry.name),
-      () => [], // gone or unreadable: so are its rules
-    )
-    await desk.select.enter(folder, new Set(names), (at) =>
-      textAt(desk.root, at).catch(unlessMissing).catch(noRules(at)),
-    )
+    const names = await desk.root.list(folder).then((entries) => entries.map(({ name }) => name), noRules(folder))
+    await desk.select.enter(folder, new Set(names), (at) => textAt(desk.root, at).catch(noRules(at)))
   }
 }
 
-/** To go on without them would be to allow what they may forbid. */
+/** For a `catch`: where nothing is there are none; to go on without those that cannot be read would be to allow what they may forbid. */
 const noRules = (at: string) => (cause: unknown) => {
+  if (cause instanceof Elsewhere) return undefined
   throw new Refused(`the ignore rules in ${at} cannot be read`, 'make them readable', { cause })
 }
 

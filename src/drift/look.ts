@@ -1,4 +1,5 @@
 import { eachOf } from '../protocol/each.ts'
+import { Refused } from '../protocol/errors.ts'
 import type { Change, FileRecord, FindingRecord } from '../psg/change.ts'
 import { loadQuestions, question, withdrawn } from './ask.ts'
 import { compare, type Finding, findingId, isSameShape, isTracked } from './compare.ts'
@@ -35,15 +36,16 @@ export async function look(desk: Desk, paths: Iterable<string>): Promise<Looked>
   const unseen = new Set<string>()
   await eachOf(new Set([...paths, ...touchedByOthers(desk)]), AT_ONCE, async (path) => {
     if (desk.held.has(path)) return void unseen.add(path) // looked at when it is let go
-    await enterFolders(desk, path)
-    if (!desk.select.hasFile(path)) return void desk.seen.delete(path)
     try {
-      note(desk, path, await observed(desk, path))
+      await enterFolders(desk, path)
+      if (desk.select.hasFile(path)) note(desk, path, await observed(desk, path))
+      else desk.seen.delete(path)
     } catch (error) {
       unseen.add(path)
       if (error instanceof Elsewhere) return // it does not stand still: whatever moves it is followed by another look
-      if (!isUnreadable(error as NodeJS.ErrnoException)) throw error
-      unreadable.push({ path, code: (error as NodeJS.ErrnoException).code! })
+      const { code = '' } = Object(error instanceof Refused ? error.cause : error) as NodeJS.ErrnoException
+      if (!isUnreadable(code)) throw error
+      unreadable.push({ path, code })
     }
   })
   return { news: await putOnRecord(desk, unseen), unreadable }

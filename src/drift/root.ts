@@ -220,8 +220,7 @@ async function makeFolders(root: Root, folder: string): Promise<void> {
 const GONE = ['ENOENT', 'ENOTDIR', 'ELOOP', 'ENAMETOOLONG', 'EINVAL']
 
 /** There is something, and it is kept from us. */
-export const isUnreadable = (error: NodeJS.ErrnoException): boolean =>
-  ['EACCES', 'EPERM', 'EIO'].includes(error.code ?? '')
+export const isUnreadable = (code: string | undefined): boolean => ['EACCES', 'EPERM', 'EIO'].includes(code ?? '')
 
 /** For a `catch`: what was there a moment ago is not any more. */
 export const elsewhere = (path: string) => (error: NodeJS.ErrnoException) => {

@@ -2,7 +2,7 @@ import type { Dirent } from 'node:fs'
 import { eachOf } from '../protocol/each.ts'
 import { Refused } from '../protocol/errors.ts'
 import { isUnchanged, type Observed } from './observe.ts'
-import { disk, Elsewhere, type Root } from './root.ts'
+import { disk, Elsewhere, isUnreadable, type Root } from './root.ts'
 import type { Select } from './select.ts'
 
 export interface ScanOptions {
@@ -56,10 +56,11 @@ export async function scan(root: Root, select: Select, known: Known, options: Sc
     const entries = await root.list(folder).catch((error: NodeJS.ErrnoException) => {
       if (folder === '')
         throw new Refused(`${root.path} is gone or cannot be read`, 'bring it back first', { cause: error })
-      if (!(error instanceof Elsewhere)) unreadable.push({ path: folder, code: error.code ?? error.message })
-      return [] as Dirent[]
+      if (error instanceof Elsewhere) return [] as Dirent[]
+      unreadable.push({ path: folder, code: error.code ?? error.message })
     })
     folders++
+    if (!entries) return [] // neither are its rules known: those that were stay in force
     const names = new Set(entries.map((entry) => entry.name))
     const isRuled = await select
       .enter(folder, names, (path) => textAt(root, path))
@@ -81,10 +82,10 @@ export async function scan(root: Root, select: Select, known: Known, options: Sc
   }
 
   function passBy(path: string, error: NodeJS.ErrnoException): false {
-    if (error.code !== 'EACCES' && error.code !== 'EPERM') throw error
+    if (!isUnreadable(error.code)) throw error
     if (path === '')
       throw new Refused(`the ignore rules in ${root.path} cannot be read`, 'make them readable', { cause: error })
-    unreadable.push({ path, code: error.code })
+    unreadable.push({ path, code: error.code! })
     return false
   }
 

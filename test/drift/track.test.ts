@@ -518,50 +518,6 @@ describe('noticing', () => {
   })
 })
 
-it('lists what it may not read, and says nothing else of it', async () => {
-  const it = await given({ secret: 's', open: 'o' })
-  put(it.root, { secret: 'other', open: 'other' })
-  const { open } = disk
-  const denied = Object.assign(new Error('permission denied'), { code: 'EACCES' }) // the superuser is never told that
-  disk.open = ((...asked: Parameters<typeof open>) =>
-    String(asked[0]).endsWith('/secret') ? Promise.reject(denied) : open(...asked)) as typeof open
-  try {
-    const { findings, unreadable } = await it.tracker.scan()
-    expect(findings.map(({ path }) => path)).toEqual(['open'])
-    expect(unreadable).toEqual([{ path: 'secret', code: 'EACCES' }])
-  } finally {
-    disk.open = open
-  }
-  expect((await it.tracker.scan()).findings.map(({ path }) => path)).toEqual(['open', 'secret'])
-  await it.tracker.close()
-})
-
-it('lists a folder whose rules it may not read, and a file that it may not look at, and goes on with the rest', async () => {
-  const it = await given({ 'sub/.gitignore': 'x', 'sub/a': '1', 'blind/b': '1', open: 'o' })
-  put(it.root, { 'sub/a': 'other', open: 'other' })
-  const { open, lstat } = disk
-  const denied = Object.assign(new Error('permission denied'), { code: 'EACCES' })
-  const refusing = <F extends (...asked: never[]) => unknown>(call: F, name: string) =>
-    ((...asked: Parameters<F>) => (String(asked[0]).endsWith(name) ? Promise.reject(denied) : call(...asked))) as F
-  disk.open = refusing(open, '/.gitignore')
-  disk.lstat = refusing(lstat, '/b')
-  try {
-    const { findings, unreadable } = await it.tracker.scan()
-    expect(findings.map(({ path }) => path)).toEqual(['open'])
-    expect(unreadable).toEqual(
-      expect.arrayContaining([
-        { path: 'sub', code: 'EACCES' },
-        { path: 'blind/b', code: 'EACCES' },
-      ]),
-    )
-    await expect(it.tracker.mayWrite('sub/a')).rejects.toThrow(Refused)
-  } finally {
-    Object.assign(disk, { open, lstat })
-  }
-  expect((await it.tracker.scan()).findings.map(({ path }) => path)).toEqual(['open', 'sub/a'])
-  await it.tracker.close()
-})
-
 describe('bad input to a tracker', () => {
   it('is refused with what is wrong and where', async () => {
     const graph = await graphOf()

@@ -1,0 +1,81 @@
+import { afterEach, expect, it } from 'vitest'
+import { disk } from '../../src/drift/root.ts'
+import { trackFiles } from '../../src/drift/track.ts'
+import { Refused } from '../../src/protocol/errors.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+import { given, graphOf, put } from './given.ts'
+
+/** From now on a call of the disk fails for paths that end so; the superuser is never told that by the system itself. */
+function refusing(call: 'open' | 'lstat', end: string, code = 'EACCES'): void {
+  const asked = disk[call] as (path: string, ...rest: never[]) => Promise<unknown>
+  const failing = (path: string, ...rest: never[]) =>
+    path.endsWith(end) ? Promise.reject(Object.assign(new Error(code), { code })) : asked(path, ...rest)
+  Object.assign(disk, { [call]: failing })
+}
+const real = { ...disk }
+const readableAgain = () => Object.assign(disk, real)
+afterEach(readableAgain)
+
+it('lists what it may not read, and says nothing else of it', async () => {
+  const it = await given({ secret: 's', open: 'o' })
+  put(it.root, { secret: 'other', open: 'other' })
+  refusing('open', '/secret')
+  const { findings, unreadable } = await it.tracker.scan()
+  expect(findings.map(({ path }) => path)).toEqual(['open'])
+  expect(unreadable).toEqual([{ path: 'secret', code: 'EACCES' }])
+  readableAgain()
+  expect((await it.tracker.scan()).findings.map(({ path }) => path)).toEqual(['open', 'secret'])
+  await it.tracker.close()
+})
+
+it('lists a folder whose rules it may not read, and a file that it may not look at, and goes on with the rest', async () => {
+  const it = await given({ 'sub/.gitignore': 'x', 'sub/a': '1', 'blind/b': '1', open: 'o' })
+  put(it.root, { 'sub/a': 'other', open: 'other' })
+  refusing('open', '/.gitignore')
+  refusing('lstat', '/b')
+  const { findings, unreadable } = await it.tracker.scan()
+  expect(findings.map(({ path }) => path)).toEqual(['open'])
+  expect(unreadable).toEqual(
+    expect.arrayContaining([
+      { path: 'sub', code: 'EACCES' },
+      { path: 'blind/b', code: 'EACCES' },
+    ]),
+  )
+  await expect(it.tracker.mayWrite('sub/a')).rejects.toThrow(Refused)
+  readableAgain()
+  expect((await it.tracker.scan()).findings.map(({ path }) => path)).toEqual(['open', 'sub/a'])
+  await it.tracker.close()
+})
+
+it.each(['EACCES', 'EPERM', 'EIO'])(
+  'takes in what it can read, and lists later what it could not: %s',
+  async (code) => {
+    const root = tempFolder()
+    put(root, { broken: 'b', whole: 'w' })
+    refusing('open', '/broken', code)
+    const tracker = await trackFiles(await graphOf(), { root })
+    expect(await tracker.scan()).toMatchObject({ findings: [], unreadable: [{ path: 'broken', code }] })
+    await tracker.close()
+  },
+)
+
+it('opens all the same where rules have become unreadable beside a file that has drifted', async () => {
+  const before = await given({ 'sub/.gitignore': 'x', 'sub/a': '1', open: 'o' })
+  put(before.root, { 'sub/a': 'other' })
+  await before.tracker.scan()
+  refusing('open', '/.gitignore')
+  const { tracker } = await before.again()
+  const { findings, unreadable } = await tracker.scan()
+  expect(findings).toMatchObject([{ what: 'modified', path: 'sub/a' }])
+  expect(unreadable).toContainEqual({ path: 'sub', code: 'EACCES' })
+  await tracker.close()
+})
+
+it('lets nobody write against rules that it could not read for a moment', async () => {
+  const it = await given({ 'sub/.gitignore': 'x', 'sub/a': '1' })
+  refusing('open', '/sub', 'EMFILE')
+  expect(await it.tracker.scan({ folders: ['sub'] })).toMatchObject({ unreadable: [{ path: 'sub', code: 'EMFILE' }] })
+  readableAgain()
+  expect(await it.tracker.mayWrite('sub/x')).toBe(false)
+  await it.tracker.close()
+})
