@@ -1,5 +1,6 @@
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { lifecycles } from '../protocol/lifecycle.ts'
+import { valueIn } from '../protocol/paths.ts'
 import { DOCUMENT_KINDS } from '../psg/document.ts'
 import { VERBS } from './acts.ts'
 import type { Answers, Capability } from './driver.ts'
@@ -128,14 +129,7 @@ function collectCalls(value: Json, into: Set<string>): void {
 function withInputs(value: Json, input: Inputs, where: string): Json {
   if (typeof value === 'string' && value.startsWith('$$')) return value.slice(1)
   if (typeof value === 'string' && /^\$[a-z]/.test(value)) {
-    const [name, ...path] = value.slice(1).split('.')
-    let found: Json | undefined = Object.hasOwn(input, name!) ? input[name!] : undefined
-    for (const part of path)
-      found = Array.isArray(found)
-        ? found[Number(part)]
-        : isObject(found) && Object.hasOwn(found, part)
-          ? (found as JsonObject)[part]
-          : undefined
+    const found = valueIn(input, value.slice(1).split('.'))
     if (found === undefined) throw invalid(where, 'reference', `${value} leads nowhere in input/`)
     return found
   }

@@ -2,6 +2,7 @@ import type { ExecutorKind } from '../ael/adapter.ts'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
 import { type Fields, problemsIn, text } from '../protocol/fields.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
+import { valueIn } from '../protocol/paths.ts'
 import type { Role, Step } from '../protocol/types.ts'
 import type { Binding } from '../psg/change.ts'
 import { plain } from '../psg/plain.ts'
@@ -117,21 +118,12 @@ function fill(value: Json, outputOf: (step: string) => Json | undefined, turn: J
   if (Array.isArray(value)) return value.map((item) => fill(item, outputOf, turn))
   if (!isObject(value)) return value
   const object = value as JsonObject
-  if (typeof object.$from === 'string') return at(outputOf(object.$from), object.path) ?? null
+  if (typeof object.$from === 'string') {
+    const parts = typeof object.path === 'string' && object.path !== '' ? object.path.split('.') : []
+    return valueIn(outputOf(object.$from), parts) ?? null
+  }
   if (typeof object.$turn === 'string') return turn?.[object.$turn] ?? null
   return Object.fromEntries(Object.entries(object).map(([key, item]) => [key, fill(item, outputOf, turn)]))
-}
-
-function at(value: Json | undefined, path: Json | undefined): Json | undefined {
-  if (typeof path !== 'string' || path === '') return value
-  let found = value
-  for (const part of path.split('.'))
-    found = Array.isArray(found)
-      ? found[Number(part)]
-      : isObject(found) && Object.hasOwn(found, part)
-        ? (found as JsonObject)[part]
-        : undefined
-  return found
 }
 
 /** What would not be understood in it would be left out, and the whole output be given. */

@@ -1,5 +1,5 @@
 import { InvalidInput } from './errors.ts'
-import { isObject } from './json.ts'
+import { isObject, type Json } from './json.ts'
 import { shown } from './shown.ts'
 
 /** One step of a path: a property, a place in an array, or every place of it. */
@@ -48,6 +48,13 @@ export function valueAt(root: unknown, path: SinglePath): unknown {
   let value = root
   for (const step of path) value = taken(value, step)
   return value
+}
+
+/** What the parts of `a.0.b` lead to: members of objects, places in lists. */
+export function valueIn(root: Json | undefined, parts: readonly string[]): Json | undefined {
+  let value: unknown = root
+  for (const part of parts) value = taken(value, Array.isArray(value) && /^\d+$/.test(part) ? Number(part) : part)
+  return value as Json | undefined
 }
 
 const PART = /^([^.[\]\s]+)((?:\[(?:\*|\d+)\])*)$/

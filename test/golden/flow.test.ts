@@ -88,6 +88,15 @@ describe('a flow is refused before anything runs, with file and line, when', () 
       '$plan.plan_id leads nowhere',
       { 'flow.yaml': HEAD, 'script.yaml': 'acts:\n  - load\n  - remove: { kind: plan, id: $plan.plan_id }\n' },
     ],
+    'a reference ends where a place in a list should stand': [
+      'script.yaml:2',
+      '$plan.steps. leads nowhere',
+      {
+        'flow.yaml': HEAD,
+        'input/plan.json': '{ "steps": [{ "step_id": "a" }] }',
+        'script.yaml': 'acts:\n  - add: { kind: step, document: $plan.steps. }\n',
+      },
+    ],
     'an input is loaded that is not there': [
       'script.yaml:2',
       'there is no input/plan.json',
