@@ -7,7 +7,7 @@ import { DOCUMENT_KINDS } from '../psg/document.ts'
 import { type Answers, CAPABILITIES, type Capability } from './driver.ts'
 import { invalid, namesIn, readJsonFolder, readLines, readTree, readYaml, type Source } from './flow-files.ts'
 import { type Act, scriptIn, texts } from './flow-script.ts'
-import { kindOfFile } from './inputs.ts'
+import { isCounted, kindOfFile } from './inputs.ts'
 import { checkFolder } from './pack-files.ts'
 
 /** A folder of data that proves something about a runtime. */
@@ -21,7 +21,7 @@ export interface GoldenFlow {
   readonly needs: readonly Capability[]
   /** Field names whose values may differ from run to run. */
   readonly volatile: readonly string[]
-  /** `exact`: expected documents are all there is. `protocol`: as its own harness compares, which asks only for what is expected, and for no ids and times. */
+  /** `exact`: a document is what is expected of it and nothing more. `protocol`: as its own harness compares, which asks only for what is expected, and for no ids and times. */
   readonly compare: 'exact' | 'protocol'
   readonly input: { readonly [name: string]: Json }
   /** What lies in the project's folder at the beginning. */
@@ -100,7 +100,7 @@ async function readFlow(root: string, area: string, name: string): Promise<Golde
 const isExpectable = (file: string): boolean =>
   file === 'events.ndjson' ||
   file.startsWith('.') ||
-  (file.endsWith('.json') && kindOfFile(file.slice(0, -'.json'.length)) !== undefined)
+  (file.endsWith('.json') && isCounted(file.slice(0, -'.json'.length)))
 
 /** Documents that go in and must come out, and invariants: the protocol's own fixtures, which bring no script. */
 async function readFixture(root: string, folder: string): Promise<GoldenFlow> {

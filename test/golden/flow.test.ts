@@ -127,6 +127,11 @@ describe('a flow is refused before anything runs, with file and line, when', () 
       'is nothing to expect',
       { 'flow.yaml': HEAD, 'script.yaml': SCRIPT, 'expected/plans.json': '{}' },
     ],
+    'an expected document has a name that says nothing of its place': [
+      'expected/plan-second.json',
+      'is nothing to expect',
+      { 'flow.yaml': HEAD, 'script.yaml': SCRIPT, 'expected/plan-second.json': '{}' },
+    ],
     'a step is scripted that the plan does not have': [
       'script.yaml:2',
       'step b is bound, but the plan has no such step',
