@@ -158,12 +158,13 @@ function invariantsIn({ value, at }: Source): readonly PathInvariant[] {
 }
 const SCOPES = [...DOCUMENT_KINDS, 'event'].join(', ')
 
+/** But hidden ones: `.git` is no area. */
 const foldersIn = async (path: string): Promise<readonly string[]> =>
   (
     await readdir(path, { withFileTypes: true }).catch((cause: Error) => {
       throw invalid(path, 'readable', 'is not a folder that can be read', cause)
     })
   )
-    .filter((entry) => entry.isDirectory())
+    .filter((entry) => entry.isDirectory() && !entry.name.startsWith('.'))
     .map((entry) => entry.name)
     .sort()

@@ -273,6 +273,12 @@ describe('a flow is refused before anything runs, with file and line, when', () 
     },
   )
 
+  it('not because of what a folder hides beside it, as a repository does', async () => {
+    const root = flowFolder({ 'flow.yaml': HEAD, 'script.yaml': SCRIPT, '.idea/x': '' })
+    for (const hidden of ['.git/hooks', 'area/.cache']) mkdirSync(join(root, hidden), { recursive: true })
+    expect((await readFlows(root)).map(({ name }) => name)).toEqual(['area/flow'])
+  })
+
   it('another one beside it is sound: none of them runs', async () => {
     const root = flowFolder({ 'flow.yaml': HEAD, 'script.yaml': SCRIPT, 'input/context.json': '{}' })
     mkdirSync(join(root, 'area/worse'))
