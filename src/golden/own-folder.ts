@@ -1,6 +1,7 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { readTree } from './flow-files.ts'
 
 /** A project's folder on the disk, for flows that have files. */
 export interface Folder {
@@ -24,15 +25,7 @@ export async function freshFolder(files: { readonly [path: string]: string }): P
         }
       }
     },
-    async all() {
-      const found: { [path: string]: string } = {}
-      for (const entry of await readdir(root, { recursive: true, withFileTypes: true })) {
-        if (!entry.isFile()) continue
-        const path = join(entry.parentPath, entry.name)
-        found[path.slice(root.length + 1)] = await readFile(path, 'utf8')
-      }
-      return found
-    },
+    all: async () => (await readTree(root)) ?? {},
     remove: () => rm(root, { recursive: true, force: true }),
   }
   await folder.put(files)
