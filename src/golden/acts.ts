@@ -133,8 +133,8 @@ const patternOf = (pattern: Json): Json => (typeof pattern === 'string' ? { even
 /** Statuses or parts of documents, what lies on the disk, what was found, what does not hold. */
 async function expected(session: Session, given: Json): Promise<string | undefined> {
   for (const [what, wanted] of Object.entries(given as { [what: string]: Json })) {
-    const wrong = await LOOKS[what]?.(session, wanted)
-    const difference = what in LOOKS ? wrong : await documentIs(session, what, wanted)
+    const look = LOOKS[what]
+    const difference = await (look ? look(session, wanted) : documentIs(session, what, wanted))
     if (difference !== undefined) return `${what}: ${difference}`
   }
   return undefined

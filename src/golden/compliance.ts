@@ -86,9 +86,9 @@ export function compliance(report: GoldenReport): readonly ComplianceLine[] {
 
 /** The same as a Markdown table. */
 export function complianceMarkdown(report: GoldenReport): string {
-  checkReport(report)
+  const found = compliance(report)
   const backends = Object.keys(report.totals)
-  const lines = compliance(report).map(
+  const lines = found.map(
     ({ says, level, flows, result }) =>
       `| ${says} | ${level} | ${backends.map((backend) => result[backend]).join(' | ')} | ${flows.length} |`,
   )
