@@ -12,6 +12,9 @@ export type Found = (rule: string, path: string, message: string) => void
 /** The files of a pack by their path in it. */
 export type PackFiles = ReadonlyMap<string, Buffer>
 
+export const TIMELINE = 'timeline/events.ndjson'
+/** Lies beside the pack. */
+export const POINTERS = 'evidence_pointers.json'
 export const MOST_FILES = 1_000
 const MOST_FOLDERS = 1_000
 export const MOST_BYTES = 50 * 1024 * 1024
@@ -67,6 +70,14 @@ export function jsonIn(files: PackFiles, path: string, found: Found): Json | und
   const value = parsed(bytes.toString('utf8'))
   if (value === undefined) found('layout.json', path, 'is not JSON')
   return value
+}
+
+/** Every line of the timeline that holds something, as far as it is JSON, with its number; `undefined` when there is no timeline. */
+export function timelineIn(
+  files: PackFiles,
+): readonly (readonly [line: number, event: Json | undefined])[] | undefined {
+  const lines = files.get(TIMELINE)?.toString('utf8').split('\n')
+  return lines?.flatMap((line, i) => (line.trim() === '' ? [] : [[i + 1, parsed(line)] as const]))
 }
 
 export function parsed(line: string): Json | undefined {

@@ -13,7 +13,7 @@ import type { Project } from '../psg/project.ts'
 import type { GraphState } from '../psg/state.ts'
 import { eventsIn } from '../psg/told.ts'
 import { checkExport } from './check-options.ts'
-import { checkFolder, isThere, MOST_BYTES, MOST_FILES } from './pack-files.ts'
+import { checkFolder, isThere, MOST_BYTES, MOST_FILES, POINTERS, TIMELINE } from './pack-files.ts'
 import { pointersOf } from './pointers.ts'
 
 export interface PackOptions {
@@ -49,7 +49,7 @@ export async function exportPack(
   for (const [name, document] of artifacts)
     files.set(`artifacts/${name}`, `${JSON.stringify(document, undefined, 2)}\n`)
   const events = await timelineOf(graph, plan)
-  files.set('timeline/events.ndjson', `${events.map((event) => JSON.stringify(event)).join('\n')}\n`)
+  files.set(TIMELINE, `${events.map((event) => JSON.stringify(event)).join('\n')}\n`)
   for (const [name, text] of await snapshotsOf(graph)) files.set(`snapshots/${name}`, text)
   const manifest = manifestOf(graph, plan, [...artifacts.keys()], options)
   files.set('manifest.json', `${JSON.stringify(manifest, undefined, 2)}\n`)
@@ -68,7 +68,6 @@ async function refuseOccupied(folder: string): Promise<void> {
   for (const path of [join(folder, 'pack'), join(folder, POINTERS)])
     if (await isThere(path)) throw new Refused(`${path} exists already`, 'export into an empty folder')
 }
-const POINTERS = 'evidence_pointers.json'
 
 /** What is above the limits of the contract nobody would admit. */
 function refuseTooLarge(plan: string, files: ReadonlyMap<string, string>): void {

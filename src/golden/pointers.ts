@@ -1,4 +1,5 @@
 import type { JsonObject } from '../protocol/json.ts'
+import { TIMELINE } from './pack-files.ts'
 
 /** Where a pack shows one of the four decisions, or that it does not. */
 export interface Pointer {
@@ -16,7 +17,7 @@ export function pointersOf(events: readonly Event[]): readonly Pointer[] {
     const event = events.findLast(tells)
     return {
       requirement_id,
-      artifact_path: 'timeline/events.ndjson',
+      artifact_path: TIMELINE,
       locator: event ? `event_id:${event.event_id}` : '',
       status: event ? 'PRESENT' : 'ABSENT',
     }

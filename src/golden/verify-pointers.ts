@@ -1,24 +1,23 @@
 import { join } from 'node:path'
 import { isObject, type JsonObject } from '../protocol/json.ts'
-import { type Found, type PackFiles, parsed, readPlain } from './pack-files.ts'
+import { type Found, type PackFiles, POINTERS, parsed, readPlain, TIMELINE, timelineIn } from './pack-files.ts'
 import { DECISIONS } from './pointers.ts'
 
-const NAME = 'evidence_pointers.json'
 const MOST_BYTES = 1024 * 1024
 
 /** The pointers that may lie beside a pack: each that is PRESENT leads to an event of the timeline that shows what it claims, and nothing executes after an end. */
 export async function checkPointers(folder: string, files: PackFiles, found: Found): Promise<void> {
-  const bytes = await readPlain(join(folder, NAME), MOST_BYTES).catch((error: NodeJS.ErrnoException) => error)
+  const bytes = await readPlain(join(folder, POINTERS), MOST_BYTES).catch((error: NodeJS.ErrnoException) => error)
   if (bytes instanceof Error) {
-    if (bytes.code !== 'ENOENT') found('pointers.readable', NAME, `cannot be read: ${bytes.code ?? bytes.message}`)
+    if (bytes.code !== 'ENOENT') found('pointers.readable', POINTERS, `cannot be read: ${bytes.code ?? bytes.message}`)
     return
   }
   const value = bytes === 'too large' ? undefined : parsed(bytes.toString('utf8'))
   const pointers = isObject(value) ? value.pointers : undefined
-  if (!Array.isArray(pointers)) return found('pointers.json', NAME, 'is no list of pointers')
-  const events = timelineOf(files)
+  if (!Array.isArray(pointers)) return found('pointers.json', POINTERS, 'is no list of pointers')
+  const events = (timelineIn(files) ?? []).flatMap(([, event]) => (isObject(event) ? [event as JsonObject] : []))
   for (const [i, pointer] of pointers.entries())
-    checkPointer(isObject(pointer) ? (pointer as JsonObject) : {}, `${NAME}:pointers[${i}]`, events, found)
+    checkPointer(isObject(pointer) ? (pointer as JsonObject) : {}, `${POINTERS}:pointers[${i}]`, events, found)
 }
 
 function checkPointer(pointer: JsonObject, at: string, events: readonly JsonObject[], found: Found): void {
@@ -28,7 +27,7 @@ function checkPointer(pointer: JsonObject, at: string, events: readonly JsonObje
   if (!shows) return found('pointers.requirement', at, `${name} is no requirement`)
   if (status === 'ABSENT') return
   if (status !== 'PRESENT') return found('pointers.status', at, 'must be PRESENT or ABSENT')
-  if (artifact_path !== 'timeline/events.ndjson') return found('pointers.path', at, 'must lead into the timeline')
+  if (artifact_path !== TIMELINE) return found('pointers.path', at, 'must lead into the timeline')
   const place = events.findIndex(({ event_id }) => `event_id:${String(event_id)}` === locator)
   if (place < 0) return found('pointers.locator', at, `${String(locator)} is not in the timeline`)
   if (!shows(events[place]!)) return found('pointers.event', at, `${String(locator)} does not show ${requirement_id}`)
@@ -49,11 +48,3 @@ function executedIn(events: readonly JsonObject[]): JsonObject | undefined {
 
 const executes = ({ event_type }: JsonObject): boolean =>
   /execut|dispatch|invok/i.test(String(event_type)) && !/rollback/.test(String(event_type))
-
-function timelineOf(files: PackFiles): readonly JsonObject[] {
-  const text = files.get('timeline/events.ndjson')?.toString('utf8') ?? ''
-  return text.split('\n').flatMap((line) => {
-    const event = parsed(line)
-    return isObject(event) ? [event as JsonObject] : []
-  })
-}

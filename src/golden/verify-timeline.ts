@@ -2,24 +2,18 @@ import { kindOfFamily } from '../protocol/events.ts'
 import { isObject } from '../protocol/json.ts'
 import type { EventFamily } from '../protocol/types.ts'
 import { isValid, problems } from '../protocol/validate.ts'
-import { type Found, type PackFiles, parsed } from './pack-files.ts'
-
-const PATH = 'timeline/events.ndjson'
+import { type Found, type PackFiles, TIMELINE, timelineIn } from './pack-files.ts'
 
 /** Every line an event that fits its family, in their total order. Answers with how many there are. */
 export function checkTimeline(files: PackFiles, found: Found): number {
-  const text = files.get(PATH)?.toString('utf8')
-  if (text === undefined) {
-    found('timeline.missing', PATH, 'is missing')
+  const events = timelineIn(files)
+  if (!events) {
+    found('timeline.missing', TIMELINE, 'is missing')
     return 0
   }
   let last: readonly [string, string] = ['', '']
-  let count = 0
-  for (const [i, line] of text.split('\n').entries()) {
-    if (line.trim() === '') continue
-    count++
-    const event = parsed(line)
-    const at = `${PATH}:${i + 1}`
+  for (const [line, event] of events) {
+    const at = `${TIMELINE}:${line}`
     if (!isObject(event)) {
       found('timeline.json', at, 'is not a JSON object')
       continue
@@ -30,8 +24,8 @@ export function checkTimeline(files: PackFiles, found: Found): number {
     if (!isBefore(last, place)) found('timeline.order', at, 'does not come after the line before it')
     last = place
   }
-  if (count === 0) found('timeline.empty', PATH, 'holds no event')
-  return count
+  if (events.length === 0) found('timeline.empty', TIMELINE, 'holds no event')
+  return events.length
 }
 
 /** A time as text whose order is that of time: another's pack may write its zone, and only the decimals that are there. */
