@@ -62,10 +62,13 @@ export async function runFlow(
     return result('failed', doing.act ? `${doing.act.at} ${doing.act.verb}: ${message}` : message)
   } finally {
     // The verdict stands: a runtime that does not close is told by its own tests.
-    if (session) await within(limitMs, session.close()).catch(() => undefined)
+    if (session) await within(limitMs, closed(session)).catch(() => undefined)
     else opening?.then((late) => late.close()).catch(() => undefined) // nobody else has it
   }
 }
+
+/** A driver's may also throw before it promises anything. */
+const closed = async (session: Session): Promise<void> => session.close()
 
 const LIMIT_MS = 60_000
 

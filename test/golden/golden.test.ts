@@ -129,6 +129,18 @@ describe('golden flows', () => {
     await closed
   })
 
+  it('stand by their verdict on a runtime that cannot be closed', async () => {
+    const close = () => {
+      throw new Error('not now')
+    }
+    for (const ending of [close, undefined as never]) {
+      const open: Driver['open'] = async (options) => ({ ...(await careless.open(options)), close: ending })
+      expect(await failing(some('integrity/cycle'), { ...careless, open })).toEqual([
+        expect.stringContaining('was accepted, but must be refused'),
+      ])
+    }
+  })
+
   it('write into no folder that they do not have', async () => {
     const [flow] = some('drift/ask-approved').map(({ files: _, ...bare }): GoldenFlow => bare)
     const script = [{ verb: 'disk', given: { 'a.md': 'text' }, at: 'script.yaml:2' }]
