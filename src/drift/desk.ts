@@ -77,8 +77,8 @@ function lastSeen(desk: Desk, path: string): Observed | undefined {
   return seen === undefined ? believed(desk, path)?.agreed : (seen ?? undefined)
 }
 
-/** Looks at a path; content that the graph does not have yet is stored. */
-export function observed(desk: Desk, path: string): Promise<Observed | undefined> {
+/** Looks at a path; content that the graph does not have yet is stored. `thorough`: whatever its times say. */
+export function observed(desk: Desk, path: string, thorough = false): Promise<Observed | undefined> {
   const last = lastSeen(desk, path)
   return observe(desk.root, path, {
     now: desk.clock.now,
@@ -87,7 +87,7 @@ export function observed(desk: Desk, path: string): Promise<Observed | undefined
       return (last?.digest === digest && last.kept) || stored(desk.graph.store, bytes)
     },
     memory: inMemory,
-    ...(last && { known: last }),
+    ...(last && !thorough && { known: last }),
   })
 }
 /** False when it is more than the store takes: then the digest is all that is known. */

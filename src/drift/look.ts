@@ -30,7 +30,7 @@ export interface Looked {
 }
 
 /** Looks at paths on the disk, compares them with what the graph believes, and puts what differs, or no longer does, on record. */
-export async function look(desk: Desk, paths: Iterable<string>): Promise<Looked> {
+export async function look(desk: Desk, paths: Iterable<string>, thorough = false): Promise<Looked> {
   await load(desk)
   const unreadable: { path: string; code: string }[] = []
   const unseen = new Set<string>()
@@ -38,7 +38,7 @@ export async function look(desk: Desk, paths: Iterable<string>): Promise<Looked>
     if (desk.held.has(path)) return void unseen.add(path) // looked at when it is let go
     try {
       await enterFolders(desk, path)
-      if (desk.select.hasFile(path)) note(desk, path, await observed(desk, path))
+      if (desk.select.hasFile(path)) note(desk, path, await observed(desk, path, thorough))
       else desk.seen.delete(path)
     } catch (error) {
       unseen.add(path)

@@ -9,8 +9,8 @@ import type { TrackOptions } from './tracker.ts'
 
 /** What is done about findings. None of it may go on beside another. */
 export interface Noticing {
-  /** Looks at paths, and settles by rule what is new. */
-  look(paths: readonly string[]): Promise<Looked>
+  /** Looks at paths, thoroughly whatever their times say, and settles by rule what is new. */
+  look(paths: readonly string[], thorough?: boolean): Promise<Looked>
   /** Settles by rule what is on record. */
   applyRules(records: readonly FindingRecord[]): Promise<void>
   /** Does what people have said about these questions, as far as the findings are still what they were asked about. */
@@ -45,15 +45,15 @@ export function noticing(
     }
   }
 
-  async function lookAt(paths: readonly string[]): Promise<Looked> {
+  async function lookAt(paths: readonly string[], thorough?: boolean): Promise<Looked> {
     await finish(desk)
-    return look(desk, paths)
+    return look(desk, paths, thorough)
   }
 
   return {
     applyRules,
-    async look(paths) {
-      const looked = await lookAt(paths)
+    async look(paths, thorough) {
+      const looked = await lookAt(paths, thorough)
       if (looked.news.length > 0) onFindings?.(looked.news)
       await applyRules(looked.news)
       return looked

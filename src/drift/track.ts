@@ -61,7 +61,7 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
   const refuseIfClosed = () => {
     if (closing) throw new Closed('the tracker')
   }
-  const notice = (paths: readonly string[]) => inTurn(() => work.look(paths))
+  const notice = (paths: readonly string[], thorough?: boolean) => inTurn(() => work.look(paths, thorough))
 
   /** The walk goes on beside other work; what it suspects is then looked at in its turn. */
   const scanned = (given: ScanOptions = {}): Promise<ScanReport> =>
@@ -71,7 +71,7 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
       const found = await scan(desk.root, select, known(desk), given)
       desk.select = select
       const dropped = [...desk.seen.keys()].filter((path) => !desk.select.hasFile(path))
-      const looked = await notice([...found.paths, ...dropped])
+      const looked = await notice([...found.paths, ...dropped], given.thorough)
       const { files, folders } = found
       const unreadable = [...found.unreadable, ...looked.unreadable]
       return { files, folders, unreadable, findings: [...recorded(desk)].sort(byPath) }

@@ -1,4 +1,4 @@
-import { appendFileSync, chmodSync, mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync } from 'node:fs'
+import { appendFileSync, chmodSync, mkdirSync, renameSync, rmSync, statSync, symlinkSync, unlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { fileId } from '../../src/drift/compare.ts'
@@ -507,6 +507,20 @@ describe('noticing', () => {
     appendFileSync(join(it.root, 'a'), '2')
     expect(told(it.tracker.findings())).toEqual([])
     expect(await scanned(it)).toEqual(['modified a'])
+    await it.tracker.close()
+  })
+
+  it('finds by a thorough scan what has changed though its times say that it has not', async () => {
+    const later = { ...systemClock, now: () => systemClock.now() + 60_000 } // so that its times are believed
+    const it = await given({ a: 'old' }, { clock: later })
+    const { lstat, fstat } = disk
+    onTestFinished(() => void Object.assign(disk, { lstat, fstat }))
+    const before = statSync(join(it.root, 'a'))
+    put(it.root, { a: 'new' })
+    disk.lstat = (async (path: string) => (path.endsWith('/a') ? before : lstat(path))) as typeof lstat
+    disk.fstat = ((fd: number) => (fstat(fd).ino === before.ino ? before : fstat(fd))) as typeof fstat
+    expect(await scanned(it)).toEqual([])
+    expect(told((await it.tracker.scan({ thorough: true })).findings)).toEqual(['modified a'])
     await it.tracker.close()
   })
 
