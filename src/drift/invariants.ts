@@ -1,5 +1,5 @@
 import { isoMicros } from '../protocol/clock.ts'
-import { type Field, method, oneOf, refuseUnlessFit } from '../protocol/fields.ts'
+import { type Field, method, refuseUnlessFit } from '../protocol/fields.ts'
 import { mapInvariants, saInvariants } from '../protocol/invariant-rules.ts'
 import { type Breach, checkInvariants, type Invariant, type Subjects } from '../protocol/invariants.ts'
 import { digestOfJson } from '../protocol/json.ts'
@@ -12,7 +12,7 @@ import { checkGraph } from './check-input.ts'
 import { fileId } from './compare.ts'
 import { becoming, commitTo, FINDINGS } from './desk.ts'
 import { follow } from './follow.ts'
-import type { Severity } from './policy.ts'
+import { aSeverity, type Severity } from './policy.ts'
 
 export interface InvariantOptions {
   /** `high` when absent: the protocol gives them none. */
@@ -72,7 +72,7 @@ export async function watchInvariants(graph: ProjectGraph, options: InvariantOpt
 }
 
 const OPTIONS: { readonly [O in keyof Required<InvariantOptions>]: Field } = {
-  severity: oneOf('low', 'medium', 'high', 'critical'),
+  severity: aSeverity,
   onBreach: method,
   onError: method,
 }

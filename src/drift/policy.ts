@@ -1,6 +1,6 @@
 import picomatch from 'picomatch'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
-import { type Fields, oneOf, problemsIn, text } from '../protocol/fields.ts'
+import { type Field, needed, oneOf, problemsIn, refuseUnlessFit, text } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { FindingRecord } from '../psg/change.ts'
@@ -53,25 +53,20 @@ const SEVERITIES: { readonly [W in FindingRecord['what']]: Severity } = {
 }
 
 const SIDES = ['graph', 'files', 'merge']
-const WORDS: { readonly [field: string]: readonly string[] } = {
-  strategy: [...SIDES, 'ask'],
-  severity: ['low', 'medium', 'high', 'critical'],
-  approved: SIDES,
-  rejected: [...SIDES, 'leave'],
-}
+const STRATEGIES = [...SIDES, 'ask']
+export const aSeverity = oneOf('low', 'medium', 'high', 'critical')
 
-const RULE: Fields = {
+const RULE: { readonly [F in keyof Required<Rule>]: Field } = {
   match: { ...text, says: 'a pattern of paths', rule: 'pattern' },
-  ...Object.fromEntries(Object.entries(WORDS).map(([field, words]) => [field, oneOf(...words)])),
+  strategy: oneOf(...STRATEGIES),
+  severity: aSeverity,
+  approved: oneOf(...SIDES),
+  rejected: oneOf(...SIDES, 'leave'),
 }
 
 /** Throws InvalidInput for a word that is no strategy. */
-export function checkStrategy(strategy: unknown): asserts strategy is Strategy {
-  if (WORDS.strategy!.includes(String(strategy))) return
-  throw new InvalidInput('strategy', [
-    { path: 'strategy', rule: 'enum', message: `must be one of ${WORDS.strategy!.join(', ')}`, found: shown(strategy) },
-  ])
-}
+export const checkStrategy = (strategy: unknown): void =>
+  refuseUnlessFit('strategy', { strategy }, { strategy: needed(oneOf(...STRATEGIES)) })
 
 function checkRules(rules: unknown): void {
   const problems: readonly Problem[] = Array.isArray(rules)

@@ -1,15 +1,17 @@
 import type { Clock } from '../protocol/clock.ts'
 import {
+  amount,
   anything,
   clock,
   type Field,
   flag,
-  LONGEST_TIMER_MS,
   list,
   method,
   refuseUnlessFit,
   signal,
   text,
+  timeout,
+  wholeFrom,
 } from '../protocol/fields.ts'
 import { type Digest, isObject } from '../protocol/json.ts'
 import type { FindingRecord } from '../psg/change.ts'
@@ -99,17 +101,11 @@ export function checkOptions(options: TrackOptions): void {
 /** Throws InvalidInput for a way to scan that cannot be meant. */
 export const checkScanOptions = (options: ScanOptions): void => refuseUnlessFit('scan options', options, SCAN_OPTIONS)
 
-const least = (number: number, most = Number.POSITIVE_INFINITY): Field => ({
-  says: most === Number.POSITIVE_INFINITY ? `a number of at least ${number}` : `a number from ${number} to ${most}`,
-  rule: 'minimum',
-  fits: (value) => Number.isFinite(value) && Number(value) >= number && Number(value) <= most,
-})
-
 const OPTIONS: { readonly [O in keyof Required<TrackOptions>]: Field } = {
   root: { ...text, says: 'a folder' },
-  keepBytes: least(0),
-  settleMs: least(1, LONGEST_TIMER_MS),
-  scanEveryMs: least(1),
+  keepBytes: amount,
+  settleMs: timeout,
+  scanEveryMs: wholeFrom(1),
   watch: flag,
   clock,
   signal,

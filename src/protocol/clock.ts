@@ -1,6 +1,6 @@
 import { randomFillSync } from 'node:crypto'
 import { InvalidInput } from './errors.ts'
-import { type Field, type Fields, needed, refuseUnlessFit, signal as signalField } from './fields.ts'
+import { type Field, type Fields, LONGEST_TIMER_MS, needed, refuseUnlessFit, signal as signalField } from './fields.ts'
 import { shown } from './shown.ts'
 
 /** Where time, ids and randomness come from: the only such source, so that tests and golden flows can own it. */
@@ -26,8 +26,8 @@ export const systemClock: Clock = {
       let timer: NodeJS.Timeout
       const wait = (left: number) => {
         timer = setTimeout(
-          () => (left > LONGEST_TIMEOUT ? wait(left - LONGEST_TIMEOUT) : wake()),
-          Math.min(left, LONGEST_TIMEOUT),
+          () => (left > LONGEST_TIMER_MS ? wait(left - LONGEST_TIMER_MS) : wake()),
+          Math.min(left, LONGEST_TIMER_MS),
         )
       }
       const wake = () => {
@@ -71,9 +71,6 @@ const HEX = Buffer.from('0123456789abcdef')
 const luck = Buffer.alloc((RANDOM_DIGITS.length + 1) * 256)
 let drawn = luck.length
 let stampedAt = -1
-
-// A longer one would not wait at all: Node lets it fire at once.
-const LONGEST_TIMEOUT = 2 ** 31 - 1
 
 /** A clock that stands still until it is told to move; the same seed gives the same ids and the same luck. */
 export interface ManualClock extends Clock {

@@ -544,11 +544,11 @@ describe('bad input to a tracker', () => {
     expect(await problems({ root: '' })).toEqual(['root type'])
     expect(await problems({ root: 7 })).toEqual(['root type'])
     expect(await problems({ keepBytes: -1, settleMs: 0, scanEveryMs: Number.NaN })).toEqual([
-      'keepBytes minimum',
-      'settleMs minimum',
-      'scanEveryMs minimum',
+      'keepBytes type',
+      'settleMs range',
+      'scanEveryMs range',
     ])
-    expect(await problems({ settleMs: 2 ** 31 })).toEqual(['settleMs minimum']) // Node would let it fire at once
+    expect(await problems({ settleMs: 2 ** 31 })).toEqual(['settleMs range']) // Node would let it fire at once
     expect(await problems({ watch: 'yes', clock: {}, signal: 7, onFindings: 'me' })).toEqual([
       'watch type',
       'clock type',
