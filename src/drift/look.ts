@@ -81,7 +81,8 @@ function isAsRecorded(there: Observed, record: FileRecord): boolean {
     there.ino === agreed.ino &&
     there.mtime_ms === agreed.mtime_ms &&
     there.ctime_ms === agreed.ctime_ms &&
-    there.racy === agreed.racy
+    there.racy === agreed.racy &&
+    there.kept === agreed.kept
   )
 }
 
@@ -109,7 +110,7 @@ async function putOnRecord(desk: Desk, unseen: ReadonlySet<string>): Promise<rea
   return news
 }
 
-/** Both sides came to the same by themselves: from now on a merge starts from there. */
+/** Both sides came to the same by themselves: from now on a merge starts from there. Or its content has come to be kept. */
 async function commitAgreements(
   desk: Desk,
   sides: ReadonlyMap<string, FileRecord>,
@@ -118,7 +119,8 @@ async function commitAgreements(
   const agreed: [path: string, record: FileRecord][] = []
   for (const [path, record] of sides) {
     const file = there.get(path)
-    if (!file || !isSameShape(file, record) || (record.agreed && isSameShape(file, record.agreed))) continue
+    if (!file || !isSameShape(file, record)) continue
+    if (record.agreed && isSameShape(file, record.agreed) && (record.kept || !file.kept)) continue
     agreed.push([path, { ...record, agreed: agreedOn(file), kept: record.kept || file.kept }])
     desk.seen.delete(path)
   }

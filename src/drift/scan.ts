@@ -9,7 +9,7 @@ export interface ScanOptions {
   readonly signal?: AbortSignal
   /** Called now and then, and at the end. */
   readonly onProgress?: (progress: ScanProgress) => void
-  /** Read every file, whatever its times say. */
+  /** Read every file, whatever its times say; content that was too large to keep and no longer is, is kept. */
   readonly thorough?: boolean
   /** Only what lies in these folders. */
   readonly folders?: readonly string[]

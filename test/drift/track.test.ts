@@ -524,6 +524,17 @@ describe('noticing', () => {
     await it.tracker.close()
   })
 
+  it('keeps by a thorough scan what may be kept by now, so that it can be brought back', async () => {
+    const small = await given({ a: 'long' }, { keepBytes: 3 })
+    const it = await small.again({ keepBytes: 4 })
+    await it.tracker.scan({ thorough: true })
+    expect(it.tracker.findings()).toEqual([])
+    put(it.root, { a: '' })
+    await it.tracker.scan()
+    expect(await it.tracker.reconcile(['a'], 'graph')).toMatchObject([{ outcome: 'restored' }])
+    await it.tracker.close()
+  })
+
   it('looks at a path when asked to', async () => {
     const it = await given({ a: '1', b: '2' })
     put(it.root, { a: 'x', b: 'y' })
