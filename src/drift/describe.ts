@@ -6,9 +6,10 @@ import { contentOf, type Desk } from './desk.ts'
 import { type Diff, unifiedDiff } from './diff.ts'
 import { textOf } from './text.ts'
 
-/** Larger files are not shown line by line, and longer diffs not kept in the graph itself. */
+/** Larger files are not shown line by line. */
 const DIFF_BYTES = 1024 * 1024
-const INLINE_BYTES = 64 * 1024
+/** As JSON; longer diffs are not kept in the graph itself: an entry holds those of many findings, before and after, and of their questions. */
+const INLINE_BYTES = 8 * 1024
 
 /** A finding as it is put on record, with what a person wants to see. */
 export async function describe(desk: Desk, finding: Finding): Promise<FindingRecord> {
@@ -94,6 +95,6 @@ async function side(desk: Desk, file: Finding['believed'] | Finding['observed'])
 }
 
 async function placed({ graph }: Desk, diff: string): Promise<{ diff: string } | { diff_blob: Digest }> {
-  const bytes = Buffer.from(diff)
-  return bytes.length <= INLINE_BYTES ? { diff } : { diff_blob: await graph.store.putBlob(bytes) }
+  const isShort = Buffer.byteLength(JSON.stringify(diff)) <= INLINE_BYTES
+  return isShort ? { diff } : { diff_blob: await graph.store.putBlob(Buffer.from(diff)) }
 }

@@ -217,6 +217,19 @@ describe('a finding', () => {
     await it.tracker.close()
   })
 
+  it('is put on record, changed and closed among many with long diffs', async () => {
+    const it = await given({})
+    const all = (text: string) => Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`f${i}`, `${i} ${text}`]))
+    put(it.root, all('x'.repeat(60_000)))
+    expect((await it.tracker.scan()).findings).toHaveLength(300)
+    put(it.root, all('\u0001'.repeat(1_300))) // six times as long in a journal
+    expect((await it.tracker.scan()).findings).toHaveLength(300)
+    expect((await it.tracker.reconcile('all', 'files')).map(({ outcome }) => outcome)).toEqual(
+      Array(300).fill('accepted'),
+    )
+    await it.tracker.close()
+  })
+
   it('is told on the bus as an external event in the protocol’s shape, once', async () => {
     const it = await given({ a: '1', b: 'to be renamed' })
     put(it.root, { a: '2' })
