@@ -123,7 +123,7 @@ async function commitEnd(desk: Desk, ended: readonly Ended[], reason: string, ru
   )
   const ending = () => [
     ...records.flatMap(([path, record]) => believing(desk, path, record)),
-    ...ended.flatMap(({ record, result }) => closing(desk, record.finding_id, result)),
+    ...ended.flatMap((one) => closing(desk, one)),
   ]
   await commit(desk, ending, reason, run === undefined ? {} : { run })
   for (const { deed } of ended) desk.begun.delete(deed.deed_id)
@@ -136,8 +136,9 @@ async function commitEnd(desk: Desk, ended: readonly Ended[], reason: string, ru
 const stirredBy = (deed: Deed): readonly string[] =>
   deed.operations.length > 0 ? pathsOf(deed) : deed.records.flatMap(({ path, record }) => (record ? [] : [path]))
 
-function closing(desk: Desk, id: string, result: Ended['result']): readonly Change[] {
-  if (result === 'done') return becoming(desk, 'finding', id, null)
+function closing(desk: Desk, { record: { finding_id: id }, deed, result }: Ended): readonly Change[] {
+  // What a way back could not do is no longer its own: the look that follows finds it, shows it and asks.
+  if (result === 'done' || deed.run !== undefined) return becoming(desk, 'finding', id, null)
   if (!desk.graph.get('finding', id)) return []
   // Its question was withdrawn, or the approval used up, when the deed began: the next one asks anew.
   return [{ kind: 'node_update', node: 'finding', id, set: { deed: undefined, confirm_id: undefined } }]

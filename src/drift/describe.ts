@@ -13,8 +13,17 @@ const INLINE_BYTES = 8 * 1024
 
 /** A finding as it is put on record, with what a person wants to see. */
 export async function describe(desk: Desk, finding: Finding): Promise<FindingRecord> {
-  const { what, path, from, believed, observed, digest } = finding
   const diff = await diffOf(desk, finding)
+  return {
+    ...outline(desk, finding),
+    ...(diff && { lines_added: diff.added, lines_removed: diff.removed }),
+    ...(diff && diff.text !== '' && (await placed(desk, diff.text))),
+  }
+}
+
+/** The same without its diff, where nobody is going to be asked. */
+export function outline(desk: Desk, finding: Finding): FindingRecord {
+  const { what, path, from, believed, observed, digest } = finding
   return {
     finding_id: findingId(finding),
     what,
@@ -26,8 +35,6 @@ export async function describe(desk: Desk, finding: Finding): Promise<FindingRec
     ...(believed && { believed: shapeOf(believed) }),
     ...(observed && { observed: shapeOf(observed) }),
     ...(believed?.written_by !== undefined && { written_by: believed.written_by }),
-    ...(diff && { lines_added: diff.added, lines_removed: diff.removed }),
-    ...(diff && diff.text !== '' && (await placed(desk, diff.text))),
   }
 }
 

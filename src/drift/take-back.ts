@@ -2,7 +2,7 @@ import { RevisionConflict } from '../protocol/errors.ts'
 import type { Change, Deed, FileRecord } from '../psg/change.ts'
 import { compare, isSameShape } from './compare.ts'
 import { type Begun, begin, carryThrough, type Ended } from './deeds.ts'
-import { describe } from './describe.ts'
+import { outline } from './describe.ts'
 import { becoming, believing, commit, type Desk, load, observedAt } from './desk.ts'
 import { look, note } from './look.ts'
 import type { Observed } from './observe.ts'
@@ -50,7 +50,7 @@ export async function takeBack(desk: Desk, taking: TakingBack): Promise<readonly
     if (!('operations' in resolution)) continue
     const { operations, records } = resolution
     const deed: Deed = { deed_id: desk.clock.uuid(), strategy: 'graph', run: taking.run, operations, records }
-    begun.push({ record: { ...(await describe(desk, finding)), deed }, deed })
+    begun.push({ record: { ...outline(desk, finding), deed }, deed })
   }
   const refused = new Set(results.map(({ path }) => path))
   const deciding = () => {
