@@ -31,7 +31,7 @@ export function runEnds(run: LiveRun, decided: Decided): void {
   for (const { id, data } of timed ? openTimers(run.graph, run.plan) : [])
     if (unstarted || data.purpose === 'deadline') timerFired(id, decided)
   if (run.session) sessionEnds(run, run.session, status, !over && !unstarted, decided)
-  if (!over) decided.changes.push(...endPlan(run.graph, run.plan, status, ended))
+  for (const change of over ? [] : endPlan(run.graph, run.plan, status, ended)) decided.changes.push(change)
   decided.changes.push(
     { kind: 'node_update', node: 'trace', id: run.trace, set: { status, finished_at: now(run) } },
     {

@@ -92,7 +92,7 @@ async function missing(module: string, documents: readonly JsonObject[], project
   const changes: Change[] = []
   for (const document of documents) {
     const where = await project.locate(String(document[KINDS[kind].idField!]))
-    if (where?.kind !== kind) changes.push(...takeApart(kind, document))
+    if (where?.kind !== kind) for (const change of takeApart(kind, document)) changes.push(change)
   }
   return changes
 }

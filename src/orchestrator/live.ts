@@ -25,7 +25,7 @@ export type RunOptions = {
   readonly profile?: 'sa' | 'map' | 'none'
   /** The session in which the plan's steps are turns; for the profile `map`. */
   readonly session?: SessionAsked
-  /** Take files, graph and outside effects back when the plan fails. */
+  /** Take back what the steps have done, by their inverse actions, when the plan fails: `keep` when absent. */
   readonly on_failure?: 'keep' | 'compensate'
 }
 

@@ -170,7 +170,7 @@ function account(run: LiveRun, actions: readonly Node<'action'>[]): void {
   run.ledger.knowAll()
   for (const { data } of actions) if (data.status === 'running') run.ledger.forfeit({ actions: 1 })
   const ends = new Map(completed.map(({ data }) => [data.step_id, data.ended?.at(-1)?.at ?? 0]))
-  run.done.push(...[...ends.keys()].sort((a, b) => ends.get(a)! - ends.get(b)!))
+  for (const step of [...ends.keys()].sort((a, b) => ends.get(a)! - ends.get(b)!)) run.done.push(step)
 }
 
 /** What the ended attempts at an action cost, as it was counted when they ended; one that was cut off may have been made. */

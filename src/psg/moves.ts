@@ -90,7 +90,7 @@ export function decide(graph: ProjectGraph, confirmId: string, deciding: Decidin
   if (plan?.data.status !== 'proposed') return changes
   if (says === 'approved') changes.push(move('plan', plan.id, 'approved'))
   else if (says === 'rejected') changes.push(move('plan', plan.id, 'draft'))
-  else if (says === 'cancelled') changes.push(...endPlan(graph, plan.id, 'cancelled'))
+  else if (says === 'cancelled') return changes.concat(endPlan(graph, plan.id, 'cancelled'))
   return changes
 }
 
