@@ -1,6 +1,18 @@
 import { InvalidInput, NotFound, type Problem } from '../protocol/errors.ts'
-import { list, refuseUnlessFit, text } from '../protocol/fields.ts'
-import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
+import {
+  type Fields,
+  flag,
+  list,
+  method,
+  needed,
+  object,
+  oneOf,
+  problemsIn,
+  refuseUnlessFit,
+  text,
+} from '../protocol/fields.ts'
+import { given } from '../protocol/given.ts'
+import type { Json, JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { ApprovalPolicy, Asker, Call } from './adapter.ts'
 import { type CompiledSchema, compileSchema, type Schema } from './schema.ts'
@@ -96,31 +108,38 @@ const FILE = /\.(?:json|ya?ml|toml)$/i
 export const isToolName = (name: unknown): name is string =>
   typeof name === 'string' && name.length <= 200 && NAME.test(name) && !FILE.test(name)
 
-const POLICIES: readonly unknown[] = ['always_allow', 'ask', 'blocked', undefined]
-const EFFECTS: readonly unknown[] = ['reversible', 'compensable', 'irreversible', undefined]
+const TOOL: Fields = {
+  name: needed({ says: '<namespace>.<name>', rule: 'namespace', fits: isToolName }),
+  description: needed({ says: 'text', fits: (value) => typeof value === 'string' }),
+  readOnly: flag,
+  policy: oneOf('always_allow', 'ask', 'blocked'),
+  requestApproval: method,
+  effect: oneOf('reversible', 'compensable', 'irreversible'),
+  inverse: method,
+  execute: needed(method),
+}
 
+/** Member by member, and its methods stay bound to it, so that an instance of a class can be a tool too. */
 function compiled(tool: Tool): RegisteredTool {
-  if (!isObject(tool)) throw refused([problem('', 'type', 'must be an object', tool)])
-  const { name, description, policy, effect, inverse } = tool as Tool
-  const problems: Problem[] = []
-  if (!isToolName(name)) problems.push(problem('name', 'namespace', 'must be <namespace>.<name>', name))
-  if (typeof description !== 'string') problems.push(problem('description', 'type', 'must be text', description))
-  if (!POLICIES.includes(policy))
-    problems.push(problem('policy', 'enum', 'must be always_allow, ask or blocked', policy))
-  if (!EFFECTS.includes(effect))
-    problems.push(problem('effect', 'enum', 'must be reversible, compensable or irreversible', effect))
+  if (!object.fits(tool)) throw refused([problem('', 'type', 'must be an object', tool)])
+  const { name, description, input, output, readOnly, policy, requestApproval, effect, inverse, execute } = tool
+  const told = { name, description, readOnly, policy, requestApproval, effect, inverse, execute }
+  const problems = [...problemsIn(told, TOOL, '')]
   if ((effect === 'reversible' || effect === 'compensable') && inverse === undefined)
     problems.push(problem('inverse', 'required', `is needed for a ${effect} effect`, inverse))
   if (effect === 'irreversible' && inverse !== undefined)
     problems.push(problem('inverse', 'effect', 'contradicts an irreversible effect', inverse))
-  if (typeof (tool as Tool).execute !== 'function')
-    problems.push(problem('execute', 'type', 'must be a function', undefined))
   if (problems.length > 0) throw refused(problems)
   return {
-    ...(tool as Tool),
-    execute: (tool as Tool).execute.bind(tool),
-    compiledInput: compileSchema(tool.input, 'input'),
-    compiledOutput: tool.output === undefined ? undefined : compileSchema(tool.output, 'output'),
+    name,
+    description,
+    input,
+    ...given({ output, readOnly, policy, effect }),
+    ...(requestApproval && { requestApproval: requestApproval.bind(tool) }),
+    ...(inverse && { inverse: inverse.bind(tool) }),
+    execute: execute.bind(tool),
+    compiledInput: compileSchema(input, 'input'),
+    compiledOutput: output === undefined ? undefined : compileSchema(output, 'output'),
   }
 }
 

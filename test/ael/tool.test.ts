@@ -87,6 +87,9 @@ describe('toolRegistry', () => {
     ['a name that looks like a file', { name: 'tools.json' }, 'name'],
     ['a name with a path in it', { name: 'a..b' }, 'name'],
     ['no description', { description: undefined as never }, 'description'],
+    ['a readOnly that is neither true nor false', { readOnly: 'no' as never }, 'readOnly'],
+    ['a question that cannot be asked', { requestApproval: 'really?' as never }, 'requestApproval'],
+    ['an inverse that is no function', { effect: 'reversible' as const, inverse: 'back' as never }, 'inverse'],
     ['an unknown policy', { policy: 'maybe' as never }, 'policy'],
     ['a reversible effect without inverse', { effect: 'reversible' as const }, 'inverse'],
     ['an irreversible effect with inverse', { effect: 'irreversible' as const, inverse: () => undefined }, 'inverse'],
@@ -276,5 +279,32 @@ describe('what a tool streams and takes back', () => {
     expect(layer.inverse(made, { output: null })).toBe('none_needed')
     expect(layer.inverse(call('crm.read'), {})).toBe('none_needed')
     expect(layer.inverse(call('mail.send'), {})).toBe('irreversible')
+  })
+
+  it('may be an instance of a class, with everything that it says by a method', async () => {
+    class Create implements Tool {
+      readonly name = 'crm.create'
+      readonly input = {}
+      readonly policy = 'ask'
+      readonly effect = 'reversible'
+      readonly #way = 'crm.delete'
+      get description() {
+        return 'creates'
+      }
+      requestApproval() {
+        return `Undone by ${this.#way}?`
+      }
+      inverse() {
+        return use(this.#way)
+      }
+      execute() {
+        return 1
+      }
+    }
+    const layer = actionLayer({ adapters: [toolAdapter(toolRegistry([new Create()]))] })
+    expect(layer.inverse(call('crm.create'), {})).toMatchObject({ params: use('crm.delete') })
+    await expect(layer.execute(call('crm.create'))).rejects.toMatchObject({
+      question: { description: 'Undone by crm.delete?' },
+    })
   })
 })
