@@ -8,7 +8,7 @@ import { VERSION } from '../protocol/version.ts'
 import { aborted, finalFailure, orAborted, passingFailure } from './failure.ts'
 import { type McpProcess, mcpProcess } from './mcp-process.ts'
 import type { McpServer } from './mcp-server.ts'
-import { type Tool, type ToolCall, type ToolRegistry, toolRegistry } from './tool-registry.ts'
+import { type RegisteredTool, type Tool, type ToolCall, type ToolRegistry, toolRegistry } from './tool-registry.ts'
 
 export interface McpConnectionOptions {
   readonly namespace: string
@@ -33,7 +33,7 @@ export interface McpConnection {
 
 export function mcpConnection(options: McpConnectionOptions): McpConnection {
   const { namespace, tools } = options
-  const listed = new Set<string>()
+  const listed = new Map<string, RegisteredTool>()
   const links = new Set<Link>()
   let current: Promise<Link> | undefined
   let closed = false
@@ -63,13 +63,18 @@ export function mcpConnection(options: McpConnectionOptions): McpConnection {
   const relist = (found: readonly McpTool[], from: Promise<Link>) => {
     if (closed || current !== from) return
     const usable = usableOf(found.map((tool) => toolOf(tool, options, use)))
-    for (const { name } of usable) if (!listed.has(name)) refuseIfTaken(tools, name)
-    for (const name of listed) tools.unregister(name)
-    listed.clear()
+    for (const { name } of usable) if (!isOurs(name)) refuseIfTaken(tools, name)
+    unlist()
     for (const tool of usable) {
       tools.register(tool)
-      listed.add(tool.name)
+      listed.set(tool.name, tools.get(tool.name))
     }
+  }
+  /** Others may have taken a tool out of the registry, and put one of their own into its place. */
+  const isOurs = (name: string): boolean => listed.has(name) && listed.get(name) === tools.find(name)
+  const unlist = () => {
+    for (const name of listed.keys()) if (isOurs(name)) tools.unregister(name)
+    listed.clear()
   }
 
   /** One odd tool must not take the others away: it is told and left out. */
@@ -109,13 +114,12 @@ export function mcpConnection(options: McpConnectionOptions): McpConnection {
     async open() {
       await linked()
     },
-    owns: (tool) => listed.has(tool),
+    owns: isOurs,
     async close() {
       closed = true
       await current?.catch(() => undefined)
       await Promise.all([...links].map((link) => link.child.close()))
-      for (const name of listed) tools.unregister(name)
-      listed.clear()
+      unlist()
     },
   }
 }

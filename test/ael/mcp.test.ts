@@ -170,6 +170,23 @@ describe('mcpAdapter', () => {
     expect((await layer.execute(call('echo', { said: 'hi' }))).output).toBe('hi')
   })
 
+  it('starts anew and closes also where somebody took one of its tools away, and leaves what stands there now', async () => {
+    await start()
+    for (const name of ['it.echo', 'it.add']) tools.unregister(name)
+    tools.register({ name: 'it.add', description: 'mine', input: {}, execute: () => 1 })
+    const own = newAction({ action_type: 'mcp_call', params: use('it.add') })
+    await expect(layer.execute(own)).rejects.toBeInstanceOf(NotFound)
+    await expect(layer.execute(call('crash'))).rejects.toMatchObject({ retryable: true })
+    await expect(layer.execute(call('fail'))).rejects.toThrow(/it\.add.*registered already/)
+    tools.unregister('it.add')
+    await expect(layer.execute(call('fail'))).rejects.toThrow('it cannot be done')
+    expect((await layer.execute(call('add', { a: 1, b: 1 }))).output).toEqual({ sum: 2 })
+    tools.unregister('it.echo')
+    tools.register({ name: 'it.echo', description: 'mine', input: {}, execute: () => 1 })
+    await adapter?.close?.()
+    expect(tools.list('it').map(({ description }) => description)).toEqual(['mine'])
+  })
+
   it('takes no for an answer when a server that lives gives it, whatever code it has', async () => {
     await start()
     const refused = { code: 'action_failed', retryable: false, message: expect.stringContaining('no such thing') }
