@@ -1,7 +1,7 @@
 import type { Adapter } from './ael/adapter.ts'
 import type { FunctionSpec } from './ael/function.ts'
 import type { Reply } from './ael/llm-reply.ts'
-import type { McpServer } from './ael/mcp.ts'
+import { type McpServer, SERVER } from './ael/mcp-server.ts'
 import type { Tool } from './ael/tool-registry.ts'
 import type { BusSpec } from './bus/bus-spec.ts'
 import { incomplete, unusable } from './config-check.ts'
@@ -214,20 +214,6 @@ const buses: Field = {
 }
 const isBus = (value: unknown): boolean =>
   text.fits(value) || (isObject(value) && (text.fits(value.url) || value.transport !== undefined))
-const policy: Field = {
-  says: 'always_allow, ask, blocked, or a function that says one of them',
-  fits: (value) => ['always_allow', 'ask', 'blocked'].includes(value as string) || method.fits(value),
-}
-const words: Field = {
-  says: 'a list of texts',
-  fits: (value) => Array.isArray(value) && value.every((word) => typeof word === 'string'),
-}
-const variables: Field = {
-  says: 'an object of texts',
-  fits: (value) => isObject(value) && Object.values(value).every((each) => typeof each === 'string'),
-  secret: true,
-}
-
 const names: Field = {
   says: 'a list of names of files, without folders',
   fits: (value) => texts.fits(value) && (value as string[]).every((name) => !/[/\\]/.test(name)),
@@ -254,9 +240,7 @@ const FIELDS: Fields = {
   patrol_ms: positive,
   encryption_key: sealing,
   http_allow: texts,
-  mcp: {
-    '*': { command: needed(text), args: words, env: variables, cwd: text, policy, trustAnnotations: flag },
-  },
+  mcp: { '*': SERVER },
   models: {
     '*': {
       provider: needed(oneOf('openai', 'anthropic', 'google', 'compatible', 'scripted')),

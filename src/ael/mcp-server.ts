@@ -1,3 +1,5 @@
+import { type Field, flag, needed, oneOf, text } from '../protocol/fields.ts'
+import { isObject } from '../protocol/json.ts'
 import type { ApprovalPolicy } from './adapter.ts'
 
 /**
@@ -17,3 +19,23 @@ export interface McpServer {
 
 /** May the tools of a server be registered under this name? */
 export const isNamespace = (name: string): boolean => /^[A-Za-z0-9_-]+$/.test(name)
+
+const isText = (value: unknown): boolean => typeof value === 'string'
+const policies = oneOf('always_allow', 'ask', 'blocked')
+
+/** What the members of a server must be. */
+export const SERVER: { readonly [O in keyof Required<McpServer>]: Field } = {
+  command: needed(text),
+  args: { says: 'a list of texts', fits: (args) => Array.isArray(args) && args.every(isText) },
+  env: {
+    says: 'an object of texts',
+    fits: (env) => isObject(env) && Object.values(env).every((value) => value === undefined || isText(value)),
+    secret: true,
+  },
+  cwd: text,
+  policy: {
+    says: 'always_allow, ask, blocked, or a function that says one of them',
+    fits: (policy) => policies.fits(policy) || typeof policy === 'function',
+  },
+  trustAnnotations: flag,
+}

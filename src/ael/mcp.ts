@@ -1,12 +1,11 @@
 import { InvalidInput } from '../protocol/errors.ts'
-import { anything, type Fields, method, needed, problemsIn, text, timeout, wholeFrom } from '../protocol/fields.ts'
-import { isObject } from '../protocol/json.ts'
+import { type Fields, method, needed, problemsIn, timeout, wholeFrom } from '../protocol/fields.ts'
 import { warn } from '../protocol/reporter.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Adapter } from './adapter.ts'
 import { registry } from './check-options.ts'
 import { type McpConnection, mcpConnection } from './mcp-connection.ts'
-import { isNamespace, type McpServer } from './mcp-server.ts'
+import { isNamespace, type McpServer, SERVER } from './mcp-server.ts'
 import { toolAdapter } from './tool.ts'
 import type { ToolRegistry } from './tool-registry.ts'
 
@@ -55,19 +54,7 @@ const restricted = (tools: ToolRegistry, owned: (name: string) => boolean): Pick
 })
 
 const OPTIONS: Fields = {
-  servers: {
-    '*': {
-      command: needed(text),
-      args: { says: 'a list of texts', fits: (args) => Array.isArray(args) && args.every(isText) },
-      env: {
-        says: 'an object of texts',
-        fits: (env) => isObject(env) && Object.values(env).every((value) => value === undefined || isText(value)),
-        secret: true,
-      },
-      cwd: text,
-      '*': anything,
-    },
-  },
+  servers: { '*': SERVER },
   startMs: timeout,
   maxMessageBytes: wholeFrom(1),
   tools: needed(registry),
@@ -88,7 +75,6 @@ function checkOptions(options: McpOptions): void {
       })
   if (problems.length > 0) throw new InvalidInput('mcp options', problems)
 }
-const isText = (value: unknown): boolean => typeof value === 'string'
 
 /** An environment holds paths and modes too; only what is called a secret is treated as one. */
 const SECRET_NAME = /KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH/i

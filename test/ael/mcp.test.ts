@@ -262,6 +262,9 @@ describe('mcpAdapter', () => {
     [{ a: { command: 'node', args: 'server.js' } }, 'servers.a.args'],
     [{ a: { command: 'node', env: { TOKEN: 5 } } }, 'servers.a.env'],
     [{ a: { command: 'node', cwd: 5 } }, 'servers.a.cwd'],
+    [{ a: { command: 'node', policy: 'aks' } }, 'servers.a.policy'],
+    [{ a: { command: 'node', polcy: 'ask' } }, 'servers.a.polcy'],
+    [{ a: { command: 'node', trustAnnotations: 'no' } }, 'servers.a.trustAnnotations'],
   ])('refuses servers that no attempt could start: %j', async (servers, path) => {
     await expect(mcpAdapter({ servers: servers as never, tools })).rejects.toMatchObject({
       code: 'invalid_input',
