@@ -5,6 +5,7 @@ import { type Digest, isObject, type Json, type JsonObject } from '../protocol/j
 import { shown } from '../protocol/shown.ts'
 import { undo } from './action.ts'
 import type { Action, Adapter, Asker, Call, Inverse, Outcome } from './adapter.ts'
+import { isBase64 } from './base64.ts'
 import { checkFileOptions } from './check-options.ts'
 import { aborted, finalFailure, passingFailure } from './failure.ts'
 import { type Desk, found, move, read, remove, write } from './file-operations.ts'
@@ -79,7 +80,6 @@ const OPERATIONS: Readonly<Record<Operation, (desk: Desk, params: JsonObject, ca
   move,
 }
 const CONTENTS = ['content', 'content_base64', 'content_digest']
-const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/
 const DIGEST = /^sha256:[0-9a-f]{64}$/
 
 function problemsOf(params: JsonObject, hasBlobs: boolean): Problem[] {
@@ -105,7 +105,7 @@ function problemsOf(params: JsonObject, hasBlobs: boolean): Problem[] {
   if (given.length !== 1)
     blame('content', 'one_of', `must be given once, as one of ${CONTENTS.join(', ')}`, given.join(', '))
   for (const name of given) if (typeof params[name] !== 'string') blame(name, 'type', 'must be text', params[name])
-  if (given[0] === 'content_base64' && !BASE64.test(String(params.content_base64)))
+  if (typeof params.content_base64 === 'string' && !isBase64(params.content_base64))
     blame('content_base64', 'base64', 'must be base64', params.content_base64)
   if (params.content_digest !== undefined && !hasBlobs)
     blame('content_digest', 'blobs', 'needs a blob store', params.content_digest)

@@ -12,6 +12,7 @@ import {
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Adapter, Spend, TokenUsage } from './adapter.ts'
+import { isBase64 } from './base64.ts'
 import { registry } from './check-options.ts'
 import { conversation } from './llm-conversation.ts'
 import type { Provider } from './llm-provider.ts'
@@ -206,9 +207,7 @@ const isContent = (content: unknown): boolean =>
       (part) =>
         isObject(part) &&
         ((part.type === 'text' && typeof part.text === 'string') ||
-          (part.type === 'file' &&
-            typeof part.mediaType === 'string' &&
-            /^[A-Za-z0-9+/]*={0,2}$/.test(String(part.data)))),
+          (part.type === 'file' && typeof part.mediaType === 'string' && isBase64(part.data))),
     ))
 
 function toolProblems(params: JsonObject, tools: ToolRegistry): Problem[] {

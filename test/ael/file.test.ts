@@ -71,6 +71,8 @@ adapterContract('file', async (): Promise<AdapterRig> => {
       { params: { operation: 'write', path: 'b.txt', content: 'a', content_base64: 'YQ==' }, path: 'content' },
       { params: { operation: 'write', path: 'b.txt', content: 7 }, path: 'content' },
       { params: { operation: 'write', path: 'b.txt', content_base64: '?' }, path: 'content_base64' },
+      { params: { operation: 'write', path: 'b.txt', content_base64: 'aGVsbG8hA' }, path: 'content_base64' },
+      { params: { operation: 'write', path: 'b.txt', content_base64: 7 }, path: 'content_base64' },
       { params: { ...write('b.txt'), mode: 0o4755 }, path: 'mode' },
       { params: { ...write('b.txt'), expected_digest: 'md5:1' }, path: 'expected_digest' },
       { params: { ...write('b.txt'), expected_mode: 0o1777 }, path: 'expected_mode' },

@@ -59,6 +59,12 @@ for (const [wire, provider] of Object.entries(WIRES))
             params: ask('x', { messages: [{ role: 'system', content: [{ type: 'text', text: 'be kind' }] }] }),
             path: 'messages[0].content',
           },
+          {
+            params: ask('x', {
+              messages: [{ role: 'user', content: [{ type: 'file', mediaType: 'a/b', data: 'YWJjA' }] }],
+            }),
+            path: 'messages[0].content',
+          },
           { params: ask('x', { temperature: 'hot' }), path: 'temperature' },
           { params: ask('x', { max_tokens: 0 }), path: 'max_tokens' },
           { params: ask('x', { seed: 1.5 }), path: 'seed' },
