@@ -87,8 +87,8 @@ const OURS = new Set([
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 const CREDENTIALS = new Set(['authorization', 'proxy-authorization', 'cookie', 'x-api-key'])
 
-const methodOf = (params: JsonObject): string =>
-  typeof params.method === 'string' ? params.method.toUpperCase() : 'GET'
+const methodOf = ({ method = 'GET' }: JsonObject): string =>
+  typeof method === 'string' ? method.toUpperCase() : shown(method)
 const hostOf = (params: JsonObject): string =>
   typeof params.url === 'string' && URL.canParse(params.url) ? new URL(params.url).host : 'nowhere'
 

@@ -37,6 +37,7 @@ adapterContract('http', async (): Promise<AdapterRig> => {
       { params: { url: 'ftp://example.com' }, path: 'url' },
       { params: { url: 'https://me:secret@example.com' }, path: 'url' },
       { params: { ...get('/json'), method: 'CONNECT' }, path: 'method' },
+      { params: { ...get('/json'), method: ['DELETE'] }, path: 'method' },
       { params: { ...get('/json'), query: 'a=1' }, path: 'query' },
       { params: { ...get('/json'), headers: { 'a b': 'x' } }, path: 'headers.a b' },
       { params: { ...get('/json'), headers: { Host: 'x' } }, path: 'headers.Host' },
