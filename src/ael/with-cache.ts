@@ -24,7 +24,7 @@ export interface OutcomeCache {
 export function outcomeCache(options: CacheOptions): OutcomeCache {
   checkCacheOptions(options)
   const { ttlMs, maxEntries = 1_000, maxBytes = 16 * 1024 * 1024, types, clock = systemClock } = options
-  const entries = new Map<string, { readonly text: string; readonly until: number }>()
+  const entries = new Map<string, { readonly text: string; readonly at: number }>()
   let bytes = 0
 
   const remove = (key: string) => {
@@ -40,7 +40,8 @@ export function outcomeCache(options: CacheOptions): OutcomeCache {
       const entry = entries.get(key)
       if (entry === undefined) return undefined
       remove(key)
-      if (entry.until <= clock.now()) return undefined
+      const age = clock.now() - entry.at
+      if (age < 0 || age >= ttlMs) return undefined // below 0: the clock was set back, and nobody knows how old it is
       entries.set(key, entry) // asked for just now: last to go
       bytes += entry.text.length
       return JSON.parse(entry.text)
@@ -49,7 +50,7 @@ export function outcomeCache(options: CacheOptions): OutcomeCache {
       const text = JSON.stringify(outcome)
       remove(key)
       if (text.length > maxBytes) return
-      entries.set(key, { text, until: clock.now() + ttlMs })
+      entries.set(key, { text, at: clock.now() })
       bytes += text.length
       for (const oldest of entries.keys()) {
         if (entries.size <= maxEntries && bytes <= maxBytes) return

@@ -50,6 +50,14 @@ it('forgets after its time', async () => {
   expect(done()).toBe(2)
 })
 
+it('forgets what is from a time that is still to come: the clock was set back', async () => {
+  const { ask, clock, done } = cached({ ttlMs: 100 })
+  await ask()
+  await clock.advance(-1)
+  await ask()
+  expect(done()).toBe(2)
+})
+
 it('holds no more entries and bytes than it may, and lets go of what was not asked for longest', async () => {
   const { ask, done } = cached({ maxEntries: 2 })
   for (const n of [1, 2, 1, 3]) await ask({ n }) // 2 goes
