@@ -57,7 +57,7 @@ export async function write(desk: Desk, params: JsonObject, call: Call): Promise
     if (before?.digest === digest && before.mode === mode) return { ...done, mode, unchanged: true }
     await refuseIfStale(desk, place, before, params, call)
     refuseRedacted(place, bytes, before?.bytes)
-    const previous = before === undefined ? null : await kept(desk, before)
+    const previous = before === undefined ? null : await kept(desk, before, call.signal)
     refuseIfAborted(call.signal)
     return { ...done, mode: await replaced(place, bytes, mode, before, desk, call.signal), previous }
   })
@@ -70,7 +70,7 @@ export function remove(desk: Desk, params: JsonObject, call: Call): Promise<Json
     if (before === undefined)
       return repeated(call, { path: place.path, previous: null }, `there is no file ${place.path}`)
     await refuseIfStale(desk, place, before, params, call)
-    const previous = await kept(desk, before)
+    const previous = await kept(desk, before, call.signal)
     refuseIfAborted(call.signal)
     await unlink(place.real)
     await place.sync()
@@ -202,9 +202,9 @@ function refuseIfAborted(signal: AbortSignal): void {
   if (signal.aborted) throw aborted('the file operation', signal)
 }
 
-async function kept({ blobs }: Desk, { bytes, digest, mode }: Content): Promise<JsonObject> {
+async function kept({ blobs }: Desk, { bytes, digest, mode }: Content, signal: AbortSignal): Promise<JsonObject> {
   if (blobs === undefined) return { digest, mode, size: bytes.length, kept: false }
-  return { digest: await blobs.put(bytes), mode, size: bytes.length, kept: true }
+  return { digest: await blobs.put(bytes, signal), mode, size: bytes.length, kept: true }
 }
 
 /**

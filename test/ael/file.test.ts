@@ -25,6 +25,7 @@ import { InvalidInput, Refused, StaleFile, Unavailable } from '../../src/protoco
 import { digestOf, type JsonObject } from '../../src/protocol/json.ts'
 import { type AdapterRig, adapterContract } from '../contracts/adapter-contract.ts'
 import { tempFolder } from '../support/temp-folder.ts'
+import { callOf } from './calls.ts'
 
 adapterContract('file', async (): Promise<AdapterRig> => {
   const root = tempFolder()
@@ -293,6 +294,20 @@ describe('fileAdapter', () => {
     }
     layer = await layerWith({ blobs: { ...blobs, put: slow } })
     const ended = layer.execute(action(operation, 'a.txt', more), { signal: controller.signal })
+    await expect(ended).rejects.toMatchObject({ code: 'action_aborted' })
+    expect(get('a.txt')).toBe('old')
+  })
+
+  it('waits for a store that is away no longer than its caller does', async () => {
+    put('a.txt', 'old')
+    const controller = new AbortController()
+    const away = (_: Uint8Array, signal?: AbortSignal) =>
+      new Promise<never>((_, reject) => {
+        signal?.addEventListener('abort', () => reject(signal.reason))
+        controller.abort()
+      })
+    const adapter = await fileAdapter({ root, blobs: { ...blobs, put: away } })
+    const ended = adapter.execute(action('delete', 'a.txt'), callOf({ signal: controller.signal }))
     await expect(ended).rejects.toMatchObject({ code: 'action_aborted' })
     expect(get('a.txt')).toBe('old')
   })
