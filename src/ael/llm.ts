@@ -112,7 +112,7 @@ export function llmAdapter(options: LlmOptions): Adapter {
 }
 
 function checkOptions(options: LlmOptions): void {
-  const { providers, maxRounds = 1 } = Object(options) as Partial<LlmOptions>
+  const { providers } = Object(options) as Partial<LlmOptions>
   const problems = [...problemsIn(options, OPTIONS, '')]
   const given = Object.entries(Object(providers))
   if (given.length === 0)
@@ -120,16 +120,14 @@ function checkOptions(options: LlmOptions): void {
   for (const [name, provider] of given)
     if (typeof Object(provider).model !== 'function' || typeof Object(provider).secrets !== 'function')
       problems.push({ path: `providers.${name}`, rule: 'type', message: 'must be a provider', found: shown(provider) })
-  // Compared with NaN, no number of rounds would ever be too many.
-  if (!(maxRounds >= 1))
-    problems.push({ path: 'maxRounds', rule: 'range', message: 'must be at least 1', found: shown(maxRounds) })
   if (problems.length > 0) throw new InvalidInput('llm options', problems)
 }
 
 const OPTIONS: { readonly [O in keyof Required<LlmOptions>]: Field } = {
-  ...{ providers: anything, maxRounds: anything }, // looked at above
+  providers: anything, // looked at above
   tools: registry,
   price: method,
+  maxRounds: wholeFrom(1),
   maxToolResultChars: wholeFrom(1),
   timeoutMs: timeout,
   clock: clockField,

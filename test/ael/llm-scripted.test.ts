@@ -136,7 +136,7 @@ describe('llmAdapter', () => {
     expect(() => llmAdapter(undefined as never)).toThrow(InvalidInput)
   })
 
-  it.each([Number.NaN, 0, 'many'])('refuses to ask a model %s times', (maxRounds) => {
+  it.each([Number.NaN, 0, 1.5, '2', 'many'])('refuses to ask a model %s times', (maxRounds) => {
     const providers = { a: scriptedProvider([]) }
     expect(() => llmAdapter({ providers, maxRounds: maxRounds as number })).toThrow(InvalidInput)
   })
