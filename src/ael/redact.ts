@@ -182,13 +182,22 @@ function copyOf(error: Error, text: Redactor['text'], json: Redactor['json'], ca
     return new InvalidInput(
       text(error.subject),
       error.problems.map((p) => cleanProblem(p, text)),
+      options,
     )
   if (error instanceof MplpError && cause === undefined && text(error.message) === error.message) return error
-  // A foreign error may carry whole requests in its fields: its name, its message and its code are all that is kept.
   const copy = new Error(text(saidBy(error)), options)
+  if (error instanceof MplpError) return alike(copy, error, text)
+  // A foreign error may carry whole requests in its fields: its name, its message and its code are all that is kept.
   hidden(copy, 'name', error.name)
   const { code } = error as { code?: unknown }
   return typeof code === 'string' || typeof code === 'number' ? Object.assign(copy, { code }) : copy
+}
+
+/** Of the same class, with the fields that are no objects. */
+function alike(copy: Error, error: MplpError, text: Redactor['text']): Error {
+  const fields = Object.entries(error).filter(([, value]) => Object(value) !== value)
+  const clean = fields.map(([name, value]) => [name, typeof value === 'string' ? text(value) : value])
+  return Object.assign(Object.setPrototypeOf(copy, Object.getPrototypeOf(error)), Object.fromEntries(clean))
 }
 
 const kept = ({ retryable, retryAfterMs, spent, resume }: ActionError, json: Redactor['json']) => ({

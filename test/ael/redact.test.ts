@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { finalFailure, toActionError } from '../../src/ael/failure.ts'
 import { REDACTED, redactor } from '../../src/ael/redact.ts'
-import { ActionError, ApprovalNeeded, InvalidInput } from '../../src/protocol/errors.ts'
+import { ActionError, ApprovalNeeded, InvalidInput, Refused, Unavailable } from '../../src/protocol/errors.ts'
 import type { Json } from '../../src/protocol/json.ts'
 
 const shapes = redactor()
@@ -177,6 +177,23 @@ describe('redactor', () => {
     const copy = redactor(() => ['the-secret']).error(toActionError(odd))
     expect(copy).toMatchObject({ message: said, cause: { message: said } })
     expect(inspect(copy)).not.toContain('the-secret')
+  })
+
+  it('copies each error of ours as one of its class, also where it has a cause', () => {
+    const { error } = redactor(() => ['the-secret'])
+    const options = { cause: new Error('sent the-secret') }
+    const away = error(new Unavailable('the store', 'start it', options))
+    expect(away).toBeInstanceOf(Unavailable)
+    expect(away).toMatchObject({ name: 'Unavailable', code: 'unavailable', retryable: true })
+    const refused = error(new Refused('the-secret is none', 'use another than the-secret', options))
+    expect(refused).toBeInstanceOf(Refused)
+    expect(refused).toMatchObject({ message: expect.stringMatching(/^\[redacted\] is none/), code: 'refused' })
+    expect(refused).toMatchObject({ remedy: 'use another than [redacted]' })
+    const invalid = error(new InvalidInput('x', [], options))
+    for (const copy of [away, refused, invalid]) {
+      expect(copy.cause).toMatchObject({ message: 'sent [redacted]' })
+      expect(inspect(copy, { depth: 10, showHidden: true })).not.toContain('the-secret')
+    }
   })
 
   it('copies questions and problems without secrets', () => {
