@@ -49,19 +49,19 @@ const MOST_SAID = 65_536
 
 /** A copy of the same class with everything that the error says, but for what is given. A question says itself. */
 function remade(error: ActionError, given: ActionErrorOptions, message = error.message): ActionError {
-  const { code, retryable, retryAfterMs, spent, resume } = error
-  const options: ActionErrorOptions = {
-    retryable,
-    ...(error.cause !== undefined && { cause: error.cause }),
-    ...(retryAfterMs !== undefined && { retryAfterMs }),
-    ...(spent !== undefined && { spent }),
-    ...(resume !== undefined && { resume }),
-    ...given,
-  }
+  const options = { ...optionsOf(error), ...(error.cause !== undefined && { cause: error.cause }), ...given }
   return error instanceof ApprovalNeeded
     ? new ApprovalNeeded(error.question, options)
-    : new ActionError(code, message, options)
+    : new ActionError(error.code, message, options)
 }
+
+/** What the error says beside its message and its cause. */
+export const optionsOf = ({ retryable, retryAfterMs, spent, resume }: ActionError): ActionErrorOptions => ({
+  retryable,
+  ...(retryAfterMs !== undefined && { retryAfterMs }),
+  ...(spent !== undefined && { spent }),
+  ...(resume !== undefined && { resume }),
+})
 
 /** The promise, unless the signal is aborted first; what the promise does later is nobody's concern. */
 export function orAborted<T>(promise: Promise<T>, signal: AbortSignal, what: string): Promise<T> {

@@ -2,7 +2,7 @@ import { ActionError, ApprovalNeeded, InvalidInput, MplpError, type Problem } fr
 import { method, refuseUnlessFit } from '../protocol/fields.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
-import { saidBy } from './failure.ts'
+import { optionsOf, saidBy } from './failure.ts'
 
 /** What stands where a secret stood. */
 export const REDACTED = '[redacted]'
@@ -168,16 +168,13 @@ function redactedError(thrown: unknown, text: Redactor['text'], json: Redactor['
 
 function copyOf(error: Error, text: Redactor['text'], json: Redactor['json'], cause: Error | undefined): Error {
   const options = cause === undefined ? {} : { cause }
-  if (error instanceof ApprovalNeeded) {
-    const question = {
-      ...error.question,
-      description: text(error.question.description),
-      arguments: json(error.question.arguments),
-    }
-    return new ApprovalNeeded(question, { ...kept(error, json), ...options })
+  if (error instanceof ActionError) {
+    const { resume } = error
+    const said = { ...optionsOf(error), ...(resume !== undefined && { resume: json(resume) }), ...options }
+    if (!(error instanceof ApprovalNeeded)) return new ActionError(error.code, text(error.message), said)
+    const { description, arguments: args } = error.question
+    return new ApprovalNeeded({ ...error.question, description: text(description), arguments: json(args) }, said)
   }
-  if (error instanceof ActionError)
-    return new ActionError(error.code, text(error.message), { ...kept(error, json), ...options })
   if (error instanceof InvalidInput)
     return new InvalidInput(
       text(error.subject),
@@ -199,13 +196,6 @@ function alike(copy: Error, error: MplpError, text: Redactor['text']): Error {
   const clean = fields.map(([name, value]) => [name, typeof value === 'string' ? text(value) : value])
   return Object.assign(Object.setPrototypeOf(copy, Object.getPrototypeOf(error)), Object.fromEntries(clean))
 }
-
-const kept = ({ retryable, retryAfterMs, spent, resume }: ActionError, json: Redactor['json']) => ({
-  retryable,
-  ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-  ...(spent === undefined ? {} : { spent }),
-  ...(resume === undefined ? {} : { resume: json(resume) }),
-})
 
 const cleanProblem = (problem: Problem, text: Redactor['text']): Problem => ({
   ...problem,
