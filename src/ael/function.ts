@@ -1,10 +1,11 @@
 import { InvalidInput, NotFound, type Problem } from '../protocol/errors.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
+import { under } from '../protocol/under.ts'
 import type { Action, Adapter, Call, ExecutorKind } from './adapter.ts'
 import { checkFunctionOptions } from './check-options.ts'
 import { finalFailure } from './failure.ts'
-import { below, type CompiledSchema, compileSchema, type Schema } from './schema.ts'
+import { type CompiledSchema, compileSchema, type Schema } from './schema.ts'
 
 type Run = (args: Json, call: FunctionCall) => Json | undefined | Promise<Json | undefined>
 
@@ -95,7 +96,7 @@ function compiled(name: string, spec: FunctionSpec): Compiled {
 
 async function checkArgs(input: CompiledSchema, args: Json, action_type: string): Promise<void> {
   const problems = await input.problems(args)
-  if (problems.length > 0) throw new InvalidInput(action_type, below('args', problems))
+  if (problems.length > 0) throw new InvalidInput(action_type, under('args', problems))
 }
 
 const callOf = ({ action_id, idempotency_key }: Action, call: Call): FunctionCall => ({
@@ -105,6 +106,6 @@ const callOf = ({ action_id, idempotency_key }: Action, call: Call): FunctionCal
 })
 
 function badOutput(name: string, problems: readonly Problem[]) {
-  const cause = new InvalidInput(`the output of ${name}`, below('output', problems))
+  const cause = new InvalidInput(`the output of ${name}`, under('output', problems))
   return finalFailure(cause.message, { cause })
 }

@@ -1,12 +1,13 @@
 import type { Clock } from '../protocol/clock.ts'
 import { ActionError, InvalidInput, NotFound } from '../protocol/errors.ts'
 import { digestOfJson, type Json, type JsonObject } from '../protocol/json.ts'
+import { under } from '../protocol/under.ts'
 import type { Action, ActionResult, Call, Outcome, TokenUsage } from './adapter.ts'
 import { finalFailure, passingFailure, toActionError, withSpent } from './failure.ts'
 import { llmFailure } from './llm-failure.ts'
 import type { Provider } from './llm-provider.ts'
 import { askedOnce, type RoundAnswer } from './llm-round.ts'
-import { below, type CompiledSchema } from './schema.ts'
+import type { CompiledSchema } from './schema.ts'
 import type { RegisteredTool } from './tool-registry.ts'
 
 export interface Conversation {
@@ -228,7 +229,7 @@ async function objectIn(text: string, schema: CompiledSchema, finishReason: stri
   }
   const problems = await schema.problems(object)
   if (problems.length === 0) return object
-  const cause = new InvalidInput("the model's answer", below('object', problems))
+  const cause = new InvalidInput("the model's answer", under('object', problems))
   throw passingFailure(cause.message, { cause })
 }
 

@@ -42,14 +42,6 @@ export function compileSchema(schema: Schema, path: string): CompiledSchema {
   return fromJsonSchema(schema, path)
 }
 
-/** The problems under another root: `tool_args` and `.city` make `tool_args.city`. */
-export const below = (root: string, problems: readonly Problem[]): Problem[] =>
-  problems.map((problem) => {
-    const joined =
-      problem.path === '' || problem.path.startsWith('[') ? `${root}${problem.path}` : `${root}.${problem.path}`
-    return { ...problem, path: joined }
-  })
-
 const isStandard = (schema: Schema): schema is StandardSchema =>
   '~standard' in Object(schema) && isObject((schema as StandardSchema)['~standard'])
 

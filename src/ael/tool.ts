@@ -3,13 +3,13 @@ import { InvalidInput, type Problem } from '../protocol/errors.ts'
 import { clock as clockField, guarded, needed, object, refuseUnlessFit, text } from '../protocol/fields.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
+import { under } from '../protocol/under.ts'
 import { undo } from './action.ts'
 import type { Action, Adapter, Call, Inverse } from './adapter.ts'
 import { registry as registryField } from './check-options.ts'
 import type { Passage } from './decorate.ts'
 import { aborted, finalFailure } from './failure.ts'
 import { MAX_OUTPUT_BYTES, refuseAbove } from './outputs.ts'
-import { below } from './schema.ts'
 import { isToolName, type RegisteredTool, type ToolRegistry } from './tool-registry.ts'
 
 export { type CompiledSchema, compileSchema, type Schema, type StandardSchema } from './schema.ts'
@@ -98,7 +98,7 @@ function checkShape({ tool_name, tool_args }: JsonObject): void {
 }
 
 function refuseArgs(problems: readonly Problem[]): void {
-  if (problems.length > 0) throw new InvalidInput('tool_call', below('tool_args', problems))
+  if (problems.length > 0) throw new InvalidInput('tool_call', under('tool_args', problems))
 }
 
 async function outputOf(tool: RegisteredTool, action: Action, call: Call): Promise<Json | undefined> {
@@ -128,6 +128,6 @@ async function checkOutput(tool: RegisteredTool, output: Json | undefined): Prom
   if (tool.compiledOutput === undefined) return
   const problems = await tool.compiledOutput.problems(output)
   if (problems.length === 0) return
-  const cause = new InvalidInput(`the output of ${tool.name}`, below('output', problems))
+  const cause = new InvalidInput(`the output of ${tool.name}`, under('output', problems))
   throw finalFailure(cause.message, { cause })
 }

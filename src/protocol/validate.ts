@@ -4,6 +4,7 @@ import { validators } from './generated/validators.ts'
 import { isNameIn } from './json.ts'
 import { shown } from './shown.ts'
 import type { Kind, MapEvent, ProtocolTypes, SaEvent } from './types.ts'
+import { under } from './under.ts'
 
 /** The value itself, now typed; throws InvalidInput with every problem there is, up to a hundred. */
 export function validate<K extends Kind>(kind: K, value: unknown): ProtocolTypes[K] {
@@ -44,10 +45,7 @@ export function profileProblems(kind: 'sa-event' | 'map-event', value: unknown):
   const needed = PAYLOADS[event_type]
   if (needed === undefined) return []
   if (payload === undefined) return [{ path: 'payload', rule: 'required', message: `is required in ${event_type}` }]
-  return problems(needed, payload).map((problem) => ({
-    ...problem,
-    path: problem.path ? `payload.${problem.path}` : 'payload',
-  }))
+  return under('payload', problems(needed, payload))
 }
 
 const PAYLOADS: Readonly<Partial<Record<SaEvent['event_type'] | MapEvent['event_type'], Kind>>> = {
