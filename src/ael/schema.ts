@@ -1,8 +1,9 @@
-import { createRequire } from 'node:module'
 import type { ErrorObject, ValidateFunction } from 'ajv'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
 import { needed, refuseUnlessFit, text } from '../protocol/fields.ts'
+import { fullFormats } from '../protocol/formats.ts'
 import { canonical, isObject, type Json, type JsonObject } from '../protocol/json.ts'
+import { required } from '../protocol/required.ts'
 import { shown, shownPath } from '../protocol/shown.ts'
 
 /** A JSON Schema (2020-12, or draft-07 when `$schema` says so), or anything that speaks Standard Schema. */
@@ -104,15 +105,13 @@ function asJson<T>(path: string, read: () => T): T {
 
 const OPTIONS = { strict: false, allErrors: true, logger: false } as const
 // Half of what a runtime without schemas of its own would load: it comes with the first one.
-const required = createRequire(import.meta.url)
-const published = once(() => required('ajv-formats/dist/formats.js') as typeof import('ajv-formats/dist/formats.js'))
 const draft7 = once(() => {
   const { Ajv } = required('ajv') as typeof import('ajv')
-  return new Ajv({ ...OPTIONS, formats: published().fullFormats })
+  return new Ajv({ ...OPTIONS, formats: fullFormats })
 })
 const draft2020 = once(() => {
   const { Ajv2020 } = required('ajv/dist/2020.js') as typeof import('ajv/dist/2020.js')
-  return new Ajv2020({ ...OPTIONS, formats: published().fullFormats })
+  return new Ajv2020({ ...OPTIONS, formats: fullFormats })
 })
 
 /** Without `$async`, a word of the library and not of JSON Schema: the verdict would be a promise, and its rejection nobody's to catch. */
