@@ -1,3 +1,4 @@
+import { FAMILIES } from './families.ts'
 import type { Invariant, PathInvariant, Scope } from './invariants.ts'
 import { unfinishedTurns, unheardBroadcasts } from './map-rules.ts'
 
@@ -28,9 +29,6 @@ const sample = about('learning_sample')
 const intentSample = about('learning_sample', 'sample_family == "intent_resolution"')
 const deltaSample = about('learning_sample', 'sample_family == "delta_impact"')
 
-const FAMILIES =
-  'import_process,intent,delta_intent,impact_analysis,compensation_plan,methodology,reasoning_graph,' +
-  'pipeline_stage,graph_update,runtime_execution,cost_budget,external_integration'
 const UPDATES = 'node_add,node_update,node_delete,edge_add,edge_update,edge_delete,bulk'
 
 /** A run of one agent. */
@@ -63,7 +61,7 @@ export const mapInvariants: readonly Invariant[] = [
 export const observabilityInvariants: readonly Invariant[] = [
   event('obs_event_id_is_uuid', 'event_id', 'uuid-v4'),
   event('obs_event_type_non_empty', 'event_type', 'non-empty-string'),
-  event('obs_event_family_valid', 'event_family', `enum(${FAMILIES})`),
+  event('obs_event_family_valid', 'event_family', `enum(${FAMILIES.join()})`),
   event('obs_timestamp_iso_format', 'timestamp', 'iso-datetime'),
   stageEvent('obs_pipeline_event_has_pipeline_id', 'pipeline_id', 'uuid-v4'),
   stageEvent('obs_pipeline_stage_id_non_empty', 'stage_id', 'non-empty-string'),
