@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { CallToolResult, Tool as McpTool } from '@modelcontextprotocol/sdk/types.js'
 import { ActionError, Closed, InvalidInput, MplpError, type Problem, TooLarge } from '../protocol/errors.ts'
+import { LONGEST_TIMER_MS } from '../protocol/fields.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
 import { shownPath } from '../protocol/shown.ts'
 import { VERSION } from '../protocol/version.ts'
@@ -220,9 +221,6 @@ function toolOf(tool: McpTool, { namespace, server }: McpConnectionOptions, use:
   }
 }
 
-/** Beyond this a timer of Node fires at once; our own timeout comes by the signal. */
-const LONGEST_MS = 2 ** 31 - 1
-
 function called(client: Client, name: string, args: JsonObject, call: ToolCall): Promise<CallToolResult> {
   const { idempotency_key, run, execution_id, signal } = call
   const _meta = {
@@ -232,7 +230,7 @@ function called(client: Client, name: string, args: JsonObject, call: ToolCall):
   const onprogress = ({ message }: { message?: string | undefined }) => {
     if (message !== undefined) call.onDelta(message)
   }
-  const options = { signal, timeout: LONGEST_MS, onprogress }
+  const options = { signal, timeout: LONGEST_TIMER_MS, onprogress } // our own timeout comes by the signal
   return client.callTool({ name, arguments: { ...args }, _meta }, undefined, options) as Promise<CallToolResult>
 }
 
