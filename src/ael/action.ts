@@ -1,9 +1,19 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
-import { duration, type Fields, needed, oneOf, problemsIn, timeout, wholeFrom, within } from '../protocol/fields.ts'
+import {
+  duration,
+  type Fields,
+  needed,
+  oneOf,
+  problemsIn,
+  timeout,
+  uuid,
+  wholeFrom,
+  within,
+} from '../protocol/fields.ts'
 import { isObject, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
-import type { Action, ExecutorKind } from './adapter.ts'
+import type { Action } from './adapter.ts'
 
 /** An action with a fresh id, which is its idempotency key too unless another is given. */
 export function newAction(
@@ -45,12 +55,10 @@ export function checkRepeatable(action: Action, readOnly: boolean, policy = acti
   ])
 }
 
-const KINDS: readonly ExecutorKind[] = ['agent', 'tool', 'llm', 'worker', 'external']
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+export const executorKind = oneOf('agent', 'tool', 'llm', 'worker', 'external')
 /** It travels in HTTP headers. */
 const KEY = /^[\x21-\x7e]{0,255}$/
 const MOST_ATTEMPTS = 1000
-const ONE_OF_KINDS = `must be one of ${KINDS.join(', ')}`
 
 /** What a retry policy is made of. */
 export const RETRY: Fields = {
@@ -68,9 +76,9 @@ function problemsOf(action: unknown): Problem[] {
     if (!ok) problems.push({ path, rule, message, found: shown(found) })
   }
   const { action_id, action_type, executor_kind, params, timeout_ms, retry, idempotency_key } = action
-  ask(typeof action_id === 'string' && UUID.test(action_id), 'action_id', 'uuid', 'must be a UUID v4', action_id)
+  ask(uuid.fits(action_id), 'action_id', 'uuid', `must be ${uuid.says}`, action_id)
   ask(typeof action_type === 'string' && action_type !== '', 'action_type', 'type', 'must be a name', action_type)
-  ask(KINDS.includes(executor_kind as ExecutorKind), 'executor_kind', 'enum', ONE_OF_KINDS, executor_kind)
+  ask(executorKind.fits(executor_kind), 'executor_kind', 'enum', `must be ${executorKind.says}`, executor_kind)
   ask(isObject(params), 'params', 'type', 'must be an object', params)
   ask(isKey(idempotency_key), 'idempotency_key', 'key', 'must be at most 255 visible ASCII characters', idempotency_key)
   if (timeout_ms !== undefined)

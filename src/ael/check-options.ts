@@ -7,7 +7,6 @@ import {
   list,
   method,
   needed,
-  oneOf,
   positive,
   refuseUnlessFit,
   text,
@@ -15,7 +14,7 @@ import {
   wholeFrom,
 } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
-import { RETRY } from './action.ts'
+import { executorKind, RETRY } from './action.ts'
 import type { ActionLayerOptions } from './ael.ts'
 import type { FileOptions } from './file.ts'
 import type { FunctionOptions } from './function.ts'
@@ -40,7 +39,6 @@ export const adapter: Field = {
   says: 'an adapter: action_type, execute',
   fits: (value) => text.fits(Object(value).action_type) && typeof Object(value).execute === 'function',
 }
-export const executorKind = oneOf('agent', 'tool', 'llm', 'worker', 'external')
 export const redactor = having('a redactor', 'text', 'json', 'error')
 export const observer = having('an observer: started, ended', 'started', 'ended')
 export const budget = having('a budget: reserve, settle, release', 'reserve', 'settle', 'release')

@@ -2,8 +2,8 @@ import { ActionError, InvalidInput } from '../protocol/errors.ts'
 import { needed, refuseUnlessFit, text } from '../protocol/fields.ts'
 import { isObject, type Json } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
+import { executorKind } from './action.ts'
 import type { ActionExecutionLayer, Adapter, ExecutorKind, Outcome, TokenUsage } from './adapter.ts'
-import { executorKind } from './check-options.ts'
 
 /**
  * Any object with `execute` as an adapter: for one action type, or with `*` as a whole layer. What it returns is the output, unless it is
