@@ -1,5 +1,15 @@
 import { InvalidInput, type Problem } from './errors.ts'
-import { anything, type Field, having, oneOf, problemsIn, refuseUnlessFit, text } from './fields.ts'
+import {
+  anything,
+  type Field,
+  type Fields,
+  having,
+  needed,
+  oneOf,
+  problemsIn,
+  refuseUnlessFit,
+  text,
+} from './fields.ts'
 import { isNameIn, isObject } from './json.ts'
 import type { EventComplaint } from './map-rules.ts'
 import { eachPlace, type Path, parsePath } from './paths.ts'
@@ -95,16 +105,11 @@ export function checkInvariants(
 /** An entry as golden flows write it; throws InvalidInput for a rule, path, scope or condition that means nothing. */
 export function parseInvariant(entry: unknown, scope?: Scope): PathInvariant {
   refuseUnlessFit('invariant', { scope }, { scope: SCOPE })
-  const given: Record<string, unknown> = isObject(entry) ? { scope, ...entry } : {}
-  const problems: Problem[] = ['id', 'scope', 'path', 'rule']
-    .filter((key) => typeof given[key] !== 'string')
-    .map((path) => ({ path, rule: 'type', message: 'must be a string' }))
-  problems.push(...problemsIn(given, { when: text, '*': anything }, ''))
-  if (typeof given.scope === 'string') problems.push(...problemsIn({ scope: given.scope }, { scope: SCOPE }, ''))
-  if (problems.length > 0) throw new InvalidInput('invariant', problems)
-  const { id, path, rule, when, ifPresent } = given as unknown as PathInvariant
+  const given = isObject(entry) ? { scope, ...entry } : entry
+  refuseUnlessFit('invariant', given, ENTRY)
+  const { id, scope: about, path, rule, when, ifPresent } = given as PathInvariant
   const invariant = {
-    ...{ id, scope: given.scope as Scope, path, rule },
+    ...{ id, scope: about, path, rule },
     ...(when === undefined ? {} : { when }),
     ...(ifPresent === true ? { ifPresent } : {}),
   }
@@ -152,6 +157,10 @@ const SCOPES: Readonly<Record<Scope, true>> = {
 }
 
 const SCOPE = oneOf(...Object.keys(SCOPES))
+const ENTRY: Fields = {
+  ...{ id: needed(text), scope: needed(SCOPE), path: needed(text), rule: needed(text) },
+  ...{ when: text, '*': anything },
+}
 const OPTIONS: { readonly [O in keyof Required<CheckOptions>]: Field } = {
   absent: oneOf('skip', 'breach'),
   scopes: {
