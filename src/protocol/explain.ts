@@ -1,6 +1,7 @@
 import type { Problem } from './errors.ts'
 import { fullFormats } from './formats.ts'
 import { schemas } from './generated/schemas.ts'
+import { isObject } from './json.ts'
 import type { Schema, TypeName } from './schema.ts'
 import { shown, shownPath } from './shown.ts'
 import type { Kind } from './types.ts'
@@ -41,7 +42,7 @@ function walk(report: Report, schema: Schema, value: unknown): void {
   if (typeof value === 'string') walkString(report, schema, value)
   else if (typeof value === 'number') walkNumber(report, schema, value)
   else if (Array.isArray(value)) walkArray(report, schema, value)
-  else if (isOfType('object', value)) walkObject(report, schema, value as Record<string, unknown>)
+  else if (isObject(value)) walkObject(report, schema, value)
   for (const branch of schema.allOf ?? []) walk(report, branch, value)
 }
 
@@ -128,7 +129,7 @@ function isOfType(type: TypeName, value: unknown): boolean {
     case 'number':
       return Number.isFinite(value)
     case 'object':
-      return typeof value === 'object' && value !== null && !Array.isArray(value)
+      return isObject(value)
     default:
       return typeof value === type
   }
