@@ -15,7 +15,6 @@ import { isObject, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Action } from './adapter.ts'
 
-/** An action with a fresh id, which is its idempotency key too unless another is given. */
 export function newAction(
   draft: Partial<Action> & { readonly action_type: string; readonly params: JsonObject },
   clock: Clock = systemClock,
@@ -24,7 +23,6 @@ export function newAction(
   return { executor_kind: 'worker', idempotency_key: action_id, ...draft, action_id }
 }
 
-/** The action that takes another back, under a key of its own. */
 export const undo = (action: Action, params: JsonObject, clock: Clock): Action =>
   newAction(
     {

@@ -60,7 +60,6 @@ export function outcomeCache(options: CacheOptions): OutcomeCache {
   }
 }
 
-/** Answers an equal read-only action, asked for by the same role, from the cache; anything that changes something is done each time. */
 export function withCache(adapter: Adapter, cache: OutcomeCache): Adapter {
   return decorated(adapter, async (action, call) => {
     const cacheable = call.resume === undefined && cache.accepts(action) && adapter.readOnly?.(action.params) === true

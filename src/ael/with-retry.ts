@@ -6,7 +6,6 @@ import { decorated, type Passage } from './decorate.ts'
 import { aborted, toActionError } from './failure.ts'
 import { eitherOf } from './on-abort.ts'
 
-/** How long to wait before the next attempt, or `undefined`: no more. Pure; `random` is at least 0 and below 1. */
 export function nextRetry(
   policy: RetryPolicy | undefined,
   made: number,
@@ -30,7 +29,6 @@ export interface RetryOptions {
   readonly clock?: Clock
 }
 
-/** Attempts again what may pass, as the action's policy says; goes on from the last checkpoint where there is one. */
 export function withRetry(adapter: Adapter, options: RetryOptions = {}): Adapter {
   const { clock = systemClock, longestWaitMs = 300_000 } = options
   return decorated(adapter, async (action, call) => {

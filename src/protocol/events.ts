@@ -105,7 +105,6 @@ export const saEvent = (fields: SaFields, stamp: Stamp): SaEvent =>
 export const mapEvent = (fields: MapFields, stamp: Stamp): MapEvent =>
   validateProfileEvent('map-event', { ...fields, ...stamped(stamp) })
 
-/** The schema an observability event of this family has to fit. */
 export function kindOfFamily(family: EventFamily): ObservabilityKind {
   return isNameIn(SPECIAL, family) ? SPECIAL[family] : 'event-core'
 }
@@ -119,10 +118,6 @@ export const observabilityProblems = (event: unknown): readonly Problem[] =>
     found,
   }))
 
-/**
- * How a pipeline_stage event names a status of a plan or step: the protocol has fewer words there. What was cancelled
- * is failed if it had started, and skipped if it had not; the true status belongs into the payload.
- */
 export function stageStatus(status: PlanStatus | StepStatus, started = false): StageStatus {
   if (!isNameIn(STAGES, status)) {
     throw new InvalidInput('status', [{ path: '', rule: 'enum', message: 'is no status', found: shown(status) }])

@@ -54,7 +54,6 @@ export function statusesOf<K extends LifecycleKind>(kind: K): readonly Statuses[
   return Object.keys(tableOf(kind)) as Statuses[K][]
 }
 
-/** The id of one arrow, as it stands in a refusal: `lifecycle.plan.draft->proposed`. */
 export function moveRule<K extends LifecycleKind>(kind: K, from: Statuses[K], to: Statuses[K]): string {
   return `lifecycle.${kind}.${from}->${to}`
 }
