@@ -91,8 +91,8 @@ const CARRIED = new Set([
 ])
 const ABOUT_THE_BODY = new Set(['content-type', 'idempotency-key'])
 
-/** May be sent twice. */
-const SAFE = new Set(['GET', 'HEAD', 'OPTIONS'])
+/** Methods that change nothing: what is asked with them may be asked twice. */
+export const SAFE: readonly string[] = ['GET', 'HEAD', 'OPTIONS']
 
 interface Agents {
   readonly 'http:': HttpAgent
@@ -124,7 +124,7 @@ function exchanged(request: Request, options: SenderOptions, agents: Agents): Pr
     })
     // The other side may end a connection that was kept just as it is used again: no answer, and nobody's fault.
     const wasStale = ({ code }: NodeJS.ErrnoException) =>
-      sent.reusedSocket && code === 'ECONNRESET' && SAFE.has(method) && !signal.aborted
+      sent.reusedSocket && code === 'ECONNRESET' && SAFE.includes(method) && !signal.aborted
     sent.on('error', (error) => (wasStale(error) ? resolve(exchanged(request, options, agents)) : fail(error)))
     sent.end(payload)
   })

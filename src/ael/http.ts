@@ -8,7 +8,7 @@ import type { Action, Adapter, Call } from './adapter.ts'
 import { checkHttpOptions } from './check-options.ts'
 import { finalFailure, passingFailure } from './failure.ts'
 import { addressGuard, type Resolve } from './http-guard.ts'
-import { type Answer, httpSender, type Request } from './http-send.ts'
+import { type Answer, httpSender, type Request, SAFE } from './http-send.ts'
 import { retryAfterMs } from './retry-after.ts'
 
 export interface HttpOptions {
@@ -68,7 +68,6 @@ export function httpAdapter(options: HttpOptions = {}): Adapter {
   }
 }
 
-const SAFE = ['GET', 'HEAD', 'OPTIONS']
 const METHODS = [...SAFE, 'POST', 'PUT', 'PATCH', 'DELETE']
 /** Set by us, or able to confuse the other side about where a request ends. */
 const OURS = new Set([
