@@ -5,16 +5,13 @@ import { type ActionError, StaleFile, TooLarge } from '../protocol/errors.ts'
 import { type Digest, digestOf, type JsonObject } from '../protocol/json.ts'
 import type { Asker, Call, Found } from './adapter.ts'
 import { aborted, denied, finalFailure } from './failure.ts'
+import type { FileOptions } from './file.ts'
 import { type FileRoot, type Place, unlessMissing } from './file-root.ts'
-import type { Blobs } from './layer.ts'
 import { REDACTED } from './redact.ts'
 
 /** What the operations work with. */
-export interface Desk {
+export interface Desk extends Pick<FileOptions, 'blobs' | 'staleCheck' | 'mayWrite'> {
   readonly root: FileRoot
-  readonly blobs?: Blobs
-  readonly staleCheck?: (path: string, found: Digest | undefined, asker: Asker) => boolean | Promise<boolean>
-  readonly mayWrite?: (path: string) => boolean | Promise<boolean>
   readonly maxBytes: number
   readonly clock: Clock
 }
