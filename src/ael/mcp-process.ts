@@ -8,7 +8,6 @@ import type { McpServer } from './mcp-server.ts'
 export interface McpProcess extends Transport {
   /** Ends the whole process group at once; resolves when the process is gone. */
   kill(): Promise<void>
-  readonly pid: number | undefined
   readonly isAlive: boolean
   /** The end of what it wrote to stderr. */
   readonly stderr: string
@@ -109,9 +108,6 @@ export function mcpProcess(server: McpServer, env: Record<string, string>, maxMe
       await gone
     },
     kill,
-    get pid() {
-      return child?.pid
-    },
     get stderr() {
       return stderr
     },
