@@ -132,6 +132,10 @@ describe('adapters', () => {
   it.each([
     [{}, 'action_type'],
     [{ action_type: 'x' }, 'execute'],
+    [{ action_type: 5 }, 'action_type'],
+    [{ action_type: 'x', timeoutMs: Number.NaN }, 'timeoutMs'],
+    [{ action_type: 'x', timeoutMs: 0 }, 'timeoutMs'],
+    [{ action_type: 'x', executor_kind: 'human' }, 'executor_kind'],
     [null, 'action_type'],
   ])('like %j are refused', (wrong, path) => {
     expect(() => actionLayer().register(wrong as never)).toThrow(
