@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Adapter, Outcome } from '../../src/ael/adapter.ts'
 import { passingFailure } from '../../src/ael/failure.ts'
-import type { Budget, EventDraft } from '../../src/ael/layer.ts'
+import type { Budget, BudgetState, EventDraft } from '../../src/ael/layer.ts'
 import { memoryBudget } from '../../src/ael/memory-budget.ts'
 import { withObserve } from '../../src/ael/with-observe.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
@@ -148,8 +148,21 @@ describe('memoryBudget', () => {
   it('says exceeded when more was spent than there was', () => {
     const budget = memoryBudget({ tokens: 100 })
     reserve(budget, 'a', 10)
-    expect(budget.settle('a', { tokens: 120 })).toMatchObject({ state: 'exceeded', remaining: { tokens: -20 } })
+    expect(budget.settle('a', { tokens: 120 })).toMatchObject({ state: 'exceeded', remaining: { tokens: 0 } })
     expect(reserve(budget, 'b', 0)).toMatchObject({ state: 'exceeded' })
+  })
+
+  it('says once that a line is crossed, however many were under way', () => {
+    const budget = memoryBudget({ tokens: 100 })
+    for (const id of ['a', 'b', 'c']) reserve(budget, id, 0)
+    const said = ['a', 'b', 'c'].map((id) => (budget.settle(id, { tokens: 60 }) as BudgetState).state)
+    expect(said).toEqual(['ok', 'exceeded', 'ok'])
+  })
+
+  it('does not limit what it was given no limit for', () => {
+    const budget = memoryBudget({ tokens: 100, actions: undefined as never })
+    expect(reserve(budget, 'a', 1)).toMatchObject({ state: 'ok' })
+    expect(budget.remaining()).toEqual({ tokens: 99 })
   })
 
   it('refuses limits that are none', () => {

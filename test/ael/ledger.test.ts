@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ledger } from '../../src/orchestrator/ledger.ts'
+import { ledger } from '../../src/ael/ledger.ts'
 
 describe('a budget', () => {
   it('tells of each limit once, when it comes near and when it is crossed', async () => {
