@@ -6,6 +6,7 @@ import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Action, Adapter, Call } from './adapter.ts'
 import { checkHttpOptions } from './check-options.ts'
+import { beginningOf } from './excerpt.ts'
 import { finalFailure, passingFailure } from './failure.ts'
 import { addressGuard, type Resolve } from './http-guard.ts'
 import { type Answer, httpSender, type Request, SAFE } from './http-send.ts'
@@ -153,7 +154,7 @@ const isAccepted = (status: number, { accept_status = [] }: JsonObject): boolean
 const LATER = [408, 425, 429, 500, 502, 503, 504]
 
 function refusal({ status, headers, url, body }: Answer, now: number): ActionError {
-  const said = body.subarray(0, 500).toString().trim()
+  const said = beginningOf(body.subarray(0, 2_000).toString().trim())
   const text = `${url.host} answered ${status}${said === '' ? '' : `: ${said}`}`
   if (!LATER.includes(status)) return finalFailure(text)
   const after = retryAfterMs(headers['retry-after'], now)

@@ -1,6 +1,7 @@
 import type { APICallError } from 'ai'
 import { ActionError } from '../protocol/errors.ts'
 import { isObject } from '../protocol/json.ts'
+import { beginningOf } from './excerpt.ts'
 import { aborted, finalFailure, passingFailure } from './failure.ts'
 import { retryAfterMs } from './retry-after.ts'
 
@@ -37,7 +38,7 @@ function streamFailure({ message, type, code }: Record<string, unknown>, model: 
 
 function apiFailure(error: APICallError, model: string, now: number): ActionError {
   const { statusCode, responseHeaders = {}, message } = error
-  const said = message || error.responseBody?.slice(0, 500) || 'no reason was given'
+  const said = message || beginningOf(error.responseBody ?? '') || 'no reason was given'
   const text = `${model}${statusCode === undefined ? '' : ` answered ${statusCode}`}: ${said}`
   if (!mayPass(statusCode)) return finalFailure(text, { cause: error })
   const ms = Number(responseHeaders['retry-after-ms'])

@@ -6,6 +6,7 @@ import { LONGEST_TIMER_MS } from '../protocol/fields.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
 import { shownPath } from '../protocol/shown.ts'
 import { VERSION } from '../protocol/version.ts'
+import { endOf } from './excerpt.ts'
 import { aborted, finalFailure, orAborted, passingFailure } from './failure.ts'
 import { type McpProcess, mcpProcess } from './mcp-process.ts'
 import type { McpServer } from './mcp-server.ts'
@@ -269,5 +270,5 @@ function whyNot(error: unknown, child: McpProcess, { command, cwd }: McpServer):
 function reasonOf(error: unknown, child: McpProcess): string {
   const message = error instanceof Error ? error.message : String(error)
   const last = child.stderr.trim()
-  return last === '' || child.isAlive ? message : `${message}; it said last: ${last.slice(-500)}`
+  return last === '' || child.isAlive ? message : `${message}; it said last: ${endOf(last)}`
 }

@@ -72,6 +72,7 @@ function answer({ url }: { readonly url: URL }, response: ServerResponse): void 
   else if (url.pathname === '/large') json(JSON.stringify('x'.repeat(2_000)))
   else if (url.pathname === '/not-json') json('{"ok":')
   else if (url.pathname === '/leak') response.writeHead(401).end(`the token ${TOKEN} is not good`)
+  else if (url.pathname === '/late-leak') response.writeHead(401).end(`${'x '.repeat(240)}${TOKEN} is not good`)
   else if (url.pathname === '/text') response.setHeader('content-type', 'text/plain').end('plain')
   else if (url.pathname === '/latin')
     response.setHeader('content-type', 'text/plain').end(Buffer.from('\xe9', 'latin1'))
@@ -247,6 +248,11 @@ describe('httpAdapter', () => {
       retryable: false,
     })
     await expect.poll(() => server.busy()).toBe(0)
+  })
+
+  it('shows no part of a secret, also where what was said is cut', async () => {
+    const error = await send({ url: `${server.url}/late-leak` }, { allow: [here()], secrets: [TOKEN] }).catch(String)
+    expect(error).toMatch(/answered 401: x x .*x …$/)
   })
 
   it('says how long it was told to wait', async () => {
