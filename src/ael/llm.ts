@@ -4,8 +4,13 @@ import {
   anything,
   clock as clockField,
   type Field,
+  type Fields,
+  flag,
   method,
+  needed,
+  oneOf,
   problemsIn,
+  text,
   timeout,
   wholeFrom,
 } from '../protocol/fields.ts'
@@ -58,6 +63,7 @@ export function llmAdapter(options: LlmOptions): Adapter {
   const { providers, price, tools = toolRegistry(), maxRounds = 8, maxToolResultChars = 32_768 } = options
   const { clock = systemClock, timeoutMs = 120_000 } = options
   const names = Object.keys(providers)
+  const fields: Fields = { ...PARAMS, provider: oneOf(...names), max_rounds: wholeFrom(1, maxRounds) }
 
   const providerOf = (params: JsonObject): string => String(params.provider ?? names[0])
   const offered = (params: JsonObject): RegisteredTool[] => namesIn(params).flatMap((name) => tools.find(name) ?? [])
@@ -73,14 +79,7 @@ export function llmAdapter(options: LlmOptions): Adapter {
     readOnly: (params) => offered(params).every((tool) => tool.readOnly),
 
     check(params) {
-      const problems = [...problemsOf(params, maxRounds), ...toolProblems(params, tools)]
-      if (!Object.hasOwn(providers, providerOf(params)))
-        problems.push({
-          path: 'provider',
-          rule: 'known',
-          message: `must be one of ${names.join(', ')}`,
-          found: shown(params.provider),
-        })
+      const problems = [...problemsIn(params, fields, ''), ...messageProblems(params), ...toolProblems(params, tools)]
       if (problems.length > 0) throw new InvalidInput('llm_call', problems)
       if (params.schema !== undefined) compileSchema(params.schema as JsonObject, 'schema')
     },
@@ -153,15 +152,29 @@ function gatheredOnce(providers: readonly Provider[]): () => readonly string[] {
 const namesIn = ({ tools = [] }: JsonObject): string[] => (Array.isArray(tools) ? tools.map(String) : [])
 
 const ROLES = ['system', 'user', 'assistant']
-const NUMBERS = ['temperature', 'top_p', 'top_k']
+const isText = (value: unknown): boolean => typeof value === 'string'
+const number: Field = { says: 'a number', fits: (value) => typeof value === 'number' }
 
-function problemsOf(params: JsonObject, maxRounds: number): Problem[] {
-  const { model, messages, system, max_rounds, max_tokens, seed, provider_options, schema, stop, stream } = params
+const PARAMS: Fields = {
+  model: needed(text),
+  system: { says: 'text', fits: isText },
+  ...{ temperature: number, top_p: number, top_k: number },
+  max_tokens: wholeFrom(1),
+  seed: { says: 'a whole number', fits: Number.isInteger },
+  stop: { says: 'a list of texts', fits: (value) => Array.isArray(value) && value.every(isText) },
+  stream: flag,
+  schema: { says: 'a JSON Schema', fits: isObject },
+  provider_options: {
+    says: 'an object of objects, by provider',
+    fits: (value) => isObject(value) && Object.values(value).every(isObject),
+  },
+  '*': anything,
+}
+
+function messageProblems({ messages }: JsonObject): Problem[] {
   const problems: Problem[] = []
   const blame = (path: string, rule: string, message: string, found: unknown) =>
     problems.push({ path, rule, message, found: shown(found) })
-  if (typeof model !== 'string' || model === '') blame('model', 'type', 'must name a model', model)
-  if (system !== undefined && typeof system !== 'string') blame('system', 'type', 'must be text', system)
   if (!Array.isArray(messages) || messages.length === 0)
     blame('messages', 'type', 'must be a list of messages', messages)
   else
@@ -174,26 +187,6 @@ function problemsOf(params: JsonObject, maxRounds: number): Problem[] {
       else if (!isContent(content))
         blame(`messages[${i}].content`, 'type', 'must be text, or parts of text and base64 files', content)
     }
-  for (const name of NUMBERS)
-    if (params[name] !== undefined && typeof params[name] !== 'number')
-      blame(name, 'type', 'must be a number', params[name])
-  if (max_tokens !== undefined && !wholeFrom(1).fits(max_tokens))
-    blame('max_tokens', 'range', `must be ${wholeFrom(1).says}`, max_tokens)
-  if (seed !== undefined && !Number.isInteger(seed)) blame('seed', 'type', 'must be a whole number', seed)
-  if (
-    provider_options !== undefined &&
-    !(isObject(provider_options) && Object.values(provider_options).every(isObject))
-  )
-    blame('provider_options', 'type', 'must be an object of objects, by provider', provider_options)
-  if (stream !== undefined && typeof stream !== 'boolean') blame('stream', 'type', 'must be true or false', stream)
-  if (stop !== undefined && !(Array.isArray(stop) && stop.every((item) => typeof item === 'string')))
-    blame('stop', 'type', 'must be a list of texts', stop)
-  if (schema !== undefined && !isObject(schema)) blame('schema', 'type', 'must be a JSON Schema', schema)
-  if (
-    max_rounds !== undefined &&
-    !(Number.isInteger(max_rounds) && Number(max_rounds) >= 1 && Number(max_rounds) <= maxRounds)
-  )
-    blame('max_rounds', 'range', `must be a whole number from 1 to ${maxRounds}`, max_rounds)
   return problems
 }
 
