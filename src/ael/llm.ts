@@ -218,13 +218,9 @@ function toolProblems(params: JsonObject, tools: ToolRegistry): Problem[] {
     wire.add(wireName(name))
     return known ? [{ path, rule: 'unique', message: 'sounds like another one to a model', found: name }] : []
   })
-  const chosen = typeof tool_choice === 'string' && ['auto', 'none', 'required', ...names].includes(tool_choice)
-  if (tool_choice !== undefined && !chosen)
-    problems.push({
-      path: 'tool_choice',
-      rule: 'enum',
-      message: 'must be auto, none, required or one of the tools',
-      found: shown(tool_choice),
-    })
+  const choices: readonly Json[] = names.length > 0 ? ['auto', 'none', 'required', ...names] : ['auto', 'none']
+  const message = names.length > 0 ? 'must be auto, none, required or one of the tools' : 'needs tools to choose from'
+  if (tool_choice !== undefined && !choices.includes(tool_choice))
+    problems.push({ path: 'tool_choice', rule: 'enum', message, found: shown(tool_choice) })
   return problems
 }

@@ -75,6 +75,7 @@ for (const [wire, provider] of Object.entries(WIRES))
           { params: ask('x', { max_rounds: 99 }), path: 'max_rounds' },
           { params: ask('x', { schema: { type: 'objekt' } }), path: 'schema' },
           { params: ask('x', { tool_choice: 'no.such' }), path: 'tool_choice' },
+          { params: ask('x', { tool_choice: 'required' }), path: 'tool_choice' },
         ],
         hangs: ask('hang'),
         underWay: () => server.arrived(1),
