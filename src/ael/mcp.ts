@@ -44,13 +44,15 @@ export async function mcpAdapter(options: McpOptions): Promise<Adapter> {
   }
   const secrets = Object.values(servers).flatMap(secretsIn)
   const owned = (name: string) => connections.some((connection) => connection.owns(name))
-  const { inverse: _, ...adapter } = toolAdapter({ ...tools, ...restricted(tools, owned) })
-  return { ...adapter, action_type: 'mcp_call', secrets: () => secrets, close }
+  return { ...toolAdapter(restricted(tools, owned)), action_type: 'mcp_call', secrets: () => secrets, close }
 }
 
-const restricted = (tools: ToolRegistry, owned: (name: string) => boolean): Pick<ToolRegistry, 'find' | 'get'> => ({
+const restricted = (tools: ToolRegistry, owned: (name: string) => boolean): ToolRegistry => ({
+  register: (tool) => tools.register(tool),
+  unregister: (name) => tools.unregister(name),
   find: (name) => (owned(name) ? tools.find(name) : undefined),
   get: (name) => tools.get(owned(name) ? name : `${name} of an MCP server`),
+  list: (namespace) => tools.list(namespace).filter(({ name }) => owned(name)),
 })
 
 const OPTIONS: Fields = {

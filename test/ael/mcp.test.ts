@@ -221,6 +221,35 @@ describe('mcpAdapter', () => {
     expect(layer.readOnly(action)).toBe(false)
   })
 
+  it('knows of mcp_call what tool_call knows: what only read needs no way back, and the rest has none', async () => {
+    await start({ trustAnnotations: true })
+    const inverse = (tool: string) => layer.inverse(newAction({ action_type: 'mcp_call', params: use(tool) }), {})
+    expect(['it.echo', 'it.add'].map(inverse)).toEqual(['none_needed', 'irreversible'])
+  })
+
+  it('lists its tools into a registry that is an instance of a class', async () => {
+    class Shelf implements ToolRegistry {
+      readonly #inner = toolRegistry()
+      register: ToolRegistry['register'] = (tool) => this.#inner.register(tool)
+      unregister(name: string) {
+        this.#inner.unregister(name)
+      }
+      find(name: string) {
+        return this.#inner.find(name)
+      }
+      get(name: string) {
+        return this.#inner.get(name)
+      }
+      list(namespace?: string) {
+        return this.#inner.list(namespace)
+      }
+    }
+    tools = new Shelf()
+    await start()
+    const action = newAction({ action_type: 'mcp_call', params: use('it.echo', { said: 'hi' }) })
+    expect((await layer.execute(action)).output).toBe('hi')
+  })
+
   it('leaves nothing behind when a server does not start', async () => {
     await expect(start({ command: '/nowhere/at-all' })).rejects.toMatchObject({
       code: 'action_failed',
