@@ -1,4 +1,5 @@
 import { InvalidInput, NotFound, type Problem } from '../protocol/errors.ts'
+import { flag, refuseUnlessFit } from '../protocol/fields.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import { under } from '../protocol/under.ts'
@@ -76,18 +77,15 @@ interface Compiled {
 }
 
 function compiled(name: string, spec: FunctionSpec): Compiled {
-  const {
-    run,
-    input,
-    output,
-    readOnly = false,
-  } = typeof spec === 'function' ? { run: spec } : isObject(spec) ? spec : {}
-  if (typeof run !== 'function')
+  if (typeof spec === 'function') return { run: spec, readOnly: false, input: undefined, output: undefined }
+  if (!isObject(spec) || typeof spec.run !== 'function')
     throw new InvalidInput('functions', [
       { path: name, rule: 'type', message: 'must be a function', found: shown(spec) },
     ])
+  const { run, input, output, readOnly = false } = spec
+  refuseUnlessFit('functions', { [`${name}.readOnly`]: readOnly }, { '*': flag })
   return {
-    run,
+    run: run.bind(spec),
     readOnly,
     input: input === undefined ? undefined : compileSchema(input, `${name}.input`),
     output: output === undefined ? undefined : compileSchema(output, `${name}.output`),

@@ -76,6 +76,23 @@ describe('functionAdapter', () => {
     expect(() => functionAdapter({ broken: 7 as never })).toThrow(/broken must be a function/)
   })
 
+  it('refuses a readOnly that is neither true nor false, by path', () => {
+    const spec = { run: () => null, readOnly: 'no' as never }
+    expect(() => functionAdapter({ f: spec })).toThrow(/f\.readOnly must be true or false/)
+  })
+
+  it('does a function that is a method, as one', async () => {
+    const counter = {
+      count: 41,
+      run() {
+        return ++this.count
+      },
+    }
+    const layer = actionLayer({ adapters: [functionAdapter({ counter })] })
+    const action = newAction({ action_type: 'function', params: { name: 'counter' } })
+    expect((await layer.execute(action)).output).toBe(42)
+  })
+
   it('refuses a schema that does not compile, by path', () => {
     const spec = { run: () => null, input: { type: 'nonsense' } }
     expect(() => functionAdapter({ f: spec })).toThrow(/f\.input does not compile/)
