@@ -105,9 +105,7 @@ export function checkInvariants(
 /** An entry as golden flows write it; throws InvalidInput for a rule, path, scope or condition that means nothing. */
 export function parseInvariant(entry: unknown, scope?: Scope): PathInvariant {
   refuseUnlessFit('invariant', { scope }, { scope: SCOPE })
-  const given = isObject(entry) ? { scope, ...entry } : entry
-  refuseUnlessFit('invariant', given, ENTRY)
-  const { id, scope: about, path, rule, when, ifPresent } = given as PathInvariant
+  const { id, scope: about = scope as Scope, path, rule, when, ifPresent } = Object(entry) as PathInvariant
   const invariant = {
     ...{ id, scope: about, path, rule },
     ...(when === undefined ? {} : { when }),
@@ -181,6 +179,7 @@ const known = new WeakMap<PathInvariant, Parsed>()
 function parsed(invariant: PathInvariant): Parsed {
   const earlier = known.get(invariant)
   if (earlier !== undefined) return earlier
+  refuseUnlessFit('invariant', invariant, ENTRY)
   const when = invariant.when === undefined ? undefined : parseCondition(invariant.when)
   const now = { path: parsePath(invariant.path), rule: parseRule(invariant.rule), when }
   known.set(invariant, now)

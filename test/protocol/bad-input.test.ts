@@ -48,6 +48,7 @@ it('checks and spells only what can be', () => {
     () => checkInvariants([], {}, { scopes: ['step' as never] }),
     () => checkInvariants([], {}, { absent: 'refuse' as never }),
     () => checkInvariants([], {}, { switched: 'sa_plan_has_steps' as never }),
+    () => checkInvariants([{ id: 'a', scope: 'plna' as never, path: 'title', rule: 'exists' }], { plan: {} }),
     () => parseInvariant({ id: 'a', scope: 'plan', path: 'title', rule: 'exists', when: 5 }),
     () => dotted(5 as never),
     () => toBaseEvent(EVENT, null as never),
