@@ -45,9 +45,12 @@ export const amount: Field = {
 export const time: Field = {
   says: 'a date and time with a zone',
   rule: 'format',
-  fits: (value) => typeof value === 'string' && TIME.test(value) && !Number.isNaN(Date.parse(value)),
+  fits: (value) => typeof value === 'string' && TIME.test(value) && !Number.isNaN(Date.parse(value)) && isDay(value),
 }
-const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/
+const TIME = /^\d{4}-\d\d-\d\dT(?:[01]\d|2[0-3]):\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/
+/** Node takes the 30th of February for the 2nd of March. */
+const isDay = (time: string): boolean =>
+  time.slice(8, 10) <= '28' || new Date(time.slice(0, 10)).toISOString().startsWith(time.slice(0, 10))
 
 export const uuid: Field = {
   says: 'a UUID v4 in lower case',
@@ -131,10 +134,13 @@ export const isField = (field: Field | Fields): field is Field => typeof field.f
 /** The known name that differs least, if it differs little. */
 function nearest(name: string, names: readonly string[]): string | undefined {
   const [best] = names
+    .filter((known) => Math.abs(known.length - name.length) <= MOST_SLIPS) // a long name is not looked at letter by letter
     .map((known) => ({ known, distance: distance(name.toLowerCase(), known) }))
     .sort((a, b) => a.distance - b.distance)
-  return best && best.distance <= Math.min(3, Math.ceil(name.length / 2)) ? best.known : undefined
+  return best && best.distance <= Math.min(MOST_SLIPS, Math.ceil(name.length / 2)) ? best.known : undefined
 }
+
+const MOST_SLIPS = 3
 
 /** Levenshtein's. */
 function distance(a: string, b: string): number {

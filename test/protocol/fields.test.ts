@@ -1,0 +1,23 @@
+import { expect, it } from 'vitest'
+import { problemsIn, text, time } from '../../src/protocol/fields.ts'
+
+it.each([
+  ['2026-02-28T23:59:59Z', true],
+  ['2024-02-29T00:00:00.123456+02:00', true],
+  ['0099-12-31T00:00:00-11:30', true],
+  ['2026-02-29T00:00:00Z', false],
+  ['2026-06-31T00:00:00Z', false],
+  ['2026-13-01T00:00:00Z', false],
+  ['2026-01-01T24:00:00Z', false],
+  ['2026-01-01T00:00:00', false],
+  ['2026-01-01', false],
+])('takes a time only where there is a day and an hour like that: %s', (value, fits) => {
+  expect(time.fits(value)).toBe(fits)
+})
+
+it('suggests the known name that is meant, and does not measure one that cannot be', () => {
+  const saidOf = (name: string) => problemsIn({ [name]: 1 }, { settle_ms: text, watch: text }, '')[0]?.message
+  expect(saidOf('wach')).toBe('is not known; did you mean watch?')
+  expect(saidOf('SETTLE_MS')).toBe('is not known; did you mean settle_ms?')
+  expect(saidOf('x'.repeat(10_000_000))).toBe('is not known')
+})
