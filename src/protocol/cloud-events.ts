@@ -1,6 +1,6 @@
 import { type AnyEvent, eventKind } from './base-event.ts'
 import { InvalidInput, type Problem } from './errors.ts'
-import { type Field, type Fields, refuseUnlessFit, text } from './fields.ts'
+import { type Field, type Fields, refuseUnlessFit } from './fields.ts'
 import { isObject, type Json } from './json.ts'
 import { shown } from './shown.ts'
 import { validate } from './validate.ts'
@@ -95,9 +95,18 @@ function typeOf(event: AnyEvent): string {
   return `mplp.${profile}.${event.event_type}`
 }
 
-/** An attribute of CloudEvents is text. */
-const attribute: Field = { says: 'text', fits: (value) => typeof value === 'string' }
-const OPTIONS: Fields = { source: attribute, subject: text, extensions: { '*': attribute } }
+/** As CloudEvents has it: a line end in an attribute would begin another header. */
+const attribute: Field = {
+  says: 'text without control characters',
+  fits: (value) => typeof value === 'string' && !CONTROL.test(value),
+}
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what an attribute may not hold
+const CONTROL = /[\u0000-\u001f\u007f-\u009f]/
+const subject: Field = {
+  says: `${attribute.says}, and not empty`,
+  fits: (value) => value !== '' && attribute.fits(value),
+}
+const OPTIONS: Fields = { source: attribute, subject, extensions: { '*': attribute } }
 
 const RESERVED = new Set(['specversion', 'id', 'source', 'type', 'time', 'datacontenttype', 'subject', 'data'])
 
