@@ -25,7 +25,7 @@ import { Corrupt, Refused } from './protocol/errors.ts'
 import { clock as clockField, type Field, flag, method, refuseUnlessFit } from './protocol/fields.ts'
 import { given } from './protocol/given.ts'
 import { type Digest, isObject } from './protocol/json.ts'
-import { warn } from './protocol/reporter.ts'
+import { type Report, warn } from './protocol/reporter.ts'
 import type { Project } from './psg/project.ts'
 import type { Backend } from './vsl/backend.ts'
 import { store as storeField } from './vsl/check-options.ts'
@@ -76,23 +76,20 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
   refuseUnlessFit('runtime options', options, OPTIONS)
   const whole = effectiveConfig(mergedConfig(config))
   const { clock = systemClock, onError = warn } = options
-  const opened: (() => Promise<void>)[] = []
+  const opened: (() => unknown)[] = []
   if (whole.root !== undefined) await checkFolder(whole.root, whole)
-  let store!: Backend // nobody asks for it before it is there
+  const [project, foundProject] = later<Project>()
+  const [ready, foundStore] = later<Backend>()
   let layer: ActionLayer | undefined
   try {
-    // All that may be refused comes before the store: one that was made for nothing would stay.
+    // All that may be refused, or cannot be reached, comes before the store: one that was made for nothing would stay.
     const tools = await toolsOf(whole)
-    let found: (project: Project) => void
-    const project = new Promise<Project>((resolved) => {
-      found = resolved
-    })
     const folder =
       whole.root === undefined ? undefined : await openProjectFolder(whole.root, whole, { project, clock, onError })
     if (folder) opened.unshift(() => folder.close())
-    const ours = await adaptersOf(whole, { tools, store: () => store, clock, folder, onError })
+    const ours = await adaptersOf(whole, { tools, store: ready, clock, folder, onError })
     const adapters = [...ours, ...(whole.adapters ?? [])]
-    const closeAdapters = () => inTurn(adapters.map((adapter) => async () => adapter?.close?.()))
+    const closeAdapters = () => inTurn(adapters.map((adapter) => () => adapter?.close?.()))
     opened.unshift(() => (layer ? layer.close() : closeAdapters())) // a layer that was refused closes nothing
     const { actionLayer } = await import('./ael/ael.ts')
     const types = new Set(ours.map(({ action_type }) => action_type))
@@ -100,8 +97,11 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
       inConfig(`adapters[${i}]`, () => checkRegistering(adapter, types))
       types.add(adapter.action_type)
     }
-    store = options.store ?? (await openConfigured(whole, options))
+    const buses = await busesOf(whole, ready, onError)
+    opened.unshift(() => Promise.all(buses.map(({ transport }) => transport.close())))
+    const store = options.store ?? (await openConfigured(whole, options))
     if (!options.store) opened.push(() => store.close()) // the last to go
+    foundStore(store)
     const { createRuntime } = await import('./orchestrator/runtime.ts')
     const runtime = await createRuntime({
       store,
@@ -116,11 +116,11 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
       leaseTtlMs: whole.lease_ttl_ms,
       patrolMs: whole.patrol_ms,
     })
-    found!(runtime.project)
+    foundProject(runtime.project)
     opened.unshift(() => runtime.close())
     if (whole.drift?.watch) await folder?.tracker()
-    const { buses, relays, close } = await openRelayed(whole, store, clock, onError)
-    opened.unshift(close)
+    const relays = await relaysOf(buses, whole, { store, clock, onError })
+    opened.unshift(() => Promise.all(relays.map((one) => one.close())))
     let closing: Promise<void> | undefined
     return {
       ...runtime,
@@ -199,32 +199,27 @@ const wrongKey = (cause: Refused): Refused =>
     cause,
   })
 
-/** Each bus with its relay. A bus inside this process is fed by every process for itself. */
-async function openRelayed(
-  config: Config,
-  store: Backend,
-  clock: Clock,
-  onError: (error: unknown) => void,
-): Promise<{ buses: readonly Bus[]; relays: readonly Relay[]; close: () => Promise<void> }> {
-  if ((config.bus ?? []).length === 0) return { buses: [], relays: [], close: async () => undefined }
-  const { relay } = await import('./orchestrator/relay.ts')
+/** Whoever subscribes to one before the store is there waits for it. */
+async function busesOf({ bus = [] }: Config, store: Promise<Backend>, onError: Report): Promise<readonly Bus[]> {
+  if (bus.length === 0) return []
   const { historyOf } = await import('./orchestrator/relay-history.ts')
   const { openBuses } = await import('./bus/bus.ts')
+  return openBuses(bus, { history: (name) => historyOf(store, name), onError })
+}
+
+/** One for each bus. A bus inside this process is fed by every process for itself. */
+async function relaysOf(
+  buses: readonly Bus[],
+  { bus = [] }: Config,
+  parts: { readonly store: Backend; readonly clock: Clock; readonly onError: Report },
+): Promise<readonly Relay[]> {
+  if (buses.length === 0) return []
+  const { relay } = await import('./orchestrator/relay.ts')
   const { thisHolder } = await import('./vsl/holder.ts')
-  const buses = await openBuses(config.bus ?? [], { history: (name) => historyOf(store, name), onError })
-  const holder = thisHolder(clock.uuid())
-  const relays = buses.map(({ name, transport }, i) =>
-    relay({ store, transport, name, holder, clock, onError, exclusive: !isWithin(config.bus![i]!) }),
+  const holder = thisHolder(parts.clock.uuid())
+  return buses.map(({ name, transport }, i) =>
+    relay({ ...parts, transport, name, holder, exclusive: !isWithin(bus[i]!) }),
   )
-  return {
-    buses,
-    relays,
-    close: () =>
-      inTurn([
-        () => Promise.all(relays.map((one) => one.close())),
-        () => Promise.all(buses.map(({ transport }) => transport.close())),
-      ]),
-  }
 }
 
 /** Memory and WebSocket live in the process that opened them, so each process feeds its own. */
@@ -234,7 +229,7 @@ export const isWithin = (spec: BusSpec): boolean =>
 interface Parts {
   readonly tools: ToolRegistry
   /** Which is opened once they are known to fit. */
-  readonly store: () => Backend
+  readonly store: Promise<Backend>
   readonly clock: Clock
   readonly folder: ProjectFolder | undefined
   readonly onError: (error: unknown) => void
@@ -263,8 +258,8 @@ async function adaptersOf(
   adapters.push(httpAdapter({ clock, ...(config.http_allow && { allow: config.http_allow }) }))
   const { fileAdapter } = await import('./ael/file.ts')
   const blobs = {
-    put: (bytes: Uint8Array) => store().putBlob(bytes),
-    get: (digest: Digest) => store().getBlob(digest),
+    put: async (bytes: Uint8Array) => (await store).putBlob(bytes),
+    get: async (digest: Digest) => (await store).getBlob(digest),
   }
   if (folder) {
     const { root, staleCheck, mayWrite, tracked } = folder
@@ -299,9 +294,23 @@ async function providerOf(name: string, { provider, api_key_env, base_url, repli
   return open[provider]()
 }
 
+/** What is not there yet, and how to say that it is. */
+function later<T>(): readonly [value: Promise<T>, found: (value: T) => void] {
+  let found!: (value: T) => void
+  const value = new Promise<T>((resolved) => {
+    found = resolved
+  })
+  return [value, found]
+}
+
 /** One after another; a failure keeps none of the rest from being tried. */
-async function inTurn(steps: readonly (() => Promise<unknown>)[]): Promise<void> {
+async function inTurn(steps: readonly (() => unknown)[]): Promise<void> {
   const failures: unknown[] = []
-  for (const step of steps) await step().catch((error: unknown) => failures.push(error))
+  for (const step of steps)
+    try {
+      await step()
+    } catch (error) {
+      failures.push(error)
+    }
   if (failures.length > 0) throw failures[0]
 }

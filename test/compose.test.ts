@@ -1,16 +1,20 @@
+import { once } from 'node:events'
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { WebSocket } from 'ws'
 import { functionAdapter } from '../src/ael/function.ts'
 import type { Tool } from '../src/ael/tool-registry.ts'
-import { openSource } from '../src/bus/bus.ts'
+import { openBus, openSource } from '../src/bus/bus.ts'
 import { openRuntime } from '../src/compose.ts'
 import type { DriftConfig } from '../src/config.ts'
-import { Corrupt, InvalidInput } from '../src/protocol/errors.ts'
+import { Corrupt, InvalidInput, Refused, Unavailable } from '../src/protocol/errors.ts'
 import type { JsonObject } from '../src/protocol/json.ts'
 import { fileBackend } from '../src/vsl/file.ts'
 import { flowOf } from './support/flows.ts'
+import { freePort } from './support/private-server.ts'
 import { itOwns, privatePostgres, privateRedis } from './support/servers.ts'
 import { tempFolder } from './support/temp-folder.ts'
 
@@ -68,6 +72,42 @@ describe('a runtime from a config', () => {
     const [oldest] = readdirSync(join(path, 'journal')).map((name) => join(path, 'journal', name))
     writeFileSync(oldest!, readFileSync(oldest!, 'utf8').replace('project_id', 'project_iD'))
     for (const _ of ['once', 'twice']) await expect(openRuntime({ vsl: `file:${path}` })).rejects.toThrow(Corrupt)
+  })
+
+  it('leaves no store behind where a bus cannot be reached or its port is taken', async () => {
+    const taken = createServer().listen(0, '127.0.0.1')
+    await once(taken, 'listening')
+    onTestFinished(() => void taken.close())
+    const { port } = taken.address() as AddressInfo
+    const folder = tempFolder()
+    const opening = (bus: string) => openRuntime({ vsl: `sqlite:${join(folder, '.mplp/state.db')}`, bus: [bus] })
+    await expect(opening(`ws://127.0.0.1:${port}`)).rejects.toThrow(Refused)
+    await expect(opening('redis://127.0.0.1:1')).rejects.toThrow(Unavailable)
+    expect(readdirSync(folder)).toEqual([])
+  })
+
+  it('lets who subscribes before the store is there wait for it, and closes its buses when none comes', async () => {
+    const silent = createServer().listen(0, '127.0.0.1')
+    await once(silent, 'listening')
+    onTestFinished(() => void silent.close())
+    const vsl = `postgres://127.0.0.1:${(silent.address() as AddressInfo).port}/mplp`
+    const bus = `ws://127.0.0.1:${await freePort()}/events`
+    const told: unknown[] = []
+    const asked = once(silent, 'connection')
+    const opening = openRuntime({ vsl, bus: [bus] }, { onError: (error) => told.push(error) }).catch((error) => error)
+    const [socket] = (await asked) as [Socket]
+    const client = new WebSocket(bus)
+    await once(client, 'open')
+    const closed = once(client, 'close')
+    client.send('{}')
+    client.ping()
+    await once(client, 'pong') // so that its frame has been read
+    socket.destroy()
+    expect(await opening).toBeInstanceOf(Unavailable)
+    expect((await closed)[0]).toBe(1001)
+    expect(told).toEqual([])
+    const again = await openBus(bus)
+    await again.transport.close()
   })
 
   it('refuses a folder that is not there, and a key of the wrong length, and leaves nothing open', async () => {

@@ -14,9 +14,10 @@ export async function storedPosition(store: Backend, bus: string): Promise<Posit
   return ((await store.getMany([key])).get(key) as Position | undefined) ?? ''
 }
 
-/** The store's journal as the history of a bus whose carrier keeps nothing. */
-export const historyOf = (store: Backend, bus: string): History => ({
+/** The journal of a store, which may be on its way, as the history of a bus whose carrier keeps nothing. */
+export const historyOf = (given: Backend | Promise<Backend>, bus: string): History => ({
   async *read(after, signal) {
+    const store = await given
     if (typeof after !== 'string') {
       // A commit may bear several events, and a reader may have stopped between two of them.
       const entry = await entryAt(store, after, signal)
@@ -29,7 +30,7 @@ export const historyOf = (store: Backend, bus: string): History => ({
     for await (const entry of store.feed({ ...(position !== '' && { after: position }), signal }))
       yield* deliveriesOf(entry)
   },
-  published: () => storedPosition(store, bus),
+  published: async () => storedPosition(await given, bus),
 })
 
 async function entryAt(store: Backend, { graph_id, revision }: Place, signal: AbortSignal): Promise<Entry | undefined> {
