@@ -58,13 +58,7 @@ async function watchAChild(): Promise<void> {
 async function runAPlan(folder: string): Promise<void> {
   const store = await sqliteBackend({ path: join(folder, 'state.db') })
   const bus = await websocketTransport({ history: historyOf(store, 'websocket') })
-  const carrying = relay({
-    store,
-    transport: bus,
-    name: 'websocket',
-    holder: thisHolder(systemClock.uuid()),
-    exclusive: false,
-  })
+  const carrying = relay({ store, transport: bus, name: 'websocket', holder: thisHolder(systemClock.uuid()) })
   const work = functionAdapter({ work: () => systemClock.sleep(300).then(() => 'done') })
   const runtime = await createRuntime({ store, layer: actionLayer({ adapters: [work] }) })
   process.send?.(bus.url)

@@ -119,7 +119,7 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
     foundProject(runtime.project)
     opened.unshift(() => runtime.close())
     if (whole.drift?.watch) await folder?.tracker()
-    const relays = await relaysOf(buses, whole, { store, clock, onError })
+    const relays = await relaysOf(buses, { store, clock, onError })
     opened.unshift(() => Promise.all(relays.map((one) => one.close())))
     let closing: Promise<void> | undefined
     return {
@@ -207,22 +207,19 @@ async function busesOf({ bus = [] }: Config, store: Promise<Backend>, onError: R
   return openBuses(bus, { history: (name) => historyOf(store, name), onError })
 }
 
-/** One for each bus. A bus inside this process is fed by every process for itself. */
+/** One for each bus. */
 async function relaysOf(
   buses: readonly Bus[],
-  { bus = [] }: Config,
   parts: { readonly store: Backend; readonly clock: Clock; readonly onError: Report },
 ): Promise<readonly Relay[]> {
   if (buses.length === 0) return []
   const { relay } = await import('./orchestrator/relay.ts')
   const { thisHolder } = await import('./vsl/holder.ts')
   const holder = thisHolder(parts.clock.uuid())
-  return buses.map(({ name, transport }, i) =>
-    relay({ ...parts, transport, name, holder, exclusive: !isWithin(bus[i]!) }),
-  )
+  return buses.map(({ name, transport }) => relay({ ...parts, name, transport, holder }))
 }
 
-/** Memory and WebSocket live in the process that opened them, so each process feeds its own. */
+/** Memory and WebSocket live in the process that opened them. */
 export const isWithin = (spec: BusSpec): boolean =>
   /^(memory|ws):/.test(typeof spec === 'string' ? spec : 'url' in spec ? spec.url : '')
 

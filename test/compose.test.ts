@@ -8,6 +8,7 @@ import { WebSocket } from 'ws'
 import { functionAdapter } from '../src/ael/function.ts'
 import type { Tool } from '../src/ael/tool-registry.ts'
 import { openBus, openSource } from '../src/bus/bus.ts'
+import { memoryTransport } from '../src/bus/memory.ts'
 import { openRuntime } from '../src/compose.ts'
 import type { DriftConfig } from '../src/config.ts'
 import { Corrupt, InvalidInput, Refused, Unavailable } from '../src/protocol/errors.ts'
@@ -108,6 +109,21 @@ describe('a runtime from a config', () => {
     expect(told).toEqual([])
     const again = await openBus(bus)
     await again.transport.close()
+  })
+
+  it('feeds in every process a bus that lives there, also one that was given as a transport', async () => {
+    const vsl = `sqlite:${join(tempFolder(), 'state.db')}`
+    const opened = await Promise.all(
+      ['one', 'two'].map(async () => {
+        const transport = memoryTransport()
+        const completed = new Promise((resolve) => transport.subscribe({ type: 'SACompleted' }, resolve))
+        const bus = [{ name: 'mine', transport }]
+        return { completed, runtime: await openRuntime({ vsl, bus, functions: { greet: () => 'hello' } }) }
+      }),
+    )
+    await opened[0]!.runtime.submit(flowOf({ greet: {} }))
+    for (const { completed } of opened) await completed
+    for (const { runtime } of opened) await runtime.close()
   })
 
   it('refuses a folder that is not there, and a key of the wrong length, and leaves nothing open', async () => {

@@ -20,6 +20,7 @@ export function memoryTransport(options: MemoryTransportOptions = {}): Transport
     retains: history !== undefined,
     durable: false,
     processes: 'one',
+    within: true,
     groups: { inOrder: true, remembered: false },
   } as const
   const listening = source('the memory bus', traits, carrier.feed, options)

@@ -72,6 +72,8 @@ export interface TransportTraits {
   readonly durable: boolean
   /** Do subscribers in other processes receive? */
   readonly processes: 'one' | 'many'
+  /** Does it live in the process that opened it, so that each has to feed its own? Otherwise one at a time feeds it for all. */
+  readonly within?: boolean
   /** False where there are none. */
   readonly groups: false | GroupTraits
 }

@@ -92,7 +92,13 @@ export async function websocketTransport(options: WebSocketTransportOptions = {}
   }
   void beat()
 
-  const traits = { retains, durable: false, processes: 'many', groups: { inOrder: true, remembered: false } } as const
+  const traits = {
+    retains,
+    durable: false,
+    processes: 'many',
+    within: true,
+    groups: { inOrder: true, remembered: false },
+  } as const
   const listening = source('the WebSocket bus', traits, carrier.feed, options)
   const shown = host.includes(':') ? `[${host}]` : host
 

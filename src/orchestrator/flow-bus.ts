@@ -13,11 +13,7 @@ export function flowBus(
   options: { store: Backend; holder: Holder; clock: Clock; onError: (error: unknown) => void; over: AbortSignal },
 ): () => Promise<void> {
   const { over, ...given } = options
-  const relays = [bus]
-    .flat()
-    .map((transport, i) =>
-      relay({ ...given, transport, name: `flow-${i}`, exclusive: transport.traits.processes === 'many' }),
-    )
+  const relays = [bus].flat().map((transport, i) => relay({ ...given, transport, name: `flow-${i}` }))
   return async () => {
     const [tooLong, done] = [new AbortController(), new AbortController()]
     void slept(given.clock, FLUSH_MS, done.signal).then(() => tooLong.abort())

@@ -33,8 +33,8 @@ export interface RelayOptions {
   readonly name: string
   readonly holder: Holder
   /**
-   * True unless told otherwise: of all processes one relays, by lease, because the bus is outside of them. False for a bus that lives in this process
-   * (memory, WebSocket): every process feeds its own, and they share the memory of how far any of them has come.
+   * Of all processes one relays, by lease, because the bus is outside of them: the default unless its traits say that it lives in this process
+   * (memory, WebSocket). Then every process feeds its own, and they share the memory of how far any of them has come.
    */
   readonly exclusive?: boolean
   readonly clock?: Clock
@@ -66,7 +66,8 @@ export interface Relay {
  */
 export function relay(options: RelayOptions): Relay {
   refuseUnlessFit('relay', options, OPTIONS)
-  const { store, transport, name, holder, exclusive = true, clock = systemClock, leaseTtlMs = 10_000 } = options
+  const { store, transport, name, holder, clock = systemClock, leaseTtlMs = 10_000 } = options
+  const { exclusive = !transport.traits?.within } = options // only `publish` is asked of a transport
   const { moveEveryMs = 100, graceMs = 5000 } = options
   const bounds = { deliveries: 1000, bytes: 1024 * 1024, ...options.batch }
   const stream = relayStream(name)

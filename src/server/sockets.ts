@@ -33,7 +33,7 @@ export async function openSockets(
     refuse: (request) => refusal(request, door),
   })
   const holder = thisHolder(systemClock.uuid())
-  const feeding = relay({ store, transport, name: NAME, holder, exclusive: false, graceMs, onError })
+  const feeding = relay({ store, transport, name: NAME, holder, graceMs, onError })
   return {
     async close() {
       await feeding.close()

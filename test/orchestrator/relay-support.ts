@@ -45,8 +45,10 @@ export function faultyBus(): FaultyBus {
   const got: Delivery[] = []
   const batches: number[] = []
   const faults: FaultyBus['faults'] = []
+  const inner = memoryTransport()
   return {
-    ...memoryTransport(),
+    ...inner,
+    traits: { ...inner.traits, within: false }, // it stands for one that all processes share
     got,
     batches,
     faults,
