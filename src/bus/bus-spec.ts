@@ -1,8 +1,9 @@
 import { InvalidInput } from '../protocol/errors.ts'
-import { problemsIn, text } from '../protocol/fields.ts'
+import { type Fields, having, needed, refuseUnlessFit, text } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
 import { redisAddress } from '../protocol/redis-address.ts'
 import { shown } from '../protocol/shown.ts'
+import { busName } from './check-options.ts'
 import { kafkaAddress } from './kafka-link.ts'
 import type { Transport } from './transport.ts'
 
@@ -39,25 +40,22 @@ function checkOneOf(i: number, spec: BusSpec): void {
 
 /** Throws InvalidInput for a bus that cannot be opened, whatever runs. */
 export function checkBus(spec: BusSpec): void {
-  if (typeof spec !== 'string' && !isObject(spec))
-    throw noBus('is neither a URL nor an object with a url or a transport', spec)
-  if (typeof spec === 'string') checkUrl(spec)
-  else if ('transport' in spec) checkTransport(spec.transport)
-  else {
-    const url = { ...text, needed: true, secret: true } as const // it may hold a password
-    const problems = problemsIn(spec, { url, name: text }, '')
-    if (problems.length > 0) throw new InvalidInput('bus', problems)
-    checkUrl(spec.url)
-  }
-  const name = nameOf(spec)
-  if (typeof name === 'string' && /^[\w.-]{1,100}$/.test(name)) return
-  const message = 'is not 1 to 100 letters, digits, or any of _ . -'
-  throw new InvalidInput('bus', [{ path: 'name', rule: 'name', message, found: shown(name) }])
+  if (typeof spec === 'string') return checkUrl(spec)
+  if (!isObject(spec)) throw noBus('is neither a URL nor an object with a url or a transport', spec)
+  if ('transport' in spec) return refuseUnlessFit('bus', spec, OWN)
+  refuseUnlessFit('bus', spec, NAMED)
+  checkUrl(spec.url)
 }
 
+/** One that could not be published to would be found out by the first commit, and one that could not be closed by the last. */
+const OWN: Fields = { name: needed(busName), transport: having('a transport: publish, close', 'publish', 'close') }
+const NAMED: Fields = { name: busName, url: { ...needed(text), secret: true } } // it may hold a password
+
 /** Without a name it has its scheme's. */
-export const nameOf = (spec: BusSpec): string =>
-  typeof spec === 'string' ? schemeOf(spec) : (spec.name ?? ('url' in spec ? schemeOf(spec.url) : ''))
+export function nameOf(spec: BusSpec): string {
+  if (typeof spec === 'string') return schemeOf(spec)
+  return 'transport' in spec ? spec.name : (spec.name ?? schemeOf(spec.url))
+}
 
 const SCHEMES = { memory: 'memory', redis: 'redis', rediss: 'redis', kafka: 'kafka', ws: 'websocket' } as const
 
@@ -97,16 +95,8 @@ export function placeOf(url: string): { host: string; port: number; path: string
   }
 }
 
-/** One that could not be published to would be found out by the first commit, and one that could not be closed by the last. */
-function checkTransport(transport: unknown): void {
-  const missing = ['publish', 'close'].filter(
-    (method) => !isObject(transport) || typeof transport[method] !== 'function',
-  )
-  if (missing.length > 0) throw noBus(`lacks ${missing.join(', ')}`, transport, 'transport')
-}
-
 const badUrl = (message: string): InvalidInput =>
   new InvalidInput('the URL of a bus', [{ path: 'url', rule: 'url', message }])
 
-const noBus = (message: string, found: unknown, path = ''): InvalidInput =>
-  new InvalidInput('bus', [{ path, rule: 'bus', message, found: shown(found) }])
+const noBus = (message: string, found: unknown): InvalidInput =>
+  new InvalidInput('bus', [{ path: '', rule: 'bus', message, found: shown(found) }])

@@ -1,5 +1,4 @@
 import {
-  anything,
   clock,
   duration,
   type Field,
@@ -16,9 +15,18 @@ import type { SourceOptions } from './source.ts'
 export const checkMember = (what: string, options: unknown, own: Fields): void =>
   refuseUnlessFit(what, options, { ...SHARED, ...own })
 
-/** Options that a member looks at itself. */
-export const its = (...names: readonly string[]): Fields => Object.fromEntries(names.map((name) => [name, anything]))
-
+/** Of a bus: its relay remembers by it how far it has come. */
+export const busName: Field = {
+  says: '1 to 100 letters, digits, or any of _ . -',
+  rule: 'name',
+  fits: (value) => typeof value === 'string' && /^[\w.-]{1,100}$/.test(value),
+}
+/** What a server keeps something under. */
+export const keptName: Field = {
+  says: '1 to 200 letters, digits, or any of _ . : -',
+  rule: 'name',
+  fits: (value) => typeof value === 'string' && /^[\w.:-]{1,200}$/.test(value),
+}
 export const history = having('a history: read, published', 'read', 'published')
 
 export const checkBusOptions = (options: unknown): void => refuseUnlessFit('bus options', options, BUS)

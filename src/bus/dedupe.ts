@@ -1,4 +1,4 @@
-import { InvalidInput } from '../protocol/errors.ts'
+import { count, method, needed, refuseUnlessFit } from '../protocol/fields.ts'
 import type { Handler } from './transport.ts'
 
 /**
@@ -6,11 +6,8 @@ import type { Handler } from './transport.ts'
  * handler has returned: one that was thrown at comes through again. A repeat that arrives while the first is still in hand waits for it.
  */
 export function dedupe(handler: Handler, options: { readonly limit?: number } = {}): Handler {
+  refuseUnlessFit('dedupe', { handler, options }, { handler: needed(method), options: { limit: count } })
   const { limit = 100_000 } = options
-  if (!Number.isSafeInteger(limit) || limit < 1)
-    throw new InvalidInput('dedupe', [
-      { path: 'limit', rule: 'count', message: 'is not a whole number above 0', found: String(limit) },
-    ])
   const handled = new Set<string>() // in the order in which they came: the first is the oldest
   const inHand = new Map<string, Promise<void>>()
 

@@ -43,9 +43,9 @@ export function asDelivery(value: unknown, where: string): Delivery {
   return value as Delivery
 }
 
-/** Refuses what is neither a position nor a place. */
+/** What is wrong with what should be a position, a place, or nothing. */
 export function checkAfter(after: unknown): Problem[] {
-  if (typeof after === 'string') return []
+  if (after === undefined || typeof after === 'string') return []
   if (!isObject(after))
     return [{ path: 'after', rule: 'place', message: 'is neither a position nor a place', found: typeof after }]
   return placeProblems(after, 'after.')

@@ -1,6 +1,6 @@
-import { InvalidInput, type Problem } from '../protocol/errors.ts'
+import { InvalidInput } from '../protocol/errors.ts'
 import { FAMILIES } from '../protocol/families.ts'
-import { isObject } from '../protocol/json.ts'
+import { type Field, refuseUnlessFit, text, texts } from '../protocol/fields.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Delivery, Filter } from './transport.ts'
 
@@ -16,34 +16,34 @@ const FIELDS: Readonly<Record<keyof Filter, (delivery: Delivery) => string | und
 
 /** The question a filter asks. Throws InvalidInput for a field or a family that does not exist and for values that are not text. */
 export function matcher(filter: Filter): Match {
-  if (!isObject(filter)) throw new InvalidInput('filter', [problem('', 'filter', 'is not an object', filter)])
-  const problems: Problem[] = []
-  const asked: Match[] = []
-  for (const [field, wanted] of Object.entries(filter) as [keyof Filter, unknown][]) {
-    if (wanted === undefined) continue
-    if (!Object.hasOwn(FIELDS, field)) {
-      problems.push(problem(field, 'unknown_field', `is not one of ${Object.keys(FIELDS).join(', ')}`, wanted))
-      continue
-    }
-    const values = Array.isArray(wanted) ? wanted : [wanted]
-    if (values.length === 0 || !values.every((value) => typeof value === 'string' && value !== '')) {
-      problems.push(problem(field, 'text', 'is neither text nor a list of texts', wanted))
-      continue
-    }
-    const absent = field === 'family' ? values.find((value) => !FAMILIES.includes(value)) : undefined
-    if (absent !== undefined)
-      problems.push({ path: field, rule: 'enum', message: `is none of ${FAMILIES.join(', ')}`, found: shown(absent) }) // it would be silent for ever
-    const set = new Set<string | undefined>(values)
-    const read = FIELDS[field]
-    asked.push((delivery) => set.has(read(delivery)))
-  }
-  if (problems.length > 0) throw new InvalidInput('filter', problems)
+  refuseUnlessFit('filter', filter, FILTER)
+  const absent = listOf(filter.family).find((family) => !FAMILIES.includes(family))
+  if (absent !== undefined)
+    throw new InvalidInput('filter', [
+      { path: 'family', rule: 'enum', message: `is none of ${FAMILIES.join(', ')}`, found: shown(absent) }, // it would be silent for ever
+    ])
+  const asked = (Object.keys(FIELDS) as (keyof Filter)[])
+    .filter((field) => filter[field] !== undefined)
+    .map((field): Match => {
+      const read = FIELDS[field]
+      const wanted = new Set<string | undefined>(listOf(filter[field]))
+      return (delivery) => wanted.has(read(delivery))
+    })
   return (delivery) => asked.every((match) => match(delivery))
 }
 
-const problem = (path: string, rule: string, message: string, found: unknown): Problem => ({
-  path,
-  rule,
-  message,
-  found: Array.isArray(found) ? `a list of ${found.length}` : typeof found,
-})
+const listOf = (wanted: string | readonly string[] = []): readonly string[] =>
+  typeof wanted === 'string' ? [wanted] : wanted
+
+const some: Field = {
+  says: 'text or a list of texts',
+  rule: 'text',
+  fits: (value) => text.fits(value) || (texts.fits(value) && (value as readonly string[]).length > 0),
+}
+const FILTER: { readonly [F in keyof Required<Filter>]: Field } = {
+  family: some,
+  type: some,
+  graph: some,
+  context: some,
+  plan: some,
+}

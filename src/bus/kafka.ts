@@ -1,8 +1,9 @@
 import type { Admin, Kafka, Message, Producer } from 'kafkajs'
 import { systemClock } from '../protocol/clock.ts'
 import { Closed, InvalidInput, type Problem, Refused, TooLarge } from '../protocol/errors.ts'
-import { flag } from '../protocol/fields.ts'
-import { checkMember, its } from './check-options.ts'
+import { count, type Field, type Fields, flag, having, oneOf, text } from '../protocol/fields.ts'
+import { isObject } from '../protocol/json.ts'
+import { checkMember } from './check-options.ts'
 import { checkBatch } from './delivery.ts'
 import {
   isAbsentTopic,
@@ -196,8 +197,8 @@ function portions(messages: readonly Message[], maxBytes: number): Message[][] {
 const BATCH_OVERHEAD = 100
 
 function checkOptions(options: KafkaTransportOptions): void {
-  checkMember('the Kafka bus', options, { ...its('url', 'client', 'topic', 'sasl', 'createTopic'), tls: flag })
-  const { url, client, topic, sasl, createTopic } = options
+  const { url, client, topic, createTopic } = { ...options }
+  checkMember('the Kafka bus', options, isObject(createTopic) ? { ...OWN, createTopic: NEW_TOPIC } : OWN)
   const problems: Problem[] = []
   if ((url === undefined) === (client === undefined))
     problems.push({ path: 'url', rule: 'one_of', message: 'or a client must be given, and not both' })
@@ -207,22 +208,20 @@ function checkOptions(options: KafkaTransportOptions): void {
       rule: 'with_client',
       message: 'is given with a client, and only then: a URL has its own',
     })
-  if (sasl !== undefined && !['plain', 'scram-sha-256', 'scram-sha-512'].includes(sasl))
-    problems.push({
-      path: 'sasl',
-      rule: 'mechanism',
-      message: 'is none of plain, scram-sha-256, scram-sha-512',
-      found: sasl,
-    })
-  const numbers = typeof createTopic === 'object' ? createTopic : {}
-  for (const [name, found] of Object.entries(numbers)) {
-    if (!['partitions', 'replicas', 'keepMs', 'maxBytes'].includes(name) || !Number.isSafeInteger(found) || found < 1)
-      problems.push({
-        path: `createTopic.${name}`,
-        rule: 'count',
-        message: 'is not a whole number above 0',
-        found: String(found),
-      })
-  }
   if (problems.length > 0) throw new InvalidInput('the Kafka bus', problems)
+}
+
+const NEW_TOPIC: { readonly [O in keyof Required<CreateTopic>]: Field } = {
+  partitions: count,
+  replicas: count,
+  keepMs: count,
+  maxBytes: count,
+}
+const OWN: Fields = {
+  url: { ...text, secret: true }, // it may hold a password
+  client: having('a client of kafkajs', 'admin', 'consumer', 'producer'),
+  topic: text,
+  tls: flag,
+  sasl: oneOf('plain', 'scram-sha-256', 'scram-sha-512'),
+  createTopic: { ...flag, says: 'true, false, or what the topic is made with' },
 }

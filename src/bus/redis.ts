@@ -1,8 +1,8 @@
 import type { Redis } from 'ioredis'
 import { systemClock } from '../protocol/clock.ts'
 import { Closed, InvalidInput, type Problem, Refused } from '../protocol/errors.ts'
-import { object } from '../protocol/fields.ts'
-import { checkMember, its } from './check-options.ts'
+import { count, type Fields, object, text, timeout } from '../protocol/fields.ts'
+import { checkMember, keptName } from './check-options.ts'
 import { checkBatch } from './delivery.ts'
 import { readAlone } from './redis-alone.ts'
 import { beginGroup, readInGroup } from './redis-group.ts'
@@ -118,19 +118,10 @@ async function checkServer(redis: Redis, link: RedisLink): Promise<boolean> {
 
 function checkOptions(options: RedisTransportOptions): void {
   checkMember('the Redis bus', options, OWN)
-  const { url, client, prefix, keep, member, claimAfterMs, timeoutMs } = options
+  const { url, client, keep } = options
   const problems: Problem[] = []
   if ((url === undefined) === (client === undefined))
     problems.push({ path: 'url', rule: 'one_of', message: 'or a client must be given, and not both' })
-  for (const [path, name] of Object.entries({ prefix, member })) {
-    if (name !== undefined && !/^[\w.:-]{1,200}$/.test(name))
-      problems.push({ path, rule: 'name', message: 'is not 1 to 200 letters, digits, or any of _ . : -', found: name })
-  }
-  const numbers = { 'keep.deliveries': keep?.deliveries, 'keep.ms': keep?.ms, claimAfterMs, timeoutMs }
-  for (const [path, found] of Object.entries(numbers)) {
-    if (found !== undefined && (!Number.isSafeInteger(found) || found < 1))
-      problems.push({ path, rule: 'count', message: 'is not a whole number above 0', found: String(found) })
-  }
   if (keep && keep.deliveries === undefined && keep.ms === undefined)
     problems.push({
       path: 'keep',
@@ -140,4 +131,12 @@ function checkOptions(options: RedisTransportOptions): void {
   if (problems.length > 0) throw new InvalidInput('the Redis bus', problems)
 }
 
-const OWN = { ...its('url', 'client', 'prefix', 'member', 'claimAfterMs', 'timeoutMs'), keep: object }
+const OWN: Fields = {
+  url: { ...text, secret: true }, // it may hold a password
+  client: object,
+  prefix: keptName,
+  keep: { deliveries: count, ms: count },
+  member: keptName,
+  claimAfterMs: count,
+  timeoutMs: timeout,
+}

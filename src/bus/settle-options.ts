@@ -1,5 +1,6 @@
 import { InvalidInput, type Problem, Refused } from '../protocol/errors.ts'
-import { isObject } from '../protocol/json.ts'
+import { anything, count, type Field, method, oneOf, problemsIn, signal } from '../protocol/fields.ts'
+import { keptName } from './check-options.ts'
 import { checkAfter, placeOf } from './delivery.ts'
 import type { After, Overflow, SubscribeOptions, TransportTraits } from './transport.ts'
 
@@ -15,15 +16,13 @@ export interface Settled {
   readonly signal: AbortSignal | undefined
 }
 
-const KNOWN = ['group', 'after', 'limit', 'limitBytes', 'overflow', 'attempts', 'onError', 'signal']
-const POLICIES: readonly unknown[] = ['wait', 'drop_oldest', 'disconnect'] satisfies Overflow[]
 const GROUP_ATTEMPTS = 5
 
 /** Throws InvalidInput for what no carrier does, Refused for what this one does not; `carrier` names it. */
 export function settleOptions(options: SubscribeOptions, traits: TransportTraits, carrier: string): Settled {
   const problems = optionProblems(options)
   if (problems.length > 0) throw new InvalidInput('subscription', problems)
-  const { group, after, onError, signal } = options
+  const { group, after, onError } = options
   if (after !== undefined && !traits.retains)
     throw new Refused(`${carrier} keeps nothing to go back to`, 'subscribe from now on, or open it with a history')
   if (group !== undefined && !traits.groups)
@@ -36,38 +35,26 @@ export function settleOptions(options: SubscribeOptions, traits: TransportTraits
     overflow: options.overflow ?? (traits.retains || group !== undefined ? 'wait' : 'disconnect'),
     attempts: options.attempts ?? (group === undefined ? 1 : GROUP_ATTEMPTS),
     onError,
-    signal,
+    signal: options.signal,
   }
 }
 
-function optionProblems(options: SubscribeOptions): Problem[] {
-  if (!isObject(options)) return [problem('', 'options', 'is not an object', options)]
-  const problems = Object.keys(options)
-    .filter((name) => !KNOWN.includes(name))
-    .map((name) => problem(name, 'unknown_option', `is not one of ${KNOWN.join(', ')}`, options[name]))
-  const { group, after, overflow, onError, signal } = options as SubscribeOptions
-  if (onError !== undefined && typeof onError !== 'function')
-    problems.push(problem('onError', 'function', 'is not a function', onError))
-  if (signal !== undefined && !(signal instanceof AbortSignal))
-    problems.push(problem('signal', 'signal', 'is not an AbortSignal', signal))
-  if (group !== undefined && !(typeof group === 'string' && /^[\w.:-]{1,200}$/.test(group)))
-    problems.push(problem('group', 'name', 'is not 1 to 200 letters, digits, or any of _ . : -', group))
-  if (after !== undefined) problems.push(...checkAfter(after))
-  for (const name of ['limit', 'limitBytes', 'attempts'] as const) {
-    const found = options[name]
-    if (found !== undefined && (!Number.isSafeInteger(found) || (found as number) < 1))
-      problems.push(problem(name, 'count', 'is not a whole number above 0', found))
-  }
-  if (overflow !== undefined && !POLICIES.includes(overflow))
-    problems.push(problem('overflow', 'policy', `is not one of ${POLICIES.join(', ')}`, overflow))
-  if (group !== undefined && overflow !== undefined && overflow !== 'wait')
-    problems.push(problem('overflow', 'group_waits', 'would lose what the group has to handle', overflow))
-  return problems
+function optionProblems(options: SubscribeOptions): readonly Problem[] {
+  const misfits = problemsIn(options, OPTIONS, '')
+  if (misfits.length > 0) return misfits
+  const { group, after, overflow } = options
+  if (group === undefined || overflow === undefined || overflow === 'wait') return checkAfter(after)
+  const message = 'would lose what the group has to handle'
+  return [...checkAfter(after), { path: 'overflow', rule: 'group_waits', message, found: overflow }]
 }
 
-const problem = (path: string, rule: string, message: string, found: unknown): Problem => ({
-  path,
-  rule,
-  message,
-  found: String(found).slice(0, 80),
-})
+const OPTIONS: { readonly [O in keyof Required<SubscribeOptions>]: Field } = {
+  group: keptName,
+  after: anything, // see checkAfter
+  limit: count,
+  limitBytes: count,
+  overflow: oneOf('wait', 'drop_oldest', 'disconnect'),
+  attempts: count,
+  onError: method,
+  signal,
+}

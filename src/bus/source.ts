@@ -1,5 +1,6 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
-import { Closed, FellBehind, InvalidInput, Refused } from '../protocol/errors.ts'
+import { Closed, FellBehind, Refused } from '../protocol/errors.ts'
+import { method, needed, refuseUnlessFit } from '../protocol/fields.ts'
 import { type Report, reporter } from '../protocol/reporter.ts'
 import { copied } from './copied.ts'
 import { iterate } from './events.ts'
@@ -125,10 +126,7 @@ export function source(name: string, traits: TransportTraits, feed: Feed, option
     traits,
     async subscribe(filter, handler, wanted = {}) {
       refuseIfClosed()
-      if (typeof handler !== 'function')
-        throw new InvalidInput('subscription', [
-          { path: 'handler', rule: 'function', message: 'is not a function', found: typeof handler },
-        ])
+      refuseUnlessFit('subscription', { handler }, { handler: needed(method) })
       return start(filter, handler, wanted)
     },
     events(filter, wanted = {}) {

@@ -1,6 +1,7 @@
 import { systemClock } from '../protocol/clock.ts'
-import { Closed, FellBehind, InvalidInput, type Problem, Refused } from '../protocol/errors.ts'
-import { checkMember, its } from './check-options.ts'
+import { Closed, FellBehind, InvalidInput, Refused } from '../protocol/errors.ts'
+import { type Fields, timeout } from '../protocol/fields.ts'
+import { checkMember } from './check-options.ts'
 import { isAfter, placeOf } from './delivery.ts'
 import { type Feed, type SourceOptions, source } from './source.ts'
 import type { Source } from './transport.ts'
@@ -72,18 +73,19 @@ const missed = (url: string) =>
 
 /** What the client library would throw at each attempt is told here, once. */
 function checkOptions(url: string, options: ConnectOptions): void {
-  checkMember('the client of events', options, its('token', 'timeoutMs'))
-  const { token, timeoutMs } = options
-  const problems: Problem[] = []
+  checkMember('the client of events', options, OWN)
   if (!URL.canParse(url) || !/^wss?:$/.test(new URL(url).protocol) || new URL(url).hash !== '')
-    problems.push({ path: 'url', rule: 'url', message: 'is not like ws://host:port/path' })
-  if (token !== undefined && !(typeof token === 'string' && /^[ -~\x80-\xff]+$/.test(token)))
-    problems.push({
-      path: 'token',
-      rule: 'token',
-      message: 'is not text that a header can hold; look for a line end',
-    })
-  if (timeoutMs !== undefined && (!Number.isSafeInteger(timeoutMs) || timeoutMs < 1))
-    problems.push({ path: 'timeoutMs', rule: 'count', message: 'is not a whole number above 0' })
-  if (problems.length > 0) throw new InvalidInput('the client of events', problems)
+    throw new InvalidInput('the client of events', [
+      { path: 'url', rule: 'url', message: 'is not like ws://host:port/path' },
+    ])
+}
+
+const OWN: Fields = {
+  token: {
+    says: 'text that a header can hold; look for a line end',
+    rule: 'token',
+    fits: (value) => typeof value === 'string' && /^[ -~\x80-\xff]+$/.test(value),
+    secret: true,
+  },
+  timeoutMs: timeout,
 }

@@ -1,4 +1,5 @@
 import { InvalidInput } from '../protocol/errors.ts'
+import { anything, problemsIn } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
 import { asDelivery, checkAfter } from './delivery.ts'
 import { matcher } from './filter.ts'
@@ -37,11 +38,7 @@ export const bearerProtocol = (token: string): string => `bearer.${Buffer.from(t
 /** Throws InvalidInput, naming the path, for anything but a Subscribe. */
 export function readSubscribe(text: string): Subscribe {
   const frame = parsed(text)
-  const unknown = Object.keys(frame).filter((name) => name !== 'filter' && name !== 'after')
-  const problems = [
-    ...unknown.map((path) => ({ path, rule: 'unknown_field', message: 'is not one of filter, after' })),
-    ...(frame.after === undefined ? [] : checkAfter(frame.after)),
-  ]
+  const problems = [...problemsIn(frame, { filter: anything, after: anything }, ''), ...checkAfter(frame.after)]
   if (problems.length > 0) throw new InvalidInput('frame', problems)
   matcher((frame.filter ?? {}) as Filter)
   return { filter: frame.filter ?? {}, ...(frame.after !== undefined && { after: frame.after as After }) }

@@ -3,9 +3,9 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { systemClock } from '../protocol/clock.ts'
 import { Closed, InvalidInput, type Problem, Refused, Unavailable } from '../protocol/errors.ts'
-import { having, method, text } from '../protocol/fields.ts'
+import { count, type Fields, having, list, method, text, wholeFrom } from '../protocol/fields.ts'
 import { reporter } from '../protocol/reporter.ts'
-import { checkMember, history as historyField, its } from './check-options.ts'
+import { checkMember, history as historyField } from './check-options.ts'
 import { checkBatch } from './delivery.ts'
 import { fanOut, type History } from './fan-out.ts'
 import { sleepers } from './sleepers.ts'
@@ -148,40 +148,43 @@ async function listen(server: Server, host: string, port: number): Promise<void>
 
 function checkOptions(options: WebSocketTransportOptions): void {
   checkMember('the WebSocket bus', options, OWN)
-  const { host, port, server, path, token, origins, refuse } = options
+  const { host, port, server, token, origins, refuse } = options
   const problems: Problem[] = []
   const wrong = (at: string, rule: string, message: string) => problems.push({ path: at, rule, message })
   if (server && (host !== undefined || port !== undefined))
     wrong('server', 'one_of', 'is given beside a host or port, which are its own affair')
   if (refuse && (!server || token !== undefined || origins !== undefined))
     wrong('refuse', 'one_of', 'is for a server of yours, and stands instead of token and origins')
-  if (port !== undefined && !(Number.isInteger(port) && port >= 0 && port < 65536))
-    wrong('port', 'port', 'is not a port')
-  if (path !== undefined && !/^\/[^\s?#]*$/.test(path)) wrong('path', 'path', 'is not a path that begins with /')
-  if (token !== undefined && !(typeof token === 'string' && token.length >= 16))
-    wrong('token', 'length', 'is not text of at least 16 characters')
-  if (origins !== undefined && !Array.isArray(origins)) wrong('origins', 'list', 'is not a list')
-  else
-    for (const [i, origin] of (origins ?? []).entries()) {
-      if (!URL.canParse(origin) || new URL(origin).origin !== origin)
-        wrong(`origins[${i}]`, 'origin', 'is not like https://host:port')
-    }
-  for (const name of ['limit', 'limitBytes', 'heartbeatMs'] as const) {
-    const found = options[name]
-    if (found !== undefined && (!Number.isSafeInteger(found) || found < 1))
-      wrong(name, 'count', 'is not a whole number above 0')
+  for (const [i, origin] of (origins ?? []).entries()) {
+    if (!URL.canParse(origin) || new URL(origin).origin !== origin)
+      wrong(`origins[${i}]`, 'origin', 'is not like https://host:port')
   }
   if (problems.length > 0) throw new InvalidInput('the WebSocket bus', problems)
   if (host !== undefined && !isLoopback(host) && token === undefined)
     throw new Refused(`${host} can be reached from outside`, 'give a token, or listen on 127.0.0.1')
 }
 
-const OWN = {
-  ...its('port', 'path', 'token', 'origins', 'limit', 'limitBytes', 'heartbeatMs'),
+const OWN: Fields = {
   host: text,
+  port: wholeFrom(0, 65_535),
   server: having('an HTTP server', 'on', 'off'),
+  path: {
+    says: 'a path that begins with /',
+    rule: 'path',
+    fits: (value) => typeof value === 'string' && /^\/[^\s?#]*$/.test(value),
+  },
+  token: {
+    says: 'text of at least 16 characters',
+    rule: 'length',
+    fits: (value) => typeof value === 'string' && value.length >= 16,
+    secret: true,
+  },
+  origins: list,
   refuse: method,
   history: historyField,
+  limit: count,
+  limitBytes: count,
+  heartbeatMs: count,
 }
 
 const isLoopback = (host: string) => host === 'localhost' || host === '::1' || /^127(\.\d+){3}$/.test(host)

@@ -1,9 +1,11 @@
+import { busName } from '../bus/check-options.ts'
 import type { Delivery, Transport } from '../bus/transport.ts'
 import { atMost, backoffMs, slept, unlessAborted } from '../bus/waiting.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Closed, FencedOut, RevisionConflict } from '../protocol/errors.ts'
 import {
   clock as clockField,
+  count,
   duration,
   type Field,
   type Fields,
@@ -14,7 +16,6 @@ import {
   object,
   refuseUnlessFit,
   signal as signalField,
-  wholeFrom,
 } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
 import { type Report, reporter } from '../protocol/reporter.ts'
@@ -224,15 +225,10 @@ const LOOK_AGAIN_MS = 100
 
 const uncontested = () => ({ fence: undefined, lost: new AbortController().signal, release: async () => undefined })
 
-const count: Field = { ...wholeFrom(1), says: 'a whole number above 0', rule: 'count' }
 const OPTIONS: { readonly [O in keyof Required<RelayOptions>]: Field | Fields } = {
   store: needed(storeField),
   transport: needed(having('a transport', 'publish')),
-  name: needed({
-    says: '1 to 100 letters, digits, or any of _ . -',
-    rule: 'name',
-    fits: (value) => typeof value === 'string' && /^[\w.-]{1,100}$/.test(value),
-  }),
+  name: needed(busName),
   holder: needed(object),
   exclusive: flag,
   clock: clockField,

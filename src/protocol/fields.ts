@@ -42,6 +42,11 @@ export const amount: Field = {
   says: 'a number of at least 0',
   fits: (value) => Number.isFinite(value) && Number(value) >= 0,
 }
+export const count: Field = {
+  says: 'a whole number above 0',
+  rule: 'count',
+  fits: (value) => Number.isSafeInteger(value) && Number(value) > 0,
+}
 export const time: Field = {
   says: 'a date and time with a zone',
   rule: 'format',

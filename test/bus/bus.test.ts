@@ -47,6 +47,7 @@ describe('openBus and openSource', () => {
     ['a name with a slash', [{ name: 'a/b', url: 'memory:' }], '[0].name'],
     ['a transport without a name', [{ name: '', transport: memoryTransport() }], '[0].name'],
     ['a name that is no text', [{ name: 7 as never, url: 'memory:' }], '[0].name'],
+    ['a URL beside a transport', [{ name: 'a', transport: memoryTransport(), url: 'memory:' } as BusSpec], '[0].url'],
     ['a misspelt name', [{ nmae: 'a', url: 'memory:' } as BusSpec], '[0].nmae'],
     ['an unknown scheme', ['memory:', { name: 'a', url: 'amqp://localhost' }], '[1].url'],
     ['no scheme', ['localhost'], '[0]'],

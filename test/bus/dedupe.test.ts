@@ -39,4 +39,5 @@ it('forgets the oldest beyond its limit', async () => {
 
 it('refuses a limit of nothing', () => {
   expect(() => dedupe(() => undefined, { limit: 0 })).toThrow(InvalidInput)
+  expect(() => dedupe(7 as never)).toThrow(InvalidInput)
 })

@@ -301,6 +301,9 @@ describe('bus/kafka', () => {
       { url: 'kafka://localhost/t', createTopic: { partitions: 0 } },
       'createTopic.partitions',
     ],
+    ['a topic made with nothing', { url: 'kafka://localhost/t', createTopic: null as never }, 'createTopic'],
+    ['a topic made by a word', { url: 'kafka://localhost/t', createTopic: 'no' as never }, 'createTopic'],
+    ['a client that is none', { client: {} as never, topic: 't' }, 'client'],
     ['an unknown mechanism', { url: 'kafka://localhost/t', sasl: 'magic' as 'plain' }, 'sasl'],
   ])('refuses %s', async (_, options, path) => {
     const error = await kafkaTransport(options).catch((e: MplpError) => e)

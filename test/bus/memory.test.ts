@@ -30,8 +30,8 @@ it('refuses a family that the protocol has not, alone or among others: it would 
 
 it.each([
   ['group', null, 'name'],
-  ['signal', 7, 'signal'],
-  ['onError', 7, 'function'],
+  ['signal', 7, 'type'],
+  ['onError', 7, 'type'],
 ])('refuses a %s that is %s, and can be closed afterwards', async (path, value, rule) => {
   const bus = memoryTransport()
   const error = await bus.subscribe({}, () => undefined, { [path]: value }).catch((e) => e)

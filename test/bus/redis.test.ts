@@ -262,6 +262,8 @@ describe('bus/redis', () => {
     ['a prefix with braces', { url: 'redis://localhost', prefix: '{x}' }, 'prefix'],
     ['no bound', { url: 'redis://localhost', keep: {} }, 'keep'],
     ['a bound of nothing', { url: 'redis://localhost', keep: { deliveries: 0 } }, 'keep.deliveries'],
+    ['a misspelt bound', { url: 'redis://localhost', keep: { deliveries: 1, mss: 1 } as never }, 'keep.mss'],
+    ['a prefix that is no text', { url: 'redis://localhost', prefix: 7 as never }, 'prefix'],
     ['a time that is none', { url: 'redis://localhost', claimAfterMs: -1 }, 'claimAfterMs'],
   ])('refuses %s', async (_, options, path) => {
     const error = await redisTransport(options).catch((e) => e)

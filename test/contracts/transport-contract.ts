@@ -117,14 +117,14 @@ export function transportContract(name: string, open: () => Promise<TransportRig
     })
 
     it.each<[string, unknown, unknown, unknown, Partial<{ path: string; rule: string }>]>([
-      ['an unknown filter field', { colour: 'red' }, () => 1, {}, { path: 'colour', rule: 'unknown_field' }],
+      ['an unknown filter field', { colour: 'red' }, () => 1, {}, { path: 'colour', rule: 'extra_forbidden' }],
       ['a filter value that is no text', { graph: 7 }, () => 1, {}, { path: 'graph', rule: 'text' }],
       ['an empty list', { plan: [] }, () => 1, {}, { path: 'plan', rule: 'text' }],
-      ['a filter that is no object', 'graph', () => 1, {}, { path: '', rule: 'filter' }],
-      ['a handler that is no function', {}, 'handler', {}, { path: 'handler', rule: 'function' }],
-      ['an unknown option', {}, () => 1, { retry: 3 }, { path: 'retry', rule: 'unknown_option' }],
+      ['a filter that is no object', 'graph', () => 1, {}, { path: '', rule: 'type' }],
+      ['a handler that is no function', {}, 'handler', {}, { path: 'handler', rule: 'type' }],
+      ['an unknown option', {}, () => 1, { retry: 3 }, { path: 'retry', rule: 'extra_forbidden' }],
       ['a limit of nothing', {}, () => 1, { limit: 0 }, { path: 'limit', rule: 'count' }],
-      ['an unknown policy', {}, () => 1, { overflow: 'panic' }, { path: 'overflow', rule: 'policy' }],
+      ['an unknown policy', {}, () => 1, { overflow: 'panic' }, { path: 'overflow', rule: 'enum' }],
       ['a group that loses', {}, () => 1, { group: 'g', overflow: 'drop_oldest' }, { rule: 'group_waits' }],
       ['a group without a name', {}, () => 1, { group: '' }, { path: 'group', rule: 'name' }],
       ['an `after` that is no place', {}, () => 1, { after: { index: 0 } }, { path: 'after.position' }],
