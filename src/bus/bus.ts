@@ -11,6 +11,7 @@ import type { WebSocketTransportOptions } from './websocket.ts'
 import type { ConnectOptions } from './websocket-client.ts'
 
 export type { Bus, BusSpec } from './bus-spec.ts'
+export { dedupe } from './dedupe.ts'
 export type { History } from './fan-out.ts'
 export type { SourceOptions } from './source.ts'
 export type * from './transport.ts'

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { dedupe } from '../../src/bus/dedupe.ts'
+import { dedupe } from '../../src/bus/bus.ts'
 import { InvalidInput } from '../../src/protocol/errors.ts'
 import { delivery } from '../contracts/transport-contract.ts'
 

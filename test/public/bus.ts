@@ -33,6 +33,10 @@ const CONNECTED = source({
 
 export const bus: { readonly [entry: string]: Doors } = {
   './bus': {
+    dedupe: door(
+      given(() => undefined),
+      options(),
+    ),
     openBus: making({ transport: { members: transport() } }, given('memory:'), options()),
     openBuses: door(given([{ name: 'mine', transport: memoryTransport() }], 'list'), options()),
     openSource: making(CONNECTED, given('ws://127.0.0.1:1/events'), options()),
