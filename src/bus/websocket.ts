@@ -1,13 +1,13 @@
-import { createServer, type IncomingMessage, type Server, STATUS_CODES } from 'node:http'
-import type { AddressInfo, Socket } from 'node:net'
+import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { systemClock } from '../protocol/clock.ts'
-import { Closed, InvalidInput, type Problem, Refused, Unavailable } from '../protocol/errors.ts'
+import { Closed, InvalidInput, type Problem, Refused } from '../protocol/errors.ts'
 import { count, type Fields, having, list, method, text, wholeFrom } from '../protocol/fields.ts'
 import { reporter } from '../protocol/reporter.ts'
 import { checkMember, history as historyField } from './check-options.ts'
 import { checkBatch } from './delivery.ts'
 import { fanOut, type History } from './fan-out.ts'
+import { authority, isLoopback, listen, refuseUpgrade } from './listening.ts'
 import { sleepers } from './sleepers.ts'
 import { type SourceOptions, source } from './source.ts'
 import type { Transport } from './transport.ts'
@@ -72,9 +72,9 @@ export async function websocketTransport(options: WebSocketTransportOptions = {}
   let closing: Promise<void> | undefined
 
   const upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-    if (!isFor(request, path)) return options.server ? undefined : refuse(socket, 404)
+    if (!isFor(request, path)) return options.server ? undefined : refuseUpgrade(socket, 404)
     const status = closing ? 503 : judge(request)
-    if (status) return refuse(socket, status)
+    if (status) return refuseUpgrade(socket, status)
     sockets.handleUpgrade(request, socket, head, (client) => {
       const visitor = guest(client, { carrier, retains, limit, limitBytes, heartbeatMs, clock, report })
       guests.add(visitor)
@@ -100,11 +100,10 @@ export async function websocketTransport(options: WebSocketTransportOptions = {}
     groups: { inOrder: true, remembered: false },
   } as const
   const listening = source('the WebSocket bus', traits, carrier.feed, options)
-  const shown = host.includes(':') ? `[${host}]` : host
 
   return {
     ...listening,
-    url: options.server ? '' : `ws://${shown}:${(server.address() as AddressInfo).port}${path}`,
+    url: options.server ? '' : `ws://${authority(host, server)}${path}`,
     get clients() {
       return guests.size
     },
@@ -126,23 +125,6 @@ export async function websocketTransport(options: WebSocketTransportOptions = {}
       })()
       return closing
     },
-  }
-}
-
-function refuse(socket: Duplex, status: number): void {
-  socket.on('error', () => (socket as Socket).destroy())
-  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`)
-}
-
-async function listen(server: Server, host: string, port: number): Promise<void> {
-  try {
-    await new Promise<void>((resolve, reject) => server.once('error', reject).listen(port, host, resolve))
-  } catch (cause) {
-    const { code } = cause as NodeJS.ErrnoException
-    if (code === 'EADDRINUSE') throw new Refused(`port ${port} of ${host} is taken`, 'choose another port', { cause })
-    throw new Unavailable(`port ${port} of ${host}`, 'choose a host of this machine and a port that may be used', {
-      cause,
-    })
   }
 }
 
@@ -186,5 +168,3 @@ const OWN: Fields = {
   limitBytes: count,
   heartbeatMs: count,
 }
-
-const isLoopback = (host: string) => host === 'localhost' || host === '::1' || /^127(\.\d+){3}$/.test(host)

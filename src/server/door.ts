@@ -1,5 +1,7 @@
-import { createHash, timingSafeEqual } from 'node:crypto'
+import { timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
+import { isLoopback } from '../bus/listening.ts'
+import { digest } from '../bus/websocket-door.ts'
 import type { ServerConfig } from '../config.ts'
 import { tokenProblems } from '../config-check.ts'
 import { InvalidInput, Refused } from '../protocol/errors.ts'
@@ -15,7 +17,7 @@ export function doorOf({ host = '127.0.0.1', tokens = [] }: ServerConfig): Door 
   if (problems.length > 0) throw new InvalidInput('config', problems)
   if (tokens.length === 0 && !isLoopback(host))
     throw new Refused(`${host} can be reached from outside`, 'give server.tokens in the config, or listen on 127.0.0.1')
-  const known = tokens.map(({ token, roles }) => ({ digest: sha256(token), roles: new Set<string>(roles) }))
+  const known = tokens.map(({ token, roles }) => ({ digest: digest(token), roles: new Set<string>(roles) }))
 
   return (headers, role) => {
     if (headers.origin !== undefined && !isOwn(headers.origin, headers.host))
@@ -25,19 +27,14 @@ export function doorOf({ host = '127.0.0.1', tokens = [] }: ServerConfig): Door 
     if (role === undefined || known.length === 0) return
     const shown = /^Bearer (\S+)$/i.exec(headers.authorization ?? '')?.[1]
     if (shown === undefined) throw new Denied('unauthenticated', 'send Authorization: Bearer with a token')
-    const digest = sha256(shown)
+    const found = digest(shown)
     let allows: ReadonlySet<string> | undefined
-    for (const one of known) if (timingSafeEqual(one.digest, digest)) allows = one.roles // all are compared, whichever it is
+    for (const one of known) if (timingSafeEqual(one.digest, found)) allows = one.roles // all are compared, whichever it is
     if (!allows) throw new Denied('unauthenticated', 'the token is not known')
     if (role !== 'read' && !allows.has(role) && !allows.has('admin'))
       throw new Denied('forbidden', `the token does not allow what needs the role ${role}`)
   }
 }
-
-const isLoopback = (host: string): boolean =>
-  host === 'localhost' || host === '::1' || host === '[::1]' || /^127(\.\d+){3}$/.test(host)
-
-const sha256 = (text: string): Buffer => createHash('sha256').update(text).digest()
 
 const hostname = (host = ''): string => host.replace(/:\d+$/, '')
 

@@ -1,8 +1,8 @@
-import type { AddressInfo } from 'node:net'
 import type { FastifyInstance, FastifyReply } from 'fastify'
+import { authority, portError } from '../bus/listening.ts'
 import type { ComposedRuntime } from '../compose.ts'
 import type { ServerConfig } from '../config.ts'
-import { InvalidInput, NotFound, Refused, Unavailable } from '../protocol/errors.ts'
+import { InvalidInput, NotFound } from '../protocol/errors.ts'
 import { anything, duration, type Field, having, method, needed, refuseUnlessFit } from '../protocol/fields.ts'
 import { confirmRoutes } from './confirms.ts'
 import { connectionsOf } from './connections.ts'
@@ -125,9 +125,8 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
     await Promise.all([app.close(), sockets.close()]).finally(() => clearInterval(late))
   }
   let closing: Promise<void> | undefined
-  const shown = host.includes(':') ? `[${host}]` : host
   return {
-    url: `http://${shown}:${(app.server.address() as AddressInfo).port}`,
+    url: `http://${authority(host, app.server)}`,
     routes: answers,
     close() {
       stop.abort()
@@ -166,10 +165,6 @@ async function listen(app: FastifyInstance, host: string, port: number): Promise
     await app.listen({ host, port, backlog: MOST_WAITING })
   } catch (cause) {
     await app.close()
-    const { code } = cause as NodeJS.ErrnoException
-    if (code === 'EADDRINUSE') throw new Refused(`port ${port} of ${host} is taken`, 'choose another port', { cause })
-    throw new Unavailable(`port ${port} of ${host}`, 'choose a host of this machine and a port that may be used', {
-      cause,
-    })
+    throw portError(host, port, cause)
   }
 }

@@ -1,6 +1,7 @@
 import { EventEmitter } from 'node:events'
 import type { IncomingMessage, Server } from 'node:http'
 import type { Duplex } from 'node:stream'
+import { refuseUpgrade } from '../bus/listening.ts'
 import { isFor } from '../bus/websocket-door.ts'
 
 /**
@@ -11,15 +12,10 @@ export function upgradesOf(server: Server, path: string): Server {
   const wanted = new EventEmitter()
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     if (request.headers.upgrade?.toLowerCase() !== 'websocket') ignore(server, request, socket, head)
-    else if (!isFor(request, path)) refuse(socket, '404 Not Found')
-    else if (!wanted.emit('upgrade', request, socket, head)) refuse(socket, '503 Service Unavailable')
+    else if (!isFor(request, path)) refuseUpgrade(socket, 404)
+    else if (!wanted.emit('upgrade', request, socket, head)) refuseUpgrade(socket, 503)
   })
   return wanted as Server // of which only the upgrades are listened to
-}
-
-function refuse(socket: Duplex, status: string): void {
-  socket.on('error', () => socket.destroy()) // or a client that is gone already would end the process
-  socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`)
 }
 
 /** Java's client and `curl --http2` ask for h2c with every request. The request is read once more, without the wish. */
