@@ -1,5 +1,5 @@
 import { STATUS_CODES } from 'node:http'
-import type { Server } from 'node:net'
+import { createServer, type Server } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type MplpError, Refused, Unavailable } from '../protocol/errors.ts'
 
@@ -18,6 +18,13 @@ export function listen(server: Server, host: string, port: number): Promise<void
   return new Promise((resolve, reject) => {
     server.once('error', (cause) => reject(portError(host, port, cause))).listen(port, host, resolve)
   })
+}
+
+/** Throws what `listen` would, for who has something to make before it; the port is free again afterwards. */
+export async function tryPort(host: string, port: number): Promise<void> {
+  const server = createServer((socket) => socket.destroy())
+  await listen(server, host, port)
+  await new Promise((resolve) => server.close(resolve))
 }
 
 /** What is wrong with a port, by what the system said. */

@@ -1,9 +1,10 @@
 import { once } from 'node:events'
+import { tryPort } from '../bus/listening.ts'
 import type { ComposedRuntime } from '../compose.ts'
 import { effectiveConfig, type ServerConfig } from '../config.ts'
 import { retold } from '../protocol/retold.ts'
 import { serve } from '../server/server.ts'
-import { settleOptions } from '../server/settle-options.ts'
+import { type Settled, settleOptions } from '../server/settle-options.ts'
 import { EXIT } from './io.ts'
 import type { VerbCall } from './verb.ts'
 import { withRuntime } from './with-runtime.ts'
@@ -14,7 +15,8 @@ export async function run({ options, io }: VerbCall): Promise<number> {
     ...(typeof options.host === 'string' && { host: options.host }),
     ...(typeof options.port === 'string' && { port: portOf(options.port) }),
   }
-  checkFlags(settings) // before a store is made for it
+  const { host, port } = settledFlags(settings) // both before a store is made for it
+  await tryPort(host, port)
   const work = async (runtime: ComposedRuntime) => {
     const server = await serve(runtime, {
       ...settings,
@@ -29,7 +31,7 @@ export async function run({ options, io }: VerbCall): Promise<number> {
 }
 
 /** What the config says was looked at when it was read: what does not fit here is a flag's. */
-const checkFlags = (settings: ServerConfig): unknown =>
+const settledFlags = (settings: ServerConfig): Settled =>
   retold(
     'the command line',
     (path) => path.replace('server.', '--'),

@@ -475,13 +475,14 @@ describe('a line of progress on a terminal', () => {
 })
 
 describe('a port in use', () => {
-  it('is told in one line', async () => {
+  it('is told in one line, and no store is made for it', async () => {
     const taken = createServer().listen(0, '127.0.0.1')
     await once(taken, 'listening')
     onTestFinished(() => void taken.close())
     const { port } = taken.address() as AddressInfo
     const folder = tempFolder()
-    const refused = await mplpHere(folder, ['serve', '--port', String(port), '--store', 'memory:'])
+    const refused = await mplpHere(folder, ['serve', '--port', String(port)])
     inOneLine(refused, 1, `port ${port} of 127.0.0.1 is taken; choose another port`)
+    expect(readdirSync(folder)).toEqual([])
   })
 })
