@@ -219,6 +219,13 @@ const names: Field = {
   fits: (value) => texts.fits(value) && (value as string[]).every((name) => !/[/\\]/.test(name)),
 }
 
+export const SERVER: { readonly [K in keyof Required<ServerConfig>]: Field } = {
+  host: text,
+  port: wholeFrom(0, 65_535),
+  tokens: { ...list, secret: true },
+  body_limit_bytes: wholeFrom(1),
+}
+
 /** What each key must be. */
 const FIELDS: Fields = {
   vsl: text,
@@ -249,12 +256,7 @@ const FIELDS: Fields = {
       replies: list,
     },
   },
-  server: {
-    host: text,
-    port: wholeFrom(0, 65_535),
-    tokens: { ...list, secret: true },
-    body_limit_bytes: wholeFrom(1),
-  },
+  server: SERVER,
   functions: object,
   tools: list,
   adapters: list,

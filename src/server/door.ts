@@ -12,7 +12,7 @@ import type { Role } from './route.ts'
 export type Door = (headers: IncomingHttpHeaders, role: Role | undefined) => void
 
 /** Without tokens only loopback is served, and only to programs: a web page that the same machine shows is kept out. */
-export function doorOf({ host = '127.0.0.1', tokens = [] }: ServerConfig): Door {
+export function doorOf(host: string, tokens: ServerConfig['tokens'] = []): Door {
   const problems = tokenProblems(tokens)
   if (problems.length > 0) throw new InvalidInput('config', problems)
   if (tokens.length === 0 && !isLoopback(host))

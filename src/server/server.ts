@@ -3,7 +3,7 @@ import { authority, portError } from '../bus/listening.ts'
 import type { ComposedRuntime } from '../compose.ts'
 import type { ServerConfig } from '../config.ts'
 import { InvalidInput, NotFound } from '../protocol/errors.ts'
-import { anything, duration, type Field, having, method, needed, refuseUnlessFit } from '../protocol/fields.ts'
+import { anything, duration, type Fields, having, method, needed, refuseUnlessFit } from '../protocol/fields.ts'
 import { confirmRoutes } from './confirms.ts'
 import { connectionsOf } from './connections.ts'
 import { counters } from './counters.ts'
@@ -47,17 +47,13 @@ const MOST_WAITING = 4_096
 const LONGEST_PARAMETER = 4_096
 
 const RUNTIME = needed(having('a runtime, as openRuntime opens them', 'submit', 'flush', 'rollback'))
-const OPTIONS: { readonly [O in keyof Required<ServeOptions>]: Field } = {
-  onError: method,
-  graceMs: duration,
-  ...{ host: anything, port: anything, tokens: anything, body_limit_bytes: anything }, // settled below
-}
+const OPTIONS: Fields = { onError: method, graceMs: duration, '*': anything } // those of the config are settled apart
 
 /** A runtime over HTTP. Throws Refused for a host beyond loopback without tokens and for a port in use. */
 export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}): Promise<Server> {
   refuseUnlessFit('server', { runtime, options }, { runtime: RUNTIME, options: OPTIONS })
-  const { host, port, body_limit_bytes, door } = settleOptions(options)
-  const { onError = () => undefined, graceMs = GRACE_MS } = options
+  const { onError = () => undefined, graceMs = GRACE_MS, ...server } = options
+  const { host, port, body_limit_bytes, door } = settleOptions(server)
   const stop = new AbortController()
   const counted = counters()
   const answered = (error: unknown, reply: FastifyReply) => {
