@@ -1,6 +1,6 @@
 import type { ComposedRuntime } from '../compose.ts'
 import type { Deciding } from '../psg/moves.ts'
-import { fieldsOf, type Route, TEXT } from './route.ts'
+import { type Route, TEXT } from './route.ts'
 
 /** What waits for people, and their answers. */
 export function confirmRoutes(runtime: ComposedRuntime): readonly Route[] {
@@ -34,10 +34,7 @@ export function confirmRoutes(runtime: ComposedRuntime): readonly Route[] {
         additionalProperties: false,
       },
       answer: { $ref: 'confirm' },
-      async handle({ params: { id }, body }) {
-        const known = ['status', 'decided_by_role', 'reason', 'decision_id', 'digest']
-        return runtime.decide(id, fieldsOf(body, known) as unknown as Deciding)
-      },
+      handle: ({ params: { id }, body }) => runtime.decide(id, body as unknown as Deciding),
     },
   ]
 }

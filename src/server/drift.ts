@@ -3,7 +3,7 @@ import type { Strategy } from '../drift/drift.ts'
 import type { ProjectFolder } from '../orchestrator/project-folder.ts'
 import { InvalidInput, NotFound, Refused } from '../protocol/errors.ts'
 import { shown } from '../protocol/shown.ts'
-import { choiceOf, fieldsOf, type Route, TEXT } from './route.ts'
+import { type Route, TEXT, wordOf } from './route.ts'
 
 const STRATEGIES: readonly Strategy[] = ['graph', 'files', 'merge', 'ask']
 const FINDING = {
@@ -70,11 +70,9 @@ export function driftRoutes(runtime: ComposedRuntime): readonly Route[] {
       },
       answer: { type: 'array', items: { type: 'object', properties: { finding: FINDING, outcome: TEXT } } },
       async handle({ body }) {
-        const fields = fieldsOf(body, ['findings', 'strategy'])
-        const strategy = choiceOf(fields, 'strategy', STRATEGIES)
-        if (strategy === undefined) throw missing('strategy', `must be one of ${STRATEGIES.join(', ')}`)
+        const strategy = wordOf(body, 'strategy', STRATEGIES)
         const tracker = await folder().tracker()
-        return tracker.reconcile(namesIn(fields.findings), strategy, { actor: 'http' })
+        return tracker.reconcile(namesIn(body.findings), strategy, { actor: 'http' })
       },
     },
   ]
@@ -83,8 +81,6 @@ export function driftRoutes(runtime: ComposedRuntime): readonly Route[] {
 function namesIn(findings: unknown): readonly string[] | 'all' {
   if (findings === 'all') return findings
   if (Array.isArray(findings) && findings.every((name) => typeof name === 'string')) return findings
-  throw missing('findings', 'must be `all` or a list of paths and ids', findings)
+  const message = 'must be `all` or a list of paths and ids'
+  throw new InvalidInput('body', [{ path: 'findings', rule: 'type', message, found: shown(findings) }])
 }
-
-const missing = (path: string, message: string, found?: unknown): InvalidInput =>
-  new InvalidInput('body', [{ path, rule: 'required', message, ...(found !== undefined && { found: shown(found) }) }])

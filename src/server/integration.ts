@@ -1,8 +1,6 @@
 import type { ComposedRuntime } from '../compose.ts'
 import type { IntegrationKind } from '../orchestrator/runtime.ts'
-import { InvalidInput } from '../protocol/errors.ts'
-import { shown } from '../protocol/shown.ts'
-import { fieldsOf, type Route, TEXT, textOf } from './route.ts'
+import { type Route, TEXT, textOf, wordOf } from './route.ts'
 
 const KINDS: readonly IntegrationKind[] = ['tool-event', 'file-update-event', 'git-event', 'ci-event']
 
@@ -27,14 +25,9 @@ export function integrationRoutes(runtime: ComposedRuntime): readonly Route[] {
       },
       status: 202,
       async handle({ body }) {
-        const fields = fieldsOf(body, ['context_id', 'kind', 'event', 'source'])
-        const kind = KINDS.find((known) => known === fields.kind)
-        if (!kind)
-          throw new InvalidInput('body', [
-            { path: 'kind', rule: 'enum', message: `is none of ${KINDS.join(', ')}`, found: shown(fields.kind) },
-          ])
-        const source = fields.source === undefined ? {} : { source: textOf(fields, 'source') }
-        await runtime.ingest(textOf(fields, 'context_id'), kind, fields.event, source)
+        const kind = wordOf(body, 'kind', KINDS)
+        const source = body.source === undefined ? {} : { source: textOf(body, 'source') }
+        await runtime.ingest(textOf(body, 'context_id'), kind, body.event, source)
         return { accepted: true }
       },
     },

@@ -30,7 +30,12 @@ function operation(route: Route): JsonObject {
     summary: says,
     ...(role !== undefined && { security: [{ token: [] }], 'x-role': role }),
     parameters: [...inPath, ...inQuery],
-    ...(body && { requestBody: { required: true, content: { 'application/json': { schema: pointed(body) } } } }),
+    ...(body && {
+      requestBody: {
+        required: body.$ref !== undefined || body.required !== undefined,
+        content: { 'application/json': { schema: pointed(body) } },
+      },
+    }),
     responses: {
       [status]: { description: says, ...content },
       default: {

@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ROLES } from '../config-check.ts'
 import { InvalidInput } from '../protocol/errors.ts'
-import { isObject, type JsonObject } from '../protocol/json.ts'
+import type { JsonObject } from '../protocol/json.ts'
 import type { Schema } from '../protocol/schema.ts'
 import { shown } from '../protocol/shown.ts'
 
@@ -16,6 +16,7 @@ export interface Route {
   /** Absent: anybody may ask. */
   readonly role?: Role
   readonly query?: { readonly [name: string]: string }
+  /** One with `properties` has none but these, and may be left out if it needs none of them. */
   readonly body?: Schema
   /** 200 unless told. */
   readonly status?: number
@@ -27,24 +28,12 @@ export interface Route {
 
 export type Request = FastifyRequest<{
   Params: { readonly id: string }
+  Body: JsonObject
   Querystring: { readonly [name: string]: string | undefined }
 }>
 
 /** Commits made over HTTP say so. */
 export const by = (reason: string) => ({ actor: 'http', reason })
-
-/** The fields of a body that must be an object with none but these. */
-export function fieldsOf(body: unknown, known: readonly string[]): JsonObject {
-  if (!isObject(body))
-    throw new InvalidInput('body', [{ path: '', rule: 'type', message: 'must be an object', found: shown(body) }])
-  const extra = Object.keys(body).filter((key) => !known.includes(key))
-  if (extra.length > 0)
-    throw new InvalidInput(
-      'body',
-      extra.map((path) => ({ path, rule: 'extra_forbidden', message: `is not known; known are ${known.join(', ')}` })),
-    )
-  return body as JsonObject
-}
 
 export function textOf(fields: JsonObject, path: string): string {
   const found = fields[path]
@@ -61,18 +50,23 @@ export function flagOf(fields: JsonObject, path: string): boolean {
   throw new InvalidInput('body', [{ path, rule: 'type', message: 'must be true or false', found: shown(found) }])
 }
 
-export function choiceOf<T extends string>(
-  fields: { readonly [name: string]: unknown },
-  path: string,
-  words: readonly T[],
-  subject = 'body',
-): T | undefined {
+type Given = { readonly [name: string]: unknown }
+
+export function wordOf<T extends string>(fields: Given, path: string, words: readonly T[], subject = 'body'): T {
   const found = fields[path]
-  if (found === undefined || words.includes(found as T)) return found as T | undefined
+  if (words.includes(found as T)) return found as T
   throw new InvalidInput(subject, [
     { path, rule: 'enum', message: `must be one of ${words.join(', ')}`, found: shown(found) },
   ])
 }
+
+/** The same, where it may be left out. */
+export const choiceOf = <T extends string>(
+  fields: Given,
+  path: string,
+  words: readonly T[],
+  subject?: string,
+): T | undefined => (fields[path] === undefined ? undefined : wordOf(fields, path, words, subject))
 
 /** A whole number of a query, within bounds. */
 export function countOf(query: { readonly [name: string]: string | undefined }, path: string, most: number): number {

@@ -3,7 +3,7 @@ import type { RunHandle } from '../orchestrator/run.ts'
 import type { Flow } from '../orchestrator/submit.ts'
 import { InvalidInput, NotFound } from '../protocol/errors.ts'
 import { openPlans } from '../psg/open-plans.ts'
-import { choiceOf, countOf, fieldsOf, flagOf, type Route, TEXT, textOf } from './route.ts'
+import { choiceOf, countOf, flagOf, type Route, TEXT, textOf } from './route.ts'
 
 const LONGEST_WAIT_MS = 60_000
 const MOST_RUNS = 1_000
@@ -58,7 +58,7 @@ export function runRoutes(runtime: ComposedRuntime, closing: { readonly signal: 
       status: 202,
       answer: RUN,
       async handle({ body }, reply) {
-        const run = await runtime.submit(body as Flow)
+        const run = await runtime.submit(body as unknown as Flow)
         reply.header('location', `/runs/${run.run_id}`)
         return told(run)
       },
@@ -95,7 +95,7 @@ export function runRoutes(runtime: ComposedRuntime, closing: { readonly signal: 
       path: '/runs/:id',
       says: 'A run, with its result once it has ended.',
       role: 'read',
-      query: { wait_ms: `answer when it has ended or waits for somebody, but after this long at the latest` },
+      query: { wait_ms: 'answer when it has ended or waits for somebody, but after this long at the latest' },
       answer: RUN,
       async handle({ params: { id }, query, raw }) {
         const run = await runtime.get(id)
@@ -123,10 +123,9 @@ export function runRoutes(runtime: ComposedRuntime, closing: { readonly signal: 
       },
       answer: { type: 'object', properties: { status: TEXT, plan: { type: 'object' }, left: { type: 'array' } } },
       async handle({ params: { id }, body }) {
-        const fields = fieldsOf(body ?? {}, ['dry_run', 'irreversible'])
-        const irreversible = choiceOf(fields, 'irreversible', ['ask', 'leave'])
+        const irreversible = choiceOf(body, 'irreversible', ['ask', 'leave'])
         return runtime.rollback(id, {
-          dryRun: flagOf(fields, 'dry_run'),
+          dryRun: flagOf(body, 'dry_run'),
           ...(irreversible !== undefined && { irreversible }),
           actor: 'http',
         })
@@ -146,8 +145,7 @@ export function runRoutes(runtime: ComposedRuntime, closing: { readonly signal: 
       status: 202,
       answer: RUN,
       async handle({ params: { id }, body }) {
-        const fields = fieldsOf(body, ['name', 'payload'])
-        await runtime.signal(id, textOf(fields, 'name'), fields.payload ?? null)
+        await runtime.signal(id, textOf(body, 'name'), body.payload ?? null)
         return told(await runtime.get(id))
       },
     },

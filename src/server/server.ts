@@ -2,8 +2,9 @@ import type { FastifyInstance, FastifyReply } from 'fastify'
 import { authority, portError } from '../bus/listening.ts'
 import type { ComposedRuntime } from '../compose.ts'
 import type { ServerConfig } from '../config.ts'
-import { InvalidInput, NotFound } from '../protocol/errors.ts'
+import { NotFound } from '../protocol/errors.ts'
 import { anything, duration, type Fields, having, method, needed, refuseUnlessFit } from '../protocol/fields.ts'
+import { bodyOf, checkQuery } from './check-request.ts'
 import { confirmRoutes } from './confirms.ts'
 import { connectionsOf } from './connections.ts'
 import { counters } from './counters.ts'
@@ -140,20 +141,11 @@ function register(app: FastifyInstance, route: Route, door: Door): void {
     onRequest: async ({ headers }) => door(headers, route.role), // before the body is read
     async handler(request, reply) {
       checkQuery(request.query as object, Object.keys(route.query ?? {}))
+      if (route.body) request.body = bodyOf(request.body, route.body)
       reply.code(route.status ?? 200).header('cache-control', 'no-store')
       return route.handle(request as Request, reply)
     },
   })
-}
-
-/** A parameter that nobody reads would be taken for one that was minded, and of two values for one name either could be meant. */
-function checkQuery(query: object, known: readonly string[]): void {
-  const isKnown = known.length === 0 ? 'there is none here' : `known are ${known.join(', ')}`
-  const problems = Object.entries(query).flatMap(([path, value]) => {
-    if (!known.includes(path)) return [{ path, rule: 'extra_forbidden', message: `is not known; ${isKnown}` }]
-    return Array.isArray(value) ? [{ path, rule: 'once', message: 'is given more than once' }] : []
-  })
-  if (problems.length > 0) throw new InvalidInput('query', problems)
 }
 
 async function listen(app: FastifyInstance, host: string, port: number): Promise<void> {

@@ -1,6 +1,6 @@
 import type { ComposedRuntime } from '../compose.ts'
 import { isKind } from '../psg/node.ts'
-import { by, fieldsOf, flagOf, type Route, TEXT, textOf } from './route.ts'
+import { by, flagOf, type Route, TEXT, textOf } from './route.ts'
 
 /** Names for revisions of a context, and the way back to them. */
 export function snapshotRoutes({ project, get }: ComposedRuntime): readonly Route[] {
@@ -32,7 +32,7 @@ export function snapshotRoutes({ project, get }: ComposedRuntime): readonly Rout
       status: 201,
       async handle({ params: { id }, body }) {
         const graph = await current(id)
-        const snapshot = await graph.snapshot(textOf(fieldsOf(body, ['name']), 'name'), by('posted'))
+        const snapshot = await graph.snapshot(textOf(body, 'name'), by('posted'))
         return snapshot.data
       },
     },
@@ -48,14 +48,13 @@ export function snapshotRoutes({ project, get }: ComposedRuntime): readonly Rout
         additionalProperties: false,
       },
       async handle({ params: { id }, body }) {
-        const fields = fieldsOf(body, ['to', 'of', 'dry_run'])
         const graph = await current(id)
         return graph.restore({
           ...by('restored'),
-          to: typeof fields.to === 'number' ? fields.to : textOf(fields, 'to'),
-          dryRun: flagOf(fields, 'dry_run'),
+          to: typeof body.to === 'number' ? body.to : textOf(body, 'to'),
+          dryRun: flagOf(body, 'dry_run'),
           // Of a run that there is not, nothing would be found to take back, and that told as success.
-          ...(fields.of !== undefined && { of: (await get(textOf(fields, 'of'))).run_id }),
+          ...(body.of !== undefined && { of: (await get(textOf(body, 'of'))).run_id }),
         })
       },
     },

@@ -90,6 +90,10 @@ describe('files that runs write', () => {
     expect(existsSync(join(root, 'deep/b.txt'))).toBe(true)
     expect(await ask('POST', `${at}/rollback`, { irreversible: 'maybe' })).toMatchObject({ status: 400 })
     expect(await ask('POST', `${at}/rollback`, { dry_run: 'yes' })).toMatchObject({ status: 400 })
+    const { paths } = (await ask('GET', '/openapi.json')).body as {
+      paths: { [path: string]: { post?: { requestBody?: object } } }
+    }
+    expect(paths['/runs/{id}/rollback']!.post!.requestBody).toMatchObject({ required: false }) // as the next has none
     expect(await ask('POST', `${at}/rollback`)).toMatchObject({ status: 200, body: { status: 'done', left: [] } })
     expect(existsSync(join(root, 'deep/b.txt'))).toBe(false)
     expect(readFileSync(join(root, 'a.txt'), 'utf8')).toBe('old\n')
