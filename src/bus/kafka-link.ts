@@ -32,7 +32,6 @@ export function kafkaAddress(url: string): KafkaAddress {
 const isBroker = (broker: string): boolean =>
   /^(\[[\da-f:]+\]|[\w.-]+):\d+$/i.test(broker) && Number(/\d+$/.exec(broker)![0]) <= 65_535
 
-/** Through `default`: Node cannot see all names that this CommonJS module exports. */
 export const kafkajs = () => required('kafkajs') as typeof import('kafkajs')
 
 /** Retries of the client: some seconds in all, then the caller decides. */
@@ -56,7 +55,7 @@ export function kafkaClient(
   })
 }
 
-/** Errors of the client as ours; `what` names the brokers and the topic. */
+/** Errors of the client as ours; `what` names the brokers. */
 export function kafkaError(what: string, error: unknown): MplpError {
   if (error instanceof MplpError) return error
   if (!causes(error).some(({ name }) => name?.startsWith('KafkaJS'))) throw error // a mistake of ours

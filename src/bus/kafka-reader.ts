@@ -12,7 +12,7 @@ export interface KafkaTopic {
   readonly kafka: Kafka
   readonly admin: Admin
   readonly topic: string
-  /** Brokers and topic, for messages. */
+  /** The brokers, for messages. */
   readonly what: string
   readonly maxBytes: number
   readonly clock: Clock

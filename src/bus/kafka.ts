@@ -92,6 +92,7 @@ export async function kafkaTransport(options: KafkaTransportOptions): Promise<Tr
     })
     await made.connect()
     producer = made
+    if (closing) throw new Closed('the Kafka bus') // whoever closed it could not know of this one
     return made
   }
 

@@ -1,9 +1,18 @@
+import { EventEmitter, once } from 'node:events'
 import { ConfigResourceTypes, Kafka, type KafkaMessage, logLevel } from 'kafkajs'
 import { describe, expect, it, vi } from 'vitest'
 import { type KafkaTransportOptions, kafkaTransport } from '../../src/bus/kafka.ts'
 import type { Delivery, Source } from '../../src/bus/transport.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
-import { Corrupt, InvalidInput, type MplpError, Refused, TooLarge, Unavailable } from '../../src/protocol/errors.ts'
+import {
+  Closed,
+  Corrupt,
+  InvalidInput,
+  type MplpError,
+  Refused,
+  TooLarge,
+  Unavailable,
+} from '../../src/protocol/errors.ts'
 import { chunks, delivery, ids, outOfOrder, series, transportContract, until } from '../contracts/transport-contract.ts'
 import { startKafka } from '../support/kafka-server.ts'
 import { freePort } from '../support/private-server.ts'
@@ -286,6 +295,30 @@ describe('bus/kafka', () => {
 
   it('says that nobody answers', { timeout: 60_000 }, async () => {
     await expect(kafkaTransport({ url: 'kafka://127.0.0.1:1/topic' })).rejects.toThrow(Unavailable)
+  })
+
+  it('lets go of a producer that was still connecting when the bus was closed, and sends nothing', async () => {
+    const told: string[] = []
+    const tell = (what: string) => async () => void told.push(what)
+    const broker = new EventEmitter()
+    const connect = async () => {
+      broker.emit('asked')
+      await once(broker, 'answers')
+    }
+    const admin = { connect: tell('admin'), fetchTopicMetadata: tell('topic'), disconnect: tell('admin gone') }
+    const client = {
+      admin: () => ({ ...admin, describeConfigs: async () => undefined }),
+      producer: () => ({ connect, send: tell('sent'), disconnect: tell('producer gone') }),
+      consumer: () => undefined,
+    }
+    const bus = await kafkaTransport({ client: client as never, topic: 'events' })
+    const asked = once(broker, 'asked')
+    const publishing = bus.publish([delivery(1)])
+    await asked
+    await bus.close()
+    broker.emit('answers')
+    await expect(publishing).rejects.toThrow(Closed)
+    expect(told).toEqual(['admin', 'topic', 'admin gone', 'producer gone'])
   })
 
   it.each<[string, KafkaTransportOptions, string]>([
