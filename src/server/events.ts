@@ -1,8 +1,10 @@
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
+import type { Delivery } from '../bus/transport.ts'
 import type { ComposedRuntime } from '../compose.ts'
 import { deliveriesOf } from '../orchestrator/relay-feed.ts'
-import { type Clock, systemClock } from '../protocol/clock.ts'
+import { systemClock } from '../protocol/clock.ts'
+import type { Report } from '../protocol/reporter.ts'
 import type { Entry } from '../vsl/backend.ts'
 import { problemOf } from './problem.ts'
 import { choiceOf, type Route } from './route.ts'
@@ -17,9 +19,8 @@ export const EVENT_STREAM = 'text/event-stream'
  */
 export function eventRoutes(
   { store }: ComposedRuntime,
-  options: { readonly signal: AbortSignal; readonly clock?: Clock },
+  { signal: closing, onError }: { readonly signal: AbortSignal; readonly onError: Report },
 ): readonly Route[] {
-  const { clock = systemClock } = options
   return [
     {
       method: 'GET',
@@ -36,7 +37,7 @@ export function eventRoutes(
       async handle({ query, headers, raw }, reply) {
         const gone = new AbortController()
         raw.once('close', () => gone.abort())
-        const signal = AbortSignal.any([gone.signal, options.signal])
+        const signal = AbortSignal.any([gone.signal, closing])
         const after = headers['last-event-id'] ?? query.after
         const from = typeof after === 'string' && after !== '' ? { after } : {}
         for await (const _ of store.feed(from)) break // refuses a place it does not know while there is still a status to send
@@ -45,14 +46,17 @@ export function eventRoutes(
         reply.hijack()
         const head = { 'content-type': EVENT_STREAM, 'cache-control': 'no-store', connection: 'close' }
         reply.raw.writeHead(200, head).flushHeaders()
-        const beating = beat(reply.raw, clock, signal)
+        const beating = beat(reply.raw, signal)
         try {
           for await (const entry of store.feed({ ...from, follow, signal })) {
             const text = textOf(entry, wanted)
             if (text !== '' && !reply.raw.write(text)) await once(reply.raw, 'drain', { signal })
           }
         } catch (error) {
-          if (!signal.aborted) reply.raw.write(`event: error\ndata: ${JSON.stringify(problemOf(error))}\n\n`)
+          if (signal.aborted) return
+          const problem = problemOf(error)
+          if (problem.status >= 500) onError(error) // of it a stranger learns next to nothing
+          reply.raw.write(`event: error\ndata: ${JSON.stringify(problem)}\n\n`)
         } finally {
           gone.abort()
           await beating
@@ -62,8 +66,6 @@ export function eventRoutes(
     },
   ]
 }
-
-type Delivery = ReturnType<typeof deliveriesOf>[number]
 
 function textOf(entry: Entry, wanted: (delivery: Delivery) => boolean): string {
   const deliveries = deliveriesOf(entry).filter(wanted)
@@ -76,9 +78,9 @@ function textOf(entry: Entry, wanted: (delivery: Delivery) => boolean): string {
 }
 
 /** A comment now and then, so that nothing between us takes silence for death. */
-async function beat(response: ServerResponse, clock: Clock, signal: AbortSignal): Promise<void> {
+async function beat(response: ServerResponse, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
-    await clock.sleep(HEARTBEAT_MS, signal).catch(() => undefined) // aborted: the loop's condition says so
+    await systemClock.sleep(HEARTBEAT_MS, signal).catch(() => undefined) // aborted: the loop's condition says so
     if (!signal.aborted) response.write(':\n\n')
   }
 }

@@ -82,7 +82,7 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
     ...runRoutes(runtime, { signal: stop.signal }),
     ...confirmRoutes(runtime),
     ...integrationRoutes(runtime),
-    ...eventRoutes(runtime, { signal: stop.signal }),
+    ...eventRoutes(runtime, { signal: stop.signal, onError }),
     ...healthRoutes(runtime, counted),
   ]
   const document: Route = {

@@ -1,7 +1,8 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { InvalidInput, Refused } from '../../src/protocol/errors.ts'
 import { firstActionOf } from '../../src/psg/first-action.ts'
 import { type ServeOptions, serve } from '../../src/server/server.ts'
+import type { Backend } from '../../src/vsl/backend.ts'
 import { add, by, file } from '../psg/given.ts'
 import { flowOf } from '../support/flows.ts'
 import { serving, sse, status, type Told, told } from './serving.ts'
@@ -194,6 +195,22 @@ describe('events', () => {
     const refused = await fetch(`${behind.url}/events`, { headers: { 'last-event-id': id! } })
     expect(refused.status).toBe(400)
     expect(await refused.json()).toMatchObject({ problems: [{ path: 'after', rule: 'position', found: id }] })
+  })
+
+  it('end with what broke them, of which the owner hears all and a stranger little', async () => {
+    const { runtime } = await serving()
+    const failure = new Error('a secret')
+    const feed: Backend['feed'] = async function* (from) {
+      if (from?.follow === false) throw failure
+      yield* runtime.store.feed(from)
+    }
+    const heard: unknown[] = []
+    const onError = (error: unknown) => heard.push(error)
+    const server = await serve({ ...runtime, store: { ...runtime.store, feed } }, { port: 0, onError })
+    onTestFinished(() => server.close())
+    const text = await (await fetch(`${server.url}/events?follow=false`)).text()
+    expect(text).toMatch(/^event: error\ndata: \{.*"code":"internal"\}\n\n$/)
+    expect(heard).toEqual([failure])
   })
 
   it('end when the server closes', async () => {
