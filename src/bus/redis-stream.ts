@@ -27,7 +27,7 @@ export interface BusKeys {
 export const busKeys = (prefix: string): BusKeys => ({ stream: `{${prefix}}:bus`, counter: `{${prefix}}:bus:count` })
 
 /**
- * All of a batch or nothing, in order, one round trip; then trims. ARGV: how many to keep or 0, for how many milliseconds or 0, deliveries.
+ * All of them or none, in order, one round trip; then trims. ARGV: how many to keep or 0, for how many milliseconds or 0, deliveries.
  * Trimming is approximate (whole nodes of the stream), which costs next to nothing.
  */
 export const PUBLISH = `

@@ -32,6 +32,9 @@ export interface RedisTransportOptions extends SourceOptions {
   readonly timeoutMs?: number
 }
 
+/** The server does nothing else while it takes them, and a call has only so many arguments. */
+const AT_ONCE = 1000
+
 /**
  * One stream. Each subscriber reads it on a connection of its own; groups are the server's consumer groups, which share without order: one graph's
  * deliveries may be in the hands of two members at once. Needs Redis 7.
@@ -81,10 +84,11 @@ export async function redisTransport(options: RedisTransportOptions): Promise<Tr
     async publish(batch) {
       if (closing) throw new Closed('the Redis bus')
       checkBatch(batch)
-      if (batch.length === 0) return
-      const texts = batch.map((delivery) => JSON.stringify(delivery))
       try {
-        await main.eval(PUBLISH, 2, key, keys.counter, keep.deliveries ?? 0, keep.ms ?? 0, ...texts)
+        for (let from = 0; from < batch.length; from += AT_ONCE) {
+          const texts = batch.slice(from, from + AT_ONCE).map((delivery) => JSON.stringify(delivery))
+          await main.eval(PUBLISH, 2, key, keys.counter, keep.deliveries ?? 0, keep.ms ?? 0, ...texts)
+        }
       } catch (error) {
         throw closing ? new Closed('the Redis bus') : link.error(error)
       }

@@ -251,6 +251,14 @@ describe('bus/redis', () => {
     },
   )
 
+  itNeeds('redis')('takes as many at once as there are', (url) =>
+    withBus({ url }, async (bus, { redis, key }) => {
+      const sent = delivery(1)
+      await bus.publish(Array.from({ length: 150_001 }, () => sent))
+      expect(await redis.get(`${key}:count`)).toBe('150001')
+    }),
+  )
+
   it('says that nobody answers', async () => {
     await expect(redisTransport({ url: 'redis://127.0.0.1:1' })).rejects.toThrow(Unavailable)
   })
