@@ -74,11 +74,12 @@ export function tokenProblems(tokens: unknown): readonly Problem[] {
   const wrong = (path: string, rule: string, message: string) => problems.push({ path, rule, message })
   for (const [i, given] of tokens.entries()) {
     const { token, roles } = isObject(given) ? given : {}
-    if (typeof token !== 'string' || token.length < SHORTEST_TOKEN || /\s/.test(token))
+    // Of other characters in a header each client makes other bytes.
+    if (typeof token !== 'string' || token.length < SHORTEST_TOKEN || !/^[!-~]*$/.test(token))
       wrong(
         `server.tokens[${i}].token`,
         'length',
-        `must be text of at least ${SHORTEST_TOKEN} characters without spaces`,
+        `must be text of at least ${SHORTEST_TOKEN} characters of ASCII without spaces`,
       )
     if (!Array.isArray(roles) || roles.length === 0 || !roles.every((role) => ROLES.includes(role)))
       wrong(`server.tokens[${i}].roles`, 'enum', `must name some of ${ROLES.join(', ')}`)

@@ -288,9 +288,8 @@ describe('bad input', () => {
     const { runtime, url } = await serving()
     await expect(serve(runtime, { port: 70_000 })).rejects.toThrow(InvalidInput)
     await expect(serve(runtime, { host: '0.0.0.0', port: 0 })).rejects.toThrow(Refused)
-    await expect(serve(runtime, { port: 0, tokens: [{ token: 'short', roles: ['read'] }] })).rejects.toThrow(
-      InvalidInput,
-    )
+    for (const token of ['short', 'a token that has spaces', 'schlüssel-schlüssel'])
+      await expect(serve(runtime, { port: 0, tokens: [{ token, roles: ['read'] }] })).rejects.toThrow(InvalidInput)
     await expect(serve(runtime, { port: Number(new URL(url).port) })).rejects.toThrow(Refused)
   })
 })
