@@ -55,12 +55,12 @@ function deliveryProblems(value: unknown, path: string): Problem[] {
   if (!isObject(value)) return [{ path, rule: 'delivery', message: 'is no delivery', found: typeof value }]
   const at = path === '' ? '' : `${path}.`
   const problems = placeProblems(value, at)
-  if (typeof value.context_id !== 'string') problems.push(notText(`${at}context_id`, value.context_id))
+  if (typeof value.context_id !== 'string') problems.push(misfit(`${at}context_id`, value.context_id))
   if (value.plan_id !== undefined && typeof value.plan_id !== 'string')
-    problems.push(notText(`${at}plan_id`, value.plan_id))
-  if (!isObject(value.event)) return [...problems, notText(`${at}event`, value.event, 'is no event')]
+    problems.push(misfit(`${at}plan_id`, value.plan_id))
+  if (!isObject(value.event)) return [...problems, misfit(`${at}event`, value.event, 'is no event')]
   for (const field of ['event_id', 'event_type', 'timestamp'] as const) {
-    if (typeof value.event[field] !== 'string') problems.push(notText(`${at}event.${field}`, value.event[field]))
+    if (typeof value.event[field] !== 'string') problems.push(misfit(`${at}event.${field}`, value.event[field]))
   }
   return problems
 }
@@ -68,8 +68,8 @@ function deliveryProblems(value: unknown, path: string): Problem[] {
 function placeProblems(value: Record<string, unknown>, at: string): Problem[] {
   const problems: Problem[] = []
   if (typeof value.position !== 'string' || value.position === '')
-    problems.push(notText(`${at}position`, value.position))
-  if (typeof value.graph_id !== 'string') problems.push(notText(`${at}graph_id`, value.graph_id))
+    problems.push(misfit(`${at}position`, value.position))
+  if (typeof value.graph_id !== 'string') problems.push(misfit(`${at}graph_id`, value.graph_id))
   for (const field of ['revision', 'index'] as const) {
     const found = value[field]
     if (!Number.isSafeInteger(found) || (found as number) < 0)
@@ -78,7 +78,7 @@ function placeProblems(value: Record<string, unknown>, at: string): Problem[] {
   return problems
 }
 
-const notText = (path: string, found: unknown, message = 'is not text'): Problem => ({
+const misfit = (path: string, found: unknown, message = 'is not text'): Problem => ({
   path,
   rule: 'delivery',
   message,

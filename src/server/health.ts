@@ -1,4 +1,6 @@
+import { atMost } from '../bus/waiting.ts'
 import type { ComposedRuntime } from '../compose.ts'
+import { systemClock } from '../protocol/clock.ts'
 import { Unavailable } from '../protocol/errors.ts'
 import { VERSION } from '../protocol/version.ts'
 import type { Counters } from './counters.ts'
@@ -51,11 +53,6 @@ export function healthRoutes({ store, behindMs }: ComposedRuntime, counters: Cou
 }
 
 async function inTime(answer: Promise<unknown>): Promise<void> {
-  const late = AbortSignal.timeout(READY_WITHIN_MS)
-  const tooLate = new Promise<never>((_, reject) =>
-    late.addEventListener('abort', () =>
-      reject(new Unavailable('the store', `it gave no answer in ${READY_WITHIN_MS} ms`)),
-    ),
-  )
-  await Promise.race([answer, tooLate])
+  if (!(await atMost(READY_WITHIN_MS, answer, systemClock)))
+    throw new Unavailable('the store', `it gave no answer in ${READY_WITHIN_MS} ms`)
 }

@@ -1,18 +1,10 @@
 import type { ComposedRuntime } from '../compose.ts'
-import type { PlanStatus } from '../protocol/types.ts'
+import { statusesOf } from '../protocol/lifecycle.ts'
 import { pathsOf } from '../psg/paths.ts'
 import { find, findNamed, shownAs, whyOf } from './find.ts'
 import { by, countOf, type Route, TEXT, wordOf } from './route.ts'
 
-const STATUSES: readonly PlanStatus[] = [
-  'draft',
-  'proposed',
-  'approved',
-  'in_progress',
-  'completed',
-  'failed',
-  'cancelled',
-]
+const STATUSES = statusesOf('plan')
 const MOST_CONTEXTS = 1_000
 
 /** The protocol's own paths, and any object by its id. */
