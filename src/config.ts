@@ -1,7 +1,7 @@
 import type { Adapter } from './ael/adapter.ts'
 import type { FunctionSpec } from './ael/function.ts'
 import type { Reply } from './ael/llm-reply.ts'
-import { type McpServer, SERVER } from './ael/mcp-server.ts'
+import { MCP_SERVER, type McpServer } from './ael/mcp-server.ts'
 import type { Tool } from './ael/tool-registry.ts'
 import type { BusSpec } from './bus/bus-spec.ts'
 import { incomplete, unusable } from './config-check.ts'
@@ -247,7 +247,7 @@ const FIELDS: Fields = {
   patrol_ms: positive,
   encryption_key: sealing,
   http_allow: texts,
-  mcp: { '*': SERVER },
+  mcp: { '*': MCP_SERVER },
   models: {
     '*': {
       provider: needed(oneOf('openai', 'anthropic', 'google', 'compatible', 'scripted')),

@@ -24,7 +24,7 @@ const isText = (value: unknown): boolean => typeof value === 'string'
 const policies = oneOf('always_allow', 'ask', 'blocked')
 
 /** What the members of a server must be. */
-export const SERVER: { readonly [O in keyof Required<McpServer>]: Field } = {
+export const MCP_SERVER: { readonly [O in keyof Required<McpServer>]: Field } = {
   command: needed(text),
   args: { says: 'a list of texts', fits: (args) => Array.isArray(args) && args.every(isText) },
   env: {

@@ -5,7 +5,7 @@ import { shown } from '../protocol/shown.ts'
 import type { Adapter } from './adapter.ts'
 import { registry } from './check-options.ts'
 import { type McpConnection, mcpConnection } from './mcp-connection.ts'
-import { isNamespace, type McpServer, SERVER } from './mcp-server.ts'
+import { isNamespace, MCP_SERVER, type McpServer } from './mcp-server.ts'
 import { toolAdapter } from './tool.ts'
 import type { ToolRegistry } from './tool-registry.ts'
 
@@ -56,7 +56,7 @@ const restricted = (tools: ToolRegistry, owned: (name: string) => boolean): Tool
 })
 
 const OPTIONS: Fields = {
-  servers: { '*': SERVER },
+  servers: { '*': MCP_SERVER },
   startMs: timeout,
   maxMessageBytes: wholeFrom(1),
   tools: needed(registry),

@@ -37,6 +37,7 @@ export const bus: { readonly [entry: string]: Doors } = {
       given(() => undefined),
       options(),
     ),
+    logSink: door(given({ info: () => undefined })),
     openBus: making({ transport: { members: transport() } }, given('memory:'), options()),
     openBuses: door(given([{ name: 'mine', transport: memoryTransport() }], 'list'), options()),
     openSource: making(CONNECTED, given('ws://127.0.0.1:1/events'), options()),
