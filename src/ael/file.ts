@@ -11,6 +11,7 @@ import { aborted, finalFailure, passingFailure } from './failure.ts'
 import { type Desk, found, move, read, remove, write } from './file-operations.ts'
 import { fileRoot, pathProblem } from './file-root.ts'
 import type { Blobs } from './layer.ts'
+import { unknownParams } from './unknown-params.ts'
 
 export interface FileOptions {
   readonly root: string
@@ -82,9 +83,14 @@ const OPERATIONS: Readonly<Record<Operation, (desk: Desk, params: JsonObject, ca
 const CONTENTS = ['content', 'content_base64', 'content_digest']
 const DIGEST = /^sha256:[0-9a-f]{64}$/
 
+const PARAMS = [
+  ...['operation', 'path', 'to', 'mode', 'content', 'content_base64', 'content_digest'],
+  ...['expected_digest', 'expected_mode'],
+]
+
 function problemsOf(params: JsonObject, hasBlobs: boolean): Problem[] {
   const { operation, path, to, expected_digest } = params
-  const problems: Problem[] = []
+  const problems = unknownParams(params, PARAMS)
   const blame = (at: string, rule: string, message: string, found: unknown) =>
     problems.push({ path: at, rule, message, found: shown(found) })
   if (!Object.hasOwn(OPERATIONS, String(operation)))

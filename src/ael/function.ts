@@ -7,6 +7,7 @@ import type { Action, Adapter, Call, ExecutorKind } from './adapter.ts'
 import { checkFunctionOptions } from './check-options.ts'
 import { finalFailure } from './failure.ts'
 import { type CompiledSchema, compileSchema, type Schema } from './schema.ts'
+import { unknownParams } from './unknown-params.ts'
 
 type Run = (args: Json, call: FunctionCall) => Json | undefined | Promise<Json | undefined>
 
@@ -47,6 +48,8 @@ export function functionAdapter(
     readOnly: (params) => found(params)?.readOnly ?? false,
 
     check(params) {
+      const unknown = unknownParams(params, PARAMS)
+      if (unknown.length > 0) throw new InvalidInput(action_type, unknown)
       if (typeof params.name !== 'string')
         throw new InvalidInput(action_type, [
           { path: 'name', rule: 'type', message: 'must be text', found: shown(params.name) },
@@ -68,6 +71,8 @@ export function functionAdapter(
     inverse: (action) => (found(action.params)?.readOnly ? 'none_needed' : 'irreversible'),
   }
 }
+
+const PARAMS = ['name', 'args']
 
 interface Compiled {
   readonly run: Run

@@ -3,6 +3,7 @@ import { method, needed, refuseUnlessFit } from '../protocol/fields.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Adapter, Call } from './adapter.ts'
+import { unknownParams } from './unknown-params.ts'
 
 /** Work that one role gives to another. */
 export interface Handoff {
@@ -46,9 +47,11 @@ export function handoffAdapter(options: HandoffOptions): Adapter {
   }
 }
 
+const PARAMS = ['from_role', 'to_role', 'handoff_data']
+
 function problemsOf(params: JsonObject, role: string | undefined, knows: (role: string) => boolean): Problem[] {
   const { from_role = role, to_role, handoff_data = {} } = params
-  const problems: Problem[] = []
+  const problems = unknownParams(params, PARAMS)
   const blame = (path: string, rule: string, message: string, found: unknown) =>
     problems.push({ path, rule, message, found: shown(found) })
   if (!isName(from_role)) blame('from_role', 'required', 'must name a role, unless a role asks', from_role)

@@ -11,6 +11,7 @@ import { finalFailure, passingFailure } from './failure.ts'
 import { addressGuard, type Resolve } from './http-guard.ts'
 import { type Answer, httpSender, type Request, SAFE } from './http-send.ts'
 import { retryAfterMs } from './retry-after.ts'
+import { unknownParams } from './unknown-params.ts'
 
 export interface HttpOptions {
   /** Private and local addresses that may be reached all the same: `host`, `host:port`, or a range such as `10.1.0.0/16`. */
@@ -92,9 +93,11 @@ const methodOf = ({ method = 'GET' }: JsonObject): string =>
 const hostOf = (params: JsonObject): string =>
   typeof params.url === 'string' && URL.canParse(params.url) ? new URL(params.url).host : 'nowhere'
 
+const PARAMS = ['url', 'method', 'headers', 'query', 'body', 'accept_status']
+
 function problemsOf(params: JsonObject): Problem[] {
   const { url, headers = {}, query = {}, accept_status = [] } = params
-  const problems: Problem[] = []
+  const problems = unknownParams(params, PARAMS)
   const blame = (path: string, rule: string, message: string, found: unknown) =>
     problems.push({ path, rule, message, found: shown(found) })
   if (typeof url !== 'string' || !URL.canParse(url)) blame('url', 'url', 'must be a URL', url)

@@ -11,6 +11,7 @@ import type { Passage } from './decorate.ts'
 import { aborted, finalFailure } from './failure.ts'
 import { MAX_OUTPUT_BYTES, refuseAbove } from './outputs.ts'
 import { isToolName, type RegisteredTool, type ToolRegistry } from './tool-registry.ts'
+import { unknownParams } from './unknown-params.ts'
 
 export { type CompiledSchema, compileSchema, type Schema, type StandardSchema } from './schema.ts'
 export {
@@ -83,8 +84,11 @@ export const undoing = guarded(
   undo,
 )
 
-function checkShape({ tool_name, tool_args }: JsonObject): void {
-  const problems: Problem[] = []
+const PARAMS = ['tool_name', 'tool_args']
+
+function checkShape(params: JsonObject): void {
+  const { tool_name, tool_args } = params
+  const problems = unknownParams(params, PARAMS)
   if (!isToolName(tool_name))
     problems.push({
       path: 'tool_name',
