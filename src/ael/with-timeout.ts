@@ -97,7 +97,7 @@ function pausable(clock: Clock, limitMs: number, over: () => void) {
     async without<T>(wait: Promise<T>): Promise<T> {
       if (waits++ === 0) {
         cancel()
-        left -= clock.now() - since
+        left -= Math.max(0, clock.now() - since) // a clock that was set back gives no time
       }
       try {
         return await wait

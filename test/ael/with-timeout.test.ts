@@ -159,4 +159,21 @@ describe('withTimeout', () => {
     await ended
     expect(error).toMatchObject({ code: 'action_timed_out' })
   })
+
+  it('lasts no longer when the clock is set back before such a wait', async () => {
+    let setBack = 0
+    const shifted = { ...clock, now: () => clock.now() - setBack }
+    const adapter = timed(
+      async (call) => {
+        setBack = 3_600_000
+        await call.untimed(Promise.resolve())
+        return untilAborted(call)
+      },
+      { timeoutMs: 100, clock: shifted },
+    )
+    const ended = adapter.execute(work(), callOf()).catch((error) => error)
+    await turn()
+    await clock.advance(100)
+    expect(await ended).toMatchObject({ code: 'action_timed_out' })
+  })
 })
