@@ -134,7 +134,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
       const outcome = await member[way].execute(action, call)
       return resultOf(action, outcome, Math.max(0, clock.now() - began))
     } catch (error) {
-      throw error instanceof MplpError ? error : redact.error(toActionError(error))
+      throw redact.error(error instanceof MplpError ? error : toActionError(error))
     } finally {
       if (--member.running === 0) member.idle?.()
     }
@@ -171,6 +171,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
       if (!object.fits(asker)) throw badCall(asker)
       await checkParams(memberOf(action.action_type).adapter, action, asker, redact)
     },
+    executorOf: (action_type) => (members.get(action_type) ?? members.get('*'))?.adapter.executor_kind,
     readOnly: (action) => asked(action).adapter.readOnly?.(action.params) ?? false,
     found: async (action) => asked(action).adapter.found?.(action.params),
     inverse(action, outcome) {

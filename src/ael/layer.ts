@@ -9,6 +9,7 @@ import type {
   Asker,
   Call,
   DeltaSource,
+  ExecutorKind,
   Found,
   Inverse,
   Outcome,
@@ -31,6 +32,8 @@ export interface ActionLayer {
   attempt(action: Action, call?: CallOptions): Promise<ActionResult>
   /** Would `execute` refuse it for its shape or its parameters? Throws what it would throw; asks nobody and does nothing. */
   check(action: Action, asker?: Asker): Promise<void>
+  /** Who carries out actions of a type, as its adapter says; `undefined` where there is none. */
+  executorOf(action_type: string): ExecutorKind | undefined
   readOnly(action: Action): boolean
   /** What the adapter would find where the action acts; `undefined` when it does not look. Changes nothing, and asks nobody. */
   found(action: Pick<Action, 'action_type' | 'params'>): Promise<readonly (Found | undefined)[] | undefined>

@@ -17,7 +17,7 @@ export async function lacking(
     const status = graph.get('step', step_id)?.data.status
     if (action_type === 'wait' || status === 'completed' || status === 'skipped') continue
     const ids = { action_id: systemClock.uuid(), idempotency_key: step_id }
-    const action = { ...ids, action_type, params, executor_kind: executorOf(node.data) }
+    const action = { ...ids, action_type, params, executor_kind: executorOf(node.data, layer) }
     const lacks = await layer.check(action).then(
       () => undefined,
       (error: unknown) => (error instanceof NotFound ? error.message : undefined), // all else is the step's own to fail of

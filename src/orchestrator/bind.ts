@@ -1,4 +1,5 @@
 import type { ExecutorKind } from '../ael/adapter.ts'
+import type { ActionLayer } from '../ael/layer.ts'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
 import { type Fields, problemsIn, text } from '../protocol/fields.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
@@ -93,14 +94,11 @@ function bindingOfRole({ roles = {} }: Bindings, role = '', roleOf?: RoleFinder)
   return name === undefined ? undefined : roles[name]
 }
 
-export const executorOf = (binding: Pick<Binding, 'action_type' | 'executor_kind'>): ExecutorKind =>
-  binding.executor_kind ?? EXECUTORS[binding.action_type] ?? 'worker'
-const EXECUTORS: { readonly [action_type: string]: ExecutorKind } = {
-  tool_call: 'tool',
-  llm_call: 'llm',
-  http_request: 'external',
-  agent_handoff: 'agent',
-}
+/** Who carries out what a binding asks for, unless it says so itself: whoever the layer has for it. */
+export const executorOf = (
+  { executor_kind, action_type }: Pick<Binding, 'action_type' | 'executor_kind'>,
+  layer: Pick<ActionLayer, 'executorOf'>,
+): ExecutorKind => executor_kind ?? layer.executorOf(action_type) ?? 'worker'
 
 /** In a word about a step, the step itself. */
 export const THIS_STEP = 'step'

@@ -32,7 +32,7 @@ export function actionOf(
   return {
     action_id,
     action_type: binding.action_type,
-    executor_kind: executorOf(binding),
+    executor_kind: executorOf(binding, run.layer),
     params: binding.params,
     idempotency_key,
     ...(Number.isFinite(limit) && { timeout_ms: limit }),

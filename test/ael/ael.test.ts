@@ -301,6 +301,21 @@ describe('the depth of actions', () => {
   })
 })
 
+describe('a refusal before any attempt', () => {
+  const tells = () => {
+    throw new ActionError('action_denied', 'hunter-two may not')
+  }
+  it.each([
+    ['the adapter', {}, { approval: tells }],
+    ['whoever admits', { admit: tells }, {}],
+  ])('tells no secret, if it is one of %s', async (_who, hands, more) => {
+    const layer = layerOf(() => expect.unreachable(), { secrets: ['hunter-two'], ...hands }, more)
+    const refusal = await layer.execute(work()).catch((caught) => caught)
+    expect(refusal).toBeInstanceOf(ActionError)
+    expect(refusal).toMatchObject({ code: 'action_denied', message: '[redacted] may not' })
+  })
+})
+
 describe('a gate inside a run', () => {
   const asking = (params: JsonObject) => ({
     policy: 'ask' as const,

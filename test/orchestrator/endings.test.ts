@@ -5,6 +5,7 @@ import { functionAdapter } from '../../src/ael/function.ts'
 import type { Hands } from '../../src/ael/layer.ts'
 import { ActionError } from '../../src/protocol/errors.ts'
 import type { Json, JsonObject } from '../../src/protocol/json.ts'
+import { eventsIn } from '../../src/psg/told.ts'
 import { chainOf, flowOf } from '../support/flows.ts'
 import { door, inTheFirstOfTwo, inTime, passes, until, world } from '../support/on-a-clock.ts'
 
@@ -295,6 +296,25 @@ describe('answers that are taken in together', () => {
     ])
     expect(called).toEqual([])
     await inTime(clock, Promise.all([second.close(), desk.close()]))
+  })
+})
+
+describe('who carries an action out', () => {
+  it.each([
+    ['its adapter says', {}, 'external'],
+    ['its binding says', { executor_kind: 'agent' as const }, 'agent'],
+  ])('is told as %s', async (_, said, executor_kind) => {
+    const own: Adapter = { action_type: 'own', executor_kind: 'external', execute: async () => ({}) }
+    const { start, store, clock } = world({}, { layer: actionLayer({ adapters: [own] }) })
+    const runtime = await start()
+    const flow = flowOf({ own: { binding: { action_type: 'own', params: {}, ...said } } })
+    const run = await runtime.submit(flow)
+    await inTime(clock, run.result())
+    const told: unknown[] = []
+    for await (const entry of store.read(run.context_id))
+      for (const { event } of eventsIn(entry)) if (event.event_family === 'runtime_execution') told.push(event)
+    expect(told).toMatchObject([{ executor_kind }, { executor_kind }])
+    await inTime(clock, runtime.close())
   })
 })
 

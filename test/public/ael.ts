@@ -33,6 +33,7 @@ const LAYER: Doors = {
   execute: door(given(action), open()),
   attempt: door(given(action), open()),
   check: door(given(action), open()),
+  executorOf: 'asks who carries out actions of a type: of what is no type nobody does',
   readOnly: door(given(action)),
   found: door(given(action)),
   inverse: door(given(action), given({}, 'object')),
