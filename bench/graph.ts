@@ -46,14 +46,13 @@ async function statuses(): Promise<Table['rows']> {
   const sides = await Promise.all(
     [10, 100_000].map(async (size) => {
       const graph = await contextIn(memoryBackend())
-      const { ids } = await addPlan(graph, size, 0, false)
-      return { graph, ids, rounds: noRounds() }
+      return { graph, ids: await addBlockable(graph, size), rounds: noRounds() }
     }),
   )
   const [small, large] = sides as [(typeof sides)[0], (typeof sides)[0]]
   const [raw, rawRounds] = [rawGraph(large.ids), noRounds()]
   const COMMITS = 2_000
-  const stepAt = (ids: Ids, i: number) => ids[(i * 7919) % ids.length]!
+  const stepAt = (ids: readonly string[], i: number) => ids[(i * 7919) % ids.length]!
   for (let round = 0; round < 11; round++) {
     for (const { graph, ids, rounds } of sides)
       await timed(
@@ -91,7 +90,7 @@ async function statuses(): Promise<Table['rows']> {
   }
 }
 
-function rawGraph(ids: Ids): DirectedGraph {
+function rawGraph(ids: readonly string[]): DirectedGraph {
   const graph = new DirectedGraph()
   for (const id of ids) graph.addNode(id, { status: 'pending' })
   return graph
@@ -230,8 +229,25 @@ async function addPlan(
   bound: boolean,
 ): Promise<{ ids: Ids }> {
   const { changes, ids } = planOf(graph.id, steps, dependencies, bound)
-  for (let at = 0; at < changes.length; at += 20_001) await graph.commit(changes.slice(at, at + 20_001), by)
+  await inParts(graph, changes)
   return { ids }
+}
+
+/** Steps that wait for one that has failed, as somebody else left them: these may be blocked, and let go, as often as one likes. */
+async function addBlockable(graph: ProjectGraph, steps: number): Promise<readonly string[]> {
+  const { changes, ids } = planOf(graph.id, steps + 1, 0, false)
+  const [failed, ...blockable] = ids
+  const left = changes.map((change): Change => {
+    if (change.kind !== 'node_add' || change.node !== 'step') return change
+    const state = change.id === failed ? { status: 'failed' as const } : { dependencies: [failed!] }
+    return { ...change, imported: true, data: { ...change.data, ...state } }
+  })
+  await inParts(graph, left)
+  return blockable
+}
+
+async function inParts(graph: ProjectGraph, changes: readonly Change[]): Promise<void> {
+  for (let at = 0; at < changes.length; at += 20_001) await graph.commit(changes.slice(at, at + 20_001), by)
 }
 
 /** Each step waits for some of those before it, always the same ones. */
