@@ -3,7 +3,7 @@ import type { Adapter } from './ael/adapter.ts'
 import { checkRegistering } from './ael/check-registering.ts'
 import type { ActionLayer } from './ael/layer.ts'
 import type { ToolRegistry } from './ael/tool-registry.ts'
-import type { Bus, BusSpec } from './bus/bus.ts'
+import type { Bus } from './bus/bus.ts'
 import {
   type Config,
   type EffectiveConfig,
@@ -218,10 +218,6 @@ async function relaysOf(
   const holder = thisHolder(parts.clock.uuid())
   return buses.map(({ name, transport }) => relay({ ...parts, name, transport, holder }))
 }
-
-/** Memory and WebSocket live in the process that opened them. */
-export const isWithin = (spec: BusSpec): boolean =>
-  /^(memory|ws):/.test(typeof spec === 'string' ? spec : 'url' in spec ? spec.url : '')
 
 interface Parts {
   readonly tools: ToolRegistry

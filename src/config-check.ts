@@ -5,6 +5,7 @@ import type { Config, ModelConfig } from './config.ts'
 import { InvalidInput, type Problem } from './protocol/errors.ts'
 import { isObject } from './protocol/json.ts'
 import { retold } from './protocol/retold.ts'
+import { pathUnder } from './protocol/under.ts'
 import { checkStoreUrl } from './vsl/vsl.ts'
 
 /** Everything in a config that has the right type and that nobody could work with, asked of those who would have to; nothing is opened for it. */
@@ -24,8 +25,7 @@ export const incomplete = ({ root, drift = {} }: Config): readonly Problem[] =>
     : []
 
 /** What a part of the config comes to for those who use it. What they find wrong is told by its place in the config: throws InvalidInput. */
-export const inConfig = <T>(at: string, use: () => T): T =>
-  retold('config', (path) => (path === '' || path.startsWith('[') ? `${at}${path}` : `${at}.${path}`), use)
+export const inConfig = <T>(at: string, use: () => T): T => retold('config', (path) => pathUnder(at, path), use)
 
 function problemsOf<T>(
   value: T | undefined,

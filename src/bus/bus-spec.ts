@@ -2,7 +2,9 @@ import { InvalidInput } from '../protocol/errors.ts'
 import { type Fields, having, needed, refuseUnlessFit, text } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
 import { redisAddress } from '../protocol/redis-address.ts'
+import { retold } from '../protocol/retold.ts'
 import { shown } from '../protocol/shown.ts'
+import { pathUnder } from '../protocol/under.ts'
 import { busName } from './check-options.ts'
 import { kafkaAddress } from './kafka-link.ts'
 import type { Transport } from './transport.ts'
@@ -27,16 +29,12 @@ export function checkBuses(specs: readonly BusSpec[]): void {
   throw new InvalidInput('buses', [{ path: `[${twice}].name`, rule: 'unique', message, found: names[twice]! }])
 }
 
-function checkOneOf(i: number, spec: BusSpec): void {
-  try {
-    checkBus(spec)
-  } catch (cause) {
-    if (!(cause instanceof InvalidInput)) throw cause
-    const below = (path: string) => (path === '' || typeof spec === 'string' ? '' : `.${path}`)
-    const problems = cause.problems.map((problem) => ({ ...problem, path: `[${i}]${below(problem.path)}` }))
-    throw new InvalidInput('buses', problems, { cause })
-  }
-}
+const checkOneOf = (i: number, spec: BusSpec): void =>
+  retold(
+    'buses',
+    (path) => pathUnder(`[${i}]`, typeof spec === 'string' ? '' : path),
+    () => checkBus(spec),
+  )
 
 /** Throws InvalidInput for a bus that cannot be opened, whatever runs. */
 export function checkBus(spec: BusSpec): void {
@@ -56,6 +54,10 @@ export function nameOf(spec: BusSpec): string {
   if (typeof spec === 'string') return schemeOf(spec)
   return 'transport' in spec ? spec.name : (spec.name ?? schemeOf(spec.url))
 }
+
+/** Does it live in the process that opens it? */
+export const isWithin = (spec: BusSpec): boolean =>
+  typeof spec === 'string' ? /^(memory|ws):/.test(spec) : 'url' in spec && isWithin(spec.url)
 
 const SCHEMES = { memory: 'memory', redis: 'redis', rediss: 'redis', kafka: 'kafka', ws: 'websocket' } as const
 

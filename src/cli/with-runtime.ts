@@ -1,4 +1,5 @@
-import { type ComposedRuntime, isWithin, openConfigured, openRuntime } from '../compose.ts'
+import { isWithin } from '../bus/bus-spec.ts'
+import { type ComposedRuntime, openConfigured, openRuntime } from '../compose.ts'
 import type { Config } from '../config.ts'
 import { given } from '../protocol/given.ts'
 import { openProject, type Project } from '../psg/project.ts'

@@ -4,6 +4,7 @@ import { eventKind, eventProblems } from '../protocol/base-event.ts'
 import { type Clock, isoNow } from '../protocol/clock.ts'
 import { ActionError, InvalidInput, type Problem } from '../protocol/errors.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
+import { under } from '../protocol/under.ts'
 import { isValid, problems } from '../protocol/validate.ts'
 import type { EventDraft } from '../psg/change.ts'
 import { DOCUMENT_KINDS, type DocumentKind } from '../psg/document.ts'
@@ -113,7 +114,7 @@ function refuseInvalid(module: string, document: JsonObject): void {
   const found = problems(module as DocumentKind, document)
   if (found.length > 0) {
     const { message } = new InvalidInput(`the ${module} of module ${module}`, found)
-    throw new FlowFailure('INVALID_OUTPUT', message, { problems: below(module, found) })
+    throw new FlowFailure('INVALID_OUTPUT', message, { problems: under(module, found) })
   }
 }
 
@@ -129,7 +130,7 @@ function drafts(events: readonly unknown[], module: string, clock: Clock): reado
     ids.add(event_id)
     if (found.length === 0) return { event_id: event_id as string, event: event as EventDraft['event'] }
     const { message } = new InvalidInput(`event ${i} of module ${module}`, found)
-    throw new FlowFailure('INVALID_EVENT', message, { problems: below(`events[${i}]`, found) })
+    throw new FlowFailure('INVALID_EVENT', message, { problems: under(`events[${i}]`, found) })
   })
 }
 
@@ -146,6 +147,3 @@ function problemsOf(event: JsonObject): Problem[] {
     return [...error.problems]
   }
 }
-
-const below = (place: string, found: readonly Problem[]): readonly Problem[] =>
-  found.map((problem) => ({ ...problem, path: problem.path === '' ? place : `${place}.${problem.path}` }))
