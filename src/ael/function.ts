@@ -103,9 +103,9 @@ async function checkArgs(input: CompiledSchema, args: Json, action_type: string)
 }
 
 const callOf = ({ action_id, idempotency_key }: Action, call: Call): FunctionCall => ({
-  ...call,
   action_id,
   idempotency_key,
+  ...call,
 })
 
 function badOutput(name: string, problems: readonly Problem[]) {

@@ -4,6 +4,7 @@ import type { TraceStatus } from '../protocol/types.ts'
 import type { AnyNode, EntryChange, FieldChange, Stored } from './change.ts'
 import type { Delta } from './delta.ts'
 import { KINDS } from './kinds.ts'
+import { nodeOf } from './node.ts'
 
 /** The short way to tell a change, where there is one: run state is never restored, so nobody needs to see all of it as it was. */
 export function fieldChange(key: string, { kind, before, after, statusOnly }: Delta): FieldChange | undefined {
@@ -47,4 +48,4 @@ export function storedAfter(change: EntryChange, before: Stored | undefined): St
 
 /** A node after a change of fields. */
 export const nodeWithFields = (node: AnyNode, change: FieldChange): AnyNode =>
-  ({ ...node, data: Object.freeze(withFields(node.data as JsonObject, change)) }) as unknown as AnyNode
+  nodeOf(node, withFields(node.data as JsonObject, change))

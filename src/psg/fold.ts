@@ -3,7 +3,7 @@ import type { JsonObject } from '../protocol/json.ts'
 import type { AnyNode, Change, Changes, EdgeChange, Kind, Node, NodeAdd, NodeUpdate } from './change.ts'
 import type { Delta } from './delta.ts'
 import { KINDS } from './kinds.ts'
-import { nodeKey, statusOf } from './node.ts'
+import { nodeKey, nodeOf, statusOf } from './node.ts'
 import type { GraphState } from './state.ts'
 
 export interface Folded {
@@ -69,13 +69,9 @@ function update(folding: Folding, { node: kind, id, set, retired }: NodeUpdate):
   const node = after(folding, kind, id)
   if (!node) return misfit('node.exists', kind, id, 'is not there to be changed')
   const next = withData(node, patched(node.data as JsonObject, set))
-  if (retired !== undefined) return replace(folding, withRetired(next, retired), false)
+  if (retired !== undefined)
+    return replace(folding, nodeOf({ ...next, retired: retired || undefined }, next.data), false)
   return replace(folding, next, movesOnly(node, set))
-}
-
-function withRetired(node: AnyNode, retired: boolean): AnyNode {
-  const { retired: _, ...rest } = node
-  return (retired ? { ...rest, retired } : rest) as AnyNode
 }
 
 function remove(folding: Folding, kind: Kind, id: string): Violation | undefined {
@@ -138,17 +134,7 @@ const misfit = (rule: string, kind: Kind, id: string, message: string): Violatio
 
 function born(folding: Folding, change: NodeAdd): AnyNode {
   const { node: kind, id, owner, at, imported, data } = change
-  const node: { -readonly [F in keyof Node]: Node[F] } = {
-    kind,
-    id,
-    group: groupFor(folding, change),
-    born: folding.revision,
-    data,
-  }
-  if (owner !== undefined) node.owner = owner
-  if (at !== undefined) node.at = at
-  if (imported) node.imported = imported
-  return node as AnyNode
+  return nodeOf({ kind, id, group: groupFor(folding, change), owner, at, born: folding.revision, imported }, data)
 }
 
 /** What a node is loaded with: its owner, what it hangs on, itself if it begins a group, else the context. */
@@ -199,4 +185,4 @@ function movesOnly({ kind, data }: AnyNode, set: { readonly [field: string]: unk
 }
 
 const withData = (node: AnyNode, data: JsonObject): AnyNode =>
-  data === (node.data as JsonObject) ? node : ({ ...node, data: Object.freeze(data) } as unknown as AnyNode)
+  data === (node.data as JsonObject) ? node : nodeOf(node, data)

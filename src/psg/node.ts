@@ -1,5 +1,5 @@
 import type { JsonObject } from '../protocol/json.ts'
-import type { AnyNode, Kind, Node, Stored } from './change.ts'
+import type { AnyNode, Kind, Node, NodeData, Stored } from './change.ts'
 import { KINDS, type RefFacts } from './kinds.ts'
 import { frozen } from './plain.ts'
 
@@ -41,18 +41,20 @@ export function fromStored(
 ): AnyNode {
   const { group, kind, id } = placeOf(key)
   const own = data[KINDS[kind]?.idField ?? '']
-  const node: { -readonly [F in keyof Node]: Node[F] } = {
-    kind,
-    id: own === id ? own : id, // a piece of the key would keep all of it in memory
-    group: within ?? group,
-    born,
-    data: frozen(data) as never,
-  }
-  if (owner !== undefined) node.owner = owner
-  if (at !== undefined) node.at = at
-  if (imported) node.imported = imported
-  if (retired) node.retired = retired
-  return node as AnyNode
+  const name = own === id ? own : id // a piece of the key would keep all of it in memory
+  return nodeOf({ kind, id: name, group: within ?? group, owner, at, born, imported, retired }, frozen(data))
+}
+
+/** A node of these members, told or not: to the engine all nodes are of one make, and finding a member takes no search. */
+export const nodeOf = (
+  { kind, id, group, owner, at, born, imported, retired }: Place,
+  data: NodeData[Kind] | JsonObject,
+): AnyNode =>
+  ({ kind, id, group, owner, at, born, imported, retired, data: Object.freeze(data) }) as unknown as AnyNode
+
+/** A node without its content. */
+type Place = Pick<Node, 'kind' | 'id' | 'group' | 'born'> & {
+  readonly [F in 'owner' | 'at' | 'imported' | 'retired']?: Node[F] | undefined
 }
 
 export const statusOf = (node: AnyNode | undefined): string | undefined =>
