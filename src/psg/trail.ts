@@ -11,8 +11,8 @@ export interface Trail {
   readonly from: number | undefined
   /** May a commit add to it? None that deletes; and whoever opens the graph has to read all of it from the journal. */
   accepts(deltas: readonly Delta[]): boolean
-  /** An entry has come. */
-  follow(revision: number, body: EntryBody): void
+  /** An entry has come, with changes in these groups. */
+  follow(revision: number, body: EntryBody, groups: Iterable<string>): void
   /** Everything up to this revision is written, and what comes behind it may not be. */
   begin(from: number | undefined): void
   /** The groups whose values trail. */
@@ -26,14 +26,14 @@ const MOST_VALUES = 4_000
 const MOST_BYTES = 4 * 1024 * 1024
 
 export function trail(): Trail {
-  const keys = new Set<string>()
+  const keys: string[] = [] // a key may stand there again and again: telling that costs more than it saves
   const groups = new Set<string>()
   let entries = 0
   let bytes = 0
   let from: number | undefined
 
   const begin = (revision: number | undefined) => {
-    keys.clear()
+    keys.length = 0
     groups.clear()
     entries = 0
     bytes = 0
@@ -46,22 +46,22 @@ export function trail(): Trail {
     },
     accepts: (deltas) =>
       entries < MOST_ENTRIES &&
-      keys.size + deltas.length <= MOST_VALUES &&
+      keys.length + deltas.length <= MOST_VALUES &&
       bytes <= MOST_BYTES &&
       deltas.every(({ after }) => after),
     begin,
-    follow(revision, { changes, trails }) {
+    follow(revision, { changes, trails }, touched) {
       if (!trails) return begin(undefined)
       from ??= revision - 1
       entries++
       for (const change of changes) {
-        keys.add(change.key)
-        groups.add(placeOf(change.key).group)
+        keys.push(change.key)
         bytes += roughBytes(isFieldChange(change) ? change.now : (change.after?.data ?? null))
       }
+      for (const group of touched) groups.add(group)
     },
     values: (state) =>
-      [...keys].map((key) => {
+      [...new Set(keys)].map((key) => {
         const { kind, id } = placeOf(key)
         return [key, toStored(state.get(kind, id)!)]
       }),

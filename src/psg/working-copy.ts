@@ -68,7 +68,8 @@ export class WorkingCopy {
   /** A commit of ours has landed. */
   apply({ commit: { revision, body }, deltas, ranks, stamped }: Draft): void {
     this.#memory.apply(deltas, ranks)
-    this.#moveTo(revision, body, deltas, stamped)
+    this.trail.follow(revision, body, deltas.map(groupOf))
+    this.#moveTo(revision, deltas, stamped)
   }
 
   /** Forgets memory and reads it anew. Until that is done, and if it fails, memory stays as it was. */
@@ -156,16 +157,19 @@ export class WorkingCopy {
   #take(entry: JournalEntry): void {
     const { revision, body } = entry
     const deltas = applyEntry(body, this.#memory)
-    this.#moveTo(revision, body, deltas, microsOf(body.at))
+    this.trail.follow(
+      revision,
+      body,
+      body.changes.map(({ key }) => placeOf(key).group), // also of groups that are not in memory
+    )
+    this.#moveTo(revision, deltas, microsOf(body.at))
     this.#onTaken(entry, deltas)
   }
 
-  #moveTo(revision: number, body: EntryBody, deltas: readonly Delta[], stamped: number): void {
+  #moveTo(revision: number, deltas: readonly Delta[], stamped: number): void {
     this.#revision = revision
     this.#stamped = stamped
-    this.trail.follow(revision, body)
-    for (const { kind, before, after } of deltas)
-      if (KINDS[kind].root || kind === 'run') this.#noteLife((after ?? before)!.group)
+    for (const delta of deltas) if (KINDS[delta.kind].root || delta.kind === 'run') this.#noteLife(groupOf(delta))
   }
 
   #noteLife(group: string): void {
@@ -182,6 +186,8 @@ export class WorkingCopy {
     return [...groups, ...found.filter(({ graph }) => graph === this.id).map(({ group }) => group)]
   }
 }
+
+const groupOf = ({ before, after }: Delta): string => (after ?? before)!.group
 
 /** What the index may know that leads to a node: itself, or what it is a part of. */
 function anchorsOf(kind: Kind, id: string): Names {
