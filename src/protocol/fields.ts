@@ -50,8 +50,12 @@ export const count: Field = {
 export const time: Field = {
   says: 'a date and time with a zone',
   rule: 'format',
-  fits: (value) => typeof value === 'string' && TIME.test(value) && !Number.isNaN(Date.parse(value)) && isDay(value),
+  fits: (value) =>
+    typeof value === 'string' &&
+    (PLAIN_TIME.test(value) || (TIME.test(value) && !Number.isNaN(Date.parse(value)) && isDay(value))),
 }
+/** What needs no calendar to be a date and time: our own stamps, above all. */
+export const PLAIN_TIME = /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?Z$/
 const TIME = /^\d{4}-\d\d-\d\dT(?:[01]\d|2[0-3]):\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/
 /** Node takes the 30th of February for the 2nd of March. */
 const isDay = (time: string): boolean =>
