@@ -60,8 +60,9 @@ function copiedObject(object: object, way: (string | number)[]): { [name: string
   const prototype = Object.getPrototypeOf(object)
   if (prototype !== null && Object.getPrototypeOf(prototype) !== null)
     throw new NotJson(`an instance of ${prototype.constructor?.name ?? 'a class'}`)
-  const copy: { [name: string]: Json } = {}
-  for (const name of Object.keys(object)) {
+  const names = Object.keys(object)
+  const copy: { [name: string]: Json } = names.length > RECORD ? manyNamed() : {}
+  for (const name of names) {
     const member = (object as { [name: string]: unknown })[name]
     if (member === undefined) continue
     way.push(name)
@@ -72,6 +73,11 @@ function copiedObject(object: object, way: (string | number)[]): { [name: string
   }
   return copy
 }
+
+/** Above this its names are more likely ids than those of fields. */
+const RECORD = 24
+/** An object like any other, but held as a table of names: the engine would make a kind of object anew for every name, to throw it away. */
+const manyNamed = (): { [name: string]: Json } => Object.setPrototypeOf(Object.create(null), Object.prototype)
 
 const joined = (path: string, part: string | number): string =>
   typeof part === 'number' ? `${path}[${part}]` : path === '' ? part : `${path}.${part}`
