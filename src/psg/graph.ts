@@ -160,7 +160,7 @@ export class ProjectGraph {
    */
   async commit(changes: Wanted, options: CommitOptions): Promise<Commit> {
     checkOptions(options)
-    const given = { ...options, events: takeInEvents(options.events) }
+    const given = alike(options)
     const decide = decider(changes)
     return await this.#serially(async () => {
       if (this.#pending) await this.#settle(this.#pending, changes)
@@ -395,6 +395,12 @@ export class ProjectGraph {
 /** Groups that no name in the changes leads to: those they say themselves, and those that a kind is always kept in. */
 const groupsIn = (changes: Changes): readonly string[] =>
   changes.flatMap((change) => (change.kind === 'node_add' ? (change.group ?? KINDS[change.node].group ?? []) : []))
+
+/** Options with every member, and events that their giver can no longer change: those of one make are read without a search. */
+function alike({ actor, reason, fence, module, run, termination, moreFollows, events, reads }: CommitOptions) {
+  const told = takeInEvents(events)
+  return { actor, reason, fence, module, run, termination, moreFollows, events: told, reads } as CommitOptions
+}
 
 /** Changes are copied at once, before their caller can change them; a function is asked when its turn has come. */
 function decider(wanted: Wanted): () => Changes {

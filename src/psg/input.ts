@@ -143,12 +143,29 @@ function needText(
   if (!isText(change[field])) problems.push(problem(`${path}.${field}`, 'text', 'is not an id', change[field]))
 }
 
+/** Of each kind of change all copies are of one make, with members that were not given as well: they are looked at again and again. */
 function copied(change: Change, i: number): Change {
-  if (change.kind === 'node_add') return { ...change, data: plain(change.data, `changes[${i}].data`) } as Change
-  if (change.kind !== 'node_update') return { ...change }
-  const set = plain(change.set, `changes[${i}].set`) as JsonObject
-  const gone = Object.entries(change.set).filter(([, value]) => value === undefined)
-  return { ...change, set: gone.length === 0 ? set : { ...set, ...Object.fromEntries(gone) } } as Change
+  switch (change.kind) {
+    case 'node_add': {
+      const { kind, node, id, owner, at, group, imported, revived } = change
+      const data = plain(change.data, `changes[${i}].data`)
+      return { kind, node, id, owner, at, group, imported, revived, data } as unknown as Change
+    }
+    case 'node_update': {
+      const { kind, node, id, retired } = change
+      const set = plain(change.set, `changes[${i}].set`) as JsonObject
+      const gone = Object.entries(change.set).filter(([, value]) => value === undefined)
+      return {
+        kind,
+        node,
+        id,
+        set: gone.length === 0 ? set : { ...set, ...Object.fromEntries(gone) },
+        retired,
+      } as unknown as Change
+    }
+    default:
+      return { ...change }
+  }
 }
 
 const isText = (value: unknown): value is string => typeof value === 'string' && value !== ''

@@ -1,43 +1,48 @@
 import type { AnyNode, Kind, Node } from './change.ts'
 
 /** What the graph needs to know of a kind; everything that differs between kinds stands in this one table. */
-export interface KindFacts {
+export class KindFacts {
   /** The field that holds its id; absent for parts that have none. */
-  readonly idField?: string
+  readonly idField: string | undefined
   /** The module whose area it is; `runtime` for our own. */
-  readonly module: string
+  readonly module!: string
   /** The validator's name; absent for runtime-local kinds, whose shapes are in shapes.ts. */
-  readonly schema?: string
+  readonly schema: string | undefined
   /** The lifecycle table that governs its `status`. */
-  readonly lifecycle?: string
+  readonly lifecycle: string | undefined
   /** The kind it is a part of. */
-  readonly partOf?: Kind
+  readonly partOf: Kind | undefined
   /** The list of its document whose members are nodes of their own, and what they are. */
-  readonly parts?: { readonly list: string; readonly kind: Kind }
+  readonly parts: { readonly list: string; readonly kind: Kind } | undefined
   /** Its id is unique in the whole store, and it can be found by it. Kinds without it are found through what they belong to. */
-  readonly indexed?: true
+  readonly indexed: true | undefined
   /** Begins a group of its own. */
-  readonly root?: true
-  readonly writeOnce?: true
+  readonly root: true | undefined
+  readonly writeOnce: true | undefined
   /** Lives in the project's graph, and is retired rather than deleted. */
-  readonly project?: true
+  readonly project: true | undefined
   /** Belongs to running, not to the definition: never restored, changes only forward. */
-  readonly runState?: true
+  readonly runState: true | undefined
   /** Follows from other things and passes with them: never restored. */
-  readonly passing?: true
+  readonly passing: true | undefined
   /** Fields that tell what was last seen of it, not what it is. */
-  readonly seen?: readonly string[]
+  readonly seen: readonly string[] | undefined
   /** Fields that name other nodes. */
-  readonly refs?: readonly RefFacts[]
+  readonly refs: readonly RefFacts[] | undefined
   /** Fields that never change, besides the id and those that name other nodes. */
-  readonly fixed?: readonly string[]
+  readonly fixed: readonly string[] | undefined
   /** The field that names a Role, by id or by name. */
-  readonly role?: string
+  readonly role: string | undefined
   /** The group it is kept in when nothing else tells one. */
-  readonly group?: string
+  readonly group: string | undefined
   /** Names used in events. */
-  readonly added: string
-  readonly updated: string
+  readonly added!: string
+  readonly updated!: string
+
+  /** Rows of one make, with every member: each commit looks many things up here, and the engine finds them without a search. */
+  constructor(given: Pick<KindFacts, 'module' | 'added' | 'updated'> & Partial<KindFacts>) {
+    Object.assign(this, given)
+  }
 }
 
 export interface RefFacts {
@@ -53,7 +58,7 @@ export interface RefFacts {
 const inContext: RefFacts = { field: 'context_id', edge: 'HAS_CONTEXT', to: 'context' }
 
 export const KINDS: { readonly [K in Kind]: KindFacts } = {
-  context: {
+  context: new KindFacts({
     idField: 'context_id',
     module: 'context',
     schema: 'context',
@@ -62,8 +67,8 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     indexed: true,
     added: 'context_created',
     updated: 'context_updated',
-  },
-  plan: {
+  }),
+  plan: new KindFacts({
     idField: 'plan_id',
     module: 'plan',
     schema: 'plan',
@@ -74,8 +79,8 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     added: 'plan_created',
     updated: 'plan_updated',
     refs: [inContext],
-  },
-  step: {
+  }),
+  step: new KindFacts({
     idField: 'step_id',
     module: 'plan',
     schema: 'step',
@@ -86,8 +91,8 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     added: 'step_added',
     updated: 'step_updated',
     refs: [{ field: 'dependencies', edge: 'DEPENDS_ON', to: 'step' }],
-  },
-  confirm: {
+  }),
+  confirm: new KindFacts({
     idField: 'confirm_id',
     module: 'confirm',
     schema: 'confirm',
@@ -108,8 +113,8 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
         groups: true,
       },
     ],
-  },
-  decision: {
+  }),
+  decision: new KindFacts({
     idField: 'decision_id',
     module: 'confirm',
     schema: 'decision',
@@ -120,8 +125,8 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     runState: true,
     added: 'decision_added',
     updated: 'decision_updated',
-  },
-  trace: {
+  }),
+  trace: new KindFacts({
     idField: 'trace_id',
     module: 'trace',
     schema: 'trace',
@@ -136,8 +141,8 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
       { field: 'context_id', edge: 'TRACES', to: 'context' },
       { field: 'plan_id', edge: 'RECORDS', to: 'plan', groups: true },
     ],
-  },
-  segment: {
+  }),
+  segment: new KindFacts({
     idField: 'segment_id',
     module: 'trace',
     schema: 'segment',
@@ -148,8 +153,8 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     added: 'segment_started',
     updated: 'segment_updated',
     refs: [{ field: 'parent_segment_id', edge: 'PARENT', to: 'segment' }],
-  },
-  segment_end: {
+  }),
+  segment_end: new KindFacts({
     idField: 'segment_id',
     module: 'trace',
     partOf: 'trace',
@@ -158,8 +163,8 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     added: 'segment_ended',
     updated: 'segment_updated',
     refs: [{ field: 'segment_id', edge: 'ENDS', to: 'segment' }],
-  },
-  role: {
+  }),
+  role: new KindFacts({
     idField: 'role_id',
     module: 'role',
     schema: 'role',
@@ -167,8 +172,8 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     project: true,
     added: 'role_created',
     updated: 'role_updated',
-  },
-  extension: {
+  }),
+  extension: new KindFacts({
     idField: 'extension_id',
     module: 'extension',
     schema: 'extension',
@@ -177,8 +182,8 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     added: 'extension_registered',
     updated: 'extension_updated',
     refs: [inContext],
-  },
-  dialog: {
+  }),
+  dialog: new KindFacts({
     idField: 'dialog_id',
     module: 'dialog',
     schema: 'dialog',
@@ -189,16 +194,16 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     added: 'dialog_created',
     updated: 'dialog_updated',
     refs: [inContext],
-  },
-  message: {
+  }),
+  message: new KindFacts({
     module: 'dialog',
     schema: 'message',
     partOf: 'dialog',
     writeOnce: true,
     added: 'message_added',
     updated: 'message_updated',
-  },
-  collab: {
+  }),
+  collab: new KindFacts({
     idField: 'collab_id',
     module: 'collab',
     schema: 'collab',
@@ -209,16 +214,16 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     added: 'collab_created',
     updated: 'collab_updated',
     refs: [inContext],
-  },
-  participant: {
+  }),
+  participant: new KindFacts({
     module: 'collab',
     schema: 'participant',
     partOf: 'collab',
     role: 'role_id',
     added: 'participant_added',
     updated: 'participant_updated',
-  },
-  core: {
+  }),
+  core: new KindFacts({
     idField: 'core_id',
     module: 'core',
     schema: 'core',
@@ -227,8 +232,8 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     project: true,
     added: 'core_created',
     updated: 'core_updated',
-  },
-  network: {
+  }),
+  network: new KindFacts({
     idField: 'network_id',
     module: 'network',
     schema: 'network',
@@ -239,8 +244,8 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     added: 'network_created',
     updated: 'topology_changed',
     refs: [inContext],
-  },
-  network_node: {
+  }),
+  network_node: new KindFacts({
     idField: 'node_id',
     module: 'network',
     schema: 'network-node',
@@ -249,15 +254,15 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     indexed: true,
     added: 'node_added',
     updated: 'node_status_changed',
-  },
-  binding: {
+  }),
+  binding: new KindFacts({
     idField: 'binding_id',
     module: 'plan',
     added: 'binding_added',
     updated: 'binding_updated',
     refs: [{ field: 'step_id', edge: 'BINDS', to: 'step', groups: true }],
-  },
-  action: {
+  }),
+  action: new KindFacts({
     idField: 'action_id',
     module: 'runtime',
     indexed: true,
@@ -265,8 +270,8 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     added: 'action_started',
     updated: 'action_updated',
     refs: [{ field: 'step_id', edge: 'EXECUTES', to: 'step', groups: true }],
-  },
-  gate: {
+  }),
+  gate: new KindFacts({
     idField: 'gate_id',
     module: 'confirm',
     indexed: true,
@@ -275,8 +280,8 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     added: 'gate_created',
     updated: 'gate_updated',
     refs: [{ field: 'confirm_id', edge: 'GATES', to: 'confirm', groups: true }],
-  },
-  run: {
+  }),
+  run: new KindFacts({
     idField: 'run_id',
     module: 'runtime',
     indexed: true,
@@ -287,46 +292,46 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
       { field: 'plan_id', edge: 'RUNS', to: 'plan', groups: true },
       { field: 'trace_id', edge: 'TRACED_BY', to: 'trace' },
     ],
-  },
-  timer: {
+  }),
+  timer: new KindFacts({
     idField: 'timer_id',
     module: 'runtime',
     fixed: ['due', 'target', 'wait_ms'],
     runState: true,
     added: 'timer_set',
     updated: 'timer_fired',
-  },
+  }),
   // There may be very many of them, and only drift and rollback ask: they are loaded when somebody does.
-  file: {
+  file: new KindFacts({
     module: 'runtime',
     group: 'files',
     seen: ['agreed', 'mtime'],
     added: 'file_tracked',
     updated: 'file_updated',
-  },
-  finding: {
+  }),
+  finding: new KindFacts({
     idField: 'finding_id',
     module: 'runtime',
     group: 'drift',
     passing: true,
     added: 'finding_recorded',
     updated: 'finding_updated',
-  },
-  snapshot: {
+  }),
+  snapshot: new KindFacts({
     idField: 'snapshot_id',
     module: 'runtime',
     writeOnce: true,
     runState: true,
     added: 'snapshot_taken',
     updated: 'snapshot_updated',
-  },
-  signal: {
+  }),
+  signal: new KindFacts({
     idField: 'signal_id',
     module: 'runtime',
     runState: true,
     added: 'signal_received',
     updated: 'signal_taken',
-  },
+  }),
 }
 
 /** The kind a Confirm points at. `other` is how the protocol lets it point at an action of ours, or at a stranger's thing. */

@@ -49,8 +49,7 @@ export function fromStored(
 export const nodeOf = (
   { kind, id, group, owner, at, born, imported, retired }: Place,
   data: NodeData[Kind] | JsonObject,
-): AnyNode =>
-  ({ kind, id, group, owner, at, born, imported, retired, data: Object.freeze(data) }) as unknown as AnyNode
+): AnyNode => ({ kind, id, group, owner, at, born, imported, retired, data: Object.freeze(data) }) as unknown as AnyNode
 
 /** A node without its content. */
 type Place = Pick<Node, 'kind' | 'id' | 'group' | 'born'> & {
