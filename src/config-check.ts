@@ -72,6 +72,7 @@ export function tokenProblems(tokens: unknown): readonly Problem[] {
   if (!Array.isArray(tokens)) return [{ path: 'server.tokens', rule: 'list', message: 'must be a list' }]
   const problems: Problem[] = []
   const wrong = (path: string, rule: string, message: string) => problems.push({ path, rule, message })
+  const places = new Map<string, number>()
   for (const [i, given] of tokens.entries()) {
     const { token, roles } = isObject(given) ? given : {}
     // Of other characters in a header each client makes other bytes.
@@ -81,6 +82,14 @@ export function tokenProblems(tokens: unknown): readonly Problem[] {
         'length',
         `must be text of at least ${SHORTEST_TOKEN} characters of ASCII without spaces`,
       )
+    else if (places.has(token))
+      // or it would depend on their order what it allows
+      wrong(
+        `server.tokens[${i}].token`,
+        'unique',
+        `is that of tokens[${places.get(token)}] too; name all of its roles there`,
+      )
+    else places.set(token, i)
     if (!Array.isArray(roles) || roles.length === 0 || !roles.every((role) => ROLES.includes(role)))
       wrong(`server.tokens[${i}].roles`, 'enum', `must name some of ${ROLES.join(', ')}`)
   }

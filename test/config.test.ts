@@ -51,6 +51,18 @@ describe('a config', () => {
     expect(String(caught(() => configFromEnv({ MPLP_SERVER: '{ "tokens": "hunter2' })))).not.toContain('hunter2')
   })
 
+  it('refuses a token that is given twice, naming both places and not the token', () => {
+    const tokens = [
+      { token: 'hunter2-of-enough-length', roles: ['admin'] },
+      { token: 'hunter3-of-enough-length', roles: ['read'] },
+      { token: 'hunter2-of-enough-length', roles: ['read'] },
+    ]
+    const error = caught(() => mergedConfig({ server: { tokens } })) as InvalidInput
+    const message = 'is that of tokens[0] too; name all of its roles there'
+    expect(error.problems).toEqual([{ path: 'server.tokens[2].token', rule: 'unique', message }])
+    expect(mergedConfig({ server: { tokens: tokens.slice(1) } }).server?.tokens).toHaveLength(2)
+  })
+
   it('takes what comes later', () => {
     const config = mergedConfig({ vsl: 'memory:', patrol_ms: 1 }, configFromEnv({ MPLP_PATROL_MS: '2' }), {
       patrol_ms: 3,
