@@ -74,7 +74,10 @@ export function tokenProblems(tokens: unknown): readonly Problem[] {
   const wrong = (path: string, rule: string, message: string) => problems.push({ path, rule, message })
   const places = new Map<string, number>()
   for (const [i, given] of tokens.entries()) {
-    const { token, roles } = isObject(given) ? given : {}
+    const { token, roles, ...others } = isObject(given) ? given : {}
+    if (Object.keys(others).length > 0)
+      // not named: where one is misplaced it may be the token
+      wrong(`server.tokens[${i}]`, 'extra_forbidden', 'may hold token and roles, and nothing else')
     // Of other characters in a header each client makes other bytes.
     if (typeof token !== 'string' || token.length < SHORTEST_TOKEN || !/^[!-~]*$/.test(token))
       wrong(

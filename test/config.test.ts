@@ -63,6 +63,16 @@ describe('a config', () => {
     expect(mergedConfig({ server: { tokens: tokens.slice(1) } }).server?.tokens).toHaveLength(2)
   })
 
+  it('refuses what a token may not hold without naming it, for it may be the token', () => {
+    const limited = { token: 'hunter2-of-enough-length', roles: ['run'], expires: '2027-01-01' }
+    const path = 'server.tokens[0]'
+    expect(caught(() => mergedConfig({ server: { tokens: [limited] } }))).toMatchObject({
+      problems: [{ path, rule: 'extra_forbidden', message: 'may hold token and roles, and nothing else' }],
+    })
+    const misplaced = { 'hunter2-of-enough-length': ['read'] }
+    expect(String(caught(() => mergedConfig({ server: { tokens: [misplaced] } })))).not.toContain('hunter2')
+  })
+
   it('takes what comes later', () => {
     const config = mergedConfig({ vsl: 'memory:', patrol_ms: 1 }, configFromEnv({ MPLP_PATROL_MS: '2' }), {
       patrol_ms: 3,
