@@ -85,6 +85,12 @@ function checkUrl(url: string): void {
   check[schemeOf(url)]()
 }
 
+/** Where this process would listen for the clients of a bus, if it is one that listens. */
+export function servedAt(spec: BusSpec): { host: string; port: number } | undefined {
+  if (typeof spec === 'object') return 'url' in spec ? servedAt(spec.url) : undefined
+  return schemeOf(spec) === 'websocket' ? placeOf(spec) : undefined
+}
+
 /** Where a WebSocket bus is served. A URL without a port means 80, and so does one with it, to whoever parses URLs. */
 export function placeOf(url: string): { host: string; port: number; path: string } {
   if (!URL.canParse(url)) throw badUrl('is not a URL')

@@ -20,11 +20,15 @@ export function listen(server: Server, host: string, port: number): Promise<void
   })
 }
 
-/** Throws what `listen` would, for who has something to make before it; the port is free again afterwards. */
-export async function tryPort(host: string, port: number): Promise<void> {
+/** Throws what `listen` would, for who has something to make before it; the port is free again afterwards, and held for as long as `meanwhile` takes. */
+export async function tryPort(host: string, port: number, meanwhile?: () => Promise<void>): Promise<void> {
   const server = createServer((socket) => socket.destroy())
   await listen(server, host, port)
-  await new Promise((resolve) => server.close(resolve))
+  try {
+    await meanwhile?.()
+  } finally {
+    await new Promise((resolve) => server.close(resolve))
+  }
 }
 
 /** What is wrong with a port, by what the system said. */

@@ -1,7 +1,9 @@
 import { once } from 'node:events'
+import { type BusSpec, servedAt } from '../bus/bus-spec.ts'
 import { tryPort } from '../bus/listening.ts'
 import type { ComposedRuntime } from '../compose.ts'
 import { effectiveConfig, type ServerConfig } from '../config.ts'
+import { Refused } from '../protocol/errors.ts'
 import { retold } from '../protocol/retold.ts'
 import { serve } from '../server/server.ts'
 import { type Settled, settleOptions } from '../server/settle-options.ts'
@@ -10,13 +12,13 @@ import type { VerbCall } from './verb.ts'
 import { withRuntime } from './with-runtime.ts'
 
 export async function run({ options, io }: VerbCall): Promise<number> {
+  const { bus, server: configured } = effectiveConfig(await io.config())
   const settings = {
-    ...effectiveConfig(await io.config()).server,
+    ...configured,
     ...(typeof options.host === 'string' && { host: options.host }),
     ...(typeof options.port === 'string' && { port: portOf(options.port) }),
   }
-  const { host, port } = settledFlags(settings) // both before a store is made for it
-  await tryPort(host, port)
+  await tryPorts(settledFlags(settings), bus) // both before a store is made for it
   const work = async (runtime: ComposedRuntime) => {
     const server = await serve(runtime, {
       ...settings,
@@ -28,6 +30,22 @@ export async function run({ options, io }: VerbCall): Promise<number> {
     return EXIT.done
   }
   return withRuntime(io, work, { makes: true, stays: true, drives: 'all' })
+}
+
+/** Throws what listening would, and Refused for a bus that would be where the server is. The system is asked: a host has several names. */
+async function tryPorts({ host, port }: Settled, buses: readonly BusSpec[]): Promise<void> {
+  await tryPort(host, port)
+  for (const [i, spec] of buses.entries()) {
+    const place = servedAt(spec)
+    if (place?.port !== port) continue
+    await tryPort(place.host, port) // nobody else is there
+    await tryPort(host, port, () => tryPort(place.host, port)).catch((cause: unknown) => {
+      const remedy = 'give one of them another port, or leave the bus out: the server tells events itself, on /events'
+      throw new Refused(`bus[${i}] is to be served on port ${port} of ${place.host}, the server's own`, remedy, {
+        cause,
+      })
+    })
+  }
 }
 
 /** What the config says was looked at when it was read: what does not fit here is a flag's. */

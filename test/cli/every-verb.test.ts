@@ -11,6 +11,7 @@ import { main } from '../../src/cli/program.ts'
 import { VERBS } from '../../src/cli/verbs.ts'
 import { openStore } from '../../src/vsl/vsl.ts'
 import { flowOf } from '../support/flows.ts'
+import { freePort } from '../support/private-server.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { mplpHere } from './here.ts'
 import { type Ended, mplp, oneLine } from './mplp.ts'
@@ -485,4 +486,19 @@ describe('a port in use', () => {
     inOneLine(refused, 1, `port ${port} of 127.0.0.1 is taken; choose another port`)
     expect(readdirSync(folder)).toEqual([])
   })
+
+  it.each(['127.0.0.1', 'localhost', '0.0.0.0'])(
+    'is refused before a store is made where it is a bus of the server itself, on %s',
+    async (host) => {
+      const port = await freePort()
+      const folder = tempFolder()
+      const server = { host, port, tokens: [{ token: 'at-least-16-characters', roles: ['read'] }] }
+      const bus = ['memory:', { name: 'live', url: `ws://127.0.0.1:${port}/live` }]
+      writeFileSync(join(folder, 'mplp.config.json'), JSON.stringify({ server, bus }))
+      const says = `bus[1] is to be served on port ${port} of 127.0.0.1, the server's own; give one of them another port`
+      inOneLine(await mplpHere(folder, ['serve']), 1, says)
+      expect(readdirSync(folder)).toEqual(['mplp.config.json'])
+      expect((await mplpHere(folder, ['serve', '--port', '0', '--json'], 'url')).code).toBe(0)
+    },
+  )
 })
