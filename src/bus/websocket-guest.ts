@@ -6,11 +6,12 @@ import type { FanOut } from './fan-out.ts'
 import { matcher } from './filter.ts'
 import { type SubscriberQueue, subscriberQueue } from './queue.ts'
 import type { Delivery } from './transport.ts'
+import { slept } from './waiting.ts'
 import { CLOSE, readSubscribe, type Subscribe } from './websocket-frames.ts'
 
 /** One connected client, as the server sees it. */
 export interface Guest {
-  /** Asks for a sign of life; ends one that gave none since the last time, or did not say in all that time what it wants. */
+  /** Asks one that has said what it wants for a sign of life; ends it if it gave none since the last time. */
   beat(): void
   /** Sends what waits, then says good-bye. */
   leave(): Promise<void>
@@ -22,6 +23,7 @@ export interface GuestOptions {
   readonly retains: boolean
   readonly limit: number
   readonly limitBytes: number
+  /** How long it may take to say what it wants. */
   readonly heartbeatMs: number
   readonly clock: Clock
   readonly report: Report
@@ -32,7 +34,6 @@ const SOCKET_BYTES = 256 * 1024
 
 export function guest(socket: WebSocket, options: GuestOptions): Guest {
   const { carrier, retains, limit, limitBytes, heartbeatMs, clock, report } = options
-  const came = clock.now()
   const over = new AbortController()
   let queue: SubscriberQueue | undefined
   let isAlive = true
@@ -100,11 +101,14 @@ export function guest(socket: WebSocket, options: GuestOptions): Guest {
     over.abort()
     void queue?.end()
   })
+  // Slept, not reckoned: a clock that is set would send away who has only just come, or keep for hours who wants nothing.
+  void slept(clock, heartbeatMs, over.signal).then((isOver) => {
+    if (isOver && !queue) close(CLOSE.silent, 'nothing was asked for')
+  })
 
   return {
     beat() {
-      if (!queue && clock.now() - came < heartbeatMs) return // it has only just come
-      if (!queue) return close(CLOSE.silent, 'nothing was asked for')
+      if (!queue) return
       if (!isAlive) return socket.terminate()
       isAlive = false
       socket.ping()

@@ -149,6 +149,28 @@ describe('bus/websocket', () => {
     expect(late.frames).toHaveLength(1)
   })
 
+  it.each([
+    ['back', -3_600_000],
+    ['forward', 3_600_000],
+  ])('lets a client go and stay as before when the clock is set %s', async (_, set) => {
+    const clock = manualClock()
+    let offset = 0
+    const server = await open({ clock: { ...clock, now: () => clock.now() + offset }, heartbeatMs: 1000 })
+    const mute = await raw(server.url)
+    await until(() => server.clients === 1)
+    await clock.advance(500)
+    const late = await raw(server.url)
+    await until(() => server.clients === 2)
+    offset = set
+    await clock.advance(500)
+    expect((await mute.closed).code).toBe(CLOSE.silent)
+    late.socket.send('{}')
+    await until(() => late.frames.length === 1 || late.socket.readyState > WebSocket.OPEN)
+    expect(late.frames).toHaveLength(1)
+    await clock.advance(500)
+    expect(server.clients).toBe(1)
+  })
+
   it('sends a client away, to come back later, when it cannot find out where to begin', async () => {
     const history = keptHistory()
     let isAway = true
