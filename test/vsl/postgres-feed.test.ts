@@ -1,9 +1,10 @@
-import { describe, expect } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { manualClock, systemClock } from '../../src/protocol/clock.ts'
 import { Unavailable } from '../../src/protocol/errors.ts'
 import type { Json } from '../../src/protocol/json.ts'
 import type { Entry } from '../../src/vsl/backend.ts'
 import { postgresBackend } from '../../src/vsl/postgres.ts'
+import { unhurried } from '../../src/vsl/postgres-pages.ts'
 import { follow } from '../contracts/backend/follow.ts'
 import { append, bodies, collect } from '../contracts/backend/given.ts'
 import { freshSchema, itNeeds } from '../support/servers.ts'
@@ -40,6 +41,16 @@ describe('the feed of a Postgres store', () => {
       await store.close()
     },
   )
+
+  it('is looked at again as soon as ever when the clock is set back', async () => {
+    const look = unhurried(async () => ({ rows: [], hidden: false }), AbortSignal.timeout(10_000))
+    await look()
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() - 3_600_000 })
+    onTestFinished(() => void vi.useRealTimers())
+    const began = performance.now()
+    await look()
+    expect(performance.now() - began).toBeLessThan(5_000)
+  })
 
   itOnPostgres('shows what comes after a transaction that has gone back', async (url) => {
     const schema = freshSchema()
