@@ -1,4 +1,3 @@
-import { isoNow } from '../protocol/clock.ts'
 import { type Breach, breachProblems } from '../protocol/invariants.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import type { Confirm } from '../protocol/types.ts'
@@ -9,19 +8,9 @@ import type { Said } from './flow-record.ts'
 import { documentsIn, speak } from './flow-speech.ts'
 import { isRegistry, type Registry, registry } from './registry.ts'
 import type { Documents, Running } from './run-flow.ts'
-import { isDue, latestEnd } from './timers.ts'
 
-/** Lets every module speak that has not spoken yet, in order. What one said is stored and in the graph before the next one speaks. */
-export async function hearModules(running: Running): Promise<void> {
-  const time = timeOf(running)
-  try {
-    await hearAll(running, AbortSignal.any([running.signal, time.over]))
-  } finally {
-    time.end()
-  }
-}
-
-async function hearAll(running: Running, signal: AbortSignal): Promise<void> {
+/** Lets every module speak that has not spoken yet, in order, until the signal says that nobody listens. What one said is stored and in the graph before the next one speaks. */
+export async function hearModules(running: Running, signal: AbortSignal): Promise<void> {
   const { record, ctx, clock, runtime, events, options } = running
   const handlers = handlersOf(options.modules)
   const earlier = new Set(Object.keys(record.memory.said))
@@ -38,18 +27,6 @@ async function hearAll(running: Running, signal: AbortSignal): Promise<void> {
     tellMetadata(running, { modules: Object.keys(record.memory.said) })
     await events.catchUp()
   }
-}
-
-/** The modules may take as long as the run that follows them, but not past its deadline: one that never answers does not hold the call. */
-function timeOf({ flow: { options = {} }, clock }: Running): { readonly over: AbortSignal; end(): void } {
-  const [over, ended] = [new AbortController(), new AbortController()]
-  const latest = latestEnd({ options, started_at: isoNow(clock) })
-  async function count({ ending: { error }, ...wait }: NonNullable<typeof latest>): Promise<void> {
-    while (!isDue(wait, clock.now())) await clock.sleep(wait.due - clock.now(), ended.signal)
-    over.abort(new FlowFailure(String(error.code).toUpperCase(), String(error.message)))
-  }
-  if (latest) count(latest).catch(() => undefined) // ended in time
-  return { over: over.signal, end: () => ended.abort() }
 }
 
 /** The one document of each module that has one. */

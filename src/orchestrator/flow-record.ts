@@ -38,14 +38,14 @@ const LOOK_AGAIN_MS = 250
 /** Under which a flow is remembered. */
 export const recordKey = (runId: string): string => `flow/${runId}`
 
-/** Waits for another call with the same runId to end, or for the lease of one that died. */
+/** Waits for another call with the same runId to end, or for the lease of one that died; not once the signal is aborted: throws FlowFailure. */
 export async function flowRecord(store: Backend, runId: string, options: RecordOptions): Promise<FlowRecord> {
   const { clock, holder, signal } = options
   const key = recordKey(runId)
   let ownership = await own(key, { store, clock, holder })
   while (!ownership) {
     await clock.sleep(LOOK_AGAIN_MS, signal).catch(() => {
-      throw new FlowFailure('CANCELLED', `another call had run ${runId} in hand`)
+      throw stoppedWaiting(signal, runId)
     })
     ownership = await own(key, { store, clock, holder })
   }
@@ -72,4 +72,11 @@ export async function flowRecord(store: Backend, runId: string, options: RecordO
     },
     release,
   }
+}
+
+/** The other call, and its run, go on. */
+function stoppedWaiting({ reason }: AbortSignal, runId: string): FlowFailure {
+  const { code, message } =
+    reason instanceof FlowFailure ? reason : { code: 'CANCELLED', message: 'the call was cancelled' }
+  return new FlowFailure(code, `${message}; another call has run ${runId} in hand, and goes on`)
 }

@@ -21,7 +21,7 @@ export interface FlowOptions<Flow extends FlowContract = FlowContract> {
   readonly ael?: ActionExecutionLayer | ActionLayer | ((hands: Hands) => ActionLayer)
   /** Told every event that is committed while the flow runs. */
   readonly bus?: Transport | readonly Transport[]
-  /** Cancels the run. */
+  /** Cancels the run; while another call with the same runId has it in hand, only the waiting for that. */
   readonly signal?: AbortSignal
   /** How long a store that fails or keeps silent is put up with: 60 s when absent. Then the call fails, and one with the same runId can go on later. */
   readonly patienceMs?: number

@@ -23,6 +23,7 @@ import { flowLayer } from './flow-layer.ts'
 import { documentsOf, hearModules } from './flow-modules.ts'
 import { carryOut } from './flow-plan.ts'
 import { type FlowRecord, flowRecord } from './flow-record.ts'
+import { type FlowTime, flowTime } from './flow-time.ts'
 import type { RunOptions } from './live.ts'
 import { type Patience, patience } from './patience.ts'
 import { createRuntime, type Runtime } from './runtime.ts'
@@ -95,10 +96,25 @@ async function run<Flow extends FlowContract>(
   open: Opened,
   patience: Patience,
 ): Promise<void> {
-  const running = await opened(options, profile, open, patience)
-  await hearModules(running)
+  const running = await heard(options, profile, open, patience)
   await carryOut(running)
   await running.events.catchUp()
+}
+
+async function heard<Flow extends FlowContract>(
+  options: FlowOptions<Flow>,
+  profile: Profile<Flow>,
+  open: Opened,
+  patience: Patience,
+): Promise<Running<Flow>> {
+  const time = flowTime(options.flow?.options ?? {}, options.clock ?? systemClock)
+  try {
+    const running = await opened(options, profile, open, patience, time)
+    await hearModules(running, AbortSignal.any([running.signal, time.over]))
+    return running
+  } finally {
+    time.end()
+  }
 }
 
 /** What goes wrong beside the flow. That its patience is over is told by its result. */
@@ -113,6 +129,7 @@ async function opened<Flow extends FlowContract>(
   profile: Profile<Flow>,
   open: Opened,
   patience: Patience,
+  time: FlowTime,
 ): Promise<Running<Flow>> {
   const { runtimeContext: ctx, vsl, clock = systemClock } = options
   const { ask, over } = patience
@@ -122,7 +139,8 @@ async function opened<Flow extends FlowContract>(
   const store = withPatience(isBackend(vsl) ? vsl : await ask('open', () => liftedBackend(vsl, { clock })), patience)
   if (!isBackend(vsl)) closing.push(store.close)
   const holder = thisHolder(clock.uuid())
-  const record = await flowRecord(store, ctx.ids.runId, { clock, holder, signal })
+  const waiting = AbortSignal.any([signal, time.over])
+  const record = await flowRecord(store, ctx.ids.runId, { clock, holder, signal: waiting })
   closing.push(record.release)
   closing.push(flowBus(options.bus ?? [], { store, holder, clock, onError, over }))
   const snapshots = isSnapshotStore(vsl) ? patientSnapshots(vsl, patience) : undefined

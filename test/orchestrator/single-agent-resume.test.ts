@@ -109,6 +109,59 @@ describe('a second call with the same runId', () => {
     expect(second!.output).toEqual(first!.output)
     expect({ success: first!.success, calls }).toEqual({ success: true, calls: 1 })
   })
+
+  describe.each([
+    ['a store', (clock: ManualClock) => memoryBackend({ clock })],
+    ['a bare { get, set }', () => new InMemoryVSL()],
+  ])('while the first is under way on %s', (_, storeOf) => {
+    async function underWay() {
+      const clock = manualClock()
+      const context = contextDocument(clock)
+      const modules = saying({ context, plan: planDocument(context, { a: {} }, clock) })
+      const vsl = storeOf(clock)
+      let calls = 0
+      let finish = (): void => undefined
+      const execute = () => {
+        calls++
+        return new Promise((resolve) => {
+          finish = () => resolve('done')
+        })
+      }
+      const first = runSingleAgentFlow(call(vsl, modules, { ael: { execute }, clock }))
+      await expect.poll(() => calls).toBe(1)
+      const second = (more: object) => runSingleAgentFlow(call(vsl, modules, { ael: { execute }, clock, ...more }))
+      async function firstEndsWell() {
+        finish()
+        expect({ ...(await first), calls }).toMatchObject({ success: true, calls: 1 })
+      }
+      return { clock, second, firstEndsWell }
+    }
+
+    it('waits no longer than its signal lets it, and leaves the first alone', async () => {
+      const { clock, second, firstEndsWell } = await underWay()
+      const stop = new AbortController()
+      const waiting = second({ signal: stop.signal })
+      await clock.advance(1_000)
+      stop.abort()
+      const message = 'the call was cancelled; another call has run run-1 in hand, and goes on'
+      expect(await waiting).toMatchObject({ success: false, error: { code: 'CANCELLED', message } })
+      await firstEndsWell()
+    })
+
+    it.each([
+      ['deadline', 'DEADLINE', (now: number) => ({ deadline: new Date(now + 20_000).toISOString() })],
+      ['budget of time', 'BUDGET_EXCEEDED', () => ({ budget: { wall_ms: 20_000 } })],
+    ])('waits no longer than its %s lets it, and leaves the first alone', async (_, code, options) => {
+      const { clock, second, firstEndsWell } = await underWay()
+      const waiting = second({ flow: { options: options(clock.now()) } })
+      await clock.advance(19_000)
+      expect(await Promise.race([waiting, 'waits'])).toBe('waits')
+      await clock.advance(1_000)
+      const message = expect.stringMatching(/; another call has run run-1 in hand, and goes on$/)
+      expect(await waiting).toMatchObject({ success: false, error: { code, message } })
+      await firstEndsWell()
+    })
+  })
 })
 
 describe('two flows in one context', () => {
