@@ -14,7 +14,7 @@ export type SessionAsked = {
   readonly collab_id: string
   /** The participant that coordinates and broadcasts: the first when absent. */
   readonly coordinator?: string
-  /** In modes with a token, how long a turn may work before it is taken away: 5 minutes when absent. */
+  /** In modes with a token, how long one attempt of a turn may work before the turn is taken away: 5 minutes when absent. */
   readonly token_ms?: number
   /** How often a step is handed out again whose token has expired: twice when absent. */
   readonly retakes?: number
