@@ -13,6 +13,7 @@ import {
   secretFromEnv,
 } from './config.ts'
 import { inConfig } from './config-check.ts'
+import { type Opening, openConfigured } from './configured-store.ts'
 import { checkFolder, openProjectFolder } from './folder.ts'
 import type { RunOptions } from './orchestrator/live.ts'
 import type { ProjectFolder } from './orchestrator/project-folder.ts'
@@ -21,7 +22,6 @@ import type { RollbackOptions, RollbackReport } from './orchestrator/rollback.ts
 import type { Runtime } from './orchestrator/runtime.ts'
 import type { Flow } from './orchestrator/submit.ts'
 import { type Clock, systemClock } from './protocol/clock.ts'
-import { Corrupt, Refused } from './protocol/errors.ts'
 import { clock as clockField, type Field, flag, method, refuseUnlessFit } from './protocol/fields.ts'
 import { given } from './protocol/given.ts'
 import { type Digest, isObject } from './protocol/json.ts'
@@ -29,7 +29,6 @@ import { type Report, warn } from './protocol/reporter.ts'
 import type { Project } from './psg/project.ts'
 import type { Backend } from './vsl/backend.ts'
 import { store as storeField } from './vsl/check-options.ts'
-import { MAX_ENTRY_BYTES, openStore } from './vsl/vsl.ts'
 
 /** A runtime with everything it was told to have, and the parts for those who look closer. `close` ends all of it, in order. */
 export interface ComposedRuntime extends Runtime {
@@ -49,13 +48,9 @@ export interface ComposedRuntime extends Runtime {
   behindMs(): Promise<ReadonlyMap<string, number>>
 }
 
-export interface ComposeOptions {
+export interface ComposeOptions extends Opening {
   readonly clock?: Clock
   readonly onError?: (error: unknown) => void
-  /** Told when the store may forget what it has acknowledged. Default: a warning of the process. */
-  readonly onWarning?: (message: string) => void
-  /** The store is made if it is not there, unless this is false: then NotFound is thrown, and nothing is left behind. */
-  readonly create?: boolean
   /** One that is open already; it stays yours. */
   readonly store?: Backend
   /** Which runs to drive, by their plan: all that are in the store when absent. */
@@ -162,42 +157,6 @@ const withDefaults = (flow: Flow, run: RunOptions | undefined): Flow =>
   run && isObject(flow) && (flow.options === undefined || isObject(flow.options))
     ? { ...flow, options: { ...run, ...given(flow.options ?? {}) } }
     : flow
-
-/** The store that a config names, sealed if it says so. */
-export async function openConfigured(
-  config: Config,
-  { onWarning, create = true }: Pick<ComposeOptions, 'onWarning' | 'create'> = {},
-): Promise<Backend> {
-  const { vsl, encryption_key, drift } = effectiveConfig(config)
-  const isRedis = /^rediss?:/.test(vsl)
-  const isServer = isRedis || /^postgres(ql)?:/.test(vsl)
-  const store = await openStore(vsl, {
-    ...(!create && !vsl.startsWith('memory:') && { create }), // that is never there before
-    ...(isServer && onWarning && { onWarning }),
-    ...(isRedis && { maxBlobBytes: Math.max(MOST_BLOB_BYTES, (drift?.keep_bytes ?? 0) + SEAL_BYTES) }),
-    ...(encryption_key !== undefined && { encryption: [{ id: 'config', key: encryption_key }] }),
-  }).catch((error: unknown) => {
-    throw error instanceof Refused && error.cause instanceof Corrupt ? wrongKey(error) : error
-  })
-  try {
-    const project = (await store.getMany(['project'])).get('project')
-    if (project === undefined || (isObject(project) && 'project_id' in project)) return store
-    throw new Refused('the store is encrypted', 'give its key as MPLP_ENCRYPTION_KEY')
-  } catch (error) {
-    await store.close()
-    throw error
-  }
-}
-
-/** Redis takes less unless it is asked. A step must not fail once its work is done because its output, of 16 MiB at most, cannot be kept. */
-const MOST_BLOB_BYTES = MAX_ENTRY_BYTES
-/** More than encryption adds. */
-const SEAL_BYTES = 1024
-
-const wrongKey = (cause: Refused): Refused =>
-  new Refused('MPLP_ENCRYPTION_KEY, or encryption_key in the config, is not the key of this store', cause.remedy, {
-    cause,
-  })
 
 /** Whoever subscribes to one before the store is there waits for it. */
 async function busesOf({ bus = [] }: Config, store: Promise<Backend>, onError: Report): Promise<readonly Bus[]> {

@@ -1,5 +1,5 @@
-import { openConfigured } from '../compose.ts'
 import type { Config } from '../config.ts'
+import { openConfigured } from '../configured-store.ts'
 import { openProject } from '../psg/project.ts'
 import { checkNode, checkWatches } from './doctor-machine.ts'
 import { checkQuestions, checkRuns } from './doctor-runs.ts'

@@ -1,4 +1,4 @@
-import { openConfigured } from '../compose.ts'
+import { openConfigured } from '../configured-store.ts'
 import { copyStore } from '../vsl/copy.ts'
 import { EXIT } from './io.ts'
 import { storeNamed } from './load-config.ts'

@@ -1,6 +1,7 @@
 import { isWithin } from '../bus/bus-spec.ts'
-import { type ComposedRuntime, openConfigured, openRuntime } from '../compose.ts'
+import { type ComposedRuntime, openRuntime } from '../compose.ts'
 import type { Config } from '../config.ts'
+import { openConfigured } from '../configured-store.ts'
 import { given } from '../protocol/given.ts'
 import { openProject, type Project } from '../psg/project.ts'
 import type { Io } from './io.ts'

@@ -11,6 +11,7 @@ const BELOW_COMPOSE = [
   'protocol',
   'config',
   'config-check',
+  'configured-store',
   'folder',
 ]
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
@@ -23,6 +24,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   orchestrator: ['drift', 'psg', 'vsl', 'bus', 'ael', 'protocol'],
   config: ['protocol', 'ael', 'bus', 'orchestrator', 'config-check'], // it gives a config file the types of what it may name
   'config-check': ['protocol', 'ael', 'bus', 'vsl', 'config'], // it asks them what they could work with
+  'configured-store': ['vsl', 'protocol', 'config'],
   folder: ['orchestrator', 'psg', 'vsl', 'protocol', 'config', 'config-check'],
   compose: BELOW_COMPOSE,
   golden: ['compose', ...BELOW_COMPOSE],

@@ -1,0 +1,45 @@
+import { type Config, effectiveConfig } from './config.ts'
+import { Corrupt, Refused } from './protocol/errors.ts'
+import { isObject } from './protocol/json.ts'
+import type { Backend } from './vsl/backend.ts'
+import { MAX_ENTRY_BYTES, openStore } from './vsl/vsl.ts'
+
+export interface Opening {
+  /** Told when the store may forget what it has acknowledged. Default: a warning of the process. */
+  readonly onWarning?: (message: string) => void
+  /** The store is made if it is not there, unless this is false: then NotFound is thrown, and nothing is left behind. */
+  readonly create?: boolean
+}
+
+/** The store that a config names, sealed if it says so. */
+export async function openConfigured(config: Config, { onWarning, create = true }: Opening = {}): Promise<Backend> {
+  const { vsl, encryption_key, drift } = effectiveConfig(config)
+  const isRedis = /^rediss?:/.test(vsl)
+  const isServer = isRedis || /^postgres(ql)?:/.test(vsl)
+  const store = await openStore(vsl, {
+    ...(!create && !vsl.startsWith('memory:') && { create }), // that is never there before
+    ...(isServer && onWarning && { onWarning }),
+    ...(isRedis && { maxBlobBytes: Math.max(MOST_BLOB_BYTES, (drift?.keep_bytes ?? 0) + SEAL_BYTES) }),
+    ...(encryption_key !== undefined && { encryption: [{ id: 'config', key: encryption_key }] }),
+  }).catch((error: unknown) => {
+    throw error instanceof Refused && error.cause instanceof Corrupt ? wrongKey(error) : error
+  })
+  try {
+    const project = (await store.getMany(['project'])).get('project')
+    if (project === undefined || (isObject(project) && 'project_id' in project)) return store
+    throw new Refused('the store is encrypted', 'give its key as MPLP_ENCRYPTION_KEY')
+  } catch (error) {
+    await store.close()
+    throw error
+  }
+}
+
+/** Redis takes less unless it is asked. A step must not fail once its work is done because its output, of 16 MiB at most, cannot be kept. */
+const MOST_BLOB_BYTES = MAX_ENTRY_BYTES
+/** More than encryption adds. */
+const SEAL_BYTES = 1024
+
+const wrongKey = (cause: Refused): Refused =>
+  new Refused('MPLP_ENCRYPTION_KEY, or encryption_key in the config, is not the key of this store', cause.remedy, {
+    cause,
+  })
