@@ -175,16 +175,17 @@ export async function waited(
   timeoutMs: number,
   what: string,
 ): Promise<readonly JournalRow[]> {
-  const until = clock.now() + timeoutMs
+  let waitedMs = 0 // not reckoned by the clock, which may be set meanwhile
   for (let wait = FIRST_WAIT_MS; ; wait = Math.min(wait * 2, LONGEST_WAIT_MS)) {
     const page = await next()
     if (page.rows.length > 0 || !page.hidden) return page.rows
-    if (clock.now() >= until)
+    if (waitedMs >= timeoutMs)
       throw new Unavailable(
         what,
         'a transaction that somebody left open hides the newest entries; see pg_stat_activity',
       )
     if (!(await rested(clock, wait, signal))) return []
+    waitedMs += wait
   }
 }
 

@@ -9,7 +9,7 @@ export type Database = InstanceType<typeof libsql>
 export type Synchronous = 'OFF' | 'NORMAL' | 'FULL' | 'EXTRA'
 
 /** The longest wait for a lock inside a call: the driver is synchronous, so all of the process waits with it. */
-const BLOCKING_MS = 20
+export const BLOCKING_MS = 20
 
 /** An entry of a step is 2 to 3 KB: of the smaller pages that SQLite prefers, nearly every one would need a page of its own. */
 const PAGE_BYTES = 8192

@@ -13,7 +13,7 @@ import { grouped } from './grouped.ts'
 import { batchWriter } from './sqlite-commit.ts'
 import { isBusy, sqliteError } from './sqlite-errors.ts'
 import { leases } from './sqlite-leases.ts'
-import { connect, disconnect, fileAt, LAYOUT, prepare, type Synchronous, transact } from './sqlite-open.ts'
+import { BLOCKING_MS, connect, disconnect, fileAt, LAYOUT, prepare, type Synchronous, transact } from './sqlite-open.ts'
 import { journalPages, keyPages } from './sqlite-pages.ts'
 import { MAX_ROWS, rowStatement } from './sqlite-rows.ts'
 import { together } from './together.ts'
@@ -52,18 +52,20 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
   const closing = new AbortController()
 
   let calls = 0
-  /** The driver gives up on a lock after some 20 ms; the long wait is here, where it blocks nobody. */
+  /** The driver gives up on a lock soon; the long wait is here, where it blocks nobody. */
   async function patiently<T>(work: () => T): Promise<T> {
     if (++calls % CALLS_A_TURN === 0) await nextTurn()
     if (!db.open) throw new Closed(what)
-    const until = clock.now() + timeoutMs
+    let waited = 0 // not reckoned by the clock, which may be set meanwhile
     for (let pause = 1; ; pause = Math.min(pause * 2, 50)) {
       try {
         return work()
       } catch (error) {
-        if (!isBusy(error) || clock.now() >= until) throw sqliteError(path, error)
+        if (!isBusy(error) || waited >= timeoutMs) throw sqliteError(path, error)
       }
-      await clock.sleep(pause * (0.5 + clock.random())) // uneven, or two processes could keep missing the same gaps
+      const rest = pause * (0.5 + clock.random()) // uneven, or two processes could keep missing the same gaps
+      await clock.sleep(rest)
+      waited += BLOCKING_MS + rest
       if (!db.open) throw new Closed(what)
     }
   }

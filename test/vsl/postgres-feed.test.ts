@@ -1,10 +1,10 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
-import { manualClock, systemClock } from '../../src/protocol/clock.ts'
+import { type Clock, manualClock, systemClock } from '../../src/protocol/clock.ts'
 import { Unavailable } from '../../src/protocol/errors.ts'
 import type { Json } from '../../src/protocol/json.ts'
 import type { Entry } from '../../src/vsl/backend.ts'
 import { postgresBackend } from '../../src/vsl/postgres.ts'
-import { unhurried } from '../../src/vsl/postgres-pages.ts'
+import { unhurried, waited } from '../../src/vsl/postgres-pages.ts'
 import { follow } from '../contracts/backend/follow.ts'
 import { append, bodies, collect } from '../contracts/backend/given.ts'
 import { freshSchema, itNeeds } from '../support/servers.ts'
@@ -50,6 +50,27 @@ describe('the feed of a Postgres store', () => {
     const began = performance.now()
     await look()
     expect(performance.now() - began).toBeLessThan(5_000)
+  })
+
+  it.each([
+    ['back', -3_600_000],
+    ['forward', 3_600_000],
+  ])('waits for what is hidden no longer and no shorter when the clock is set %s', async (_, set) => {
+    let [slept, offset] = [0, 0]
+    const clock: Clock = {
+      ...systemClock,
+      now: () => Date.now() + offset,
+      async sleep(ms) {
+        if (slept > 10_000) throw new Error('it waits for ever')
+        offset = set
+        slept += ms
+      },
+    }
+    const hidden = async () => ({ rows: [], hidden: true })
+    const reading = waited(hidden, clock, AbortSignal.timeout(10_000), 5_000, 'the feed')
+    await expect(reading).rejects.toThrow(Unavailable)
+    expect(slept).toBeGreaterThanOrEqual(5_000)
+    expect(slept).toBeLessThan(10_000)
   })
 
   itOnPostgres('shows what comes after a transaction that has gone back', async (url) => {

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import Database from 'libsql'
 import { describe, expect, it } from 'vitest'
-import { manualClock, systemClock } from '../../src/protocol/clock.ts'
+import { type Clock, manualClock, systemClock } from '../../src/protocol/clock.ts'
 import { Corrupt, InvalidInput, Refused, Unavailable } from '../../src/protocol/errors.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { sqliteBackend } from '../../src/vsl/sqlite.ts'
@@ -213,6 +213,31 @@ describe('an SQLite store beside a process that holds the lock', () => {
     expect(await everything(backend, ['g'])).toEqual(before)
     await backend.commit(write('g', 0, { entry: 1, puts: [['k', 1]] }))
     expect(await collect(backend.scan(''))).toEqual([['k', 1]])
+    other.close()
+    await backend.close()
+  })
+
+  it.each([
+    ['back', -3_600_000],
+    ['forward', 3_600_000],
+  ])('is waited for no longer and no shorter when the clock is set %s', async (_, set) => {
+    const path = freshPath()
+    let offset = 0
+    const slept: number[] = []
+    const clock: Clock = {
+      ...systemClock,
+      now: () => Date.now() + offset,
+      async sleep(ms) {
+        if (slept.length > 100) throw new Error('it waits for ever')
+        offset = set
+        slept.push(ms)
+      },
+    }
+    const backend = await sqliteBackend({ path, timeoutMs: 300, clock })
+    const other = locked(path)
+    await expect(backend.set('own', 1)).rejects.toBeInstanceOf(Unavailable)
+    expect(slept.length).toBeGreaterThan(3)
+    expect(slept.reduce((sum, ms) => sum + ms)).toBeLessThan(400)
     other.close()
     await backend.close()
   })
