@@ -12,11 +12,14 @@ export interface PlanFacts {
   readonly order: { readonly ranks: ReadonlyMap<string, number>; readonly top: number }
   /** The run that has not ended. */
   readonly activeRun: string | undefined
+  /** What came for it from outside and nobody has taken, by id, oldest first. */
+  readonly signals: ReadonlyMap<string, Node<'signal'>>
 }
 
 export interface PlanRecord extends PlanFacts {
   readonly tally: Record<StepStatus, number>
   activeRun: string | undefined
+  readonly signals: Map<string, Node<'signal'>>
   /** Steps have come, gone or changed. `ranks` are those of the order that changed; without them it is made anew when needed. */
   restructured(ranks?: readonly (readonly [string, number])[]): void
   removed(step: string): void
@@ -36,6 +39,7 @@ export function planRecord(steps: () => Iterable<Node<'step'>>): PlanRecord {
   return {
     tally,
     activeRun: undefined,
+    signals: new Map(),
     get ranks() {
       return walk()
     },

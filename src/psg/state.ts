@@ -188,6 +188,10 @@ export function graphMemory(): GraphMemory {
       const record = factsOf(after.data.plan_id)
       if (after.data.phase !== 'ended') record.activeRun = id
       else if (record.activeRun === id) record.activeRun = undefined
+    } else if (kind === 'signal') {
+      const { signals } = factsOf((after ?? before)!.group)
+      if (isKind(after, 'signal') && !after.data.taken) signals.set(id, after)
+      else signals.delete(id)
     }
   }
 

@@ -154,6 +154,25 @@ it('hands many signals to many steps without going through the plan for each of 
   expect(walks.mock.calls.length).toBeLessThan(10 * names.length)
 })
 
+it('takes a signal in without going through the plan, however many it has taken', async () => {
+  const runtime = await desk({ long })
+  const names = Array.from({ length: 30 }, (_, i) => `s${i}`)
+  const binding = { action_type: 'wait', params: { signal: 'go' } } as const
+  const chain = names.map((name, i) => [name, { binding, ...(i > 0 && { after: [names[i - 1]!] }) }] as const)
+  const flow = flowOf({ long: {}, ...Object.fromEntries(chain) })
+  const run = await runtime.submit(flow)
+  const graph = await runtime.project.context(run.context_id)
+  const { state } = graph
+  const walks = vi.spyOn(state, 'nodesOf')
+  for (const [i, name] of names.entries()) {
+    await runtime.signal(run.run_id, 'go', i)
+    await expect.poll(() => graph.get('step', flow.ids[name]!)?.data.status).toBe('completed')
+  }
+  expect(walks.mock.calls.length).toBeLessThanOrEqual(names.length + 1) // to find the run, each time
+  await runtime.cancel(run.run_id)
+  await run.result()
+})
+
 it('lets nothing outrank a cancel', async () => {
   const runtime = await desk({ long })
   const run = await runtime.submit(flowOf({ long: {} }))
