@@ -1,18 +1,18 @@
 import { RuleViolation } from '../protocol/errors.ts'
 import { isKind } from '../psg/node.ts'
-import { land } from './land.ts'
+import { land, UNWISHED } from './land.ts'
 import type { Decided, LiveRun } from './live.ts'
 import { standing } from './recover.ts'
 
 /**
- * Commits what a tick decided; false when the run is no longer ours. In a context that has been suspended since the tick looked no step may begin: then
- * the rest lands without it, since what arrived would be lost and done again.
+ * Commits what a tick decided; false when the run is no longer ours. When its context has been suspended since the tick looked, or somebody has asked
+ * to cancel or pause the run, no step may begin: then the rest lands without it, since what arrived would be lost and done again.
  */
 export async function landTick(run: LiveRun, decided: Decided): Promise<boolean> {
   try {
     return await land(run, decided)
   } catch (error) {
-    if (!decided.begins || !isSuspended(error)) throw error
+    if (!decided.begins || !(error === UNWISHED || isSuspended(error))) throw error
     takeBack(run, decided, decided.begins)
   }
   const landed = await land(run, decided)

@@ -5,9 +5,10 @@ import type { Decided, LiveRun } from './live.ts'
 import { patiently } from './patiently.ts'
 
 /** Commits what was decided about a run; false when the run is no longer ours. A store that is away is waited for. */
-export async function land(run: LiveRun, { changes, events, reason, termination, taken }: Landing): Promise<boolean> {
+export async function land(run: LiveRun, landing: Landing): Promise<boolean> {
+  const { changes, events, reason, termination, taken, begins } = landing
   if (typeof changes !== 'function' && changes.length === 0 && events.length === 0) return true
-  const wanted = taken && typeof changes !== 'function' ? () => keepingWishes(run, changes, taken) : changes
+  const wanted = typeof changes === 'function' || !(taken || begins) ? changes : () => asWished(run, changes, landing)
   const options = {
     actor: 'runtime',
     reason,
@@ -26,11 +27,19 @@ export async function land(run: LiveRun, { changes, events, reason, termination,
   }
 }
 
-type Landing = Pick<Decided, 'events' | 'reason' | 'termination' | 'taken'> & { readonly changes: Wanted }
+type Landing = Pick<Decided, 'events' | 'reason' | 'termination' | 'taken' | 'begins'> &
+  Partial<Pick<Decided, 'end'>> & { readonly changes: Wanted }
+
+/** Thrown when a tick would let steps begin of which somebody has asked meanwhile that none should. */
+export const UNWISHED = new Error('somebody has asked to cancel or pause the run')
 
 /** Somebody may have asked for something else since the tick looked: that stays asked for, and the next tick takes it in. */
-function keepingWishes(run: LiveRun, changes: readonly Change[], taken: NonNullable<Decided['taken']>) {
+function asWished(run: LiveRun, changes: readonly Change[], { taken, begins, end }: Landing): readonly Change[] {
   const requested = run.graph.get('run', run.id)?.data.requested
-  if (requested === taken.requested) return changes
-  return changes.map((change) => (change === taken.by ? { ...taken.by, set: { ...taken.by.set, requested } } : change))
+  if (requested === taken?.requested) return changes
+  const isMore = begins !== undefined && begins.changes < changes.length && end === undefined
+  if (isMore && (requested === 'cancel' || requested === 'pause')) throw UNWISHED
+  return taken
+    ? changes.map((change) => (change === taken.by ? { ...taken.by, set: { ...taken.by.set, requested } } : change))
+    : changes
 }

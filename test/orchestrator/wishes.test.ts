@@ -2,6 +2,7 @@ import { expect, it, onTestFinished, vi } from 'vitest'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { createRuntime, type Runtime } from '../../src/orchestrator/runtime.ts'
 import { InvalidInput, NotFound, Unavailable } from '../../src/protocol/errors.ts'
+import { firstActionOf } from '../../src/psg/first-action.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
 import { heldCommit, inTime, passes, world } from '../support/on-a-clock.ts'
@@ -210,6 +211,46 @@ it('forgets no cancel that arrives while a pause is being taken in', async () =>
   await other.cancel(run.run_id)
   held.letGo()
   expect(await inTime(clock, run.result())).toMatchObject({ status: 'cancelled' })
+  await inTime(clock, Promise.all([owner.close(), other.close()]))
+})
+
+it.each([
+  ['cancel', 'skipped'],
+  ['pause', 'pending'],
+] as const)('lets no step begin once another process was told that its wish to %s is stored', async (wish, status) => {
+  const did: string[] = []
+  const { start, clock } = world({ one: () => void did.push('one'), two: () => void did.push('two') })
+  const flow = flowOf({ one: {}, two: { after: ['one'] } })
+  const held = heldCommit(firstActionOf(flow.ids.two!)) // what tells the end of one and the beginning of two
+  const owner = await start({}, held.seen)
+  const other = await start({ mine: () => false })
+  const run = await owner.submit(flow)
+  await inTime(clock, held.reached)
+  await other[wish](run.run_id)
+  held.letGo()
+  await inTime(clock, run.rest())
+  const graph = await other.project.context(run.context_id)
+  await graph.refresh()
+  await graph.load(run.plan_id)
+  const statusOf = (step: string) => graph.get('step', flow.ids[step]!)?.data.status
+  expect({ did, one: statusOf('one'), two: statusOf('two') }).toEqual({ did: ['one'], one: 'completed', two: status })
+  if (wish === 'pause') {
+    await other.resume(run.run_id)
+    expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+  }
+  await inTime(clock, Promise.all([owner.close(), other.close()]))
+})
+
+it('ends a run all the same when a wish to cancel crosses with its end', async () => {
+  const { start, clock } = world({ one: () => 1 })
+  const held = heldCommit('"phase":"ended"')
+  const owner = await start({}, held.seen)
+  const other = await start({ mine: () => false })
+  const run = await owner.submit(flowOf({ one: {} }))
+  await inTime(clock, held.reached)
+  await other.cancel(run.run_id)
+  held.letGo()
+  expect(await inTime(clock, run.result())).toMatchObject({ status: 'completed' })
   await inTime(clock, Promise.all([owner.close(), other.close()]))
 })
 
