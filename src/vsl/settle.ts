@@ -44,16 +44,18 @@ export async function commitOnce(store: Backend, write: Write, options: SettleOp
 /** The same, for those who know what they give: every commit of a graph goes through here. */
 export async function settleWrite(store: Backend, write: Write, options: SettleOptions): Promise<void> {
   const { clock, signal, patienceMs = PATIENCE_MS } = options
-  const deadline = clock.now() + patienceMs
+  let left = patienceMs // not reckoned by the clock, which may be set meanwhile
   let doubt: unknown
   for (let wait = FIRST_WAIT_MS; ; wait = Math.min(wait * 2, LONGEST_WAIT_MS)) {
+    const asked = performance.now()
     try {
       return await submit(store, write, doubt !== undefined)
     } catch (error) {
       if (error instanceof OutcomeUnknown) doubt = error
       else if (doubt === undefined || !(error instanceof Unavailable)) throw error
     }
-    if (clock.now() + wait > deadline) throw new OutcomeUnknown(write.stream, { cause: doubt })
+    left -= performance.now() - asked + wait
+    if (left < 0) throw new OutcomeUnknown(write.stream, { cause: doubt })
     try {
       await clock.sleep(wait * (0.5 + clock.random()), signal) // uneven, or all who waited for a server would meet again
     } catch (reason) {

@@ -120,6 +120,31 @@ describe('commitOnce', () => {
     await expect(settle(silent, ours(), { patienceMs: 0 })).rejects.toThrow(OutcomeUnknown)
   })
 
+  it.each([
+    ['back', -3_600_000],
+    ['forward', 3_600_000],
+  ])('is as patient as ever when the clock is set %s meanwhile', async (_, set) => {
+    const clock = manualClock()
+    let [waited, shift] = [0, 0]
+    const moved = {
+      ...clock,
+      now: () => clock.now() + shift,
+      async sleep(ms: number) {
+        shift = set
+        waited += ms
+        if (waited > 60_000) throw new Error('for ever')
+      },
+    }
+    const silent = faultyBackend(
+      memoryBackend(),
+      ({ method }) => (method === 'commit' ? 'lose-call' : undefined),
+      clock,
+    )
+    await expect(commitOnce(silent, ours(), { clock: moved, patienceMs: 5_000 })).rejects.toThrow(OutcomeUnknown)
+    expect(waited).toBeGreaterThan(2_500) // each wait is half to one and a half of what counts
+    expect(waited).toBeLessThan(7_500)
+  })
+
   it('keeps asking when the store is away just when the entry is looked at', async () => {
     const memory = memoryBackend()
     const store = faultyBackend(
