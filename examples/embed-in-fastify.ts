@@ -39,7 +39,7 @@ app.post<{ Params: { order: string }; Body: { item: string } }>('/orders/:order'
     ael: { execute: async ({ params }: { params: { description: string } }) => `${params.description}, act ${++acts}` },
   })
   if (!success) return reply.code(error?.code === 'INVALID_INPUT' ? 400 : 422).send({ error })
-  return { order, did: Object.values(output?.steps as object), events: events.length }
+  return { order, did: Object.values(output!.steps!), events: events.length }
 })
 
 const address = await app.listen({ port: 0, host: '127.0.0.1' })

@@ -92,7 +92,7 @@ const reports = {
     const result = await run.result()
     io.result({ run_id: run.run_id, plan_id: run.plan_id, context_id: run.context_id, ...result }, () => {
       const status = io.paint(result.success ? 'green' : 'red', result.status)
-      return result.error ? `${status}: ${String(result.error.message)}` : status
+      return result.error ? `${status}: ${result.error.message}` : status
     })
     return result.success ? EXIT.done : EXIT.failed
   },

@@ -162,7 +162,7 @@ async function conclude(running: Running, handle: RunHandle): Promise<void> {
   refuseBreaches(broken)
   if (result.success) return
   const { code = result.status, message = `the plan is ${result.status}` } = result.error ?? {}
-  throw new FlowFailure(String(code).toUpperCase(), String(message))
+  throw new FlowFailure(code.toUpperCase(), message)
 }
 
 /** Why nothing more happens until somebody comes. */

@@ -3,10 +3,12 @@ import type { ActionLayer, Hands } from '../ael/layer.ts'
 import type { Transport } from '../bus/transport.ts'
 import type { Clock } from '../protocol/clock.ts'
 import type { Problem } from '../protocol/errors.ts'
+import type { Json } from '../protocol/json.ts'
 import type { Backend, ValueStateLayer } from '../vsl/backend.ts'
 import type { Bindings } from './bind.ts'
 import type { RunOptions } from './live.ts'
 import type { Registry } from './registry.ts'
+import type { RunResult } from './run.ts'
 import type { ApprovalAsked } from './submit.ts'
 
 /** What a flow is run with. */
@@ -93,7 +95,15 @@ export interface FlowResult {
   readonly events: readonly unknown[]
   readonly context: RuntimeContext
 }
-export type FlowOutput = { readonly [module: string]: unknown }
+
+export interface FlowOutput {
+  readonly steps?: RunResult['outputs']
+  /** In a session, whose result stands for each thing that steps were declared to write, and what it is. */
+  readonly resources?: {
+    readonly [resource: string]: { readonly step_id: string; readonly participant_id: string; readonly output: Json }
+  }
+  readonly [module: string]: unknown
+}
 
 export interface FlowError {
   readonly code: string

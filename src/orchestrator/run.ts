@@ -1,8 +1,8 @@
 import { unlessAborted } from '../bus/waiting.ts'
 import { Closed, NotFound } from '../protocol/errors.ts'
 import { refuseUnlessFit, signal as signalField } from '../protocol/fields.ts'
-import type { Json, JsonObject } from '../protocol/json.ts'
-import type { ActionRecord, BornEvent, EntryBody, Node } from '../psg/change.ts'
+import type { Json } from '../protocol/json.ts'
+import type { ActionRecord, BornEvent, EntryBody, Node, Run } from '../psg/change.ts'
 import { isFieldChange } from '../psg/field-change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
@@ -17,7 +17,8 @@ import { openTimers } from './timers.ts'
 export interface RunResult {
   readonly success: boolean
   readonly status: 'completed' | 'failed' | 'cancelled'
-  readonly error?: JsonObject
+  /** Why it did not succeed; `step_id` where a single step was the reason. */
+  readonly error?: { readonly code: string; readonly message: string; readonly step_id?: string }
   /** What each step gave, by step id; outputs too large to keep inline are read from the store when asked for. */
   readonly outputs: { readonly [step_id: string]: Json }
   /** In a session, whose result stands for each thing that steps were declared to write. */
@@ -30,7 +31,7 @@ export interface RunHandle extends AsyncIterable<BornEvent & { readonly revision
   readonly plan_id: string
   readonly context_id: string
   readonly trace_id: string
-  readonly phase: string
+  readonly phase: Run['phase']
   /** Resolves when the run has ended, wherever it runs. An aborted signal ends the waiting, not the run. */
   result(signal?: AbortSignal): Promise<RunResult>
   /**
