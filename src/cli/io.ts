@@ -41,6 +41,8 @@ const CODES: { readonly [C in Colour]: readonly [number, number] } = {
 export interface Output {
   write(text: string): unknown
   readonly isTTY?: boolean
+  /** How wide a terminal is. */
+  readonly columns?: number
 }
 
 export interface IoOptions {
@@ -78,7 +80,7 @@ export function terminal(options: IoOptions): Io {
       if (json) return
       if (err.isTTY) {
         isShowing = true
-        err.write(`${OVER}${line}`)
+        err.write(`${OVER}${inOneRow(plainFor(err, line), err.columns)}`)
       } else if (performance.now() - lastProgress > 2_000) {
         lastProgress = performance.now()
         write(err, line)
@@ -102,6 +104,17 @@ const escaped = (found: string): string => `\\u${found.charCodeAt(0).toString(16
 
 /** To the beginning of the line, and the line away. */
 const OVER = '\r\u001b[2K'
+
+/** Of a line that a terminal would break, what fits: the next one is written over one row only. */
+function inOneRow(line: string, columns = Number.POSITIVE_INFINITY): string {
+  let [row, width] = ['', 0]
+  for (const character of line) {
+    width += widthOf(character)
+    if (width >= columns) return row // the last column stays free: some terminals break a line that fills it
+    row += character
+  }
+  return row
+}
 
 /** Rows in columns that are as wide as they need to be. */
 export function table(rows: readonly (readonly string[])[]): string {

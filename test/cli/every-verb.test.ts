@@ -454,27 +454,6 @@ describe('what others have written', () => {
   })
 })
 
-describe('a line of progress on a terminal', () => {
-  const over = '\r\u001b[2K'
-
-  it('is taken away before anything else is said', async () => {
-    const said: string[] = []
-    const err = {
-      isTTY: true,
-      write: (text: string) => {
-        said.push(text)
-        if (text.endsWith('1 files')) process.emit('SIGINT')
-      },
-    }
-    const folder = tempFolder()
-    writeFileSync(join(folder, 'a'), '')
-    await main(['drift', 'scan', folder, '--store', 'memory:'], { out: err, err, colour: false })
-    expect(said.join('')).toBe(
-      `${over}1 files${over}mplp: finishing what is in hand; Ctrl-C again ends it at once\nmplp: interrupted\n`,
-    )
-  })
-})
-
 describe('a port in use', () => {
   it('is told in one line, and no store is made for it', async () => {
     const taken = createServer().listen(0, '127.0.0.1')

@@ -1,0 +1,42 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { terminal } from '../../src/cli/io.ts'
+import { main } from '../../src/cli/program.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+
+const OVER = '\r\u001b[2K'
+const HEARD = `${OVER}mplp: finishing what is in hand; Ctrl-C again ends it at once\n`
+
+/** What a terminal is told, and the exit code, where Ctrl-C comes with the first line of progress that ends so. */
+async function interrupted(at: string, args: readonly string[]): Promise<{ code: number; said: string }> {
+  let said = ''
+  const err = {
+    isTTY: true,
+    write: (text: string) => {
+      const isFirst = text.endsWith(at) && !said.includes(at)
+      said += text
+      if (isFirst) process.emit('SIGINT')
+    },
+  }
+  const code = await main(args, { out: err, err, colour: false })
+  return { code, said }
+}
+
+describe('a line of progress on a terminal', () => {
+  it('is taken away before anything else is said', async () => {
+    const folder = tempFolder()
+    writeFileSync(join(folder, 'a'), '')
+    const { said } = await interrupted('1 files', ['drift', 'scan', folder, '--store', 'memory:'])
+    expect(said).toBe(`${OVER}1 files${HEARD}mplp: interrupted\n`)
+  })
+
+  it('stays one line where the terminal is narrow, and cannot tell it what to do', () => {
+    const told: string[] = []
+    const err = { isTTY: true, columns: 12, write: (text: string) => told.push(text) }
+    const { signal } = new AbortController()
+    const io = terminal({ json: false, colour: false, out: err, err, cwd: '.', signal, config: async () => ({}) })
+    for (const line of ['1 of 9: integrity', '流れ流れ流れ流れ', 'a\u001b[8mb']) io.progress(line)
+    expect(told).toEqual([`${OVER}1 of 9: int`, `${OVER}流れ流れ流`, `${OVER}a\\u001b[8mb`])
+  })
+})
