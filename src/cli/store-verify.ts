@@ -23,6 +23,7 @@ const verified = (project: Project, named: readonly string[], io: Io): Promise<V
   project.verify({
     ...(named.length > 0 && { contexts: named }),
     onProgress: (done, of) => io.progress(`${done} of ${of} contexts`),
+    signal: io.signal,
   })
 
 /** What cannot even be read is found wanting too. */

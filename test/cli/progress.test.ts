@@ -3,7 +3,9 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { terminal } from '../../src/cli/io.ts'
 import { main } from '../../src/cli/program.ts'
+import { flowOf } from '../support/flows.ts'
 import { tempFolder } from '../support/temp-folder.ts'
+import { mplpHere } from './here.ts'
 
 const OVER = '\r\u001b[2K'
 const HEARD = `${OVER}mplp: finishing what is in hand; Ctrl-C again ends it at once\n`
@@ -38,5 +40,19 @@ describe('a line of progress on a terminal', () => {
     const io = terminal({ json: false, colour: false, out: err, err, cwd: '.', signal, config: async () => ({}) })
     for (const line of ['1 of 9: integrity', '流れ流れ流れ流れ', 'a\u001b[8mb']) io.progress(line)
     expect(told).toEqual([`${OVER}1 of 9: int`, `${OVER}流れ流れ流`, `${OVER}a\\u001b[8mb`])
+  })
+})
+
+describe('Ctrl-C', () => {
+  it('ends the proof of a store, and says of what was looked at so far neither good nor bad', async () => {
+    const folder = tempFolder()
+    for (const name of ['a.json', 'b.json']) {
+      const step = { binding: { action_type: 'wait', params: { ms: 1 } } }
+      writeFileSync(join(folder, name), JSON.stringify(flowOf({ step })))
+      await mplpHere(folder, ['run', name, '--detach'])
+    }
+    const store = `sqlite:${join(folder, '.mplp/state.db')}`
+    const { code, said } = await interrupted('1 of 2 contexts', ['store', 'verify', '--store', store])
+    expect({ code, said }).toEqual({ code: 1, said: `${OVER}1 of 2 contexts${HEARD}mplp: interrupted\n` })
   })
 })

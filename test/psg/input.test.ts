@@ -229,6 +229,7 @@ describe('psg: questions that are none', () => {
       [{ contexts: 5 }, 'contexts'],
       [{ contexts: [5] }, 'contexts'],
       [{ onProgress: 5 }, 'onProgress'],
+      [{ signal: 5 }, 'signal'],
     ] as const)
       await expect(project.verify(options as never)).rejects.toMatchObject({ problems: [{ path }] })
     expect(await storeContents(store)).toEqual(before)
