@@ -13,7 +13,7 @@ export async function run({ args, io }: VerbCall): Promise<number> {
       const counts = await copyStore(store, target, {
         verify: true,
         signal: io.signal,
-        onProgress: ({ entries, values }) => io.progress(`${entries} entries, ${values} values`),
+        onProgress: (counts) => io.progress(said(counts)),
       })
       io.result(counts, () => `copied and compared: ${said(counts)}`)
       return EXIT.done
