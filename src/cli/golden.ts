@@ -1,7 +1,6 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { pathToFileURL } from 'node:url'
 import { isDriver } from '../golden/driver.ts'
 import {
   compliance,
@@ -20,7 +19,7 @@ import { discardStore } from '../vsl/discard.ts'
 import { openStore } from '../vsl/vsl.ts'
 import { EXIT } from './io.ts'
 import { storeNamed } from './load-config.ts'
-import { firstLine } from './read-value.ts'
+import { readValue } from './read-value.ts'
 import type { VerbCall } from './verb.ts'
 
 const EMBEDDED = ['memory', 'file', 'sqlite']
@@ -75,15 +74,12 @@ function serversIn(options: VerbCall['options']): ReadonlyMap<string, string> {
 
 async function driverOf(module: unknown, cwd: string, open: (backend: string) => Promise<FreshStore>): Promise<Driver> {
   if (typeof module !== 'string') return ownDriver({ open })
-  const loaded = (await import(pathToFileURL(resolve(cwd, module)).href).catch((cause: unknown) => {
-    const message = `cannot be imported: ${firstLine(cause)}`
-    throw new InvalidInput(module, [{ path: '', rule: 'loadable', message }], { cause })
-  })) as { default?: unknown }
-  if (!isDriver(loaded.default))
+  const driver = await readValue(resolve(cwd, module))
+  if (!isDriver(driver))
     throw new InvalidInput(module, [
       { path: 'default', rule: 'driver', message: 'is no driver: name, capabilities, open' },
     ])
-  return loaded.default
+  return driver
 }
 
 /** A store that nobody has used, in a folder that goes away, or under a prefix or schema of its own. That it may forget what it is told does not matter. */

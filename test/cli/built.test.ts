@@ -4,11 +4,13 @@ import { existsSync, writeFileSync } from 'node:fs'
 import { request } from 'node:http'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { flowOf } from '../support/flows.ts'
 import { type Built, built } from './built.ts'
 
 const PATIENT = 120_000
+const FLOWS = fileURLToPath(new URL('../../golden-flows', import.meta.url))
 let it_: Built
 beforeAll(() => {
   it_ = built()
@@ -79,6 +81,15 @@ export default defineConfig(given)
           },
     )
     expect(await start(folder, ['version']).ended).toMatchObject({ code: 0, err: '' })
+  })
+
+  it('is not alone: a driver of golden flows may be TypeScript too', async () => {
+    const folder = it_.project('tsx')
+    const driver = "export default { name: 'none' as string, capabilities: [], open: async () => ({}) }"
+    writeFileSync(join(folder, 'driver.ts'), driver)
+    const named = ['--filter', 'conformance/basic', '--driver', 'driver.ts', '--backends', 'memory']
+    const { code, out } = await start(folder, ['golden', FLOWS, ...named]).ended
+    expect({ code, out }).toEqual({ code: 0, out: expect.stringContaining('memory: 0 passed, 0 failed, 1 skipped') })
   })
 
   it('is called wrong in one line when it is', async () => {

@@ -180,8 +180,8 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
     [['--redis', 'redis://localhost/x'], 64, '--redis has a path that is not the number of a database'],
     [['--postgres', 'localhost'], 64, '--postgres is no postgres://'],
     [['--backends', 'redis'], 64, '--redis <url> and --postgres <url> add those'],
-    [['--driver', 'absent.mjs'], 64, 'absent.mjs is not valid: it cannot be imported: Cannot find module'],
-    [['--driver', 'throws.mjs'], 64, 'cannot be imported: thrown on purpose'],
+    [['--driver', 'absent.mjs'], 64, 'absent.mjs is not valid: it does not exist'],
+    [['--driver', 'throws.mjs'], 64, 'cannot be loaded: thrown on purpose'],
     [['absent'], 64, 'absent'],
   ],
   serve: [

@@ -105,7 +105,7 @@ describe('mplp golden', PATIENT, () => {
     for (const [option, value, says] of [
       ['--reporter', 'song', 'reporter'],
       ['--backends', 'moon', 'backends'],
-      ['--driver', 'nowhere.mjs', 'cannot be imported'],
+      ['--driver', 'nowhere.mjs', 'does not exist'],
       ['--driver', 'empty.mjs', 'is no driver'],
       ['--driver', 'half.mjs', 'is no driver'],
     ] as const) {
