@@ -67,6 +67,7 @@ const told = (error: unknown): string =>
 /** The same for who asked for JSON, with the code and the details by which a program decides what to do next. */
 function forPrograms(error: unknown, message: string): object {
   if (error instanceof CommanderError) return { code: 'invalid_input', message, retryable: false }
+  if (error instanceof Interrupted) return { code: 'interrupted', message, retryable: true }
   if (!(error instanceof MplpError)) return { code: 'internal', message, retryable: false }
   const { code, retryable } = error
   return {

@@ -44,6 +44,24 @@ describe('a line of progress on a terminal', () => {
 })
 
 describe('Ctrl-C', () => {
+  it('ends golden flows, and those that were not run are not passed over', async () => {
+    const { code, said } = await interrupted(' on memory', ['golden', '--backends', 'memory', '--filter', 'integrity'])
+    const [, passed] = /memory: (\d+) passed, 0 failed\nmplp: interrupted\n$/.exec(said) ?? []
+    expect({ code, isPart: Number(passed) > 0 && Number(passed) < 23 }).toEqual({ code: 1, isPart: true })
+  })
+
+  it('is told to a program as what it is, and not as a fault of ours', async () => {
+    const folder = tempFolder()
+    writeFileSync(join(folder, 'a'), '')
+    const config = "process.emit('SIGINT')\nexport default {}"
+    writeFileSync(join(folder, 'mplp.config.mjs'), config)
+    const { code, err } = await mplpHere(folder, ['drift', 'scan', '--store', 'memory:', '--json'])
+    expect([code, err.split('\n')[1]]).toEqual([
+      1,
+      '{"error":{"code":"interrupted","message":"interrupted","retryable":true}}',
+    ])
+  })
+
   it('ends the proof of a store, and says of what was looked at so far neither good nor bad', async () => {
     const folder = tempFolder()
     for (const name of ['a.json', 'b.json']) {
