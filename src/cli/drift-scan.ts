@@ -10,6 +10,8 @@ export async function run(call: VerbCall): Promise<number> {
   return withTracker(call, args[0], { makes: true, signal, onProgress }, async (tracker) => {
     const { files, folders, unreadable } = await tracker.scan({ signal, onProgress })
     const findings = tracker.findings()
+    if (!io.json)
+      for (const { path, code } of unreadable) io.warn(`mplp: ${path} cannot be read (${code}): nothing is said of it`)
     io.result({ root: tracker.root, files, folders, unreadable, findings }, () => toldFindings(findings))
     return findings.length === 0 ? EXIT.done : EXIT.unverified
   })

@@ -2,6 +2,7 @@ import { afterEach, expect, it } from 'vitest'
 import { disk } from '../../src/drift/root.ts'
 import { trackFiles } from '../../src/drift/track.ts'
 import { Refused } from '../../src/protocol/errors.ts'
+import { mplpHere } from '../cli/here.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { given, graphOf, put } from './given.ts'
 
@@ -78,4 +79,15 @@ it('lets nobody write against rules that it could not read for a moment', async 
   readableAgain()
   expect(await it.tracker.mayWrite('sub/x')).toBe(false)
   await it.tracker.close()
+})
+
+it('is told to who scans by the command line: that graph and files agree says nothing of it', async () => {
+  const root = tempFolder()
+  put(root, { secret: 's', open: 'o' })
+  refusing('open', '/secret')
+  expect(await mplpHere(root, ['drift', 'scan', '--store', 'memory:'])).toEqual({
+    code: 0,
+    out: 'graph and files agree\n',
+    err: 'mplp: secret cannot be read (EACCES): nothing is said of it\n',
+  })
 })
