@@ -16,7 +16,7 @@ export async function run({ args, io }: VerbCall): Promise<number> {
       verdict.outcome,
       ...(verdict.findings.length > 0
         ? [table(verdict.findings.map(({ rule, path, message }) => [rule, path, message]))]
-        : []),
+        : [`root ${verdict.root}`]),
     ].join('\n'),
   )
   return verdict.outcome === 'ADMISSIBLE' ? EXIT.done : EXIT.unverified

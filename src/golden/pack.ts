@@ -26,6 +26,7 @@ export interface Pack {
   readonly folder: string
   readonly files: readonly string[]
   readonly events: number
+  /** By which the pack is known: whoever gets both by different ways sees with `verifyPack` whether they belong together. */
   readonly root: string
 }
 
@@ -80,7 +81,7 @@ function refuseTooLarge(plan: string, files: ReadonlyMap<string, string>): void 
 }
 
 /** The lines of sha256sums.txt: by path, two spaces, no final newline. */
-function checksums(files: ReadonlyMap<string, string | Uint8Array>): string {
+export function checksums(files: ReadonlyMap<string, string | Uint8Array>): string {
   const paths = [...files.keys()].filter((path) => !path.startsWith('integrity/')).sort()
   return paths.map((path) => `${sha256(files.get(path)!)}  ${path}`).join('\n')
 }

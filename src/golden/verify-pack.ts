@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { isObject } from '../protocol/json.ts'
-import { sha256 } from './pack.ts'
+import { checksums, sha256 } from './pack.ts'
 import { checkFolder, type Found, isFolder, jsonIn, type PackFiles, readPack } from './pack-files.ts'
 import { checkArtifacts } from './verify-artifacts.ts'
 import { checkPointers } from './verify-pointers.ts'
@@ -14,6 +14,10 @@ export interface PackFinding {
 export interface PackVerdict {
   readonly outcome: 'ADMISSIBLE' | 'NOT_ADMISSIBLE'
   readonly findings: readonly PackFinding[]
+  /**
+   * The root of the files as they were read, whatever their own checksums say: who was told another by whoever exported them has another pack.
+   */
+  readonly root: string
   /** Five presence checks of the published contract. */
   readonly guarantees: { readonly [id: string]: boolean }
 }
@@ -47,6 +51,7 @@ export async function verifyPack(folder: string): Promise<PackVerdict> {
   return {
     outcome: findings.length === 0 ? 'ADMISSIBLE' : 'NOT_ADMISSIBLE',
     findings,
+    root: sha256(checksums(files)),
     guarantees: {
       'LG-01': has('artifacts/context.json') && has('artifacts/plan.json') && has('artifacts/trace.json'),
       'LG-02': events > 0,

@@ -156,7 +156,7 @@ describe('a project that a newcomer makes', { timeout: PATIENT }, () => {
     expect(exported).toMatchObject({ code: 0, err: '' })
     expect(await hereJson(folder, ['evidence', 'verify', 'pack'])).toMatchObject({
       code: 0,
-      values: [{ outcome: 'ADMISSIBLE' }],
+      values: [{ outcome: 'ADMISSIBLE', root: exported.values[0]!.root }],
     })
     const file = readdirSync(join(folder, 'pack'), { recursive: true, encoding: 'utf8' }).find((name) =>
       /plan.*\.json$/.test(name),

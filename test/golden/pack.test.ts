@@ -17,11 +17,12 @@ import { collabDocument, contextDocument, planDocument, roleDocument } from '../
 import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 
-const ADMISSIBLE = {
+const admissible = ({ root }: { root: string }) => ({
   outcome: 'ADMISSIBLE',
   findings: [],
   guarantees: { 'LG-01': true, 'LG-02': true, 'LG-03': true, 'LG-04': true, 'LG-05': true },
-}
+  root,
+})
 
 /** Runs a flow to its end, cancelled once its first step hangs if it does, and packs what is left of it. */
 async function packOf(flow: Flow) {
@@ -62,32 +63,32 @@ async function timeline(folder: string): Promise<readonly JsonObject[]> {
 describe('an evidence pack', () => {
   it('of an executed run is admissible, and shows no decision to end it', async () => {
     const { folder, pack, status, shows } = await packOf(chainOf(3))
-    expect(await verifyPack(folder)).toEqual(ADMISSIBLE)
+    expect(await verifyPack(folder)).toEqual(admissible(pack))
     expect(pack.events).toBeGreaterThan(10)
     expect({ status, shows }).toEqual({ status: 'completed', shows: ['RQ-D2-01', 'RQ-D3-01'] })
   })
 
   it('of a cancelled run points at the decisions that really happened', async () => {
-    const { folder, status, shows } = await packOf(flowOf({ hang: {}, next: { after: ['hang'], call: 'noop' } }))
-    expect(await verifyPack(folder)).toEqual(ADMISSIBLE)
+    const { folder, pack, status, shows } = await packOf(flowOf({ hang: {}, next: { after: ['hang'], call: 'noop' } }))
+    expect(await verifyPack(folder)).toEqual(admissible(pack))
     expect({ status, shows }).toEqual({ status: 'cancelled', shows: ['RQ-D2-01', 'RQ-D3-01', 'RQ-D4-01'] })
   })
 
   it('of a run that was warned about its budget and then cancelled shows all four', async () => {
-    const { folder, shows } = await packOf(
+    const { folder, pack, shows } = await packOf(
       flowOf(
         { first: { call: 'noop' }, hang: { after: ['first'] } },
         { options: { budget: { actions: 3, warn_at: 0.3 } } },
       ),
     )
-    expect(await verifyPack(folder)).toEqual(ADMISSIBLE)
+    expect(await verifyPack(folder)).toEqual(admissible(pack))
     expect(shows).toEqual(['RQ-D1-01', 'RQ-D2-01', 'RQ-D3-01', 'RQ-D4-01'])
   })
 
   it('of a failed run is admissible', async () => {
-    const { folder, status } = await packOf(flowOf({ fail: {}, next: { after: ['fail'], call: 'noop' } }))
+    const { folder, pack, status } = await packOf(flowOf({ fail: {}, next: { after: ['fail'], call: 'noop' } }))
     expect(status).toBe('failed')
-    expect(await verifyPack(folder)).toEqual(ADMISSIBLE)
+    expect(await verifyPack(folder)).toEqual(admissible(pack))
   })
 
   it('tells nothing that executes behind the end of the plan', async () => {
@@ -108,9 +109,9 @@ describe('an evidence pack', () => {
     const run = await runtime.submit(flowOf({ add: { binding: call } }))
     expect(await run.result()).toMatchObject({ status: 'completed' })
     const folder = tempFolder()
-    await exportPack(runtime.project, run.plan_id, folder)
+    const pack = await exportPack(runtime.project, run.plan_id, folder)
     await runtime.close()
-    expect(await verifyPack(folder)).toEqual(ADMISSIBLE)
+    expect(await verifyPack(folder)).toEqual(admissible(pack))
     const { events } = JSON.parse(await readFile(join(folder, 'pack/artifacts/trace.json'), 'utf8'))
     const told = (events as JsonObject[]).filter(({ event_type }) => String(event_type).startsWith('tool.'))
     expect(told).toEqual([
@@ -139,7 +140,7 @@ describe('an evidence pack', () => {
     )
     await graph.snapshot('with a session', by)
     const folder = tempFolder()
-    await exportPack(runtime.project, run.plan_id, folder)
+    const pack = await exportPack(runtime.project, run.plan_id, folder)
     await runtime.close()
     const index = JSON.parse(await readFile(join(folder, 'pack/snapshots/index.json'), 'utf8')) as JsonObject[]
     expect(index.map(({ modules_captured }) => modules_captured)).toEqual([
@@ -147,7 +148,7 @@ describe('an evidence pack', () => {
       ['context', 'plan', 'confirm', 'trace'],
       ['context', 'plan', 'confirm', 'trace', 'collab'],
     ])
-    expect(await verifyPack(folder)).toEqual(ADMISSIBLE)
+    expect(await verifyPack(folder)).toEqual(admissible(pack))
   })
 
   it('holds the session of a run and its roles, also when another process packs it', async () => {

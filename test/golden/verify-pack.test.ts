@@ -331,3 +331,13 @@ function pointing(folder: string, pointer: object): void {
   const whole = { requirement_id: 'RQ-D2-01', artifact_path: 'timeline/events.ndjson', locator: '', ...pointer }
   writeFileSync(join(folder, 'evidence_pointers.json'), JSON.stringify({ pointers: [whole] }))
 }
+
+it('tells the root of what it has read, by which a pack is another whose checksums were rewritten with its files', async () => {
+  const { root } = await verifyPack(sound)
+  expect(root).toBe(readFileSync(join(sound, 'pack/integrity/pack.sha256'), 'utf8').trim())
+  const folder = join(tempFolder(), 'run')
+  cpSync(sound, folder, { recursive: true })
+  rewritten(join(folder, 'pack'), 'artifacts/plan.json', (text) => text.replace('"completed"', '"failed"'))
+  const other = await verifyPack(folder)
+  expect({ outcome: other.outcome, isOther: other.root !== root }).toEqual({ outcome: 'ADMISSIBLE', isOther: true })
+})
