@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { isDriver } from '../golden/driver.ts'
+import { A_DRIVER, isDriver } from '../golden/driver.ts'
 import {
   compliance,
   type Driver,
@@ -78,9 +78,7 @@ async function driverOf(module: unknown, cwd: string, open: (backend: string) =>
   if (typeof module !== 'string') return ownDriver({ open })
   const driver = await readValue(resolve(cwd, module))
   if (!isDriver(driver))
-    throw new InvalidInput(module, [
-      { path: 'default', rule: 'driver', message: 'is no driver: name, capabilities, open' },
-    ])
+    throw new InvalidInput(module, [{ path: 'default', rule: 'driver', message: `is no ${A_DRIVER}` }])
   return driver
 }
 

@@ -15,7 +15,7 @@ import {
 } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
 import { store as storeField } from '../vsl/check-options.ts'
-import { isDriver } from './driver.ts'
+import { A_DRIVER, isDriver } from './driver.ts'
 import type { GoldenFlow } from './flow.ts'
 import type { GoldenOptions, GoldenReport } from './golden.ts'
 import type { OwnDriverOptions } from './own-driver.ts'
@@ -47,7 +47,7 @@ const isFlow = (value: unknown): value is GoldenFlow =>
 const FLOW_LISTS = ['rules', 'needs', 'volatile', 'script', 'invariants']
 
 const flow: Field = { says: 'a flow, as readFlows reads them', fits: isFlow }
-const driver = needed({ says: 'a driver: name, capabilities, open', fits: isDriver })
+const driver = needed({ says: `a ${A_DRIVER}`, fits: isDriver })
 
 const GOLDEN: { readonly [O in keyof Required<GoldenOptions>]: Field } = {
   flows: {

@@ -27,8 +27,14 @@ export interface Driver {
 /** Whether a module's export can be asked for a runtime. */
 export const isDriver = (value: unknown): value is Driver => {
   const { name, capabilities, open } = Object(value) as Partial<Driver>
-  return typeof name === 'string' && Array.isArray(capabilities) && typeof open === 'function'
+  return typeof name === 'string' && isListOfKnown(capabilities) && typeof open === 'function'
 }
+/** What is misspelt would be missing from what the driver offers, and the flows that need it be passed over. */
+const isListOfKnown = (capabilities: unknown): boolean =>
+  Array.isArray(capabilities) && capabilities.every((name) => CAPABILITIES.includes(name))
+
+/** Behind "must be" or "is no". */
+export const A_DRIVER = `driver: name, open, and capabilities of ${CAPABILITIES.join(', ')}`
 
 export interface DriverOptions {
   /** Which store, by the name that the caller chose: memory, file, sqlite, redis, postgres. */

@@ -2,6 +2,7 @@ import { checkInvariants } from '../protocol/invariants.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
 import { judge, VERBS } from './acts.ts'
 import { checkPlay } from './check-options.ts'
+import { checkedSession } from './checked-session.ts'
 import { firstDifference, firstUnlike } from './compare.ts'
 import type { Driver, Session } from './driver.ts'
 import type { GoldenFlow } from './flow.ts'
@@ -54,7 +55,7 @@ export async function runFlow(
       answers: flow.answers,
       ...(flow.files && { files: flow.files }),
     })
-    session = await within(limitMs, opening)
+    session = checkedSession(await within(limitMs, opening))
     const reason = await within(limitMs, played(flow, session, doing))
     return reason === undefined ? result('passed') : result('failed', reason)
   } catch (error) {

@@ -70,6 +70,35 @@ describe('golden flows', () => {
     expect(results.filter(({ status }) => status !== 'failed').map(({ flow }) => flow)).toEqual([])
   })
 
+  it('fail, each of them, on a driver that answers nothing: that is no refusal', async () => {
+    const mute: Driver = {
+      ...careless,
+      open: async (options) => {
+        const names = Object.keys(await careless.open(options))
+        return Object.fromEntries(names.map((name) => [name, nothing])) as unknown as Session
+      },
+    }
+    const { results } = await runGolden({ flows: FLOWS, driver: mute, backends: ['none'] })
+    expect(results.filter(({ status }) => status !== 'failed').map(({ flow }) => flow)).toEqual([])
+  })
+
+  it.each([
+    [
+      { load: async () => 'fine' },
+      "load: answer of the driver's load is not valid: it must be { ok: true }, or { ok: false } with",
+    ],
+    [{ load: async () => ({ ok: false }) }, "of the driver's load is not valid: it must be"],
+    [
+      { verify: async () => null },
+      "answer of the driver's verify is not valid: it must be a list of texts that are not empty, not null",
+    ],
+    [{ documents: nothing }, "answer of the driver's documents is not valid: it must be a list, not undefined"],
+    [{ change: undefined, verify: undefined }, 'session of the driver is not valid: it has no change, verify'],
+  ])('say what a driver must answer', async (odd, says) => {
+    const driver = withDefect(() => odd as never)
+    expect(await failing(some('conformance/basic'), driver)).toEqual([expect.stringContaining(says)])
+  })
+
   it('notice a runtime that tells no end of an action', async () => {
     const silent = withDefect(({ events }) => ({
       events: async () => (await events()).filter(({ event_type }) => event_type !== 'execution_completed'),
@@ -284,6 +313,7 @@ describe('golden flows', () => {
     { backends: 'memory' },
     { driver: { name: 'half', open: careless.open } },
     { driver: undefined },
+    { driver: { ...careless, capabilities: ['conformance', 'excution'] } },
   ])('are refused with %o', async (odd) => {
     const options = { flows: some('integrity/cycle'), driver: careless, backends: ['memory'], ...odd }
     await expect(runGolden(options as never)).rejects.toThrow(InvalidInput)
