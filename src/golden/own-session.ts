@@ -67,7 +67,9 @@ export async function ownSession(options: OwnSession): Promise<Session> {
   }
 
   const documents = async (kind: DocumentKind): Promise<readonly Json[]> => {
-    const home = kind === 'role' || kind === 'core' ? process.runtime.project.graph : await graph()
+    const isOfNoContext = kind === 'role' || kind === 'core'
+    if (!isOfNoContext && context === undefined) return []
+    const home = isOfNoContext ? process.runtime.project.graph : await graph()
     await home.refresh()
     for await (const [, where] of process.handle.scan(`id/${kind}/`)) {
       const { graph: of, group } = where as { graph: string; group: string }

@@ -7,6 +7,7 @@ import { firstDifference, firstUnlike } from './compare.ts'
 import type { Driver, Session } from './driver.ts'
 import type { GoldenFlow } from './flow.ts'
 import type { Act } from './flow-script.ts'
+import { refusals } from './held.ts'
 import { kindOfFile, placeOfFile, withoutComment } from './inputs.ts'
 
 export interface FlowResult {
@@ -95,11 +96,13 @@ const played = async (flow: GoldenFlow, session: Session, doing: Doing): Promise
 
 /** The acts in order, up to the first that does not go as the script says. */
 async function play(flow: GoldenFlow, session: Session, doing: Doing): Promise<string | undefined> {
+  const { before, after } = refusals(session)
   for (const act of flow.script) {
     doing.act = act
     const { verb, given, refused, at } = act
+    await before(act)
     const answer = await VERBS[verb]!.run(session, given, flow.input)
-    const wrong = typeof answer === 'object' ? judge(answer, refused) : answer
+    const wrong = (typeof answer === 'object' ? judge(answer, refused) : answer) ?? (await after(act))
     if (wrong !== undefined) return `${at} ${verb}: ${wrong}`
   }
   doing.act = undefined

@@ -2,10 +2,11 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { compliance, complianceMarkdown } from '../../src/golden/compliance.ts'
-import type { Capability, Driver, Session } from '../../src/golden/driver.ts'
+import type { Capability, Driver, Outcome, Session } from '../../src/golden/driver.ts'
 import { type GoldenFlow, inMemory, ownDriver, readFlows, report, runFlow, runGolden } from '../../src/golden/golden.ts'
 import { InvalidInput } from '../../src/protocol/errors.ts'
 import { mapInvariants, saInvariants } from '../../src/protocol/invariant-rules.ts'
+import type { Json } from '../../src/protocol/json.ts'
 import { FOLDING, RULES } from '../../src/psg/rules.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { tempFolder } from '../support/temp-folder.ts'
@@ -97,6 +98,25 @@ describe('golden flows', () => {
   ])('say what a driver must answer', async (odd, says) => {
     const driver = withDefect(() => odd as never)
     expect(await failing(some('conformance/basic'), driver)).toEqual([expect.stringContaining(says)])
+  })
+
+  it('notice a runtime that refuses and does something all the same', async () => {
+    const leaving = withDefect((session) => {
+      const behind: Json[] = []
+      const leaves = (ask: (...given: never[]) => Promise<Outcome>) => async (given: never) => {
+        const outcome = await ask(given)
+        if (!outcome.ok) behind.push({ role_id: 'left behind' })
+        return outcome
+      }
+      const documents: Session['documents'] = async (kind) => [
+        ...(await session.documents(kind)),
+        ...(kind === 'role' ? behind : []),
+      ]
+      return { load: leaves(session.load), change: leaves(session.change), documents }
+    })
+    const flows = some('integrity/cycle', 'integrity/guards', 'lifecycle/plan')
+    const says = /was refused, but the role documents are others than before$/
+    expect(await failing(flows, leaving)).toEqual(flows.map(() => expect.stringMatching(says)))
   })
 
   it('notice a runtime that tells no end of an action', async () => {
