@@ -34,7 +34,8 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
     throw unknown('backends', EMBEDDED, ', all of them, with --all')
   const named = (options.backends as string).split(',').map((name) => name.trim())
   const backends = [...named, ...servers.keys()]
-  if (!backends.every((name) => EMBEDDED.includes(name) || servers.has(name)))
+  const isKnown = (name: string) => EMBEDDED.includes(name) || servers.has(name) || options.driver !== undefined // whose stores are its own
+  if (!backends.every((name) => name !== '' && isKnown(name)))
     throw unknown('backends', EMBEDDED, '; --redis <url> and --postgres <url> add those')
   if (options.all)
     for (const name of Object.keys(SERVERS))

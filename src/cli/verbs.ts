@@ -237,7 +237,11 @@ export const VERBS: readonly Verb[] = [
     usage: 'golden [folder]',
     says: 'run golden flows, ours or a folder of yours, on real stores',
     options: [
-      { flags: '--backends <names>', says: 'of memory, file, sqlite, comma separated', fallback: 'memory,file,sqlite' },
+      {
+        flags: '--backends <names>',
+        says: 'of memory, file, sqlite, comma separated; any with --driver',
+        fallback: 'memory,file,sqlite',
+      },
       { flags: '--all', says: 'every kind of store; of Redis and Postgres those that are named below' },
       { flags: '--redis <url>', says: 'also on this Redis, under prefixes golden_…, which are taken away again' },
       { flags: '--postgres <url>', says: 'also on this Postgres, in schemas golden_…, which are taken away again' },

@@ -37,7 +37,7 @@ const isListOfKnown = (capabilities: unknown): boolean =>
 export const A_DRIVER = `driver: name, open, and capabilities of ${CAPABILITIES.join(', ')}`
 
 export interface DriverOptions {
-  /** Which store, by the name that the caller chose: memory, file, sqlite, redis, postgres. */
+  /** Which store, by the name that the caller chose. */
   readonly backend: string
   /** Of that store nothing but its `get` and `set` may be used. Only flows that need `bare_store` ask for it. */
   readonly bare: boolean

@@ -80,8 +80,9 @@ describe('mplp golden', PATIENT, () => {
   })
 
   it('scores the driver of somebody else, and says 3 when a flow fails', async () => {
-    const driver = ['golden', '--backends', 'memory', '--driver', fileURLToPath(EXAMPLE)]
-    expect(await mplp(tempFolder(), [...driver, '--filter', 'conformance/'])).toMatchObject({ code: 0 })
+    const driver = ['golden', '--backends', 'notebook', '--driver', fileURLToPath(EXAMPLE)]
+    const passed = await mplp(tempFolder(), [...driver, '--filter', 'conformance/'])
+    expect(passed).toMatchObject({ code: 0, out: 'notebook: 5 passed, 0 failed\n' })
     const failed = await mplp(tempFolder(), [...driver, '--filter', 'integrity/cycle'])
     expect(failed.code).toBe(3)
     expect(failed.out).toContain(
