@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { pathToFileURL } from 'node:url'
 import { InvalidInput, MplpError } from '../protocol/errors.ts'
+import { jsonFault } from '../protocol/json-fault.ts'
 
 /** The value that a JSON, YAML, JavaScript or TypeScript file holds; of a module its default export, called if it is a function. Throws InvalidInput. */
 export async function readValue(path: string): Promise<unknown> {
@@ -9,20 +10,30 @@ export async function readValue(path: string): Promise<unknown> {
   })
   if (!/\.(json|ya?ml|[cm]?[jt]s)$/.test(path))
     throw wrong(path, 'extension', 'is none of .json, .yaml, .js, .mjs, .ts')
-  if (path.endsWith('.json')) return understood(path, () => JSON.parse(text.replace(/^\uFEFF/, ''))) // Windows' editors begin with a mark
+  if (path.endsWith('.json')) return parsedJson(path, text.replace(/^\uFEFF/, '')) // Windows' editors begin with a mark
   if (/\.ya?ml$/.test(path)) {
     const { parse } = await import('yaml')
-    return understood(path, () => parse(text, { prettyErrors: false }))
+    return understood(path, () => parse(text))
   }
   const { default: value } = await imported(path)
   return typeof value === 'function' ? made(path, value as () => unknown) : value
 }
 
+function parsedJson(path: string, text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (cause) {
+    const { line, message } = jsonFault(text, cause)
+    throw wrong(path, 'syntax', `cannot be understood: ${message} at line ${line}`, cause)
+  }
+}
+
+/** What is wrong is told by the parser with its line, and then shown, which is left out. */
 function understood(path: string, parse: () => unknown): unknown {
   try {
     return parse()
   } catch (cause) {
-    throw wrong(path, 'syntax', `cannot be understood: ${firstLine(cause)}`, cause)
+    throw wrong(path, 'syntax', `cannot be understood: ${firstLine(cause).replace(/:$/, '')}`, cause)
   }
 }
 
@@ -51,5 +62,5 @@ const wrong = (path: string, rule: string, message: string, cause?: unknown): In
   new InvalidInput(path, [{ path: '', rule, message }], { cause })
 
 /** What went wrong, without the rest of it. */
-export const firstLine = (error: unknown): string =>
+const firstLine = (error: unknown): string =>
   (error instanceof Error ? error.message : String(error)).split('\n', 1)[0]!

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { isNode, LineCounter, type Node, parseDocument, visit } from 'yaml'
 import { InvalidInput } from '../protocol/errors.ts'
 import type { Json } from '../protocol/json.ts'
+import { jsonFault } from '../protocol/json-fault.ts'
 
 /** A YAML file that was read: what it holds, and on which line each part of it stands. */
 export interface Source {
@@ -85,10 +86,8 @@ function parsedJson(text: string, shown: string, before = 0): Json {
   try {
     return JSON.parse(text) as Json
   } catch (cause) {
-    const { message } = cause as Error
-    const position = Number(/position (\d+)/.exec(message)?.[1] ?? text.length)
-    const line = before + text.slice(0, position).split('\n').length
-    throw invalid(`${shown}:${line}`, 'syntax', message.replace(/, ".*$/s, ''), cause)
+    const { line, message } = jsonFault(text, cause)
+    throw invalid(`${shown}:${before + line}`, 'syntax', message, cause)
   }
 }
 

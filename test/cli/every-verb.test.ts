@@ -112,8 +112,8 @@ const GOOD: { readonly [usage: string]: (at: Given) => { args: readonly string[]
 const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string[], code: number, says: string])[] } = {
   'run <flow>': [
     [['absent.json'], 64, 'absent.json is not valid: it does not exist'],
-    [['broken.json'], 64, 'cannot be understood'],
-    [['broken.yaml'], 64, 'cannot be understood'],
+    [['broken.json'], 64, 'cannot be understood: Unexpected end of JSON input at line 1'],
+    [['broken.yaml'], 64, 'end with a ] at line 1, column 8'],
     [['throws.mjs'], 64, 'cannot be loaded: thrown on purpose'],
     [['throwing.mjs'], 64, 'cannot be called: thrown on purpose'],
     [['flow.txt'], 64, 'is none of .json'],
