@@ -1,5 +1,5 @@
 import { Command, CommanderError, Option } from 'commander'
-import { InvalidInput, MplpError, Refused, RuleViolation } from '../protocol/errors.ts'
+import { InvalidInput, MplpError, NotFound, Refused, RuleViolation } from '../protocol/errors.ts'
 import { VERSION } from '../protocol/version.ts'
 import { EXIT, type Io, type Output, plainFor, terminal } from './io.ts'
 import type { Verb } from './verb.ts'
@@ -59,10 +59,24 @@ export async function main(argv: readonly string[], world: World): Promise<numbe
 /** What we throw on purpose, or because of Ctrl-C, says all in its message; of anything else the stack is worth reporting. */
 const told = (error: unknown): string =>
   error instanceof MplpError || error instanceof Interrupted
-    ? error.message
+    ? error.message + whereToLook(error)
     : error instanceof Error
       ? (error.stack ?? error.message)
       : String(error)
+
+/** What shows what there is, of the kind that was not found under a name or an id. */
+function whereToLook(error: Error): string {
+  if (!(error instanceof NotFound) || !error.message.endsWith(error.id)) return '' // it says itself what to do
+  const shows = Object.hasOwn(SHOWN_BY, error.what) ? SHOWN_BY[error.what] : undefined
+  return shows === undefined ? '' : `; ${shows}`
+}
+const BY_ID = 'ids are written in full: mplp list shows those of what runs, mplp events --json all'
+const SHOWN_BY: { readonly [what: string]: string } = {
+  ...{ object: BY_ID, context: BY_ID, plan: BY_ID, run: BY_ID },
+  confirm: 'mplp confirm list shows what waits',
+  finding: 'mplp drift list shows what was found',
+  snapshot: 'mplp snapshot list shows those of a context',
+}
 
 /** The same for who asked for JSON, with the code and the details by which a program decides what to do next. */
 function forPrograms(error: unknown, message: string): object {

@@ -126,7 +126,11 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
     [['shapeless.json', '--approve'], 64, "option '--approve <role>' argument missing"],
   ],
   'show <id>': [
-    [['absent'], 1, 'there is no object absent'],
+    [
+      ['absent'],
+      1,
+      'there is no object absent; ids are written in full: mplp list shows those of what runs, mplp events --json all',
+    ],
     [['absent', '--config', 'throwing.mjs'], 64, 'cannot be called: thrown on purpose'],
   ],
   'why <id>': [[['absent'], 1, 'there is no object absent']],
@@ -137,7 +141,7 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
     [['--family', 'pipline_stage'], 64, 'family is none of import_process'],
     [['--plan', 'absent'], 1, 'there is no plan absent'],
   ],
-  'confirm approve <id>': [[['absent'], 1, 'there is no confirm absent']],
+  'confirm approve <id>': [[['absent'], 1, 'there is no confirm absent; mplp confirm list shows what waits']],
   'confirm reject <id>': [[['absent'], 1, 'there is no confirm absent']],
   'signal <id> <name>': [
     [['absent', 'paid'], 1, 'there is no run absent'],
@@ -166,7 +170,7 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
   ],
   'drift diff <finding> [folder]': [[['absent'], 1, 'there is no finding absent']],
   'drift reconcile <finding> [folder]': [
-    [['absent'], 1, 'there is no finding absent'],
+    [['absent'], 1, 'there is no finding absent; mplp drift list shows what was found'],
     [['all', '--strategy', 'guess'], 64, 'Allowed choices are'],
   ],
   'evidence export <run> <folder>': [[['absent', 'out'], 1, 'absent']],
@@ -334,7 +338,11 @@ describe('--json', () => {
   )
 
   it.each([
-    [['show', 'absent'], 1, { code: 'not_found', message: 'there is no object absent', retryable: false }],
+    [
+      ['show', 'absent'],
+      1,
+      { code: 'not_found', message: expect.stringMatching(/^there is no object absent; /), retryable: false },
+    ],
     [['list', '--store', 'redis://127.0.0.1:1'], 1, { code: 'unavailable', retryable: true }],
     [['events', '--after', 'x'], 64, { code: 'invalid_input', problems: [{ path: '--after', rule: 'position' }] }],
     [['run'], 64, { code: 'invalid_input', message: "missing required argument 'flow'" }],
@@ -446,7 +454,7 @@ describe('what others have written', () => {
     const said: string[] = []
     const world = { isTTY: true, write: (text: string) => said.push(text) }
     await main(['show', hostile, '--store', 'memory:'], { out: world, err: world, colour: false })
-    expect(said.join('')).toBe(`mplp: there is no object ${shown}\n`)
+    expect(said.join('')).toMatch(`mplp: there is no object ${shown}; ids are written in full`)
   })
 
   it('goes to a file or a pipe as it is', () => {
