@@ -15,10 +15,13 @@ export async function run({ io }: VerbCall): Promise<number> {
   })
 }
 
-const asked = ({ confirm, shows, expires_at }: Question, io: Io): readonly string[] => {
+const asked = ({ confirm, roles, needed, shows, expires_at }: Question, io: Io): readonly string[] => {
   const { diff, ...rest } = shows ?? {}
   return [
     `${io.paint('bold', confirm.confirm_id)} ${confirm.reason ?? confirm.target_type}`,
+    ...(roles
+      ? [`  may be decided by ${roles.join(', ')}${needed > 1 ? `; ${needed} of them must approve` : ''}`]
+      : []),
     ...(shows ? [`  ${JSON.stringify(rest)}`] : []),
     ...(typeof diff === 'string' ? diff.trimEnd().split('\n').map(indented) : []), // in one line nobody could read it
     ...(expires_at === undefined ? [] : [`  until ${expires_at}`]),

@@ -1,7 +1,9 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import type { EntryBody } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
+import { gateOf } from '../psg/moves.ts'
 import type { Project } from '../psg/project.ts'
+import { approving } from './approving.ts'
 import type { Check } from './doctor.ts'
 import { type OpenRun, openRuns } from './open-runs.ts'
 
@@ -62,7 +64,7 @@ export async function checkQuestions(project: Project): Promise<readonly Check[]
       check: 'confirm',
       verdict: 'warning',
       says: `${id} waits for a person since ${confirm?.requested_at}: ${confirm?.reason ?? confirm?.target_type}`,
-      remedy: `mplp confirm approve ${id}, or reject`,
+      remedy: `${approving(id, gateOf(context, id)?.data.roles)}, or reject`,
     })
   }
   return checks

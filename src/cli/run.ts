@@ -4,6 +4,7 @@ import type { RunHandle } from '../orchestrator/run.ts'
 import { checkedFlow } from '../orchestrator/submit-check.ts'
 import type { Question } from '../orchestrator/wishes.ts'
 import { InvalidInput, NotFound, Refused, RuleViolation } from '../protocol/errors.ts'
+import { approving } from './approving.ts'
 import { EXIT, type Io } from './io.ts'
 import { readValue } from './read-value.ts'
 import { printEvents } from './run-events.ts'
@@ -121,7 +122,9 @@ const reports = {
 const asking = (questions: readonly Question[]): string =>
   [
     `waiting for ${questions.length === 1 ? 'a decision' : `${questions.length} decisions`}:`,
-    ...questions.map(({ confirm }) => `  mplp confirm approve ${confirm.confirm_id}   ${confirm.reason ?? ''}`),
+    ...questions.map(({ confirm, roles }) =>
+      `  ${approving(confirm.confirm_id, roles)}   ${confirm.reason ?? ''}`.trimEnd(),
+    ),
   ].join('\n')
 
 const waitingFor = (run: RunHandle, waits: readonly Wait[]): string =>

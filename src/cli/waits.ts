@@ -1,6 +1,8 @@
 import type { ActionRecord } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
+import { gateOf } from '../psg/moves.ts'
 import { isKind } from '../psg/node.ts'
+import { approving } from './approving.ts'
 
 /** Something that a run waits for. */
 export interface Wait {
@@ -17,7 +19,10 @@ export function waitsOf(graph: ProjectGraph, plan: string): readonly Wait[] {
   const nodes = [...graph.state.nodesOf(plan)]
   for (const node of nodes) {
     if (isKind(node, 'confirm') && node.data.status === 'pending')
-      waits.push({ what: `the decision ${node.id}`, remedy: `mplp confirm approve ${node.id}, or reject` })
+      waits.push({
+        what: `the decision ${node.id}`,
+        remedy: `${approving(node.id, gateOf(graph, node.id)?.data.roles)}, or reject`,
+      })
     if (!isKind(node, 'timer') || node.data.fired) continue
     const { purpose, due, target } = node.data
     timed.add(target)

@@ -39,6 +39,10 @@ export interface Question {
   readonly confirm: Confirm
   readonly context_id: string
   readonly plan_id?: string
+  /** Who may decide; anybody when absent. */
+  readonly roles?: readonly string[]
+  /** How many different roles must approve. */
+  readonly needed: number
   readonly shows?: JsonObject
   readonly expires_at?: string
 }
@@ -222,6 +226,8 @@ function questionOf(graph: ProjectGraph, confirm: Node<'confirm'>): Question {
     confirm: confirm.data,
     context_id: graph.id,
     ...(plan && { plan_id: plan.id }),
+    ...(gate?.roles && { roles: gate.roles }),
+    needed: gate?.needed ?? 1,
     ...(gate?.shows && { shows: gate.shows }),
     ...(gate?.expires_at !== undefined && { expires_at: gate.expires_at }),
   }

@@ -12,7 +12,18 @@ export function confirmRoutes(runtime: ComposedRuntime): readonly Route[] {
       role: 'read',
       answer: {
         type: 'array',
-        items: { type: 'object', properties: { confirm: { $ref: 'confirm' }, context_id: TEXT, plan_id: TEXT } },
+        items: {
+          type: 'object',
+          properties: {
+            confirm: { $ref: 'confirm' },
+            context_id: TEXT,
+            plan_id: TEXT,
+            roles: { type: 'array', items: TEXT },
+            needed: { type: 'integer' },
+            shows: { type: 'object' },
+            expires_at: TEXT,
+          },
+        },
       },
       handle: async () => runtime.waiting(),
     },

@@ -6,6 +6,7 @@ import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { table } from '../../src/cli/io.ts'
 import { openRuntime } from '../../src/compose.ts'
 import type { Flow } from '../../src/orchestrator/submit.ts'
+import type { Question } from '../../src/orchestrator/wishes.ts'
 import type { JsonObject } from '../../src/protocol/json.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
 import { openStore } from '../../src/vsl/vsl.ts'
@@ -191,6 +192,18 @@ describe('a plan that asks', { timeout: PATIENT }, () => {
     expect(approved).toMatchObject({ code: 0, values: [{ confirm_id: confirm, status: 'approved' }] })
     await mplpHere(folder, ['resume'])
     expect((await hereJson(folder, ['show', ran.values[0]!.plan_id])).values).toMatchObject([{ status: 'completed' }])
+  })
+
+  it('is told with the command that decides it, in a role that may', async () => {
+    const folder = withFlow({ roles: ["the owner's dba", 'lead'], needed: 2, reason: 'really?' })
+    const asked = await mplpHere(folder, ['run', 'flow.json'])
+    const [, command] = /^ {2}mplp (confirm approve .*) {3}really\?$/m.exec(asked.out) ?? []
+    expect(command).toMatch(/^confirm approve [0-9a-f-]{36} --role 'the owner'\\''s dba'$/)
+    const listed = await mplpHere(folder, ['confirm', 'list'])
+    expect(listed.out).toContain("  may be decided by the owner's dba, lead; 2 of them must approve\n")
+    const [question] = (await hereJson<Question[]>(folder, ['confirm', 'list'])).values[0]!
+    expect(question).toMatchObject({ roles: ["the owner's dba", 'lead'], needed: 2 })
+    expect((await mplpHere(folder, ['doctor'])).out).toContain(`remedy: mplp ${command}, or reject\n`)
   })
 
   it('is decided in a role that has a name', async () => {
