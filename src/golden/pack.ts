@@ -43,10 +43,10 @@ export async function exportPack(
 ): Promise<Pack> {
   checkFolder(folder)
   checkExport(project, options)
-  const { graph, plan, trace } = await located(project, run)
+  const { graph, id, plan, trace } = await located(project, run)
   await refuseOccupied(folder)
   const files = new Map<string, string>()
-  const artifacts = await artifactsOf(graph, project, plan, trace)
+  const artifacts = await artifactsOf(graph, project, { id, plan, trace })
   for (const [name, document] of artifacts)
     files.set(`artifacts/${name}`, `${JSON.stringify(document, undefined, 2)}\n`)
   const events = await timelineOf(graph, plan)
@@ -88,13 +88,20 @@ export function checksums(files: ReadonlyMap<string, string | Uint8Array>): stri
 
 export const sha256 = (bytes: string | Uint8Array): string => hash('sha256', bytes, 'hex')
 
-async function located(project: Project, run: string): Promise<{ graph: ProjectGraph; plan: string; trace: string }> {
+/** A run, and what hangs on it, by their ids. */
+interface Ran {
+  readonly id: string
+  readonly plan: string
+  readonly trace: string
+}
+
+async function located(project: Project, run: string): Promise<Ran & { readonly graph: ProjectGraph }> {
   const where = await project.locate(run)
   if (!where) throw new NotFound('run', run)
   const graph = await project.context(where.graph)
   await graph.load(where.group)
   for (const node of graph.state.nodesOf(where.group))
-    if (node.kind === 'run') return { graph, plan: node.data.plan_id, trace: node.data.trace_id }
+    if (node.kind === 'run') return { graph, id: node.id, plan: node.data.plan_id, trace: node.data.trace_id }
   throw new NotFound('run', run)
 }
 
@@ -102,16 +109,14 @@ async function located(project: Project, run: string): Promise<{ graph: ProjectG
 async function artifactsOf(
   graph: ProjectGraph,
   project: Project,
-  plan: string,
-  trace: string,
+  { id: run, plan, trace }: Ran,
 ): Promise<ReadonlyMap<string, Json>> {
-  const found = new Map<string, Json>()
+  const found = new Map<string, Json>([['context.json', await contextOf(graph, run)]])
   const add = async (kind: DocumentKind, id: string, from = graph) => {
     let name = `${kind}.json`
     for (let n = 2; found.has(name); n++) name = `${kind}-${n}.json`
     found.set(name, (await from.document(kind, id)) as Json)
   }
-  await add('context', graph.id)
   await add('plan', plan)
   await add('trace', trace)
   for (const node of graph.state.nodesOf(plan)) if (node.kind === 'confirm') await add('confirm', node.id)
@@ -121,6 +126,13 @@ async function artifactsOf(
   for (const node of project.graph.state.nodes())
     if (node.kind === 'role' || node.kind === 'core') await add(node.kind, node.id, project.graph)
   return found
+}
+
+/** As it was when the run ended, as it is while it goes on: that it was suspended or archived since says nothing of the run. */
+async function contextOf(graph: ProjectGraph, run: string): Promise<Json> {
+  const end = (await graph.history('run', run)).find(({ after }) => after?.phase === 'ended')
+  const past = await graph.history('context', graph.id)
+  return past.findLast(({ revision }) => revision <= (end?.revision ?? graph.revision))!.after!
 }
 
 /** What has a family and is this plan's or no plan's, in the order of the stamps. */

@@ -91,6 +91,24 @@ describe('an evidence pack', () => {
     expect(await verifyPack(folder)).toEqual(admissible(pack))
   })
 
+  it('tells the context as it was when the run ended, also once it was archived', async () => {
+    const runtime = await runtimeOf({})
+    const run = await runtime.submit(chainOf(1))
+    await run.result()
+    const graph = await runtime.project.context(run.context_id)
+    for (const set of [{ title: 'Another' }, { status: 'archived' }] as const)
+      await graph.commit([{ kind: 'node_update', node: 'context', id: graph.id, set }], {
+        actor: 'test',
+        reason: 'later',
+      })
+    const folder = tempFolder()
+    const pack = await exportPack(runtime.project, run.plan_id, folder)
+    await runtime.close()
+    expect(await verifyPack(folder)).toEqual(admissible(pack))
+    const { title, status } = JSON.parse(await readFile(join(folder, 'pack/artifacts/context.json'), 'utf8'))
+    expect({ status, isAnother: title === 'Another' }).toEqual({ status: 'active', isAnother: false })
+  })
+
   it('tells nothing that executes behind the end of the plan', async () => {
     for (const flow of [chainOf(2), flowOf({ hang: {} }), flowOf({ fail: {} })]) {
       const events = await timeline((await packOf(flow)).folder)
