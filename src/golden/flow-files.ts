@@ -19,7 +19,7 @@ export async function readYaml(path: string, shown: string): Promise<Source | un
   const lines = new LineCounter()
   const document = parseDocument(text, { lineCounter: lines })
   const [error] = [...document.errors, ...document.warnings]
-  if (error) throw invalid(`${shown}:${lines.linePos(error.pos[0]).line}`, 'syntax', error.message.split('\n')[0]!)
+  if (error) throw invalid(`${shown}:${lines.linePos(error.pos[0]).line}`, 'syntax', withoutPlace(error.message))
   visit(document, {
     Alias(_, alias, around) {
       // Whoever walks through what it stands for would never come to an end.
@@ -41,6 +41,9 @@ export async function readYaml(path: string, shown: string): Promise<Source | un
   }
 }
 const MOST_ALIASES = 100
+
+/** Where it is was said before, and is not shown. */
+const withoutPlace = (message: string): string => message.split('\n', 1)[0]!.replace(/ at line \d+, column \d+:$/, '')
 
 /** Every `.json` of a folder by its name without ending; none when there is no such folder. */
 export async function readJsonFolder(folder: string, shown: string): Promise<{ readonly [name: string]: Json }> {

@@ -212,6 +212,7 @@ describe('a flow is refused before anything runs, with file and line, when', () 
     const [problem] = (refusal as InvalidInput).problems
     expect(problem?.path).toBe(`area/flow/${where}`)
     expect(problem?.message).toContain(says)
+    expect(problem?.message).not.toMatch(/at line/) // that is where the path leads
   })
 
   const slips: readonly (readonly [act: string, says: string])[] = [
