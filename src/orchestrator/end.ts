@@ -1,9 +1,14 @@
 import type { JsonObject } from '../protocol/json.ts'
 import { isTerminal } from '../protocol/lifecycle.ts'
+import type { Change } from '../psg/change.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
 import { endPlan, move } from '../psg/moves.ts'
+import { isKind } from '../psg/node.ts'
+import type { RunEvent } from '../psg/run-event.ts'
 import { isKept } from './ending.ts'
 import type { Decided, LiveRun, Waiting } from './live.ts'
-import { saEnd } from './profiles/sa.ts'
+import { outcomeOf } from './outcome.ts'
+import { saEnd, saEvent } from './profiles/sa.ts'
 import type { LiveSession } from './session.ts'
 import { attemptWasCancelled, now, sa } from './steps.ts'
 import { latestEnd, openTimers, timerFired } from './timers.ts'
@@ -31,7 +36,8 @@ export function runEnds(run: LiveRun, decided: Decided): void {
   for (const { id, data } of timed ? openTimers(run.graph, run.plan) : [])
     if (unstarted || data.purpose === 'deadline') timerFired(id, decided)
   if (run.session) sessionEnds(run, run.session, status, !over && !unstarted, decided)
-  for (const change of over ? [] : endPlan(run.graph, run.plan, status, ended)) decided.changes.push(change)
+  const endings = over ? [] : endPlan(run.graph, run.plan, status, ended)
+  for (const change of endings) decided.changes.push(change)
   decided.changes.push(
     { kind: 'node_update', node: 'trace', id: run.trace, set: { status, finished_at: now(run) } },
     {
@@ -47,8 +53,10 @@ export function runEnds(run: LiveRun, decided: Decided): void {
       },
     },
   )
-  const { completed, failed } = tally(run, decided)
-  if (sa(run)) decided.events.push(...saEnd({ status, succeeded: completed, failed, segments: run.segments }))
+  if (sa(run) && !over && !unstarted) {
+    for (const { id, to } of endings.map(stepMove)) if (to === 'failed') decided.events.push(stepLeft(run, id))
+    decided.events.push(...saEnd({ status, ...tally(run, decided), segments: run.segments }))
+  }
   decided.reason = `the run ${status === 'completed' ? 'is completed' : `has ${status === 'failed' ? 'failed' : 'been cancelled'}`}`
   if (run.ending) decided.termination = run.ending.reason
   decided.end = status
@@ -80,25 +88,44 @@ const standing = ({ writers }: LiveSession): JsonObject =>
 /** Steps that this very tick ends. */
 function endedSteps(decided: Decided): ReadonlySet<string> {
   const ended = new Set<string>()
-  for (const change of decided.changes)
-    if (
-      change.kind === 'node_update' &&
-      change.node === 'step' &&
-      ENDS.has((change.set as { status?: string }).status ?? '')
-    )
-      ended.add(change.id)
+  for (const { id, to } of decided.changes.map(stepMove)) if (ENDS.has(to)) ended.add(id)
   return ended
 }
-const ENDS: ReadonlySet<string> = new Set(['completed', 'failed', 'skipped'])
+const ENDS: ReadonlySet<string | undefined> = new Set(['completed', 'failed', 'skipped'])
 
-function tally(run: LiveRun, decided: Decided): { completed: number; failed: number } {
-  const before = run.graph.state.plan(run.plan)!.tally
-  let [completed, failed] = [before.completed, before.failed]
-  for (const change of decided.changes) {
-    if (change.kind !== 'node_update' || change.node !== 'step') continue
-    const { status } = change.set as { status?: string }
-    if (status === 'completed') completed++
-    if (status === 'failed') failed++
+/** A step that waited for something when its run ended has ended with it. */
+const stepLeft = ({ ending }: LiveRun, step_id: string): RunEvent =>
+  saEvent('SAStepFailed', {
+    step_id,
+    status: 'failed',
+    error_code: 'action_aborted',
+    error_message: String(ending?.error.message),
+  })
+
+/** What became of the steps that were begun. One that failed and was skipped for it did not succeed either. */
+function tally({ graph, plan }: LiveRun, decided: Decided): { succeeded: number; failed: number } {
+  const before = graph.state.plan(plan)!.tally
+  let succeeded = before.completed
+  let failed = before.failed + (before.skipped > 0 ? givenUp(graph, plan) : 0)
+  for (const { id, to } of decided.changes.map(stepMove)) {
+    if (to === 'completed') succeeded++
+    else if (to === 'failed') failed++
+    else if (to === 'skipped' && graph.get('step', id)?.data.status === 'in_progress') failed++
   }
-  return { completed, failed }
+  return { succeeded, failed }
 }
+
+/** How many steps were skipped once they had been begun. */
+function givenUp({ state }: ProjectGraph, plan: string): number {
+  let steps = 0
+  for (const node of state.nodesOf(plan))
+    if (isKind(node, 'step') && node.data.status === 'skipped' && outcomeOf(state, node.id)) steps++
+  return steps
+}
+
+/** The step that a change moves, and where to. */
+const stepMove = (change: Change): { readonly id: string; readonly to?: string } =>
+  change.kind === 'node_update' && change.node === 'step' && change.set.status !== undefined
+    ? { id: change.id, to: change.set.status }
+    : NO_MOVE
+const NO_MOVE = { id: '' }

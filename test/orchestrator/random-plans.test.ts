@@ -4,6 +4,7 @@ import type { Runtime } from '../../src/orchestrator/runtime.ts'
 import { eventKind } from '../../src/protocol/base-event.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { ActionError, RuleViolation } from '../../src/protocol/errors.ts'
+import type { JsonObject } from '../../src/protocol/json.ts'
 import { problems, profileProblems } from '../../src/protocol/validate.ts'
 import { eventsIn } from '../../src/psg/told.ts'
 import type { Entry } from '../../src/vsl/backend.ts'
@@ -153,6 +154,16 @@ async function judged({ graph, run, entries, store, ids, fates, world }: Awaited
   const begun = executions.filter(({ event_type }) => String(event_type).endsWith('_started'))
   const over = executions.filter((event) => event.status !== 'running')
   expect(over.map((event) => event.execution_id).sort()).toEqual(begun.map((event) => event.execution_id).sort())
+  // So is every step that the single agent began, and the numbers at its end are those of what it told.
+  const ofSteps = (type: string) =>
+    events.flatMap(({ event_type, payload }) => (event_type === type ? [String((payload as JsonObject).step_id)] : []))
+  const [started, succeeded, failed] = ['SAStepStarted', 'SAStepCompleted', 'SAStepFailed'].map(ofSteps)
+  expect([...succeeded!, ...failed!].sort()).toEqual(started!.sort())
+  expect(events.findLast(({ event_type }) => event_type === 'SACompleted')?.payload).toMatchObject({
+    steps_executed: started!.length,
+    steps_succeeded: succeeded!.length,
+    steps_failed: failed!.length,
+  })
 
   const plan = await graph.document('plan', run.plan_id)
   expect(Object.fromEntries(status)).toEqual(Object.fromEntries(plan.steps.map((step) => [step.step_id, step.status])))
