@@ -17,7 +17,7 @@ import { saBeginning } from './profiles/sa.ts'
 import { readySet } from './ready.ts'
 import { liveSession, type Session } from './session.ts'
 import { attemptAgain, attemptWasCutOff, inverseWasCutOff, now, sa } from './steps.ts'
-import { endTimer, openTimers, timerFired } from './timers.ts'
+import { endTimer, latestEnd, openTimers, timerFired } from './timers.ts'
 import { sessionStarts } from './turns.ts'
 
 /** A run as its new owner takes it up, made from the graph alone: the same whether it was just started or left behind by a crash. */
@@ -80,11 +80,12 @@ export function standing(
  * way to its end. Done once, and not while the run is paused or its plan may not start.
  */
 export function resume(run: LiveRun, decided: Decided): void {
-  if (run.resumed || (run.paused && !run.ending)) return
+  if (run.resumed) return
+  if (!run.ending) endsAlready(run)
+  if (run.paused && !run.ending) return
   if (!run.ending && run.graph.get('plan', run.plan)?.data.status === 'approved') {
     const expired = expiryOf(run.graph, run.plan)
     if (expired !== undefined) ends(run, tooLate(expired))
-    else if (run.session) endsWithSession(run, run.session)
     if (!run.ending && heldUpBy(run.graph, run.options)) return
     if (!run.ending) starts(run, decided)
   }
@@ -118,6 +119,14 @@ export function resume(run: LiveRun, decided: Decided): void {
     else departs(run, again, decided)
     decided.reason = 'goes on after an interruption'
   }
+}
+
+/** What is over by now is not taken up: nothing that was cut off is tried once more only to be stopped. */
+function endsAlready(run: LiveRun): void {
+  const { graph, session } = run
+  if (session) endsWithSession(run, session)
+  const latest = latestEnd(graph.get('run', run.id)!.data)
+  if (latest && latest.due <= graph.clock.now()) ends(run, latest.ending)
 }
 
 /** What was cut off so often may be what ends the process, or takes longer than the lease: somebody must look at it. */

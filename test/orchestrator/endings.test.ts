@@ -418,6 +418,32 @@ describe('time', () => {
     for await (const [key] of store.scan('timer/')) throw new Error(`${key} is left`)
   })
 
+  it.each(['retry', 'hold'] as const)(
+    'does not try again what was cut off (%s) when the deadline is over by the time somebody comes, and leaves no segment open',
+    async (on_interrupt) => {
+      let calls = 0
+      const { start, clock } = world({
+        slow: () => {
+          calls++
+          return new Promise(() => undefined)
+        },
+      })
+      const first = await start()
+      const deadline = new Date(clock.now() + 60_000).toISOString()
+      const run = await first.submit(flowOf({ slow: { binding: { on_interrupt } } }, { options: { deadline } }))
+      await until(clock, () => calls === 1)
+      first.die()
+      await clock.advance(60_000)
+      const second = await start()
+      const result = await inTime(clock, (await second.get(run.run_id)).result())
+      expect(result).toMatchObject({ status: 'failed', error: { code: 'deadline' } })
+      expect(calls).toBe(1)
+      const trace = await (await second.project.context(run.context_id)).document('trace', run.trace_id)
+      expect(trace.segments).toMatchObject([{ status: 'failed', attributes: { interrupted: true } }])
+      await inTime(clock, second.close())
+    },
+  )
+
   it('ends a plan’s question that nobody answers, and its run', async () => {
     const { start, clock, store } = world({})
     const runtime = await start()
