@@ -1,10 +1,11 @@
-import { endedEvent, startedEvent } from '../ael/events.ts'
+import type { Action } from '../ael/adapter.ts'
+import { endedEvent, leftEvent, startedEvent } from '../ael/events.ts'
 import type { ActionLayer, Attempt, AttemptEnd } from '../ael/layer.ts'
 import type { Effect } from '../drift/compensate.ts'
 import { ActionError, MplpError } from '../protocol/errors.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import type { Change, EventDraft } from '../psg/change.ts'
-import { type Journey, segmentEnds, segmentStarts } from './rollback-trace.ts'
+import { cutOff, type Journey, segmentEnds, segmentStarts } from './rollback-trace.ts'
 import { inverseOf } from './undo.ts'
 
 /** What came of taking an effect back. */
@@ -38,26 +39,43 @@ export async function takeBackEffect(
       kind: 'node_update',
       node: 'action',
       id: attempt.action.action_id,
-      set: { status: error ? 'failed' : 'completed', ...(error && { error, failures: 1 }) },
+      set: { status: end.status, ...(error && { error, failures: 1 }) },
     },
-    segmentEnds(journey, attempt.execution_id, error ? 'failed' : 'completed', error && { error }),
+    segmentEnds(journey, attempt.execution_id, end.status, error && { error }),
   ]
   await graph.commit(changes, { actor, reason, events: [told(journey, endedEvent(attempt, end))] })
   return { action_id, step_id, status: error ? 'failed' : 'undone', ...(error && { error }) }
 }
 
-function attemptAt({ graph, run, trace_id }: Journey, effect: Effect): Attempt {
-  const { step_id, inverse } = effect
-  const action = inverseOf(effect, inverse, graph.clock)
-  return {
-    action,
-    execution_id: graph.clock.uuid(),
-    attempt: 1,
-    read_only: false,
-    label: action.action_type,
-    run: { context_id: graph.id, plan_id: run.data.plan_id, step_id, trace_id },
+/** Tells of what an earlier way back had begun when it was cut off that nobody knows how far it got. */
+export function* cutOffEvents({ graph, run }: Journey): Iterable<EventDraft> {
+  for (const { id, data } of cutOff(graph, run)) {
+    const { step_id, execution_id, compensates } = data
+    const { inverse, idempotency_key } = graph.get('action', compensates!)!.data
+    const action = { ...inverseOf({ idempotency_key }, inverse as JsonObject, graph.clock), action_id: id }
+    const trace_id = graph.get('segment', execution_id)!.owner!
+    yield told({ run }, leftEvent(attemptOf({ graph, run, trace_id }, action, step_id, execution_id), 'failed'))
   }
 }
+
+function attemptAt(journey: Journey, effect: Effect): Attempt {
+  const { clock } = journey.graph
+  return attemptOf(journey, inverseOf(effect, effect.inverse, clock), effect.step_id, clock.uuid())
+}
+
+const attemptOf = (
+  { graph, run, trace_id }: Pick<Journey, 'graph' | 'run' | 'trace_id'>,
+  action: Action,
+  step_id: string,
+  execution_id: string,
+): Attempt => ({
+  action,
+  execution_id,
+  attempt: 1,
+  read_only: false,
+  label: action.action_type,
+  run: { context_id: graph.id, plan_id: run.data.plan_id, step_id, trace_id },
+})
 
 function started(journey: Journey, { action, execution_id }: Attempt, effect: Effect, at: number): readonly Change[] {
   const { action_id, idempotency_key, action_type } = action
@@ -87,12 +105,11 @@ function started(journey: Journey, { action, execution_id }: Attempt, effect: Ef
   ]
 }
 
-async function tried(
-  { graph }: Journey,
-  layer: ActionLayer,
-  attempt: Attempt,
-  signal: AbortSignal,
-): Promise<AttemptEnd> {
+/** Nobody is asked on the way back. */
+type Ended = Extract<AttemptEnd, { status: 'completed' }> | FailedEnd
+type FailedEnd = Extract<AttemptEnd, { error: ActionError }> & { readonly status: 'failed' | 'cancelled' }
+
+async function tried({ graph }: Journey, layer: ActionLayer, attempt: Attempt, signal: AbortSignal): Promise<Ended> {
   const began = graph.clock.now()
   try {
     const { execution_id, run } = attempt
@@ -108,14 +125,15 @@ async function tried(
   } catch (error) {
     const failure =
       error instanceof ActionError ? error : new ActionError('action_failed', messageOf(error), { cause: error })
-    return { status: 'failed', duration_ms: Math.max(0, graph.clock.now() - began), error: failure }
+    const status = failure.code === 'action_aborted' ? 'cancelled' : 'failed'
+    return { status, duration_ms: Math.max(0, graph.clock.now() - began), error: failure }
   }
 }
 
 const messageOf = (error: unknown): string =>
   error instanceof MplpError ? `${error.code}: ${error.message}` : String(error)
 
-const told = ({ run }: Journey, event: { readonly event_type: string }): EventDraft => ({
+const told = ({ run }: Pick<Journey, 'run'>, event: { readonly event_type: string }): EventDraft => ({
   plan_id: run.data.plan_id,
   event: event as EventDraft['event'],
 })

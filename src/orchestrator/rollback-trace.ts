@@ -52,6 +52,12 @@ export function openTraces(graph: ProjectGraph, run: Node<'run'>): readonly Node
   return traces.filter(({ id, data }) => data.status === 'running' && id !== run.data.trace_id)
 }
 
+/** Inverse actions that were under way when an earlier way back was cut off. */
+export const cutOff = (graph: ProjectGraph, run: Node<'run'>): readonly Node<'action'>[] =>
+  [...graph.state.nodesOf(run.group)]
+    .filter((node) => isKind(node, 'action'))
+    .filter(({ data }) => data.compensates !== undefined && data.status === 'running')
+
 const closed = (graph: ProjectGraph, id: string, status: 'completed' | 'failed'): Change => ({
   kind: 'node_update',
   node: 'trace',
@@ -122,12 +128,11 @@ function* interrupted({ graph, run }: Journey): Iterable<Change> {
   for (const { id: trace_id } of openTraces(graph, run))
     for (const { id } of children(graph.state, 'trace', trace_id).filter((part) => isKind(part, 'segment')))
       if (!graph.get('segment_end', id)) yield segmentEnds({ graph, trace_id }, id, 'failed', { interrupted: true })
-  for (const node of graph.state.nodesOf(run.group))
-    if (isKind(node, 'action') && node.data.compensates !== undefined && node.data.status === 'running')
-      yield {
-        kind: 'node_update',
-        node: 'action',
-        id: node.id,
-        set: { status: 'failed', error: { code: 'interrupted', message: 'the rollback was cut off' } },
-      }
+  for (const { id } of cutOff(graph, run))
+    yield {
+      kind: 'node_update',
+      node: 'action',
+      id,
+      set: { status: 'failed', error: { code: 'interrupted', message: 'the rollback was cut off' } },
+    }
 }

@@ -15,7 +15,7 @@ import { isKind, placeOf } from '../psg/node.ts'
 import { findWay } from '../psg/snapshot.ts'
 import { thisHolder } from '../vsl/holder.ts'
 import { own } from './owner.ts'
-import { type EffectOutcome, takeBackEffect } from './rollback-effect.ts'
+import { cutOffEvents, type EffectOutcome, takeBackEffect } from './rollback-effect.ts'
 import { permission } from './rollback-gate.ts'
 import { beginning, ending, executedEvent, type Journey, openTraces, plannedEvent } from './rollback-trace.ts'
 
@@ -104,7 +104,7 @@ async function goBack(
 
   const journey: Journey = { graph, run, ...by, trace_id: graph.clock.uuid() }
   const begins = () => beginning(journey, said?.gate)
-  await graph.commit(begins, { ...by, events: [plannedEvent(journey, plan)] })
+  await graph.commit(begins, { ...by, events: [...cutOffEvents(journey), plannedEvent(journey, plan)] })
   const signal = options.signal ? AbortSignal.any([options.signal, lost]) : lost
   const effects: EffectOutcome[] = []
   for (const [at, effect] of plan.effects.entries()) {
@@ -139,7 +139,7 @@ async function ended(
   await graph.commit(() => ending(journey, left.length === 0), {
     actor,
     reason,
-    events: [executedEvent(journey, outcome)],
+    events: [...cutOffEvents(journey), executedEvent(journey, outcome)],
   })
   return reported(left.length === 0 ? 'done' : 'incomplete', plan, { trace_id, ...came })
 }

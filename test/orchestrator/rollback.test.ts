@@ -14,6 +14,7 @@ import { withTracking } from '../../src/orchestrator/tracked-files.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
 import { InvalidInput, NotFound, Refused, Unavailable } from '../../src/protocol/errors.ts'
 import type { Json, JsonObject } from '../../src/protocol/json.ts'
+import type { ProjectGraph } from '../../src/psg/graph.ts'
 import { eventsIn } from '../../src/psg/told.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
@@ -85,6 +86,17 @@ const chain = (steps: { readonly [name: string]: StepSpec }): { readonly [name: 
   return Object.fromEntries(
     names.map((name, i) => [name, { ...steps[name], ...(i > 0 && { after: [names[i - 1]!] }) }]),
   )
+}
+/** What is told of the attempts at these actions. */
+async function executionsOf({ store, id }: ProjectGraph, actions: readonly { readonly action_id: string }[]) {
+  const told: JsonObject[] = []
+  for await (const entry of store.read(id))
+    for (const { event } of eventsIn(entry)) {
+      const { action_id } = (event.payload ?? {}) as JsonObject
+      const isTheirs = actions.some((action) => action.action_id === action_id)
+      if (event.event_family === 'runtime_execution' && isTheirs) told.push(event as unknown as JsonObject)
+    }
+  return told
 }
 const THREE = chain({
   change: file({ operation: 'write', path: 'a.txt', content: 'by the run\n' }),
@@ -269,7 +281,33 @@ describe('a rollback', () => {
     const inverses = parts.flatMap((node) => (node.kind === 'action' && node.data.compensates ? [node.data] : []))
     expect(inverses.map(({ status }) => status).sort()).toEqual(['completed', 'failed'])
     expect(new Set(inverses.map(({ idempotency_key }) => idempotency_key)).size).toBe(1)
+    const attempts = await executionsOf(it.graph, inverses)
+    expect(attempts.map(({ event_type, status }) => [event_type, status])).toEqual([
+      ['execution_started', 'running'],
+      ['execution_failed', 'failed'],
+      ['execution_started', 'running'],
+      ['execution_completed', 'completed'],
+    ])
+    const [first, left, again, done] = attempts
+    expect([left!.execution_id, done!.execution_id]).toEqual([first!.execution_id, again!.execution_id])
+    expect(left!.payload).toEqual({ ...(first!.payload as JsonObject), interrupted: true })
     expect(await it.graph.verify()).toEqual([])
+    await it.close()
+  })
+
+  it('tells what was stopped as cancelled, like any attempt', async () => {
+    const it = await world({})
+    const run = await it.run({ a: effect('a') })
+    const report = await it.rollback(run.run_id, { signal: AbortSignal.abort() })
+    expect(report).toMatchObject({ status: 'incomplete', effects: [{ status: 'failed' }] })
+    const trace = await it.graph.document('trace', report.trace_id!)
+    expect(trace.segments).toMatchObject([{ status: 'cancelled', attributes: { error: { code: 'action_aborted' } } }])
+    const inverses = [...it.graph.state.nodesOf(run.plan_id)].flatMap((node) =>
+      node.kind === 'action' && node.data.compensates ? [node.data] : [],
+    )
+    expect(inverses.map(({ status }) => status)).toEqual(['cancelled'])
+    expect((await executionsOf(it.graph, inverses)).map(({ status }) => status)).toEqual(['running', 'cancelled'])
+    expect((await it.rollback(run.run_id)).status).toBe('done')
     await it.close()
   })
 
