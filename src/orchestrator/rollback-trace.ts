@@ -32,7 +32,12 @@ export function beginning(journey: Journey, gate: Node<'gate'> | undefined): rea
         trace_id,
         context_id: graph.id,
         plan_id: run.data.plan_id,
-        root_span: { trace_id, span_id: graph.clock.uuid(), context_id: graph.id },
+        root_span: {
+          trace_id,
+          span_id: graph.clock.uuid(),
+          context_id: graph.id,
+          attributes: { rollback_of: run.id },
+        },
         status: 'running',
         started_at: isoNow(graph.clock),
       },
@@ -46,10 +51,12 @@ export const ending = (journey: Journey, done: boolean): readonly Change[] => [
   closed(journey.graph, journey.trace_id, done ? 'completed' : 'failed'),
 ]
 
-/** Traces of ways back from a run that did not come to their end. */
+/** Traces of ways back from a run that did not come to their end. Others may trace its plan too, for reasons of their own. */
 export function openTraces(graph: ProjectGraph, run: Node<'run'>): readonly Node<'trace'>[] {
   const traces = [...graph.state.referrers('plan', run.data.plan_id, 'RECORDS')].filter((node) => isKind(node, 'trace'))
-  return traces.filter(({ id, data }) => data.status === 'running' && id !== run.data.trace_id)
+  return traces.filter(
+    ({ data: { status, root_span } }) => status === 'running' && root_span.attributes?.rollback_of === run.id,
+  )
 }
 
 /** Inverse actions that were under way when an earlier way back was cut off. */

@@ -311,6 +311,21 @@ describe('a rollback', () => {
     await it.close()
   })
 
+  it('leaves the traces alone that others keep of the plan', async () => {
+    const it = await world({})
+    const run = await it.run({ a: effect('a') })
+    const asked = { intent: 'begin', context_id: it.graph.id, plan_id: run.plan_id }
+    const { trace_id } = (await it.runtime.call('trace', asked)) as { trace_id: string }
+    await it.runtime.call('trace', { intent: 'begin_segment', trace_id, label: 'an audit' })
+    expect((await it.rollback(run.run_id)).status).toBe('done')
+    expect((await it.rollback(run.run_id)).status).toBe('nothing')
+    expect(await it.graph.document('trace', trace_id)).toMatchObject({
+      status: 'running',
+      segments: [{ status: 'running' }],
+    })
+    await it.close()
+  })
+
   it('leaves what somebody else changed since, on the disk or in the graph, and says so', async () => {
     const it = await world({ 'a.txt': 'old\n', 'b.txt': 'b\n', 'd.txt': 'd\n' })
     const run = await it.run(
