@@ -278,6 +278,64 @@ describe('the collab module', () => {
     }))
 })
 
+/** The stages of what is neither plan nor step nor context, in short. */
+async function stagesIn({ project }: Runtime, graph: string) {
+  const told: unknown[] = []
+  for await (const entry of project.store.read(graph))
+    for (const { event } of eventsIn(entry)) {
+      const { resource_type, resource_id, from_status, to_status } = (event.payload ?? {}) as {
+        [field: string]: string
+      }
+      if (event.event_family !== 'pipeline_stage' || resource_type === 'context') continue
+      told.push([event.event_type, event.stage_status, resource_type, resource_id, from_status, to_status])
+    }
+  return told
+}
+
+describe('what modules tell of sessions and of the core', () => {
+  const session = {
+    title: 'Selling',
+    purpose: 'to sell',
+    mode: 'pair',
+    participants: [{ participant_id: 'ann', kind: 'agent' }],
+  }
+  const opened = async (ask: Ask, context_id: string, more: object = {}) =>
+    (await ask('collab', { intent: 'create', context_id, ...session, ...more })).collab_id as string
+
+  it('is one start and one end of a session, whichever intent led to them, each with what moved', () =>
+    asking(async (ask, context_id, runtime) => {
+      const [one, other, third] = [
+        await opened(ask, context_id),
+        await opened(ask, context_id, { status: 'active' }),
+        await opened(ask, context_id),
+      ]
+      await walk(ask, 'collab', { collab_id: one }, ['resume', 'suspend', 'start', 'complete'])
+      await walk(ask, 'collab', { collab_id: other }, ['cancel'])
+      await walk(ask, 'collab', { collab_id: third }, ['cancel'])
+      expect(await stagesIn(runtime, context_id)).toEqual([
+        ['session_started', 'running', 'collab', other, undefined, 'active'],
+        ['session_started', 'running', 'collab', one, 'draft', 'active'],
+        ['session_completed', 'completed', 'collab', one, 'active', 'completed'],
+        ['session_cancelled', 'failed', 'collab', other, 'active', 'cancelled'],
+        ['session_cancelled', 'skipped', 'collab', third, 'draft', 'cancelled'],
+      ])
+    }))
+
+  it('is that a core is active, be it from its birth, and what became of a module', () =>
+    asking(async (ask, _, runtime) => {
+      const { core_id: one } = await ask('core', { intent: 'create', status: 'active' })
+      const { core_id: other } = await ask('core', { intent: 'create' })
+      await walk(ask, 'core', { core_id: other }, ['activate', 'deprecate'])
+      const module = { module_id: 'dialog', version: '1.0.0', status: 'disabled' }
+      await ask('core', { intent: 'set_module', core_id: one, module })
+      expect(await stagesIn(runtime, runtime.project.id)).toEqual([
+        ['protocol_initialized', 'running', 'core', one, undefined, 'active'],
+        ['protocol_initialized', 'running', 'core', other, 'draft', 'active'],
+        ['module_disabled', 'skipped', 'module', 'dialog', 'enabled', 'disabled'],
+      ])
+    }))
+})
+
 describe('the core module', () => {
   it('lists the modules and switches them', () =>
     asking(async (ask) => {

@@ -2,7 +2,7 @@ import type { JsonObject } from '../../protocol/json.ts'
 import { validate } from '../../protocol/validate.ts'
 import type { EventDraft } from '../../psg/change.ts'
 import { DOCUMENT_KINDS } from '../../psg/document.ts'
-import { changing, creating, making, moving } from './intents.ts'
+import { changing, creating, type Moved, making, moving, stageOf } from './intents.ts'
 import type { Module } from './module.ts'
 
 const VERSION = '1.0.0'
@@ -17,29 +17,32 @@ const make = making('core', () => ({
 export const coreModule: Module = {
   make,
   intents: {
-    create: creating('core', make),
-    activate: moving('core', 'active', undefined, (id) => [stage(id, 'protocol_initialized', 'core', 'running')]),
+    create: creating('core', make, initialized),
+    activate: moving('core', 'active', undefined, initialized),
     deprecate: moving('core', 'deprecated'),
     archive: moving('core', 'archived'),
     set_module: changing('core', ['module'], ({ module }, core) => {
       const descriptor = validate('module-descriptor', module) as unknown as Descriptor
-      const others = (core.modules as unknown as readonly Descriptor[]).filter(
-        (other) => other.module_id !== descriptor.module_id,
-      )
       const { module_id, status } = descriptor
-      const enabled = status === 'enabled' || status === 'experimental'
+      const known = core.modules as unknown as readonly Descriptor[]
+      const others = known.filter((other) => other.module_id !== module_id)
+      const from = known.find((other) => other.module_id === module_id)?.status
+      const moved = { id: module_id, ...(from !== undefined && { from }), to: status }
+      const stage = status === 'enabled' || status === 'experimental' ? ENABLED : DISABLED
       return {
         set: { modules: [...others, descriptor] },
         reason: `has module ${module_id} ${status}`,
-        tell: (id) => [
-          stage(id, enabled ? 'module_enabled' : 'module_disabled', module_id, enabled ? 'running' : 'skipped'),
-        ],
+        tell: (id) => [stageOf('module', moved, { ...stage, pipeline_id: id, stage_id: module_id })],
       }
     }),
   },
 }
 type Descriptor = JsonObject & { readonly module_id: string; readonly status: string }
 
-const stage = (pipeline_id: string, event_type: string, stage_id: string, stage_status: string): EventDraft => ({
-  event: { event_type, event_family: 'pipeline_stage', pipeline_id, stage_id, stage_status },
-})
+const ENABLED = { event_type: 'module_enabled', stage_status: 'running' } as const
+const DISABLED = { event_type: 'module_disabled', stage_status: 'skipped' } as const
+
+function initialized(moved: Moved): readonly EventDraft[] {
+  if (moved.to !== 'active') return []
+  return [stageOf('core', moved, { event_type: 'protocol_initialized', stage_id: 'core', stage_status: 'running' })]
+}

@@ -1,10 +1,12 @@
 import type { JsonObject } from '../../protocol/json.ts'
 import { META } from '../../protocol/meta.ts'
+import type { StageStatus } from '../../protocol/types.ts'
 import { validate } from '../../protocol/validate.ts'
 import type { Change, EventDraft, Kind } from '../../psg/change.ts'
 import { type DocumentKind, takeApart } from '../../psg/document.ts'
 import type { ProjectGraph } from '../../psg/graph.ts'
 import { KINDS } from '../../psg/kinds.ts'
+import { stage } from '../../psg/told.ts'
 import { children } from '../../psg/view.ts'
 import { type Ground, graphOf, type Intent, type Maker, onlyFields, textOf } from './module.ts'
 
@@ -21,7 +23,7 @@ export const making =
 
 /** Creates an object, in its context's graph or the project's. */
 export const creating =
-  (kind: DocumentKind, make: Maker): Intent =>
+  (kind: DocumentKind, make: Maker, tell: Tell = () => []): Intent =>
   async (input, ground) => {
     const { project } = ground
     const document = make(input, ground)
@@ -30,20 +32,57 @@ export const creating =
     const graph = KINDS[kind].project
       ? project.graph
       : await (kind === 'context' ? project.opening(context) : project.context(context))
-    return { graph, changes: takeApart(kind, document), reason: `${kind} ${id} is created`, about: { kind, id } }
+    const events = tell({ id, to: String(document.status) })
+    return {
+      graph,
+      changes: takeApart(kind, document),
+      events,
+      reason: `${kind} ${id} is created`,
+      about: { kind, id },
+    }
   }
+
+/** What is told of an object that comes to a status, be it by its birth. */
+export type Tell = (moved: Moved) => readonly EventDraft[]
+export interface Moved {
+  readonly id: string
+  readonly from?: string
+  readonly to: string
+}
+
+/** A stage of an object's own pipeline. */
+export const stageOf = (
+  kind: string,
+  { id, from, to }: Moved,
+  { event_type, pipeline_id = id, stage_id, stage_status }: Stage,
+): EventDraft => {
+  const payload = {
+    resource_type: kind,
+    resource_id: id,
+    ...(from !== undefined && { from_status: from }),
+    to_status: to,
+  }
+  return stage(event_type, pipeline_id, stage_id, stage_status, { payload })
+}
+interface Stage {
+  readonly event_type: string
+  /** The object itself when absent. */
+  readonly pipeline_id?: string
+  readonly stage_id: string
+  readonly stage_status: StageStatus
+}
 
 /** Moves an object along its lifecycle. */
 export const moving = (
   kind: DocumentKind,
   status: string,
   more: (ground: Ground) => JsonObject = () => ({}),
-  tell?: (id: string) => readonly EventDraft[],
+  tell: Tell = () => [],
 ): Intent =>
-  changing(kind, [], (_input, _data, ground) => ({
+  changing(kind, [], (_input, data, ground) => ({
     set: { status, ...more(ground) },
     reason: `becomes ${status}`,
-    ...(tell && { tell }),
+    tell: (id) => tell({ id, from: String(data.status), to: status }),
   }))
 
 /** Replaces some of an object's own fields. */
