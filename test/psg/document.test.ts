@@ -179,6 +179,17 @@ describe('psg/document', () => {
     })
   })
 
+  it('keeps the events that a trace was given, before those that its plan told', async () => {
+    const { graph, context, id } = await world()
+    const trace = id()
+    const event = { event_id: id(), event_type: 'audit.begun', source: 'elsewhere', timestamp: TIME }
+    await graph.commit([add('trace', trace, traceOf(trace, context, id(), { events: [event] }))], by)
+    await graph.commit([move('context', context, 'suspended')], by)
+    const { events } = await graph.document('trace', trace)
+    expect(events?.map(({ event_type }) => event_type)).toEqual(['audit.begun', 'context.deactivated'])
+    expect(events?.[0]).toEqual(event)
+  })
+
   it('reads of the journal only what lies between a trace’s birth and its end', async () => {
     const given = await world()
     const { graph, context, id, store } = given
