@@ -111,15 +111,22 @@ async function artifactsOf(
   project: Project,
   { id: run, plan, trace }: Ran,
 ): Promise<ReadonlyMap<string, Json>> {
-  const found = new Map<string, Json>([['context.json', await contextOf(graph, run)]])
-  const add = async (kind: DocumentKind, id: string, from = graph) => {
+  const found = new Map<string, Json>()
+  const put = (kind: DocumentKind, document: Json) => {
     let name = `${kind}.json`
     for (let n = 2; found.has(name); n++) name = `${kind}-${n}.json`
-    found.set(name, (await from.document(kind, id)) as Json)
+    found.set(name, document)
   }
+  const add = async (kind: DocumentKind, id: string, from = graph) => put(kind, (await from.document(kind, id)) as Json)
+  put('context', await contextOf(graph, run))
   await add('plan', plan)
   await add('trace', trace)
-  for (const node of graph.state.nodesOf(plan)) if (node.kind === 'confirm') await add('confirm', node.id)
+  for (const node of [...graph.state.nodesOf(plan)]) {
+    if (node.kind === 'confirm') await add('confirm', node.id)
+    if (node.kind !== 'trace' || node.id === trace) continue
+    const other = await graph.document('trace', node.id) // of a way back; one that nobody has told anything is evidence of nothing
+    if (other.events?.length) put('trace', other as unknown as Json)
+  }
   for (const kind of ['collab', 'dialog', 'extension', 'network'] as const)
     for await (const [key, where] of graph.store.scan(`id/${kind}/`))
       if ((where as Whereabouts).graph === graph.id) await add(kind, key.slice(`id/${kind}/`.length))
@@ -128,11 +135,11 @@ async function artifactsOf(
   return found
 }
 
-/** As it was when the run ended, as it is while it goes on: that it was suspended or archived since says nothing of the run. */
+/** As the run had it, active: what has become of it since is no part of the run. */
 async function contextOf(graph: ProjectGraph, run: string): Promise<Json> {
-  const end = (await graph.history('run', run)).find(({ after }) => after?.phase === 'ended')
-  const past = await graph.history('context', graph.id)
-  return past.findLast(({ revision }) => revision <= (end?.revision ?? graph.revision))!.after!
+  const end = (await graph.history('run', run)).find(({ after }) => after?.phase === 'ended')?.revision ?? graph.revision
+  const past = (await graph.history('context', graph.id)).filter(({ revision }) => revision <= end)
+  return (past.findLast(({ after }) => after?.status === 'active') ?? past.at(-1))!.after!
 }
 
 /** What has a family and is this plan's or no plan's, in the order of the stamps. */

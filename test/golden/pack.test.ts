@@ -8,6 +8,7 @@ import { toolAdapter } from '../../src/ael/tool.ts'
 import { toolRegistry } from '../../src/ael/tool-registry.ts'
 import { exportPack } from '../../src/golden/pack.ts'
 import { verifyPack } from '../../src/golden/verify-pack.ts'
+import { rollback } from '../../src/orchestrator/rollback.ts'
 import type { Flow } from '../../src/orchestrator/submit.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
 import { InvalidInput, NotFound, Refused, TooLarge } from '../../src/protocol/errors.ts'
@@ -60,6 +61,9 @@ async function timeline(folder: string): Promise<readonly JsonObject[]> {
     .map((line) => JSON.parse(line))
 }
 
+const artifact = async (folder: string, name: string): Promise<JsonObject> =>
+  JSON.parse(await readFile(join(folder, `pack/artifacts/${name}.json`), 'utf8'))
+
 describe('an evidence pack', () => {
   it('of an executed run is admissible, and shows no decision to end it', async () => {
     const { folder, pack, status, shows } = await packOf(chainOf(3))
@@ -107,6 +111,40 @@ describe('an evidence pack', () => {
     expect(await verifyPack(folder)).toEqual(admissible(pack))
     const { title, status } = JSON.parse(await readFile(join(folder, 'pack/artifacts/context.json'), 'utf8'))
     expect({ status, isAnother: title === 'Another' }).toEqual({ status: 'active', isAnother: false })
+  })
+
+  it('has the context as the run had it, whatever has become of it since', async () => {
+    const runtime = await runtimeOf({})
+    const { context_id, plan_id, result } = await runtime.submit(chainOf(1))
+    await result()
+    for (const intent of ['suspend', 'close']) await runtime.call('context', { intent, context_id })
+    const folder = tempFolder()
+    await exportPack(runtime.project, plan_id, folder)
+    await runtime.close()
+    expect(await verifyPack(folder)).toEqual(admissible)
+    expect(await artifact(folder, 'context')).toMatchObject({ context_id, status: 'active' })
+  })
+
+  it('has the trace of a way back too, so that whatever was asked about it resolves', async () => {
+    const layer = actionLayer({ adapters: [functionAdapter({ noop: () => null, undo: () => null })] })
+    const runtime = await runtimeOf({}, { layer })
+    const inverse = { action_type: 'function', params: { name: 'undo' } }
+    const { context_id, plan_id, run_id, trace_id, result } = await runtime.submit(
+      flowOf({ noop: { binding: { inverse } } }),
+    )
+    await result()
+    const back = await rollback({ graph: await runtime.project.context(context_id), layer }, run_id)
+    await runtime.call('trace', { intent: 'begin', context_id, plan_id }) // tells nothing
+    await runtime.call('confirm', { intent: 'request', target_type: 'trace', target_id: back.trace_id! })
+    const folder = tempFolder()
+    await exportPack(runtime.project, plan_id, folder)
+    await runtime.close()
+    expect(await verifyPack(folder)).toEqual(admissible)
+    expect([(await artifact(folder, 'trace')).trace_id, (await artifact(folder, 'trace-2')).trace_id]).toEqual([
+      trace_id,
+      back.trace_id,
+    ])
+    await expect(artifact(folder, 'trace-3')).rejects.toThrow('ENOENT')
   })
 
   it('tells nothing that executes behind the end of the plan', async () => {
