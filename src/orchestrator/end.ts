@@ -32,10 +32,11 @@ export function runEnds(run: LiveRun, decided: Decided): void {
     if (waiting.on === 'confirm' && run.graph.get('confirm', waiting.confirm)?.data.status === 'pending')
       decided.changes.push(move('confirm', waiting.confirm, 'cancelled'))
   }
-  const timed = unstarted || latestEnd(run.graph.get('run', run.id)!.data) !== undefined
+  const started = !over && !unstarted
+  const timed = !started || latestEnd(run.graph.get('run', run.id)!.data) !== undefined
   for (const { id, data } of timed ? openTimers(run.graph, run.plan) : [])
-    if (unstarted || data.purpose === 'deadline') timerFired(id, decided)
-  if (run.session) sessionEnds(run, run.session, status, !over && !unstarted, decided)
+    if (!started || data.purpose === 'deadline') timerFired(id, decided)
+  if (run.session) sessionEnds(run, run.session, status, started, decided)
   const endings = over ? [] : endPlan(run.graph, run.plan, status, ended)
   for (const change of endings) decided.changes.push(change)
   decided.changes.push(
@@ -53,7 +54,7 @@ export function runEnds(run: LiveRun, decided: Decided): void {
       },
     },
   )
-  if (sa(run) && !over && !unstarted) {
+  if (sa(run) && started) {
     for (const { id, to } of endings.map(stepMove)) if (to === 'failed') decided.events.push(stepLeft(run, id))
     decided.events.push(...saEnd({ status, ...tally(run, decided), segments: run.segments }))
   }

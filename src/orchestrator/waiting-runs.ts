@@ -1,6 +1,7 @@
+import { isoNow } from '../protocol/clock.ts'
 import type { Change, CommitOptions, Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { endPlan, move } from '../psg/moves.ts'
+import { endPlan } from '../psg/moves.ts'
 import type { RunOptions, TerminationReason } from './live.ts'
 import { fired, openTimers } from './timers.ts'
 import { sessionWithdrawn } from './turns.ts'
@@ -79,11 +80,12 @@ export interface Withdrawn {
 export function withdrawal(graph: ProjectGraph, run: Node<'run'>, { error, reason }: Withdrawn): readonly Change[] {
   const { plan_id, trace_id, options } = run.data
   const result = { status: 'cancelled', error, termination_reason: reason }
+  const now = isoNow(graph.clock)
   return [
     ...endPlan(graph, plan_id, 'cancelled'),
-    move('trace', trace_id, 'cancelled'),
+    { kind: 'node_update', node: 'trace', id: trace_id, set: { status: 'cancelled', finished_at: now } },
     ...openTimers(graph, plan_id).map(({ id }) => fired(id)),
     ...sessionWithdrawn(graph, options as RunOptions),
-    { kind: 'node_update', node: 'run', id: run.id, set: { phase: 'ended', result } },
+    { kind: 'node_update', node: 'run', id: run.id, set: { phase: 'ended', ended_at: now, result } },
   ]
 }

@@ -5,6 +5,7 @@ import { functionAdapter } from '../../src/ael/function.ts'
 import type { Hands } from '../../src/ael/layer.ts'
 import { ActionError } from '../../src/protocol/errors.ts'
 import type { Json, JsonObject } from '../../src/protocol/json.ts'
+import { pathsOf } from '../../src/psg/paths.ts'
 import { eventsIn } from '../../src/psg/told.ts'
 import { chainOf, flowOf } from '../support/flows.ts'
 import { door, inTheFirstOfTwo, inTime, passes, until, world } from '../support/on-a-clock.ts'
@@ -454,6 +455,30 @@ describe('time', () => {
     await inTime(clock, runtime.close())
     for await (const [key] of store.scan('timer/')) throw new Error(`${key} is left`)
   })
+
+  it.each(['nobody answers', 'it is cancelled', 'whoever was asked withdraws it', 'its plan is withdrawn'])(
+    'ends a run before it started with its trace, and leaves no timer, when %s',
+    async (when) => {
+      const { start, clock, store } = world({})
+      const runtime = await start()
+      const run = await runtime.submit(chainOf(1, { approval: { expires_ms: 60_000 } }))
+      expect(await inTime(clock, run.rest())).toBe('waiting')
+      const [question] = await runtime.waiting()
+      if (when === 'it is cancelled') await runtime.cancel(run.run_id)
+      if (when === 'whoever was asked withdraws it')
+        await runtime.decide(question!.confirm.confirm_id, { status: 'cancelled', decided_by_role: 'somebody' })
+      if (when === 'its plan is withdrawn')
+        await pathsOf(runtime.project).patchPlanStatus(run.plan_id, 'cancelled', { actor: 'x', reason: 'y' })
+      expect(await inTime(clock, run.result())).toMatchObject({ status: 'cancelled' })
+      const graph = await runtime.project.context(run.context_id)
+      const time = expect.stringMatching(/Z$/)
+      expect(await graph.document('trace', run.trace_id)).toMatchObject({ status: 'cancelled', finished_at: time })
+      expect((await graph.find('run', run.run_id))?.data).toMatchObject({ phase: 'ended', ended_at: time })
+      await inTime(clock, runtime.close())
+      for (const index of ['timer/', 'waiting/', 'running/'])
+        for await (const [key] of store.scan(index)) throw new Error(`${key} is left`)
+    },
+  )
 
   it('ends an approval that nobody used, of a plan and of an action', async () => {
     const { start, clock } = world({ noop: () => null })
