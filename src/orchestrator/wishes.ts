@@ -186,7 +186,7 @@ function missingBindings(graph: ProjectGraph, plan: string, resolve: Resolver | 
     .map((data) => ({ kind: 'node_add', node: 'binding', id: data.binding_id, data }))
 }
 
-/** The same people are asked again, and as many of them. */
+/** The same people are asked again, and as many of them, for as long. */
 function proposedAgain(
   graph: ProjectGraph,
   plan: string,
@@ -197,7 +197,6 @@ function proposedAgain(
   const due = graph.clock.now() + EXPIRES_MS
   const changes = proposePlan(graph, plan, {
     requested_by_role: 'runtime',
-    ...(gate && { needed: gate.needed, ...(gate.roles && { roles: gate.roles }) }),
     ...(gate?.expires_at !== undefined && { expires_at: isoMicros(due * 1000) }),
     ...given,
   })

@@ -15,7 +15,7 @@ import { children } from './view.ts'
 export interface Proposing {
   readonly requested_by_role: string
   readonly reason?: string
-  /** How many roles must approve; 1 unless told. */
+  /** How many roles must approve, and which may. Unless told: as when the plan was last put up, else 1 of any. */
   readonly needed?: number
   readonly roles?: readonly string[]
   readonly expires_at?: string
@@ -27,15 +27,19 @@ export function proposePlan(graph: ProjectGraph, planId: string, options: Propos
   refuseUnlessDecidable(options)
   const plan = loaded(graph, 'plan', planId)
   const { clock } = graph
-  const open = openConfirmOf(graph, planId)
+  const last = confirmOf(graph, planId)
+  const before = last && gateOf(graph, last.id)?.data
+  const { needed = before?.needed ?? 1, roles = before?.roles } = options
+  refuseUnlessReachable(needed, roles)
+  const open = last && !isTerminal('confirm', last.data.status) ? last : undefined // else it was the last word, and a new one asks
   const confirm_id = open?.id ?? clock.uuid()
   const gate: Gate = {
     gate_id: clock.uuid(),
     confirm_id,
     target: { kind: 'plan', id: planId },
     digest: planDigest(plan, graph.state.nodesOf(plan.group)),
-    needed: options.needed ?? 1,
-    ...(options.roles && { roles: options.roles }),
+    needed,
+    ...(roles && { roles }),
     ...(options.expires_at !== undefined && { expires_at: options.expires_at }),
     ...(options.shows && { shows: options.shows }),
   }
@@ -159,12 +163,6 @@ function decisionNodes(graph: ProjectGraph, confirmId: string): readonly Node<'d
   return children(graph.state, 'confirm', confirmId).filter((node) => isKind(node, 'decision'))
 }
 
-/** `approved` and `cancelled` are the last word: a plan that is proposed after them has a new Confirm. */
-function openConfirmOf(graph: ProjectGraph, planId: string): Node<'confirm'> | undefined {
-  const confirm = confirmOf(graph, planId)
-  return confirm && !isTerminal('confirm', confirm.data.status) ? confirm : undefined
-}
-
 function loaded<K extends 'plan' | 'confirm'>(graph: ProjectGraph, kind: K, id: string) {
   checkName(kind, id)
   const node = graph.get(kind, id)
@@ -182,11 +180,15 @@ function refuseUnlessDecidable(options: Proposing): void {
   if (!Number.isSafeInteger(needed) || needed < 1) refuse('needed', 'minimum', 'must be a whole number above 0', needed)
   if (roles !== undefined && !(Array.isArray(roles) && roles.every((role) => typeof role === 'string')))
     refuse('roles', 'type', 'is not a list of roles', roles)
-  else if (problems.length === 0 && !isReachable(needed, roles))
-    refuse('needed', 'reachable', 'cannot be reached with these roles', needed)
   if (expires_at !== undefined && !(typeof expires_at === 'string' && Date.parse(expires_at) > 0))
     refuse('expires_at', 'format', 'is not a time', expires_at)
   if (problems.length > 0) throw new InvalidInput('proposal', problems)
+}
+
+function refuseUnlessReachable(needed: number, roles: readonly string[] | undefined): void {
+  if (isReachable(needed, roles)) return
+  const message = 'cannot be reached with these roles'
+  throw new InvalidInput('proposal', [{ path: 'needed', rule: 'reachable', message, found: shown(needed) }])
 }
 
 function refuseUnlessDecision(deciding: Deciding, current: Digest | undefined): void {

@@ -16,6 +16,8 @@ import {
   proposePlan,
   startPlan,
 } from '../../src/psg/moves.ts'
+import { pathsOf } from '../../src/psg/paths.ts'
+import { openProject } from '../../src/psg/project.ts'
 import { add, bindingOf, by, set, violationsOf, withPlan, world } from './given.ts'
 
 async function proposed(options: Partial<Proposing> = {}) {
@@ -79,6 +81,24 @@ describe('psg: approvals', () => {
       ['ben', 'approved'],
       ['ann', 'approved'],
     ])
+  })
+
+  it('are asked of the same roles, and as many, when the plan is put up again and nobody says otherwise', async () => {
+    const { plan, say, statuses, graph } = await proposed({ needed: 2, roles: ['ann', 'ben', 'cy'] })
+    await say('ann', 'rejected')
+    const { patchPlanStatus } = pathsOf(await openProject(graph.store, { clock: graph.clock }))
+    await patchPlanStatus(plan.id, 'proposed', by)
+    await graph.refresh()
+    expect(await rules(say('somebody else'))).toEqual(['decision.allowed'])
+    await say('ben')
+    expect(statuses()).toEqual(['proposed', 'pending'])
+    await say('ann', 'rejected')
+    const again = (options: Partial<Proposing>) => () =>
+      proposePlan(graph, plan.id, { requested_by_role: 'planner', ...options })
+    expect(again({ roles: ['dora'] })).toThrow(InvalidInput)
+    await graph.commit(again({ needed: 1, roles: ['dora'] }), by)
+    await say('dora')
+    expect(statuses()).toEqual(['approved', 'approved'])
   })
 
   it('do not outlive a plan that was taken back: what was said of the old one does not count for the new', async () => {
