@@ -85,7 +85,9 @@ export function resume(run: LiveRun, decided: Decided): void {
   if (run.paused && !run.ending) return
   if (!run.ending && run.graph.get('plan', run.plan)?.data.status === 'approved') {
     const expired = expiryOf(run.graph, run.plan)
+    const unbound = unboundIn(run)
     if (expired !== undefined) ends(run, tooLate(expired))
+    else if (unbound !== undefined) ends(run, notBound(unbound))
     if (!run.ending && heldUpBy(run.graph, run.options)) return
     if (!run.ending) starts(run, decided)
   }
@@ -159,6 +161,20 @@ function starts(run: LiveRun, decided: Decided): void {
   const plan = graph.get('plan', run.plan)!.data
   decided.events.push(...saBeginning(context, plan, run.bindings.size))
 }
+
+/** A step that came since the plan was submitted, and that nobody says how to execute. */
+function unboundIn({ graph, plan, bindings }: LiveRun): string | undefined {
+  for (const node of graph.state.nodesOf(plan)) if (isKind(node, 'step') && !bindings.has(node.id)) return node.id
+  return undefined
+}
+const notBound = (step: string): Ending => ({
+  status: 'cancelled',
+  reason: 'error',
+  error: {
+    code: 'step_unbound',
+    message: `step ${step} has no binding: a plan that was changed is put up again by propose of the runtime, which finds one`,
+  },
+})
 
 const tooLate = (expired: string): Ending => ({
   status: 'cancelled',

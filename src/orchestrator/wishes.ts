@@ -131,7 +131,7 @@ export function wishes({ project, clock, open, resolve, locateRun, look }: Wishe
       open()
       refuseUnlessFit('proposal', given, PROPOSAL)
       const { graph } = await graphOf('plan', plan)
-      const by = { actor: given.requested_by_role ?? 'runtime', reason: given.reason ?? 'proposed again' }
+      const by = { actor: given.requested_by_role ?? 'runtime', reason: given.reason ?? 'put up for approval' }
       await commitStill(graph, () => missingBindings(graph, plan, resolve), by) // what is approved is the plan with all of them
       await graph.commit(() => proposedAgain(graph, plan, given), by)
       return graph.document('confirm', confirmOf(graph, plan)!.id)

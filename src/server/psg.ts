@@ -8,7 +8,7 @@ const STATUSES = statusesOf('plan')
 const MOST_CONTEXTS = 1_000
 
 /** The protocol's own paths, and any object by its id. */
-export function psgRoutes({ project, store, folder }: ComposedRuntime): readonly Route[] {
+export function psgRoutes({ project, store, folder, propose }: ComposedRuntime): readonly Route[] {
   const paths = pathsOf(project)
   const named = (id: string) => findNamed(project, id, folder)
   return [
@@ -82,7 +82,12 @@ export function psgRoutes({ project, store, folder }: ComposedRuntime): readonly
         additionalProperties: false,
       },
       answer: { $ref: 'plan' },
-      handle: ({ params: { id }, body }) => paths.patchPlanStatus(id, wordOf(body, 'status', STATUSES), by('patched')),
+      async handle({ params: { id }, body }) {
+        const status = wordOf(body, 'status', STATUSES)
+        if (status !== 'proposed') return paths.patchPlanStatus(id, status, by('patched'))
+        await propose(id, { requested_by_role: by('patched').actor }) // a run may wait for it, and every step needs a binding then
+        return paths.getPlan(id)
+      },
     },
     {
       method: 'DELETE',

@@ -2,7 +2,9 @@ import { expect, it, onTestFinished, vi } from 'vitest'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { createRuntime, type Runtime } from '../../src/orchestrator/runtime.ts'
 import { InvalidInput, NotFound, Unavailable } from '../../src/protocol/errors.ts'
+import type { Plan } from '../../src/protocol/types.ts'
 import { firstActionOf } from '../../src/psg/first-action.ts'
+import { pathsOf } from '../../src/psg/paths.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
 import { heldCommit, inTime, passes, world } from '../support/on-a-clock.ts'
@@ -63,6 +65,23 @@ it('asks the same people again, and as many, when a plan is proposed again', asy
   expect((await runtime.decide(confirm_id, by('dba'))).status).toBe('pending')
   expect((await runtime.decide(confirm_id, by('lead'))).status).toBe('approved')
   expect(await run.result()).toMatchObject({ success: true })
+})
+
+it('does not start a plan that was changed and approved past it, and says which step has no binding', async () => {
+  const runtime = await desk()
+  const run = await runtime.submit(chainOf(1, { approval: {} }))
+  const [asked] = await runtime.waiting()
+  const { confirm_id } = asked!.confirm
+  await runtime.decide(confirm_id, by('dba', 'rejected'))
+  const plan = { intent: 'add_step', plan_id: run.plan_id, description: 'new' }
+  const { steps } = (await runtime.call('plan', plan)) as unknown as Plan
+  await pathsOf(runtime.project).patchPlanStatus(run.plan_id, 'proposed', { actor: 'x', reason: 'y' })
+  await runtime.decide(confirm_id, by('dba'))
+  expect(await run.result()).toMatchObject({
+    status: 'cancelled',
+    error: { code: 'step_unbound', message: expect.stringContaining(steps[1]!.step_id) },
+  })
+  expect(runtime.errors).toEqual([])
 })
 
 it('refuses a decision that is none', async () => {

@@ -24,6 +24,25 @@ describe('the protocol’s paths', () => {
     expect(await ask('DELETE', `/psg/plans/${plan.plan_id}`)).toMatchObject({ status: 409 })
   })
 
+  it('put a plan up again that was changed only with a binding for what is new', async () => {
+    const { ask, runtime } = await serving()
+    const flow = flowOf({ one: {} }, { approval: { needed: 2, roles: ['ann', 'ben'] } })
+    expect(await ask('POST', '/runs', flow)).toMatchObject({ status: 202 })
+    const { plan_id } = flow.plan
+    const [{ confirm }] = (await ask('GET', '/confirms')).body as unknown as [{ confirm: { confirm_id: string } }]
+    const say = (status: string, role: string) =>
+      ask('POST', `/confirms/${confirm.confirm_id}/decisions`, { status, decided_by_role: role })
+    await say('rejected', 'ann')
+    await runtime.call('plan', { intent: 'add_step', plan_id, description: 'nobody can' })
+    const put = () => ask('PATCH', `/psg/plans/${plan_id}/status`, { status: 'proposed' })
+    expect(await put()).toMatchObject({ status: 400, body: { code: 'invalid_input' } })
+    const { steps } = (await ask('GET', `/psg/plans/${plan_id}`)).body as unknown as typeof flow.plan
+    await runtime.call('plan', { intent: 'remove_step', plan_id, step_id: steps[1]!.step_id })
+    expect(await put()).toMatchObject({ status: 200, body: { status: 'proposed' } })
+    expect(await say('approved', 'cy')).toMatchObject({ status: 409 })
+    expect(await say('approved', 'ann')).toMatchObject({ body: { status: 'pending' } })
+  })
+
   it('pages through contexts', async () => {
     const { ask } = await serving()
     for (let i = 0; i < 3; i++) await ask('POST', '/psg/contexts', flowOf({ one: {} }).context)
