@@ -132,6 +132,14 @@ export function endPlan(
   return changes
 }
 
+/** Takes a step away, and how it was to be executed with it. */
+export const removeStep = ({ state }: ProjectGraph, step: string): readonly Change[] => [
+  { kind: 'node_delete', node: 'step', id: step },
+  ...[...state.referrers('step', step, 'BINDS')].map(
+    ({ id }) => ({ kind: 'node_delete', node: 'binding', id }) as const,
+  ),
+]
+
 export const move = (
   node: 'plan' | 'step' | 'confirm' | 'trace' | 'context' | 'dialog' | 'collab',
   id: string,

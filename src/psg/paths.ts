@@ -2,11 +2,11 @@ import { InvalidInput, NotFound } from '../protocol/errors.ts'
 import { anything, having, needed, object, refuseUnlessFit, text } from '../protocol/fields.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Context, Plan, PlanStatus } from '../protocol/types.ts'
-import type { Change, Changes, CommitOptions } from './change.ts'
+import type { Changes, CommitOptions } from './change.ts'
 import { takeApart } from './document.ts'
 import type { ProjectGraph } from './graph.ts'
 import { checkOptions } from './input.ts'
-import { endPlan, move, type Proposing, proposePlan, startPlan } from './moves.ts'
+import { endPlan, move, type Proposing, proposePlan, removeStep, startPlan } from './moves.ts'
 import type { Project } from './project.ts'
 import { children } from './view.ts'
 
@@ -106,11 +106,6 @@ function movesTo(graph: ProjectGraph, id: string, status: PlanStatus, { actor, p
 
 function removalOf(graph: ProjectGraph, id: string): Changes {
   if (!graph.get('plan', id)) throw new NotFound('plan', id)
-  const changes: Change[] = [{ kind: 'node_delete', node: 'plan', id }]
-  for (const step of children(graph.state, 'plan', id)) {
-    changes.push({ kind: 'node_delete', node: 'step', id: step.id })
-    for (const binding of graph.state.referrers('step', step.id, 'BINDS'))
-      changes.push({ kind: 'node_delete', node: 'binding', id: binding.id })
-  }
-  return changes
+  const steps = children(graph.state, 'plan', id).flatMap((step) => removeStep(graph, step.id))
+  return [{ kind: 'node_delete', node: 'plan', id }, ...steps]
 }

@@ -67,6 +67,21 @@ it('asks the same people again, and as many, when a plan is proposed again', asy
   expect(await run.result()).toMatchObject({ success: true })
 })
 
+it('lets a plan that was sent back lose a step, and runs what is left of it', async () => {
+  const runtime = await desk()
+  const run = await runtime.submit(chainOf(2, { approval: {} }))
+  const [asked] = await runtime.waiting()
+  await runtime.decide(asked!.confirm.confirm_id, by('dba', 'rejected'))
+  const graph = await runtime.project.context(run.context_id)
+  const { steps } = await graph.document('plan', run.plan_id)
+  await runtime.call('plan', { intent: 'remove_step', plan_id: run.plan_id, step_id: steps[1]!.step_id })
+  const { confirm_id } = await runtime.propose(run.plan_id)
+  await runtime.decide(confirm_id, by('dba'))
+  expect(await run.result()).toMatchObject({ success: true })
+  expect((await graph.document('plan', run.plan_id)).steps).toMatchObject([{ status: 'completed' }])
+  expect(await graph.verify()).toEqual([])
+})
+
 it('does not start a plan that was changed and approved past it, and says which step has no binding', async () => {
   const runtime = await desk()
   const run = await runtime.submit(chainOf(1, { approval: {} }))

@@ -2,7 +2,7 @@ import type { Clock } from '../../protocol/clock.ts'
 import { isObject, type JsonObject } from '../../protocol/json.ts'
 import type { Change } from '../../psg/change.ts'
 import type { ProjectGraph } from '../../psg/graph.ts'
-import { endPlan } from '../../psg/moves.ts'
+import { endPlan, removeStep } from '../../psg/moves.ts'
 import { addingTo, creating, making } from './intents.ts'
 import { graphOf, type Intent, type Maker, type Module, onlyFields, partOf, textOf } from './module.ts'
 
@@ -18,7 +18,7 @@ export const planModule: Module = {
   intents: {
     create: creating('plan', make),
     add_step: addingTo('plan', 'step', (step, { clock }) => completed([step], clock)[0]!),
-    remove_step: onSteps(['step_id'], ([id]) => [{ kind: 'node_delete', node: 'step', id: id! }]),
+    remove_step: onSteps(['step_id'], ([id], graph) => removeStep(graph, id!)),
     add_dependency: onSteps(['from', 'to'], ([from, to]) => [{ kind: 'edge_add', from: from!, to: to! }]),
     remove_dependency: onSteps(['from', 'to'], ([from, to]) => [{ kind: 'edge_delete', from: from!, to: to! }]),
     cancel: onSteps([], (_, graph, plan) => endPlan(graph, plan, 'cancelled')),
