@@ -16,7 +16,7 @@ import { isValid } from '../protocol/validate.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { STRATEGIES } from './conflict.ts'
 import type { RunOptions } from './live.ts'
-import { fits } from './modes/mode.ts'
+import { fits, type Seat } from './modes/mode.ts'
 import { mapBreaches } from './profiles/map.ts'
 import type { Session, SessionAsked, SessionSeat } from './session.ts'
 import { BINDING, waitProblems } from './submit-check.ts'
@@ -40,10 +40,7 @@ export function openSession(
     void problems.push({ path, rule, message, ...(found !== undefined && { found: shown(found) }) })
   checkCollab(collab, plan, wrong)
   const seats = collab.participants.flatMap((participant, i) => seatOf(participant, i, role, wrong))
-  if (seats.length === collab.participants.length)
-    for (const [i, { agent_role, step_id }] of plan.steps.entries())
-      if (!seats.some((seat) => fits(seat, { step_id, ...(agent_role !== undefined && { role: agent_role }) })))
-        wrong(`plan.steps[${i}].agent_role`, 'role.fits', 'is no role of a participant', agent_role)
+  if (seats.length === collab.participants.length) problems.push(...seatProblems(seats, plan.steps))
   const coordinator = asked.coordinator ?? collab.participants[0]!.participant_id
   if (!collab.participants.some(({ participant_id }) => participant_id === coordinator))
     wrong('session.coordinator', 'reference.resolves', 'is no participant', coordinator)
@@ -51,6 +48,21 @@ export function openSession(
   const { mode, purpose } = collab
   return { token_ms: TOKEN_MS, retakes: RETAKES, ...asked, mode, purpose, coordinator, seats }
 }
+
+/** Steps that nobody who takes part may do. */
+export const seatProblems = (seats: readonly Seat[], steps: Plan['steps']): readonly Problem[] =>
+  steps.flatMap(({ agent_role, step_id }, i) =>
+    seats.some((seat) => fits(seat, { step_id, ...(agent_role !== undefined && { role: agent_role }) }))
+      ? []
+      : [
+          {
+            path: `plan.steps[${i}].agent_role`,
+            rule: 'role.fits',
+            message: 'is no role of a participant',
+            found: shown(agent_role),
+          },
+        ],
+  )
 
 /** A session is one run's: whichever of two ended first would end it for both. Throws InvalidInput. */
 export function refuseIfTaken({ state }: ProjectGraph, collab_id: string, plan_id: string): void {

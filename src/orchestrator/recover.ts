@@ -11,11 +11,12 @@ import { askFor, expiryOf } from './gate.ts'
 import { heldUpBy } from './held-up.ts'
 import { ledger } from './ledger.ts'
 import type { Decided, Ending, Flight, LiveRun, RunOptions, Waiting } from './live.ts'
+import { fits } from './modes/mode.ts'
 import { isOutcome } from './outcome.ts'
 import type { Ownership } from './owner.ts'
 import { saBeginning } from './profiles/sa.ts'
 import { readySet } from './ready.ts'
-import { liveSession, type Session } from './session.ts'
+import { liveSession, readyStep, type Session } from './session.ts'
 import { attemptAgain, attemptWasCutOff, inverseWasCutOff, now, sa } from './steps.ts'
 import { endTimer, latestEnd, openTimers, timerFired } from './timers.ts'
 import { sessionStarts } from './turns.ts'
@@ -162,9 +163,11 @@ function starts(run: LiveRun, decided: Decided): void {
   decided.events.push(...saBeginning(context, plan, run.bindings.size))
 }
 
-/** A step that came since the plan was submitted, and that nobody says how to execute. */
-function unboundIn({ graph, plan, bindings }: LiveRun): string | undefined {
-  for (const node of graph.state.nodesOf(plan)) if (isKind(node, 'step') && !bindings.has(node.id)) return node.id
+/** A step that came since the plan was submitted, and that nobody says how to execute or nobody of the session may do. */
+function unboundIn({ graph, plan, bindings, session }: LiveRun): string | undefined {
+  const isAnybodys = (step: string) => session?.options.seats.some((seat) => fits(seat, readyStep(graph, step))) ?? true
+  for (const node of graph.state.nodesOf(plan))
+    if (isKind(node, 'step') && !(bindings.has(node.id) && isAnybodys(node.id))) return node.id
   return undefined
 }
 const notBound = (step: string): Ending => ({
@@ -172,7 +175,7 @@ const notBound = (step: string): Ending => ({
   reason: 'error',
   error: {
     code: 'step_unbound',
-    message: `step ${step} has no binding: a plan that was changed is put up again by propose of the runtime, which finds one`,
+    message: `nobody can do step ${step}: a plan that was changed is put up again by propose of the runtime, which looks after that`,
   },
 })
 

@@ -13,6 +13,9 @@ import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
 import type { Project } from '../psg/project.ts'
 import { bindSteps, type Resolver } from './bind.ts'
 import { EXPIRES_MS } from './gate.ts'
+import type { RunOptions } from './live.ts'
+import { seatProblems } from './open-session.ts'
+import type { Session } from './session.ts'
 import { isAwaited } from './signals.ts'
 import { fired, newTimer, openTimers } from './timers.ts'
 import { commitStill, isUndecided, type Withdrawn, withdrawal, woken } from './waiting-runs.ts'
@@ -23,7 +26,7 @@ export interface Wishes {
   waiting(): Promise<readonly Question[]>
   /** Adds a person's decision. Throws NotFound, RuleViolation for a role that may not or a gate that is over. */
   decide(confirm: string, decision: Deciding): Promise<Confirm>
-  /** Puts a plan that was sent back up for approval again, as it now stands. Throws InvalidInput for a new step that nobody can execute. */
+  /** Puts a plan that was sent back up for approval again, as it now stands. Throws InvalidInput for a new step that nobody can execute, or that nobody of its session may do. */
   propose(plan: string, options?: { requested_by_role?: string; reason?: string }): Promise<Confirm>
   /** Ends a run: what is under way is told to stop. Resolves when the wish is stored, not when the run has ended. */
   cancel(run: string): Promise<void>
@@ -175,9 +178,13 @@ const DECISION: Fields = {
 const PROPOSAL: Fields = { requested_by_role: text, reason: anything }
 
 function missingBindings(graph: ProjectGraph, plan: string, resolve: Resolver | undefined): readonly Change[] {
-  if (graph.state.plan(plan)?.activeRun === undefined) return []
+  const run = graph.get('run', graph.state.plan(plan)?.activeRun ?? '')
+  if (!run) return []
+  const { session } = run.data.options as RunOptions
   const parts = [...graph.state.nodesOf(plan)]
   const steps = parts.flatMap((node) => (isKind(node, 'step') ? node.data : []))
+  const unseated = session ? seatProblems((session as Session).seats, steps) : []
+  if (unseated.length > 0) throw new InvalidInput('flow', unseated)
   const bound = Object.fromEntries(
     parts.flatMap((node) => (isKind(node, 'binding') ? [[node.data.step_id, node.data] as const] : [])),
   )

@@ -2,10 +2,11 @@ import { expect, it, onTestFinished, vi } from 'vitest'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { createRuntime, type Runtime } from '../../src/orchestrator/runtime.ts'
 import { InvalidInput, NotFound, Unavailable } from '../../src/protocol/errors.ts'
-import type { Plan } from '../../src/protocol/types.ts'
+import type { Collab, Context, Plan } from '../../src/protocol/types.ts'
 import { firstActionOf } from '../../src/psg/first-action.ts'
 import { pathsOf } from '../../src/psg/paths.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
+import { collabDocument } from '../support/agents.ts'
 import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
 import { heldCommit, inTime, passes, world } from '../support/on-a-clock.ts'
 
@@ -97,6 +98,33 @@ it('does not start a plan that was changed and approved past it, and says which 
     error: { code: 'step_unbound', message: expect.stringContaining(steps[1]!.step_id) },
   })
   expect(runtime.errors).toEqual([])
+})
+
+it('does not run a session’s plan that was given a step which nobody of it may do', async () => {
+  const resolve = () => ({ action_type: 'function', params: { name: 'noop' } })
+  const runtime = await desk({}, { resolve })
+  const flow = chainOf(1, { approval: {} })
+  const context = flow.context as Context
+  await runtime.project.create(context, { actor: 'x', reason: 'y' })
+  const role_id = crypto.randomUUID()
+  const collab = collabDocument(context, 'round_robin', [`ann:${role_id}`, `bob:${role_id}`])
+  const { collab_id } = (await runtime.call('collab', { intent: 'create', ...collab } as never)) as Collab
+  const { context_id, plan_id, ...run } = await runtime.submit({
+    ...flow,
+    context: context.context_id,
+    options: { profile: 'map', session: { collab_id } },
+  })
+  const [asked] = await runtime.waiting()
+  const { confirm_id } = asked!.confirm
+  await runtime.decide(confirm_id, by('dba', 'rejected'))
+  await runtime.call('plan', { intent: 'add_step', plan_id, description: 'new', agent_role: 'nobody' })
+  await expect(runtime.propose(plan_id)).rejects.toMatchObject({
+    problems: [{ path: 'plan.steps[1].agent_role', rule: 'role.fits' }],
+  })
+  await pathsOf(runtime.project).patchPlanStatus(plan_id, 'proposed', { actor: 'x', reason: 'y' })
+  await runtime.decide(confirm_id, by('dba'))
+  expect(await run.result()).toMatchObject({ status: 'cancelled', error: { code: 'step_unbound' } })
+  expect(await (await runtime.project.context(context_id)).verify()).toEqual([])
 })
 
 it('refuses a decision that is none', async () => {
