@@ -1,9 +1,10 @@
 import { type Clock, isoMicros } from '../protocol/clock.ts'
 import { allOf } from '../protocol/each.ts'
-import { InvalidInput, NotFound } from '../protocol/errors.ts'
+import { InvalidInput, NotFound, type Problem } from '../protocol/errors.ts'
 import { anything, type Fields, needed, refuseUnlessFit, text } from '../protocol/fields.ts'
+import { breachProblems } from '../protocol/invariants.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
-import type { Confirm } from '../protocol/types.ts'
+import type { Confirm, Plan } from '../protocol/types.ts'
 import type { Change, Node, NodeAdd } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { INDEX, type Whereabouts } from '../psg/indexes.ts'
@@ -15,6 +16,7 @@ import { bindSteps, type Resolver } from './bind.ts'
 import { EXPIRES_MS } from './gate.ts'
 import type { RunOptions } from './live.ts'
 import { seatProblems } from './open-session.ts'
+import { saBreaches } from './profiles/sa.ts'
 import type { Session } from './session.ts'
 import { isAwaited } from './signals.ts'
 import { fired, newTimer, openTimers } from './timers.ts'
@@ -180,17 +182,23 @@ const PROPOSAL: Fields = { requested_by_role: text, reason: anything }
 function missingBindings(graph: ProjectGraph, plan: string, resolve: Resolver | undefined): readonly Change[] {
   const run = graph.get('run', graph.state.plan(plan)?.activeRun ?? '')
   if (!run) return []
-  const { session } = run.data.options as RunOptions
   const parts = [...graph.state.nodesOf(plan)]
   const steps = parts.flatMap((node) => (isKind(node, 'step') ? node.data : []))
-  const unseated = session ? seatProblems((session as Session).seats, steps) : []
-  if (unseated.length > 0) throw new InvalidInput('flow', unseated)
+  const problems = profileProblems(run.data.options as RunOptions, steps)
+  if (problems.length > 0) throw new InvalidInput('flow', problems)
   const bound = Object.fromEntries(
     parts.flatMap((node) => (isKind(node, 'binding') ? [[node.data.step_id, node.data] as const] : [])),
   )
   return bindSteps(steps, { steps: bound }, resolve, graph.clock.uuid)
     .filter(({ step_id }) => !Object.hasOwn(bound, step_id))
     .map((data) => ({ kind: 'node_add', node: 'binding', id: data.binding_id, data }))
+}
+
+/** What a profile would have refused, had the plan been submitted with these steps. */
+function profileProblems({ profile = 'sa', session }: RunOptions, steps: Plan['steps']): readonly Problem[] {
+  if (session) return seatProblems((session as Session).seats, steps)
+  const breaches = profile === 'sa' ? saBreaches({ plan: { steps } }) : []
+  return breachProblems(breaches.filter(({ path }) => path.startsWith('plan.steps')))
 }
 
 /** The same people are asked again, and as many of them, for as long. */

@@ -100,6 +100,17 @@ it('does not start a plan that was changed and approved past it, and says which 
   expect(runtime.errors).toEqual([])
 })
 
+it('refuses to put a plan up again whose steps a single agent may not have', async () => {
+  const runtime = await desk({}, { resolve: () => ({ action_type: 'function', params: { name: 'noop' } }) })
+  const { plan_id } = await runtime.submit(chainOf(1, { approval: {} }))
+  const [asked] = await runtime.waiting()
+  await runtime.decide(asked!.confirm.confirm_id, by('dba', 'rejected'))
+  await runtime.call('plan', { intent: 'add_step', plan_id, description: 'new', agent_role: '' })
+  await expect(runtime.propose(plan_id)).rejects.toMatchObject({
+    problems: [{ path: 'plan.steps[1].agent_role', rule: 'sa_steps_agent_role_if_present' }],
+  })
+})
+
 it('does not run a session’s plan that was given a step which nobody of it may do', async () => {
   const resolve = () => ({ action_type: 'function', params: { name: 'noop' } })
   const runtime = await desk({}, { resolve })
