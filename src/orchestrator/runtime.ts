@@ -1,7 +1,7 @@
 import type { ActionLayer, Hands } from '../ael/layer.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { allOf } from '../protocol/each.ts'
-import { Closed, NotFound } from '../protocol/errors.ts'
+import { Closed, InvalidInput, NotFound, RuleViolation } from '../protocol/errors.ts'
 import { refuseUnlessFit, text } from '../protocol/fields.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import { reporter } from '../protocol/reporter.ts'
@@ -13,6 +13,7 @@ import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
 import { openProject, type Project } from '../psg/project.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { asksForRoles, type Resolver } from './bind.ts'
+import { type Draft, draftIn, unchangedDraft } from './draft.ts'
 import { handsOf } from './hands.ts'
 import { dueRuns } from './keeper.ts'
 import type { LiveRun } from './live.ts'
@@ -120,17 +121,16 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     commits: Submission['commits'],
     sure: () => void,
   ): Promise<void> {
-    const there = await graph.find('plan', plan)
-    const half = there?.data.status === 'draft' && graph.state.plan(plan)?.activeRun === undefined
-    const missing = (change: Change) => !half || change.kind !== 'node_add' || !graph.get(change.node, change.id)
+    const draft = await draftIn(graph, plan)
+    const leftOf = (changes: readonly Change[]) => draft?.left(changes) ?? changes
     const by = (reason: string) => ({ actor: 'submitter', reason, run })
     const whole = () => {
       sure()
-      return commits.flatMap(({ changes }) => changes.filter(missing))
+      return commits.flatMap(({ changes }) => leftOf(changes))
     }
     await graph.check(whole, by('a plan is to be submitted'))
     for (const { changes, events, reason, moreFollows } of commits) {
-      const left = changes.filter(missing)
+      const left = leftOf(changes)
       if (left.length > 0) await graph.commit(left, { ...by(reason), events, moreFollows })
     }
   }
@@ -152,6 +152,33 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
       driving: async () => (await keeperOf(graph.id))?.settled(run.id),
     })
 
+  async function submitted(flow: Flow, there: ProjectGraph | undefined, draft?: Draft): Promise<RunHandle> {
+    const session = await sessionFor(flow, there)
+    if (asksForRoles(flow.plan.steps, flow.bindings)) await project.graph.refresh() // the newest roles
+    const { context_id, plan_id, run_id, commits } = submission(flow, clock, {
+      resolve: draft ? draft.resolving(options.resolve) : options.resolve,
+      role: project.role,
+      context: there?.get('context', there.id)?.data,
+      session,
+      switched: options.switched,
+    })
+    const graph = there ?? (await project.beginning(context_id))
+    const sure = () => session && refuseIfTaken(graph, session.settled.collab_id, plan_id)
+    if (commits.length > 1) await submitParts(graph, plan_id, run_id, commits, sure)
+    else
+      for (const { changes, ...told } of commits) {
+        const left = draft ? draft.left(changes) : changes
+        const surely = () => {
+          sure()
+          return left
+        }
+        await graph.commit(session ? surely : left, { actor: 'submitter', run: run_id, ...told })
+      }
+    const run = graph.get('run', run_id)!
+    if (graph.get('plan', plan_id)?.data.status === 'in_progress') await look(context_id)
+    return handle(graph, run)
+  }
+
   const modules = registry<Module>(moduleProblem, protocolModules)
   return {
     project,
@@ -170,29 +197,15 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
       open()
       const checked = checkedFlow(flow)
       const there = typeof checked.context === 'string' ? await project.context(checked.context) : undefined
-      const session = await sessionFor(checked, there)
-      if (asksForRoles(checked.plan.steps, checked.bindings)) await project.graph.refresh() // the newest roles
-      const { context_id, plan_id, run_id, commits } = submission(checked, clock, {
-        resolve: options.resolve,
-        role: project.role,
-        context: there?.get('context', there.id)?.data,
-        session,
-        switched: options.switched,
-      })
-      const graph = there ?? (await project.beginning(context_id))
-      const sure = () => session && refuseIfTaken(graph, session.settled.collab_id, plan_id)
-      if (commits.length > 1) await submitParts(graph, plan_id, run_id, commits, sure)
-      else
-        for (const { changes, ...told } of commits) {
-          const surely = () => {
-            sure()
-            return changes
-          }
-          await graph.commit(session ? surely : changes, { actor: 'submitter', run: run_id, ...told })
-        }
-      const run = graph.get('run', run_id)!
-      if (graph.get('plan', plan_id)?.data.status === 'in_progress') await look(context_id)
-      return handle(graph, run)
+      try {
+        return await submitted(checked, there)
+      } catch (error) {
+        // Looked for only now: hardly any plan is there before it is submitted.
+        const isTheirs = error instanceof RuleViolation || error instanceof InvalidInput
+        const draft = there && isTheirs ? await unchangedDraft(there, checked.plan) : undefined
+        if (!draft) throw error
+        return submitted(checked, there, draft)
+      }
     },
     async get(id) {
       open()

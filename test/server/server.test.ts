@@ -24,6 +24,16 @@ describe('the protocol’s paths', () => {
     expect(await ask('DELETE', `/psg/plans/${plan.plan_id}`)).toMatchObject({ status: 409 })
   })
 
+  it('keep a plan that runs when it is submitted as a run', async () => {
+    const { ask } = await serving()
+    const { context, plan, bindings } = flowOf({ greet: {} })
+    await ask('POST', '/psg/contexts', context)
+    await ask('POST', '/psg/plans', plan)
+    expect(await ask('POST', '/runs', { context: plan.context_id, plan, bindings })).toMatchObject({ status: 202 })
+    const run = await ask('GET', `/runs/${plan.plan_id}?wait_ms=10000`)
+    expect(run).toMatchObject({ body: { phase: 'ended', result: { success: true } } })
+  })
+
   it('put a plan up again that was changed only with a binding for what is new', async () => {
     const { ask, runtime } = await serving()
     const flow = flowOf({ one: {} }, { approval: { needed: 2, roles: ['ann', 'ben'] } })
