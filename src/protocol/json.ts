@@ -12,6 +12,12 @@ export type Digest = `sha256:${string}`
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
+/** An object that is no more than its members. Also when it comes from another realm, whose Object.prototype is not ours. */
+export function isPlain(value: object): boolean {
+  const prototype = Object.getPrototypeOf(value)
+  return prototype === null || Object.getPrototypeOf(prototype) === null
+}
+
 /** Is this the name of a member? What only turns into its name when it is read as text is not. */
 export const isNameIn = <T extends object>(table: T, name: unknown): name is keyof T =>
   typeof name === 'string' && Object.hasOwn(table, name)
@@ -28,12 +34,15 @@ export function canonical(value: Json): string {
 
 function textOf(value: Json): string {
   if (typeof value === 'string') return quoted(value)
-  if (value === null || typeof value !== 'object') return JSON.stringify(value) ?? unsayable(value)
+  if (value === null || typeof value === 'boolean') return String(value)
+  if (typeof value === 'number') return Number.isFinite(value) ? JSON.stringify(value) : unsayable(String(value))
+  if (typeof value !== 'object') return unsayable(typeof value)
   let text = ''
   if (Array.isArray(value)) {
     for (const item of value) text += text === '' ? textOf(item) : `,${textOf(item)}`
     return `[${text}]`
   }
+  if (!isPlain(value)) return unsayable(`an instance of ${value.constructor?.name ?? 'a class'}`)
   const object = value as JsonObject
   for (const key of sorted(Object.keys(object))) {
     const member = object[key]
@@ -42,8 +51,9 @@ function textOf(value: Json): string {
   return `{${text}}`
 }
 
-function unsayable(value: unknown): never {
-  throw noJson(`holds a value that is ${typeof value}`)
+/** Two that differ would have the same text: what was found for one, or agreed to of it, would be taken to be about the other. */
+function unsayable(found: string): never {
+  throw noJson(`holds a value that is ${found}`)
 }
 
 const noJson = (message: string, cause?: unknown): InvalidInput =>

@@ -1,6 +1,6 @@
 import { isUint8Array } from 'node:util/types'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
-import { type Digest, isObject, type Json } from '../protocol/json.ts'
+import { type Digest, isObject, isPlain, type Json } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import { type Holder, type Lease, MAX_KEY_BYTES, type Position, type ScanFrom } from './backend.ts'
 
@@ -184,12 +184,6 @@ function flawIn(value: unknown): { at: string; found: string } | undefined {
     if (flaw) return { at: `.${key}${flaw.at}`, found: flaw.found }
   }
   return undefined
-}
-
-/** Also when it comes from another realm, whose Object.prototype is not ours. */
-function isPlain(value: object): boolean {
-  const prototype = Object.getPrototypeOf(value)
-  return prototype === null || Object.getPrototypeOf(prototype) === null
 }
 
 const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0

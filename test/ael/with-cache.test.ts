@@ -24,6 +24,15 @@ it('answers an equal read-only action from the cache, whatever the order of its 
   expect(done()).toBe(2)
 })
 
+it.each([
+  [new Date(0), new Date(1)],
+  [Number.NaN, null],
+])('refuses what has no text of its own, and does not answer it with what it found for another', async (one, other) => {
+  const { ask } = cached()
+  await ask({ other: 1, of: other } as never).catch(() => undefined)
+  await expect(ask({ other: 1, of: one } as never)).rejects.toThrow(InvalidInput)
+})
+
 it('does what changes something each time', async () => {
   const { ask, done } = cached()
   await ask({ changes: true })

@@ -1,3 +1,4 @@
+import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { canonical, digestOf, digestOfJson, isObject, type Json } from '../../src/protocol/json.ts'
@@ -28,6 +29,11 @@ describe('canonical', () => {
   it('leaves out members that are undefined, as JSON does', () => {
     expect(canonical({ a: undefined, b: 1 } as never)).toBe('{"b":1}')
   })
+
+  it('takes plain objects from wherever they come', () => {
+    const foreign = runInNewContext('({ a: [{}] })')
+    expect(canonical([foreign, Object.assign(Object.create(null), { b: 1 })])).toBe('[{"a":[{}]},{"b":1}]')
+  })
 })
 
 describe('what is no JSON', () => {
@@ -38,6 +44,12 @@ describe('what is no JSON', () => {
     ['undefined in a list', [undefined]],
     ['a bigint', { a: 1n }],
     ['a function', { a: () => 1 }],
+    ['NaN', { a: [Number.NaN] }],
+    ['a number without end', Number.NEGATIVE_INFINITY],
+    ['a symbol', Symbol('a')],
+    ['a date', { at: new Date(0) }],
+    ['a map', new Map([['a', 1]])],
+    ['bytes', Buffer.from('a')],
     ['a cycle', endless],
     ['a thing that is nested too deeply', JSON.parse(`${'['.repeat(200_000)}${']'.repeat(200_000)}`)],
   ])('%s has no text and no digest', (_, value) => {
