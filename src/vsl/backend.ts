@@ -10,7 +10,7 @@ export interface ValueStateLayer {
 /**
  * Where values and journals live. Knows nothing of the protocol; stores what it is given, unchanged, down to the order of an object's keys.
  * Every value handed out is a copy. Keys and stream names are any well-formed, non-empty text of at most 1,024 bytes without U+0000; what does not
- * fit is refused with InvalidInput. After `close`, every call throws Closed.
+ * fit is refused with InvalidInput, what is larger than a store may be asked to take with TooLarge. After `close`, every call throws Closed.
  * Calls may fail with Unavailable (nothing was written); only `commit`, `set` and `delete` may fail with OutcomeUnknown.
  */
 export interface Backend extends ValueStateLayer {
@@ -145,6 +145,8 @@ export interface Lease {
  */
 export const POSITIONS = 'position/'
 
-/** An entry larger than this is refused; what it carries belongs in blobs. */
+/** An entry larger than this is refused, and so is a value, the caller's own too; what they carry belongs in blobs. */
 export const MAX_ENTRY_BYTES = 32 * 1024 * 1024
+/** A blob larger than this is refused: what one store takes, every other must take too, and the narrowest keeps it as text. */
+export const MAX_BLOB_BYTES = 256 * 1024 * 1024
 export const MAX_KEY_BYTES = 1024

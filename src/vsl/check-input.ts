@@ -1,8 +1,16 @@
 import { isUint8Array } from 'node:util/types'
-import { InvalidInput, type Problem } from '../protocol/errors.ts'
-import { type Digest, isObject, isPlain, type Json } from '../protocol/json.ts'
+import { InvalidInput, type Problem, TooLarge } from '../protocol/errors.ts'
+import { type Digest, isObject, isPlain, type Json, roughBytes } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
-import { type Holder, type Lease, MAX_KEY_BYTES, type Position, type ScanFrom } from './backend.ts'
+import {
+  type Holder,
+  type Lease,
+  MAX_BLOB_BYTES,
+  MAX_ENTRY_BYTES,
+  MAX_KEY_BYTES,
+  type Position,
+  type ScanFrom,
+} from './backend.ts'
 
 /** What a key or a stream may be called. */
 export const isName = (text: unknown): text is string =>
@@ -136,6 +144,8 @@ export function checkBytes(bytes: Uint8Array): void {
     throw new InvalidInput('blob', [
       { path: 'bytes', rule: 'bytes', message: 'are not a Uint8Array', found: typeof bytes },
     ])
+  if (bytes.byteLength > MAX_BLOB_BYTES)
+    throw new TooLarge('a blob', bytes.byteLength, MAX_BLOB_BYTES, 'cut it into parts, or keep it as a file')
 }
 
 /**
@@ -143,7 +153,7 @@ export function checkBytes(bytes: Uint8Array): void {
  * everywhere in JSON.
  */
 export function textOf(path: string, value: Json): string {
-  return unlessTooDeep(path, () => {
+  return unlessTooMuch(path, value, () => {
     const flaw = flawIn(value)
     if (flaw === undefined) return JSON.stringify(value)
     throw notJson(path + flaw.at, flaw.found)
@@ -151,16 +161,29 @@ export function textOf(path: string, value: Json): string {
 }
 
 /** The same of a value that was found to be JSON before; that it can be walked does not say that it can be written. */
-export const textOfChecked = (path: string, value: Json): string => unlessTooDeep(path, () => JSON.stringify(value))
+export const textOfChecked = (path: string, value: Json): string =>
+  unlessTooMuch(path, value, () => JSON.stringify(value))
 
-function unlessTooDeep(path: string, write: () => string): string {
+function unlessTooMuch(path: string, value: Json, write: () => string): string {
+  const text = unlessTooDeep(path, value, write)
+  if (text.length * 3 <= MAX_ENTRY_BYTES) return text // a unit of UTF-16 is at most three bytes of UTF-8
+  const bytes = Buffer.byteLength(text)
+  if (bytes > MAX_ENTRY_BYTES) throw tooLarge(path, bytes)
+  return text
+}
+
+function unlessTooDeep(path: string, value: Json, write: () => string): string {
   try {
     return write()
   } catch (error) {
     if (!(error instanceof RangeError)) throw error
+    if (error.message === 'Invalid string length') throw tooLarge(path, roughBytes(value)) // more than a text can be
     throw notJson(path, 'something that contains itself, or is nested too deeply')
   }
 }
+
+const tooLarge = (path: string, bytes: number): TooLarge =>
+  new TooLarge(path, bytes, MAX_ENTRY_BYTES, 'put what is large into blobs, or split it')
 
 const notJson = (path: string, found: string): InvalidInput =>
   new InvalidInput('write', [{ path, rule: 'json', message: 'is not JSON', found }])

@@ -1,9 +1,6 @@
 import type { Digest } from '../protocol/json.ts'
 import type { PostgresConnection } from './postgres-connection.ts'
 
-/** Half of what Postgres takes in one message. */
-export const MAX_BLOB_BYTES = 512 * 1024 * 1024
-
 /** The client reads bytes as hex text; in parts, so that no text grows too long. */
 const PART_BYTES = 8 * 1024 * 1024
 const PAGE_ROWS = 1000

@@ -1,6 +1,6 @@
 import type { Pool } from 'pg'
 import { type Clock, systemClock } from '../protocol/clock.ts'
-import { Closed, TooLarge } from '../protocol/errors.ts'
+import { Closed } from '../protocol/errors.ts'
 import { type Fields, having, timeout, wholeFrom } from '../protocol/fields.ts'
 import { digestOf, type Json } from '../protocol/json.ts'
 import type { Backend, Entry } from './backend.ts'
@@ -10,7 +10,7 @@ import { checked } from './checked.ts'
 import { type Followers, followers } from './followers.ts'
 import { grouped } from './grouped.ts'
 import { textArray } from './postgres-arrays.ts'
-import { MAX_BLOB_BYTES, postgresBlobs } from './postgres-blobs.ts'
+import { postgresBlobs } from './postgres-blobs.ts'
 import { batchSender } from './postgres-commit.ts'
 import { postgresConnection } from './postgres-connection.ts'
 import { postgresLeases } from './postgres-leases.ts'
@@ -148,8 +148,6 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
     ...postgresLeases(connection, schema),
 
     async putBlob(bytes) {
-      if (bytes.byteLength > MAX_BLOB_BYTES)
-        throw new TooLarge('a blob', bytes.byteLength, MAX_BLOB_BYTES, 'cut it into parts, or keep it as a file')
       const copy = Buffer.from(bytes)
       const digest = digestOf(copy)
       await blobs.put(digest, copy)

@@ -20,6 +20,7 @@ export {
   type Head,
   type Holder,
   type Lease,
+  MAX_BLOB_BYTES,
   MAX_ENTRY_BYTES,
   MAX_KEY_BYTES,
   POSITIONS,

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import pg from 'pg'
 import { describe, expect, it } from 'vitest'
-import { InvalidInput, type MplpError, Refused, TooLarge, Unavailable } from '../../src/protocol/errors.ts'
+import { InvalidInput, type MplpError, Refused, Unavailable } from '../../src/protocol/errors.ts'
 import { type PostgresOptions, postgresBackend } from '../../src/vsl/postgres.ts'
 import { append, collect, everything, write } from '../contracts/backend/given.ts'
 import { backendContract } from '../contracts/backend-contract.ts'
@@ -102,13 +102,11 @@ describe('a Postgres store', () => {
     await durable.close()
   })
 
-  itOnPostgres('keeps blobs larger than it reads at once, and refuses those it could not read', async (url) => {
+  itOnPostgres('keeps blobs larger than it reads at once', async (url) => {
     const store = await postgresBackend({ url, schema: freshSchema() })
     const bytes = Buffer.alloc(20 * 1024 * 1024 + 7, 'abcdefghijk')
     const digest = await store.putBlob(bytes)
     expect(Buffer.compare((await store.getBlob(digest))!, bytes)).toBe(0)
-    const huge = new Uint8Array(512 * 1024 * 1024 + 1) // nobody touches it, so it takes no room
-    await expect(store.putBlob(huge)).rejects.toThrow(TooLarge)
     await store.close()
   })
 

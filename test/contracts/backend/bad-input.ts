@@ -202,6 +202,20 @@ export function badInput(given: Given): void {
       expect(await everything(given.backend, ['g'])).toEqual(EMPTY)
       await given.backend.commit(append('g', 0))
     })
+
+    it('refuses a value above 32 MiB in the same way', async () => {
+      const value = 'é'.repeat(16 * 1024 * 1024)
+      const refused = { code: 'too_large', limit: 2 ** 25, bytes: 2 ** 25 + 2 }
+      await expect(given.backend.set('k', value)).rejects.toMatchObject(refused)
+      await expect(given.backend.commit(write('g', 0, { puts: [['k', value]] }))).rejects.toMatchObject(refused)
+      expect(await everything(given.backend, ['g'])).toEqual(EMPTY)
+    })
+
+    it('refuses a blob above 256 MiB', async () => {
+      const huge = new Uint8Array(256 * 1024 * 1024 + 1) // nobody touches it, so it takes no room
+      await expect(given.backend.putBlob(huge)).rejects.toMatchObject({ code: 'too_large', bytes: huge.length })
+      expect(await everything(given.backend, ['g'])).toEqual(EMPTY)
+    })
   })
 }
 
