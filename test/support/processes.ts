@@ -100,8 +100,15 @@ const reaper = (): Reaper => {
 
 function startReaper(): Reaper {
   const script = fileURLToPath(new URL('reaper.mjs', import.meta.url))
-  const child = spawn(process.execPath, [script], { detached: true, stdio: ['pipe', 'ignore', 'inherit'] })
-  const gone = new Promise<void>((resolve) => child.once('exit', () => resolve()))
+  // It outlives us, and with our stderr it would hold the run open until the last file is removed.
+  const child = spawn(process.execPath, [script], { detached: true, stdio: ['pipe', 'ignore', 'ignore'] })
+  const gone = new Promise<void>((resolve, reject) =>
+    child.once('exit', (code) => {
+      if (code === 0) resolve()
+      else reject(new Error('not every process was ended, or not every folder removed'))
+    }),
+  )
+  gone.catch(() => undefined) // told to who waits for it
   child.unref()
   const pipe = child.stdin as Writable & { unref?(): void }
   pipe.unref?.()
