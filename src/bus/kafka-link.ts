@@ -71,13 +71,13 @@ export function kafkaError(what: string, error: unknown): MplpError {
   return new Unavailable(what, 'check brokers, TLS and SASL, and that the cluster runs', cause)
 }
 
-/** Asks again for a second or two while the broker says that it is not ready, as it does for a topic just made. */
+/** Asks again for some seconds while the broker says that it is not ready, as it does for a topic just made. */
 export async function patiently<T>(ask: () => Promise<T>, clock: Clock): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await ask()
     } catch (error) {
-      if (attempt === 15 || !causes(error).some(({ retriable }) => retriable)) throw error
+      if (attempt === 50 || !causes(error).some(({ retriable }) => retriable)) throw error
       await clock.sleep(100)
     }
   }

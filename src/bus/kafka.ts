@@ -1,5 +1,5 @@
 import type { Admin, Kafka, Message, Producer } from 'kafkajs'
-import { systemClock } from '../protocol/clock.ts'
+import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Closed, InvalidInput, type Problem, Refused, TooLarge } from '../protocol/errors.ts'
 import { count, type Field, type Fields, flag, having, oneOf, text } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
@@ -12,6 +12,7 @@ import {
   kafkaClient,
   kafkaError,
   kafkajs,
+  patiently,
   RETRY,
   type SaslMechanism,
 } from './kafka-link.ts'
@@ -59,7 +60,7 @@ export async function kafkaTransport(options: KafkaTransportOptions): Promise<Tr
   let maxBytes: number
   try {
     await admin.connect()
-    await findTopic(admin, topic, what, options.createTopic ?? false)
+    await findTopic(admin, topic, what, options.createTopic ?? false, clock)
     maxBytes = await largestMessage(admin, topic)
   } catch (error) {
     await admin.disconnect()
@@ -133,9 +134,16 @@ export async function kafkaTransport(options: KafkaTransportOptions): Promise<Tr
   }
 }
 
-async function findTopic(admin: Admin, topic: string, what: string, create: boolean | CreateTopic): Promise<void> {
+async function findTopic(
+  admin: Admin,
+  topic: string,
+  what: string,
+  create: boolean | CreateTopic,
+  clock: Clock,
+): Promise<void> {
+  const look = () => admin.fetchTopicMetadata({ topics: [topic] })
   try {
-    await admin.fetchTopicMetadata({ topics: [topic] })
+    await look()
     return
   } catch (error) {
     if (!isAbsentTopic(error)) throw error
@@ -156,9 +164,14 @@ async function findTopic(admin: Admin, topic: string, what: string, create: bool
   ]
   await admin.createTopics({
     topics: [{ topic, numPartitions: partitions, replicationFactor: replicas, configEntries }],
-    waitForLeaders: true,
+    waitForLeaders: false, // the client would give up at once on a broker that has not heard of the topic yet
+    timeout: MAKING_MS,
   })
+  await patiently(look, clock)
 }
+
+/** On a busy cluster it takes longer than the five seconds that the client would give it. */
+const MAKING_MS = 20_000
 
 const BROKER_DEFAULT_BYTES = 1_048_588
 

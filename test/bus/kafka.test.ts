@@ -1,9 +1,9 @@
 import { EventEmitter, once } from 'node:events'
-import { ConfigResourceTypes, Kafka, type KafkaMessage, logLevel } from 'kafkajs'
+import { ConfigResourceTypes, type ITopicConfig, Kafka, type KafkaMessage, logLevel } from 'kafkajs'
 import { describe, expect, it, vi } from 'vitest'
 import { type KafkaTransportOptions, kafkaTransport } from '../../src/bus/kafka.ts'
 import type { Delivery, Source } from '../../src/bus/transport.ts'
-import { systemClock } from '../../src/protocol/clock.ts'
+import { manualClock, systemClock } from '../../src/protocol/clock.ts'
 import {
   Closed,
   Corrupt,
@@ -295,6 +295,36 @@ describe('bus/kafka', () => {
 
   it('says that nobody answers', { timeout: 60_000 }, async () => {
     await expect(kafkaTransport({ url: 'kafka://127.0.0.1:1/topic' })).rejects.toThrow(Unavailable)
+  })
+
+  it('waits until the broker knows of the topic that was just made', async () => {
+    const clock = manualClock()
+    const unknown = Object.assign(new Error('no such topic'), {
+      name: 'KafkaJSProtocolError',
+      type: 'UNKNOWN_TOPIC_OR_PARTITION',
+      retriable: true,
+    })
+    const made: string[] = []
+    let asked = 0
+    const admin = {
+      connect: async () => undefined,
+      disconnect: async () => undefined,
+      fetchTopicMetadata: async () => {
+        if (++asked < 20) throw unknown
+      },
+      createTopics: async ({ topics, waitForLeaders = true }: { topics: ITopicConfig[]; waitForLeaders?: boolean }) => {
+        made.push(...topics.map(({ topic }) => topic))
+        if (waitForLeaders) throw unknown // it asks the broker, and takes its first answer
+        return true
+      },
+      describeConfigs: async () => undefined,
+    }
+    const client = { admin: () => admin, producer: () => undefined, consumer: () => undefined }
+    const opening = kafkaTransport({ client: client as never, topic: 'events', createTopic: true, clock })
+    const elapsing = setInterval(() => void clock.advance(100), 0)
+    const bus = await opening.finally(() => clearInterval(elapsing))
+    expect(made).toEqual(['events'])
+    await bus.close()
   })
 
   it('lets go of a producer that was still connecting when the bus was closed, and sends nothing', async () => {
