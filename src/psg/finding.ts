@@ -14,6 +14,7 @@ export const FAULTS = [
   'snapshot.revision',
   'index.id',
   'index.running',
+  'index.resting',
   'index.waiting',
   'index.timer',
   'index.open',

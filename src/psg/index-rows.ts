@@ -2,7 +2,7 @@ import type { Backend } from '../vsl/backend.ts'
 import type { Whereabouts } from './indexes.ts'
 
 /** The indexes of the whole store; that of open groups is each graph's own. */
-export const SHARED_INDEXES = ['id', 'running', 'waiting', 'timer'] as const
+export const SHARED_INDEXES = ['id', 'running', 'resting', 'waiting', 'timer'] as const
 
 /** The keys of the shared indexes, by the graph that they lead to. They may be out of date by the time somebody looks. */
 export type IndexRows = ReadonlyMap<string, readonly string[]>

@@ -10,6 +10,8 @@ import type { Proposal } from './proposal.ts'
 export const INDEX = {
   id: (kind: Kind, id: string) => `id/${kind}/${id}`,
   running: (plan: string) => `running/${plan}`,
+  /** Of runs that nobody has to look after; with those above they are all that have not ended. */
+  resting: (plan: string) => `resting/${plan}`,
   waiting: (confirm: string) => `waiting/${confirm}`,
   timer: (due: string, id: string) => `timer/${due}/${id}`,
   /** Within the graph: the groups that have not ended, which opening it loads. */
@@ -56,6 +58,7 @@ export function indexWrites(proposal: Proposal): IndexWrites {
     const was = lifeOf(group, state, state.plan(group)?.activeRun)
     const is = lifeOf(group, { get: (kind, id) => proposal.after(kind, id) }, proposal.runAfter(group))
     keep(writes, INDEX.running(group), was.runs, is.runs, where)
+    keep(writes, INDEX.resting(group), was.rests, is.rests, where)
     keep(writes, INDEX.open(graph, group), was.stage === 'open', is.stage === 'open', where)
   }
   return writes
@@ -71,6 +74,8 @@ export interface Life {
   readonly stage: 'none' | 'open' | 'ended'
   /** Somebody has to look after it. */
   readonly runs: boolean
+  /** Its run has not ended, and waits or is paused. */
+  readonly rests: boolean
 }
 
 interface Nodes {
@@ -84,17 +89,15 @@ export function lifeOf(group: string, nodes: Nodes, run: string | undefined): Li
     const { phase, requested } = (run === undefined ? undefined : nodes.get('run', run))?.data ?? {}
     const active = phase !== undefined && phase !== 'ended'
     const over = isTerminal('plan', plan.data.status)
-    return {
-      stage: active || !over ? 'open' : 'ended',
-      // A run that waits or is paused has nobody to look after it: the other two indexes, or a wish, find it when its time comes.
-      runs: active && ((phase !== 'waiting' && phase !== 'paused') || requested !== undefined || over),
-    }
+    // A run that waits or is paused has nobody to look after it: the other two indexes, or a wish, find it when its time comes.
+    const runs = active && ((phase !== 'waiting' && phase !== 'paused') || requested !== undefined || over)
+    return { stage: active || !over ? 'open' : 'ended', runs, rests: active && !runs }
   }
   for (const kind of OTHER_ROOTS) {
     const root = nodes.get(kind, group)
-    if (root) return { stage: isTerminal(kind, statusOf(root) as never) ? 'ended' : 'open', runs: false }
+    if (root) return { stage: isTerminal(kind, statusOf(root) as never) ? 'ended' : 'open', runs: false, rests: false }
   }
-  return { stage: 'none', runs: false }
+  return { stage: 'none', runs: false, rests: false }
 }
 const OTHER_ROOTS = ['trace', 'dialog', 'collab', 'network'] as const satisfies readonly LifecycleKind[]
 

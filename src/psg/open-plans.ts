@@ -1,29 +1,32 @@
 import type { Backend } from '../vsl/backend.ts'
+import { byBytes } from '../vsl/sorted-keys.ts'
 import { INDEX, type Whereabouts } from './indexes.ts'
 
-const AT_ONCE = 500
+const AT_ONCE = 200
 
 /**
- * Where plans are that have not ended, in the order of their ids; `after` is one of them. Found by their keys, so that contexts in which all has
- * ended cost next to nothing.
+ * Where plans are whose run has not ended, in the order of their ids; `after` is one of them. What has ended costs nothing. A run that is laid down
+ * or taken up between two looks would be seen by neither, so those that run are looked at before and after those that rest.
  */
 export async function* openPlans(store: Backend, from: { readonly after?: string } = {}): AsyncIterable<Whereabouts> {
-  const prefix = INDEX.id('plan', '')
-  let places: Whereabouts[] = []
-  for await (const [, where] of store.scan(
-    prefix,
-    from.after === undefined ? {} : { after: `${prefix}${from.after}` },
-  )) {
-    places.push(where as Whereabouts)
-    if (places.length < AT_ONCE) continue
-    yield* await open(store, places)
-    places = []
+  for (let { after } = from; ; ) {
+    const pages: Whereabouts[][] = []
+    for (const index of [INDEX.running, INDEX.resting, INDEX.running]) pages.push(await page(store, index, after))
+    const [end] = pages
+      .filter(({ length }) => length === AT_ONCE) // nobody knows what comes behind it
+      .map((full) => full.at(-1)!.group)
+      .sort(byBytes)
+    const found = new Map(pages.flat().map((where) => [where.group, where]))
+    for (const group of [...found.keys()].sort(byBytes))
+      if (end === undefined || byBytes(group, end) <= 0) yield found.get(group)!
+    if (end === undefined) return
+    after = end
   }
-  if (places.length > 0) yield* await open(store, places)
 }
 
-async function open(store: Backend, places: readonly Whereabouts[]): Promise<readonly Whereabouts[]> {
-  const keyOf = ({ graph, group }: Whereabouts) => INDEX.open(graph, group)
-  const there = await store.getMany(places.map(keyOf))
-  return places.filter((place) => there.has(keyOf(place)))
+async function page(store: Backend, index: (plan: string) => string, after?: string): Promise<Whereabouts[]> {
+  const rows: Whereabouts[] = []
+  const from = { limit: AT_ONCE, ...(after !== undefined && { after: index(after) }) }
+  for await (const [, where] of store.scan(index(''), from)) rows.push(where as Whereabouts)
+  return rows
 }

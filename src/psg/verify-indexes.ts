@@ -63,9 +63,10 @@ function expected({ nodes, stored }: Values) {
   }
   const open = new Set<string>()
   for (const group of groups) {
-    const { stage, runs: runsOn } = lifeOf(group, byName, runs.get(group))
+    const { stage, runs: runsOn, rests } = lifeOf(group, byName, runs.get(group))
     if (stage === 'open') open.add(group)
     if (runsOn) wanted.set(INDEX.running(group), group)
+    if (rests) wanted.set(INDEX.resting(group), group)
   }
   return { wanted, open }
 }

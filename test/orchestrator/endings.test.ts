@@ -391,7 +391,7 @@ describe('time', () => {
     expect(run.phase).toBe('waiting')
     expect(await inTime(clock, run.result())).toMatchObject({ status, error: { code: 'deadline' } })
     await inTime(clock, runtime.close())
-    for (const index of ['timer/', 'waiting/', 'running/'])
+    for (const index of ['timer/', 'waiting/', 'running/', 'resting/'])
       for await (const [key] of store.scan(index)) throw new Error(`${key} is left`)
   })
 

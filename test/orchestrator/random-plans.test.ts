@@ -170,7 +170,7 @@ async function judged({ graph, run, entries, store, ids, fates, world }: Awaited
 
   // It ended, and nothing of it is left to be waited for.
   expect(['completed', 'failed', 'cancelled']).toContain(plan.status)
-  for (const index of ['timer/', 'waiting/', 'running/'])
+  for (const index of ['timer/', 'waiting/', 'running/', 'resting/'])
     for await (const [key] of store.scan(index)) throw new Error(`${key} is left`)
   const trace = await graph.document('trace', run.trace_id)
   expect(trace.segments?.filter((segment) => segment.status === 'running')).toEqual([])

@@ -595,6 +595,14 @@ describe('psg/graph: the indexes', () => {
     const traced = traceOf(trace, context, id(), { plan_id: plan.id })
     await graph.commit([add('trace', trace, traced), add('run', run, runOf(run, plan.id, trace))], by)
     expect(await listed('running/')).toEqual([INDEX.running(plan.id)])
+    for (const phase of ['waiting', 'paused'] as const) {
+      await graph.commit([set('run', run, { phase })], { ...by, fence: 0 })
+      expect(await listed('running/')).toEqual([])
+      expect(await listed('resting/')).toEqual([INDEX.resting(plan.id)])
+      await graph.commit([set('run', run, { phase: 'running' })], { ...by, fence: 0 })
+      expect(await listed('running/')).toEqual([INDEX.running(plan.id)])
+      expect(await listed('resting/')).toEqual([])
+    }
     const timer = id()
     await graph.commit([add('timer', timer, { timer_id: timer, due: TIME, purpose: 'wait', target: 'x' })], by)
     expect(await listed('timer/')).toEqual([INDEX.timer(TIME, timer)])

@@ -154,6 +154,11 @@ const DAMAGES: readonly (readonly [string, (given: Sound) => Promise<void>, read
     ['index.running'],
   ],
   [
+    'a plan that is listed as resting and is not',
+    async (given) => damage(given, [[INDEX.resting(given.plan.id), { graph: given.context, group: given.plan.id }]]),
+    ['index.resting'],
+  ],
+  [
     'a Confirm that waits and is not listed',
     async (given) => {
       const waiting: string[] = []

@@ -51,7 +51,7 @@ function stillOpen(node: AnyNode): readonly string[] {
 /** Rows by which others find what is to be done. */
 async function rowsLeft({ store }: World): Promise<readonly string[]> {
   const faults: string[] = []
-  for (const prefix of ['running/', 'waiting/', 'timer/'])
+  for (const prefix of ['running/', 'resting/', 'waiting/', 'timer/'])
     for await (const [key] of store.scan(prefix)) faults.push(`the row ${key} is left`)
   return faults
 }
