@@ -100,6 +100,25 @@ export function rollbackPlan(facts: RunFacts): RollbackPlan {
 export const isEmpty = ({ files, changes, effects }: RollbackPlan): boolean =>
   files.length + changes.length + effects.length === 0
 
+/** So many files go back in one commit, which then stays far below what a store accepts. */
+const PER_COMMIT = 500
+
+/**
+ * The files that go back next, of those that were not tried yet. What is to go makes room for what is to come, and goes before the folder it is in;
+ * what comes follows its folder.
+ */
+export function portionOf(
+  files: readonly FileReturn[],
+  tried: ReadonlySet<string>,
+): { readonly portion: readonly FileReturn[]; readonly isLast: boolean } {
+  const left = files.filter(({ path }) => !tried.has(path))
+  if (left.length <= PER_COMMIT) return { portion: left, isLast: true }
+  const byPath = left.toSorted((a, b) => (a.path < b.path ? -1 : 1))
+  const going = byPath.filter(({ before }) => before === null).reverse()
+  const coming = byPath.filter(({ before }) => before !== null)
+  return { portion: [...going, ...coming].slice(0, PER_COMMIT), isLast: false }
+}
+
 const NOT_KEPT = 'its content was too large to be kept'
 const NOT_TRACKED = 'it is kept out of what is tracked by now'
 

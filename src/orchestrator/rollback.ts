@@ -1,7 +1,7 @@
 import type { ActionLayer } from '../ael/layer.ts'
 import { type Done, pathsIn } from '../drift/compensate.ts'
 import type { Lying } from '../drift/rehearse.ts'
-import { isEmpty, type Left, type RollbackPlan, rollbackPlan } from '../drift/rollback.ts'
+import { isEmpty, type Left, portionOf, type RollbackPlan, rollbackPlan } from '../drift/rollback.ts'
 import type { TakenBack } from '../drift/take-back.ts'
 import type { Tracker } from '../drift/tracker.ts'
 import { InvalidInput, NotFound, Refused, RevisionConflict } from '../protocol/errors.ts'
@@ -226,17 +226,26 @@ function pathOf(graph: ProjectGraph, change: Change): string | undefined {
   return data?.path
 }
 
-/** Files and graph go back together; planned anew when somebody has written meanwhile, so that nobody is overwritten. */
+/**
+ * Files and graph go back together, very many files in several commits; planned anew for each, and when somebody has written meanwhile, so that
+ * nobody is overwritten. Who is cut off in between goes on with what is left.
+ */
 async function filesAndGraph(
   parts: RollbackParts,
   { run, actor, reason }: Journey,
 ): Promise<{ files: readonly TakenBack[]; last: RollbackPlan }> {
-  for (let attempt = 1; ; attempt++) {
+  const files: TakenBack[] = []
+  const tried = new Set<string>()
+  for (let attempt = 1; ; ) {
     const last = await planFor(parts, run)
+    const { portion, isLast } = portionOf(last.files, tried)
     try {
-      return { files: await takenBack(parts, last, { run: run.id, actor, reason }), last }
+      files.push(...(await takenBack(parts, { ...last, files: portion }, { run: run.id, actor, reason })))
+      for (const { path } of portion) tried.add(path)
+      if (isLast) return { files, last }
+      attempt = 1
     } catch (error) {
-      if (!(error instanceof RevisionConflict) || attempt === MOST_ATTEMPTS) throw error
+      if (!(error instanceof RevisionConflict) || attempt++ === MOST_ATTEMPTS) throw error
     }
   }
 }

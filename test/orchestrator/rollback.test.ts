@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, vi } from 'vitest'
 import { actionLayer } from '../../src/ael/ael.ts'
@@ -6,7 +6,7 @@ import { fileAdapter } from '../../src/ael/file.ts'
 import { functionAdapter } from '../../src/ael/function.ts'
 import { disk } from '../../src/drift/root.ts'
 import { trackFiles } from '../../src/drift/track.ts'
-import type { TrackOptions } from '../../src/drift/tracker.ts'
+import type { Tracker, TrackOptions } from '../../src/drift/tracker.ts'
 import type { BindingSpec } from '../../src/orchestrator/bind.ts'
 import { type RollbackOptions, rollback } from '../../src/orchestrator/rollback.ts'
 import { createRuntime } from '../../src/orchestrator/runtime.ts'
@@ -14,6 +14,7 @@ import { withTracking } from '../../src/orchestrator/tracked-files.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
 import { InvalidInput, NotFound, Refused, Unavailable } from '../../src/protocol/errors.ts'
 import type { Json, JsonObject } from '../../src/protocol/json.ts'
+import type { EntryBody } from '../../src/psg/change.ts'
 import type { ProjectGraph } from '../../src/psg/graph.ts'
 import { eventsIn } from '../../src/psg/told.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
@@ -98,6 +99,13 @@ async function executionsOf({ store, id }: ProjectGraph, actions: readonly { rea
     }
   return told
 }
+const many = (count: number) =>
+  Object.fromEntries(
+    Array.from({ length: count }, (_, n) => [
+      `s${n}`,
+      file({ operation: 'write', path: `${n % 7}/${n}`, content: 'x' }),
+    ]),
+  )
 const THREE = chain({
   change: file({ operation: 'write', path: 'a.txt', content: 'by the run\n' }),
   create: file({ operation: 'write', path: 'new/b.txt', content: 'new\n' }),
@@ -237,6 +245,38 @@ describe('a rollback', () => {
     expect(types).toEqual(['rollback_planned', 'rollback_executed'])
     await it.close()
   })
+
+  it('takes very many files back in several commits, and goes on with the rest when it was cut off in between', async () => {
+    const it = await world({ 'kept.txt': 'as it was\n', 'was-file': 'a file\n' })
+    const begin = it.graph.revision
+    const run = await it.run({
+      ...many(510),
+      change: file({ operation: 'write', path: 'kept.txt', content: 'by the run\n' }),
+      away: file({ operation: 'delete', path: 'was-file' }),
+      inside: { ...file({ operation: 'write', path: 'was-file/now/folder', content: 'x' }), after: ['away'] },
+    })
+    expect(run.result.status).toBe('completed')
+    const ran = it.graph.revision
+    let portions = 0
+    const takeBack: Tracker['takeBack'] = (taking) => {
+      if (++portions === 2) throw new Unavailable('the store', 'it is gone')
+      return it.tracker.takeBack(taking)
+    }
+    const cutOff = rollback({ graph: it.graph, layer: it.layer, tracker: { ...it.tracker, takeBack } }, run.run_id)
+    await expect(cutOff).rejects.toThrow(Unavailable)
+    expect(await it.rollback(run.run_id)).toMatchObject({ status: 'done', left: [] })
+    expect(it.graph.revision).toBeGreaterThan(ran)
+    const there = readdirSync(it.root, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
+    expect(there.map(({ name }) => name).sort()).toEqual(['kept.txt', 'was-file'])
+    expect([it.text('kept.txt'), it.text('was-file')]).toEqual(['as it was\n', 'a file\n'])
+    for await (const { body } of it.graph.store.read(it.graph.id, { after: begin }))
+      expect((body as unknown as EntryBody).changes.filter(({ key }) => key.includes('/file/')).length).toBeLessThan(
+        501,
+      )
+    expect(await it.tracker.scan()).toMatchObject({ files: 2, findings: [] })
+    expect(await it.rollback(run.run_id)).toMatchObject({ status: 'nothing' })
+    await it.close()
+  }, 60_000)
 
   it('has nothing to do the second time', async () => {
     const it = await world({ 'a.txt': 'old\n', 'c.txt': 'c\n' })
