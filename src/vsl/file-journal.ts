@@ -44,6 +44,7 @@ export async function openJournal(folder: string, certain: number, segmentBytes:
   let file = fresh?.file ?? (await open(active.path, 'r+'))
   let broken: unknown
   try {
+    if (fresh) await syncFolder(folder)
     active.starts = await mended(file, active, certain)
     if (active.starts.length === 1) await checkEnd(segments.at(-2), active.first)
   } catch (error) {
@@ -104,8 +105,12 @@ export async function openJournal(folder: string, certain: number, segmentBytes:
 
     async roll() {
       if (active.starts!.at(-1)! < segmentBytes) return false
+      const next = await newSegment(folder, last + 1).catch((error) => {
+        if (error.code === 'EEXIST') broken = error // as below; else there is none, and the present one serves a while longer
+        throw error
+      })
       try {
-        const next = await newSegment(folder, last + 1)
+        await syncFolder(folder)
         const full = file
         file = next.file
         active = next.segment
@@ -114,6 +119,7 @@ export async function openJournal(folder: string, certain: number, segmentBytes:
         return true
       } catch (error) {
         broken = error // a file that was begun but is not used would hide the lines that follow in this one
+        if (file !== next.file) await next.file.close()
         throw error
       }
     },
@@ -153,14 +159,7 @@ async function segmentsIn(folder: string): Promise<Segment[]> {
 
 async function newSegment(folder: string, first: number): Promise<{ segment: Segment; file: FileHandle }> {
   const path = join(folder, `${String(first).padStart(12, '0')}${EXTENSION}`)
-  const file = await open(path, 'wx+')
-  try {
-    await syncFolder(folder)
-    return { segment: { path, first, starts: [0] }, file }
-  } catch (error) {
-    await file.close()
-    throw error
-  }
+  return { segment: { path, first, starts: [0] }, file: await open(path, 'wx+') }
 }
 
 /** Where the lines of the growing file start, after its unfinished end was cut off. */

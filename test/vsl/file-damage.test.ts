@@ -190,7 +190,7 @@ describe('a damaged file store', () => {
     }
   })
 
-  it('goes no further when it cannot begin a journal file, and has lost nothing when it is opened again', async () => {
+  it('goes no further when the next journal file is there already, and has lost nothing when it is opened again', async () => {
     const path = freshPath()
     const errors: unknown[] = []
     const backend = await opened(path, { segmentBytes: 10, onError: (error) => errors.push(error) })

@@ -1,3 +1,4 @@
+import { readdirSync, renameSync } from 'node:fs'
 import { expect, it, onTestFinished } from 'vitest'
 import { openJournal } from '../../src/vsl/file-journal.ts'
 import { setText } from '../../src/vsl/file-lines.ts'
@@ -20,4 +21,23 @@ it('can be read at any moment while it goes on to a new file', async () => {
     }
     expect(await rolling).toBe(true)
   }
+})
+
+it('goes on in the present file while a new one cannot be had, and begins it when it can', async () => {
+  const folder = tempFolder()
+  const journal = await openJournal(folder, 0, 1)
+  const add = (text: string) => journal.append([setText('key', text)])
+  await add('1')
+  renameSync(folder, `${folder}-away`) // as little to be had as on a full disk, or with too many files open
+  await expect(journal.roll()).rejects.toThrow('ENOENT')
+  await add('2')
+  renameSync(`${folder}-away`, folder)
+  expect(await journal.roll()).toBe(true)
+  await add('3')
+  await journal.close()
+  expect(readdirSync(folder)).toEqual(['000000000001.jsonl', '000000000003.jsonl'])
+  const again = await openJournal(folder, 3, 1)
+  const lines = [...(await again.page(1)), ...(await again.page(3))]
+  expect(lines.map(({ text }) => JSON.parse(text).value)).toEqual([1, 2, 3])
+  await again.close()
 })
