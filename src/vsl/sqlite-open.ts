@@ -91,6 +91,18 @@ export function prepare(db: Database, path: string, synchronous: Synchronous, cr
   })
 }
 
+/** For each transaction: a newer version may open the file at any time, and bring it to a layout in which we would write what nobody finds. */
+export function layoutGuard(db: Database, path: string): () => void {
+  const version = db.prepare('PRAGMA user_version').raw()
+  return () => {
+    if ((version.get() as [number])[0] !== LAYOUT)
+      throw new Refused(
+        `${path} was brought to another layout by a newer version while it was open`,
+        'end this process, and start it again with that version',
+      )
+  }
+}
+
 /**
  * The driver lets go of the file only when its statements are collected as garbage. Whoever copies the file after a close must find everything
  * in it, so the log is emptied into it now.

@@ -13,7 +13,17 @@ import { grouped } from './grouped.ts'
 import { batchWriter } from './sqlite-commit.ts'
 import { isBusy, sqliteError } from './sqlite-errors.ts'
 import { leases } from './sqlite-leases.ts'
-import { BLOCKING_MS, connect, disconnect, fileAt, LAYOUT, prepare, type Synchronous, transact } from './sqlite-open.ts'
+import {
+  BLOCKING_MS,
+  connect,
+  disconnect,
+  fileAt,
+  LAYOUT,
+  layoutGuard,
+  prepare,
+  type Synchronous,
+  transact,
+} from './sqlite-open.ts'
 import { journalPages, keyPages } from './sqlite-pages.ts'
 import { MAX_ROWS, rowStatement } from './sqlite-rows.ts'
 import { together } from './together.ts'
@@ -75,7 +85,14 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
     patiently(() => {
       if (fileAt(path) !== file)
         throw new Refused(`${path} was removed or replaced while it was open`, 'open the store again')
-      return transact(db, work, lost)
+      return transact(
+        db,
+        () => {
+          refuseIfNewer()
+          return work()
+        },
+        lost,
+      )
     })
 
   try {
@@ -86,6 +103,7 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
     throw error
   }
 
+  const refuseIfNewer = layoutGuard(db, path)
   const writeBatch = batchWriter(db)
   const { head, acquire, renew, release } = leases(db, clock)
   const journal = journalPages(db)

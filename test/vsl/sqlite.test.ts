@@ -319,6 +319,25 @@ describe('what is not an SQLite store', () => {
     expect(readFileSync(path).equals(bytes)).toBe(true)
   })
 
+  it('writes nothing more once a newer version has brought its file to another layout', async () => {
+    const path = freshPath()
+    const backend = await sqliteBackend({ path })
+    await backend.commit(append('g', 0))
+    const newer = new Database(path)
+    newer.exec('ALTER TABLE "values" ADD COLUMN more TEXT; PRAGMA user_version = 7')
+    const before = await everything(backend, ['g'])
+    const writes = [
+      () => backend.commit(write('g', 1, { entry: 2, puts: [['k', 1]] })),
+      () => backend.set('k', 1),
+      () => backend.putBlob(Buffer.from('x')),
+      () => backend.acquire('g', farHolder('a'), 1000),
+    ]
+    for (const work of writes) await expect(work()).rejects.toThrow(Refused)
+    expect(await everything(backend, ['g'])).toEqual(before)
+    newer.close()
+    await backend.close()
+  })
+
   it('is refused: a store of a newer version', async () => {
     const path = freshPath()
     await (await sqliteBackend({ path })).close()
