@@ -101,13 +101,18 @@ export class KeyExists extends MplpError {
   }
 }
 
-/** The reply was lost: the write may have landed or not. Submit the same write again to find out. */
+/** The reply was lost: the write may have landed or not. Submit the same write again to find out; the message ends with why, where that is known. */
 export class OutcomeUnknown extends MplpError {
   readonly code = 'outcome_unknown'
   override readonly retryable = true
   constructor(stream: string, options?: ErrorOptions) {
-    super(`no reply to a write on ${stream}: it may have landed`, options)
+    super(`no reply to a write on ${stream}: it may have landed${whyUnknown(options?.cause)}`, options)
   }
+}
+
+function whyUnknown(cause: unknown): string {
+  if (cause instanceof OutcomeUnknown) return whyUnknown(cause.cause)
+  return cause instanceof MplpError ? `; ${cause.message}` : ''
 }
 
 /** The server cannot be reached, or said "not now". Nothing was written. */

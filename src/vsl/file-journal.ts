@@ -97,7 +97,7 @@ export async function openJournal(folder: string, certain: number, segmentBytes:
         await file.datasync()
       } catch (error) {
         broken = error // the system may have dropped what it could not write: only reading it again tells
-        throw new OutcomeUnknown(folder, { cause: error })
+        throw new OutcomeUnknown(folder, { cause: fileError(folder, error) })
       }
       for (const line of lines) starts.push(starts.at(-1)! + line.length)
       last += lines.length

@@ -18,7 +18,11 @@ export function sqliteError(path: string, error: unknown): unknown {
   if (code === 'SQLITE_FULL' || code === 'ENOSPC')
     return new Unavailable(store, 'its disk is full; free some space and try again', { cause: error })
   if (isIoError(error) || code === 'SQLITE_PROTOCOL')
-    return new Unavailable(store, 'reading or writing its file failed; look at the disk', { cause: error })
+    return new Unavailable(
+      store,
+      'reading or writing its file failed; look at the disk, at quotas and at the limit of file sizes',
+      { cause: error },
+    )
   if (code === 'SQLITE_NOTADB') {
     const remedy = 'give the path of another file, or bring this one back from a backup'
     return new Refused(`${path} is not an SQLite database, or its beginning is lost`, remedy, { cause: error })

@@ -119,12 +119,12 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
   const open = () => {
     if (closing.signal.aborted) throw new Closed(what)
   }
+  const lostOn = (of: string) => (error: unknown) => new OutcomeUnknown(of, { cause: sqliteError(path, error) })
   const following = followers(what, watchOthers)
   const commits = grouped(
     {
       async commitBatch(writes) {
-        const lost = (error: unknown) => new OutcomeUnknown(path, { cause: error })
-        const verdicts = await whole(() => writeBatch(writes), lost)
+        const verdicts = await whole(() => writeBatch(writes), lostOn(path))
         following.wake(
           writes.filter((w, i) => w.entry !== undefined && verdicts[i]?.kind === 'landed').map((w) => w.stream),
         )
@@ -185,14 +185,10 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
     },
     async set(key, value) {
       const text = textOf('value', value)
-      const lost = (error: unknown) => new OutcomeUnknown(key, { cause: error })
-      await whole(() => putOwn.run([key, text]), lost)
+      await whole(() => putOwn.run([key, text]), lostOn(key))
     },
     async delete(key) {
-      await whole(
-        () => deleteOwn.run([key]),
-        (error) => new OutcomeUnknown(key, { cause: error }),
-      )
+      await whole(() => deleteOwn.run([key]), lostOn(key))
     },
 
     commit: commits.commit,

@@ -78,6 +78,16 @@ describe('an error', () => {
     expect(error.problems).toHaveLength(7)
   })
 
+  it('says why an outcome is unknown, where that is known, however often it was handed on', () => {
+    const why = new errors.Unavailable('the disk', 'look at it')
+    const once = new errors.OutcomeUnknown('g', { cause: why })
+    const twice = new errors.OutcomeUnknown('h', { cause: once })
+    expect(once.message).toBe('no reply to a write on g: it may have landed; the disk cannot be reached: look at it')
+    expect(twice.message).toBe('no reply to a write on h: it may have landed; the disk cannot be reached: look at it')
+    const untold = new errors.OutcomeUnknown('g', { cause: new Error('it may quote data') })
+    expect(untold.message).toBe('no reply to a write on g: it may have landed')
+  })
+
   it('is retryable where the same call may succeed later', () => {
     const made = [
       new errors.RevisionConflict('g', 1, 2),

@@ -27,25 +27,31 @@ const orders: Readonly<Record<string, () => Promise<unknown>>> = {
   async fill() {
     const ballast = join(dirname(path), 'ballast')
     writeFileSync(ballast, Buffer.alloc(1_000_000, 1))
-    let revision = 0
-    const commit = async () => {
-      const puts = ['a', 'b', 'c'].map((part) => [`s/${part}/${revision}`, 'x'.repeat(10_000)] as const)
-      await backend.commit(write('s', revision, { entry: { revision }, puts }))
-      revision++
-    }
-    const refusal = await (async () => {
-      for (;;) await commit()
-    })().catch((error) => error)
-    const whenFull = { ...(await counted()), landed: revision, refusal: refusal.code, message: refusal.message }
+    const whenFull = await untilRefused()
     rmSync(ballast)
     for (let i = 0; i < 5; i++) await commit()
     await backend.close()
     await orders.open?.()
     return { whenFull, afterwards: { ...(await counted()), landed: revision } }
   },
+  untilRefused: () => untilRefused(),
   async close() {
     await backend.close()
   },
+}
+
+let revision = 0
+async function commit(): Promise<void> {
+  const puts = ['a', 'b', 'c'].map((part) => [`s/${part}/${revision}`, 'x'.repeat(10_000)] as const)
+  await backend.commit(write('s', revision, { entry: { revision }, puts }))
+  revision++
+}
+
+async function untilRefused() {
+  const refusal = await (async () => {
+    for (;;) await commit()
+  })().catch((error) => error)
+  return { ...(await counted()), landed: revision, refusal: refusal.code, message: refusal.message }
 }
 
 const counted = async () => ({

@@ -108,6 +108,28 @@ describe('several processes on one SQLite file', () => {
   })
 })
 
+describe('an SQLite store whose file may not grow', () => {
+  it('says where to look when a commit could not be written, and keeps all others', async () => {
+    const limited = 'ulimit -f 2000 && exec "$0" "$@"' // as a quota does, which SQLite tells from a full disk
+    const tsx = createRequire(import.meta.url).resolve('tsx')
+    const path = join(tempFolder(), 'state.db')
+    const writer = own('sh', ['-c', limited, process.execPath, '--import', tsx, fileURLToPath(PROGRAM), path, 'p'])
+    const lines = createInterface({ input: writer.process.stdout! })[Symbol.asyncIterator]()
+    writer.process.stdin?.write('open\nuntilRefused\n')
+    await lines.next()
+    const { landed, refusal, message, ...counted } = JSON.parse((await lines.next()).value as string)
+    await writer.stop('SIGKILL')
+
+    expect(refusal).toBe('outcome_unknown')
+    expect(message).toContain(path)
+    expect(message).toContain('quotas')
+    expect(counted).toEqual({ entries: landed, values: 3 * landed })
+    const again = await sqliteBackend({ path })
+    await again.commit(append('s', landed))
+    await again.close()
+  })
+})
+
 describe('an SQLite store on a full disk', () => {
   it('refuses the commit that does not fit, keeps all others, and goes on when there is room', async (context) => {
     const folder = tempFolder()
