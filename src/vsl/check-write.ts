@@ -1,6 +1,6 @@
-import { InvalidInput, type Problem, TooLarge } from '../protocol/errors.ts'
+import { InvalidInput, type Problem } from '../protocol/errors.ts'
 import { shown } from '../protocol/shown.ts'
-import { MAX_ENTRY_BYTES, type Write } from './backend.ts'
+import type { Write } from './backend.ts'
 import { badList, badName, isName, refuseUnlessObject, textOf, textOfChecked } from './check-input.ts'
 
 /** A write's values as the JSON text that every member stores. */
@@ -44,17 +44,6 @@ export function checkWrite(write: Write): WriteTexts {
 
   const text = write.checked ? textOfChecked : textOf
   const entry = write.entry === undefined ? undefined : text('entry', write.entry)
-  // A character is at most three bytes of UTF-8 per UTF-16 unit: the exact count is only worth taking when it could matter.
-  if (entry !== undefined && entry.length * 3 > MAX_ENTRY_BYTES) {
-    const bytes = Buffer.byteLength(entry)
-    if (bytes > MAX_ENTRY_BYTES)
-      throw new TooLarge(
-        `the entry for ${write.stream}`,
-        bytes,
-        MAX_ENTRY_BYTES,
-        'put large outputs into blobs, or split the commit',
-      )
-  }
   const texts = (list: 'inserts' | 'puts') =>
     write[list].map(([key, value], i) => [key, text(`${list}[${i}]`, value)] as const)
   return { entry, inserts: texts('inserts'), puts: texts('puts') }
