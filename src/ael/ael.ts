@@ -8,7 +8,7 @@ import type { Action, ActionResult, Adapter, Asker, Call, DeltaSource, RetryPoli
 import { checkLayerOptions } from './check-options.ts'
 import { checkRegistering } from './check-registering.ts'
 import { decorated, type Passage } from './decorate.ts'
-import { endedEvent, startedEvent } from './events.ts'
+import { endedEvent, labelOf, startedEvent } from './events.ts'
 import { denied, toActionError } from './failure.ts'
 import type { ActionLayer, CallOptions, EventDraft, Hands, Observer } from './layer.ts'
 import { withOutputs } from './outputs.ts'
@@ -172,6 +172,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
       await checkParams(memberOf(action.action_type).adapter, action, asker, redact)
     },
     executorOf: (action_type) => (members.get(action_type) ?? members.get('*'))?.adapter.executor_kind,
+    label: (action) => redact.text(labelOf(asked(action).adapter, action.params, action.action_type)),
     readOnly: (action) => asked(action).adapter.readOnly?.(action.params) ?? false,
     found: async (action) => asked(action).adapter.found?.(action.params),
     inverse(action, outcome) {

@@ -34,6 +34,8 @@ export interface ActionLayer {
   check(action: Action, asker?: Asker): Promise<void>
   /** Who carries out actions of a type, as its adapter says; `undefined` where there is none. */
   executorOf(action_type: string): ExecutorKind | undefined
+  /** What an action is called in events, as its adapter says: a tool, a model, a host. Its type where that says nothing. */
+  label(action: Pick<Action, 'action_type' | 'params'>): string
   readOnly(action: Action): boolean
   /** What the adapter would find where the action acts; `undefined` when it does not look. Changes nothing, and asks nobody. */
   found(action: Pick<Action, 'action_type' | 'params'>): Promise<readonly (Found | undefined)[] | undefined>

@@ -137,7 +137,8 @@ async function artifactsOf(
 
 /** As the run had it, active: what has become of it since is no part of the run. */
 async function contextOf(graph: ProjectGraph, run: string): Promise<Json> {
-  const end = (await graph.history('run', run)).find(({ after }) => after?.phase === 'ended')?.revision ?? graph.revision
+  const end =
+    (await graph.history('run', run)).find(({ after }) => after?.phase === 'ended')?.revision ?? graph.revision
   const past = (await graph.history('context', graph.id)).filter(({ revision }) => revision <= end)
   return (past.findLast(({ after }) => after?.status === 'active') ?? past.at(-1))!.after!
 }

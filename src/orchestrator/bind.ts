@@ -124,6 +124,25 @@ function fill(value: Json, outputOf: (step: string) => Json | undefined, turn: J
   return Object.fromEntries(Object.entries(object).map(([key, item]) => [key, fill(item, outputOf, turn)]))
 }
 
+/** What is filled in later: the steps whose outputs are referred to, and whether anything is. */
+interface Blanks {
+  readonly from: ReadonlySet<string>
+  readonly any: boolean
+}
+
+/** Most params have none, and are found out by a look at their text; they are a binding's, which never changes. */
+export function blanksIn(params: JsonObject): Blanks {
+  let blanks = found.get(params)
+  if (!blanks) {
+    const text = JSON.stringify(params)
+    const from = new Set([...text.matchAll(/"\$from":"([^"]+)"/g)].map((match) => match[1]!))
+    blanks = { from, any: from.size > 0 || text.includes('"$turn":') }
+    found.set(params, blanks)
+  }
+  return blanks
+}
+const found = new WeakMap<JsonObject, Blanks>()
+
 /** What would not be understood in it would be left out, and the whole output be given. */
 const REFERENCE: Fields = {
   $from: text,

@@ -5,7 +5,7 @@ import type { Observer } from '../ael/layer.ts'
 import { ActionError, MplpError } from '../protocol/errors.ts'
 import type { Digest, Json, JsonObject } from '../protocol/json.ts'
 import type { ActionRecord } from '../psg/change.ts'
-import { type BindingSpec, executorOf, filledIn, THIS_STEP } from './bind.ts'
+import { type BindingSpec, blanksIn, executorOf, filledIn, THIS_STEP } from './bind.ts'
 import { land } from './land.ts'
 import type { Decided, Flight, LiveRun } from './live.ts'
 import { outcomeOf } from './outcome.ts'
@@ -119,7 +119,7 @@ const inner = (run: LiveRun): Observer => ({
 
 /** What takes something back has its params already; a turn's always name it. */
 const needsParams = ({ action, compensates, turn }: Flight): boolean =>
-  compensates === undefined && (turn !== undefined || sources(action.params).size > 0)
+  compensates === undefined && (turn !== undefined || blanksIn(action.params).from.size > 0)
 
 async function paramsOf(run: LiveRun, { step, action, turn }: Flight): Promise<JsonObject> {
   const outputs = await outputsFor(run, action.params, step)
@@ -133,7 +133,7 @@ async function outputsFor(
   step: string,
 ): Promise<ReadonlyMap<string, Json | undefined>> {
   const outputs = new Map<string, Json | undefined>()
-  for (const from of sources(params)) {
+  for (const from of blanksIn(params).from) {
     const record = outcomeOf(run.graph.state, from === THIS_STEP ? step : from)?.data
     outputs.set(
       from,
@@ -151,13 +151,6 @@ async function blobJson({ graph: { store, clock }, abort }: LiveRun, digest: Dig
   if (!bytes) throw new ActionError('action_failed', `what step ${step} needs, ${digest}, is not in the store`)
   return JSON.parse(new TextDecoder().decode(bytes))
 }
-
-/** The steps whose outputs the params refer to; most refer to none, and are found out by a look at their text. */
-function sources(params: JsonObject): ReadonlySet<string> {
-  const text = JSON.stringify(params)
-  return text.includes('"$from"') ? new Set([...text.matchAll(/"\$from":"([^"]+)"/g)].map((match) => match[1]!)) : NONE
-}
-const NONE: ReadonlySet<string> = new Set()
 
 /** What the binding says takes it back, with the outputs that it refers to. */
 async function declaredInverse(

@@ -1,3 +1,4 @@
+import type { Action } from '../ael/adapter.ts'
 import { endedEvent, leftEvent, startedEvent } from '../ael/events.ts'
 import type { Attempt, AttemptEnd } from '../ael/layer.ts'
 import { isoMicros } from '../protocol/clock.ts'
@@ -5,6 +6,7 @@ import type { Digest, Json, JsonObject } from '../protocol/json.ts'
 import type { ActionRecord, Began, Change, Ended, EventDraft } from '../psg/change.ts'
 import { move } from '../psg/moves.ts'
 import { RunEvent } from '../psg/run-event.ts'
+import { blanksIn } from './bind.ts'
 import type { Decided, Flight, LiveRun } from './live.ts'
 import { saEvent } from './profiles/sa.ts'
 import { seatOf } from './session.ts'
@@ -231,8 +233,18 @@ function attemptOf(run: LiveRun, flight: Flight): Attempt {
     execution_id,
     attempt,
     read_only: false,
-    label: action.action_type,
+    label: labelOf(run, action),
     ...(role !== undefined && { role }),
+  }
+}
+
+/** As its adapter calls it, if it can: not while params are to be filled in, and whether there still is one shows when it is tried. */
+function labelOf({ layer }: LiveRun, action: Action): string {
+  if (blanksIn(action.params).any) return action.action_type
+  try {
+    return layer.label(action)
+  } catch {
+    return action.action_type
   }
 }
 

@@ -7,6 +7,7 @@ import { ActionError } from '../../src/protocol/errors.ts'
 import type { Json, JsonObject } from '../../src/protocol/json.ts'
 import { pathsOf } from '../../src/psg/paths.ts'
 import { eventsIn } from '../../src/psg/told.ts'
+import type { Backend } from '../../src/vsl/backend.ts'
 import { chainOf, flowOf } from '../support/flows.ts'
 import { door, inTheFirstOfTwo, inTime, passes, until, world } from '../support/on-a-clock.ts'
 
@@ -311,13 +312,57 @@ describe('who carries an action out', () => {
     const flow = flowOf({ own: { binding: { action_type: 'own', params: {}, ...said } } })
     const run = await runtime.submit(flow)
     await inTime(clock, run.result())
-    const told: unknown[] = []
-    for await (const entry of store.read(run.context_id))
-      for (const { event } of eventsIn(entry)) if (event.event_family === 'runtime_execution') told.push(event)
+    const told = await executionsIn(store, run.context_id)
     expect(told).toMatchObject([{ executor_kind }, { executor_kind }])
     await inTime(clock, runtime.close())
   })
 })
+
+describe('what an action is called', () => {
+  const own: Adapter = {
+    action_type: 'own',
+    executor_kind: 'tool',
+    label(params) {
+      if (typeof params.what !== 'string') throw new Error('nothing to call it by')
+      return `own ${params.what}`
+    },
+    execute: async () => ({ output: 'mail' }),
+  }
+
+  it.each([
+    ['as its adapter says', { what: 'post' }, 'own post'],
+    ['by its type while its params are to be filled in', { what: { $from: 'first' } }, 'own'],
+    ['by its type where its adapter cannot say', { what: 1 }, 'own'],
+  ])('is told %s', async (_, params, operation) => {
+    const { start, store, clock } = world({}, { layer: actionLayer({ adapters: [own] }) })
+    const runtime = await start()
+    const flow = flowOf({
+      first: { binding: { action_type: 'own', params: { what: 'this' } } },
+      own: { after: ['first'] },
+    })
+    const [first, second] = flow.plan.steps.map(({ step_id }) => step_id)
+    const filled = JSON.parse(JSON.stringify(params).replace('"first"', JSON.stringify(first)))
+    const bindings = { ...flow.bindings!.steps, [second!]: { action_type: 'own', params: filled } }
+    const run = await runtime.submit({ ...flow, bindings: { steps: bindings } })
+    await inTime(clock, run.result())
+    const told = await executionsIn(store, run.context_id)
+    expect(told.map(({ payload }) => (payload as JsonObject).operation)).toEqual([
+      'own this',
+      'own this',
+      operation,
+      operation,
+    ])
+    await inTime(clock, runtime.close())
+  })
+})
+
+async function executionsIn(store: Backend, context: string): Promise<readonly JsonObject[]> {
+  const told: JsonObject[] = []
+  for await (const entry of store.read(context))
+    for (const { event } of eventsIn(entry))
+      if (event.event_family === 'runtime_execution') told.push(event as unknown as JsonObject)
+  return told
+}
 
 describe('a tick that the graph refuses', () => {
   const own = (execute: () => Outcome): Adapter => ({
