@@ -10,6 +10,7 @@ import type { Decided, LiveRun, Waiting } from './live.ts'
 import { outcomeOf } from './outcome.ts'
 import { saEnd, saEvent } from './profiles/sa.ts'
 import type { LiveSession } from './session.ts'
+import { setAction } from './set-action.ts'
 import { attemptWasCancelled, now, sa } from './steps.ts'
 import { latestEnd, openTimers, timerFired } from './timers.ts'
 import { sessionEnds } from './turns.ts'
@@ -26,7 +27,7 @@ export function runEnds(run: LiveRun, decided: Decided): void {
       : (run.ending?.status ?? (run.failed > 0 ? 'failed' : 'completed'))
   const ended = endedSteps(decided)
   for (const [action, waiting] of run.waiting) {
-    decided.changes.push({ kind: 'node_update', node: 'action', id: action, set: { status: 'cancelled' } })
+    setAction(decided, action, { status: 'cancelled' })
     if (!isBetweenAttempts(waiting)) attemptWasCancelled(run, waiting.flight, decided)
     if (waiting.on !== 'signal') timerFired(waiting.timer, decided)
     if (waiting.on === 'confirm' && run.graph.get('confirm', waiting.confirm)?.data.status === 'pending')

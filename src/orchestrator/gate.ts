@@ -8,6 +8,7 @@ import type { ProjectGraph } from '../psg/graph.ts'
 import { confirmOf, gateOf, move } from '../psg/moves.ts'
 import type { BindingSpec } from './bind.ts'
 import type { Asked, Decided, Flight, LiveRun } from './live.ts'
+import { setAction } from './set-action.ts'
 import { newTimer, timerFired } from './timers.ts'
 
 /** How long a question waits for an answer when nothing else is said: a week. */
@@ -59,13 +60,8 @@ export function askFor(
     }),
     { kind: 'node_add', node: 'gate', id: gate_id, data: gate },
     newTimer(timer, run.plan, { due, purpose: 'expiry', target: confirm_id }),
-    {
-      kind: 'node_update',
-      node: 'action',
-      id: action_id,
-      set: { status: 'waiting' },
-    },
   )
+  setAction(decided, action_id, { status: 'waiting' })
   decided.reason = `${action_type} waits for approval`
   run.waiting.set(action_id, { on: 'confirm', confirm: confirm_id, timer, due, flight })
 }
@@ -89,7 +85,7 @@ export function takeVerdict(
   if (statusOf(graph, confirm) === 'pending') decided.changes.push(move('confirm', confirm, 'cancelled'))
   if (verdict !== 'approved') return
   const { action, execution_id: used_by } = flight
-  decided.changes.push({ kind: 'node_update', node: 'action', id: action.action_id, set: { status: 'running' } })
+  setAction(decided, action.action_id, { status: 'running' })
   const gate = gateOf(graph, confirm)
   if (gate) decided.changes.push({ kind: 'node_update', node: 'gate', id: gate.id, set: { used_by } })
 }

@@ -2,7 +2,16 @@ import type { Action, ActionResult, RetryPolicy } from '../ael/adapter.ts'
 import type { ActionLayer } from '../ael/layer.ts'
 import type { ActionError } from '../protocol/errors.ts'
 import type { JsonObject } from '../protocol/json.ts'
-import type { Change, EventDraft, Node, NodeUpdate, Settlement, TurnRecord } from '../psg/change.ts'
+import type {
+  ActionRecord,
+  Change,
+  EventDraft,
+  Node,
+  NodeUpdate,
+  Patch,
+  Settlement,
+  TurnRecord,
+} from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import type { RunEvent } from '../psg/run-event.ts'
 import type { Wakeable } from '../vsl/wakeable.ts'
@@ -145,6 +154,8 @@ export type Arrival =
 /** What one tick decided: it lands in one commit, and then the flights take off. */
 export interface Decided {
   readonly changes: Change[]
+  /** What the changes say of each action that was there before, and where among them that stands. */
+  readonly said: Map<string, { readonly set: Patch<ActionRecord>; readonly at: number }>
   readonly events: (EventDraft | RunEvent)[]
   readonly departures: Flight[]
   /** How much of each list there was before any step began: that much holds without the rest. */

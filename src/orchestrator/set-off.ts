@@ -1,6 +1,7 @@
 import { bindingOf, departs } from './dispatch.ts'
 import { askBefore, askFor } from './gate.ts'
 import type { Decided, Flight, LiveRun } from './live.ts'
+import { setAction } from './set-action.ts'
 import { setTimer } from './timers.ts'
 
 /** An action begins: it is put up for approval, waits, or takes off. */
@@ -19,7 +20,7 @@ export function goesOn(run: LiveRun, flight: Flight, decided: Decided): void {
 /** The one kind of action that nobody carries out: it ends when a signal comes or its time is over. */
 function waits(run: LiveRun, flight: Flight, decided: Decided): void {
   const { signal, ms } = flight.action.params
-  decided.changes.push({ kind: 'node_update', node: 'action', id: flight.action.action_id, set: { status: 'waiting' } })
+  setAction(decided, flight.action.action_id, { status: 'waiting' })
   if (typeof signal === 'string') run.waiting.set(flight.action.action_id, { on: 'signal', name: signal, flight })
   else setTimer(run, flight, Number(ms ?? 0), decided)
   run.inbox.push({ kind: 'look' })

@@ -8,6 +8,7 @@ import { askFor } from './gate.ts'
 import type { Decided, Flight, LiveRun } from './live.ts'
 import { conflictDetected, conflictResolved } from './profiles/map.ts'
 import { append, type LiveSession, subjectOf, writtenBy } from './session.ts'
+import { setAction } from './set-action.ts'
 import { actionCompleted, actionFailed, actionStarts, attemptEnds } from './steps.ts'
 
 /** All who had a step have answered: what contends is settled, and then the step is completed. It stays open while a person must say what stands. */
@@ -108,8 +109,7 @@ function stands(
 ): void {
   decided.events.push(conflictResolved(subjectOf(run, session), conflict_id, strategy, winner.role_id))
   const losers = new Set(contenders.filter((one) => one.action_id !== winner.action_id).map((one) => one.action_id))
-  for (const id of losers)
-    decided.changes.push({ kind: 'node_update', node: 'action', id, set: { lost_to: winner.action_id } })
+  for (const id of losers) setAction(decided, id, { lost_to: winner.action_id })
   const left = (list: readonly Contender[] = []) => list.filter((one) => !losers.has(one.action_id))
   session.answers.set(step, left(session.answers.get(step)))
   if (session.writers.has(resource)) session.writers.set(resource, left(session.writers.get(resource)))

@@ -10,6 +10,7 @@ import { blanksIn } from './bind.ts'
 import type { Decided, Flight, LiveRun } from './live.ts'
 import { saEvent } from './profiles/sa.ts'
 import { seatOf } from './session.ts'
+import { setAction } from './set-action.ts'
 
 /** What is written when a step starts, an attempt begins, an attempt ends, a step ends: each the changes of one commit. */
 
@@ -70,16 +71,11 @@ export const actionAdded = (
 /** A further attempt at an action that is known already. */
 export function attemptAgain(run: LiveRun, flight: Flight, decided: Decided): void {
   const { action, execution_id, attempt } = flight
-  decided.changes.push({
-    kind: 'node_update',
-    node: 'action',
-    id: action.action_id,
-    set: {
-      status: 'running',
-      attempts: attempt,
-      execution_id,
-      began: [...(run.graph.get('action', action.action_id)?.data.began ?? []), beginning(run, execution_id)],
-    },
+  setAction(decided, action.action_id, {
+    status: 'running',
+    attempts: attempt,
+    execution_id,
+    began: [...(run.graph.get('action', action.action_id)?.data.began ?? []), beginning(run, execution_id)],
   })
   decided.events.push(inShort(flight, startedEvent(attemptOf(run, flight))))
 }
@@ -90,7 +86,7 @@ export function attemptEnds(run: LiveRun, flight: Flight, end: AttemptEnd, decid
     duration_ms: end.duration_ms,
     ...(end.status === 'completed' ? usageOf(end) : failureOf(end)),
   }
-  decided.changes.push(attemptEnded(run, flight, SEGMENT[end.status], attributes))
+  attemptEnded(run, flight, SEGMENT[end.status], attributes, decided)
   const attempt = attemptOf(run, flight)
   decided.events.push(
     end.status === 'completed'
@@ -102,7 +98,7 @@ const SEGMENT = { completed: 'completed', failed: 'failed', cancelled: 'cancelle
 
 /** An attempt that a crash cut off: nobody knows how far it got. */
 export function attemptWasCutOff(run: LiveRun, flight: Flight, decided: Decided): void {
-  decided.changes.push(attemptEnded(run, flight, 'failed', { interrupted: true }))
+  attemptEnded(run, flight, 'failed', { interrupted: true }, decided)
   decided.events.push(inShort(flight, leftEvent(attemptOf(run, flight), 'failed')))
 }
 
@@ -113,7 +109,7 @@ export function inverseWasCutOff(run: LiveRun, flight: Flight, decided: Decided)
 
 /** An attempt that waited when its run was ended. */
 export function attemptWasCancelled(run: LiveRun, flight: Flight, decided: Decided): void {
-  decided.changes.push(attemptEnded(run, flight, 'cancelled', {}))
+  attemptEnded(run, flight, 'cancelled', {}, decided)
   decided.events.push(inShort(flight, leftEvent(attemptOf(run, flight), 'cancelled')))
 }
 
@@ -142,17 +138,12 @@ export function actionCompleted(
   usage: JsonObject,
   decided: Decided,
 ): void {
-  decided.changes.push({
-    kind: 'node_update',
-    node: 'action',
-    id: action.action_id,
-    set: {
-      status: 'completed',
-      ...output,
-      ...(Object.keys(usage).length > 0 && { usage }),
-      ...(run.options.budget && { reserved: undefined }),
-    },
-  } as Change)
+  setAction(decided, action.action_id, {
+    status: 'completed',
+    ...output,
+    ...(Object.keys(usage).length > 0 && { usage }),
+    ...(run.options.budget && { reserved: undefined }),
+  })
 }
 
 export function stepFailed(
@@ -176,16 +167,11 @@ export function stepFailed(
 }
 
 export function actionFailed(run: LiveRun, { action }: Flight, error: JsonObject, decided: Decided): void {
-  decided.changes.push({
-    kind: 'node_update',
-    node: 'action',
-    id: action.action_id,
-    set: {
-      status: error.code === 'action_aborted' ? 'cancelled' : 'failed',
-      error,
-      failures: (run.graph.get('action', action.action_id)?.data.failures ?? 0) + 1,
-      ...(run.options.budget && { reserved: undefined }),
-    },
+  setAction(decided, action.action_id, {
+    status: error.code === 'action_aborted' ? 'cancelled' : 'failed',
+    error,
+    failures: (run.graph.get('action', action.action_id)?.data.failures ?? 0) + 1,
+    ...(run.options.budget && { reserved: undefined }),
   })
 }
 
@@ -211,14 +197,15 @@ const ending = (run: LiveRun, status: Ended['status'], attributes: JsonObject): 
   attributes,
 })
 
-function attemptEnded(run: LiveRun, { action }: Flight, status: Ended['status'], attributes: JsonObject): Change {
-  const { ended = [] } = run.graph.get('action', action.action_id)?.data ?? {}
-  return {
-    kind: 'node_update',
-    node: 'action',
-    id: action.action_id,
-    set: { ended: [...ended, ending(run, status, attributes)] },
-  }
+function attemptEnded(
+  run: LiveRun,
+  { action: { action_id } }: Flight,
+  status: Ended['status'],
+  attributes: JsonObject,
+  decided: Decided,
+): void {
+  const ended = decided.said.get(action_id)?.set.ended ?? run.graph.get('action', action_id)?.data.ended ?? []
+  setAction(decided, action_id, { ended: [...ended, ending(run, status, attributes)] })
 }
 
 /** In whose role an action is done: the participant's whose turn it is, else the step's. */

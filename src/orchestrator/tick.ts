@@ -13,6 +13,7 @@ import type { Arrival, Asked, Decided, Ending, Flight, LiveRun } from './live.ts
 import { fitting, MOST_BEGUN } from './one-commit.ts'
 import { resume } from './recover.ts'
 import { isExpiry, nextTurns } from './session.ts'
+import { setAction } from './set-action.ts'
 import { goesOn, setOff } from './set-off.ts'
 import { conflictDecided, isSettling, type Settling } from './settle-step.ts'
 import { openSignals } from './signals.ts'
@@ -26,7 +27,8 @@ import { undoArrived, undoNext } from './undo.ts'
  * landed. Touches nothing but the run's own memory. Whoever is leaving takes in what arrived and starts no further step, forward or back.
  */
 export function decideTick(run: LiveRun, isLeaving = false): Decided {
-  const decided: Decided = { changes: [], events: run.told.splice(0), departures: [], reason: 'tick', end: undefined }
+  const events = run.told.splice(0)
+  const decided: Decided = { changes: [], said: new Map(), events, departures: [], reason: 'tick', end: undefined }
   run.looked = run.graph.revision
   takeInRequests(run, decided)
   resume(run, decided)
@@ -131,12 +133,7 @@ function attemptFailed(
   const expired = session && flight.turn && isExpiry(session, flight.turn, flight.action.timeout_ms, told) // the turn is over, and with it its attempts
   const wait = expired ? undefined : nextRetry(flight.action.retry, failures, error, run.graph.clock.random())
   if (wait === undefined) return stepGivenUp(run, flight, binding.on_failure ?? 'fail', told, decided)
-  decided.changes.push({
-    kind: 'node_update',
-    node: 'action',
-    id: flight.action.action_id,
-    set: { failures, ...(wait > 0 && { status: 'waiting' as const }) },
-  })
+  setAction(decided, flight.action.action_id, { failures, ...(wait > 0 && { status: 'waiting' }) })
   if (wait === 0) again(run, flight, decided)
   else setTimer(run, flight, wait, decided)
 }

@@ -5,6 +5,7 @@ import type { ActionRecord, EventDraft } from '../psg/change.ts'
 import { departs } from './dispatch.ts'
 import type { Decided, Ending, Flight, LiveRun, Undo } from './live.ts'
 import { worksOf } from './outcome.ts'
+import { setAction } from './set-action.ts'
 import { actionAdded, attemptAgain, now } from './steps.ts'
 
 /** Goes back one action at a time, last done first. All are attempted, whatever becomes of one. Whoever is leaving leaves what is left to the next. */
@@ -33,12 +34,7 @@ export function undoNext(run: LiveRun, ending: Ending, isLeaving: boolean, decid
 export function undoArrived(run: LiveRun, flight: Flight, error: JsonObject | undefined, decided: Decided): boolean {
   if (flight.compensates === undefined || !run.undo) return false
   const { action_id } = flight.action
-  decided.changes.push({
-    kind: 'node_update',
-    node: 'action',
-    id: action_id,
-    set: { status: error ? 'failed' : 'completed', ...(error && { error }) },
-  })
+  setAction(decided, action_id, { status: error ? 'failed' : 'completed', ...(error && { error }) })
   run.undo.outcomes.push({
     action_id: flight.compensates,
     step_id: flight.step,
