@@ -1,5 +1,5 @@
 import { InvalidInput } from '../protocol/errors.ts'
-import { canonical, type Json } from '../protocol/json.ts'
+import { canonical, isPlain, type Json } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 
 /**
@@ -57,9 +57,7 @@ function copiedList(list: readonly unknown[], way: (string | number)[]): Json[] 
 }
 
 function copiedObject(object: object, way: (string | number)[]): { [name: string]: Json } {
-  const prototype = Object.getPrototypeOf(object)
-  if (prototype !== null && Object.getPrototypeOf(prototype) !== null)
-    throw new NotJson(`an instance of ${prototype.constructor?.name ?? 'a class'}`)
+  if (!isPlain(object)) throw new NotJson(`an instance of ${object.constructor?.name ?? 'a class'}`)
   const names = Object.keys(object)
   const copy: { [name: string]: Json } = names.length > RECORD ? manyNamed() : {}
   for (const name of names) {
