@@ -15,7 +15,6 @@ export async function land(run: LiveRun, landing: Landing): Promise<boolean> {
     fence: run.owner.fence,
     run: run.id,
     events,
-    moreFollows: run.flying.size > 0,
     ...(termination !== undefined && { termination }),
   }
   try {

@@ -129,9 +129,9 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
       return commits.flatMap(({ changes }) => leftOf(changes))
     }
     await graph.check(whole, by('a plan is to be submitted'))
-    for (const { changes, events, reason, moreFollows } of commits) {
+    for (const { changes, events, reason } of commits) {
       const left = leftOf(changes)
-      if (left.length > 0) await graph.commit(left, { ...by(reason), events, moreFollows })
+      if (left.length > 0) await graph.commit(left, { ...by(reason), events })
     }
   }
 

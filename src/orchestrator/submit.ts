@@ -50,7 +50,6 @@ export interface Submission {
     readonly changes: readonly Change[]
     readonly events: Readonly<Decided['events']>
     readonly reason: string
-    readonly moreFollows: boolean
   }[]
 }
 
@@ -138,12 +137,11 @@ export function submission(flow: Flow, clock: { now(): number; uuid(): string },
     run_id,
     trace_id,
     commits: [
-      ...chunks.map((changes) => ({ changes, events: [], reason: 'a plan is being submitted', moreFollows: true })),
+      ...chunks.map((changes) => ({ changes, events: [], reason: 'a plan is being submitted' })),
       {
         changes: [...last, ...gates, ...run],
         events,
         reason: started ? 'a plan was submitted and policy approved it' : 'a plan was submitted and waits for approval',
-        moreFollows: started,
       },
     ],
   }

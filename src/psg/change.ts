@@ -123,8 +123,6 @@ export interface CommitOptions {
   readonly run?: string
   /** Why a plan that did not come to its own end was stopped; told with the status that ends it. */
   readonly termination?: string
-  /** Another commit comes soon: the values in the store may wait for it, and the journal tells them meanwhile. */
-  readonly moreFollows?: boolean
   /** Further events, told if and only if the commit lands. */
   readonly events?: readonly (EventDraft | RunEvent)[]
   /** What a function that decides on the changes looks at: in memory, with all that is loaded with it, whenever it is asked. */

@@ -24,6 +24,7 @@ export const checkProjectOptions = (store: unknown, options: unknown): void =>
 const SHARED: { readonly [O in keyof Required<Omit<GraphOptions, 'project_id' | 'roles'>>]: Field } = {
   clock,
   keepEnded: wholeFrom(0),
+  mostTrailing: wholeFrom(0),
   onCommit: method,
   onError: method,
   switched: having('a set', 'has'),

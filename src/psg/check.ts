@@ -75,7 +75,7 @@ export function draft(ground: Ground, changes: Changes, options: CommitOptions):
   const stamped = first + Math.max(events.length - 1, 0)
   const stored = proposal.deltas.map((delta) => storedOf(delta, proposal))
   const writes = indexWrites(proposal)
-  const trails = options.moreFollows === true && ground.trail.accepts(proposal.deltas)
+  const trails = ground.trail.accepts(changes)
   if (!trails) writeValues(stored, ground, writes)
   else {
     // The store meets these keys only with a later commit, and would refuse that one and all that follow.

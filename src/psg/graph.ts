@@ -36,8 +36,13 @@ export interface GraphOptions {
   readonly clock?: Clock
   /** Told in events as project_id. */
   readonly project_id?: string
-  /** How many ended plans, dialogs, … stay in memory. */
+  /** How many ended plans, dialogs, … stay in memory, beside those whose values the journal tells. */
   readonly keepEnded?: number
+  /**
+   * After how many commits the values that the journal tells are written out: 1,024 when absent, earlier when there are many or large ones. With
+   * fewer a graph is opened sooner, with more each commit costs less; with 0 every commit writes its own.
+   */
+  readonly mostTrailing?: number
   /** Strict mode: a role that this does not know is an error. */
   readonly roles?: Roles
   /** Called with every commit of this process as soon as it is in memory, in order. Must not throw. */
@@ -66,6 +71,7 @@ interface Pending {
 
 const MOST_ATTEMPTS = 5
 const KEEP_ENDED = 16
+const MOST_TRAILING = 1_024
 
 /** Opens a graph as it stands in the store: its context and what has not ended; the rest comes when it is asked for. */
 export async function openGraph(store: Backend, id: string, options: GraphOptions = {}): Promise<ProjectGraph> {
@@ -105,6 +111,7 @@ export class ProjectGraph {
     this.#rules = ruleBook(options.switched)
     this.#copy = new WorkingCopy(store, id, {
       keepEnded: options.keepEnded ?? KEEP_ENDED,
+      mostTrailing: options.mostTrailing ?? MOST_TRAILING,
       onTaken: (entry, deltas) => this.#taken(entry, deltas),
     })
   }
@@ -275,9 +282,9 @@ export class ProjectGraph {
     let decided: number
     do {
       if (options.reads && !copy.holds(options.reads)) await copy.bring(options.reads)
-      if (!copy.holdsGroups(copy.trail.groups)) await copy.loadTrailing() // whoever writes values writes theirs too
       decided = copy.revision
       changes = decide()
+      if (!copy.trail.accepts(changes)) await copy.loadTrailing() // whoever writes values writes theirs too
       const names = named(changes)
       if (!copy.holds(names)) await copy.bring(names)
       const groups = groupsIn(changes)
@@ -397,9 +404,9 @@ const groupsIn = (changes: Changes): readonly string[] =>
   changes.flatMap((change) => (change.kind === 'node_add' ? (change.group ?? KINDS[change.node].group ?? []) : []))
 
 /** Options with every member, and events that their giver can no longer change: those of one make are read without a search. */
-function alike({ actor, reason, fence, module, run, termination, moreFollows, events, reads }: CommitOptions) {
+function alike({ actor, reason, fence, module, run, termination, events, reads }: CommitOptions) {
   const told = takeInEvents(events)
-  return { actor, reason, fence, module, run, termination, moreFollows, events: told, reads } as CommitOptions
+  return { actor, reason, fence, module, run, termination, events: told, reads } as CommitOptions
 }
 
 /** Changes are copied at once, before their caller can change them; a function is asked when its turn has come. */

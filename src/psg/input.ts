@@ -19,7 +19,7 @@ export function takeIn(changes: unknown): Changes {
 /** Throws InvalidInput when a commit could not be told to anybody. */
 export function checkOptions(options: CommitOptions): void {
   if (!isObject(options)) throw new InvalidInput('commit', [problem('options', 'type', 'are not given', options)])
-  const { actor, reason, fence, module, run, termination, moreFollows, events, reads } = options
+  const { actor, reason, fence, module, run, termination, events, reads } = options
   const problems: Problem[] = []
   if (!isText(actor)) problems.push(problem('actor', 'text', 'does not name anybody', actor))
   if (typeof reason !== 'string') problems.push(problem('reason', 'text', 'is not a text', reason))
@@ -28,8 +28,6 @@ export function checkOptions(options: CommitOptions): void {
   if (run !== undefined && !isText(run)) problems.push(problem('run', 'text', 'names no run', run))
   if (termination !== undefined && !isText(termination))
     problems.push(problem('termination', 'text', 'gives no reason', termination))
-  if (moreFollows !== undefined && typeof moreFollows !== 'boolean')
-    problems.push(problem('moreFollows', 'type', 'is neither true nor false', moreFollows))
   if (events !== undefined && !Array.isArray(events)) problems.push(problem('events', 'type', 'are not a list', events))
   else
     for (const [i, given] of (events ?? []).entries())
@@ -49,7 +47,7 @@ export function checkKnown(what: string, options: CommitOptions, more: Fields): 
 }
 const COMMIT: { readonly [O in keyof Required<CommitOptions>]: Field } = {
   ...{ actor: anything, reason: anything, fence: anything, module: anything, run: anything },
-  ...{ termination: anything, moreFollows: anything, events: anything, reads: anything },
+  ...{ termination: anything, events: anything, reads: anything },
 }
 
 /** What an event says is checked with the changes; its id and its plan stand beside it, and everybody who is told it relies on them. */

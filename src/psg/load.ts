@@ -1,18 +1,21 @@
 import { Corrupt } from '../protocol/errors.ts'
 import type { Backend } from '../vsl/backend.ts'
-import type { AnyNode, EntryBody, EntryChange, Stored } from './change.ts'
+import type { EntryBody, EntryChange, Stored } from './change.ts'
 import type { Delta } from './delta.ts'
-import { isFieldChange, isMove, nodeWithFields } from './field-change.ts'
+import { isFieldChange, isMove, nodeWithFields, storedAfter } from './field-change.ts'
+import type { JournalEntry } from './history.ts'
 import { INDEX, type Written } from './indexes.ts'
 import { KINDS } from './kinds.ts'
 import { fromStored, groupPrefix, placeOf } from './node.ts'
 import type { GraphMemory, GraphState } from './state.ts'
 
+/** Values by their keys. */
+export type Values = Map<string, Stored>
+
 /** What lies in the store under one group. */
 export interface GroupValues {
   readonly group: string
-  readonly nodes: readonly AnyNode[]
-  readonly tombstones: readonly AnyNode[]
+  readonly values: Values
   /** Of the context's own group: the groups that have not ended. */
   readonly open: readonly string[]
   /** Of the context's own group: the revision after which values trail behind the journal. */
@@ -21,28 +24,54 @@ export interface GroupValues {
 
 /** Reads a group while others may write: entries above the revision it is to be taken for have to be applied afterwards. */
 export async function readGroup(store: Backend, graph: string, group: string): Promise<GroupValues> {
-  const [nodes, tombstones, open]: [AnyNode[], AnyNode[], string[]] = [[], [], []]
+  const values: Values = new Map()
+  const open: string[] = []
   const [listed, mark] = [INDEX.open(graph, ''), INDEX.written(graph)]
   let written: number | undefined
   for await (const [key, value] of store.scan(groupPrefix(graph, group))) {
     if (key.startsWith(listed)) open.push(key.slice(listed.length))
     else if (key === mark) written = (value as Written).revision
-    else ((value as Stored).deleted ? tombstones : nodes).push(fromStored(key, value as Stored, group))
+    else values.set(key, value as Stored)
   }
-  return { group, nodes, tombstones, open, written }
+  return { group, values, open, written }
 }
 
-/** Takes a group that was read into memory. */
-export function takeGroup({ group, nodes, tombstones }: GroupValues, memory: GraphMemory): void {
-  for (const { kind, id } of nodes)
-    if (memory.state.has(kind, id))
+/** The groups that begin in these entries: the store holds no more of them than the entries tell. */
+export function groupsBegunIn(entries: readonly JournalEntry[]): readonly string[] {
+  const changes = entries.flatMap(({ body }) => body.changes)
+  return changes.filter(begins).map(({ key }) => placeOf(key).group)
+}
+
+/** Takes groups into memory as the entries after what was read leave them. Entries whose values are there already do no harm. */
+export function takeGroups(
+  groups: ReadonlyMap<string, Values>,
+  entries: readonly JournalEntry[],
+  memory: GraphMemory,
+): void {
+  for (const { body } of entries)
+    for (const change of body.changes) {
+      const values = groups.get(placeOf(change.key).group)
+      const after = values && storedAfter(change, values.get(change.key))
+      if (after) values.set(change.key, after)
+    }
+  for (const [group, values] of groups) takeGroup(group, values, memory)
+}
+
+function takeGroup(group: string, values: Values, memory: GraphMemory): void {
+  const added: Delta[] = []
+  memory.openGroup(group)
+  for (const [key, value] of values) {
+    const after = fromStored(key, value, group)
+    const { kind, id } = after
+    if (value.deleted) memory.bury(after)
+    else if (memory.state.has(kind, id))
       throw new Corrupt(
         `group ${group}`,
         `${kind} ${id} lies in two groups; \`verify\` tells which, and the store has to be brought back from a backup`,
       )
-  memory.openGroup(group)
-  for (const node of tombstones) memory.bury(node)
-  memory.apply(nodes.map(added))
+    else added.push({ kind, id, before: undefined, after, statusOnly: false })
+  }
+  memory.apply(added)
 }
 
 /**
@@ -52,8 +81,8 @@ export function takeGroup({ group, nodes, tombstones }: GroupValues, memory: Gra
 export function applyEntry({ changes }: Pick<EntryBody, 'changes'>, memory: GraphMemory): readonly Delta[] {
   const deltas: Delta[] = []
   for (const change of changes) {
-    const { group, kind, id } = placeOf(change.key)
-    if (group === '-' || (KINDS[kind].root && group === id && isBirth(change))) memory.openGroup(group)
+    const { group } = placeOf(change.key)
+    if (group === '-' || begins(change)) memory.openGroup(group)
   }
   for (const change of changes) {
     if (!memory.state.hasGroup(placeOf(change.key).group)) continue
@@ -65,8 +94,12 @@ export function applyEntry({ changes }: Pick<EntryBody, 'changes'>, memory: Grap
   return deltas
 }
 
-/** What comes back from its tombstone begins nothing: more of its group may lie in the store than the entry tells. */
-const isBirth = (change: EntryChange): boolean => !isFieldChange(change) && !change.before
+/** Does a group begin with it? Not with what comes back from its tombstone: more of its group may lie in the store than the entry tells. */
+function begins(change: EntryChange): boolean {
+  if (isFieldChange(change) || change.before) return false
+  const { group, kind, id } = placeOf(change.key)
+  return KINDS[kind].root === true && group === id
+}
 
 /** A change as the journal tells it, against memory. */
 function deltaOf(change: EntryChange, state: GraphState): Delta | undefined {
@@ -77,11 +110,3 @@ function deltaOf(change: EntryChange, state: GraphState): Delta | undefined {
   const after = change.after && !change.after.deleted ? fromStored(change.key, change.after) : undefined
   return before || after ? { kind, id, before, after, statusOnly: false } : undefined
 }
-
-const added = (node: AnyNode): Delta => ({
-  kind: node.kind,
-  id: node.id,
-  before: undefined,
-  after: node,
-  statusOnly: false,
-})

@@ -1,16 +1,18 @@
 import { roughBytes } from '../protocol/json.ts'
-import type { EntryBody, Stored } from './change.ts'
-import type { Delta } from './delta.ts'
+import type { Changes, EntryBody, Stored } from './change.ts'
 import { isFieldChange } from './field-change.ts'
 import { placeOf, toStored } from './node.ts'
 import type { GraphState } from './state.ts'
 
-/** Values that trail behind the journal: entries above `from` tell them, and the next commit that writes values writes them too. */
+/**
+ * Values that trail behind the journal: entries above `from` tell them. Most commits write their entry and no values; the one that finds too many
+ * trailing writes them all, its own too.
+ */
 export interface Trail {
   /** The last revision whose values are all written; `undefined` when the newest one's are. */
   readonly from: number | undefined
   /** May a commit add to it? None that deletes; and whoever opens the graph has to read all of it from the journal. */
-  accepts(deltas: readonly Delta[]): boolean
+  accepts(changes: Changes): boolean
   /** An entry has come, with changes in these groups. */
   follow(revision: number, body: EntryBody, groups: Iterable<string>): void
   /** Everything up to this revision is written, and what comes behind it may not be. */
@@ -21,11 +23,10 @@ export interface Trail {
   values(state: GraphState): readonly (readonly [string, Stored])[]
 }
 
-const MOST_ENTRIES = 64
-const MOST_VALUES = 4_000
+const MOST_VALUES = 8_000
 const MOST_BYTES = 4 * 1024 * 1024
 
-export function trail(): Trail {
+export function trail(mostEntries: number): Trail {
   const keys: string[] = [] // a key may stand there again and again: telling that costs more than it saves
   const groups = new Set<string>()
   let entries = 0
@@ -44,11 +45,11 @@ export function trail(): Trail {
     get from() {
       return from
     },
-    accepts: (deltas) =>
-      entries < MOST_ENTRIES &&
-      keys.length + deltas.length <= MOST_VALUES &&
+    accepts: (changes) =>
+      entries < mostEntries &&
+      keys.length + changes.length <= MOST_VALUES &&
       bytes <= MOST_BYTES &&
-      deltas.every(({ after }) => after),
+      changes.every(({ kind }) => kind !== 'node_delete'),
     begin,
     follow(revision, { changes, trails }, touched) {
       if (!trails) return begin(undefined)

@@ -1,6 +1,6 @@
 import { microsOf } from '../protocol/clock.ts'
 import type { Backend } from '../vsl/backend.ts'
-import type { EntryBody, Kind } from './change.ts'
+import type { Kind } from './change.ts'
 import type { Draft } from './check.ts'
 import type { Delta } from './delta.ts'
 import { endedGroups } from './ended.ts'
@@ -8,15 +8,17 @@ import { stepOfFirst } from './first-action.ts'
 import { entriesOf, type JournalEntry } from './history.ts'
 import { INDEX, lifeOf, type Whereabouts } from './indexes.ts'
 import { KINDS } from './kinds.ts'
-import { applyEntry, readGroup, takeGroup } from './load.ts'
+import { applyEntry, type GroupValues, groupsBegunIn, readGroup, takeGroups } from './load.ts'
 import { placeOf } from './node.ts'
 import { type GraphMemory, type GraphState, graphMemory } from './state.ts'
-import { trail } from './trail.ts'
+import { type Trail, trail } from './trail.ts'
 
 /** Kinds with ids. */
 export type Names = readonly (readonly [Kind, string])[]
 
 export interface WorkingCopyOptions {
+  /** After how many commits that left their values to the journal one writes them. */
+  readonly mostTrailing: number
   /** How many ended plans, dialogs, … stay in memory. */
   readonly keepEnded: number
   /** Called with every entry that is read from the journal, when it is in memory. */
@@ -30,7 +32,7 @@ export interface WorkingCopyOptions {
 export class WorkingCopy {
   readonly id: string
   readonly store: Backend
-  readonly trail = trail()
+  readonly trail: Trail
   readonly #onTaken: WorkingCopyOptions['onTaken']
   readonly #ended: ReturnType<typeof endedGroups>
   #memory: GraphMemory = graphMemory()
@@ -38,7 +40,8 @@ export class WorkingCopy {
   /** The last stamp given out, in microseconds; unknown until somebody commits. */
   #stamped: number | undefined
 
-  constructor(store: Backend, id: string, { keepEnded, onTaken }: WorkingCopyOptions) {
+  constructor(store: Backend, id: string, { mostTrailing, keepEnded, onTaken }: WorkingCopyOptions) {
+    this.trail = trail(mostTrailing)
     this.store = store
     this.id = id
     this.#ended = endedGroups(keepEnded)
@@ -74,20 +77,26 @@ export class WorkingCopy {
 
   /** Forgets memory and reads it anew. Until that is done, and if it fails, memory stays as it was. */
   async reload(): Promise<void> {
-    const memory = graphMemory()
+    if (this.#revision > 0) await this.catchUp() // whoever watches is told what it knows nothing of
     const { revision } = await this.store.head(this.id)
     const context = await readGroup(this.store, this.id, '-')
     const open = await Promise.all(context.open.map((group) => readGroup(this.store, this.id, group)))
-    const from = Math.min(context.written ?? revision, revision)
-    const entries = await this.#entriesAfter(from)
-    for (const group of [context, ...open]) takeGroup(group, memory)
+    const entries = await this.#entriesAfter(Math.min(context.written ?? revision, revision))
+    const known = this.#revision === 0 ? entries : entries.filter((entry) => entry.revision <= this.#revision)
+    const groups = byName([context, ...open])
+    for (const group of groupsBegunIn(known)) if (!groups.has(group)) groups.set(group, new Map())
+    const memory = graphMemory()
+    takeGroups(groups, known, memory)
 
+    const last = known.at(-1)
     this.#memory = memory
-    this.#revision = from
-    this.#stamped = undefined
+    this.#revision = last?.revision ?? revision
+    this.#stamped = last && microsOf(last.body.at)
     this.#ended.clear()
     this.trail.begin(context.written)
-    for (const entry of entries) this.#take(entry)
+    for (const entry of known) this.#follow(entry)
+    for (const group of groups.keys()) this.#noteLife(group)
+    for (const entry of entries.slice(known.length)) this.#take(entry)
   }
 
   /** Takes in what others have committed. */
@@ -125,12 +134,11 @@ export class WorkingCopy {
     const absent = [...new Set(groups)].filter((group) => !this.state.hasGroup(group))
     if (absent.length === 0) return
     const read = await Promise.all(absent.map((group) => readGroup(this.store, this.id, group)))
-    const entries = await this.#entriesAfter(Math.min(this.trail.from ?? this.#revision, this.#revision))
-    for (const group of read) takeGroup(group, this.#memory)
-    for (const entry of entries) {
-      if (entry.revision > this.#revision) this.#take(entry)
-      else this.#applyWithin(absent, entry.body)
-    }
+    const trails = absent.some((group) => this.trail.groups.has(group))
+    const entries = await this.#entriesAfter(trails ? Math.min(this.trail.from!, this.#revision) : this.#revision)
+    const known = entries.filter((entry) => entry.revision <= this.#revision)
+    takeGroups(byName(read), known, this.#memory)
+    for (const entry of entries.slice(known.length)) this.#take(entry)
     for (const group of absent) this.#noteLife(group)
   }
 
@@ -139,13 +147,9 @@ export class WorkingCopy {
     while (!this.holdsGroups(this.trail.groups)) await this.load(this.trail.groups)
   }
 
-  /** What has ended longest ago leaves memory. */
+  /** What has ended longest ago leaves memory, but not while the store has yet to get its values from there. */
   evictSurplus(): void {
-    for (const group of this.#ended.surplus()) this.#memory.evict(group)
-  }
-
-  #applyWithin(groups: readonly string[], { changes }: EntryBody): void {
-    applyEntry({ changes: changes.filter(({ key }) => groups.includes(placeOf(key).group)) }, this.#memory)
+    for (const group of this.#ended.surplus(this.trail.groups)) this.#memory.evict(group)
   }
 
   async #entriesAfter(revision: number): Promise<readonly JournalEntry[]> {
@@ -157,13 +161,14 @@ export class WorkingCopy {
   #take(entry: JournalEntry): void {
     const { revision, body } = entry
     const deltas = applyEntry(body, this.#memory)
-    this.trail.follow(
-      revision,
-      body,
-      body.changes.map(({ key }) => placeOf(key).group), // also of groups that are not in memory
-    )
+    this.#follow(entry)
     this.#moveTo(revision, deltas, microsOf(body.at))
     this.#onTaken(entry, deltas)
+  }
+
+  #follow({ revision, body }: JournalEntry): void {
+    const groups = body.changes.map(({ key }) => placeOf(key).group) // also those that are not in memory
+    this.trail.follow(revision, body, groups)
   }
 
   #moveTo(revision: number, deltas: readonly Delta[], stamped: number): void {
@@ -186,6 +191,8 @@ export class WorkingCopy {
     return [...groups, ...found.filter(({ graph }) => graph === this.id).map(({ group }) => group)]
   }
 }
+
+const byName = (groups: readonly GroupValues[]) => new Map(groups.map(({ group, values }) => [group, values]))
 
 const groupOf = ({ before, after }: Delta): string => (after ?? before)!.group
 

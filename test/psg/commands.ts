@@ -16,20 +16,20 @@ import type { Backend } from '../../src/vsl/backend.ts'
 import { type Deed, deeds, documentFrom, pick, type Real, stepsFrom } from './deeds.ts'
 import { by, contentsOf, world } from './given.ts'
 import { emptyModel, type Model, type ModelPlan, type ModelStep, model } from './model.ts'
-import { localWriter, type Writer, type WriterOptions } from './writers.ts'
+import { localWriter, type Room, type Writer, type WriterOptions } from './writers.ts'
 
 type Command = fc.AsyncCommand<Model, Real>
 
 /** A context with two writers. `open` opens the store for each of them; `another` makes the second one, if it is not to be one of this process. */
 export async function realOf(
   open: () => Promise<Backend>,
-  { seed, keepEnded }: { seed: number; keepEnded: number },
+  { seed, ...room }: Room & { readonly seed: number },
   another?: (context: string) => Promise<Writer>,
 ): Promise<Real> {
   const clock = manualClock({ seed })
   const store = await open()
   const { context } = await world({ store, clock })
-  const options: WriterOptions = { clock, keepEnded }
+  const options: WriterOptions = { clock, ...room }
   const here = () => localWriter(open, context, options)
   const writers = [await here(), another ? await another(context) : await here()]
   return { store, context, clock, writers, plans: [], dialogs: [], snapshots: [] }

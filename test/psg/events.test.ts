@@ -80,7 +80,7 @@ describe('psg/events', () => {
     await fc.assert(
       fc.asyncProperty(beginnings, sequences(10), fc.nat(), async (plans, commands, seed) => {
         const store = lasting(memoryBackend())
-        const r = await realOf(async () => store, { seed, keepEnded: 16 })
+        const r = await realOf(async () => store, { seed, keepEnded: 16, mostTrailing: 4 })
         const m = await begin(r, plans)
         await fc.asyncModelRun(async () => ({ model: m, real: r }), commands)
 

@@ -93,7 +93,7 @@ async function run(choose: (call: Call) => Fault | undefined) {
       }
     }
   }
-  const graph = await trying(() => openGraph(faulty, CONTEXT, { clock, keepEnded: 0 }))
+  const graph = await trying(() => openGraph(faulty, CONTEXT, { clock, keepEnded: 0, mostTrailing: 0 }))
   for (const step of script()) {
     await trying(() => step(graph))
     await agree(store, graph)
@@ -147,7 +147,11 @@ describe('psg: a process that dies at any single call', () => {
         return 'crash'
       }
       const living = async () => {
-        const graph = await openGraph(faultyBackend(store, choose, clock), CONTEXT, { clock, keepEnded: 0 })
+        const graph = await openGraph(faultyBackend(store, choose, clock), CONTEXT, {
+          clock,
+          keepEnded: 0,
+          mostTrailing: 3,
+        })
         for (const step of script()) await step(graph)
       }
       expect(await Promise.race([living(), death])).toBe('dead')

@@ -142,7 +142,7 @@ describe('psg/graph: a commit', () => {
   })
 
   it('refuses an id that is taken by what has ended and left memory', async () => {
-    const given = await world({ keepEnded: 0 })
+    const given = await world({ keepEnded: 0, mostTrailing: 0 })
     const { graph } = given
     const plan = await withPlan(given, { a: [] })
     await graph.commit(endPlan(graph, plan.id, 'cancelled'), by)
@@ -154,7 +154,7 @@ describe('psg/graph: a commit', () => {
   })
 
   it('says closed, not unknown, of what has ended and left memory', async () => {
-    const given = await world({ keepEnded: 0 })
+    const given = await world({ keepEnded: 0, mostTrailing: 0 })
     const plan = await withPlan(given, { a: [] })
     await given.graph.commit(endPlan(given.graph, plan.id, 'cancelled'), by)
     await given.graph.refresh()
@@ -371,7 +371,6 @@ describe('psg/graph: several writers', () => {
   it('load what began to trail while they were loading what trails', async () => {
     for (const use of ['commit', 'query'] as const) {
       const { graph, store, clock, context } = await world()
-      const trailing = { ...by, moreFollows: true }
       let meanwhile: (() => Promise<unknown>) | undefined
       const slow: Backend = {
         ...store,
@@ -385,9 +384,9 @@ describe('psg/graph: several writers', () => {
       const digest = digestOf('x')
       const file = { path: 'a', type: 'file', digest, size: 1, mode: 0o644, mtime: TIME, kept: false } as const
       const finding = { finding_id: 'f', what: 'added', path: 'x', severity: 'low', found_at: TIME, digest } as const
-      await graph.commit([add('file', 'a', file)], trailing)
+      await graph.commit([add('file', 'a', file)], by)
       const other = await openGraph(slow, context, { clock })
-      meanwhile = () => graph.commit([add('finding', 'f', finding)], trailing)
+      meanwhile = () => graph.commit([add('finding', 'f', finding)], by)
       if (use === 'commit') await other.commit([set('context', context, { title: 'x' })], by)
       else expect((await other.query({ kind: 'file' })).nodes).toHaveLength(1)
       expect(await graph.verify()).toEqual([])
@@ -418,7 +417,7 @@ describe('psg/graph: several writers', () => {
 
 describe('psg/graph: memory', () => {
   it('holds what has not ended; the rest comes when it is asked for and goes when others come', async () => {
-    const given = await world({ keepEnded: 1 })
+    const given = await world({ keepEnded: 1, mostTrailing: 0 })
     const { graph, store, clock, context } = given
     const plans: NamedPlan[] = []
     for (let i = 0; i < 4; i++) {
@@ -441,7 +440,7 @@ describe('psg/graph: memory', () => {
   })
 
   it('does not lose a plan that is opened again', async () => {
-    const given = await world({ keepEnded: 0 })
+    const given = await world({ keepEnded: 0, mostTrailing: 0 })
     const { graph, id, context } = given
     const plan = await withPlan(given, { a: [] })
     await graph.commit(endPlan(graph, plan.id, 'cancelled'), by)
@@ -474,14 +473,47 @@ describe('psg/graph: memory', () => {
   })
 
   it('lets go of what others have ended', async () => {
-    const given = await world({ keepEnded: 0 })
+    const given = await world({ keepEnded: 0, mostTrailing: 0 })
     const { graph, store, clock, context } = given
     const plan = await withPlan(given, { a: [] })
-    const other = await openGraph(store, context, { clock })
+    const other = await openGraph(store, context, { clock, mostTrailing: 0 })
     await other.commit(endPlan(other, plan.id, 'cancelled'), by)
     await graph.refresh()
     await graph.refresh()
     expect(graph.state.hasGroup(plan.id)).toBe(false)
+  })
+
+  it('keeps what has ended until its values are written', async () => {
+    const given = await world({ keepEnded: 0, mostTrailing: 4 }) // the first of them is the context's own
+    const { graph, store, context } = given
+    const valuesOf = async (group: string) => {
+      let count = 0
+      for await (const _ of store.scan(`${context}/${group}/`)) count++
+      return count
+    }
+    const plan = await withPlan(given, { a: [] })
+    await graph.commit(endPlan(graph, plan.id, 'cancelled'), by)
+    await graph.refresh()
+    expect([graph.state.hasGroup(plan.id), await valuesOf(plan.id)]).toEqual([true, 0])
+    await graph.commit([set('context', context, { title: 'the fourth' })], by)
+    expect(await valuesOf(plan.id)).toBe(0)
+    await graph.commit([set('context', context, { title: 'the fifth' })], by)
+    await graph.refresh()
+    expect([graph.state.hasGroup(plan.id), await valuesOf(plan.id)]).toEqual([false, 2])
+    expect((await graph.require('step', plan.step('a'))).data.status).toBe('skipped')
+    expect(await graph.verify()).toEqual([])
+  })
+
+  it('needs nothing of what trails to add to it, and all of it to write it', async () => {
+    const given = await world()
+    const { graph, store, clock, context } = given
+    await graph.commit([add('file', 'a.ts', file('a.ts'))], by)
+    const other = await openGraph(store, context, { clock, mostTrailing: 3 })
+    await other.commit([set('context', context, { title: 'the third' })], by)
+    expect(other.state.hasGroup('files')).toBe(false)
+    await other.commit([set('context', context, { title: 'the fourth' })], by)
+    expect(other.state.hasGroup('files')).toBe(true)
+    expect(await other.verify()).toEqual([])
   })
 
   it('is not touched by a reload that fails', async () => {
@@ -499,7 +531,7 @@ describe('psg/graph: memory', () => {
   })
 
   it('mixes no revisions when others write while a group is being read', async () => {
-    const given = await world({ keepEnded: 0 })
+    const given = await world({ keepEnded: 0, mostTrailing: 0 })
     const { graph, store, clock, context } = given
     const ended = await withPlan(given, { a: [], b: [] })
     const open = await withPlan(given, { a: [] })
@@ -525,7 +557,7 @@ describe('psg/graph: memory', () => {
   })
 
   it('finds parts by what they belong to, and files by their group', async () => {
-    const given = await world({ keepEnded: 0 })
+    const given = await world({ keepEnded: 0, mostTrailing: 0 })
     const { graph, id, context, store, clock } = given
     const dialog = id()
     const message = { role: 'user' as const, content: 'hello', timestamp: TIME }
@@ -550,7 +582,7 @@ describe('psg/graph: memory', () => {
     const { graph, context, store, clock } = await world()
     await graph.commit([add('file', 'a.ts', file('a.ts'))], by)
     const late = await openGraph(store, context, { clock })
-    const twice = late.commit([add('file', 'a.ts', file('a.ts', 2))], { ...by, moreFollows: true })
+    const twice = late.commit([add('file', 'a.ts', file('a.ts', 2))], by)
     expect(await violationsOf(twice)).toMatchObject([{ rule: 'id.unique', node: 'file/a.ts' }])
     const later = await openGraph(store, context, { clock })
     await later.commit([add('file', 'b.ts', file('b.ts'))], by)

@@ -6,7 +6,7 @@ import { add, by, contentsOf, file, planOf, remove, set, withPlan, world } from 
 
 describe('psg/history', () => {
   it('tells every change of a node, with who, why and for which run, also after a restart', async () => {
-    const given = await world({ keepEnded: 0 })
+    const given = await world({ keepEnded: 0, mostTrailing: 0 })
     const { graph, store, clock, context } = given
     const plan = planOf(given, { a: [] })
     const a = plan.step('a')
@@ -61,7 +61,7 @@ describe('psg/history', () => {
   })
 
   it('shows the graph as it was at every revision, and as it is at the last', async () => {
-    const given = await world({ keepEnded: 0 })
+    const given = await world({ keepEnded: 0, mostTrailing: 0 })
     const { graph, store, clock, context } = given
     const pictures = [contentsOf((await openGraph(store, given.id(), { clock })).state), contentsOf(graph.state)]
     const plan = planOf(given, { a: [], b: ['a'], c: [] })

@@ -63,7 +63,6 @@ describe('psg: a commit that is none', () => {
     ['reason', { actor: 'a' }],
     ['fence', { ...by, fence: '1' }],
     ['fence', { ...by, fence: -1 }],
-    ['moreFollows', { ...by, moreFollows: 'yes' }],
     ['module', { ...by, module: 7 }],
     ['run', { ...by, run: '' }],
     ['termination', { ...by, termination: 7 }],
@@ -93,7 +92,7 @@ describe('psg: a commit that is none', () => {
       const { graph, context, store } = await world()
       const before = await storeContents(store)
       const signal = { signal_id: id, name: 'n', payload: 1 }
-      const refused = graph.commit([add('signal', id, signal)], { ...by, moreFollows: true })
+      const refused = graph.commit([add('signal', id, signal)], by)
       await expect(refused).rejects.toBeInstanceOf(InvalidInput)
       expect(await storeContents(store)).toEqual(before)
       await graph.commit([set('context', context, { title: 'x' })], by)
@@ -184,6 +183,7 @@ describe('psg: questions that are none', () => {
   it.each([
     ['clock', { clock: {} }],
     ['keepEnded', { keepEnded: -1 }],
+    ['mostTrailing', { mostTrailing: 1.5 }],
     ['onCommit', { onCommit: 'me' }],
     ['onError', { onError: 7 }],
     ['switched', { switched: 'plan.acyclic' }],

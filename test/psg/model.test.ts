@@ -8,24 +8,24 @@ import { tempFolder } from '../support/temp-folder.ts'
 import { begin, beginnings, realOf, sequences } from './commands.ts'
 import type { Real } from './deeds.ts'
 import { lasting } from './given.ts'
-import { type OtherProcess, otherProcess } from './writers.ts'
+import { type OtherProcess, otherProcess, type Room } from './writers.ts'
 
-/** Runs so many sequences, each on a store of its own, with few or many ended plans kept in memory. */
-async function agreeOn(numRuns: number, setUp: (seed: number, keepEnded: number) => Promise<Real>): Promise<void> {
+/** Few or many ended plans are kept in memory, and values trail or do not: nobody is to notice. */
+const rooms: fc.Arbitrary<Room> = fc.record({
+  keepEnded: fc.constantFrom(0, 1, 16),
+  mostTrailing: fc.constantFrom(0, 1, 4, 1024),
+})
+
+/** Runs so many sequences, each on a store of its own. */
+async function agreeOn(numRuns: number, setUp: (seed: number, room: Room) => Promise<Real>): Promise<void> {
   await fc.assert(
-    fc.asyncProperty(
-      beginnings,
-      sequences(20),
-      fc.nat(),
-      fc.constantFrom(0, 1, 16),
-      async (plans, commands, seed, keepEnded) => {
-        const r = await setUp(seed, keepEnded)
-        const m = await begin(r, plans)
-        await fc.asyncModelRun(async () => ({ model: m, real: r }), commands)
-        for (const writer of r.writers) await writer.close()
-        await r.store.close()
-      },
-    ),
+    fc.asyncProperty(beginnings, sequences(20), fc.nat(), rooms, async (plans, commands, seed, room) => {
+      const r = await setUp(seed, room)
+      const m = await begin(r, plans)
+      await fc.asyncModelRun(async () => ({ model: m, real: r }), commands)
+      for (const writer of r.writers) await writer.close()
+      await r.store.close()
+    }),
     { numRuns },
   )
 }
@@ -48,20 +48,20 @@ describe('psg: two writers, a store and a model', () => {
   afterAll(() => other.kill())
 
   it('agree after every step of any sequence, in memory', { timeout: 300_000 }, () =>
-    agreeOn(920, (seed, keepEnded) => realOf(inMemory(), { seed, keepEnded })),
+    agreeOn(920, (seed, room) => realOf(inMemory(), { seed, ...room })),
   )
 
   it('agree after every step of any sequence, in SQLite', { timeout: 300_000 }, () =>
-    agreeOn(40, (seed, keepEnded) => realOf(inFile().open, { seed, keepEnded })),
+    agreeOn(40, (seed, room) => realOf(inFile().open, { seed, ...room })),
   )
 
   it(
     'agree after every step of any sequence, in SQLite, when the second is another process',
     { timeout: 300_000 },
     () =>
-      agreeOn(40, (seed, keepEnded) => {
+      agreeOn(40, (seed, room) => {
         const { path, open } = inFile()
-        return realOf(open, { seed, keepEnded }, (context) => other.writer(path, context, seed + 1, keepEnded))
+        return realOf(open, { seed, ...room }, (context) => other.writer(path, context, seed + 1, room))
       }),
   )
 })

@@ -2,7 +2,7 @@ import { createInterface } from 'node:readline'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { RuleViolation } from '../../src/protocol/errors.ts'
 import { sqliteBackend } from '../../src/vsl/sqlite.ts'
-import { type Call, localWriter, type Reply, type Writer } from './writers.ts'
+import { type Call, localWriter, type Reply, type Room, type Writer } from './writers.ts'
 
 // A writer for somebody in another process, who asks a line at a time and is answered in one.
 let writer: Writer | undefined
@@ -14,9 +14,9 @@ for await (const line of createInterface({ input: process.stdin })) {
 async function answered({ n, method, args }: Call): Promise<Reply> {
   try {
     if (method === 'open') {
-      const [path, context, seed, keepEnded] = args as [string, string, number, number]
+      const [path, context, seed, room] = args as [string, string, number, Room]
       const open = () => sqliteBackend({ path, synchronous: 'OFF', timeoutMs: 30_000 })
-      writer = await localWriter(open, context, { clock: manualClock({ seed }), keepEnded })
+      writer = await localWriter(open, context, { clock: manualClock({ seed }), ...room })
       return { n, value: null }
     }
     const asked = writer![method] as (...given: readonly unknown[]) => Promise<unknown>

@@ -105,7 +105,7 @@ describe('psg/project', () => {
   })
 
   it('finds the first action of a step through the step, and any other by itself', async () => {
-    const { store, project: p, id } = await project()
+    const { store, project: p, id } = await project({ mostTrailing: 0 })
     const graph = await p.create(contextOf(id()), by)
     const plan = planOf({ context: graph.id, id }, { build: [] })
     await graph.commit(plan.changes, by)

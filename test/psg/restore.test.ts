@@ -139,7 +139,7 @@ describe('psg/restore: one run', () => {
   })
 
   it('finds what it needs in groups that have left memory', async () => {
-    const given = await world({ keepEnded: 0 })
+    const given = await world({ keepEnded: 0, mostTrailing: 0 })
     const { graph, id, context } = given
     const dialogs = [id(), id(), id()]
     for (const dialog of dialogs) {
@@ -243,7 +243,7 @@ describe('psg/restore: a whole context', () => {
   })
 
   it('brings a deleted plan back where it was, with its parts, and can delete it again', async () => {
-    const given = await world({ keepEnded: 0 })
+    const given = await world({ keepEnded: 0, mostTrailing: 0 })
     const { graph, store, clock, context } = given
     const plan = await withPlan(given, { a: [], b: ['a'] })
     const before = contentsOf(graph.state)
@@ -324,7 +324,7 @@ describe('psg/restore: a whole context', () => {
 
 describe('psg/fork', () => {
   it('copies an ended plan as a new draft: new ids, pending steps, the same bindings', async () => {
-    const given = await world({ keepEnded: 0 })
+    const given = await world({ keepEnded: 0, mostTrailing: 0 })
     const { graph, id } = given
     const plan = await withPlan(given, { a: [], b: ['a'] })
     const binding = id()

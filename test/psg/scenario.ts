@@ -12,11 +12,14 @@ export type Place = () => { open: () => Promise<Backend>; kept?: boolean }
 /** A graph's whole life on one backend, asked about again after a restart. What holds on memory holds on all of them. */
 export function graphScenario(name: string, place: Place): void {
   describe(`psg on ${name}`, () => {
-    it('answers after a restart as it did before', { timeout: 60_000 }, async () => {
+    it.each([
+      ['its values', 0],
+      ['its journal', 1_024],
+    ])('answers from %s after a restart as it did before', { timeout: 60_000 }, async (_, mostTrailing) => {
       const { open, kept = true } = place()
       let store = await open()
       const clock = manualClock({ seed: 7 })
-      const project = await openProject(store, { clock })
+      const project = await openProject(store, { clock, mostTrailing })
       const context = clock.uuid()
       const graph = await project.create(contextOf(context), by)
       const plan = planOf({ context, id: clock.uuid }, { build: [], test: ['build'], ship: ['test'] })
@@ -102,7 +105,7 @@ export function graphScenario(name: string, place: Place): void {
       const reopened = await again.context(context)
       expect(again.id).toBe(project.id)
       expect(again.role('builder')).toBeDefined()
-      expect(reopened.state.hasGroup(plan.id)).toBe(false)
+      expect(reopened.state.hasGroup(plan.id)).toBe(mostTrailing > 0)
       expect(reopened.state.hasGroup(fork.id)).toBe(true)
       expect(await ask(reopened)).toEqual(before)
       await reopened.commit([set('context', context, { title: 'goes on' })], by)

@@ -116,7 +116,7 @@ describe('psg/query', () => {
   })
 
   it('finds what has ended and left memory, in the store', async () => {
-    const given = await world({ keepEnded: 0 })
+    const given = await world({ keepEnded: 0, mostTrailing: 0 })
     const { graph } = given
     const ids: string[] = []
     for (let i = 0; i < 5; i++) {
@@ -150,7 +150,7 @@ describe('psg/query', () => {
 
 describe('psg/why', () => {
   it('tells the chain that led to a file: context, plan, approvals, step, action; also when all has left memory', async () => {
-    const given = await world({ keepEnded: 0 })
+    const given = await world({ keepEnded: 0, mostTrailing: 0 })
     const { graph, store, clock, context, id } = given
     const plan = await withPlan(given, { build: [] }, 'in_progress')
     const [action, confirm] = [id(), id()]

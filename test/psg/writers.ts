@@ -2,7 +2,7 @@ import type { Clock } from '../../src/protocol/clock.ts'
 import { RuleViolation } from '../../src/protocol/errors.ts'
 import type { DecisionStatus } from '../../src/protocol/types.ts'
 import type { Changes, CommitOptions } from '../../src/psg/change.ts'
-import { openGraph, type ProjectGraph } from '../../src/psg/graph.ts'
+import { type GraphOptions, openGraph, type ProjectGraph } from '../../src/psg/graph.ts'
 import { confirmOf, decide, endPlan, proposePlan, startPlan } from '../../src/psg/moves.ts'
 import type { Conflict } from '../../src/psg/restore.ts'
 import { children } from '../../src/psg/view.ts'
@@ -35,9 +35,10 @@ export interface Writer {
   close(): Promise<void>
 }
 
-export interface WriterOptions {
+/** What a writer keeps in memory, and how soon it writes values out. */
+export type Room = Required<Pick<GraphOptions, 'keepEnded' | 'mostTrailing'>>
+export interface WriterOptions extends Room {
   readonly clock: Clock
-  readonly keepEnded: number
 }
 
 export async function localWriter(
@@ -46,24 +47,21 @@ export async function localWriter(
   options: WriterOptions,
 ): Promise<Writer> {
   let graph = await openGraph(await open(), context, options)
-  /** Values may trail behind any commit: nobody is to notice. */
-  const now = (commit: CommitOptions) => ({ ...commit, moreFollows: options.clock.random() < 0.6 })
   return {
-    async commit(asked, given) {
-      const commit = now(given)
+    async commit(asked, commit) {
       if ('what' in asked)
         await graph.commit(() => changesFor(graph, asked), { ...commit, reads: [['plan', asked.plan]] })
       else await graph.commit(asked, commit)
     },
     async fork(plan, commit) {
-      const copy = await graph.fork(plan, now(commit))
+      const copy = await graph.fork(plan, commit)
       return { plan: copy.id, steps: children(graph.state, 'plan', copy.id).map((step) => step.id) }
     },
     async snapshot(name) {
-      const { id, data } = await graph.snapshot(name, now(by))
+      const { id, data } = await graph.snapshot(name, by)
       return { id, revision: data.revision }
     },
-    restore: async (back) => (await graph.restore({ ...now(by), ...back })).conflicts,
+    restore: async (back) => (await graph.restore({ ...by, ...back })).conflicts,
     confirmOf: (plan) => graph.reading([['plan', plan]], () => confirmOf(graph, plan)?.id ?? null),
     refresh: () => graph.refresh(),
     reload: () => graph.reload(),
@@ -108,7 +106,7 @@ export type Reply = { readonly n: number } & (
 
 /** Another process that can be a writer: one after the other, on any graph in an SQLite file. */
 export interface OtherProcess {
-  writer(path: string, context: string, seed: number, keepEnded: number): Promise<Writer>
+  writer(path: string, context: string, seed: number, room: Room): Promise<Writer>
   kill(): Promise<void>
 }
 

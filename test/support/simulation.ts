@@ -3,6 +3,9 @@ import { functionAdapter } from '../../src/ael/function.ts'
 import { createRuntime, type Runtime } from '../../src/orchestrator/runtime.ts'
 import { type ManualClock, manualClock } from '../../src/protocol/clock.ts'
 import { ActionError } from '../../src/protocol/errors.ts'
+import type { EntryBody } from '../../src/psg/change.ts'
+import { isFieldChange } from '../../src/psg/field-change.ts'
+import { placeOf } from '../../src/psg/node.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { flowOf } from './flows.ts'
@@ -191,12 +194,15 @@ const somethingWaits = async (store: Backend) => {
 const isThere = async (store: Backend, plan: string) => (await store.getMany([`id/plan/${plan}`])).size > 0
 
 async function hasEnded(store: Backend, context: string, plan: string, world: World): Promise<boolean> {
-  const values = await store.getMany([`${context}/${plan}/plan/${plan}`])
-  for await (const [key, value] of store.scan(`${context}/${plan}/step/`))
-    if ((value as { data: { status: string } }).data.status === 'completed')
-      world.ended.add(`${plan}:${key.split('/').at(-1)}`)
-  const head = [...values.values()][0] as { data: { status: string } } | undefined
-  return head !== undefined && ['completed', 'failed', 'cancelled'].includes(head.data.status)
+  let status = 'draft'
+  for await (const { body } of store.read(context))
+    for (const change of (body as unknown as EntryBody).changes) {
+      const { kind, id } = placeOf(change.key)
+      const now = (isFieldChange(change) ? change.now : change.after!.data).status
+      if (kind === 'plan' && typeof now === 'string') status = now
+      if (kind === 'step' && now === 'completed') world.ended.add(`${plan}:${id}`)
+    }
+  return ['completed', 'failed', 'cancelled'].includes(status)
 }
 
 async function judge(world: World, context: string, plan: string): Promise<void> {
