@@ -135,13 +135,18 @@ export function blanksIn(params: JsonObject): Blanks {
   let blanks = found.get(params)
   if (!blanks) {
     const text = JSON.stringify(params)
-    const from = new Set([...text.matchAll(/"\$from":"([^"]+)"/g)].map((match) => match[1]!))
-    blanks = { from, any: from.size > 0 || text.includes('"$turn":') }
+    blanks = text.includes('"$') ? blanksOf(text) : NO_BLANKS
     found.set(params, blanks)
   }
   return blanks
 }
 const found = new WeakMap<JsonObject, Blanks>()
+const NO_BLANKS: Blanks = { from: new Set(), any: false }
+
+function blanksOf(text: string): Blanks {
+  const from = new Set([...text.matchAll(/"\$from":"([^"]+)"/g)].map((match) => match[1]!))
+  return { from, any: from.size > 0 || text.includes('"$turn":') }
+}
 
 /** What would not be understood in it would be left out, and the whole output be given. */
 const REFERENCE: Fields = {

@@ -180,12 +180,10 @@ async function resultOf(graph: ProjectGraph, run: string, plan: string): Promise
 /** What the steps of a plan came to, in the plan's order, so that the same run is told the same way wherever it is read. */
 function outcomes(state: GraphState, plan: string): readonly ActionRecord[] {
   const latest = new Map<string, Node<'action'>>()
-  const places = new Map<string, number>()
   for (const node of state.nodesOf(plan)) {
-    if (isKind(node, 'step')) places.set(node.id, node.at ?? 0)
     if (!isKind(node, 'action') || node.data.status !== 'completed' || !isOutcome(state, node.data)) continue
     if ((latest.get(node.data.step_id)?.born ?? 0) <= node.born) latest.set(node.data.step_id, node)
   }
-  const place = ({ data }: Node<'action'>) => places.get(data.step_id) ?? 0
-  return [...latest.values()].sort((a, b) => place(a) - place(b)).map(({ data }) => data)
+  const placed = [...latest.values()].map(({ data }) => ({ data, at: state.get('step', data.step_id)?.at ?? 0 }))
+  return placed.sort((a, b) => a.at - b.at).map(({ data }) => data)
 }

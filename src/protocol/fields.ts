@@ -118,21 +118,23 @@ export function problemsIn(value: unknown, fields: Fields, at: string): readonly
   if (!isObject(value)) return [{ path: at, rule: 'type', message: 'must be an object', found: shown(value) }]
   const problems: Problem[] = []
   const pathTo = (name: string) => (at === '' ? name : `${at}.${name}`)
-  for (const [name, field] of Object.entries(fields))
-    if (isField(field) && field.needed && value[name] === undefined)
+  for (const name of Object.keys(fields)) {
+    const field = fields[name]!
+    if (value[name] === undefined && isField(field) && field.needed)
       problems.push({ path: pathTo(name), rule: 'required', message: 'is missing' })
-  for (const [name, found] of Object.entries(value)) {
-    const path = pathTo(name)
+  }
+  for (const name of Object.keys(value)) {
+    const found = value[name]
     const field = Object.hasOwn(fields, name) ? fields[name]! : fields['*']
     if (field === undefined) {
       const near = nearest(name, Object.keys(fields))
       const message = `is not known${near === undefined ? '' : `; did you mean ${near}?`}`
-      problems.push({ path, rule: 'extra_forbidden', message })
+      problems.push({ path: pathTo(name), rule: 'extra_forbidden', message })
     } else if (found === undefined) continue
-    else if (!isField(field)) problems.push(...problemsIn(found, field, path))
+    else if (!isField(field)) problems.push(...problemsIn(found, field, pathTo(name)))
     else if (!field.fits(found)) {
       const { rule = 'type', says, secret } = field
-      problems.push({ path, rule, message: `must be ${says}`, found: secret ? '***' : shown(found) })
+      problems.push({ path: pathTo(name), rule, message: `must be ${says}`, found: secret ? '***' : shown(found) })
     }
   }
   return problems

@@ -7,7 +7,7 @@ import { checkName } from '../vsl/check-input.ts'
 import type { AnyNode, Changes, Commit, CommitOptions, EntryChange, Kind, Stored } from './change.ts'
 import type { Delta } from './delta.ts'
 import { eventsOf } from './events.ts'
-import { fieldChange } from './field-change.ts'
+import { fieldChange, isFieldChange } from './field-change.ts'
 import { INDEX, type IndexWrites, indexWrites } from './indexes.ts'
 import { KINDS } from './kinds.ts'
 import { nodeKey, storeKey, toStored } from './node.ts'
@@ -73,13 +73,13 @@ export function draft(ground: Ground, changes: Changes, options: CommitOptions):
   const { project_id } = ground
   const events = eventsOf(proposal, { event_id: commit_id, timestamp: isoMicros(first), project_id })
   const stamped = first + Math.max(events.length - 1, 0)
-  const stored = proposal.deltas.map((delta) => storedOf(delta, proposal))
+  const told = proposal.deltas.map((delta) => changeOf(delta, proposal))
   const writes = indexWrites(proposal)
   const trails = ground.trail.accepts(changes)
-  if (!trails) writeValues(stored, ground, writes)
+  if (!trails) writeValues(told, proposal, ground, writes)
   else {
     // The store meets these keys only with a later commit, and would refuse that one and all that follow.
-    for (const { key, before } of stored) if (!before) checkName('id', key)
+    for (const change of told) if (isBirth(change)) checkName('id', change.key)
     if (ground.trail.from === undefined) writes.puts.push([INDEX.written(ground.graph), { revision: ground.revision }])
   }
   const body = {
@@ -91,10 +91,7 @@ export function draft(ground: Ground, changes: Changes, options: CommitOptions):
     ...(options.events?.some((given) => given instanceof RunEvent) && { run_of: runOf(proposal) }),
     ...(project_id !== undefined && { project_id }),
     ...(trails && { trails }),
-    changes: stored.map(
-      ({ key, before, after }, i): EntryChange =>
-        fieldChange(key, proposal.deltas[i]!) ?? { key, ...(before && { before }), after },
-    ),
+    changes: told,
     events,
   }
   return {
@@ -126,11 +123,16 @@ function runOf(proposal: Proposal): { readonly plan_id: string; readonly trace_i
 }
 
 /** The values of a commit, and with them those that trail. */
-function writeValues(stored: readonly StoredDelta[], { graph, state, trail }: Ground, writes: IndexWrites): void {
-  const { inserts, puts, deletes } = writes
-  for (const { key, before, after } of stored) (before ? puts : inserts).push([key, after])
+function writeValues(
+  told: readonly EntryChange[],
+  { deltas }: Proposal,
+  { graph, state, trail }: Ground,
+  { inserts, puts, deletes }: IndexWrites,
+): void {
+  for (const [i, change] of told.entries())
+    (isBirth(change) ? inserts : puts).push([change.key, valueAfter(deltas[i]!)])
   if (trail.from === undefined) return
-  const written = new Set(stored.map(({ key }) => key))
+  const written = new Set(told.map(({ key }) => key))
   for (const [key, value] of trail.values(state)) if (!written.has(key)) puts.push([key, value])
   deletes.push(INDEX.written(graph))
 }
@@ -172,20 +174,23 @@ function name({ added, found }: Names, kind: Kind, id: unknown): void {
   if (typeof id === 'string' && !added.get(kind)?.has(id)) found.push([kind, id])
 }
 
-interface StoredDelta {
-  readonly key: string
-  readonly before: Stored | undefined
-  readonly after: Stored
+/** A change as the journal tells it. */
+function changeOf(delta: Delta, proposal: Proposal): EntryChange {
+  const { kind, id, before, after } = delta
+  const key = storeKey(proposal.graph, (after ?? before)!)
+  const fields = fieldChange(key, delta)
+  if (fields) return fields
+  if (before) return { key, before: toStored(before), after: valueAfter(delta) }
+  const tombstone = proposal.revived(kind, id)
+  return tombstone
+    ? { key, before: toStored(tombstone, true), after: valueAfter(delta) }
+    : { key, after: valueAfter(delta) }
 }
 
-function storedOf({ kind, id, before, after }: Delta, proposal: Proposal): StoredDelta {
-  const tombstone = before ? undefined : proposal.revived(kind, id)
-  return {
-    key: storeKey(proposal.graph, (after ?? before)!),
-    before: before ? toStored(before) : tombstone && toStored(tombstone, true),
-    after: after ? toStored(after) : toStored(before!, true),
-  }
-}
+/** Nothing lies under its key yet, not even a tombstone. */
+const isBirth = (change: EntryChange): boolean => !isFieldChange(change) && !change.before
+
+const valueAfter = ({ before, after }: Delta): Stored => (after ? toStored(after) : toStored(before!, true))
 
 function refuseIfEmpty({ deltas, misfits, options }: Proposal): void {
   if (deltas.length === 0 && misfits.length === 0 && (options.events ?? []).length === 0)

@@ -2,11 +2,12 @@ import { eventProblems } from '../protocol/base-event.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import { stageStatus } from '../protocol/events.ts'
 import { isTerminal } from '../protocol/lifecycle.ts'
-import type { EventDraft, Node, ToldEvent, ToldUpdate } from './change.ts'
+import type { EventDraft, Node, ToldEvent, ToldMove, ToldUpdate } from './change.ts'
 import { type Delta, eachHop, statusPath } from './delta.ts'
 import { eachReference, statusOf } from './node.ts'
 import type { Proposal } from './proposal.ts'
 import { RunEvent } from './run-event.ts'
+import { refersElsewhere } from './state.ts'
 import { stage, stepMoved } from './told.ts'
 
 /** A graph_update that tells more changes than this is split; the sum of its parts' deltas stays exact. */
@@ -47,31 +48,37 @@ function withoutBirth(draft: EventDraft): EventDraft {
 
 function stages(proposal: Proposal, ends: EventDraft[]): ToldEvent[] {
   const told: ToldEvent[] = []
-  proposal.deltas.forEach((delta, i) => {
+  for (let i = 0; i < proposal.deltas.length; i++) {
+    const delta = proposal.deltas[i]!
     const { kind, before, after } = delta
-    if (!after || (after.imported && !before)) return // what is imported happened elsewhere
-    if (kind === 'decision') {
+    if (!after || (after.imported && !before)) continue // what is imported happened elsewhere
+    if (kind === 'step' && delta.statusOnly && !delta.via) {
+      if (statusOf(before) !== statusOf(after)) told.push(moved(delta, i))
+    } else if (kind === 'decision') {
       if (!before) told.push(decisionStage(after as Node<'decision'>, proposal))
     } else if (kind === 'step' || kind === 'plan' || kind === 'context') {
       if (kind === 'context' && !before && statusPath(delta)[0] === 'active')
         told.push(contextStage(delta, undefined, 'active', proposal))
       eachHop(delta, (from, to) => {
         if (from === to) return
-        if (kind === 'step') told.push(stepStage(delta, i, from, to, proposal))
+        if (kind === 'step') told.push(stepStage(delta, from, to, proposal))
         else if (kind === 'plan')
           (isTerminal('plan', to as never) ? ends : told).push(planStage(delta, from, to, proposal))
         else if (from === 'active' || to === 'active') told.push(contextStage(delta, from, to, proposal))
       })
     }
-  })
+  }
   return told
 }
 
-function stepStage(delta: Delta, i: number, from: string, to: string, { options }: Proposal): ToldEvent {
-  const { order_index: order } = (delta.after as Node<'step'>).data
-  if (delta.statusOnly && !delta.via) return { move: i, ...(order !== undefined && { order }) }
-  return stepMoved(delta.after!.owner!, delta.id, from, to, options.reason, order)
+/** A step's status moved, and nothing else: the change itself says from where to where. */
+function moved({ after }: Delta, i: number): ToldMove {
+  const { order_index: order } = (after as Node<'step'>).data
+  return order === undefined ? { move: i } : { move: i, order }
 }
+
+const stepStage = ({ id, after }: Delta, from: string, to: string, { options }: Proposal): ToldEvent =>
+  stepMoved(after!.owner!, id, from, to, options.reason, (after as Node<'step'>).data.order_index)
 
 const planStage = ({ id }: Delta, from: string, to: string, { options }: Proposal): EventDraft =>
   stage(
@@ -160,7 +167,7 @@ function* updates(proposal: Proposal): Iterable<ToldUpdate> {
 }
 
 function edgeDeltaOf({ kind, id, before, after, statusOnly }: Delta, proposal: Proposal): number {
-  if (statusOnly) return 0
+  if (statusOnly || (before && after && !refersElsewhere(before, after))) return 0
   let edges = (after ? edgesOf(after, proposal) : 0) - (before ? edgesOf(before, proposal) : 0)
   // Whoever named it before it was there has an edge now.
   if (!before) for (const from of proposal.state.awaiting(kind, id)) if (proposal.after(from.kind, from.id)) edges++

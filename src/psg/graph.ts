@@ -400,8 +400,14 @@ export class ProjectGraph {
 }
 
 /** Groups that no name in the changes leads to: those they say themselves, and those that a kind is always kept in. */
-const groupsIn = (changes: Changes): readonly string[] =>
-  changes.flatMap((change) => (change.kind === 'node_add' ? (change.group ?? KINDS[change.node].group ?? []) : []))
+function groupsIn(changes: Changes): readonly string[] {
+  const groups: string[] = []
+  for (const change of changes) {
+    const group = change.kind === 'node_add' ? (change.group ?? KINDS[change.node].group) : undefined
+    if (group !== undefined) groups.push(group)
+  }
+  return groups
+}
 
 /** Options with every member, and events that their giver can no longer change: those of one make are read without a search. */
 function alike({ actor, reason, fence, module, run, termination, events, reads }: CommitOptions) {

@@ -40,20 +40,23 @@ export interface IndexWrites {
 export function indexWrites(proposal: Proposal): IndexWrites {
   const writes: IndexWrites = { inserts: [], puts: [], deletes: [] }
   const { graph, state } = proposal
-  const groups = new Set<string>()
+  let groups: Set<string> | undefined
   for (const { kind, id, before, after } of proposal.deltas) {
-    const where = { graph, group: (after ?? before)!.group }
+    const { group } = (after ?? before)!
     if (!before && isIndexed(kind, id, after!) && !proposal.revived(kind, id))
-      writes.inserts.push([INDEX.id(kind, id), where])
-    if (kind === 'confirm') keep(writes, INDEX.waiting(id), waits(before), waits(after), where)
+      writes.inserts.push([INDEX.id(kind, id), { graph, group }])
+    if (kind === 'confirm') keep(writes, INDEX.waiting(id), waits(before), waits(after), { graph, group })
     else if (kind === 'timer') {
       const { due, wait_ms } = ((after ?? before) as NodeOf<'timer'>).data
-      const row: TimerRow = { ...where, ...(wait_ms !== undefined && { wait_ms }) }
+      const row: TimerRow = { graph, group, ...(wait_ms !== undefined && { wait_ms }) }
       keep(writes, INDEX.timer(due, id), ticks(before), ticks(after), row)
     }
-    if (KINDS[kind].root || kind === 'run') groups.add(where.group)
+    if (KINDS[kind].root || kind === 'run') {
+      groups ??= new Set()
+      groups.add(group)
+    }
   }
-  for (const group of groups) {
+  for (const group of groups ?? []) {
     const where = { graph, group }
     const was = lifeOf(group, state, state.plan(group)?.activeRun)
     const is = lifeOf(group, { get: (kind, id) => proposal.after(kind, id) }, proposal.runAfter(group))

@@ -152,14 +152,9 @@ function copied(change: Change, i: number): Change {
     case 'node_update': {
       const { kind, node, id, retired } = change
       const set = plain(change.set, `changes[${i}].set`) as JsonObject
-      const gone = Object.entries(change.set).filter(([, value]) => value === undefined)
-      return {
-        kind,
-        node,
-        id,
-        set: gone.length === 0 ? set : { ...set, ...Object.fromEntries(gone) },
-        retired,
-      } as unknown as Change
+      const gone = Object.keys(change.set).filter((field) => !Object.hasOwn(set, field)) // JSON knows no `undefined`
+      const all = gone.length === 0 ? set : { ...set, ...Object.fromEntries(gone.map((field) => [field, undefined])) }
+      return { kind, node, id, set: all, retired } as unknown as Change
     }
     default:
       return { ...change }

@@ -295,5 +295,5 @@ interface Group {
 }
 
 /** Only steps may come to refer to other nodes than they were born with; every other reference is fixed. */
-const refersElsewhere = (before: AnyNode, after: AnyNode): boolean =>
+export const refersElsewhere = (before: AnyNode, after: AnyNode): boolean =>
   isKind(before, 'step') && isKind(after, 'step') && before.data.dependencies !== after.data.dependencies
