@@ -25,7 +25,7 @@ const serverIn = (notes: string): McpServer => ({
   env: { MCP_NOTES: notes, SERVICE_TOKEN: TOKEN },
 })
 const lines = (notes: string, file: string): string[] =>
-  existsSync(join(notes, file)) ? readFileSync(join(notes, file), 'utf8').trim().split('\n') : []
+  existsSync(join(notes, file)) ? readFileSync(join(notes, file), 'utf8').split('\n').slice(0, -1) : []
 const pids = (notes: string, file: string): string[] => lines(notes, file).flatMap((line) => line.split(' '))
 
 /** A zombie waits for its parent to look; it does nothing any more. */
