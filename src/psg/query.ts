@@ -55,9 +55,10 @@ export async function queryStore<K extends Kind>(
   const nodes: NodeOf<K>[] = []
   let last = ''
   const from = after === undefined ? {} : { after: prefix + after }
-  const newer = trailing.filter(([key]) => from.after === undefined || byBytes(key, from.after) > 0)
+  const isWanted = (key: string) => placeOf(key).kind === asked.kind
+  const newer = trailing.filter(([key]) => isWanted(key) && (from.after === undefined || byBytes(key, from.after) > 0))
   for await (const [key, value] of merged(store.scan(prefix, from) as AsyncIterable<[string, Stored]>, newer)) {
-    if (placeOf(key).kind !== asked.kind || value.deleted) continue
+    if (!isWanted(key) || value.deleted) continue
     const node = fromStored(key, value)
     if (!fits(node)) continue
     if (nodes.length === limit) return { nodes, next: last }
@@ -72,12 +73,13 @@ async function* merged(
   older: AsyncIterable<readonly [string, Stored]>,
   newer: readonly (readonly [string, Stored])[],
 ): AsyncIterable<readonly [string, Stored]> {
-  const left = newer.toSorted(([a], [b]) => byBytes(a, b))
+  const sorted = newer.toSorted(([a], [b]) => byBytes(a, b))
+  let at = 0
   for await (const value of older) {
-    while (left.length > 0 && byBytes(left[0]![0], value[0]) < 0) yield left.shift()!
-    yield left[0]?.[0] === value[0] ? left.shift()! : value
+    while (at < sorted.length && byBytes(sorted[at]![0], value[0]) < 0) yield sorted[at++]!
+    yield sorted[at]?.[0] === value[0] ? sorted[at++]! : value
   }
-  yield* left
+  yield* sorted.slice(at)
 }
 
 function conditionOf({ kind, where = {} }: Query<Kind>): (node: AnyNode) => boolean {
