@@ -1,5 +1,5 @@
 import type { Clock } from '../protocol/clock.ts'
-import type { Backend, Lease } from '../vsl/backend.ts'
+import type { Acquired, Backend, Lease } from '../vsl/backend.ts'
 
 /** A store and a clock as one process has them that may be held up, and may die. */
 export interface Mortal {
@@ -21,7 +21,7 @@ export function mortal(store: Backend, clock: Clock): Mortal {
   const leases = new Map<string, Lease>()
   const leaseKey = ({ stream, token }: Lease) => `${token} ${stream}`
   const acquiring = new Set<Promise<void>>()
-  async function acquire(...asked: Parameters<Backend['acquire']>): Promise<Lease | undefined> {
+  async function acquire(...asked: Parameters<Backend['acquire']>): Promise<Acquired | undefined> {
     const lease = await store.acquire(...asked)
     if (lease) leases.set(leaseKey(lease), lease)
     return lease

@@ -44,7 +44,7 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
   const ownership = await own(graph.id, options)
   if (!ownership) return undefined
   try {
-    await graph.refresh() // the last owner may have written since we read
+    if (graph.revision !== ownership.revision) await graph.refresh() // the last owner has written since we read
   } catch (error) {
     await ownership.release().catch(options.onError)
     throw error

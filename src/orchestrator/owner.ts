@@ -6,6 +6,8 @@ import type { Backend, Holder, Lease } from '../vsl/backend.ts'
 export interface Ownership {
   /** What run state is committed under. */
   readonly fence: number
+  /** The context's, when it became ours. */
+  readonly revision: number
   /** Aborted once the lease may no longer be ours: dispatch nothing more, end what runs. */
   readonly lost: AbortSignal
   /** Acts as if it were lost: what is under way is left to the next owner. */
@@ -90,6 +92,7 @@ export async function own(context: string, options: OwnerOptions): Promise<Owner
 
   return {
     fence: lease.token,
+    revision: lease.revision,
     lost: lost.signal,
     abandon: (reason) => lost.abort(reason),
     async release() {

@@ -45,7 +45,7 @@ export interface Backend extends ValueStateLayer {
    * Makes `holder` the owner and raises the stream's token, in the record that `commit` compares. `undefined` while another holder's lease has
    * time left by the store's clock and its process lives. Acquiring again as the same holder is a takeover from oneself: a new token.
    */
-  acquire(stream: string, holder: Holder, ttlMs: number): Promise<Lease | undefined>
+  acquire(stream: string, holder: Holder, ttlMs: number): Promise<Acquired | undefined>
   /** Gives the lease its full time again; false once somebody else has acquired or it was released. */
   renew(lease: Lease): Promise<boolean>
   /** Ends the lease at once if it is still ours. The token stays, so a fence given earlier stays good until the next acquire. */
@@ -137,6 +137,11 @@ export interface Lease {
   /** The fence to commit under. */
   readonly token: number
   readonly ttlMs: number
+}
+
+export interface Acquired extends Lease {
+  /** Of the stream at that moment: whoever stands there has nothing to catch up with. */
+  readonly revision: number
 }
 
 /**

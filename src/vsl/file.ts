@@ -146,9 +146,10 @@ export async function fileBackend(options: FileOptions): Promise<Backend> {
     async acquire(stream, holder, ttlMs) {
       return one(async () => {
         if (!isFree(state.streams.get(stream)?.lease, holder, clock.now())) return undefined
-        const lease = { stream, holder, token: state.headOf(stream).token + 1, ttlMs }
+        const { revision, token } = state.headOf(stream)
+        const lease = { stream, holder, token: token + 1, ttlMs }
         await appendLease({ kind: 'acquire', ...lease }, () => state.acquired(lease))
-        return lease
+        return { ...lease, revision }
       })
     },
     async renew(lease) {

@@ -166,7 +166,7 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
         if (!isFree(head.held, holder, clock.now())) return undefined
         const token = head.token + 1
         await setHead(stream, { ...head, token, held: { holder, until: clock.now() + ttlMs } })
-        return { stream, holder, token, ttlMs }
+        return { stream, holder, token, ttlMs, revision: head.revision }
       })
     },
     async renew(lease) {

@@ -171,7 +171,7 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
       if (!isFree(stream.lease, holder, clock.now())) return undefined
       stream.token++
       stream.lease = { holder, until: clock.now() + ttlMs }
-      return { stream: name, holder, token: stream.token, ttlMs }
+      return { stream: name, holder, token: stream.token, ttlMs, revision: stream.revision }
     },
     async renew(lease) {
       open()

@@ -19,7 +19,7 @@ export function postgresLeases(
       set token = h.token + 1, holder_id = excluded.holder_id, holder = excluded.holder,
           until = clock_timestamp() + $4 * interval '1 millisecond'
       where h.until is null or h.until <= clock_timestamp() or h.holder_id = excluded.holder_id or h.token = $5
-      returning token`,
+      returning token, revision`,
   }
   const renew = {
     name: `${schema}.renew`,
@@ -45,8 +45,8 @@ export function postgresLeases(
     async acquire(stream, holder, ttlMs) {
       const attempt = async (gone: number) => {
         const values = [stream, holder.id, JSON.stringify(holder), ttlMs, gone]
-        const [row] = await connection.ask<{ token: string }>(acquire, values)
-        return row && { stream, holder, token: Number(row.token), ttlMs }
+        const [row] = await connection.ask<{ token: string; revision: string }>(acquire, values)
+        return row && { stream, holder, token: Number(row.token), ttlMs, revision: Number(row.revision) }
       }
       for (let gone = -1; ; ) {
         const lease = await attempt(gone)

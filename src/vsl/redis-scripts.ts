@@ -174,8 +174,8 @@ redis.call('ZREM', KEYS[2], ARGV[1])
 `)
 
 /**
- * KEYS: heads, leases. ARGV: stream, holder, its id, ttl, and a token or ''. Returns the new token; or, while somebody else holds the stream, the
- * present token and the holder. A holder under the token given in ARGV is passed over: the caller has seen that its process is gone.
+ * KEYS: heads, leases. ARGV: stream, holder, its id, ttl, and a token or ''. Returns the new token and the revision; or, while somebody else holds the stream, the
+ * present token, the revision and the holder. A holder under the token given in ARGV is passed over: the caller has seen that its process is gone.
  */
 export const ACQUIRE = script(`
 local stream, holder, id, ttl, gone = unpack(ARGV)
@@ -184,12 +184,12 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local till, held = string.match(redis.call('HGET', KEYS[2], stream) or '', '^(%d+) (.*)$')
 if held and tonumber(till) > now and token ~= gone and cjson.decode(held).id ~= id then
-  return {token, held}
+  return {token, revision, held}
 end
 token = string.format('%.0f', token + 1)
 redis.call('HSET', KEYS[1], stream, revision .. ' ' .. token)
 redis.call('HSET', KEYS[2], stream, string.format('%.0f', now + ttl) .. ' ' .. holder)
-return {token}
+return {token, revision}
 `)
 
 /** KEYS: heads, leases. ARGV: stream, token, and ttl to renew or '' to release. Returns whether the lease was still held. */

@@ -151,11 +151,12 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
     async acquire(stream, holder, ttlMs) {
       const args = [stream, JSON.stringify(holder), holder.id, Math.ceil(ttlMs)]
       const attempt = async (gone: string) =>
-        (await connection.ask((redis) => run(redis, ACQUIRE, [keys.heads, keys.leases], [...args, gone]))) as Acquired
-      let [token, held] = await attempt('')
+        (await connection.ask((redis) => run(redis, ACQUIRE, [keys.heads, keys.leases], [...args, gone]))) as Answered
+      let [token, revision, held] = await attempt('')
       // Another one that is gone by now may have been quicker.
-      while (held !== undefined && holderIsGone(JSON.parse(held))) [token, held] = await attempt(token)
-      return held === undefined ? { stream, holder, token: Number(token), ttlMs } : undefined
+      while (held !== undefined && holderIsGone(JSON.parse(held))) [token, revision, held] = await attempt(token)
+      if (held !== undefined) return undefined
+      return { stream, holder, token: Number(token), ttlMs, revision: Number(revision) }
     },
     async renew(lease) {
       const { stream, token, ttlMs } = lease
@@ -208,7 +209,7 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
   })
 }
 
-type Acquired = readonly [token: string, held?: string]
+type Answered = readonly [token: string, revision: string, held?: string]
 
 function commitArguments(channel: string, writes: readonly PreparedWrite[]): (string | number)[] {
   const args: (string | number)[] = [channel, writes.length, ...writes.map((write) => write.stream)]

@@ -1,5 +1,5 @@
 import type { Clock } from '../protocol/clock.ts'
-import type { Head, Holder, Lease } from './backend.ts'
+import type { Acquired, Head, Holder, Lease } from './backend.ts'
 import { isFree } from './holder.ts'
 import type { Database } from './sqlite-open.ts'
 
@@ -17,17 +17,16 @@ export function leases(db: Database, clock: Clock) {
   const end = db.prepare('UPDATE streams SET holder = NULL, until = NULL WHERE name = ? AND token = ?')
   const rowOf = (stream: string): LeaseRow => (select.get([stream]) as LeaseRow | undefined) ?? [0, null, 0]
 
+  const revisionOf = (stream: string): number => (last.get([stream]) as [number | null])[0] ?? 0
+
   return {
-    head(stream: string): Head {
-      const [revision] = last.get([stream]) as [number | null]
-      return { revision: revision ?? 0, token: rowOf(stream)[0] }
-    },
-    acquire(stream: string, holder: Holder, ttlMs: number): Lease | undefined {
+    head: (stream: string): Head => ({ revision: revisionOf(stream), token: rowOf(stream)[0] }),
+    acquire(stream: string, holder: Holder, ttlMs: number): Acquired | undefined {
       const [token, held, until] = rowOf(stream)
       const now = clock.now()
       if (!isFree(held === null ? undefined : { holder: JSON.parse(held), until }, holder, now)) return undefined
       take.run([stream, token + 1, JSON.stringify(holder), now + ttlMs])
-      return { stream, holder, token: token + 1, ttlMs }
+      return { stream, holder, token: token + 1, ttlMs, revision: revisionOf(stream) }
     },
     renew: ({ stream, token, ttlMs }: Lease): boolean =>
       prolong.run([clock.now() + ttlMs, stream, token]).changes === 1,

@@ -24,7 +24,7 @@ interface Counts {
 const EXPECTED: { readonly [workload: string]: Counts } = {
   'a chain of 200 steps': {
     commits: 202,
-    otherCalls: 3,
+    otherCalls: 2,
     entries: 202,
     bytes: 696803,
     events: 1413,
@@ -32,7 +32,7 @@ const EXPECTED: { readonly [workload: string]: Counts } = {
   },
   'a fan-out 1 -> 200 -> 1': {
     commits: 11,
-    otherCalls: 3,
+    otherCalls: 2,
     entries: 11,
     bytes: 633825,
     events: 1234,
@@ -40,7 +40,7 @@ const EXPECTED: { readonly [workload: string]: Counts } = {
   },
   '100 plans of five steps': {
     commits: 700,
-    otherCalls: 300,
+    otherCalls: 200,
     entries: 700,
     bytes: 2619900,
     events: 4800,

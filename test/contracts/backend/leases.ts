@@ -12,8 +12,11 @@ export function leases(given: Given): void {
   describe('leases', () => {
     it('makes a holder the owner and raises the token', async () => {
       const holder = thisHolder('one')
-      expect(await given.backend.acquire('g', holder, LONG)).toEqual({ stream: 'g', holder, token: 1, ttlMs: LONG })
+      const lease = { stream: 'g', holder, ttlMs: LONG }
+      expect(await given.backend.acquire('g', holder, LONG)).toEqual({ ...lease, token: 1, revision: 0 })
       expect(await given.backend.head('g')).toEqual({ revision: 0, token: 1 })
+      for (const revision of [0, 1, 2]) await given.backend.commit(append('g', revision))
+      expect(await given.backend.acquire('g', holder, LONG)).toEqual({ ...lease, token: 2, revision: 3 })
       expect(await given.backend.head('other')).toEqual({ revision: 0, token: 0 })
     })
 
@@ -29,6 +32,32 @@ export function leases(given: Given): void {
       const leases = (await Promise.all(contenders)).filter((lease) => lease !== undefined)
       expect(leases).toHaveLength(1)
       expect(await given.backend.head('g')).toMatchObject({ token: leases[0]!.token })
+    })
+
+    it('gives many streams at once to whoever asks for them, and takes them back at once', async () => {
+      const streams = Array.from({ length: 40 }, (_, i) => `s${i}`)
+      const takeAll = (id: string) =>
+        Promise.all(streams.map((stream) => given.backend.acquire(stream, thisHolder(id), LONG)))
+      await given.backend.acquire('s7', thisHolder('other'), LONG)
+      const [ours, theirs] = await Promise.all([takeAll('one'), takeAll('two')])
+      for (const [i, stream] of streams.entries()) {
+        const owners = [ours[i], theirs[i]].filter((lease) => lease !== undefined)
+        expect(owners).toHaveLength(stream === 's7' ? 0 : 1)
+        if (owners[0]) expect(await given.backend.head(stream)).toEqual({ revision: 0, token: owners[0].token })
+      }
+      const held = [...ours, ...theirs].filter((lease) => lease !== undefined)
+      await Promise.all(
+        [...held, { ...held[0]!, stream: 's7', token: 99 }].map((lease) => given.backend.release(lease)),
+      )
+      const free = (await takeAll('three')).filter((lease) => lease !== undefined)
+      expect(free.map(({ stream }) => stream)).toEqual(streams.filter((stream) => stream !== 's7'))
+    })
+
+    it('is given anew to a holder that asks twice at the same moment', async () => {
+      const asked = [1, 2, 3].map(() => given.backend.acquire('g', thisHolder('one'), LONG))
+      const tokens = (await Promise.all(asked)).map((lease) => lease!.token)
+      expect(tokens.toSorted()).toEqual([1, 2, 3])
+      expect(await given.backend.head('g')).toMatchObject({ token: 3 })
     })
 
     it('ends by the time of the store, and not before', async () => {
