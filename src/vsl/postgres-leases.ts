@@ -1,25 +1,45 @@
-import type { Backend, Head } from './backend.ts'
+import type { Acquired, Backend, Head, Holder } from './backend.ts'
 import { holderIsGone } from './holder.ts'
+import { numberArray, textArray } from './postgres-arrays.ts'
 import type { PostgresConnection } from './postgres-connection.ts'
+import { together } from './together.ts'
 
-/** Leases in the head record, by the server's clock; each step is one statement. */
+/** What is asked for or given back by one of many that do so at the same time. */
+interface Asked {
+  readonly stream: string
+  readonly holder: Holder
+  readonly ttlMs: number
+  lease: Acquired | undefined
+}
+interface Returned {
+  readonly stream: string
+  readonly token: number
+}
+
+/** As many as fifty small plans take and leave at about the same time; a statement for each would be more than all their commits. */
+const BATCHES = { most: 512, bytesOf: () => 0, maxBytes: 0 }
+
+/** Leases in the head record, by the server's clock; each step is one statement, shared by those that wait together. */
 export function postgresLeases(
   connection: PostgresConnection,
   schema: string,
-): Pick<Backend, 'head' | 'acquire' | 'renew' | 'release'> {
+): Pick<Backend, 'head' | 'acquire' | 'renew' | 'release'> & { idle(): Promise<void> } {
   const heads = `"${schema}".heads`
   const head = { name: `${schema}.head`, text: `select revision, token, holder from ${heads} where stream = $1` }
-  // The clock is read after any wait for the row. $5 is the token of a holder that is known to be gone.
+  // The clock is read after any wait for the row, and rows are locked in the order of their streams, as commits do. $5 is the token of a holder
+  // that is known to be gone.
   const acquire = {
     name: `${schema}.acquire`,
     text: `
       insert into ${heads} as h (stream, token, holder_id, holder, until)
-      values ($1, 1, $2, $3, clock_timestamp() + $4 * interval '1 millisecond')
+      select stream, 1, id, holder, statement_timestamp() + ttl * interval '1 millisecond'
+      from unnest($1::text[], $2::text[], $3::text[], $4::float8[]) as asked (stream, id, holder, ttl)
+      order by stream collate "C"
       on conflict (stream) do update
       set token = h.token + 1, holder_id = excluded.holder_id, holder = excluded.holder,
-          until = clock_timestamp() + $4 * interval '1 millisecond'
+          until = clock_timestamp() + (excluded.until - statement_timestamp())
       where h.until is null or h.until <= clock_timestamp() or h.holder_id = excluded.holder_id or h.token = $5
-      returning token, revision`,
+      returning stream, token, revision`,
   }
   const renew = {
     name: `${schema}.renew`,
@@ -29,7 +49,13 @@ export function postgresLeases(
   }
   const release = {
     name: `${schema}.release`,
-    text: `update ${heads} set holder_id = null, holder = null, until = null where stream = $1 and token = $2`,
+    text: `
+      update ${heads} as h set holder_id = null, holder = null, until = null
+      from (
+        select stream from ${heads} join unnest($1::text[], $2::bigint[]) as mine (stream, token) using (stream, token)
+        order by stream for update of heads
+      ) as held
+      where h.stream = held.stream`,
   }
 
   const headOf = async (stream: string): Promise<Head & { holder: string | null }> => {
@@ -37,31 +63,56 @@ export function postgresLeases(
     return { revision: Number(row?.revision ?? 0), token: Number(row?.token ?? 0), holder: row?.holder ?? null }
   }
 
+  /** Of several that ask for one stream the first is heard; the others ask again. */
+  async function acquireAll(asked: readonly Asked[], gone: number): Promise<void> {
+    const firsts = new Map<string, Asked>()
+    for (const one of asked) if (!firsts.has(one.stream)) firsts.set(one.stream, one)
+    const each = [...firsts.values()]
+    const rows = await connection.ask<{ stream: string; token: string; revision: string }>(acquire, [
+      textArray(each.map(({ stream }) => stream)),
+      textArray(each.map(({ holder }) => holder.id)),
+      textArray(each.map(({ holder }) => JSON.stringify(holder))),
+      numberArray(each.map(({ ttlMs }) => ttlMs)),
+      gone,
+    ])
+    for (const { stream, token, revision } of rows) {
+      const one = firsts.get(stream)!
+      const { holder, ttlMs } = one
+      one.lease = { stream, holder, token: Number(token), ttlMs, revision: Number(revision) }
+    }
+  }
+  const acquiring = together<Asked>((asked) => acquireAll(asked, -1), BATCHES)
+  const releasing = together<Returned>(
+    (each) =>
+      connection
+        .ask(release, [textArray(each.map(({ stream }) => stream)), numberArray(each.map(({ token }) => token))])
+        .then(() => undefined),
+    BATCHES,
+  )
+
   return {
     async head(stream) {
       const { revision, token } = await headOf(stream)
       return { revision, token }
     },
     async acquire(stream, holder, ttlMs) {
-      const attempt = async (gone: number) => {
-        const values = [stream, holder.id, JSON.stringify(holder), ttlMs, gone]
-        const [row] = await connection.ask<{ token: string; revision: string }>(acquire, values)
-        return row && { stream, holder, token: Number(row.token), ttlMs, revision: Number(row.revision) }
-      }
-      for (let gone = -1; ; ) {
-        const lease = await attempt(gone)
-        if (lease) return lease
+      const asked: Asked = { stream, holder, ttlMs, lease: undefined }
+      for (let ask = acquiring.add(asked); ; ) {
+        await ask
+        if (asked.lease) return asked.lease
         // It may have been taken over in between by one that is gone by now, too.
         const now = await headOf(stream)
-        if (now.holder !== null && !holderIsGone(JSON.parse(now.holder))) return undefined
-        gone = now.token
+        const other: Holder | null = now.holder === null ? null : JSON.parse(now.holder)
+        if (other && other.id !== holder.id && !holderIsGone(other)) return undefined
+        ask = acquireAll([asked], now.token)
       }
     },
     async renew({ stream, token, ttlMs }) {
       return (await connection.ask(renew, [stream, token, ttlMs])).length > 0
     },
-    async release({ stream, token }) {
-      await connection.ask(release, [stream, token])
+    release: ({ stream, token }) => releasing.add({ stream, token }),
+    async idle() {
+      await Promise.all([acquiring.idle(), releasing.idle()])
     },
   }
 }

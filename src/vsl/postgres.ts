@@ -88,6 +88,7 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
     },
     { what, lanes: 2 },
   )
+  const { idle: leasesIdle, ...leases } = postgresLeases(connection, schema)
   const journal = journalPages(connection, schema, base)
   const blobs = postgresBlobs(connection, schema)
   const getOwn = { name: `${schema}.get`, text: `select value from "${schema}".own where key = $1` }
@@ -145,7 +146,7 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
     read: (stream, from = {}) => entries(stream, journal.ofStream(stream, from.after ?? 0), from),
     feed: (from = {}) => entries(undefined, journal.ofAll(from.after, from.follow === true), from),
 
-    ...postgresLeases(connection, schema),
+    ...leases,
 
     async putBlob(bytes) {
       const copy = Buffer.from(bytes)
@@ -165,7 +166,7 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
     async close() {
       closing.abort()
       following.end()
-      await commits.close()
+      await Promise.all([commits.close(), leasesIdle()])
       await news.close()
       await connection.close()
     },
