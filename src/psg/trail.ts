@@ -1,6 +1,5 @@
-import { roughBytes } from '../protocol/json.ts'
-import type { Changes, EntryBody, Stored } from './change.ts'
-import { isFieldChange } from './field-change.ts'
+import { type Json, roughBytes } from '../protocol/json.ts'
+import type { AnyNode, Change, Changes, EntryBody, Kind, Stored } from './change.ts'
 import { placeOf, toStored } from './node.ts'
 import type { GraphState } from './state.ts'
 
@@ -11,10 +10,13 @@ import type { GraphState } from './state.ts'
 export interface Trail {
   /** The last revision whose values are all written; `undefined` when the newest one's are. */
   readonly from: number | undefined
-  /** May a commit add to it? None that deletes; and whoever opens the graph has to read all of it from the journal. */
+  /**
+   * May a commit add to it? None that deletes; and whoever opens the graph has to read all of it from the journal. Nor one whose values are large, or
+   * not in memory: what no store takes must be refused now, and not when it is written with somebody else's commit.
+   */
   accepts(changes: Changes): boolean
-  /** An entry has come, with changes in these groups. */
-  follow(revision: number, body: EntryBody, groups: Iterable<string>): void
+  /** An entry has come that leaves this behind, one for each of its changes. */
+  follow(revision: number, body: EntryBody, left: readonly Left[]): void
   /** Everything up to this revision is written, and what comes behind it may not be. */
   begin(from: number | undefined): void
   /** The groups whose values trail. */
@@ -23,10 +25,17 @@ export interface Trail {
   values(state: GraphState): readonly (readonly [string, Stored])[]
 }
 
-const MOST_VALUES = 8_000
-const MOST_BYTES = 4 * 1024 * 1024
+/** Where a node lies that was changed, and what it says, as far as it is known. */
+export interface Left {
+  readonly group: string
+  readonly data: unknown
+}
 
-export function trail(mostEntries: number): Trail {
+const MOST_VALUES = 8_000
+/** Of whole values, since they are written whole, however little of them changes. Their text, also sealed, is at worst eight times as long. */
+const MOST_BYTES = 3 * 1024 * 1024
+
+export function trail(mostEntries: number, nodeAt: (kind: Kind, id: string) => AnyNode | undefined): Trail {
   const keys: string[] = [] // a key may stand there again and again: telling that costs more than it saves
   const groups = new Set<string>()
   let entries = 0
@@ -45,21 +54,27 @@ export function trail(mostEntries: number): Trail {
     get from() {
       return from
     },
-    accepts: (changes) =>
-      entries < mostEntries &&
-      keys.length + changes.length <= MOST_VALUES &&
-      bytes <= MOST_BYTES &&
-      changes.every(({ kind }) => kind !== 'node_delete'),
+    accepts(changes) {
+      if (entries >= mostEntries || keys.length + changes.length > MOST_VALUES) return false
+      let sum = bytes
+      for (const change of changes) {
+        sum += bytesAfter(change, changes, nodeAt)
+        if (sum > MOST_BYTES) return false
+      }
+      return true
+    },
     begin,
-    follow(revision, { changes, trails }, touched) {
+    follow(revision, { changes, trails, events, reason }, left) {
       if (!trails) return begin(undefined)
       from ??= revision - 1
       entries++
-      for (const change of changes) {
-        keys.push(change.key)
-        bytes += roughBytes(isFieldChange(change) ? change.now : (change.after?.data ?? null))
+      bytes += reason.length
+      for (const told of events) if ('event' in told) bytes += roughBytes(told.event as Json)
+      for (let i = 0; i < left.length; i++) {
+        keys.push(changes[i]!.key)
+        groups.add(left[i]!.group)
+        bytes += roughBytes(left[i]!.data as Json)
       }
-      for (const group of touched) groups.add(group)
     },
     values: (state) =>
       [...new Set(keys)].map((key) => {
@@ -67,4 +82,16 @@ export function trail(mostEntries: number): Trail {
         return [key, toStored(state.get(kind, id)!)]
       }),
   }
+}
+
+/** At most so large is what a change leaves behind: infinitely, where it must not trail. */
+function bytesAfter(change: Change, changes: Changes, nodeAt: (kind: Kind, id: string) => AnyNode | undefined): number {
+  if (change.kind === 'node_delete') return Number.POSITIVE_INFINITY
+  if (change.kind === 'node_add') return roughBytes(change.data as unknown as Json)
+  const isUpdate = change.kind === 'node_update'
+  const [kind, id, now] = isUpdate ? [change.node, change.id, change.set] : (['step', change.from, change.to] as const)
+  const node = nodeAt(kind, id)
+  if (node) return roughBytes(node.data as unknown as Json) + roughBytes(now as Json)
+  const isAdded = changes.some((other) => other.kind === 'node_add' && other.id === id && other.node === kind)
+  return isAdded ? roughBytes(now as Json) : Number.POSITIVE_INFINITY
 }

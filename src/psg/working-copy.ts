@@ -1,9 +1,10 @@
 import { microsOf } from '../protocol/clock.ts'
 import type { Backend } from '../vsl/backend.ts'
-import type { Kind } from './change.ts'
+import type { AnyNode, Kind } from './change.ts'
 import type { Draft } from './check.ts'
 import type { Delta } from './delta.ts'
 import { endedGroups } from './ended.ts'
+import { isFieldChange } from './field-change.ts'
 import { stepOfFirst } from './first-action.ts'
 import { entriesOf, type JournalEntry } from './history.ts'
 import { INDEX, lifeOf, type Whereabouts } from './indexes.ts'
@@ -41,7 +42,7 @@ export class WorkingCopy {
   #stamped: number | undefined
 
   constructor(store: Backend, id: string, { mostTrailing, keepEnded, onTaken }: WorkingCopyOptions) {
-    this.trail = trail(mostTrailing)
+    this.trail = trail(mostTrailing, (kind, id) => this.state.get(kind, id))
     this.store = store
     this.id = id
     this.#ended = endedGroups(keepEnded)
@@ -71,7 +72,7 @@ export class WorkingCopy {
   /** A commit of ours has landed. */
   apply({ commit: { revision, body }, deltas, ranks, stamped }: Draft): void {
     this.#memory.apply(deltas, ranks)
-    this.trail.follow(revision, body, deltas.map(groupOf))
+    this.trail.follow(revision, body, deltas.map(leftBy))
     this.#moveTo(revision, deltas, stamped)
   }
 
@@ -167,8 +168,12 @@ export class WorkingCopy {
   }
 
   #follow({ revision, body }: JournalEntry): void {
-    const groups = body.changes.map(({ key }) => placeOf(key).group) // also those that are not in memory
-    this.trail.follow(revision, body, groups)
+    const left = body.changes.map((change) => {
+      const { group, kind, id } = placeOf(change.key)
+      const told = isFieldChange(change) ? change.now : (change.after?.data ?? null)
+      return { group, data: this.state.get(kind, id)?.data ?? told } // not all groups are in memory
+    })
+    this.trail.follow(revision, body, left)
   }
 
   #moveTo(revision: number, deltas: readonly Delta[], stamped: number): void {
@@ -194,7 +199,8 @@ export class WorkingCopy {
 
 const byName = (groups: readonly GroupValues[]) => new Map(groups.map(({ group, values }) => [group, values]))
 
-const groupOf = ({ before, after }: Delta): string => (after ?? before)!.group
+const leftBy = ({ before, after }: Delta): AnyNode => (after ?? before)!
+const groupOf = (delta: Delta): string => leftBy(delta).group
 
 /** What the index may know that leads to a node: itself, or what it is a part of. */
 function anchorsOf(kind: Kind, id: string): Names {
