@@ -4,7 +4,7 @@ import type { EntryBody, EntryChange, Stored } from './change.ts'
 import type { Delta } from './delta.ts'
 import { isFieldChange, isMove, nodeWithFields, storedAfter } from './field-change.ts'
 import type { JournalEntry } from './history.ts'
-import { INDEX, type Written } from './indexes.ts'
+import { INDEX } from './indexes.ts'
 import { KINDS } from './kinds.ts'
 import { fromStored, groupPrefix, placeOf } from './node.ts'
 import type { GraphMemory, GraphState } from './state.ts'
@@ -18,8 +18,6 @@ export interface GroupValues {
   readonly values: Values
   /** Of the context's own group: the groups that have not ended. */
   readonly open: readonly string[]
-  /** Of the context's own group: the revision after which values trail behind the journal. */
-  readonly written: number | undefined
 }
 
 /** Reads a group while others may write: entries above the revision it is to be taken for have to be applied afterwards. */
@@ -27,13 +25,11 @@ export async function readGroup(store: Backend, graph: string, group: string): P
   const values: Values = new Map()
   const open: string[] = []
   const [listed, mark] = [INDEX.open(graph, ''), INDEX.written(graph)]
-  let written: number | undefined
   for await (const [key, value] of store.scan(groupPrefix(graph, group))) {
     if (key.startsWith(listed)) open.push(key.slice(listed.length))
-    else if (key === mark) written = (value as Written).revision
-    else values.set(key, value as Stored)
+    else if (key !== mark) values.set(key, value as Stored)
   }
-  return { group, values, open, written }
+  return { group, values, open }
 }
 
 /** The groups that begin in these entries: the store holds no more of them than the entries tell. */

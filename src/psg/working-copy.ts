@@ -7,7 +7,7 @@ import { endedGroups } from './ended.ts'
 import { isFieldChange } from './field-change.ts'
 import { stepOfFirst } from './first-action.ts'
 import { entriesOf, type JournalEntry } from './history.ts'
-import { INDEX, lifeOf, type Whereabouts } from './indexes.ts'
+import { INDEX, lifeOf, type Whereabouts, type Written } from './indexes.ts'
 import { KINDS } from './kinds.ts'
 import { applyEntry, type GroupValues, groupsBegunIn, readGroup, takeGroups } from './load.ts'
 import { placeOf } from './node.ts'
@@ -80,9 +80,10 @@ export class WorkingCopy {
   async reload(): Promise<void> {
     if (this.#revision > 0) await this.catchUp() // whoever watches is told what it knows nothing of
     const { revision } = await this.store.head(this.id)
+    const written = await this.#readWritten() // before any value: once one was read, those that trailed may be written and others trail
     const context = await readGroup(this.store, this.id, '-')
     const open = await Promise.all(context.open.map((group) => readGroup(this.store, this.id, group)))
-    const entries = await this.#entriesAfter(Math.min(context.written ?? revision, revision))
+    const entries = await this.#entriesAfter(Math.min(written ?? revision, revision))
     const known = this.#revision === 0 ? entries : entries.filter((entry) => entry.revision <= this.#revision)
     const groups = byName([context, ...open])
     for (const group of groupsBegunIn(known)) if (!groups.has(group)) groups.set(group, new Map())
@@ -94,7 +95,7 @@ export class WorkingCopy {
     this.#revision = last?.revision ?? revision
     this.#stamped = last && microsOf(last.body.at)
     this.#ended.clear()
-    this.trail.begin(context.written)
+    this.trail.begin(written)
     for (const entry of known) this.#follow(entry)
     for (const group of groups.keys()) this.#noteLife(group)
     for (const entry of entries.slice(known.length)) this.#take(entry)
@@ -151,6 +152,12 @@ export class WorkingCopy {
   /** What has ended longest ago leaves memory, but not while the store has yet to get its values from there. */
   evictSurplus(): void {
     for (const group of this.#ended.surplus(this.trail.groups)) this.#memory.evict(group)
+  }
+
+  /** The revision after which values trail behind the journal, if any do. */
+  async #readWritten(): Promise<number | undefined> {
+    const mark = INDEX.written(this.id)
+    return ((await this.store.getMany([mark])).get(mark) as Written | undefined)?.revision
   }
 
   async #entriesAfter(revision: number): Promise<readonly JournalEntry[]> {

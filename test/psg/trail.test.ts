@@ -84,4 +84,28 @@ describe('psg: values that trail behind the journal', () => {
     await graph.commit([set('context', context, { title: 'next' })], by)
     expect(await trails(given)).toBe(false)
   })
+
+  it('are all read by who opens the graph while another writes them and lets others trail', async () => {
+    const given = await world({ mostTrailing: 0 })
+    const { graph, context, store } = given
+    const slow = await openGraph(store, context)
+    await slow.commit([set('context', context, { title: 'trails' })], by)
+    const meanwhile = [
+      () => graph.commit([add('file', 'a.ts', file('a.ts'))], by),
+      () => slow.commit([add('file', 'b.ts', file('b.ts'))], by),
+    ]
+    const torn: Backend = {
+      ...store,
+      async *scan(prefix, from) {
+        for await (const [key, value] of store.scan(prefix, { ...from, limit: 1 })) {
+          yield [key, value]
+          for (const write of meanwhile.splice(0)) await write()
+          yield* store.scan(prefix, { ...from, after: key })
+        }
+      },
+    }
+    const opened = await openGraph(torn, context)
+    expect(opened.get('context', context)!.data.title).toBe('trails')
+    expect((await opened.require('file', 'b.ts')).data).toEqual(file('b.ts'))
+  })
 })
