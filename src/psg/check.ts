@@ -15,7 +15,6 @@ import { type Footing, Proposal } from './proposal.ts'
 import type { Report, Rule } from './rules/rule.ts'
 import { RULES } from './rules.ts'
 import { RunEvent } from './run-event.ts'
-import type { Trail } from './trail.ts'
 
 /** What a commit is drafted against. */
 export interface Ground extends Footing {
@@ -23,7 +22,10 @@ export interface Ground extends Footing {
   readonly stamped: number
   readonly clock: Clock
   readonly rules: RuleBook
-  readonly trail: Pick<Trail, 'from' | 'accepts' | 'values'>
+  /** The last revision whose values are all written, if those of later ones trail behind the journal. */
+  readonly trailsFrom: number | undefined
+  /** What trails and is to be written with this commit's own values; `undefined` when these may trail too. */
+  readonly due: readonly (readonly [string, Stored])[] | undefined
 }
 
 /** A commit that holds: what to write, and what memory becomes once it is written. */
@@ -75,12 +77,12 @@ export function draft(ground: Ground, changes: Changes, options: CommitOptions):
   const stamped = first + Math.max(events.length - 1, 0)
   const told = proposal.deltas.map((delta) => changeOf(delta, proposal))
   const writes = indexWrites(proposal)
-  const trails = ground.trail.accepts(changes)
+  const trails = ground.due === undefined
   if (!trails) writeValues(told, proposal, ground, writes)
   else {
     // The store meets these keys only with a later commit, and would refuse that one and all that follow.
     for (const change of told) if (isBirth(change)) checkName('id', change.key)
-    if (ground.trail.from === undefined) writes.puts.push([INDEX.written(ground.graph), { revision: ground.revision }])
+    if (ground.trailsFrom === undefined) writes.puts.push([INDEX.written(ground.graph), { revision: ground.revision }])
   }
   const body = {
     commit_id,
@@ -126,14 +128,14 @@ function runOf(proposal: Proposal): { readonly plan_id: string; readonly trace_i
 function writeValues(
   told: readonly EntryChange[],
   { deltas }: Proposal,
-  { graph, state, trail }: Ground,
+  { graph, trailsFrom, due = [] }: Ground,
   { inserts, puts, deletes }: IndexWrites,
 ): void {
   for (const [i, change] of told.entries())
     (isBirth(change) ? inserts : puts).push([change.key, valueAfter(deltas[i]!)])
-  if (trail.from === undefined) return
+  if (trailsFrom === undefined) return
   const written = new Set(told.map(({ key }) => key))
-  for (const [key, value] of trail.values(state)) if (!written.has(key)) puts.push([key, value])
+  for (const [key, value] of due) if (!written.has(key)) puts.push([key, value])
   deletes.push(INDEX.written(graph))
 }
 

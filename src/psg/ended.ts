@@ -4,8 +4,8 @@ export interface EndedGroups {
   delete(group: string): void
   /** Somebody asked for it: it stays longer than others. */
   use(group: string): void
-  /** Takes out, and answers with, those that are too many beside these, which stay. */
-  surplus(beside: ReadonlySet<string>): readonly string[]
+  /** Takes out, and answers with, those that are too many. */
+  surplus(): readonly string[]
   clear(): void
 }
 
@@ -19,10 +19,9 @@ export function endedGroups(keep: number): EndedGroups {
     add,
     delete: (group) => void groups.delete(group),
     use: (group) => void (groups.has(group) && add(group)),
-    surplus(beside) {
-      if (groups.size <= keep + beside.size) return NONE
-      const left = [...groups].filter((group) => !beside.has(group))
-      const most = left.slice(0, Math.max(left.length - keep, 0))
+    surplus() {
+      if (groups.size <= keep) return NONE
+      const most = [...groups].slice(0, groups.size - keep)
       for (const group of most) groups.delete(group)
       return most
     },

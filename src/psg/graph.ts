@@ -36,7 +36,7 @@ export interface GraphOptions {
   readonly clock?: Clock
   /** Told in events as project_id. */
   readonly project_id?: string
-  /** How many ended plans, dialogs, … stay in memory, beside those whose values the journal tells. */
+  /** How many ended plans, dialogs, … stay in memory. */
   readonly keepEnded?: number
   /**
    * After how many commits the values that the journal tells are written out: 1,024 when absent, earlier when there are many or large ones. With
@@ -221,8 +221,7 @@ export class ProjectGraph {
   async query<K extends Kind>(query: Query<K>): Promise<Page<K>> {
     const trailing = await this.#serially(async () => {
       await this.#copy.catchUp()
-      await this.#copy.loadTrailing()
-      return this.#copy.trail.values(this.state)
+      return this.#copy.trailing()
     })
     return queryStore(this.store, this.id, query, trailing) // not in turn: it may take long, and commits must not wait for it
   }
@@ -284,15 +283,15 @@ export class ProjectGraph {
       if (options.reads && !copy.holds(options.reads)) await copy.bring(options.reads)
       decided = copy.revision
       changes = decide()
-      if (!copy.trail.accepts(changes)) await copy.loadTrailing() // whoever writes values writes theirs too
       const names = named(changes)
       if (!copy.holds(names)) await copy.bring(names)
       const groups = groupsIn(changes)
       if (!copy.holdsGroups(groups)) await copy.load(groups)
     } while (copy.revision > decided) // what others have written came in with what was loaded
     const stamped = copy.stamped ?? (await copy.readStamp())
+    const due = copy.trail.accepts(changes) ? undefined : await copy.trailing()
     try {
-      return draft(this.#ground(stamped), changes, options)
+      return draft(this.#ground(stamped, due), changes, options)
     } catch (error) {
       if (!(error instanceof RuleViolation) || !(await this.#hasNews(error))) throw error
       return undefined
@@ -308,7 +307,7 @@ export class ProjectGraph {
     return newRoles || this.revision > judged
   }
 
-  #ground(stamped: number): Ground {
+  #ground(stamped: number, due: Ground['due']): Ground {
     const { project_id, roles } = this.#options
     return {
       graph: this.id,
@@ -317,7 +316,8 @@ export class ProjectGraph {
       stamped,
       clock: this.clock,
       rules: this.#rules,
-      trail: this.#copy.trail,
+      trailsFrom: this.#copy.trail.from,
+      due,
       ...(project_id !== undefined && { project_id }),
       ...(roles && { knowsRole: roles.has }),
     }

@@ -1,12 +1,12 @@
 import { Corrupt } from '../protocol/errors.ts'
 import type { Backend } from '../vsl/backend.ts'
-import type { EntryBody, EntryChange, Stored } from './change.ts'
+import type { AnyNode, EntryBody, EntryChange, Kind, NodeOf, Stored } from './change.ts'
 import type { Delta } from './delta.ts'
 import { isFieldChange, isMove, nodeWithFields, storedAfter } from './field-change.ts'
 import type { JournalEntry } from './history.ts'
-import { INDEX } from './indexes.ts'
+import { INDEX, lifeOf } from './indexes.ts'
 import { KINDS } from './kinds.ts'
-import { fromStored, groupPrefix, placeOf } from './node.ts'
+import { fromStored, groupPrefix, nodeKey, placeOf } from './node.ts'
 import type { GraphMemory, GraphState } from './state.ts'
 
 /** Values by their keys. */
@@ -38,22 +38,31 @@ export function groupsBegunIn(entries: readonly JournalEntry[]): readonly string
   return changes.filter(begins).map(({ key }) => placeOf(key).group)
 }
 
-/** Takes groups into memory as the entries after what was read leave them. Entries whose values are there already do no harm. */
-export function takeGroups(
-  groups: ReadonlyMap<string, Values>,
-  entries: readonly JournalEntry[],
-  memory: GraphMemory,
-): void {
+/** Brings groups to where the entries after what was read leave them. Entries whose values are there already do no harm. */
+export function foldInto(groups: ReadonlyMap<string, Values>, entries: readonly JournalEntry[]): void {
   for (const { body } of entries)
     for (const change of body.changes) {
       const values = groups.get(placeOf(change.key).group)
       const after = values && storedAfter(change, values.get(change.key))
       if (after) values.set(change.key, after)
     }
-  for (const [group, values] of groups) takeGroup(group, values, memory)
 }
 
-function takeGroup(group: string, values: Values, memory: GraphMemory): void {
+/** Do these values say that what begins the group has ended? */
+export function hasEnded(group: string, values: Values): boolean {
+  const nodes = new Map<string, AnyNode>()
+  let run: string | undefined
+  for (const [key, value] of values) {
+    const { kind, id } = placeOf(key)
+    nodes.set(nodeKey(kind, id), value as unknown as AnyNode)
+    if (kind === 'run' && value.data.phase !== 'ended') run = id
+  }
+  const get = <K extends Kind>(kind: K, id: string) => nodes.get(nodeKey(kind, id)) as NodeOf<K> | undefined
+  return lifeOf(group, { get }, run).stage === 'ended'
+}
+
+/** Takes a group that was read into memory. */
+export function takeGroup(group: string, values: Values, memory: GraphMemory): void {
   const added: Delta[] = []
   memory.openGroup(group)
   for (const [key, value] of values) {

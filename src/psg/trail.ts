@@ -1,7 +1,5 @@
 import { type Json, roughBytes } from '../protocol/json.ts'
-import type { AnyNode, Change, Changes, EntryBody, Kind, Stored } from './change.ts'
-import { placeOf, toStored } from './node.ts'
-import type { GraphState } from './state.ts'
+import type { AnyNode, Change, Changes, EntryBody, Kind } from './change.ts'
 
 /**
  * Values that trail behind the journal: entries above `from` tell them. Most commits write their entry and no values; the one that finds too many
@@ -21,8 +19,8 @@ export interface Trail {
   begin(from: number | undefined): void
   /** The groups whose values trail. */
   readonly groups: ReadonlySet<string>
-  /** What trails, as it now is; its groups must be loaded. */
-  values(state: GraphState): readonly (readonly [string, Stored])[]
+  /** The keys of what trails. */
+  keys(): ReadonlySet<string>
 }
 
 /** Where a node lies that was changed, and what it says, as far as it is known. */
@@ -76,11 +74,7 @@ export function trail(mostEntries: number, nodeAt: (kind: Kind, id: string) => A
         bytes += roughBytes(left[i]!.data as Json)
       }
     },
-    values: (state) =>
-      [...new Set(keys)].map((key) => {
-        const { kind, id } = placeOf(key)
-        return [key, toStored(state.get(kind, id)!)]
-      }),
+    keys: () => new Set(keys),
   }
 }
 

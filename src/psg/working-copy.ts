@@ -1,6 +1,6 @@
 import { microsOf } from '../protocol/clock.ts'
 import type { Backend } from '../vsl/backend.ts'
-import type { AnyNode, Kind } from './change.ts'
+import type { AnyNode, Kind, Stored } from './change.ts'
 import type { Draft } from './check.ts'
 import type { Delta } from './delta.ts'
 import { endedGroups } from './ended.ts'
@@ -9,8 +9,17 @@ import { stepOfFirst } from './first-action.ts'
 import { entriesOf, type JournalEntry } from './history.ts'
 import { INDEX, lifeOf, type Whereabouts, type Written } from './indexes.ts'
 import { KINDS } from './kinds.ts'
-import { applyEntry, type GroupValues, groupsBegunIn, readGroup, takeGroups } from './load.ts'
-import { placeOf } from './node.ts'
+import {
+  applyEntry,
+  foldInto,
+  type GroupValues,
+  groupsBegunIn,
+  hasEnded,
+  readGroup,
+  takeGroup,
+  type Values,
+} from './load.ts'
+import { placeOf, toStored } from './node.ts'
 import { type GraphMemory, type GraphState, graphMemory } from './state.ts'
 import { type Trail, trail } from './trail.ts'
 
@@ -86,9 +95,12 @@ export class WorkingCopy {
     const entries = await this.#entriesAfter(Math.min(written ?? revision, revision))
     const known = this.#revision === 0 ? entries : entries.filter((entry) => entry.revision <= this.#revision)
     const groups = byName([context, ...open])
-    for (const group of groupsBegunIn(known)) if (!groups.has(group)) groups.set(group, new Map())
+    const begun = groupsBegunIn(known).filter((group) => !groups.has(group))
+    for (const group of begun) groups.set(group, new Map())
+    foldInto(groups, known)
+    for (const group of begun) if (hasEnded(group, groups.get(group)!)) groups.delete(group)
     const memory = graphMemory()
-    takeGroups(groups, known, memory)
+    for (const [group, values] of groups) takeGroup(group, values, memory)
 
     const last = known.at(-1)
     this.#memory = memory
@@ -139,19 +151,35 @@ export class WorkingCopy {
     const trails = absent.some((group) => this.trail.groups.has(group))
     const entries = await this.#entriesAfter(trails ? Math.min(this.trail.from!, this.#revision) : this.#revision)
     const known = entries.filter((entry) => entry.revision <= this.#revision)
-    takeGroups(byName(read), known, this.#memory)
+    foldInto(byName(read), known)
+    for (const { group, values } of read) takeGroup(group, values, this.#memory)
     for (const entry of entries.slice(known.length)) this.#take(entry)
     for (const group of absent) this.#noteLife(group)
   }
 
-  /** Loads the groups whose values trail. What others wrote comes in with them, and may have let values of further groups trail. */
-  async loadTrailing(): Promise<void> {
-    while (!this.holdsGroups(this.trail.groups)) await this.load(this.trail.groups)
+  /** What trails, as it now is; what is not in memory is not brought there, but as it is at the head. */
+  async trailing(): Promise<readonly (readonly [string, Stored])[]> {
+    const keys = this.trail.keys()
+    const absent = new Map<string, Values>()
+    for (const key of keys) {
+      const { group } = placeOf(key)
+      if (!this.state.hasGroup(group)) absent.set(group, new Map())
+    }
+    if (absent.size > 0) {
+      const away = [...keys].filter((key) => absent.has(placeOf(key).group))
+      for (const [key, value] of await this.store.getMany(away))
+        absent.get(placeOf(key).group)!.set(key, value as Stored)
+      foldInto(absent, await this.#entriesAfter(this.trail.from!))
+    }
+    return [...keys].map((key) => {
+      const { group, kind, id } = placeOf(key)
+      return [key, absent.get(group)?.get(key) ?? toStored(this.state.get(kind, id)!)]
+    })
   }
 
-  /** What has ended longest ago leaves memory, but not while the store has yet to get its values from there. */
+  /** What has ended longest ago leaves memory. */
   evictSurplus(): void {
-    for (const group of this.#ended.surplus(this.trail.groups)) this.#memory.evict(group)
+    for (const group of this.#ended.surplus()) this.#memory.evict(group)
   }
 
   /** The revision after which values trail behind the journal, if any do. */

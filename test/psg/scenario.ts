@@ -105,7 +105,7 @@ export function graphScenario(name: string, place: Place): void {
       const reopened = await again.context(context)
       expect(again.id).toBe(project.id)
       expect(again.role('builder')).toBeDefined()
-      expect(reopened.state.hasGroup(plan.id)).toBe(mostTrailing > 0)
+      expect(reopened.state.hasGroup(plan.id)).toBe(false)
       expect(reopened.state.hasGroup(fork.id)).toBe(true)
       expect(await ask(reopened)).toEqual(before)
       await reopened.commit([set('context', context, { title: 'goes on' })], by)
