@@ -1,4 +1,3 @@
-import type { LanguageModel } from 'ai'
 import { InvalidInput } from '../protocol/errors.ts'
 import { anything, needed, refuseUnlessFit, text } from '../protocol/fields.ts'
 import { shown } from '../protocol/shown.ts'
@@ -8,10 +7,25 @@ import { finalFailure } from './failure.ts'
 /** Speaks to language models of one vendor. */
 export interface Provider {
   /** Throws a final ActionError when there is no key. */
-  model(id: string): Promise<LanguageModel>
+  model(id: string): Promise<Model>
   /** Every key it has used so far. */
   secrets(): readonly string[]
 }
+
+/**
+ * A model as the packages of the AI SDK make it, or the name of one behind its gateway. Told here by what every one of them has: the library's own
+ * types do not pass where libraries are checked strictly, and whoever imports this file would have to mend them.
+ */
+export type Model =
+  | string
+  | {
+      readonly specificationVersion: 'v2' | 'v3'
+      readonly provider: string
+      readonly modelId: string
+      readonly supportedUrls: object
+      doGenerate(options: never): PromiseLike<unknown>
+      doStream(options: never): PromiseLike<unknown>
+    }
 
 /** A key, or where to look for it at each use: never a parameter of an action. */
 export type ApiKey = string | (() => string | undefined)
@@ -83,7 +97,7 @@ interface Settings {
 function keyed(
   name: string,
   options: Omit<ProviderOptions, 'apiKey'> & { readonly apiKey?: ApiKey },
-  make: (settings: Settings, id: string) => Promise<LanguageModel>,
+  make: (settings: Settings, id: string) => Promise<Model>,
 ): Provider {
   const { apiKey, baseUrl, headers = {}, maxResponseBytes = 16 * 1024 * 1024 } = options
   const bounded = boundedFetch(maxResponseBytes)

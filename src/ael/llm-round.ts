@@ -10,12 +10,13 @@ import type {
 import type { Json, JsonObject } from '../protocol/json.ts'
 import type { TokenUsage } from './adapter.ts'
 import { passingFailure } from './failure.ts'
+import type { Model } from './llm-provider.ts'
 import type { RegisteredTool } from './tool-registry.ts'
 import { wireName } from './wire-name.ts'
 
 /** One question to a model. */
 export interface RoundRequest {
-  readonly model: LanguageModel
+  readonly model: Model
   readonly messages: readonly Json[]
   /** By wire name. */
   readonly tools: ReadonlyMap<string, RegisteredTool>
@@ -53,7 +54,7 @@ export async function askedOnce(request: RoundRequest): Promise<RoundAnswer> {
   const described = (json: JsonObject) => jsonSchema(json as JSONSchema7)
   const options = {
     ...settings(params),
-    model,
+    model: model as LanguageModel,
     messages: messages as unknown as ModelMessage[],
     allowSystemInMessages: true, // they come from the action's author, not from a user
     maxRetries: 0,

@@ -30,6 +30,7 @@ export {
   anthropicProvider,
   compatibleProvider,
   googleProvider,
+  type Model,
   openAiProvider,
   type Provider,
   type ProviderOptions,
