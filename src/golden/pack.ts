@@ -1,9 +1,10 @@
 import { hash } from 'node:crypto'
-import { mkdir, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { isoMicros } from '../protocol/clock.ts'
 import { NotFound, Refused, TooLarge } from '../protocol/errors.ts'
 import { canonical, digestOf, type Json, type JsonObject } from '../protocol/json.ts'
+import { makeFolder } from '../protocol/make-folder.ts'
 import { VERSION } from '../protocol/version.ts'
 import type { BornEvent, Kind } from '../psg/change.ts'
 import { DOCUMENT_KINDS, type DocumentKind } from '../psg/document.ts'
@@ -210,16 +211,24 @@ function manifestOf(
 async function write(folder: string, files: ReadonlyMap<string, string>): Promise<void> {
   for (const [path, text] of files) {
     const target = join(folder, path)
-    await mkdir(dirname(target), { recursive: true }).catch((cause: NodeJS.ErrnoException) => {
-      throw cause.code === 'ENOTDIR' || cause.code === 'EEXIST'
-        ? new Refused(`${folder} cannot be a folder`, 'export into an empty folder', { cause })
-        : unwritable(target, cause)
-    })
+    folderFor(target, folder)
     await writeFile(target, text, { flag: 'wx' }).catch((cause: NodeJS.ErrnoException) => {
       throw cause.code === 'EEXIST'
         ? new Refused(`${target} exists already`, 'export into an empty folder', { cause })
         : unwritable(target, cause)
     })
+  }
+}
+
+function folderFor(target: string, folder: string): void {
+  try {
+    makeFolder(dirname(target))
+  } catch (error) {
+    const cause = error as NodeJS.ErrnoException
+    if (error instanceof Refused) throw error
+    throw cause.code === 'ENOTDIR' || cause.code === 'EEXIST'
+      ? new Refused(`${folder} cannot be a folder`, 'export into an empty folder', { cause })
+      : unwritable(target, cause)
   }
 }
 

@@ -8,10 +8,15 @@ export function fileError(path: string, error: unknown): unknown {
   switch (code) {
     case 'EACCES':
     case 'EPERM':
+      return new Refused(
+        `${path} may not be read and written by this process`,
+        'give it the right to, or name another folder',
+        options,
+      )
     case 'EROFS':
       return new Refused(
-        `${path} may not be written`,
-        'give this process the right to, or name another folder',
+        `${path} is on a read-only file system`,
+        'mount that for writing, or name another folder',
         options,
       )
     case 'ENOTDIR':

@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { NotFound, Refused } from '../protocol/errors.ts'
 import { isMissing } from './file-errors.ts'
-import { makeFolder, replaceDurably, TEMPORARY } from './file-sync.ts'
+import { makeFolderDurably, replaceDurably, TEMPORARY } from './file-sync.ts'
 
 const MARK = 'mplp-store.json'
 const FORMAT = 'mplp-runtime file store'
@@ -13,7 +13,7 @@ const IGNORED = '/locks/\n/checkpoint\n*.tmp\n'
 
 /** Makes the folder ours if it is new or empty, or throws NotFound unless it may `create`; throws Refused if it is somebody else's. */
 export async function claimFolder(folder: string, create: boolean): Promise<void> {
-  if (create) await makeFolder(folder)
+  if (create) await makeFolderDurably(folder)
   const found = await markIn(folder)
   if (found === undefined) {
     const others = (await namesIn(folder)).filter((name) => !name.startsWith('.git') && !name.endsWith(TEMPORARY))

@@ -3,7 +3,7 @@ import { basename, join } from 'node:path'
 import { OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
 import { damaged, fileError } from './file-errors.ts'
 import { type Line, type LineText, type RawLine, sealed, unsealed } from './file-lines.ts'
-import { makeFolder, syncFolder } from './file-sync.ts'
+import { makeFolderDurably, syncFolder } from './file-sync.ts'
 
 /** The lines of a store, in files of some megabytes each; the last file grows, the others are never touched again. */
 export interface Journal {
@@ -35,7 +35,7 @@ const PAGE_LINES = 256
  * was told of, is cut off.
  */
 export async function openJournal(folder: string, certain: number, segmentBytes: number): Promise<Journal> {
-  await makeFolder(folder)
+  await makeFolderDurably(folder)
   const segments = await segmentsIn(folder)
   if (segments.length === 0 && certain > 0) throw damaged(`${folder}, which has no file left,`)
   const fresh = segments.length === 0 ? await newSegment(folder, 1) : undefined

@@ -1,9 +1,10 @@
 import { existsSync } from 'node:fs'
-import { mkdir, readdir, readFile, rm, stat, utimes } from 'node:fs/promises'
+import { readdir, readFile, rm, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from '../protocol/clock.ts'
 import { Refused } from '../protocol/errors.ts'
 import { isObject } from '../protocol/json.ts'
+import { makeFolder } from '../protocol/make-folder.ts'
 import type { Holder } from './backend.ts'
 import { isMissing } from './file-errors.ts'
 import { replace } from './file-sync.ts'
@@ -37,7 +38,7 @@ export async function lockFolder(folder: string, clock: Clock): Promise<FolderLo
   const holder = thisHolder(clock.uuid())
   const path = join(locks, `${holder.id}.json`)
   const claim = (owns: boolean) => replace(path, `${JSON.stringify({ holder, owns })}\n`)
-  await mkdir(locks, { recursive: true })
+  makeFolder(locks)
   try {
     await claim(false)
     await outlast(folder, locks, holder, clock)

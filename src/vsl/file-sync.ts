@@ -1,5 +1,6 @@
-import { mkdir, open, rename, rm } from 'node:fs/promises'
+import { open, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { makeFolder } from '../protocol/make-folder.ts'
 import { isMissing } from './file-errors.ts'
 
 /** Writes a file so that at any time either the old or the new one is there, whole; durable once it returns. */
@@ -18,7 +19,7 @@ export async function replace(path: string, bytes: string | Uint8Array, sync = f
     await write(temporary, bytes, sync)
   } catch (error) {
     if (!isMissing(error)) throw error
-    await mkdir(dirname(path), { recursive: true })
+    makeFolder(dirname(path))
     await write(temporary, bytes, sync)
   }
   try {
@@ -43,8 +44,8 @@ async function write(path: string, bytes: string | Uint8Array, sync: boolean): P
 }
 
 /** Makes a folder and those on the way to it, durable once it returns. */
-export async function makeFolder(path: string): Promise<void> {
-  const first = await mkdir(path, { recursive: true })
+export async function makeFolderDurably(path: string): Promise<void> {
+  const first = makeFolder(path)
   if (first === undefined) return
   for (let at = path; at.length >= first.length; at = dirname(at)) await syncFolder(dirname(at))
 }

@@ -29,6 +29,10 @@ export function sqliteError(path: string, error: unknown): unknown {
   }
   if (code.startsWith('SQLITE_CORRUPT'))
     return new Corrupt(store, 'stop every process that uses it and bring it back from a backup', { cause: error })
+  if (code === 'EACCES' || code === 'EPERM') {
+    const remedy = 'give it the right to, or give the path of another file'
+    return new Refused(`${path} may not be read and written by this process`, remedy, { cause: error })
+  }
   // A failed open has no code in this driver; a folder that cannot be made has one of the system's.
   if (code === '' || /^(SQLITE_(READONLY|CANTOPEN|PERM|AUTH)|E[A-Z]+$)/.test(code)) {
     const remedy = 'give a path to a file, in a folder that this process may write to'

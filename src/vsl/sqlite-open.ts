@@ -1,7 +1,8 @@
-import { accessSync, constants, existsSync, mkdirSync, statSync } from 'node:fs'
+import { accessSync, constants, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type libsql from 'libsql'
 import { NotFound, Refused } from '../protocol/errors.ts'
+import { makeFolder } from '../protocol/make-folder.ts'
 import { required } from '../protocol/required.ts'
 import { isIoError, sqliteError } from './sqlite-errors.ts'
 
@@ -57,17 +58,17 @@ const MIGRATIONS: readonly string[] = [
 
 /** Makes the folder and nothing else; leaves a file that is not ours as it is. Unless it may `create`, throws NotFound for a file that is not there. */
 export function connect(path: string, create: boolean): Database {
-  if (!create && !existsSync(path)) throw new NotFound('store', path)
-  const Libsql = required('libsql') as typeof libsql
   try {
-    mkdirSync(dirname(path), { recursive: true })
+    if (!create && fileAt(path) === '') throw new NotFound('store', path)
+    const Libsql = required('libsql') as typeof libsql
+    makeFolder(dirname(path))
     return new Libsql(path, { timeout: BLOCKING_MS })
   } catch (error) {
     throw sqliteError(path, error)
   }
 }
 
-/** Tells the file at a path from any other that may take its place. */
+/** Tells the file at a path from any other that may take its place; nothing where there is none. */
 export function fileAt(path: string): string {
   const found = statSync(path, { bigint: true, throwIfNoEntry: false })
   return found ? `${found.dev}:${found.ino}` : ''

@@ -15,6 +15,10 @@ const orders: Readonly<Record<string, () => Promise<unknown>>> = {
   async open() {
     backend = await sqliteBackend({ path, timeoutMs: 20_000 })
   },
+  /** Opens it only if it is there. */
+  async find() {
+    backend = await sqliteBackend({ path, create: false })
+  },
   load: () => commitAll(backend, { name, streams, commits: 100 }),
   /** Becomes somebody who may write only where everybody may. */
   async nobody() {

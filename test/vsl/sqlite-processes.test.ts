@@ -100,6 +100,10 @@ describe('several processes on one SQLite file', () => {
       await told(stranger, 'nobody')
       expect(await told(stranger, 'open')).toEqual({ code: 'refused', message: expect.stringContaining(path) })
     }
+    chmodSync(join(folder, 'left'), 0o700)
+    const seeker = start(left, 'nobody') // who cannot look must not say that there is none
+    await told(seeker, 'nobody')
+    expect(await told(seeker, 'find')).toEqual({ code: 'refused', message: expect.stringContaining('may not be read') })
     for (const open of ['theirs', 'empty', 'left']) chmodSync(join(folder, open), 0o755)
     chmodSync(existing, 0o644)
     const again = await sqliteBackend({ path: existing })
