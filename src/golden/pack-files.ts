@@ -5,6 +5,7 @@ import { InvalidInput } from '../protocol/errors.ts'
 import { text } from '../protocol/fields.ts'
 import type { Json } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
+import { repeatedName } from './repeated-name.ts'
 
 /** Tells what is wrong, by which rule, and where. */
 export type Found = (rule: string, path: string, message: string) => void
@@ -70,6 +71,23 @@ export function jsonIn(files: PackFiles, path: string, found: Found): Json | und
   const value = parsed(bytes.toString('utf8'))
   if (value === undefined) found('layout.json', path, 'is not JSON')
   return value
+}
+
+/** Every text of the pack that is JSON, whatever it is for: in none of them an object has a name twice. */
+export function checkAllNames(files: PackFiles, found: Found): void {
+  for (const [path, bytes] of files) {
+    const text = bytes.toString('utf8')
+    if (path.endsWith('.ndjson'))
+      for (const [i, line] of text.split('\n').entries()) checkNames(line, `${path}:${i + 1}`, found)
+    else if (path.endsWith('.json')) checkNames(text, path, found)
+  }
+}
+
+/** A text that is no JSON is another's finding. */
+export function checkNames(text: string, at: string, found: Found): void {
+  const name = parsed(text) === undefined ? undefined : repeatedName(text)
+  if (name !== undefined)
+    found('layout.twice', at, `has an object with two values for ${name.slice(0, 80)}: readers would not agree`)
 }
 
 /** Every line of the timeline that holds something, as far as it is JSON, with its number; `undefined` when there is no timeline. */

@@ -53,7 +53,8 @@ export async function exportPack(
   const events = await timelineOf(graph, plan)
   files.set(TIMELINE, `${events.map((event) => JSON.stringify(event)).join('\n')}\n`)
   for (const [name, text] of await snapshotsOf(graph)) files.set(`snapshots/${name}`, text)
-  const manifest = manifestOf(graph, plan, [...artifacts.keys()], options)
+  const pointers = `${JSON.stringify({ pointers: pointersOf(events) }, undefined, 2)}\n`
+  const manifest = manifestOf(graph, plan, [...artifacts.keys()], pointers, options)
   files.set('manifest.json', `${JSON.stringify(manifest, undefined, 2)}\n`)
   const sums = checksums(files)
   files.set('integrity/sha256sums.txt', `${sums}\n`)
@@ -61,7 +62,7 @@ export async function exportPack(
   files.set('integrity/pack.sha256', `${root}\n`)
   refuseTooLarge(plan, files)
   await write(join(folder, 'pack'), files)
-  await write(folder, new Map([[POINTERS, `${JSON.stringify({ pointers: pointersOf(events) }, undefined, 2)}\n`]]))
+  await write(folder, new Map([[POINTERS, pointers]]))
   return { folder, files: [...files.keys()].sort(), events: events.length, root }
 }
 
@@ -189,6 +190,7 @@ function manifestOf(
   graph: ProjectGraph,
   plan: string,
   artifacts: readonly string[],
+  pointers: string,
   { scenario }: PackOptions,
 ): JsonObject {
   return {
@@ -205,6 +207,7 @@ function manifestOf(
     artifacts_included: artifacts,
     compatibility: { min_ruleset_version: '1.0', max_ruleset_version: '1.0' },
     substrate: { type: 'mplp-runtime', version: VERSION },
+    evidence_pointers: { sha256: sha256(pointers) }, // they lie beside the pack, where its own checksums do not reach
   }
 }
 

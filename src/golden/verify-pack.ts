@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { isObject } from '../protocol/json.ts'
 import { checksums, sha256 } from './pack.ts'
-import { checkFolder, type Found, isFolder, jsonIn, type PackFiles, readPack } from './pack-files.ts'
+import { checkAllNames, checkFolder, type Found, isFolder, jsonIn, type PackFiles, readPack } from './pack-files.ts'
 import { checkArtifacts } from './verify-artifacts.ts'
 import { checkPointers } from './verify-pointers.ts'
 import { checkTimeline } from './verify-timeline.ts'
@@ -37,6 +37,7 @@ export async function verifyPack(folder: string): Promise<PackVerdict> {
   const files = await readPack(isRun ? join(folder, 'pack') : folder, found)
   let events = 0
   const checks: { readonly [rule: string]: () => void | Promise<void> } = {
+    layout: () => checkAllNames(files, found),
     manifest: () => checkManifest(files, found),
     integrity: () => checkIntegrity(files, found),
     timeline: () => {

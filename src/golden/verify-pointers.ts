@@ -1,23 +1,49 @@
 import { join } from 'node:path'
-import { isObject, type JsonObject } from '../protocol/json.ts'
-import { type Found, type PackFiles, POINTERS, parsed, readPlain, TIMELINE, timelineIn } from './pack-files.ts'
+import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
+import { sha256 } from './pack.ts'
+import {
+  checkNames,
+  type Found,
+  type PackFiles,
+  POINTERS,
+  parsed,
+  readPlain,
+  TIMELINE,
+  timelineIn,
+} from './pack-files.ts'
 import { DECISIONS } from './pointers.ts'
 
 const MOST_BYTES = 1024 * 1024
 
-/** The pointers that may lie beside a pack: each that is PRESENT leads to an event of the timeline that shows what it claims, and nothing executes after an end. */
+/**
+ * The pointers that may lie beside a pack: they are those that its manifest knows, if it knows any, each that is PRESENT leads to an event of the timeline that
+ * shows what it claims, and nothing executes after an end.
+ */
 export async function checkPointers(folder: string, files: PackFiles, found: Found): Promise<void> {
   const bytes = await readPlain(join(folder, POINTERS), MOST_BYTES).catch((error: NodeJS.ErrnoException) => error)
+  const sum = sumIn(files)
   if (bytes instanceof Error) {
     if (bytes.code !== 'ENOENT') found('pointers.readable', POINTERS, `cannot be read: ${bytes.code ?? bytes.message}`)
+    else if (sum !== undefined) found('pointers.missing', POINTERS, 'has a checksum in the manifest but is not there')
     return
   }
-  const value = bytes === 'too large' ? undefined : parsed(bytes.toString('utf8'))
+  if (sum !== undefined && bytes !== 'too large' && sum !== sha256(bytes))
+    found('pointers.sum', POINTERS, 'is not what its checksum in the manifest says')
+  const text = bytes === 'too large' ? '' : bytes.toString('utf8')
+  const value = parsed(text)
+  checkNames(text, POINTERS, found)
   const pointers = isObject(value) ? value.pointers : undefined
   if (!Array.isArray(pointers)) return found('pointers.json', POINTERS, 'is no list of pointers')
   const events = (timelineIn(files) ?? []).flatMap(([, event]) => (isObject(event) ? [event as JsonObject] : []))
   for (const [i, pointer] of pointers.entries())
     checkPointer(isObject(pointer) ? (pointer as JsonObject) : {}, `${POINTERS}:pointers[${i}]`, events, found)
+}
+
+/** What the manifest says of them; of another's pack it need not say anything. */
+function sumIn(files: PackFiles): Json | undefined {
+  const manifest = parsed(files.get('manifest.json')?.toString('utf8') ?? '')
+  const pointers = isObject(manifest) ? manifest.evidence_pointers : undefined
+  return isObject(pointers) ? pointers.sha256 : pointers
 }
 
 function checkPointer(pointer: JsonObject, at: string, events: readonly JsonObject[], found: Found): void {

@@ -238,6 +238,30 @@ describe('verifying a pack', () => {
           (text) => `{"event_id":${'['.repeat(20_000)}${']'.repeat(20_000)}}\n${text}`,
         ),
     ],
+    'the pointers hide a decision': ['pointers.sum', (_, folder) => pointing(folder, { status: 'ABSENT' })],
+    'the pointers were taken away': ['pointers.missing', (_, folder) => rmSync(join(folder, 'evidence_pointers.json'))],
+    'an artifact tells two stories': [
+      'layout.twice',
+      (pack) => rewritten(pack, 'artifacts/plan.json', (text) => text.replace('{', '{"status":"failed",')),
+    ],
+    'a part of an artifact tells two stories, under a name that is written in another way': [
+      'layout.twice',
+      (pack) =>
+        rewritten(pack, 'artifacts/plan.json', (text) => text.replace('"step_id"', '"step_\\u0069d":"x","step_id"')),
+    ],
+    'the manifest tells two stories': [
+      'layout.twice',
+      (pack) => rewritten(pack, 'manifest.json', (text) => text.replace('{', '{"pack_id":"another",')),
+    ],
+    'an event tells two stories': [
+      'layout.twice',
+      (pack) => rewritten(pack, 'timeline/events.ndjson', (text) => text.replace('{', '{"event_type":"other",')),
+    ],
+    'a pointer tells two stories': [
+      'layout.twice',
+      (_, folder) =>
+        writeFileSync(join(folder, 'evidence_pointers.json'), '{"pointers":[{"status":"PRESENT","status":"ABSENT"}]}'),
+    ],
     'the pointers are a link': [
       'pointers.readable',
       (_, folder) => {
@@ -331,6 +355,18 @@ function pointing(folder: string, pointer: object): void {
   const whole = { requirement_id: 'RQ-D2-01', artifact_path: 'timeline/events.ndjson', locator: '', ...pointer }
   writeFileSync(join(folder, 'evidence_pointers.json'), JSON.stringify({ pointers: [whole] }))
 }
+
+it('asks nothing about pointers of a pack whose manifest knows none', async () => {
+  const { findings } = await spoilt((pack, folder) => {
+    rewritten(
+      pack,
+      'manifest.json',
+      inJson(({ evidence_pointers: _, ...rest }) => rest),
+    )
+    rmSync(join(folder, 'evidence_pointers.json'))
+  })
+  expect(findings).toEqual([])
+})
 
 it('tells the root of what it has read, by which a pack is another whose checksums were rewritten with its files', async () => {
   const { root } = await verifyPack(sound)
