@@ -19,7 +19,6 @@ export type EffectOutcome = {
 /** Carries out the inverse of an action: on record before it starts, and again when it has ended, whatever came of it. */
 export async function takeBackEffect(
   journey: Journey,
-  layer: ActionLayer,
   effect: Effect,
   at: number,
   signal: AbortSignal,
@@ -32,7 +31,7 @@ export async function takeBackEffect(
     reason,
     events: [told(journey, startedEvent(attempt))],
   })
-  const end = await tried(journey, layer, attempt, signal)
+  const end = await tried(journey, attempt, signal)
   const error = end.status === 'completed' ? undefined : { code: end.error.code, message: end.error.message }
   const changes: Change[] = [
     {
@@ -48,13 +47,13 @@ export async function takeBackEffect(
 }
 
 /** Tells of what an earlier way back had begun when it was cut off that nobody knows how far it got. */
-export function* cutOffEvents({ graph, run }: Journey): Iterable<EventDraft> {
+export function* cutOffEvents({ graph, layer, run }: Journey): Iterable<EventDraft> {
   for (const { id, data } of cutOff(graph, run)) {
     const { step_id, execution_id, compensates } = data
     const { inverse, idempotency_key } = graph.get('action', compensates!)!.data
     const action = { ...inverseOf({ idempotency_key }, inverse as JsonObject, graph.clock), action_id: id }
     const trace_id = graph.get('segment', execution_id)!.owner!
-    yield told({ run }, leftEvent(attemptOf({ graph, run, trace_id }, action, step_id, execution_id), 'failed'))
+    yield told({ run }, leftEvent(attemptOf({ graph, layer, run, trace_id }, action, step_id, execution_id), 'failed'))
   }
 }
 
@@ -64,7 +63,7 @@ function attemptAt(journey: Journey, effect: Effect): Attempt {
 }
 
 const attemptOf = (
-  { graph, run, trace_id }: Pick<Journey, 'graph' | 'run' | 'trace_id'>,
+  { graph, layer, run, trace_id }: Pick<Journey, 'graph' | 'layer' | 'run' | 'trace_id'>,
   action: Action,
   step_id: string,
   execution_id: string,
@@ -73,9 +72,18 @@ const attemptOf = (
   execution_id,
   attempt: 1,
   read_only: false,
-  label: action.action_type,
+  label: labelOf(layer, action),
   run: { context_id: graph.id, plan_id: run.data.plan_id, step_id, trace_id },
 })
+
+/** As its adapter calls it, if there still is one: that shows when it is tried. */
+function labelOf(layer: ActionLayer, action: Action): string {
+  try {
+    return layer.label(action)
+  } catch {
+    return action.action_type
+  }
+}
 
 function started(journey: Journey, { action, execution_id }: Attempt, effect: Effect, at: number): readonly Change[] {
   const { action_id, idempotency_key, action_type } = action
@@ -109,7 +117,7 @@ function started(journey: Journey, { action, execution_id }: Attempt, effect: Ef
 type Ended = Extract<AttemptEnd, { status: 'completed' }> | FailedEnd
 type FailedEnd = Extract<AttemptEnd, { error: ActionError }> & { readonly status: 'failed' | 'cancelled' }
 
-async function tried({ graph }: Journey, layer: ActionLayer, attempt: Attempt, signal: AbortSignal): Promise<Ended> {
+async function tried({ graph, layer }: Journey, attempt: Attempt, signal: AbortSignal): Promise<Ended> {
   const began = graph.clock.now()
   try {
     const { execution_id, run } = attempt

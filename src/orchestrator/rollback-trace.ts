@@ -1,3 +1,4 @@
+import type { ActionLayer } from '../ael/layer.ts'
 import type { Effect } from '../drift/compensate.ts'
 import type { Left, RollbackPlan } from '../drift/rollback.ts'
 import { isoNow } from '../protocol/clock.ts'
@@ -11,6 +12,7 @@ import { children } from '../psg/view.ts'
 /** A rollback under way, told in a trace of its own on the plan of the run. */
 export interface Journey {
   readonly graph: ProjectGraph
+  readonly layer: ActionLayer
   readonly run: Node<'run'>
   readonly trace_id: string
   readonly actor: string

@@ -96,19 +96,19 @@ async function goBack(
   const { graph } = parts
   const plan = await planFor(parts, run)
   const by = { actor: options.actor ?? 'rollback', reason: options.reason ?? `run ${run.id} is taken back` }
-  if (isEmpty(plan)) return toldToItsEnd(graph, run, plan, by)
+  if (isEmpty(plan)) return toldToItsEnd(parts, run, plan, by)
   const said = options.irreversible === 'leave' ? undefined : await permission(graph, run, plan)
   if (said?.status === 'pending') return reported('waiting', plan, { confirm_id: said.confirm_id })
   if (said?.status === 'rejected')
     return reported('incomplete', plan, { confirm_id: said.confirm_id, left: [...leftBy(plan), REJECTED] })
 
-  const journey: Journey = { graph, run, ...by, trace_id: graph.clock.uuid() }
+  const journey: Journey = { graph, layer: parts.layer, run, ...by, trace_id: graph.clock.uuid() }
   const begins = () => beginning(journey, said?.gate)
   await graph.commit(begins, { ...by, events: [...cutOffEvents(journey), plannedEvent(journey, plan)] })
   const signal = options.signal ? AbortSignal.any([options.signal, lost]) : lost
   const effects: EffectOutcome[] = []
   for (const [at, effect] of plan.effects.entries()) {
-    effects.push(await takeBackEffect(journey, parts.layer, effect, at, signal))
+    effects.push(await takeBackEffect(journey, effect, at, signal))
     if (lost.aborted) throw takenOver(run) // whoever goes on with it begins with what was under way
   }
   const { files, last } = await filesAndGraph(parts, journey)
@@ -118,14 +118,14 @@ async function goBack(
 
 /** There is nothing left to take back. A way back that was cut off after all of it had been done is told to its end. */
 async function toldToItsEnd(
-  graph: ProjectGraph,
+  { graph, layer }: RollbackParts,
   run: Node<'run'>,
   plan: RollbackPlan,
   by: { readonly actor: string; readonly reason: string },
 ): Promise<RollbackReport> {
   const open = openTraces(graph, run).at(-1)
   if (!open) return reported(plan.conflicts.length + plan.impossible.length > 0 ? 'incomplete' : 'nothing', plan)
-  return ended({ graph, run, ...by, trace_id: open.id }, plan, { effects: [], files: [], left: leftBy(plan) })
+  return ended({ graph, layer, run, ...by, trace_id: open.id }, plan, { effects: [], files: [], left: leftBy(plan) })
 }
 
 async function ended(

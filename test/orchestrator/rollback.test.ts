@@ -328,6 +328,8 @@ describe('a rollback', () => {
       ['execution_started', 'running'],
       ['execution_completed', 'completed'],
     ])
+    const operations = attempts.map(({ payload }) => (payload as JsonObject).operation)
+    expect(operations).toEqual(Array(4).fill('undo')) // as its adapter calls it, like any attempt
     const [first, left, again, done] = attempts
     expect([left!.execution_id, done!.execution_id]).toEqual([first!.execution_id, again!.execution_id])
     expect(left!.payload).toEqual({ ...(first!.payload as JsonObject), interrupted: true })
