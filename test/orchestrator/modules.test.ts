@@ -11,7 +11,7 @@ import { isValid } from '../../src/protocol/validate.ts'
 import { eventsIn } from '../../src/psg/told.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { call } from '../support/agents.ts'
-import { runtimeOf } from '../support/flows.ts'
+import { chainOf, runtimeOf } from '../support/flows.ts'
 
 type Found = { readonly [field: string]: Json } & { readonly status?: string }
 
@@ -197,6 +197,47 @@ describe('the trace module', () => {
       await expect(ask('trace', { intent: 'begin_segment', trace_id, label: 'late' })).rejects.toThrow(RuleViolation)
     }))
 })
+
+describe('a trace that ends with a segment open', () => {
+  const begun = async (ask: Ask, context_id: string) => {
+    const { trace_id } = await ask('trace', { intent: 'begin', context_id })
+    await ask('trace', { intent: 'begin_segment', trace_id, label: 'under way' })
+    await ask('trace', { intent: 'begin_segment', trace_id, label: 'to come', status: 'pending' })
+    return trace_id
+  }
+
+  it('is not completed: nobody knows how that went', () =>
+    asking(async (ask, context_id) => {
+      const trace_id = await begun(ask, context_id)
+      const completing = ask('trace', { intent: 'complete', trace_id })
+      await expect(completing).rejects.toMatchObject({ violations: [{ rule: 'trace.ends_segments' }] })
+    }))
+
+  it.each([
+    ['fail', 'failed'],
+    ['cancel', 'cancelled'],
+  ])('ends it too when it is to %s', (intent, status) =>
+    asking(async (ask, context_id) => {
+      const ended = await ask('trace', { intent, trace_id: await begun(ask, context_id) })
+      expect(ended).toMatchObject({ status, segments: [{ status }, { status: 'skipped' }] })
+    }),
+  )
+})
+
+it('leaves the trace of a run to the run', () =>
+  asking(async (ask, context_id, runtime) => {
+    const { context: _, ...flow } = chainOf(1)
+    const run = await runtime.submit({
+      ...flow,
+      context: context_id,
+      plan: { ...flow.plan, context_id },
+      approval: {},
+    })
+    const cancelling = ask('trace', { intent: 'cancel', trace_id: run.trace_id })
+    await expect(cancelling).rejects.toMatchObject({ violations: [{ rule: 'owner.fence' }] })
+    await runtime.cancel(run.plan_id)
+    expect((await run.result()).status).toBe('cancelled')
+  }))
 
 describe('the role module', () => {
   it('creates roles in the project, grants, revokes and retires', () =>

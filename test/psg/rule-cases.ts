@@ -760,6 +760,16 @@ export const RULE_CASES: readonly RuleCase[] = [
     },
   },
   {
+    rule: 'trace.ends_segments',
+    title: 'refuses to end a trace and leave a segment open',
+    async prepare(world) {
+      const { segment, trace } = await withSegment(world)
+      const ends = move('trace', trace, 'completed')
+      const end = add('segment_end', segment, endOf(segment), { owner: trace })
+      return { breaks: { changes: [ends], ...at('trace', trace, 'status') }, passes: { changes: [end, ends] } }
+    },
+  },
+  {
     rule: 'dialog.active',
     title: 'refuses a message to a dialog that is paused',
     async prepare({ graph, context, id }) {
@@ -915,6 +925,32 @@ export const RULE_CASES: readonly RuleCase[] = [
       const build = plan.step('build')
       const changes = [move('step', build, 'in_progress')]
       return { breaks: { changes, ...at('step', build) }, passes: { changes, options: { fence: 0 } } }
+    },
+  },
+  {
+    rule: 'owner.fence',
+    title: 'refuses to end the trace of a run, but not one that others keep of its plan',
+    async prepare(world) {
+      const { graph, context, id } = world
+      const { plan, trace } = await withRun(world)
+      const other = id()
+      await graph.commit([add('trace', other, traceOf(other, context, id(), { plan_id: plan.id }))], by)
+      return {
+        breaks: { changes: [move('trace', trace, 'cancelled')], ...at('trace', trace) },
+        passes: { changes: [move('trace', other, 'cancelled')] },
+      }
+    },
+  },
+  {
+    rule: 'owner.fence',
+    title: 'refuses to end the trace of a run that waits, unless that ends with it',
+    async prepare(world) {
+      const { run, trace } = await withRun(world, 'waiting')
+      const ends = move('trace', trace, 'cancelled')
+      return {
+        breaks: { changes: [ends], ...at('trace', trace) },
+        passes: { changes: [ends, set('run', run, { phase: 'ended' })] },
+      }
     },
   },
   {
@@ -1225,7 +1261,10 @@ export const RULE_CASES: readonly RuleCase[] = [
           ...at('segment', segment),
         },
         passes: {
-          changes: [add('segment', segment, segmentOf(segment), { owner: open }), move('trace', open, 'completed')],
+          changes: [
+            add('segment', segment, segmentOf(segment, { status: 'completed' }), { owner: open }),
+            move('trace', open, 'completed'),
+          ],
         },
       }
     },

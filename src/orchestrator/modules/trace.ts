@@ -1,8 +1,12 @@
 import { isoNow } from '../../protocol/clock.ts'
 import type { JsonObject } from '../../protocol/json.ts'
-import type { Change } from '../../psg/change.ts'
+import { isTerminal } from '../../protocol/lifecycle.ts'
+import type { Change, Node } from '../../psg/change.ts'
+import type { ProjectGraph } from '../../psg/graph.ts'
+import { isKind } from '../../psg/node.ts'
+import { children } from '../../psg/view.ts'
 import { addingTo, creating, making, moving } from './intents.ts'
-import { graphOf, type Maker, type Module, onlyFields, textOf } from './module.ts'
+import { graphOf, type Intent, type Maker, type Module, onlyFields, textOf } from './module.ts'
 
 const make: Maker = (given, ground) => {
   const trace_id = (given.trace_id as string | undefined) ?? ground.clock.uuid()
@@ -32,7 +36,35 @@ export const traceModule: Module = {
       return { graph, changes, reason: `segment ${segment_id} ends`, about: { kind: 'trace', id } }
     },
     complete: moving('trace', 'completed', ({ clock }) => ({ finished_at: isoNow(clock) })),
-    fail: moving('trace', 'failed', ({ clock }) => ({ finished_at: isoNow(clock) })),
-    cancel: moving('trace', 'cancelled', ({ clock }) => ({ finished_at: isoNow(clock) })),
+    fail: breakingOff('failed'),
+    cancel: breakingOff('cancelled'),
   },
 }
+
+/** Ends a trace with what is open in it. That of a trace which is completed somebody has to say: nobody else knows how it went. */
+function breakingOff(status: 'failed' | 'cancelled'): Intent {
+  return async (input, ground) => {
+    onlyFields(input, ['trace_id'])
+    const id = textOf(input, 'trace_id')
+    const graph = await graphOf('trace', id, ground)
+    const finished_at = isoNow(ground.clock)
+    const changes = (): readonly Change[] => [
+      ...openSegments(graph, id).map(
+        ({ id: segment_id, data }): Change => ({
+          kind: 'node_add',
+          node: 'segment_end',
+          id: segment_id,
+          owner: id,
+          data: { segment_id, status: data.status === 'pending' ? 'skipped' : status, finished_at },
+        }),
+      ),
+      { kind: 'node_update', node: 'trace', id, set: { status, finished_at } },
+    ]
+    return { graph, changes, reason: `trace ${id} becomes ${status}`, about: { kind: 'trace', id } }
+  }
+}
+
+const openSegments = ({ state }: ProjectGraph, trace: string): readonly Node<'segment'>[] =>
+  children(state, 'trace', trace)
+    .filter((part) => isKind(part, 'segment'))
+    .filter(({ id, data }) => !isTerminal('segment', data.status) && !state.has('segment_end', id))

@@ -10,6 +10,7 @@ import type { AnyNode, Kind, Node } from '../change.ts'
 import { comesTo, eachHop, statusPath } from '../delta.ts'
 import { KINDS } from '../kinds.ts'
 import { isKind, statusOf } from '../node.ts'
+import type { Proposal } from '../proposal.ts'
 import { planGate } from './gates.ts'
 import { kindsWith, type Rule } from './rule.ts'
 
@@ -61,6 +62,16 @@ export const LIFECYCLE: readonly Rule[] = [
       const start = proposal.after('segment', after.data.segment_id)
       if (start && !mayEnd(start.data.status, after.data.status))
         report('status', `segment ${id} cannot go from ${start.data.status} to ${after.data.status}`)
+    },
+  },
+  {
+    id: 'trace.ends_segments',
+    keeps: 'the commit that ends a trace ends its segments',
+    kinds: ['trace'],
+    check({ id, before, after }, proposal, report) {
+      if (!after || !isEnd('trace', after) || (before ? before.data === after.data : after.imported)) return
+      const open = openSegments(id, proposal).length
+      if (open > 0) report('status', `trace ${id} cannot end while ${open} of its segments are open: end them with it`)
     },
   },
   {
@@ -187,15 +198,18 @@ export const LIFECYCLE: readonly Rule[] = [
   {
     id: 'owner.fence',
     keeps: 'the state of a run changes only under its owner’s token',
-    kinds: ['plan', 'step', 'action', 'segment', 'segment_end', 'timer', 'run'],
+    kinds: ['plan', 'step', 'action', 'trace', 'segment', 'segment_end', 'timer', 'run'],
     check({ kind, id, before, after }, proposal, report) {
       if (proposal.options.fence !== undefined) return
       const plan = (after ?? before)!.group
       const active = proposal.state.plan(plan)?.activeRun
       if (active === undefined || (kind === 'run' && onlyRequests(before, after))) return
-      // One that waits has nobody: whoever has what it waits for wakes it, and until it has started anybody may withdraw it.
-      const waits = proposal.state.get('run', active)?.data.phase === 'waiting'
-      if (waits && (kind === 'run' || proposal.state.get('plan', plan)?.data.status !== 'in_progress')) return
+      const run = proposal.state.get('run', active)?.data
+      if (kind === 'trace' && id !== run?.trace_id) return // others may keep traces of the plan, too
+      // One that waits has nobody: whoever has what it waits for wakes it, and until it has started anybody may withdraw it; its trace moves with it.
+      const moves = proposal.deltasOf('run').some((delta) => delta.id === active)
+      const started = proposal.state.get('plan', plan)?.data.status === 'in_progress'
+      if (run?.phase === 'waiting' && (kind === 'run' || (kind === 'trace' ? moves : !started))) return
       report('', `${kind} ${id} belongs to run ${active}: its owner changes it, under its token`)
     },
   },
@@ -222,6 +236,17 @@ const isEnd = (kind: LifecycleKind, node: AnyNode): boolean => {
 
 const mayEnd = (from: Node<'segment'>['data']['status'], to: Node<'segment_end'>['data']['status']): boolean =>
   Object.hasOwn(lifecycles.segment, from) && Object.hasOwn(lifecycles.segment, to) && mayMove('segment', from, to)
+
+/** Those of a trace that have begun, or are to, and have no end. */
+function openSegments(trace: string, proposal: Proposal): readonly string[] {
+  const there = [...proposal.state.targets('trace', trace, 'CONTAINS')]
+  const added = proposal.deltasOf('segment').flatMap(({ after }) => (after?.owner === trace ? [after] : []))
+  return [...there, ...added].flatMap((node) =>
+    isKind(node, 'segment') && !isTerminal('segment', node.data.status) && !proposal.after('segment_end', node.id)
+      ? [node.id]
+      : [],
+  )
+}
 
 /** Anybody may ask a run for something; only its owner does it. */
 function onlyRequests(before: AnyNode | undefined, after: AnyNode | undefined): boolean {
