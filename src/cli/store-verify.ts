@@ -14,7 +14,7 @@ export async function run({ args, io }: VerbCall): Promise<number> {
   io.result({ contexts, findings }, () =>
     findings.length === 0
       ? `${contexts} contexts hold together`
-      : table(findings.map(({ rule, node, message }) => [rule, node, message])),
+      : [table(findings.map(({ rule, node, message }) => [rule, node, message])), ...remedy(findings)].join('\n'),
   )
   return findings.length === 0 ? EXIT.done : EXIT.unverified
 }
@@ -25,6 +25,11 @@ const verified = (project: Project, named: readonly string[], io: Io): Promise<V
     onProgress: (done, of) => io.progress(`${done} of ${of} contexts`),
     signal: io.signal,
   })
+
+const remedy = (findings: Verified['findings']): readonly string[] =>
+  findings.every(({ rule }) => rule.startsWith('index.'))
+    ? ['only the indexes are wrong: `mplp store reindex` makes them from the values']
+    : []
 
 /** What cannot even be read is found wanting too. */
 function damaged(error: unknown): Verified {

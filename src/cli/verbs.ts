@@ -222,6 +222,12 @@ export const VERBS: readonly Verb[] = [
     load: () => import('./store-verify.ts'),
   },
   {
+    usage: 'store reindex [context]',
+    says: 'make the indexes tell what the values say, where `store verify` has found that they do not',
+    examples: ['mplp store reindex'],
+    load: () => import('./store-reindex.ts'),
+  },
+  {
     usage: 'store copy <to>',
     says: 'copy the whole store into an empty one, and compare',
     examples: ['mplp store copy postgres://localhost/mplp', 'mplp store copy file:./.mplp/backup'],

@@ -25,6 +25,11 @@ export type Whereabouts = { readonly graph: string; readonly group: string }
 /** Of a timer also how long its wait was to be. */
 export type TimerRow = Whereabouts & Pick<Timer, 'wait_ms'>
 
+export const timerRow = (where: Whereabouts, { wait_ms }: Pick<Timer, 'wait_ms'>): TimerRow => ({
+  ...where,
+  ...(wait_ms !== undefined && { wait_ms }),
+})
+
 export type Written = { readonly revision: number }
 
 /** Has it a place of its own in the index of ids? A step's first action is found through its step. */
@@ -47,9 +52,8 @@ export function indexWrites(proposal: Proposal): IndexWrites {
       writes.inserts.push([INDEX.id(kind, id), { graph, group }])
     if (kind === 'confirm') keep(writes, INDEX.waiting(id), waits(before), waits(after), { graph, group })
     else if (kind === 'timer') {
-      const { due, wait_ms } = ((after ?? before) as NodeOf<'timer'>).data
-      const row: TimerRow = { graph, group, ...(wait_ms !== undefined && { wait_ms }) }
-      keep(writes, INDEX.timer(due, id), ticks(before), ticks(after), row)
+      const { data } = (after ?? before) as NodeOf<'timer'>
+      keep(writes, INDEX.timer(data.due, id), ticks(before), ticks(after), timerRow({ graph, group }, data))
     }
     if (KINDS[kind].root || kind === 'run') {
       groups ??= new Set()

@@ -1,8 +1,8 @@
 import type { Backend } from '../vsl/backend.ts'
 import type { AnyNode, Kind, NodeOf, Stored } from './change.ts'
-import type { Found } from './finding.ts'
+import type { Finding } from './finding.ts'
 import type { SHARED_INDEXES } from './index-rows.ts'
-import { INDEX, isIndexed, lifeOf, ticks, type Whereabouts, waits } from './indexes.ts'
+import { INDEX, isIndexed, lifeOf, type TimerRow, ticks, timerRow, type Whereabouts, waits } from './indexes.ts'
 import { isKind, nodeKey, placeOf } from './node.ts'
 
 /** What lies in the store of one graph. */
@@ -15,22 +15,38 @@ interface Values {
   readonly rows: readonly string[]
 }
 
+/** Something in an index that is not what the values say. */
+export interface IndexFault extends Finding {
+  /** The key, and what ought to be there; absent for one that leads to another graph, which may have a right to it. */
+  readonly mend?: readonly [key: string, row: Whereabouts | undefined]
+}
+
 /** Compares each index with what it ought to tell by the values: nothing missing, nothing too much, nothing that leads elsewhere. */
-export async function verifyIndexes(store: Backend, graph: string, values: Values, found: Found): Promise<void> {
-  const { wanted, open } = expected(values)
+export async function indexFaults(store: Backend, graph: string, values: Values): Promise<readonly IndexFault[]> {
+  const { wanted, open } = expected(graph, values)
   const there = await valuesAt(store, new Set([...wanted.keys(), ...values.rows]))
+  const faults: IndexFault[] = []
+  const fault = (key: string, says: string, mend?: IndexFault['mend']) =>
+    void faults.push({ rule: ruleOf(key), node: key, message: `${key} ${says}`, ...(mend && { mend }) })
   for (const key of values.rows)
     if (!wanted.has(key) && there.get(key)?.graph === graph)
-      found(ruleOf(key), key, `${key} is in the index without reason`)
-  for (const [key, group] of wanted) {
+      fault(key, 'is in the index without reason', [key, undefined])
+  for (const [key, row] of wanted) {
     const where = there.get(key)
-    if (!where) found(ruleOf(key), key, `${key} is missing from the index`)
-    else if (where.graph !== graph || where.group !== group) found(ruleOf(key), key, `${key} leads elsewhere`)
+    if (!where) fault(key, 'is missing from the index', [key, row])
+    else if (where.graph !== graph) fault(key, 'leads elsewhere')
+    else if (where.group !== row.group) fault(key, 'leads elsewhere', [key, row])
   }
-  for (const group of open)
-    if (!values.open.has(group)) found('index.open', group, `group ${group} is open but not listed`)
-  for (const group of values.open)
-    if (!open.has(group)) found('index.open', group, `group ${group} is listed as open but has ended`)
+  const listed = (group: string, says: string, row?: Whereabouts) =>
+    void faults.push({
+      rule: 'index.open',
+      node: group,
+      message: `group ${group} ${says}`,
+      mend: [INDEX.open(graph, group), row],
+    })
+  for (const group of open) if (!values.open.has(group)) listed(group, 'is open but not listed', { graph, group })
+  for (const group of values.open) if (!open.has(group)) listed(group, 'is listed as open but has ended')
+  return faults
 }
 
 /** As they are now: the list of keys may be older. */
@@ -45,19 +61,20 @@ const AT_ONCE = 1000
 
 const ruleOf = (key: string) => `index.${key.slice(0, key.indexOf('/')) as (typeof SHARED_INDEXES)[number]}` as const
 
-function expected({ nodes, stored }: Values) {
-  /** Groups by the key that must lead to them. */
-  const wanted = new Map<string, string>()
+function expected(graph: string, { nodes, stored }: Values) {
+  /** By the key that must lead there. */
+  const wanted = new Map<string, Whereabouts | TimerRow>()
   for (const [key, value] of stored) {
     const { kind, id, group } = placeOf(key)
-    if (isIndexed(kind, id, value)) wanted.set(INDEX.id(kind, id), group) // also of what was deleted: its id stays taken
+    if (isIndexed(kind, id, value)) wanted.set(INDEX.id(kind, id), { graph, group }) // also of what was deleted: its id stays taken
   }
   const byName = { get: <K extends Kind>(kind: K, id: string) => nodes.get(nodeKey(kind, id)) as NodeOf<K> | undefined }
   const runs = new Map<string, string>()
   const groups = new Set<string>()
   for (const node of nodes.values()) {
-    if (waits(node)) wanted.set(INDEX.waiting(node.id), node.group)
-    if (isKind(node, 'timer') && ticks(node)) wanted.set(INDEX.timer(node.data.due, node.id), node.group)
+    if (waits(node)) wanted.set(INDEX.waiting(node.id), { graph, group: node.group })
+    if (isKind(node, 'timer') && ticks(node))
+      wanted.set(INDEX.timer(node.data.due, node.id), timerRow({ graph, group: node.group }, node.data))
     if (isKind(node, 'run') && node.data.phase !== 'ended') runs.set(node.data.plan_id, node.id)
     groups.add(node.group)
   }
@@ -65,8 +82,8 @@ function expected({ nodes, stored }: Values) {
   for (const group of groups) {
     const { stage, runs: runsOn, rests } = lifeOf(group, byName, runs.get(group))
     if (stage === 'open') open.add(group)
-    if (runsOn) wanted.set(INDEX.running(group), group)
-    if (rests) wanted.set(INDEX.resting(group), group)
+    if (runsOn) wanted.set(INDEX.running(group), { graph, group })
+    if (rests) wanted.set(INDEX.resting(group), { graph, group })
   }
   return { wanted, open }
 }

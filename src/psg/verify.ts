@@ -9,7 +9,7 @@ import { type IndexRows, indexRows } from './index-rows.ts'
 import { INDEX, type Written } from './indexes.ts'
 import { fromStored, isKind, nodeKey, referencesOf } from './node.ts'
 import { eventsIn } from './told.ts'
-import { verifyIndexes } from './verify-indexes.ts'
+import { type IndexFault, indexFaults } from './verify-indexes.ts'
 
 const MOST_ATTEMPTS = 5
 
@@ -21,19 +21,21 @@ const MOST_ATTEMPTS = 5
 export async function verifyGraph(store: Backend, graph: string, rows?: IndexRows): Promise<readonly Finding[]> {
   for (let attempt = 1; ; attempt++) {
     const { revision } = await store.head(graph)
-    const findings = await findingsIn(store, graph, revision, rows ?? (await indexRows(store, graph)))
+    const { findings, faults } = await foundIn(store, graph, revision, rows ?? (await indexRows(store, graph)))
     const now = await store.head(graph)
-    if (now.revision === revision) return findings // else what was read may be of two revisions
+    if (now.revision === revision) return [...findings, ...faults.map(({ mend: _, ...finding }) => finding)] // else what was read may be of two revisions
     if (attempt === MOST_ATTEMPTS) throw new RevisionConflict(graph, revision, now.revision)
   }
 }
 
-async function findingsIn(
-  store: Backend,
-  graph: string,
-  revision: number,
-  rows: IndexRows,
-): Promise<readonly Finding[]> {
+interface FoundIn {
+  readonly findings: readonly Finding[]
+  /** Of the indexes: all else is truth, which these are made from. */
+  readonly faults: readonly IndexFault[]
+}
+
+/** What is wrong with a graph at a revision; if others wrote meanwhile, what was read may be of two. */
+export async function foundIn(store: Backend, graph: string, revision: number, rows: IndexRows): Promise<FoundIn> {
   const findings: Finding[] = []
   const found: Found = (rule, node, message) => void findings.push({ rule, node, message })
   const { stored, open, written } = await valuesOf(store, graph)
@@ -48,8 +50,8 @@ async function findingsIn(
   await checkAcyclic(nodes, found)
   checkDeltas(graph, nodes, folded, found)
   checkSnapshots(nodes, revision, found)
-  await verifyIndexes(store, graph, { nodes, stored, open, rows: rows.get(graph) ?? [] }, found)
-  return findings
+  const faults = await indexFaults(store, graph, { nodes, stored, open, rows: rows.get(graph) ?? [] })
+  return { findings, faults }
 }
 
 interface Folded {

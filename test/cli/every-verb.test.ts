@@ -94,6 +94,7 @@ const GOOD: { readonly [usage: string]: (at: Given) => { args: readonly string[]
   'evidence verify <folder>': () => ({ args: ['evidence'] }),
   'store verify [context]': ({ context }) => ({ args: [context] }),
   'store copy <to>': () => ({ args: ['file:./.mplp/copy'] }),
+  'store reindex [context]': ({ context }) => ({ args: [context] }),
   'store stats': () => ({ args: [] }),
   'golden [folder]': () => ({ args: ['--backends', 'memory', '--filter', 'approval-withdrawn'] }),
   doctor: () => ({ args: [] }),
@@ -176,6 +177,7 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
   'evidence export <run> <folder>': [[['absent', 'out'], 1, 'absent']],
   'evidence verify <folder>': [[['absent'], 64, 'is no folder']],
   'store verify [context]': [[['absent'], 1, 'there is no context absent']],
+  'store reindex [context]': [[['absent'], 1, 'there is no context absent']],
   'store copy <to>': [[['mysql://localhost'], 64, '<to> begins with none of memory:']],
   'golden [folder]': [
     [['--reporter', 'loud'], 64, 'reporter'],

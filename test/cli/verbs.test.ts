@@ -181,7 +181,35 @@ describe('store verify', PATIENT, () => {
     })
   })
 
-  it.each(['verify', 'stats', 'copy'])(
+  it('says when a run is in no list, and what puts it there', async () => {
+    const folder = tempFolder()
+    await mplpHere(folder, ['init'])
+    writeFileSync(join(folder, 'asks.json'), JSON.stringify(flowOf({ a: { call: 'x' } }, { approval: {} })))
+    const { values } = await hereJson<{ plan_id: string }>(folder, ['run', 'asks.json', '--detach'])
+    const { plan_id } = values[0]!
+    const store = await openStore(`sqlite:${join(folder, '.mplp/state.db')}`)
+    const row = `resting/${plan_id}`
+    await store.commit({ stream: 'x', expected: 0, inserts: [], puts: [], deletes: [row] }) // no version before it wrote one
+    await store.close()
+    const listed = async () =>
+      (await hereJson(folder, ['list'])).values.flat().filter((found) => (found as { of: string }).of === 'plan')
+
+    expect(await listed()).toEqual([])
+    const verified = await mplpHere(folder, ['store', 'verify'])
+    expect([verified.code, verified.out]).toEqual([
+      3,
+      expect.stringMatching(/^index\.resting .*\n.*mplp store reindex/),
+    ])
+    const reindexed = await hereJson(folder, ['store', 'reindex'])
+    expect(reindexed).toMatchObject({
+      code: 0,
+      values: [{ mended: [{ rule: 'index.resting', node: row }], findings: [] }],
+    })
+    expect(await listed()).toMatchObject([{ id: plan_id, kind: 'waiting' }])
+    expect((await mplpHere(folder, ['store', 'verify'])).code).toBe(0)
+  })
+
+  it.each(['verify', 'reindex', 'stats', 'copy'])(
     'and its kin do not make the store that they are to look at: %s',
     async (verb) => {
       const folder = tempFolder()

@@ -5,9 +5,11 @@ import type { Json } from '../../src/protocol/json.ts'
 import type { EntryBody, Stored } from '../../src/psg/change.ts'
 import { FAULTS } from '../../src/psg/finding.ts'
 import { openGraph } from '../../src/psg/graph.ts'
+import { indexRows, SHARED_INDEXES } from '../../src/psg/index-rows.ts'
 import { INDEX } from '../../src/psg/indexes.ts'
 import { confirmOf } from '../../src/psg/moves.ts'
 import { openProject } from '../../src/psg/project.ts'
+import { reindexGraph } from '../../src/psg/reindex.ts'
 import { verifyGraph } from '../../src/psg/verify.ts'
 import type { Backend, Entry } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
@@ -349,4 +351,66 @@ async function everything(store: Backend): Promise<unknown> {
   const all: unknown[] = []
   for await (const pair of store.scan('')) all.push(pair)
   return all
+}
+
+describe('psg/reindex', () => {
+  const ofIndexes = DAMAGES.filter(([, , rules]) => rules.every((rule) => rule.startsWith('index.')))
+  const elsewhere = 'an id that leads to another graph'
+
+  it.each(ofIndexes.filter(([title]) => title !== elsewhere))(
+    'puts %s right, and tells what it was',
+    async (_, harm, rules) => {
+      const given = await sound()
+      const { store, context } = given
+      const before = await everyRow(store)
+      await harm(given)
+      const { mended, findings } = await reindexGraph(store, context, await indexRows(store, context))
+      expect(findings).toEqual([])
+      expect(mended.map(({ rule }) => rule)).toEqual(expect.arrayContaining([...rules]))
+      expect(await everyRow(store)).toEqual(before)
+      expect(await given.graph.verify()).toEqual([])
+    },
+  )
+
+  it('leaves to another graph what leads there', async () => {
+    const given = await sound()
+    const { store, context } = given
+    await DAMAGES.find(([title]) => title === elsewhere)![1](given)
+    const { mended, findings } = await reindexGraph(store, context, await indexRows(store, context))
+    expect([mended, findings.map(({ rule }) => rule)]).toEqual([[], ['index.id']])
+  })
+
+  it('makes nothing from values that are not what the journal says', async () => {
+    const given = await sound()
+    const { store, context, plan } = given
+    await damage(given, [], [`${context}/${plan.id}/step/${plan.step('b')}`, INDEX.running(plan.id)])
+    const { mended, findings } = await reindexGraph(store, context, await indexRows(store, context))
+    expect(mended).toEqual([])
+    expect(findings.map(({ rule }) => rule)).toEqual(expect.arrayContaining(['value.missing', 'index.running']))
+    expect((await store.getMany([INDEX.running(plan.id)])).size).toBe(0)
+  })
+
+  it('looks again when somebody commits meanwhile', async () => {
+    const given = await sound()
+    const { store, context, graph, plan } = given
+    await damage(given, [], [INDEX.running(plan.id)])
+    let commits = 0
+    const busy: Backend = {
+      ...store,
+      async commit(write) {
+        if (++commits === 1) await graph.commit([set('context', context, { title: 'meanwhile' })], by)
+        return store.commit(write)
+      },
+    }
+    const { mended } = await reindexGraph(busy, context, await indexRows(store, context))
+    expect([mended.map(({ rule }) => rule), commits]).toEqual([['index.running'], 2])
+    expect(await graph.verify()).toEqual([])
+  })
+})
+
+/** Everything in the store that is no part of a graph. */
+async function everyRow(store: Backend): Promise<readonly unknown[]> {
+  const rows: unknown[] = []
+  for (const index of SHARED_INDEXES) for await (const row of store.scan(`${index}/`)) rows.push(row)
+  return rows
 }

@@ -1,0 +1,41 @@
+import { RevisionConflict } from '../protocol/errors.ts'
+import type { Backend } from '../vsl/backend.ts'
+import type { Finding } from './finding.ts'
+import type { IndexRows } from './index-rows.ts'
+import { foundIn } from './verify.ts'
+import type { IndexFault } from './verify-indexes.ts'
+
+const MOST_ATTEMPTS = 5
+const AT_ONCE = 1000
+
+interface Mended {
+  readonly mended: readonly Finding[]
+  readonly findings: readonly Finding[]
+}
+
+/**
+ * Makes the indexes of a graph tell what its values say, by writes that land only while nobody else commits to the graph. Throws RevisionConflict when
+ * others kept writing.
+ */
+export async function reindexGraph(store: Backend, graph: string, rows: IndexRows): Promise<Mended> {
+  for (let attempt = 1; ; attempt++) {
+    const { revision } = await store.head(graph)
+    const { findings, faults } = await foundIn(store, graph, revision, rows)
+    const known = faults.flatMap(({ mend }) => (mend ? [mend] : []))
+    if (findings.length > 0 || known.length === 0) return { mended: [], findings: [...findings, ...faults.map(told)] }
+    try {
+      for (let at = 0; at < known.length; at += AT_ONCE) {
+        const some = known.slice(at, at + AT_ONCE)
+        const puts = some.flatMap(([key, row]) => (row ? [[key, row] as const] : []))
+        const deletes = some.flatMap(([key, row]) => (row ? [] : [key]))
+        await store.commit({ stream: graph, expected: revision, inserts: [], puts, deletes })
+      }
+      const [mended, left] = [faults.filter(({ mend }) => mend), faults.filter(({ mend }) => !mend)]
+      return { mended: mended.map(told), findings: left.map(told) }
+    } catch (error) {
+      if (!(error instanceof RevisionConflict) || attempt === MOST_ATTEMPTS) throw error
+    }
+  }
+}
+
+const told = ({ mend: _, ...finding }: IndexFault): Finding => finding
