@@ -1,4 +1,6 @@
+import { InvalidInput } from '../protocol/errors.ts'
 import { EXIT, table } from './io.ts'
+import { listEnded } from './list-ended.ts'
 import { openRuns } from './open-runs.ts'
 import type { VerbCall } from './verb.ts'
 import { withProject } from './with-runtime.ts'
@@ -11,7 +13,9 @@ interface Row {
   readonly waits_for?: readonly string[]
 }
 
-export async function run({ io }: VerbCall): Promise<number> {
+export async function run({ io, options }: VerbCall): Promise<number> {
+  const most = mostOf(options)
+  if (options.ended) return withProject(io, (project) => listEnded(project, io, { status: options.status, most }))
   return withProject(io, async (project) => {
     const rows: Row[] = []
     for await (const { graph, run, waits } of openRuns(project)) {
@@ -42,3 +46,14 @@ const cells = ({ kind, of, id, context, waits_for = [] }: Row): readonly string[
   `context ${context}`,
   waits_for.length === 0 ? '' : `for ${waits_for.join(', ')}`,
 ]
+
+/** How many of those that have ended; what is for them is refused without. */
+function mostOf({ ended, status, limit }: VerbCall['options']): number {
+  const most = limit === undefined ? 20 : Number(limit)
+  const given = Object.entries({ '--status': status, '--limit': limit }).filter(([, value]) => value !== undefined)
+  const problems = ended ? [] : given.map(([path]) => ({ path, rule: 'ended', message: 'goes with --ended' }))
+  if (!Number.isInteger(most) || most < 1)
+    problems.push({ path: '--limit', rule: 'type', message: 'must be a whole number of at least 1' })
+  if (problems.length > 0) throw new InvalidInput('the command line', problems)
+  return most
+}

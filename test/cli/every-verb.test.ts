@@ -148,6 +148,11 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
     [['absent', 'paid'], 1, 'there is no run absent'],
     [['absent', 'paid', '--payload', '{'], 64, '--payload is not valid: it is not JSON'],
   ],
+  list: [
+    [['--limit', '3'], 64, '--limit goes with --ended'],
+    [['--ended', '--status', 'running'], 64, 'Allowed choices are completed, failed, cancelled'],
+    [['--ended', '--limit', 'all'], 64, '--limit must be a whole number'],
+  ],
   'pause <id>': [[['absent'], 1, 'there is no run absent']],
   'resume [id]': [[['absent'], 1, 'there is no run absent']],
   'cancel <id>': [[['absent'], 1, 'there is no run absent']],
@@ -198,7 +203,8 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
 }
 
 /** Of a choice the command line itself says what it may be. */
-const optionSaid = (flag: string): string => (flag === '--strategy' ? 'Allowed choices are' : `${flag} is empty`)
+const optionSaid = (flag: string): string =>
+  flag === '--strategy' || flag === '--status' ? 'Allowed choices are' : `${flag} is empty`
 
 const inOneLine = ({ code, out, err }: Ended, expected: number, says: string) => {
   expect({ code, out }).toEqual({ code: expected, out: '' })

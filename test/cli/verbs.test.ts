@@ -165,6 +165,52 @@ describe('what drift has found', PATIENT, () => {
   })
 })
 
+describe('list --ended', PATIENT, () => {
+  const flow = (title: string, name: string, chosen?: { run: string }) => {
+    const made = flowOf({ a: { call: name } }, chosen ? { chosen } : {})
+    return JSON.stringify({ ...made, plan: { ...made.plan, title } })
+  }
+  const config = `export default { vsl: 'sqlite:./s.db', functions: { fine: () => 1, fails: () => { throw new Error('no\\nway') } } }`
+
+  it('shows what has ended, the last submitted first, by status, and as many as are asked for', async () => {
+    const folder = tempFolder()
+    writeFileSync(join(folder, 'mplp.config.mjs'), config)
+    const flows = {
+      one: flow('one', 'fine'),
+      two: flow('two', 'fails'),
+      three: flow('three', 'fine', { run: 'c0ffee00-0000-4000-8000-000000000001' }), // tells no time
+      four: flow('four', 'fails'),
+    }
+    for (const [name, text] of Object.entries(flows)) {
+      writeFileSync(join(folder, `${name}.json`), text)
+      await mplpHere(folder, ['run', `${name}.json`])
+    }
+    writeFileSync(join(folder, 'asks.json'), JSON.stringify(flowOf({ a: { call: 'fine' } }, { approval: {} })))
+    await mplpHere(folder, ['run', 'asks.json', '--detach'])
+    const titles = async (...options: string[]) =>
+      (await hereJson<readonly JsonObject[]>(folder, ['list', '--ended', ...options])).values[0]!.map(
+        ({ title }) => title,
+      )
+
+    expect(await titles()).toEqual(['four', 'three', 'two', 'one'])
+    expect(await titles('--limit', '2')).toEqual(['four', 'three'])
+    expect(await titles('--status', 'failed')).toEqual(['four', 'two'])
+    expect(await titles('--status', 'completed', '--limit', '1')).toEqual(['three'])
+    expect(await titles('--status', 'cancelled')).toEqual([])
+    const { out } = await mplpHere(folder, ['list', '--ended', '--limit', '1'])
+    expect(out).toMatch(/^failed {2}plan \S+ {2}context \S+ {2}\S+Z {2}four: .*no\n$/)
+  })
+
+  it.each([
+    [['--limit', '3'], '--limit goes with --ended'],
+    [['--status', 'failed'], '--status goes with --ended'],
+    [['--ended', '--limit', '0'], '--limit must be a whole number of at least 1'],
+  ])('refuses what means nothing: %s', async (options, said) => {
+    const refused = await mplpHere(tempFolder(), ['list', ...options])
+    expect({ code: refused.code, said: oneLine(refused) }).toEqual({ code: 64, said: expect.stringContaining(said) })
+  })
+})
+
 describe('store verify', PATIENT, () => {
   it('finds a damaged store wanting, also where it cannot be read', async () => {
     const folder = tempFolder()

@@ -1,0 +1,29 @@
+import type { Project } from '../psg/project.ts'
+import { type EndedRun, endedRuns } from './ended-runs.ts'
+import { EXIT, type Io, table } from './io.ts'
+
+/** The runs that have ended, newest first, as many as are asked for. */
+export async function listEnded(
+  project: Project,
+  io: Io,
+  { status, most }: { readonly status: unknown; readonly most: number },
+): Promise<number> {
+  const rows: EndedRun[] = []
+  let looks = 0
+  const onLook = () => {
+    io.signal.throwIfAborted()
+    io.progress(`${++looks} runs looked at`)
+  }
+  for await (const ended of endedRuns(project, { status: typeof status === 'string' ? status : undefined, onLook }))
+    if (rows.push(ended) === most) break
+  io.result(rows, () => (rows.length === 0 ? 'no such run' : table(rows.map(cells))))
+  return EXIT.done
+}
+
+const cells = ({ kind, id, context, title, ended_at = '', error }: EndedRun): readonly string[] => [
+  kind,
+  `plan ${id}`,
+  `context ${context}`,
+  ended_at,
+  error ? `${title}: ${error.message.split('\n', 1)[0]}` : title,
+]
