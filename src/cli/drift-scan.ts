@@ -11,7 +11,7 @@ export async function run(call: VerbCall): Promise<number> {
     const { files, folders, unreadable } = await tracker.scan({ signal, onProgress })
     const findings = tracker.findings()
     if (!io.json)
-      for (const { path, code } of unreadable) io.warn(`mplp: ${path} cannot be read (${code}): nothing is said of it`)
+      for (const { path, code } of unreadable) io.warn(`${path} cannot be read (${code}): nothing is said of it`)
     io.result({ root: tracker.root, files, folders, unreadable, findings }, () => toldFindings(findings))
     return findings.length === 0 ? EXIT.done : EXIT.unverified
   })

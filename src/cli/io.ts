@@ -11,7 +11,8 @@ export interface Io {
   result(value: unknown, human: () => string): void
   /** A further line of a stream, also under `--json`. */
   line(value: unknown, human: () => string): void
-  warn(line: string): void
+  /** A line beside the result, on stderr; a JSON text under `--json`. */
+  warn(message: string): void
   /** On a terminal one line that is written over; elsewhere a line now and then. */
   progress(line: string): void
   /** Takes the line of progress away, so that whatever comes next does not stand behind it. */
@@ -75,7 +76,7 @@ export function terminal(options: IoOptions): Io {
     say: (line) => json || write(out, line),
     result: (value, human) => write(out, json ? JSON.stringify(value) : human()),
     line: (value, human) => write(out, json ? JSON.stringify(value) : human()),
-    warn: (line) => write(err, line),
+    warn: (message) => write(err, json ? JSON.stringify({ warning: { message } }) : `mplp: ${message}`),
     progress(line) {
       if (json) return
       if (err.isTTY) {

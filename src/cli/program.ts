@@ -171,7 +171,7 @@ function ioOf({ json = false, color, ...files }: Flags, world: World): Opened {
     if (stop.signal.aborted) return
     stop.abort(new Interrupted('interrupted'))
     process.on('SIGINT', abort)
-    io.warn('mplp: finishing what is in hand; Ctrl-C again ends it at once')
+    io.warn('finishing what is in hand; Ctrl-C again ends it at once')
   }
   for (const name of SIGNALS) process.on(name, interrupt)
   const io = terminal({

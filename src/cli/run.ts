@@ -110,7 +110,7 @@ const reports = {
       },
       () => (questions.length === 0 ? waitingFor(run, waits) : asking(questions)),
     )
-    if (forgets(runtime)) io.warn('mplp: nobody can make it go on: this store forgets the run when this process ends')
+    if (forgets(runtime)) io.warn('nobody can make it go on: this store forgets the run when this process ends')
     return EXIT.waiting
   },
   async left({ run_id, plan_id, context_id }: RunHandle, _: ComposedRuntime, io: Io): Promise<number> {

@@ -22,7 +22,7 @@ export async function run({ options, io }: VerbCall): Promise<number> {
   const work = async (runtime: ComposedRuntime) => {
     const server = await serve(runtime, {
       ...settings,
-      onError: (error) => io.warn(`mplp: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`),
+      onError: (error) => io.warn(`${error instanceof Error ? (error.stack ?? error.message) : String(error)}`),
     })
     io.line({ url: server.url }, () => `listening on ${server.url}; Ctrl-C ends it in good order`)
     if (!io.signal.aborted) await once(io.signal, 'abort')

@@ -20,8 +20,8 @@ export interface Stay {
 
 /** What goes wrong where nobody waits for an answer, each in a line. */
 export const warning = (io: Io) => ({
-  onError: (error: unknown) => io.warn(`mplp: ${error instanceof Error ? error.message : String(error)}`),
-  onWarning: (message: string) => io.warn(`mplp: ${message}`),
+  onError: (error: unknown) => io.warn(`${error instanceof Error ? error.message : String(error)}`),
+  onWarning: (message: string) => io.warn(`${message}`),
 })
 
 /** Opens what the config says, lets `work` use it, and closes it whatever happens. Throws NotFound for a store that is not there. */

@@ -256,7 +256,7 @@ describe('a run that needs more than one word', { timeout: PATIENT }, () => {
 })
 
 describe('Ctrl-C', { timeout: PATIENT }, () => {
-  const HEARD = 'mplp: finishing what is in hand; Ctrl-C again ends it at once\n'
+  const HEARD = 'finishing what is in hand; Ctrl-C again ends it at once'
 
   const stopping = () => {
     const folder = tempFolder()
@@ -280,7 +280,14 @@ describe('Ctrl-C', { timeout: PATIENT }, () => {
     const { folder } = stopping()
     await mplpHere(folder, ['run', 'flow.json', '--detach'])
     const left = await hereJson(folder, ['resume'])
-    expect(left).toMatchObject({ code: 1, err: `${HEARD}left; \`mplp resume\` goes on with it\n` })
+    const warnings = [HEARD, 'left; `mplp resume` goes on with it'].map((message) => ({ warning: { message } }))
+    expect([
+      left.code,
+      left.err
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line)),
+    ]).toEqual([1, warnings])
     expect(left.values).toMatchObject([{ resumed: [] }])
   })
 
@@ -300,7 +307,11 @@ describe('Ctrl-C', { timeout: PATIENT }, () => {
     })()
     const left = await mplpHere(folder, ['cancel', held.plan.plan_id])
     await asked
-    expect(left).toEqual({ code: 1, out: '', err: `${HEARD}left; the run ends once its worker has heard of it\n` })
+    expect(left).toEqual({
+      code: 1,
+      out: '',
+      err: `mplp: ${HEARD}\nmplp: left; the run ends once its worker has heard of it\n`,
+    })
   })
 })
 
@@ -401,7 +412,8 @@ describe('a process without the functions of a run', { timeout: PATIENT }, () =>
     const lacks = await elsewhere('resume', '--json')
     expect(lacks.code).toBe(1)
     expect(JSON.parse(lacks.out)).toMatchObject({ left: [{}, {}] })
-    expect(lacks.err).toContain(`${left} is left to others: there is no adapter for actions of type function\n`)
+    const message = `${left} is left to others: there is no adapter for actions of type function`
+    expect(lacks.err).toContain(`${JSON.stringify({ warning: { message } })}\n`)
     expect(await elsewhere('resume', left)).toMatchObject({ code: 1, out: 'nothing to take up\n' })
     expect([await status(asks), await status(left)]).toEqual(['approved', 'in_progress'])
     expect(await mplpHere(folder, ['resume'])).toMatchObject({ code: 0, err: '' })

@@ -336,7 +336,7 @@ describe('--json', () => {
       const call = [...wordsOf(usage), ...args, '--json']
       // Golden flows end the process that ran them.
       const ended = usage.startsWith('golden') ? await mplp(folder, call) : await mplpHere(folder, call, until)
-      const err = ended.err.replace('mplp: finishing what is in hand; Ctrl-C again ends it at once\n', '')
+      const err = ended.err.replace(/^\{"warning":\{"message":"finishing what is in hand[^"]*"\}\}\n/, '')
       expect({ code: ended.code, err: code === 1 ? '' : err }).toEqual({ code, err: '' })
       const lines = ended.out.split('\n').filter((line) => line !== '')
       expect(lines.length).toBeGreaterThan(code === 1 ? -1 : 0)
@@ -458,7 +458,7 @@ describe('what others have written', () => {
 
   it('cannot tell a terminal what to do', async () => {
     const shown = 'Send it\\u001b[2K\\u000dharmless\\u009b8m\\u001b[8m'
-    expect(told(true)).toBe(`\u001b[1mid\u001b[22m\t${shown}\nnext\n${shown}\n`)
+    expect(told(true)).toBe(`\u001b[1mid\u001b[22m\t${shown}\nnext\nmplp: ${shown}\n`)
     const said: string[] = []
     const world = { isTTY: true, write: (text: string) => said.push(text) }
     await main(['show', hostile, '--store', 'memory:'], { out: world, err: world, colour: false })
@@ -466,7 +466,7 @@ describe('what others have written', () => {
   })
 
   it('goes to a file or a pipe as it is', () => {
-    expect(told(false)).toBe(`\u001b[1mid\u001b[22m\t${hostile}\nnext\n${hostile}\n`)
+    expect(told(false)).toBe(`\u001b[1mid\u001b[22m\t${hostile}\nnext\nmplp: ${hostile}\n`)
   })
 })
 
