@@ -3,8 +3,8 @@ import { type BusSpec, servedAt } from '../bus/bus-spec.ts'
 import { tryPort } from '../bus/listening.ts'
 import type { ComposedRuntime } from '../compose.ts'
 import { effectiveConfig, type ServerConfig } from '../config.ts'
-import { Refused } from '../protocol/errors.ts'
 import { retold } from '../protocol/retold.ts'
+import { ownPort } from '../server/own-port.ts'
 import { serve } from '../server/server.ts'
 import { type Settled, settleOptions } from '../server/settle-options.ts'
 import { EXIT } from './io.ts'
@@ -40,10 +40,7 @@ async function tryPorts({ host, port }: Settled, buses: readonly BusSpec[]): Pro
     if (place?.port !== port) continue
     await tryPort(place.host, port) // nobody else is there
     await tryPort(host, port, () => tryPort(place.host, port)).catch((cause: unknown) => {
-      const remedy = 'give one of them another port, or leave the bus out: the server tells events itself, on /events'
-      throw new Refused(`bus[${i}] is to be served on port ${port} of ${place.host}, the server's own`, remedy, {
-        cause,
-      })
+      throw ownPort(i, place, cause)
     })
   }
 }

@@ -15,6 +15,7 @@ import { healthRoutes } from './health.ts'
 import { integrationRoutes } from './integration.ts'
 import { notHttp } from './not-http.ts'
 import { openApi } from './openapi.ts'
+import { unlessOwn } from './own-port.ts'
 import { problemOf } from './problem.ts'
 import { psgRoutes } from './psg.ts'
 import type { Request, Route } from './route.ts'
@@ -114,7 +115,7 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
     await listen(app, host, port)
   } catch (error) {
     await sockets.close()
-    throw error
+    throw unlessOwn(error, port, runtime.config.bus)
   }
   const closed = async () => {
     const late = setInterval(connections.overdue, graceMs) // again: an answer may be written after the first time

@@ -1,10 +1,12 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { openRuntime } from '../../src/compose.ts'
 import { InvalidInput, Refused } from '../../src/protocol/errors.ts'
 import { firstActionOf } from '../../src/psg/first-action.ts'
 import { type ServeOptions, serve } from '../../src/server/server.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { add, by, file } from '../psg/given.ts'
 import { flowOf } from '../support/flows.ts'
+import { freePort } from '../support/private-server.ts'
 import { serving, sse, status, type Told, told } from './serving.ts'
 
 describe('the protocol’s paths', () => {
@@ -320,6 +322,15 @@ describe('bad input', () => {
     for (const token of ['short', 'a token that has spaces', 'schlüssel-schlüssel'])
       await expect(serve(runtime, { port: 0, tokens: [{ token, roles: ['read'] }] })).rejects.toThrow(InvalidInput)
     await expect(serve(runtime, { port: Number(new URL(url).port) })).rejects.toThrow(Refused)
+  })
+
+  it('says so when it is a bus of the runtime itself that has the port', async () => {
+    const port = await freePort()
+    const runtime = await openRuntime({ vsl: 'memory:', bus: ['memory:', `ws://localhost:${port}`] })
+    onTestFinished(() => runtime.close())
+    const refused = await serve(runtime, { host: 'localhost', port }).catch((error) => error)
+    expect(refused).toBeInstanceOf(Refused)
+    expect(refused.message).toContain(`bus[1] is to be served on port ${port} of localhost, the server's own`)
   })
 })
 
