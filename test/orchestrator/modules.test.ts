@@ -235,6 +235,8 @@ it('leaves the trace of a run to the run', () =>
     })
     const cancelling = ask('trace', { intent: 'cancel', trace_id: run.trace_id })
     await expect(cancelling).rejects.toMatchObject({ violations: [{ rule: 'owner.fence' }] })
+    const adding = ask('trace', { intent: 'begin_segment', trace_id: run.trace_id, label: 'mine' })
+    await expect(adding).rejects.toMatchObject({ violations: [{ rule: 'owner.fence' }] })
     await runtime.cancel(run.plan_id)
     expect((await run.result()).status).toBe('cancelled')
   }))

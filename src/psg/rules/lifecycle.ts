@@ -70,6 +70,8 @@ export const LIFECYCLE: readonly Rule[] = [
     kinds: ['trace'],
     check({ id, before, after }, proposal, report) {
       if (!after || !isEnd('trace', after) || (before ? before.data === after.data : after.imported)) return
+      const run = proposal.state.plan(after.group)?.activeRun
+      if (run !== undefined && proposal.state.get('run', run)?.data.trace_id === id) return // or what others left in it would hold the run
       const open = openSegments(id, proposal).length
       if (open > 0) report('status', `trace ${id} cannot end while ${open} of its segments are open: end them with it`)
     },
@@ -205,11 +207,12 @@ export const LIFECYCLE: readonly Rule[] = [
       const active = proposal.state.plan(plan)?.activeRun
       if (active === undefined || (kind === 'run' && onlyRequests(before, after))) return
       const run = proposal.state.get('run', active)?.data
+      const trace = kind === 'trace' ? id : (after ?? before)!.owner
       if (kind === 'trace' && id !== run?.trace_id) return // others may keep traces of the plan, too
       // One that waits has nobody: whoever has what it waits for wakes it, and until it has started anybody may withdraw it; its trace moves with it.
       const moves = proposal.deltasOf('run').some((delta) => delta.id === active)
       const started = proposal.state.get('plan', plan)?.data.status === 'in_progress'
-      if (run?.phase === 'waiting' && (kind === 'run' || (kind === 'trace' ? moves : !started))) return
+      if (run?.phase === 'waiting' && (kind === 'run' || (trace === run.trace_id ? moves : !started))) return
       report('', `${kind} ${id} belongs to run ${active}: its owner changes it, under its token`)
     },
   },
