@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
-import { InvalidInput, MplpError } from '../protocol/errors.ts'
+import { FencedOut, InvalidInput, MplpError } from '../protocol/errors.ts'
 import type { Breach } from '../protocol/invariants.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import { type Report, reporter } from '../protocol/reporter.ts'
@@ -22,7 +22,7 @@ import { type FlowEvents, flowEvents, isSnapshotStore } from './flow-events.ts'
 import { flowLayer } from './flow-layer.ts'
 import { documentsOf, hearModules } from './flow-modules.ts'
 import { carryOut } from './flow-plan.ts'
-import { type FlowRecord, flowRecord } from './flow-record.ts'
+import { type FlowRecord, flowRecord, recordKey } from './flow-record.ts'
 import { type FlowTime, flowTime } from './flow-time.ts'
 import type { RunOptions } from './live.ts'
 import { type Patience, patience } from './patience.ts'
@@ -79,7 +79,7 @@ export async function runFlow<Flow extends FlowContract>(
     const { over } = open.patience ?? {}
     return { success: false, error: errorOf(over?.aborted ? over.reason : error), ...told() }
   } finally {
-    for (const close of open.closing.reverse()) await close().catch(errorsOf(options, open.patience))
+    await closed(open, options)
     open.patience?.end()
   }
 }
@@ -90,32 +90,48 @@ interface Opened {
   patience: Patience | undefined
 }
 
+/** What the last one opened is closed first. */
+async function closed(open: Opened, options: Partial<FlowOptions>): Promise<void> {
+  for (const close of open.closing.splice(0).reverse()) await close().catch(errorsOf(options, open.patience))
+}
+
 async function run<Flow extends FlowContract>(
   options: FlowOptions<Flow>,
   profile: Profile<Flow>,
   open: Opened,
   patience: Patience,
 ): Promise<void> {
-  const running = await heard(options, profile, open, patience)
-  await carryOut(running)
-  await running.events.catchUp()
-}
-
-async function heard<Flow extends FlowContract>(
-  options: FlowOptions<Flow>,
-  profile: Profile<Flow>,
-  open: Opened,
-  patience: Patience,
-): Promise<Running<Flow>> {
   const time = flowTime(options.flow?.options ?? {}, options.clock ?? systemClock)
   try {
-    const running = await opened(options, profile, open, patience, time)
-    await hearModules(running, AbortSignal.any([running.signal, time.over]))
-    return running
+    while (!(await hasRun(options, profile, open, patience, time))) await closed(open, options)
   } finally {
     time.end()
   }
 }
+
+/** False when another call was let in because this one was silent for too long: then that one is waited for, as by any second call. */
+async function hasRun<Flow extends FlowContract>(
+  options: FlowOptions<Flow>,
+  profile: Profile<Flow>,
+  open: Opened,
+  patience: Patience,
+  time: FlowTime,
+): Promise<boolean> {
+  try {
+    const running = await opened(options, profile, open, patience, time)
+    await hearModules(running, AbortSignal.any([running.signal, time.over]))
+    await carryOut(running)
+    await running.events.catchUp()
+    return true
+  } catch (error) {
+    if (isTakenOver(error, options.runtimeContext.ids.runId)) return false
+    throw error
+  }
+}
+
+/** A store that forgets who owned what has no newer owner, and nobody to wait for. */
+const isTakenOver = (error: unknown, runId: string): boolean =>
+  error instanceof FencedOut && error.stream === recordKey(runId) && error.token > error.fence
 
 /** What goes wrong beside the flow. That its patience is over is told by its result. */
 function errorsOf(options: Partial<FlowOptions> | undefined, patience: Patience | undefined): Report {
@@ -123,7 +139,7 @@ function errorsOf(options: Partial<FlowOptions> | undefined, patience: Patience 
   return (error) => (patience?.over.aborted && error === patience.over.reason ? undefined : report(error))
 }
 
-/** Everything that a call holds, each closed in the reverse order in which it was opened. */
+/** Everything that a call holds. */
 async function opened<Flow extends FlowContract>(
   options: FlowOptions<Flow>,
   profile: Profile<Flow>,

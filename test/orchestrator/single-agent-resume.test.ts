@@ -164,6 +164,35 @@ describe('a second call with the same runId', () => {
   })
 })
 
+describe('a call that is taken for dead while it lives', () => {
+  it('waits for the one that went on with its runId, and gives the same answer', async () => {
+    const clock = manualClock()
+    const context = contextDocument(clock)
+    const modules = saying({ context, plan: planDocument(context, { a: {} }, clock) })
+    const store = memoryBackend({ clock })
+    let calls = 0
+    const ael = { execute: async () => ++calls }
+    let speak = (): void => undefined
+    const late: ModuleHandlers = {
+      ...modules,
+      plan: async (asked) => {
+        await new Promise<void>((resolve) => {
+          speak = resolve
+        })
+        return modules.plan!(asked)
+      },
+    }
+    const silent = { ...store, renew: async () => false }
+    const first = runSingleAgentFlow(call(silent, late, { ael, clock }))
+    await clock.advance(11_000)
+    const second = await runSingleAgentFlow(call(store, modules, { ael, clock }))
+    speak()
+    const { success, output, events } = await first
+    expect({ success, output, events }).toEqual({ success: true, output: second.output, events: second.events })
+    expect(calls).toBe(1)
+  })
+})
+
 describe('two flows in one context', () => {
   it('do not carry out each other’s steps, nor tell each other’s events', async () => {
     const context = contextDocument()
