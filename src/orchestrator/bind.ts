@@ -148,11 +148,15 @@ function blanksOf(text: string): Blanks {
   return { from, any: from.size > 0 || text.includes('"$turn":') }
 }
 
-/** What would not be understood in it would be left out, and the whole output be given. */
+/** What would not be understood in it would be left out, and the whole output be given, or `null` for what lies at `list[1]`. */
 const REFERENCE: Fields = {
   $from: text,
-  path: { says: 'text, such as a.0.b', fits: (value) => typeof value === 'string' },
+  path: {
+    says: 'names and numbers with dots between them, such as a.0.b',
+    fits: (value) => typeof value === 'string' && (value === '' || value.split('.').every(isPart)),
+  },
 }
+const isPart = (part: string): boolean => part !== '' && !/\[\d+\]$/.test(part)
 
 interface Reference {
   readonly reference: JsonObject & { readonly $from: string }

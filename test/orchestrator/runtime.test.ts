@@ -652,7 +652,9 @@ describe('bad input', () => {
   it.each([
     ['a path that is no text', { path: 0 }, 'path', 'type'],
     ['a path that is misspelt', { paht: 'a' }, 'paht', 'extra_forbidden'],
-  ])('refuses a reference with %s, which would give the whole output', async (_what, more, at, rule) => {
+    ['a path with brackets', { path: 'list[1].name' }, 'path', 'type'],
+    ['a path with a dot too many', { path: '.name' }, 'path', 'type'],
+  ])('refuses a reference with %s, which would give the whole output, or nothing', async (_what, more, at, rule) => {
     const runtime = await runtimeOf({})
     const ids = flowOf({ a: { call: 'noop' }, b: { call: 'noop', after: ['a'] } })
     const binding = (params: JsonObject) => ({ action_type: 'function', params: { name: 'noop', ...params } })
