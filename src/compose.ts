@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 import type { Adapter } from './ael/adapter.ts'
 import { checkRegistering } from './ael/check-registering.ts'
 import type { ActionLayer } from './ael/layer.ts'
+import type { LlmOptions } from './ael/llm.ts'
 import type { ToolRegistry } from './ael/tool-registry.ts'
 import type { Bus } from './bus/bus.ts'
 import {
@@ -222,11 +223,20 @@ async function adaptersOf(
     const providers = await Promise.all(
       Object.entries(config.models).map(async ([name, model]) => [name, await providerOf(name, model)] as const),
     )
-    adapters.push(llmAdapter({ providers: Object.fromEntries(providers), tools, clock }))
+    adapters.push(llmAdapter({ providers: Object.fromEntries(providers), tools, clock, price: priceIn(config.models) }))
   }
   if (config.mcp)
     adapters.push(await (await import('./ael/mcp.ts')).mcpAdapter({ servers: config.mcp, tools, onError }))
   return adapters
+}
+
+const MILLION = 1_000_000
+
+function priceIn(models: NonNullable<Config['models']>): NonNullable<LlmOptions['price']> {
+  return ({ provider, prompt, completion }) => {
+    const { price } = models[provider]!
+    return price && (prompt * price.prompt + completion * price.completion) / MILLION
+  }
 }
 
 async function providerOf(name: string, { provider, api_key_env, base_url, replies }: ModelConfig) {

@@ -89,6 +89,8 @@ export interface ModelConfig {
   /** The environment variable that holds the key; it is read at each use and never stored. */
   readonly api_key_env?: string
   readonly base_url?: string
+  /** What a million tokens cost, in a currency of your choice: `budget.cost` of a run counts by it. A model without a price costs nothing. */
+  readonly price?: { readonly prompt: number; readonly completion: number }
   /** Of the scripted provider: what it says, in order. */
   readonly replies?: readonly Reply[]
 }
@@ -253,6 +255,7 @@ const FIELDS: Fields = {
       provider: needed(oneOf('openai', 'anthropic', 'google', 'compatible', 'scripted')),
       api_key_env: text,
       base_url: url,
+      price: { prompt: needed(amount), completion: needed(amount) },
       replies: list,
     },
   },

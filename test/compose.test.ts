@@ -190,6 +190,27 @@ describe('a runtime from a config', () => {
     expect([asked, paid]).toEqual([2, 2])
   })
 
+  it('counts what a model costs by its price, and denies what is more than a run may cost', async () => {
+    const usage = { prompt: 1_000, completion: 500 }
+    const model = { provider: 'scripted' as const, replies: [{ text: 'hello', usage }] }
+    const models = { dear: { ...model, price: { prompt: 3, completion: 15 } }, unpriced: model }
+    const runtime = await openRuntime({ vsl: 'memory:', models })
+    onTestFinished(() => runtime.close())
+    const ask = (provider: string, cost: number) => {
+      const params = { provider, model: 'm', messages: [{ role: 'user', content: 'hi' }], max_tokens: 1_000 }
+      const flow = flowOf({ ask: { binding: { action_type: 'llm_call', params } } })
+      return runtime.submit({ ...flow, options: { budget: { cost } } })
+    }
+    const run = await ask('dear', 0.02)
+    expect(await run.result()).toMatchObject({ status: 'completed' })
+    const costs: unknown[] = []
+    for await (const { event } of run.events())
+      if (event.event_family === 'runtime_execution') costs.push((event.payload as JsonObject).cost)
+    expect(costs.filter((cost) => cost !== undefined)).toEqual([0.0105])
+    expect(await (await ask('dear', 0.01)).result()).toMatchObject({ error: { code: 'budget_exceeded' } })
+    expect(await (await ask('unpriced', 0.01)).result()).toMatchObject({ status: 'completed' })
+  })
+
   it('keeps what a tool says takes it back, as JSON, and says when it cannot say it', async () => {
     const tool = (name: string, inverse: NonNullable<Tool['inverse']>): Tool => ({
       name,

@@ -43,8 +43,8 @@ export interface LlmOptions {
   readonly providers: Readonly<Record<string, Provider>>
   /** Where the tools are that an action lets the model choose from. */
   readonly tools?: ToolRegistry
-  /** What tokens cost, in a currency of your choice; nothing is charged but tokens when absent. */
-  readonly price?: (usage: { readonly provider: string; readonly model: string } & TokenUsage) => number
+  /** What tokens cost, in a currency of your choice; nothing is charged but tokens when absent, or when it says `undefined`. */
+  readonly price?: (usage: { readonly provider: string; readonly model: string } & TokenUsage) => number | undefined
   /** How often a model may be asked in one action: 8 when absent. An action may ask for fewer. */
   readonly maxRounds?: number
   /** Of a tool's output, how much a model is shown: 32,768 characters when absent. */

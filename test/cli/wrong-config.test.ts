@@ -57,6 +57,13 @@ const WRONG: readonly Wrong[] = [
   ['models.*.api_key_env', model({ provider: 'scripted', api_key_env: 'KEY' }), 'models.m.api_key_env'],
   ['models.*.base_url', model({ provider: 'openai', base_url: 'ftp://localhost' }), 'models.m.base_url'],
   ['models.*.base_url', model({ provider: 'scripted', base_url: 'http://localhost' }), 'models.m.base_url'],
+  ['models.*.price', model({ provider: 'openai', price: 3 }), 'models.m.price'],
+  [
+    'models.*.price.prompt',
+    model({ provider: 'openai', price: { prompt: -3, completion: 15 } }),
+    'models.m.price.prompt',
+  ],
+  ['models.*.price.completion', model({ provider: 'openai', price: { prompt: 3 } }), 'models.m.price.completion'],
   ['models.*.replies', model({ provider: 'scripted', replies: ['a', 7] }), 'models.m.replies[1]'],
   ['models.*.replies', model({ provider: 'openai', replies: ['a'] }), 'models.m.replies'],
   ['server', { server: 7117 }, 'server'],
