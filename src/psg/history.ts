@@ -26,14 +26,14 @@ export interface JournalEntry {
   readonly body: EntryBody
 }
 
-/** One change of a node, or of a plan one stage of its being taken back, and who made it. */
+/** One change of a node, of a plan also one stage of its being taken back, of a Confirm also a decision that left it open, and who made it. */
 export interface Past {
   readonly revision: number
   readonly at: string
   readonly actor: string
   readonly reason: string
   readonly run?: string
-  /** That a way back was planned, or gone, by the type of its event; the plan itself stays as it is. */
+  /** That a way back was planned, or gone, by the type of its event, or how somebody decided; plan and Confirm themselves stay as they are. */
   readonly told?: string
   readonly before?: JsonObject
   /** Absent once it was deleted. */
@@ -68,8 +68,9 @@ export async function historyOf(journal: Journal, kind: Kind, id: string, born =
       now = dataAfter(change, now)
       past.push({ ...by, ...(before && { before }), ...(now && { after: now }) })
     }
-    if (kind === 'plan')
-      for (const told of waysBack(body, id)) past.push({ ...by, told, ...(now && { before: now, after: now }) })
+    const hasChanged = past.at(-1)?.revision === revision
+    const beside = kind === 'plan' ? waysBack(body, id) : kind === 'confirm' && !hasChanged ? decisionsOn(body, id) : []
+    for (const told of beside) past.push({ ...by, told, ...(now && { before: now, after: now }) })
   }
   return past
 }
@@ -81,6 +82,13 @@ const waysBack = ({ events }: EntryBody, plan: string): readonly string[] =>
       ? [told.event.event_type]
       : [],
   )
+
+/** Where several must agree, all but the last leave the Confirm as it is. */
+const decisionsOn = ({ changes }: EntryBody, confirm: string): readonly string[] =>
+  changes.flatMap((change) => {
+    if (isFieldChange(change) || placeOf(change.key).kind !== 'decision') return []
+    return change.after?.owner === confirm && !change.before ? [`decision ${change.after.data.status}`] : []
+  })
 
 /** The whole graph as it was at a revision, read from the journal; groups that have ended since are there too. */
 export async function graphAt(journal: Journal, revision: number): Promise<GraphState> {

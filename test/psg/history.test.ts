@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { InvalidInput } from '../../src/protocol/errors.ts'
 import { openGraph } from '../../src/psg/graph.ts'
-import { endPlan, move } from '../../src/psg/moves.ts'
+import { confirmOf, decide, endPlan, move, proposePlan } from '../../src/psg/moves.ts'
 import { add, by, contentsOf, file, planOf, remove, set, withPlan, world } from './given.ts'
 
 describe('psg/history', () => {
@@ -47,6 +47,26 @@ describe('psg/history', () => {
     await graph.commit([add('step', b, plan.document.steps[1]!, { owner: plan.id, revived: true })], by)
     expect((await graph.history('step', b)).map(({ revision }) => revision)).toEqual([2, 3, 4])
     expect(graph.get('step', b)).toMatchObject({ born: 2, at: 1, owner: plan.id })
+  })
+
+  it('tells each decision on a Confirm, also one that does not settle it', async () => {
+    const given = await world()
+    const { graph } = given
+    const plan = await withPlan(given, { a: [] })
+    const asked = { requested_by_role: 'runtime', roles: ['dba', 'lead'], needed: 2 }
+    await graph.commit(proposePlan(graph, plan.id, asked), { actor: 'ann', reason: 'asked' })
+    const { id } = confirmOf(graph, plan.id)!
+    for (const decided_by_role of ['dba', 'lead'])
+      await graph.commit(decide(graph, id, { status: 'approved', decided_by_role }), {
+        actor: decided_by_role,
+        reason: `${decided_by_role} has looked`,
+      })
+    const past = await graph.history('confirm', id)
+    expect(past.map(({ actor, told, after }) => [actor, told, after?.status])).toEqual([
+      ['ann', undefined, 'pending'],
+      ['dba', 'decision approved', 'pending'],
+      ['lead', undefined, 'approved'],
+    ])
   })
 
   it('does not take one path for the end of another', async () => {
