@@ -1,3 +1,4 @@
+import type { Reason } from '../psg/why.ts'
 import { whyOf } from '../server/find.ts'
 import { EXIT } from './io.ts'
 import type { VerbCall } from './verb.ts'
@@ -8,12 +9,17 @@ export async function run({ args, io }: VerbCall): Promise<number> {
     const chain = await whyOf(project, found)
     io.result(chain, () =>
       chain
-        .map(
-          (reason, depth) =>
-            `${'  '.repeat(depth)}${reason.kind} ${io.paint('dim', reason.id)} ${reason.says}${reason.status === undefined ? '' : ` (${reason.status})`}`,
-        )
+        .map((reason, depth) => {
+          const { kind, id, says } = reason
+          return `${'  '.repeat(depth)}${kind} ${io.paint('dim', id)} ${says}${standingOf(reason)}`
+        })
         .join('\n'),
     )
     return EXIT.done
   })
+}
+
+function standingOf({ status, by }: Reason): string {
+  if (status === undefined) return ''
+  return by === undefined ? ` (${status})` : ` (${status} by ${by.join(', ')})`
 }

@@ -1,16 +1,19 @@
 import { NotFound } from '../protocol/errors.ts'
 import type { JsonObject } from '../protocol/json.ts'
-import type { AnyNode, Kind } from './change.ts'
+import type { AnyNode, Kind, Node } from './change.ts'
 import type { ProjectGraph } from './graph.ts'
 import { checkName } from './input.ts'
-import { nodeKey, referencesOf, statusOf } from './node.ts'
+import { isKind, nodeKey, referencesOf, statusOf } from './node.ts'
 import type { GraphState } from './state.ts'
+import { children } from './view.ts'
 
 /** One link of the chain that led to a node. */
 export interface Reason {
   readonly kind: Kind
   readonly id: string
   readonly status?: string
+  /** Of a Confirm: the roles that decided so, `policy` where nobody was asked. */
+  readonly by?: readonly string[]
   readonly says: string
 }
 
@@ -43,7 +46,9 @@ function climb(state: GraphState, start: Name): { chain: readonly Reason[]; abse
     if (!node) return void absent.push(name)
     for (const cause of causesOf(state, node)) visit(cause)
     const status = statusOf(node)
-    chain.push({ kind: node.kind, id: node.id, ...(status !== undefined && { status }), says: saying(node) })
+    const by = node.kind === 'confirm' ? decidersOf(state, node) : []
+    const standing = { ...(status !== undefined && { status }), ...(by.length > 0 && { by }) }
+    chain.push({ kind: node.kind, id: node.id, ...standing, says: saying(node) })
   }
   visit(start)
   return { chain, absent }
@@ -75,6 +80,16 @@ function causesOf(state: GraphState, node: AnyNode): readonly Name[] {
 function approvalsOf(state: GraphState, kind: 'plan' | 'action', id: string): readonly Name[] {
   const confirms = [...state.referrers(kind, id, 'CONFIRMS')].filter((node) => statusOf(node) === 'approved')
   return confirms.sort((a, b) => a.born - b.born).map((node) => [node.kind, node.id] as const)
+}
+
+/** What was decided before it was last put up was about something else. */
+function decidersOf(state: GraphState, { id, data: { status } }: Node<'confirm'>): readonly string[] {
+  const gates = [...state.referrers('confirm', id, 'GATES')].map(({ born }) => born)
+  const asked = Math.max(0, ...gates)
+  const roles = children(state, 'confirm', id).flatMap((node) =>
+    isKind(node, 'decision') && node.born >= asked && node.data.status === status ? [node.data.decided_by_role] : [],
+  )
+  return [...new Set(roles)]
 }
 
 function saying(node: AnyNode): string {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { InvalidInput, NotFound } from '../../src/protocol/errors.ts'
 import { openGraph } from '../../src/psg/graph.ts'
-import { confirmOf, decide, endPlan, move } from '../../src/psg/moves.ts'
+import { confirmOf, decide, endPlan, move, proposePlan } from '../../src/psg/moves.ts'
 import { query } from '../../src/psg/query.ts'
 import { children, dependants, dependencies, path, pendingConfirms, readySteps } from '../../src/psg/view.ts'
 import { why } from '../../src/psg/why.ts'
@@ -186,7 +186,35 @@ describe('psg/why', () => {
       ['file', 'a.ts'],
     ])
     expect(chain[1]).toMatchObject({ id: plan.id, status: 'failed' })
+    expect(chain.map(({ by: whom }) => whom)).toEqual([
+      undefined,
+      undefined,
+      ['owner'],
+      undefined,
+      ['owner'],
+      undefined,
+      undefined,
+    ])
     expect(why(reopened.state, 'context', context).map(({ kind }) => kind)).toEqual(['context'])
+  })
+
+  it('tells by whom something was approved as it stands, and not who agreed to what was changed since', async () => {
+    const given = await world()
+    const { graph } = given
+    const plan = await withPlan(given, { build: [] })
+    const propose = () =>
+      proposePlan(graph, plan.id, { requested_by_role: 'planner', roles: ['a', 'b', 'c'], needed: 2 })
+    await graph.commit(propose(), by)
+    const { id } = confirmOf(graph, plan.id)!
+    const say = (decided_by_role: string, status: 'approved' | 'rejected') =>
+      graph.commit(decide(graph, id, { status, decided_by_role }), by)
+    await say('c', 'approved')
+    await say('b', 'rejected')
+    await graph.commit(propose(), by)
+    await say('a', 'approved')
+    await say('b', 'approved')
+    const chain = await graph.why('step', plan.step('build'))
+    expect(chain.find(({ kind }) => kind === 'confirm')).toMatchObject({ id, status: 'approved', by: ['a', 'b'] })
   })
 
   it('tells why there is a segment, a decision, a timer, a gate', async () => {
