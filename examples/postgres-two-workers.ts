@@ -47,7 +47,7 @@ async function work(): Promise<void> {
 async function share(): Promise<void> {
   const store = await postgresBackend({ url, schema })
   const layer = actionLayer()
-  const runtime = await createRuntime({ store, layer, mine: () => false }) // submits, and drives nothing
+  const runtime = await createRuntime({ store, layer, mine: new Set() }) // submits, and drives nothing
   const done: string[] = []
   const workers = await Promise.all([startWorker(done), startWorker(done)])
 

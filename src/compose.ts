@@ -23,7 +23,7 @@ import type { RollbackOptions, RollbackReport } from './orchestrator/rollback.ts
 import type { Runtime } from './orchestrator/runtime.ts'
 import type { Flow } from './orchestrator/submit.ts'
 import { type Clock, systemClock } from './protocol/clock.ts'
-import { clock as clockField, type Field, flag, method, refuseUnlessFit } from './protocol/fields.ts'
+import { clock as clockField, type Field, flag, having, method, refuseUnlessFit } from './protocol/fields.ts'
 import { given } from './protocol/given.ts'
 import { type Digest, isObject } from './protocol/json.ts'
 import { type Report, warn } from './protocol/reporter.ts'
@@ -54,8 +54,8 @@ export interface ComposeOptions extends Opening {
   readonly onError?: (error: unknown) => void
   /** One that is open already; it stays yours. */
   readonly store?: Backend
-  /** Which runs to drive, by their plan: all that are in the store when absent. */
-  readonly mine?: (plan: string) => boolean
+  /** Which runs to drive, by their plan; what is added to the set later counts. All that are in the store when absent. */
+  readonly mine?: ReadonlySet<string>
 }
 
 const OPTIONS: { readonly [O in keyof Required<ComposeOptions>]: Field } = {
@@ -64,7 +64,7 @@ const OPTIONS: { readonly [O in keyof Required<ComposeOptions>]: Field } = {
   onWarning: method,
   create: flag,
   store: storeField,
-  mine: method,
+  mine: having('a set of plans', 'has', 'values'),
 }
 
 /** Config in, members opened, runtime out: the one place that names them all. What runs plans is loaded here, so that who only looks does not wait for it. */

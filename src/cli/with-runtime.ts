@@ -38,7 +38,7 @@ export async function withRuntime<T>(
       ...warning(io),
       create: makes,
       // Another's steps may need functions that only another's config has.
-      ...(drives !== 'all' && { mine: (plan: string) => drives?.has(plan) === true }),
+      ...(drives !== 'all' && { mine: drives ?? new Set() }),
     },
   ).catch(unlessMissing(config))
   try {

@@ -19,8 +19,8 @@ export interface FlowEvents {
   take(commit: Commit): void
   /** Reads what was missed from the journal, and hands all of it on to the caller's store, with a snapshot. */
   catchUp(): Promise<void>
-  /** The plan whose events are the flow's, whoever commits them. */
-  plan: string | undefined
+  /** The plan whose events are the flow's, whoever commits them, once there is one. */
+  readonly plans: Set<string>
 }
 
 export function flowEvents(
@@ -32,13 +32,14 @@ export function flowEvents(
   const { runId } = ctx.ids
   const known = new Set(ctx.events.map(idOf))
   const seen = new Map<string, number>()
+  const plans = new Set<string>()
   const unsaved: unknown[] = []
   let saved: ReadonlySet<unknown> | undefined
   let saving = Promise.resolve()
   let queued = false
 
   const isOurs = (body: EntryBody, { plan_id }: BornEvent) =>
-    body.run === ids.run || (plan_id !== undefined && plan_id === events.plan)
+    body.run === ids.run || (plan_id !== undefined && plans.has(plan_id))
 
   function tell(graph: string, revision: number, body: EntryBody): void {
     seen.set(graph, revision)
@@ -71,8 +72,8 @@ export function flowEvents(
     return saving
   }
 
-  const events: FlowEvents = {
-    plan: undefined,
+  return {
+    plans,
     follow: (graph, after) => void (seen.has(graph) || seen.set(graph, after)),
     take({ graph, revision, body }) {
       if (seen.get(graph) !== revision - 1) return
@@ -87,7 +88,6 @@ export function flowEvents(
       await snapshots?.saveSnapshot(runId, ctx) // not with each commit: it holds everything, and would cost the square of the flow's length
     },
   }
-  return events
 }
 
 const idOf = (event: unknown): unknown => Object(event).event_id

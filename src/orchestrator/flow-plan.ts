@@ -18,7 +18,7 @@ export async function carryOut(running: Running): Promise<void> {
   if (!plan) return
   const { runtime, record, events, signal } = running
   const graph = await contextGraph(running, plan)
-  events.plan = plan.plan_id
+  events.plans.add(plan.plan_id)
   events.follow(graph.id, record.memory.from[graph.id] ?? graph.revision)
   const handle = await submitted(running, graph, plan, confirm)
   tellMetadata(running, { context_id: graph.id, plan_id: plan.plan_id, trace_id: handle.trace_id })

@@ -13,7 +13,7 @@ export interface KeeperOptions extends OwnerOptions, RunnerOptions {
   readonly layer: ActionLayer
   readonly onError: (error: unknown) => void
   /** Which plans' runs are driven: all when absent. */
-  readonly mine?: (plan: string) => boolean
+  readonly mine?: ReadonlySet<string>
   /** The runs that this process drives, by plan, so that the action layer can find the run that an action belongs to. */
   readonly live: Map<string, LiveRun>
 }
@@ -134,11 +134,11 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
  * Runs that want somebody: approved and not yet started, running, to be resumed, or to be ended: paused past their time (or their time has to begin
  * anew), or without a plan that could go on.
  */
-export function dueRuns(graph: ProjectGraph, mine: (plan: string) => boolean = () => true): readonly Node<'run'>[] {
+export function dueRuns(graph: ProjectGraph, mine?: ReadonlySet<string>): readonly Node<'run'>[] {
   const found: Node<'run'>[] = []
   for (const node of graph.state.activeRuns()) {
     const { phase, requested, plan_id } = node.data
-    if (!mine(plan_id)) continue
+    if (mine && !mine.has(plan_id)) continue
     const plan = graph.get('plan', plan_id)
     const latest = phase === 'paused' ? latestEnd(node.data) : undefined
     const isOver =

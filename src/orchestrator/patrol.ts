@@ -3,7 +3,7 @@ import type { ActionLayer } from '../ael/layer.ts'
 import { atMost, unlessAborted } from '../bus/waiting.ts'
 import type { Clock } from '../protocol/clock.ts'
 import { eachOf } from '../protocol/each.ts'
-import type { TimerRow, Whereabouts } from '../psg/indexes.ts'
+import { INDEX, type TimerRow, type Whereabouts } from '../psg/indexes.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
 import type { Project } from '../psg/project.ts'
 import { thisHolder } from '../vsl/holder.ts'
@@ -38,7 +38,7 @@ const DRAIN_MS = 10_000
 const TTL_MS = 10_000
 
 export function patrol(options: PatrolOptions): Patrol {
-  const { project, clock, onError, mine = () => true } = options
+  const { project, clock, onError, mine } = options
   const { store } = project
   const holder = thisHolder(clock.uuid())
   const keepers = new Map<string, Promise<Keeper | undefined>>()
@@ -84,10 +84,7 @@ export function patrol(options: PatrolOptions): Patrol {
   async function round(): Promise<void> {
     for (const context of others.keys()) if (!isOthers(context)) others.delete(context) // what has ended there is asked for by nobody
     const contexts = new Set<string>()
-    for await (const [, where] of store.scan('running/')) {
-      const { graph, group } = where as Whereabouts
-      if (mine(group)) contexts.add(graph)
-    }
+    for await (const { graph } of runs()) contexts.add(graph)
     const due = new Map<string, string>()
     const wasSetBack = clock.now() < lastRound
     lastRound = clock.now()
@@ -95,7 +92,7 @@ export function patrol(options: PatrolOptions): Patrol {
       const at = Date.parse(key.split('/')[1]!)
       if (at > clock.now() && !wasSetBack) break
       const { graph, group, wait_ms } = row as TimerRow
-      if (mine(group) && isDue({ due: at, wait_ms }, clock.now())) due.set(group, graph)
+      if ((!mine || mine.has(group)) && isDue({ due: at, wait_ms }, clock.now())) due.set(group, graph)
     }
     await eachOf(due, CONTEXTS_AT_ONCE, async ([plan, context]) => {
       if (!(await wakeUp(context, plan).catch(tell))) return
@@ -106,6 +103,13 @@ export function patrol(options: PatrolOptions): Patrol {
     await eachOf(contexts, CONTEXTS_AT_ONCE, async (context) => {
       if (!keepers.has(context) && !isOthers(context)) await look(context).catch(tell)
     })
+  }
+
+  /** Where something runs. What others run costs nothing to who has come for a few. */
+  async function* runs(): AsyncIterable<Whereabouts> {
+    if (!mine) for await (const [, where] of store.scan('running/')) yield where as Whereabouts
+    else if (mine.size > 0)
+      for (const where of (await store.getMany([...mine].map(INDEX.running))).values()) yield where as Whereabouts
   }
 
   /** A context that cannot be looked at keeps nobody from the others. */
@@ -120,7 +124,7 @@ export function patrol(options: PatrolOptions): Patrol {
     await graph.load(plan)
     const by = { actor: 'runtime', reason: 'its time has come', termination: 'timeout' }
     const woke = await commitStill(graph, () => comeDue(graph, plan), by)
-    return woke || dueRuns(graph, (other) => other === plan).length > 0
+    return woke || dueRuns(graph, new Set([plan])).length > 0
   }
 
   async function rounds(): Promise<void> {

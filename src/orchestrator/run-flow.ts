@@ -161,7 +161,8 @@ async function opened<Flow extends FlowContract>(
   closing.push(flowBus(options.bus ?? [], { store, holder, clock, onError, over }))
   const snapshots = isSnapshotStore(vsl) ? patientSnapshots(vsl, patience) : undefined
   const events = flowEvents(store, ctx, record.memory, snapshots)
-  events.plan = documentsOf({ record }).plan?.plan_id as string | undefined
+  const { plan } = documentsOf({ record })
+  if (plan) events.plans.add(String(plan.plan_id))
   closing.push(events.catchUp)
   const layer = flowLayer(options, clock)
   closing.push(layer.close)
@@ -172,7 +173,7 @@ async function opened<Flow extends FlowContract>(
     resolve: layer.resolve,
     onError,
     patrolMs: PATROL_MS,
-    mine: (plan) => plan === events.plan,
+    mine: events.plans,
     onCommit: events.take,
   })
   closing.push(() => runtime.close(over))

@@ -46,8 +46,11 @@ export interface RuntimeOptions {
   readonly onCommit?: (commit: Commit) => void
   /** What went wrong where nobody is waiting for an answer; a warning of the process when absent. */
   readonly onError?: (error: unknown) => void
-  /** Which runs to look after, by their plan: all that are in the store when absent. Others keep their owner, or wait for one. */
-  readonly mine?: (plan: string) => boolean
+  /**
+   * Which runs to look after, by their plan; what is added to the set later counts. All that are in the store when absent. Others keep their owner, or
+   * wait for one.
+   */
+  readonly mine?: ReadonlySet<string>
   /** Rules to switch over; for proofs. */
   readonly switched?: ReadonlySet<string>
 }

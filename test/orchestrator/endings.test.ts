@@ -282,7 +282,7 @@ describe('answers that are taken in together', () => {
     const run = await first.submit(flowOf({ pay: ask, send: ask }))
     expect(await inTime(clock, run.rest())).toBe('waiting')
     first.die()
-    const desk = await start({ mine: () => false })
+    const desk = await start({ mine: new Set() })
     const questions = await desk.waiting()
     for (const [i, { confirm }] of questions.entries())
       await desk.decide(confirm.confirm_id, i === no ? rejected : approved)
@@ -527,7 +527,7 @@ describe('time', () => {
 
   it('ends an approval that nobody used, of a plan and of an action', async () => {
     const { start, clock } = world({ noop: () => null })
-    const desk = await start({ mine: () => false })
+    const desk = await start({ mine: new Set() })
     const plan = await desk.submit(chainOf(1, { approval: { expires_ms: 60_000 } }))
     const worker = await start()
     const action = await worker.submit(flowOf({ noop: { binding: { approval: 'ask' } } }))

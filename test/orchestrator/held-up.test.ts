@@ -23,7 +23,7 @@ async function suspendedInTheFirst(more: Parameters<typeof inTheFirstOfTwo>[0] =
 describe('a run in a context that is suspended', () => {
   it('rests once nothing is under way, wherever one asks, and goes on with its context', async () => {
     const { clock, start, slow, runtime, run, called, goOn } = await suspendedInTheFirst()
-    const other = await start({ mine: () => false })
+    const other = await start({ mine: new Set() })
     const rests = [run.rest(), (await other.get(run.run_id)).rest()]
     let early = false
     for (const rest of rests) void rest.then(() => (early = true))
@@ -120,7 +120,7 @@ describe('a context that is suspended at the worst moment', () => {
       return null
     }
     const { start, clock, store } = world({ work, slow })
-    const other = await start({ mine: () => false })
+    const other = await start({ mine: new Set() })
     let commits = 0
     const owner = await start({}, (seen) => ({
       ...seen,
@@ -165,7 +165,7 @@ describe('a flow whose context is suspended', () => {
     const vsl = memoryBackend()
     const context = contextDocument()
     const plan = planDocument(context, { one: {}, two: { after: ['one'] }, three: { after: ['two'] } })
-    const desk = await runtimeOf({}, { store: vsl, mine: () => false })
+    const desk = await runtimeOf({}, { store: vsl, mine: new Set() })
     const ael = {
       async execute({ params }: { params: { description?: string } }) {
         if (params.description === 'one')

@@ -68,7 +68,7 @@ describe('a context that is being given back', () => {
         return store.release(lease)
       },
     }
-    const desk = await runtimeOf({}, { store, mine: () => false })
+    const desk = await runtimeOf({}, { store, mine: new Set() })
     onTestFinished(() => desk.close())
     const run = await desk.submit(chainOf(1))
     const runtime = await runtimeOf({}, { store: flickering, patrolMs: 5 })
@@ -81,7 +81,7 @@ describe('a context that is being given back', () => {
 describe('contexts that nobody has', () => {
   it('are taken up together: none waits until another one is at work', async () => {
     const store = memoryBackend()
-    const desk = await runtimeOf({}, { store, mine: () => false })
+    const desk = await runtimeOf({}, { store, mine: new Set() })
     onTestFinished(() => desk.close())
     const runs = await Promise.all(Array.from({ length: CONTEXTS_AT_ONCE }, () => desk.submit(chainOf(1))))
     let asked = 0
@@ -107,7 +107,7 @@ describe('contexts that nobody has', () => {
 describe('a run that cannot be taken up', () => {
   it('hurts neither the process nor the others of its context', async () => {
     const store = memoryBackend()
-    const desk = await runtimeOf({}, { store, mine: () => false })
+    const desk = await runtimeOf({}, { store, mine: new Set() })
     const poisoned = await desk.submit(chainOf(1))
     const flow = chainOf(1)
     const plan = { ...flow.plan, context_id: poisoned.context_id }
@@ -173,7 +173,7 @@ describe('a tick that others have overtaken', () => {
     const { start, clock } = world({})
     const held = heldCommit('the plan was approved and starts')
     const owner = await start({}, held.seen)
-    const other = await start({ mine: () => false })
+    const other = await start({ mine: new Set() })
     const run = await owner.submit(chainOf(1, { approval: {} }))
     const [asked] = await owner.waiting()
     const decided = owner.decide(asked!.confirm.confirm_id, { status: 'approved', decided_by_role: 'somebody' })
@@ -195,7 +195,7 @@ describe('a tick that others have overtaken', () => {
     const held = heldCommit('"cancelled"')
     const owner = await start({}, held.seen)
     const late = { ...clock, now: () => clock.now() - 1_000 } // its clock goes a little slow
-    const other = await start({ mine: () => false, clock: late })
+    const other = await start({ mine: new Set(), clock: late })
     const binding = { approval: 'ask', on_failure: 'skip' } as const
     const run = await owner.submit(flowOf({ asks: { call: 'noop', binding }, next: { call: 'noop', after: ['asks'] } }))
     const graph = await owner.project.context(run.context_id)
@@ -222,7 +222,7 @@ describe('a tick that others have overtaken', () => {
         return null
       },
     })
-    const other = await start({ mine: () => false })
+    const other = await start({ mine: new Set() })
     const owner = await start({ switched: new Set(['lifecycle.step.in_progress->completed']) })
     const run = await owner.submit(flowOf({ busy: {} }))
     expect(await inTime(clock, run.result())).toMatchObject({ status: 'failed', error: { code: 'rule_violation' } })

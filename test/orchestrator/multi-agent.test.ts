@@ -351,7 +351,7 @@ describe.each(MODES)('a session in mode %s', (mode) => {
     const base = given({ mode, participants, steps: diamond, flow: { approval: {} } })
     const bindings = base.options().flow!.bindings!
     await runMultiAgentFlow({ ...base.options(), flow: { bindings, approval: {} } })
-    const runtime = await createRuntime({ store: base.store, layer: base.layer, mine: () => false })
+    const runtime = await createRuntime({ store: base.store, layer: base.layer, mine: new Set() })
     await runtime.cancel(base.plan.plan_id)
     await runtime.close()
     const { error, output, events } = await runMultiAgentFlow({ ...base.options(), flow: { bindings, approval: {} } })
@@ -435,7 +435,7 @@ describe('a word before or after a step', () => {
     })
     const { error } = await runMultiAgentFlow(options())
     expect(error?.code).toBe('APPROVAL_PENDING')
-    const runtime = await createRuntime({ store, layer, mine: () => false })
+    const runtime = await createRuntime({ store, layer, mine: new Set() })
     await runtime.decide(error!.confirms![0]!, { status: 'approved', decided_by_role: 'me' })
     await runtime.close()
     expect((await runMultiAgentFlow(options())).success).toBe(true)
@@ -452,7 +452,7 @@ describe('a word about a step that waits', () => {
     })
     const { error, context } = await runMultiAgentFlow(options())
     expect(error?.code).toBe('SIGNAL_PENDING')
-    const runtime = await createRuntime({ store, layer, mine: () => false })
+    const runtime = await createRuntime({ store, layer, mine: new Set() })
     await runtime.signal(context.coordination.metadata?.run_id as string, 'seen')
     await runtime.close()
     expect((await runMultiAgentFlow(options())).success).toBe(true)
@@ -591,7 +591,7 @@ describe('results that contend', () => {
     const { options, plan, layer, store, context } = judging({ ann: 'no', bob: 'yes' }, { strategies: ['escalation'] })
     const { error } = await runMultiAgentFlow(options())
     expect(error?.code).toBe('APPROVAL_PENDING')
-    const runtime = await createRuntime({ store, layer, mine: () => false })
+    const runtime = await createRuntime({ store, layer, mine: new Set() })
     const [question] = await runtime.waiting()
     expect(question!.shows).toMatchObject({
       tool: 'resolve_conflict',
@@ -601,7 +601,7 @@ describe('results that contend', () => {
     await runtime.close()
     const second = await runMultiAgentFlow(options())
     expect(second.error?.code).toBe('APPROVAL_PENDING')
-    const later = await createRuntime({ store, layer, mine: () => false })
+    const later = await createRuntime({ store, layer, mine: new Set() })
     await later.decide(second.error!.confirms![0]!, { status: 'approved', decided_by_role: 'me' })
     await later.close()
     const { success, error: none, output, events } = await runMultiAgentFlow(options())
@@ -617,7 +617,7 @@ describe('results that contend', () => {
     const { options, layer, store, context } = judging({ ann: 'no', bob: 'yes' }, {})
     for (let i = 0; i < 2; i++) {
       const { error } = await runMultiAgentFlow(options())
-      const runtime = await createRuntime({ store, layer, mine: () => false })
+      const runtime = await createRuntime({ store, layer, mine: new Set() })
       await runtime.decide(error!.confirms![0]!, { status: 'rejected', decided_by_role: 'me' })
       await runtime.close()
     }

@@ -29,10 +29,39 @@ describe('a run that waits in a context where another one is busy', () => {
   })
 })
 
+describe('a runtime that looks after a few runs', () => {
+  it('finds them without reading what others run', async () => {
+    const { start, clock } = world({})
+    const desk = await start({ mine: new Set() })
+    const [ours, theirs] = [await desk.submit(chainOf(1)), await desk.submit(chainOf(1))]
+    await inTime(clock, desk.close())
+    const read: string[] = []
+    const watched = (store: Backend): Backend => ({
+      ...store,
+      getMany(keys) {
+        read.push(...keys)
+        return store.getMany(keys)
+      },
+      scan(prefix, from) {
+        read.push(prefix)
+        return store.scan(prefix, from)
+      },
+    })
+    const mine = new Set<string>()
+    const runtime = await start({ mine }, watched)
+    mine.add(ours.plan_id)
+    const run = await runtime.get(ours.run_id)
+    expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+    expect(read.filter((key) => key.startsWith('running/')).every((key) => key.endsWith(ours.plan_id))).toBe(true)
+    expect((await runtime.get(theirs.run_id)).phase).toBe('running')
+    await inTime(clock, runtime.close())
+  })
+})
+
 describe('a context that cannot be read', () => {
   it('keeps nobody from the others, be it found by a run or by a timer', async () => {
     const { start, clock } = world({})
-    const desk = await start({ mine: () => false })
+    const desk = await start({ mine: new Set() })
     const wait = { binding: { action_type: 'wait', params: { ms: 1_000 } } }
     const bad = [await desk.submit(chainOf(1)), await desk.submit(chainOf(1, { approval: { expires_ms: 1_000 } }))]
     const good = [await desk.submit(chainOf(1)), await desk.submit(flowOf({ wait }))]

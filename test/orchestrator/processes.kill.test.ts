@@ -24,7 +24,7 @@ function sharing(name: string, place: () => { readonly url: string; readonly opt
     async function given(leaseTtlMs: number) {
       const { url, options } = place()
       const store = await openStore(url, options)
-      const submitter = await runtimeOf({ work: () => null, held: () => null }, { store, mine: () => false })
+      const submitter = await runtimeOf({ work: () => null, held: () => null }, { store, mine: new Set() })
       const start = async (go = '') => {
         const script = new URL('worker-process.ts', import.meta.url)
         const worker = child(script, [url, JSON.stringify(options), String(leaseTtlMs), go])

@@ -35,7 +35,7 @@ describe('a rollback', () => {
   it('is left to others once they may have begun, and they take everything back', async () => {
     const { start, clock, calls, runtime, run, rollbackBy } = await ended()
     let isLost = false
-    const silent = await start({ mine: () => false }, (store) => ({
+    const silent = await start({ mine: new Set() }, (store) => ({
       ...store,
       async renew(lease) {
         if (!isLost || !lease.stream.startsWith('rollback/')) return store.renew(lease)
@@ -58,7 +58,7 @@ describe('a rollback', () => {
   it('is reported as it went though its lease cannot be given back', async () => {
     const { start, clock, calls, runtime, rollbackBy } = await ended()
     calls.push('an earlier one')
-    const process = await start({ mine: () => false }, (store) => ({
+    const process = await start({ mine: new Set() }, (store) => ({
       ...store,
       release: () => Promise.reject(new Unavailable('the store', 'later')),
     }))

@@ -140,7 +140,7 @@ describe('a binding of a role', () => {
     'is found by its %s for a step that says its %s, also when somebody else has made the role',
     async (bound, said) => {
       const store = memoryBackend()
-      const other = await runtimeOf({}, { store, mine: () => false })
+      const other = await runtimeOf({}, { store, mine: new Set() })
       const runtime = await runtimeOf({ write: () => 'written' }, { store })
       const role = (await other.call('role', { intent: 'create', name: 'writer' })) as { name: string; role_id: string }
       const { context, plan } = flowOf({ a: {} })

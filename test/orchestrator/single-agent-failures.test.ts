@@ -156,7 +156,7 @@ describe('a plan whose context nobody made', () => {
     const store = memoryBackend()
     const { error } = await runSingleAgentFlow(call(store, { ...saying({ plan }), context: () => ({ output: null }) }))
     expect(error).toMatchObject({ code: 'INVALID_OUTPUT', problems: [{ rule: 'reference.resolves' }] })
-    const desk = await runtimeOf({}, { store, mine: () => false })
+    const desk = await runtimeOf({}, { store, mine: new Set() })
     const made = await desk.call('context', { intent: 'create', title: context.title, root: context.root })
     await desk.close()
     const { context_id } = made as typeof context
@@ -251,7 +251,7 @@ describe('a person who must agree', () => {
     const flow = { approval: { roles: ['dba'] } }
     const { error } = await runSingleAgentFlow(call(store, saying({ context, plan }), { flow }))
     const layer = actionLayer({ adapters: [functionAdapter({})] })
-    const runtime = await createRuntime({ store, layer, mine: () => false })
+    const runtime = await createRuntime({ store, layer, mine: new Set() })
     await runtime.decide(error!.confirms![0]!, { status: 'approved', decided_by_role: 'dba' })
     await runtime.close()
     const options = call(store, saying({ context, plan }), { flow })
@@ -304,7 +304,7 @@ describe('a person who must agree', () => {
     const options = () => call(store, saying({ context, plan }), { ael, flow: { bindings } })
     const { error } = await runSingleAgentFlow(options())
     expect(error).toMatchObject({ code: 'APPROVAL_PENDING', confirms: [expect.any(String)] })
-    const runtime = await createRuntime({ store, layer: ael, mine: () => false })
+    const runtime = await createRuntime({ store, layer: ael, mine: new Set() })
     await runtime.decide(error!.confirms![0]!, { status: 'approved', decided_by_role: 'me' })
     await runtime.close()
     expect(await runSingleAgentFlow(options())).toMatchObject({

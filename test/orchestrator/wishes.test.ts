@@ -277,7 +277,7 @@ it('forgets no cancel that arrives while a pause is being taken in', async () =>
   const { start, clock } = world({ long })
   const held = heldCommit('"pausing"')
   const owner = await start({}, held.seen)
-  const other = await start({ mine: () => false })
+  const other = await start({ mine: new Set() })
   const run = await owner.submit(flowOf({ long: {} }))
   await other.pause(run.run_id)
   await inTime(clock, held.reached)
@@ -296,7 +296,7 @@ it.each([
   const flow = flowOf({ one: {}, two: { after: ['one'] } })
   const held = heldCommit(firstActionOf(flow.ids.two!)) // what tells the end of one and the beginning of two
   const owner = await start({}, held.seen)
-  const other = await start({ mine: () => false })
+  const other = await start({ mine: new Set() })
   const run = await owner.submit(flow)
   await inTime(clock, held.reached)
   await other[wish](run.run_id)
@@ -318,7 +318,7 @@ it('ends a run all the same when a wish to cancel crosses with its end', async (
   const { start, clock } = world({ one: () => 1 })
   const held = heldCommit('"phase":"ended"')
   const owner = await start({}, held.seen)
-  const other = await start({ mine: () => false })
+  const other = await start({ mine: new Set() })
   const run = await owner.submit(flowOf({ one: {} }))
   await inTime(clock, held.reached)
   await other.cancel(run.run_id)
@@ -338,7 +338,7 @@ it('does not lay a run down over a signal, so that whoever dies then leaves noth
     },
     held.seen,
   )
-  const other = await start({ mine: () => false })
+  const other = await start({ mine: new Set() })
   const run = await owner.submit(flowOf({ wait: { binding } }))
   await inTime(clock, held.reached)
   await other.signal(run.run_id, 'go')
@@ -381,7 +381,7 @@ it('keeps what was submitted and wished for when the context cannot be looked at
 it('refuses a signal to a run that ends meanwhile', async () => {
   const { start, clock } = world({})
   const held = heldCommit('signal go')
-  const other = await start({ mine: () => false }, held.seen)
+  const other = await start({ mine: new Set() }, held.seen)
   const owner = await start()
   const run = await owner.submit(flowOf({ wait: { binding } }))
   const signalled = other.signal(run.run_id, 'go')
