@@ -39,8 +39,8 @@ export interface GraphOptions {
   /** How many ended plans, dialogs, … stay in memory. */
   readonly keepEnded?: number
   /**
-   * After how many commits the values that the journal tells are written out: 1,024 when absent, earlier when there are many or large ones. With
-   * fewer a graph is opened sooner, with more each commit costs less; with 0 every commit writes its own.
+   * After how many commits the values that the journal tells are written out, or earlier when there are many or large ones. With fewer a graph is
+   * opened sooner, with more each commit costs less; with 0 every commit writes its own. 1,024 when absent, but 0 in a store that people read.
    */
   readonly mostTrailing?: number
   /** Strict mode: a role that this does not know is an error. */
@@ -111,7 +111,7 @@ export class ProjectGraph {
     this.#rules = ruleBook(options.switched)
     this.#copy = new WorkingCopy(store, id, {
       keepEnded: options.keepEnded ?? KEEP_ENDED,
-      mostTrailing: options.mostTrailing ?? MOST_TRAILING,
+      mostTrailing: options.mostTrailing ?? (store.traits.legible ? 0 : MOST_TRAILING),
       onTaken: (entry, deltas) => this.#taken(entry, deltas),
     })
   }

@@ -71,6 +71,8 @@ export interface Traits {
   readonly processes: 'one' | 'many'
   /** Do commits of different streams that wait together travel together? */
   readonly grouped: boolean
+  /** Are its values there for people to read? Then a graph writes them with every commit and leaves none to the journal. */
+  readonly legible?: boolean
 }
 
 export interface Facts {

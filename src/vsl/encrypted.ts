@@ -44,7 +44,7 @@ export async function withEncryption(store: Backend, keys: readonly EncryptionKe
   }
 
   return {
-    traits: store.traits,
+    traits: { ...store.traits, legible: false },
     ...(store.facts && { facts: () => store.facts!() }),
 
     async get(key) {

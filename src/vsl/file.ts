@@ -102,7 +102,7 @@ export async function fileBackend(options: FileOptions): Promise<Backend> {
   }
 
   return checked(open, {
-    traits: { durable: true, processes: 'one', grouped: true },
+    traits: { durable: true, processes: 'one', grouped: true, legible: true },
 
     get: (key) => reading(() => own.get(key)),
     async set(key, value) {
