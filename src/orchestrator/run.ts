@@ -10,6 +10,7 @@ import type { GraphState } from '../psg/state.ts'
 import { eventsIn } from '../psg/told.ts'
 import { heldUpBy } from './held-up.ts'
 import type { Settled } from './keeper.ts'
+import type { Undo } from './live.ts'
 import { isOutcome } from './outcome.ts'
 import { openTimers } from './timers.ts'
 
@@ -23,6 +24,8 @@ export interface RunResult {
   readonly outputs: { readonly [step_id: string]: Json }
   /** In a session, whose result stands for each thing that steps were declared to write. */
   readonly resources?: { readonly [resource: string]: { readonly step_id: string; readonly participant_id: string } }
+  /** Of a run that was to compensate: what became of each action that it had done and could take back, or never can. */
+  readonly undone?: Readonly<Undo['outcomes']>
 }
 
 /** A run to hold on to: wait for it, listen to it, stop it. Letting go of it changes nothing. */
@@ -156,10 +159,10 @@ const endsRun = (body: EntryBody, run: string): boolean =>
       (isFieldChange(change) ? change.now : change.after?.data)?.phase === 'ended',
   )
 
-type Stored = Partial<Pick<RunResult, 'status' | 'error' | 'resources'>>
+type Stored = Partial<Pick<RunResult, 'status' | 'error' | 'resources' | 'undone'>>
 
 async function resultOf(graph: ProjectGraph, run: string, plan: string): Promise<RunResult> {
-  const { status = 'failed', error, resources } = (graph.get('run', run)?.data.result ?? {}) as Stored
+  const { status = 'failed', error, resources, undone } = (graph.get('run', run)?.data.result ?? {}) as Stored
   const outputs: { [step: string]: Json } = {}
   for (const { step_id, output, output_blob } of outcomes(graph.state, plan)) {
     if (output !== undefined) outputs[step_id] = output
@@ -174,6 +177,7 @@ async function resultOf(graph: ProjectGraph, run: string, plan: string): Promise
     ...(error && { error }),
     outputs,
     ...(resources && { resources }),
+    ...(undone && { undone }),
   }
 }
 

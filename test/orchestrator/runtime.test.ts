@@ -237,7 +237,10 @@ describe('a failing step', () => {
       boom: () => {
         throw new Error('boom')
       },
-      unmake: (args) => void undone.push(args),
+      unmake(args) {
+        undone.push(args)
+        if (args === 'two') throw new Error('it is stuck')
+      },
     })
     const inverse = (what: string) => ({ action_type: 'function', params: { name: 'unmake', args: what } })
     const flow = flowOf({
@@ -246,8 +249,14 @@ describe('a failing step', () => {
       boom: { after: ['two'], binding: { on_failure: 'compensate' } },
     })
     const run = await runtime.submit(flow)
-    expect((await run.result()).status).toBe('failed')
+    const result = await run.result()
+    expect(result).toMatchObject({ status: 'failed', error: { message: expect.stringContaining('boom') } })
     expect(undone).toEqual(['two', 'one'])
+    const [one, two] = flow.plan.steps.map(({ step_id }) => step_id)
+    expect(result.undone).toMatchObject([
+      { step_id: two, status: 'failed', error: { message: expect.stringContaining('stuck') } },
+      { step_id: one, status: 'undone' },
+    ])
     const types: string[] = []
     for await (const { event } of run) if (event.event_family === 'compensation_plan') types.push(event.event_type)
     expect(types).toEqual(['rollback_planned', 'rollback_executed'])
