@@ -24,7 +24,7 @@ export interface RunResult {
   readonly outputs: { readonly [step_id: string]: Json }
   /** In a session, whose result stands for each thing that steps were declared to write. */
   readonly resources?: { readonly [resource: string]: { readonly step_id: string; readonly participant_id: string } }
-  /** Of a run that was to compensate: what became of each action that it had done and could take back, or never can. */
+  /** Of a run that was to compensate: what became of each action that it had done. Some can never be taken back. */
   readonly undone?: Readonly<Undo['outcomes']>
 }
 
