@@ -35,6 +35,7 @@ describe('the simulated world notices', () => {
     const withoutCancel = (field: string, value: unknown) =>
       field === 'requested' && value === 'cancel' ? undefined : value
     await expectNoticed(/a cancel was lost/, {
+      worlds: SEEDS, // whoever asked remembers it: only another owner does not know
       wishes: ['decide', 'signal', 'cancel'],
       store: (store) =>
         changed(store, { commit: (write) => store.commit(JSON.parse(JSON.stringify(write, withoutCancel)) as Write) }),
