@@ -6,7 +6,7 @@ import { isFieldChange, isMove, nodeWithFields, storedAfter } from './field-chan
 import type { JournalEntry } from './history.ts'
 import { INDEX, lifeOf } from './indexes.ts'
 import { KINDS } from './kinds.ts'
-import { fromStored, groupPrefix, nodeKey, placeOf } from './node.ts'
+import { fromStored, groupIn, groupPrefix, nodeKey, placeOf } from './node.ts'
 import type { GraphMemory, GraphState } from './state.ts'
 
 /** Values by their keys. */
@@ -42,7 +42,7 @@ export function groupsBegunIn(entries: readonly JournalEntry[]): readonly string
 export function foldInto(groups: ReadonlyMap<string, Values>, entries: readonly JournalEntry[]): void {
   for (const { body } of entries)
     for (const change of body.changes) {
-      const values = groups.get(placeOf(change.key).group)
+      const values = groups.get(groupIn(change.key))
       const after = values && storedAfter(change, values.get(change.key))
       if (after) values.set(change.key, after)
     }
@@ -86,11 +86,11 @@ export function takeGroup(group: string, values: Values, memory: GraphMemory): v
 export function applyEntry({ changes }: Pick<EntryBody, 'changes'>, memory: GraphMemory): readonly Delta[] {
   const deltas: Delta[] = []
   for (const change of changes) {
-    const { group } = placeOf(change.key)
+    const group = groupIn(change.key)
     if (group === '-' || begins(change)) memory.openGroup(group)
   }
   for (const change of changes) {
-    if (!memory.state.hasGroup(placeOf(change.key).group)) continue
+    if (!memory.state.hasGroup(groupIn(change.key))) continue
     const delta = deltaOf(change, memory.state)
     if (delta) deltas.push(delta)
     else if (!isFieldChange(change) && change.after?.deleted) memory.bury(fromStored(change.key, change.after))

@@ -23,6 +23,12 @@ export function placeOf(key: string): { readonly group: string; readonly kind: K
 }
 const KIND_NAMES: ReadonlyMap<string, Kind> = new Map((Object.keys(KINDS) as Kind[]).map((kind) => [kind, kind]))
 
+/** The group alone. */
+export function groupIn(key: string): string {
+  const from = key.indexOf('/') + 1
+  return key.slice(from, key.indexOf('/', from))
+}
+
 export function toStored({ owner, at, born, imported, retired, data }: AnyNode, deleted?: true): Stored {
   const stored: { -readonly [F in keyof Stored]: Stored[F] } = { born, data: data as JsonObject }
   if (owner !== undefined) stored.owner = owner

@@ -13,20 +13,16 @@ export interface Trail {
    * not in memory: what no store takes must be refused now, and not when it is written with somebody else's commit.
    */
   accepts(changes: Changes): boolean
-  /** An entry has come that leaves this behind, one for each of its changes. */
-  follow(revision: number, body: EntryBody, left: readonly Left[]): void
+  /** An entry has come, with changes in these groups that leave behind so many bytes. */
+  follow(revision: number, body: EntryBody, groups: Iterable<string>, bytes: number): void
+  /** So much more trails than was told with the entries. */
+  weigh(bytes: number): void
   /** Everything up to this revision is written, and what comes behind it may not be. */
   begin(from: number | undefined): void
   /** The groups whose values trail. */
   readonly groups: ReadonlySet<string>
   /** The keys of what trails. */
   keys(): ReadonlySet<string>
-}
-
-/** Where a node lies that was changed, and what it says, as far as it is known. */
-export interface Left {
-  readonly group: string
-  readonly data: unknown
 }
 
 const MOST_VALUES = 8_000
@@ -62,17 +58,17 @@ export function trail(mostEntries: number, nodeAt: (kind: Kind, id: string) => A
       return true
     },
     begin,
-    follow(revision, { changes, trails, events, reason }, left) {
+    follow(revision, { changes, trails, events, reason }, touched, left) {
       if (!trails) return begin(undefined)
       from ??= revision - 1
       entries++
-      bytes += reason.length
+      bytes += left + reason.length
       for (const told of events) if ('event' in told) bytes += roughBytes(told.event as Json)
-      for (let i = 0; i < left.length; i++) {
-        keys.push(changes[i]!.key)
-        groups.add(left[i]!.group)
-        bytes += roughBytes(left[i]!.data as Json)
-      }
+      for (const { key } of changes) keys.push(key)
+      for (const group of touched) groups.add(group)
+    },
+    weigh(more) {
+      bytes += more
     },
     keys: () => new Set(keys),
   }

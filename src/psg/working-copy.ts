@@ -1,6 +1,7 @@
 import { microsOf } from '../protocol/clock.ts'
+import { type Json, roughBytes } from '../protocol/json.ts'
 import type { Backend } from '../vsl/backend.ts'
-import type { AnyNode, Kind, Stored } from './change.ts'
+import type { AnyNode, EntryBody, EntryChange, Kind, Stored } from './change.ts'
 import type { Draft } from './check.ts'
 import type { Delta } from './delta.ts'
 import { endedGroups } from './ended.ts'
@@ -19,7 +20,7 @@ import {
   takeGroup,
   type Values,
 } from './load.ts'
-import { placeOf, toStored } from './node.ts'
+import { groupIn, placeOf, toStored } from './node.ts'
 import { type GraphMemory, type GraphState, graphMemory } from './state.ts'
 import { type Trail, trail } from './trail.ts'
 
@@ -81,7 +82,7 @@ export class WorkingCopy {
   /** A commit of ours has landed. */
   apply({ commit: { revision, body }, deltas, ranks, stamped }: Draft): void {
     this.#memory.apply(deltas, ranks)
-    this.trail.follow(revision, body, deltas.map(leftBy))
+    this.#followed(revision, body, deltas.map(leftBy))
     this.#moveTo(revision, deltas, stamped)
   }
 
@@ -108,7 +109,8 @@ export class WorkingCopy {
     this.#stamped = last && microsOf(last.body.at)
     this.#ended.clear()
     this.trail.begin(written)
-    for (const entry of known) this.#follow(entry)
+    for (const { revision: at, body } of known) this.trail.follow(at, body, body.changes.map(groupOfChange), 0)
+    for (const key of this.trail.keys()) this.trail.weigh(bytesOf(groups.get(groupIn(key))?.get(key)))
     for (const group of groups.keys()) this.#noteLife(group)
     for (const entry of entries.slice(known.length)) this.#take(entry)
   }
@@ -162,13 +164,12 @@ export class WorkingCopy {
     const keys = this.trail.keys()
     const absent = new Map<string, Values>()
     for (const key of keys) {
-      const { group } = placeOf(key)
+      const group = groupIn(key)
       if (!this.state.hasGroup(group)) absent.set(group, new Map())
     }
     if (absent.size > 0) {
-      const away = [...keys].filter((key) => absent.has(placeOf(key).group))
-      for (const [key, value] of await this.store.getMany(away))
-        absent.get(placeOf(key).group)!.set(key, value as Stored)
+      const away = [...keys].filter((key) => absent.has(groupIn(key)))
+      for (const [key, value] of await this.store.getMany(away)) absent.get(groupIn(key))!.set(key, value as Stored)
       foldInto(absent, await this.#entriesAfter(this.trail.from!))
     }
     return [...keys].map((key) => {
@@ -197,18 +198,23 @@ export class WorkingCopy {
   #take(entry: JournalEntry): void {
     const { revision, body } = entry
     const deltas = applyEntry(body, this.#memory)
-    this.#follow(entry)
+    this.#followed(revision, body, this.#leftBy(body))
     this.#moveTo(revision, deltas, microsOf(body.at))
     this.#onTaken(entry, deltas)
   }
 
-  #follow({ revision, body }: JournalEntry): void {
-    const left = body.changes.map((change) => {
+  #followed(revision: number, body: EntryBody, left: readonly Left[]): void {
+    let bytes = 0
+    for (const { data } of left) bytes += roughBytes(data as Json)
+    this.trail.follow(revision, body, left.map(groupOfLeft), bytes)
+  }
+
+  #leftBy({ changes }: EntryBody): readonly Left[] {
+    return changes.map((change) => {
       const { group, kind, id } = placeOf(change.key)
       const told = isFieldChange(change) ? change.now : (change.after?.data ?? null)
       return { group, data: this.state.get(kind, id)?.data ?? told } // not all groups are in memory
     })
-    this.trail.follow(revision, body, left)
   }
 
   #moveTo(revision: number, deltas: readonly Delta[], stamped: number): void {
@@ -233,6 +239,15 @@ export class WorkingCopy {
 }
 
 const byName = (groups: readonly GroupValues[]) => new Map(groups.map(({ group, values }) => [group, values]))
+
+/** Where a node lies that was changed, and what it says, as far as it is known. */
+interface Left {
+  readonly group: string
+  readonly data: unknown
+}
+const groupOfLeft = ({ group }: Left): string => group
+const groupOfChange = ({ key }: EntryChange): string => groupIn(key)
+const bytesOf = (value: Stored | undefined): number => (value ? roughBytes(value.data) : 0)
 
 const leftBy = ({ before, after }: Delta): AnyNode => (after ?? before)!
 const groupOf = (delta: Delta): string => leftBy(delta).group
