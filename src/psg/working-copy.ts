@@ -1,5 +1,5 @@
 import { microsOf } from '../protocol/clock.ts'
-import { type Json, roughBytes } from '../protocol/json.ts'
+import { type Json, type JsonObject, roughBytes } from '../protocol/json.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { AnyNode, EntryBody, EntryChange, Kind, Stored } from './change.ts'
 import type { Draft } from './check.ts'
@@ -99,7 +99,8 @@ export class WorkingCopy {
     const begun = groupsBegunIn(known).filter((group) => !groups.has(group))
     for (const group of begun) groups.set(group, new Map())
     foldInto(groups, known)
-    for (const group of begun) if (hasEnded(group, groups.get(group)!)) groups.delete(group)
+    const folded = new Map(groups)
+    for (const group of begun) if (hasEnded(group, folded.get(group)!)) groups.delete(group)
     const memory = graphMemory()
     for (const [group, values] of groups) takeGroup(group, values, memory)
 
@@ -109,8 +110,9 @@ export class WorkingCopy {
     this.#stamped = last && microsOf(last.body.at)
     this.#ended.clear()
     this.trail.begin(written)
-    for (const { revision: at, body } of known) this.trail.follow(at, body, body.changes.map(groupOfChange), 0)
-    for (const key of this.trail.keys()) this.trail.weigh(bytesOf(groups.get(groupIn(key))?.get(key)))
+    for (const { revision: at, body } of known)
+      this.trail.follow(at, body, body.changes.map(groupOfChange), elsewhere(body, folded))
+    for (const key of this.trail.keys()) this.trail.weigh(bytesOf(folded.get(groupIn(key))?.get(key)))
     for (const group of groups.keys()) this.#noteLife(group)
     for (const entry of entries.slice(known.length)) this.#take(entry)
   }
@@ -212,8 +214,7 @@ export class WorkingCopy {
   #leftBy({ changes }: EntryBody): readonly Left[] {
     return changes.map((change) => {
       const { group, kind, id } = placeOf(change.key)
-      const told = isFieldChange(change) ? change.now : (change.after?.data ?? null)
-      return { group, data: this.state.get(kind, id)?.data ?? told } // not all groups are in memory
+      return { group, data: this.state.get(kind, id)?.data ?? toldOf(change) } // not all groups are in memory
     })
   }
 
@@ -248,6 +249,16 @@ interface Left {
 const groupOfLeft = ({ group }: Left): string => group
 const groupOfChange = ({ key }: EntryChange): string => groupIn(key)
 const bytesOf = (value: Stored | undefined): number => (value ? roughBytes(value.data) : 0)
+/** What a change says of the node that it leaves behind. */
+const toldOf = (change: EntryChange): JsonObject | null =>
+  isFieldChange(change) ? change.now : (change.after?.data ?? null)
+
+/** What an entry tells of groups other than these. */
+function elsewhere({ changes }: EntryBody, groups: ReadonlyMap<string, unknown>): number {
+  let bytes = 0
+  for (const change of changes) if (!groups.has(groupIn(change.key))) bytes += roughBytes(toldOf(change))
+  return bytes
+}
 
 const leftBy = ({ before, after }: Delta): AnyNode => (after ?? before)!
 const groupOf = (delta: Delta): string => leftBy(delta).group

@@ -26,6 +26,23 @@ const trails = async ({ store, context }: World) =>
   (await store.getMany([INDEX.written(context)])).has(INDEX.written(context))
 
 describe('psg: values that trail behind the journal', () => {
+  it('are weighed whole by whoever opens the graph, also of what has ended or is not loaded', async () => {
+    const { store, bytes } = weighed()
+    const given = await world({ store })
+    for (let i = 0; i < 8; i++) {
+      const graph = await openGraph(store, given.context, { clock: given.clock })
+      const plan = planOf(given, { a: [] }, { objective: text(1) })
+      await graph.commit([...plan.changes, add('file', `${i}.ts`, file(`${i}.ts`))], by)
+      await graph.commit(
+        [set('plan', plan.id, { status: 'cancelled' }), set('step', plan.step('a'), { status: 'skipped' })],
+        by,
+      )
+    }
+    expect(Math.max(...bytes)).toBeGreaterThan(MIB)
+    expect(Math.max(...bytes)).toBeLessThan(5 * MIB)
+    expect(await (await openGraph(store, given.context)).verify()).toEqual([])
+  })
+
   it('are written before they are more than a store takes at once, however little of each has changed', async () => {
     const { store, bytes } = weighed()
     const given = await world({ store })
