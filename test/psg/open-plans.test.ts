@@ -4,6 +4,7 @@ import { openPlans } from '../../src/psg/open-plans.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { collect, write } from '../contracts/backend/given.ts'
+import { countingScans } from '../support/counting-scans.ts'
 
 const where = (group: string): Whereabouts => ({ graph: 'g', group })
 const name = (n: number) => String(n).padStart(6, '0')
@@ -26,18 +27,9 @@ it('gives the plans whose runs have not ended in the order of their ids, from an
 it('asks for nothing that has ended', async () => {
   const ended = Array.from({ length: 5_000 }, (_, n) => [INDEX.id('plan', name(n)), where(name(n))] as const)
   const store = await given([...ended, [INDEX.running('a'), where('a')]])
-  let seen = 0
-  const counting: Backend = {
-    ...store,
-    async *scan(prefix, from) {
-      for await (const pair of store.scan(prefix, from)) {
-        seen++
-        yield pair
-      }
-    },
-  }
+  const { store: counting, seen } = countingScans(store)
   expect(await groups(openPlans(counting))).toEqual(['a'])
-  expect(seen).toBe(2) // it runs, and is looked for there twice
+  expect(seen()).toBe(2) // it runs, and is looked for there twice
 })
 
 it.each([

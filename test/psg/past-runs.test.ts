@@ -4,6 +4,7 @@ import { timedRuns, untimedRuns } from '../../src/psg/past-runs.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { collect, write } from '../contracts/backend/given.ts'
+import { countingScans } from '../support/counting-scans.ts'
 
 const NOW = Date.UTC(2026, 5, 1)
 const MINUTE = 60_000
@@ -19,17 +20,7 @@ async function given(ids: readonly string[]): Promise<{ store: Backend; seen: ()
   await store.commit(
     write('g', 0, { puts: ids.map((run) => [INDEX.id('run', run), { graph: 'g', group: `plan of ${run}` }]) }),
   )
-  let seen = 0
-  const counting: Backend = {
-    ...store,
-    async *scan(prefix, from) {
-      for await (const pair of store.scan(prefix, from)) {
-        seen++
-        yield pair
-      }
-    },
-  }
-  return { store: counting, seen: () => seen }
+  return countingScans(store)
 }
 
 it('gives the runs whose ids tell a time, the newest first, each once', async () => {
