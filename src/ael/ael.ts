@@ -7,7 +7,7 @@ import { checkAction } from './action.ts'
 import type { Action, ActionResult, Adapter, Asker, Call, DeltaSource, RetryPolicy } from './adapter.ts'
 import { checkLayerOptions } from './check-options.ts'
 import { checkRegistering } from './check-registering.ts'
-import { decorated, type Passage } from './decorate.ts'
+import { decorated, onward, type Passage } from './decorate.ts'
 import { endedEvent, labelOf, startedEvent } from './events.ts'
 import { denied, toActionError } from './failure.ts'
 import type { ActionLayer, CallOptions, EventDraft, Hands, Observer } from './layer.ts'
@@ -107,22 +107,22 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
     withRetry(attempt, { clock, ...(options.retry && { policy: options.retry }) })
 
   /** What an action carries out goes the way that it went itself; what it streams is known to be its own. */
-  const withAct = ({ action_id }: Action, call: Passage, way: Way): Passage => ({
-    ...call,
-    onDelta: (delta, from = { action_id, execution_id: call.execution_id }) => call.onDelta(delta, from),
-    act(action, { resume } = {}) {
-      const { resume: _, ...inherited } = call
-      return run(action, way, {
-        ...inherited,
-        ...(resume === undefined ? {} : { resume }),
-        checkpoint: nowhere,
-        attempt: 1,
-        execution_id: clock.uuid(),
-        parent_execution_id: call.execution_id,
-        depth: call.depth + 1,
-      })
-    },
-  })
+  const withAct = ({ action_id }: Action, call: Passage, way: Way): Passage =>
+    onward(call, call, {
+      onDelta: (delta, from = { action_id, execution_id: call.execution_id }) => call.onDelta(delta, from),
+      act(action, { resume } = {}) {
+        const { resume: _, ...inherited } = call
+        return run(action, way, {
+          ...inherited,
+          ...(resume === undefined ? {} : { resume }),
+          checkpoint: nowhere,
+          attempt: 1,
+          execution_id: clock.uuid(),
+          parent_execution_id: call.execution_id,
+          depth: call.depth + 1,
+        })
+      },
+    })
 
   const run = async (action: Action, way: Way, call: Passage): Promise<ActionResult> => {
     checkAction(action)

@@ -10,6 +10,57 @@ export interface Passage extends Call {
   readonly maxOutputBytes?: number
 }
 
+/** Whose signal is handed on. */
+const SOURCE = Symbol('source')
+
+type Sourced = { readonly [SOURCE]: { readonly signal: AbortSignal } }
+
+/** Shared by all, so that the engine knows them as one kind of object. */
+const SIGNAL_OF_SOURCE = {
+  enumerable: true,
+  get(this: Sourced): AbortSignal {
+    return this[SOURCE].signal
+  },
+}
+
+/**
+ * A call handed on with some of it changed, and with the signal of `source`. That is made when somebody asks for it: a signal takes as long to make as
+ * the whole way through the decorators, and most work never looks at its own.
+ */
+export function onward(
+  call: Passage,
+  source: { readonly signal: AbortSignal },
+  changed: Partial<Pick<Passage, 'onDelta' | 'checkpoint' | 'untimed' | 'act'>> = {},
+): Passage {
+  const passage = {
+    [SOURCE]: source,
+    onDelta: changed.onDelta ?? call.onDelta,
+    checkpoint: changed.checkpoint ?? call.checkpoint,
+    untimed: changed.untimed ?? call.untimed,
+    act: changed.act ?? call.act,
+    attempt: call.attempt,
+    execution_id: call.execution_id,
+    depth: call.depth,
+    parent_execution_id: call.parent_execution_id,
+    resume: call.resume,
+    role: call.role,
+    run: call.run,
+    observer: call.observer,
+    shutdown: call.shutdown,
+    maxOutputBytes: call.maxOutputBytes,
+  }
+  return Object.defineProperty(passage, 'signal', SIGNAL_OF_SOURCE) as unknown as Passage
+}
+
+/** The same, for a function that is told which action it carries out. */
+export function callFor({ action_id, idempotency_key }: Action, call: Passage): Passage & ActionNames {
+  const passage = onward(call, call) as Passage & { -readonly [F in keyof ActionNames]: string }
+  passage.action_id = action_id
+  passage.idempotency_key = idempotency_key
+  return passage
+}
+type ActionNames = Pick<Action, 'action_id' | 'idempotency_key'>
+
 /**
  * The same adapter, done differently. Its methods stay bound to it, so that an instance of a class can be decorated too.
  */

@@ -3,8 +3,9 @@ import { flag, refuseUnlessFit } from '../protocol/fields.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import { under } from '../protocol/under.ts'
-import type { Action, Adapter, Call, ExecutorKind } from './adapter.ts'
+import type { Adapter, Call, ExecutorKind } from './adapter.ts'
 import { checkFunctionOptions } from './check-options.ts'
+import { callFor } from './decorate.ts'
 import { finalFailure } from './failure.ts'
 import { type CompiledSchema, compileSchema, type Schema } from './schema.ts'
 import { unknownParams } from './unknown-params.ts'
@@ -62,7 +63,7 @@ export function functionAdapter(
     async execute(action, call) {
       const spec = found(action.params)
       if (spec === undefined) throw new NotFound('function', String(action.params.name))
-      const output = await spec.run(action.params.args ?? null, callOf(action, call))
+      const output = await spec.run(action.params.args ?? null, callFor(action, call))
       const problems = spec.output ? await spec.output.problems(output) : []
       if (problems.length > 0) throw badOutput(String(action.params.name), problems)
       return output === undefined ? {} : { output }
@@ -101,12 +102,6 @@ async function checkArgs(input: CompiledSchema, args: Json, action_type: string)
   const problems = await input.problems(args)
   if (problems.length > 0) throw new InvalidInput(action_type, under('args', problems))
 }
-
-const callOf = ({ action_id, idempotency_key }: Action, call: Call): FunctionCall => ({
-  action_id,
-  idempotency_key,
-  ...call,
-})
 
 function badOutput(name: string, problems: readonly Problem[]) {
   const cause = new InvalidInput(`the output of ${name}`, under('output', problems))

@@ -7,7 +7,7 @@ import { under } from '../protocol/under.ts'
 import { undo } from './action.ts'
 import type { Action, Adapter, Call, Inverse } from './adapter.ts'
 import { registry as registryField } from './check-options.ts'
-import type { Passage } from './decorate.ts'
+import { callFor, type Passage } from './decorate.ts'
 import { aborted, finalFailure } from './failure.ts'
 import { MAX_OUTPUT_BYTES, refuseAbove } from './outputs.ts'
 import { isToolName, type RegisteredTool, type ToolRegistry } from './tool-registry.ts'
@@ -106,8 +106,7 @@ function refuseArgs(problems: readonly Problem[]): void {
 }
 
 async function outputOf(tool: RegisteredTool, action: Action, call: Call): Promise<Json | undefined> {
-  const { action_id, idempotency_key } = action
-  const given = await tool.execute(action.params.tool_args as JsonObject, { ...call, action_id, idempotency_key })
+  const given = await tool.execute(action.params.tool_args as JsonObject, callFor(action, call))
   return isStream(given) ? joined(given, tool.name, call) : given
 }
 

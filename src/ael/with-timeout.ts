@@ -2,7 +2,7 @@ import { type Clock, systemClock } from '../protocol/clock.ts'
 import type { ActionError } from '../protocol/errors.ts'
 import { duration } from '../protocol/fields.ts'
 import type { Action, Adapter, Outcome } from './adapter.ts'
-import { decorated, type Passage } from './decorate.ts'
+import { decorated, onward, type Passage } from './decorate.ts'
 import { aborted, timedOut, toActionError, withSpent } from './failure.ts'
 import { onAbort } from './on-abort.ts'
 
@@ -56,15 +56,13 @@ function bounded(
     const forget = stopFor(call.signal)
     const forgetShutdown = call.shutdown && stopFor(call.shutdown)
 
-    const passage: Passage = {
-      ...call,
-      signal: work.signal,
+    const passage = onward(call, work, {
       onDelta: (delta, from) => {
         if (verdict === undefined) call.onDelta(delta, from)
       },
       checkpoint: (state) => (verdict === undefined ? call.checkpoint(state) : undefined),
       untimed: (wait) => call.untimed(deadline.without(wait)),
-    }
+    })
     begun(adapter, action, passage).then(
       (outcome) => end(() => (verdict === undefined ? resolve(outcome) : reject(verdict))),
       (error) => end(() => reject(verdict === undefined ? error : withSpent(verdict, toActionError(error).spent))),
