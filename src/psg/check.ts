@@ -15,6 +15,7 @@ import { type Footing, Proposal } from './proposal.ts'
 import type { Report, Rule } from './rules/rule.ts'
 import { RULES } from './rules.ts'
 import { RunEvent } from './run-event.ts'
+import { bytesLeft } from './trail.ts'
 
 /** What a commit is drafted against. */
 export interface Ground extends Footing {
@@ -35,6 +36,8 @@ export interface Draft {
   readonly deltas: readonly Delta[]
   readonly ranks: ReadonlyMap<string, number>
   readonly stamped: number
+  /** About so many of values that it leaves to the journal. */
+  readonly bytes: number
 }
 
 /** The rules by the kind they look at, and which of their ids are switched over. */
@@ -109,6 +112,7 @@ export function draft(ground: Ground, changes: Changes, options: CommitOptions):
     deltas: proposal.deltas,
     ranks: proposal.order.ranks,
     stamped,
+    bytes: trails ? bytesLeft(proposal.deltas) : 0,
   }
 }
 

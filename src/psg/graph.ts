@@ -69,6 +69,7 @@ interface Pending {
   readonly wanted: Wanted
 }
 
+const WATCHER = { watcher: needed(method) }
 const MOST_ATTEMPTS = 5
 const KEEP_ENDED = 16
 const MOST_TRAILING = 1_024
@@ -256,7 +257,7 @@ export class ProjectGraph {
 
   /** Calls back with what others have committed, when it is taken in. Returns the way to stop. */
   watch(watcher: (deltas: readonly Delta[]) => void): () => void {
-    refuseUnlessFit('watcher', { watcher }, { watcher: needed(method) })
+    refuseUnlessFit('watcher', { watcher }, WATCHER)
     this.#watchers.add(watcher)
     return () => void this.#watchers.delete(watcher)
   }
@@ -291,7 +292,9 @@ export class ProjectGraph {
     const stamped = copy.stamped ?? (await copy.readStamp())
     const due = copy.trail.accepts(changes) ? undefined : await copy.trailing()
     try {
-      return draft(this.#ground(stamped, due), changes, options)
+      const drafted = draft(this.#ground(stamped, due), changes, options)
+      if (due || copy.trail.bears(drafted.bytes)) return drafted
+      return draft(this.#ground(stamped, await copy.trailing()), changes, options)
     } catch (error) {
       if (!(error instanceof RuleViolation) || !(await this.#hasNews(error))) throw error
       return undefined

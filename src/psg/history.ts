@@ -5,10 +5,11 @@ import { shown } from '../protocol/shown.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { EntryBody, EntryChange, Kind } from './change.ts'
 import { isFieldChange, withFields } from './field-change.ts'
+import { graphMemory } from './graph-memory.ts'
 import { applyEntry } from './load.ts'
 import { placeOf } from './node.ts'
 import { sameJson } from './plain.ts'
-import { type GraphState, graphMemory } from './state.ts'
+import type { GraphState } from './state.ts'
 
 const JOURNAL: Field = {
   says: 'a graph, or the id of one and its store',

@@ -3,11 +3,12 @@ import type { Backend } from '../vsl/backend.ts'
 import type { AnyNode, EntryBody, EntryChange, Kind, NodeOf, Stored } from './change.ts'
 import type { Delta } from './delta.ts'
 import { isFieldChange, isMove, nodeWithFields, storedAfter } from './field-change.ts'
+import type { GraphMemory } from './graph-memory.ts'
 import type { JournalEntry } from './history.ts'
 import { INDEX, lifeOf } from './indexes.ts'
 import { KINDS } from './kinds.ts'
 import { fromStored, groupIn, groupPrefix, nodeKey, placeOf } from './node.ts'
-import type { GraphMemory, GraphState } from './state.ts'
+import type { GraphState } from './state.ts'
 
 /** Values by their keys. */
 export type Values = Map<string, Stored>

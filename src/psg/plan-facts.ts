@@ -16,53 +16,50 @@ export interface PlanFacts {
   readonly signals: ReadonlyMap<string, Node<'signal'>>
 }
 
-export interface PlanRecord extends PlanFacts {
-  readonly tally: Record<StepStatus, number>
+/** The same, kept up to date. A class: every plan has one. */
+export class PlanRecord implements PlanFacts {
+  readonly tally = noSteps()
+  readonly signals = new Map<string, Node<'signal'>>()
   activeRun: string | undefined
-  readonly signals: Map<string, Node<'signal'>>
-  /** Steps have come, gone or changed. `ranks` are those of the order that changed; without them it is made anew when needed. */
-  restructured(ranks?: readonly (readonly [string, number])[]): void
-  removed(step: string): void
-  /** Nobody adds dependencies now: the order that checks them can go. */
-  settled(): void
-}
+  readonly #steps: () => Iterable<Node<'step'>>
+  #walking: ReadonlyMap<string, number> | undefined
+  #order: { ranks: Map<string, number>; top: number } | undefined
 
-export function planRecord(steps: () => Iterable<Node<'step'>>): PlanRecord {
-  let walking: ReadonlyMap<string, number> | undefined
-  let order: { ranks: Map<string, number>; top: number } | undefined
-  const walk = () => {
-    walking ??= walkingOrder([...steps()])
-    return walking
+  constructor(steps: () => Iterable<Node<'step'>>) {
+    this.#steps = steps
   }
-  const tally = noSteps()
-  const count = () => Object.values(tally).reduce((sum, steps) => sum + steps)
-  return {
-    tally,
-    activeRun: undefined,
-    signals: new Map(),
-    get ranks() {
-      return walk()
-    },
-    get order() {
-      order ??= { ranks: new Map(walk()), top: walk().size }
-      return order
-    },
-    restructured(ranks) {
-      walking = undefined
-      if (!ranks) order = undefined
-      else if (ranks.length === count()) order = { ranks: new Map(), top: 0 } // all of them are new
-      for (const [step, rank] of order ? (ranks ?? []) : []) {
-        order!.ranks.set(step, rank)
-        if (rank > order!.top) order!.top = rank
-      }
-    },
-    removed(step) {
-      walking = undefined
-      order?.ranks.delete(step)
-    },
-    settled() {
-      order = undefined
-    },
+
+  get ranks(): ReadonlyMap<string, number> {
+    this.#walking ??= walkingOrder([...this.#steps()])
+    return this.#walking
+  }
+
+  get order(): PlanFacts['order'] {
+    this.#order ??= { ranks: new Map(this.ranks), top: this.ranks.size }
+    return this.#order
+  }
+
+  /** Steps have come, gone or changed. `ranks` are those of the order that changed; without them it is made anew when needed. */
+  restructured(ranks?: readonly (readonly [string, number])[]): void {
+    this.#walking = undefined
+    const areNew = ranks?.length === Object.values(this.tally).reduce((sum, steps) => sum + steps)
+    if (!ranks) this.#order = undefined
+    else if (areNew) this.#order = { ranks: new Map(), top: 0 }
+    if (!ranks || !this.#order) return
+    for (const [step, rank] of ranks) {
+      this.#order.ranks.set(step, rank)
+      if (rank > this.#order.top) this.#order.top = rank
+    }
+  }
+
+  removed(step: string): void {
+    this.#walking = undefined
+    this.#order?.ranks.delete(step)
+  }
+
+  /** Nobody adds dependencies now: the order that checks them can go. */
+  settled(): void {
+    this.#order = undefined
   }
 }
 

@@ -1,9 +1,6 @@
-import type { StepStatus } from '../protocol/types.ts'
 import type { AnyNode, Kind, Node, NodeOf } from './change.ts'
-import { type Delta, isStructural } from './delta.ts'
-import type { RefFacts } from './kinds.ts'
-import { CONTAINS, eachReference, isKind, nodeKey, statusOf } from './node.ts'
-import { type PlanFacts, type PlanRecord, planRecord } from './plan-facts.ts'
+import { isKind, nodeKey } from './node.ts'
+import type { PlanFacts, PlanRecord } from './plan-facts.ts'
 
 export type EdgeType = string
 
@@ -32,264 +29,113 @@ export interface GraphState {
   readonly edges: number
 }
 
-/** A graph's memory: what is read of it, and the only hands that change it. */
-export interface GraphMemory {
-  readonly state: GraphState
-  /** `ranks` tell where new and re-ordered steps stand; without them the order of the plans concerned is made anew when needed. */
-  apply(deltas: readonly Delta[], ranks?: ReadonlyMap<string, number>): void
-  /** Remembers what lies in the store as deleted. */
-  bury(node: AnyNode): void
-  openGroup(group: string): void
-  evict(group: string): void
+/** What a graph's memory consists of. */
+export class Kept {
+  readonly kinds = new Map<Kind, Map<string, Held>>()
+  readonly groups = new Map<string, Group>()
+  readonly plans = new Map<string, PlanRecord>()
+  readonly tombstones = new Map<string, AnyNode>()
+  /** Who refers to something that is not here: the edge is drawn when it comes. */
+  readonly missing = new Map<string, Set<Held>>()
+  size = 0
+  edges = 0
 }
 
-export function graphMemory(): GraphMemory {
-  const kinds = new Map<Kind, Map<string, Held>>()
-  let [size, edges] = [0, 0]
-  const groups = new Map<string, Group>()
-  const plans = new Map<string, PlanRecord>()
-  const tombstones = new Map<string, AnyNode>()
-  /** Who refers to something that is not here: the edge is drawn when it comes. */
-  const missing = new Map<string, Set<Held>>()
+/** A class, because every context has one: generators and accessors of an object's own would each take longer to make than most commits. */
+export class State implements GraphState {
+  readonly #kept: Kept
 
-  const recordOf = (kind: Kind, id: string): Held | undefined => kinds.get(kind)?.get(id)
-  const at = (kind: Kind, id: string): AnyNode | undefined => recordOf(kind, id)?.node
-
-  function groupOf(name: string): Group {
-    let group = groups.get(name)
-    if (!group) {
-      group = { records: new Set(), tombstones: new Set() }
-      groups.set(name, group)
-    }
-    return group
+  constructor(kept: Kept) {
+    this.#kept = kept
   }
 
-  /** Remembers, or forgets, that somebody refers to something that is not here. */
-  function awaits(target: string, from: Held): void {
-    const waiting = missing.get(target)
-    if (waiting) waiting.add(from)
-    else missing.set(target, new Set([from]))
+  get size(): number {
+    return this.#kept.size
   }
-  function awaitsNoMore(record: Held): void {
+
+  get edges(): number {
+    return this.#kept.edges
+  }
+
+  get<K extends Kind>(kind: K, id: string): NodeOf<K> | undefined {
+    return this.#record(kind, id)?.node as NodeOf<K> | undefined
+  }
+
+  has(kind: Kind, id: string): boolean {
+    return this.#record(kind, id) !== undefined
+  }
+
+  *nodes(): Iterable<AnyNode> {
+    for (const { records } of this.#kept.groups.values()) for (const { node } of records) yield node
+  }
+
+  *nodesOf(group: string): Iterable<AnyNode> {
+    for (const { node } of this.#kept.groups.get(group)?.records ?? []) yield node
+  }
+
+  *referrers(kind: Kind, id: string, edge?: EdgeType): Iterable<AnyNode> {
+    for (const { type, from } of this.#record(kind, id)?.in ?? [])
+      if (type !== 'CONTAINS' && (edge === undefined || type === edge)) yield from.node
+  }
+
+  *awaiting(kind: Kind, id: string): Iterable<AnyNode> {
+    const { missing } = this.#kept
     if (missing.size === 0) return
-    eachReference(record.node, (_, kind, id) => {
-      const target = nodeKey(kind, id)
-      const waiting = missing.get(target)
-      if (waiting?.delete(record) && waiting.size === 0) missing.delete(target)
-    })
+    for (const { node } of missing.get(nodeKey(kind, id)) ?? []) yield node
   }
 
-  function link(from: Held, ref: RefFacts, kind: Kind, id: string): void {
-    const to = recordOf(kind, id)
-    if (!to) awaits(nodeKey(kind, id), from)
-    else if (ref === CONTAINS) draw({ type: ref.edge, from: to, to: from })
-    else draw({ type: ref.edge, from, to })
-  }
-  function draw(edge: Edge): void {
-    edge.from.out ??= new Set()
-    edge.from.out.add(edge)
-    edge.to.in ??= new Set()
-    edge.to.in.add(edge)
-    edges++
-  }
-  function erase(edge: Edge): void {
-    edge.from.out?.delete(edge)
-    edge.to.in?.delete(edge)
-    edges--
+  *targets(kind: Kind, id: string, edge?: EdgeType): Iterable<AnyNode> {
+    for (const { type, to } of this.#record(kind, id)?.out ?? []) if (edge === undefined || type === edge) yield to.node
   }
 
-  function add(node: AnyNode): Held {
-    const record: Held = { node, in: undefined, out: undefined }
-    const known = kinds.get(node.kind)
-    if (known) known.set(node.id, record)
-    else kinds.set(node.kind, new Map([[node.id, record]]))
-    size++
-    const group = groupOf(node.group)
-    group.records.add(record)
-    if (tombstones.size > 0 && tombstones.delete(nodeKey(node.kind, node.id)))
-      group.tombstones.delete(nodeKey(node.kind, node.id))
-    return record
+  *dependantsOf(step: string): Iterable<string> {
+    for (const { type, from } of this.#record('step', step)?.in ?? []) if (type === 'DEPENDS_ON') yield from.node.id
   }
 
-  function linkAll(record: Held): void {
-    const { node } = record
-    eachReference(node, (ref, kind, id) => link(record, ref, kind, id))
-    const waiting = missing.size === 0 ? undefined : missing.get(nodeKey(node.kind, node.id))
-    if (!waiting) return
-    missing.delete(nodeKey(node.kind, node.id))
-    for (const from of waiting)
-      eachReference(from.node, (ref, kind, id) => {
-        if (kind === node.kind && id === node.id) link(from, ref, kind, id)
-      })
+  plan(id: string): PlanFacts | undefined {
+    return this.#kept.plans.get(id)
   }
 
-  function replace(before: AnyNode, after: AnyNode, statusOnly: boolean): void {
-    const record = recordOf(after.kind, after.id)!
-    const relinks = !statusOnly && refersElsewhere(before, after)
-    if (relinks) unlink(record)
-    record.node = after
-    if (relinks)
-      eachReference(after, (ref, kind, id) => {
-        if (ref !== CONTAINS) link(record, ref, kind, id)
-      })
-  }
-
-  function unlink(record: Held): void {
-    awaitsNoMore(record)
-    for (const edge of record.out ?? []) if (edge.type !== 'CONTAINS') erase(edge)
-  }
-
-  function drop(node: AnyNode): void {
-    const record = recordOf(node.kind, node.id)!
-    awaitsNoMore(record)
-    for (const edge of record.in ?? []) {
-      if (edge.type !== 'CONTAINS') awaits(nodeKey(node.kind, node.id), edge.from)
-      erase(edge)
-    }
-    for (const edge of record.out ?? []) {
-      if (edge.type === 'CONTAINS') awaits(nodeKey(node.kind, node.id), edge.to)
-      erase(edge)
-    }
-    size--
-    kinds.get(node.kind)!.delete(node.id)
-    groups.get(node.group)?.records.delete(record)
-  }
-
-  function bury(node: AnyNode): void {
-    const key = nodeKey(node.kind, node.id)
-    groupOf(node.group).tombstones.add(key)
-    tombstones.set(key, node)
-  }
-
-  /** Facts of a plan come with its first part, whichever that is: the store's order is not the plan's. */
-  function factsOf(plan: string): PlanRecord {
-    let record = plans.get(plan)
-    if (!record) {
-      record = planRecord(() => stepsOf(plan))
-      plans.set(plan, record)
-    }
-    return record
-  }
-  function* stepsOf(plan: string): Iterable<Node<'step'>> {
-    for (const { node } of groups.get(plan)?.records ?? []) if (isKind(node, 'step')) yield node
-  }
-
-  function keepFacts({ kind, id, before, after }: Delta): void {
-    if (kind === 'step') {
-      const record = after ? factsOf(after.owner!) : plans.get(before!.owner!)
-      if (!record) return // its plan went first
-      if (before) record.tally[statusOf(before) as StepStatus]--
-      if (after) record.tally[statusOf(after) as StepStatus]++
-      else record.removed(id)
-    } else if (kind === 'plan') {
-      if (!after) plans.delete(id)
-      else factsOf(id)
-    } else if (isKind(after, 'run')) {
-      const record = factsOf(after.data.plan_id)
-      if (after.data.phase !== 'ended') record.activeRun = id
-      else if (record.activeRun === id) record.activeRun = undefined
-    } else if (kind === 'signal') {
-      const { signals } = factsOf((after ?? before)!.group)
-      if (isKind(after, 'signal') && !after.data.taken) signals.set(id, after)
-      else signals.delete(id)
+  *activeRuns(): Iterable<Node<'run'>> {
+    for (const { activeRun } of this.#kept.plans.values()) {
+      const run = activeRun === undefined ? undefined : this.get('run', activeRun)
+      if (run) yield run as Node<'run'>
     }
   }
 
-  function keepOrders(deltas: readonly Delta[], ranks: ReadonlyMap<string, number> | undefined): void {
-    const restructured = new Map<string, [string, number][]>()
-    for (const delta of deltas) if (isStructural(delta)) restructured.set((delta.after ?? delta.before)!.owner!, [])
-    for (const [step, rank] of ranks ?? []) restructured.get(at('step', step)!.owner!)?.push([step, rank])
-    for (const [plan, ranked] of restructured) {
-      plans.get(plan)?.restructured(ranks && ranked)
-      if (statusOf(at('plan', plan)) !== 'draft') plans.get(plan)?.settled()
-    }
+  tombstone(kind: Kind, id: string): AnyNode | undefined {
+    const { tombstones } = this.#kept
+    return tombstones.size === 0 ? undefined : tombstones.get(nodeKey(kind, id))
   }
 
-  const state: GraphState = {
-    get: at as GraphState['get'],
-    has: (kind, id) => recordOf(kind, id) !== undefined,
-    *nodes() {
-      for (const { records } of groups.values()) for (const { node } of records) yield node
-    },
-    *nodesOf(group) {
-      for (const { node } of groups.get(group)?.records ?? []) yield node
-    },
-    *referrers(kind, id, edge) {
-      for (const { type, from } of recordOf(kind, id)?.in ?? [])
-        if (type !== 'CONTAINS' && (edge === undefined || type === edge)) yield from.node
-    },
-    *awaiting(kind, id) {
-      if (missing.size === 0) return
-      for (const { node } of missing.get(nodeKey(kind, id)) ?? []) yield node
-    },
-    *targets(kind, id, edge) {
-      for (const { type, to } of recordOf(kind, id)?.out ?? []) if (edge === undefined || type === edge) yield to.node
-    },
-    *dependantsOf(step) {
-      for (const { type, from } of recordOf('step', step)?.in ?? []) if (type === 'DEPENDS_ON') yield from.node.id
-    },
-    plan: (id) => plans.get(id),
-    *activeRuns() {
-      for (const { activeRun } of plans.values()) {
-        const run = activeRun === undefined ? undefined : at('run', activeRun)
-        if (isKind(run, 'run')) yield run
-      }
-    },
-    tombstone: (kind, id) => (tombstones.size === 0 ? undefined : tombstones.get(nodeKey(kind, id))),
-    groups: () => groups.keys(),
-    hasGroup: (group) => groups.has(group),
-    get size() {
-      return size
-    },
-    get edges() {
-      return edges
-    },
+  groups(): Iterable<string> {
+    return this.#kept.groups.keys()
   }
 
-  return {
-    state,
-    apply(deltas, ranks) {
-      const added: Held[] = []
-      for (const delta of deltas) {
-        if (!delta.before) added.push(add(delta.after!))
-        else if (delta.after) replace(delta.before, delta.after, delta.statusOnly)
-        else {
-          drop(delta.before)
-          bury(delta.before)
-        }
-        keepFacts(delta)
-      }
-      for (const record of added) linkAll(record) // when all are there: most refer to each other
-      if (deltas.some(isStructural)) keepOrders(deltas, ranks)
-    },
-    bury,
-    openGroup: (group) => void groupOf(group),
-    evict(name) {
-      const group = groups.get(name)
-      if (!group) return
-      for (const { node } of group.records) drop(node)
-      for (const key of group.tombstones) tombstones.delete(key)
-      groups.delete(name)
-      plans.delete(name)
-    },
+  hasGroup(group: string): boolean {
+    return this.#kept.groups.has(group)
+  }
+
+  #record(kind: Kind, id: string): Held | undefined {
+    return this.#kept.kinds.get(kind)?.get(id)
   }
 }
 
 /** A node and its edges. */
-interface Held {
+export interface Held {
   node: AnyNode
   in: Set<Edge> | undefined
   out: Set<Edge> | undefined
 }
 
-interface Edge {
+export interface Edge {
   readonly type: EdgeType
   readonly from: Held
   readonly to: Held
 }
 
 /** What is loaded and evicted together. */
-interface Group {
+export interface Group {
   readonly records: Set<Held>
   readonly tombstones: Set<string>
 }

@@ -1,12 +1,13 @@
 import { microsOf } from '../protocol/clock.ts'
 import { type Json, type JsonObject, roughBytes } from '../protocol/json.ts'
 import type { Backend } from '../vsl/backend.ts'
-import type { AnyNode, EntryBody, EntryChange, Kind, Stored } from './change.ts'
+import type { EntryBody, EntryChange, Kind, Stored } from './change.ts'
 import type { Draft } from './check.ts'
 import type { Delta } from './delta.ts'
 import { endedGroups } from './ended.ts'
 import { isFieldChange } from './field-change.ts'
 import { stepOfFirst } from './first-action.ts'
+import { type GraphMemory, graphMemory } from './graph-memory.ts'
 import { entriesOf, type JournalEntry } from './history.ts'
 import { INDEX, lifeOf, type Whereabouts, type Written } from './indexes.ts'
 import { KINDS } from './kinds.ts'
@@ -21,8 +22,8 @@ import {
   type Values,
 } from './load.ts'
 import { groupIn, placeOf, toStored } from './node.ts'
-import { type GraphMemory, type GraphState, graphMemory } from './state.ts'
-import { type Trail, trail } from './trail.ts'
+import type { GraphState } from './state.ts'
+import { nodeLeft, Trail } from './trail.ts'
 
 /** Kinds with ids. */
 export type Names = readonly (readonly [Kind, string])[]
@@ -52,7 +53,7 @@ export class WorkingCopy {
   #stamped: number | undefined
 
   constructor(store: Backend, id: string, { mostTrailing, keepEnded, onTaken }: WorkingCopyOptions) {
-    this.trail = trail(mostTrailing, (kind, id) => this.state.get(kind, id))
+    this.trail = new Trail(mostTrailing)
     this.store = store
     this.id = id
     this.#ended = endedGroups(keepEnded)
@@ -80,9 +81,9 @@ export class WorkingCopy {
   }
 
   /** A commit of ours has landed. */
-  apply({ commit: { revision, body }, deltas, ranks, stamped }: Draft): void {
+  apply({ commit: { revision, body }, deltas, ranks, stamped, bytes }: Draft): void {
     this.#memory.apply(deltas, ranks)
-    this.#followed(revision, body, deltas.map(leftBy))
+    this.trail.follow(revision, body, deltas.map(groupOf), bytes)
     this.#moveTo(revision, deltas, stamped)
   }
 
@@ -200,22 +201,18 @@ export class WorkingCopy {
   #take(entry: JournalEntry): void {
     const { revision, body } = entry
     const deltas = applyEntry(body, this.#memory)
-    this.#followed(revision, body, this.#leftBy(body))
+    let bytes = 0
+    for (const change of body.changes) bytes += roughBytes(this.#leftBy(change))
+    this.trail.follow(revision, body, body.changes.map(groupOfChange), bytes)
     this.#moveTo(revision, deltas, microsOf(body.at))
     this.#onTaken(entry, deltas)
   }
 
-  #followed(revision: number, body: EntryBody, left: readonly Left[]): void {
-    let bytes = 0
-    for (const { data } of left) bytes += roughBytes(data as Json)
-    this.trail.follow(revision, body, left.map(groupOfLeft), bytes)
-  }
-
-  #leftBy({ changes }: EntryBody): readonly Left[] {
-    return changes.map((change) => {
-      const { group, kind, id } = placeOf(change.key)
-      return { group, data: this.state.get(kind, id)?.data ?? toldOf(change) } // not all groups are in memory
-    })
+  /** What a node says that was changed, as far as it is known: not all groups are in memory. */
+  #leftBy(change: EntryChange): Json {
+    const { kind, id } = placeOf(change.key)
+    const node = this.state.get(kind, id)
+    return node ? (node.data as unknown as Json) : toldOf(change)
   }
 
   #moveTo(revision: number, deltas: readonly Delta[], stamped: number): void {
@@ -241,12 +238,6 @@ export class WorkingCopy {
 
 const byName = (groups: readonly GroupValues[]) => new Map(groups.map(({ group, values }) => [group, values]))
 
-/** Where a node lies that was changed, and what it says, as far as it is known. */
-interface Left {
-  readonly group: string
-  readonly data: unknown
-}
-const groupOfLeft = ({ group }: Left): string => group
 const groupOfChange = ({ key }: EntryChange): string => groupIn(key)
 const bytesOf = (value: Stored | undefined): number => (value ? roughBytes(value.data) : 0)
 /** What a change says of the node that it leaves behind. */
@@ -260,8 +251,7 @@ function elsewhere({ changes }: EntryBody, groups: ReadonlyMap<string, unknown>)
   return bytes
 }
 
-const leftBy = ({ before, after }: Delta): AnyNode => (after ?? before)!
-const groupOf = (delta: Delta): string => leftBy(delta).group
+const groupOf = (delta: Delta): string => nodeLeft(delta).group
 
 /** What the index may know that leads to a node: itself, or what it is a part of. */
 function anchorsOf(kind: Kind, id: string): Names {

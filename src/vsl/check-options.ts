@@ -44,7 +44,7 @@ export const checkCopy = (stores: Stores, options: unknown): void => {
 
 /** Throws InvalidInput unless each of these is a store. */
 export const checkStores = (stores: Stores): void =>
-  refuseUnlessFit('store', stores, Object.fromEntries(Object.keys(stores).map((name) => [name, needed(store)])))
+  refuseUnlessFit('store', stores, Object.fromEntries(Object.keys(stores).map((name) => [name, STORE])))
 
 /** Throws InvalidInput for a wait that nothing measures, ends or bounds. */
 export const checkSettling = (options: unknown): void =>
@@ -57,4 +57,5 @@ export const store = having(
   'a store, as openStore makes them',
   ...['commit', 'getMany', 'scan', 'read', 'feed', 'acquire', 'blobs', 'close'],
 )
+const STORE = needed(store)
 const OPENING = { clock, onWarning: method, create: flag, durable: flag, trustConfig: flag } satisfies Fields
