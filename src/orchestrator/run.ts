@@ -1,7 +1,7 @@
 import { unlessAborted } from '../bus/waiting.ts'
 import { Closed, NotFound } from '../protocol/errors.ts'
 import { refuseUnlessFit, signal as signalField } from '../protocol/fields.ts'
-import type { Json } from '../protocol/json.ts'
+import { type Json, table } from '../protocol/json.ts'
 import type { ActionRecord, BornEvent, EntryBody, Node, Run } from '../psg/change.ts'
 import { isFieldChange } from '../psg/field-change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
@@ -163,7 +163,7 @@ type Stored = Partial<Pick<RunResult, 'status' | 'error' | 'resources' | 'undone
 
 async function resultOf(graph: ProjectGraph, run: string, plan: string): Promise<RunResult> {
   const { status = 'failed', error, resources, undone } = (graph.get('run', run)?.data.result ?? {}) as Stored
-  const outputs: { [step: string]: Json } = {}
+  const outputs = table<Json>()
   for (const { step_id, output, output_blob } of outcomes(graph.state, plan)) {
     if (output !== undefined) outputs[step_id] = output
     else if (output_blob !== undefined) {

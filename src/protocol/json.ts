@@ -18,6 +18,17 @@ export function isPlain(value: object): boolean {
   return prototype === null || Object.getPrototypeOf(prototype) === null
 }
 
+/**
+ * An object like any other, for names that are ids. The engine holds whatever members were taken out of as a table of names; of an ordinary object it
+ * would make a new kind for every name, and search ever more of them.
+ */
+export function table<T>(): { [name: string]: T } {
+  const made: { first?: T; second?: T } = { first: undefined, second: undefined } as object
+  delete made.first
+  delete made.second
+  return made as { [name: string]: T }
+}
+
 /** Is this the name of a member? What only turns into its name when it is read as text is not. */
 export const isNameIn = <T extends object>(table: T, name: unknown): name is keyof T =>
   typeof name === 'string' && Object.hasOwn(table, name)
@@ -37,19 +48,35 @@ function textOf(value: Json): string {
   if (value === null || typeof value === 'boolean') return String(value)
   if (typeof value === 'number') return Number.isFinite(value) ? JSON.stringify(value) : unsayable(String(value))
   if (typeof value !== 'object') return unsayable(typeof value)
-  let text = ''
   if (Array.isArray(value)) {
-    for (const item of value) text += text === '' ? textOf(item) : `,${textOf(item)}`
-    return `[${text}]`
+    let text = '['
+    for (let i = 0; i < value.length; i++) text += i === 0 ? textOf(value[i]) : `,${textOf(value[i])}`
+    return `${text}]`
   }
   if (!isPlain(value)) return unsayable(`an instance of ${value.constructor?.name ?? 'a class'}`)
   const object = value as JsonObject
+  let text = '{'
   for (const key of sorted(Object.keys(object))) {
     const member = object[key]
-    if (member !== undefined) text += `${text === '' ? '' : ','}${quoted(key)}:${textOf(member)}`
+    if (member === undefined) continue
+    if (text.length > 1) text += ','
+    text += nameText(key)
+    text += textOf(member)
   }
-  return `{${text}}`
+  return `${text}}`
 }
+
+/** A name with its colon. The same few come again and again. */
+function nameText(name: string): string {
+  const known = NAMES.get(name)
+  if (known !== undefined) return known
+  const text = `${quoted(name)}:`
+  if (NAMES.size < MOST_NAMES && name.length < ID_LENGTH) NAMES.set(name, text)
+  return text
+}
+const NAMES = new Map<string, string>()
+const MOST_NAMES = 1_000
+const ID_LENGTH = 36
 
 /** Two that differ would have the same text: what was found for one, or agreed to of it, would be taken to be about the other. */
 function unsayable(found: string): never {
@@ -81,7 +108,7 @@ export function roughBytes(value: Json): number {
   if (typeof value === 'string') return value.length + 2
   if (typeof value !== 'object' || value === null) return 4
   let bytes = 2
-  if (Array.isArray(value)) for (const member of value) bytes += roughBytes(member) + 1
+  if (Array.isArray(value)) for (let i = 0; i < value.length; i++) bytes += roughBytes(value[i]!) + 1
   else for (const key in value) bytes += key.length + 4 + roughBytes((value as JsonObject)[key]!)
   return bytes
 }

@@ -1,5 +1,5 @@
 import { InvalidInput } from '../protocol/errors.ts'
-import { canonical, isPlain, type Json } from '../protocol/json.ts'
+import { canonical, isPlain, type Json, table } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 
 /**
@@ -7,7 +7,16 @@ import { shown } from '../protocol/shown.ts'
  * member that is `undefined` counts as absent.
  */
 export function plain(value: unknown, path: string, subject = 'commit'): Json {
-  const way: (string | number)[] = []
+  try {
+    return copied(value, undefined)
+  } catch {
+    return refusing(value, path, subject)
+  }
+}
+
+/** Goes the same way again, this time noting where it is: that would cost every copy more than the copying. */
+function refusing(value: unknown, path: string, subject: string): Json {
+  const way: Way = []
   try {
     return copied(value, way)
   } catch (error) {
@@ -35,8 +44,10 @@ export const sameJson = (a: Json | undefined, b: Json | undefined): boolean =>
 
 class NotJson extends Error {}
 
-/** `way` holds where the copying is; when it stops at a flaw, it stays there. */
-function copied(value: unknown, way: (string | number)[]): Json {
+/** Where the copying is; when it stops at a flaw, it stays there. */
+type Way = (string | number)[]
+
+function copied(value: unknown, way: Way | undefined): Json {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return value
   if (typeof value === 'number') {
     if (Number.isFinite(value)) return value === 0 ? 0 : value // JSON knows no -0
@@ -46,36 +57,36 @@ function copied(value: unknown, way: (string | number)[]): Json {
   return Object.freeze(Array.isArray(value) ? copiedList(value, way) : copiedObject(value, way))
 }
 
-function copiedList(list: readonly unknown[], way: (string | number)[]): Json[] {
+function copiedList(list: readonly unknown[], way: Way | undefined): Json[] {
   const copy: Json[] = []
   for (let i = 0; i < list.length; i++) {
-    way.push(i)
+    way?.push(i)
     copy.push(copied(list[i], way))
-    way.pop()
+    way?.pop()
   }
   return copy
 }
 
-function copiedObject(object: object, way: (string | number)[]): { [name: string]: Json } {
+function copiedObject(object: object, way: Way | undefined): { [name: string]: Json } {
   if (!isPlain(object)) throw new NotJson(`an instance of ${object.constructor?.name ?? 'a class'}`)
   const names = Object.keys(object)
-  const copy: { [name: string]: Json } = names.length > RECORD ? manyNamed() : {}
+  const copy: { [name: string]: Json } = areIds(names) ? table() : {}
   for (const name of names) {
     const member = (object as { [name: string]: unknown })[name]
     if (member === undefined) continue
-    way.push(name)
+    way?.push(name)
     const kept = copied(member, way)
-    way.pop()
+    way?.pop()
     if (name === '__proto__') Object.defineProperty(copy, name, { value: kept, enumerable: true })
     else copy[name] = kept
   }
   return copy
 }
 
-/** Above this its names are more likely ids than those of fields. */
+/** Are the names of an object those of things rather than of fields? There are many, or they are as long as an id. */
+const areIds = (names: readonly string[]): boolean => names.length > RECORD || names[0]?.length === ID
 const RECORD = 24
-/** An object like any other, but held as a table of names: the engine would make a kind of object anew for every name, to throw it away. */
-const manyNamed = (): { [name: string]: Json } => Object.setPrototypeOf(Object.create(null), Object.prototype)
+const ID = 36
 
 const joined = (path: string, part: string | number): string =>
   typeof part === 'number' ? `${path}[${part}]` : path === '' ? part : `${path}.${part}`
