@@ -50,6 +50,7 @@ export function patrol(options: PatrolOptions): Patrol {
   setMaxListeners(0, drain.signal) // every run listens to it: many are no leak
   const stop = new AbortController()
   const ttlMs = options.leaseTtlMs ?? TTL_MS
+  const forKeepers = { ...options, store, holder, ttlMs, drain: drain.signal }
 
   async function look(context: string): Promise<Keeper | undefined> {
     const begun = keepers.get(context)
@@ -60,9 +61,7 @@ export function patrol(options: PatrolOptions): Patrol {
       await known.done // it was about to leave
       return look(context)
     }
-    const keeping = project
-      .context(context)
-      .then((graph) => keep(graph, { ...options, store, holder, ttlMs, drain: drain.signal }))
+    const keeping = project.context(context).then((graph) => keep(graph, forKeepers))
     keepers.set(context, keeping)
     const forget = () => {
       if (keepers.get(context) === keeping) keepers.delete(context)

@@ -18,6 +18,7 @@ export function judge(write: Conditions, head: Head, exists: (key: string) => bo
 
 /** Throws what `commit` throws when a condition does not hold. */
 export function refuseIfStale(write: Conditions, head: Head, exists: (key: string) => boolean): void {
-  const refusal = refusalOf({ ...write, fence: write.fence }, judge(write, head, exists))
+  const verdict = judge(write, head, exists)
+  const refusal = verdict.kind === 'landed' ? undefined : refusalOf({ ...write, fence: write.fence }, verdict)
   if (refusal) throw refusal
 }
