@@ -25,6 +25,7 @@ export function parsePath(text: string): Path {
  * array, of which there may be none; a step that cannot be taken leads to one place with nothing in it.
  */
 export function eachPlace(root: unknown, path: Path, visit: (value: unknown, at: SinglePath) => void): void {
+  if (isSingle(path)) return visit(valueAt(root, path), path)
   const at: (string | number)[] = []
   const go = (value: unknown): void => {
     const step = path[at.length]

@@ -29,7 +29,7 @@ export function eventsOf(proposal: Proposal, sample: Sample): readonly ToldEvent
   }
   told.push(...ends)
   for (const one of told) if ('event' in one) refuseInvalid(one.event, sample)
-  if (!switched.has('event.graph_update')) told.push(...updates(proposal))
+  if (!switched.has('event.graph_update')) tellUpdates(proposal, told)
   return told
 }
 
@@ -143,7 +143,7 @@ function decisionStage({ data, owner }: Node<'decision'>, proposal: Proposal): E
   )
 }
 
-function* updates(proposal: Proposal): Iterable<ToldUpdate> {
+function tellUpdates(proposal: Proposal, told: ToldEvent[]): void {
   const { deltas, options } = proposal
   for (let from = 0; from < deltas.length; from += MOST_CHANGES) {
     const to = Math.min(from + MOST_CHANGES, deltas.length)
@@ -157,12 +157,13 @@ function* updates(proposal: Proposal): Iterable<ToldUpdate> {
       statuses ??= {}
       statuses[i - from] = status
     }
-    yield {
+    const update: ToldUpdate = {
       update: [from, to],
       edges,
       ...(options.module !== undefined && { module: options.module }),
       ...(statuses && { statuses }),
     }
+    told.push(update)
   }
 }
 
