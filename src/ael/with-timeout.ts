@@ -1,6 +1,5 @@
-import { type Clock, systemClock } from '../protocol/clock.ts'
+import { type Clock, systemClock, timer } from '../protocol/clock.ts'
 import type { ActionError } from '../protocol/errors.ts'
-import { duration } from '../protocol/fields.ts'
 import type { Action, Adapter, Outcome } from './adapter.ts'
 import { decorated, onward, type Passage } from './decorate.ts'
 import { aborted, timedOut, toActionError, withSpent } from './failure.ts'
@@ -107,14 +106,4 @@ function pausable(clock: Clock, limitMs: number, over: () => void) {
       }
     },
   }
-}
-
-function timer(clock: Clock, ms: number, ring: () => void): () => void {
-  if (clock === systemClock && duration.fits(ms)) {
-    const id = setTimeout(ring, ms) // a sleep that can be aborted costs ten times as much, and every action needs one
-    return () => clearTimeout(id)
-  }
-  const off = new AbortController()
-  clock.sleep(ms, off.signal).then(ring, () => undefined)
-  return () => off.abort()
 }

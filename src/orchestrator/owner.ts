@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events'
-import type { Clock } from '../protocol/clock.ts'
+import { type Clock, timer } from '../protocol/clock.ts'
 import type { Backend, Holder, Lease } from '../vsl/backend.ts'
 
 /** A context that is ours to run. */
@@ -25,8 +25,6 @@ export interface OwnerOptions {
 }
 
 const TTL_MS = 10_000
-const RELEASED = new Error('the context was given back')
-const ANSWERED = new Error('the answer is there')
 
 /** Leases that this process could not give back, by stream: as the same holder, the next one here takes such a lease over at once instead of waiting for its end. */
 const unreturned = new Map<string, { readonly holder: Holder; readonly until: number }>()
@@ -43,38 +41,46 @@ export async function own(context: string, options: OwnerOptions): Promise<Owner
   if (!lease) return undefined
   const lost = new AbortController()
   setMaxListeners(0, lost.signal) // every run of the context listens to it
-  const stop = new AbortController()
+  let released = false
+  let rouse = () => {}
+  /** Over when the time is, or somebody rouses it. */
+  const pause = (ms: number) =>
+    new Promise<void>((resolve) => {
+      const cancel = timer(clock, ms, resolve)
+      rouse = () => {
+        cancel()
+        resolve()
+      }
+    })
   const renewing = renew(lease, asked)
 
   async function renew(lease: Lease, renewed: number): Promise<void> {
     // By our own clock, counted from before the call: the store's may only be later, so we stop no later than it lets others in.
     let since = renewed
-    let pause = ttlMs * 0.3
+    let rest = ttlMs * 0.3
     const left = () => {
       since = Math.min(since, clock.now()) // a clock that was set back makes no lease last longer
       return Math.max(0, since + ttlMs * (2 / 3) - clock.now())
     }
-    while (!stop.signal.aborted) {
-      await clock.sleep(Math.min(pause, left()), stop.signal).catch(() => undefined) // stopped: the loop's condition says so
-      if (stop.signal.aborted) return
+    while (!released) {
+      await pause(Math.min(rest, left()))
+      if (released) return
       const asking = clock.now()
       const still = await inTime(store.renew(lease), left()) // the store is away or silent: try again until time is up
       if (still === false || (!still && left() === 0)) return lost.abort(new Error(`the lease on ${context} was lost`))
       if (still) since = asking
-      pause = still ? Math.max(0, asking + ttlMs * 0.3 - clock.now()) : ttlMs * 0.05
+      rest = still ? Math.max(0, asking + ttlMs * 0.3 - clock.now()) : ttlMs * 0.05
     }
   }
 
   /** The answer, or nothing when it fails, takes longer, or is no longer wanted. */
   async function inTime<T>(answer: Promise<T>, ms: number): Promise<T | undefined> {
-    const answered = new AbortController()
-    const late = clock.sleep(ms, AbortSignal.any([answered.signal, stop.signal]))
     try {
-      return await Promise.race([answer, late.then(() => undefined)])
+      return await Promise.race([answer, pause(ms).then(() => undefined)])
     } catch {
       return undefined
     } finally {
-      answered.abort(ANSWERED)
+      rouse()
     }
   }
 
@@ -96,8 +102,9 @@ export async function own(context: string, options: OwnerOptions): Promise<Owner
     lost: lost.signal,
     abandon: (reason) => lost.abort(reason),
     async release() {
-      if (stop.signal.aborted) return
-      stop.abort(RELEASED)
+      if (released) return
+      released = true
+      rouse()
       await renewing
       await orUnreturned(() => store.release(lease))
     },

@@ -1,6 +1,14 @@
 import { randomFillSync } from 'node:crypto'
 import { InvalidInput } from './errors.ts'
-import { type Field, type Fields, LONGEST_TIMER_MS, needed, refuseUnlessFit, signal as signalField } from './fields.ts'
+import {
+  duration,
+  type Field,
+  type Fields,
+  LONGEST_TIMER_MS,
+  needed,
+  refuseUnlessFit,
+  signal as signalField,
+} from './fields.ts'
 import { shown } from './shown.ts'
 
 /** Where time, ids and randomness come from: the only such source, so that tests and golden flows can own it. */
@@ -42,6 +50,17 @@ export const systemClock: Clock = {
       wait(ms)
     })
   },
+}
+
+/** Calls back after `ms`, unless what it returns is called first. A sleep that can be aborted costs ten times as much, and every action needs one. */
+export function timer(clock: Clock, ms: number, ring: () => void): () => void {
+  if (clock === systemClock && duration.fits(ms)) {
+    const id = setTimeout(ring, ms)
+    return () => clearTimeout(id)
+  }
+  const off = new AbortController()
+  clock.sleep(ms, off.signal).then(ring, () => undefined)
+  return () => off.abort()
 }
 
 /**
