@@ -99,7 +99,9 @@ export function mcpConnection(options: McpConnectionOptions): McpConnection {
     const link = await orAborted(opening, call.signal, `${namespace}.${tool}`)
     link.inHand++
     try {
-      return outputOf(await called(link.client, tool, args, call), tool)
+      const answer = await called(link.client, tool, args, call)
+      await orAborted(link.listed(), call.signal, tool).catch(() => undefined) // what comes next may need a tool that this call brought
+      return outputOf(answer, tool)
     } catch (error) {
       if (call.signal.aborted) {
         link.tainted = true
@@ -131,6 +133,8 @@ interface Link {
   readonly child: McpProcess
   /** Resolves when the process is gone. */
   readonly ended: Promise<void>
+  /** Resolves when the tools are listed that it has said to have. */
+  listed(): Promise<void>
   inHand: number
   /** A call was aborted: ends as soon as nothing is in hand. */
   tainted: boolean
@@ -148,20 +152,22 @@ async function openLink(options: McpConnectionOptions, found: (tools: readonly M
     client.onclose = resolve
   })
   const list = async () => found(await toolsOf(client, options))
+  let listed = Promise.resolve()
+  client.setNotificationHandler(ToolListChangedNotificationSchema, () => {
+    listed = listed.then(list).catch((error) => {
+      if (child.isAlive) onError(error) // one that died is asked again when it is started again
+    })
+  })
   try {
     await client.connect(child, { timeout: startMs })
-    await list()
+    listed = list()
+    await listed
   } catch (error) {
     await child.kill()
     if (error instanceof MplpError) throw error
     throw passingFailure(`the MCP server ${namespace} did not start: ${whyNot(error, child, server)}`, { cause: error })
   }
-  client.setNotificationHandler(ToolListChangedNotificationSchema, () =>
-    list().catch((error) => {
-      if (child.isAlive) onError(error) // one that died is asked again when it is started again
-    }),
-  )
-  return { client, child, ended, inHand: 0, tainted: false }
+  return { client, child, ended, listed: () => listed, inHand: 0, tainted: false }
 }
 
 /** Not by the library's own `listTools`, which refuses all of them for the sake of one whose shape or output schema it cannot read. */

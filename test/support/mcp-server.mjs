@@ -110,10 +110,11 @@ if (process.env.MCP_ODD) {
 }
 
 const server = new Server({ name: 'test', version: '1.0.0' }, { capabilities: { tools: { listChanged: true } } })
-server.setRequestHandler(ListToolsRequestSchema, ({ params }) => {
+server.setRequestHandler(ListToolsRequestSchema, async ({ params }) => {
   const all = Object.entries(tools).map(([name, { run: _, ...tool }]) => ({ name, description: name, ...tool }))
   if (process.env.MCP_ENDLESS) return { tools: all.slice(0, 1), nextCursor: 'on and on' }
   const from = Number(params?.cursor ?? 0)
+  if (process.env.MCP_GROWING && from + 5 >= all.length && !tools.late) await tools.grow.run()
   return { tools: all.slice(from, from + 5), ...(from + 5 < all.length && { nextCursor: String(from + 5) }) }
 })
 server.setRequestHandler(CallToolRequestSchema, ({ params }, { requestId }) =>
