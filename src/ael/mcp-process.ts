@@ -3,6 +3,7 @@ import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
 import { isObject } from '../protocol/json.ts'
 import type { McpServer } from './mcp-server.ts'
+import { watchman } from './mcp-watchman.ts'
 
 /** A server process of our own, spoken to over its stdin and stdout, together with whatever it starts itself. */
 export interface McpProcess extends Transport {
@@ -54,7 +55,9 @@ export function mcpProcess(server: McpServer, env: Record<string, string>, maxMe
         ...(cwd === undefined ? {} : { cwd }),
       })
       child = started
+      const dismiss = started.pid === undefined ? undefined : watchman(started.pid)
       started.once('exit', () => {
+        dismiss?.()
         signalGroup('SIGKILL') // what it had started itself
         isAlive = false
         setTimeout(() => {

@@ -13,6 +13,7 @@ import { type ToolRegistry, toolRegistry } from '../../src/ael/tool-registry.ts'
 import { InvalidInput, NotFound } from '../../src/protocol/errors.ts'
 import type { JsonObject } from '../../src/protocol/json.ts'
 import { type AdapterRig, adapterContract } from '../contracts/adapter-contract.ts'
+import { isAlive } from '../support/is-alive.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 
 const SCRIPT = fileURLToPath(new URL('../support/mcp-server.mjs', import.meta.url))
@@ -27,15 +28,6 @@ const serverIn = (notes: string): McpServer => ({
 const lines = (notes: string, file: string): string[] =>
   existsSync(join(notes, file)) ? readFileSync(join(notes, file), 'utf8').split('\n').slice(0, -1) : []
 const pids = (notes: string, file: string): string[] => lines(notes, file).flatMap((line) => line.split(' '))
-
-/** A zombie waits for its parent to look; it does nothing any more. */
-function isAlive(pid: string): boolean {
-  try {
-    return !/^\d+ \(.*\) [ZX]/.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))
-  } catch {
-    return false
-  }
-}
 
 adapterContract('mcp', async (): Promise<AdapterRig> => {
   const notes = tempFolder()

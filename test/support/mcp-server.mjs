@@ -121,5 +121,6 @@ server.setRequestHandler(CallToolRequestSchema, ({ params }, { requestId }) =>
   tools[params.name].run(params.arguments ?? {}, params._meta, requestId),
 )
 note('started', process.pid)
+if (process.env.MCP_STAYS) setInterval(() => {}, 1e6)
 process.stdout.write('a stray line that is no message\n')
 await server.connect(new StdioServerTransport())
