@@ -258,7 +258,7 @@ function callFailure(error: unknown, what: string, child: McpProcess, signal: Ab
       `the answer of ${what}`,
       child.limit + 1,
       child.limit,
-      'ask for less, or raise maxMessageBytes',
+      'ask for less, or raise maxMessageBytes of mcpAdapter',
     )
     return finalFailure(cause.message, { cause })
   }
