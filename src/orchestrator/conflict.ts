@@ -27,6 +27,10 @@ export interface Contender {
   readonly result: { readonly output: Json } | { readonly output_blob: Digest }
 }
 
+/** The first of those who came to the same, of each. */
+export const distinct = (contenders: readonly Contender[]): readonly Contender[] =>
+  contenders.filter((one, i) => contenders.findIndex((other) => agree(one, other)) === i)
+
 /** Do they differ at all? */
 export const contend = (contenders: readonly Contender[]): boolean =>
   new Set(contenders.map(({ result }) => canonical(result))).size > 1
@@ -56,17 +60,16 @@ const WINNERS: { readonly [S in Exclude<Strategy, 'escalation'>]: Winner } = {
   voting: (contenders) => {
     const votes = new Map<string, number>()
     for (const { result } of contenders) votes.set(canonical(result), (votes.get(canonical(result)) ?? 0) + 1)
-    const firsts = contenders.filter((one, i) => contenders.findIndex((other) => agree(one, other)) === i)
-    return onlyBest(firsts, ({ result }) => votes.get(canonical(result))!)
+    return onlyBest(distinct(contenders), ({ result }) => votes.get(canonical(result))!)
   },
   timestamp: (contenders) => contenders.at(-1),
 }
 
 const agree = (one: Contender, other: Contender): boolean => canonical(one.result) === canonical(other.result)
 
-/** The one that is better than all others, if there is such a one. */
+/** The one that is better than all others, or the first of several that are and agree, if there is such a one. */
 function onlyBest(contenders: readonly Contender[], worth: (one: Contender) => number): Contender | undefined {
   const best = Math.max(...contenders.map(worth))
-  const those = contenders.filter((one) => worth(one) === best)
+  const those = distinct(contenders.filter((one) => worth(one) === best))
   return those.length === 1 && best > Number.NEGATIVE_INFINITY ? those[0] : undefined
 }

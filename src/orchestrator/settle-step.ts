@@ -1,9 +1,9 @@
 import { ApprovalNeeded } from '../protocol/errors.ts'
-import { digestOfJson, type JsonObject } from '../protocol/json.ts'
+import { canonical, digestOfJson, type JsonObject } from '../protocol/json.ts'
 import type { Settlement } from '../psg/change.ts'
 import { move } from '../psg/moves.ts'
 import { dependencies } from '../psg/view.ts'
-import { type Contender, contend, type Strategy, settle } from './conflict.ts'
+import { type Contender, contend, distinct, type Strategy, settle } from './conflict.ts'
 import { askFor } from './gate.ts'
 import type { Decided, Flight, LiveRun } from './live.ts'
 import { conflictDetected, conflictResolved } from './profiles/map.ts'
@@ -19,8 +19,8 @@ export function finishStep(run: LiveRun, session: LiveSession, step: string, dec
     const roles = contenders.map(({ role_id }) => role_id)
     decided.events.push(conflictDetected(subjectOf(run, session), { conflict_id, resource, roles }))
     const settled = settle(contenders, session.options.conflicts!)
-    const ids = contenders.map((one) => one.action_id)
-    if (!settled) return ask(run, step, { conflict_id, resource, contenders: ids, candidates: ids }, decided)
+    const candidates = distinct(contenders).map(idOf)
+    if (!settled) return ask(run, step, { conflict_id, resource, contenders, candidates }, decided)
     stands(run, session, { ...clash, step, conflict_id }, settled.winner, settled.strategy, decided)
   }
   const answers = session.answers.get(step) ?? []
@@ -44,10 +44,11 @@ export function conflictDecided(
   const { settles, step } = flight
   const [asked, ...others] = settles.candidates
   const known = [...(session.answers.get(step) ?? []), ...(session.writers.get(settles.resource) ?? [])]
+  const contenders = known.filter((one, i) => settles.contenders.includes(one.action_id) && known.indexOf(one) === i)
   if (!approved) {
     if (others.length === 0) return false
     actionFailed(run, flight, { code: 'action_rejected', message: 'somebody did not want this result' }, decided)
-    ask(run, step, { ...settles, candidates: others }, decided)
+    ask(run, step, { ...settles, contenders, candidates: others }, decided)
     return true
   }
   attemptEnds(
@@ -61,7 +62,6 @@ export function conflictDecided(
     decided,
   )
   actionCompleted(run, flight, { output: { stands: asked! } }, {}, decided)
-  const contenders = known.filter((one, i) => settles.contenders.includes(one.action_id) && known.indexOf(one) === i)
   const winner = contenders.find((one) => one.action_id === asked)!
   stands(run, session, { ...settles, step, contenders }, winner, 'escalation', decided)
   finishStep(run, session, step, decided)
@@ -116,31 +116,52 @@ function stands(
 }
 
 /** Asks a person whether the first candidate's result shall stand. */
-function ask(run: LiveRun, step: string, conflict: Omit<Settling['settles'], 'what'>, decided: Decided): void {
+function ask(run: LiveRun, step: string, conflict: Asking, decided: Decided): void {
   const { uuid } = run.graph.clock
-  const settles = { what: 'conflict', ...conflict } as const
-  const { resource, candidates, contenders } = conflict
-  const shown: JsonObject = { resource, stands: candidates[0]!, contenders }
+  const { conflict_id, resource, candidates } = conflict
+  const contenders = conflict.contenders.map(idOf)
+  const settles = { what: 'conflict', conflict_id, resource, contenders, candidates } as const
+  const params: JsonObject = { resource, stands: candidates[0]!, contenders }
   const action_id = uuid()
-  const key = `${run.plan}:${step}:${conflict.conflict_id}:${conflict.candidates.length}`
+  const key = `${run.plan}:${step}:${conflict_id}:${candidates.length}`
   const action = {
     action_id,
     action_type: 'resolve_conflict',
     executor_kind: 'external',
-    params: shown,
+    params,
     idempotency_key: key,
   } as const
   const flight: Flight = { step, action, execution_id: uuid(), attempt: 1, settles }
   actionStarts(run, flight, decided)
+  const whose = conflict.contenders.find((one) => one.action_id === candidates[0])!.participant_id
+  const what = resource === `step:${step}` ? run.graph.get('step', step)!.data.description : resource
+  const shown = { ...params, results: resultsShown(conflict.contenders) }
   const question = {
     action_id,
-    digest: digestOfJson({ ...shown, plan_id: run.plan, conflict_id: conflict.conflict_id }),
+    digest: digestOfJson({ ...shown, plan_id: run.plan, conflict_id }),
     tool: action.action_type,
     arguments: shown,
-    description: `shall this result stand for ${conflict.resource}?`,
+    description: `shall the result of ${whose} stand for ${what}?`,
   }
   askFor(run, flight, new ApprovalNeeded(question), decided)
 }
+interface Asking extends Clash {
+  readonly conflict_id: string
+  readonly candidates: readonly string[]
+}
+
+const idOf = ({ action_id }: Contender): string => action_id
+
+/** Whose result it is, and what it came to: of what would make a question too large, how it begins. */
+function resultsShown(contenders: readonly Contender[]): JsonObject[] {
+  const most = Math.floor(MOST_SHOWN / contenders.length)
+  return contenders.map(({ action_id, participant_id, result }) => {
+    const text = canonical(result)
+    const said = text.length <= most ? result : { begins: text.slice(0, most) }
+    return { action_id, participant_id, ...said }
+  })
+}
+const MOST_SHOWN = 65_536
 
 /** Nobody said how answers are settled, so all of them are the step's output. */
 function gather(run: LiveRun, step: string, answers: readonly Contender[], decided: Decided): void {

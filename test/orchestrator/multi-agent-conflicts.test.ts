@@ -39,6 +39,12 @@ describe('a conflict', () => {
       'ann by hierarchy',
     ],
     ['by hierarchy: equal ranks decide nothing', 'bob=1 cy=2', { strategies: ['hierarchy'], ranks }, undefined],
+    [
+      'by hierarchy: equal ranks that agree decide, told by the first',
+      'ann=1 bob=2 cy=2',
+      { strategies: ['hierarchy'], ranks },
+      'bob by hierarchy',
+    ],
     ['by hierarchy: without ranks nothing is decided', 'bob=1 cy=2', { strategies: ['hierarchy'] }, undefined],
     [
       'by voting: what most agree on wins, told by its first',

@@ -588,20 +588,30 @@ describe('results that contend', () => {
   })
 
   it('wait for a person when nothing decides, and go on with what the person lets stand', async () => {
-    const { options, plan, layer, store, context } = judging({ ann: 'no', bob: 'yes' }, { strategies: ['escalation'] })
+    const answers = { ann: 'no', bob: 'no', cy: 'yes', dan: 'x'.repeat(60_000) }
+    const { options, plan, layer, store, context } = judging(answers, { strategies: ['escalation'] })
     const { error } = await runMultiAgentFlow(options())
     expect(error?.code).toBe('APPROVAL_PENDING')
     const runtime = await createRuntime({ store, layer, mine: new Set() })
     const [question] = await runtime.waiting()
+    expect(question!.confirm.reason).toBe('shall the result of ann stand for judge?')
+    const results = [
+      { participant_id: 'ann', output: 'no' },
+      { participant_id: 'bob', output: 'no' },
+      { participant_id: 'cy', output: 'yes' },
+      { participant_id: 'dan', begins: expect.stringMatching(/^{"output":"x{16000}/) },
+    ]
     expect(question!.shows).toMatchObject({
       tool: 'resolve_conflict',
-      arguments: { resource: `step:${plan.ids.judge}` },
+      arguments: { resource: `step:${plan.ids.judge}`, results },
     })
     await runtime.decide(question!.confirm.confirm_id, { status: 'rejected', decided_by_role: 'me' })
     await runtime.close()
     const second = await runMultiAgentFlow(options())
     expect(second.error?.code).toBe('APPROVAL_PENDING')
     const later = await createRuntime({ store, layer, mine: new Set() })
+    const [next] = await later.waiting()
+    expect(next!.confirm.reason).toMatch('the result of cy') // nobody is asked again for what was turned down
     await later.decide(second.error!.confirms![0]!, { status: 'approved', decided_by_role: 'me' })
     await later.close()
     const { success, error: none, output, events } = await runMultiAgentFlow(options())
