@@ -5,6 +5,7 @@ import type { ProjectGraph } from '../psg/graph.ts'
 import { startPlan } from '../psg/moves.ts'
 import { isKind } from '../psg/node.ts'
 import { wakeable } from '../vsl/wakeable.ts'
+import { MOST_CUT_OFFS } from './cut-offs.ts'
 import { bindingOf, departs, flightOf } from './dispatch.ts'
 import { ends, endsWithSession, flightFailed } from './ending.ts'
 import { askFor, expiryOf } from './gate.ts'
@@ -131,9 +132,6 @@ function endsAlready(run: LiveRun): void {
   const latest = latestEnd(graph.get('run', run.id)!.data)
   if (latest && latest.due <= graph.clock.now()) ends(run, latest.ending)
 }
-
-/** What was cut off so often may be what ends the process, or takes longer than the lease: somebody must look at it. */
-const MOST_CUT_OFFS = 20
 
 /** How often an action was cut off, the last time included. */
 const cutOffs = ({ ended = [] }: ActionRecord): number =>

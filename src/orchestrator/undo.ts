@@ -2,6 +2,8 @@ import type { Action, ExecutorKind } from '../ael/adapter.ts'
 import type { Clock } from '../protocol/clock.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
 import type { ActionRecord, EventDraft } from '../psg/change.ts'
+import { isKind } from '../psg/node.ts'
+import { MOST_CUT_OFFS } from './cut-offs.ts'
 import { departs } from './dispatch.ts'
 import type { Decided, Ending, Flight, LiveRun, Undo } from './live.ts'
 import { worksOf } from './outcome.ts'
@@ -50,9 +52,13 @@ function wayBack(run: LiveRun): Undo {
   for (const step of run.done.toReversed())
     for (const { data } of worksOf(run.graph.state, step)) {
       const { action_id, inverse } = data
-      const ended = (status: 'irreversible' | 'undone') => undo.outcomes.push({ action_id, step_id: step, status })
-      if (inverse === 'irreversible') ended(inverse)
-      else if (inverse && isUndone(run, step, action_id)) ended('undone')
+      const ended = (as: Pick<Undo['outcomes'][number], 'status' | 'error'>) =>
+        undo.outcomes.push({ action_id, step_id: step, ...as })
+      const tried = inverse ? [...waysBackOf(run, step, action_id)] : []
+      const times = tried.filter(wasCutOff).length
+      if (inverse === 'irreversible') ended({ status: inverse })
+      else if (tried.some(({ status }) => status === 'completed')) ended({ status: 'undone' })
+      else if (times >= MOST_CUT_OFFS) ended({ status: 'failed', error: cutOffSo(times) })
       else if (inverse)
         undo.left.push({
           step,
@@ -65,11 +71,19 @@ function wayBack(run: LiveRun): Undo {
   return undo
 }
 
-function isUndone(run: LiveRun, step: string, action_id: string): boolean {
-  for (const { kind, data } of run.graph.state.referrers('step', step, 'EXECUTES'))
-    if (kind === 'action' && data.compensates === action_id && data.status === 'completed') return true
-  return false
+/** What was begun so far to take an action back. */
+function* waysBackOf(run: LiveRun, step: string, action_id: string): Iterable<ActionRecord> {
+  for (const node of run.graph.state.referrers('step', step, 'EXECUTES'))
+    if (isKind(node, 'action') && node.data.compensates === action_id) yield node.data
 }
+
+/** One that runs was cut off too: nothing is under way, and its end is being written. */
+const wasCutOff = ({ status, error }: ActionRecord): boolean => status === 'running' || error?.code === 'interrupted'
+
+const cutOffSo = (times: number): JsonObject => ({
+  code: 'interrupted',
+  message: `the way back was cut off ${times} times: it may be what ends the process, so it is left to a rollback that somebody asks for`,
+})
 
 /** What takes an action back, as an action with a fresh id. The key is the action's, so that a repeat can be recognised. */
 export const inverseOf = (

@@ -288,4 +288,40 @@ describe('a step that is cut off again and again', () => {
     expect(keys.size).toBe(1)
     await inTime(clock, runtimes.at(-1)!.close())
   })
+
+  it('is given up after twenty times on the way back, and what is left to take back is taken back', async () => {
+    const backs: string[] = []
+    const { start, clock } = world({
+      first: () => null,
+      second: () => null,
+      third: () => {
+        throw new Error('declined')
+      },
+      back: (which) => {
+        backs.push(String(which))
+        return which === 'second' ? new Promise(() => undefined) : null
+      },
+    })
+    const undoneBy = (args: string) => ({ inverse: { action_type: 'function', params: { name: 'back', args } } })
+    const flow = flowOf({
+      first: { binding: undoneBy('first') },
+      second: { after: ['first'], binding: undoneBy('second') },
+      third: { after: ['second'], binding: { on_failure: 'compensate' } },
+    })
+    let runtime = await start()
+    const { run_id } = await runtime.submit(flow)
+    for (let cut = 1; cut <= 20; cut++) {
+      await until(clock, () => backs.length === cut)
+      runtime.die()
+      runtime = await start()
+    }
+    const { error, undone } = await inTime(clock, (await runtime.get(run_id)).result())
+    expect(backs).toEqual([...Array(20).fill('second'), 'first'])
+    expect(error).toMatchObject({ message: 'declined' })
+    expect(undone).toMatchObject([
+      { status: 'failed', error: { code: 'interrupted', message: expect.stringContaining('cut off 20 times') } },
+      { status: 'undone' },
+    ])
+    await inTime(clock, runtime.close())
+  })
 })
