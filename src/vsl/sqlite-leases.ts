@@ -13,7 +13,9 @@ export function leases(db: Database, clock: Clock) {
     `INSERT INTO streams (name, token, holder, until) VALUES (?, ?, ?, ?)
      ON CONFLICT (name) DO UPDATE SET token = excluded.token, holder = excluded.holder, until = excluded.until`,
   )
-  const prolong = db.prepare('UPDATE streams SET until = ? WHERE name = ? AND token = ? AND holder IS NOT NULL')
+  const prolong = db.prepare(
+    `UPDATE streams SET until = ?, holder = json_set(holder, '$.ttlMs', ?) WHERE name = ? AND token = ? AND holder IS NOT NULL`,
+  )
   const end = db.prepare('UPDATE streams SET holder = NULL, until = NULL WHERE name = ? AND token = ?')
   const rowOf = (stream: string): LeaseRow => (select.get([stream]) as LeaseRow | undefined) ?? [0, null, 0]
 
@@ -24,12 +26,18 @@ export function leases(db: Database, clock: Clock) {
     acquire(stream: string, holder: Holder, ttlMs: number): Acquired | undefined {
       const [token, held, until] = rowOf(stream)
       const now = clock.now()
-      if (!isFree(held === null ? undefined : { holder: JSON.parse(held), until }, holder, now)) return undefined
-      take.run([stream, token + 1, JSON.stringify(holder), now + ttlMs])
+      const other = held === null ? undefined : (JSON.parse(held) as Holder & { readonly ttlMs?: number })
+      if (other && !isFree({ holder: other, until }, holder, now)) {
+        // More time is left than was asked for: the clock was set back. It gets its full time from now; who lives renews it.
+        if (other.ttlMs !== undefined && until - now > other.ttlMs)
+          prolong.run([now + other.ttlMs, other.ttlMs, stream, token])
+        return undefined
+      }
+      take.run([stream, token + 1, JSON.stringify({ ...holder, ttlMs }), now + ttlMs])
       return { stream, holder, token: token + 1, ttlMs, revision: revisionOf(stream) }
     },
     renew: ({ stream, token, ttlMs }: Lease): boolean =>
-      prolong.run([clock.now() + ttlMs, stream, token]).changes === 1,
+      prolong.run([clock.now() + ttlMs, ttlMs, stream, token]).changes === 1,
     release: ({ stream, token }: Lease): void => void end.run([stream, token]),
   }
 }

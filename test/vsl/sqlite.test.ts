@@ -2,7 +2,7 @@ import { copyFileSync, existsSync, readFileSync, renameSync, writeFileSync } fro
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import Database from 'libsql'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { type Clock, manualClock, systemClock } from '../../src/protocol/clock.ts'
 import { Corrupt, InvalidInput, Refused, Unavailable } from '../../src/protocol/errors.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
@@ -27,6 +27,28 @@ backendContract('sqlite', () => {
 })
 
 describe('an SQLite store', () => {
+  it('lets no lease last longer than its time because the clock was set back, and takes none from who renews it', async () => {
+    const clock = manualClock()
+    let setBack = 0
+    const store = await sqliteBackend({ path: freshPath(), clock: { ...clock, now: () => clock.now() - setBack } })
+    onTestFinished(() => store.close())
+    await store.acquire('dead', farHolder('far'), 10_000)
+    const lease = await store.acquire('alive', farHolder('far'), 10_000)
+    setBack = 3_600_000
+    const tokens = async () => {
+      const asked = await Promise.all(
+        ['dead', 'alive'].map((stream) => store.acquire(stream, farHolder('near'), 10_000)),
+      )
+      return asked.map((acquired) => acquired?.token)
+    }
+    expect(await tokens()).toEqual([undefined, undefined])
+    await clock.advance(9_000)
+    expect(await store.renew(lease!)).toBe(true)
+    expect(await tokens()).toEqual([undefined, undefined])
+    await clock.advance(1_000)
+    expect(await tokens()).toEqual([2, undefined])
+  })
+
   it('makes the folders on its way', async () => {
     const path = join(tempFolder(), 'a/b/c/state.db')
     const backend = await sqliteBackend({ path })
