@@ -153,8 +153,15 @@ async function openLink(options: McpConnectionOptions, found: (tools: readonly M
   })
   const list = async () => found(await toolsOf(client, options))
   let listed = Promise.resolve()
+  let isAsked = false
+  const listAnew = () => {
+    isAsked = false
+    return list()
+  }
   client.setNotificationHandler(ToolListChangedNotificationSchema, () => {
-    listed = listed.then(list).catch((error) => {
+    if (isAsked) return // a server may say so a hundred times before it is asked once
+    isAsked = true
+    listed = listed.then(listAnew).catch((error) => {
       if (child.isAlive) onError(error) // one that died is asked again when it is started again
     })
   })

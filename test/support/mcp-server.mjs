@@ -73,9 +73,9 @@ const tools = {
   },
   grow: {
     inputSchema: object,
-    async run() {
+    async run({ times = 1 } = {}) {
       tools.late = { inputSchema: object, run: () => text('late') }
-      await server.notification({ method: 'notifications/tools/list_changed' })
+      for (let i = 0; i < times; i++) await server.notification({ method: 'notifications/tools/list_changed' })
       return text('grown')
     },
   },
@@ -114,6 +114,7 @@ server.setRequestHandler(ListToolsRequestSchema, async ({ params }) => {
   const all = Object.entries(tools).map(([name, { run: _, ...tool }]) => ({ name, description: name, ...tool }))
   if (process.env.MCP_ENDLESS) return { tools: all.slice(0, 1), nextCursor: 'on and on' }
   const from = Number(params?.cursor ?? 0)
+  if (from === 0) note('lists', 'asked')
   if (process.env.MCP_GROWING && from + 5 >= all.length && !tools.late) await tools.grow.run()
   return { tools: all.slice(from, from + 5), ...(from + 5 < all.length && { nextCursor: String(from + 5) }) }
 })
