@@ -12,11 +12,20 @@ export function thisHolder(id: string): Holder {
 export interface Held {
   readonly holder: Holder
   readonly until: number
+  /** How long it was given for, where that is kept. */
+  readonly ttlMs?: number | undefined
 }
 
 /** May `holder` take the stream now? */
 export const isFree = (held: Held | undefined, holder: Holder, now: number): boolean =>
   held === undefined || held.until <= now || held.holder.id === holder.id || holderIsGone(held.holder)
+
+/**
+ * When it ends instead, if more is left of it than it was given for: the clock was set back, or is another machine's. It gets its full time from now, so
+ * that whoever lives renews it before that.
+ */
+export const shortened = ({ until, ttlMs }: Held, now: number): number | undefined =>
+  ttlMs !== undefined && until - now > ttlMs ? now + ttlMs : undefined
 
 /** True only when it is certain: same machine, same boot, and no such process any more. */
 export function holderIsGone(holder: Holder): boolean {

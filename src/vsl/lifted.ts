@@ -8,7 +8,7 @@ import { checkOpening } from './check-options.ts'
 import { checkWrite } from './check-write.ts'
 import { checked } from './checked.ts'
 import { followers } from './followers.ts'
-import { isFree } from './holder.ts'
+import { isFree, shortened } from './holder.ts'
 import { refuseIfStale } from './judge.ts'
 import { type BareStore, type Cells, cellsOf } from './lifted-cells.ts'
 import { directory, isRoot } from './lifted-directory.ts'
@@ -163,9 +163,14 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
     async acquire(stream, holder, ttlMs) {
       return one(async () => {
         const head = await headOf(stream)
-        if (!isFree(head.held, holder, clock.now())) return undefined
+        const now = clock.now()
+        if (head.held && !isFree(head.held, holder, now)) {
+          const until = shortened(head.held, now)
+          if (until !== undefined) await setHead(stream, { ...head, held: { ...head.held, until } })
+          return undefined
+        }
         const token = head.token + 1
-        await setHead(stream, { ...head, token, held: { holder, until: clock.now() + ttlMs } })
+        await setHead(stream, { ...head, token, held: { holder, ttlMs, until: now + ttlMs } })
         return { stream, holder, token, ttlMs, revision: head.revision }
       })
     },
@@ -173,7 +178,8 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
       return one(async () => {
         const head = await headOf(lease.stream)
         if (!isHeld(lease, head)) return false
-        await setHead(lease.stream, { ...head, held: { holder: lease.holder, until: clock.now() + lease.ttlMs } })
+        const { holder, ttlMs } = lease
+        await setHead(lease.stream, { ...head, held: { holder, ttlMs, until: clock.now() + ttlMs } })
         return true
       })
     },

@@ -1,6 +1,6 @@
 import type { Clock } from '../protocol/clock.ts'
 import type { Acquired, Head, Holder, Lease } from './backend.ts'
-import { isFree } from './holder.ts'
+import { type Held, isFree, shortened } from './holder.ts'
 import type { Database } from './sqlite-open.ts'
 
 /** Leases, and heads: the journal's last revision and the lease's token. All but `head` inside the caller's transaction. Time is the machine's. */
@@ -26,11 +26,10 @@ export function leases(db: Database, clock: Clock) {
     acquire(stream: string, holder: Holder, ttlMs: number): Acquired | undefined {
       const [token, held, until] = rowOf(stream)
       const now = clock.now()
-      const other = held === null ? undefined : (JSON.parse(held) as Holder & { readonly ttlMs?: number })
-      if (other && !isFree({ holder: other, until }, holder, now)) {
-        // More time is left than was asked for: the clock was set back. It gets its full time from now; who lives renews it.
-        if (other.ttlMs !== undefined && until - now > other.ttlMs)
-          prolong.run([now + other.ttlMs, other.ttlMs, stream, token])
+      const other = held === null ? undefined : heldBy(JSON.parse(held), until)
+      if (other && !isFree(other, holder, now)) {
+        const ends = shortened(other, now)
+        if (ends !== undefined) prolong.run([ends, other.ttlMs, stream, token])
         return undefined
       }
       take.run([stream, token + 1, JSON.stringify({ ...holder, ttlMs }), now + ttlMs])
@@ -41,5 +40,11 @@ export function leases(db: Database, clock: Clock) {
     release: ({ stream, token }: Lease): void => void end.run([stream, token]),
   }
 }
+
+const heldBy = ({ ttlMs, ...holder }: Holder & { readonly ttlMs?: number }, until: number): Held => ({
+  holder,
+  until,
+  ttlMs,
+})
 
 type LeaseRow = readonly [token: number, holder: string | null, until: number]

@@ -10,6 +10,7 @@ import { memoryBackend } from '../../src/vsl/memory.ts'
 import { commitOnce } from '../../src/vsl/settle.ts'
 import { follow } from '../contracts/backend/follow.ts'
 import { append, collect, everything, write } from '../contracts/backend/given.ts'
+import { farHolder } from '../contracts/backend/holders.ts'
 import { backendContract } from '../contracts/backend-contract.ts'
 
 backendContract(
@@ -41,6 +42,19 @@ backendContract(
   },
   { kept: true, scanKeys: 2000 },
 )
+
+it('lifted: lets the lease of a dead process last no longer than its time where the clock of that machine was ahead', async () => {
+  const clock = manualClock()
+  const map = new Map<string, Json>()
+  const ahead = await liftedBackend(map, { clock: { ...clock, now: () => clock.now() + 3_600_000 } })
+  await ahead.acquire('g', farHolder('far'), 10_000)
+  const store = await liftedBackend(map, { clock })
+  expect(await store.acquire('g', thisHolder('near'), 10_000)).toBeUndefined()
+  await clock.advance(9_000)
+  expect(await store.acquire('g', thisHolder('near'), 10_000)).toBeUndefined()
+  await clock.advance(1_000)
+  expect(await store.acquire('g', thisHolder('near'), 10_000)).toMatchObject({ token: 2 })
+})
 
 type Effect = 'before' | 'after'
 /** A bare store that fails at one call, before or after it had its effect, and from then on always or never again. */
