@@ -8,7 +8,7 @@ import type { ActionRecord } from '../psg/change.ts'
 import { type BindingSpec, blanksIn, executorOf, filledIn, THIS_STEP } from './bind.ts'
 import { land } from './land.ts'
 import type { Decided, Flight, LiveRun } from './live.ts'
-import { outcomeOf } from './outcome.ts'
+import { outcomeOf, wholeOutput } from './outcome.ts'
 import { patiently } from './patiently.ts'
 import { execution, placeOf, roleOf } from './steps.ts'
 
@@ -135,10 +135,7 @@ async function outputsFor(
   const outputs = new Map<string, Json | undefined>()
   for (const from of blanksIn(params).from) {
     const record = outcomeOf(run.graph.state, from === THIS_STEP ? step : from)?.data
-    outputs.set(
-      from,
-      record?.output_blob === undefined ? record?.output : await blobJson(run, record.output_blob, step),
-    )
+    outputs.set(from, record && (await wholeOutput(record, (digest) => blobJson(run, digest, step))))
   }
   return outputs
 }

@@ -1,3 +1,4 @@
+import type { Digest, Json, JsonObject } from '../protocol/json.ts'
 import type { ActionRecord, Node } from '../psg/change.ts'
 import { isKind } from '../psg/node.ts'
 import type { GraphState } from '../psg/state.ts'
@@ -23,4 +24,21 @@ export function isOutcome(state: GraphState, { compensates, turn, settles, lost_
   if (compensates !== undefined || settles?.what === 'conflict') return false
   if (turn !== undefined && turn.purpose !== 'work') return false
   return lost_to === undefined || state.get('action', lost_to)?.data.step_id !== step_id
+}
+
+/** Does what an action gave lie in the store, all of it or a part? */
+export const isElsewhere = ({ output_blob, settles }: ActionRecord): boolean =>
+  output_blob !== undefined || settles?.what === 'answers'
+
+/** What an action gave, whole. Of answers that were gathered, each may lie in the store by itself. */
+export async function wholeOutput(
+  { output, output_blob, settles }: ActionRecord,
+  read: (digest: Digest) => Promise<Json | undefined>,
+): Promise<Json | undefined> {
+  if (output_blob !== undefined) return read(output_blob)
+  if (settles?.what !== 'answers') return output
+  const answers = output as readonly JsonObject[]
+  const whole = ({ output_blob: digest, ...answer }: JsonObject) =>
+    digest === undefined ? answer : read(digest as Digest).then((said) => ({ ...answer, output: said ?? null }))
+  return Promise.all(answers.map(whole))
 }

@@ -1,7 +1,7 @@
 import { unlessAborted } from '../bus/waiting.ts'
 import { Closed, NotFound } from '../protocol/errors.ts'
 import { refuseUnlessFit, signal as signalField } from '../protocol/fields.ts'
-import { type Json, table } from '../protocol/json.ts'
+import { type Digest, type Json, table } from '../protocol/json.ts'
 import type { ActionRecord, BornEvent, EntryBody, Node, Run } from '../psg/change.ts'
 import { isFieldChange } from '../psg/field-change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
@@ -11,7 +11,7 @@ import { eventsIn } from '../psg/told.ts'
 import { heldUpBy } from './held-up.ts'
 import type { Settled } from './keeper.ts'
 import type { Undo } from './live.ts'
-import { isOutcome } from './outcome.ts'
+import { isElsewhere, isOutcome, wholeOutput } from './outcome.ts'
 import { openTimers } from './timers.ts'
 
 /** How a run ended. */
@@ -164,12 +164,13 @@ type Stored = Partial<Pick<RunResult, 'status' | 'error' | 'resources' | 'undone
 async function resultOf(graph: ProjectGraph, run: string, plan: string): Promise<RunResult> {
   const { status = 'failed', error, resources, undone } = (graph.get('run', run)?.data.result ?? {}) as Stored
   const outputs = table<Json>()
-  for (const { step_id, output, output_blob } of outcomes(graph.state, plan)) {
-    if (output !== undefined) outputs[step_id] = output
-    else if (output_blob !== undefined) {
-      const bytes = await graph.store.getBlob(output_blob)
-      if (bytes) outputs[step_id] = JSON.parse(new TextDecoder().decode(bytes))
-    }
+  const readJson = async (digest: Digest): Promise<Json | undefined> => {
+    const bytes = await graph.store.getBlob(digest)
+    return bytes && JSON.parse(new TextDecoder().decode(bytes))
+  }
+  for (const record of outcomes(graph.state, plan)) {
+    const output = isElsewhere(record) ? await wholeOutput(record, readJson) : record.output
+    if (output !== undefined) outputs[record.step_id] = output
   }
   return {
     success: status === 'completed',

@@ -42,8 +42,10 @@ function given({ mode, participants, steps, functions = {}, session, flow = {}, 
   const names = [...new Set(participants.map((text) => text.split(':')[1]!))]
   const roles = names.map((name) => roleDocument(name))
   const collab = collabDocument(context, mode, participants)
+  const store = memoryBackend()
   const layer = actionLayer({
     adapters: [functionAdapter({ work: (_, { role }) => role ?? null, ...functions })],
+    blobs: { put: store.putBlob, get: store.getBlob },
     graceMs: 10,
   })
   const bindings = {
@@ -57,7 +59,6 @@ function given({ mode, participants, steps, functions = {}, session, flow = {}, 
       ]),
     ),
   }
-  const store = memoryBackend()
   const modules = { ...saying({ context, plan, collab, ...more }), role: () => ({ output: { roles } }) }
   const options = (again: object = {}) =>
     call<MultiAgentFlow>(store, modules, {
@@ -252,6 +253,28 @@ describe('a broadcast', () => {
       { participant_id: 'bob', role_id, output: 'bob says so' },
     ])
     await proven(events, store, context.context_id)
+  })
+
+  it('gathers answers that are large whole, for the result and for the steps that come after', async () => {
+    const { options, plan, roles } = given({
+      mode: 'broadcast',
+      participants: ['ann:judge', 'bob:judge'],
+      steps: { judge: { role: 'judge' }, tell: { role: 'ann', after: ['judge'] } },
+      functions: { judge: (who) => (who === 'ann' ? 'long '.repeat(20_000) : 'short'), tell: (said) => said },
+    })
+    const { judge, tell } = plan.ids as { judge: string; tell: string }
+    const bound = (name: string, args: Json) => ({ action_type: 'function', params: { name, args } })
+    const bindings = {
+      steps: { [judge]: bound('judge', { $turn: 'participant_id' }), [tell]: bound('tell', { $from: judge }) },
+    }
+    const { output } = await runMultiAgentFlow(options({ flow: { bindings } }))
+    const { role_id } = roles[0]!
+    const said = [
+      { participant_id: 'ann', role_id, output: 'long '.repeat(20_000) },
+      { participant_id: 'bob', role_id, output: 'short' },
+    ]
+    expect((output!.steps as JsonObject)[judge]).toEqual(said)
+    expect((output!.steps as JsonObject)[tell]).toEqual(said)
   })
 
   it('of one step to several is answered when one of them is able to', async () => {
