@@ -132,6 +132,11 @@ export interface Adapter {
   label?(params: JsonObject): string
   /** Refuses parameters that cannot work, before the action starts: throws InvalidInput, or NotFound for an unknown tool. */
   check?(params: JsonObject, asker: Asker): void | Promise<void>
+  /**
+   * What these parameters ask for by name and the adapter does not have: then a run that needs it is left to a process that does. Answered at once, and
+   * changes nothing; parameters that do not say a name lack nothing.
+   */
+  lacks?(params: JsonObject): Lack | undefined
   /** Changes nothing in the world: may be cached and repeated. False when absent. */
   readOnly?(params: JsonObject): boolean
   /** Must somebody agree first? `always_allow` when absent. Asked after `check`. */
@@ -147,6 +152,12 @@ export interface Adapter {
   /** The action that takes this one back, as far as it can be known; `irreversible` when there is none. */
   inverse?(action: Action, outcome: Outcome): Inverse
   close?(): Promise<void>
+}
+
+/** Something that is not here: a function, a tool, by its name. */
+export interface Lack {
+  readonly what: string
+  readonly name: string
 }
 
 export type ApprovalPolicy = 'always_allow' | 'ask' | 'blocked'

@@ -86,7 +86,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
   const memberOf = (action_type: string): Member => {
     if (closing !== undefined) throw new Closed('the action layer')
     const member = members.get(action_type) ?? members.get('*')
-    if (member === undefined) throw new NotFound('adapter for actions of type', action_type)
+    if (member === undefined) throw new NotFound(NO_ADAPTER, action_type)
     return member
   }
 
@@ -95,6 +95,13 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
     const { action_type, params } = Object(action) as Action
     if (!object.fits(params)) throw badParams(params)
     return memberOf(action_type)
+  }
+
+  const lacks: ActionLayer['lacks'] = (action) => {
+    const { action_type, params } = Object(action) as Action
+    if (!object.fits(params)) throw badParams(params)
+    const member = members.get(action_type) ?? members.get('*')
+    return member ? member.adapter.lacks?.(params) : { what: NO_ADAPTER, name: action_type }
   }
 
   const observed = (adapter: Adapter, way: Way): Adapter => {
@@ -172,6 +179,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
       await checkParams(memberOf(action.action_type).adapter, action, asker, redact)
     },
     executorOf: (action_type) => (members.get(action_type) ?? members.get('*'))?.adapter.executor_kind,
+    lacks,
     label: (action) => redact.text(labelOf(asked(action).adapter, action.params, action.action_type)),
     readOnly: (action) => asked(action).adapter.readOnly?.(action.params) ?? false,
     found: async (action) => asked(action).adapter.found?.(action.params),
@@ -188,7 +196,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
     },
     async unregister(action_type) {
       const member = members.get(action_type)
-      if (member === undefined) throw new NotFound('adapter for actions of type', action_type)
+      if (member === undefined) throw new NotFound(NO_ADAPTER, action_type)
       members.delete(action_type)
       await ended(member)
     },
@@ -213,6 +221,7 @@ export function observerFrom(emit: (event: EventDraft) => void | Promise<void>):
 }
 
 type Way = 'whole' | 'once'
+const NO_ADAPTER = 'adapter for actions of type'
 
 interface Member {
   readonly adapter: Adapter

@@ -72,6 +72,7 @@ export function decorated(adapter: Adapter, execute: (action: Action, call: Pass
     ...(adapter.secrets && { secrets: adapter.secrets.bind(adapter) }),
     ...(adapter.label && { label: adapter.label.bind(adapter) }),
     ...(adapter.check && { check: adapter.check.bind(adapter) }),
+    ...(adapter.lacks && { lacks: adapter.lacks.bind(adapter) }),
     ...(adapter.readOnly && { readOnly: adapter.readOnly.bind(adapter) }),
     ...(adapter.approval && { approval: adapter.approval.bind(adapter) }),
     ...(adapter.estimate && { estimate: adapter.estimate.bind(adapter) }),

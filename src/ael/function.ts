@@ -46,6 +46,8 @@ export function functionAdapter(
     action_type,
     executor_kind,
     label: (params) => (found(params) === undefined ? action_type : String(params.name)),
+    lacks: (params) =>
+      typeof params.name !== 'string' || found(params) ? undefined : { what: 'function', name: params.name },
     readOnly: (params) => found(params)?.readOnly ?? false,
 
     check(params) {

@@ -12,6 +12,7 @@ import type {
   ExecutorKind,
   Found,
   Inverse,
+  Lack,
   Outcome,
   Spend,
 } from './adapter.ts'
@@ -34,6 +35,8 @@ export interface ActionLayer {
   check(action: Action, asker?: Asker): Promise<void>
   /** Who carries out actions of a type, as its adapter says; `undefined` where there is none. */
   executorOf(action_type: string): ExecutorKind | undefined
+  /** What it would take to carry out an action and is not here: its adapter, or what that says. Asks nobody and does nothing. */
+  lacks(action: Pick<Action, 'action_type' | 'params'>): Lack | undefined
   /** What an action is called in events, as its adapter says: a tool, a model, a host. Its type where that says nothing. */
   label(action: Pick<Action, 'action_type' | 'params'>): string
   readOnly(action: Action): boolean

@@ -22,7 +22,7 @@ import { registry } from './check-options.ts'
 import { conversation } from './llm-conversation.ts'
 import type { Provider } from './llm-provider.ts'
 import { compileSchema } from './schema.ts'
-import { isToolName, type RegisteredTool, type ToolRegistry, toolRegistry } from './tool-registry.ts'
+import { isToolName, lacksTool, type RegisteredTool, type ToolRegistry, toolRegistry } from './tool-registry.ts'
 import { wireName } from './wire-name.ts'
 
 export {
@@ -77,6 +77,10 @@ export function llmAdapter(options: LlmOptions): Adapter {
     timeoutMs,
     secrets: gatheredOnce(Object.values(providers)),
     label: (params) => String(params.model),
+    lacks({ provider, ...params }) {
+      if (typeof provider === 'string' && !names.includes(provider)) return { what: 'provider', name: provider }
+      return namesIn(params).flatMap((name) => lacksTool(tools, name) ?? [])[0]
+    },
     readOnly: (params) => offered(params).every((tool) => tool.readOnly),
 
     check(params) {

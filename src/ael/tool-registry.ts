@@ -14,7 +14,7 @@ import {
 import { given } from '../protocol/given.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
-import type { ApprovalPolicy, Asker, Call } from './adapter.ts'
+import type { ApprovalPolicy, Asker, Call, Lack } from './adapter.ts'
 import { type CompiledSchema, compileSchema, type Schema } from './schema.ts'
 
 /** Something with a name that a plan or a model can choose to do. */
@@ -107,6 +107,10 @@ const FILE = /\.(?:json|ya?ml|toml)$/i
 /** Is it `<namespace>.<name>`? */
 export const isToolName = (name: unknown): name is string =>
   typeof name === 'string' && name.length <= 200 && NAME.test(name) && !FILE.test(name)
+
+/** The tool of that name, if it is one and is not here. */
+export const lacksTool = (tools: ToolRegistry, name: unknown): Lack | undefined =>
+  isToolName(name) && tools.find(name) === undefined ? { what: 'tool', name } : undefined
 
 const TOOL: Fields = {
   name: needed({ says: '<namespace>.<name>', rule: 'namespace', fits: isToolName }),

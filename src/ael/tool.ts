@@ -10,7 +10,7 @@ import { registry as registryField } from './check-options.ts'
 import { callFor, type Passage } from './decorate.ts'
 import { aborted, finalFailure } from './failure.ts'
 import { MAX_OUTPUT_BYTES, refuseAbove } from './outputs.ts'
-import { isToolName, type RegisteredTool, type ToolRegistry } from './tool-registry.ts'
+import { isToolName, lacksTool, type RegisteredTool, type ToolRegistry } from './tool-registry.ts'
 import { unknownParams } from './unknown-params.ts'
 
 export { type CompiledSchema, compileSchema, type Schema, type StandardSchema } from './schema.ts'
@@ -37,6 +37,7 @@ export function toolAdapter(registry: ToolRegistry, options: { clock?: Clock } =
     action_type: 'tool_call',
     executor_kind: 'tool',
     label: (params) => (isToolName(params.tool_name) ? params.tool_name : 'tool_call'),
+    lacks: (params) => lacksTool(registry, params.tool_name),
     readOnly: (params) => found(params)?.readOnly ?? false,
 
     check(params) {

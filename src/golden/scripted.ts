@@ -20,6 +20,7 @@ export function scriptedAdapter({ answers, taken, stuck }: Script, goesOn: () =>
     ...functionAdapter({}),
     action_type: '*',
     check: () => undefined,
+    lacks: () => undefined,
     readOnly: () => false,
     execute: async ({ params, action_type }, call) => {
       const name = String(params.name ?? params.tool_name ?? action_type)

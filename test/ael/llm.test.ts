@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { newAction } from '../../src/ael/action.ts'
 import { type ActionLayerOptions, actionLayer } from '../../src/ael/ael.ts'
 import type { ActionLayer, EventDraft } from '../../src/ael/layer.ts'
-import { llmAdapter } from '../../src/ael/llm.ts'
+import { llmAdapter, scriptedProvider } from '../../src/ael/llm.ts'
 import {
   anthropicProvider,
   compatibleProvider,
@@ -345,6 +345,15 @@ describe('llmAdapter', () => {
       ((request?.body.messages ?? []) as { role: string; content: string }[])
         .filter(({ role }) => role === 'tool')
         .map(({ content }) => content)
+
+    it('lacks a provider and a tool that are not here, and nothing where no name is said', () => {
+      const adapter = llmAdapter({ providers: { main: scriptedProvider([]) }, tools: toolRegistry([write([])]) })
+      const lacks = (params: JsonObject) => adapter.lacks!({ model: 'm', ...params })
+      expect(lacks({ provider: 'other' })).toEqual({ what: 'provider', name: 'other' })
+      expect(lacks({ provider: 'main', tools: ['fs.write', 'fs.read'] })).toEqual({ what: 'tool', name: 'fs.read' })
+      for (const params of [{}, { provider: 'main', tools: ['fs.write'] }, { provider: 1, tools: 'x' }, { tools: [1] }])
+        expect(lacks(params as JsonObject)).toBeUndefined()
+    })
 
     it('runs what only reads side by side, and what changes something in the order of the model', async () => {
       const done: string[] = []

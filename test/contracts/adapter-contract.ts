@@ -108,6 +108,18 @@ export function adapterContract(name: string, open: () => Promise<AdapterRig>): 
       expect(events).toEqual([])
     })
 
+    it('lacks nothing of what works, and names what it refuses because it does not have it', () => {
+      const layer = layerWith()
+      expect(layer.lacks(action(rig.works.params))).toBeUndefined()
+      const lacks = rig.refused
+        .filter(({ path }) => path === undefined)
+        .map(({ params }) => layer.lacks(action(params)))
+      if (rig.adapter.lacks)
+        for (const lack of lacks) expect(lack).toEqual({ what: expect.any(String), name: expect.any(String) })
+      else expect(lacks.filter((lack) => lack !== undefined)).toEqual([])
+      for (const { params } of rig.refused) expect(() => layer.lacks(action(params))).not.toThrow()
+    })
+
     it('begins nothing that was aborted before', async () => {
       const error = await failure(rig.works.params, { signal: AbortSignal.abort() })
       expect(error).toMatchObject({ code: 'action_aborted', retryable: false })

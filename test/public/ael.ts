@@ -34,6 +34,7 @@ const LAYER: Doors = {
   attempt: door(given(action), open()),
   check: door(given(action), open()),
   executorOf: 'asks who carries out actions of a type: of what is no type nobody does',
+  lacks: door(given(action)),
   label: door(given(action)),
   readOnly: door(given(action)),
   found: door(given(action)),
