@@ -18,6 +18,7 @@ export type {
   RuntimeContext,
 } from './orchestrator/flow.ts'
 export { InMemoryAEL, InMemoryVSL } from './orchestrator/in-memory.ts'
+export type { Lacking } from './orchestrator/lacking.ts'
 export type { RunOptions } from './orchestrator/live.ts'
 export { type MultiAgentFlow, runMultiAgentFlow } from './orchestrator/multi-agent.ts'
 export type { ProjectFolder } from './orchestrator/project-folder.ts'

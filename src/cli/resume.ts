@@ -1,7 +1,9 @@
 import type { ComposedRuntime } from '../compose.ts'
+import { lackingFor } from '../orchestrator/lacking.ts'
 import { InvalidInput } from '../protocol/errors.ts'
+import type { Node } from '../psg/change.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
 import { EXIT, type Io } from './io.ts'
-import { lacking } from './lacking.ts'
 import { type OpenRun, openRuns } from './open-runs.ts'
 import { GOES_ON, unlessLeft } from './unless-left.ts'
 import type { VerbCall } from './verb.ts'
@@ -36,9 +38,10 @@ interface Found {
 }
 
 async function named(runtime: ComposedRuntime, id: string): Promise<Found> {
-  const { phase, plan_id, context_id } = await runtime.get(id)
+  const { phase, plan_id, context_id, run_id } = await runtime.get(id)
   if (phase === 'ended') throw new InvalidInput('resume', [{ path: 'run', rule: 'ended', message: `${id} has ended` }])
-  const lacks = await lacking(runtime, await runtime.project.context(context_id), plan_id)
+  const graph = await runtime.project.context(context_id)
+  const lacks = lacksFor(runtime, graph, graph.get('run', run_id)!)
   return {
     able: lacks === undefined ? [plan_id] : [],
     waiting: [],
@@ -52,7 +55,7 @@ async function all(runtime: ComposedRuntime, io: Io): Promise<Found> {
   for await (const open of openRuns(runtime.project)) {
     const { plan_id } = open.run.data
     const wakes = wakesAt(open)
-    const lacks = await lacking(runtime, open.graph, plan_id)
+    const lacks = lacksFor(runtime, open.graph, open.run)
     if (wakes === undefined) found.waiting.push(plan_id)
     else if (lacks !== undefined) found.left.push({ plan_id, lacks })
     else if (wakes === 0) found.able.push(plan_id)
@@ -63,6 +66,12 @@ async function all(runtime: ComposedRuntime, io: Io): Promise<Found> {
     io.say(`${plan_id} sleeps until ${new Date(at).toISOString()}`)
   }
   return found
+}
+
+/** What this process would need to carry the rest of a run out and does not have, in a sentence; `undefined` when it has all. */
+function lacksFor({ layer }: ComposedRuntime, graph: ProjectGraph, run: Node<'run'>): string | undefined {
+  const found = lackingFor(graph, run, layer)
+  return found && `there is no ${found.lacking.what} ${found.lacking.name}`
 }
 
 /** When a run needs a worker: 0 is now; `undefined`: not before somebody else has come. */

@@ -1,7 +1,8 @@
 import type { JsonObject } from '../protocol/json.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
 import { bindingOf } from './dispatch.ts'
 import type { Decided, Ending, Flight, LiveRun, TerminationReason } from './live.ts'
-import type { LiveSession } from './session.ts'
+import type { LiveSession, SessionAsked } from './session.ts'
 import { stepFailed } from './steps.ts'
 import { isTurning, turnLost } from './turns.ts'
 
@@ -16,11 +17,16 @@ export function ends(run: LiveRun, ending: Ending): void {
 }
 
 /** Somebody has ended the session: what its run has left to do is nobody's turn any more. */
-export function endsWithSession(run: LiveRun, { options: { collab_id } }: LiveSession): void {
-  const status = run.graph.get('collab', collab_id)?.data.status // an ended one may not be in memory
-  if (status === 'draft' || status === 'active' || status === 'suspended') return
+export function endsWithSession(run: LiveRun, { options }: LiveSession): void {
+  if (!sessionHasEnded(run.graph, options)) return
+  const { collab_id } = options
   const error = { code: 'session_ended', message: `the session ${collab_id} was ended before its run` }
   ends(run, { status: 'cancelled', reason: 'user_cancel', error })
+}
+
+export function sessionHasEnded(graph: ProjectGraph, { collab_id }: SessionAsked): boolean {
+  const status = graph.get('collab', collab_id)?.data.status // an ended one may not be in memory
+  return status !== 'draft' && status !== 'active' && status !== 'suspended'
 }
 
 /** A run that goes on to its end only later says so in the graph: whoever takes it up then does not begin anything new. */

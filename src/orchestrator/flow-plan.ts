@@ -166,7 +166,12 @@ async function conclude(running: Running, handle: RunHandle): Promise<void> {
 }
 
 /** Why nothing more happens until somebody comes. */
-function waitsFor(graph: ProjectGraph, { run_id, plan_id }: RunHandle): FlowFailure {
+function waitsFor(graph: ProjectGraph, { run_id, plan_id, lacking }: RunHandle): FlowFailure {
+  if (lacking)
+    return new FlowFailure(
+      'ACTION_NOT_REGISTERED',
+      `run ${run_id} waits with step ${lacking.step_id} for a call, or a process, that has ${lacking.what} ${lacking.name}`,
+    )
   const confirms: string[] = []
   for (const node of graph.state.nodesOf(plan_id))
     if (isKind(node, 'confirm') && node.data.status === 'pending') confirms.push(node.id)

@@ -3,6 +3,7 @@ import { RuleViolation } from '../protocol/errors.ts'
 import { isTerminal } from '../protocol/lifecycle.ts'
 import type { Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
+import type { LeftRuns } from './left-runs.ts'
 import type { LiveRun } from './live.ts'
 import { type OwnerOptions, type Ownership, own } from './owner.ts'
 import { takeUp } from './recover.ts'
@@ -14,6 +15,8 @@ export interface KeeperOptions extends OwnerOptions, RunnerOptions {
   readonly onError: (error: unknown) => void
   /** Which plans' runs are driven: all when absent. */
   readonly mine?: ReadonlySet<string>
+  /** Which runs are left to others, because this process lacks something that they need. */
+  readonly left: Pick<LeftRuns, 'leaves' | 'forget'>
   /** The runs that this process drives, by plan, so that the action layer can find the run that an action belongs to. */
   readonly live: Map<string, LiveRun>
 }
@@ -25,8 +28,8 @@ export interface Keeper {
   readonly graph: ProjectGraph
   readonly runs: ReadonlyMap<string, LiveRun>
   /**
-   * Takes up every run of the context that is not being driven and not merely waiting, and has the others look round. False when nothing is begun here
-   * any more: the context is about to be free.
+   * Takes up every run of the context that is not being driven, not merely waiting and not left to other processes, and has the others look round. False
+   * when nothing is begun here any more: the context is about to be free.
    */
   takeUpAll(): boolean
   /** Ends what is under way and leaves it to the next owner. */
@@ -81,8 +84,9 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
     takeUpAll() {
       if (leaving || ownership.lost.aborted || options.drain.aborted) return false
       for (const run of runs.values()) look(run)
-      for (const { id } of dueRuns(graph, options.mine))
-        if (!driving.has(id) && !hopeless.has(id)) driving.set(id, driveOne(id))
+      for (const node of dueRuns(graph, options.mine))
+        if (!driving.has(node.id) && !hopeless.has(node.id) && !options.left.leaves(graph, node))
+          driving.set(node.id, driveOne(node.id))
       return true
     },
   }
@@ -113,7 +117,9 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
     runs.set(id, run)
     options.live.set(run.plan, run)
     try {
-      return await drive(run, options)
+      const end = await drive(run, options)
+      if (end === 'ended') options.left.forget(run.plan)
+      return end
     } catch (error) {
       run.abort.abort(error) // what it has under way is nobody's any more
       const isOvertaken = error instanceof RuleViolation && graph.revision > run.looked
@@ -130,21 +136,25 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
   return keeper
 }
 
-/**
- * Runs that want somebody: approved and not yet started, running, to be resumed, or to be ended: paused past their time (or their time has to begin
- * anew), or without a plan that could go on.
- */
+/** Runs that want somebody, oldest first. */
 export function dueRuns(graph: ProjectGraph, mine?: ReadonlySet<string>): readonly Node<'run'>[] {
   const found: Node<'run'>[] = []
-  for (const node of graph.state.activeRuns()) {
-    const { phase, requested, plan_id } = node.data
-    if (mine && !mine.has(plan_id)) continue
-    const plan = graph.get('plan', plan_id)
-    const latest = phase === 'paused' ? latestEnd(node.data) : undefined
-    const isOver =
-      (plan && isTerminal('plan', plan.data.status)) || // somebody withdrew it
-      (latest && isDue(latest, graph.clock.now()))
-    if (phase === 'running' || phase === 'undoing' || requested !== undefined || isOver) found.push(node)
-  }
+  for (const node of graph.state.activeRuns())
+    if ((!mine || mine.has(node.data.plan_id)) && wantsSomebody(graph, node)) found.push(node)
   return found.sort((a, b) => a.born - b.born)
+}
+
+/**
+ * Is a run approved and not yet started, running, to be resumed, or to be ended: paused past its time (or its time has to begin anew), or without a plan
+ * that could go on?
+ */
+export function wantsSomebody(graph: ProjectGraph, { data }: Node<'run'>): boolean {
+  const { phase, requested, plan_id } = data
+  if (phase === 'running' || phase === 'undoing' || requested !== undefined) return true
+  const plan = graph.get('plan', plan_id)
+  const latest = phase === 'paused' ? latestEnd(data) : undefined
+  return (
+    (plan !== undefined && isTerminal('plan', plan.data.status)) || // somebody withdrew it
+    (latest !== undefined && isDue(latest, graph.clock.now()))
+  )
 }

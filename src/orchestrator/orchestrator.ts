@@ -19,6 +19,7 @@ export type {
   RuntimeContext,
 } from './flow.ts'
 export { InMemoryAEL, InMemoryVSL } from './in-memory.ts'
+export type { Lacking } from './lacking.ts'
 export type { Limits } from './ledger.ts'
 export type { RunOptions } from './live.ts'
 export type { Board, Mode, NextTurn, Purpose, ReadyStep, Seat, Turn } from './modes/mode.ts'

@@ -8,6 +8,7 @@ import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
 import type { Project } from '../psg/project.ts'
 import { thisHolder } from '../vsl/holder.ts'
 import { dueRuns, type Keeper, keep } from './keeper.ts'
+import type { LeftRuns } from './left-runs.ts'
 import type { LiveRun } from './live.ts'
 import type { RuntimeOptions } from './runtime.ts'
 import { isDue } from './timers.ts'
@@ -19,6 +20,7 @@ export interface PatrolOptions extends Asked {
   readonly project: Project
   readonly layer: ActionLayer
   readonly live: Map<string, LiveRun>
+  readonly left: LeftRuns
   readonly clock: Clock
   readonly onError: (error: unknown) => void
 }
@@ -38,7 +40,7 @@ const DRAIN_MS = 10_000
 const TTL_MS = 10_000
 
 export function patrol(options: PatrolOptions): Patrol {
-  const { project, clock, onError, mine } = options
+  const { project, clock, onError, mine, left } = options
   const { store } = project
   const holder = thisHolder(clock.uuid())
   const keepers = new Map<string, Promise<Keeper | undefined>>()
@@ -83,7 +85,15 @@ export function patrol(options: PatrolOptions): Patrol {
   async function round(): Promise<void> {
     for (const context of others.keys()) if (!isOthers(context)) others.delete(context) // what has ended there is asked for by nobody
     const contexts = new Set<string>()
-    for await (const { graph } of runs()) contexts.add(graph)
+    const began = clock.now()
+    const found = new Set<string>()
+    const away = new Set<string>()
+    for await (const { graph, group } of runs()) {
+      found.add(group)
+      if (left.staysAway(group)) away.add(group)
+      else contexts.add(graph)
+    }
+    left.forgetOthers(found, began)
     const due = new Map<string, string>()
     const wasSetBack = clock.now() < lastRound
     lastRound = clock.now()
@@ -91,7 +101,8 @@ export function patrol(options: PatrolOptions): Patrol {
       const at = Date.parse(key.split('/')[1]!)
       if (at > clock.now() && !wasSetBack) break
       const { graph, group, wait_ms } = row as TimerRow
-      if ((!mine || mine.has(group)) && isDue({ due: at, wait_ms }, clock.now())) due.set(group, graph)
+      if ((!mine || mine.has(group)) && !away.has(group) && isDue({ due: at, wait_ms }, clock.now()))
+        due.set(group, graph)
     }
     await eachOf(due, CONTEXTS_AT_ONCE, async ([plan, context]) => {
       if (!(await wakeUp(context, plan).catch(tell))) return

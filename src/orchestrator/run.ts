@@ -10,6 +10,7 @@ import type { GraphState } from '../psg/state.ts'
 import { eventsIn } from '../psg/told.ts'
 import { heldUpBy } from './held-up.ts'
 import type { Settled } from './keeper.ts'
+import type { Lacking } from './lacking.ts'
 import type { Undo } from './live.ts'
 import { isElsewhere, isOutcome, wholeOutput } from './outcome.ts'
 import { openTimers } from './timers.ts'
@@ -35,11 +36,13 @@ export interface RunHandle extends AsyncIterable<BornEvent & { readonly revision
   readonly context_id: string
   readonly trace_id: string
   readonly phase: Run['phase']
+  /** What this process would need to go on with the run and does not have: the run waits for a process that does, unless one is at it already. */
+  readonly lacking: Lacking | undefined
   /** Resolves when the run has ended, wherever it runs. An aborted signal ends the waiting, not the run. */
   result(signal?: AbortSignal): Promise<RunResult>
   /**
    * Resolves when the run has ended, or can do nothing until somebody comes: a person who decides or resumes it, a signal, whoever lets its context
-   * go on.
+   * go on. In a runtime that looks after a few runs only, also when it lacks something that the run needs.
    */
   rest(signal?: AbortSignal): Promise<'ended' | 'waiting'>
   /** The run's events from its beginning, then live, until it has ended. */
@@ -51,6 +54,9 @@ export interface RunHands {
   readonly cancel: () => Promise<void>
   /** Settles when this process stops driving the run, or cannot go on with it; `undefined` when it does not drive it. */
   readonly driving: () => Promise<Settled | undefined>
+  readonly lacking: () => Lacking | undefined
+  /** Came for its runs, so that nobody else is counted on to go on with them. */
+  readonly isAlone: boolean
 }
 
 export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHands): RunHandle {
@@ -79,6 +85,9 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
     get phase() {
       return graph.get('run', run_id)?.data.phase ?? 'ended'
     },
+    get lacking() {
+      return hands.lacking()
+    },
     async result(signal) {
       refuseUnlessFit('wait', { signal }, { signal: signalField })
       for (;;) {
@@ -94,7 +103,7 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
       refuseUnlessFit('wait', { signal }, { signal: signalField })
       for (;;) {
         if (await hasEnded(graph, run_id, plan_id)) return 'ended'
-        if (needsSomebody(graph, run_id, plan_id)) return 'waiting'
+        if (needsSomebody(graph, run_id, plan_id) || (hands.isAlone && hands.lacking())) return 'waiting'
         signal?.throwIfAborted()
         const from = graph.revision
         const end = await driven(signal)

@@ -15,7 +15,9 @@ import type { Backend } from '../vsl/backend.ts'
 import { asksForRoles, type Resolver } from './bind.ts'
 import { type Draft, draftIn, unchangedDraft } from './draft.ts'
 import { handsOf } from './hands.ts'
-import { dueRuns } from './keeper.ts'
+import { dueRuns, wantsSomebody } from './keeper.ts'
+import type { Lacking } from './lacking.ts'
+import { leftRuns } from './left-runs.ts'
 import type { LiveRun } from './live.ts'
 import { callModule, type Module, moduleProblem } from './modules/module.ts'
 import { protocolModules } from './modules/modules.ts'
@@ -96,7 +98,8 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     ...(options.onCommit && { onCommit: options.onCommit }),
     ...(options.switched && { switched: options.switched }),
   })
-  const { look: lookAt, keeperOf, close } = patrol({ ...options, project, layer, live, clock, onError })
+  const left = leftRuns({ layer, clock, onError })
+  const { look: lookAt, keeperOf, close } = patrol({ ...options, project, layer, live, left, clock, onError })
   /** For what is stored already: whoever asked has got it, also when the context cannot be looked at now. A round finds it. */
   const look = (context: string) => lookAt(context).catch(onError)
   let closing: Promise<void> | undefined
@@ -153,7 +156,16 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     runHandle(graph, run, {
       cancel: () => asked.cancel(run.data.plan_id),
       driving: async () => (await keeperOf(graph.id))?.settled(run.id),
+      lacking: () => lackingHere(graph, run),
+      isAlone: options.mine !== undefined,
     })
+
+  /** What keeps this process from taking up a run that wants somebody. */
+  function lackingHere(graph: ProjectGraph, { id, data: { plan_id } }: Node<'run'>): Lacking | undefined {
+    const run = graph.get('run', id)
+    const isSeenTo = live.has(plan_id) || (options.mine && !options.mine.has(plan_id))
+    return run && !isSeenTo && wantsSomebody(graph, run) ? left.lacking(graph, run) : undefined
+  }
 
   async function submitted(flow: Flow, there: ProjectGraph | undefined, draft?: Draft): Promise<RunHandle> {
     const session = await sessionFor(flow, there)
@@ -200,15 +212,17 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
       open()
       const checked = checkedFlow(flow)
       const there = typeof checked.context === 'string' ? await project.context(checked.context) : undefined
-      try {
-        return await submitted(checked, there)
-      } catch (error) {
-        // Looked for only now: hardly any plan is there before it is submitted.
-        const isTheirs = error instanceof RuleViolation || error instanceof InvalidInput
-        const draft = there && isTheirs ? await unchangedDraft(there, checked.plan) : undefined
-        if (!draft) throw error
-        return submitted(checked, there, draft)
-      }
+      return left.whileSubmitting(checked.plan.plan_id, async () => {
+        try {
+          return await submitted(checked, there)
+        } catch (error) {
+          // Looked for only now: hardly any plan is there before it is submitted.
+          const isTheirs = error instanceof RuleViolation || error instanceof InvalidInput
+          const draft = there && isTheirs ? await unchangedDraft(there, checked.plan) : undefined
+          if (!draft) throw error
+          return submitted(checked, there, draft)
+        }
+      })
     },
     async get(id) {
       open()

@@ -3,6 +3,7 @@ import type { Clock } from '../protocol/clock.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
 import type { ActionRecord, EventDraft } from '../psg/change.ts'
 import { isKind } from '../psg/node.ts'
+import type { GraphState } from '../psg/state.ts'
 import { MOST_CUT_OFFS } from './cut-offs.ts'
 import { departs } from './dispatch.ts'
 import type { Decided, Ending, Flight, LiveRun, Undo } from './live.ts'
@@ -54,10 +55,10 @@ function wayBack(run: LiveRun): Undo {
       const { action_id, inverse } = data
       const ended = (as: Pick<Undo['outcomes'][number], 'status' | 'error'>) =>
         undo.outcomes.push({ action_id, step_id: step, ...as })
-      const tried = inverse ? [...waysBackOf(run, step, action_id)] : []
+      const tried = inverse ? [...waysBackOf(run.graph.state, step, action_id)] : []
       const times = tried.filter(wasCutOff).length
       if (inverse === 'irreversible') ended({ status: inverse })
-      else if (tried.some(({ status }) => status === 'completed')) ended({ status: 'undone' })
+      else if (tried.some(isCompleted)) ended({ status: 'undone' })
       else if (times >= MOST_CUT_OFFS) ended({ status: 'failed', error: cutOffSo(times) })
       else if (inverse)
         undo.left.push({
@@ -71,12 +72,19 @@ function wayBack(run: LiveRun): Undo {
   return undo
 }
 
+/** Was an action taken back? */
+export function isUndone(state: GraphState, step: string, action_id: string): boolean {
+  for (const way of waysBackOf(state, step, action_id)) if (isCompleted(way)) return true
+  return false
+}
+
 /** What was begun so far to take an action back. */
-function* waysBackOf(run: LiveRun, step: string, action_id: string): Iterable<ActionRecord> {
-  for (const node of run.graph.state.referrers('step', step, 'EXECUTES'))
+function* waysBackOf(state: GraphState, step: string, action_id: string): Iterable<ActionRecord> {
+  for (const node of state.referrers('step', step, 'EXECUTES'))
     if (isKind(node, 'action') && node.data.compensates === action_id) yield node.data
 }
 
+const isCompleted = ({ status }: ActionRecord): boolean => status === 'completed'
 /** One that runs was cut off too: nothing is under way, and its end is being written. */
 const wasCutOff = ({ status, error }: ActionRecord): boolean => status === 'running' || error?.code === 'interrupted'
 

@@ -465,6 +465,29 @@ describe('a word before or after a step', () => {
   })
 })
 
+describe('a word about a step that a later call cannot say', () => {
+  it('is waited for, by name, and said by one that can', async () => {
+    const { options, layer, store } = given({
+      mode: 'pair',
+      participants: ['ann:dev', 'bob:dev'],
+      steps: { a: {} },
+      functions: { review: () => 'fine' },
+      session: { review: { action_type: 'function', params: { name: 'review' }, approval: 'ask' } },
+    })
+    const { error } = await runMultiAgentFlow(options())
+    const runtime = await createRuntime({ store, layer, mine: new Set() })
+    await runtime.decide(error!.confirms![0]!, { status: 'approved', decided_by_role: 'me' })
+    await runtime.close()
+    const mute = actionLayer({ adapters: [functionAdapter({ work: () => null })] })
+    const unable = await runMultiAgentFlow(options({ ael: mute, onError: () => undefined }))
+    expect(unable.error).toMatchObject({
+      code: 'ACTION_NOT_REGISTERED',
+      message: expect.stringContaining('function review'),
+    })
+    expect((await runMultiAgentFlow(options())).success).toBe(true)
+  })
+})
+
 describe('a word about a step that waits', () => {
   it('is woken by its signal', async () => {
     const { options, layer, store } = given({

@@ -1,6 +1,9 @@
 import { describe, expect, it } from 'vitest'
+import { actionLayer } from '../../src/ael/ael.ts'
+import { functionAdapter } from '../../src/ael/function.ts'
 import type { ModuleHandlers } from '../../src/orchestrator/flow.ts'
 import { InMemoryVSL } from '../../src/orchestrator/in-memory.ts'
+import { createRuntime } from '../../src/orchestrator/runtime.ts'
 import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
 import { submission } from '../../src/orchestrator/submit.ts'
 import { type ManualClock, manualClock } from '../../src/protocol/clock.ts'
@@ -21,6 +24,8 @@ import {
   saying,
 } from '../support/agents.ts'
 import { chainOf } from '../support/flows.ts'
+
+const layerOf = (functions: Record<string, () => Json>) => actionLayer({ adapters: [functionAdapter(functions)] })
 
 describe('a second call with the same runId', () => {
   it('gives the same answer, calls nobody and does nothing again', async () => {
@@ -108,6 +113,32 @@ describe('a second call with the same runId', () => {
     const [first, second] = await Promise.all(twice)
     expect(second!.output).toEqual(first!.output)
     expect({ success: first!.success, calls }).toEqual({ success: true, calls: 1 })
+  })
+
+  describe('that lacks what the run needs', () => {
+    const having = (functions: Record<string, () => Json>) => ({ ael: () => layerOf(functions) })
+
+    it('says so, leaves the run as it is, and the next call that has it goes on', async () => {
+      const context = contextDocument()
+      const plan = planDocument(context, { a: {} })
+      const store = memoryBackend()
+      const spec = { action_type: 'function', params: { name: 'mail' } }
+      const flow = { bindings: { steps: { [plan.ids.a!]: spec } }, approval: {} }
+      const said = saying({ context, plan })
+      const onError = () => undefined
+      const waits = await runSingleAgentFlow(call(store, said, { flow, ...having({ mail: () => 'sent' }), onError }))
+      expect(waits.error).toMatchObject({ code: 'APPROVAL_PENDING' })
+      const desk = await createRuntime({ store, layer: layerOf({}), mine: new Set() })
+      await desk.decide(waits.error!.confirms![0]!, { status: 'approved', decided_by_role: 'lead' })
+      await desk.close()
+      const lacks = await runSingleAgentFlow(call(store, said, { flow, ...having({}), onError }))
+      expect(lacks).toMatchObject({
+        success: false,
+        error: { code: 'ACTION_NOT_REGISTERED', message: expect.stringMatching(`step ${plan.ids.a} .* function mail`) },
+      })
+      const again = await runSingleAgentFlow(call(store, said, { flow, ...having({ mail: () => 'sent' }), onError }))
+      expect(again).toMatchObject({ success: true, output: { steps: { [plan.ids.a!]: 'sent' } } })
+    })
   })
 
   describe.each([

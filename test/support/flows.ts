@@ -1,3 +1,4 @@
+import type { Adapter } from '../../src/ael/adapter.ts'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { type FunctionSpec, functionAdapter } from '../../src/ael/function.ts'
 import type { BindingSpec } from '../../src/orchestrator/bind.ts'
@@ -73,3 +74,8 @@ export async function runtimeOf(
   const runtime = await createRuntime({ layer, onError: (error) => errors.push(error), ...options, store })
   return { ...runtime, errors, store }
 }
+
+/** A process that has these functions, and no others. */
+export const having = (functions: { readonly [name: string]: FunctionSpec } = {}, ...more: readonly Adapter[]) => ({
+  layer: actionLayer({ adapters: [functionAdapter({ noop: () => null, ...functions }), ...more] }),
+})

@@ -1,0 +1,102 @@
+import type { Action, Lack } from '../ael/adapter.ts'
+import type { ActionLayer } from '../ael/layer.ts'
+import { isObject, type JsonObject } from '../protocol/json.ts'
+import { isTerminal } from '../protocol/lifecycle.ts'
+import type { Node } from '../psg/change.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
+import { isKind } from '../psg/node.ts'
+import { sessionHasEnded } from './ending.ts'
+import { expiryOf } from './gate.ts'
+import type { Ending, RunOptions } from './live.ts'
+import { worksOf } from './outcome.ts'
+import { latestEnd } from './timers.ts'
+import { isUndone } from './undo.ts'
+
+/** Why a process does not go on with a run: what it would need for one of the steps, and does not have. */
+export interface Lacking extends Lack {
+  readonly step_id: string
+}
+
+/** An action that a run is still to carry out. */
+export type Need = Pick<Action, 'action_type' | 'params'> & { readonly step_id: string }
+
+/** The first thing that this layer would need to bring a run to its end and does not have; nothing of one that has only to be ended. */
+export function lackingFor(
+  graph: ProjectGraph,
+  run: Node<'run'>,
+  layer: Pick<ActionLayer, 'lacks'>,
+): { readonly need: Need; readonly lacking: Lacking } | undefined {
+  for (const need of needsOf(graph, run)) {
+    const lack = need.action_type === 'wait' ? undefined : layer.lacks(need)
+    if (lack) return { need, lacking: { step_id: need.step_id, ...lack } }
+  }
+  return undefined
+}
+
+/** What is still to be carried out: the actions of the steps that have not ended, and what takes steps back, if it is to or may come to that. */
+function* needsOf(graph: ProjectGraph, run: Node<'run'>): Iterable<Need> {
+  const { plan_id } = run.data
+  const { session } = run.data.options as RunOptions
+  const ending = endingOf(graph, run)
+  const goesBack = mayGoBack(graph, run, ending)
+  if (ending && !goesBack) return
+  const words = [session?.brief, session?.review].filter((word) => word !== undefined)
+  for (const node of graph.state.nodesOf(plan_id)) {
+    if (goesBack && isKind(node, 'step')) yield* wayBack(graph, node.id)
+    if (ending || !isKind(node, 'binding')) continue
+    const { step_id, inverse } = node.data
+    for (const word of words.splice(0)) yield { ...word, step_id } // the same about every step, also when that is done
+    if (!isOpen(graph, step_id)) continue
+    yield node.data
+    if (goesBack && isObject(inverse)) yield inverseNeeded(step_id, inverse as JsonObject)
+  }
+}
+
+function mayGoBack(graph: ProjectGraph, { data }: Node<'run'>, ending: Ended | undefined): boolean {
+  const compensates = (data.options as RunOptions).on_failure === 'compensate'
+  if (ending) return ending.undo ?? (ending.status === 'failed' && compensates)
+  if (compensates) return true
+  for (const node of graph.state.nodesOf(data.plan_id))
+    if (isKind(node, 'binding') && node.data.on_failure === 'compensate') return true
+  return false
+}
+
+type Ended = Pick<Ending, 'status' | 'undo'>
+
+/** Is an action of a step still to be carried out, so that the run can go on? */
+export const isStillNeeded = (graph: ProjectGraph, run: Node<'run'>, { step_id }: Need): boolean =>
+  isOpen(graph, step_id) && !endingOf(graph, run)
+
+/** Why the run has only to be ended, if it has: whoever finds it so can do that. */
+export function endingOf(graph: ProjectGraph, { data }: Node<'run'>): Ended | undefined {
+  const { ending, requested, plan_id, options } = data
+  if (ending) return ending as unknown as Ending
+  const status = graph.get('plan', plan_id)?.data.status
+  const { session } = options as RunOptions
+  const isCancelled =
+    requested === 'cancel' ||
+    status === undefined ||
+    isTerminal('plan', status) ||
+    (status === 'approved' && expiryOf(graph, plan_id) !== undefined) ||
+    (session && sessionHasEnded(graph, session))
+  if (isCancelled) return { status: 'cancelled' }
+  const latest = latestEnd(data)
+  return latest && latest.due <= graph.clock.now() ? latest.ending : undefined
+}
+
+function isOpen(graph: ProjectGraph, step: string): boolean {
+  const status = graph.get('step', step)?.data.status
+  return status === 'pending' || status === 'in_progress'
+}
+
+function* wayBack(graph: ProjectGraph, step: string): Iterable<Need> {
+  for (const { data } of worksOf(graph.state, step))
+    if (isObject(data.inverse) && !isUndone(graph.state, step, data.action_id))
+      yield inverseNeeded(step, data.inverse as JsonObject)
+}
+
+const inverseNeeded = (step_id: string, { action_type, params = {} }: JsonObject): Need => ({
+  step_id,
+  action_type: String(action_type),
+  params: params as JsonObject,
+})

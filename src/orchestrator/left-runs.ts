@@ -1,0 +1,113 @@
+import type { ActionLayer } from '../ael/layer.ts'
+import type { Clock } from '../protocol/clock.ts'
+import { NotFound } from '../protocol/errors.ts'
+import type { Node } from '../psg/change.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
+import { endingOf, isStillNeeded, type Lacking, lackingFor, type Need } from './lacking.ts'
+import { latestEnd } from './timers.ts'
+
+/** Runs that this process leaves to others, by plan: it lacks something that they need. Those that were submitted here fail of that instead. */
+export interface LeftRuns {
+  /** Remembers that a plan is submitted here, unless that fails. */
+  whileSubmitting<T>(plan: string, submit: () => Promise<T>): Promise<T>
+  /** Its run has ended. */
+  forget(plan: string): void
+  lacking(graph: ProjectGraph, run: Node<'run'>): Lacking | undefined
+  /** Must it be left? The first time that is told. */
+  leaves(graph: ProjectGraph, run: Node<'run'>): boolean
+  /** True while there is no reason to look at the run of a plan again. */
+  staysAway(plan: string): boolean
+  /** Forgets all that were not among those that wanted somebody, as they were read from `since` on. */
+  forgetOthers(plans: ReadonlySet<string>, since: number): void
+}
+
+export interface LeftRunsOptions {
+  readonly layer: ActionLayer
+  readonly clock: Clock
+  readonly onError: (error: unknown) => void
+}
+
+/** How long a run is left alone, at first and later: another may have done what was lacking and died, or somebody stored a wish to cancel it. */
+const PAUSE_MS = 5_000
+const LONGEST_PAUSE_MS = 30_000
+/** Of those that were submitted here and ended elsewhere nobody tells. The oldest are forgotten: they are then looked at like any other. */
+const MOST_SUBMITTED = 10_000
+
+interface Left {
+  readonly need: Need
+  /** When it has to be ended, which anybody can do. */
+  readonly latest: number
+  looked: number
+  pauseMs: number
+}
+
+export function leftRuns({ layer, clock, onError }: LeftRunsOptions): LeftRuns {
+  const left = new Map<string, Left>()
+  const submitted = new Set<string>()
+
+  /** Each commit of its context asks, so only what it was left for is looked at. */
+  const isStillLeft = (graph: ProjectGraph, run: Node<'run'>): boolean => {
+    const known = left.get(run.data.plan_id)
+    return known !== undefined && layer.lacks(known.need) !== undefined && isStillNeeded(graph, run, known.need)
+  }
+
+  function mustLeave(graph: ProjectGraph, run: Node<'run'>): boolean {
+    const { plan_id } = run.data
+    if (submitted.has(plan_id)) return false
+    if (isStillLeft(graph, run)) return true
+    const found = lackingFor(graph, run, layer)
+    if (!found) {
+      left.delete(plan_id)
+      return false
+    }
+    const known = left.get(plan_id)
+    if (!known) onError(leftFor(found.lacking, run.id))
+    const latest = (endingOf(graph, run) ? undefined : latestEnd(run.data)?.due) ?? Number.POSITIVE_INFINITY
+    left.set(plan_id, { looked: clock.now(), pauseMs: PAUSE_MS, ...known, need: found.need, latest })
+    return true
+  }
+
+  function mayStayAway(plan: string): boolean {
+    const known = left.get(plan)
+    if (!known || clock.now() >= known.latest || !layer.lacks(known.need)) return false
+    const since = clock.now() - known.looked
+    if (since >= 0 && since < known.pauseMs) return true
+    known.looked = clock.now()
+    known.pauseMs = Math.min(2 * known.pauseMs, LONGEST_PAUSE_MS)
+    return false
+  }
+
+  /** An adapter that cannot say what it lacks is asked again when the step comes, and fails that one alone. */
+  const unlessThrown = (isLeft: () => boolean): boolean => {
+    try {
+      return isLeft()
+    } catch (error) {
+      onError(error)
+      return false
+    }
+  }
+
+  return {
+    async whileSubmitting(plan, submit) {
+      const isNew = !submitted.has(plan)
+      submitted.add(plan)
+      if (submitted.size > MOST_SUBMITTED) submitted.delete(submitted.values().next().value!)
+      try {
+        return await submit()
+      } catch (error) {
+        if (isNew) submitted.delete(plan)
+        throw error
+      }
+    },
+    forget: (plan) => void submitted.delete(plan),
+    lacking: (graph, run) => (submitted.has(run.data.plan_id) ? undefined : lackingFor(graph, run, layer)?.lacking),
+    leaves: (graph, run) => unlessThrown(() => mustLeave(graph, run)),
+    staysAway: (plan) => unlessThrown(() => mayStayAway(plan)),
+    forgetOthers(plans, since) {
+      for (const [plan, { looked }] of left) if (!plans.has(plan) && looked < since) left.delete(plan)
+    },
+  }
+}
+
+const leftFor = ({ what, name, step_id }: Lacking, run: string): NotFound =>
+  new NotFound(what, name, `run ${run} is left to a process that has it, for step ${step_id}`)

@@ -1,0 +1,331 @@
+import { describe, expect, it } from 'vitest'
+import type { Adapter } from '../../src/ael/adapter.ts'
+import { toolAdapter, toolRegistry } from '../../src/ael/tool.ts'
+import { manualClock } from '../../src/protocol/clock.ts'
+import { NotFound, RuleViolation } from '../../src/protocol/errors.ts'
+import type { Backend } from '../../src/vsl/backend.ts'
+import { thisHolder } from '../../src/vsl/holder.ts'
+import { chainOf, flowOf, having, type runtimeOf } from '../support/flows.ts'
+import { door, inTime, passes, until, world } from '../support/on-a-clock.ts'
+
+/** Counts what a process asks of the store. */
+function counting() {
+  const counts = { acquired: 0, commits: 0, reads: 0 }
+  const seen = (store: Backend): Backend => ({
+    ...store,
+    acquire(...asked) {
+      counts.acquired++
+      return store.acquire(...asked)
+    },
+    commit(write) {
+      counts.commits++
+      return store.commit(write)
+    },
+    read(...asked) {
+      counts.reads++
+      return store.read(...asked)
+    },
+  })
+  return { counts, seen }
+}
+
+type Started = Pick<Awaited<ReturnType<typeof runtimeOf>>, 'decide' | 'waiting' | 'signal' | 'cancel'>
+const YES = { status: 'approved', decided_by_role: 'lead' } as const
+const SIGNAL = { binding: { action_type: 'wait', params: { signal: 'go' } } }
+const SLEEP = { binding: { action_type: 'wait', params: { ms: 5_000 } } }
+
+type Submitted = Parameters<typeof flowOf>[0]
+const TWO: Submitted = { one: {}, mail: { after: ['one'] } }
+
+/** A run whose owner died while it was in `mail`. */
+async function leftBehind(steps = TWO, more: Parameters<typeof flowOf>[1] = {}) {
+  const called: string[] = []
+  const slow = door()
+  const given = world({
+    one: () => void called.push('one'),
+    mail: async () => {
+      called.push('mail')
+      await slow.opened
+      return 'sent'
+    },
+  })
+  const first = await given.start()
+  const flow = flowOf(steps, more, given.clock)
+  const run = await first.submit(flow)
+  await until(given.clock, () => called.includes('mail'))
+  first.die()
+  return { ...given, called, slow, run, ids: flow.ids }
+}
+
+describe('a process that lacks what a run needs', () => {
+  it('leaves the run as it is, and says so once, naming the run, the step and what is missing', async () => {
+    const { start, clock, store, run, ids } = await leftBehind()
+    const { revision } = await store.head(run.context_id)
+    const { counts, seen } = counting()
+    const unable = await start(having(), seen)
+    await until(clock, () => unable.errors.length > 0)
+    await passes(clock, 5_000)
+    const { length } = unable.errors
+    const message = `there is no function mail; run ${run.run_id} is left to a process that has it, for step ${ids.mail}`
+    expect(unable.errors).toEqual([new NotFound('function', 'mail', message.split('; ')[1])])
+    expect({ length, ...counts }).toMatchObject({ length: 1, commits: 0 })
+    expect(counts.acquired).toBeLessThan(10) // in a hundred rounds
+    expect((await store.head(run.context_id)).revision).toBe(revision)
+    expect(await store.acquire(run.context_id, thisHolder('somebody'), 1)).toBeDefined()
+    await inTime(clock, unable.close())
+  })
+
+  it('says of the run what it would need, until another process has seen to it', async () => {
+    const { start, clock, slow, run, ids } = await leftBehind()
+    const unable = await start(having())
+    const [seen] = await unable.list()
+    expect(seen).toMatchObject({ run_id: run.run_id, phase: 'running' })
+    expect(seen!.lacking).toEqual({ step_id: ids.mail, what: 'function', name: 'mail' })
+    const able = await start()
+    slow.open()
+    expect(await inTime(clock, seen!.result())).toMatchObject({ success: true })
+    expect(seen!.lacking).toBeUndefined()
+    await inTime(clock, Promise.all([able.close(), unable.close()]))
+  })
+
+  it('goes on with the others of the context, and gives it back when they have ended', async () => {
+    const { start, clock, called, slow, run } = await leftBehind()
+    const desk = await start({ mine: new Set() })
+    const flow = chainOf(20)
+    const plan = { ...flow.plan, context_id: run.context_id }
+    const other = await desk.submit({ ...flow, context: run.context_id, plan })
+    const unable = await start(having())
+    expect(await inTime(clock, other.result())).toMatchObject({ success: true })
+    expect(run.phase).toBe('running')
+    expect(unable.errors).toHaveLength(1)
+    const able = await start()
+    slow.open()
+    expect(await inTime(clock, (await desk.get(run.run_id)).result())).toMatchObject({ success: true })
+    expect(called).toEqual(['one', 'mail', 'mail']) // the second time under the same key, for the first was cut off
+    await inTime(clock, Promise.all([desk.close(), able.close(), unable.close()]))
+  })
+
+  it.each([
+    ['an adapter', { action_type: 'fax', params: {} }, { what: 'adapter for actions of type', name: 'fax' }],
+    [
+      'a tool',
+      { action_type: 'tool_call', params: { tool_name: 'a.b', tool_args: {} } },
+      { what: 'tool', name: 'a.b' },
+    ],
+  ])('leaves a run that needs %s', async (_, binding, lack) => {
+    const { start, clock } = world({})
+    const desk = await start({ mine: new Set() })
+    const flow = flowOf({ noop: {}, other: { after: ['noop'], binding } })
+    const run = await desk.submit(flow)
+    const unable = await start(having({}, toolAdapter(toolRegistry())))
+    await until(clock, () => unable.errors.length > 0)
+    await passes(clock, 2_000)
+    expect(unable.errors).toEqual([expect.objectContaining({ what: lack.what, id: lack.name })])
+    expect((await unable.get(run.run_id)).lacking).toEqual({ step_id: flow.ids.other, ...lack })
+    await inTime(clock, Promise.all([desk.close(), unable.close()]))
+  })
+
+  it('takes the run up as soon as it has what was missing', async () => {
+    const { start, clock } = world({})
+    const desk = await start({ mine: new Set() })
+    const binding = { action_type: 'tool_call', params: { tool_name: 'mail.send', tool_args: {} } }
+    const run = await desk.submit(flowOf({ send: { binding } }))
+    const tools = toolRegistry()
+    const worker = await start(having({}, toolAdapter(tools)))
+    await until(clock, () => worker.errors.length > 0)
+    await passes(clock, 60_000)
+    tools.register({ name: 'mail.send', description: 'Sends', input: { type: 'object' }, execute: () => 'sent' })
+    await passes(clock, 150) // a round or two
+    expect((await worker.get(run.run_id)).phase).toBe('ended')
+    expect(await run.result()).toMatchObject({ success: true })
+    await inTime(clock, Promise.all([desk.close(), worker.close()]))
+  })
+
+  it('takes the run up when another has done the step that needed it, and died', async () => {
+    const { start, clock, run } = await leftBehind({ mail: {}, last: { after: ['mail'] } })
+    const unable = await start(having({ last: () => 'here' }))
+    await until(clock, () => unable.errors.length > 0)
+    let isMailed = false
+    const mail = () => 'sent'
+    const last = () => {
+      isMailed = true
+      return new Promise<never>(() => undefined)
+    }
+    const mailer = await start(having({ mail, last }))
+    await until(clock, () => isMailed)
+    mailer.die()
+    const { outputs } = await inTime(clock, (await unable.get(run.run_id)).result())
+    expect(Object.values(outputs)).toEqual(['sent', 'here'])
+    await inTime(clock, unable.close())
+  })
+
+  it('takes up what an adapter cannot say that it lacks: the step tells', async () => {
+    const { start, clock } = world({})
+    const desk = await start({ mine: new Set() })
+    const run = await desk.submit(flowOf({ odd: { binding: { action_type: 'odd', params: {} } } }))
+    const lacks = () => {
+      throw new Error('cannot say')
+    }
+    const odd: Adapter = { action_type: 'odd', executor_kind: 'worker', lacks, execute: async () => ({ output: 1 }) }
+    const worker = await start(having({}, odd))
+    expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+    expect(worker.errors).toEqual([new Error('cannot say')])
+    await inTime(clock, Promise.all([desk.close(), worker.close()]))
+  })
+})
+
+describe('a run whose process lacks what it was submitted with', () => {
+  it('fails at the step, where it is submitted', async () => {
+    const { start, clock } = world({})
+    const runtime = await start()
+    const flow = flowOf({ noop: {}, typo: { after: ['noop'] } })
+    const run = await runtime.submit(flow)
+    const error = { message: expect.stringContaining('there is no function typo'), step_id: flow.ids.typo }
+    expect(await inTime(clock, run.result())).toMatchObject({ status: 'failed', error })
+    expect(runtime.errors).toEqual([])
+    await inTime(clock, runtime.close())
+  })
+
+  it('fails there also when it goes on after a wait', async () => {
+    const { start, clock } = world({})
+    const runtime = await start()
+    const run = await runtime.submit(flowOf({ go: SIGNAL, typo: { after: ['go'] } }))
+    expect(await inTime(clock, run.rest())).toBe('waiting')
+    await runtime.signal(run.run_id, 'go')
+    expect(run.lacking).toBeUndefined()
+    expect(await inTime(clock, run.result())).toMatchObject({ status: 'failed' })
+    expect(runtime.errors).toEqual([])
+    await inTime(clock, runtime.close())
+  })
+
+  it('is not taken for submitted by a process whose submission is refused, because it is there already', async () => {
+    const { start, clock } = world({})
+    const desk = await start({ mine: new Set() })
+    const flow = flowOf({ mail: {} })
+    const run = await desk.submit(flow)
+    const unable = await start(having())
+    await expect(unable.submit(flow)).rejects.toThrow(RuleViolation)
+    await passes(clock, 2_000)
+    expect((await unable.get(run.run_id)).lacking).toMatchObject({ name: 'mail' })
+    await inTime(clock, Promise.all([desk.close(), unable.close()]))
+  })
+
+  it('fails there also in a context that has others under way', async () => {
+    const { start, clock } = world({ hang: () => new Promise<never>(() => undefined) })
+    const runtime = await start()
+    const busy = await runtime.submit(flowOf({ hang: {} }))
+    const flow = flowOf({ typo: {} })
+    const plan = { ...flow.plan, context_id: busy.context_id }
+    const run = await runtime.submit({ ...flow, context: busy.context_id, plan })
+    expect(await inTime(clock, run.result())).toMatchObject({ status: 'failed' })
+    expect(runtime.errors).toEqual([])
+    runtime.die()
+  })
+
+  it.each([
+    [
+      'an approval',
+      flowOf({ mail: {} }, { approval: {} }),
+      async (it: Started) => it.decide((await it.waiting())[0]!.confirm.confirm_id, YES),
+    ],
+    [
+      'a signal',
+      flowOf({ go: SIGNAL, mail: { after: ['go'] } }),
+      async (it: Started, run: string) => it.signal(run, 'go'),
+    ],
+    ['a time', flowOf({ go: SLEEP, mail: { after: ['go'] } }), async () => undefined],
+  ])('waits for one that has it once it is woken by %s', async (_, flow, wake) => {
+    const sent: string[] = []
+    const { start, clock } = world({ mail: () => void sent.push('mail') })
+    const first = await start()
+    const run = await first.submit(flow)
+    await passes(clock, 500)
+    await inTime(clock, first.close())
+    const { counts, seen } = counting()
+    const unable = await start(having(), seen)
+    await wake(unable, run.run_id)
+    await until(clock, () => unable.errors.length > 0)
+    counts.reads = 0
+    await passes(clock, 10_000)
+    expect(unable.errors).toHaveLength(1)
+    expect(counts.reads).toBeLessThan(10) // in two hundred rounds
+    expect((await unable.get(run.run_id)).phase).toBe('running')
+    const able = await start()
+    expect(await inTime(clock, (await unable.get(run.run_id)).result())).toMatchObject({ success: true })
+    expect(sent).toEqual(['mail'])
+    await inTime(clock, Promise.all([able.close(), unable.close()]))
+  })
+})
+
+describe('a run that has only to be ended', () => {
+  it.each([
+    ['it is cancelled', {}, 'cancelled', (it: Started, run: string) => it.cancel(run)],
+    [
+      'its deadline comes',
+      { options: { deadline: new Date(manualClock().now() + 60_000).toISOString() } },
+      'failed',
+      async () => undefined,
+    ],
+    ['its time is used up', { options: { budget: { wall_ms: 60_000 } } }, 'failed', async () => undefined],
+  ])('is ended also by a process that lacks what it needs, when %s', async (_, more, status, act) => {
+    const { start, clock, run } = await leftBehind(TWO, more)
+    const unable = await start(having())
+    await until(clock, () => unable.errors.length > 0)
+    const since = clock.now()
+    await act(unable, run.run_id)
+    expect(await inTime(clock, (await unable.get(run.run_id)).result())).toMatchObject({ status })
+    expect(clock.now() - since).toBeLessThan(62_000)
+    await inTime(clock, unable.close())
+  })
+
+  it('is cancelled in time also when the wish was stored where nobody works', async () => {
+    const { start, clock, run } = await leftBehind()
+    const unable = await start(having())
+    await until(clock, () => unable.errors.length > 0)
+    await passes(clock, 100_000)
+    const desk = await start({ mine: new Set() })
+    await desk.cancel(run.run_id)
+    await passes(clock, 31_000)
+    expect((await unable.get(run.run_id)).phase).toBe('ended')
+    await inTime(clock, Promise.all([desk.close(), unable.close()]))
+  })
+
+  it('is left also by a process that could do its steps, but not take them back should they fail', async () => {
+    const { start, clock } = world({})
+    const desk = await start({ mine: new Set() })
+    const inverse = { action_type: 'function', params: { name: 'unbook' } }
+    const steps = { book: { binding: { inverse } }, noop: { after: ['book'] } }
+    const kept = await desk.submit(flowOf(steps))
+    const run = await desk.submit(flowOf(steps, { options: { on_failure: 'compensate' } }))
+    const unable = await start(having({ book: () => 'booked' }))
+    expect(await inTime(clock, kept.result())).toMatchObject({ success: true })
+    await passes(clock, 1_000)
+    expect((await unable.get(run.run_id)).lacking).toMatchObject({ name: 'unbook' })
+    await inTime(clock, Promise.all([desk.close(), unable.close()]))
+  })
+
+  it('waits on its way back for a process that can take back what it did', async () => {
+    const undone: string[] = []
+    const inverse = { action_type: 'function', params: { name: 'unbook' } }
+    const fails = () => Promise.reject(new Error('no'))
+    const unbook = () => void undone.push('unbook')
+    const { start, clock } = world({ book: () => 'booked', fails, unbook })
+    const steps = { book: { binding: { inverse } }, fails: { after: ['book'] } }
+    const first = await start({
+      onCommit: ({ body }) => {
+        if (JSON.stringify(body).includes('"ending"')) first.die()
+      },
+    })
+    const run = await first.submit(flowOf(steps, { options: { on_failure: 'compensate' } }))
+    await passes(clock, 1_000)
+    const unable = await start(having({ book: () => 'booked', fails }))
+    await until(clock, () => unable.errors.length > 0)
+    await passes(clock, 5_000)
+    expect((await unable.get(run.run_id)).lacking).toMatchObject({ what: 'function', name: 'unbook' })
+    const able = await start()
+    const undoneThere = { status: 'failed', undone: [{ status: 'undone' }] }
+    expect(await inTime(clock, (await unable.get(run.run_id)).result())).toMatchObject(undoneThere)
+    expect(undone).toEqual(['unbook'])
+    await inTime(clock, Promise.all([able.close(), unable.close()]))
+  })
+})
