@@ -20,6 +20,15 @@ describe('two processes in a simulated world', () => {
     }
   }, 300_000)
 
+  it('keep them also when one of the two has not all the functions: it leaves to the other what it cannot do', async () => {
+    const missing = [['work'], ['flaky'], ['undo'], ['boom'], ['work', 'flaky', 'undo', 'boom']]
+    for (let seed = 1; seed <= SEEDS / 2; seed++) {
+      const lacks = missing[seed % missing.length]!
+      const { faults, trace } = await simulateTwo(seed, { lacks })
+      expect({ seed, faults, trace: faults.length > 0 ? trace : [] }).toEqual({ seed, faults: [], trace: [] })
+    }
+  }, 300_000)
+
   it('do the same again under the same seed', async () => {
     const [once, again] = [await simulateTwo(3), await simulateTwo(3)]
     expect(again).toEqual(once)

@@ -2,7 +2,7 @@ import { actionLayer } from '../../../src/ael/ael.ts'
 import { type FunctionSpec, functionAdapter } from '../../../src/ael/function.ts'
 import { createRuntime, type Runtime } from '../../../src/orchestrator/runtime.ts'
 import type { Clock } from '../../../src/protocol/clock.ts'
-import { ActionError } from '../../../src/protocol/errors.ts'
+import { ActionError, NotFound } from '../../../src/protocol/errors.ts'
 import type { Backend } from '../../../src/vsl/backend.ts'
 import { type Port, ported, portOf } from '../port.ts'
 import { note, type World } from './world.ts'
@@ -22,6 +22,8 @@ export interface Life {
   /** For how many rounds it has been closing, unless it is not. */
   closing: number | undefined
   frozenUntil: number
+  /** Functions that it does not have. */
+  readonly lacks: readonly string[]
 }
 
 /** How long the context's owner may be silent. Short, so that a life may lose it often. */
@@ -39,6 +41,7 @@ export function begin(world: World, name: string): Life {
     submits: undefined,
     closing: undefined,
     frozenUntil: 0,
+    lacks: name === 'right' ? world.lacks : [],
   }
   const failed = (what: string) => (error: unknown) => {
     if (!life.port.dead) world.faults.push(`${what}: ${error}`)
@@ -50,13 +53,17 @@ export function begin(world: World, name: string): Life {
     clock,
     leaseTtlMs: LEASE_MS,
     patrolMs: 200,
-    onError: failed('nobody was told'),
+    onError: (error) => isLeaving(life, error) || failed('nobody was told')(error),
     ...(world.switched && { switched: world.switched }),
   }).then((runtime) => {
     life.runtime = runtime
   }, failed('createRuntime'))
   return life
 }
+
+/** Says that it leaves a run to the other, which has what it lacks. */
+const isLeaving = ({ lacks }: Life, error: unknown): boolean =>
+  error instanceof NotFound && error.what === 'function' && lacks.includes(error.id)
 
 /** Once a round: may kill, freeze, thaw or close it. Returns who lives under its name from now on. */
 export function fate(world: World, life: Life): Life {
@@ -130,7 +137,7 @@ function functionsOf(world: World, life: Life): { readonly [name: string]: Funct
         return act()
       })
     }
-  return {
+  const functions = {
     work: does(() => 'done'),
     undo: does(() => 'undone'),
     boom: does(() => {
@@ -141,4 +148,5 @@ function functionsOf(world: World, life: Life): { readonly [name: string]: Funct
       return 'done'
     }),
   }
+  return Object.fromEntries(Object.entries(functions).filter(([name]) => !life.lacks.includes(name)))
 }

@@ -53,7 +53,7 @@ export async function ask(world: World, lives: readonly Life[], life: Life): Pro
   const what = flow === world.flows.main ? undefined : world.isCalm() ? await helpful(world) : drawn(world)
   const isBegun = lives.some(({ submits, port }) => !port.dead && submits === flow?.plan.plan_id)
   if (what) wish(world, life, runtime, what)
-  else if (flow && !isBegun) submit(world, life, runtime, flow)
+  else if (flow && !isBegun && life.lacks.length === 0) submit(world, life, runtime, flow)
 }
 
 async function missingFlow({ store, flows: { main, beside } }: World): Promise<Flow | undefined> {

@@ -13,6 +13,8 @@ export interface World {
   readonly luck: ManualClock
   readonly store: Backend
   readonly switched: ReadonlySet<string> | undefined
+  /** Functions that one of the two does not have. */
+  readonly lacks: readonly string[]
   readonly witness: Witness<Life>
   readonly flows: Flows
   readonly temper: Temper
@@ -39,9 +41,14 @@ export interface Tampering {
   readonly switched?: ReadonlySet<string>
   /** All that is wished for, so that it comes to what is broken sooner. */
   readonly wishes?: readonly Wish[]
+  /** Functions that one of the two does not have; it submits nothing. */
+  readonly lacks?: readonly string[]
 }
 
-export function worldOf(seed: number, { store: tampered = (store) => store, switched, wishes }: Tampering): World {
+export function worldOf(
+  seed: number,
+  { store: tampered = (store) => store, switched, wishes, lacks = [] }: Tampering,
+): World {
   const clock = manualClock({ seed })
   const luck = manualClock({ seed: seed + 7_919 })
   const flows = flowsOf(clock, luck)
@@ -53,6 +60,7 @@ export function worldOf(seed: number, { store: tampered = (store) => store, swit
     luck,
     store: tampered(memoryBackend({ clock })),
     switched,
+    lacks,
     witness: witness(context, faults),
     flows,
     temper,
