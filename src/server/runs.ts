@@ -16,6 +16,7 @@ const RUN = {
     context_id: TEXT,
     trace_id: TEXT,
     phase: TEXT,
+    lacking: { type: 'object', properties: { step_id: TEXT, what: TEXT, name: TEXT } },
     result: { type: 'object' },
   },
 } as const
@@ -157,13 +158,14 @@ function unlessNotFound(error: unknown): undefined {
 }
 
 async function told(run: RunHandle) {
-  const { run_id, plan_id, context_id, trace_id, phase } = run
+  const { run_id, plan_id, context_id, trace_id, phase, lacking } = run
   return {
     run_id,
     plan_id,
     context_id,
     trace_id,
     phase,
+    ...(lacking && { lacking }),
     ...(phase === 'ended' && { result: await run.result() }),
   }
 }

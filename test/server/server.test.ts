@@ -4,6 +4,7 @@ import { InvalidInput, Refused } from '../../src/protocol/errors.ts'
 import { firstActionOf } from '../../src/psg/first-action.ts'
 import { type ServeOptions, serve } from '../../src/server/server.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
+import { memoryBackend } from '../../src/vsl/memory.ts'
 import { add, by, file } from '../psg/given.ts'
 import { flowOf } from '../support/flows.ts'
 import { freePort } from '../support/private-server.ts'
@@ -129,6 +130,22 @@ describe('runs', () => {
     expect(await ask('GET', `/runs/${run_id}?wait_ms=20000`)).toMatchObject({
       body: { result: { status: 'completed' } },
     })
+  })
+
+  it('say what the process lacks that they wait for', async () => {
+    const store = memoryBackend()
+    const desk = await openRuntime({}, { store, mine: new Set() })
+    onTestFinished(() => desk.close())
+    const flow = flowOf({ mail: {} })
+    const { plan_id } = await desk.submit(flow)
+    const runtime = await openRuntime({ functions: { other: () => null } }, { store, onError: () => undefined })
+    onTestFinished(() => runtime.close())
+    const server = await serve(runtime, { port: 0 })
+    onTestFinished(() => server.close())
+    const lacking = { step_id: flow.ids.mail, what: 'function', name: 'mail' }
+    const one = await (await fetch(`${server.url}/runs/${plan_id}`)).json()
+    expect(one).toMatchObject({ phase: 'running', lacking })
+    expect(await (await fetch(`${server.url}/runs`)).json()).toEqual({ runs: [one] })
   })
 
   it('take a signal, are paused, go on and are cancelled', async () => {
