@@ -15,8 +15,8 @@ export interface LeftRuns {
   lacking(graph: ProjectGraph, run: Node<'run'>): Lacking | undefined
   /** Must it be left? The first time that is told. */
   leaves(graph: ProjectGraph, run: Node<'run'>): boolean
-  /** True while there is no reason to look at the run of a plan again. */
-  staysAway(plan: string): boolean
+  /** True while there is no reason to look at the run of a plan again; `head` says how far its context has come. */
+  staysAway(plan: string, head: () => Promise<number>): Promise<boolean>
   /** Forgets all that were not among those that wanted somebody, as they were read from `since` on. */
   forgetOthers(plans: ReadonlySet<string>, since: number): void
 }
@@ -27,7 +27,7 @@ export interface LeftRunsOptions {
   readonly onError: (error: unknown) => void
 }
 
-/** How long a run is left alone, at first and later: another may have done what was lacking and died, or somebody stored a wish to cancel it. */
+/** How long a run is left alone, at first and later, before its context is looked at again. */
 const PAUSE_MS = 5_000
 const LONGEST_PAUSE_MS = 30_000
 /** Of those that were submitted here and ended elsewhere nobody tells. The oldest are forgotten: they are then looked at like any other. */
@@ -37,6 +37,8 @@ interface Left {
   readonly need: Need
   /** When it has to be ended, which anybody can do. */
   readonly latest: number
+  /** Of its context, when it was last found so. */
+  revision: number
   looked: number
   pauseMs: number
 }
@@ -48,7 +50,9 @@ export function leftRuns({ layer, clock, onError }: LeftRunsOptions): LeftRuns {
   /** Each commit of its context asks, so only what it was left for is looked at. */
   const isStillLeft = (graph: ProjectGraph, run: Node<'run'>): boolean => {
     const known = left.get(run.data.plan_id)
-    return known !== undefined && layer.lacks(known.need) !== undefined && isStillNeeded(graph, run, known.need)
+    if (!known || !layer.lacks(known.need) || !isStillNeeded(graph, run, known.need)) return false
+    known.revision = graph.revision
+    return true
   }
 
   function mustLeave(graph: ProjectGraph, run: Node<'run'>): boolean {
@@ -63,27 +67,29 @@ export function leftRuns({ layer, clock, onError }: LeftRunsOptions): LeftRuns {
     const known = left.get(plan_id)
     if (!known) onError(leftFor(found.lacking, run.id))
     const latest = (endingOf(graph, run) ? undefined : latestEnd(run.data)?.due) ?? Number.POSITIVE_INFINITY
-    left.set(plan_id, { looked: clock.now(), pauseMs: PAUSE_MS, ...known, need: found.need, latest })
+    const { revision } = graph
+    left.set(plan_id, { looked: clock.now(), pauseMs: PAUSE_MS, ...known, need: found.need, latest, revision })
     return true
   }
 
-  function mayStayAway(plan: string): boolean {
+  /** While nobody has written to its context, nobody did for it what was lacking, or asked to cancel it. */
+  async function staysAway(plan: string, head: () => Promise<number>): Promise<boolean> {
     const known = left.get(plan)
-    if (!known || clock.now() >= known.latest || !layer.lacks(known.need)) return false
+    if (!known || clock.now() >= known.latest || unlessThrown(() => layer.lacks(known.need)) === undefined) return false
     const since = clock.now() - known.looked
     if (since >= 0 && since < known.pauseMs) return true
     known.looked = clock.now()
     known.pauseMs = Math.min(2 * known.pauseMs, LONGEST_PAUSE_MS)
-    return false
+    return (await head()) === known.revision
   }
 
   /** An adapter that cannot say what it lacks is asked again when the step comes, and fails that one alone. */
-  const unlessThrown = (isLeft: () => boolean): boolean => {
+  const unlessThrown = <T>(ask: () => T): T | undefined => {
     try {
-      return isLeft()
+      return ask()
     } catch (error) {
       onError(error)
-      return false
+      return undefined
     }
   }
 
@@ -101,8 +107,8 @@ export function leftRuns({ layer, clock, onError }: LeftRunsOptions): LeftRuns {
     },
     forget: (plan) => void submitted.delete(plan),
     lacking: (graph, run) => (submitted.has(run.data.plan_id) ? undefined : lackingFor(graph, run, layer)?.lacking),
-    leaves: (graph, run) => unlessThrown(() => mustLeave(graph, run)),
-    staysAway: (plan) => unlessThrown(() => mayStayAway(plan)),
+    leaves: (graph, run) => unlessThrown(() => mustLeave(graph, run)) ?? false,
+    staysAway,
     forgetOthers(plans, since) {
       for (const [plan, { looked }] of left) if (!plans.has(plan) && looked < since) left.delete(plan)
     },

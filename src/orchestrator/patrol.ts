@@ -90,7 +90,7 @@ export function patrol(options: PatrolOptions): Patrol {
     const away = new Set<string>()
     for await (const { graph, group } of runs()) {
       found.add(group)
-      if (left.staysAway(group)) away.add(group)
+      if (await left.staysAway(group, async () => (await store.head(graph)).revision)) away.add(group)
       else contexts.add(graph)
     }
     left.forgetOthers(found, began)
