@@ -1,6 +1,7 @@
-import { TooLarge } from '../protocol/errors.ts'
+import { type InvalidInput, TooLarge } from '../protocol/errors.ts'
 import { amount } from '../protocol/fields.ts'
 import { digestOf, isObject, type Json } from '../protocol/json.ts'
+import { jsonCopy } from '../protocol/json-copy.ts'
 import { shown } from '../protocol/shown.ts'
 import type { ActionResult, Adapter, Outcome, OutputRef } from './adapter.ts'
 import { decorated } from './decorate.ts'
@@ -19,8 +20,6 @@ export interface OutputOptions {
 
 const PREVIEW = 1_024
 export const MAX_OUTPUT_BYTES = 16 * 1024 * 1024
-/** Whatever walks through a value later must not run out of stack on it: a commit that is refused for it would take its whole run along. */
-const MOST_LEVELS = 1_000
 
 /** Makes of whatever an adapter gives a copy that is JSON, free of secrets and not too large, and puts large ones into the store. */
 export function withOutputs(adapter: Adapter, options: OutputOptions = {}): Adapter {
@@ -34,13 +33,12 @@ export function withOutputs(adapter: Adapter, options: OutputOptions = {}): Adap
     const text = textOf(output, what)
     // A character is at most three bytes of UTF-8 per UTF-16 unit: the exact count is only worth taking when it could matter.
     if (text.length * 3 > maxBytes) refuseAbove(maxBytes, Buffer.byteLength(text), what)
-    const parsed: Json = JSON.parse(text)
-    if (text.length > 2 * MOST_LEVELS && isDeeper(parsed, MOST_LEVELS))
-      throw finalFailure(`${what} gave something nested more than ${MOST_LEVELS} levels deep`)
-    const clean = redact.json(parsed)
+    const copy = copyOf(output, what)
+    if (copy === undefined) return { kept: rest }
+    const clean = redact.json(copy)
     const kept = { ...rest, output: clean }
     if (text.length * 3 <= inlineBytes) return { kept }
-    const bytes = Buffer.from(clean === parsed ? text : JSON.stringify(clean))
+    const bytes = Buffer.from(clean === copy ? text : JSON.stringify(clean))
     return bytes.length <= inlineBytes ? { kept } : { kept, large: bytes }
   }
 
@@ -92,19 +90,22 @@ export function storable<R extends ActionResult | Outcome>(result: R): Omit<R, '
   return rest
 }
 
+/** Taken before the copy: of what is too large none is made. */
 function textOf(output: unknown, what: string): string {
   try {
-    const text = JSON.stringify(output)
-    if (text !== undefined) return text
+    return JSON.stringify(output) ?? ''
   } catch (cause) {
-    throw finalFailure(`${what} gave something that is not JSON`, { cause })
+    if (!(cause instanceof RangeError)) copyOf(output, what) // names the place
+    throw finalFailure(`${what} gave something that is too large or too deep to be JSON text; give less`, { cause })
   }
-  throw finalFailure(`${what} gave a ${typeof output}, which is not JSON`)
 }
 
-function isDeeper(value: Json, levels: number): boolean {
-  if (typeof value !== 'object' || value === null) return false
-  return levels === 0 || Object.values(value).some((member) => isDeeper(member, levels - 1))
+function copyOf(output: unknown, what: string): Json | undefined {
+  try {
+    return jsonCopy(output, `the output of ${what}`, 'output')
+  } catch (cause) {
+    throw finalFailure((cause as InvalidInput).message, { cause })
+  }
 }
 
 export function refuseAbove(limit: number, bytes: number, what: string): void {

@@ -4,6 +4,7 @@ import { eventKind, eventProblems } from '../protocol/base-event.ts'
 import { type Clock, isoNow } from '../protocol/clock.ts'
 import { ActionError, InvalidInput, type Problem } from '../protocol/errors.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
+import { jsonCopy } from '../protocol/json-copy.ts'
 import { under } from '../protocol/under.ts'
 import { isValid, problems } from '../protocol/validate.ts'
 import type { EventDraft } from '../psg/change.ts'
@@ -104,9 +105,10 @@ async function unlessStopped<T>(work: Promise<T>, signal: AbortSignal): Promise<
 /** The output as it will be read again. */
 function plainJson(output: unknown, module: string): Json {
   try {
-    return JSON.parse(JSON.stringify(output ?? null))
+    return jsonCopy(output, `the output of module ${module}`, 'output') ?? null
   } catch (cause) {
-    throw new FlowFailure('INVALID_OUTPUT', `the output of module ${module} is no JSON value`, {}, { cause })
+    const { message, problems } = cause as InvalidInput
+    throw new FlowFailure('INVALID_OUTPUT', message, { problems }, { cause })
   }
 }
 

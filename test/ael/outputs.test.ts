@@ -29,13 +29,28 @@ describe('withOutputs', () => {
     expect((output as { list: number[] }).list).toEqual([1, 2])
   })
 
+  it('fails on what JSON would change, names the place, and is not tried again', async () => {
+    await expect(given({ output: { rates: [1, Number.NaN] }, cost: 4 })).rejects.toMatchObject({
+      code: 'action_failed',
+      retryable: false,
+      spent: { cost: 4 },
+      message:
+        'the output of work is not valid: output.rates[1] is NaN, which JSON would make null; give null or text instead',
+      cause: { code: 'invalid_input', problems: [{ path: 'output.rates[1]', rule: 'json' }] },
+    })
+  })
+
   it.each([
     ['a function', () => 1],
     ['a bigint', 10n],
     ['a cycle', Object.assign([], { 0: null })],
   ])('fails on %s', async (_what, output) => {
     if (Array.isArray(output)) (output as unknown[])[0] = output
-    await expect(given({ output })).rejects.toMatchObject({ code: 'action_failed', retryable: false })
+    await expect(given({ output })).rejects.toMatchObject({
+      code: 'action_failed',
+      retryable: false,
+      cause: { code: 'invalid_input' },
+    })
   })
 
   it('fails on what is nested more deeply than a commit can take', async () => {
@@ -44,8 +59,12 @@ describe('withOutputs', () => {
     await expect(given({ output: nested(1_001) })).rejects.toMatchObject({
       code: 'action_failed',
       retryable: false,
-      message: 'work gave something nested more than 1000 levels deep',
+      cause: { problems: [{ path: 'output', message: expect.stringContaining('1000 levels deep') }] },
     })
+  })
+
+  it('takes an output that says nothing of itself for none', async () => {
+    expect(await given({ output: { toJSON: () => undefined }, cost: 2 })).toEqual({ cost: 2 })
   })
 
   it.each([

@@ -52,6 +52,15 @@ describe('a module that fails', () => {
     })
   })
 
+  it('names the place of what JSON would change, instead of keeping null for it', async () => {
+    const context = { ...contextDocument(), custom: { scores: new Map([['a', 1]]) } }
+    const { error } = await runSingleAgentFlow(call(memoryBackend(), { context: () => ({ output: { context } }) }))
+    expect(error).toMatchObject({
+      code: 'INVALID_OUTPUT',
+      problems: [{ path: 'output.context.custom.scores', rule: 'json' }],
+    })
+  })
+
   it('names the path and the rule of what does not fit', async () => {
     const context = { ...contextDocument(), title: '' }
     const { error } = await runSingleAgentFlow(call(memoryBackend(), saying({ context })))

@@ -1,0 +1,128 @@
+import { types } from 'node:util'
+import { InvalidInput } from './errors.ts'
+import { isPlain, type Json, table } from './json.ts'
+import { shownPath } from './shown.ts'
+
+/** Whatever walks through a value later must not run out of stack on it: a commit that is refused for it would take its whole run along. */
+const MOST_LEVELS = 1_000
+
+/**
+ * The copy that going through JSON text would make, `toJSON` and all; `undefined` for what has no text. Throws InvalidInput for a value that would
+ * come back as another one: it names the place in `whole`, and says what to give instead.
+ */
+export function jsonCopy(value: unknown, subject: string, whole: string): Json | undefined {
+  const way: Way = []
+  try {
+    return copied(value, way)
+  } catch (cause) {
+    const { place, message } = cause instanceof TooDeep ? endless(value, way) : { place: way, message: flaw(cause) }
+    const problem = { path: shownPath([whole, ...place]), rule: 'json', message }
+    throw new InvalidInput(subject, [problem], cause instanceof Untold ? undefined : { cause })
+  }
+}
+
+/** Where the copying is; when it stops at a flaw, it stays there. */
+type Way = (string | number)[]
+class Untold extends Error {}
+class TooDeep extends Untold {}
+
+function copied(value: unknown, way: Way): Json | undefined {
+  const told = typeof value === 'object' || typeof value === 'bigint' ? toldBy(value, way) : value
+  if (typeof told !== 'object' || told === null) return primitive(told)
+  if (way.length >= MOST_LEVELS) throw new TooDeep()
+  if (Array.isArray(told)) return copiedList(told, way)
+  if (isPlain(told)) return copiedObject(told, way)
+  if (types.isBoxedPrimitive(told)) return primitive(told.valueOf())
+  refuseLoss(told)
+  return copiedObject(told, way)
+}
+
+function primitive(value: unknown): Json | undefined {
+  switch (typeof value) {
+    case 'number':
+      if (Number.isFinite(value)) return value === 0 ? 0 : value // JSON knows no -0
+      throw new Untold(`is ${value}, which JSON would make null; give null or text instead`)
+    case 'bigint':
+      throw new Untold('is a bigint, which JSON does not know; give text or a number instead')
+    case 'function':
+    case 'symbol':
+      throw new Untold(`is a ${typeof value}, which JSON would leave out; leave it out, or give text instead`)
+    default:
+      return value as null | undefined | string | boolean
+  }
+}
+
+function copiedList(list: readonly unknown[], way: Way): Json[] {
+  const copy: Json[] = []
+  for (let i = 0; i < list.length; i++) {
+    way.push(i)
+    copy.push(copied(list[i], way) ?? null)
+    way.pop()
+  }
+  return copy
+}
+
+function copiedObject(object: object, way: Way): Json {
+  const names = Object.keys(object)
+  const copy: { [name: string]: Json } = names.length > RECORD ? table() : {}
+  for (const name of names) {
+    way.push(name)
+    const kept = copied((object as { [name: string]: unknown })[name], way)
+    way.pop()
+    if (kept === undefined) continue
+    if (name !== '__proto__') copy[name] = kept
+    else Object.defineProperty(copy, name, { value: kept, enumerable: true, configurable: true, writable: true })
+  }
+  return copy
+}
+
+/** Above this its names are more likely ids than those of fields. */
+const RECORD = 24
+
+/** What something says of itself, where it does. */
+function toldBy(value: object | bigint | null, way: Way): unknown {
+  const toJSON = (value as { toJSON?: unknown } | null)?.toJSON
+  if (typeof toJSON !== 'function') return value
+  if (isBytes(value)) throw new Untold(BYTES)
+  if (types.isDate(value) && Number.isNaN(value.getTime()))
+    throw new Untold('is no valid date, which JSON would make null; give null or text instead')
+  return toJSON.call(value, String(way.at(-1) ?? ''))
+}
+
+const isBytes = (value: unknown): boolean => ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)
+const BYTES = 'holds bytes, which JSON does not know; give text instead, such as their base64'
+
+/** What these hold is not in fields of their own, which are all that JSON tells. */
+const LOSSES: readonly (readonly [(value: unknown) => boolean, string])[] = [
+  [isBytes, BYTES],
+  [types.isMap, 'is a Map, of which JSON tells nothing; give Object.fromEntries of it, or a list'],
+  [types.isSet, 'is a Set, of which JSON tells nothing; give a list'],
+  [types.isPromise, 'is a promise, of which JSON tells nothing; await it'],
+  [types.isNativeError, 'is an error, whose message JSON does not tell; throw it, or give its message'],
+]
+
+function refuseLoss(value: object): void {
+  const loss = LOSSES.find(([fits]) => fits(value))
+  if (loss) throw new Untold(loss[1])
+  if (Object.keys(value).length > 0) return
+  const { name } = Object(value.constructor) as { name?: unknown }
+  throw new Untold(
+    `is ${name ? `an instance of ${String(name)}` : 'an object'} without fields of its own, of which JSON tells nothing; give a plain object, or its class a toJSON`,
+  )
+}
+
+const flaw = (cause: unknown): string =>
+  cause instanceof Untold ? cause.message : 'throws when it is read; give a copy of what it holds'
+
+/** Where, on a way that did not end, something comes by for the second time. */
+function endless(value: unknown, way: Way): { readonly place: Way; readonly message: string } {
+  const passed = new Set<unknown>([value])
+  let at = value
+  for (const [i, part] of way.entries()) {
+    at = Object(at)[part]
+    if (typeof at !== 'object') break // it says itself by a toJSON, which is not called twice
+    if (passed.has(at)) return { place: way.slice(0, i + 1), message: 'contains itself; leave it out there' }
+    passed.add(at)
+  }
+  return { place: [], message: `is nested more than ${MOST_LEVELS} levels deep; give less, or text` }
+}
