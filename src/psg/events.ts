@@ -6,6 +6,7 @@ import type { EventDraft, Node, ToldEvent, ToldMove, ToldUpdate } from './change
 import { type Delta, eachHop, statusPath } from './delta.ts'
 import { eachReference, statusOf } from './node.ts'
 import type { Proposal } from './proposal.ts'
+import { hopOf } from './rules/gates.ts'
 import { RunEvent } from './run-event.ts'
 import { refersElsewhere } from './state.ts'
 import { stage, stepMoved } from './told.ts'
@@ -116,9 +117,11 @@ const contextStage = ({ id }: Delta, from: string | undefined, to: string, { opt
 
 const DECIDED = { approved: 'completed', rejected: 'failed', cancelled: 'skipped' } as const
 
-function decisionStage({ data, owner }: Node<'decision'>, proposal: Proposal): EventDraft {
+function decisionStage(decision: Node<'decision'>, proposal: Proposal): EventDraft {
+  const { data, owner } = decision
   const confirm = proposal.after('confirm', owner!)
   const plan = confirm && proposal.after('plan', confirm.group) ? confirm.group : undefined
+  const { from, to } = hopOf(decision, proposal)
   return stage(
     'confirm_decision_added',
     plan ?? proposal.graph,
@@ -133,8 +136,8 @@ function decisionStage({ data, owner }: Node<'decision'>, proposal: Proposal): E
         resource_type: 'confirm',
         resource_id: owner!,
         decision_id: data.decision_id,
-        from_status: statusOf(proposal.state.get('confirm', owner!)) ?? 'pending',
-        to_status: confirm?.data.status ?? 'pending',
+        from_status: from,
+        to_status: to,
         decided_by_role: data.decided_by_role,
         ...(data.reason !== undefined && { reason: data.reason }),
       },

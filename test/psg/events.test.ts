@@ -3,10 +3,11 @@ import { describe, expect, it } from 'vitest'
 import { eventKind } from '../../src/protocol/base-event.ts'
 import { type Clock, manualClock } from '../../src/protocol/clock.ts'
 import { InvalidInput } from '../../src/protocol/errors.ts'
+import type { JsonObject } from '../../src/protocol/json.ts'
 import { isValid, problems } from '../../src/protocol/validate.ts'
 import type { BornEvent, Changes } from '../../src/psg/change.ts'
 import { openGraph } from '../../src/psg/graph.ts'
-import { decide, endPlan, move } from '../../src/psg/moves.ts'
+import { confirmOf, decide, endPlan, move, proposePlan } from '../../src/psg/moves.ts'
 import { nodeKey, statusOf } from '../../src/psg/node.ts'
 import { RunEvent } from '../../src/psg/run-event.ts'
 import { eventsIn } from '../../src/psg/told.ts'
@@ -18,6 +19,7 @@ import {
   add,
   by,
   confirmData,
+  decisionData,
   edgeCount,
   lasting,
   planOf,
@@ -218,6 +220,35 @@ describe('psg/events', () => {
       ['context_deactivated', context, 'context', 'pending'],
     ])
     for (const event of stages) expect(isValid('pipeline-stage-event', event)).toBe(true)
+  })
+
+  it('tells of each decision what it came to itself, also of several in one commit', async () => {
+    const given = await world()
+    const { graph } = given
+    const plan = await withPlan(given)
+    const asks = { requested_by_role: 'planner', needed: 2 }
+    const decided = async (changes: Changes) =>
+      families(toldBy(await graph.commit(changes, by)), 'pipeline_stage')
+        .filter(({ event_type }) => event_type === 'confirm_decision_added')
+        .map(({ payload }) => payload as JsonObject)
+        .map(({ decided_by_role, from_status, to_status }) => [decided_by_role, from_status, to_status])
+    await graph.commit(proposePlan(graph, plan.id, asks), by)
+    const confirm = confirmOf(graph, plan.id)!.id
+    const said = (decided_by_role: string, status: 'approved' | 'rejected', at: number) => {
+      const id = graph.clock.uuid()
+      return add('decision', id, decisionData(id, status, decided_by_role), { owner: confirm, at })
+    }
+
+    expect(await decided(decide(graph, confirm, { decided_by_role: 'ann', status: 'approved' }))).toEqual([
+      ['ann', 'pending', 'pending'],
+    ])
+    const changed = [said('ben', 'rejected', 1), said('ann', 'approved', 2), said('cy', 'approved', 3)]
+    const follows = [move('confirm', confirm, 'approved'), move('plan', plan.id, 'approved')]
+    expect(await decided([...changed, ...follows])).toEqual([
+      ['ben', 'pending', 'rejected'],
+      ['ann', 'rejected', 'pending'],
+      ['cy', 'pending', 'approved'],
+    ])
   })
 
   it('tells a plan that never started as skipped when it is cancelled', async () => {

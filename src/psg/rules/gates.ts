@@ -1,5 +1,6 @@
+import { verdict } from '../approval.ts'
 import type { Gate, Node } from '../change.ts'
-import { byPlace, isKind } from '../node.ts'
+import { byPlace, isKind, statusOf } from '../node.ts'
 import type { Proposal } from '../proposal.ts'
 
 /** The gate that stands for a plan or an action now: a plan that is proposed again gets a new one. */
@@ -35,6 +36,27 @@ export function decisionsFor(
   for (const { before, after } of proposal.partsTouched(confirm))
     if (!before && isKind(after, 'decision')) found.push(after)
   return found.sort(byPlace).filter((decision) => decision.born >= (gate?.born ?? 0))
+}
+
+/** What a decision that the commit adds makes of its Confirm's status: each its own share of it, where the commit adds several. */
+export function hopOf(decision: Node<'decision'>, proposal: Proposal): { readonly from: string; readonly to: string } {
+  const confirm = decision.owner!
+  const gate = gateOfConfirm(confirm, proposal)
+  const decisions = decisionsFor(confirm, gate, proposal)
+  const at = decisions.findIndex(({ id }) => id === decision.id)
+  const isNew = (node: Node<'decision' | 'gate'> | undefined) => node && !proposal.state.get(node.kind, node.id)
+  const after = (count: number) =>
+    verdict(
+      gate?.data,
+      decisions.slice(0, count).map(({ data }) => data),
+    )
+  return {
+    from:
+      isNew(gate) || isNew(decisions[at - 1])
+        ? after(at)
+        : (statusOf(proposal.state.get('confirm', confirm)) ?? 'pending'),
+    to: isNew(decisions[at + 1]) ? after(at + 1) : (statusOf(proposal.after('confirm', confirm)) ?? 'pending'),
+  }
 }
 
 /** Does a Confirm ask about what a gate stands for? The protocol has no word for an action of ours: it is `other`. */
