@@ -76,7 +76,7 @@ export function terminal(options: IoOptions): Io {
     say: (line) => json || write(out, line),
     result: (value, human) => write(out, json ? JSON.stringify(value) : human()),
     line: (value, human) => write(out, json ? JSON.stringify(value) : human()),
-    warn: (message) => write(err, json ? JSON.stringify({ warning: { message } }) : `mplp: ${message}`),
+    warn: (message) => write(err, warning(message, json)),
     progress(line) {
       if (json) return
       if (err.isTTY) {
@@ -91,6 +91,10 @@ export function terminal(options: IoOptions): Io {
     paint: (name, text) => (colour ? `\u001b[${CODES[name][0]}m${text}\u001b[${CODES[name][1]}m` : text),
   }
 }
+
+/** A line beside the result, without its end. */
+export const warning = (message: string, json: boolean): string =>
+  json ? JSON.stringify({ warning: { message } }) : `mplp: ${message}`
 
 /**
  * What a terminal would obey is shown to it, not sent: names, titles and reasons are others' words, and a reason that wipes itself out could have

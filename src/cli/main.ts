@@ -1,13 +1,12 @@
 #!/usr/bin/env node
+import { warning } from './io.ts'
 import { main } from './program.ts'
 
 const enough = new AbortController()
 process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
   if (code !== 'EPIPE' && !enough.signal.aborted) {
     const message = `not all of the output could be written (${code})`
-    process.stderr.write(
-      `${process.argv.includes('--json') ? JSON.stringify({ warning: { message } }) : `mplp: ${message}`}\n`,
-    )
+    process.stderr.write(`${warning(message, process.argv.includes('--json'))}\n`)
     process.exitCode ||= 1 // a full disk is no success, however well the rest goes
   }
   enough.abort() // whoever read us has enough: `mplp events | head`
