@@ -49,6 +49,9 @@ export function isTerminal<K extends LifecycleKind>(kind: K, status: Statuses[K]
   return movesFrom(kind, status).length === 0
 }
 
+/** How a plan can end. */
+export const PLAN_ENDINGS = ['completed', 'failed', 'cancelled'] as const satisfies readonly PlanStatus[]
+
 /** In the order of the protocol's enum. */
 export function statusesOf<K extends LifecycleKind>(kind: K): readonly Statuses[K][] {
   return Object.keys(tableOf(kind)) as Statuses[K][]

@@ -17,6 +17,7 @@ export const FAULTS = [
   'index.resting',
   'index.waiting',
   'index.timer',
+  'index.ended',
   'index.open',
 ] as const
 type Fault = (typeof FAULTS)[number]

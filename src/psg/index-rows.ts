@@ -1,8 +1,8 @@
 import type { Backend } from '../vsl/backend.ts'
-import type { Whereabouts } from './indexes.ts'
+import { INDEX, type Whereabouts } from './indexes.ts'
 
-/** The indexes of the whole store; that of open groups is each graph's own. */
-export const SHARED_INDEXES = ['id', 'running', 'resting', 'waiting', 'timer'] as const
+/** The indexes of the whole store, that of ids first: it says where the runs are that others only name. That of open groups is each graph's own. */
+export const SHARED_INDEXES = ['id', 'running', 'resting', 'waiting', 'timer', 'ended'] as const
 
 /** The keys of the shared indexes, by the graph that they lead to. They may be out of date by the time somebody looks. */
 export type IndexRows = ReadonlyMap<string, readonly string[]>
@@ -10,10 +10,13 @@ export type IndexRows = ReadonlyMap<string, readonly string[]>
 /** Of all graphs, for whoever looks at many of them; or only of one. */
 export async function indexRows(store: Backend, only?: string): Promise<IndexRows> {
   const rows = new Map<string, string[]>()
+  const graphs = new Map<string, string>()
   for (const index of SHARED_INDEXES)
     for await (const [key, value] of store.scan(`${index}/`)) {
-      const { graph } = value as Whereabouts
-      if (only !== undefined && graph !== only) continue
+      const id = key.slice(key.lastIndexOf('/') + 1)
+      const { graph = graphs.get(id) } = value as Partial<Whereabouts>
+      if (graph === undefined || (only !== undefined && graph !== only)) continue
+      if (key === INDEX.id('run', id)) graphs.set(id, graph)
       const keys = rows.get(graph)
       if (keys) keys.push(key)
       else rows.set(graph, [key])

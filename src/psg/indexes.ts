@@ -14,11 +14,18 @@ export const INDEX = {
   resting: (plan: string) => `resting/${plan}`,
   waiting: (confirm: string) => `waiting/${confirm}`,
   timer: (due: string, id: string) => `timer/${due}/${id}`,
+  /** The order in which runs ended, the last one first; where a run is, its id says. */
+  ended: (at: string, run: string) => `ended/${untilTheEndOfTime(at)}/${run}`,
   /** Within the graph: the groups that have not ended, which opening it loads. */
   open: (graph: string, group: string) => `${graph}/-/open/${group}`,
   /** Within the graph: the last revision whose values are all written, while those of later ones trail. */
   written: (graph: string) => `${graph}/-/written/revision`,
 } as const
+
+/** Less the later it is, and always as long. */
+const untilTheEndOfTime = (at: string): string =>
+  (LAST_MS - (Date.parse(at) || 0)).toString(16).padStart(LAST_MS.toString(16).length, '0')
+const LAST_MS = 0xfff_ffff_ffff // in the year 2527
 
 /** Where something is to be found. */
 export type Whereabouts = { readonly graph: string; readonly group: string }
@@ -54,6 +61,10 @@ export function indexWrites(proposal: Proposal): IndexWrites {
     else if (kind === 'timer') {
       const { data } = (after ?? before) as NodeOf<'timer'>
       keep(writes, INDEX.timer(data.due, id), ticks(before), ticks(after), timerRow({ graph, group }, data))
+    } else if (kind === 'run') {
+      const [was, is] = [endOf(before), endOf(after)]
+      if (was !== undefined && was !== is) writes.deletes.push(was)
+      if (is !== undefined && is !== was) writes.puts.push([is, LISTED])
     }
     if (KINDS[kind].root || kind === 'run') {
       groups ??= new Set()
@@ -66,13 +77,16 @@ export function indexWrites(proposal: Proposal): IndexWrites {
     const is = lifeOf(group, { get: (kind, id) => proposal.after(kind, id) }, proposal.runAfter(group))
     keep(writes, INDEX.running(group), was.runs, is.runs, where)
     keep(writes, INDEX.resting(group), was.rests, is.rests, where)
-    keep(writes, INDEX.open(graph, group), was.stage === 'open', is.stage === 'open', where)
+    keep(writes, INDEX.open(graph, group), was.stage === 'open', is.stage === 'open', LISTED)
   }
   return writes
 }
 
-function keep({ puts, deletes }: IndexWrites, key: string, was: boolean, is: boolean, where: Whereabouts): void {
-  if (is && !was) puts.push([key, where])
+/** Of what its key says all. */
+export const LISTED = {} as const
+
+function keep({ puts, deletes }: IndexWrites, key: string, was: boolean, is: boolean, row: Json): void {
+  if (is && !was) puts.push([key, row])
   else if (was && !is) deletes.push(key)
 }
 
@@ -110,3 +124,6 @@ const OTHER_ROOTS = ['trace', 'dialog', 'collab', 'network'] as const satisfies 
 
 export const waits = (node: AnyNode | undefined): boolean => isKind(node, 'confirm') && node.data.status === 'pending'
 export const ticks = (node: AnyNode | undefined): boolean => isKind(node, 'timer') && !node.data.fired
+/** The place of a run among those that have ended, once it has. */
+export const endOf = (node: AnyNode | undefined): string | undefined =>
+  isKind(node, 'run') && node.data.phase === 'ended' ? INDEX.ended(node.data.ended_at ?? '', node.id) : undefined

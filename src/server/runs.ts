@@ -1,13 +1,15 @@
 import type { ComposedRuntime } from '../compose.ts'
 import type { RunHandle } from '../orchestrator/run.ts'
 import type { Flow } from '../orchestrator/submit.ts'
-import { InvalidInput, NotFound } from '../protocol/errors.ts'
+import { Closed, InvalidInput, NotFound } from '../protocol/errors.ts'
+import { PLAN_ENDINGS } from '../protocol/lifecycle.ts'
+import { endedRuns } from '../psg/ended-runs.ts'
 import { openPlans } from '../psg/open-plans.ts'
-import { choiceOf, countOf, flagOf, type Route, TEXT, textOf } from './route.ts'
+import { choiceOf, countOf, flagOf, type Request, type Route, TEXT, textOf } from './route.ts'
 
 const LONGEST_WAIT_MS = 60_000
 const MOST_RUNS = 1_000
-const PHASES = ['running', 'waiting', 'paused', 'undoing'] as const
+const PHASES = ['running', 'waiting', 'paused', 'undoing', 'ended'] as const
 const RUN = {
   type: 'object',
   properties: {
@@ -18,6 +20,17 @@ const RUN = {
     phase: TEXT,
     lacking: { type: 'object', properties: { step_id: TEXT, what: TEXT, name: TEXT } },
     result: { type: 'object' },
+  },
+} as const
+const ENDED = {
+  type: 'object',
+  properties: {
+    ...RUN.properties,
+    status: TEXT,
+    title: TEXT,
+    started_at: TEXT,
+    ended_at: TEXT,
+    error: { type: 'object' },
   },
 } as const
 
@@ -67,17 +80,25 @@ export function runRoutes(runtime: ComposedRuntime, closing: { readonly signal: 
     {
       method: 'GET',
       path: '/runs',
-      says: 'Runs that have not ended, in the order of their plans; `next` is where to go on.',
+      says: 'Runs that have not ended, in the order of their plans, or those that have, the last one first; `next` is where to go on.',
       role: 'read',
       query: {
         phase: `only those in it: ${PHASES.join(', ')}`,
-        after: 'the id of a plan: only those behind it',
+        status: `of those that have ended: only these: ${PLAN_ENDINGS.join(', ')}`,
+        after: 'the `next` of the page before, or the id of a plan: only those behind it',
         limit: `at most this many, up to ${MOST_RUNS}`,
       },
-      answer: { type: 'object', properties: { runs: { type: 'array', items: RUN }, next: TEXT } },
-      async handle({ query }) {
+      answer: { type: 'object', properties: { runs: { type: 'array', items: ENDED }, next: TEXT } },
+      async handle({ query, raw }) {
         const limit = countOf(query, 'limit', MOST_RUNS)
         const phase = choiceOf(query, 'phase', PHASES, 'query')
+        const status = choiceOf(query, 'status', PLAN_ENDINGS, 'query')
+        if (phase === 'ended') {
+          const signal = AbortSignal.any([gone(raw), closing.signal])
+          return endedPage(runtime, { status, after: query.after, limit, signal })
+        }
+        if (status !== undefined)
+          throw new InvalidInput('query', [{ path: 'status', rule: 'ended', message: 'goes with phase=ended' }])
         const runs: RunHandle[] = []
         const from = query.after === undefined ? {} : { after: query.after }
         for await (const { group } of openPlans(runtime.store, from)) {
@@ -101,10 +122,8 @@ export function runRoutes(runtime: ComposedRuntime, closing: { readonly signal: 
       async handle({ params: { id }, query, raw }) {
         const run = await runtime.get(id)
         if (query.wait_ms !== undefined) {
-          const gone = new AbortController()
-          raw.once('close', () => gone.abort())
           const timely = AbortSignal.timeout(countOf(query, 'wait_ms', LONGEST_WAIT_MS))
-          await rested(run, AbortSignal.any([gone.signal, timely, closing.signal]))
+          await rested(run, AbortSignal.any([gone(raw), timely, closing.signal]))
         }
         return told(await runtime.get(id))
       },
@@ -168,6 +187,37 @@ async function told(run: RunHandle) {
     ...(lacking && { lacking }),
     ...(phase === 'ended' && { result: await run.result() }),
   }
+}
+
+interface Wanted {
+  readonly status: string | undefined
+  readonly after: string | undefined
+  readonly limit: number
+  readonly signal: AbortSignal
+}
+
+/** Without their results, which may be large. */
+async function endedPage(runtime: ComposedRuntime, { status, after, limit, signal }: Wanted) {
+  const from = after === undefined ? undefined : (await runtime.get(after)).run_id
+  const onLook = () => {
+    if (signal.aborted) throw new Closed('what asked for the runs')
+  }
+  const runs: object[] = []
+  let next: string | undefined
+  if (limit > 0)
+    for await (const run of endedRuns(runtime.project, { status, after: from, onLook })) {
+      if (runs.push({ ...run, phase: 'ended' }) < limit) continue
+      next = run.run_id
+      break
+    }
+  return { runs, next }
+}
+
+/** Aborted when nobody waits for the answer any longer. */
+function gone(raw: Request['raw']): AbortSignal {
+  const left = new AbortController()
+  raw.once('close', () => left.abort())
+  return left.signal
 }
 
 /** Until the run rests, or nobody waits for that any longer. */

@@ -172,13 +172,13 @@ describe('list --ended', PATIENT, () => {
   }
   const config = `export default { vsl: 'sqlite:./s.db', functions: { fine: () => 1, fails: () => { throw new Error('no\\nway') } } }`
 
-  it('shows what has ended, the last submitted first, by status, and as many as are asked for', async () => {
+  it('shows what has ended, the last one first, by status, and as many as are asked for', async () => {
     const folder = tempFolder()
     writeFileSync(join(folder, 'mplp.config.mjs'), config)
     const flows = {
       one: flow('one', 'fine'),
       two: flow('two', 'fails'),
-      three: flow('three', 'fine', { run: 'c0ffee00-0000-4000-8000-000000000001' }), // tells no time
+      three: flow('three', 'fine', { run: 'c0ffee00-0000-4000-8000-000000000001' }), // tells no time of its own
       four: flow('four', 'fails'),
     }
     for (const [name, text] of Object.entries(flows)) {

@@ -29,7 +29,9 @@ import {
 } from './given.ts'
 
 /** A graph with something in every index, and what damaging it needs to know. */
-async function sound(): Promise<World & { plan: NamedPlan; confirm: string; timer: string; snapshot: string }> {
+async function sound(): Promise<
+  World & { plan: NamedPlan; confirm: string; run: string; timer: string; snapshot: string }
+> {
   const given = await world({ mostTrailing: 0 })
   const { graph, id } = given
   const plan = await withPlan(given, { a: [], b: ['a'] }, 'in_progress')
@@ -39,7 +41,7 @@ async function sound(): Promise<World & { plan: NamedPlan; confirm: string; time
   await graph.commit([add('trace', trace, traced), add('run', run, runOf(run, plan.id, trace))], by)
   await graph.commit([add('timer', timer, { timer_id: timer, due: TIME, purpose: 'wait', target: 'x' })], by)
   const snapshot = (await graph.snapshot('s', by)).id
-  return { ...given, plan, confirm: confirmOf(graph, plan.id)!.id, timer, snapshot }
+  return { ...given, plan, confirm: confirmOf(graph, plan.id)!.id, run, timer, snapshot }
 }
 
 /** Writes values behind the graph's back. */
@@ -162,6 +164,11 @@ const DAMAGES: readonly (readonly [string, (given: Sound) => Promise<void>, read
     ['index.resting'],
   ],
   [
+    'a run that is listed as ended and is not',
+    async (given) => damage(given, [[INDEX.ended(TIME, given.run), {}]]),
+    ['index.ended'],
+  ],
+  [
     'a Confirm that waits and is not listed',
     async (given) => {
       const waiting: string[] = []
@@ -188,7 +195,7 @@ const DAMAGES: readonly (readonly [string, (given: Sound) => Promise<void>, read
   ],
   [
     'a group that is listed as open and is none',
-    async (given) => damage(given, [[INDEX.open(given.context, 'ghost'), { graph: given.context, group: 'ghost' }]]),
+    async (given) => damage(given, [[INDEX.open(given.context, 'ghost'), {}]]),
     ['index.open'],
   ],
   [

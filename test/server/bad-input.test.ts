@@ -82,7 +82,7 @@ describe('every route', () => {
       expect(answer.body).toMatchObject({ problems: [{ path: 'famliy', rule: 'extra_forbidden' }, {}] })
     }
     const { body } = await it_.ask('GET', '/runs?state=waiting')
-    expect(body).toMatchObject({ problems: [{ message: 'is not known; known are phase, after, limit' }] })
+    expect(body).toMatchObject({ problems: [{ message: 'is not known; known are phase, status, after, limit' }] })
   })
 
   it.each([100, 1_000])('knows a file whose path has %d characters', async (length) => {

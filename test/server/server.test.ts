@@ -1,5 +1,6 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { openRuntime } from '../../src/compose.ts'
+import type { RunHandle } from '../../src/orchestrator/run.ts'
 import { InvalidInput, Refused } from '../../src/protocol/errors.ts'
 import { firstActionOf } from '../../src/psg/first-action.ts'
 import { type ServeOptions, serve } from '../../src/server/server.ts'
@@ -196,6 +197,60 @@ describe('runs', () => {
     expect(await listed('?phase=running')).toEqual({ plans: [] })
     expect(await listed('?limit=2')).toEqual({ plans: ids.slice(0, 2), next: ids[1] })
     expect(await listed(`?limit=2&after=${ids[1]}`)).toEqual({ plans: ids.slice(2) })
+    expect(await listed('?phase=ended')).toEqual({ plans: [ended.plan.plan_id] })
+  })
+
+  it('that have ended are listed too, the last one first, by status and page by page', async () => {
+    const { ask, runtime } = await serving()
+    const binding = { action_type: 'wait', params: { signal: 'go' } } as const
+    const flows = [flowOf({ wait: { binding } }), flowOf({ greet: {} }), flowOf({ one: {} })]
+    const runs = []
+    for (const flow of flows) runs.push(await runtime.submit(flow))
+    const [waits, greets, counts] = runs as [RunHandle, RunHandle, RunHandle]
+    for (const run of [greets, counts]) await run.result()
+    await waits.cancel() // the first submitted ends last
+    await waits.result()
+    const listed = async (query: string) => {
+      const { runs, next } = (await ask('GET', `/runs?phase=ended${query}`)).body as Page
+      return { plans: runs.map(({ plan_id }) => plan_id), next }
+    }
+
+    expect((await listed('')).plans[0]).toBe(waits.plan_id)
+    expect((await listed('')).plans.toSorted()).toEqual(runs.map(({ plan_id }) => plan_id).sort())
+    const { plans: first, next } = await listed('&limit=2')
+    const { plans: second, next: end } = await listed(`&limit=2&after=${next}`)
+    expect([...first, ...second]).toEqual((await listed('')).plans)
+    expect(end).toBe(undefined)
+    expect(await listed(`&after=${waits.plan_id}&limit=1`)).toMatchObject({ plans: [first[1]] })
+    expect(await listed('&status=cancelled')).toEqual({ plans: [waits.plan_id] })
+    expect(await listed('&status=failed')).toEqual({ plans: [] })
+    expect(await listed('&limit=0')).toEqual({ plans: [] })
+    expect(await ask('GET', '/runs?phase=ended&limit=1')).toMatchObject({
+      body: {
+        runs: [
+          {
+            run_id: waits.run_id,
+            context_id: waits.context_id,
+            trace_id: waits.trace_id,
+            phase: 'ended',
+            status: 'cancelled',
+            title: flows[0]!.plan.title,
+            ended_at: expect.stringMatching(/Z$/),
+            error: { code: expect.any(String) },
+          },
+        ],
+      },
+    })
+  })
+
+  it('are not listed by what means nothing', async () => {
+    const { ask, runtime } = await serving()
+    const { run_id } = await runtime.submit(flowOf({ greet: {} }, { approval: { reason: 'really?' } }))
+    const problem = async (query: string) => (await ask('GET', `/runs?${query}`)).body
+    expect(await problem('status=failed')).toMatchObject({ problems: [{ path: 'status', rule: 'ended' }] })
+    expect(await problem('phase=ended&status=running')).toMatchObject({ problems: [{ path: 'status', rule: 'enum' }] })
+    expect(await problem(`phase=ended&after=${run_id}`)).toMatchObject({ problems: [{ path: 'after', rule: 'ended' }] })
+    expect(await problem('phase=ended&after=nothing')).toMatchObject({ code: 'not_found' })
   })
 })
 
@@ -317,7 +372,7 @@ describe('bad input', () => {
     ['/nowhere', 404],
     ['/psg/contexts?limit=-1', 400],
     ['/runs?limit=-1', 400],
-    ['/runs?phase=ended', 400],
+    ['/runs?phase=over', 400],
     ['/events?follow=no', 400],
     ['/runs/%', 400],
   ])('does not find %s', async (path, status) => {

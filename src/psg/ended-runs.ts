@@ -1,0 +1,76 @@
+import { InvalidInput } from '../protocol/errors.ts'
+import { shown } from '../protocol/shown.ts'
+import type { PlanStatus } from '../protocol/types.ts'
+import type { Node } from './change.ts'
+import type { ProjectGraph } from './graph.ts'
+import { endOf } from './indexes.ts'
+import type { Project } from './project.ts'
+
+/** A run that has ended. */
+export interface EndedRun {
+  readonly run_id: string
+  readonly plan_id: string
+  readonly context_id: string
+  readonly trace_id: string
+  /** The plan's. */
+  readonly status: PlanStatus
+  readonly title: string
+  readonly started_at?: string
+  readonly ended_at?: string
+  readonly error?: { readonly code: string; readonly message: string }
+}
+
+export interface EndedOptions {
+  readonly status?: string | undefined
+  /** The id of a run: only those that ended before it. */
+  readonly after?: string | undefined
+  /** Called before each look, also at what is then passed over. */
+  readonly onLook?: () => void
+}
+
+/** Runs that have ended, the last one first. Opens the contexts of those that somebody asks for, and of what is passed over on the way. */
+export async function* endedRuns(project: Project, options: EndedOptions = {}): AsyncIterable<EndedRun> {
+  const { status, after, onLook } = options
+  const from = after === undefined ? {} : { after: await rowOf(project, after) }
+  for await (const [key] of project.store.scan('ended/', from)) {
+    onLook?.()
+    const { graph, node } = (await found(project, key.slice(key.lastIndexOf('/') + 1))) ?? {}
+    const run = graph && endOf(node) === key ? told(graph, node!) : undefined
+    if (run && (status === undefined || run.status === status)) yield run
+  }
+}
+
+async function rowOf(project: Project, run: string): Promise<string> {
+  const row = endOf((await found(project, run))?.node)
+  if (row !== undefined) return row
+  throw new InvalidInput('query', [
+    { path: 'after', rule: 'ended', message: 'must be the id of a run that has ended', found: shown(run) },
+  ])
+}
+
+async function found(project: Project, run: string) {
+  const where = await project.locate(run)
+  if (!where) return undefined
+  const graph = await project.context(where.graph)
+  await graph.refresh() // another process may have ended it
+  await graph.load(where.group)
+  return { graph, node: graph.get('run', run) }
+}
+
+function told(graph: ProjectGraph, { data }: Node<'run'>): EndedRun | undefined {
+  const { run_id, plan_id, trace_id, started_at, ended_at, result } = data
+  const plan = graph.get('plan', plan_id)?.data
+  if (!plan) return undefined
+  const error = result?.error as EndedRun['error']
+  return {
+    run_id,
+    plan_id,
+    context_id: graph.id,
+    trace_id,
+    status: plan.status,
+    title: plan.title,
+    ...(started_at !== undefined && { started_at }),
+    ...(ended_at !== undefined && { ended_at }),
+    ...(error && { error }),
+  }
+}
