@@ -2,6 +2,8 @@ import { setMaxListeners } from 'node:events'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Closed, InvalidInput, MplpError, NotFound } from '../protocol/errors.ts'
 import { method, needed, object, refuseUnlessFit } from '../protocol/fields.ts'
+import type { Json, JsonObject } from '../protocol/json.ts'
+import { jsonCopy } from '../protocol/json-copy.ts'
 import { shown } from '../protocol/shown.ts'
 import { checkAction } from './action.ts'
 import type { Action, ActionResult, Adapter, Asker, Call, DeltaSource, RetryPolicy } from './adapter.ts'
@@ -114,8 +116,9 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
     withRetry(attempt, { clock, ...(options.retry && { policy: options.retry }) })
 
   /** What an action carries out goes the way that it went itself; what it streams is known to be its own. */
-  const withAct = ({ action_id }: Action, call: Passage, way: Way): Passage =>
+  const withAct = ({ action_id, action_type }: Action, call: Passage, way: Way): Passage =>
     onward(call, call, {
+      checkpoint: (state) => call.checkpoint(stateOf(state, action_type)),
       onDelta: (delta, from = { action_id, execution_id: call.execution_id }) => call.onDelta(delta, from),
       act(action, { resume } = {}) {
         const { resume: _, ...inherited } = call
@@ -185,7 +188,10 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
     found: async (action) => asked(action).adapter.found?.(action.params),
     inverse(action, outcome) {
       if (!object.fits(outcome)) throw badOutcome(outcome)
-      return asked(action).adapter.inverse?.(action, outcome) ?? 'irreversible'
+      const inverse = asked(action).adapter.inverse?.(action, outcome) ?? 'irreversible'
+      if (typeof inverse === 'string') return inverse
+      const params = jsonCopy(inverse.params, `what takes ${action.action_type} back`, 'params') as JsonObject
+      return { ...inverse, params }
     },
     register(adapter) {
       if (closing !== undefined) throw new Closed('the action layer')
@@ -229,6 +235,16 @@ interface Member {
   readonly once: Adapter
   running: number
   idle?: () => void
+}
+
+/** A later attempt must find what this one left, and nothing that JSON made of it. */
+function stateOf(state: unknown, action_type: string): Json {
+  const subject = `the checkpoint of ${action_type}`
+  const copy = jsonCopy(state, subject, 'state')
+  if (copy !== undefined) return copy
+  throw new InvalidInput(subject, [
+    { path: 'state', rule: 'required', message: 'is missing; give what a later attempt goes on from' },
+  ])
 }
 
 const nowhere = () => undefined

@@ -277,6 +277,38 @@ describe('an attempt', () => {
     expect((await layer.attempt(work(), { resume: error.resume })).output).toEqual({ at: 2 })
   })
 
+  it.each([
+    ['what JSON would change', { rows: new Map([['a', 1]]) }, 'state.rows', 'json'],
+    ['nothing', undefined, 'state', 'required'],
+  ])('may not leave %s as a checkpoint', async (_, state, path, rule) => {
+    const stored: unknown[] = []
+    const layer = layerOf(async (_, { checkpoint }) => {
+      await checkpoint(state as never)
+      return {}
+    })
+    const failed = layer.attempt(work(), { checkpoint: (state) => void stored.push(state) })
+    await expect(failed).rejects.toMatchObject({ retryable: false, cause: { problems: [{ path, rule }] } })
+    expect(stored).toEqual([])
+  })
+
+  it('is taken back by what JSON tells whole, or by nothing', () => {
+    const back = (params: unknown) => ({ ...work(), params }) as Action
+    const inverse = (params: unknown) =>
+      layerOf(async () => ({}), {}, { inverse: () => back(params) }).inverse(work(), {})
+    const problem = { path: 'params.rows[0]', rule: 'json' }
+    expect(() => inverse({ rows: [Number.NaN] })).toThrow(
+      expect.objectContaining({
+        code: 'invalid_input',
+        subject: 'what takes work back',
+        problems: [expect.objectContaining(problem)],
+      }),
+    )
+    expect(inverse({ at: new Date(0), rows: [1] })).toMatchObject({
+      action_type: 'work',
+      params: { at: '1970-01-01T00:00:00.000Z', rows: [1] },
+    })
+  })
+
   it('does not show what the actions it carried out had checkpointed as its own', async () => {
     const layer = layerOf(async (action, call) => {
       if (!action.params.inner) return { output: (await call.act(work({ params: { inner: true } }))).output ?? null }
