@@ -269,12 +269,14 @@ describe('a broadcast', () => {
     }
     const { output } = await runMultiAgentFlow(options({ flow: { bindings } }))
     const { role_id } = roles[0]!
-    const said = [
-      { participant_id: 'ann', role_id, output: 'long '.repeat(20_000) },
-      { participant_id: 'bob', role_id, output: 'short' },
-    ]
-    expect((output!.steps as JsonObject)[judge]).toEqual(said)
-    expect((output!.steps as JsonObject)[tell]).toEqual(said)
+    const said = new Map([
+      ['ann', { participant_id: 'ann', role_id, output: 'long '.repeat(20_000) }],
+      ['bob', { participant_id: 'bob', role_id, output: 'short' }],
+    ])
+    const { [judge]: gathered, [tell]: told } = output!.steps as { [step: string]: readonly JsonObject[] }
+    expect(gathered).toHaveLength(2)
+    expect(new Map(gathered!.map((one) => [one.participant_id, one]))).toEqual(said)
+    expect(told).toEqual(gathered)
   })
 
   it('of one step to several is answered when one of them is able to', async () => {
