@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { functionAdapter } from '../../src/ael/function.ts'
@@ -9,7 +9,6 @@ import type { Flow } from '../../src/orchestrator/submit.ts'
 import { VERSION } from '../../src/protocol/version.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
 import { type Backend, openStore } from '../../src/vsl/vsl.ts'
-import { chainOf, flowOf } from '../../test/support/flows.ts'
 import type { Open, Place } from './contestant.ts'
 
 const DURABILITY = {
@@ -96,12 +95,37 @@ async function runApproved(runtime: Runtime, flow: Flow): Promise<void> {
   if (status !== 'completed') throw new Error(`the run ended ${status}`)
 }
 
+const chainOf = (length: number, more: Asked): Flow => flowOf(length, (i) => (i === 0 ? [] : [i - 1]), more)
+
 function fanOf(width: number, options: Flow['options']): Flow {
-  const middle = Array.from({ length: width }, (_, i) => `m${i}`)
-  const steps = {
-    first: { call: 'noop' },
-    ...Object.fromEntries(middle.map((name) => [name, { call: 'noop', after: ['first'] }])),
-    last: { call: 'noop', after: middle },
+  const middle = Array.from({ length: width }, (_, i) => i + 1)
+  return flowOf(width + 2, (i) => (i === 0 ? [] : i <= width ? [0] : middle), { options })
+}
+
+type Asked = Pick<Flow, 'approval'> & { readonly options?: Flow['options'] }
+
+/** Steps that all call `noop`, each after those at the places that `after` tells. */
+function flowOf(length: number, after: (at: number) => readonly number[], { options, ...more }: Asked): Flow {
+  const meta = { protocol_version: '1.0.0', schema_version: '1.0.0' }
+  const context_id = randomUUID()
+  const ids = Array.from({ length }, () => randomUUID())
+  const noop = { action_type: 'function', params: { name: 'noop' } }
+  return {
+    context: { meta, context_id, root: { domain: 'bench', environment: 'ci' }, title: 'A benchmark', status: 'active' },
+    plan: {
+      meta,
+      plan_id: randomUUID(),
+      context_id,
+      title: 'A plan',
+      objective: 'To be run',
+      status: 'draft',
+      steps: ids.map((step_id, i) => {
+        const dependencies = after(i).map((at) => ids[at]!)
+        return { step_id, description: `s${i}`, status: 'pending' as const, ...(i > 0 && { dependencies }) }
+      }),
+    },
+    bindings: { steps: Object.fromEntries(ids.map((id) => [id, noop])) },
+    ...(options && { options }),
+    ...more,
   }
-  return flowOf(steps, { ...(options && { options }) })
 }
