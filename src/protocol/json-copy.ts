@@ -1,6 +1,6 @@
 import { types } from 'node:util'
 import { InvalidInput } from './errors.ts'
-import { isPlain, type Json, table } from './json.ts'
+import { isPlain, type Json, recordFor } from './json.ts'
 import { shownPath } from './shown.ts'
 
 /** Whatever walks through a value later must not run out of stack on it: a commit that is refused for it would take its whole run along. */
@@ -64,7 +64,7 @@ function copiedList(list: readonly unknown[], way: Way): Json[] {
 
 function copiedObject(object: object, way: Way): Json {
   const names = Object.keys(object)
-  const copy: { [name: string]: Json } = names.length > RECORD ? table() : {}
+  const copy = recordFor<Json>(names)
   for (const name of names) {
     way.push(name)
     const kept = copied((object as { [name: string]: unknown })[name], way)
@@ -75,9 +75,6 @@ function copiedObject(object: object, way: Way): Json {
   }
   return copy
 }
-
-/** Above this its names are more likely ids than those of fields. */
-const RECORD = 24
 
 /** What something says of itself, where it does. */
 function toldBy(value: object | bigint | null, way: Way): unknown {

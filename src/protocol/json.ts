@@ -29,6 +29,12 @@ export function table<T>(): { [name: string]: T } {
   return made as { [name: string]: T }
 }
 
+/** An object for members of these names: they are those of things rather than of fields when there are many, or when they are as long as an id. */
+export const recordFor = <T>(names: readonly string[]): { [name: string]: T } =>
+  names.length > MOST_FIELDS || names[0]?.length === ID_LENGTH ? table() : {}
+const MOST_FIELDS = 24
+const ID_LENGTH = 36
+
 /** Is this the name of a member? What only turns into its name when it is read as text is not. */
 export const isNameIn = <T extends object>(table: T, name: unknown): name is keyof T =>
   typeof name === 'string' && Object.hasOwn(table, name)
@@ -76,7 +82,6 @@ function nameText(name: string): string {
 }
 const NAMES = new Map<string, string>()
 const MOST_NAMES = 1_000
-const ID_LENGTH = 36
 
 /** Two that differ would have the same text: what was found for one, or agreed to of it, would be taken to be about the other. */
 function unsayable(found: string): never {

@@ -1,5 +1,5 @@
 import { InvalidInput } from '../protocol/errors.ts'
-import { canonical, isPlain, type Json, table } from '../protocol/json.ts'
+import { canonical, isPlain, type Json, recordFor } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 
 /**
@@ -70,7 +70,7 @@ function copiedList(list: readonly unknown[], way: Way | undefined): Json[] {
 function copiedObject(object: object, way: Way | undefined): { [name: string]: Json } {
   if (!isPlain(object)) throw new NotJson(`an instance of ${object.constructor?.name ?? 'a class'}`)
   const names = Object.keys(object)
-  const copy: { [name: string]: Json } = areIds(names) ? table() : {}
+  const copy = recordFor<Json>(names)
   for (const name of names) {
     const member = (object as { [name: string]: unknown })[name]
     if (member === undefined) continue
@@ -82,11 +82,6 @@ function copiedObject(object: object, way: Way | undefined): { [name: string]: J
   }
   return copy
 }
-
-/** Are the names of an object those of things rather than of fields? There are many, or they are as long as an id. */
-const areIds = (names: readonly string[]): boolean => names.length > RECORD || names[0]?.length === ID
-const RECORD = 24
-const ID = 36
 
 const joined = (path: string, part: string | number): string =>
   typeof part === 'number' ? `${path}[${part}]` : path === '' ? part : `${path}.${part}`

@@ -3,8 +3,9 @@ import { z } from 'zod'
 import { newAction } from '../../src/ael/action.ts'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { finalFailure, passingFailure } from '../../src/ael/failure.ts'
-import { functionAdapter } from '../../src/ael/function.ts'
+import { type FunctionCall, functionAdapter } from '../../src/ael/function.ts'
 import { InvalidInput } from '../../src/protocol/errors.ts'
+import type { Json } from '../../src/protocol/json.ts'
 import { type AdapterRig, adapterContract } from '../contracts/adapter-contract.ts'
 
 adapterContract('function', async (): Promise<AdapterRig> => {
@@ -91,6 +92,26 @@ describe('functionAdapter', () => {
     const layer = actionLayer({ adapters: [functionAdapter({ counter })] })
     const action = newAction({ action_type: 'function', params: { name: 'counter' } })
     expect((await layer.execute(action)).output).toBe(42)
+  })
+
+  it.each<[string, (call: FunctionCall) => { readonly signal: AbortSignal }]>([
+    ['as it is', (call) => call],
+    ['spread', (call) => ({ ...call })],
+    ['behind another object', (call) => Object.create(call)],
+  ])('hands a function one signal, which ends with the call, also where that is handed on %s', async (_, onward) => {
+    const caller = new AbortController()
+    const seen: AbortSignal[] = []
+    const hang = (_: Json, call: FunctionCall) => {
+      seen.push(call.signal, onward(call).signal)
+      caller.abort(new Error('enough'))
+      return null
+    }
+    const layer = actionLayer({ adapters: [functionAdapter({ hang })] })
+    const action = newAction({ action_type: 'function', params: { name: 'hang' } })
+    await expect(layer.execute(action, { signal: caller.signal })).rejects.toMatchObject({ code: 'action_aborted' })
+    expect(seen[0]).toBeInstanceOf(AbortSignal)
+    expect(seen[1]).toBe(seen[0])
+    expect(seen[0]!.aborted).toBe(true)
   })
 
   it('refuses a schema that does not compile, by path', () => {
