@@ -1,6 +1,8 @@
-import { PLAN_ENDINGS } from '../protocol/lifecycle.ts'
+import type { PLAN_ENDINGS } from '../protocol/lifecycle.ts'
 import type { Verb } from './verb.ts'
 
+/** Spelt out: `mplp help` must not wait for what it does not need. */
+const ENDINGS = ['completed', 'failed', 'cancelled'] as const satisfies typeof PLAN_ENDINGS
 const STRATEGIES = ['graph', 'files', 'merge', 'ask']
 
 /** What verbs of two words have in common, by the first. */
@@ -43,7 +45,7 @@ export const VERBS: readonly Verb[] = [
     says: 'every run that has not ended and what it waits for, and what waits for a person',
     options: [
       { flags: '--ended', says: 'those that have ended instead, the last one first' },
-      { flags: '--status <name>', says: 'of these only; looks further back', choices: PLAN_ENDINGS },
+      { flags: '--status <name>', says: 'of these only; looks further back', choices: ENDINGS },
       { flags: '--limit <n>', says: 'of these at most so many (20); costs what it shows and passes over' },
     ],
     examples: ['mplp list', 'mplp list --json', 'mplp list --ended --status failed --limit 5'],
