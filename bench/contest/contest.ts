@@ -7,7 +7,7 @@ import type { Measured, Task } from '../contestants/host.ts'
 import { build } from './build.ts'
 import { type Member, type MemberOptions, member } from './member.ts'
 import { startRestate } from './restate-server.ts'
-import { BUDGET_MS, rounds, WARM_MS, WARM_UPS } from './settings.ts'
+import { BUDGET_MS, LEAST_WARM_MS, MOST_WARM_MS, rounds, WARM_UPS } from './settings.ts'
 
 /** Who takes part, by the name of its module; the same module twice needs names of its own. */
 export interface Entrant {
@@ -111,7 +111,9 @@ async function takeTurns(players: readonly Player[], task: Task, options: Contes
 /** Before every turn: while the others had theirs, the engine has thrown away most of what it had compiled. */
 async function warmedUp(player: Player, task: Task): Promise<void> {
   const began = performance.now()
-  for (let time = 0; time < WARM_UPS && performance.now() - began < WARM_MS; time++) await turn(player, task)
+  const since = () => performance.now() - began
+  for (let time = 0; player.member && (time < WARM_UPS || since() < LEAST_WARM_MS) && since() < MOST_WARM_MS; time++)
+    await turn(player, task)
 }
 
 /** `undefined` when it has failed, now or before. */

@@ -6,9 +6,10 @@ export const rounds = Number(process.env.MPLP_BENCH_ROUNDS ?? (quick ? 2 : 5))
 
 /** A contestant that has taken this long over its rounds has no further one; the row tells how many it came to. */
 export const BUDGET_MS = quick ? 2_000 : 5_000
-/** It warms up so often before each round, unless it is slow. */
+/** It warms up so often and so long before each round, unless it is slow. */
 export const WARM_UPS = 8
-export const WARM_MS = quick ? 2_000 : 6_000
+export const LEAST_WARM_MS = quick ? 500 : 3_000
+export const MOST_WARM_MS = quick ? 2_000 : 6_000
 /** Longer than this over one piece of work is a failure. */
 export const PATIENCE_MS = quick ? 60_000 : 120_000
 
