@@ -47,15 +47,17 @@ export function postgresConnection(
   let inHand = 0
   let ended: Promise<void> | undefined
 
-  async function take(): Promise<PoolClient> {
-    const client = await pool.connect().catch((error) => {
-      throw postgresError(what, error)
-    })
-    // The call in hand rejects with it; unheard, it would end the process.
-    if (!guarded.has(client)) client.on('error', () => undefined)
-    guarded.add(client)
-    return client
-  }
+  /** At once, and not when a promise is settled: what its server says last may come in the packet in which it says that it is ready. */
+  const take = () =>
+    new Promise<PoolClient>((resolve, reject) =>
+      pool.connect((error, client) => {
+        if (error || !client) return reject(postgresError(what, error))
+        // The call in hand rejects with it; unheard, it would end the process.
+        if (!guarded.has(client)) client.on('error', () => undefined)
+        guarded.add(client)
+        resolve(client)
+      }),
+    )
 
   // The client's own promise and timeout keep what was read alive beyond its use, just long enough to grow old: collecting it costs more than reading it.
   const answer = <Row>(client: PoolClient, query: QueryConfig) =>
