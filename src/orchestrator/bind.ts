@@ -59,14 +59,13 @@ export function bindSteps(
     problems.push(...wrong)
     if (wrong.length > 0) return []
     problems.push(...waitProblems(spec, `${path}.params`))
-    for (const { reference, at, self } of [
-      ...references(spec.params, `${path}.params`),
-      ...(isObject(spec.inverse) ? references(spec.inverse, `${path}.inverse`, step.step_id) : []),
-    ]) {
+    const refers = (itself: string | undefined) => (reference: Reference, at: string) => {
       const { $from: from } = reference
       problems.push(...problemsIn(reference, REFERENCE, at))
-      if (from !== self && !step.dependencies?.includes(from)) far.push({ step: step.step_id, on: from, at })
+      if (from !== itself && !step.dependencies?.includes(from)) far.push({ step: step.step_id, on: from, at })
     }
+    eachReference(spec.params, `${path}.params`, refers(undefined))
+    if (isObject(spec.inverse)) eachReference(spec.inverse, `${path}.inverse`, refers(step.step_id))
     return [{ ...spec, binding_id: idOf(step.step_id), step_id: step.step_id }]
   })
   for (const { at, step, on } of unheld(steps, far))
@@ -158,18 +157,16 @@ const REFERENCE: Fields = {
 }
 const isPart = (part: string): boolean => part !== '' && !/\[\d+\]$/.test(part)
 
-interface Reference {
-  readonly reference: JsonObject & { readonly $from: string }
-  readonly at: string
-  /** The step that may refer to itself. */
-  readonly self: string | undefined
-}
+type Reference = JsonObject & { readonly $from: string }
 
-function* references(value: Json, path: string, self?: string): Iterable<Reference> {
-  if (Array.isArray(value)) for (const [i, item] of value.entries()) yield* references(item, `${path}[${i}]`, self)
-  else if (isObject(value)) {
-    const object = value as JsonObject
-    if (typeof object.$from === 'string') yield { reference: { ...object, $from: object.$from }, at: path, self }
-    else for (const [key, item] of Object.entries(object)) yield* references(item, `${path}.${key}`, self)
+/** Calls for every reference to an output, with the place where it stands. */
+function eachReference(value: Json, path: string, visit: (reference: Reference, at: string) => void): void {
+  if (typeof value !== 'object' || value === null) return
+  if (Array.isArray(value)) {
+    for (let i = 0; i < value.length; i++) eachReference(value[i], `${path}[${i}]`, visit)
+    return
   }
+  const object = value as JsonObject
+  if (typeof object.$from === 'string') visit(object as Reference, path)
+  else for (const key of Object.keys(object)) eachReference(object[key]!, `${path}.${key}`, visit)
 }

@@ -7,7 +7,7 @@ import type { Collab, Context, Plan } from '../protocol/types.ts'
 import { planDigest } from '../psg/approval.ts'
 import type { AnyNode, Binding, Change, Gate, NodeAdd, Run } from '../psg/change.ts'
 import { newConfirm } from '../psg/confirm.ts'
-import { takeApart } from '../psg/document.ts'
+import { partsOf } from '../psg/document.ts'
 import { type Bindings, bindSteps, type Resolver, type RoleFinder } from './bind.ts'
 import { dependenciesFirst } from './depends.ts'
 import { EXPIRES_MS } from './gate.ts'
@@ -84,8 +84,8 @@ export function submission(flow: Flow, clock: { now(): number; uuid(): string },
     chosen.trace ?? clock.uuid(),
     chosen.confirm ?? clock.uuid(),
   ]
-  const head = typeof context === 'string' ? [] : takeApart('context', context)
-  const [planHead, ...stepParts] = takeApart('plan', plan)
+  const head = typeof context === 'string' ? [] : partsOf('context', context)
+  const [planHead, ...stepParts] = partsOf('plan', plan)
   const bound = bindSteps(plan.steps, bindings, known.resolve, clock.uuid, known.role).map(bindingAdded)
   const large = chunked([...head, planHead!, ...stepParts, ...bound]).length > 1
   const parts = large

@@ -42,7 +42,12 @@ const TAKING: Fields = { imported: { says: 'true', rule: 'const', fits: (value) 
 export function takeApart(kind: DocumentKind, document: unknown, options: { imported?: true } = {}): readonly Change[] {
   refuseUnlessDocument(kind)
   refuseUnlessFit('document options', options, TAKING)
-  const whole = validate(kind, document) as JsonObject
+  return partsOf(kind, validate(kind, document), options)
+}
+
+/** The same of one that is known to be valid. */
+export function partsOf(kind: DocumentKind, document: Document, options: { imported?: true } = {}): readonly Change[] {
+  const whole = document as JsonObject
   const { idField, parts } = KINDS[kind]
   const id = whole[idField!] as string
   const list = parts && (whole[parts.list] as readonly JsonObject[] | undefined)

@@ -28,7 +28,7 @@ const EXPECTED: { readonly [workload: string]: Counts } = {
     entries: 202,
     bytes: 696771,
     events: 1413,
-    validations: 216,
+    validations: 214,
   },
   'a fan-out 1 -> 200 -> 1': {
     commits: 11,
@@ -36,7 +36,7 @@ const EXPECTED: { readonly [workload: string]: Counts } = {
     entries: 11,
     bytes: 633793,
     events: 1234,
-    validations: 218,
+    validations: 216,
   },
   '100 plans of five steps': {
     commits: 700,
@@ -44,7 +44,7 @@ const EXPECTED: { readonly [workload: string]: Counts } = {
     entries: 700,
     bytes: 2616700,
     events: 4800,
-    validations: 2100,
+    validations: 1900,
   },
 }
 
