@@ -11,6 +11,7 @@ import {
   rmSync,
   statSync,
   symlinkSync,
+  unlinkSync,
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
@@ -436,7 +437,7 @@ describe('fileAdapter', () => {
           renameSync(join(root, 'd'), join(root, `aside-${i}`))
           while (!linked(outside, join(root, 'd'))) rmSync(join(root, 'd'), { recursive: true }) // a write has made it anew
           await new Promise((resolve) => setImmediate(resolve))
-          rmSync(join(root, 'd'))
+          unlinkSync(join(root, 'd'))
           renameSync(join(root, `aside-${i}`), join(root, 'd'))
           await new Promise((resolve) => setImmediate(resolve))
         }
