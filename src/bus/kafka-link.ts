@@ -32,7 +32,28 @@ export function kafkaAddress(url: string): KafkaAddress {
 const isBroker = (broker: string): boolean =>
   /^(\[[\da-f:]+\]|[\w.-]+):\d+$/i.test(broker) && Number(/\d+$/.exec(broker)![0]) <= 65_535
 
-export const kafkajs = () => required('kafkajs') as typeof import('kafkajs')
+export function kafkajs(): typeof import('kafkajs') {
+  loaded ??= resting()
+  return loaded
+}
+let loaded: typeof import('kafkajs') | undefined
+
+/**
+ * On each connection the client looks every millisecond whether a request waits that may be sent now, at a moment that it reckons to lie in the
+ * past, of which Node warns from 24 on. Whatever begins to wait has it look, so that it need not while nothing does.
+ */
+function resting(): typeof import('kafkajs') {
+  const { prototype: queue } = required('kafkajs/src/network/requestQueue') as { readonly prototype: RequestQueue }
+  const look = queue.scheduleCheckPendingRequests
+  queue.scheduleCheckPendingRequests = function () {
+    if (this.pending.length > 0) look.call(this)
+  }
+  return required('kafkajs') as typeof import('kafkajs')
+}
+interface RequestQueue {
+  readonly pending: readonly unknown[]
+  scheduleCheckPendingRequests(): void
+}
 
 /** Retries of the client: some seconds in all, then the caller decides. */
 export const RETRY = { initialRetryTime: 100, maxRetryTime: 2000, retries: 5 }

@@ -293,6 +293,15 @@ describe('bus/kafka', () => {
     120_000,
   )
 
+  itOnKafka('rests while nothing is to be sent, and asks for no timer in the past', async (brokers) => {
+    const timers = vi.spyOn(globalThis, 'setTimeout')
+    const bus = await kafkaTransport({ url: `kafka://${brokers}/${freshTopic()}`, createTopic, ...quiet })
+    await bus.publish(series(1, 20))
+    expect(timers.mock.calls.filter(([, ms]) => Number(ms) < 0)).toEqual([])
+    timers.mockRestore()
+    await bus.close()
+  })
+
   it('says that nobody answers', { timeout: 60_000 }, async () => {
     await expect(kafkaTransport({ url: 'kafka://127.0.0.1:1/topic' })).rejects.toThrow(Unavailable)
   })
