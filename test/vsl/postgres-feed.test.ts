@@ -200,8 +200,8 @@ describe('the feed of a Postgres store', () => {
 describe('followers of a Postgres store', () => {
   itOnPostgres('ask nothing while there is nothing to tell', async (url) => {
     const { pool, names } = watchedPool(url)
-    const schema = freshSchema()
-    const store = await postgresBackend({ pool, schema })
+    const { clock } = lookingWhenTold()
+    const store = await postgresBackend({ pool, schema: freshSchema(), clock })
     const followers = [
       follow((signal) => store.feed({ follow: true, signal })),
       follow((signal) => store.read('g', { follow: true, signal })),
@@ -209,10 +209,13 @@ describe('followers of a Postgres store', () => {
     await store.commit(append('g', 0))
     await Promise.all(followers.map((follower) => follower.has(1)))
     await expect.poll(() => names.filter((name) => name === 'mplp.notify')).toHaveLength(1)
-    await new Promise((resolve) => setTimeout(resolve, 100)) // what they ask, they ask meanwhile
-    names.length = 0
-    await new Promise((resolve) => setTimeout(resolve, 400))
-    expect(names).toEqual([])
+    const askedWithin = async (seconds: number) => {
+      names.length = 0
+      await withClient(url, (client) => client.query('select pg_sleep($1)', [seconds]))
+      return [...names]
+    }
+    await expect.poll(() => askedWithin(0.1)).toEqual([])
+    expect(await askedWithin(0.4)).toEqual([])
     await Promise.all(followers.map((follower) => follower.stop()))
     await store.close()
     await pool.end()
