@@ -9,7 +9,7 @@ interface Loader {
   readonly load: (module: never, path: string) => Promise<{ default?: unknown }>
 }
 
-/** Who can read TypeScript for a Node that cannot: what a project has for its own code serves its config as well. */
+/** Who can read TypeScript better than Node can: what a project has for its own code serves its config as well. */
 const LOADERS: readonly Loader[] = [
   {
     name: 'jiti',
@@ -25,14 +25,20 @@ interface Importing {
   import(path: string): Promise<{ default?: unknown }>
 }
 
-/** Node reads TypeScript by itself from 22.18 on. Below that, throws InvalidInput with the remedy unless a loader is installed. */
+/**
+ * As the project reads its own, whatever Node it runs on: by itself Node reads no TypeScript before 22.18, and later none that is more than types, nor a
+ * module in a project that calls its files CommonJS. Throws InvalidInput with the remedy where nobody can.
+ */
 export async function importTypeScript(path: string): Promise<{ default?: unknown }> {
   for (const { name, load } of LOADERS) {
     const found = resolved(name, path) ?? resolved(name, import.meta.url)
     if (found !== undefined) return asImported(await load((await import(pathToFileURL(found).href)) as never, path))
   }
-  const message = `is TypeScript, which Node ${process.versions.node} cannot read: use Node 22.18 or later, npm install --save-dev tsx, or write JavaScript or JSON`
-  throw new InvalidInput(path, [{ path: '', rule: 'loadable', message }])
+  return import(pathToFileURL(path).href).catch((cause: NodeJS.ErrnoException) => {
+    if (cause.code !== 'ERR_UNKNOWN_FILE_EXTENSION') throw cause
+    const message = `is TypeScript, which Node ${process.versions.node} cannot read: use Node 22.18 or later, npm install --save-dev tsx, or write JavaScript or JSON`
+    throw new InvalidInput(path, [{ path: '', rule: 'loadable', message }], { cause })
+  })
 }
 
 /** In a project that does not say that its modules are modules, a loader makes CommonJS of them: the export lies one deeper. */

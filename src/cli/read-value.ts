@@ -39,10 +39,8 @@ function understood(path: string, parse: () => unknown): unknown {
 
 async function imported(path: string): Promise<{ default?: unknown }> {
   try {
-    return await import(pathToFileURL(path).href).catch(async (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'ERR_UNKNOWN_FILE_EXTENSION') throw error
-      return (await import('./import-typescript.ts')).importTypeScript(path)
-    })
+    if (/ts$/.test(path)) return await (await import('./import-typescript.ts')).importTypeScript(path)
+    return await import(pathToFileURL(path).href)
   } catch (cause) {
     if (cause instanceof MplpError) throw cause
     throw wrong(path, 'loadable', `cannot be loaded: ${firstLine(cause)}`, cause)
