@@ -1,25 +1,14 @@
-import { existsSync } from 'node:fs'
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { CallToolResult, Tool as McpTool } from '@modelcontextprotocol/sdk/types.js'
-import { ActionError, Closed, InvalidInput, MplpError, type Problem, TooLarge } from '../protocol/errors.ts'
+import { Closed, InvalidInput } from '../protocol/errors.ts'
 import { LONGEST_TIMER_MS } from '../protocol/fields.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
-import { shownPath } from '../protocol/shown.ts'
-import { VERSION } from '../protocol/version.ts'
-import { endOf } from './excerpt.ts'
-import { aborted, finalFailure, orAborted, passingFailure } from './failure.ts'
-import { type McpProcess, mcpProcess } from './mcp-process.ts'
-import type { McpServer } from './mcp-server.ts'
+import { aborted, finalFailure, orAborted } from './failure.ts'
+import { leftOut, linkFailure, type McpLink, type McpLinkOptions, openLink } from './mcp-link.ts'
 import { type RegisteredTool, type Tool, type ToolCall, type ToolRegistry, toolRegistry } from './tool-registry.ts'
 
-export interface McpConnectionOptions {
-  readonly namespace: string
-  readonly server: McpServer
+export interface McpConnectionOptions extends McpLinkOptions {
   readonly tools: ToolRegistry
-  readonly startMs: number
-  readonly maxMessageBytes: number
-  /** Told which tools cannot be used. */
-  readonly onError: (error: unknown) => void
 }
 
 /**
@@ -36,11 +25,11 @@ export interface McpConnection {
 export function mcpConnection(options: McpConnectionOptions): McpConnection {
   const { namespace, tools } = options
   const listed = new Map<string, RegisteredTool>()
-  const links = new Set<Link>()
-  let current: Promise<Link> | undefined
+  const links = new Set<McpLink>()
+  let current: Promise<McpLink> | undefined
   let closed = false
 
-  const linked = (): Promise<Link> => {
+  const linked = (): Promise<McpLink> => {
     if (closed) throw new Closed(`the MCP server ${namespace}`)
     if (current !== undefined) return current
     const opening = openLink(options, (found) => relist(found, opening))
@@ -57,12 +46,12 @@ export function mcpConnection(options: McpConnectionOptions): McpConnection {
     )
     return opening
   }
-  const forget = (link: Promise<Link>) => {
+  const forget = (link: Promise<McpLink>) => {
     if (current === link) current = undefined
   }
 
   /** A server may offer other tools than before, after a restart or when it says so. Nothing goes before it is known what comes. */
-  const relist = (found: readonly McpTool[], from: Promise<Link>) => {
+  const relist = (found: readonly McpTool[], from: Promise<McpLink>) => {
     if (closed || current !== from) return
     const usable = usableOf(found.map((tool) => toolOf(tool, options, use)))
     for (const { name } of usable) if (!isOurs(name)) refuseIfTaken(tools, name)
@@ -94,23 +83,27 @@ export function mcpConnection(options: McpConnectionOptions): McpConnection {
     })
   }
 
-  const use = async (tool: string, args: JsonObject, call: ToolCall): Promise<Json | undefined> => {
+  const use: Use = async (tool, args, call) => outputOf(await answered(tool, args, call), tool)
+
+  const answered = async (tool: string, args: JsonObject, call: ToolCall): Promise<CallToolResult> => {
+    const what = `${namespace}.${tool}`
     const opening = linked()
-    const link = await orAborted(opening, call.signal, `${namespace}.${tool}`)
+    const link = await orAborted(opening, call.signal, what)
     link.inHand++
     try {
       const answer = await called(link.client, tool, args, call)
       await orAborted(link.listed(), call.signal, tool).catch(() => undefined) // what comes next may need a tool that this call brought
-      return outputOf(answer, tool)
+      return answer
     } catch (error) {
-      if (call.signal.aborted) {
+      if (call.signal.aborted && link.wire.endsOnAbort) {
         link.tainted = true
         forget(opening)
       }
-      throw callFailure(error, `${namespace}.${tool}`, link.child, call.signal)
+      if (call.signal.aborted) throw aborted(what, call.signal)
+      throw linkFailure(error, link.wire, options, `${what} failed`, `the answer of ${what}`)
     } finally {
       link.inHand--
-      if (link.tainted && link.inHand === 0) await link.child.kill()
+      if (link.tainted && link.inHand === 0) await link.wire.kill()
     }
   }
 
@@ -122,95 +115,10 @@ export function mcpConnection(options: McpConnectionOptions): McpConnection {
     async close() {
       closed = true
       await current?.catch(() => undefined)
-      await Promise.all([...links].map((link) => link.child.close()))
+      await Promise.all([...links].map((link) => link.wire.close()))
       unlist()
     },
   }
-}
-
-interface Link {
-  readonly client: Client
-  readonly child: McpProcess
-  /** Resolves when the process is gone. */
-  readonly ended: Promise<void>
-  /** Resolves when the tools are listed that it has said to have. */
-  listed(): Promise<void>
-  inHand: number
-  /** A call was aborted: ends as soon as nothing is in hand. */
-  tainted: boolean
-}
-
-async function openLink(options: McpConnectionOptions, found: (tools: readonly McpTool[]) => void): Promise<Link> {
-  const { namespace, server, startMs, maxMessageBytes, onError } = options
-  const { Client } = await import('@modelcontextprotocol/sdk/client/index.js')
-  const { getDefaultEnvironment } = await import('@modelcontextprotocol/sdk/client/stdio.js')
-  const { ToolListChangedNotificationSchema } = await import('@modelcontextprotocol/sdk/types.js')
-
-  const child = mcpProcess(server, getDefaultEnvironment(), maxMessageBytes)
-  const client = new Client({ name: 'mplp-runtime', version: VERSION })
-  const ended = new Promise<void>((resolve) => {
-    client.onclose = resolve
-  })
-  const list = async () => found(await toolsOf(client, options))
-  let listed = Promise.resolve()
-  let isAsked = false
-  const listAnew = () => {
-    isAsked = false
-    return list()
-  }
-  client.setNotificationHandler(ToolListChangedNotificationSchema, () => {
-    if (isAsked) return // a server may say so a hundred times before it is asked once
-    isAsked = true
-    listed = listed.then(listAnew).catch((error) => {
-      if (child.isAlive) onError(error) // one that died is asked again when it is started again
-    })
-  })
-  try {
-    await client.connect(child, { timeout: startMs })
-    listed = list()
-    await listed
-  } catch (error) {
-    await child.kill()
-    if (error instanceof MplpError) throw error
-    throw passingFailure(`the MCP server ${namespace} did not start: ${whyNot(error, child, server)}`, { cause: error })
-  }
-  return { client, child, ended, listed: () => listed, inHand: 0, tainted: false }
-}
-
-/** Not by the library's own `listTools`, which refuses all of them for the sake of one whose shape or output schema it cannot read. */
-async function toolsOf(client: Client, { namespace, startMs, onError }: McpConnectionOptions): Promise<McpTool[]> {
-  const { PaginatedResultSchema, ToolSchema } = await import('@modelcontextprotocol/sdk/types.js')
-  const found: McpTool[] = []
-  const cursors = new Set<string>()
-  for (let cursor: string | undefined; ; ) {
-    const params = cursor === undefined ? {} : { cursor }
-    const page = await client.request({ method: 'tools/list', params }, PaginatedResultSchema, { timeout: startMs })
-    if (!Array.isArray(page.tools)) throw new Error('its list of tools is none')
-    for (const offered of page.tools as readonly unknown[]) {
-      const { data, error } = ToolSchema.safeParse(offered)
-      if (data) found.push(data)
-      else onError(leftOut(`${namespace}.${String(Object(offered).name)}`, error.issues.map(problemOf), error))
-    }
-    cursor = page.nextCursor
-    if (cursor === undefined) return found
-    if (cursors.has(cursor) || cursors.size === MOST_PAGES) throw new Error('its list of tools has no end')
-    cursors.add(cursor)
-  }
-}
-const MOST_PAGES = 1_000
-
-const leftOut = (tool: string, problems: readonly Problem[], cause: unknown): InvalidInput =>
-  new InvalidInput(`the tool ${tool}, which is left out,`, problems, { cause })
-
-const problemOf = ({ path, code, message }: Issue): Problem => ({
-  path: shownPath(path.map((step) => (typeof step === 'number' ? step : String(step)))),
-  rule: code,
-  message,
-})
-interface Issue {
-  readonly path: readonly PropertyKey[]
-  readonly code: string
-  readonly message: string
 }
 
 function refuseIfTaken(tools: ToolRegistry, name: string): void {
@@ -255,33 +163,4 @@ function outputOf({ structuredContent, content = [], isError }: CallToolResult, 
   if (structuredContent !== undefined) return structuredContent as Json
   if (content.length === 0) return undefined
   return texts.length === content.length ? texts.join('\n') : (content as unknown as Json)
-}
-
-function callFailure(error: unknown, what: string, child: McpProcess, signal: AbortSignal): ActionError {
-  if (signal.aborted) return aborted(what, signal)
-  if (error instanceof ActionError) return error
-  if (child.tooLarge) {
-    const cause = new TooLarge(
-      `the answer of ${what}`,
-      child.limit + 1,
-      child.limit,
-      'ask for less, or raise maxMessageBytes of mcpAdapter',
-    )
-    return finalFailure(cause.message, { cause })
-  }
-  const text = `${what} failed: ${reasonOf(error, child)}`
-  // Not by the code: the one that the library gives to a lost connection is for servers to use as they like.
-  return child.isAlive ? finalFailure(text, { cause: error }) : passingFailure(text, { cause: error })
-}
-
-/** Node names the command also where the folder is what is missing. */
-function whyNot(error: unknown, child: McpProcess, { command, cwd }: McpServer): string {
-  if ((error as NodeJS.ErrnoException).code !== 'ENOENT') return reasonOf(error, child)
-  return cwd !== undefined && !existsSync(cwd) ? `its cwd ${cwd} is not there` : `there is no command ${command}`
-}
-
-function reasonOf(error: unknown, child: McpProcess): string {
-  const message = error instanceof Error ? error.message : String(error)
-  const last = child.stderr.trim()
-  return last === '' || child.isAlive ? message : `${message}; it said last: ${endOf(last)}`
 }

@@ -1,33 +1,22 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
-import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
-import { isObject } from '../protocol/json.ts'
+import { existsSync } from 'node:fs'
+import { endOf } from './excerpt.ts'
 import type { McpServer } from './mcp-server.ts'
 import { watchman } from './mcp-watchman.ts'
-
-/** A server process of our own, spoken to over its stdin and stdout, together with whatever it starts itself. */
-export interface McpProcess extends Transport {
-  /** Ends the whole process group at once; resolves when the process is gone. */
-  kill(): Promise<void>
-  readonly isAlive: boolean
-  /** The end of what it wrote to stderr. */
-  readonly stderr: string
-  /** Did it end because one of its messages was larger than it may be? */
-  readonly tooLarge: boolean
-  readonly limit: number
-}
+import { inTurn, type McpWire } from './mcp-wire.ts'
 
 const KEPT_STDERR = 2_048
 const PATIENCE_MS = 500
 
 /**
+ * A server process of our own, spoken to over its stdin and stdout, together with whatever it starts itself.
  * The SDK's own transport signals the process alone, so that what `npx` or a shell started for us would outlive it; this one makes a process
  * group and ends all of it.
  */
-export function mcpProcess(server: McpServer, env: Record<string, string>, maxMessageBytes: number): McpProcess {
+export function mcpProcess(server: McpServer, env: Record<string, string>, maxMessageBytes: number): McpWire {
   let child: ChildProcess | undefined
   let gone: Promise<void> = Promise.resolve()
-  let stderr = ''
+  let stderr = '' // the end of what it wrote there
   let tooLarge = false
   let isAlive = false
   let isClosing = false
@@ -45,7 +34,7 @@ export function mcpProcess(server: McpServer, env: Record<string, string>, maxMe
     return gone
   }
 
-  const transport: McpProcess = {
+  const wire: McpWire = {
     start() {
       const { command, args = [], cwd } = server
       const started = spawn(command, args, {
@@ -68,17 +57,16 @@ export function mcpProcess(server: McpServer, env: Record<string, string>, maxMe
       gone = new Promise((resolve) => {
         started.once('close', () => {
           resolve()
-          transport.onclose?.()
+          wire.onclose?.()
         })
       })
-      started.stdin.on('error', (error) => transport.onerror?.(error))
+      started.stdin.on('error', (error) => wire.onerror?.(error))
       started.stderr.on('data', (chunk: Buffer) => {
         stderr = (stderr + chunk.toString()).slice(-KEPT_STDERR)
       })
-      const received = (line: string) => transport.onmessage?.(answerable(JSON.parse(line)))
       started.stdout.on(
         'data',
-        lines(maxMessageBytes, received, transport, () => {
+        lines(maxMessageBytes, inTurn(wire), () => {
           tooLarge = true
           void kill()
         }),
@@ -111,38 +99,28 @@ export function mcpProcess(server: McpServer, env: Record<string, string>, maxMe
       await gone
     },
     kill,
-    get stderr() {
-      return stderr
-    },
-    get tooLarge() {
-      return tooLarge
-    },
     get isAlive() {
       return isAlive
     },
-    limit: maxMessageBytes,
+    endsOnAbort: true,
+    // Not by the code: the one that the library gives to a lost connection is for servers to use as they like.
+    told: (error) => ({ reason: whyNot(error, server, isAlive ? '' : stderr.trim()), retryable: !isAlive, tooLarge }),
   }
-  return transport
+  return wire
 }
 
-/** The library drops an answer that is none, such as `result: null`, and the call would wait out its time: it is told as an error. */
-function answerable(message: unknown): JSONRPCMessage {
-  const { id, method, result, error } = Object(message) as { [field: string]: unknown }
-  const isAnswer = (typeof id === 'string' || typeof id === 'number') && method === undefined
-  if (!isAnswer || isObject(result) || isObject(error)) return message as JSONRPCMessage
-  return { jsonrpc: '2.0', id, error: { code: INTERNAL_ERROR, message: 'the server answered without a result' } }
+/** Node names the command also where the folder is what is missing. */
+function whyNot(error: unknown, { command, cwd }: McpServer, saidLast: string): string {
+  if ((error as NodeJS.ErrnoException).code === 'ENOENT')
+    return cwd !== undefined && !existsSync(cwd) ? `its cwd ${cwd} is not there` : `there is no command ${command}`
+  const message = error instanceof Error ? error.message : String(error)
+  return saidLast === '' ? message : `${message}; it said last: ${endOf(saidLast)}`
 }
-const INTERNAL_ERROR = -32603
 
-/** Hands each line on as it is complete. What is no message (a stray print) is reported and skipped. */
-function lines(limit: number, received: (line: string) => void, transport: Transport, overflow: () => void) {
+/** Hands each line on as it is complete. */
+function lines(limit: number, deliver: (line: string) => void, overflow: () => void) {
   let parts: Buffer[] = []
   let bytes = 0
-  let delivered: Promise<void> = Promise.resolve()
-  /** One after another: the library drops the progress of a call whose answer it is handed in the same breath. */
-  const deliver = (line: string) => {
-    delivered = delivered.then(() => received(line)).catch((error: Error) => transport.onerror?.(error))
-  }
   return (chunk: Buffer) => {
     let from = 0
     // Once above the limit, no line is complete any more: a message with a hole in it must not look whole.
