@@ -38,11 +38,24 @@ export function inTurn(transport: Transport): (text: string) => Promise<unknown>
   }
 }
 
-/** The library drops an answer that is none, such as `result: null`, and the call would wait out its time: it is told as an error. */
+/**
+ * The library drops an answer that is not wholly as it should be, and the call would wait out its time: what else stands in it is left out,
+ * and one without a result, such as `result: null`, is told as an error.
+ */
 function answerable(message: unknown): JSONRPCMessage {
   const { id, method, result, error } = Object(message) as { [field: string]: unknown }
   const isAnswer = (typeof id === 'string' || typeof id === 'number') && method === undefined
-  if (!isAnswer || isObject(result) || isObject(error)) return message as JSONRPCMessage
-  return { jsonrpc: '2.0', id, error: { code: INTERNAL_ERROR, message: 'the server answered without a result' } }
+  if (!isAnswer) return message as JSONRPCMessage
+  if (isObject(result)) return { jsonrpc: '2.0', id, result }
+  const { code, message: said, data } = Object(error) as { [field: string]: unknown }
+  return {
+    jsonrpc: '2.0',
+    id,
+    error: {
+      code: Number.isSafeInteger(code) ? Number(code) : INTERNAL_ERROR,
+      message: typeof said === 'string' ? said : 'the server answered without a result',
+      ...(data !== undefined && { data }),
+    },
+  }
 }
 const INTERNAL_ERROR = -32603

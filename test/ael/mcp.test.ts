@@ -131,6 +131,11 @@ describe('mcpAdapter', () => {
     expect((await layer.execute(call('echo', { said: 'back' }))).output).toBe('back')
   })
 
+  it('hears an answer that is not wholly as the protocol wants it', async () => {
+    await start()
+    expect((await layer.execute(call('loose', {}, { timeout_ms: 5_000 }))).output).toBe('loose')
+  })
+
   it('lets the other calls of a server finish before it is ended for one that was aborted', async () => {
     await start()
     const controller = new AbortController()

@@ -86,6 +86,13 @@ const tools = {
       return never()
     },
   },
+  loose: {
+    inputSchema: object,
+    run(_, __, id) {
+      process.stdout.write(`${JSON.stringify({ id, result: text('loose'), error: null })}\n`)
+      return never()
+    },
+  },
   deafen: {
     inputSchema: object,
     run() {
