@@ -226,7 +226,7 @@ async function adaptersOf(
     adapters.push(llmAdapter({ providers: Object.fromEntries(providers), tools, clock, price: priceIn(config.models) }))
   }
   if (config.mcp)
-    adapters.push(await (await import('./ael/mcp.ts')).mcpAdapter({ servers: config.mcp, tools, onError }))
+    adapters.push(await (await import('./ael/mcp.ts')).mcpAdapter({ servers: config.mcp, tools, clock, onError }))
   return adapters
 }
 

@@ -1,5 +1,5 @@
 import { checkAllow } from './ael/http-guard.ts'
-import { isNamespace } from './ael/mcp-server.ts'
+import { isNamespace, serverProblems } from './ael/mcp-server.ts'
 import { checkBuses } from './bus/bus-spec.ts'
 import type { Config, ModelConfig } from './config.ts'
 import { InvalidInput, type Problem } from './protocol/errors.ts'
@@ -14,6 +14,7 @@ export const unusable = ({ vsl, bus, http_allow, mcp = {}, models = {}, server =
   ...problemsOf(bus, checkBuses, (path) => `bus${path}`),
   ...problemsOf(http_allow, checkAllow, (path) => `http_${path}`),
   ...Object.keys(mcp).flatMap(unnamed),
+  ...Object.entries(mcp).flatMap(([namespace, server]) => serverProblems(`mcp.${namespace}`, server)),
   ...Object.entries(models).flatMap(([name, model]) => modelProblems(`models.${name}`, model)),
   ...tokenProblems(server.tokens ?? []),
 ]

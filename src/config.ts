@@ -26,6 +26,7 @@ import {
   text,
   texts,
   timeout,
+  url,
   uuid,
   wholeFrom,
 } from './protocol/fields.ts'
@@ -183,31 +184,26 @@ function masked(value: unknown, key: string): unknown {
   const entries = Object.entries(value)
   const isCode = key !== '' && entries.some(([name, inner]) => typeof inner === 'function' && !MAY_BE_CODE.has(name))
   if (isCode && !MAY_BE_CODE.has(key)) return `(code) ${String(value.name ?? value.action_type ?? '')}`.trimEnd()
-  // What a server is started with is mostly keys.
-  return Object.fromEntries(entries.map(([name, inner]) => [name, key === 'env' ? '***' : masked(inner, name)]))
+  return Object.fromEntries(entries.map(([name, inner]) => [name, MOSTLY_KEYS.has(key) ? '***' : masked(inner, name)]))
 }
 const SECRET = /(key|token|password|secret|authorization)$/i
 /** In a list of arguments, what stands behind it is one. */
 const SECRET_FLAG = /^--?[\w-]*(key|token|password|secret|authorization)$/i
+/** What a server is started with, and what it is sent. */
+const MOSTLY_KEYS: ReadonlySet<string> = new Set(['env', 'headers'])
 /** Where a function stands among plain values. */
 const MAY_BE_CODE: ReadonlySet<string> = new Set(['functions', 'resolve', 'policy'])
 
 const withoutPasswords = (text: string): string =>
   text
     .replace(/(\/\/[^:/@\s]*:)[^/\s]+@/g, '$1***@') // up to the last @: a password may hold one
-    .replace(/((?:[?&]|^--?)[^=&]*(?:key|token|pass|secret)[^=&]*=)[^&]+/gi, '$1***')
+    .replace(/((?:[?&]|^--?)[^=&]*(?:key|token|pass|secret|auth|credential|signature)[^=&]*=)[^&]+/gi, '$1***')
 
 const sealing: Field = {
   says: '32 bytes as base64',
   rule: 'length',
   fits: (value) => typeof value === 'string' && /^[\w+/-]{43}=?\s*$/.test(value),
   secret: true,
-}
-const url: Field = {
-  says: 'a URL',
-  rule: 'format',
-  fits: (value) => typeof value === 'string' && URL.canParse(value),
-  secret: true, // it may hold a password
 }
 const buses: Field = {
   says: 'a list of URLs, or of objects with a url or a transport',

@@ -14,7 +14,9 @@ import type { DriftConfig } from '../src/config.ts'
 import { Corrupt, InvalidInput, Refused, Unavailable } from '../src/protocol/errors.ts'
 import type { JsonObject } from '../src/protocol/json.ts'
 import { fileBackend } from '../src/vsl/file.ts'
+import { openStore } from '../src/vsl/vsl.ts'
 import { flowOf } from './support/flows.ts'
+import { mcpHttpServer } from './support/mcp-http-server.ts'
 import { freePort } from './support/private-server.ts'
 import { itOwns, privatePostgres, privateRedis } from './support/servers.ts'
 import { tempFolder } from './support/temp-folder.ts'
@@ -245,6 +247,30 @@ describe('a runtime from a config', () => {
     await expect(openRuntime({ vsl: 'memory:', mcp: { it }, adapters })).rejects.toThrow(InvalidInput)
     const pid = Number(readFileSync(join(notes, 'started'), 'utf8'))
     expect(() => process.kill(pid, 0)).toThrow('ESRCH')
+  })
+
+  it('calls tools of a server behind a URL, and keeps what it is sent out of the store', async () => {
+    const token = 'token-of-the-server-1618'
+    const server = await mcpHttpServer({ secret: token })
+    onTestFinished(() => server.close())
+    const docs = { url: server.url, headers: { authorization: `Bearer ${token}` } }
+    const store = await openStore('memory:')
+    const runtime = await openRuntime({ mcp: { docs } }, { store })
+    const binding = (tool: string) => ({
+      action_type: 'mcp_call',
+      params: { tool_name: `docs.${tool}`, tool_args: {} },
+    })
+    const flow = flowOf({ note: { binding: binding('note') }, leak: { binding: binding('leak') } })
+    const result = await (await runtime.submit(flow)).result()
+    expect(result).toMatchObject({ status: 'failed', outputs: { [flow.ids.note!]: 'noted' } })
+    expect(result.error?.message).toContain('bad token [redacted]')
+    await runtime.close()
+    expect([server.keys.length, server.sessions()]).toEqual([1, 0])
+    const kept: unknown[] = []
+    for await (const entry of store.feed()) kept.push(entry)
+    expect(kept.length).toBeGreaterThan(2)
+    expect(JSON.stringify([kept, result])).not.toContain(token)
+    await store.close()
   })
 
   it('holds no folder against anything unless it is told one', async () => {

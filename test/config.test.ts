@@ -13,6 +13,21 @@ describe('a config', () => {
     ['one of an MCP server', { mcp: { a: { command: 'x', polcy: 'ask' } } }, 'mcp.a.polcy', 'did you mean policy?'],
     ['a policy that is none', { mcp: { a: { command: 'x', policy: 'aks' } } }, 'mcp.a.policy', 'must be always_allow'],
     ['a server without a command', { mcp: { a: { args: [] } } }, 'mcp.a.command', 'is missing'],
+    [
+      'a server in two ways',
+      { mcp: { a: { command: 'x', url: 'http://a' } } },
+      'mcp.a.url',
+      'does not go with command',
+    ],
+    ['a server by another protocol', { mcp: { a: { url: 'ws://a' } } }, 'mcp.a.url', 'must be http or https'],
+    ['a password in its URL', { mcp: { a: { url: 'http://u:p@a' } } }, 'mcp.a.url', 'give headers.authorization'],
+    [
+      'arguments of a server behind a URL',
+      { mcp: { a: { url: 'http://a', args: [] } } },
+      'mcp.a.args',
+      'means nothing',
+    ],
+    ['headers of one that is started', { mcp: { a: { command: 'x', headers: {} } } }, 'mcp.a.headers', 'means nothing'],
     ['arguments that are no texts', { mcp: { a: { command: 'x', args: [1] } } }, 'mcp.a.args', 'a list of texts'],
     ['an address that is none', { http_allow: [7] }, 'http_allow', 'must be a list of texts'],
     ['a bus that is none', { bus: [{ name: 'x' }] }, 'bus', 'must be a list of URLs'],
@@ -48,6 +63,13 @@ describe('a config', () => {
     expect(JSON.stringify(caught(() => mergedConfig({ models: { m: model } })))).not.toContain('hunter2')
     const server = { command: 'x', env: { KEY: ['hunter2'] } }
     expect(JSON.stringify(caught(() => mergedConfig({ mcp: { a: server } })))).not.toContain('hunter2')
+    for (const wrong of [{ headers: { a: ['hunter2'] } }, { headers: { a: 'hunter2\n' } }, { url: '//u:hunter2@x' }])
+      expect(JSON.stringify(caught(() => mergedConfig({ mcp: { a: { url: 'http://x', ...wrong } } })))).not.toContain(
+        'hunter2',
+      )
+    expect(JSON.stringify(caught(() => mergedConfig({ mcp: { a: { url: 'http://u:hunter2@x' } } })))).not.toContain(
+      'hunter2',
+    )
     expect(String(caught(() => configFromEnv({ MPLP_SERVER: '{ "tokens": "hunter2' })))).not.toContain('hunter2')
   })
 
@@ -120,6 +142,7 @@ describe('what is shown of it', () => {
           args: ['--quiet', '--token=hunter10', '--api-key', 'hunter11', '--tokens-at', './here'],
           env: { ANYTHING: 'hunter8' },
         },
+        docs: { url: 'https://docs/mcp?exaApiKey=hunter12&auth=hunter13', headers: { 'x-anything': 'hunter14' } },
       },
       functions: { greet: () => 'hello' },
       adapters: [{ action_type: 'mine', executor_kind: 'tool', execute: async () => ({ output: 1 }) } as never],
@@ -139,6 +162,7 @@ describe('what is shown of it', () => {
           args: ['--quiet', '--token=***', '--api-key', '***', '--tokens-at', './here'],
           env: { ANYTHING: '***' },
         },
+        docs: { url: 'https://docs/mcp?exaApiKey=***&auth=***', headers: { 'x-anything': '***' } },
       },
       functions: { greet: '(code)' },
       adapters: ['(code) mine'],

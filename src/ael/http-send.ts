@@ -152,7 +152,8 @@ async function whole(response: IncomingMessage, limit: number, url: URL): Promis
 const PASSING =
   /^(?:ECONNREFUSED|ECONNRESET|ECONNABORTED|EPIPE|ETIMEDOUT|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ENETDOWN|EMFILE|HPE_\w+)$/
 
-function networkFailure(error: unknown, url: URL, signal: AbortSignal): ActionError {
+/** Why there is no answer, as what it means to whoever asked. */
+export function networkFailure(error: unknown, url: URL, signal: AbortSignal): ActionError {
   if (signal.aborted) return aborted(`the request to ${url.host}`, signal)
   if (error instanceof ActionError) return error
   const { code, message } = error as NodeJS.ErrnoException

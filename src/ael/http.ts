@@ -8,6 +8,7 @@ import type { Action, Adapter, Call } from './adapter.ts'
 import { checkHttpOptions } from './check-options.ts'
 import { beginningOf } from './excerpt.ts'
 import { finalFailure, passingFailure } from './failure.ts'
+import { isHeaderName, isHeaderValue, OWN_HEADERS } from './header.ts'
 import { addressGuard, type Resolve } from './http-guard.ts'
 import { type Answer, httpSender, type Request, SAFE } from './http-send.ts'
 import { retryAfterMs } from './retry-after.ts'
@@ -71,21 +72,7 @@ export function httpAdapter(options: HttpOptions = {}): Adapter {
 }
 
 const METHODS = [...SAFE, 'POST', 'PUT', 'PATCH', 'DELETE']
-/** Set by us, or able to confuse the other side about where a request ends. */
-const OURS = new Set([
-  'host',
-  'connection',
-  'content-length',
-  'transfer-encoding',
-  'accept-encoding',
-  'upgrade',
-  'te',
-  'trailer',
-  'expect',
-  'idempotency-key',
-])
-/** What goes over the wire as a header; anything else would only be refused when it is sent. */
-const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
+const OURS = new Set([...OWN_HEADERS, 'idempotency-key'])
 const CREDENTIALS = new Set(['authorization', 'proxy-authorization', 'cookie', 'x-api-key'])
 
 const methodOf = ({ method = 'GET' }: JsonObject): string =>
@@ -113,11 +100,11 @@ function problemsOf(params: JsonObject): Problem[] {
   else
     for (const [name, value] of Object.entries(headers)) {
       const lower = name.toLowerCase()
-      if (!/^[\w!#$%&'*+.^`|~-]+$/.test(name)) blame(`headers.${name}`, 'name', 'is not a header name', name)
+      if (!isHeaderName(name)) blame(`headers.${name}`, 'name', 'is not a header name', name)
       else if (OURS.has(lower)) blame(`headers.${name}`, 'reserved', 'is set by the runtime', name)
       else if (CREDENTIALS.has(lower))
         blame(`headers.${name}`, 'credentials', 'belongs to the adapter: parameters are stored', name)
-      if (typeof value !== 'string' || !HEADER_VALUE.test(value))
+      if (!isHeaderValue(value))
         blame(`headers.${name}`, 'value', 'must be one line of text without characters above U+00FF', name)
     }
   if (!Array.isArray(accept_status) || !accept_status.every(Number.isInteger))
@@ -154,7 +141,8 @@ const lowered = (headers: unknown): Record<string, string> =>
 const isAccepted = (status: number, { accept_status = [] }: JsonObject): boolean =>
   (status >= 200 && status < 300) || (accept_status as readonly Json[]).includes(status)
 
-const LATER = [408, 425, 429, 500, 502, 503, 504]
+/** Statuses that may be another one later. */
+export const LATER: readonly number[] = [408, 425, 429, 500, 502, 503, 504]
 
 function refusal({ status, headers, url, body }: Answer, now: number): ActionError {
   const said = beginningOf(body.subarray(0, 2_000).toString().trim())

@@ -12,9 +12,9 @@ export interface McpConnectionOptions extends McpLinkOptions {
 }
 
 /**
- * One server, started when it is needed. A server that dies fails the calls it had in hand, and they may be attempted again; the next call
- * starts it anew. An aborted call ends it too, once nothing else is in hand: the protocol can ask a server to stop, but only the end of the
- * process makes sure that it has.
+ * One server, started or reached when it is needed. A server that dies fails the calls it had in hand, and they may be attempted again; the
+ * next call starts it anew. An aborted call ends a process too, once nothing else is in hand: the protocol can ask a server to stop, but only
+ * the end of the process makes sure that it has.
  */
 export interface McpConnection {
   open(): Promise<void>
@@ -85,7 +85,7 @@ export function mcpConnection(options: McpConnectionOptions): McpConnection {
 
   const use: Use = async (tool, args, call) => outputOf(await answered(tool, args, call), tool)
 
-  const answered = async (tool: string, args: JsonObject, call: ToolCall): Promise<CallToolResult> => {
+  const answered = async (tool: string, args: JsonObject, call: ToolCall, isAgain = false): Promise<CallToolResult> => {
     const what = `${namespace}.${tool}`
     const opening = linked()
     const link = await orAborted(opening, call.signal, what)
@@ -95,16 +95,20 @@ export function mcpConnection(options: McpConnectionOptions): McpConnection {
       await orAborted(link.listed(), call.signal, tool).catch(() => undefined) // what comes next may need a tool that this call brought
       return answer
     } catch (error) {
-      if (call.signal.aborted && link.wire.endsOnAbort) {
+      const isAborted = call.signal.aborted
+      const isForgotten = link.wire.told(error).forgotten === true
+      if (isForgotten || (isAborted && link.wire.endsOnAbort)) {
         link.tainted = true
         forget(opening)
       }
-      if (call.signal.aborted) throw aborted(what, call.signal)
-      throw linkFailure(error, link.wire, options, `${what} failed`, `the answer of ${what}`)
+      if (isAborted) throw aborted(what, call.signal)
+      if (!isForgotten || isAgain)
+        throw linkFailure(error, link.wire, options, `${what} failed`, `the answer of ${what}`)
     } finally {
       link.inHand--
       if (link.tainted && link.inHand === 0) await link.wire.kill()
     }
+    return answered(tool, args, call, true) // by a server that has not begun it
   }
 
   return {

@@ -1,9 +1,11 @@
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { Tool as McpTool } from '@modelcontextprotocol/sdk/types.js'
+import type { Clock } from '../protocol/clock.ts'
 import { ActionError, InvalidInput, MplpError, type Problem, TooLarge } from '../protocol/errors.ts'
 import { shownPath } from '../protocol/shown.ts'
 import { VERSION } from '../protocol/version.ts'
 import { finalFailure } from './failure.ts'
+import { mcpHttp } from './mcp-http.ts'
 import { mcpProcess } from './mcp-process.ts'
 import type { McpServer } from './mcp-server.ts'
 import type { McpWire } from './mcp-wire.ts'
@@ -13,6 +15,7 @@ export interface McpLinkOptions {
   readonly server: McpServer
   readonly startMs: number
   readonly maxMessageBytes: number
+  readonly clock: Clock
   /** Told which tools cannot be used. */
   readonly onError: (error: unknown) => void
 }
@@ -62,14 +65,16 @@ export async function openLink(options: McpLinkOptions, found: (tools: readonly 
   } catch (error) {
     await wire.kill()
     if (error instanceof MplpError && !(error instanceof ActionError)) throw error
-    throw linkFailure(error, wire, options, `the MCP server ${namespace} did not start`, `what ${namespace} says`)
+    const failed = options.server.url === undefined ? 'did not start' : 'cannot be used'
+    throw linkFailure(error, wire, options, `the MCP server ${namespace} ${failed}`, `what ${namespace} says`)
   }
   return { client, wire, ended, listed: () => listed, inHand: 0, tainted: false }
 }
 
-async function wireTo({ server, maxMessageBytes }: McpLinkOptions): Promise<McpWire> {
+async function wireTo({ server, ...options }: McpLinkOptions): Promise<McpWire> {
+  if (server.url !== undefined) return mcpHttp(server, options)
   const { getDefaultEnvironment } = await import('@modelcontextprotocol/sdk/client/stdio.js')
-  return mcpProcess(server, getDefaultEnvironment(), maxMessageBytes)
+  return mcpProcess(server, getDefaultEnvironment(), options.maxMessageBytes)
 }
 
 /** What an error that came through the wire is to whoever attempted it: `did` what, and for the sake of which `message`. */

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { endOf } from './excerpt.ts'
-import type { McpServer } from './mcp-server.ts'
+import type { McpCommand } from './mcp-server.ts'
 import { watchman } from './mcp-watchman.ts'
 import { inTurn, type McpWire } from './mcp-wire.ts'
 
@@ -13,7 +13,7 @@ const PATIENCE_MS = 500
  * The SDK's own transport signals the process alone, so that what `npx` or a shell started for us would outlive it; this one makes a process
  * group and ends all of it.
  */
-export function mcpProcess(server: McpServer, env: Record<string, string>, maxMessageBytes: number): McpWire {
+export function mcpProcess(server: McpCommand, env: Record<string, string>, maxMessageBytes: number): McpWire {
   let child: ChildProcess | undefined
   let gone: Promise<void> = Promise.resolve()
   let stderr = '' // the end of what it wrote there
@@ -110,7 +110,7 @@ export function mcpProcess(server: McpServer, env: Record<string, string>, maxMe
 }
 
 /** Node names the command also where the folder is what is missing. */
-function whyNot(error: unknown, { command, cwd }: McpServer, saidLast: string): string {
+function whyNot(error: unknown, { command, cwd }: McpCommand, saidLast: string): string {
   if ((error as NodeJS.ErrnoException).code === 'ENOENT')
     return cwd !== undefined && !existsSync(cwd) ? `its cwd ${cwd} is not there` : `there is no command ${command}`
   const message = error instanceof Error ? error.message : String(error)

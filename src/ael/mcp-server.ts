@@ -1,16 +1,38 @@
-import { type Field, flag, needed, oneOf, text } from '../protocol/fields.ts'
+import type { Problem } from '../protocol/errors.ts'
+import { type Field, flag, oneOf, text, url } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
 import type { ApprovalPolicy } from './adapter.ts'
+import { isHeaderName, isHeaderValue, OWN_HEADERS } from './header.ts'
 
 /**
- * How a server is started, and what is made of its tools. In a file without the SDK: a config names these types, and whoever writes one would
- * have the SDK's checked along with their own.
+ * How a server is started or where it is, and what is made of its tools. In a file without the SDK: a config names these types, and whoever
+ * writes one would have the SDK's checked along with their own.
  */
-export interface McpServer {
+export type McpServer = McpCommand | McpUrl
+
+/** A process that is started, and spoken to over its stdin and stdout. */
+export interface McpCommand extends McpTrust {
   readonly command: string
   readonly args?: readonly string[]
   readonly env?: Readonly<Record<string, string>>
   readonly cwd?: string
+  readonly url?: undefined
+  readonly headers?: undefined
+}
+
+/** A server that runs somewhere, and is spoken to by Streamable HTTP. */
+export interface McpUrl extends McpTrust {
+  /** Of http or https, without a name or a password in it. */
+  readonly url: string
+  /** Sent with every request, to this origin only. Those that are called like a secret are kept out of everything that is stored or shown. */
+  readonly headers?: Readonly<Record<string, string>>
+  readonly command?: undefined
+  readonly args?: undefined
+  readonly env?: undefined
+  readonly cwd?: undefined
+}
+
+interface McpTrust {
   /** For all of its tools, or by the server's own name of each: `always_allow` when absent. */
   readonly policy?: ApprovalPolicy | ((tool: string) => ApprovalPolicy)
   /** Believes the server when it calls a tool read-only. The protocol advises against it for servers that are not yours. */
@@ -22,20 +44,86 @@ export const isNamespace = (name: string): boolean => /^[A-Za-z0-9_-]+$/.test(na
 
 const isText = (value: unknown): boolean => typeof value === 'string'
 const policies = oneOf('always_allow', 'ask', 'blocked')
+const secretTexts: Field = {
+  says: 'an object of texts',
+  fits: (value) => isObject(value) && Object.values(value).every((one) => one === undefined || isText(one)),
+  secret: true,
+}
 
 /** What the members of a server must be. */
 export const MCP_SERVER: { readonly [O in keyof Required<McpServer>]: Field } = {
-  command: needed(text),
+  command: text,
   args: { says: 'a list of texts', fits: (args) => Array.isArray(args) && args.every(isText) },
-  env: {
-    says: 'an object of texts',
-    fits: (env) => isObject(env) && Object.values(env).every((value) => value === undefined || isText(value)),
-    secret: true,
-  },
+  env: secretTexts,
   cwd: text,
+  url,
+  headers: secretTexts,
   policy: {
     says: 'always_allow, ask, blocked, or a function that says one of them',
     fits: (policy) => policies.fits(policy) || typeof policy === 'function',
   },
   trustAnnotations: flag,
+}
+
+const OF_COMMANDS = ['args', 'env', 'cwd'] as const
+
+/** What is wrong with a server whose members are what they must be. An option that means nothing would be one that somebody relies on. */
+export function serverProblems(at: string, server: McpServer): readonly Problem[] {
+  const problems: Problem[] = []
+  const wrong = (key: string, rule: string, message: string) => problems.push({ path: `${at}.${key}`, rule, message })
+  const { command, url, headers = {} } = server
+  if (command !== undefined && url !== undefined)
+    wrong('url', 'exclusive', 'does not go with command: a server is started, or it is behind a URL')
+  else if (url !== undefined) {
+    const { protocol, username, password } = new URL(url)
+    if (!/^https?:$/.test(protocol)) wrong('url', 'protocol', 'must be http or https')
+    if (username !== '' || password !== '')
+      wrong('url', 'credentials', 'must not hold a name or a password; give headers.authorization')
+    for (const key of OF_COMMANDS)
+      if (server[key] !== undefined) wrong(key, 'option', 'means nothing to a server behind a URL')
+    for (const [name, rule, message] of headerProblems(headers)) wrong(`headers.${name}`, rule, message)
+  } else if (command === undefined) wrong('command', 'required', 'is missing, and so is url')
+  else if (server.headers !== undefined) wrong('headers', 'option', 'means nothing to a server that is started')
+  return problems
+}
+
+const OURS = new Set([
+  ...OWN_HEADERS,
+  'accept',
+  'content-type',
+  'last-event-id',
+  'mcp-session-id',
+  'mcp-protocol-version',
+])
+
+function headerProblems(headers: Readonly<Record<string, string>>): [name: string, rule: string, message: string][] {
+  const seen = new Set<string>()
+  return Object.entries(headers).flatMap(([name, value]): [string, string, string][] => {
+    const lower = name.toLowerCase()
+    if (!isHeaderName(name)) return [[name, 'name', 'is not a header name']]
+    if (OURS.has(lower)) return [[name, 'reserved', 'is set by the runtime']]
+    if (seen.has(lower)) return [[name, 'unique', 'is there already, in other letters']]
+    seen.add(lower)
+    const isFit = value === undefined || isHeaderValue(value)
+    return isFit ? [] : [[name, 'value', 'must be one line of text without characters above U+00FF']]
+  })
+}
+
+/** An environment holds paths and modes too, and headers versions; only what is called a secret is treated as one. */
+const SECRET_NAME = /KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE|SIGNATURE/i
+
+/** What of a server must be seen nowhere. */
+export function secretsIn({ env = {}, headers = {}, url }: McpServer): readonly string[] {
+  const query = url === undefined ? [] : new URL(url).searchParams
+  const named = (values: Iterable<[string, string | undefined]>): string[] =>
+    [...values].flatMap(([name, value]) => (SECRET_NAME.test(name) && value !== undefined ? [value] : []))
+  return [...named(Object.entries(env)), ...named(query), ...named(Object.entries(headers)).flatMap(partsOf)]
+}
+
+/** A server that repeats a header may leave its scheme away, say what Basic wraps, or take one of several values: a cookie, a signature. */
+function partsOf(header: string): readonly string[] {
+  const [, scheme = '', rest = ''] = /^(\S+)\s+(.*)$/.exec(header) ?? []
+  const basic = /^basic$/i.test(scheme) ? Buffer.from(rest, 'base64').toString() : ''
+  const values = header.split(/[;,]\s*/).map((part) => part.slice(part.indexOf('=') + 1))
+  return [header, rest, basic, basic.slice(basic.indexOf(':') + 1), ...values].filter((part) => part !== '')
 }

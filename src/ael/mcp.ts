@@ -1,37 +1,43 @@
+import { type Clock, systemClock } from '../protocol/clock.ts'
 import { InvalidInput } from '../protocol/errors.ts'
-import { type Fields, method, needed, problemsIn, timeout, wholeFrom } from '../protocol/fields.ts'
+import { clock as clockField, type Fields, method, needed, problemsIn, timeout, wholeFrom } from '../protocol/fields.ts'
 import { warn } from '../protocol/reporter.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Adapter } from './adapter.ts'
 import { registry } from './check-options.ts'
 import { type McpConnection, mcpConnection } from './mcp-connection.ts'
-import { isNamespace, MCP_SERVER, type McpServer } from './mcp-server.ts'
+import { isNamespace, MCP_SERVER, type McpServer, secretsIn, serverProblems } from './mcp-server.ts'
+import { redactor } from './redact.ts'
 import { toolAdapter } from './tool.ts'
 import type { ToolRegistry } from './tool-registry.ts'
 
-export type { McpServer } from './mcp-server.ts'
+export type { McpCommand, McpServer, McpUrl } from './mcp-server.ts'
 
 export interface McpOptions {
   /** By namespace: the tools of `files` are registered as `files.<name>`. */
   readonly servers: Readonly<Record<string, McpServer>>
   readonly tools: ToolRegistry
-  /** For starting a server and listing its tools: 15 s when absent. */
+  /** For starting or reaching a server and listing its tools: 15 s when absent. */
   readonly startMs?: number
   /** 10 MiB when absent. */
   readonly maxMessageBytes?: number
   /** Told which tools cannot be used and are left out; a warning of the process when absent. */
   readonly onError?: (error: unknown) => void
+  readonly clock?: Clock
 }
 
 /**
- * Starts the servers and lists their tools into the registry, where `tool_call` finds them. The adapter itself does `mcp_call`, which has the
+ * Starts the servers, or reaches those that are behind a URL, and lists their tools into the registry, where `tool_call` finds them. The adapter itself does `mcp_call`, which has the
  * same params and reaches these servers' tools only; register it with the layer, so that closing the layer ends the servers.
  */
 export async function mcpAdapter(options: McpOptions): Promise<Adapter> {
   checkOptions(options)
-  const { servers, tools, startMs = 15_000, maxMessageBytes = 10 * 1024 * 1024, onError = warn } = options
+  const { servers, tools, startMs = 15_000, maxMessageBytes = 10 * 1024 * 1024, clock = systemClock } = options
+  const secrets = Object.values(servers).flatMap(secretsIn)
+  const redact = redactor(() => secrets) // the layer does it too, but is not there yet
+  const onError = (error: unknown) => (options.onError ?? warn)(redact.error(error))
   const connections: McpConnection[] = Object.entries(servers).map(([namespace, server]) =>
-    mcpConnection({ namespace, server, tools, startMs, maxMessageBytes, onError }),
+    mcpConnection({ namespace, server, tools, startMs, maxMessageBytes, clock, onError }),
   )
   const close = async () => {
     await Promise.all(connections.map((connection) => connection.close()))
@@ -40,11 +46,10 @@ export async function mcpAdapter(options: McpOptions): Promise<Adapter> {
     await Promise.all(connections.map((connection) => connection.open()))
   } catch (error) {
     await close()
-    throw error
+    throw redact.error(error)
   }
-  const secrets = Object.values(servers).flatMap(secretsIn)
   const owned = (name: string) => connections.some((connection) => connection.owns(name))
-  return { ...toolAdapter(restricted(tools, owned)), action_type: 'mcp_call', secrets: () => secrets, close }
+  return { ...toolAdapter(restricted(tools, owned), { clock }), action_type: 'mcp_call', secrets: () => secrets, close }
 }
 
 const restricted = (tools: ToolRegistry, owned: (name: string) => boolean): ToolRegistry => ({
@@ -61,6 +66,7 @@ const OPTIONS: Fields = {
   maxMessageBytes: wholeFrom(1),
   tools: needed(registry),
   onError: method,
+  clock: clockField,
 }
 
 /** What no attempt could start must not look like a server that might start later. */
@@ -75,11 +81,8 @@ function checkOptions(options: McpOptions): void {
         message: 'must be letters, digits, - and _',
         found: shown(namespace),
       })
+  if (problems.length === 0)
+    for (const [namespace, server] of Object.entries(Object(servers) as McpOptions['servers']))
+      problems.push(...serverProblems(`servers.${namespace}`, server))
   if (problems.length > 0) throw new InvalidInput('mcp options', problems)
 }
-
-/** An environment holds paths and modes too; only what is called a secret is treated as one. */
-const SECRET_NAME = /KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH/i
-
-const secretsIn = ({ env = {} }: McpServer): string[] =>
-  Object.entries(env).flatMap(([name, value]) => (SECRET_NAME.test(name) && value !== undefined ? [value] : []))

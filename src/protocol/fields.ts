@@ -68,6 +68,13 @@ export const uuid: Field = {
 }
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
+export const url: Field = {
+  says: 'a URL',
+  rule: 'format',
+  fits: (value) => typeof value === 'string' && URL.canParse(value),
+  secret: true, // it may hold a password
+}
+
 export const oneOf = (...values: readonly string[]): Field => ({
   says: `one of ${values.join(', ')}`,
   rule: 'enum',

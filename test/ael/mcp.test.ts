@@ -1,13 +1,14 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { inspect } from 'node:util'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { newAction } from '../../src/ael/action.ts'
 import type { Adapter } from '../../src/ael/adapter.ts'
 import { actionLayer } from '../../src/ael/ael.ts'
 import type { ActionLayer } from '../../src/ael/layer.ts'
 import { type McpOptions, mcpAdapter } from '../../src/ael/mcp.ts'
-import type { McpServer } from '../../src/ael/mcp-server.ts'
+import type { McpCommand } from '../../src/ael/mcp-server.ts'
 import { toolAdapter } from '../../src/ael/tool.ts'
 import { type ToolRegistry, toolRegistry } from '../../src/ael/tool-registry.ts'
 import { InvalidInput, NotFound } from '../../src/protocol/errors.ts'
@@ -20,7 +21,7 @@ const SCRIPT = fileURLToPath(new URL('../support/mcp-server.mjs', import.meta.ur
 const TOKEN = 'token-of-the-server-1618'
 const use = (tool_name: string, tool_args: JsonObject = {}) => ({ tool_name, tool_args })
 
-const serverIn = (notes: string): McpServer => ({
+const serverIn = (notes: string): McpCommand => ({
   command: process.execPath,
   args: [SCRIPT],
   env: { MCP_NOTES: notes, SERVICE_TOKEN: TOKEN },
@@ -76,7 +77,7 @@ describe('mcpAdapter', () => {
     await adapter?.close?.()
     expect(pids(notes, 'started').filter(isAlive)).toEqual([])
   })
-  const start = async (server: Partial<McpServer> = {}, options: Partial<McpOptions> = {}) => {
+  const start = async (server: Partial<McpCommand> = {}, options: Partial<McpOptions> = {}) => {
     adapter = await mcpAdapter({ servers: { it: { ...serverIn(notes), ...server } }, tools, ...options })
     layer = actionLayer({ adapters: [adapter, toolAdapter(tools)] })
     return layer
@@ -264,6 +265,13 @@ describe('mcpAdapter', () => {
       /did not start/,
     )
     expect(tools.list()).toEqual([])
+  })
+
+  it('never shows a secret that a server says as it fails to start', async () => {
+    const script = "console.error('bad token ' + process.env.SERVICE_TOKEN); process.exit(3)"
+    const error = await start({ args: ['-e', script] }).catch((error) => error)
+    expect(error.message).toContain('it said last: bad token [redacted]')
+    expect(inspect(error, { showHidden: true })).not.toContain(TOKEN)
   })
 
   it('refuses a server whose list of tools has no end', async () => {
