@@ -3,6 +3,7 @@ import type { JsonObject } from '../protocol/json.ts'
 import type { Confirm } from '../protocol/types.ts'
 import { FlowFailure, type ModuleHandler } from './flow.ts'
 import { isOpen } from './flow-approval.ts'
+import { named, printOf } from './flow-asked.ts'
 import { enter, homeOf, unfit } from './flow-entry.ts'
 import type { Said } from './flow-record.ts'
 import { documentsIn, speak } from './flow-speech.ts'
@@ -16,8 +17,9 @@ export async function hearModules(running: Running, signal: AbortSignal): Promis
   const earlier = new Set(Object.keys(record.memory.said))
   for (const { module, name, input } of speakers(running, handlers)) {
     if (!earlier.has(name) || (module === 'confirm' && (await wantsAnswer(running)))) {
+      const print = printOf(input) // before anybody can change it
       const said = await speak({ module, input, handler: handlers.get(module), ctx, clock, signal })
-      await remember(running, module, name, said)
+      await remember(running, module, name, { ...said, input: print })
     }
     const entering = { project: runtime.project, record, events, context: contextOf(running), again: earlier.has(name) }
     await enter(module, name, entering)
@@ -52,21 +54,15 @@ export function tellMetadata({ ctx, flow, record }: Running, facts: { readonly [
   ctx.coordination.metadata = Object.assign(ctx.coordination.metadata ?? {}, common, facts)
 }
 
-/** Who speaks, under which name: a module that speaks a second time is `role#2`. */
 function speakers({ flow, profile }: Running, handlers: Registry<ModuleHandler>) {
   const steps: readonly { readonly module: string; readonly input?: unknown }[] =
     flow.steps ?? profile.order.filter((module) => handlers.get(module)).map((module) => ({ module }))
-  const times = new Map<string, number>()
-  return steps.map(({ module, input }) => {
-    const time = (times.get(module) ?? 0) + 1
-    times.set(module, time)
-    return { module, input, name: time === 1 ? module : `${module}#${time}` }
-  })
+  return named(steps)
 }
 
 /** Stored before anything follows from it. */
 async function remember(running: Running, module: string, name: string, said: Said): Promise<void> {
-  const { record, runtime, profile } = running
+  const { record, runtime, profile, asked } = running
   const [document] = documentsIn(module, said.output)
   if (module === 'context' && document) refuseBreaches(profile.breaches({ context: document }))
   const home = homeOf(module, document, { project: runtime.project, context: contextOf(running) })
@@ -77,6 +73,7 @@ async function remember(running: Running, module: string, name: string, said: Sa
   await record.keep({
     said: { ...before, [name]: said },
     from: { [graph.id]: graph.revision, ...from },
+    asked,
     ids: {
       ...ids,
       ...(module === 'confirm' && { decision: running.clock.uuid() }), // whoever is asked again decides again

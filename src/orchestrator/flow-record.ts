@@ -4,6 +4,7 @@ import type { EventDraft } from '../psg/change.ts'
 import type { Backend, Holder } from '../vsl/backend.ts'
 import { settleWrite } from '../vsl/settle.ts'
 import { FlowFailure } from './flow.ts'
+import type { Asked } from './flow-asked.ts'
 import { own } from './owner.ts'
 
 /** What a flow must know again when the same runId is called a second time, whatever became of the first call. */
@@ -14,10 +15,17 @@ export type FlowMemory = {
   readonly said: { readonly [name: string]: Said }
   /** Where each graph stood before the flow wrote to it: what came earlier is none of its business. */
   readonly from: { readonly [graph: string]: number }
+  /** Unknown of flows from before this was kept. */
+  readonly asked?: Asked
 }
 
 /** What a module said. Its events have their ids already, so that one that was told can be known again. */
-export type Said = { readonly output: Json; readonly events: readonly EventDraft[] }
+export type Said = {
+  readonly output: Json
+  readonly events: readonly EventDraft[]
+  /** The print of what the flow gave it. */
+  readonly input?: string
+}
 
 /** The memory of one runId, and the right to go on with it. */
 export interface FlowRecord {

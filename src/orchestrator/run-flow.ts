@@ -16,6 +16,7 @@ import {
   type FlowResult,
   type RuntimeContext,
 } from './flow.ts'
+import { type Asked, askedBy, refuseOther } from './flow-asked.ts'
 import { flowBus } from './flow-bus.ts'
 import { checkFlowOptions } from './flow-check.ts'
 import { type FlowEvents, flowEvents, isSnapshotStore } from './flow-events.ts'
@@ -50,6 +51,7 @@ export interface Running<Flow extends FlowContract = FlowContract> {
   readonly profile: Profile<Flow>
   readonly flow: Flow
   readonly ctx: RuntimeContext
+  readonly asked: Asked
   readonly runtime: Runtime
   readonly record: FlowRecord
   readonly events: FlowEvents
@@ -158,6 +160,8 @@ async function opened<Flow extends FlowContract>(
   const waiting = AbortSignal.any([signal, time.over])
   const record = await flowRecord(store, ctx.ids.runId, { clock, holder, signal: waiting })
   closing.push(record.release)
+  const asked = askedBy(options, profile.name)
+  refuseOther(options, record.memory, asked) // before anybody is told of the run, or goes on with it
   closing.push(flowBus(options.bus ?? [], { store, holder, clock, onError, over }))
   const snapshots = isSnapshotStore(vsl) ? patientSnapshots(vsl, patience) : undefined
   const events = flowEvents(store, ctx, record.memory, snapshots)
@@ -178,7 +182,8 @@ async function opened<Flow extends FlowContract>(
   })
   closing.push(() => runtime.close(over))
   const flow = options.flow ?? ({} as Flow)
-  const running: Running<Flow> = { options, profile, flow, ctx, runtime, record, events, clock, signal, output: {} }
+  const working = { runtime, record, events, clock, signal }
+  const running: Running<Flow> = { options, profile, flow, ctx, asked, ...working, output: {} }
   open.running = running as unknown as Running
   return running
 }

@@ -5,7 +5,8 @@ import { type Profile, runFlow } from './run-flow.ts'
 
 /**
  * Lets the modules make a context and a plan, runs the plan's steps, and gives back what became of it. A second call with the same runId goes on
- * where the first one was, whatever became of it, and repeats nothing that was completed. Never throws: a failure is in `error`, with a code.
+ * where the first one was, whatever became of it, and repeats nothing that was completed; with another flow it is told that they differ. Never throws: a
+ * failure is in `error`, with a code.
  */
 export const runSingleAgentFlow = (options: FlowOptions): Promise<FlowResult> => runFlow(options, SINGLE_AGENT)
 

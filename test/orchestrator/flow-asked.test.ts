@@ -1,0 +1,126 @@
+import { describe, expect, it } from 'vitest'
+import { memoryTransport } from '../../src/bus/memory.ts'
+import type { FlowContract, FlowOptions, FlowResult } from '../../src/orchestrator/flow.ts'
+import { protocolHandlers } from '../../src/orchestrator/modules/handlers.ts'
+import { runMultiAgentFlow } from '../../src/orchestrator/multi-agent.ts'
+import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
+import { manualClock } from '../../src/protocol/clock.ts'
+import type { Backend } from '../../src/vsl/backend.ts'
+import { memoryBackend } from '../../src/vsl/memory.ts'
+import { call, contextDocument, dyingStore, newContext, passing, planDocument, saying } from '../support/agents.ts'
+
+const context = { title: 'An order', root: { domain: 'shop', environment: 'test' } }
+const send = { title: 'Send it', objective: 'It arrives', steps: [{ description: 'send' }] }
+const steps = [
+  { module: 'context', input: context },
+  { module: 'plan', input: send },
+]
+const keep = { ...send, title: 'Keep it' }
+
+/** Everything that a store holds. */
+async function contents(store: Backend): Promise<unknown> {
+  const values: unknown[] = []
+  for await (const value of store.scan('')) values.push(value)
+  const entries: unknown[] = []
+  for await (const entry of store.feed()) entries.push(entry)
+  return { values, entries }
+}
+
+const ordered = (store: Backend, flow: FlowContract, more: Partial<FlowOptions> = {}): Promise<FlowResult> =>
+  runSingleAgentFlow(call(store, protocolHandlers(), { flow: { steps, ...flow }, ...more }))
+
+describe('another flow under the same runId', () => {
+  it.each<[string, FlowContract, string]>([
+    ['another plan', { steps: [steps[0]!, { module: 'plan', input: keep }] }, 'flow.steps[1].input'],
+    ['no input where there was one', { steps: [steps[0]!, { module: 'plan' }] }, 'flow.steps[1].input'],
+    ['without a module that has spoken', { steps: [steps[0]!] }, 'flow.steps'],
+    ['another flowId', { flowId: 'returns' }, 'flow.flowId'],
+  ])('is told so, which leaves everything as it is: %s', async (_, flow, path) => {
+    const store = memoryBackend()
+    await ordered(store, {})
+    const before = await contents(store)
+    const bus = memoryTransport()
+    const heard: unknown[] = []
+    await bus.subscribe({}, (delivery) => void heard.push(delivery))
+    const other = await ordered(store, flow, { bus })
+    expect(other).toMatchObject({ success: false, error: { code: 'FLOW_DIFFERS', problems: [{ path, rule: 'same' }] } })
+    expect(other).not.toHaveProperty('output')
+    expect({ events: other.events, heard, after: await contents(store) }).toEqual({
+      events: [],
+      heard: [],
+      after: before,
+    })
+  })
+
+  it('is told so when it is run by another function', async () => {
+    const store = memoryBackend()
+    await ordered(store, {})
+    const map = await runMultiAgentFlow(call(store, protocolHandlers(), { flow: { steps } }))
+    expect(map.error).toMatchObject({ code: 'FLOW_DIFFERS', problems: [{ path: 'profile' }] })
+  })
+
+  it('is none when only words, order of fields, or the way in which it is carried out differ', async () => {
+    const store = memoryBackend()
+    const first = await ordered(store, { options: { concurrency: 1 } })
+    const again = await ordered(
+      store,
+      {
+        description: 'once more',
+        steps: [{ input: { root: context.root, title: context.title }, module: 'context' }, steps[1]!],
+        options: { concurrency: 2 },
+        approval: { needed: 2 },
+        bindings: { roles: { packer: { action_type: 'step_execution', params: {} } } },
+      },
+      { runtimeContext: { ...newContext('run-1'), options: { maxRetries: 3 } } },
+    )
+    expect(again).toMatchObject({ success: true, output: first.output })
+  })
+
+  it('is none for inputs that JSON cannot tell apart, nor for what a module did to its input', async () => {
+    const store = memoryBackend()
+    const note = ({ input }: { input?: unknown }) => {
+      Object.assign(input as object, { seen: true })
+      return { output: null }
+    }
+    const flow = () => ({
+      steps: [
+        { module: 'a', input: { at: () => 1 } },
+        { module: 'b', input: { n: 1 } },
+      ],
+    })
+    const modules = { a: note, b: note }
+    await runSingleAgentFlow(call(store, modules, { flow: flow() }))
+    expect(await runSingleAgentFlow(call(store, modules, { flow: flow() }))).toMatchObject({ success: true })
+  })
+})
+
+describe('what nothing has followed from yet', () => {
+  it('may be mended: the input of a module that failed', async () => {
+    const store = memoryBackend()
+    const unfit = await ordered(store, { steps: [steps[0]!, { module: 'plan', input: { title: 'no steps' } }] })
+    expect(unfit).toMatchObject({ success: false, error: { code: 'RUNTIME_EXCEPTION' } })
+    expect(await ordered(store, {})).toMatchObject({ success: true })
+  })
+
+  it('is begun by whoever was heard first, wherever a crash cut the first call off', async () => {
+    const outcomes = new Set<string>()
+    for (let before = 1; !outcomes.has('not cut off'); before++) {
+      const clock = manualClock()
+      const store = memoryBackend({ clock })
+      const given = contextDocument(clock)
+      const said = saying({ context: given, plan: planDocument(given, { a: {} }, clock) })
+      const asking = (vsl: Backend, flowId: string) => runSingleAgentFlow(call(vsl, said, { clock, flow: { flowId } }))
+      const dying = dyingStore(store, before)
+      if (await passing(clock, Promise.race([dying.died, asking(dying.store, 'first')]))) outcomes.add('not cut off')
+      const second = await passing(clock, asking(store, 'second'))
+      const first = await passing(clock, asking(store, 'first'))
+      const [went, refused] = second.success ? [second, first] : [first, second]
+      expect({ before, went, refused }).toMatchObject({
+        went: { success: true },
+        refused: { error: { code: 'FLOW_DIFFERS', problems: [{ path: 'flow.flowId' }] } },
+      })
+      outcomes.add(second.success ? 'the second was heard' : 'the first was heard')
+    }
+    expect(outcomes.size).toBe(3)
+  })
+})
