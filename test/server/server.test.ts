@@ -116,6 +116,27 @@ describe('runs', () => {
     expect((await ask('GET', `/objects/${flow.ids.greet}/history`)).body).toHaveLength(3)
   })
 
+  it('are submitted once under a chosen id: the same flow again, or another one, is a conflict that changes nothing', async () => {
+    const { ask, runtime } = await serving()
+    const chosen = { run: crypto.randomUUID() }
+    const flow = flowOf({ greet: {} }, { chosen })
+    expect(await ask('POST', '/runs', flow)).toMatchObject({ status: 202, body: { run_id: chosen.run } })
+    const { body: ended } = await ask('GET', `/runs/${chosen.run}?wait_ms=20000`)
+    const others = [
+      flow,
+      flowOf({ one: {} }, { chosen }),
+      { ...flowOf({ one: {} }, { chosen }), approval: { needed: 1 } },
+    ]
+    for (const other of others) {
+      const refused = await ask('POST', '/runs', other)
+      expect(refused).toMatchObject({ status: 409, body: { code: 'rule_violation' } })
+      const { violations } = refused.body as { violations: { rule: string; node: string }[] }
+      expect(violations).toContainEqual(expect.objectContaining({ rule: 'id.unique', node: `run/${chosen.run}` }))
+    }
+    expect(await ask('GET', `/runs/${chosen.run}`)).toMatchObject({ body: ended })
+    expect(await runtime.project.locate(others[1]!.plan.plan_id)).toBeUndefined()
+  })
+
   it('wait for a decision, of a role that may', async () => {
     const { ask } = await serving()
     const flow = flowOf({ greet: {} }, { approval: { roles: ['dba'], reason: 'touches the database' } })
