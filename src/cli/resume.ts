@@ -1,11 +1,12 @@
 import type { ComposedRuntime } from '../compose.ts'
 import { lackingFor } from '../orchestrator/lacking.ts'
+import type { RunHandle } from '../orchestrator/run.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import type { Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { EXIT, type Io } from './io.ts'
 import { type OpenRun, openRuns } from './open-runs.ts'
-import { GOES_ON, unlessLeft } from './unless-left.ts'
+import { GOES_ON } from './unless-left.ts'
 import type { VerbCall } from './verb.ts'
 import { withRuntime } from './with-runtime.ts'
 
@@ -14,11 +15,12 @@ export async function run({ args: [id], io }: VerbCall): Promise<number> {
   const drives = new Set<string>()
   const work = async (runtime: ComposedRuntime) => {
     const found = id === undefined ? await all(runtime, io) : await named(runtime, id)
+    io.signal.throwIfAborted() // before anything is taken up
     for (const plan of found.able) drives.add(plan)
     if (id !== undefined) await runtime.resume(id)
     for (const { plan_id, lacks } of found.left) io.warn(`${plan_id} is left to others: ${lacks}`)
     const resumed = await takenUp(runtime, found.able, io)
-    io.result({ resumed, waiting: found.waiting, left: found.left }, () => said(resumed.length, found))
+    io.result({ resumed, waiting: found.waiting, left: found.left }, () => said(resumed, found))
     if (io.signal.aborted || found.left.length > 0) return EXIT.failed
     if (resumed.some(({ status }) => status === 'waiting')) return EXIT.waiting
     return resumed.some(({ status }) => status === 'failed') ? EXIT.failed : EXIT.done
@@ -81,21 +83,40 @@ function wakesAt({ run: { data }, waits }: OpenRun): number | undefined {
   return dues.length === 0 ? undefined : Math.min(...dues)
 }
 
-async function takenUp(runtime: ComposedRuntime, plans: readonly string[], io: Io) {
-  const taken: { readonly plan_id: string; readonly status: string }[] = []
+interface TakenUp {
+  readonly plan_id: string
+  /** How it ended, `waiting`, or `left` where it was to go on. */
+  readonly status: string
+}
+
+/** All of them are driven at once; after Ctrl-C each is told as it is by then. */
+async function takenUp(runtime: ComposedRuntime, plans: readonly string[], io: Io): Promise<readonly TakenUp[]> {
+  const taken: TakenUp[] = []
   for (const plan_id of plans) {
     const handle = await runtime.get(plan_id)
-    const rest = await unlessLeft(io, handle.rest(io.signal), GOES_ON)
-    if (rest === undefined) return taken
+    const rest = await restOf(handle, io)
     const status = rest === 'ended' ? (await handle.result()).status : rest
     taken.push({ plan_id, status })
     io.say(`${plan_id} ${status}`)
   }
+  if (taken.some(isLeft)) io.warn(GOES_ON)
   return taken
 }
 
-function said(taken: number, { able, waiting }: Found): string {
-  if (able.length > 0) return `${taken} taken up`
+async function restOf(handle: RunHandle, io: Io): Promise<'ended' | 'waiting' | 'left'> {
+  try {
+    return await handle.rest(io.signal)
+  } catch (error) {
+    if (!io.signal.aborted) throw error
+    return 'left'
+  }
+}
+
+const isLeft = ({ status }: TakenUp): boolean => status === 'left'
+
+function said(taken: readonly TakenUp[], { able, waiting }: Found): string {
+  const left = taken.filter(isLeft).length
+  if (able.length > 0) return left === 0 ? `${taken.length} taken up` : `${taken.length} taken up, ${left} of them left`
   return waiting.length === 0
     ? 'nothing to take up'
     : `nothing to take up; ${waiting.length} waiting for somebody: mplp list`

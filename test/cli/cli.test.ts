@@ -277,7 +277,7 @@ describe('Ctrl-C', { timeout: PATIENT }, () => {
   })
 
   it('leaves a run that is being resumed, in one line and not with a stack', async () => {
-    const { folder } = stopping()
+    const { folder, plan_id } = stopping()
     await mplpHere(folder, ['run', 'flow.json', '--detach'])
     const left = await hereJson(folder, ['resume'])
     const warnings = [HEARD, 'left; `mplp resume` goes on with it'].map((message) => ({ warning: { message } }))
@@ -288,7 +288,37 @@ describe('Ctrl-C', { timeout: PATIENT }, () => {
         .split('\n')
         .map((line) => JSON.parse(line)),
     ]).toEqual([1, warnings])
-    expect(left.values).toMatchObject([{ resumed: [] }])
+    expect(left.values).toEqual([{ resumed: [{ plan_id, status: 'left' }], waiting: [], left: [] }])
+  })
+
+  it('tells of every run that was being resumed what has become of it', async () => {
+    const folder = tempFolder()
+    const FIRST = '00000000-0000-4000-8000-000000000000' // the one that is looked at first
+    const soon = flowOf({ hold: { binding: { action_type: 'wait', params: { ms: 0 } } } })
+    const later = () => flowOf({ hold: { binding: { action_type: 'wait', params: { ms: 3_600_000 } } } })
+    const flows = [{ ...soon, plan: { ...soon.plan, plan_id: FIRST } }, later(), later()]
+    for (const [i, flow] of flows.entries()) {
+      writeFileSync(join(folder, `${i}.json`), JSON.stringify(flow))
+      await mplpHere(folder, ['run', `${i}.json`, '--detach'])
+    }
+    const { code, out } = await mplpHere(folder, ['resume'], `${FIRST} completed`)
+    const others = flows.slice(1).map(({ plan: { plan_id } }) => `${plan_id} left`)
+    expect({ code, out: out.trimEnd().split('\n') }).toEqual({
+      code: 1,
+      out: [`${FIRST} completed`, ...others.sort(), '3 taken up, 2 of them left'],
+    })
+  })
+
+  it('before anything is resumed takes nothing up, and says that it was interrupted', async () => {
+    const { folder, plan_id } = stopping()
+    await mplpHere(folder, ['run', 'flow.json', '--detach'])
+    writeFileSync(join(folder, 'slow.mjs'), "process.emit('SIGINT')\nexport default { functions: { stop: () => 1 } }")
+    expect(await mplpHere(folder, ['resume', '--config', 'slow.mjs'])).toEqual({
+      code: 1,
+      out: '',
+      err: `mplp: ${HEARD}\nmplp: interrupted\n`,
+    })
+    expect((await hereJson(folder, ['show', plan_id])).values).toMatchObject([{ steps: [{ status: 'pending' }, {}] }])
   })
 
   it('ends the waiting for a run that another process is to cancel', async () => {

@@ -7,8 +7,9 @@ export async function mplpHere(folder: string, args: readonly string[], until?: 
   process.chdir(folder)
   let [out, err] = ['', '']
   const told = (text: string) => {
+    const isSaid = until === undefined || out.includes(until)
     out += text
-    if (until !== undefined && out.includes(until)) setImmediate(() => process.emit('SIGINT'))
+    if (!isSaid && out.includes(until)) setImmediate(() => process.emit('SIGINT'))
   }
   try {
     const code = await main(args, {
