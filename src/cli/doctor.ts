@@ -1,6 +1,7 @@
 import type { Config } from '../config.ts'
 import { openConfigured } from '../configured-store.ts'
 import { openProject } from '../psg/project.ts'
+import { checkIndexes } from './doctor-indexes.ts'
 import { checkNode, checkWatches } from './doctor-machine.ts'
 import { checkQuestions, checkRuns } from './doctor-runs.ts'
 import { checkClock, checkDurability, checkLayout, checkThere } from './doctor-store.ts'
@@ -47,6 +48,7 @@ async function stored(config: Config, io: Io): Promise<readonly Check[]> {
       checkDurability(store.traits),
       await checkLayout(store),
       await checkClock(store),
+      await checkIndexes(project),
       ...(await checkRuns(project, { onProgress: io.progress })),
       ...(await checkQuestions(project)),
     ]

@@ -2,12 +2,14 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { Check } from '../../src/cli/doctor.ts'
+import { checkIndexes } from '../../src/cli/doctor-indexes.ts'
 import { checkNode, checkWatches } from '../../src/cli/doctor-machine.ts'
 import { checkRuns } from '../../src/cli/doctor-runs.ts'
 import { checkClock } from '../../src/cli/doctor-store.ts'
 import { openRuntime } from '../../src/compose.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
 import { openProject } from '../../src/psg/project.ts'
+import { reindexProject } from '../../src/psg/verify-project.ts'
 import { openStore } from '../../src/vsl/vsl.ts'
 import { flowOf } from '../support/flows.ts'
 import { freshPrefix, freshSchema, itNeeds, itOwns, privateRedis } from '../support/servers.ts'
@@ -130,5 +132,45 @@ describe('runs that do not end', () => {
   it('are none when all have ended', async () => {
     const project = await openProject(await openStore('memory:'))
     expect(await checkRuns(project)).toEqual([{ check: 'runs', verdict: 'ok', says: 'none is under way' }])
+  })
+})
+
+describe('the list of runs that have ended', () => {
+  const ended = async (count: number) => {
+    const store = await openStore('memory:')
+    const runtime = await openRuntime({ functions: { greet: () => 1 } }, { store })
+    onTestFinished(() => runtime.close())
+    for (let i = 0; i < count; i++) await (await runtime.submit(flowOf({ greet: {} }))).result()
+    await runtime.submit(flowOf({ greet: {} }, { approval: {} }))
+    const rows: string[] = []
+    for await (const [key] of store.scan('ended/')) rows.push(key)
+    /** As no version before it wrote them. */
+    const without = (deletes: string[]) => store.commit({ stream: 'x', expected: 0, inserts: [], puts: [], deletes })
+    return { project: await openProject(store), rows, without }
+  }
+
+  it('is said to leave runs out that an older version has ended, with what puts them there', async () => {
+    const { project, rows, without } = await ended(3)
+    expect(await checkIndexes(project)).toMatchObject({ check: 'indexes', verdict: 'ok' })
+    await without(rows.slice(-2)) // the last one comes first
+    expect(await checkIndexes(project)).toEqual({
+      check: 'indexes',
+      verdict: 'warning',
+      says: '2 of the 3 oldest runs that have ended are not listed as such: an older version has written them',
+      remedy: 'mplp store reindex',
+    })
+    await reindexProject(project.store, project.id)
+    expect(await checkIndexes(project)).toMatchObject({ verdict: 'ok' })
+  })
+
+  it('is asked of the oldest runs only, however many there are', async () => {
+    const { project, rows, without } = await ended(25)
+    await without(rows)
+    expect((await checkIndexes(project)).says).toMatch(/^20 of the 20 oldest runs/)
+  })
+
+  it('is complete where no run is', async () => {
+    const { project } = await ended(0)
+    expect(await checkIndexes(project)).toMatchObject({ verdict: 'ok' })
   })
 })

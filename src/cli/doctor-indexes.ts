@@ -1,0 +1,30 @@
+import { endOf, type Whereabouts } from '../psg/indexes.ts'
+import type { Project } from '../psg/project.ts'
+import type { Check } from './doctor.ts'
+
+/** Runs are found by their ids, which begin with the time: where an older version left runs out of a list, these are the first. */
+const SOME = 20
+
+/** Are the oldest runs that have ended where `list --ended` looks for them? All of them are for `store verify` to look at: this costs the same in every store. */
+export async function checkIndexes(project: Project): Promise<Check> {
+  let [looked, unlisted] = [0, 0]
+  for await (const [key, where] of project.store.scan('id/run/', { limit: SOME })) {
+    const row = await endedRow(project, key.slice('id/run/'.length), where as Whereabouts)
+    if (row === undefined) continue
+    looked++
+    if ((await project.store.getMany([row])).size === 0) unlisted++
+  }
+  if (unlisted === 0) return { check: 'indexes', verdict: 'ok', says: 'the oldest runs are in their lists' }
+  return {
+    check: 'indexes',
+    verdict: 'warning',
+    says: `${unlisted} of the ${looked} oldest runs that have ended are not listed as such: an older version has written them`,
+    remedy: 'mplp store reindex',
+  }
+}
+
+async function endedRow(project: Project, run: string, { graph, group }: Whereabouts): Promise<string | undefined> {
+  const context = await project.context(graph)
+  await context.load(group)
+  return endOf(context.get('run', run))
+}
