@@ -103,11 +103,14 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
       refuseUnlessFit('wait', { signal }, { signal: signalField })
       for (;;) {
         if (await hasEnded(graph, run_id, plan_id)) return 'ended'
-        if (needsSomebody(graph, run_id, plan_id) || (hands.isAlone && hands.lacking())) return 'waiting'
+        const isStill = needsSomebody(graph, run_id, plan_id) || (hands.isAlone && hands.lacking() !== undefined)
+        if (isStill && !isPausing(graph, run_id)) return 'waiting'
         signal?.throwIfAborted()
         const from = graph.revision
         const end = await driven(signal)
-        if (end === undefined && graph.revision === from) await elsewhere(graph, from, () => true, signal)
+        if (end !== undefined) continue
+        if (isStill) return 'waiting' // who was about to pause it has left it so
+        if (graph.revision === from) await elsewhere(graph, from, () => true, signal)
       }
     },
     events,
@@ -130,12 +133,15 @@ async function hasEnded(graph: ProjectGraph, run: string, plan: string): Promise
  */
 function needsSomebody(graph: ProjectGraph, run: string, plan: string): boolean {
   const { phase, requested, ending, options } = graph.get('run', run)!.data
+  if (requested !== undefined) return false // it goes on as soon as a worker hears of that
   if (phase === 'paused') return true
-  if (phase === 'running')
-    return !requested && !ending && heldUpBy(graph, options) !== undefined && !hasActionUnderWay(graph, plan)
+  if (phase === 'running') return !ending && heldUpBy(graph, options) !== undefined && !hasActionUnderWay(graph, plan)
   if (phase !== 'waiting') return false
   return !openTimers(graph, plan).some(({ data }) => data.purpose === 'retry' || data.purpose === 'wait')
 }
+
+/** Is its owner about to lay it down as paused? */
+const isPausing = (graph: ProjectGraph, run: string): boolean => graph.get('run', run)!.data.pausing === true
 
 function hasActionUnderWay({ state }: ProjectGraph, plan: string): boolean {
   for (const node of state.nodesOf(plan)) if (isKind(node, 'action') && node.data.status === 'running') return true

@@ -314,6 +314,47 @@ it.each([
   await inTime(clock, Promise.all([owner.close(), other.close()]))
 })
 
+it.each(['before', 'after'])(
+  'rests only when it is paused, where it waited for somebody: asked %s the wish is taken in',
+  async (when) => {
+    const { start, clock } = world({})
+    const desk = await start({ mine: new Set() })
+    const first = await start()
+    const submitted = await first.submit(flowOf({ wait: { binding } }))
+    expect(await inTime(clock, submitted.rest())).toBe('waiting')
+    await inTime(clock, first.close())
+    await desk.pause(submitted.run_id)
+    const held = heldCommit('"phase":"paused"')
+    const owner = await start({}, held.seen)
+    const run = await owner.get(submitted.run_id)
+    const phaseAtRest = async () => (await run.rest()) && run.phase
+    const asked = when === 'before' ? [phaseAtRest()] : []
+    await inTime(clock, held.reached)
+    if (when === 'after') asked.push(phaseAtRest())
+    await clock.advance(1_000)
+    held.letGo()
+    expect(await inTime(clock, Promise.all(asked))).toEqual(['paused'])
+    await inTime(clock, Promise.all([owner.close(), desk.close()]))
+  },
+)
+
+it('rests where who was about to pause it has died', async () => {
+  const { start, clock } = world({})
+  const held = heldCommit('"phase":"paused"')
+  const owner = await start({}, held.seen)
+  const run = await owner.submit(flowOf({ wait: { binding } }))
+  await inTime(clock, run.rest())
+  await owner.pause(run.run_id)
+  await inTime(clock, held.reached)
+  owner.die()
+  const next = await start()
+  expect(await inTime(clock, (await next.get(run.run_id)).rest())).toBe('waiting')
+  await next.resume(run.run_id)
+  await next.signal(run.run_id, 'go')
+  expect(await inTime(clock, (await next.get(run.run_id)).result())).toMatchObject({ success: true })
+  await inTime(clock, next.close())
+})
+
 it('ends a run all the same when a wish to cancel crosses with its end', async () => {
   const { start, clock } = world({ one: () => 1 })
   const held = heldCommit('"phase":"ended"')
