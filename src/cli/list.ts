@@ -11,6 +11,8 @@ interface Row {
   readonly id: string
   readonly context: string
   readonly waits_for?: readonly string[]
+  /** What somebody wants of it, and no worker has heard yet. */
+  readonly requested?: string
 }
 
 export async function run({ io, options }: VerbCall): Promise<number> {
@@ -19,13 +21,14 @@ export async function run({ io, options }: VerbCall): Promise<number> {
   return withProject(io, async (project) => {
     const rows: Row[] = []
     for await (const { graph, run, waits } of openRuns(project)) {
-      const { phase, plan_id } = run.data
+      const { phase, plan_id, requested } = run.data
       rows.push({
         kind: phase === 'waiting' || phase === 'paused' ? phase : 'running',
         of: 'plan',
         id: plan_id,
         context: graph.id,
         waits_for: waits.map(({ what }) => what),
+        ...(requested !== undefined && { requested }),
       })
     }
     for await (const [key, where] of project.store.scan('waiting/'))
@@ -40,11 +43,14 @@ export async function run({ io, options }: VerbCall): Promise<number> {
   })
 }
 
-const cells = ({ kind, of, id, context, waits_for = [] }: Row): readonly string[] => [
+const cells = ({ kind, of, id, context, waits_for = [], requested }: Row): readonly string[] => [
   kind,
   `${of} ${id}`,
   `context ${context}`,
-  waits_for.length === 0 ? '' : `for ${waits_for.join(', ')}`,
+  [
+    ...(waits_for.length === 0 ? [] : [`for ${waits_for.join(', ')}`]),
+    ...(requested === undefined ? [] : [`is to ${requested}`]),
+  ].join('; '),
 ]
 
 /** How many of those that have ended; what is for them is refused without. */

@@ -364,6 +364,20 @@ describe('a run that waits', { timeout: PATIENT }, () => {
     expect((await mplpHere(folder, ['list'])).out).toContain('for the signal go\n')
   })
 
+  it('is listed with what it is to do once a worker comes', async () => {
+    const folder = tempFolder()
+    const flow = waiting({ signal: 'go' })
+    const { plan_id, context_id } = flow.plan
+    await left(folder, flow, 'waiting')
+    await mplpHere(folder, ['pause', plan_id])
+    const row = { kind: 'waiting', of: 'plan', id: plan_id, context: context_id, waits_for: ['the signal go'] }
+    expect((await hereJson(folder, ['list'])).values).toEqual([[{ ...row, requested: 'pause' }]])
+    const { out } = await mplpHere(folder, ['list'])
+    expect(out).toBe(`waiting  plan ${plan_id}  context ${context_id}  for the signal go; is to pause\n`)
+    await mplpHere(folder, ['resume'])
+    expect((await hereJson(folder, ['list'])).values).toEqual([[{ ...row, kind: 'paused' }]])
+  })
+
   it('is taken up when its time has come, and waited for when it has not', async () => {
     const folder = tempFolder()
     const flow = waiting({ ms: 700 })
