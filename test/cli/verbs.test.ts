@@ -56,6 +56,27 @@ describe('going back', PATIENT, () => {
   })
 })
 
+describe('a snapshot that others have named by a number', PATIENT, () => {
+  it('is not taken for a revision, nor a revision for it', async () => {
+    const folder = tempFolder()
+    await mplpHere(folder, ['init'])
+    await mplpHere(folder, ['run', 'flow.json'])
+    const { context } = JSON.parse(readFileSync(join(folder, 'flow.json'), 'utf8'))
+    const store = await openStore(`sqlite:${join(folder, '.mplp/state.db')}`)
+    const graph = await (await openProject(store)).context(context.context_id)
+    const { id } = await graph.snapshot('1', { actor: 'http', reason: 'posted' })
+    await store.close()
+    const since = (from: string) => mplpHere(folder, ['snapshot', 'diff', context.context_id, from])
+    const refused = await since('1')
+    expect({ code: refused.code, said: oneLine(refused) }).toEqual({
+      code: 64,
+      said: `mplp: the command line is not valid: 1 names a revision and a snapshot: give ${id} for the snapshot, 01 for the revision`,
+    })
+    expect((await since(id)).out).toBe(`+  snapshot  ${id}\n`)
+    expect((await since('01')).out).toContain('~  step')
+  })
+})
+
 describe('a plan that writes three files and fails', PATIENT, () => {
   it('is taken back: files and graph are as they were, and what it wrote was never drift', async () => {
     const folder = tempFolder()
