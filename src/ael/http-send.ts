@@ -2,6 +2,7 @@ import { Agent as HttpAgent, request as httpRequest, type IncomingMessage, type 
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import { ActionError, TooLarge } from '../protocol/errors.ts'
 import type { Json } from '../protocol/json.ts'
+import { endedBy } from './ended-by.ts'
 import { aborted, finalFailure, passingFailure } from './failure.ts'
 import type { Guard } from './http-guard.ts'
 
@@ -105,7 +106,6 @@ function exchanged(request: Request, options: SenderOptions, agents: Agents): Pr
   const payload = body === undefined ? undefined : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))
   const wire: RequestOptions = {
     method,
-    signal,
     agent: agents[protocol],
     lookup: options.guard.lookupFor(url),
     headers: {
@@ -126,6 +126,7 @@ function exchanged(request: Request, options: SenderOptions, agents: Agents): Pr
     const wasStale = ({ code }: NodeJS.ErrnoException) =>
       sent.reusedSocket && code === 'ECONNRESET' && SAFE.includes(method) && !signal.aborted
     sent.on('error', (error) => (wasStale(error) ? resolve(exchanged(request, options, agents)) : fail(error)))
+    endedBy(signal, sent)
     sent.end(payload)
   })
 }

@@ -2,12 +2,12 @@ import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import type { ActionError } from '../protocol/errors.ts'
 import { isObject } from '../protocol/json.ts'
+import { endedBy } from './ended-by.ts'
 import { beginningOf } from './excerpt.ts'
 import { finalFailure, passingFailure } from './failure.ts'
 import { LATER } from './http.ts'
 import { networkFailure } from './http-send.ts'
 import { Oversized } from './mcp-events.ts'
-import { onAbort } from './on-abort.ts'
 import { retryAfterMs } from './retry-after.ts'
 
 export interface McpRequest {
@@ -38,19 +38,11 @@ export function mcpRequests(url: URL): McpRequests {
 
   const exchanged = (at: URL, method: string, { headers, body, signal }: McpRequest) =>
     new Promise<IncomingMessage>((resolve, reject) => {
-      let answer: IncomingMessage | undefined
       const length = body === undefined ? {} : { 'content-length': Buffer.byteLength(body) }
       const ours = { 'accept-encoding': 'identity', ...length } // who says nothing accepts everything
-      const sent = request(at, { method, agent, headers: { ...headers, ...ours } }, (response) => {
-        answer = response
-        resolve(response)
-      })
-      const fail = (error: unknown) => reject(networkFailure(error, at, signal))
-      // Not by Node's own `signal`: a request that is aborted as its answer ends throws where nobody can catch it.
-      const leave = () => (answer ?? sent).destroy()
-      const forget = onAbort(signal, leave)
-      sent.on('error', fail).once('close', forget)
-      if (signal.aborted) leave()
+      const sent = request(at, { method, agent, headers: { ...headers, ...ours } }, resolve)
+      sent.on('error', (error) => reject(networkFailure(error, at, signal)))
+      endedBy(signal, sent)
       sent.end(body)
     })
 
