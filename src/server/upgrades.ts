@@ -10,13 +10,16 @@ import { isFor } from '../bus/websocket-door.ts'
  */
 export function upgradesOf(server: Server, path: string): Server {
   const wanted = new EventEmitter()
+  Object.assign(server, { shouldUpgradeCallback: isWebSocket }) // Node 22, 24 and later ask this first, and let no other upgrade come here
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-    if (request.headers.upgrade?.toLowerCase() !== 'websocket') ignore(server, request, socket, head)
+    if (!isWebSocket(request)) ignore(server, request, socket, head)
     else if (!isFor(request, path)) refuseUpgrade(socket, 404)
     else if (!wanted.emit('upgrade', request, socket, head)) refuseUpgrade(socket, 503)
   })
   return wanted as Server // of which only the upgrades are listened to
 }
+
+const isWebSocket = ({ headers }: IncomingMessage): boolean => headers.upgrade?.toLowerCase() === 'websocket'
 
 /** Java's client and `curl --http2` ask for h2c with every request. The request is read once more, without the wish. */
 function ignore(server: Server, request: IncomingMessage, socket: Duplex, head: Buffer): void {
