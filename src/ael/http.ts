@@ -6,12 +6,11 @@ import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Action, Adapter, Call } from './adapter.ts'
 import { checkHttpOptions } from './check-options.ts'
-import { beginningOf } from './excerpt.ts'
-import { finalFailure, passingFailure } from './failure.ts'
+import { finalFailure } from './failure.ts'
 import { isHeaderName, isHeaderValue, OWN_HEADERS } from './header.ts'
 import { addressGuard, type Resolve } from './http-guard.ts'
+import { refusal } from './http-refusal.ts'
 import { type Answer, httpSender, type Request, SAFE } from './http-send.ts'
-import { retryAfterMs } from './retry-after.ts'
 import { unknownParams } from './unknown-params.ts'
 
 export interface HttpOptions {
@@ -59,7 +58,7 @@ export function httpAdapter(options: HttpOptions = {}): Adapter {
 
     async execute(action, call) {
       const answer = await sender.send(requestOf(action, call))
-      if (!isAccepted(answer.status, action.params)) throw refusal(answer, clock.now())
+      if (!isAccepted(answer.status, action.params)) throw refusalOf(answer, clock.now())
       return { output: outputOf(answer) }
     },
 
@@ -141,16 +140,8 @@ const lowered = (headers: unknown): Record<string, string> =>
 const isAccepted = (status: number, { accept_status = [] }: JsonObject): boolean =>
   (status >= 200 && status < 300) || (accept_status as readonly Json[]).includes(status)
 
-/** Statuses that may be another one later. */
-export const LATER: readonly number[] = [408, 425, 429, 500, 502, 503, 504]
-
-function refusal({ status, headers, url, body }: Answer, now: number): ActionError {
-  const said = beginningOf(body.subarray(0, 2_000).toString().trim())
-  const text = `${url.host} answered ${status}${said === '' ? '' : `: ${said}`}`
-  if (!LATER.includes(status)) return finalFailure(text)
-  const after = retryAfterMs(headers['retry-after'], now)
-  return passingFailure(text, after === undefined ? {} : { retryAfterMs: after })
-}
+const refusalOf = ({ status, headers, url: { host }, body }: Answer, now: number): ActionError =>
+  refusal({ host, status, headers, words: body.subarray(0, 2_000).toString() }, now)
 
 const SHOWN_HEADERS = ['content-type', 'content-encoding', 'etag', 'last-modified', 'location', 'link', 'x-request-id']
 

@@ -1,11 +1,11 @@
 import type { IncomingMessage } from 'node:http'
 import type { JSONRPCMessage, RequestId } from '@modelcontextprotocol/sdk/types.js'
-import type { Clock } from '../protocol/clock.ts'
+import { type Clock, timer } from '../protocol/clock.ts'
 import { ActionError } from '../protocol/errors.ts'
 import { given } from '../protocol/given.ts'
 import { finalFailure, saidBy, timedOut } from './failure.ts'
 import { Oversized } from './mcp-events.ts'
-import { isOk, mcpRequests, refusal, wordsOf } from './mcp-request.ts'
+import { isOk, mcpRequests, refusalOf, wordsOf } from './mcp-request.ts'
 import type { McpUrl } from './mcp-server.ts'
 import { isAnswer, isStream, mcpStreams } from './mcp-stream.ts'
 import { inTurn, type McpWire } from './mcp-wire.ts'
@@ -85,7 +85,7 @@ export function mcpHttp({ url, headers = {} }: McpUrl, options: McpHttpOptions):
     const { statusCode } = response
     const words = await wordsOf(response)
     if (statusCode === 400 && isAnswer(parsed(words), id)) return void (await deliver(words))
-    const error = refusal(host, response, words, clock.now())
+    const error = refusalOf(host, response, words, clock.now())
     if (session === undefined || (statusCode !== 404 && statusCode !== 400)) throw error
     isAlive = false
     // 404 is the protocol's way to say so; what many servers say is 400, which may as well mean what it says.
@@ -96,14 +96,14 @@ export function mcpHttp({ url, headers = {} }: McpUrl, options: McpHttpOptions):
   /** Sends what gets no answer. */
   const tell = async (message: JSONRPCMessage): Promise<void> => {
     const controller = begun()
-    const timer = setTimeout(() => controller.abort(timedOut(`the request to ${host}`, startMs)), startMs)
+    const inTime = timer(clock, startMs, () => controller.abort(timedOut(`the request to ${host}`, startMs)))
     try {
       const response = await post(message, controller.signal)
-      if (!isOk(response)) throw refusal(host, response, await wordsOf(response), clock.now())
+      if (!isOk(response)) throw refusalOf(host, response, await wordsOf(response), clock.now())
       if (isStream(response)) response.destroy()
       else await requests.textOf(response, maxMessageBytes, controller.signal)
     } finally {
-      clearTimeout(timer)
+      inTime()
       open.delete(controller)
     }
   }

@@ -1,14 +1,11 @@
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
-import type { ActionError } from '../protocol/errors.ts'
 import { isObject } from '../protocol/json.ts'
 import { endedBy } from './ended-by.ts'
-import { beginningOf } from './excerpt.ts'
-import { finalFailure, passingFailure } from './failure.ts'
-import { LATER } from './http.ts'
+import { finalFailure } from './failure.ts'
+import { refusal } from './http-refusal.ts'
 import { networkFailure } from './http-send.ts'
 import { Oversized } from './mcp-events.ts'
-import { retryAfterMs } from './retry-after.ts'
 
 export interface McpRequest {
   readonly headers: Readonly<Record<string, string>>
@@ -110,14 +107,12 @@ export async function wordsOf(response: IncomingMessage): Promise<string> {
 const MOST_WORDS = 16_384
 
 /** What a status other than 2xx means to whoever asked. */
-export function refusal(host: string, response: IncomingMessage, words: string, now: number): ActionError {
-  const { statusCode: status = 0, headers } = response
-  const said = beginningOf(messageIn(words).trim())
-  const text = `${host} answered ${status}${said === '' ? '' : `: ${said}`}`
-  if (!LATER.includes(status)) return finalFailure(`${text}${REMEDIES[status] ?? ''}`)
-  const after = retryAfterMs(headers['retry-after'], now)
-  return passingFailure(text, after === undefined ? {} : { retryAfterMs: after })
-}
+export const refusalOf = (
+  host: string,
+  { statusCode: status = 0, headers }: IncomingMessage,
+  said: string,
+  now: number,
+) => refusal({ host, status, headers, words: messageIn(said), remedy: REMEDIES[status] }, now)
 
 const NO_ENDPOINT = '; give the URL of its endpoint for Streamable HTTP, often one that ends in /mcp'
 const REMEDIES: Readonly<Record<number, string>> = {

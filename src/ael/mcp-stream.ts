@@ -1,12 +1,11 @@
 import type { IncomingMessage } from 'node:http'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { RequestId } from '@modelcontextprotocol/sdk/types.js'
-import type { Clock } from '../protocol/clock.ts'
+import { type Clock, timer } from '../protocol/clock.ts'
 import type { ActionError } from '../protocol/errors.ts'
 import { passingFailure } from './failure.ts'
-import { LATER } from './http.ts'
+import { LATER } from './http-refusal.ts'
 import { eventsIn, Oversized } from './mcp-events.ts'
-import { isOk, refusal, wordsOf } from './mcp-request.ts'
+import { isOk, refusalOf, wordsOf } from './mcp-request.ts'
 
 /** From where a stream is read on, and how long to wait before. */
 export interface Place {
@@ -40,10 +39,13 @@ const MOST_ATTEMPTS = 3
 const LINGER_MS = 500
 
 export function mcpStreams({ host, maxMessageBytes, clock, ask, deliver }: McpStreamOptions): McpStreams {
+  /** Ends early, and well, when it is aborted. */
+  const pause = (ms: number, signal: AbortSignal): Promise<unknown> => clock.sleep(ms, signal).catch(() => undefined)
+
   /** Reads a stream to its end, and says whether the answer was there. What it means that it was cut off is for its caller to say. */
   const readTo = async (id: RequestId | undefined, response: IncomingMessage, place: Place): Promise<boolean> => {
     let isAnswered = false
-    let leaving: NodeJS.Timeout | undefined
+    let stay: (() => void) | undefined
     try {
       for await (const event of eventsIn(response, maxMessageBytes)) {
         if (event.id !== undefined) place.id = event.id
@@ -52,12 +54,12 @@ export function mcpStreams({ host, maxMessageBytes, clock, ask, deliver }: McpSt
         const said = event.data === '' ? undefined : await deliver(event.data)
         if (isAnswered || id === undefined || !isAnswer(said, id)) continue
         isAnswered = true
-        leaving = setTimeout(() => response.destroy(), LINGER_MS) // mostly it ends now, and the connection is used again
+        stay = timer(clock, LINGER_MS, () => response.destroy()) // mostly it ends now, and the connection is used again
       }
     } catch (error) {
       if (error instanceof Oversized && !isAnswered) throw error
     } finally {
-      clearTimeout(leaving)
+      stay?.()
     }
     return isAnswered
   }
@@ -68,7 +70,7 @@ export function mcpStreams({ host, maxMessageBytes, clock, ask, deliver }: McpSt
       try {
         const response = await ask(place, signal)
         if (isOk(response) && isStream(response)) return response
-        throw refusal(host, response, await wordsOf(response), clock.now())
+        throw refusalOf(host, response, await wordsOf(response), clock.now())
       } catch (error) {
         if (signal.aborted || attempt === MOST_ATTEMPTS || !(error as ActionError).retryable) throw lost(error)
       }
@@ -118,7 +120,3 @@ export const isAnswer = (said: unknown, id: RequestId): boolean =>
   Array.isArray(said)
     ? said.some((one) => isAnswer(one, id))
     : Object(said).id === id && Object(said).method === undefined
-
-/** Ends early, and well, when it is aborted. */
-const pause = (ms: number, signal: AbortSignal): Promise<unknown> =>
-  sleep(ms, undefined, { signal }).catch(() => undefined)

@@ -27,8 +27,9 @@ export interface McpOptions {
 }
 
 /**
- * Starts the servers, or reaches those that are behind a URL, and lists their tools into the registry, where `tool_call` finds them. The adapter itself does `mcp_call`, which has the
- * same params and reaches these servers' tools only; register it with the layer, so that closing the layer ends the servers.
+ * Starts the servers, or reaches those that are behind a URL, and lists their tools into the registry, where `tool_call` finds them. The adapter
+ * itself does `mcp_call`, which has the same params and reaches these servers' tools only; register it with the layer, so that closing the layer
+ * ends the servers.
  */
 export async function mcpAdapter(options: McpOptions): Promise<Adapter> {
   checkOptions(options)
