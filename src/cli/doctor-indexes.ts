@@ -7,18 +7,17 @@ const SOME = 20
 
 /** Are the oldest runs that have ended where `list --ended` looks for them? All of them are for `store verify` to look at: this costs the same in every store. */
 export async function checkIndexes(project: Project): Promise<Check> {
-  let [looked, unlisted] = [0, 0]
+  const rows: string[] = []
   for await (const [key, where] of project.store.scan('id/run/', { limit: SOME })) {
     const row = await endedRow(project, key.slice('id/run/'.length), where as Whereabouts)
-    if (row === undefined) continue
-    looked++
-    if ((await project.store.getMany([row])).size === 0) unlisted++
+    if (row !== undefined) rows.push(row)
   }
+  const unlisted = rows.length - (await project.store.getMany(rows)).size
   if (unlisted === 0) return { check: 'indexes', verdict: 'ok', says: 'the oldest runs are in their lists' }
   return {
     check: 'indexes',
     verdict: 'warning',
-    says: `${unlisted} of the ${looked} oldest runs that have ended are not listed as such: an older version has written them`,
+    says: `${unlisted} of the ${rows.length} oldest runs that have ended are not listed as such: an older version has written them`,
     remedy: 'mplp store reindex',
   }
 }
