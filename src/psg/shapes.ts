@@ -14,7 +14,7 @@ export function shapeProblems(kind: Kind, data: JsonObject): readonly { path: st
 }
 
 const count = wholeFrom(0)
-const any: Field = { says: 'there', fits: (value) => value !== undefined }
+const there: Field = { says: 'there', fits: (value) => value !== undefined }
 const END = oneOf('completed', 'failed', 'cancelled', 'skipped')
 const isList = (value: unknown): value is readonly JsonObject[] => Array.isArray(value) && value.every(isObject)
 const maybe = ({ says, fits }: Field): Field => ({ says, fits: (value) => value === undefined || fits(value) })
@@ -118,5 +118,5 @@ const SHAPES: { readonly [K in Kind]?: { readonly [field: string]: Field } } = {
   },
   finding: { finding_id: text, what: text, path: text, severity: text, found_at: time, digest: text },
   snapshot: { snapshot_id: text, name: text, revision: count, taken_at: time, plan_id: maybe(text) },
-  signal: { signal_id: text, name: text, payload: any, target: maybe(text), taken: maybe(flag) },
+  signal: { signal_id: text, name: text, payload: there, target: maybe(text), taken: maybe(flag) },
 }
