@@ -4,7 +4,7 @@ import type libsql from 'libsql'
 import { NotFound, Refused } from '../protocol/errors.ts'
 import { makeFolder } from '../protocol/make-folder.ts'
 import { required } from '../protocol/required.ts'
-import { isIoError, sqliteError } from './sqlite-errors.ts'
+import { sqliteError } from './sqlite-errors.ts'
 
 export type Database = InstanceType<typeof libsql>
 export type Synchronous = 'OFF' | 'NORMAL' | 'FULL' | 'EXTRA'
@@ -75,7 +75,13 @@ export function fileAt(path: string): string {
 }
 
 /** Makes an empty file ours if it may `create`, brings an older one up to date, refuses any other. Safe to call again, and for several processes at once. */
-export function prepare(db: Database, path: string, synchronous: Synchronous, create: boolean): void {
+export async function prepare(
+  db: Database,
+  path: string,
+  synchronous: Synchronous,
+  create: boolean,
+  transact: (work: () => void) => Promise<void>,
+): Promise<void> {
   const found = versionOf(db, path)
   if (found === undefined && !create) throw new NotFound('store', path)
   accessSync(path, constants.W_OK) // SQLite would fall back to reading only, and the first commit be the one to tell
@@ -85,7 +91,7 @@ export function prepare(db: Database, path: string, synchronous: Synchronous, cr
   db.exec(`PRAGMA synchronous = ${synchronous}`)
   db.exec(`PRAGMA wal_autocheckpoint = ${LOG_PAGES}; PRAGMA cache_size = -${CACHE_KIB}`)
   if (found === LAYOUT) return
-  transact(db, () => {
+  await transact(() => {
     const version = versionOf(db, path) ?? 0 // again, under the lock: somebody else may have done it meanwhile
     for (const migration of MIGRATIONS.slice(version)) db.exec(migration)
     db.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${LAYOUT}`)
@@ -115,31 +121,6 @@ export function disconnect(db: Database): void {
     // Somebody else writes, or the disk is full: nothing is lost, the log is as good as the file.
   }
   db.close()
-}
-
-/**
- * All of the work or nothing; `lost` makes the error for a commit that failed in a way that leaves it open. The lock is taken first: a statement
- * that met a lock would stay half open in this driver.
- */
-export function transact<T>(db: Database, work: () => T, lost: (error: unknown) => unknown = (error) => error): T {
-  db.exec('BEGIN IMMEDIATE')
-  try {
-    const result = work()
-    commit(db, lost)
-    return result
-  } catch (error) {
-    if (db.inTransaction) db.exec('ROLLBACK') // some errors, a full disk for one, have already done it
-    throw error
-  }
-}
-
-/** When the sync fails, the pages may be in the log all the same, and a restart after a crash would find them there. */
-function commit(db: Database, lost: (error: unknown) => unknown): void {
-  try {
-    db.exec('COMMIT')
-  } catch (error) {
-    throw isIoError(error) ? lost(error) : error
-  }
 }
 
 /** Raised by each migration; a file that is ahead of it was written by a newer version. */

@@ -11,19 +11,10 @@ import { checked } from './checked.ts'
 import { followers } from './followers.ts'
 import { grouped } from './grouped.ts'
 import { batchWriter } from './sqlite-commit.ts'
-import { isBusy, sqliteError } from './sqlite-errors.ts'
+import { sqliteConnection } from './sqlite-connection.ts'
+import { sqliteError } from './sqlite-errors.ts'
 import { leases } from './sqlite-leases.ts'
-import {
-  BLOCKING_MS,
-  connect,
-  disconnect,
-  fileAt,
-  LAYOUT,
-  layoutGuard,
-  prepare,
-  type Synchronous,
-  transact,
-} from './sqlite-open.ts'
+import { connect, fileAt, LAYOUT, layoutGuard, prepare, type Synchronous } from './sqlite-open.ts'
 import { journalPages, keyPages } from './sqlite-pages.ts'
 import { MAX_ROWS, rowStatement } from './sqlite-rows.ts'
 import { together } from './together.ts'
@@ -37,6 +28,11 @@ export interface SqliteOptions {
   readonly synchronous?: Synchronous
   /** How long a call waits for another process's write lock before it is Unavailable. Default 5,000. */
   readonly timeoutMs?: number
+  /**
+   * Commits that lately took this long or longer are made on another thread, so that a slow disk does not keep the process from its work; others
+   * are waited for, which is quicker. Default 0.5, and 0 for all of them.
+   */
+  readonly blockingMs?: number
   readonly clock?: Clock
 }
 
@@ -44,59 +40,37 @@ const OWN = {
   path: needed({ says: 'the path of a file', fits: (value) => pathField.fits(value) && value !== ':memory:' }),
   synchronous: oneOf('OFF', 'NORMAL', 'FULL', 'EXTRA'),
   timeoutMs: amount,
+  blockingMs: amount,
 }
 
 /** Other processes' entries are looked for this often, and only while somebody follows. */
 const WATCH_MS = 50
 
-/** The driver never waits for the outside: without a turn now and then, a loop of calls would keep timers and sockets from theirs. */
-const CALLS_A_TURN = 16
-
 /** One file with a write-ahead log, for any number of processes on one machine. */
 export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
   checkOpening('the options of an SQLite store', options, 'create', 'clock', OWN)
-  const { create = true, synchronous = 'FULL', timeoutMs = 5000, clock = systemClock } = options
+  const { create = true, synchronous = 'FULL', timeoutMs = 5000, blockingMs = 0.5, clock = systemClock } = options
   const path = resolve(options.path)
   const what = `the SQLite store ${path}`
   const db = connect(path, create)
   const closing = new AbortController()
 
-  let calls = 0
-  /** The driver gives up on a lock soon; the long wait is here, where it blocks nobody. */
-  async function patiently<T>(work: () => T): Promise<T> {
-    if (++calls % CALLS_A_TURN === 0) await nextTurn()
-    if (!db.open) throw new Closed(what)
-    let waited = 0 // not reckoned by the clock, which may be set meanwhile
-    for (let pause = 1; ; pause = Math.min(pause * 2, 50)) {
-      try {
-        return work()
-      } catch (error) {
-        if (!isBusy(error) || waited >= timeoutMs) throw sqliteError(path, error)
-      }
-      const rest = pause * (0.5 + clock.random()) // uneven, or two processes could keep missing the same gaps
-      await clock.sleep(rest)
-      waited += BLOCKING_MS + rest
-      if (!db.open) throw new Closed(what)
-    }
-  }
+  const connection = sqliteConnection(db, { what, path, timeoutMs, blockingMs, clock })
+  const { patiently, transact } = connection
   let file = ''
   /** All of the work or nothing, in the file that was opened: what goes into one that is no longer there is kept by nobody. */
   const whole = <T>(work: () => T, lost?: (error: unknown) => unknown) =>
     patiently(() => {
       if (fileAt(path) !== file)
         throw new Refused(`${path} was removed or replaced while it was open`, 'open the store again')
-      return transact(
-        db,
-        () => {
-          refuseIfNewer()
-          return work()
-        },
-        lost,
-      )
+      return transact(() => {
+        refuseIfNewer()
+        return work()
+      }, lost)
     })
 
   try {
-    await patiently(() => prepare(db, path, synchronous, create))
+    await patiently(() => prepare(db, path, synchronous, create, transact))
     file = fileAt(path)
   } catch (error) {
     db.close()
@@ -257,7 +231,7 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
       following.end()
       await commits.close()
       await Promise.all([blobs.idle(), leased.idle()])
-      if (db.open) disconnect(db)
+      await connection.close()
     },
   })
 }

@@ -53,6 +53,8 @@ export interface StoreOptions {
   readonly timeoutMs?: number
   /** SQLite: FULL unless told. */
   readonly synchronous?: NonNullable<SqliteOptions['synchronous']>
+  /** SQLite: from how many milliseconds on a commit is made on another thread. Default 0.5. */
+  readonly blockingMs?: number
   /** Redis: a client whose settings are used. Postgres: a pool. The URL then only says which of the two. */
   readonly client?: NonNullable<RedisBackendOptions['client']> | NonNullable<PostgresOptions['pool']>
   /** Redis: the largest blob that is taken. Default 1 MiB. */
@@ -139,7 +141,7 @@ const MEMBERS: Readonly<Record<string, Member>> = {
     },
   },
   sqlite: {
-    knows: ['create', 'synchronous', 'timeoutMs', 'clock'],
+    knows: ['create', 'synchronous', 'timeoutMs', 'blockingMs', 'clock'],
     check: (url) => void pathIn(url),
     async open(url, options) {
       return (await import('./sqlite.ts')).sqliteBackend({ path: pathIn(url), ...given(options) })

@@ -1,6 +1,7 @@
 import { rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { MplpError } from '../../src/protocol/errors.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { sqliteBackend } from '../../src/vsl/sqlite.ts'
@@ -14,6 +15,10 @@ let backend: Backend
 const orders: Readonly<Record<string, () => Promise<unknown>>> = {
   async open() {
     backend = await sqliteBackend({ path, timeoutMs: 20_000 })
+  },
+  /** With commits on another thread. */
+  async openAside() {
+    backend = await sqliteBackend({ path, timeoutMs: 20_000, blockingMs: 0 })
   },
   /** Opens it only if it is there. */
   async find() {
@@ -52,10 +57,16 @@ async function commit(): Promise<void> {
 }
 
 async function untilRefused() {
+  let [seen, over] = [0, false]
+  const looking = (async () => {
+    for (; !over; await nextTurn()) seen = Math.max(seen, (await backend.head('s')).revision)
+  })()
   const refusal = await (async () => {
     for (;;) await commit()
   })().catch((error) => error)
-  return { ...(await counted()), landed: revision, refusal: refusal.code, message: refusal.message }
+  over = true
+  await looking
+  return { ...(await counted()), landed: revision, seen, refusal: refusal.code, message: refusal.message }
 }
 
 const counted = async () => ({

@@ -113,48 +113,62 @@ describe('several processes on one SQLite file', () => {
 })
 
 describe('an SQLite store whose file may not grow', () => {
-  it('says where to look when a commit could not be written, and keeps all others', async () => {
-    const limited = 'ulimit -f 2000 && exec "$0" "$@"' // as a quota does, which SQLite tells from a full disk
-    const tsx = createRequire(import.meta.url).resolve('tsx')
-    const path = join(tempFolder(), 'state.db')
-    const writer = own('sh', ['-c', limited, process.execPath, '--import', tsx, fileURLToPath(PROGRAM), path, 'p'])
-    const lines = createInterface({ input: writer.process.stdout! })[Symbol.asyncIterator]()
-    writer.process.stdin?.write('open\nuntilRefused\n')
-    await lines.next()
-    const { landed, refusal, message, ...counted } = JSON.parse((await lines.next()).value as string)
-    await writer.stop('SIGKILL')
+  it.each([
+    ['open', 'here'],
+    ['openAside', 'on another thread'],
+  ])(
+    'says where to look when a commit could not be written, and keeps and shows only the others (%s: %s)',
+    async (open) => {
+      const limited = 'ulimit -f 2000 && exec "$0" "$@"' // as a quota does, which SQLite tells from a full disk
+      const tsx = createRequire(import.meta.url).resolve('tsx')
+      const path = join(tempFolder(), 'state.db')
+      const writer = own('sh', ['-c', limited, process.execPath, '--import', tsx, fileURLToPath(PROGRAM), path, 'p'])
+      const lines = createInterface({ input: writer.process.stdout! })[Symbol.asyncIterator]()
+      writer.process.stdin?.write(`${open}\nuntilRefused\n`)
+      await lines.next()
+      const { landed, seen, refusal, message, ...counted } = JSON.parse((await lines.next()).value as string)
+      await writer.stop('SIGKILL')
 
-    expect(refusal).toBe('outcome_unknown')
-    expect(message).toContain(path)
-    expect(message).toContain('quotas')
-    expect(counted).toEqual({ entries: landed, values: 3 * landed })
-    const again = await sqliteBackend({ path })
-    await again.commit(append('s', landed))
-    await again.close()
-  })
+      expect(refusal).toBe('outcome_unknown')
+      expect(message).toContain(path)
+      expect(message).toContain('quotas')
+      expect(counted).toEqual({ entries: landed, values: 3 * landed })
+      expect(seen).toBeGreaterThan(0)
+      expect(seen).toBeLessThanOrEqual(landed)
+      const again = await sqliteBackend({ path })
+      await again.commit(append('s', landed))
+      await again.close()
+    },
+  )
 })
 
 describe('an SQLite store on a full disk', () => {
-  it('refuses the commit that does not fit, keeps all others, and goes on when there is room', async (context) => {
-    const folder = tempFolder()
-    const mounted = 'mount -t tmpfs -o size=3m tmpfs "$0" && exec "$@"'
-    const tsx = createRequire(import.meta.url).resolve('tsx')
-    const program = [process.execPath, '--import', tsx, fileURLToPath(PROGRAM), join(folder, 'state.db'), 'p']
-    const disk = own('unshare', ['--map-root-user', '--mount', 'sh', '-c', mounted, folder, ...program])
-    const lines = createInterface({ input: disk.process.stdout! })[Symbol.asyncIterator]()
-    disk.process.stdin?.write('open\nfill\n')
-    if ((await lines.next()).done) return context.skip(`no small disk can be made here: ${disk.lastWords}`)
-    const { whenFull, afterwards } = JSON.parse((await lines.next()).value as string)
-    await disk.stop('SIGKILL')
+  it.for([
+    ['open', 'here'],
+    ['openAside', 'on another thread'],
+  ])(
+    'refuses the commit that does not fit, keeps all others, and goes on when there is room (%s: %s)',
+    async ([open], context) => {
+      const folder = tempFolder()
+      const mounted = 'mount -t tmpfs -o size=3m tmpfs "$0" && exec "$@"'
+      const tsx = createRequire(import.meta.url).resolve('tsx')
+      const program = [process.execPath, '--import', tsx, fileURLToPath(PROGRAM), join(folder, 'state.db'), 'p']
+      const disk = own('unshare', ['--map-root-user', '--mount', 'sh', '-c', mounted, folder, ...program])
+      const lines = createInterface({ input: disk.process.stdout! })[Symbol.asyncIterator]()
+      disk.process.stdin?.write(`${open}\nfill\n`)
+      if ((await lines.next()).done) return context.skip(`no small disk can be made here: ${disk.lastWords}`)
+      const { whenFull, afterwards } = JSON.parse((await lines.next()).value as string)
+      await disk.stop('SIGKILL')
 
-    expect(whenFull.refusal).toBe('unavailable')
-    expect(whenFull.message).toContain('disk is full')
-    expect(whenFull.landed).toBeGreaterThan(5)
-    expect(whenFull).toMatchObject({ entries: whenFull.landed, values: 3 * whenFull.landed })
-    expect(afterwards).toEqual({
-      entries: whenFull.landed + 5,
-      values: 3 * (whenFull.landed + 5),
-      landed: whenFull.landed + 5,
-    })
-  })
+      expect(whenFull.refusal).toBe('unavailable')
+      expect(whenFull.message).toContain('disk is full')
+      expect(whenFull.landed).toBeGreaterThan(5)
+      expect(whenFull).toMatchObject({ entries: whenFull.landed, values: 3 * whenFull.landed })
+      expect(afterwards).toEqual({
+        entries: whenFull.landed + 5,
+        values: 3 * (whenFull.landed + 5),
+        landed: whenFull.landed + 5,
+      })
+    },
+  )
 })

@@ -14,17 +14,21 @@ import { tempFolder } from '../support/temp-folder.ts'
 
 const freshPath = () => join(tempFolder(), 'state.db')
 
-backendContract('sqlite', () => {
-  const path = freshPath()
-  let passed = 0
-  const clock = { ...systemClock, now: () => systemClock.now() + passed }
-  return {
-    open: () => sqliteBackend({ path, clock }),
-    async elapse(ms) {
-      passed += ms
-    },
-  }
-})
+for (const [name, blockingMs] of [
+  ['sqlite', 60_000],
+  ['sqlite that commits on another thread', 0],
+] as const)
+  backendContract(name, () => {
+    const path = freshPath()
+    let passed = 0
+    const clock = { ...systemClock, now: () => systemClock.now() + passed }
+    return {
+      open: () => sqliteBackend({ path, blockingMs, clock }),
+      async elapse(ms) {
+        passed += ms
+      },
+    }
+  })
 
 describe('an SQLite store', () => {
   it('lets no lease last longer than its time because the clock was set back, and takes none from who renews it', async () => {
@@ -128,6 +132,7 @@ describe('an SQLite store', () => {
     ['synchronous', 'enum', { path: 'x.db', synchronous: 'SOMETIMES' as 'FULL' }],
     ['timeoutMs', 'type', { path: 'x.db', timeoutMs: -1 }],
     ['timeoutMs', 'type', { path: 'x.db', timeoutMs: Number.NaN }],
+    ['blockingMs', 'type', { path: 'x.db', blockingMs: -1 }],
   ])('refuses options whose %s does not fit (%s): %j', async (path, rule, options) => {
     const error = await sqliteBackend(options).catch((e) => e)
     expect(error).toBeInstanceOf(InvalidInput)
@@ -178,6 +183,37 @@ describe('an SQLite store', () => {
     await rest
     expect(turns).toBeGreaterThanOrEqual(20)
     await backend.close()
+  })
+
+  it.each([
+    [0, true],
+    [Number.MIN_VALUE, true], // every commit takes longer
+    [60_000, false],
+  ])(
+    'with a blockingMs of %d leaves the process its turn while a commit is under way: %s',
+    async (blockingMs, leaves) => {
+      const backend = await sqliteBackend({ path: freshPath(), blockingMs })
+      onTestFinished(() => backend.close())
+      let turned = false
+      setImmediate(() => {
+        turned = true
+      })
+      await backend.set('key', 1)
+      expect(turned).toBe(leaves)
+      expect(await backend.get('key')).toBe(1)
+    },
+  )
+
+  it('is closed after the commits that were asked for before', async () => {
+    const path = freshPath()
+    const backend = await sqliteBackend({ path, blockingMs: 0 })
+    const keys = ['first', 'second', 'third']
+    const sets = keys.map((key) => backend.set(key, key))
+    await Promise.all([backend.close(), backend.close()])
+    await Promise.all(sets)
+    const again = await sqliteBackend({ path })
+    onTestFinished(() => again.close())
+    expect(await Promise.all(keys.map((key) => again.get(key)))).toEqual(keys)
   })
 
   it('wakes its own followers at once, without a look around', async () => {

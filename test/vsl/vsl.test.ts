@@ -38,7 +38,7 @@ describe('openStore', () => {
     expect((await openStore('memory://')).traits.durable).toBe(false)
     await keeps(`file:${folder}/a`)
     await keeps(`file://${folder}/b`)
-    await keeps(`sqlite:${folder}/c.db`, { synchronous: 'NORMAL', timeoutMs: 1000 })
+    await keeps(`sqlite:${folder}/c.db`, { synchronous: 'NORMAL', timeoutMs: 1000, blockingMs: 0 })
     await keeps(`sqlite://${folder}/d.db`)
     for (const path of ['a/mplp-store.json', 'b/mplp-store.json', 'c.db', 'd.db'])
       expect(existsSync(join(folder, path))).toBe(true)
