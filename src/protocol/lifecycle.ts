@@ -167,7 +167,8 @@ function tableOf<K extends LifecycleKind>(kind: K): Moves<Statuses[K]> {
 }
 
 function movesFrom<K extends LifecycleKind>(kind: K, from: Statuses[K]): readonly Statuses[K][] {
-  return tableOf(kind)[known(kind, from)]
+  const moves: unknown = lifecycles[kind]?.[from] // nothing that every object has is a list
+  return Array.isArray(moves) ? moves : tableOf(kind)[known(kind, from)]
 }
 
 function known<K extends LifecycleKind>(kind: K, status: Statuses[K]): Statuses[K] {

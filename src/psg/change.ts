@@ -170,9 +170,19 @@ export type EntryBody = {
 }
 
 /** An event as its entry writes it down: without what the rest of the entry says. */
-export type ToldEvent = EventDraft | ToldMove | ToldUpdate | ToldOfRun
+export type ToldEvent = EventDraft | ToldMove | ToldHop | ToldUpdate | ToldOfRun
 /** A step moved from status to status, as the change with this number says; `order` is its place in the plan if it names one. */
 export type ToldMove = { readonly move: number; readonly order?: number }
+/** Of several moves in one commit, or of one beside other changes, or of a birth, the change with this number does not say from where to where. */
+export type ToldHop = {
+  readonly hop: number
+  /** Absent for what is born in a status. */
+  readonly from?: string
+  readonly to: string
+  readonly order?: number
+  /** Why a plan ended, unless it was completed. */
+  readonly termination?: string
+}
 /** An event of the single-agent profile, or of an attempt at a step, of the entry's run: without what that says. */
 export type ToldOfRun =
   | { readonly sa: SaEventType; readonly payload: JsonObject }

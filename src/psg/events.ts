@@ -1,15 +1,14 @@
 import { eventProblems } from '../protocol/base-event.ts'
 import { InvalidInput } from '../protocol/errors.ts'
-import { stageStatus } from '../protocol/events.ts'
 import { isTerminal } from '../protocol/lifecycle.ts'
-import type { EventDraft, Node, ToldEvent, ToldMove, ToldUpdate } from './change.ts'
+import type { EventDraft, Node, ToldEvent, ToldHop, ToldMove, ToldUpdate } from './change.ts'
 import { type Delta, eachHop, statusPath } from './delta.ts'
 import { eachReference, statusOf } from './node.ts'
 import type { Proposal } from './proposal.ts'
 import { hopOf } from './rules/gates.ts'
 import { RunEvent } from './run-event.ts'
 import { refersElsewhere } from './state.ts'
-import { stage, stepMoved } from './told.ts'
+import { stage } from './told.ts'
 
 /** A graph_update that tells more changes than this is split; the sum of its parts' deltas stays exact. */
 const MOST_CHANGES = 500
@@ -21,7 +20,7 @@ const MOST_CHANGES = 500
  */
 export function eventsOf(proposal: Proposal, sample: Sample): readonly ToldEvent[] {
   const { switched, options } = proposal
-  const ends: EventDraft[] = []
+  const ends: ToldEvent[] = []
   const told: ToldEvent[] = switched.has('event.pipeline_stage') ? [] : stages(proposal, ends)
   for (const given of options.events ?? []) {
     const { event_type } = given instanceof RunEvent ? given : given.event
@@ -47,7 +46,7 @@ function withoutBirth(draft: EventDraft): EventDraft {
   return { ...draft, event: event as EventDraft['event'] }
 }
 
-function stages(proposal: Proposal, ends: EventDraft[]): ToldEvent[] {
+function stages(proposal: Proposal, ends: ToldEvent[]): ToldEvent[] {
   const told: ToldEvent[] = []
   for (let i = 0; i < proposal.deltas.length; i++) {
     const delta = proposal.deltas[i]!
@@ -59,13 +58,11 @@ function stages(proposal: Proposal, ends: EventDraft[]): ToldEvent[] {
       if (!before) told.push(decisionStage(after as Node<'decision'>, proposal))
     } else if (kind === 'step' || kind === 'plan' || kind === 'context') {
       if (kind === 'context' && !before && statusPath(delta)[0] === 'active')
-        told.push(contextStage(delta, undefined, 'active', proposal))
+        told.push(hop(delta, i, undefined, 'active', proposal))
       eachHop(delta, (from, to) => {
-        if (from === to) return
-        if (kind === 'step') told.push(stepStage(delta, from, to, proposal))
-        else if (kind === 'plan')
-          (isTerminal('plan', to as never) ? ends : told).push(planStage(delta, from, to, proposal))
-        else if (from === 'active' || to === 'active') told.push(contextStage(delta, from, to, proposal))
+        if (from === to || (kind === 'context' && from !== 'active' && to !== 'active')) return
+        const isEnd = kind === 'plan' && isTerminal('plan', to as never)
+        ;(isEnd ? ends : told).push(hop(delta, i, from, to, proposal))
       })
     }
   }
@@ -78,42 +75,18 @@ function moved({ after }: Delta, i: number): ToldMove {
   return order === undefined ? { move: i } : { move: i, order }
 }
 
-const stepStage = ({ id, after }: Delta, from: string, to: string, { options }: Proposal): ToldEvent =>
-  stepMoved(after!.owner!, id, from, to, options.reason, (after as Node<'step'>).data.order_index)
-
-const planStage = ({ id }: Delta, from: string, to: string, { options }: Proposal): EventDraft =>
-  stage(
-    'plan_status_changed',
-    id,
-    'plan',
-    stageStatus(to as never, from === 'in_progress'),
-    {
-      ...(isTerminal('plan', to as never) && { to_state: to }),
-      ...(isTerminal('plan', to as never) &&
-        to !== 'completed' &&
-        options.termination !== undefined && { decision_kind: 'terminate', termination_reason: options.termination }),
-      payload: { resource_type: 'plan', resource_id: id, from_status: from, to_status: to, reason: options.reason },
-    },
-    id,
-  )
-
-/** A context's own pipeline begins when it is activated and is laid down when it no longer is. */
-const contextStage = ({ id }: Delta, from: string | undefined, to: string, { options }: Proposal): EventDraft =>
-  stage(
-    to === 'active' ? 'context_activated' : 'context_deactivated',
-    id,
-    'context',
-    to === 'active' ? 'running' : to === 'suspended' ? 'pending' : 'completed',
-    {
-      payload: {
-        resource_type: 'context',
-        resource_id: id,
-        ...(from !== undefined && { from_status: from }),
-        to_status: to,
-        reason: options.reason,
-      },
-    },
-  )
+/** From one status to another on its way; the plan's end tells why. */
+function hop({ kind, after }: Delta, i: number, from: string | undefined, to: string, { options }: Proposal): ToldHop {
+  const order = kind === 'step' ? (after as Node<'step'>).data.order_index : undefined
+  const ended = kind === 'plan' && to !== 'completed' && isTerminal('plan', to as never)
+  return {
+    hop: i,
+    ...(from !== undefined && { from }),
+    to,
+    ...(order !== undefined && { order }),
+    ...(ended && options.termination !== undefined && { termination: options.termination }),
+  }
+}
 
 const DECIDED = { approved: 'completed', rejected: 'failed', cancelled: 'skipped' } as const
 

@@ -1,6 +1,7 @@
 import { isoMicros, microsOf } from '../protocol/clock.ts'
 import { stageStatus } from '../protocol/events.ts'
 import { isObject, type Json, type JsonObject, uuidOf } from '../protocol/json.ts'
+import { isTerminal } from '../protocol/lifecycle.ts'
 import type { UpdateKind } from '../protocol/types.ts'
 import type {
   BornEvent,
@@ -9,6 +10,7 @@ import type {
   EventDraft,
   Kind,
   ToldEvent,
+  ToldHop,
   ToldMove,
   ToldOfRun,
   ToldUpdate,
@@ -26,7 +28,7 @@ interface Told<Body = EntryBody> {
 
 /**
  * The events of an entry, whole; none of one that is no graph's. An entry leaves out what the rest of it says: ids follow from its `commit_id`, times
- * from its `at`, moves of steps and what happened to the graph from its changes, whom the events of a run are about from that run.
+ * from its `at`, moves and what happened to the graph from its changes, whom the events of a run are about from that run.
  */
 export function eventsIn(entry: Told<unknown>): readonly BornEvent[] {
   if (!isGraphs(entry.body)) return []
@@ -57,6 +59,7 @@ const isGraphs = (body: unknown): boolean =>
 function whole(one: ToldEvent, told: Told): EventDraft {
   if ('event' in one) return one
   if ('move' in one) return moved(one, told)
+  if ('hop' in one) return hopped(one, told)
   return 'update' in one ? updated(one, told) : ofRun(one, told)
 }
 
@@ -67,7 +70,7 @@ const STEP_EVENTS: { readonly [status: string]: string } = {
   failed: 'step_failed',
 }
 
-export const stepMoved = (
+const stepMoved = (
   plan: string,
   step: string,
   from: string,
@@ -85,6 +88,38 @@ export const stepMoved = (
       payload: { resource_type: 'step', resource_id: step, from_status: from, to_status: to, reason },
     },
     plan,
+  )
+
+const planMoved = (plan: string, { from, to, termination }: ToldHop, reason: string): EventDraft =>
+  stage(
+    'plan_status_changed',
+    plan,
+    'plan',
+    stageStatus(to as never, from === 'in_progress'),
+    {
+      ...(isTerminal('plan', to as never) && { to_state: to }),
+      ...(termination !== undefined && { decision_kind: 'terminate', termination_reason: termination }),
+      payload: { resource_type: 'plan', resource_id: plan, from_status: from!, to_status: to, reason },
+    },
+    plan,
+  )
+
+/** A context's own pipeline begins when it is activated and is laid down when it no longer is. */
+const contextMoved = (context: string, { from, to }: ToldHop, reason: string): EventDraft =>
+  stage(
+    to === 'active' ? 'context_activated' : 'context_deactivated',
+    context,
+    'context',
+    to === 'active' ? 'running' : to === 'suspended' ? 'pending' : 'completed',
+    {
+      payload: {
+        resource_type: 'context',
+        resource_id: context,
+        ...(from !== undefined && { from_status: from }),
+        to_status: to,
+        reason,
+      },
+    },
   )
 
 /** Something has come to another stage. */
@@ -106,6 +141,13 @@ function moved({ move, order }: ToldMove, { body }: Told): EventDraft {
   const change = body.changes[move] as Extract<EntryChange, { was: unknown }>
   const { group, id } = placeOf(change.key)
   return stepMoved(group, id, String(change.was.status), String(change.now.status), body.reason, order)
+}
+
+function hopped(one: ToldHop, { body }: Told): EventDraft {
+  const { kind, group, id } = placeOf(body.changes[one.hop]!.key)
+  if (kind === 'plan') return planMoved(id, one, body.reason)
+  if (kind === 'context') return contextMoved(id, one, body.reason)
+  return stepMoved(group, id, one.from!, one.to, body.reason, one.order)
 }
 
 /** The run's id is the single agent's. */
