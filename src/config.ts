@@ -9,7 +9,7 @@ import type { Resolver } from './orchestrator/bind.ts'
 import type { RunOptions } from './orchestrator/live.ts'
 import type { FolderOptions } from './orchestrator/project-folder.ts'
 import { RUN_OPTIONS } from './orchestrator/submit-check.ts'
-import { InvalidInput } from './protocol/errors.ts'
+import { InvalidInput, type Problem } from './protocol/errors.ts'
 import {
   amount,
   type Field,
@@ -19,6 +19,7 @@ import {
   list,
   method,
   needed,
+  notKnown,
   object,
   oneOf,
   positive,
@@ -32,7 +33,6 @@ import {
 } from './protocol/fields.ts'
 import { given } from './protocol/given.ts'
 import { isObject } from './protocol/json.ts'
-import { retold } from './protocol/retold.ts'
 
 /** Everything a runtime can be told. `vsl` and `bus` alone are enough to move from one machine's SQLite to a cluster's Postgres and Kafka. */
 export interface Config {
@@ -140,31 +140,39 @@ export const effectiveConfig = (config: Config): EffectiveConfig => ({
 
 /** Throws InvalidInput for unknown keys, with a suggestion, for values of the wrong type, and for those that nobody could work with. */
 export function checkConfig(value: unknown): Config {
-  const misfits = problemsIn(value, FIELDS, '')
-  const problems = misfits.length > 0 ? misfits : unusable(value as Config)
+  const problems = problemsWith(value)
   if (problems.length > 0) throw new InvalidInput('config', problems)
   return value as Config
+}
+
+function problemsWith(value: unknown): readonly Problem[] {
+  const misfits = problemsIn(value, FIELDS, '')
+  return misfits.length > 0 ? misfits : unusable(value as Config)
 }
 
 /** `MPLP_VSL`, `MPLP_BUS` (comma separated), `MPLP_ENCRYPTION_KEY`, …: the only reading of the environment. Problems are told by the variable. */
 export function configFromEnv(env: NodeJS.ProcessEnv = process.env): Config {
   const found: { [key: string]: unknown } = {}
+  const problems: Problem[] = []
   for (const [name, value] of Object.entries(env)) {
     if (!name.startsWith('MPLP_') || value === undefined || OTHER_VARIABLES.has(name)) continue
     const key = name.slice('MPLP_'.length).toLowerCase()
     if (FROM_CODE.has(key))
       throw wrongVariable(name, 'from_code', 'is code: give it in a config file in TypeScript or JavaScript')
-    const field = FIELDS[key]
-    if (field === buses || field === texts) found[key] = value.split(',').map((part) => part.trim())
+    const field = Object.hasOwn(FIELDS, key) ? FIELDS[key] : undefined
+    if (field === undefined)
+      problems.push({ path: name, rule: 'extra_forbidden', message: notKnown(key, IN_VARIABLES, variableOf) })
+    else if (field === buses || field === texts) found[key] = value.split(',').map((part) => part.trim())
     else if (field === positive) found[key] = Number(value)
-    else found[key] = field === undefined || field === text || field === sealing ? value : parsed(name, value)
+    else found[key] = field === text || field === sealing ? value : parsed(name, value)
   }
-  return retold(
-    'environment',
-    (path) => path.replace(/^[^.[]+/, (key) => `MPLP_${key.toUpperCase()}`),
-    () => checkConfig(found),
-  )
+  for (const problem of problemsWith(found))
+    problems.push({ ...problem, path: problem.path.replace(/^[^.[]+/, variableOf) })
+  if (problems.length > 0) throw new InvalidInput('environment', problems)
+  return found
 }
+
+const variableOf = (key: string): string => `MPLP_${key.toUpperCase()}`
 
 /** A key from the environment at the time it is needed. */
 export const secretFromEnv =
@@ -273,6 +281,7 @@ function pathsIn(fields: Fields): readonly string[] {
 
 /** What a text cannot be. */
 const FROM_CODE: ReadonlySet<string> = new Set(['functions', 'tools', 'adapters', 'resolve'])
+const IN_VARIABLES: readonly string[] = Object.keys(FIELDS).filter((key) => !FROM_CODE.has(key))
 
 /** Variables of ours that are no part of the config: how tests and the command line behave. */
 const OTHER_VARIABLES: ReadonlySet<string> = new Set(['MPLP_TEST_INSTALL', 'MPLP_TEST_RESULTS'])

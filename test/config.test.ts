@@ -123,6 +123,27 @@ describe('a config', () => {
     expect(error.problems).toMatchObject([{ path: name, rule: 'from_code' }])
   })
 
+  it.each<[string, string, string]>([
+    ['MPLP_FOO', 'x', 'is not known; did you mean MPLP_ROOT?'],
+    ['MPLP_PATROL_M', '1', 'is not known; did you mean MPLP_PATROL_MS?'],
+    ['MPLP_NOPE', '1', 'is not known'],
+    ['MPLP_FUNCTION', '{}', 'is not known'], // functions are code, and no variable
+    ['MPLP_CONSTRUCTOR', '{}', 'is not known'],
+  ])('refuses the variable %s=%s: it %s', (name, value, message) => {
+    const error = caught(() => configFromEnv({ [name]: value })) as InvalidInput
+    expect(error.problems).toEqual([{ path: name, rule: 'extra_forbidden', message }])
+  })
+
+  it('names every wrong variable at once, and a key within one as it is called there', () => {
+    const env = { MPLP_VLS: 'memory:', MPLP_PATROL_MS: '-1', MPLP_DRIFT: '{"wach":true}' }
+    const error = caught(() => configFromEnv(env)) as InvalidInput
+    expect(error.problems).toMatchObject([
+      { path: 'MPLP_VLS', message: 'is not known; did you mean MPLP_VSL?' },
+      { path: 'MPLP_PATROL_MS', found: '-1' },
+      { path: 'MPLP_DRIFT.wach', message: 'is not known; did you mean watch?' },
+    ])
+  })
+
   it('knows its keys to all depths', () => {
     expect(CONFIG_KEYS).toEqual(expect.arrayContaining(['vsl', 'drift.rules', 'models.*.provider', 'server.tokens']))
   })

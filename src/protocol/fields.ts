@@ -134,9 +134,7 @@ export function problemsIn(value: unknown, fields: Fields, at: string): readonly
     const found = value[name]
     const field = Object.hasOwn(fields, name) ? fields[name]! : fields['*']
     if (field === undefined) {
-      const near = nearest(name, Object.keys(fields))
-      const message = `is not known${near === undefined ? '' : `; did you mean ${near}?`}`
-      problems.push({ path: pathTo(name), rule: 'extra_forbidden', message })
+      problems.push({ path: pathTo(name), rule: 'extra_forbidden', message: notKnown(name, Object.keys(fields)) })
     } else if (found === undefined) continue
     else if (!isField(field)) problems.push(...problemsIn(found, field, pathTo(name)))
     else if (!field.fits(found)) {
@@ -148,6 +146,12 @@ export function problemsIn(value: unknown, fields: Fields, at: string): readonly
 }
 
 export const isField = (field: Field | Fields): field is Field => typeof field.fits === 'function'
+
+/** What is said of a name that is none of those that are known; `called` is how whoever gave it calls the one that may be meant. */
+export function notKnown(name: string, names: readonly string[], called = (near: string) => near): string {
+  const near = nearest(name, names)
+  return `is not known${near === undefined ? '' : `; did you mean ${called(near)}?`}`
+}
 
 /** The known name that differs least, if it differs little. */
 function nearest(name: string, names: readonly string[]): string | undefined {

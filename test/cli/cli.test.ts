@@ -557,7 +557,7 @@ describe('the environment', { timeout: PATIENT }, () => {
   it('refuses an unknown MPLP_ variable by its name', async () => {
     const refused = await mplp(tempFolder(), ['list'], { MPLP_VLS: 'memory:' })
     expect(refused.code).toBe(64)
-    expect(oneLine(refused)).toBe('mplp: environment is not valid: MPLP_VLS is not known; did you mean vsl?')
+    expect(oneLine(refused)).toBe('mplp: environment is not valid: MPLP_VLS is not known; did you mean MPLP_VSL?')
   })
 
   it('names the variable that is no JSON as it is called', async () => {
