@@ -134,6 +134,12 @@ describe('a config', () => {
     expect(error.problems).toEqual([{ path: name, rule: 'extra_forbidden', message }])
   })
 
+  it.each(['soon', ''])('shows the number %j of a variable as it was given', (value) => {
+    const error = caught(() => configFromEnv({ MPLP_PATROL_MS: value })) as InvalidInput
+    const message = 'must be a number above 0'
+    expect(error.problems).toEqual([{ path: 'MPLP_PATROL_MS', rule: 'type', message, found: JSON.stringify(value) }])
+  })
+
   it('names every wrong variable at once, and a key within one as it is called there', () => {
     const env = { MPLP_VLS: 'memory:', MPLP_PATROL_MS: '-1', MPLP_DRIFT: '{"wach":true}' }
     const error = caught(() => configFromEnv(env)) as InvalidInput

@@ -1,6 +1,8 @@
-import { InvalidInput } from '../protocol/errors.ts'
+import { InvalidInput, type Problem } from '../protocol/errors.ts'
+import { shown } from '../protocol/shown.ts'
 import { EXIT, table } from './io.ts'
 import { listEnded } from './list-ended.ts'
+import { numberIn } from './number-in.ts'
 import { openRuns } from './open-runs.ts'
 import type { VerbCall } from './verb.ts'
 import { withProject } from './with-runtime.ts'
@@ -55,11 +57,18 @@ const cells = ({ kind, of, id, context, waits_for = [], requested }: Row): reado
 
 /** How many of those that have ended; what is for them is refused without. */
 function mostOf({ ended, status, limit }: VerbCall['options']): number {
-  const most = limit === undefined ? 20 : Number(limit)
+  const most = typeof limit === 'string' ? numberIn(limit) : 20
   const given = Object.entries({ '--status': status, '--limit': limit }).filter(([, value]) => value !== undefined)
-  const problems = ended ? [] : given.map(([path]) => ({ path, rule: 'ended', message: 'goes with --ended' }))
-  if (!Number.isInteger(most) || most < 1)
-    problems.push({ path: '--limit', rule: 'type', message: 'must be a whole number of at least 1' })
+  const problems: Problem[] = ended
+    ? []
+    : given.map(([path]) => ({ path, rule: 'ended', message: 'goes with --ended' }))
+  if (!Number.isSafeInteger(most) || Number(most) < 1)
+    problems.push({
+      path: '--limit',
+      rule: 'type',
+      message: 'must be a whole number of at least 1',
+      found: shown(most),
+    })
   if (problems.length > 0) throw new InvalidInput('the command line', problems)
-  return most
+  return Number(most)
 }

@@ -2,12 +2,13 @@ import { once } from 'node:events'
 import { type BusSpec, servedAt } from '../bus/bus-spec.ts'
 import { tryPort } from '../bus/listening.ts'
 import type { ComposedRuntime } from '../compose.ts'
-import { effectiveConfig, type ServerConfig } from '../config.ts'
-import { retold } from '../protocol/retold.ts'
+import { effectiveConfig, SERVER } from '../config.ts'
+import { refuseUnlessFit } from '../protocol/fields.ts'
 import { ownPort } from '../server/own-port.ts'
 import { serve } from '../server/server.ts'
 import { type Settled, settleOptions } from '../server/settle-options.ts'
 import { EXIT } from './io.ts'
+import { numberIn } from './number-in.ts'
 import type { VerbCall } from './verb.ts'
 import { withRuntime } from './with-runtime.ts'
 
@@ -18,7 +19,7 @@ export async function run({ options, io }: VerbCall): Promise<number> {
     ...(typeof options.host === 'string' && { host: options.host }),
     ...(typeof options.port === 'string' && { port: portOf(options.port) }),
   }
-  await tryPorts(settledFlags(settings), bus) // both before a store is made for it
+  await tryPorts(settleOptions(settings), bus) // both before a store is made for it
   const work = async (runtime: ComposedRuntime) => {
     const server = await serve(runtime, {
       ...settings,
@@ -45,13 +46,9 @@ async function tryPorts({ host, port }: Settled, buses: readonly BusSpec[]): Pro
   }
 }
 
-/** What the config says was looked at when it was read: what does not fit here is a flag's. */
-const settledFlags = (settings: ServerConfig): Settled =>
-  retold(
-    'the command line',
-    (path) => path.replace('server.', '--'),
-    () => settleOptions(settings),
-  )
-
-/** To Node much is a number that is none to people. */
-const portOf = (text: string): number => (/^\d+$/.test(text) ? Number(text) : Number.NaN)
+/** Throws InvalidInput, with the text as it was given. */
+function portOf(text: string): number {
+  const port = numberIn(text)
+  refuseUnlessFit('the command line', { '--port': port }, { '--port': SERVER.port })
+  return Number(port)
+}

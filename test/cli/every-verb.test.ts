@@ -393,6 +393,20 @@ describe('help', () => {
 
 describe('what cannot be meant', () => {
   it.each([
+    ['serve --port many', '--port', '"many"'],
+    ['serve --port 0x10', '--port', '"0x10"'],
+    ['serve --port=-1', '--port', '"-1"'],
+    ['serve --port 70000', '--port', '70000'],
+    ['list --ended --limit all', '--limit', '"all"'],
+    ['list --ended --limit 1e1', '--limit', '"1e1"'],
+    ['list --ended --limit 0', '--limit', '0'],
+  ])('is found as it was given: mplp %s', async (call, path, found) => {
+    const { code, err } = await mplpHere(tempFolder(), [...call.split(' '), '--json'])
+    expect(code).toBe(64)
+    expect(JSON.parse(err).error.problems).toMatchObject([{ path, found }])
+  })
+
+  it.each([
     ['run flow.json', 64, 'plan_id is required'],
     ['drift scan absent', 64, 'is no folder'],
     ['drift scan flow.json', 64, 'flow.json is not valid: it is no folder'],
