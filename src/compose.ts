@@ -188,7 +188,7 @@ interface Parts {
   readonly onError: (error: unknown) => void
 }
 
-async function toolsOf({ tools = [] }: Config): Promise<ToolRegistry> {
+export async function toolsOf({ tools = [] }: Config): Promise<ToolRegistry> {
   const { toolRegistry } = await import('./ael/tool-registry.ts')
   const registry = toolRegistry()
   for (const [i, tool] of tools.entries()) inConfig(`tools[${i}]`, () => registry.register(tool))
@@ -196,7 +196,7 @@ async function toolsOf({ tools = [] }: Config): Promise<ToolRegistry> {
 }
 
 /** Those of the runtime itself. */
-async function adaptersOf(
+export async function adaptersOf(
   config: Config,
   { tools, store, clock, folder, onError }: Parts,
 ): Promise<readonly Adapter[]> {

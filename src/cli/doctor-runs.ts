@@ -1,3 +1,5 @@
+import type { ActionLayer } from '../ael/layer.ts'
+import { lackingFor } from '../orchestrator/lacking.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import type { EntryBody } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
@@ -6,10 +8,13 @@ import type { Project } from '../psg/project.ts'
 import { approving } from './approving.ts'
 import type { Check } from './doctor.ts'
 import { type OpenRun, openRuns } from './open-runs.ts'
+import { stepNamed } from './waits.ts'
 
 export interface RunChecks {
   readonly clock?: Clock
   readonly onProgress?: (line: string) => void
+  /** What a worker would lack that is started here. */
+  readonly lacks?: ActionLayer['lacks']
 }
 
 /** Nothing was committed for this long, and nothing that is waited for explains it. */
@@ -17,16 +22,16 @@ const QUIET_MS = 60_000
 
 /** Every run that has not ended, and what each is waiting for. */
 export async function checkRuns(project: Project, options: RunChecks = {}): Promise<readonly Check[]> {
-  const { clock = systemClock, onProgress = () => undefined } = options
+  const { clock = systemClock, onProgress = () => undefined, lacks = () => undefined } = options
   const checks: Check[] = []
   for await (const run of openRuns(project)) {
-    checks.push(await checkRun(run, clock))
+    checks.push(await checkRun(run, clock, lacks))
     onProgress(`${checks.length} runs`)
   }
   return checks.length > 0 ? checks : [{ check: 'runs', verdict: 'ok', says: 'none is under way' }]
 }
 
-async function checkRun({ graph, run, waits }: OpenRun, clock: Clock): Promise<Check> {
+async function checkRun({ graph, run, waits }: OpenRun, clock: Clock, lacks: ActionLayer['lacks']): Promise<Check> {
   const { plan_id, phase, requested } = run.data
   const wish = requested === undefined ? '' : `, and is to ${requested}`
   const says = `plan ${plan_id} is ${phase}${wish}; it waits for ${waits.length === 0 ? 'a worker' : waits.map(({ what }) => what).join(', ')}`
@@ -36,11 +41,16 @@ async function checkRun({ graph, run, waits }: OpenRun, clock: Clock): Promise<C
   const quietMs = clock.now() - (await lastHeardOf(graph))
   const isTimely = waits.length > 0 && waits.every(({ due = Number.NEGATIVE_INFINITY }) => due > clock.now())
   if (quietMs < QUIET_MS || isTimely) return { check: 'run', verdict: 'ok', says }
+  const quiet = `${says}; nothing has happened for ${Math.round(quietMs / 1000)} s`
+  const lacking = lackingFor(graph, run, { lacks })?.lacking
+  if (!lacking)
+    return { check: 'run', verdict: 'warning', says: quiet, remedy: 'if no worker runs: mplp resume, or mplp serve' }
+  const { step_id, what, name } = lacking
   return {
     check: 'run',
     verdict: 'warning',
-    says: `${says}; nothing has happened for ${Math.round(quietMs / 1000)} s`,
-    remedy: 'if no worker runs: mplp resume, or mplp serve',
+    says: `${quiet}; a worker with this config would leave it: there is no ${what} ${name}, which the step “${stepNamed(graph, step_id)}” needs`,
+    remedy: `if no other worker runs: start one that has it, or mplp cancel ${plan_id}`,
   }
 }
 

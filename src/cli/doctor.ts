@@ -3,9 +3,10 @@ import { openConfigured } from '../configured-store.ts'
 import { openProject } from '../psg/project.ts'
 import { checkIndexes } from './doctor-indexes.ts'
 import { checkNode, checkWatches } from './doctor-machine.ts'
-import { checkQuestions, checkRuns } from './doctor-runs.ts'
+import { checkQuestions, checkRuns, type RunChecks } from './doctor-runs.ts'
 import { checkClock, checkDurability, checkLayout, checkThere } from './doctor-store.ts'
 import { EXIT, type Io } from './io.ts'
+import { lacksBy } from './lacks-by.ts'
 import type { VerbCall } from './verb.ts'
 
 /** One thing that was looked at. A warning or a failure says the remedy. */
@@ -18,11 +19,10 @@ export interface Check {
 
 export async function run({ io }: VerbCall): Promise<number> {
   const checks: Check[] = [checkNode(process.versions.node), await checkWatches()]
-  const config = await io.config().catch((error: unknown) => {
-    checks.push(failed('config', error, 'mend what it names'))
-  })
+  const amiss = (error: unknown) => void checks.push(failed('config', error, 'mend what it names'))
+  const config = await io.config().catch(amiss)
   if (config) {
-    const stores = stored(config, io)
+    const stores = stored(config, io, (await lacksBy(config).catch(amiss)) ?? undefined)
     checks.push(...(await stores.catch((error) => [failed('store', error, 'mplp config print shows which is meant')])))
   }
   io.result(checks, () => checks.map((check) => line(check, io)).join('\n'))
@@ -36,7 +36,7 @@ const failed = (check: string, error: unknown, remedy: string): Check => ({
   remedy,
 })
 
-async function stored(config: Config, io: Io): Promise<readonly Check[]> {
+async function stored(config: Config, io: Io, lacks: RunChecks['lacks']): Promise<readonly Check[]> {
   const onWarning = () => undefined // what it would warn of is one of the checks
   const store = await openConfigured(config, { onWarning, create: false }).catch((error: unknown) =>
     checkThere(config, error),
@@ -49,7 +49,7 @@ async function stored(config: Config, io: Io): Promise<readonly Check[]> {
       await checkLayout(store),
       await checkClock(store),
       await checkIndexes(project),
-      ...(await checkRuns(project, { onProgress: io.progress })),
+      ...(await checkRuns(project, { onProgress: io.progress, ...(lacks && { lacks }) })),
       ...(await checkQuestions(project)),
     ]
   } finally {

@@ -38,7 +38,7 @@ function waitOf(
   plan: string,
   { action_id, step_id, status, attempts }: ActionRecord,
 ): readonly Wait[] {
-  const step = graph.get('step', step_id)?.data.description ?? step_id
+  const step = stepNamed(graph, step_id)
   if (status === 'running') return [{ what: `the step “${step}”, attempt ${attempts}` }]
   if (status !== 'waiting' || [...graph.state.referrers('action', action_id, 'CONFIRMS')].length > 0) return []
   const signal = [...graph.state.referrers('step', step_id, 'BINDS')].flatMap((node) =>
@@ -48,3 +48,7 @@ function waitOf(
     ? [{ what: `the step “${step}”` }]
     : [{ what: `the signal ${signal}`, remedy: `mplp signal ${plan} ${signal}` }]
 }
+
+/** A step as people know it. */
+export const stepNamed = (graph: ProjectGraph, step: string): string =>
+  graph.get('step', step)?.data.description ?? step

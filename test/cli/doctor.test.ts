@@ -6,7 +6,9 @@ import { checkIndexes } from '../../src/cli/doctor-indexes.ts'
 import { checkNode, checkWatches } from '../../src/cli/doctor-machine.ts'
 import { checkRuns } from '../../src/cli/doctor-runs.ts'
 import { checkClock } from '../../src/cli/doctor-store.ts'
+import { lacksBy } from '../../src/cli/lacks-by.ts'
 import { openRuntime } from '../../src/compose.ts'
+import type { Config } from '../../src/config.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
 import { openProject } from '../../src/psg/project.ts'
 import { reindexProject } from '../../src/psg/verify-project.ts'
@@ -91,6 +93,9 @@ describe('the store', () => {
   })
 })
 
+/** Which would not start. */
+const SERVERS = { docs: { command: 'absent-on-purpose' } }
+
 describe('runs that do not end', () => {
   it('are told with what each is waiting for, and what would help', async () => {
     const store = await openStore('memory:')
@@ -127,6 +132,71 @@ describe('runs that do not end', () => {
     })
     expect((await checkRuns(project)).find(({ says }) => says.includes(flows.hang.plan.plan_id))?.verdict).toBe('ok')
     void runtime.close() // it waits for what hangs
+  })
+
+  describe('for want of something', () => {
+    const tool = (tool_name: string, action_type = 'tool_call') => ({
+      binding: { action_type, params: { tool_name, tool_args: {} } },
+    })
+    const own = { name: 'own.tool', description: '', input: {}, execute: () => 1 }
+    /** Submitted long ago by a process that drives nothing. */
+    const submitted = async (vsl: string, steps: Parameters<typeof flowOf>[0]) => {
+      const clock = { ...systemClock, now: () => systemClock.now() - 3_600_000 }
+      const runtime = await openRuntime({ vsl }, { clock, mine: new Set() })
+      const flow = flowOf(steps)
+      await runtime.submit(flow)
+      await runtime.close()
+      return flow.plan.plan_id
+    }
+
+    it('are told with the step and what a worker with this config would lack', async () => {
+      const folder = tempFolder()
+      writeFileSync(join(folder, 'mplp.config.mjs'), 'export default { functions: { one: () => 1 } }')
+      const plan = await submitted(`sqlite:${join(folder, '.mplp/state.db')}`, { one: {}, mail: { after: ['one'] } })
+      const { values } = await hereJson<Check[]>(folder, ['doctor'])
+      expect(values[0]?.filter(({ check }) => check === 'run')).toEqual([
+        {
+          check: 'run',
+          verdict: 'warning',
+          says: expect.stringMatching(
+            /nothing has happened for 36\d\d s; a worker with this config would leave it: there is no function mail, which the step “mail” needs$/,
+          ),
+          remedy: `if no other worker runs: start one that has it, or mplp cancel ${plan}`,
+        },
+      ])
+    })
+
+    it.each<[string, Parameters<typeof flowOf>[0], Config, string]>([
+      ['a function', { a: {} }, { functions: { a: () => 1 } }, ''],
+      ['an adapter', { a: {} }, {}, 'adapter for actions of type function'],
+      ['a tool', { a: tool('own.tool') }, { tools: [own] }, ''],
+      ['another tool', { a: tool('own.other') }, { tools: [own] }, 'tool own.other'],
+      ['what a server may have', { a: tool('docs.find'), b: tool('docs.get', 'mcp_call') }, { mcp: SERVERS }, ''],
+      ['what it cannot have', { a: tool('other.find', 'mcp_call') }, { mcp: SERVERS }, 'tool other.find'],
+      ['calls of servers', { a: tool('docs.find', 'mcp_call') }, {}, 'adapter for actions of type mcp_call'],
+    ])('are judged by the config, and no server is started: %s', async (_, steps, config, lack) => {
+      const vsl = `sqlite:${join(tempFolder(), 'state.db')}`
+      await submitted(vsl, steps)
+      const store = await openStore(vsl)
+      onTestFinished(() => store.close())
+      const [check] = await checkRuns(await openProject(store), { lacks: await lacksBy(config) })
+      expect(/there is no (.*), which/.exec(check!.says)?.[1] ?? '').toBe(lack)
+    })
+
+    it('are told all the same where the actions of the config cannot be used, which is told too', async () => {
+      const folder = tempFolder()
+      writeFileSync(join(folder, 'mplp.config.mjs'), 'export default { functions: { one: 1 } }')
+      const plan = await submitted(`sqlite:${join(folder, '.mplp/state.db')}`, { one: {} })
+      const { code, values } = await hereJson<Check[]>(folder, ['doctor'])
+      expect(code).toBe(1)
+      expect(values[0]).toContainEqual({
+        check: 'config',
+        verdict: 'failed',
+        says: expect.stringContaining('functions.one'),
+        remedy: 'mend what it names',
+      })
+      expect(values[0]?.find(({ check }) => check === 'run')?.says).toContain(plan)
+    })
   })
 
   it('are none when all have ended', async () => {
