@@ -21,6 +21,8 @@ import { freePort } from './support/private-server.ts'
 import { itOwns, privatePostgres, privateRedis } from './support/servers.ts'
 import { tempFolder } from './support/temp-folder.ts'
 
+const MCP_SCRIPT = fileURLToPath(new URL('support/mcp-server.mjs', import.meta.url))
+
 describe('a runtime from a config', () => {
   itOwns(privatePostgres)('moves to Postgres and Redis with two lines and nothing else', async ({ url }) => {
     const redis = await privateRedis()
@@ -241,12 +243,46 @@ describe('a runtime from a config', () => {
 
   it('ends the servers it has started when its adapters do not fit together', async () => {
     const notes = tempFolder()
-    const args = [fileURLToPath(new URL('support/mcp-server.mjs', import.meta.url))]
-    const it = { command: process.execPath, args, env: { MCP_NOTES: notes } }
+    const it = { command: process.execPath, args: [MCP_SCRIPT], env: { MCP_NOTES: notes } }
     const adapters = [functionAdapter({}), functionAdapter({})]
     await expect(openRuntime({ vsl: 'memory:', mcp: { it }, adapters })).rejects.toThrow(InvalidInput)
     const pid = Number(readFileSync(join(notes, 'started'), 'utf8'))
     expect(() => process.kill(pid, 0)).toThrow('ESRCH')
+  })
+
+  it('holds each MCP server to the limits that its config gives, whichever way it is spoken to', async () => {
+    const server = await mcpHttpServer({ instead: ({ path }) => path === '/mute' })
+    onTestFinished(() => server.close())
+    const started = { command: process.execPath, args: [MCP_SCRIPT], env: { MCP_NOTES: tempFolder() } }
+    const runtime = await openRuntime({
+      vsl: 'memory:',
+      mcp: {
+        a: { ...started, maxMessageBytes: 100_000 },
+        b: { url: server.url, maxMessageBytes: 100_000 },
+        c: { ...started, maxMessageBytes: 1_000_000 },
+        d: { url: server.url },
+      },
+    })
+    onTestFinished(() => runtime.close())
+    const fill = (namespace: string) => ({
+      binding: {
+        action_type: 'mcp_call',
+        params: { tool_name: `${namespace}.fill`, tool_args: { bytes: 200_000 } },
+        on_failure: 'continue',
+      } as const,
+    })
+    const flow = flowOf({ a: fill('a'), b: fill('b'), c: fill('c'), d: fill('d') })
+    const run = await runtime.submit(flow)
+    const { outputs } = await run.result()
+    expect(Object.keys(outputs).sort()).toEqual([flow.ids.c, flow.ids.d].sort())
+    const said: string[] = []
+    for await (const { event } of run.events()) said.push(JSON.stringify(event))
+    for (const namespace of ['a', 'b'])
+      expect(said.join()).toContain(`raise maxMessageBytes of the MCP server ${namespace}`)
+    const silent = { command: process.execPath, args: ['-e', 'setInterval(() => {}, 1e6)'], startMs: 200 }
+    const mute = { url: new URL('/mute', server.url).href, startMs: 200 }
+    for (const it of [silent, mute])
+      await expect(openRuntime({ vsl: 'memory:', mcp: { it } })).rejects.toMatchObject({ code: 'action_failed' })
   })
 
   it('calls tools of a server behind a URL, and keeps what it is sent out of the store', async () => {

@@ -81,13 +81,13 @@ async function wireTo({ server, ...options }: McpLinkOptions): Promise<McpWire> 
 export function linkFailure(
   error: unknown,
   wire: McpWire,
-  { maxMessageBytes }: McpLinkOptions,
+  { namespace, maxMessageBytes }: McpLinkOptions,
   did: string,
   message: string,
 ): ActionError {
   const { reason, tooLarge, retryable, retryAfterMs } = wire.told(error)
   if (tooLarge) {
-    const remedy = 'ask for less, or raise maxMessageBytes of mcpAdapter'
+    const remedy = `ask for less, or raise maxMessageBytes of the MCP server ${namespace}`
     const cause = new TooLarge(message, maxMessageBytes + 1, maxMessageBytes, remedy)
     return finalFailure(cause.message, { cause })
   }

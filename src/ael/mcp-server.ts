@@ -1,5 +1,5 @@
 import type { Problem } from '../protocol/errors.ts'
-import { type Field, flag, oneOf, text, url } from '../protocol/fields.ts'
+import { type Field, flag, oneOf, text, timeout, url, wholeFrom } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
 import type { ApprovalPolicy } from './adapter.ts'
 import { isHeaderName, isHeaderValue, OWN_HEADERS } from './header.ts'
@@ -11,7 +11,7 @@ import { isHeaderName, isHeaderValue, OWN_HEADERS } from './header.ts'
 export type McpServer = McpCommand | McpUrl
 
 /** A process that is started, and spoken to over its stdin and stdout. */
-export interface McpCommand extends McpTrust {
+export interface McpCommand extends McpTrust, McpLimits {
   readonly command: string
   readonly args?: readonly string[]
   readonly env?: Readonly<Record<string, string>>
@@ -21,7 +21,7 @@ export interface McpCommand extends McpTrust {
 }
 
 /** A server that runs somewhere, and is spoken to by Streamable HTTP. */
-export interface McpUrl extends McpTrust {
+export interface McpUrl extends McpTrust, McpLimits {
   /** Of http or https, without a name or a password in it. */
   readonly url: string
   /** Sent with every request, to this origin only. Those that are called like a secret are kept out of everything that is stored or shown. */
@@ -37,6 +37,13 @@ interface McpTrust {
   readonly policy?: ApprovalPolicy | ((tool: string) => ApprovalPolicy)
   /** Believes the server when it calls a tool read-only. The protocol advises against it for servers that are not yours. */
   readonly trustAnnotations?: boolean
+}
+
+interface McpLimits {
+  /** For starting or reaching it and listing its tools: 15 s when nobody says otherwise. */
+  readonly startMs?: number
+  /** The largest message that is read of it: 10 MiB when nobody says otherwise. */
+  readonly maxMessageBytes?: number
 }
 
 /** May the tools of a server be registered under this name? */
@@ -63,6 +70,8 @@ export const MCP_SERVER: { readonly [O in keyof Required<McpServer>]: Field } = 
     fits: (policy) => policies.fits(policy) || typeof policy === 'function',
   },
   trustAnnotations: flag,
+  startMs: timeout,
+  maxMessageBytes: wholeFrom(1),
 }
 
 const OF_COMMANDS = ['args', 'env', 'cwd'] as const

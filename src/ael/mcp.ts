@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { InvalidInput } from '../protocol/errors.ts'
-import { clock as clockField, type Fields, method, needed, problemsIn, timeout, wholeFrom } from '../protocol/fields.ts'
+import { clock as clockField, type Fields, method, needed, problemsIn } from '../protocol/fields.ts'
 import { warn } from '../protocol/reporter.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Adapter } from './adapter.ts'
@@ -17,9 +17,9 @@ export interface McpOptions {
   /** By namespace: the tools of `files` are registered as `files.<name>`. */
   readonly servers: Readonly<Record<string, McpServer>>
   readonly tools: ToolRegistry
-  /** For starting or reaching a server and listing its tools: 15 s when absent. */
+  /** For starting or reaching a server that does not say itself, and listing its tools: 15 s when absent. */
   readonly startMs?: number
-  /** 10 MiB when absent. */
+  /** Of a server that does not say itself: 10 MiB when absent. */
   readonly maxMessageBytes?: number
   /** Told which tools cannot be used and are left out; a warning of the process when absent. */
   readonly onError?: (error: unknown) => void
@@ -37,8 +37,12 @@ export async function mcpAdapter(options: McpOptions): Promise<Adapter> {
   const secrets = Object.values(servers).flatMap(secretsIn)
   const redact = redactor(() => secrets) // the layer does it too, but is not there yet
   const onError = (error: unknown) => (options.onError ?? warn)(redact.error(error))
+  const limitsOf = (server: McpServer) => ({
+    startMs: server.startMs ?? startMs,
+    maxMessageBytes: server.maxMessageBytes ?? maxMessageBytes,
+  })
   const connections: McpConnection[] = Object.entries(servers).map(([namespace, server]) =>
-    mcpConnection({ namespace, server, tools, startMs, maxMessageBytes, clock, onError }),
+    mcpConnection({ namespace, server, tools, clock, onError, ...limitsOf(server) }),
   )
   const close = async () => {
     await Promise.all(connections.map((connection) => connection.close()))
@@ -63,8 +67,8 @@ const restricted = (tools: ToolRegistry, owned: (name: string) => boolean): Tool
 
 const OPTIONS: Fields = {
   servers: { '*': MCP_SERVER },
-  startMs: timeout,
-  maxMessageBytes: wholeFrom(1),
+  startMs: MCP_SERVER.startMs,
+  maxMessageBytes: MCP_SERVER.maxMessageBytes,
   tools: needed(registry),
   onError: method,
   clock: clockField,
