@@ -1,14 +1,18 @@
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer as createSecureServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { Server } from '@modelcontextprotocol/sdk/server/index.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import { CallToolRequestSchema, ListToolsRequestSchema } from '@modelcontextprotocol/sdk/types.js'
+import type { Certificate } from './certificate.ts'
 
 export interface McpHeard {
   readonly method: string
   readonly path: string
   readonly headers: IncomingMessage['headers']
+  /** Where the connection comes from. */
+  readonly port: number
   /** What is asked, such as `tools/call`; for a tool with its name behind. */
   readonly asks: string
   readonly id: number
@@ -40,6 +44,8 @@ export interface McpHttpServerOptions {
   readonly secret?: string
   /** Answers in place of the server when it says true. */
   readonly instead?: (request: McpHeard, response: ServerResponse) => boolean
+  /** By https. */
+  readonly tls?: Certificate
 }
 
 const object = { type: 'object' as const }
@@ -128,14 +134,15 @@ export async function mcpHttpServer(options: McpHttpServerOptions = {}): Promise
     return transport
   }
 
-  const http = createServer(async (incoming, response) => {
+  const answer = async (incoming: IncomingMessage, response: ServerResponse) => {
     let body = ''
     for await (const chunk of incoming) body += chunk
     const message = body === '' ? {} : JSON.parse(body)
     const { method = '', url: path = '', headers } = incoming
     const { id, params = {} } = message
     const asks = message.method === 'tools/call' ? `call ${params.name}` : String(message.method)
-    const request: McpHeard = { method, path, headers, asks, id, params }
+    const port = incoming.socket.remotePort ?? 0
+    const request: McpHeard = { method, path, headers, port, asks, id, params }
     heard.push(request)
     if (options.instead?.(request, response)) return
     if (asks === 'call busy') return void response.writeHead(503).end('later')
@@ -143,11 +150,12 @@ export async function mcpHttpServer(options: McpHttpServerOptions = {}): Promise
     if (session === undefined && asks !== 'initialize') return void response.writeHead(404).end('no such session')
     const transport = session?.transport ?? (await opened())
     await transport.handleRequest(incoming, response, body === '' ? undefined : message)
-  })
+  }
+  const http = options.tls ? createSecureServer(options.tls, answer) : createServer(answer)
   await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve))
 
   return {
-    url: `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`,
+    url: `${options.tls ? 'https' : 'http'}://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`,
     heard,
     hanging,
     keys,
