@@ -200,7 +200,7 @@ const SECRET_FLAG = /^--?[\w-]*(key|token|password|secret|authorization)$/i
 /** What a server is started with, and what it is sent. */
 const MOSTLY_KEYS: ReadonlySet<string> = new Set(['env', 'headers'])
 /** Where a function stands among plain values. */
-const MAY_BE_CODE: ReadonlySet<string> = new Set(['functions', 'resolve', 'policy'])
+const MAY_BE_CODE: ReadonlySet<string> = new Set(['functions', 'resolve', 'policy', 'headers'])
 
 const withoutPasswords = (text: string): string =>
   text

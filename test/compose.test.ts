@@ -285,29 +285,33 @@ describe('a runtime from a config', () => {
       await expect(openRuntime({ vsl: 'memory:', mcp: { it } })).rejects.toMatchObject({ code: 'action_failed' })
   })
 
-  it('calls tools of a server behind a URL, and keeps what it is sent out of the store', async () => {
-    const token = 'token-of-the-server-1618'
-    const server = await mcpHttpServer({ secret: token })
-    onTestFinished(() => server.close())
-    const docs = { url: server.url, headers: { authorization: `Bearer ${token}` } }
-    const store = await openStore('memory:')
-    const runtime = await openRuntime({ mcp: { docs } }, { store })
-    const binding = (tool: string) => ({
-      action_type: 'mcp_call',
-      params: { tool_name: `docs.${tool}`, tool_args: {} },
-    })
-    const flow = flowOf({ note: { binding: binding('note') }, leak: { binding: binding('leak') } })
-    const result = await (await runtime.submit(flow)).result()
-    expect(result).toMatchObject({ status: 'failed', outputs: { [flow.ids.note!]: 'noted' } })
-    expect(result.error?.message).toContain('bad token [redacted]')
-    await runtime.close()
-    expect([server.keys.length, server.sessions()]).toEqual([1, 0])
-    const kept: unknown[] = []
-    for await (const entry of store.feed()) kept.push(entry)
-    expect(kept.length).toBeGreaterThan(2)
-    expect(JSON.stringify([kept, result])).not.toContain(token)
-    await store.close()
-  })
+  it.each(['as they are', 'by a function'])(
+    'calls tools of a server behind a URL, and keeps its headers, given %s, out of the store',
+    async (way) => {
+      const token = 'token-of-the-server-1618'
+      const server = await mcpHttpServer({ secret: token })
+      onTestFinished(() => server.close())
+      const headers = { authorization: `Bearer ${token}` }
+      const docs = { url: server.url, headers: way === 'as they are' ? headers : async () => headers }
+      const store = await openStore('memory:')
+      const runtime = await openRuntime({ mcp: { docs } }, { store })
+      const binding = (tool: string) => ({
+        action_type: 'mcp_call',
+        params: { tool_name: `docs.${tool}`, tool_args: {} },
+      })
+      const flow = flowOf({ note: { binding: binding('note') }, leak: { binding: binding('leak') } })
+      const result = await (await runtime.submit(flow)).result()
+      expect(result).toMatchObject({ status: 'failed', outputs: { [flow.ids.note!]: 'noted' } })
+      expect(result.error?.message).toContain('bad token [redacted]')
+      await runtime.close()
+      expect([server.keys.length, server.sessions()]).toEqual([1, 0])
+      const kept: unknown[] = []
+      for await (const entry of store.feed()) kept.push(entry)
+      expect(kept.length).toBeGreaterThan(2)
+      expect(JSON.stringify([kept, result])).not.toContain(token)
+      await store.close()
+    },
+  )
 
   it('holds no folder against anything unless it is told one', async () => {
     const runtime = await openRuntime({ vsl: 'memory:' })

@@ -5,8 +5,9 @@ import { ActionError } from '../protocol/errors.ts'
 import { given } from '../protocol/given.ts'
 import { finalFailure, saidBy, timedOut } from './failure.ts'
 import { Oversized } from './mcp-events.ts'
+import { headerSource } from './mcp-headers.ts'
 import { isOk, mcpRequests, refusalOf, wordsOf } from './mcp-request.ts'
-import type { McpUrl } from './mcp-server.ts'
+import type { McpHeaders, McpUrl } from './mcp-server.ts'
 import { isAnswer, isStream, mcpStreams } from './mcp-stream.ts'
 import { inTurn, type McpWire } from './mcp-wire.ts'
 
@@ -15,6 +16,8 @@ export interface McpHttpOptions {
   readonly startMs: number
   readonly maxMessageBytes: number
   readonly clock: Clock
+  /** Told what must be seen nowhere, where headers are asked for each request. */
+  readonly onSecrets: (values: readonly string[]) => void
 }
 
 /** How long a server may take to hear that we leave. */
@@ -28,8 +31,9 @@ class SessionLost extends ActionError {}
  * whose stream has ended without an answer; this one fails such a call at once.
  */
 export function mcpHttp({ url, headers = {} }: McpUrl, options: McpHttpOptions): McpWire {
-  const { startMs, maxMessageBytes, clock } = options
+  const { startMs, maxMessageBytes, clock, onSecrets } = options
   const { host } = new URL(url)
+  const givenHeaders = headerSource(headers, host, onSecrets)
   const requests = mcpRequests(new URL(url))
   const calls = new Map<RequestId, AbortController>()
   const open = new Set<AbortController>()
@@ -44,18 +48,17 @@ export function mcpHttp({ url, headers = {} }: McpUrl, options: McpHttpOptions):
     open.add(controller)
     return controller
   }
-  const headersFor = (more: Readonly<Record<string, string>>) => ({
-    ...given(headers),
-    ...(session !== undefined && { 'mcp-session-id': session }),
-    ...(version !== undefined && { 'mcp-protocol-version': version }),
-    ...more,
-  })
-  const post = (message: JSONRPCMessage, signal: AbortSignal) =>
-    requests.send('POST', {
-      headers: headersFor({ 'content-type': 'application/json', accept: 'application/json, text/event-stream' }),
-      body: JSON.stringify(message),
-      signal,
-    })
+  const send = async (method: string, signal: AbortSignal, more: McpHeaders = {}, body?: string) => {
+    const own = given(await givenHeaders(signal))
+    const headers = {
+      ...own,
+      ...(session !== undefined && { 'mcp-session-id': session }),
+      ...(version !== undefined && { 'mcp-protocol-version': version }),
+      ...more,
+    }
+    return requests.send(method, { headers, signal, ...(body !== undefined && { body }) })
+  }
+  const post = (message: JSONRPCMessage, signal: AbortSignal) => send('POST', signal, POSTED, JSON.stringify(message))
 
   /** Resolves once the answer is handed on; rejects as soon as it is known that none will come. */
   const ask = async (message: JSONRPCMessage, id: RequestId): Promise<void> => {
@@ -111,8 +114,7 @@ export function mcpHttp({ url, headers = {} }: McpUrl, options: McpHttpOptions):
   const end = async (): Promise<void> => {
     await Promise.race([Promise.allSettled(notices), aborted(AbortSignal.timeout(PATIENCE_MS))]) // who was told to stop something is to hear it
     const signal = AbortSignal.timeout(PATIENCE_MS)
-    if (session !== undefined && isAlive)
-      await requests.send('DELETE', { headers: headersFor({}), signal }).catch(() => undefined) // it will find out by itself
+    if (session !== undefined && isAlive) await send('DELETE', signal).catch(() => undefined) // it will find out by itself
     isAlive = false
     wire.onclose?.()
     for (const controller of open) controller.abort()
@@ -166,13 +168,12 @@ export function mcpHttp({ url, headers = {} }: McpUrl, options: McpHttpOptions):
     clock,
     deliver,
     ask: ({ id }, signal) =>
-      requests.send('GET', {
-        headers: headersFor({ accept: 'text/event-stream', ...(id !== undefined && { 'last-event-id': id }) }),
-        signal,
-      }),
+      send('GET', signal, { accept: 'text/event-stream', ...(id !== undefined && { 'last-event-id': id }) }),
   })
   return wire
 }
+
+const POSTED = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
 
 const isInitialize = (message: JSONRPCMessage): boolean => 'method' in message && message.method === 'initialize'
 const textIn = (header: string | readonly string[] | undefined): string | undefined =>

@@ -18,6 +18,8 @@ export interface McpLinkOptions {
   readonly clock: Clock
   /** Told which tools cannot be used. */
   readonly onError: (error: unknown) => void
+  /** Told what must be seen nowhere and was not known at the start. */
+  readonly onSecrets: (values: readonly string[]) => void
 }
 
 /** A server that is spoken to, from its start to its end. */

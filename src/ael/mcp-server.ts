@@ -24,13 +24,19 @@ export interface McpCommand extends McpTrust, McpLimits {
 export interface McpUrl extends McpTrust, McpLimits {
   /** Of http or https, without a name or a password in it. */
   readonly url: string
-  /** Sent with every request, to this origin only. Those that are called like a secret are kept out of everything that is stored or shown. */
-  readonly headers?: Readonly<Record<string, string>>
+  /**
+   * Sent with every request, to this origin only. Those that are called like a secret are kept out of everything that is stored or shown. A
+   * function is asked for each request, as for a token that expires: all that it gives is kept out, and a request fails if it does, in a way
+   * that may pass.
+   */
+  readonly headers?: McpHeaders | (() => McpHeaders | Promise<McpHeaders>)
   readonly command?: undefined
   readonly args?: undefined
   readonly env?: undefined
   readonly cwd?: undefined
 }
+
+export type McpHeaders = Readonly<Record<string, string>>
 
 interface McpTrust {
   /** For all of its tools, or by the server's own name of each: `always_allow` when absent. */
@@ -51,7 +57,7 @@ export const isNamespace = (name: string): boolean => /^[A-Za-z0-9_-]+$/.test(na
 
 const isText = (value: unknown): boolean => typeof value === 'string'
 const policies = oneOf('always_allow', 'ask', 'blocked')
-const secretTexts: Field = {
+export const secretTexts: Field = {
   says: 'an object of texts',
   fits: (value) => isObject(value) && Object.values(value).every((one) => one === undefined || isText(one)),
   secret: true,
@@ -64,7 +70,11 @@ export const MCP_SERVER: { readonly [O in keyof Required<McpServer>]: Field } = 
   env: secretTexts,
   cwd: text,
   url,
-  headers: secretTexts,
+  headers: {
+    says: `${secretTexts.says}, or a function that gives one`,
+    fits: (headers) => secretTexts.fits(headers) || typeof headers === 'function',
+    secret: true,
+  },
   policy: {
     says: 'always_allow, ask, blocked, or a function that says one of them',
     fits: (policy) => policies.fits(policy) || typeof policy === 'function',
@@ -90,7 +100,8 @@ export function serverProblems(at: string, server: McpServer): readonly Problem[
       wrong('url', 'credentials', 'must not hold a name or a password; give headers.authorization')
     for (const key of OF_COMMANDS)
       if (server[key] !== undefined) wrong(key, 'option', 'means nothing to a server behind a URL')
-    for (const [name, rule, message] of headerProblems(headers)) wrong(`headers.${name}`, rule, message)
+    for (const [name, rule, message] of typeof headers === 'function' ? [] : headerProblems(headers))
+      wrong(`headers.${name}`, rule, message)
   } else if (command === undefined) wrong('command', 'required', 'is missing, and so is url')
   else if (server.headers !== undefined) wrong('headers', 'option', 'means nothing to a server that is started')
   return problems
@@ -105,7 +116,7 @@ const OURS = new Set([
   'mcp-protocol-version',
 ])
 
-function headerProblems(headers: Readonly<Record<string, string>>): [name: string, rule: string, message: string][] {
+export function headerProblems(headers: McpHeaders): [name: string, rule: string, message: string][] {
   const seen = new Set<string>()
   return Object.entries(headers).flatMap(([name, value]): [string, string, string][] => {
     const lower = name.toLowerCase()
@@ -121,16 +132,17 @@ function headerProblems(headers: Readonly<Record<string, string>>): [name: strin
 /** An environment holds paths and modes too, and headers versions; only what is called a secret is treated as one. */
 const SECRET_NAME = /KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE|SIGNATURE/i
 
-/** What of a server must be seen nowhere. */
+/** What of a server must be seen nowhere, as far as it is known before it is asked for. */
 export function secretsIn({ env = {}, headers = {}, url }: McpServer): readonly string[] {
   const query = url === undefined ? [] : new URL(url).searchParams
   const named = (values: Iterable<[string, string | undefined]>): string[] =>
     [...values].flatMap(([name, value]) => (SECRET_NAME.test(name) && value !== undefined ? [value] : []))
-  return [...named(Object.entries(env)), ...named(query), ...named(Object.entries(headers)).flatMap(partsOf)]
+  const sent = typeof headers === 'function' ? [] : Object.entries(headers)
+  return [...named(Object.entries(env)), ...named(query), ...named(sent).flatMap(partsOf)]
 }
 
 /** A server that repeats a header may leave its scheme away, say what Basic wraps, or take one of several values: a cookie, a signature. */
-function partsOf(header: string): readonly string[] {
+export function partsOf(header: string): readonly string[] {
   const [, scheme = '', rest = ''] = /^(\S+)\s+(.*)$/.exec(header) ?? []
   const basic = /^basic$/i.test(scheme) ? Buffer.from(rest, 'base64').toString() : ''
   const values = header.split(/[;,]\s*/).map((part) => part.slice(part.indexOf('=') + 1))

@@ -6,6 +6,7 @@ import { shown } from '../protocol/shown.ts'
 import type { Adapter } from './adapter.ts'
 import { registry } from './check-options.ts'
 import { type McpConnection, mcpConnection } from './mcp-connection.ts'
+import { changingSecrets } from './mcp-headers.ts'
 import { isNamespace, MCP_SERVER, type McpServer, secretsIn, serverProblems } from './mcp-server.ts'
 import { redactor } from './redact.ts'
 import { toolAdapter } from './tool.ts'
@@ -34,15 +35,15 @@ export interface McpOptions {
 export async function mcpAdapter(options: McpOptions): Promise<Adapter> {
   checkOptions(options)
   const { servers, tools, startMs = 15_000, maxMessageBytes = 10 * 1024 * 1024, clock = systemClock } = options
-  const secrets = Object.values(servers).flatMap(secretsIn)
-  const redact = redactor(() => secrets) // the layer does it too, but is not there yet
+  const secrets = changingSecrets(Object.values(servers).flatMap(secretsIn))
+  const redact = redactor(secrets.all) // the layer does it too, but is not there yet
   const onError = (error: unknown) => (options.onError ?? warn)(redact.error(error))
   const limitsOf = (server: McpServer) => ({
     startMs: server.startMs ?? startMs,
     maxMessageBytes: server.maxMessageBytes ?? maxMessageBytes,
   })
   const connections: McpConnection[] = Object.entries(servers).map(([namespace, server]) =>
-    mcpConnection({ namespace, server, tools, clock, onError, ...limitsOf(server) }),
+    mcpConnection({ namespace, server, tools, clock, onError, onSecrets: secrets.add, ...limitsOf(server) }),
   )
   const close = async () => {
     await Promise.all(connections.map((connection) => connection.close()))
@@ -54,7 +55,7 @@ export async function mcpAdapter(options: McpOptions): Promise<Adapter> {
     throw redact.error(error)
   }
   const owned = (name: string) => connections.some((connection) => connection.owns(name))
-  return { ...toolAdapter(restricted(tools, owned), { clock }), action_type: 'mcp_call', secrets: () => secrets, close }
+  return { ...toolAdapter(restricted(tools, owned), { clock }), action_type: 'mcp_call', secrets: secrets.all, close }
 }
 
 const restricted = (tools: ToolRegistry, owned: (name: string) => boolean): ToolRegistry => ({
