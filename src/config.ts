@@ -163,7 +163,7 @@ export function configFromEnv(env: NodeJS.ProcessEnv = process.env): Config {
     if (field === undefined)
       problems.push({ path: name, rule: 'extra_forbidden', message: notKnown(key, IN_VARIABLES, variableOf) })
     else if (field === buses || field === texts) found[key] = value.split(',').map((part) => part.trim())
-    else if (field === positive) found[key] = numberIn(value)
+    else if (field === positive) found[key] = numberOrText(value)
     else found[key] = field === text || field === sealing ? value : parsed(name, value)
   }
   for (const problem of problemsWith(found))
@@ -287,7 +287,7 @@ const IN_VARIABLES: readonly string[] = Object.keys(FIELDS).filter((key) => !FRO
 const OTHER_VARIABLES: ReadonlySet<string> = new Set(['MPLP_TEST_INSTALL', 'MPLP_TEST_RESULTS'])
 
 /** What is no number stays as it was given, to be shown so. */
-const numberIn = (text: string): number | string =>
+const numberOrText = (text: string): number | string =>
   text.trim() === '' || Number.isNaN(Number(text)) ? text : Number(text)
 
 function parsed(name: string, text: string): unknown {
