@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import * as fs from 'node:fs'
 import { constants, type Dirent, existsSync, type Stats } from 'node:fs'
 import { basename, dirname, join, sep } from 'node:path'
@@ -13,8 +14,11 @@ export interface Root {
   readonly foldsCase: boolean
   /** What stands there; `undefined` when nothing does, or when one of its folders is not a folder. */
   stat(path: string): Promise<Stats | undefined>
-  /** The names in a folder. Throws Elsewhere when the folder is not there, or not below the root. */
-  list(folder: string): Promise<readonly Dirent[]>
+  /**
+   * What lies in a folder. A name that is not UTF-8 is no text, so no path leads there: such a thing is left out, and handed to `onNameless` under the
+   * nearest name that can be shown. Throws Elsewhere when the folder is not there, or not below the root.
+   */
+  list(folder: string, onNameless?: (entry: Dirent) => void): Promise<readonly Dirent[]>
   /** Opens a plain file to read. Throws Elsewhere for anything else, and never waits for a pipe. */
   open(path: string): Promise<Opened>
   /** Keeps the folder of a path open while `work` goes on, so that nobody can slip another one under it. */
@@ -72,10 +76,10 @@ export async function openRoot(folder: string): Promise<Root> {
     path,
     foldsCase: await foldsCase(path),
     stat: (at) => disk.lstat(full(at)).catch(unlessMissing),
-    async list(at) {
+    async list(at, onNameless = () => undefined) {
       const fd = await openFolder(full(at))
       try {
-        return (await disk.readdir(wayThrough(fd, full(at)), { withFileTypes: true })) as Dirent[]
+        return await listed(wayThrough(fd, full(at)), onNameless)
       } finally {
         disk.close(fd)
       }
@@ -156,6 +160,22 @@ const hasDescriptors = existsSync(DESCRIPTORS)
 const wayThrough = (fd: number, path: string): string => (hasDescriptors ? `${DESCRIPTORS}/${fd}` : path)
 const realOf = (fd: number, path: string): Promise<string> =>
   hasDescriptors ? disk.readlink(`${DESCRIPTORS}/${fd}`) : disk.realpath(path)
+
+/** What stands for bytes that are not UTF-8. A name may also have it as a character of its own, so the bytes decide. */
+const REPLACEMENT = '\uFFFD'
+
+async function listed(way: string, onNameless: (entry: Dirent) => void): Promise<readonly Dirent[]> {
+  const entries = (await disk.readdir(way, { withFileTypes: true })) as Dirent[]
+  if (!entries.some(({ name }) => name.includes(REPLACEMENT))) return entries
+  const raw = (await disk.readdir(way, { withFileTypes: true, encoding: 'buffer' })) as unknown as Dirent<Buffer>[]
+  return raw.flatMap((entry) => {
+    const isText = isUtf8(entry.name)
+    const named = Object.assign(entry as unknown as Dirent, { name: entry.name.toString() })
+    if (isText) return [named]
+    onNameless(named)
+    return []
+  })
+}
 
 async function openFile(way: string, path: string): Promise<Opened> {
   const fd = await disk.open(way, READ).catch(elsewhere(path))

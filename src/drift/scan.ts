@@ -25,7 +25,7 @@ export interface ScanProgress {
 export interface Scan extends ScanProgress {
   /** What may differ from what is known: paths on the disk that are new or have other times, and known paths that were not met. */
   readonly paths: readonly string[]
-  /** Folders, or their rules, and files that could not be read: of them and what is known below them nothing is said. */
+  /** Folders, or their rules, and files that could not be read, and what no path can name (EILSEQ): of them and what is known below them nothing is said. */
   readonly unreadable: readonly { readonly path: string; readonly code: string }[]
 }
 
@@ -38,6 +38,8 @@ export interface Known {
 
 const FOLDERS_AT_ONCE = 16
 const TELL_EVERY = 1_000
+/** Of what has a name that is not UTF-8. */
+const NOT_TEXT = 'EILSEQ'
 
 /**
  * Walks everything that belongs and says what to look at. Compares times only, reads no content, and does not follow links. Throws Refused when the
@@ -53,12 +55,15 @@ export async function scan(root: Root, select: Select, known: Known, options: Sc
 
   async function visit(folder: string): Promise<readonly string[]> {
     signal?.throwIfAborted()
-    const entries = await root.list(folder).catch((error: NodeJS.ErrnoException) => {
-      if (folder === '')
-        throw new Refused(`${root.path} is gone or cannot be read`, 'bring it back first', { cause: error })
-      if (error instanceof Elsewhere) return [] as Dirent[]
-      unreadable.push({ path: folder, code: error.code ?? error.message })
-    })
+    const nameless: Dirent[] = []
+    const entries = await root
+      .list(folder, (entry) => nameless.push(entry))
+      .catch((error: NodeJS.ErrnoException) => {
+        if (folder === '')
+          throw new Refused(`${root.path} is gone or cannot be read`, 'bring it back first', { cause: error })
+        if (error instanceof Elsewhere) return [] as Dirent[]
+        unreadable.push({ path: folder, code: error.code ?? error.message })
+      })
     folders++
     if (!entries) return [] // neither are its rules known: those that were stay in force
     const names = new Set(entries.map((entry) => entry.name))
@@ -71,15 +76,17 @@ export async function scan(root: Root, select: Select, known: Known, options: Sc
     if (!isRuled) return []
     const inside: string[] = []
     const here: string[] = []
-    for (const entry of entries) {
-      const path = folder === '' ? entry.name : `${folder}/${entry.name}`
-      if (entry.isDirectory()) {
-        if (select.hasFolder(path)) inside.push(path)
-      } else if ((entry.isFile() || entry.isSymbolicLink()) && select.hasFile(path)) here.push(path)
-    }
+    const pathOf = ({ name }: Dirent) => (folder === '' ? name : `${folder}/${name}`)
+    for (const entry of entries)
+      if (belongs(entry, pathOf(entry))) (entry.isDirectory() ? inside : here).push(pathOf(entry))
+    for (const entry of nameless)
+      if (belongs(entry, pathOf(entry))) unreadable.push({ path: pathOf(entry), code: NOT_TEXT })
     await Promise.all(here.map(meet))
     return inside
   }
+
+  const belongs = (entry: Dirent, path: string): boolean =>
+    entry.isDirectory() ? select.hasFolder(path) : (entry.isFile() || entry.isSymbolicLink()) && select.hasFile(path)
 
   function passBy(path: string, error: NodeJS.ErrnoException): false {
     if (!isUnreadable(error.code)) throw error

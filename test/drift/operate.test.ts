@@ -147,6 +147,14 @@ describe('an operation on the disk', () => {
     expect([it.text('full/x'), it.text('empty')]).toEqual(['', 'new'])
   })
 
+  it.runIf(process.platform === 'linux')('finds a folder in the way whose name is not UTF-8', async () => {
+    const it = await operating({ 'full/y': '' })
+    rmSync(it.full('full/y'))
+    mkdirSync(Buffer.concat([Buffer.from(it.full('full/')), Buffer.from([0xff])]))
+    expect(await it.operate(write('full', FOLDER, shape('new')))).toBe('in_the_way')
+    expect(readdirSync(it.full('full'))).toHaveLength(1)
+  })
+
   it('does not put a file below another file', async () => {
     const it = await operating({ a: 'old' })
     expect(await it.operate(write('a/b', null, shape('new')))).toBe('in_the_way')

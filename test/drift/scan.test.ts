@@ -10,6 +10,9 @@ import { Refused } from '../../src/protocol/errors.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { put } from './given.ts'
 
+const ON_LINUX = process.platform === 'linux' // other systems refuse such names
+const bytes = (path: string) => Buffer.from(path, 'latin1')
+
 async function scanning(files: { readonly [path: string]: string }) {
   const path = tempFolder()
   put(path, files)
@@ -99,5 +102,17 @@ describe('a scan', () => {
     put(it.path, { 'a/x': '' })
     const { paths, unreadable } = await it.scan({}, root)
     expect([paths, unreadable]).toEqual([['b/y'], [{ path: 'a', code: 'EACCES' }]])
+  })
+
+  it.runIf(ON_LINUX)('lists what no path can name, its name not being UTF-8, unless it is left out', async () => {
+    const it = await scanning({ a: '1', 'sub/b': '2', 'sub/\uFFFD': '3' })
+    await it.learn()
+    for (const name of ['\xff', 'sub/\xff', 'sub/left-out-\xff']) writeFileSync(bytes(it.full(name)), 'x')
+    mkdirSync(bytes(it.full('folder-\xe4')))
+    writeFileSync(bytes(it.full('folder-\xe4/deep')), 'x')
+    const { paths, unreadable, files } = await it.scan({}, it.root, { exclude: ['**/left-out*'] })
+    expect([paths, files]).toEqual([[], 3])
+    expect(unreadable.map(({ path }) => path).sort()).toEqual(['folder-\uFFFD', 'sub/\uFFFD', '\uFFFD'])
+    expect(new Set(unreadable.map(({ code }) => code))).toEqual(new Set(['EILSEQ']))
   })
 })
