@@ -43,7 +43,7 @@ export async function main(argv: readonly string[], world: World): Promise<numbe
     const asksHelp = first === 'help' && words.length > 0 // commander's own help knows one word
     // Of a verb that there is not, commander would show the help of all; without --help it says so.
     const asked = !asksHelp ? argv : isKnown(program, words) ? [...words, '--help'] : words
-    await program.parseAsync(asked, { from: 'user' })
+    await unlessStuck(program.parseAsync(asked, { from: 'user' }))
     return code
   } catch (error) {
     if (error instanceof CommanderError && error.exitCode === 0) return EXIT.done
@@ -54,6 +54,21 @@ export async function main(argv: readonly string[], world: World): Promise<numbe
       ? EXIT.usage
       : EXIT.failed
   }
+}
+
+/** Where a config, an adapter of it or a flow waits for what never comes, Node would end with a code of its own and without a word. */
+function unlessStuck(work: Promise<unknown>): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const stuck = () =>
+      reject(
+        new Refused(
+          'something is waited for that never comes',
+          'see that every promise of the config, its adapters and the flow settles',
+        ),
+      )
+    process.once('beforeExit', stuck)
+    work.then(resolve, reject).finally(() => process.off('beforeExit', stuck))
+  })
 }
 
 /** What we throw on purpose, or because of Ctrl-C, says all in its message; of anything else the stack is worth reporting. */

@@ -1,0 +1,23 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { tempFolder } from '../support/temp-folder.ts'
+import { mplp, oneLine } from './mplp.ts'
+
+const ADAPTER =
+  "{ action_type: 'x', executor_kind: 'external', execute: async () => ({}), close: () => new Promise(() => {}) }"
+
+// In a process of its own: only there can nothing be left to do.
+it.each([
+  ['a config', 'export default await new Promise(() => {})', ['list', '--config', 'it.mjs']],
+  ['a flow', 'export default () => new Promise(() => {})', ['run', 'it.mjs']],
+  ['an adapter', `export default { vsl: 'memory:', adapters: [${ADAPTER}] }`, ['resume', '--config', 'it.mjs']],
+])('says so where %s waits for what never comes', { timeout: 60_000 }, async (_, module, words) => {
+  const folder = tempFolder()
+  writeFileSync(join(folder, 'it.mjs'), module)
+  const stuck = await mplp(folder, words)
+  expect(stuck.code).toBe(1)
+  expect(oneLine(stuck)).toBe(
+    'mplp: something is waited for that never comes; see that every promise of the config, its adapters and the flow settles',
+  )
+})
