@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { authority, portError } from '../bus/listening.ts'
 import type { ComposedRuntime } from '../compose.ts'
 import type { ServerConfig } from '../config.ts'
@@ -18,6 +18,7 @@ import { openApi } from './openapi.ts'
 import { unlessOwn } from './own-port.ts'
 import { problemOf } from './problem.ts'
 import { psgRoutes } from './psg.ts'
+import { readJson } from './read-json.ts'
 import type { Request, Route } from './route.ts'
 import { runRoutes } from './runs.ts'
 import { settleOptions } from './settle-options.ts'
@@ -75,6 +76,7 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
   })
   const connections = connectionsOf(app)
   app.removeContentTypeParser('text/plain') // the one kind of body that any web page may send anywhere
+  readJson(app)
 
   const routes: Route[] = [
     ...psgRoutes(runtime),
@@ -105,7 +107,7 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
   app.setErrorHandler((error, _, reply) => answered(error, reply))
   app.setNotFoundHandler((request) => {
     door(request.headers, undefined)
-    throw new NotFound('path', `${request.method} ${request.url.slice(0, 80)}`)
+    throw noPath(request)
   })
   for (const route of [...routes, document]) register(app, route, door)
 
@@ -139,7 +141,10 @@ function register(app: FastifyInstance, route: Route, door: Door): void {
     method: route.method,
     url: route.path,
     exposeHeadRoute: route.type !== EVENT_STREAM, // it has no end to tell the head of
-    onRequest: async ({ headers }) => door(headers, route.role), // before the body is read
+    async onRequest(request) {
+      door(request.headers, route.role) // before the body is read
+      if ((request as Request).params.id === '') throw noPath(request) // `/runs/` names no run
+    },
     async handler(request, reply) {
       checkQuery(request.query as object, Object.keys(route.query ?? {}))
       if (route.body) request.body = bodyOf(request.body, route.body)
@@ -148,6 +153,8 @@ function register(app: FastifyInstance, route: Route, door: Door): void {
     },
   })
 }
+
+const noPath = ({ method, url }: FastifyRequest): NotFound => new NotFound('path', `${method} ${url.slice(0, 80)}`)
 
 async function listen(app: FastifyInstance, host: string, port: number): Promise<void> {
   try {

@@ -1,3 +1,4 @@
+import { gzipSync } from 'node:zlib'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { openRuntime } from '../../src/compose.ts'
 import type { RunHandle } from '../../src/orchestrator/run.ts'
@@ -382,6 +383,40 @@ describe('bad input', () => {
     expect(response.headers.get('content-type')).toContain('application/problem+json')
     expect({ status: response.status, body: await response.json() }).toMatchObject({ status, body: { status, code } })
     expect(await ask('GET', '/psg/contexts')).toMatchObject({ body: { contexts: [] } })
+  })
+
+  it.each([
+    [
+      'text in another encoding',
+      Buffer.from('{"context":"M\xfcller"}', 'latin1'),
+      {},
+      400,
+      'body is not valid: it is not UTF-8',
+    ],
+    [
+      'a packed body',
+      gzipSync('{}'),
+      { 'content-encoding': 'gzip' },
+      415,
+      'bodies in gzip are not read: send it as it is',
+    ],
+  ])('is refused before anything is made of it: %s', async (_, body, coding, status, detail) => {
+    const { url } = await serving()
+    const headers = { 'content-type': 'application/json', ...coding }
+    const response = await fetch(`${url}/runs`, { method: 'POST', body, headers })
+    expect({ status: response.status, body: await response.json() }).toMatchObject({ status, body: { status, detail } })
+  })
+
+  it.each([
+    ['GET', '/runs/'],
+    ['GET', '/objects//why'],
+    ['POST', '/runs//cancel'],
+  ])('says of %s %s that there is no such path', async (method, path) => {
+    const { ask } = await serving()
+    expect(await ask(method, path)).toMatchObject({
+      status: 404,
+      body: { detail: `there is no path ${method} ${path}` },
+    })
   })
 
   it.each([
