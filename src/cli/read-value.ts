@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import { readFile } from 'node:fs/promises'
 import { pathToFileURL } from 'node:url'
 import { InvalidInput, MplpError } from '../protocol/errors.ts'
@@ -5,11 +6,13 @@ import { jsonFault } from '../protocol/json-fault.ts'
 
 /** The value that a JSON, YAML, JavaScript or TypeScript file holds; of a module its default export, called if it is a function. Throws InvalidInput. */
 export async function readValue(path: string): Promise<unknown> {
-  const text = await readFile(path, 'utf8').catch((cause: NodeJS.ErrnoException) => {
+  const bytes = await readFile(path).catch((cause: NodeJS.ErrnoException) => {
     throw wrong(path, 'readable', cause.code === 'ENOENT' ? 'does not exist' : `cannot be read (${cause.code})`, cause)
   })
   if (!/\.(json|ya?ml|[cm]?[jt]s)$/.test(path))
     throw wrong(path, 'extension', 'is none of .json, .yaml, .js, .mjs, .ts')
+  if (!isUtf8(bytes)) throw wrong(path, 'utf8', 'is not UTF-8; save it so') // as older PowerShells write; what is not would be changed in silence
+  const text = bytes.toString()
   if (path.endsWith('.json')) return parsedJson(path, text.replace(/^\uFEFF/, '')) // Windows' editors begin with a mark
   if (/\.ya?ml$/.test(path)) {
     const { parse } = await import('yaml')

@@ -517,6 +517,20 @@ describe('files that begin with a byte order mark', { timeout: PATIENT }, () => 
   })
 })
 
+describe('files that are not UTF-8', () => {
+  it.each([
+    ['flow.json', Buffer.from('\uFEFF{}', 'utf16le')],
+    ['flow.yaml', Buffer.from('title: M\xfcller', 'latin1')],
+    ['flow.mjs', Buffer.from('export default { title: "M\xfcller" }', 'latin1')],
+  ])('are refused, and not read with other letters: %s', async (name, bytes) => {
+    const folder = tempFolder()
+    writeFileSync(join(folder, name), bytes)
+    const refused = await mplpHere(folder, ['run', name])
+    expect(refused).toMatchObject({ code: 64, out: '' })
+    expect(oneLine(refused)).toBe(`mplp: ${join(folder, name)} is not valid: it is not UTF-8; save it so`)
+  })
+})
+
 describe('a plan that fails', { timeout: PATIENT }, () => {
   it('ends with 1 and says what failed', async () => {
     const folder = withFlow('auto', 'no-such-file.txt')
