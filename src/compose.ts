@@ -51,7 +51,6 @@ export interface ComposedRuntime extends Runtime {
 
 export interface ComposeOptions extends Opening {
   readonly clock?: Clock
-  readonly onError?: (error: unknown) => void
   /** One that is open already; it stays yours. */
   readonly store?: Backend
   /** Which runs to drive, by their plan; what is added to the set later counts. All that are in the store when absent. */

@@ -7,18 +7,22 @@ import { MAX_ENTRY_BYTES, openStore } from './vsl/vsl.ts'
 export interface Opening {
   /** Told when the store may forget what it has acknowledged. Default: a warning of the process. */
   readonly onWarning?: (message: string) => void
+  /** What goes wrong beside what the store was asked for. Default: a warning of the process. */
+  readonly onError?: (error: unknown) => void
   /** The store is made if it is not there, unless this is false: then NotFound is thrown, and nothing is left behind. */
   readonly create?: boolean
 }
 
 /** The store that a config names, sealed if it says so. */
-export async function openConfigured(config: Config, { onWarning, create = true }: Opening = {}): Promise<Backend> {
+export async function openConfigured(config: Config, opening: Opening = {}): Promise<Backend> {
+  const { onWarning, onError, create = true } = opening
   const { vsl, encryption_key, drift } = effectiveConfig(config)
   const isRedis = /^rediss?:/.test(vsl)
   const isServer = isRedis || /^postgres(ql)?:/.test(vsl)
   const store = await openStore(vsl, {
     ...(!create && !vsl.startsWith('memory:') && { create }), // that is never there before
     ...(isServer && onWarning && { onWarning }),
+    ...(vsl.startsWith('file:') && onError && { onError }),
     ...(isRedis && { maxBlobBytes: Math.max(MOST_BLOB_BYTES, (drift?.keep_bytes ?? 0) + SEAL_BYTES) }),
     ...(encryption_key !== undefined && { encryption: [{ id: 'config', key: encryption_key }] }),
   }).catch((error: unknown) => {

@@ -91,6 +91,19 @@ describe('a runtime from a config', () => {
     expect(readdirSync(folder)).toEqual([])
   })
 
+  it('hears from a folder that it cannot write all of, as from everything else', async () => {
+    const folder = tempFolder()
+    const vsl = `file:${join(folder, 'store')}`
+    await (await openRuntime({ vsl })).close()
+    rmSync(join(folder, 'store/values'), { recursive: true })
+    writeFileSync(join(folder, 'store/values'), 'a file where a folder must be')
+    const told: unknown[] = []
+    const runtime = await openRuntime({ vsl }, { onError: (error) => told.push(error) })
+    await runtime.call('context', { intent: 'create', title: 'Mine', root: { domain: 'demo', environment: 'dev' } })
+    await runtime.close()
+    expect(new Set(told.map((error) => (error as Error).constructor))).toEqual(new Set([Refused]))
+  })
+
   it('lets who subscribes before the store is there wait for it, and closes its buses when none comes', async () => {
     const silent = createServer().listen(0, '127.0.0.1')
     await once(silent, 'listening')

@@ -29,16 +29,19 @@ export async function run({ io }: VerbCall): Promise<number> {
   return checks.some(({ verdict }) => verdict === 'failed') ? EXIT.failed : EXIT.done
 }
 
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+
 const failed = (check: string, error: unknown, remedy: string): Check => ({
   check,
   verdict: 'failed',
-  says: error instanceof Error ? error.message : String(error),
+  says: messageOf(error),
   remedy,
 })
 
 async function stored(config: Config, io: Io, lacks: RunChecks['lacks']): Promise<readonly Check[]> {
   const onWarning = () => undefined // what it would warn of is one of the checks
-  const store = await openConfigured(config, { onWarning, create: false }).catch((error: unknown) =>
+  const onError = (error: unknown) => io.warn(messageOf(error))
+  const store = await openConfigured(config, { onWarning, onError, create: false }).catch((error: unknown) =>
     checkThere(config, error),
   )
   if ('check' in store) return [store]

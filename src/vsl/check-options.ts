@@ -58,4 +58,11 @@ export const store = having(
   ...['commit', 'getMany', 'scan', 'read', 'feed', 'acquire', 'blobs', 'close'],
 )
 const STORE = needed(store)
-const OPENING = { clock, onWarning: method, create: flag, durable: flag, trustConfig: flag } satisfies Fields
+const OPENING = {
+  clock,
+  onWarning: method,
+  onError: method,
+  create: flag,
+  durable: flag,
+  trustConfig: flag,
+} satisfies Fields

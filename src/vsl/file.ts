@@ -3,7 +3,7 @@ import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Closed, OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
 import { method, needed, wholeFrom } from '../protocol/fields.ts'
 import type { Json } from '../protocol/json.ts'
-import { warn } from '../protocol/reporter.ts'
+import { reporter } from '../protocol/reporter.ts'
 import type { Backend } from './backend.ts'
 import { textOf } from './check-input.ts'
 import { checkOpening, path as pathField } from './check-options.ts'
@@ -27,7 +27,7 @@ export interface FileOptions {
   readonly clock?: Clock
   /** Journal files are closed at this size. Default 4 MiB. */
   readonly segmentBytes?: number
-  /** Told when an object file cannot be written. Nothing is lost, the journal has it; a later write or opening tries again. */
+  /** Told when an object file cannot be written. Nothing is lost, the journal has it; a later write or opening tries again. Default: a warning of the process. */
   readonly onError?: (error: unknown) => void
 }
 
@@ -39,9 +39,11 @@ const OWN = { path: needed(pathField), segmentBytes: wholeFrom(1), onError: meth
  */
 export async function fileBackend(options: FileOptions): Promise<Backend> {
   checkOpening('the options of a file store', options, 'create', 'clock', OWN)
-  const { create = true, clock = systemClock, segmentBytes = 4 * 1024 * 1024, onError = warn } = options
+  const { create = true, clock = systemClock, segmentBytes = 4 * 1024 * 1024 } = options
   const path = resolve(options.path)
   const what = `the file store ${path}`
+  const told = reporter(options.onError)
+  const onError = (error: unknown) => told(fileError((error as NodeJS.ErrnoException).path ?? path, error))
   const folder = await openFolder(path, { create, clock, segmentBytes, onError })
   const { journal, state, values, own } = folder
   const pages = entryPages(journal, state.streams)

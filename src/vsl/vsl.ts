@@ -63,6 +63,8 @@ export interface StoreOptions {
   readonly trustConfig?: boolean
   /** Redis, Postgres: told once when the server may forget what it has acknowledged. */
   readonly onWarning?: (message: string) => void
+  /** File: told when the file of a single value cannot be written. Nothing is lost by it. Default: a warning of the process. */
+  readonly onError?: (error: unknown) => void
   /** A bare store: does it survive the loss of power? */
   readonly durable?: boolean
   readonly clock?: Clock
@@ -134,7 +136,7 @@ const MEMBERS: Readonly<Record<string, Member>> = {
     },
   },
   file: {
-    knows: ['create', 'clock'],
+    knows: ['create', 'clock', 'onError'],
     check: (url) => void pathIn(url),
     async open(url, options) {
       return (await import('./file.ts')).fileBackend({ path: pathIn(url), ...given(options) })

@@ -1,7 +1,7 @@
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { Corrupt, Unavailable } from '../../src/protocol/errors.ts'
+import { Corrupt, MplpError, Unavailable } from '../../src/protocol/errors.ts'
 import type { Backend, Write } from '../../src/vsl/backend.ts'
 import { type FileOptions, fileBackend } from '../../src/vsl/file.ts'
 import { sealed } from '../../src/vsl/file-lines.ts'
@@ -295,7 +295,12 @@ describe('a damaged file store', () => {
     )
     await backend.close()
     expect(errors.length).toBeGreaterThan(0)
-    const again = await opened(path, { onError: () => {} })
+    for (const error of errors) expect(error).toBeInstanceOf(MplpError)
+    const again = await opened(path, {
+      onError: () => {
+        throw new Error('nor does it keep anything from its end that whoever is told throws')
+      },
+    })
     expect((await again.getMany(['blocked/1'])).get('blocked/1')).toBe('kept')
     rmSync(join(path, 'values/blocked'))
     await again.close()

@@ -125,6 +125,7 @@ describe('openStore', () => {
     ['memory:', { prefix: 'x' }, 'prefix'],
     ['file:./x', { schema: 'x' }, 'schema'],
     ['sqlite:./x.db', { poolSize: 2 }, 'poolSize'],
+    ['sqlite:./x.db', { onError: () => undefined }, 'onError'],
     ['redis://127.0.0.1:1', { synchronous: 'FULL' }, 'synchronous'],
     ['postgres://127.0.0.1:1/x', { prefix: 'x' }, 'prefix'],
     ['memory:', { durable: true }, 'durable'],
@@ -147,6 +148,7 @@ describe('openStore', () => {
     await expect(openStore('redis://127.0.0.1:1', { onWarning: 'me' as never })).rejects.toMatchObject(
       refused('onWarning'),
     )
+    await expect(openStore(`file:${folder}/f`, { onError: 'me' as never })).rejects.toMatchObject(refused('onError'))
     for (const open of [fileBackend, sqliteBackend, redisBackend, postgresBackend])
       await expect(open(undefined as never)).rejects.toMatchObject(refused(''))
     await expect(fromBare({ get: async () => undefined, set: async () => {} }, null as never)).rejects.toThrow(
