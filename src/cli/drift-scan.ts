@@ -10,9 +10,11 @@ export async function run(call: VerbCall): Promise<number> {
   return withTracker(call, args[0], { makes: true, signal, onProgress }, async (tracker) => {
     const { files, folders, unreadable } = await tracker.scan({ signal, onProgress })
     const findings = tracker.findings()
-    if (!io.json)
-      for (const { path, code } of unreadable) io.warn(`${path} cannot be read (${code}): nothing is said of it`)
+    if (!io.json) for (const { path, code } of unreadable) io.warn(`${path} ${whyNot(code)}: nothing is said of it`)
     io.result({ root: tracker.root, files, folders, unreadable, findings }, () => toldFindings(findings))
     return findings.length === 0 ? EXIT.done : EXIT.unverified
   })
 }
+
+const whyNot = (code: string): string =>
+  code === 'EILSEQ' ? 'stands for a name that is not UTF-8' : `cannot be read (${code})`

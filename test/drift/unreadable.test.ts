@@ -1,3 +1,5 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterEach, expect, it } from 'vitest'
 import { disk } from '../../src/drift/root.ts'
 import { trackFiles } from '../../src/drift/track.ts'
@@ -89,5 +91,14 @@ it('is told to who scans by the command line: that graph and files agree says no
     code: 0,
     out: 'graph and files agree\n',
     err: 'mplp: secret cannot be read (EACCES): nothing is said of it\n',
+  })
+})
+
+it.runIf(process.platform === 'linux')('is told by the command line in words, where a name is not UTF-8', async () => {
+  const root = tempFolder()
+  writeFileSync(Buffer.from(join(root, 'M\xfcller'), 'latin1'), 'x')
+  expect(await mplpHere(root, ['drift', 'scan', '--store', 'memory:'])).toMatchObject({
+    code: 0,
+    err: 'mplp: M\uFFFDller stands for a name that is not UTF-8: nothing is said of it\n',
   })
 })
