@@ -9,7 +9,6 @@ import { type BindingSpec, blanksIn, executorOf, filledIn, THIS_STEP } from './b
 import { land } from './land.ts'
 import type { Decided, Flight, LiveRun } from './live.ts'
 import { outcomeOf, wholeOutput } from './outcome.ts'
-import { patiently } from './patiently.ts'
 import { execution, placeOf, roleOf } from './steps.ts'
 
 /** How a flight is carried out: as its step's binding says, or as its session says for a word before or after a step. */
@@ -140,11 +139,11 @@ async function outputsFor(
   return outputs
 }
 
-const stored = ({ graph: { store, clock }, abort }: LiveRun, bytes: Uint8Array): Promise<Digest> =>
-  patiently(() => store.putBlob(bytes), clock, abort.signal)
+const stored = ({ graph: { store }, abort, patiently }: LiveRun, bytes: Uint8Array): Promise<Digest> =>
+  patiently(() => store.putBlob(bytes), abort.signal)
 
-async function blobJson({ graph: { store, clock }, abort }: LiveRun, digest: Digest, step: string): Promise<Json> {
-  const bytes = await patiently(() => store.getBlob(digest), clock, abort.signal)
+async function blobJson({ graph: { store }, abort, patiently }: LiveRun, digest: Digest, step: string): Promise<Json> {
+  const bytes = await patiently(() => store.getBlob(digest), abort.signal)
   if (!bytes) throw new ActionError('action_failed', `what step ${step} needs, ${digest}, is not in the store`)
   return JSON.parse(new TextDecoder().decode(bytes))
 }

@@ -1,23 +1,22 @@
 import type { BudgetState, Hands } from '../ael/layer.ts'
-import type { Clock } from '../protocol/clock.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { wasApproved } from './gate.ts'
 import type { Ledger } from './ledger.ts'
 import type { LiveRun } from './live.ts'
-import { patiently } from './patiently.ts'
+import type { Patiently } from './patiently.ts'
 import { execution } from './steps.ts'
 
 /** What the action layer needs of graph, store and people: whose run it is, whether somebody agreed, and what may be spent. */
 export function handsOf(
   store: Backend,
-  clock: Clock,
+  patiently: Patiently,
   live: ReadonlyMap<string, LiveRun>,
 ): Required<Omit<Hands, 'admit'>> {
   const charged = new Map<string, Ledger>()
   const runOf = (run: { readonly plan_id: string } | undefined) => (run ? live.get(run.plan_id) : undefined)
   return {
     blobs: {
-      put: (bytes, signal = NEVER) => patiently(() => store.putBlob(bytes), clock, signal),
+      put: (bytes, signal = NEVER) => patiently(() => store.putBlob(bytes), signal),
       get: (digest) => store.getBlob(digest),
     },
     gate({ run, digest, action_id }) {

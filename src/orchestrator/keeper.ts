@@ -6,12 +6,14 @@ import type { ProjectGraph } from '../psg/graph.ts'
 import type { LeftRuns } from './left-runs.ts'
 import type { LiveRun } from './live.ts'
 import { type OwnerOptions, type Ownership, own } from './owner.ts'
+import type { Patiently } from './patiently.ts'
 import { takeUp } from './recover.ts'
 import { drive, giveUp, look, type RunnerEnd, type RunnerOptions } from './runner.ts'
 import { isDue, latestEnd } from './timers.ts'
 
 export interface KeeperOptions extends OwnerOptions, RunnerOptions {
   readonly layer: ActionLayer
+  readonly patiently: Patiently
   readonly onError: (error: unknown) => void
   /** Which plans' runs are driven: all when absent. */
   readonly mine?: ReadonlySet<string>
@@ -112,7 +114,7 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
    * since it looked is nobody's fault: then it is taken up as it stands by now.
    */
   async function driven(id: string, wrong?: unknown, attempt = 1): Promise<RunnerEnd> {
-    const run = takeUp(graph, graph.get('run', id)!, ownership as Ownership, options.layer)
+    const run = takeUp(graph, graph.get('run', id)!, ownership as Ownership, options)
     if (wrong !== undefined) giveUp(run, wrong)
     runs.set(id, run)
     options.live.set(run.plan, run)

@@ -2,7 +2,6 @@ import { FencedOut } from '../protocol/errors.ts'
 import type { Change } from '../psg/change.ts'
 import type { Wanted } from '../psg/graph.ts'
 import type { Decided, LiveRun } from './live.ts'
-import { patiently } from './patiently.ts'
 
 /** Commits what was decided about a run; false when the run is no longer ours. A store that is away is waited for. */
 export async function land(run: LiveRun, landing: Landing): Promise<boolean> {
@@ -18,7 +17,7 @@ export async function land(run: LiveRun, landing: Landing): Promise<boolean> {
     ...(termination !== undefined && { termination }),
   }
   try {
-    await patiently(() => run.graph.commit(wanted, options), run.graph.clock, run.owner.lost)
+    await run.patiently(() => run.graph.commit(wanted, options), run.owner.lost)
     return true
   } catch (error) {
     if (error instanceof FencedOut || run.owner.lost.aborted) return false

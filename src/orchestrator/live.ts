@@ -17,6 +17,7 @@ import type { RunEvent } from '../psg/run-event.ts'
 import type { Wakeable } from '../vsl/wakeable.ts'
 import type { Ledger, Limits } from './ledger.ts'
 import type { Ownership } from './owner.ts'
+import type { Patiently } from './patiently.ts'
 import type { ReadySet } from './ready.ts'
 import type { LiveSession, SessionAsked } from './session.ts'
 
@@ -47,6 +48,8 @@ export interface LiveRun {
   readonly layer: ActionLayer
   readonly options: RunOptions
   readonly owner: Ownership
+  /** How it asks its store. */
+  readonly patiently: Patiently
   readonly bindings: ReadonlyMap<string, Node<'binding'>>
   ready: ReadySet
   /** Who is to do what, in a run of several agents. */

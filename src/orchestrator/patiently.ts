@@ -3,18 +3,33 @@ import { OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
 
 const STORE_AWAY_MS = 500
 
+/** What fails once and then not is no outage. */
+const TOLD_AT = 2
+
 /**
  * Asks the store for something, again and again while it is away: what was done is kept meanwhile, and nothing is lost but time. Throws what it cannot
  * be asked for again, and that it is away once the signal says that waiting is no use.
  */
-export async function patiently<T>(ask: () => Promise<T>, clock: Clock, signal: AbortSignal): Promise<T> {
-  for (;;) {
+export type Patiently = <T>(ask: () => Promise<T>, signal: AbortSignal) => Promise<T>
+
+/** For all who wait for the same store: `onAway` is told of an outage once, however many it holds up. */
+export function patientWith(clock: Clock, onAway: (error: unknown) => void): Patiently {
+  let heldUp = 0
+  return async (ask, signal) => {
+    let failures = 0
     try {
-      return await ask()
-    } catch (error) {
-      const away = error instanceof Unavailable || error instanceof OutcomeUnknown
-      if (!away || signal.aborted) throw error
-      await clock.sleep(STORE_AWAY_MS, signal).catch(() => undefined) // aborted: asked a last time
+      for (;;) {
+        try {
+          return await ask()
+        } catch (error) {
+          const away = error instanceof Unavailable || error instanceof OutcomeUnknown
+          if (!away || signal.aborted) throw error
+          if (++failures === TOLD_AT && heldUp++ === 0) onAway(error)
+        }
+        await clock.sleep(STORE_AWAY_MS, signal).catch(() => undefined) // aborted: asked a last time
+      }
+    } finally {
+      if (failures >= TOLD_AT) heldUp--
     }
   }
 }

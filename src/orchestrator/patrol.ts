@@ -10,6 +10,7 @@ import { thisHolder } from '../vsl/holder.ts'
 import { dueRuns, type Keeper, keep } from './keeper.ts'
 import type { LeftRuns } from './left-runs.ts'
 import type { LiveRun } from './live.ts'
+import type { Patiently } from './patiently.ts'
 import type { RuntimeOptions } from './runtime.ts'
 import { isDue } from './timers.ts'
 import { comeDue, commitStill } from './waiting-runs.ts'
@@ -21,6 +22,7 @@ export interface PatrolOptions extends Asked {
   readonly layer: ActionLayer
   readonly live: Map<string, LiveRun>
   readonly left: LeftRuns
+  readonly patiently: Patiently
   readonly clock: Clock
   readonly onError: (error: unknown) => void
 }

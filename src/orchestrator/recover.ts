@@ -1,5 +1,4 @@
 import type { Spend } from '../ael/adapter.ts'
-import type { ActionLayer } from '../ael/layer.ts'
 import type { ActionRecord, Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { startPlan } from '../psg/moves.ts'
@@ -23,7 +22,12 @@ import { endTimer, latestEnd, openTimers, timerFired } from './timers.ts'
 import { sessionStarts } from './turns.ts'
 
 /** A run as its new owner takes it up, made from the graph alone: the same whether it was just started or left behind by a crash. */
-export function takeUp(graph: ProjectGraph, node: Node<'run'>, owner: Ownership, layer: ActionLayer): LiveRun {
+export function takeUp(
+  graph: ProjectGraph,
+  node: Node<'run'>,
+  owner: Ownership,
+  { layer, patiently }: Pick<LiveRun, 'layer' | 'patiently'>,
+): LiveRun {
   const { plan_id, trace_id, run_id } = node.data
   const options = node.data.options as RunOptions
   const bindings = new Map<string, Node<'binding'>>()
@@ -40,6 +44,7 @@ export function takeUp(graph: ProjectGraph, node: Node<'run'>, owner: Ownership,
     layer,
     options,
     owner,
+    patiently,
     bindings,
     ...standing({ graph, plan: plan_id, options, bindings }, actions),
     ledger: ledger(options.budget),

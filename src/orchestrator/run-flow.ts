@@ -176,6 +176,7 @@ async function opened<Flow extends FlowContract>(
     layer: layer.make,
     resolve: layer.resolve,
     onError,
+    onAway: () => undefined, // how long that is put up with, and what then, is the call's to tell
     patrolMs: PATROL_MS,
     mine: events.plans,
     onCommit: events.take,

@@ -5,7 +5,6 @@ import { heldUpBy } from './held-up.ts'
 import { land } from './land.ts'
 import { landTick } from './land-tick.ts'
 import type { LiveRun } from './live.ts'
-import { patiently } from './patiently.ts'
 import { openSignals } from './signals.ts'
 import { decideTick } from './tick.ts'
 import { nextDue, ring } from './timers.ts'
@@ -131,12 +130,12 @@ function isAnswered(run: LiveRun): boolean {
 
 /** Somebody else may write to the graph: cancel, decide, signal. Only a run that is quiet needs to listen; a busy one meets it in its own commits. */
 function listen(run: LiveRun, signal: AbortSignal): Promise<void> {
-  const { graph } = run
+  const { graph, patiently } = run
   const news = async () => {
     for await (const _ of graph.store.read(graph.id, { after: graph.revision, follow: true, signal }))
       return graph.refresh()
   }
-  return patiently(news, graph.clock, signal)
+  return patiently(news, signal)
 }
 
 /** Until everybody who can go on has gone on; now and then the rest of the process has a turn too. */

@@ -38,6 +38,7 @@ const OPTIONS: { readonly [O in keyof Required<RuntimeOptions>]: Field } & Field
   drainMs: wait,
   onCommit: method,
   onError: method,
+  onAway: method,
   mine: having('a set of plans', 'has', 'values'),
   switched: having('a set', 'has'),
 }

@@ -22,6 +22,7 @@ import type { LiveRun } from './live.ts'
 import { callModule, type Module, moduleProblem } from './modules/module.ts'
 import { protocolModules } from './modules/modules.ts'
 import { openSession, refuseIfTaken } from './open-session.ts'
+import { patientWith } from './patiently.ts'
 import { patrol } from './patrol.ts'
 import { type Registry, registry } from './registry.ts'
 import { type RunHandle, runHandle } from './run.ts'
@@ -48,6 +49,8 @@ export interface RuntimeOptions {
   readonly onCommit?: (commit: Commit) => void
   /** What went wrong where nobody is waiting for an answer; a warning of the process when absent. */
   readonly onError?: (error: unknown) => void
+  /** Told once for an outage that the store cannot be reached, or written to, and runs wait for it; `onError` when absent. */
+  readonly onAway?: (error: unknown) => void
   /**
    * Which runs to look after, by their plan; what is added to the set later counts. All that are in the store when absent. Others keep their owner, or
    * wait for one.
@@ -90,8 +93,9 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
   const { store, clock = systemClock } = options
   const onError = reporter(options.onError)
   const live = new Map<string, LiveRun>()
+  const patiently = patientWith(clock, options.onAway ? reporter(options.onAway) : onError)
   const layer =
-    typeof options.layer === 'function' ? checkedLayer(options.layer(handsOf(store, clock, live))) : options.layer
+    typeof options.layer === 'function' ? checkedLayer(options.layer(handsOf(store, patiently, live))) : options.layer
   const project = await openProject(store, {
     clock,
     onError,
@@ -99,7 +103,11 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     ...(options.switched && { switched: options.switched }),
   })
   const left = leftRuns({ layer, clock, onError })
-  const { look: lookAt, keeperOf, close } = patrol({ ...options, project, layer, live, left, clock, onError })
+  const {
+    look: lookAt,
+    keeperOf,
+    close,
+  } = patrol({ ...options, project, layer, live, left, patiently, clock, onError })
   /** For what is stored already: whoever asked has got it, also when the context cannot be looked at now. A round finds it. */
   const look = (context: string) => lookAt(context).catch(onError)
   let closing: Promise<void> | undefined

@@ -853,6 +853,7 @@ describe('a runtime', () => {
     ['a lease without end', { leaseTtlMs: Number.POSITIVE_INFINITY }, 'leaseTtlMs', 'type'],
     ['a clock that stands for nothing', { clock: {} }, 'clock', 'type'],
     ['nobody to tell', { onError: 'me' }, 'onError', 'type'],
+    ['nobody to tell of an outage', { onAway: 'me' }, 'onAway', 'type'],
     ['a misspelt option', { drainMS: 5 }, 'drainMS', 'extra_forbidden'],
   ])('is not made of %s', async (_, given, path, rule) => {
     const options = given && { ...(path !== 'store' && { store: memoryBackend(), layer }), ...given }
