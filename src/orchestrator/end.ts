@@ -30,7 +30,7 @@ export function runEnds(run: LiveRun, decided: Decided): void {
     setAction(decided, action, { status: 'cancelled' })
     if (!isBetweenAttempts(waiting)) attemptWasCancelled(run, waiting.flight, decided)
     if (waiting.on !== 'signal') timerFired(waiting.timer, decided)
-    if (waiting.on === 'confirm' && run.graph.get('confirm', waiting.confirm)?.data.status === 'pending')
+    if (waiting.on === 'confirm' && isUnanswered(run, waiting.confirm))
       decided.changes.push(move('confirm', waiting.confirm, 'cancelled'))
   }
   const started = !over && !unstarted
@@ -66,6 +66,10 @@ export function runEnds(run: LiveRun, decided: Decided): void {
 
 /** Its last attempt has failed and told so, and the next has not begun. */
 const isBetweenAttempts = ({ on, flight }: Waiting): boolean => on === 'timer' && flight.action.action_type !== 'wait'
+
+/** Nobody has decided, also where this very tick asks: what is asked about is over before anybody could. */
+const isUnanswered = ({ graph }: LiveRun, confirm: string): boolean =>
+  (graph.get('confirm', confirm)?.data.status ?? 'pending') === 'pending'
 
 function resultOf(run: LiveRun, status: string): JsonObject {
   return {

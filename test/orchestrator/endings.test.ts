@@ -8,7 +8,7 @@ import type { Json, JsonObject } from '../../src/protocol/json.ts'
 import { pathsOf } from '../../src/psg/paths.ts'
 import { eventsIn } from '../../src/psg/told.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
-import { chainOf, flowOf } from '../support/flows.ts'
+import { chainOf, flowOf, having } from '../support/flows.ts'
 import { door, inTheFirstOfTwo, inTime, passes, until, world } from '../support/on-a-clock.ts'
 
 const boom = () => {
@@ -298,6 +298,29 @@ describe('answers that are taken in together', () => {
     ])
     expect(called).toEqual([])
     await inTime(clock, Promise.all([second.close(), desk.close()]))
+  })
+})
+
+describe('a question that is asked at the very moment at which its run ends', () => {
+  it('is withdrawn with it, so that nobody is asked for nothing', async () => {
+    const asks: Adapter = {
+      executor_kind: 'worker',
+      action_type: 'pay',
+      approval: (params) => ({ policy: 'ask', tool: 'pay', arguments: params, description: 'Pay?' }),
+      execute: async () => ({ output: null }),
+    }
+    const { start, clock, store } = world({}, having({ boom }, asks))
+    const runtime = await start()
+    const run = await runtime.submit(flowOf({ pay: { binding: { action_type: 'pay', params: {} } }, boom: {} }))
+    expect(await inTime(clock, run.result())).toMatchObject({ status: 'failed' })
+    const graph = await runtime.project.context(run.context_id)
+    const asked = [...graph.state.nodesOf(run.plan_id)].flatMap(({ kind, data }) =>
+      kind === 'confirm' && data.target_type === 'other' ? [data.status] : [],
+    )
+    expect(asked).toEqual(['cancelled'])
+    expect(await runtime.waiting()).toEqual([])
+    for await (const [key] of store.scan('timer/')) throw new Error(`${key} is left`)
+    await inTime(clock, runtime.close())
   })
 })
 
