@@ -40,9 +40,9 @@ function* needsOf(graph: ProjectGraph, run: Node<'run'>): Iterable<Need> {
   const ending = endingOf(graph, run)
   const goesBack = mayGoBack(graph, run, ending)
   if (ending && !goesBack) return
+  if (goesBack) yield* wayBack(graph, plan_id)
   const words = [session?.brief, session?.review].filter((word) => word !== undefined)
   for (const node of graph.state.nodesOf(plan_id)) {
-    if (goesBack && isKind(node, 'step')) yield* wayBack(graph, node.id)
     if (ending || !isKind(node, 'binding')) continue
     const { step_id, inverse } = node.data
     for (const word of words.splice(0)) yield { ...word, step_id } // the same about every step, also when that is done
@@ -89,10 +89,9 @@ function isOpen(graph: ProjectGraph, step: string): boolean {
   return status === 'pending' || status === 'in_progress'
 }
 
-function* wayBack(graph: ProjectGraph, step: string): Iterable<Need> {
-  for (const { data } of worksOf(graph.state, step))
-    if (isObject(data.inverse) && !isUndone(graph.state, step, data.action_id))
-      yield inverseNeeded(step, data.inverse as JsonObject)
+function* wayBack({ state }: ProjectGraph, plan: string): Iterable<Need> {
+  for (const { inverse, step_id, action_id } of worksOf(state, plan))
+    if (isObject(inverse) && !isUndone(state, step_id, action_id)) yield inverseNeeded(step_id, inverse as JsonObject)
 }
 
 const inverseNeeded = (step_id: string, { action_type, params = {} }: JsonObject): Need => ({

@@ -65,8 +65,6 @@ export interface LiveRun {
   readonly told: EventDraft[]
   /** Ends everything that is under way; a new one once it was used and the run is being undone. */
   abort: AbortController
-  /** Steps that ran to their end, in that order: what a rollback goes back along. */
-  readonly done: string[]
   /** How many attempts have begun, and how many have ended. */
   segments: number
   ends: number

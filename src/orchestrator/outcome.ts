@@ -11,13 +11,19 @@ export function outcomeOf(state: GraphState, step: string): Node<'action'> | und
   return latest
 }
 
-/** Everything that was done for a step and took effect, latest first. */
-export function worksOf(state: GraphState, step: string): readonly Node<'action'>[] {
-  const works = [...state.referrers('step', step, 'EXECUTES')].filter((node) => isKind(node, 'action'))
-  return works
-    .filter(({ data }) => data.status === 'completed' && data.compensates === undefined && data.settles === undefined)
-    .sort((a, b) => b.born - a.born)
+const isCompleted = ({ data }: Node<'action'>): boolean => data.status === 'completed'
+
+/** Everything that was done for a plan and took effect, last done first. A step need not have come to its end for that. */
+export function worksOf(state: GraphState, plan: string): readonly ActionRecord[] {
+  const works: ActionRecord[] = []
+  for (const node of state.nodesOf(plan)) {
+    if (!isKind(node, 'action') || !isCompleted(node)) continue
+    if (node.data.compensates === undefined && node.data.settles === undefined) works.push(node.data)
+  }
+  return works.sort((a, b) => endOf(b) - endOf(a))
 }
+
+const endOf = ({ ended }: ActionRecord): number => ended?.at(-1)?.at ?? 0
 
 /** Is this what a step came to, and not a word about it, a way back, or a result that lost to another of the same step? */
 export function isOutcome(state: GraphState, { compensates, turn, settles, lost_to, step_id }: ActionRecord): boolean {

@@ -12,7 +12,6 @@ import { heldUpBy } from './held-up.ts'
 import { ledger } from './ledger.ts'
 import type { Decided, Ending, Flight, LiveRun, RunOptions, Waiting } from './live.ts'
 import { fits } from './modes/mode.ts'
-import { isOutcome } from './outcome.ts'
 import type { Ownership } from './owner.ts'
 import { saBeginning } from './profiles/sa.ts'
 import { readySet } from './ready.ts'
@@ -53,7 +52,6 @@ export function takeUp(
     inbox: [{ kind: 'look' }],
     told: [],
     abort: new AbortController(),
-    done: [],
     failed: graph.state.plan(plan_id)!.tally.failed,
     ending: node.data.ending as unknown as Ending | undefined,
     undo: undefined,
@@ -190,18 +188,9 @@ const tooLate = (expired: string): Ending => ({
 
 /** What was spent, and what had been set apart when the last owner vanished: that counts as spent. */
 function account(run: LiveRun, actions: readonly Node<'action'>[]): void {
-  const { state } = run.graph
-  const completed = actions.filter(
-    ({ data }) =>
-      data.status === 'completed' &&
-      isOutcome(state, data) &&
-      state.get('step', data.step_id)?.data.status === 'completed',
-  )
   for (const { data } of actions) for (const spend of spentOn(data)) run.ledger.forfeit(spend)
   run.ledger.knowAll()
   for (const { data } of actions) if (data.status === 'running') run.ledger.forfeit({ actions: 1 })
-  const ends = new Map(completed.map(({ data }) => [data.step_id, data.ended?.at(-1)?.at ?? 0]))
-  for (const step of [...ends.keys()].sort((a, b) => ends.get(a)! - ends.get(b)!)) run.done.push(step)
 }
 
 /** What the ended attempts at an action cost, as it was counted when they ended; one that was cut off may have been made. */

@@ -29,7 +29,6 @@ export function finishStep(run: LiveRun, session: LiveSession, step: string, dec
   for (const resource of answers.length > 0 ? writtenBy(session, step) : [])
     append(session.writers, resource, answers.at(-1)!)
   decided.changes.push(move('step', step, 'completed'))
-  run.done.push(step)
   run.ready.satisfied(step)
 }
 

@@ -90,7 +90,6 @@ function takeIn(run: LiveRun, arrival: Exclude<Arrival, { kind: 'look' }>, decid
       const outcome = { ...output, ...(arrival.inverse !== undefined && { inverse: arrival.inverse }) }
       if (run.session && isTurning(flight)) return turnArrived(run, run.session, flight, outcome, usage, decided)
       stepCompleted(run, flight, outcome, usage, decided)
-      run.done.push(flight.step)
       run.ready.satisfied(flight.step)
       return
     }

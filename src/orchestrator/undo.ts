@@ -16,6 +16,7 @@ export function undoNext(run: LiveRun, ending: Ending, isLeaving: boolean, decid
   if (!ending.undo || run.flying.size > 0) return
   if (isLeaving && run.undo?.left.length !== 0) return
   if (!run.undo) {
+    if (completesAny(decided)) return void run.inbox.push({ kind: 'look' }) // it is taken back too, once it has landed
     run.undo = wayBack(run)
     run.abort = new AbortController() // what was aborted is over; going back has its own signal
     decided.changes.push({ kind: 'node_update', node: 'run', id: run.id, set: { phase: 'undoing' } })
@@ -32,6 +33,9 @@ export function undoNext(run: LiveRun, ending: Ending, isLeaving: boolean, decid
     departs(run, flight, decided)
   } else decided.events.push(told(run, 'rollback_executed', { outcomes: run.undo.outcomes as unknown as Json }))
 }
+
+/** Does this very tick take in that something was done, which the graph does not say yet? */
+const completesAny = ({ said }: Decided): boolean => [...said.values()].some(({ set }) => set.status === 'completed')
 
 /** Takes in the end of an inverse action; false when the flight was not one. */
 export function undoArrived(run: LiveRun, flight: Flight, error: JsonObject | undefined, decided: Decided): boolean {
@@ -50,25 +54,24 @@ export function undoArrived(run: LiveRun, flight: Flight, error: JsonObject | un
 function wayBack(run: LiveRun): Undo {
   const { clock } = run.graph
   const undo: Undo = { left: [], outcomes: [] }
-  for (const step of run.done.toReversed())
-    for (const { data } of worksOf(run.graph.state, step)) {
-      const { action_id, inverse } = data
-      const ended = (as: Pick<Undo['outcomes'][number], 'status' | 'error'>) =>
-        undo.outcomes.push({ action_id, step_id: step, ...as })
-      const tried = inverse ? [...waysBackOf(run.graph.state, step, action_id)] : []
-      const times = tried.filter(wasCutOff).length
-      if (inverse === 'irreversible') ended({ status: inverse })
-      else if (tried.some(isCompleted)) ended({ status: 'undone' })
-      else if (times >= MOST_CUT_OFFS) ended({ status: 'failed', error: cutOffSo(times) })
-      else if (inverse)
-        undo.left.push({
-          step,
-          action: inverseOf(data, inverse, clock),
-          execution_id: clock.uuid(),
-          attempt: 1,
-          compensates: action_id,
-        })
-    }
+  for (const work of worksOf(run.graph.state, run.plan)) {
+    const { action_id, step_id: step, inverse } = work
+    const ended = (as: Pick<Undo['outcomes'][number], 'status' | 'error'>) =>
+      undo.outcomes.push({ action_id, step_id: step, ...as })
+    const tried = inverse ? [...waysBackOf(run.graph.state, step, action_id)] : []
+    const times = tried.filter(wasCutOff).length
+    if (inverse === 'irreversible') ended({ status: inverse })
+    else if (tried.some(isCompleted)) ended({ status: 'undone' })
+    else if (times >= MOST_CUT_OFFS) ended({ status: 'failed', error: cutOffSo(times) })
+    else if (inverse)
+      undo.left.push({
+        step,
+        action: inverseOf(work, inverse, clock),
+        execution_id: clock.uuid(),
+        attempt: 1,
+        compensates: action_id,
+      })
+  }
   return undo
 }
 

@@ -1,0 +1,139 @@
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { actionLayer } from '../../src/ael/ael.ts'
+import { type FunctionSpec, functionAdapter } from '../../src/ael/function.ts'
+import type { BindingSpec } from '../../src/orchestrator/bind.ts'
+import type { RunOptions } from '../../src/orchestrator/live.ts'
+import { createRuntime } from '../../src/orchestrator/runtime.ts'
+import type { SessionAsked } from '../../src/orchestrator/session.ts'
+import { manualClock } from '../../src/protocol/clock.ts'
+import type { Json } from '../../src/protocol/json.ts'
+import type { CollabMode } from '../../src/protocol/types.ts'
+import { memoryBackend } from '../../src/vsl/memory.ts'
+import { collabDocument, contextDocument, planDocument, roleDocument } from '../support/agents.ts'
+import { mortal } from '../support/mortal-runtime.ts'
+import { door, inTime, until } from '../support/on-a-clock.ts'
+
+type Seen = { readonly who: string; readonly [step: string]: Json }
+const boom = () => {
+  throw new Error('boom')
+}
+
+const whoAsked: FunctionSpec = (args) => (args as Seen).who
+const isAnn = (args: Json): boolean => (args as Seen).who === 'ann'
+
+interface Given {
+  readonly mode?: CollabMode
+  /** By name: after what, by whom, and how it is carried out. */
+  readonly steps: {
+    readonly [name: string]: { after?: readonly string[]; role?: string; binding?: Partial<BindingSpec> }
+  }
+  readonly functions: { readonly [name: string]: FunctionSpec }
+  readonly session?: Omit<SessionAsked, 'collab_id'>
+  readonly options?: RunOptions
+}
+
+/** A session of ann and bob: each step calls the function of its name with who has the turn and what the steps before it came to. `undone` names what was taken back. */
+async function opened({ mode = 'broadcast', steps, functions, session, options }: Given) {
+  const clock = manualClock()
+  const store = memoryBackend({ clock })
+  const context = contextDocument(clock)
+  const plan = planDocument(context, steps, clock)
+  const collab = collabDocument(context, mode, ['ann:dev', 'bob:dev'], clock)
+  const undone: Json[] = []
+  const undo: FunctionSpec = (args) => void undone.push(args)
+  async function start() {
+    const process = mortal(store)
+    const layer = actionLayer({ clock, adapters: [functionAdapter({ undo, ...functions })], graceMs: 10 })
+    const runtime = await createRuntime({ store: process.store, layer, clock, leaseTtlMs: 500, patrolMs: 50 })
+    let dead = false
+    onTestFinished(async () => void (dead || (await inTime(clock, runtime.close()))))
+    const die = () => {
+      dead = true
+      process.die()
+    }
+    return { ...runtime, die }
+  }
+  const runtime = await start()
+  await runtime.call('context', { intent: 'create', ...context })
+  await runtime.call('role', { intent: 'create', ...roleDocument('dev', clock) })
+  await runtime.call('collab', { intent: 'create', ...collab })
+  const bound = Object.entries(steps).map(([name, { after = [], binding }]) => {
+    const before = after.map((other) => [other, { $from: plan.ids[other]! }] as const)
+    const args = { who: { $turn: 'participant_id' }, ...Object.fromEntries(before) }
+    const inverse = { action_type: 'function', params: { name: 'undo', args: name } }
+    return [plan.ids[name]!, { action_type: 'function', params: { name, args }, inverse, ...binding }] as const
+  })
+  const run = await runtime.submit({
+    context: context.context_id,
+    plan,
+    bindings: { steps: Object.fromEntries(bound) },
+    options: { profile: 'map', session: { collab_id: collab.collab_id, ...session }, ...options },
+  })
+  return { runtime, start, clock, run, ids: plan.ids, undone }
+}
+
+/** Says no to everything that is asked until the run has ended. */
+async function turnDownAll({ runtime, clock, run }: Awaited<ReturnType<typeof opened>>) {
+  while ((await inTime(clock, run.rest())) !== 'ended')
+    for (const { confirm } of await runtime.waiting())
+      await runtime.decide(confirm.confirm_id, { status: 'rejected', decided_by_role: 'me' })
+  return run.result()
+}
+
+describe('a session that takes back what it did', () => {
+  it('takes back an answer also to a step that others had not answered', async () => {
+    const answered = door()
+    const { clock, run, undone } = await opened({
+      steps: { poll: {}, other: { role: 'ann' } },
+      functions: {
+        async poll(args, { signal }) {
+          if (isAnn(args)) answered.open()
+          else await clock.sleep(60_000, signal)
+          return null
+        },
+        other: () => answered.opened.then(boom),
+      },
+      options: { on_failure: 'compensate' },
+    })
+    expect(await inTime(clock, run.result())).toMatchObject({ status: 'failed', undone: [{ status: 'undone' }] })
+    expect(undone).toEqual(['poll'])
+  })
+
+  it('takes back answers that nobody wanted', async () => {
+    const given = await opened({
+      steps: { poll: { binding: { on_failure: 'compensate' } } },
+      functions: { poll: whoAsked },
+      session: { conflicts: { strategies: ['escalation'] } },
+    })
+    expect(await turnDownAll(given)).toMatchObject({ status: 'failed', error: { code: 'action_rejected' } })
+    expect(given.undone).toEqual(['poll', 'poll'])
+  })
+
+  it('takes back the last first, also what several did together and another process had seen', async () => {
+    const [slow, called] = [door(), new Set<string>()]
+    const given = await opened({
+      steps: {
+        prepare: { role: 'ann' },
+        announce: { after: ['prepare'], role: 'ann' },
+        poll: { after: ['announce'] },
+        last: { after: ['poll'], role: 'bob', binding: { on_failure: 'compensate' } },
+      },
+      functions: {
+        prepare: () => 'ready',
+        announce: () => 'soon',
+        poll: whoAsked,
+        last: () => {
+          called.add('last')
+          return slow.opened.then(boom)
+        },
+      },
+    })
+    const { runtime, clock, run, start, undone } = given
+    await until(clock, () => called.has('last'))
+    runtime.die()
+    slow.open()
+    const second = await start()
+    expect(await inTime(clock, (await second.get(run.run_id)).result())).toMatchObject({ status: 'failed' })
+    expect(undone).toEqual(['poll', 'poll', 'announce', 'prepare'])
+  })
+})
