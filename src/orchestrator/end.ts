@@ -5,9 +5,9 @@ import type { ProjectGraph } from '../psg/graph.ts'
 import { endPlan, move } from '../psg/moves.ts'
 import { isKind } from '../psg/node.ts'
 import type { RunEvent } from '../psg/run-event.ts'
+import type { GraphState } from '../psg/state.ts'
 import { isKept } from './ending.ts'
 import type { Decided, LiveRun, Waiting } from './live.ts'
-import { outcomeOf } from './outcome.ts'
 import { saEnd, saEvent } from './profiles/sa.ts'
 import type { LiveSession } from './session.ts'
 import { setAction } from './set-action.ts'
@@ -125,8 +125,13 @@ function tally({ graph, plan }: LiveRun, decided: Decided): { succeeded: number;
 function givenUp({ state }: ProjectGraph, plan: string): number {
   let steps = 0
   for (const node of state.nodesOf(plan))
-    if (isKind(node, 'step') && node.data.status === 'skipped' && outcomeOf(state, node.id)) steps++
+    if (isKind(node, 'step') && node.data.status === 'skipped' && wasBegun(state, node.id)) steps++
   return steps
+}
+
+function wasBegun(state: GraphState, step: string): boolean {
+  for (const node of state.referrers('step', step, 'EXECUTES')) if (isKind(node, 'action')) return true
+  return false
 }
 
 /** The step that a change moves, and where to. */

@@ -3,14 +3,16 @@ import type { ActionRecord, Node } from '../psg/change.ts'
 import { isKind } from '../psg/node.ts'
 import type { GraphState } from '../psg/state.ts'
 
-/** What a step came to: the latest of its dispatches that nothing else stands instead of. */
+/** What a step came to: the latest of its dispatches that nothing else stands instead of. Of several that began together one may have failed. */
 export function outcomeOf(state: GraphState, step: string): Node<'action'> | undefined {
   let latest: Node<'action'> | undefined
   for (const node of state.referrers('step', step, 'EXECUTES'))
-    if (isKind(node, 'action') && isOutcome(state, node.data) && (!latest || node.born > latest.born)) latest = node
+    if (isKind(node, 'action') && isOutcome(state, node.data) && (!latest || isRather(node, latest))) latest = node
   return latest
 }
 
+const isRather = (one: Node<'action'>, other: Node<'action'>): boolean =>
+  isCompleted(one) === isCompleted(other) ? one.born > other.born : isCompleted(one)
 const isCompleted = ({ data }: Node<'action'>): boolean => data.status === 'completed'
 
 /** Everything that was done for a plan and took effect, last done first. A step need not have come to its end for that. */
@@ -25,10 +27,12 @@ export function worksOf(state: GraphState, plan: string): readonly ActionRecord[
 
 const endOf = ({ ended }: ActionRecord): number => ended?.at(-1)?.at ?? 0
 
-/** Is this what a step came to, and not a word about it, a way back, or a result that lost to another of the same step? */
+/** Is this what a step came to, and not a word about it, a way back, or a result that lost to another of the same step or that nobody wanted? */
 export function isOutcome(state: GraphState, { compensates, turn, settles, lost_to, step_id }: ActionRecord): boolean {
   if (compensates !== undefined || settles?.what === 'conflict') return false
   if (turn !== undefined && turn.purpose !== 'work') return false
+  const status = state.get('step', step_id)?.data.status
+  if (status === 'failed' || status === 'skipped') return false
   return lost_to === undefined || state.get('action', lost_to)?.data.step_id !== step_id
 }
 

@@ -137,3 +137,26 @@ describe('a session that takes back what it did', () => {
     expect(undone).toEqual(['poll', 'poll', 'announce', 'prepare'])
   })
 })
+
+describe('what several came to', () => {
+  const steps = { poll: {}, tell: { after: ['poll'], role: 'bob' } }
+
+  it('is what one answered where another failed', async () => {
+    const { clock, run, ids } = await opened({
+      steps,
+      functions: { poll: (args) => (isAnn(args) ? boom() : 'yes'), tell: (args) => (args as Seen).poll! },
+    })
+    const { outputs } = await inTime(clock, run.result())
+    expect(outputs).toEqual({ [ids.poll!]: 'yes', [ids.tell!]: 'yes' })
+  })
+
+  it('is nothing when nobody wanted it', async () => {
+    const given = await opened({
+      steps: { ...steps, poll: { binding: { on_failure: 'skip' } } },
+      functions: { poll: whoAsked, tell: (args) => ({ given: (args as Seen).poll! }) },
+      session: { conflicts: { strategies: ['escalation'] } },
+    })
+    const { success, outputs } = await turnDownAll(given)
+    expect({ success, outputs }).toEqual({ success: true, outputs: { [given.ids.tell!]: { given: null } } })
+  })
+})
