@@ -6,7 +6,7 @@ import { endPlan, move } from '../psg/moves.ts'
 import { isKind } from '../psg/node.ts'
 import type { RunEvent } from '../psg/run-event.ts'
 import type { GraphState } from '../psg/state.ts'
-import { isKept } from './ending.ts'
+import { isKept, stepsFailed } from './ending.ts'
 import type { Decided, LiveRun, Waiting } from './live.ts'
 import { saEnd, saEvent } from './profiles/sa.ts'
 import type { LiveSession } from './session.ts'
@@ -75,8 +75,7 @@ function resultOf(run: LiveRun, status: string): JsonObject {
   return {
     status,
     ...(run.ending && { error: run.ending.error, termination_reason: run.ending.reason }),
-    ...(!run.ending &&
-      run.failed > 0 && { error: { code: 'step_failed', message: `${run.failed} of the plan's steps failed` } }),
+    ...(!run.ending && run.failed > 0 && { error: stepsFailed(run) }),
     ...(run.undo && { undone: run.undo.outcomes as never }),
     ...(run.session && run.session.writers.size > 0 && { resources: standing(run.session) }),
   }

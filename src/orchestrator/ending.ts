@@ -38,6 +38,12 @@ export function keepEnding(run: LiveRun, decided: Decided): void {
 
 export const isKept = (run: LiveRun): boolean => run.graph.get('run', run.id)!.data.ending !== undefined
 
+/** What a run says in which steps failed that let the others go on. */
+export const stepsFailed = ({ failed }: LiveRun): JsonObject => ({
+  code: 'step_failed',
+  message: `${failed} of the plan's steps failed`,
+})
+
 /** Why a run ends that fails of this. */
 export const reasonOf = ({ code }: JsonObject): TerminationReason =>
   code === 'budget_exceeded' ? 'resource_exhausted' : 'failure'

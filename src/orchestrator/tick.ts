@@ -6,7 +6,7 @@ import { firstActionOf } from '../psg/first-action.ts'
 import { move } from '../psg/moves.ts'
 import { actionOf, bindingOf, departs } from './dispatch.ts'
 import { runEnds } from './end.ts'
-import { ends, endsWithSession, flightFailed, isKept, keepEnding, reasonOf } from './ending.ts'
+import { ends, endsWithSession, flightFailed, isKept, keepEnding, reasonOf, stepsFailed } from './ending.ts'
 import { askFor, takeVerdict, verdictOn } from './gate.ts'
 import { heldUpBy } from './held-up.ts'
 import type { Arrival, Asked, Decided, Ending, Flight, LiveRun } from './live.ts'
@@ -39,6 +39,7 @@ export function decideTick(run: LiveRun, isLeaving = false): Decided {
   resume(run, decided) // a paused one that ends now
   if (run.ending) goBack(run, run.ending, isLeaving, decided)
   else if (!isLeaving) startReady(run, decided)
+  if (run.failed > 0) failsInTheEnd(run)
   if (isOver(run)) runEnds(run, decided)
   else keepEnding(run, decided)
   return decided
@@ -48,6 +49,13 @@ export function decideTick(run: LiveRun, isLeaving = false): Decided {
 function goBack(run: LiveRun, ending: Ending, isLeaving: boolean, decided: Decided): void {
   if (isKept(run)) undoNext(run, ending, isLeaving, decided)
   else if (ending.undo) run.inbox.push({ kind: 'look' })
+}
+
+/** Steps failed that let the others go on: where a plan that fails takes back what it did, it does so once nothing is left to do. */
+function failsInTheEnd(run: LiveRun): void {
+  if (run.ending || run.options.on_failure !== 'compensate' || !isOver(run)) return
+  ends(run, { status: 'failed', reason: 'failure', error: stepsFailed(run) })
+  run.inbox.push({ kind: 'look' })
 }
 
 /** Whatever had its time or its approval and found no room comes before what has not begun. */

@@ -47,4 +47,31 @@ describe('the way back', () => {
     expect(called).toEqual(['undo'])
     await inTime(clock, runtime.close())
   })
+
+  it('is gone by a run that is to compensate also when only steps failed that let the others go on', async () => {
+    const called: string[] = []
+    const { start, clock } = world({
+      make: () => void called.push('make'),
+      unmake: () => void called.push('unmake'),
+      boom,
+    })
+    const runtime = await start()
+    const run = await runtime.submit(
+      flowOf(
+        { boom: { binding: { on_failure: 'continue' } }, wait: waits(1_000), make: make(['wait']) },
+        { options: { on_failure: 'compensate' } },
+      ),
+    )
+    expect(await inTime(clock, run.result())).toMatchObject({
+      status: 'failed',
+      error: { code: 'step_failed' },
+      undone: [{ status: 'undone' }],
+    })
+    expect(called).toEqual(['make', 'unmake'])
+    expect(await (await runtime.project.context(run.context_id)).verify()).toEqual([])
+    await inTime(clock, runtime.close())
+  })
 })
+
+const waits = (ms: number) => ({ binding: { action_type: 'wait', params: { ms } } })
+const make = (after: readonly string[]) => ({ after, binding: undoneBy('unmake') })
