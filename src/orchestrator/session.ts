@@ -51,6 +51,8 @@ export interface LiveSession {
   readonly answers: Map<string, Contender[]>
   /** Whose results stand for a resource. */
   readonly writers: Map<string, Contender[]>
+  /** Resources for which another step's result stands, by the action that has lost them. */
+  readonly lost: Map<string, string[]>
   /** How often the token of a step has expired. */
   readonly expired: Map<string, number>
   /** How many turns there have been. */
@@ -71,6 +73,7 @@ export function liveSession(
     pool: [],
     answers: new Map(),
     writers: new Map(),
+    lost: new Map(),
     expired: new Map(),
     turns: 0,
   }
@@ -86,7 +89,9 @@ export function liveSession(
     else session.ended.push(entry)
     if (purpose === 'work' && isExpiry(session, turn, timeoutOf(step_id), node.data.error))
       session.expired.set(step_id, (session.expired.get(step_id) ?? 0) + 1)
-    if (purpose !== 'work' || status !== 'completed' || lost_to !== undefined) continue
+    const victor = lost_to === undefined ? undefined : graph.get('action', lost_to)?.data.step_id
+    if (purpose !== 'work' || status !== 'completed' || victor === step_id) continue
+    if (victor !== undefined) session.lost.set(node.id, [...writtenBy(session, victor)])
     const result = contender(session, node.data, turn)
     const stepStatus = graph.get('step', step_id)?.data.status
     if (stepStatus === 'in_progress') append(session.answers, step_id, result)
@@ -94,8 +99,8 @@ export function liveSession(
     stood.delete(step_id) // of several answers that agree the last one stands for all
     stood.set(step_id, result)
   }
-  for (const [step, result] of stood)
-    for (const resource of writtenBy(session, step)) append(session.writers, resource, result)
+  for (const result of stood.values())
+    for (const resource of claimedBy(session, result)) append(session.writers, resource, result)
   for (const step of unheld(graph, plan, actions)) session.pool.push(readyStep(graph, step))
   return session
 }
@@ -145,8 +150,14 @@ function* unheld(graph: ProjectGraph, plan: string, actions: readonly Node<'acti
 }
 
 /** What a step was declared to write. */
-export const writtenBy = ({ options }: LiveSession, step: string): readonly string[] =>
-  options.conflicts?.writes?.[step] ?? []
+const writtenBy = ({ options }: LiveSession, step: string): readonly string[] => options.conflicts?.writes?.[step] ?? []
+
+/** What a result may stand for: all that its step writes, but for what it has lost. */
+export function claimedBy(session: LiveSession, { action_id, step_id }: Contender): readonly string[] {
+  const lost = session.lost.get(action_id)
+  const written = writtenBy(session, step_id)
+  return lost ? written.filter((resource) => !lost.includes(resource)) : written
+}
 
 export function append<T>(lists: Map<string, T[]>, key: string, item: T): void {
   const list = lists.get(key)

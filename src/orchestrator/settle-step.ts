@@ -7,7 +7,7 @@ import { type Contender, contend, distinct, type Strategy, settle } from './conf
 import { askFor } from './gate.ts'
 import type { Decided, Flight, LiveRun } from './live.ts'
 import { conflictDetected, conflictResolved } from './profiles/map.ts'
-import { append, type LiveSession, subjectOf, writtenBy } from './session.ts'
+import { append, claimedBy, type LiveSession, subjectOf } from './session.ts'
 import { setAction } from './set-action.ts'
 import { actionCompleted, actionFailed, actionStarts, attemptEnds } from './steps.ts'
 
@@ -26,8 +26,8 @@ export function finishStep(run: LiveRun, session: LiveSession, step: string, dec
   const answers = session.answers.get(step) ?? []
   session.answers.delete(step)
   if (answers.length > 1 && !session.options.conflicts) gather(run, step, answers, decided)
-  for (const resource of answers.length > 0 ? writtenBy(session, step) : [])
-    append(session.writers, resource, answers.at(-1)!)
+  const last = answers.at(-1)
+  for (const resource of last ? claimedBy(session, last) : []) append(session.writers, resource, last!)
   decided.changes.push(move('step', step, 'completed'))
   run.ready.satisfied(step)
 }
@@ -71,6 +71,9 @@ export function conflictDecided(
 export type Settling = Flight & { readonly settles: Extract<Settlement, { what: 'conflict' }> }
 export const isSettling = (flight: Flight): flight is Settling => flight.settles?.what === 'conflict'
 
+/** What answers to one step contend for. */
+const answersTo = (step: string): string => `step:${step}`
+
 interface Clash {
   readonly resource: string
   readonly contenders: readonly Contender[]
@@ -80,10 +83,10 @@ interface Clash {
 function clashOf(run: LiveRun, session: LiveSession, step: string): Clash | undefined {
   if (!session.options.conflicts) return undefined
   const answers = session.answers.get(step) ?? []
-  if (contend(answers)) return { resource: `step:${step}`, contenders: answers }
+  if (contend(answers)) return { resource: answersTo(step), contenders: answers }
   const mine = answers.at(-1)
   if (!mine) return undefined
-  for (const resource of writtenBy(session, step)) {
+  for (const resource of claimedBy(session, mine)) {
     const rivals = (session.writers.get(resource) ?? []).filter((one) => isRival(run, one, mine))
     const contenders = [...rivals, mine]
     if (contend(contenders)) return { resource, contenders }
@@ -110,7 +113,8 @@ function stands(
   const losers = new Set(contenders.filter((one) => one.action_id !== winner.action_id).map((one) => one.action_id))
   for (const id of losers) setAction(decided, id, { lost_to: winner.action_id })
   const left = (list: readonly Contender[] = []) => list.filter((one) => !losers.has(one.action_id))
-  session.answers.set(step, left(session.answers.get(step)))
+  if (resource === answersTo(step)) session.answers.set(step, left(session.answers.get(step)))
+  else for (const id of losers) append(session.lost, id, resource) // what else it wrote may still stand
   if (session.writers.has(resource)) session.writers.set(resource, left(session.writers.get(resource)))
 }
 
@@ -133,7 +137,7 @@ function ask(run: LiveRun, step: string, conflict: Asking, decided: Decided): vo
   const flight: Flight = { step, action, execution_id: uuid(), attempt: 1, settles }
   actionStarts(run, flight, decided)
   const whose = conflict.contenders.find((one) => one.action_id === candidates[0])!.participant_id
-  const what = resource === `step:${step}` ? run.graph.get('step', step)!.data.description : resource
+  const what = resource === answersTo(step) ? run.graph.get('step', step)!.data.description : resource
   const shown = { ...params, results: resultsShown(conflict.contenders) }
   const question = {
     action_id,

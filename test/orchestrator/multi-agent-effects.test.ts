@@ -28,7 +28,7 @@ interface Given {
     readonly [name: string]: { after?: readonly string[]; role?: string; binding?: Partial<BindingSpec> }
   }
   readonly functions: { readonly [name: string]: FunctionSpec }
-  readonly session?: Omit<SessionAsked, 'collab_id'>
+  readonly session?: (ids: { readonly [name: string]: string }) => Omit<SessionAsked, 'collab_id'>
   readonly options?: RunOptions
 }
 
@@ -67,7 +67,7 @@ async function opened({ mode = 'broadcast', steps, functions, session, options }
     context: context.context_id,
     plan,
     bindings: { steps: Object.fromEntries(bound) },
-    options: { profile: 'map', session: { collab_id: collab.collab_id, ...session }, ...options },
+    options: { profile: 'map', session: { collab_id: collab.collab_id, ...session?.(plan.ids) }, ...options },
   })
   return { runtime, start, clock, run, ids: plan.ids, undone }
 }
@@ -103,7 +103,7 @@ describe('a session that takes back what it did', () => {
     const given = await opened({
       steps: { poll: { binding: { on_failure: 'compensate' } } },
       functions: { poll: whoAsked },
-      session: { conflicts: { strategies: ['escalation'] } },
+      session: () => ({ conflicts: { strategies: ['escalation'] } }),
     })
     expect(await turnDownAll(given)).toMatchObject({ status: 'failed', error: { code: 'action_rejected' } })
     expect(given.undone).toEqual(['poll', 'poll'])
@@ -138,6 +138,50 @@ describe('a session that takes back what it did', () => {
   })
 })
 
+describe('who loses one of several things that it wrote', () => {
+  /** Ann and bob both write the readme, where ann ranks higher; bob alone writes the log. Whoever is slow ends last. */
+  async function written(slow: 'left' | 'right', dies: boolean) {
+    const [began, hold] = [new Set<string>(), door()]
+    const works = (name: string): FunctionSpec => {
+      return async () => {
+        if (name === slow) for (let i = 0; i < 5; i++) await clock.sleep(50)
+        return name
+      }
+    }
+    const asked = await opened({
+      mode: 'swarm',
+      steps: { left: { role: 'ann' }, right: { role: 'bob' }, last: { after: ['left', 'right'] } },
+      functions: {
+        left: works('left'),
+        right: works('right'),
+        last: () => {
+          began.add('last')
+          return hold.opened.then(() => 'last')
+        },
+      },
+      session: ({ left, right }) => ({
+        conflicts: { ranks: { ann: 2, bob: 1 }, writes: { [left!]: ['readme'], [right!]: ['readme', 'log'] } },
+      }),
+    })
+    const { clock, runtime, run, start, ids } = asked
+    await until(clock, () => began.has('last'))
+    if (dies) runtime.die()
+    hold.open()
+    const { resources } = await inTime(clock, (await (dies ? await start() : runtime).get(run.run_id)).result())
+    return { resources, ids }
+  }
+
+  it.each([
+    ['left', false],
+    ['right', false],
+    ['left', true],
+    ['right', true],
+  ] as const)('keeps the others: %s ends last, and the process dies: %s', async (slow, dies) => {
+    const { resources, ids } = await written(slow, dies)
+    expect(resources).toMatchObject({ readme: { step_id: ids.left }, log: { step_id: ids.right } })
+  })
+})
+
 describe('what several came to', () => {
   const steps = { poll: {}, tell: { after: ['poll'], role: 'bob' } }
 
@@ -154,7 +198,7 @@ describe('what several came to', () => {
     const given = await opened({
       steps: { ...steps, poll: { binding: { on_failure: 'skip' } } },
       functions: { poll: whoAsked, tell: (args) => ({ given: (args as Seen).poll! }) },
-      session: { conflicts: { strategies: ['escalation'] } },
+      session: () => ({ conflicts: { strategies: ['escalation'] } }),
     })
     const { success, outputs } = await turnDownAll(given)
     expect({ success, outputs }).toEqual({ success: true, outputs: { [given.ids.tell!]: { given: null } } })
