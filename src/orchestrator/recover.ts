@@ -1,4 +1,5 @@
 import type { Spend } from '../ael/adapter.ts'
+import type { JsonObject } from '../protocol/json.ts'
 import type { ActionRecord, Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { startPlan } from '../psg/moves.ts'
@@ -16,9 +17,11 @@ import type { Ownership } from './owner.ts'
 import { saBeginning } from './profiles/sa.ts'
 import { readySet } from './ready.ts'
 import { liveSession, readyStep, type Session } from './session.ts'
+import { settlingAction } from './settle-step.ts'
 import { attemptAgain, attemptWasCutOff, inverseWasCutOff, now, sa } from './steps.ts'
 import { endTimer, latestEnd, openTimers, timerFired } from './timers.ts'
 import { sessionStarts } from './turns.ts'
+import { inverseOf } from './undo.ts'
 
 /** A run as its new owner takes it up, made from the graph alone: the same whether it was just started or left behind by a crash. */
 export function takeUp(
@@ -101,7 +104,7 @@ export function resume(run: LiveRun, decided: Decided): void {
   for (const node of run.graph.state.nodesOf(run.plan)) {
     if (!isKind(node, 'action') || (node.data.status !== 'running' && node.data.status !== 'waiting')) continue
     const { action_id, attempts, compensates } = node.data
-    const flight = flightOf(run, node.data)
+    const flight = takenUp(run, node.data)
     if (compensates !== undefined) {
       inverseWasCutOff(run, flight, decided) // the way back attempts it anew
       continue
@@ -126,6 +129,16 @@ export function resume(run: LiveRun, decided: Decided): void {
     else departs(run, again, decided)
     decided.reason = 'goes on after an interruption'
   }
+}
+
+/** An action that had not ended, as it was begun: for its step, to settle a conflict about it, or to take it back. */
+function takenUp(run: LiveRun, record: ActionRecord): Flight {
+  const flight = flightOf(run, record)
+  const { action_id, settles, compensates } = record
+  if (settles?.what === 'conflict') return { ...flight, action: settlingAction(record, settles) }
+  const work = compensates === undefined ? undefined : run.graph.get('action', compensates)?.data
+  if (!work) return flight
+  return { ...flight, action: { ...inverseOf(work, work.inverse as JsonObject, run.graph.clock), action_id } }
 }
 
 /** What is over by now is not taken up: nothing that was cut off is tried once more only to be stopped. */

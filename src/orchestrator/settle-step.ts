@@ -1,3 +1,4 @@
+import type { Action } from '../ael/adapter.ts'
 import { ApprovalNeeded } from '../protocol/errors.ts'
 import { canonical, digestOfJson, type JsonObject } from '../protocol/json.ts'
 import type { Settlement } from '../psg/change.ts'
@@ -67,8 +68,21 @@ export function conflictDecided(
   return true
 }
 
+/** What a person is asked to carry out: to say whether the first candidate's result shall stand. */
+export const settlingAction = (
+  { action_id, idempotency_key }: Pick<Action, 'action_id' | 'idempotency_key'>,
+  { resource, candidates, contenders }: Conflict,
+): Action => ({
+  action_id,
+  action_type: 'resolve_conflict',
+  executor_kind: 'external',
+  params: { resource, stands: candidates[0]!, contenders },
+  idempotency_key,
+})
+
 /** A flight that waits for a person to settle a conflict. */
-export type Settling = Flight & { readonly settles: Extract<Settlement, { what: 'conflict' }> }
+export type Settling = Flight & { readonly settles: Conflict }
+type Conflict = Extract<Settlement, { what: 'conflict' }>
 export const isSettling = (flight: Flight): flight is Settling => flight.settles?.what === 'conflict'
 
 /** What answers to one step contend for. */
@@ -124,21 +138,14 @@ function ask(run: LiveRun, step: string, conflict: Asking, decided: Decided): vo
   const { conflict_id, resource, candidates } = conflict
   const contenders = conflict.contenders.map(idOf)
   const settles = { what: 'conflict', conflict_id, resource, contenders, candidates } as const
-  const params: JsonObject = { resource, stands: candidates[0]!, contenders }
   const action_id = uuid()
-  const key = `${run.plan}:${step}:${conflict_id}:${candidates.length}`
-  const action = {
-    action_id,
-    action_type: 'resolve_conflict',
-    executor_kind: 'external',
-    params,
-    idempotency_key: key,
-  } as const
+  const idempotency_key = `${run.plan}:${step}:${conflict_id}:${candidates.length}`
+  const action = settlingAction({ action_id, idempotency_key }, settles)
   const flight: Flight = { step, action, execution_id: uuid(), attempt: 1, settles }
   actionStarts(run, flight, decided)
   const whose = conflict.contenders.find((one) => one.action_id === candidates[0])!.participant_id
   const what = resource === answersTo(step) ? run.graph.get('step', step)!.data.description : resource
-  const shown = { ...params, results: resultsShown(conflict.contenders) }
+  const shown = { ...action.params, results: resultsShown(conflict.contenders) }
   const question = {
     action_id,
     digest: digestOfJson({ ...shown, plan_id: run.plan, conflict_id }),

@@ -6,7 +6,7 @@ import type { RunOptions } from '../../src/orchestrator/live.ts'
 import { createRuntime } from '../../src/orchestrator/runtime.ts'
 import type { SessionAsked } from '../../src/orchestrator/session.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
-import type { Json } from '../../src/protocol/json.ts'
+import { isObject, type Json, type JsonObject } from '../../src/protocol/json.ts'
 import type { CollabMode } from '../../src/protocol/types.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { collabDocument, contextDocument, planDocument, roleDocument } from '../support/agents.ts'
@@ -135,6 +135,29 @@ describe('a session that takes back what it did', () => {
     const second = await start()
     expect(await inTime(clock, (await second.get(run.run_id)).result())).toMatchObject({ status: 'failed' })
     expect(undone).toEqual(['poll', 'poll', 'announce', 'prepare'])
+  })
+})
+
+describe('a conflict that a person settles when another process has the run', () => {
+  it('is told to end as what it began as', async () => {
+    const { runtime, start, clock, run } = await opened({
+      steps: { poll: {} },
+      functions: { poll: whoAsked },
+      session: () => ({ conflicts: { strategies: ['escalation'] } }),
+    })
+    expect(await inTime(clock, run.rest())).toBe('waiting')
+    runtime.die()
+    const second = await start()
+    const [question] = await second.waiting()
+    await second.decide(question!.confirm.confirm_id, { status: 'approved', decided_by_role: 'me' })
+    const again = await second.get(run.run_id)
+    expect(await inTime(clock, again.result())).toMatchObject({ success: true })
+    const told: JsonObject[] = []
+    for await (const { event } of again)
+      if (isObject(event.payload) && event.payload.action_id === question!.confirm.target_id) told.push(event)
+    expect(told.map(({ event_type }) => event_type)).toEqual(['execution_started', 'execution_completed'])
+    const payload = { action_type: 'resolve_conflict', operation: 'resolve_conflict' }
+    for (const event of told) expect(event).toMatchObject({ executor_kind: 'external', payload })
   })
 })
 

@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest'
+import type { Adapter } from '../../src/ael/adapter.ts'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { type FunctionSpec, functionAdapter } from '../../src/ael/function.ts'
 import type { Hands } from '../../src/ael/layer.ts'
-import type { Json } from '../../src/protocol/json.ts'
-import { flowOf } from '../support/flows.ts'
+import type { Json, JsonObject } from '../../src/protocol/json.ts'
+import { flowOf, having } from '../support/flows.ts'
 import { door, inTime, until, world } from '../support/on-a-clock.ts'
 
 const boom = () => {
@@ -46,6 +47,43 @@ describe('the way back', () => {
     expect({ status, undone }).toMatchObject({ status: 'failed', undone: [{ step_id: act, status: 'undone' }] })
     expect(called).toEqual(['undo'])
     await inTime(clock, runtime.close())
+  })
+
+  it('is told to end as what it began as when another process finds it cut off', async () => {
+    const reached = door()
+    const unmaking: Adapter = {
+      action_type: 'unmake',
+      executor_kind: 'external',
+      label: () => 'unmaking',
+      execute() {
+        reached.open()
+        return new Promise(() => undefined)
+      },
+    }
+    const { start, clock } = world({}, { layer: having({ make: () => 'made', boom }, unmaking).layer })
+    const first = await start()
+    const run = await first.submit(
+      flowOf({
+        make: { binding: { inverse: { action_type: 'unmake', executor_kind: 'external', params: {} } } },
+        boom: { after: ['make'], binding: { on_failure: 'compensate' } },
+      }),
+    )
+    await inTime(clock, reached.opened)
+    first.die()
+    const done: Adapter = { ...unmaking, execute: async () => ({ output: null }) }
+    const second = await start(having({ make: () => 'made', boom }, done))
+    const again = await second.get(run.run_id)
+    expect(await inTime(clock, again.result())).toMatchObject({ undone: [{ status: 'undone' }] })
+    const told: JsonObject[] = []
+    for await (const { event } of again) if (event.event_family === 'runtime_execution') told.push(event)
+    const cutOff = told.find(({ payload }) => (payload as JsonObject).interrupted)!
+    const payload = { action_type: 'unmake', operation: 'unmaking' }
+    const both = told.filter(({ execution_id }) => execution_id === cutOff.execution_id)
+    expect(both).toMatchObject([
+      { executor_kind: 'external', payload },
+      { executor_kind: 'external', payload },
+    ])
+    await inTime(clock, second.close())
   })
 
   it('is gone by a run that is to compensate also when only steps failed that let the others go on', async () => {
