@@ -3,9 +3,6 @@ import { OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
 
 const STORE_AWAY_MS = 500
 
-/** What fails once and then not is no outage. */
-const TOLD_AT = 2
-
 /**
  * Asks the store for something, again and again while it is away: what was done is kept meanwhile, and nothing is lost but time. Throws what it cannot
  * be asked for again, and that it is away once the signal says that waiting is no use.
@@ -16,7 +13,8 @@ export type Patiently = <T>(ask: () => Promise<T>, signal: AbortSignal) => Promi
 export function patientWith(clock: Clock, onAway: (error: unknown) => void): Patiently {
   let heldUp = 0
   return async (ask, signal) => {
-    let failures = 0
+    let failed = false
+    let told = false
     try {
       for (;;) {
         try {
@@ -24,12 +22,17 @@ export function patientWith(clock: Clock, onAway: (error: unknown) => void): Pat
         } catch (error) {
           const away = error instanceof Unavailable || error instanceof OutcomeUnknown
           if (!away || signal.aborted) throw error
-          if (++failures === TOLD_AT && heldUp++ === 0) onAway(error)
+          // What fails once and then not is no outage; what is unknown was asked after for long.
+          if (!told && (failed || error instanceof OutcomeUnknown)) {
+            told = true
+            if (heldUp++ === 0) onAway(error)
+          }
+          failed = true
         }
         await clock.sleep(STORE_AWAY_MS, signal).catch(() => undefined) // aborted: asked a last time
       }
     } finally {
-      if (failures >= TOLD_AT) heldUp--
+      if (told) heldUp--
     }
   }
 }

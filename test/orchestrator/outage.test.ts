@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
+import { patientWith } from '../../src/orchestrator/patiently.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
-import { Unavailable } from '../../src/protocol/errors.ts'
+import { OutcomeUnknown, Unavailable } from '../../src/protocol/errors.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { chainOf, runtimeOf } from '../support/flows.ts'
 
@@ -58,5 +59,22 @@ describe('a store that cannot be written to', () => {
     store.failures = 0
     await pass(5_000)
     await runtime.close()
+  })
+
+  it.each([
+    ['at the second failure', [new Unavailable('the store', 'later'), new Unavailable('the store', 'later')], 1],
+    ['not at the first', [new Unavailable('the store', 'later')], 0],
+    ['at the first of which nobody knows what became: that was asked after for long', [new OutcomeUnknown('g')], 1],
+  ])('is told of %s', async (_, failures, times) => {
+    const clock = manualClock()
+    const away: unknown[] = []
+    const asked = patientWith(clock, (error) => away.push(error))(async () => {
+      const failure = failures.shift()
+      if (failure) throw failure
+      return 'answered'
+    }, new AbortController().signal)
+    for (let i = 0; i < 4; i++) await clock.advance(500)
+    expect(await asked).toBe('answered')
+    expect(away).toHaveLength(times)
   })
 })
