@@ -13,4 +13,17 @@ export const reporter =
     }
   }
 
+/** Reports what is said again and again only once for so long: rounds that meet the same trouble every second have one thing to say. */
+export function sparing(report: Report, forMs: number, clock: { now(): number }): Report {
+  const told = new Map<string, number>()
+  return (error) => {
+    const now = clock.now()
+    for (const [text, at] of told) if (at + forMs <= now || at > now) told.delete(text) // also when the clock was set back
+    const text = String(error)
+    if (told.has(text)) return
+    told.set(text, now)
+    report(error)
+  }
+}
+
 export const warn: Report = (error) => process.emitWarning(error instanceof Error ? error : String(error))

@@ -61,6 +61,20 @@ describe('a store that cannot be written to', () => {
     await runtime.close()
   })
 
+  it('is told of once a minute by rounds that cannot take anything up', async () => {
+    const { store, runtime, pass } = await scene()
+    store.failures = Number.POSITIVE_INFINITY
+    store.acquire = store.renew = async () => {
+      throw new Unavailable('the store', 'its disk is full')
+    }
+    await pass(30_000)
+    expect(runtime.errors).toHaveLength(2) // by those who waited until their leases ended, and by the rounds since
+    await pass(45_000)
+    expect(runtime.errors).toHaveLength(3)
+    store.failures = 0
+    await runtime.close()
+  })
+
   it.each([
     ['at the second failure', [new Unavailable('the store', 'later'), new Unavailable('the store', 'later')], 1],
     ['not at the first', [new Unavailable('the store', 'later')], 0],
