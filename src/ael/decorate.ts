@@ -33,7 +33,6 @@ export function onward(
   changed: Partial<Pick<Passage, 'onDelta' | 'checkpoint' | 'untimed' | 'act'>> = {},
 ): Passage {
   const passage = {
-    [SOURCE]: source,
     onDelta: changed.onDelta ?? call.onDelta,
     checkpoint: changed.checkpoint ?? call.checkpoint,
     untimed: changed.untimed ?? call.untimed,
@@ -48,6 +47,7 @@ export function onward(
     observer: call.observer,
     shutdown: call.shutdown,
     maxOutputBytes: call.maxOutputBytes,
+    [SOURCE]: source, // last: a literal that begins with what is computed grows from nothing, member by member
   }
   return Object.defineProperty(passage, 'signal', SIGNAL_OF_SOURCE) as unknown as Passage
 }

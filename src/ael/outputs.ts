@@ -36,7 +36,7 @@ export function withOutputs(adapter: Adapter, options: OutputOptions = {}): Adap
     const copy = copyOf(output, what)
     if (copy === undefined) return { kept: rest }
     const clean = redact.json(copy)
-    const kept = { ...rest, output: clean }
+    const kept = { output: clean, ...rest }
     if (text.length * 3 <= inlineBytes) return { kept }
     const bytes = Buffer.from(clean === copy ? text : JSON.stringify(clean))
     return bytes.length <= inlineBytes ? { kept } : { kept, large: bytes }

@@ -54,10 +54,10 @@ export const approvalDigest = (tool: string, args: Json, run: RunRef | undefined
 
 const readOnly = (adapter: Adapter, action: Action): boolean => adapter.readOnly?.(action.params) ?? false
 
-const askerOf = ({ role, run }: Passage): Asker => ({
-  ...(role === undefined ? {} : { role }),
-  ...(run === undefined ? {} : { run }),
-})
+function askerOf({ role, run }: Passage): Asker {
+  if (role === undefined) return run === undefined ? {} : { run }
+  return run === undefined ? { role } : { role, run }
+}
 
 function unasked(adapter: Adapter, action: Action): Approval {
   const tool = labelOf(adapter, action.params, action.action_type)

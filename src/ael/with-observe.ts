@@ -69,12 +69,8 @@ export function withObserve(adapter: Adapter, options: ObserveOptions = {}): Ada
   })
 }
 
-export const resultOf = (action: Action, outcome: Outcome, duration_ms: number): ActionResult => ({
-  action_id: action.action_id,
-  status: 'completed',
-  duration_ms,
-  ...outcome,
-})
+export const resultOf = ({ action_id }: Action, outcome: Outcome, duration_ms: number): ActionResult =>
+  Object.assign({ action_id, status: 'completed', duration_ms } as const, outcome)
 
 function attemptOf(adapter: Adapter, action: Action, call: Passage, redact: Redactor): Attempt {
   const { execution_id, attempt, role, run, parent_execution_id } = call

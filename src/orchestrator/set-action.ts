@@ -1,3 +1,4 @@
+import { fresh } from '../protocol/json.ts'
 import type { ActionRecord, Patch } from '../psg/change.ts'
 import type { Decided } from './live.ts'
 
@@ -9,7 +10,7 @@ export function setAction(decided: Decided, id: string, set: Patch<ActionRecord>
   const { changes, said, begins } = decided
   const known = said.get(id)
   if (known && known.at >= (begins?.changes ?? 0)) return add(known.set, set)
-  const own: Patch<ActionRecord> = {}
+  const own: Patch<ActionRecord> = fresh()
   add(own, set)
   said.set(id, { set: own, at: changes.length })
   changes.push({ kind: 'node_update', node: 'action', id, set: own })

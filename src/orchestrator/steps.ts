@@ -138,12 +138,11 @@ export function actionCompleted(
   usage: JsonObject,
   decided: Decided,
 ): void {
-  setAction(decided, action.action_id, {
-    status: 'completed',
-    ...output,
-    ...(Object.keys(usage).length > 0 && { usage }),
-    ...(run.options.budget && { reserved: undefined }),
-  })
+  const { action_id } = action
+  setAction(decided, action_id, { status: 'completed' })
+  setAction(decided, action_id, output)
+  if (Object.keys(usage).length > 0) setAction(decided, action_id, { usage })
+  if (run.options.budget) setAction(decided, action_id, { reserved: undefined })
 }
 
 export function stepFailed(

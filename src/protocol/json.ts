@@ -29,9 +29,25 @@ export function table<T>(): { [name: string]: T } {
   return made as { [name: string]: T }
 }
 
+/**
+ * An object like any other, for members that come one by one. What grows from `{}` shares the engine's memory of which member follows which with all
+ * that do so in the process. That memory is bounded: once a service has made some thousand objects that each begin with another name, every further one
+ * is a kind of its own, and a step would take twice as long.
+ */
+export const fresh = <T>(): { [name: string]: T } => new (Fresh as unknown as new () => { [name: string]: T })()
+function Fresh(): void {}
+Fresh.prototype = Object.prototype
+
+/** Sets a member, whatever it is called. */
+export function setMember<T>(object: { [name: string]: T }, name: string, value: T): void {
+  if (name === '__proto__')
+    Object.defineProperty(object, name, { value, enumerable: true, configurable: true, writable: true })
+  else object[name] = value
+}
+
 /** An object for members of these names: they are those of things rather than of fields when there are many, or when they are as long as an id. */
 export const recordFor = <T>(names: readonly string[]): { [name: string]: T } =>
-  names.length > MOST_FIELDS || names[0]?.length === ID_LENGTH ? table() : {}
+  names.length > MOST_FIELDS || names[0]?.length === ID_LENGTH ? table() : fresh()
 const MOST_FIELDS = 24
 const ID_LENGTH = 36
 

@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from '../protocol/json.ts'
+import { fresh, type Json, type JsonObject } from '../protocol/json.ts'
 import { isTerminal } from '../protocol/lifecycle.ts'
 import type { TraceStatus } from '../protocol/types.ts'
 import type { AnyNode, EntryChange, FieldChange, Stored } from './change.ts'
@@ -9,8 +9,8 @@ import { nodeOf } from './node.ts'
 /** The short way to tell a change, where there is one: run state is never restored, so nobody needs to see all of it as it was. */
 export function fieldChange(key: string, { kind, before, after, statusOnly }: Delta): FieldChange | undefined {
   if (!before || !after || !(statusOnly || (KINDS[kind].runState && before.retired === after.retired))) return undefined
-  const was: Fields = {}
-  const now: Fields = {}
+  const was: Fields = fresh()
+  const now: Fields = fresh()
   const [then, since] = [before.data as JsonObject, after.data as JsonObject]
   for (const field in then) if (then[field] !== since[field]) was[field] = then[field]!
   for (const field in since) if (then[field] !== since[field]) now[field] = since[field]!

@@ -1,5 +1,5 @@
 import { InvalidInput } from '../protocol/errors.ts'
-import { canonical, isPlain, type Json, recordFor } from '../protocol/json.ts'
+import { canonical, isPlain, type Json, recordFor, setMember } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 
 /**
@@ -77,8 +77,7 @@ function copiedObject(object: object, way: Way | undefined): { [name: string]: J
     way?.push(name)
     const kept = copied(member, way)
     way?.pop()
-    if (name === '__proto__') Object.defineProperty(copy, name, { value: kept, enumerable: true })
-    else copy[name] = kept
+    setMember(copy, name, kept)
   }
   return copy
 }
