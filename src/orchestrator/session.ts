@@ -80,7 +80,7 @@ export function liveSession(
   const stood = new Map<string, Contender>()
   const endOf = ({ data }: Node<'action'>) => data.ended?.at(-1)?.at ?? Number.POSITIVE_INFINITY
   for (const node of [...actions].sort((a, b) => endOf(a) - endOf(b))) {
-    const { turn, step_id, status, lost_to } = node.data
+    const { turn, step_id, status, lost_to, lost } = node.data
     if (!turn) continue
     session.turns = Math.max(session.turns, turn.turn_number)
     const { turn_number, participant_id, purpose } = turn
@@ -91,7 +91,7 @@ export function liveSession(
       session.expired.set(step_id, (session.expired.get(step_id) ?? 0) + 1)
     const victor = lost_to === undefined ? undefined : graph.get('action', lost_to)?.data.step_id
     if (purpose !== 'work' || status !== 'completed' || victor === step_id) continue
-    if (victor !== undefined) session.lost.set(node.id, [...writtenBy(session, victor)])
+    if (victor !== undefined) session.lost.set(node.id, [...(lost ?? writtenBy(session, victor))])
     const result = contender(session, node.data, turn)
     const stepStatus = graph.get('step', step_id)?.data.status
     if (stepStatus === 'in_progress') append(session.answers, step_id, result)

@@ -125,10 +125,14 @@ function stands(
 ): void {
   decided.events.push(conflictResolved(subjectOf(run, session), conflict_id, strategy, winner.role_id))
   const losers = new Set(contenders.filter((one) => one.action_id !== winner.action_id).map((one) => one.action_id))
-  for (const id of losers) setAction(decided, id, { lost_to: winner.action_id })
+  const isOfStep = resource === answersTo(step)
+  for (const id of losers) {
+    if (!isOfStep) append(session.lost, id, resource) // what else it wrote may still stand
+    const lost = session.lost.get(id)
+    setAction(decided, id, { lost_to: winner.action_id, ...(lost && { lost: [...lost] }) })
+  }
   const left = (list: readonly Contender[] = []) => list.filter((one) => !losers.has(one.action_id))
-  if (resource === answersTo(step)) session.answers.set(step, left(session.answers.get(step)))
-  else for (const id of losers) append(session.lost, id, resource) // what else it wrote may still stand
+  if (isOfStep) session.answers.set(step, left(session.answers.get(step)))
   if (session.writers.has(resource)) session.writers.set(resource, left(session.writers.get(resource)))
 }
 

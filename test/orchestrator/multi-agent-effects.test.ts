@@ -8,10 +8,11 @@ import type { SessionAsked } from '../../src/orchestrator/session.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { isObject, type Json, type JsonObject } from '../../src/protocol/json.ts'
 import type { CollabMode } from '../../src/protocol/types.ts'
+import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { collabDocument, contextDocument, planDocument, roleDocument } from '../support/agents.ts'
 import { mortal } from '../support/mortal-runtime.ts'
-import { door, inTime, until } from '../support/on-a-clock.ts'
+import { door, inTime, passes, until } from '../support/on-a-clock.ts'
 
 type Seen = { readonly who: string; readonly [step: string]: Json }
 const boom = () => {
@@ -30,10 +31,11 @@ interface Given {
   readonly functions: { readonly [name: string]: FunctionSpec }
   readonly session?: (ids: { readonly [name: string]: string }) => Omit<SessionAsked, 'collab_id'>
   readonly options?: RunOptions
+  readonly seen?: (store: Backend) => Backend
 }
 
 /** A session of ann and bob: each step calls the function of its name with who has the turn and what the steps before it came to. `undone` names what was taken back. */
-async function opened({ mode = 'broadcast', steps, functions, session, options }: Given) {
+async function opened({ mode = 'broadcast', steps, functions, session, options, seen = (same) => same }: Given) {
   const clock = manualClock()
   const store = memoryBackend({ clock })
   const context = contextDocument(clock)
@@ -42,7 +44,7 @@ async function opened({ mode = 'broadcast', steps, functions, session, options }
   const undone: Json[] = []
   const undo: FunctionSpec = (args) => void undone.push(args)
   async function start() {
-    const process = mortal(store)
+    const process = mortal(seen(store))
     const layer = actionLayer({ clock, adapters: [functionAdapter({ undo, ...functions })], graceMs: 10 })
     const runtime = await createRuntime({ store: process.store, layer, clock, leaseTtlMs: 500, patrolMs: 50 })
     let dead = false
@@ -162,36 +164,65 @@ describe('a conflict that a person settles when another process has the run', ()
 })
 
 describe('who loses one of several things that it wrote', () => {
-  /** Ann and bob both write the readme, where ann ranks higher; bob alone writes the log. Whoever is slow ends last. */
-  async function written(slow: 'left' | 'right', dies: boolean) {
+  interface Writing {
+    /** By step: who does it and what that writes. */
+    readonly steps: { readonly [name: string]: readonly [who: 'ann' | 'bob', ...writes: string[]] }
+    /** The step that ends last. */
+    readonly slow: string
+    readonly dies: boolean
+    /** Whether the result that is asked about shall stand for a thing. Without it ann ranks higher. */
+    readonly says?: (question: string) => boolean
+    readonly seen?: (store: Backend) => Backend
+  }
+
+  /** A store that is told what actions lost to, and not what they lost. */
+  const untold = (store: Backend): Backend => ({
+    ...store,
+    commit: (write) =>
+      store.commit(JSON.parse(JSON.stringify(write), (key, value) => (key === 'lost' ? undefined : value))),
+  })
+
+  /** The names of the steps whose results stand in the end. The process may die when all of them are done and only the last step is left. */
+  async function written({ steps, slow, dies, says, ...more }: Writing) {
     const [began, hold] = [new Set<string>(), door()]
+    const names = Object.keys(steps)
     const works = (name: string): FunctionSpec => {
       return async () => {
         if (name === slow) for (let i = 0; i < 5; i++) await clock.sleep(50)
         return name
       }
     }
+    const last: FunctionSpec = () => {
+      began.add('last')
+      return hold.opened.then(() => 'last')
+    }
     const asked = await opened({
+      ...more,
       mode: 'swarm',
-      steps: { left: { role: 'ann' }, right: { role: 'bob' }, last: { after: ['left', 'right'] } },
-      functions: {
-        left: works('left'),
-        right: works('right'),
-        last: () => {
-          began.add('last')
-          return hold.opened.then(() => 'last')
+      steps: { ...Object.fromEntries(names.map((name) => [name, { role: steps[name]![0] }])), last: { after: names } },
+      functions: { ...Object.fromEntries(names.map((name) => [name, works(name)])), last },
+      session: (ids) => ({
+        conflicts: {
+          ...(says ? { strategies: ['escalation'] } : { ranks: { ann: 2, bob: 1 } }),
+          writes: Object.fromEntries(names.map((name) => [ids[name]!, steps[name]!.slice(1)])),
         },
-      },
-      session: ({ left, right }) => ({
-        conflicts: { ranks: { ann: 2, bob: 1 }, writes: { [left!]: ['readme'], [right!]: ['readme', 'log'] } },
       }),
     })
     const { clock, runtime, run, start, ids } = asked
+    while (says && !began.has('last')) {
+      await passes(clock, 50)
+      for (const { confirm } of await runtime.waiting())
+        await runtime.decide(confirm.confirm_id, {
+          status: says(String(confirm.reason)) ? 'approved' : 'rejected',
+          decided_by_role: 'me',
+        })
+    }
     await until(clock, () => began.has('last'))
     if (dies) runtime.die()
     hold.open()
     const { resources } = await inTime(clock, (await (dies ? await start() : runtime).get(run.run_id)).result())
-    return { resources, ids }
+    const nameOf = (step_id: string) => names.find((name) => ids[name] === step_id)
+    return Object.fromEntries(Object.entries(resources!).map(([what, { step_id }]) => [what, nameOf(step_id)]))
   }
 
   it.each([
@@ -200,8 +231,25 @@ describe('who loses one of several things that it wrote', () => {
     ['left', true],
     ['right', true],
   ] as const)('keeps the others: %s ends last, and the process dies: %s', async (slow, dies) => {
-    const { resources, ids } = await written(slow, dies)
-    expect(resources).toMatchObject({ readme: { step_id: ids.left }, log: { step_id: ids.right } })
+    const steps = { left: ['ann', 'readme'], right: ['bob', 'readme', 'log'] } as const
+    expect(await written({ steps, slow, dies })).toEqual({ readme: 'left', log: 'right' })
+  })
+
+  it('keeps the others also where no entry says what it lost', async () => {
+    const steps = { left: ['ann', 'readme'], right: ['bob', 'readme', 'log'] } as const
+    const stand = await written({ steps, slow: 'right', dies: true, seen: untold })
+    expect(stand).toEqual({ readme: 'left', log: 'right' })
+  })
+
+  it.each([false, true])('has lost what it lost to each of several: the process dies: %s', async (dies) => {
+    const steps = { one: ['ann', 'readme'], two: ['ann', 'log'], all: ['bob', 'readme', 'log', 'todo'] } as const
+    expect(await written({ steps, slow: 'all', dies })).toEqual({ readme: 'one', log: 'two', todo: 'all' })
+  })
+
+  it.each([false, true])('keeps what a person gave it, and so does the other: the process dies: %s', async (dies) => {
+    const steps = { left: ['ann', 'readme', 'log'], right: ['bob', 'readme', 'log'] } as const
+    const says = (question: string) => question.includes(question.includes('readme') ? 'ann' : 'bob')
+    expect(await written({ steps, slow: 'right', dies, says })).toEqual({ readme: 'left', log: 'right' })
   })
 })
 
