@@ -3,8 +3,10 @@ import type { Json } from '../protocol/json.ts'
 import type { Gate, Node } from '../psg/change.ts'
 import { newConfirm } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { gateOf } from '../psg/moves.ts'
+import { gateOf, move } from '../psg/moves.ts'
 import { isKind } from '../psg/node.ts'
+import { placeOfRun } from './rollback-trace.ts'
+import { commitStill } from './waiting-runs.ts'
 
 /** What people say about a rollback that leaves something for good. */
 export interface Permission {
@@ -20,7 +22,7 @@ export async function permission(
   plan: RollbackPlan,
 ): Promise<Permission | undefined> {
   if (plan.irreversible.length === 0) return undefined
-  const asked = askedFor(graph, run, plan)
+  const asked = await graph.reading(placeOfRun(run), () => askedFor(graph, run, plan))
   if (asked) return asked
   const [confirm_id, gate_id] = [graph.clock.uuid(), graph.clock.uuid()]
   const gate: Gate = {
@@ -57,12 +59,33 @@ export async function permission(
   return { status: 'pending', confirm_id, gate: graph.get('gate', gate_id)! }
 }
 
+/** Nobody is to answer what is no longer asked: whether to go back along another way than this one, or along any if there is none to ask about. */
+export async function withdrawQuestions(
+  graph: ProjectGraph,
+  run: Node<'run'>,
+  plan: RollbackPlan | undefined,
+): Promise<void> {
+  const stale = () =>
+    [...questions(graph, run)].flatMap(({ status, confirm_id, gate }) =>
+      status === 'pending' && gate.data.digest !== plan?.digest ? [move('confirm', confirm_id, 'cancelled')] : [],
+    )
+  const by = { actor: 'rollback', reason: 'nobody asks any more', reads: placeOfRun(run) }
+  await commitStill(graph, stale, by)
+}
+
 function askedFor(graph: ProjectGraph, run: Node<'run'>, plan: RollbackPlan): Permission | undefined {
+  for (const asked of questions(graph, run)) {
+    const { digest, used_by } = asked.gate.data
+    if (digest === plan.digest && used_by === undefined) return asked
+  }
+  return undefined
+}
+
+/** What people were asked about ways back from a run. */
+function* questions(graph: ProjectGraph, run: Node<'run'>): Iterable<Permission> {
   for (const node of graph.state.nodesOf(run.group)) {
     if (!isKind(node, 'confirm') || node.data.target_id !== run.id || node.data.status === 'cancelled') continue
     const gate = gateOf(graph, node.id)
-    if (gate?.data.digest !== plan.digest || gate.data.used_by !== undefined) continue
-    return { status: node.data.status, confirm_id: node.id, gate }
+    if (gate?.data.shows?.run_id === run.id) yield { status: node.data.status, confirm_id: node.id, gate }
   }
-  return undefined
 }

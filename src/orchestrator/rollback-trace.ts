@@ -19,6 +19,9 @@ export interface Journey {
   readonly reason: string
 }
 
+/** Where all lies that a way back looks at. Its plan has ended, so that it may have left memory whenever others were let in. */
+export const placeOfRun = ({ data }: Node<'run'>) => [['plan', data.plan_id]] as const
+
 /** Opens the trace, and closes what an earlier way back left open when it was cut off. */
 export function beginning(journey: Journey, gate: Node<'gate'> | undefined): readonly Change[] {
   const { graph, run, trace_id } = journey

@@ -7,7 +7,7 @@ import type { Tracker } from '../drift/tracker.ts'
 import { InvalidInput, NotFound, Refused, RevisionConflict } from '../protocol/errors.ts'
 import { type Field, flag, oneOf, refuseUnlessFit, signal, text } from '../protocol/fields.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
-import type { Change, FileRecord, Node } from '../psg/change.ts'
+import type { Change, EventDraft, FileRecord, Node } from '../psg/change.ts'
 import { isFieldChange } from '../psg/field-change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import type { JournalEntry } from '../psg/history.ts'
@@ -16,8 +16,16 @@ import { findWay } from '../psg/snapshot.ts'
 import { thisHolder } from '../vsl/holder.ts'
 import { own } from './owner.ts'
 import { cutOffEvents, type EffectOutcome, takeBackEffect } from './rollback-effect.ts'
-import { permission } from './rollback-gate.ts'
-import { beginning, ending, executedEvent, type Journey, openTraces, plannedEvent } from './rollback-trace.ts'
+import { permission, withdrawQuestions } from './rollback-gate.ts'
+import {
+  beginning,
+  ending,
+  executedEvent,
+  type Journey,
+  openTraces,
+  placeOfRun,
+  plannedEvent,
+} from './rollback-trace.ts'
 
 export interface RollbackParts {
   readonly graph: ProjectGraph
@@ -96,15 +104,18 @@ async function goBack(
   const { graph } = parts
   const plan = await planFor(parts, run)
   const by = { actor: options.actor ?? 'rollback', reason: options.reason ?? `run ${run.id} is taken back` }
+  const asks = !isEmpty(plan) && options.irreversible !== 'leave'
+  await withdrawQuestions(graph, run, asks ? plan : undefined)
   if (isEmpty(plan)) return toldToItsEnd(parts, run, plan, by)
-  const said = options.irreversible === 'leave' ? undefined : await permission(graph, run, plan)
+  const said = asks ? await permission(graph, run, plan) : undefined
   if (said?.status === 'pending') return reported('waiting', plan, { confirm_id: said.confirm_id })
   if (said?.status === 'rejected')
     return reported('incomplete', plan, { confirm_id: said.confirm_id, left: [...leftBy(plan), REJECTED] })
 
   const journey: Journey = { graph, layer: parts.layer, run, ...by, trace_id: graph.clock.uuid() }
   const begins = () => beginning(journey, said?.gate)
-  await graph.commit(begins, { ...by, events: [...cutOffEvents(journey), plannedEvent(journey, plan)] })
+  const events = [...(await cutOffTold(journey)), plannedEvent(journey, plan)]
+  await graph.commit(begins, { ...by, reads: placeOfRun(run), events })
   const signal = options.signal ? AbortSignal.any([options.signal, lost]) : lost
   const effects: EffectOutcome[] = []
   for (const [at, effect] of plan.effects.entries()) {
@@ -123,7 +134,7 @@ async function toldToItsEnd(
   plan: RollbackPlan,
   by: { readonly actor: string; readonly reason: string },
 ): Promise<RollbackReport> {
-  const open = openTraces(graph, run).at(-1)
+  const open = await graph.reading(placeOfRun(run), () => openTraces(graph, run).at(-1))
   if (!open) return reported(plan.conflicts.length + plan.impossible.length > 0 ? 'incomplete' : 'nothing', plan)
   return ended({ graph, layer, run, ...by, trace_id: open.id }, plan, { effects: [], files: [], left: leftBy(plan) })
 }
@@ -136,13 +147,14 @@ async function ended(
   const { graph, actor, reason, trace_id } = journey
   const { effects, files, left } = came
   const outcome = { effects: effects as unknown as Json, files: files as unknown as Json, left }
-  await graph.commit(() => ending(journey, left.length === 0), {
-    actor,
-    reason,
-    events: [...cutOffEvents(journey), executedEvent(journey, outcome)],
-  })
+  const events = [...(await cutOffTold(journey)), executedEvent(journey, outcome)]
+  const ends = () => ending(journey, left.length === 0)
+  await graph.commit(ends, { actor, reason, reads: placeOfRun(journey.run), events })
   return reported(left.length === 0 ? 'done' : 'incomplete', plan, { trace_id, ...came })
 }
+
+const cutOffTold = (journey: Journey): Promise<readonly EventDraft[]> =>
+  journey.graph.reading(placeOfRun(journey.run), () => [...cutOffEvents(journey)])
 
 const REJECTED: Left = { what: 'graph', name: 'rollback', reason: 'people do not want it' }
 

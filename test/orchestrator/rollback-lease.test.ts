@@ -3,8 +3,9 @@ import { actionLayer } from '../../src/ael/ael.ts'
 import { functionAdapter } from '../../src/ael/function.ts'
 import { rollback } from '../../src/orchestrator/rollback.ts'
 import { Refused, Unavailable } from '../../src/protocol/errors.ts'
+import { openGraph } from '../../src/psg/graph.ts'
 import { flowOf } from '../support/flows.ts'
-import { inTime, until, world } from '../support/on-a-clock.ts'
+import { inTime, passes, until, world } from '../support/on-a-clock.ts'
 
 const takenBackBy = (name: string) => ({
   call: 'make',
@@ -28,7 +29,7 @@ async function ended() {
   const layer = actionLayer({ clock, adapters: [functionAdapter(functions)] })
   const rollbackBy = async (process: Awaited<ReturnType<typeof start>>) =>
     rollback({ graph: await process.project.context(run.context_id), layer }, run.run_id)
-  return { start, clock, calls, runtime, run, rollbackBy }
+  return { start, clock, calls, runtime, run, layer, rollbackBy }
 }
 
 describe('a rollback', () => {
@@ -53,6 +54,23 @@ describe('a rollback', () => {
     expect(calls).toEqual(['two', 'two', 'one'])
     expect(await (await runtime.project.context(run.context_id)).verify()).toEqual([])
     await inTime(clock, Promise.all([runtime.close(), silent.close()]))
+  })
+
+  it('goes on where another was cut off, also when the plan leaves memory whenever it is not looked at', async () => {
+    const { start, clock, calls, runtime, run, layer } = await ended()
+    const dying = await start({ mine: new Set() })
+    const forgetful = ({ project: { store } }: typeof dying) =>
+      openGraph(store, run.context_id, { clock, keepEnded: 0 })
+    void rollback({ graph: await forgetful(dying), layer }, run.run_id)
+    await until(clock, () => calls.length > 0)
+    dying.die()
+    await passes(clock, 60_000) // until its lease is over
+    const graph = await forgetful(runtime)
+    expect(await inTime(clock, rollback({ graph, layer }, run.run_id))).toMatchObject({ status: 'done', left: [] })
+    const traces = (await graph.query({ kind: 'trace' })).nodes.map(({ data }) => data.status)
+    expect(traces.sort()).toEqual(['completed', 'completed', 'failed'])
+    expect(await graph.verify()).toEqual([])
+    await inTime(clock, runtime.close())
   })
 
   it('is reported as it went though its lease cannot be given back', async () => {

@@ -460,6 +460,28 @@ describe('a rollback', () => {
     await it.close()
   })
 
+  it.each<[string, RollbackOptions, boolean]>([
+    ['nobody wants to be asked any more', { irreversible: 'leave' }, false],
+    ['somebody has changed something, and it asks anew', {}, true],
+  ])('withdraws its question when %s', async (_, options, asksAnew) => {
+    const it = await world({ 'a.txt': 'old\n', 'b.txt': 'old\n' })
+    const run = await it.run(
+      chain({
+        sent: { call: 'effect', binding: { inverse: 'irreversible', approval: 'none' } },
+        write: file({ operation: 'write', path: 'a.txt', content: 'run\n' }),
+        other: file({ operation: 'write', path: 'b.txt', content: 'run\n' }),
+      }),
+    )
+    const { confirm_id } = await it.rollback(run.run_id)
+    put(it.root, { 'b.txt': 'theirs\n' })
+    const again = await it.rollback(run.run_id, options)
+    expect((await it.graph.document('confirm', confirm_id!)).status).toBe('cancelled')
+    const waiting = (await it.runtime.waiting()).map(({ confirm }) => confirm.confirm_id)
+    expect(waiting).toEqual(asksAnew ? [again.confirm_id] : [])
+    expect(await it.graph.verify()).toEqual([])
+    await it.close()
+  })
+
   it('does nothing when people say no', async () => {
     const it = await world({ 'a.txt': 'old\n' })
     const run = await it.run(
