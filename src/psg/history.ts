@@ -3,8 +3,8 @@ import { type Field, having, needed, refuseUnlessFit, text } from '../protocol/f
 import type { JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Backend } from '../vsl/backend.ts'
-import type { EntryBody, EntryChange, Kind } from './change.ts'
-import { isFieldChange, withFields } from './field-change.ts'
+import type { EntryBody, Kind, Stored } from './change.ts'
+import { isFieldChange, storedAfter } from './field-change.ts'
 import { graphMemory } from './graph-memory.ts'
 import { applyEntry } from './load.ts'
 import { placeOf } from './node.ts'
@@ -39,6 +39,8 @@ export interface Past {
   readonly before?: JsonObject
   /** Absent once it was deleted. */
   readonly after?: JsonObject
+  /** It was retired, now or before. */
+  readonly retired?: true
 }
 
 /** Entries of a graph above `after`, up to and with `upTo`. */
@@ -57,7 +59,7 @@ export async function* entriesOf(
 /** Every change of one node, oldest first; it is looked for from the revision that bore it. */
 export async function historyOf(journal: Journal, kind: Kind, id: string, born = 1): Promise<readonly Past[]> {
   const past: Past[] = []
-  let now: JsonObject | undefined
+  let stored: Stored | undefined
   for await (const { revision, body } of entriesOf(journal, born - 1)) {
     const { at, actor, reason, run } = body
     const by = { revision, at, actor, reason, ...(run !== undefined && { run }) }
@@ -65,10 +67,13 @@ export async function historyOf(journal: Journal, kind: Kind, id: string, born =
       if (!change.key.endsWith(id)) continue
       const place = placeOf(change.key)
       if (place.kind !== kind || place.id !== id) continue
-      const before = now
-      now = dataAfter(change, now)
-      past.push({ ...by, ...(before && { before }), ...(now && { after: now }) })
+      const before = contentOf(stored)
+      stored = storedAfter(change, stored)
+      const after = contentOf(stored)
+      const retired = after && stored?.retired && { retired: true as const }
+      past.push({ ...by, ...(before && { before }), ...(after && { after }), ...retired })
     }
+    const now = contentOf(stored)
     const hasChanged = past.at(-1)?.revision === revision
     const beside = kind === 'plan' ? waysBack(body, id) : kind === 'confirm' && !hasChanged ? decisionsOn(body, id) : []
     for (const told of beside) past.push({ ...by, told, ...(now && { before: now, after: now }) })
@@ -111,45 +116,45 @@ export interface Difference {
   readonly id: string
   readonly before?: JsonObject
   readonly after?: JsonObject
+  /** Whether it is retired afterwards, where that is not as it was before. */
+  readonly retired?: boolean
 }
 
 /** What differs between two revisions: each node once, first state against last, in the order in which they were touched. */
 export async function diffOf(journal: Journal, from: number, to: number): Promise<readonly Difference[]> {
   refuseUnlessRevision(from)
   refuseUnlessRevision(to)
-  if (from > to) return (await diffOf(journal, to, from)).map(turned)
-  const values = new Map<string, JsonObject | undefined>()
-  const firsts = new Map<string, JsonObject | undefined>()
+  const values = new Map<string, Stored | undefined>()
+  const earlier = new Map<string, Stored | undefined>()
+  const [first, last] = [Math.min(from, to), Math.max(from, to)]
   let reached = 0
-  for await (const { revision, body } of entriesOf(journal, 0, to)) {
+  for await (const { revision, body } of entriesOf(journal, 0, last)) {
     for (const change of body.changes) {
       const before = values.get(change.key)
-      if (revision > from && !firsts.has(change.key)) firsts.set(change.key, before)
-      values.set(change.key, dataAfter(change, before))
+      if (revision > first && !earlier.has(change.key)) earlier.set(change.key, before)
+      values.set(change.key, storedAfter(change, before))
     }
     reached = revision
   }
-  if (reached < to) throw unknownRevision(journal, to, reached)
-  return [...firsts].flatMap(([key, before]) => {
-    const after = values.get(key)
-    if (sameJson(before, after)) return []
-    const { kind, id } = placeOf(key)
-    return [{ kind, id, ...(before && { before }), ...(after && { after }) }]
+  if (reached < last) throw unknownRevision(journal, last, reached)
+  return [...earlier].flatMap(([key, then]) => {
+    const since = values.get(key)
+    return from <= to ? difference(key, then, since) : difference(key, since, then)
   })
 }
 
-const turned = ({ kind, id, before, after }: Difference): Difference => ({
-  kind,
-  id,
-  ...(after && { before: after }),
-  ...(before && { after: before }),
-})
-
-/** A node's content after a change, given the content before it. */
-function dataAfter(change: EntryChange, before: JsonObject | undefined): JsonObject | undefined {
-  if (isFieldChange(change)) return before && withFields(before, change)
-  return change.after && !change.after.deleted ? change.after.data : undefined
+function difference(key: string, one: Stored | undefined, other: Stored | undefined): readonly Difference[] {
+  const [before, after] = [contentOf(one), contentOf(other)]
+  const wasRetired = before !== undefined && one?.retired === true
+  const isRetired = after !== undefined && other?.retired === true
+  if (sameJson(before, after) && wasRetired === isRetired) return []
+  const { kind, id } = placeOf(key)
+  const retired = after && wasRetired !== isRetired ? { retired: isRetired } : undefined
+  return [{ kind, id, ...(before && { before }), ...(after && { after }), ...retired }]
 }
+
+/** What a node says; nothing once it was deleted. */
+const contentOf = (stored: Stored | undefined): JsonObject | undefined => (stored?.deleted ? undefined : stored?.data)
 
 function refuseUnlessRevision(revision: number): void {
   if (Number.isSafeInteger(revision) && revision >= 0) return

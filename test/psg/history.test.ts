@@ -49,6 +49,26 @@ describe('psg/history', () => {
     expect(graph.get('step', b)).toMatchObject({ born: 2, at: 1, owner: plan.id })
   })
 
+  it('tells that something was retired, and that it is in use again', async () => {
+    const given = await world()
+    const { graph, context } = given
+    const retire = (retired: boolean) =>
+      graph.commit([{ kind: 'node_update', node: 'context', id: context, set: {}, retired }], by)
+    await retire(true)
+    await graph.commit([set('context', context, { title: 'other' })], by)
+    await retire(false)
+    const past = await graph.history('context', context)
+    expect(past.map(({ retired }) => retired)).toEqual([undefined, true, true, undefined])
+    const differs = async (from: number, to: number) =>
+      (await graph.diff(from, to)).map(({ before, after, retired }) => [before?.title, after?.title, retired])
+    const { title } = past[0]!.after!
+    expect(await differs(1, 2)).toEqual([[title, title, true]])
+    expect(await differs(2, 1)).toEqual([[title, title, false]])
+    expect(await differs(2, 3)).toEqual([[title, 'other', undefined]])
+    expect(await differs(0, 2)).toEqual([[undefined, title, true]])
+    expect(await differs(1, 4)).toEqual([[title, 'other', undefined]])
+  })
+
   it('tells each decision on a Confirm, also one that does not settle it', async () => {
     const given = await world()
     const { graph } = given
