@@ -2,7 +2,7 @@ import type { ActionLayer, Hands } from '../ael/layer.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { allOf } from '../protocol/each.ts'
 import { Closed, InvalidInput, NotFound, RuleViolation } from '../protocol/errors.ts'
-import { refuseUnlessFit, text } from '../protocol/fields.ts'
+import { needed, oneOf, refuseUnlessFit, text } from '../protocol/fields.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import { reporter } from '../protocol/reporter.ts'
 import { validate } from '../protocol/validate.ts'
@@ -10,6 +10,7 @@ import type { Change, Commit, Node } from '../psg/change.ts'
 import type { Document } from '../psg/document.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
+import { plain } from '../psg/plain.ts'
 import { openProject, type Project } from '../psg/project.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { asksForRoles, type Resolver } from './bind.ts'
@@ -248,7 +249,8 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     async ingest(context, kind, event, given = {}) {
       open()
       refuseUnlessFit('options', given, { source: text })
-      const payload = validate(kind, event) as JsonObject
+      refuseUnlessFit('integration', { kind }, { kind: needed(oneOf(...Object.keys(INTEGRATIONS))) })
+      const payload = plain(validate(kind, event), '', kind) as JsonObject // whoever gave it may change it
       const graph = await project.context(context)
       await graph.commit([], {
         actor: given.source ?? 'outside',

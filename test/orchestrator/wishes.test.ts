@@ -5,6 +5,7 @@ import { InvalidInput, NotFound, Unavailable } from '../../src/protocol/errors.t
 import type { Collab, Context, Plan } from '../../src/protocol/types.ts'
 import { firstActionOf } from '../../src/psg/first-action.ts'
 import { pathsOf } from '../../src/psg/paths.ts'
+import { eventsIn } from '../../src/psg/told.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { collabDocument } from '../support/agents.ts'
 import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
@@ -145,6 +146,8 @@ it('refuses a decision that is none', async () => {
   await expect(runtime.decide(asked!.confirm.confirm_id, undefined as never)).rejects.toThrow(InvalidInput)
 })
 
+const push = { repo_url: 'r', commit_id: 'c', ref_name: 'm', event_kind: 'push', timestamp: '2026-01-01T00:00:00Z' }
+
 it('refuses what it does not know of a decision, a proposal or an event from outside', async () => {
   const runtime = await desk()
   const run = await runtime.submit(chainOf(1, { approval: { needed: 2, roles: ['dba', 'lead'] } }))
@@ -158,7 +161,6 @@ it('refuses what it does not know of a decision, a proposal or an event from out
   await runtime.decide(confirm_id, by('dba', 'rejected'))
   const easier = { needed: 1 } as never
   await expect(runtime.propose(run.plan_id, easier)).rejects.toMatchObject(problem('needed', 'extra_forbidden'))
-  const push = { repo_url: 'r', commit_id: 'c', ref_name: 'm', event_kind: 'push', timestamp: '2026-01-01T00:00:00Z' }
   for (const [source, rule] of [
     [{ source: null }, 'type'],
     [{ sauce: 'ci' }, 'extra_forbidden'],
@@ -167,6 +169,31 @@ it('refuses what it does not know of a decision, a proposal or an event from out
     const told = runtime.ingest(run.context_id, 'git-event', push, source as never)
     await expect(told).rejects.toMatchObject(problem(path!, rule))
   }
+})
+
+it.each(['context', 'push', ''])('takes in no event of a kind called %j, whatever it looks like', async (kind) => {
+  const runtime = await desk()
+  const run = await runtime.submit(chainOf(1))
+  await run.result()
+  const graph = await runtime.project.context(run.context_id)
+  const event = kind === 'context' ? await graph.document('context', run.context_id) : push
+  await expect(runtime.ingest(run.context_id, kind as never, event)).rejects.toMatchObject({
+    code: 'invalid_input',
+    problems: [{ path: 'kind', rule: 'enum' }],
+  })
+})
+
+it('tells an event from outside as it was when it was given', async () => {
+  const runtime = await desk()
+  const { context_id } = await runtime.submit(chainOf(1, { approval: {} }))
+  const event = { ...push }
+  const taken = runtime.ingest(context_id, 'git-event', event)
+  event.event_kind = 'nothing that git does'
+  await taken
+  const told: unknown[] = []
+  for await (const entry of runtime.project.store.read(context_id))
+    told.push(...eventsIn(entry).map(({ event: { event_type, payload } }) => [event_type, payload]))
+  expect(told).toContainEqual(['git_operation', push])
 })
 
 it.each([undefined, null, 5, {}, '', '../x'])('knows no run that is called %j', async (id) => {
