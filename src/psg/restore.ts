@@ -96,9 +96,7 @@ function followed(known: Touched, change: EntryChange, ours: boolean, revision: 
 /** Are these the same thing, whatever was last seen of it? */
 function isAlike(kind: Kind, one: Stored | undefined, other: Stored | undefined): boolean {
   if (!one || one.deleted || !other || other.deleted) return isGone(one) === isGone(other)
-  const { seen = [] } = KINDS[kind]
-  const changed = Object.keys(differences(one.data, other.data) ?? {})
-  return one.retired === other.retired && changed.every((field) => seen.includes(field))
+  return one.retired === other.retired && !differences(one.data, other.data, KINDS[kind].seen ?? [])
 }
 const isGone = (stored: Stored | undefined): boolean => !stored || stored.deleted === true
 
@@ -106,7 +104,8 @@ function wayBack(state: GraphState, kind: Kind, id: string, then: AnyNode | unde
   const now = state.get(kind, id)
   if (!then) return now ? [{ kind: 'node_delete', node: kind, id }] : []
   if (now) {
-    const set = differences(then.data as JsonObject, now.data as JsonObject)
+    const { seen = [] } = KINDS[kind]
+    const set = differences(then.data as JsonObject, now.data as JsonObject, seen) // what was last seen of it was seen
     // Retiring is how roles and core go instead of being deleted, so it goes back like a deletion.
     const retired = then.retired === now.retired ? undefined : { retired: then.retired === true }
     return set || retired ? [{ kind: 'node_update', node: kind, id, set: set ?? {}, ...retired } as Change] : []
@@ -120,9 +119,14 @@ function wayBack(state: GraphState, kind: Kind, id: string, then: AnyNode | unde
   return [revived, { kind: 'node_update', node: kind, id, set: {}, retired: then.retired === true } as Change]
 }
 
-/** The fields that differ, except the status. */
-function differences(then: JsonObject, now: JsonObject): { [field: string]: Json | undefined } | undefined {
+/** The fields that differ, except the status and these. */
+function differences(
+  then: JsonObject,
+  now: JsonObject,
+  except: readonly string[],
+): { [field: string]: Json | undefined } | undefined {
   const fields = new Set([...Object.keys(then), ...Object.keys(now)])
-  const set = [...fields].filter((field) => field !== 'status' && !sameJson(then[field], now[field]))
+  for (const field of ['status', ...except]) fields.delete(field)
+  const set = [...fields].filter((field) => !sameJson(then[field], now[field]))
   return set.length > 0 ? Object.fromEntries(set.map((field) => [field, then[field]])) : undefined
 }

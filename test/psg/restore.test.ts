@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { InvalidInput, NotFound } from '../../src/protocol/errors.ts'
+import type { Digest } from '../../src/protocol/json.ts'
 import type { CommitOptions } from '../../src/psg/change.ts'
 import { takeApart } from '../../src/psg/document.ts'
 import { openGraph } from '../../src/psg/graph.ts'
@@ -168,6 +169,16 @@ describe('psg/restore: one run', () => {
     const error = await graph.restore({ ...by, to: 1, of: of as never }).catch((caught: unknown) => caught)
     expect(error).toBeInstanceOf(InvalidInput)
     expect((error as InvalidInput).problems).toMatchObject([{ path: 'of', rule: 'text' }])
+  })
+
+  it('leaves what was last seen of a file as it is: the disk has not gone back', async () => {
+    const { graph } = await world()
+    const agreed = (digest: string) => ({ ...file('a'), digest: digest as Digest, agreed: { digest } as never })
+    await graph.commit([add('file', 'a', agreed('sha256:1'))], by)
+    const { revision } = graph
+    await graph.commit([set('file', 'a', agreed('sha256:2'))], by)
+    await graph.restore({ ...by, to: revision })
+    expect(graph.get('file', 'a')?.data).toMatchObject({ digest: 'sha256:1', agreed: { digest: 'sha256:2' } })
   })
 
   it('brings back into use what was retired and then deleted, and leaves retired what was so before', async () => {
