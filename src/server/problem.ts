@@ -62,6 +62,7 @@ const STATUS: { readonly [code: string]: readonly [status: number, title: string
 const OF_FASTIFY: { readonly [status: number]: readonly [code: string, title: string] } = {
   400: ['invalid_input', 'The request cannot be understood'],
   404: ['not_found', 'Not there'],
+  405: ['invalid_input', 'Not with this method'],
   408: ['invalid_input', 'The request took too long'],
   413: ['too_large', 'Too large'],
   414: ['too_large', 'The address is too long'],

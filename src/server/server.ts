@@ -10,9 +10,10 @@ import { connectionsOf } from './connections.ts'
 import { counters } from './counters.ts'
 import type { Door } from './door.ts'
 import { driftRoutes } from './drift.ts'
-import { EVENT_STREAM, eventRoutes } from './events.ts'
+import { eventRoutes } from './events.ts'
 import { healthRoutes } from './health.ts'
 import { integrationRoutes } from './integration.ts'
+import { hasHead, methodsAt, noMethod } from './methods.ts'
 import { notHttp } from './not-http.ts'
 import { openApi } from './openapi.ts'
 import { unlessOwn } from './own-port.ts'
@@ -71,7 +72,8 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
     forceCloseConnections: 'idle',
     requestTimeout: REQUEST_MS,
     routerOptions: { maxParamLength: LONGEST_PARAMETER },
-    frameworkErrors: (error, _, reply) => answered(error, reply as FastifyReply), // an address that is not one
+    // An address that is not one. No hook hears of it, so nobody would know that the connection is idle, and closing would wait for it.
+    frameworkErrors: (error, _, reply) => answered(error, (reply as FastifyReply).header('connection', 'close')),
     clientErrorHandler: notHttp,
   })
   const connections = connectionsOf(app)
@@ -105,9 +107,13 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
     if (stop.signal.aborted) reply.header('connection', 'close') // or closing would wait until the client has had enough
   })
   app.setErrorHandler((error, _, reply) => answered(error, reply))
-  app.setNotFoundHandler((request) => {
+  const methods = methodsAt([...routes, document])
+  app.setNotFoundHandler((request, reply) => {
     door(request.headers, undefined)
-    throw noPath(request)
+    const allowed = methods(request.url)
+    if (allowed.length === 0) throw noPath(request)
+    reply.header('allow', allowed.join(', '))
+    throw noMethod(request, allowed)
   })
   for (const route of [...routes, document]) register(app, route, door)
 
@@ -140,7 +146,7 @@ function register(app: FastifyInstance, route: Route, door: Door): void {
   app.route({
     method: route.method,
     url: route.path,
-    exposeHeadRoute: route.type !== EVENT_STREAM, // it has no end to tell the head of
+    exposeHeadRoute: hasHead(route),
     async onRequest(request) {
       door(request.headers, route.role) // before the body is read
       if ((request as Request).params.id === '') throw noPath(request) // `/runs/` names no run

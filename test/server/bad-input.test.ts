@@ -113,6 +113,15 @@ describe('every route', () => {
     await gone
   })
 
+  it.each([
+    ['is no text', '/runs/%ff'],
+    ['is too long', `/runs/${'x'.repeat(5_000)}`],
+  ])('is closed without waiting for who has asked for an address that %s', async (_, path) => {
+    const { server, ask } = await serving({ graceMs: 60_000 })
+    expect((await ask('GET', path)).status).toBeOneOf([400, 414])
+    await server.close()
+  })
+
   it('lets nobody in who shows no token, or a forged one, but for what anybody may ask', async () => {
     const it_ = await serving({ tokens })
     const open = new Set(['/health', '/ready', '/openapi.json'])

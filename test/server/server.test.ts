@@ -420,6 +420,25 @@ describe('bad input', () => {
   })
 
   it.each([
+    ['DELETE', '/runs', 'POST, GET, HEAD'],
+    ['PUT', '/psg/plans/absent?x=1', 'GET, HEAD, DELETE'],
+    ['POST', '/events', 'GET'],
+    ['HEAD', '/events', 'GET'],
+    ['GET', '/runs/absent/cancel', 'POST'],
+    ['OPTIONS', '/openapi.json', 'GET, HEAD'],
+  ])('says of %s %s with which methods the path can be asked', async (method, path, allow) => {
+    const { ask } = await serving()
+    const { status, headers, body } = await ask(method, path)
+    expect({ status, allow: headers.get('allow') }).toEqual({ status: 405, allow })
+    if (method !== 'HEAD')
+      expect(body).toMatchObject({
+        status: 405,
+        code: 'invalid_input',
+        detail: `${path} takes ${allow}, and not ${method}`,
+      })
+  })
+
+  it.each([
     ['/psg/plans/absent', 404],
     ['/psg/contexts/..%2f..%2fetc%2fpasswd', 400],
     ['/runs/%00', 400],
