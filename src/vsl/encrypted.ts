@@ -29,17 +29,27 @@ export async function withEncryption(store: Backend, keys: readonly EncryptionKe
   const seal = (texts: readonly (readonly [string, string])[]): Puts =>
     texts.map(([key, text]) => [key, ring.seal(['value', key], text)])
 
+  const namesOf = (digest: Digest): readonly string[] => ring.hiddenNames(digest).map(blobName)
+
   async function findBlob(digest: Digest): Promise<Digest | undefined> {
-    for (const name of ring.hiddenNames(digest).map(blobName)) {
+    for (const name of namesOf(digest)) {
       const sealed = await store.get(name)
       if (sealed !== undefined) return (JSON.parse(ring.open(['blob name', name], sealed)) as BlobName).inner
     }
     return undefined
   }
+  /** While keys are changed, two processes may have sealed the same blob, each with its own: it is told of by the name that it is found by. */
+  async function isFoundBy(name: string, digest: Digest): Promise<boolean> {
+    for (const other of namesOf(digest)) {
+      if (other === name) break
+      if ((await store.get(other)) !== undefined) return false
+    }
+    return true
+  }
   async function writeBlob(digest: Digest, bytes: Uint8Array): Promise<void> {
     if ((await findBlob(digest)) !== undefined) return
     const inner = await store.putBlob(ring.sealBytes(['blob', digest], bytes))
-    const name = blobName(ring.hiddenNames(digest)[0]!)
+    const name = namesOf(digest)[0]!
     await store.set(name, ring.seal(['blob name', name], JSON.stringify({ digest, inner } satisfies BlobName)))
   }
 
@@ -109,8 +119,10 @@ export async function withEncryption(store: Backend, keys: readonly EncryptionKe
       return sealed && new Uint8Array(ring.openBytes(['blob', digest], sealed))
     },
     async *blobs() {
-      for await (const [name, sealed] of store.scan(BLOBS, { own: true }))
-        yield (JSON.parse(ring.open(['blob name', name], sealed)) as BlobName).digest
+      for await (const [name, sealed] of store.scan(BLOBS, { own: true })) {
+        const { digest } = JSON.parse(ring.open(['blob name', name], sealed)) as BlobName
+        if (await isFoundBy(name, digest)) yield digest
+      }
     },
 
     close: () => store.close(),

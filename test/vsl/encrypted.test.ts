@@ -5,6 +5,7 @@ import { manualClock, systemClock } from '../../src/protocol/clock.ts'
 import { Corrupt, InvalidInput, Refused } from '../../src/protocol/errors.ts'
 import { digestOf, type Json } from '../../src/protocol/json.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
+import { copyStore } from '../../src/vsl/copy.ts'
 import { withEncryption } from '../../src/vsl/encrypted.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { sqliteBackend } from '../../src/vsl/sqlite.ts'
@@ -155,6 +156,21 @@ describe('an encrypted store', () => {
     expect(Buffer.from((await after.getBlob(digest))!).toString()).toBe('blob')
     const keys = [...(await inner.getMany(['a', 'b'])).values()].map((value) => (value as { key: string }).key)
     expect(keys).toEqual(['2025', '2026'])
+  })
+
+  it('tells once of a blob that two processes have sealed while keys were changed, each with its own', async () => {
+    const inner = memoryBackend()
+    const [old, fresh] = [key('2025'), key('2026')]
+    const before = await withEncryption(inner, [old])
+    const after = await withEncryption(inner, [fresh, old])
+    const digest = await after.putBlob(Buffer.from('blob'))
+    expect(await before.putBlob(Buffer.from('blob'))).toBe(digest) // it cannot know that it is there
+    for (const keys of [
+      [fresh, old],
+      [old, fresh],
+    ])
+      expect(await collect((await withEncryption(inner, keys)).blobs())).toEqual([digest])
+    expect(await copyStore(after, memoryBackend(), { verify: true })).toMatchObject({ blobs: 1 })
   })
 
   it('is not opened with a wrong key, without one of its keys, or if it was never encrypted', async () => {
