@@ -19,7 +19,7 @@ import type { Observed } from './observe.ts'
 import { type Operated, operate } from './operate.ts'
 import { agreedOn } from './reconcile.ts'
 import { Elsewhere } from './root.ts'
-import { parentOf } from './select.ts'
+import { foldersOf, parentOf } from './select.ts'
 
 /** A change of the disk that was committed before it is made. */
 export interface Begun {
@@ -43,11 +43,8 @@ export async function carryThrough(desk: Desk, begun: readonly Begun[], reason: 
   const ended: Ended[] = []
   // What is to go makes room for what is to come: a file where the graph has a folder, a folder where it has a file.
   for (const phase of PHASES)
-    await eachOf(
-      begun.filter(({ deed }) => phaseOf(deed) === phase),
-      AT_ONCE,
-      async (one) => void ended.push({ ...one, result: await performed(desk, one.deed) }),
-    )
+    for (const turn of inTurns(begun.filter(({ deed }) => phaseOf(deed) === phase)))
+      await eachOf(turn, AT_ONCE, async (one) => void ended.push({ ...one, result: await performed(desk, one.deed) }))
   await makeDurable(desk, ended)
   for (const run of new Set(ended.map(({ deed }) => deed.run)))
     for (const chunk of inChunks(ended.filter(({ deed }) => deed.run === run)))
@@ -84,6 +81,18 @@ const phaseOf = ({ operations }: Deed): (typeof PHASES)[number] =>
 /** A folder gives way last: a file that was renamed into it, and has changed, leaves it only once it is back in its place. */
 const phaseOfOne = (operation: FileOperation): (typeof PHASES)[number] =>
   operation.op === 'put' && operation.expect?.type === 'folder' ? 'replace' : operation.op
+
+/** A file that has the name of a folder leaves it before another file goes back into that folder. */
+function inTurns(begun: readonly Begun[]): readonly (readonly Begun[])[] {
+  const leaving = new Set(begun.flatMap(({ deed }) => deed.operations.map(({ path }) => path)))
+  const hasToWait = ({ deed }: Begun) =>
+    deed.operations.some(
+      (one) => one.op === 'move' && foldersOf(one.to).some((folder) => folder !== one.path && leaving.has(folder)),
+    )
+  const later = begun.filter(hasToWait)
+  if (later.length === 0 || later.length === begun.length) return [begun]
+  return [begun.filter((one) => !hasToWait(one)), ...inTurns(later)]
+}
 
 async function performed(desk: Desk, deed: Deed): Promise<Ended['result']> {
   for (const [i, operation] of deed.operations.entries()) {

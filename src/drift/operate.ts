@@ -3,10 +3,11 @@ import { link, open, rename, rmdir, symlink, unlink } from 'node:fs/promises'
 import { dirname, resolve, sep } from 'node:path'
 import type { Digest } from '../protocol/json.ts'
 import type { FileOperation, FileShape } from '../psg/change.ts'
-import { isAs, isSameShape } from './compare.ts'
+import { isAs, isSameShape, isTracked } from './compare.ts'
 import { type Observed, observe } from './observe.ts'
 import type { Refusal } from './reconcile.ts'
 import { Elsewhere, type Place, type Root, unlessMissing } from './root.ts'
+import { parentOf } from './select.ts'
 
 export interface Operating {
   readonly now: () => number
@@ -92,7 +93,9 @@ function remove(root: Root, { path, expect }: Of<'remove'>, operating: Operating
   })
 }
 
-function move(root: Root, { path, to, expect }: Of<'move'>, operating: Operating): Promise<Operated> {
+async function move(root: Root, operation: Of<'move'>, operating: Operating): Promise<Operated> {
+  const { path, to, expect } = operation
+  if (to.startsWith(`${path}/`)) return moveBelow(root, operation, operating)
   return root.held(path, {}, (from) =>
     root.held(to, { create: true }, async (target) => {
       const [here, there] = [await at(root, path, operating), await at(root, to, operating)]
@@ -108,6 +111,29 @@ function move(root: Root, { path, to, expect }: Of<'move'>, operating: Operating
       return 'done'
     }),
   )
+}
+
+/** A file that has the name of the folder it belongs in steps aside first. Where it cannot go on, it steps back. */
+async function moveBelow(root: Root, { path, to, expect }: Of<'move'>, operating: Operating): Promise<Operated> {
+  const folder = parentOf(path)
+  const aside = folder === '' ? operating.temporary : `${folder}/${operating.temporary}`
+  const here = await at(root, path, operating)
+  if (isTracked(here)) {
+    const stepped = await move(root, { op: 'move', path, to: aside, expect }, operating)
+    if (stepped !== 'done') return stepped
+  }
+  const stepBack = async () => {
+    if ((await root.stat(path))?.isDirectory()) await removeEmpty(root, path)
+    await move(root, { op: 'move', path: aside, to: path, expect }, operating)
+  }
+  try {
+    const moved = await move(root, { op: 'move', path: aside, to, expect }, operating)
+    if (moved !== 'done') await stepBack()
+    return moved
+  } catch (error) {
+    await stepBack()
+    throw error
+  }
 }
 
 const at = (root: Root, path: string, { now }: Operating, known?: Observed): Promise<Observed | undefined> =>

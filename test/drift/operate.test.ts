@@ -110,6 +110,29 @@ describe('an operation on the disk', () => {
     expect([it.text('a'), it.text('b')]).toEqual([undefined, 'old'])
   })
 
+  it('moves a file into the folder whose name it has', async () => {
+    const it = await operating({ 'in/d': 'old' })
+    const back: FileOperation = { op: 'move', path: 'in/d', to: 'in/d/e/x', expect: shape('old') }
+    expect([await it.operate(back), it.text('in/d/e/x'), readdirSync(it.full('in'))]).toEqual(['done', 'old', ['d']])
+    expect(await it.operate(back)).toBe('done')
+  })
+
+  it('goes on with such a move that was cut off half way', async () => {
+    const it = await operating({ '.mplp-deed-0.tmp': 'old' })
+    const back: FileOperation = { op: 'move', path: 'd', to: 'd/x', expect: shape('old') }
+    expect([await it.operate(back), it.text('d/x'), readdirSync(it.path)]).toEqual(['done', 'old', ['d']])
+  })
+
+  it('leaves a file where it was when it cannot be moved into the folder whose name it has', async () => {
+    const it = await operating({ d: 'old' })
+    const name = 'x'.repeat(300)
+    const back: FileOperation = { op: 'move', path: 'd', to: `d/e/${name}`, expect: shape('old') }
+    await expect(it.operate(back)).rejects.toThrow('ENAMETOOLONG')
+    expect([it.text('d'), readdirSync(it.path)]).toEqual(['old', ['d']])
+    expect(await it.operate({ ...back, to: 'd/x', expect: shape('other') })).toBe('overtaken')
+    expect([it.text('d'), readdirSync(it.path)]).toEqual(['old', ['d']])
+  })
+
   it('cleans up what an earlier try left', async () => {
     const it = await operating({ a: 'old', '.mplp-deed-0.tmp': 'half' })
     expect(await it.operate(write('a', shape('old'), shape('new')))).toBe('done')

@@ -150,6 +150,25 @@ describe('`graph`: the disk becomes what the graph believes', () => {
     expect([it.read('f'), it.read('d/x'), await it.ends()]).toEqual(['f', 'x', []])
   })
 
+  it('a file that has taken the name of its own folder, and one that has taken the name of another one’s', async () => {
+    const it = await drifted({ 'd/x': 'own', 'e/y': 'other', f: 'third' }, (at) => {
+      renameSync(at('d/x'), at('aside'))
+      rmSync(at('d'), { recursive: true })
+      renameSync(at('aside'), at('d'))
+      renameSync(at('e/y'), at('b')) // before `e`, by name
+      rmSync(at('e'), { recursive: true })
+      renameSync(at('f'), at('e'))
+    })
+    const settled = await it.tracker.reconcile('all', 'graph')
+    expect(settled.map(({ finding, outcome }) => `${finding.from} ${finding.path} ${outcome}`).sort()).toEqual([
+      'd/x d restored',
+      'e/y b restored',
+      'f e restored',
+    ])
+    expect([it.read('d/x'), it.read('e/y'), it.read('f')]).toEqual(['own', 'other', 'third'])
+    expect([readdirSync(it.root).sort(), await it.ends()]).toEqual([['d', 'e', 'f'], []])
+  })
+
   it('a file that became a folder, and the one that was renamed into it while the graph changed it', async () => {
     const files = { a: 'a', b: 'b' }
     const move = (at: (path: string) => string) => {
