@@ -1,6 +1,6 @@
-import { InvalidInput, NotFound } from '../protocol/errors.ts'
+import { InvalidInput } from '../protocol/errors.ts'
 import { eventsIn } from '../psg/told.ts'
-import { wantedEvents } from '../server/wanted.ts'
+import { refuseUnknownPlan, wantedEvents } from '../server/wanted.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { EXIT } from './io.ts'
 import type { VerbCall } from './verb.ts'
@@ -11,7 +11,7 @@ export async function run({ options, io }: VerbCall): Promise<number> {
   const follow = options.follow === true
   const wanted = wantedEvents(family, plan)
   return withProject(io, async (project) => {
-    if (plan !== undefined && !follow && (await project.locate(plan))?.kind !== 'plan') throw new NotFound('plan', plan)
+    if (plan !== undefined && !follow) await refuseUnknownPlan(project, plan)
     const from = { follow, signal: io.signal, ...(after !== undefined && { after }) }
     if (after !== undefined) await refuseUnknown(project.store, after)
     for await (const entry of project.store.feed(from)) {

@@ -8,7 +8,7 @@ import type { Report } from '../protocol/reporter.ts'
 import type { Entry } from '../vsl/backend.ts'
 import { problemOf } from './problem.ts'
 import { choiceOf, type Route } from './route.ts'
-import { wantedEvents } from './wanted.ts'
+import { refuseUnknownPlan, wantedEvents } from './wanted.ts'
 
 const HEARTBEAT_MS = 15_000
 export const EVENT_STREAM = 'text/event-stream'
@@ -18,7 +18,7 @@ export const EVENT_STREAM = 'text/event-stream'
  * gets that commit again, and knows its events by their `event_id`.
  */
 export function eventRoutes(
-  { store }: ComposedRuntime,
+  { store, project }: ComposedRuntime,
   { signal: closing, onError }: { readonly signal: AbortSignal; readonly onError: Report },
 ): readonly Route[] {
   return [
@@ -30,7 +30,7 @@ export function eventRoutes(
       query: {
         after: 'an id: only what came after it; the header wins',
         family: 'only these families, comma separated',
-        plan: 'only this plan',
+        plan: 'only this plan, which may be yet to come unless follow is false',
         follow: '`false`: end with what is there now',
       },
       type: EVENT_STREAM,
@@ -43,6 +43,7 @@ export function eventRoutes(
         for await (const _ of store.feed(from)) break // refuses a place it does not know while there is still a status to send
         const wanted = wantedEvents(query.family, query.plan)
         const follow = choiceOf(query, 'follow', ['true', 'false'], 'query') !== 'false'
+        if (query.plan !== undefined && !follow) await refuseUnknownPlan(project, query.plan)
         reply.hijack()
         const head = { 'content-type': EVENT_STREAM, 'cache-control': 'no-store', connection: 'close' }
         reply.raw.writeHead(200, head).flushHeaders()

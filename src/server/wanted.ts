@@ -1,5 +1,6 @@
-import { InvalidInput } from '../protocol/errors.ts'
+import { InvalidInput, NotFound } from '../protocol/errors.ts'
 import { FAMILIES } from '../protocol/families.ts'
+import type { Project } from '../psg/project.ts'
 
 interface Told {
   readonly event: { readonly [field: string]: unknown }
@@ -17,4 +18,9 @@ export function wantedEvents(family: string | undefined, plan: string | undefine
   return ({ event, plan_id }) =>
     (families === undefined || families.includes(String(event.event_family))) &&
     (plan === undefined || plan_id === plan)
+}
+
+/** Throws NotFound for a plan that there is not: who wants only what is there now would take no events for an answer. */
+export async function refuseUnknownPlan(project: Project, plan: string): Promise<void> {
+  if ((await project.locate(plan))?.kind !== 'plan') throw new NotFound('plan', plan)
 }

@@ -449,6 +449,7 @@ describe('bad input', () => {
     ['/runs?limit=-1', 400],
     ['/runs?phase=over', 400],
     ['/events?follow=no', 400],
+    ['/events?follow=false&plan=absent', 404],
     ['/runs/%', 400],
   ])('does not find %s', async (path, status) => {
     const { ask } = await serving()
