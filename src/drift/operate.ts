@@ -51,7 +51,8 @@ async function put(root: Root, { path, expect, become }: Of<'put'>, operating: O
     const there = await at(root, path, operating)
     if (there && isSameShape(there, become)) return 'done'
     if (!isAs(there, expect)) return 'overtaken'
-    if (there?.type === 'file' && become.type === 'file' && there.digest === become.digest) {
+    const isModeOnly = there?.type === 'file' && become.type === 'file' && there.digest === become.digest
+    if (isModeOnly && !(await hasOtherNames(root, path))) {
       await setMode(place, become.mode)
       return 'done'
     }
@@ -154,6 +155,9 @@ async function removeEmpty(root: Root, folder: string): Promise<void> {
     if (entry.isDirectory()) await removeEmpty(root, `${folder}/${entry.name}`)
   await root.held(folder, {}, (place) => rmdir(place.real))
 }
+
+/** Permissions are the file's, whatever it is called: one that has another name, perhaps outside, is replaced instead, as for other content. */
+const hasOtherNames = async (root: Root, path: string): Promise<boolean> => ((await root.stat(path))?.nlink ?? 1) > 1
 
 async function setMode(place: Place, mode: number): Promise<void> {
   const handle = await open(place.real, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)

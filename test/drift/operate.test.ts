@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process'
 import {
   chmodSync,
   existsSync,
+  linkSync,
   lstatSync,
   mkdirSync,
   readdirSync,
@@ -144,6 +145,15 @@ describe('an operation on the disk', () => {
     const { ino } = lstatSync(it.full('a'))
     expect(await it.operate(write('a', shape('old'), shape('old', 0o600)))).toBe('done')
     expect([lstatSync(it.full('a')).mode & 0o777, lstatSync(it.full('a')).ino]).toEqual([0o600, ino])
+  })
+
+  it('leaves another name of the same file its mode', async () => {
+    const it = await operating({ a: 'old' })
+    chmodSync(it.full('a'), 0o600)
+    linkSync(it.full('a'), it.full('b'))
+    expect(await it.operate(write('a', shape('old', 0o600), shape('old', 0o755)))).toBe('done')
+    const modes = ['a', 'b'].map((name) => lstatSync(it.full(name)).mode & 0o777)
+    expect([modes, it.text('a'), it.text('b')]).toEqual([[0o755, 0o600], 'old', 'old'])
   })
 
   it('renames where names differ in case only', async () => {
