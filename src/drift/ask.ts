@@ -5,6 +5,7 @@ import { newConfirm } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { gateOf, move } from '../psg/moves.ts'
 import { summary } from './describe.ts'
+import { type CommitMore, commit, type Desk } from './desk.ts'
 import type { Strategy, Verdict } from './policy.ts'
 
 export interface Asking {
@@ -73,15 +74,41 @@ export async function answer(
   return confirm.data.status === 'cancelled' ? { strategy: 'leave', gate } : undefined
 }
 
-/** Takes a question back that nobody has answered: what it was about is no longer so. The Confirm has to be in memory. */
-export function withdrawn(graph: ProjectGraph, { confirm_id }: FindingRecord): readonly Change[] {
-  const confirm = confirm_id === undefined ? undefined : graph.get('confirm', confirm_id)
+/** Takes the question about a finding back, if nobody has answered it: what it was about is no longer so. Within `commitOn`. */
+export function withdrawn({ graph }: Pick<Desk, 'graph'>, id: string): readonly Change[] {
+  const asked = graph.get('finding', id)?.data.confirm_id
+  const confirm = asked === undefined ? undefined : graph.get('confirm', asked)
   return confirm?.data.status === 'pending' ? [move('confirm', confirm.id, 'cancelled')] : []
 }
 
-/** Brings the questions about findings into memory. */
-export const loadQuestions = (graph: ProjectGraph, records: readonly FindingRecord[]): Promise<void> =>
-  graph.reading(
-    records.flatMap(({ confirm_id }) => (confirm_id === undefined ? [] : [['confirm', confirm_id] as const])),
-    () => undefined,
-  )
+/** Is a finding on record as we know it? Another process may have settled it, or have seen the files change again. */
+export const isOnRecord = ({ graph }: Pick<Desk, 'graph'>, { finding_id, digest }: FindingRecord): boolean =>
+  graph.get('finding', finding_id)?.data.digest === digest
+
+/** Commits what is decided about findings, with the questions about them in memory: also those that another process asks meanwhile. */
+export async function commitOn(
+  desk: Desk,
+  records: readonly Pick<FindingRecord, 'finding_id'>[],
+  decide: () => readonly Change[],
+  reason: string,
+  more?: CommitMore,
+): Promise<void> {
+  const asked = () => records.flatMap(({ finding_id }) => desk.graph.get('finding', finding_id)?.data.confirm_id ?? [])
+  for (;;) {
+    const inMemory = new Set(asked())
+    await desk.graph.reading(
+      [...inMemory].map((id) => ['confirm', id] as const),
+      () => undefined,
+    )
+    const decided = () => {
+      if (asked().some((id) => !inMemory.has(id))) throw UNREAD
+      return decide()
+    }
+    try {
+      return await commit(desk, decided, reason, more)
+    } catch (error) {
+      if (error !== UNREAD) throw error
+    }
+  }
+}
+const UNREAD = new Error('somebody else has asked')

@@ -1,12 +1,12 @@
 import { eachOf } from '../protocol/each.ts'
 import type { Change, Deed, FileOperation, FileRecord, FindingRecord } from '../psg/change.ts'
+import { commitOn, isOnRecord, withdrawn } from './ask.ts'
 import { isSameShape } from './compare.ts'
 import {
   AT_ONCE,
   becoming,
   believed,
   believing,
-  commit,
   contentOf,
   type Desk,
   inChunks,
@@ -134,7 +134,8 @@ async function commitEnd(desk: Desk, ended: readonly Ended[], reason: string, ru
     ...records.flatMap(([path, record]) => believing(desk, path, record)),
     ...ended.flatMap((one) => closing(desk, one)),
   ]
-  await commit(desk, ending, reason, run === undefined ? {} : { run })
+  const findings = ended.map(({ record }) => record)
+  await commitOn(desk, findings, ending, reason, run === undefined ? {} : { run })
   for (const { deed } of ended) desk.begun.delete(deed.deed_id)
   for (const { record, result } of ended) if (result === 'done') desk.findings.delete(record.finding_id)
   for (const [path] of records) if (!seen.has(path)) desk.seen.delete(path)
@@ -145,12 +146,17 @@ async function commitEnd(desk: Desk, ended: readonly Ended[], reason: string, ru
 const stirredBy = (deed: Deed): readonly string[] =>
   deed.operations.length > 0 ? pathsOf(deed) : deed.records.flatMap(({ path, record }) => (record ? [] : [path]))
 
-function closing(desk: Desk, { record: { finding_id: id }, deed, result }: Ended): readonly Change[] {
+function closing(desk: Desk, { record, deed, result }: Ended): readonly Change[] {
+  const { finding_id: id } = record
+  if (!isOnRecord(desk, record)) return []
   // What a way back could not do is no longer its own: the look that follows finds it, shows it and asks.
-  if (result === 'done' || deed.run !== undefined) return becoming(desk, 'finding', id, null)
-  if (!desk.graph.get('finding', id)) return []
+  if (result === 'done' || deed.run !== undefined)
+    return [...withdrawn(desk, id), ...becoming(desk, 'finding', id, null)]
   // Its question was withdrawn, or the approval used up, when the deed began: the next one asks anew.
-  return [{ kind: 'node_update', node: 'finding', id, set: { deed: undefined, confirm_id: undefined } }]
+  return [
+    ...withdrawn(desk, id),
+    { kind: 'node_update', node: 'finding', id, set: { deed: undefined, confirm_id: undefined } },
+  ]
 }
 
 /** A record with what the disk says of it now; when somebody has changed it already, with what we made of it. */

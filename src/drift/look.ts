@@ -1,7 +1,7 @@
 import { eachOf } from '../protocol/each.ts'
 import { Refused } from '../protocol/errors.ts'
 import type { Change, FileRecord, FindingRecord } from '../psg/change.ts'
-import { loadQuestions, question, withdrawn } from './ask.ts'
+import { commitOn, isOnRecord, question, withdrawn } from './ask.ts'
 import { compare, type Finding, findingId, isSameShape, isTracked } from './compare.ts'
 import { describe, seenEvent, summary } from './describe.ts'
 import {
@@ -133,13 +133,11 @@ async function commitAgreements(
 }
 
 async function close(desk: Desk, records: readonly FindingRecord[]): Promise<void> {
-  await loadQuestions(desk.graph, records)
   const closing = () =>
-    records.flatMap((record) => [
-      ...withdrawn(desk.graph, record),
-      ...becoming(desk, 'finding', record.finding_id, null),
-    ])
-  await commit(desk, closing, 'graph and disk agree again')
+    records
+      .filter((record) => isOnRecord(desk, record))
+      .flatMap(({ finding_id }) => [...withdrawn(desk, finding_id), ...becoming(desk, 'finding', finding_id, null)])
+  await commitOn(desk, records, closing, 'graph and disk agree again')
 }
 
 async function open(desk: Desk, findings: readonly (readonly [string, Finding])[]): Promise<readonly FindingRecord[]> {
@@ -168,17 +166,15 @@ async function opened(desk: Desk, fresh: readonly (readonly [string, Finding])[]
     const record = asked ? { ...told, confirm_id: asked.confirm_id } : told
     news.push({ record, asked: asked?.changes ?? [] })
   }
-  const replaced = before.filter((record) => record !== undefined)
-  await loadQuestions(graph, replaced)
+  const records = news.map(({ record }) => record)
   const opening = () => {
     if (onRecord().some((record, i) => record?.digest !== before[i]?.digest)) throw OVERTAKEN
     return [
-      ...replaced.flatMap((record) => withdrawn(graph, record)),
+      ...records.flatMap(({ finding_id }) => withdrawn(desk, finding_id)),
       ...news.flatMap(({ record, asked }) => [...becoming(desk, 'finding', record.finding_id, record), ...asked]),
     ]
   }
-  const records = news.map(({ record }) => record)
-  await commit(desk, opening, fresh.length === 1 ? summary(records[0]!) : `${fresh.length} files differ`, {
+  await commitOn(desk, records, opening, fresh.length === 1 ? summary(records[0]!) : `${fresh.length} files differ`, {
     events: records.map((record) => seenEvent(record, desk.root.path)),
   })
   return records

@@ -1,8 +1,8 @@
 import type { Agreed, Change, Deed, FileRecord, FindingRecord, Node } from '../psg/change.ts'
-import { loadQuestions, question, withdrawn } from './ask.ts'
+import { commitOn, isOnRecord, question, withdrawn } from './ask.ts'
 import { type Finding, fileId } from './compare.ts'
 import { type Begun, begin, carryThrough, type Ended, pathsOf } from './deeds.ts'
-import { becoming, commit, contentOf, type Desk, inChunks } from './desk.ts'
+import { becoming, contentOf, type Desk, inChunks } from './desk.ts'
 import { look } from './look.ts'
 import type { Strategy } from './policy.ts'
 import { type Clash, type Refusal, type Resolution, resolve, wanted } from './reconcile.ts'
@@ -96,8 +96,7 @@ export async function ask(desk: Desk, questions: readonly Question[]): Promise<r
   const { graph, clock } = desk
   const group = clock.uuid()
   const results: Reconciled[] = []
-  const fresh: { readonly old: FindingRecord; readonly finding: FindingRecord; readonly asked: readonly Change[] }[] =
-    []
+  const fresh: { readonly result: Reconciled; readonly asked: readonly Change[] }[] = []
   for (const { record, conflict } of questions) {
     if (record.confirm_id !== undefined && !conflict && !record.declined) {
       results.push({ finding: record, outcome: 'asked' })
@@ -111,21 +110,21 @@ export async function ask(desk: Desk, questions: readonly Question[]): Promise<r
       ...(conflict && { conflict: { reason: conflict.reason, ...(marked !== undefined && { marked }) } }),
     })
     const { declined: _, ...rest } = record
-    fresh.push({ old: record, finding: { ...rest, confirm_id }, asked: changes })
-    results.push({ finding: { ...rest, confirm_id }, outcome: 'asked', ...(conflict && { reason: conflict.reason }) })
+    const finding = { ...rest, confirm_id }
+    fresh.push({ result: { finding, outcome: 'asked', ...(conflict && { reason: conflict.reason }) }, asked: changes })
   }
-  await loadQuestions(
-    graph,
-    fresh.map(({ old }) => old),
-  )
-  const asking = () =>
-    fresh.flatMap(({ old, finding, asked }) => [
-      ...withdrawn(graph, old),
+  let left: typeof fresh = []
+  const asking = () => {
+    left = fresh.filter(({ result: { finding } }) => isOnRecord(desk, finding))
+    return left.flatMap(({ result: { finding }, asked }) => [
+      ...withdrawn(desk, finding.finding_id),
       ...becoming(desk, 'finding', finding.finding_id, finding),
       ...asked,
     ])
-  await commit(desk, asking, 'people are asked what to do')
-  return results
+  }
+  const findings = fresh.map(({ result: { finding } }) => finding)
+  await commitOn(desk, findings, asking, 'people are asked what to do')
+  return [...results, ...left.map(({ result }) => result)]
 }
 
 async function carryOut(
@@ -138,14 +137,16 @@ async function carryOut(
     record,
     deed: { deed_id: desk.clock.uuid(), strategy, operations, records },
   }))
-  await loadQuestions(
-    desk.graph,
-    jobs.map(({ record }) => record),
-  )
   const reason = by.reason ?? `reconciled: ${strategy}`
-  const beginning = () => begun.flatMap((one) => begins(desk, one, by))
-  await begin(desk, begun, () => commit(desk, beginning, reason, by.actor === undefined ? {} : { actor: by.actor }))
-  const ended = await carryThrough(desk, begun, reason)
+  const records = jobs.map(({ record }) => record)
+  let left: readonly Begun[] = []
+  const beginning = () => {
+    left = begun.filter(({ record }) => isOnRecord(desk, record))
+    return left.flatMap((one) => begins(desk, one, by))
+  }
+  const more = by.actor === undefined ? {} : { actor: by.actor }
+  await begin(desk, begun, () => commitOn(desk, records, beginning, reason, more))
+  const ended = await carryThrough(desk, left, reason)
   const undone = ended.filter(({ result }) => result !== 'done')
   if (undone.length > 0)
     await look(
@@ -161,7 +162,7 @@ function begins(desk: Desk, { record, deed }: Begun, by: By): readonly Change[] 
   const gate = by.gates?.get(record.finding_id)
   const used: readonly Change[] = gate
     ? [{ kind: 'node_update', node: 'gate', id: gate.id, set: { used_by: deed.deed_id } }]
-    : withdrawn(desk.graph, record)
+    : withdrawn(desk, record.finding_id)
   if (deed.operations.length === 0) return used
   return [...used, { kind: 'node_update', node: 'finding', id: record.finding_id, set: { deed } }]
 }

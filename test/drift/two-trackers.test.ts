@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
+import { fileId } from '../../src/drift/compare.ts'
 import { disk } from '../../src/drift/root.ts'
-import { type Given, given, put } from './given.ts'
+import { BY, type Given, given, put } from './given.ts'
 
 const told = ({ tracker }: Given) => tracker.findings().map(({ what, path }) => `${what} ${path}`)
 async function closed(...both: readonly Given[]): Promise<void> {
@@ -55,7 +56,61 @@ describe('two processes that track one folder', () => {
     expect(told(other)).toEqual(['modified a'])
     await closed(one, other)
   })
+
+  it('settle what is left when the other settles the rest at the same time', async () => {
+    const { one, other, meanwhile } = await both({ a: '1', b: '1' }, { a: '2', b: '2' })
+    meanwhile(() => one.tracker.reconcile(['a'], 'graph'))
+    const settled = await other.tracker.reconcile('all', 'files')
+    expect(settled.map(({ finding: { path }, outcome }) => `${outcome} ${path}`)).toEqual(['accepted b'])
+    expect([told(other), await other.text('a'), await other.text('b')]).toEqual([[], '1', '2'])
+    meanwhile(() => one.tracker.reconcile('all', 'files'))
+    put(one.root, { a: '3' })
+    await one.tracker.look(['a'])
+    await other.graph.refresh()
+    expect(await other.tracker.reconcile('all', 'graph')).toEqual([])
+    await closed(one, other)
+  })
+
+  it.each(['files', 'graph', 'merge'] as const)(
+    'leave no question behind that the other asks while it is settled by %s',
+    async (strategy) => {
+      const { one, other, meanwhile } = await both({ a: '1' }, { a: 'disk' }, { a: 'graph' })
+      meanwhile(() => one.tracker.reconcile(['a'], 'merge')) // both have changed the same line: it is asked anew
+      await other.tracker.reconcile(['a'], strategy)
+      await other.tracker.scan()
+      const { nodes } = await other.graph.query({ kind: 'confirm' })
+      const waiting = nodes.filter(({ data }) => (data as { status?: string }).status === 'pending').map(({ id }) => id)
+      expect(waiting).toEqual(other.tracker.findings().map(({ confirm_id }) => confirm_id))
+      await closed(one, other)
+    },
+  )
 })
+
+/** Both know what has changed on the disk and in the graph. What `meanwhile` is given happens when the other one next commits, before it does. */
+async function both(files: Files, onDisk: Files, inGraph: Files = {}) {
+  const one = await given(files)
+  const { store } = one.graph
+  let hold: (() => Promise<unknown>) | undefined
+  const commit: typeof store.commit = async (write) => {
+    const held = hold
+    hold = undefined
+    await held?.()
+    return store.commit(write)
+  }
+  const other = await one.beside({ ...store, commit })
+  for (const [path, text] of Object.entries(inGraph)) {
+    const digest = await store.putBlob(Buffer.from(text))
+    const set = { digest, size: text.length }
+    await one.graph.commit([{ kind: 'node_update', node: 'file', id: fileId(path), set }], BY)
+  }
+  put(one.root, onDisk)
+  for (const { graph, tracker } of [one, other]) {
+    await graph.refresh()
+    await tracker.scan()
+  }
+  return { one, other, meanwhile: (work: () => Promise<unknown>) => (hold = work) }
+}
+type Files = { readonly [path: string]: string }
 
 it('a finding about what cannot be read any more stays on record, with its question, over a restart', async () => {
   const before = await given({ a: '1' })
