@@ -2,6 +2,7 @@ import { Closed, NotFound } from '../protocol/errors.ts'
 import type { FindingRecord } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { serially } from '../vsl/serially.ts'
+import { background } from './background.ts'
 import { hasBaseline, takeBaseline } from './baseline.ts'
 import {
   checkAuthor,
@@ -54,6 +55,7 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
   const work = noticing(desk, options)
   const read = reads(desk)
   const stop = new AbortController()
+  const aside = background({ signal: stop.signal, clock, onError })
   const inTurn = serially() // what is compared does not change under our hands
   const walking = serially() // two walks at once would each have half of the rules
   let closing: Promise<void> | undefined
@@ -105,11 +107,6 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
   }
 
   let watching: Watching | undefined
-  const underWay = new Set<Promise<void>>()
-  const inBackground = (done: Promise<unknown>): void => {
-    const ended = done.then(() => undefined, onError).finally(() => underWay.delete(ended))
-    underWay.add(ended)
-  }
 
   const given = {
     ...(options.onProgress && { onProgress: options.onProgress }),
@@ -128,7 +125,7 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
         clock,
         settleMs: options.settleMs ?? SETTLE_MS,
         isIgnored: (folder) => !desk.select.hasFolder(folder),
-        onSettled: (paths) => inBackground(stirred(paths)),
+        onSettled: (paths) => aside.begin(() => stirred(paths)),
         onError,
       })
       await scanned(given) // for what happened while the watches were put up
@@ -142,8 +139,8 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
     if (body.actor === ACTOR) return
     const { paths, confirms, traces } = newsIn(body, desk.root.path)
     for (const trace of traces) read.forget(trace)
-    if (paths.length > 0) inBackground(stirred(paths))
-    if (confirms.length > 0) inBackground(inTurn(() => work.takeIn(new Set(confirms))))
+    if (paths.length > 0) aside.begin(() => stirred(paths))
+    if (confirms.length > 0) aside.begin(() => inTurn(() => work.takeIn(new Set(confirms))))
   })
   const scheduled = options.scanEveryMs === undefined ? undefined : onSchedule(options.scanEveryMs)
 
@@ -204,11 +201,11 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
       checkRead({ digest, reader })
       read.note(path, digest, reader)
       await enterFolders(desk, path)
-      if (read.isStale(path, digest, {})) inBackground(notice([path])) // seen on reading: somebody has changed it
+      if (read.isStale(path, digest, {})) aside.begin(() => notice([path])) // seen on reading: somebody has changed it
     },
     async writing(paths) {
       checkPaths(paths)
-      return writing(desk, { paths, serially: inTurn, read, obey, release: (left) => inBackground(notice(left)) })
+      return writing(desk, { paths, serially: inTurn, read, obey, release: (left) => aside.begin(() => notice(left)) })
     },
     async observed(paths) {
       refuseIfClosed()
@@ -228,15 +225,15 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
     async idle() {
       do {
         await watching?.quiet()
-        await Promise.all(underWay)
+        await aside.tried()
         await walking(() => inTurn(async () => undefined))
-      } while (underWay.size > 0)
+      } while (aside.isBusy)
     },
     close() {
       closing ??= (async () => {
         stop.abort()
         await watching?.close()
-        await Promise.all([following, scheduled, ...underWay])
+        await Promise.all([following, scheduled, aside.ended()])
         await walking(() => inTurn(async () => undefined))
       })()
       return closing

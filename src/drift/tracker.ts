@@ -78,7 +78,7 @@ export interface Tracker {
   observed(paths: readonly string[]): Promise<ReadonlyMap<string, Observed | undefined>>
   /** Brings graph and files back to what they were, as a rollback planned it. */
   takeBack(taking: TakingBack): Promise<readonly TakenBack[]>
-  /** Everything noticed so far has been dealt with. */
+  /** Everything noticed so far has been dealt with, or waits for a store that is away. */
   idle(): Promise<void>
   /** Stops watching and waits for what is in hand. Safe to call twice. */
   close(): Promise<void>

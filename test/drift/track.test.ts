@@ -1,6 +1,6 @@
 import { appendFileSync, chmodSync, mkdirSync, renameSync, rmSync, statSync, symlinkSync, unlinkSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { fileId } from '../../src/drift/compare.ts'
 import { disk } from '../../src/drift/root.ts'
 import { trackFiles } from '../../src/drift/track.ts'
@@ -486,6 +486,31 @@ describe('noticing', () => {
     await clock.advance(10_000)
     expect(await settled(it, ['modified a'])).toEqual(['modified a'])
     expect(it.errors).toEqual([expect.any(Unavailable)])
+    await it.tracker.close()
+  })
+
+  it('looks again at what was noticed while the store was away', async () => {
+    const store = memoryBackend()
+    let away = false
+    const clock = manualClock({ now: Date.now() })
+    const commit: typeof store.commit = async (write) => {
+      if (away && JSON.stringify(write.entry).includes('"actor":"drift"'))
+        throw new Unavailable('the store', 'try again')
+      return store.commit(write)
+    }
+    const it = await given({ a: '1' }, { clock }, { ...store, commit })
+    away = true
+    const digest = await it.graph.store.putBlob(Buffer.from('2'))
+    await it.graph.commit([{ kind: 'node_update', node: 'file', id: fileId('a'), set: { digest } }], BY)
+    await vi.waitFor(() => expect(it.errors).toEqual([expect.any(Unavailable)]))
+    await it.tracker.idle()
+    await clock.advance(1000)
+    away = false
+    await clock.advance(10_000)
+    expect(await settled(it, ['modified a'])).toEqual(['modified a'])
+    away = true
+    await it.graph.commit([{ kind: 'node_delete', node: 'file', id: fileId('a') }], BY)
+    await vi.waitFor(() => expect(it.errors).toHaveLength(2))
     await it.tracker.close()
   })
 
