@@ -1,7 +1,8 @@
-import { runInNewContext } from 'node:vm'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext, runInThisContext } from 'node:vm'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { canonical, digestOf, digestOfJson, isObject, type Json } from '../../src/protocol/json.ts'
+import { canonical, digestOf, digestOfJson, fresh, isObject, type Json, setMember } from '../../src/protocol/json.ts'
 import { anyJson } from '../support/arbitraries.ts'
 
 describe('canonical', () => {
@@ -80,3 +81,33 @@ function reversed(value: Json): Json {
   }
   return object
 }
+
+describe('fresh', () => {
+  it('is an object like any other', () => {
+    const made = fresh<Json>()
+    setMember(made, 'a', 1)
+    expect(made).toStrictEqual({ a: 1 })
+    expect(Object.getPrototypeOf(made)).toBe(Object.prototype)
+    expect(JSON.stringify(made)).toBe('{"a":1}')
+  })
+
+  it('takes a member of any name', () => {
+    const made = fresh<Json>()
+    for (const name of ['__proto__', 'constructor', '']) setMember(made, name, { of: name })
+    const text = '{"__proto__":{"of":"__proto__"},"constructor":{"of":"constructor"},"":{"of":""}}'
+    expect(JSON.stringify(made)).toBe(text)
+    expect(Object.getPrototypeOf(made)).toBe(Object.prototype)
+  })
+
+  it('is of one kind with the next, also in a process that has made thousands of other kinds', () => {
+    setFlagsFromString('--allow-natives-syntax')
+    const areAlike: (a: object, b: object) => boolean = runInThisContext('(a, b) => %HaveSameMap(a, b)')
+    expect(areAlike({ a: 1 }, { b: 1 })).toBe(false) // compiled with its first call
+    setFlagsFromString('--no-allow-natives-syntax')
+    const held = Array.from({ length: 5_000 }, (_, i) => Object.fromEntries([[`name ${i}`, i]]))
+    const grown = (from: { [name: string]: Json }) => Object.assign(from, { 'nobody had this': 1 })
+    expect(areAlike(grown(fresh()), grown(fresh()))).toBe(true)
+    expect(areAlike(grown({}), grown({}))).toBe(false) // once this is true, nobody needs the other any more
+    expect(held).toHaveLength(5_000)
+  })
+})
