@@ -1,3 +1,4 @@
+import { InvalidInput } from '../protocol/errors.ts'
 import { EXIT } from './io.ts'
 import type { VerbCall } from './verb.ts'
 import { withRuntime } from './with-runtime.ts'
@@ -5,6 +6,8 @@ import { withRuntime } from './with-runtime.ts'
 export async function run({ args, io }: VerbCall): Promise<number> {
   const id = args[0]!
   return withRuntime(io, async (runtime) => {
+    if ((await runtime.get(id)).phase === 'ended')
+      throw new InvalidInput('pause', [{ path: 'run', rule: 'ended', message: `${id} has ended` }])
     await runtime.pause(id)
     io.result({ requested: 'pause' }, () => `the run stops at its next boundary; mplp resume ${id} has it go on`)
     return EXIT.done

@@ -30,12 +30,12 @@ export interface Wishes {
   decide(confirm: string, decision: Deciding): Promise<Confirm>
   /** Puts a plan that was sent back up for approval again, as it now stands. Throws InvalidInput for a new step that nobody can execute, or that nobody of its session may do. */
   propose(plan: string, options?: { requested_by_role?: string; reason?: string }): Promise<Confirm>
-  /** Ends a run: what is under way is told to stop. Resolves when the wish is stored, not when the run has ended; at once for one that has. */
+  /** Ends a run: what is under way is told to stop. Resolves when the wish is stored, not when the run has ended. */
   cancel(run: string): Promise<void>
-  /** At the next boundary. Throws InvalidInput for a run that has not started or has ended, as `resume` does. */
+  /** At the next boundary. Throws InvalidInput for a run that has not started, as `resume` does. */
   pause(run: string): Promise<void>
   resume(run: string): Promise<void>
-  /** Hands something from outside to a run: a step bound to `wait` for that name takes it. Throws InvalidInput for a run that has ended. */
+  /** Hands something from outside to a run: a step bound to `wait` for that name takes it. */
   signal(run: string, name: string, payload?: Json): Promise<void>
 }
 
@@ -85,7 +85,6 @@ export function wishes({ project, clock, open, resolve, locateRun, look }: Wishe
     const { graph, run } = await locateRun(id)
     const wanted = (): readonly Change[] => {
       const { phase, requested: before } = graph.get('run', run.id)!.data
-      if (phase === 'ended' && requested !== 'cancel') throw refused(requested, 'ended', `${id} has ended`)
       if (phase === 'ended' || before === 'cancel') return [] // nothing outranks a cancel
       if (isUndecided(graph, run.id)) {
         if (requested === 'cancel') return withdrawal(graph, run, CANCELLED)

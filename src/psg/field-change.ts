@@ -34,7 +34,7 @@ export function endsTrace(change: EntryChange): boolean {
 }
 
 /** A node's content after a change of fields. */
-export function withFields(data: JsonObject, { was, now }: FieldChange): JsonObject {
+function withFields(data: JsonObject, { was, now }: FieldChange): JsonObject {
   const next: Fields = { ...data, ...now }
   for (const field in was) if (!Object.hasOwn(now, field)) delete next[field]
   return next

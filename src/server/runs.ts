@@ -44,6 +44,8 @@ export function runRoutes(runtime: ComposedRuntime, closing: { readonly signal: 
     status: 202,
     answer: RUN,
     async handle({ params: { id } }) {
+      if (name !== 'cancel' && (await runtime.get(id)).phase === 'ended')
+        throw new InvalidInput(name, [{ path: 'run', rule: 'ended', message: `${id} has ended` }])
       await runtime[name](id)
       return told(await runtime.get(id))
     },

@@ -281,24 +281,6 @@ it('lets nothing outrank a cancel', async () => {
   expect(await run.result()).toMatchObject({ status: 'cancelled' })
 })
 
-it.each(['pause', 'resume', 'signal'] as const)(
-  'refuses to %s a run that has ended, and writes nothing',
-  async (wish) => {
-    const runtime = await desk()
-    const run = await runtime.submit(chainOf(1))
-    await run.result()
-    const graph = await runtime.project.context(run.context_id)
-    const { revision } = graph
-    await expect(runtime[wish](run.plan_id, 'go')).rejects.toMatchObject({
-      code: 'invalid_input',
-      subject: wish,
-      problems: [{ path: 'run', rule: 'ended' }],
-    })
-    await runtime.cancel(run.plan_id) // it has what it wants
-    expect(graph.revision).toBe(revision)
-  },
-)
-
 it('cancels a plan that is being approved at that moment', async () => {
   const runtime = await desk()
   const run = await runtime.submit(chainOf(2, { approval: {} }))
@@ -405,7 +387,7 @@ it('ends a run all the same when a wish to cancel crosses with its end', async (
   const held = heldCommit('"phase":"ended"')
   const owner = await start({}, held.seen)
   const other = await start({ mine: new Set() })
-  const run = await owner.submit(chainOf(1))
+  const run = await owner.submit(flowOf({ one: {} }))
   await inTime(clock, held.reached)
   await other.cancel(run.run_id)
   held.letGo()
