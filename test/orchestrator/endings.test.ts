@@ -9,7 +9,7 @@ import { pathsOf } from '../../src/psg/paths.ts'
 import { eventsIn } from '../../src/psg/told.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { chainOf, flowOf, having } from '../support/flows.ts'
-import { door, inTheFirstOfTwo, inTime, passes, until, world } from '../support/on-a-clock.ts'
+import { door, inTheFirstOfTwo, inTime, noted, passes, until, world } from '../support/on-a-clock.ts'
 
 const boom = () => {
   throw new Error('the true cause')
@@ -216,12 +216,8 @@ describe('a run on its way back', () => {
   })
 
   it('takes back what was completed together with the failure', async () => {
-    const called: string[] = []
-    const { start, clock } = world({
-      make: () => void called.push('make'),
-      unmake: () => void called.push('unmake'),
-      boom,
-    })
+    const { called, functions } = noted('make', 'unmake')
+    const { start, clock } = world({ ...functions, boom })
     const runtime = await start()
     const run = await runtime.submit(flowOf({ make: takenBackBy('unmake'), boom: compensating }))
     await inTime(clock, run.result())

@@ -5,7 +5,7 @@ import { type FunctionSpec, functionAdapter } from '../../src/ael/function.ts'
 import type { Hands } from '../../src/ael/layer.ts'
 import type { Json, JsonObject } from '../../src/protocol/json.ts'
 import { flowOf, having } from '../support/flows.ts'
-import { door, inTime, until, world } from '../support/on-a-clock.ts'
+import { door, inTime, noted, until, world } from '../support/on-a-clock.ts'
 
 const boom = () => {
   throw new Error('boom')
@@ -87,12 +87,8 @@ describe('the way back', () => {
   })
 
   it('is gone by a run that is to compensate also when only steps failed that let the others go on', async () => {
-    const called: string[] = []
-    const { start, clock } = world({
-      make: () => void called.push('make'),
-      unmake: () => void called.push('unmake'),
-      boom,
-    })
+    const { called, functions } = noted('make', 'unmake')
+    const { start, clock } = world({ ...functions, boom })
     const runtime = await start()
     const run = await runtime.submit(
       flowOf(

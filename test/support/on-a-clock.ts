@@ -45,6 +45,13 @@ export async function passes(clock: ManualClock, ms: number): Promise<void> {
   await until(clock, () => clock.now() >= end)
 }
 
+/** Functions that do nothing but write down, in `called`, that they were. */
+export function noted(...names: readonly string[]) {
+  const called: string[] = []
+  const functions = Object.fromEntries(names.map((name) => [name, () => void called.push(name)]))
+  return { called, functions }
+}
+
 /** A store with a clock, and processes on it that can die; `seen` is how a process sees the store. */
 export function world(functions: { readonly [name: string]: FunctionSpec }, more: Partial<RuntimeOptions> = {}) {
   const clock = manualClock()
