@@ -7,15 +7,16 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { actionLayer } from '../src/ael/ael.ts'
 import { functionAdapter } from '../src/ael/function.ts'
+import { flowOf } from '../src/orchestrator/named-flow.ts'
 import { createRuntime, type Runtime } from '../src/orchestrator/runtime.ts'
-import { systemClock } from '../src/protocol/clock.ts'
+import type { Flow } from '../src/orchestrator/submit.ts'
 import { sqliteBackend } from '../src/vsl/sqlite.ts'
 
 const [act, folder = ''] = process.argv.slice(2)
 
 const ACTS: { readonly [act: string]: (runtime: Runtime) => Promise<void> } = {
   async submit(runtime) {
-    const run = await runtime.submit(flow())
+    const run = await runtime.submit(migration())
     console.log(`submitted: the plan is ${await statusOf(runtime, run.plan_id)}, and this process ends`)
   },
   async decide(runtime) {
@@ -61,32 +62,20 @@ async function inStore(path: string, play: (runtime: Runtime) => Promise<void>):
   await store.close()
 }
 
-function flow() {
-  const { uuid } = systemClock
-  const meta = { protocol_version: '1.0.0', schema_version: '1.0.0' }
-  const [context_id, users, orders] = [uuid(), uuid(), uuid()]
+function migration(): Flow {
   const migrate = (table: string) => ({ action_type: 'function', params: { name: 'migrate', args: table } })
-  return {
-    context: { meta, context_id, title: 'Production', status: 'active', root: { domain: 'db', environment: 'prod' } },
-    plan: {
-      meta,
-      plan_id: uuid(),
-      context_id,
-      title: 'Migrate',
-      objective: 'New columns',
-      status: 'draft',
-      steps: [
-        { step_id: users, description: 'users', status: 'pending' },
-        { step_id: orders, description: 'orders', status: 'pending', dependencies: [users] },
-      ],
-    },
-    bindings: { steps: { [users]: migrate('users'), [orders]: migrate('orders') } },
+  const { flow } = flowOf({
+    title: 'Migrate',
+    objective: 'New columns',
+    context: { title: 'Production', root: { domain: 'db', environment: 'prod' } },
+    steps: { users: migrate('users'), orders: { ...migrate('orders'), dependencies: ['users'] } },
     approval: {
       roles: ['dba'],
       requested_by_role: 'developer',
       reason: 'This changes two tables of the production database',
     },
-  } as const
+  })
+  return flow
 }
 
 async function statusOf({ project }: Runtime, plan: string): Promise<string> {

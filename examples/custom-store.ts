@@ -5,9 +5,9 @@ import { mkdtemp, open, readFile, rename, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openRuntime } from '../src/compose.ts'
+import { flowOf } from '../src/orchestrator/named-flow.ts'
 import type { Json } from '../src/protocol/json.ts'
 import { type BareStore, openStore } from '../src/vsl/vsl.ts'
-import { flowOf } from './flow-of.ts'
 
 /**
  * A folder with one file per key. A value is there whole or not at all: it is written beside its place, and then moved there. With `sync` it is also
@@ -47,7 +47,8 @@ async function main(): Promise<void> {
   const first = await opened()
   console.log(`made whole: for ${first.store.traits.processes} process at a time`)
   const run = await first.runtime.submit(
-    flowOf('A sum', { sum: { action_type: 'function', params: { name: 'add', args: [1, 2, 3] } } }),
+    flowOf({ title: 'A sum', steps: { sum: { action_type: 'function', params: { name: 'add', args: [1, 2, 3] } } } })
+      .flow,
   )
   console.log(`the run is ${(await run.result()).status}`)
   await first.runtime.close()

@@ -9,9 +9,9 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline/promises'
 import { type ComposedRuntime, openRuntime } from '../src/compose.ts'
 import { fileId } from '../src/drift/drift.ts'
+import { flowOf } from '../src/orchestrator/named-flow.ts'
 import { mermaid } from '../src/psg/picture.ts'
 import { eventsIn } from '../src/psg/told.ts'
-import { flowOf } from './flow-of.ts'
 
 const ask = process.argv.includes('--ask')
 const say = (text: string) => console.log(text)
@@ -67,25 +67,27 @@ const runtime = await openRuntime({
 })
 
 headline('A plan: read figures, have a model write, put it into a file, publish it once somebody agrees')
-const report = flowOf('Quarterly report', {
-  read: { action_type: 'tool_call', params: { tool_name: 'sales.read', tool_args: {} } },
-  write: {
-    action_type: 'llm_call',
-    params: { model: 'scripted', messages: [{ role: 'user', content: 'Sum up the quarter' }] },
-    after: ['read'],
-  },
-  save: {
-    action_type: 'file_operation',
-    params: { operation: 'write', path: 'report.md', content: { $from: 'write', path: 'text' } },
-    after: ['write'],
-  },
-  publish: {
-    action_type: 'tool_call',
-    params: { tool_name: 'report.publish', tool_args: { path: 'report.md' } },
-    after: ['save'],
+const report = flowOf({
+  title: 'Quarterly report',
+  steps: {
+    read: { action_type: 'tool_call', params: { tool_name: 'sales.read', tool_args: {} } },
+    write: {
+      dependencies: ['read'],
+      action_type: 'llm_call',
+      params: { model: 'scripted', messages: [{ role: 'user', content: 'Sum up the quarter' }] },
+    },
+    save: {
+      action_type: 'file_operation',
+      params: { operation: 'write', path: 'report.md', content: { $from: 'write', path: 'text' } },
+    },
+    publish: {
+      dependencies: ['save'],
+      action_type: 'tool_call',
+      params: { tool_name: 'report.publish', tool_args: { path: 'report.md' } },
+    },
   },
 })
-const run = await runtime.submit(report)
+const run = await runtime.submit(report.flow)
 while ((await run.rest()) === 'waiting') await answer(runtime)
 say(
   `the plan is ${(await run.result()).status}; report.md says: ${(await readFile(join(root, 'report.md'), 'utf8')).replaceAll('\n', ' / ')}`,
@@ -108,16 +110,19 @@ const [merged] = await tracker.reconcile(['report.md'], 'merge')
 say(`${merged?.outcome}: ${(await readFile(join(root, 'report.md'), 'utf8')).trim().replaceAll('\n', ' / ')}`)
 
 headline('A plan that fails takes back what it did')
-const order = flowOf('An order', {
-  reserve: { action_type: 'tool_call', params: { tool_name: 'shop.reserve', tool_args: { item: 'lamp' } } },
-  charge: {
-    action_type: 'tool_call',
-    params: { tool_name: 'shop.charge', tool_args: {} },
-    after: ['reserve'],
-    on_failure: 'compensate',
+const order = flowOf({
+  title: 'An order',
+  steps: {
+    reserve: { action_type: 'tool_call', params: { tool_name: 'shop.reserve', tool_args: { item: 'lamp' } } },
+    charge: {
+      dependencies: ['reserve'],
+      action_type: 'tool_call',
+      params: { tool_name: 'shop.charge', tool_args: {} },
+      on_failure: 'compensate',
+    },
   },
 })
-const failed = await (await runtime.submit(order)).result()
+const failed = await (await runtime.submit(order.flow)).result()
 say(
   `the plan ${failed.status}: ${String(failed.error?.message)}; still put aside: ${[...shelf].join(', ') || 'nothing'}`,
 )
@@ -142,12 +147,12 @@ for await (const entry of runtime.store.feed())
     counts.set(family, (counts.get(family) ?? 0) + 1)
   }
 say(`\nevents: ${[...counts].map(([family, count]) => `${count} ${family}`).join(', ')}`)
-const orders = await runtime.project.context(order.plan.context_id)
+const orders = await runtime.project.context(order.flow.plan.context_id)
 const wrong = (await Promise.all([graph, files, orders].map((one) => one.verify()))).flat()
 say(`the store holds together: ${wrong.length === 0 ? 'yes' : wrong.map(({ message }) => message).join('; ')}`)
 const store = `--store sqlite:${join(folder, 'state.db')}`
 say(
-  `\nlook further:\n  npm run -s mplp -- ${store} why ${report.plan.steps.at(-1)?.step_id}\n  npm run -s mplp -- ${store} history ${run.plan_id}\n  npm run -s mplp -- ${store} events --family pipeline_stage\n  npm run -s mplp -- ${store} evidence export ${run.plan_id} ${join(folder, 'evidence')}`,
+  `\nlook further:\n  npm run -s mplp -- ${store} why ${report.flow.plan.steps.at(-1)?.step_id}\n  npm run -s mplp -- ${store} history ${run.plan_id}\n  npm run -s mplp -- ${store} events --family pipeline_stage\n  npm run -s mplp -- ${store} evidence export ${run.plan_id} ${join(folder, 'evidence')}`,
 )
 await runtime.close()
 say(`\nstate folder: ${folder}`)

@@ -7,8 +7,8 @@ import { fileURLToPath } from 'node:url'
 import { Kafka, logLevel } from 'kafkajs'
 import { kafkaTransport } from '../src/bus/kafka.ts'
 import { openRuntime } from '../src/compose.ts'
+import { flowOf } from '../src/orchestrator/named-flow.ts'
 import { systemClock } from '../src/protocol/clock.ts'
-import { flowOf } from './flow-of.ts'
 
 const brokers = process.argv[2] ?? process.env.KAFKA_BROKERS ?? 'localhost:9092'
 const topic = process.argv[3] ?? `example-${systemClock.uuid()}`
@@ -45,7 +45,8 @@ async function produce(): Promise<void> {
   const heard: string[] = []
   const done: string[] = []
   for (const title of ['a first plan', 'a second plan, while nobody listens']) {
-    const run = await runtime.submit(flowOf(title, { greet: { action_type: 'function', params: { name: 'greet' } } }))
+    const greet = { action_type: 'function', params: { name: 'greet' } }
+    const run = await runtime.submit(flowOf({ title, steps: { greet } }).flow)
     await run.result()
     await runtime.flush()
     done.push(run.plan_id)

@@ -13,9 +13,11 @@ import { functionAdapter } from '../src/ael/function.ts'
 import type { Delivery } from '../src/bus/transport.ts'
 import { websocketTransport } from '../src/bus/websocket.ts'
 import { connectEvents } from '../src/bus/websocket-client.ts'
+import { flowOf } from '../src/orchestrator/named-flow.ts'
 import { relay } from '../src/orchestrator/relay.ts'
 import { historyOf } from '../src/orchestrator/relay-history.ts'
 import { createRuntime } from '../src/orchestrator/runtime.ts'
+import type { Flow } from '../src/orchestrator/submit.ts'
 import { systemClock } from '../src/protocol/clock.ts'
 import { thisHolder } from '../src/vsl/holder.ts'
 import { sqliteBackend } from '../src/vsl/sqlite.ts'
@@ -73,37 +75,12 @@ async function runAPlan(folder: string): Promise<void> {
   })
 }
 
-function threeSteps(): Parameters<Awaited<ReturnType<typeof createRuntime>>['submit']>[0] {
-  const meta = { protocol_version: '1.0.0', schema_version: '1.0.0' } as const
-  const [context_id, plan_id, ...steps] = Array.from({ length: 5 }, () => systemClock.uuid()) as [
-    string,
-    string,
-    ...string[],
-  ]
-  return {
-    context: {
-      meta,
-      context_id,
-      root: { domain: 'example', environment: 'local' },
-      title: 'An example',
-      status: 'active',
-    },
-    plan: {
-      meta,
-      plan_id,
-      context_id,
-      title: 'Three steps',
-      objective: 'To be watched',
-      status: 'draft',
-      steps: steps.map((step_id, i) => ({
-        step_id,
-        description: `step ${i + 1}`,
-        status: 'pending',
-        ...(i > 0 && { dependencies: [steps[i - 1] as string] }),
-      })),
-    },
-    bindings: {
-      steps: Object.fromEntries(steps.map((id) => [id, { action_type: 'function', params: { name: 'work' } }])),
-    },
+function threeSteps(): Flow {
+  const work = { action_type: 'function', params: { name: 'work' } }
+  const steps = {
+    one: work,
+    two: { ...work, dependencies: ['one' as const] },
+    three: { ...work, dependencies: ['two' as const] },
   }
+  return flowOf({ title: 'Three steps', objective: 'To be watched', steps }).flow
 }

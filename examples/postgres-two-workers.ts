@@ -8,11 +8,11 @@ import { fileURLToPath } from 'node:url'
 import { Client } from 'pg'
 import { actionLayer } from '../src/ael/ael.ts'
 import { type FunctionSpec, functionAdapter } from '../src/ael/function.ts'
+import { flowOf } from '../src/orchestrator/named-flow.ts'
 import type { RunHandle } from '../src/orchestrator/run.ts'
 import { createRuntime } from '../src/orchestrator/runtime.ts'
 import { systemClock } from '../src/protocol/clock.ts'
 import { postgresBackend } from '../src/vsl/postgres.ts'
-import { flowOf } from './flow-of.ts'
 
 const PLANS = 20
 const url = process.argv[2] ?? process.env.DATABASE_URL ?? 'postgres://localhost/mplp'
@@ -55,8 +55,11 @@ async function share(): Promise<void> {
   const runs: RunHandle[] = []
   for (let plan = 0; plan < PLANS; plan++) {
     const one = calling(WORKERS[plan] ?? 'work')
-    const steps = { one, two: { ...STEP, after: ['one'] }, three: { ...STEP, after: ['two'] } }
-    runs.push(await runtime.submit(flowOf(`Plan ${plan + 1}`, steps)))
+    const { flow } = flowOf({
+      title: `Plan ${plan + 1}`,
+      steps: { one, two: { ...STEP, dependencies: ['one'] }, three: { ...STEP, dependencies: ['two'] } },
+    })
+    runs.push(await runtime.submit(flow))
   }
   const results = await Promise.all(runs.map((run) => run.result()))
   const pids = results.flatMap(({ outputs }) => Object.values(outputs))

@@ -5,12 +5,13 @@ import { Redis } from 'ioredis'
 import { actionLayer } from '../src/ael/ael.ts'
 import { functionAdapter } from '../src/ael/function.ts'
 import { redisTransport } from '../src/bus/redis.ts'
+import { flowOf } from '../src/orchestrator/named-flow.ts'
 import { relay } from '../src/orchestrator/relay.ts'
 import { createRuntime } from '../src/orchestrator/runtime.ts'
 import { systemClock } from '../src/protocol/clock.ts'
+import type { Json } from '../src/protocol/json.ts'
 import { thisHolder } from '../src/vsl/holder.ts'
 import { redisBackend } from '../src/vsl/redis.ts'
-import { flowOf } from './flow-of.ts'
 
 const url = process.argv[2] ?? process.env.REDIS_URL ?? 'redis://localhost:6379'
 const prefix = `example-${systemClock.uuid()}`
@@ -26,12 +27,9 @@ await bus.subscribe({ family: 'pipeline_stage' }, ({ event }) => void stages.pus
 
 const layer = actionLayer({ adapters: [functionAdapter({ double: (n) => Number(n) * 2 })] })
 const runtime = await createRuntime({ store, layer })
-const run = await runtime.submit(
-  flowOf('Double twice', {
-    once: { action_type: 'function', params: { name: 'double', args: 10 } },
-    twice: { action_type: 'function', params: { name: 'double', args: { $from: 'once' } }, after: ['once'] },
-  }),
-)
+const double = (args: Json) => ({ action_type: 'function', params: { name: 'double', args } })
+const { flow } = flowOf({ title: 'Double twice', steps: { once: double(10), twice: double({ $from: 'once' }) } })
+const run = await runtime.submit(flow)
 const { status, outputs } = await run.result()
 console.log(`${status}: ${Object.values(outputs).join(', then ')}`)
 

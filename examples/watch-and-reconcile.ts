@@ -7,6 +7,7 @@ import { actionLayer } from '../src/ael/ael.ts'
 import { fileAdapter } from '../src/ael/file.ts'
 import { functionAdapter } from '../src/ael/function.ts'
 import { fileId, type Tracker, trackFiles } from '../src/drift/drift.ts'
+import { flowOf } from '../src/orchestrator/named-flow.ts'
 import { rollback } from '../src/orchestrator/rollback.ts'
 import { createRuntime, type Runtime } from '../src/orchestrator/runtime.ts'
 import { withTracking } from '../src/orchestrator/tracked-files.ts'
@@ -109,30 +110,19 @@ async function settled(
 }
 
 async function failing({ submit }: Runtime): Promise<string> {
-  const steps = ['write notes.md', 'write new.md', 'delete plan.md', 'publish'].map((description) => ({
-    step_id: systemClock.uuid(),
-    description,
-    status: 'pending' as const,
-  }))
-  const bindings: readonly { readonly action_type: string; readonly params: JsonObject }[] = [
-    { action_type: 'file_operation', params: { operation: 'write', path: 'notes.md', content: 'by the run\n' } },
-    { action_type: 'file_operation', params: { operation: 'write', path: 'new.md', content: 'by the run\n' } },
-    { action_type: 'file_operation', params: { operation: 'delete', path: 'plan.md' } },
-    { action_type: 'function', params: { name: 'publish' } },
-  ]
-  const handle = await submit({
+  const file = (params: JsonObject) => ({ action_type: 'file_operation', params })
+  const { flow } = flowOf({
+    title: 'Publish',
+    objective: 'To have it out',
     context: context_id,
-    plan: {
-      meta: META,
-      plan_id: systemClock.uuid(),
-      context_id,
-      title: 'Publish',
-      objective: 'To have it out',
-      status: 'draft',
-      steps: steps.map((step, i) => (i === 0 ? step : { ...step, dependencies: [steps[i - 1]!.step_id] })),
+    steps: {
+      edit: file({ operation: 'write', path: 'notes.md', content: 'by the run\n' }),
+      add: { dependencies: ['edit'], ...file({ operation: 'write', path: 'new.md', content: 'by the run\n' }) },
+      remove: { dependencies: ['add'], ...file({ operation: 'delete', path: 'plan.md' }) },
+      publish: { dependencies: ['remove'], action_type: 'function', params: { name: 'publish' } },
     },
-    bindings: { steps: Object.fromEntries(steps.map(({ step_id }, i) => [step_id, bindings[i]!])) },
   })
+  const handle = await submit(flow)
   const { status, error } = await handle.result()
   console.log(`      the run has ${status}: ${String(error?.message)}`)
   return handle.run_id

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { EXCLUDED } from '../drift/select.ts'
-import { systemClock } from '../protocol/clock.ts'
+import type { NamedFlow } from '../orchestrator/named-flow.ts'
 import { Refused } from '../protocol/errors.ts'
 import { EXIT } from './io.ts'
 import { CONFIG_FILES } from './load-config.ts'
@@ -12,7 +12,7 @@ export async function run({ io }: VerbCall): Promise<number> {
   const files: { [name: string]: unknown } = {
     // What is left out anyway, in words: whoever adds to the list goes on leaving it out.
     'mplp.config.json': { vsl: 'sqlite:./.mplp/state.db', root: '.', drift: { exclude: EXCLUDED } },
-    'flow.json': firstFlow(),
+    'flow.json': FIRST_FLOW,
   }
   // Another config would be read instead of ours, or ours instead of it.
   for (const name of [...CONFIG_FILES, ...Object.keys(files)]) if (existsSync(join(io.cwd, name))) throw taken(name)
@@ -33,38 +33,20 @@ const unwritable = (name: string, cause: NodeJS.ErrnoException): Refused =>
   new Refused(`${name} cannot be written (${cause.code})`, 'choose a folder that this process may write to', { cause })
 
 /** Two file steps: write a greeting, read it back. */
-function firstFlow() {
-  const { uuid } = systemClock
-  const [context_id, write, read] = [uuid(), uuid(), uuid()]
-  const meta = { protocol_version: '1.0.0', schema_version: '1.0.0' }
-  return {
-    context: {
-      meta,
-      context_id,
-      root: { domain: 'example', environment: 'local' },
-      title: 'A first context',
-      status: 'active',
+const FIRST_FLOW: NamedFlow = {
+  title: 'A first plan',
+  objective: 'Write a file and read it back',
+  steps: {
+    write: {
+      description: 'Write a greeting',
+      action_type: 'file_operation',
+      params: { operation: 'write', path: 'hello.txt', content: 'hello\n' },
     },
-    plan: {
-      meta,
-      plan_id: uuid(),
-      context_id,
-      title: 'A first plan',
-      objective: 'Write a file and read it back',
-      status: 'draft',
-      steps: [
-        { step_id: write, description: 'Write a greeting', status: 'pending' },
-        { step_id: read, description: 'Read it back', status: 'pending', dependencies: [write] },
-      ],
+    read: {
+      description: 'Read it back',
+      dependencies: ['write'],
+      action_type: 'file_operation',
+      params: { operation: 'read', path: 'hello.txt' },
     },
-    bindings: {
-      steps: {
-        [write]: {
-          action_type: 'file_operation',
-          params: { operation: 'write', path: 'hello.txt', content: 'hello\n' },
-        },
-        [read]: { action_type: 'file_operation', params: { operation: 'read', path: 'hello.txt' } },
-      },
-    },
-  }
+  },
 }

@@ -1,5 +1,6 @@
 import { resolve } from 'node:path'
 import type { ComposedRuntime } from '../compose.ts'
+import { type FlowWithIds, flowIn } from '../orchestrator/named-flow.ts'
 import type { RunHandle } from '../orchestrator/run.ts'
 import { checkedFlow } from '../orchestrator/submit-check.ts'
 import type { Question } from '../orchestrator/wishes.ts'
@@ -14,7 +15,8 @@ import { type Wait, waitsOf } from './waits.ts'
 import { withRuntime } from './with-runtime.ts'
 
 export async function run({ args, options, io }: VerbCall): Promise<number> {
-  const flow = checkedFlow(await readValue(resolve(io.cwd, args[0]!))) // before a store is made for it
+  const { flow: given, ids } = flowIn(await readValue(resolve(io.cwd, args[0]!)))
+  const flow = checkedFlow(given) // before a store is made for it
   if (options.detach) refuseStaying(options)
   const work = async (runtime: ComposedRuntime) => {
     if (options.detach && forgets(runtime))
@@ -28,17 +30,14 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
     })
     io.say(`run ${run.run_id} of plan ${run.plan_id}`)
     if (options.detach) {
-      io.result(
-        { run_id: run.run_id, plan_id: run.plan_id, context_id: run.context_id },
-        () => 'submitted; `mplp resume` goes on with it',
-      )
+      io.result(told(run, ids), () => 'submitted; `mplp resume` goes on with it')
       return EXIT.done
     }
     const printing = options.events
       ? printEvents(run, await runtime.project.context(run.context_id), io)
       : { stop: async () => undefined }
     const rest = await follow(run, runtime, io, options.approve as string | undefined).finally(printing.stop)
-    return reports[rest](run, runtime, io)
+    return reports[rest](run, runtime, io, ids)
   }
   return withRuntime(io, work, { makes: true, ...(!options.detach && { drives: new Set([flow.plan.plan_id]) }) })
 }
@@ -59,7 +58,7 @@ async function refuseSecond(runtime: ComposedRuntime, plan: string): Promise<voi
     throw error
   })
   if (!before) return
-  const remedy = `mplp show ${plan} shows how it went; to run it once more, give plan, steps and context new ids`
+  const remedy = `mplp show ${plan} shows how it went; to run it once more, give plan, steps and context new ids, or write the flow in short`
   throw new Refused(`plan ${plan} was submitted before`, remedy)
 }
 
@@ -87,24 +86,33 @@ async function follow(
 const questionsOf = async ({ plan_id }: RunHandle, runtime: ComposedRuntime) =>
   (await runtime.waiting()).filter((question) => question.plan_id === plan_id)
 
+type Ids = FlowWithIds['ids'] | undefined
+
+/** By which ids it is found; of a flow in short also its steps, since nobody else knows them by their names. */
+const told = ({ run_id, plan_id, context_id }: RunHandle, steps: Ids) => ({
+  run_id,
+  plan_id,
+  context_id,
+  ...(steps && { steps }),
+})
+
 /** Each says how things stand, and answers with the exit code. */
 const reports = {
-  async ended(run: RunHandle, _: ComposedRuntime, io: Io): Promise<number> {
+  async ended(run: RunHandle, _: ComposedRuntime, io: Io, ids: Ids): Promise<number> {
     const result = await run.result()
-    io.result({ run_id: run.run_id, plan_id: run.plan_id, context_id: run.context_id, ...result }, () => {
+    io.result({ ...told(run, ids), ...result }, () => {
       const status = io.paint(result.success ? 'green' : 'red', result.status)
       return result.error ? `${status}: ${result.error.message}` : status
     })
     return result.success ? EXIT.done : EXIT.failed
   },
-  async waiting(run: RunHandle, runtime: ComposedRuntime, io: Io): Promise<number> {
+  async waiting(run: RunHandle, runtime: ComposedRuntime, io: Io, ids: Ids): Promise<number> {
     const questions = await questionsOf(run, runtime)
     const waits = waitsOf(await runtime.project.context(run.context_id), run.plan_id)
     io.result(
       {
         status: 'waiting',
-        run_id: run.run_id,
-        plan_id: run.plan_id,
+        ...told(run, ids),
         confirms: questions.map((question) => question.confirm.confirm_id),
         waits_for: waits.map(({ what }) => what),
       },
@@ -113,8 +121,8 @@ const reports = {
     if (forgets(runtime)) io.warn('nobody can make it go on: this store forgets the run when this process ends')
     return EXIT.waiting
   },
-  async left({ run_id, plan_id, context_id }: RunHandle, _: ComposedRuntime, io: Io): Promise<number> {
-    if (io.json) io.line({ status: 'left', run_id, plan_id, context_id }, () => '') // people were told its ids when it began
+  async left(run: RunHandle, _: ComposedRuntime, io: Io, ids: Ids): Promise<number> {
+    if (io.json) io.line({ status: 'left', ...told(run, ids) }, () => '') // people were told its ids when it began
     return EXIT.failed
   },
 }

@@ -148,7 +148,7 @@ function blanksOf(text: string): Blanks {
 }
 
 /** What would not be understood in it would be left out, and the whole output be given, or `null` for what lies at `list[1]`. */
-const REFERENCE: Fields = {
+export const REFERENCE: Fields = {
   $from: text,
   path: {
     says: 'names and numbers with dots between them, such as a.0.b',
@@ -157,7 +157,7 @@ const REFERENCE: Fields = {
 }
 const isPart = (part: string): boolean => part !== '' && !/\[\d+\]$/.test(part)
 
-type Reference = JsonObject & { readonly $from: string }
+export type Reference = JsonObject & { readonly $from: string }
 
 /** Calls for every reference to an output, with the place where it stands. */
 function eachReference(value: Json, path: string, visit: (reference: Reference, at: string) => void): void {

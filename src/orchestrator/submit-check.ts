@@ -73,18 +73,18 @@ const ASK_PEOPLE: Fields = {
 }
 
 /** How a plan is run, whoever made it. */
-const RUNNING: Fields = {
+const RUNNING = {
   bindings: { steps: { '*': BINDING }, roles: { '*': BINDING } },
   approval: { says: '"auto" or an object', fits: (value) => value === 'auto' || isObject(value) },
   options: RUN_OPTIONS,
-}
+} satisfies Fields
 
-const FLOW: Fields = {
+export const FLOW = {
   context: { says: 'a Context or the id of one', fits: (value) => typeof value === 'string' || isObject(value) },
   plan: object,
   ...RUNNING,
   chosen: { run: uuid, trace: uuid, confirm: uuid },
-}
+} satisfies Fields
 
 /** A flow with everything in it as it must be. Throws InvalidInput for what is none. */
 export function checkedFlow(given: unknown): Flow {

@@ -1,7 +1,7 @@
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
 import { isObject } from '../protocol/json.ts'
-import type { Schema } from '../protocol/schema.ts'
 import { shown } from '../protocol/shown.ts'
+import type { Body } from './route.ts'
 
 /** A parameter that nobody reads would be taken for one that was minded, and of two values for one name either could be meant. */
 export function checkQuery(query: object, known: readonly string[]): void {
@@ -11,14 +11,19 @@ export function checkQuery(query: object, known: readonly string[]): void {
 }
 
 /** The body as its schema's `properties` have it. One that is only named by its kind is looked at by those who take it. */
-export function bodyOf(body: unknown, { properties, required }: Schema): unknown {
+export function bodyOf(body: unknown, schema: Body): unknown {
+  const { properties } = schema
   if (!properties) return body
-  const fields = required ? body : (body ?? {})
+  const fields = isNeeded(schema) ? body : (body ?? {})
   if (!isObject(fields))
     throw new InvalidInput('body', [{ path: '', rule: 'type', message: 'must be an object', found: shown(body) }])
   refuseAny('body', unknownIn(fields, Object.keys(properties)))
   return fields
 }
+
+/** May it not be left out? */
+export const isNeeded = ({ $ref, required, anyOf }: Body): boolean =>
+  $ref !== undefined || required !== undefined || anyOf !== undefined
 
 function unknownIn(given: object, known: readonly string[]): readonly Problem[] {
   const message = `is not known; ${known.length === 0 ? 'there is none here' : `known are ${known.join(', ')}`}`

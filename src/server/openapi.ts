@@ -1,6 +1,7 @@
 import { schemas } from '../protocol/generated/schemas.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import { VERSION } from '../protocol/version.ts'
+import { isNeeded } from './check-request.ts'
 import type { Route } from './route.ts'
 
 /** OpenAPI 3.1, written from the routes that are served and the schemas that are enforced. */
@@ -32,7 +33,7 @@ function operation(route: Route): JsonObject {
     parameters: [...inPath, ...inQuery],
     ...(body && {
       requestBody: {
-        required: body.$ref !== undefined || body.required !== undefined,
+        required: isNeeded(body),
         content: { 'application/json': { schema: pointed(body) } },
       },
     }),

@@ -16,8 +16,7 @@ export interface Route {
   /** Absent: anybody may ask. */
   readonly role?: Role
   readonly query?: { readonly [name: string]: string }
-  /** One with `properties` has none but these, and may be left out if it needs none of them. */
-  readonly body?: Schema
+  readonly body?: Body
   /** 200 unless told. */
   readonly status?: number
   readonly answer?: Schema
@@ -25,6 +24,9 @@ export interface Route {
   readonly type?: string
   readonly handle: (request: Request, reply: FastifyReply) => Promise<unknown>
 }
+
+/** One with `properties` has none but these, and may be left out if it needs none of them. */
+export type Body = Schema & { readonly anyOf?: readonly Schema[] }
 
 export type Request = FastifyRequest<{
   Params: { readonly id: string }

@@ -1,4 +1,5 @@
 import type { ComposedRuntime } from '../compose.ts'
+import { flowIn } from '../orchestrator/named-flow.ts'
 import type { RunHandle } from '../orchestrator/run.ts'
 import type { Flow } from '../orchestrator/submit.ts'
 import { Closed, InvalidInput, NotFound } from '../protocol/errors.ts'
@@ -54,14 +55,17 @@ export function runRoutes(runtime: ComposedRuntime, closing: { readonly signal: 
     {
       method: 'POST',
       path: '/runs',
-      says: 'Submits a flow: context (or its id), plan, bindings, approval, options. It runs from here on by itself.',
+      says: 'Submits a flow: context (or its id), plan, bindings, approval, options; or one in short, by title and steps. It runs from here on by itself.',
       role: 'run',
       body: {
         type: 'object',
-        required: ['context', 'plan'],
+        anyOf: [{ required: ['context', 'plan'] }, { required: ['title', 'steps'] }],
         properties: {
           context: {},
           plan: { $ref: 'plan' },
+          title: TEXT,
+          objective: TEXT,
+          steps: { type: 'object' },
           bindings: { type: 'object' },
           approval: {},
           options: { type: 'object' },
@@ -70,11 +74,12 @@ export function runRoutes(runtime: ComposedRuntime, closing: { readonly signal: 
         additionalProperties: false,
       },
       status: 202,
-      answer: RUN,
+      answer: { ...RUN, properties: { ...RUN.properties, steps: { type: 'object' } } },
       async handle({ body }, reply) {
-        const run = await runtime.submit(body as unknown as Flow)
+        const { flow, ids } = flowIn(body)
+        const run = await runtime.submit(flow as Flow)
         reply.header('location', `/runs/${run.run_id}`)
-        return told(run)
+        return { ...(await told(run)), ...(ids && { steps: ids }) }
       },
     },
     {

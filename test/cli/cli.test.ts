@@ -19,6 +19,7 @@ interface Ran {
   readonly run_id: string
   readonly plan_id: string
   readonly context_id: string
+  readonly steps: { readonly [name: string]: string }
   readonly status: string
   readonly confirms: readonly string[]
 }
@@ -35,7 +36,7 @@ describe('a project that a newcomer makes', { timeout: PATIENT }, () => {
     init = await mplpHere(folder, ['init'])
     ran = await hereJson<Ran>(folder, ['run', 'flow.json'])
     plan = ran.values[0]!.plan_id
-    step = (JSON.parse(readFileSync(join(folder, 'flow.json'), 'utf8')) as Flow).plan.steps[1]!.step_id
+    step = ran.values[0]!.steps.read!
   }, PATIENT)
 
   it('begins with a config and a flow that runs', () => {
@@ -71,10 +72,24 @@ describe('a project that a newcomer makes', { timeout: PATIENT }, () => {
     expect(readdirSync(other)).toEqual([name])
   })
 
-  it('refuses the same flow a second time, since its ids are taken', async () => {
-    const again = await mplpHere(folder, ['run', 'flow.json'])
+  it('may be run as often as one likes: a flow in short has no ids', async () => {
+    const other = tempFolder()
+    await mplpHere(other, ['init'])
+    const twice = [await hereJson<Ran>(other, ['run', 'flow.json']), await hereJson<Ran>(other, ['run', 'flow.json'])]
+    expect(twice.map(({ code }) => code)).toEqual([0, 0])
+    const [first, second] = twice.map(({ values }) => values[0]!)
+    expect(Object.keys(second!.steps)).toEqual(['write', 'read'])
+    for (const id of ['run_id', 'plan_id', 'context_id'] as const) expect(first![id]).not.toBe(second![id])
+  })
+
+  it('refuses a flow with ids the second time, since they are taken', async () => {
+    const other = withFlow('auto')
+    const { values } = await hereJson<Ran>(other, ['run', 'flow.json'])
+    const { plan_id } = values[0]!
+    const again = await mplpHere(other, ['run', 'flow.json'])
     expect(again.code).toBe(1)
-    expect(oneLine(again)).toMatch(new RegExp(`^mplp: plan ${plan} was submitted before; mplp show ${plan} shows`))
+    const said = new RegExp(`^mplp: plan ${plan_id} was submitted before; mplp show ${plan_id} shows`)
+    expect(oneLine(again)).toMatch(said)
   })
 
   it('says the same to the slower of two that run one flow at the same moment', async () => {

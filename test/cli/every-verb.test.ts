@@ -46,8 +46,7 @@ beforeAll(async () => {
   const folder = tempFolder()
   await mplpHere(folder, ['init'])
   const ran = await mplpHere(folder, ['run', 'flow.json', '--json'])
-  const { plan_id, context_id } = JSON.parse(ran.out)
-  const { plan } = JSON.parse(readFileSync(join(folder, 'flow.json'), 'utf8'))
+  const { plan_id, context_id, steps } = JSON.parse(ran.out)
   const read = { binding: { action_type: 'file_operation', params: { operation: 'read', path: 'hello.txt' } } }
   writeFileSync(join(folder, 'asks.json'), JSON.stringify(flowOf({ read }, { approval: { reason: 'really?' } })))
   const asked = JSON.parse((await mplpHere(folder, ['run', 'asks.json', '--json'])).out)
@@ -61,7 +60,7 @@ beforeAll(async () => {
   given = {
     folder,
     plan: plan_id,
-    step: plan.steps[0].step_id,
+    step: steps.write,
     context: context_id,
     waiting: asked.plan_id,
     confirm: asked.confirms[0],

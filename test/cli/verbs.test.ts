@@ -60,13 +60,13 @@ describe('a snapshot that others have named by a number', PATIENT, () => {
   it('is not taken for a revision, nor a revision for it', async () => {
     const folder = tempFolder()
     await mplpHere(folder, ['init'])
-    await mplpHere(folder, ['run', 'flow.json'])
-    const { context } = JSON.parse(readFileSync(join(folder, 'flow.json'), 'utf8'))
+    const { values } = await hereJson<{ context_id: string }>(folder, ['run', 'flow.json'])
+    const { context_id } = values[0]!
     const store = await openStore(`sqlite:${join(folder, '.mplp/state.db')}`)
-    const graph = await (await openProject(store)).context(context.context_id)
+    const graph = await (await openProject(store)).context(context_id)
     const { id } = await graph.snapshot('1', { actor: 'http', reason: 'posted' })
     await store.close()
-    const since = (from: string) => mplpHere(folder, ['snapshot', 'diff', context.context_id, from])
+    const since = (from: string) => mplpHere(folder, ['snapshot', 'diff', context_id, from])
     const refused = await since('1')
     expect({ code: refused.code, said: oneLine(refused) }).toEqual({
       code: 64,
@@ -239,7 +239,7 @@ describe('store verify', PATIENT, () => {
     const store = ['--store', 'file:./state']
     await mplpHere(folder, ['run', 'flow.json', ...store])
     const journal = join(folder, 'state/journal/000000000001.jsonl')
-    writeFileSync(journal, readFileSync(journal, 'utf8').replace('A first context', 'A worse context'))
+    writeFileSync(journal, readFileSync(journal, 'utf8').replace('A first plan', 'A worse plan'))
     const { code, err, values } = await hereJson(folder, ['store', 'verify', ...store])
     expect({ code, err, values }).toMatchObject({
       code: 3,

@@ -42,6 +42,8 @@ const HANDLE: Doors = {
 }
 const MODULES: Doors = { load: door(name('mine'), given({ intents: {} })), unload: UNKNOWN, get: UNKNOWN }
 
+const named = { title: 'a', steps: { a: { action_type: 'function', params: { name: 'noop' } } } }
+
 /** A plan that waits for a decision, in a runtime of its own. */
 function runtime(more: (plan: Argument) => Doors = () => ({})): Doors {
   const confirm = systemClock.uuid()
@@ -99,6 +101,7 @@ export const orchestrator: Doors = {
     appendEvents: door(name('a'), given([], 'list', 'list of null')),
     getEvents: UNKNOWN,
   }),
+  flowOf: door(asked(named), given(systemClock, 'nothing')),
   mapBreaches: door(given({}, 'object'), given(new Set(), 'nothing')),
   modes: { members: Object.fromEntries(Object.keys(modes).map((mode) => [mode, door(board)])) },
   protocolHandlers: making(FLOW, options()),
@@ -118,6 +121,7 @@ const SAME = 'is that of ./orchestrator'
 const FILES = 'is called by the adapter for files, with what it has checked'
 export const root: Doors = {
   createRuntime: SAME,
+  flowOf: SAME,
   InMemoryAEL: SAME,
   InMemoryVSL: SAME,
   runMultiAgentFlow: SAME,

@@ -2,7 +2,11 @@ import { execFile, execFileSync } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { beforeAll, describe, expect, it } from 'vitest'
+import { parse } from 'yaml'
 import { mergedConfig } from '../../src/config.ts'
+import { flowIn } from '../../src/orchestrator/named-flow.ts'
+import { checkedFlow } from '../../src/orchestrator/submit-check.ts'
+import type { Plan } from '../../src/protocol/types.ts'
 import { freshTopic, itNeeds, itOwns, privatePostgres, privateRedis } from '../support/servers.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { type Block, destination, type Page, pages } from './documents.ts'
@@ -11,11 +15,11 @@ import { ROOT } from './imports.ts'
 // What the documents say is done here. A `ts` block is a program: it is compiled against the built package and run, and where a line ends in
 // `console.log(…) // this`, `this` is what it prints. A `sh` block with `mplp` is run line by line, the blocks of one document in one folder; a line
 // whose comment says `exit code 3` must end so, and a `text output` block after it shows lines that it prints. Further words behind the language:
-// `no-run`, with the reason in the text beside it, and `redis`, `postgres` or `kafka` for a block that needs a server and finds it in REDIS_URL,
+// `no-run`, with the reason in the text beside it, `config` and `flow` for what must be taken as such, and `redis`, `postgres` or `kafka` for a block that needs a server and finds it in REDIS_URL,
 // DATABASE_URL or KAFKA_BROKERS.
 
 const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
-const WORDS = ['no-run', 'config', 'output', 'redis', 'postgres', 'kafka']
+const WORDS = ['no-run', 'config', 'flow', 'output', 'redis', 'postgres', 'kafka']
 const PAGES = pages()
 const INDEX = 'docs/README.md'
 const byPath = new Map(PAGES.map((page) => [page.path, page]))
@@ -72,6 +76,7 @@ for (const page of PAGES)
         expect(words.filter((word) => !WORDS.includes(word), `${page.path}:${line}`)).toEqual([])
         if (language === 'json') JSON.parse(text)
         if (words.includes('config')) mergedConfig(JSON.parse(text))
+        if (words.includes('flow')) checkedFlow(flowIn(parse(text)).flow)
       }
     })
 
@@ -150,18 +155,19 @@ async function runsProgram(page: Page, block: Block, env: NodeJS.ProcessEnv): Pr
 
 /** `<plan>` and the like stand for what the commands before made. */
 const PLACES: { readonly [name: string]: (folder: string) => Promise<string> | string } = {
-  plan: (folder) => flowIn(folder).plan.plan_id,
-  context: (folder) => flowIn(folder).plan.context_id,
-  step: (folder) => flowIn(folder).plan.steps.at(-1)!.step_id,
-  confirm: async (folder) => {
-    const { out } = await ran(join(project, 'bin/mplp'), ['confirm', 'list', '--json'], folder)
-    return JSON.parse(out)[0]?.confirm.confirm_id
-  },
+  plan: async (folder) => (await lastPlan(folder)).plan_id,
+  context: async (folder) => (await lastPlan(folder)).context_id,
+  step: async (folder) => (await lastPlan(folder)).steps.at(-1)!.step_id,
+  confirm: async (folder) => (await told(folder, 'confirm', 'list'))[0].confirm.confirm_id,
 }
-interface FlowFile {
-  readonly plan: { plan_id: string; context_id: string; steps: { step_id: string }[] }
+
+const told = async (folder: string, ...args: readonly string[]) =>
+  JSON.parse((await ran(join(project, 'bin/mplp'), [...args, '--json'], folder)).out)
+
+async function lastPlan(folder: string): Promise<Plan> {
+  const [{ id }] = await told(folder, 'list', '--ended', '--limit', '1')
+  return told(folder, 'show', id)
 }
-const flowIn = (folder: string): FlowFile => JSON.parse(readFileSync(join(folder, 'flow.json'), 'utf8'))
 
 async function runsCommands(page: Page, block: Block, folder: string): Promise<string> {
   let printed = ''

@@ -117,6 +117,24 @@ describe('runs', () => {
     expect((await ask('GET', `/objects/${flow.ids.greet}/history`)).body).toHaveLength(3)
   })
 
+  it('begin with a flow in short, and tell the ids of its steps', async () => {
+    const { ask } = await serving()
+    const greet = { action_type: 'function', params: { name: 'greet' } }
+    const submitted = await ask('POST', '/runs', { title: 'Greet', steps: { greet } })
+    const { run_id, steps } = submitted.body as { run_id: string; steps: { greet: string } }
+    expect(submitted).toMatchObject({ status: 202, body: { steps: { greet: expect.any(String) } } })
+    expect(await ask('GET', `/runs/${run_id}?wait_ms=20000`)).toMatchObject({
+      body: { result: { outputs: { [steps.greet]: 'hello' } } },
+    })
+    expect(
+      await ask('POST', '/runs', { title: 'Greet', steps: { greet: { dependencies: ['gret'], ...greet } } }),
+    ).toMatchObject({
+      status: 400,
+      body: { problems: [{ path: 'steps.greet.dependencies[0]', rule: 'reference.resolves' }] },
+    })
+    expect(await ask('POST', '/runs')).toMatchObject({ status: 400 })
+  })
+
   it('are submitted once under a chosen id: the same flow again, or another one, is a conflict that changes nothing', async () => {
     const { ask, runtime } = await serving()
     const chosen = { run: crypto.randomUUID() }

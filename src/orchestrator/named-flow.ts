@@ -1,0 +1,168 @@
+import { type Clock, systemClock } from '../protocol/clock.ts'
+import { InvalidInput, type Problem } from '../protocol/errors.ts'
+import { type Fields, having, needed, notKnown, problemsIn, refuseUnlessFit, text, texts } from '../protocol/fields.ts'
+import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
+import { META } from '../protocol/meta.ts'
+import { shown } from '../protocol/shown.ts'
+import type { Context, Step } from '../protocol/types.ts'
+import { plain } from '../psg/plain.ts'
+import { type BindingSpec, type Bindings, REFERENCE, type Reference } from './bind.ts'
+import { dependenciesFirst } from './depends.ts'
+import type { Flow } from './submit.ts'
+import { BINDING, FLOW, waitProblems } from './submit-check.ts'
+
+/** A flow in short: its steps are known by name, and what every flow says alike is left out. */
+export interface NamedFlow<Name extends string = string> extends Pick<Flow, 'approval' | 'options' | 'chosen'> {
+  readonly title: string
+  /** The title when absent. */
+  readonly objective?: string
+  /** The id of a context that is there, or as much of a new one as matters: its `root`, for one. */
+  readonly context?: string | Partial<Context>
+  readonly steps: { readonly [N in Name]: NamedStep<NoInfer<Name>> }
+  /** For steps that do not say themselves how they are executed. */
+  readonly bindings?: Pick<Bindings, 'roles'>
+}
+
+/** A step of a plan and its binding in one. Without an `action_type` it is bound by its role, or by the runtime's `resolve`. */
+export interface NamedStep<Name extends string = string> extends Partial<BindingSpec> {
+  /** The name when absent. */
+  readonly description?: string
+  readonly agent_role?: string
+  /** The names of those that come first; a step from which this one takes an output, by `{ $from: name }`, is one of them anyway. */
+  readonly dependencies?: readonly Name[]
+}
+
+/** A flow, and the id of each of its steps by name: what the outputs of its run are found by. */
+export interface FlowWithIds<Name extends string = string> {
+  readonly flow: Flow
+  readonly ids: { readonly [N in Name]: string }
+}
+
+/**
+ * The flow that is meant, with ids of its own: made twice, it is two. Throws InvalidInput, with paths in the flow as it was given; what `submit` looks
+ * at is left to it.
+ */
+export function flowOf<Name extends string>(
+  named: NamedFlow<Name>,
+  clock: Pick<Clock, 'uuid'> = systemClock,
+): FlowWithIds<Name> {
+  refuseUnlessFit('flowOf', { clock }, { clock: having('a clock', 'uuid') })
+  const given = plain(named, '', 'flow') as unknown as NamedFlow
+  refuseUnlessFit('flow', given, NAMED)
+  const { title, objective = title, context = {}, steps: byName, bindings, ...rest } = given
+  const ids = new Map(Object.keys(byName).map((name) => [name, clock.uuid()]))
+  const { steps, bound } = resolved(byName, ids)
+  const whole = typeof context === 'string' ? context : newContext(context, title, clock)
+  const context_id = typeof whole === 'string' ? whole : whole.context_id
+  const plan = { meta: META, plan_id: clock.uuid(), context_id, title, objective, status: 'draft', steps } as const
+  return {
+    flow: { context: whole, plan, bindings: { ...bindings, steps: bound }, ...rest },
+    ids: Object.fromEntries(ids) as FlowWithIds<Name>['ids'],
+  }
+}
+
+/** What a file or a request holds: a flow, as it is, or one in short. */
+export function flowIn(given: unknown): { readonly flow: unknown; readonly ids?: FlowWithIds['ids'] } {
+  const isNamed = isObject(given) && given.plan === undefined && given.steps !== undefined
+  return isNamed ? flowOf(given as unknown as NamedFlow) : { flow: given }
+}
+
+const PART: Fields = { description: text, agent_role: text, dependencies: texts }
+const STEP: Fields = { ...PART, ...BINDING }
+const NAMED: Fields = {
+  title: needed(text),
+  objective: text,
+  context: FLOW.context,
+  steps: needed({
+    says: 'steps by name, one at least',
+    fits: (value) => isObject(value) && Object.keys(value).length > 0,
+  }),
+  bindings: { roles: FLOW.bindings.roles },
+  approval: FLOW.approval,
+  options: FLOW.options,
+  chosen: FLOW.chosen,
+}
+
+const newContext = (said: Partial<Context>, title: string, { uuid }: Pick<Clock, 'uuid'>): Context => ({
+  meta: META,
+  context_id: uuid(),
+  root: { domain: 'default', environment: 'default' },
+  title,
+  status: 'active',
+  ...said,
+})
+
+/** The steps as a plan has them, and how they are executed, both by id. Tells everything that is wrong at once. */
+function resolved(
+  byName: NamedFlow['steps'],
+  ids: ReadonlyMap<string, string>,
+): { readonly steps: readonly Step[]; readonly bound: NonNullable<Bindings['steps']> } {
+  const problems: Problem[] = []
+  const steps: Step[] = []
+  const bound: { [step_id: string]: BindingSpec } = {}
+  const idOf = (name: string, path: string): string => {
+    const id = ids.get(name)
+    if (id === undefined)
+      problems.push({ path, rule: 'reference.resolves', message: notKnown(name, [...ids.keys()]), found: shown(name) })
+    return id ?? name
+  }
+  for (const [name, step_id] of ids) {
+    const given = byName[name]!
+    const path = `steps.${name}`
+    const isBound = isObject(given) && Object.keys(given).some((field) => !Object.hasOwn(PART, field))
+    const wrong = problemsIn(given, isBound ? STEP : PART, path)
+    problems.push(...wrong)
+    if (wrong.length > 0) continue
+    const { description = name, agent_role, dependencies = [], ...binding } = given
+    const first = new Set(dependencies.map((other, i) => idOf(other, `${path}.dependencies[${i}]`)))
+    const takes: Refer = (reference, at) => {
+      problems.push(...problemsIn(reference, REFERENCE, at))
+      const id = idOf(reference.$from, `${at}.$from`)
+      first.add(id)
+      return id
+    }
+    const takesBack: Refer = (reference, at) => (reference.$from === name ? step_id : takes(reference, at)) // it may use what the step gave
+    if (isBound) {
+      bound[step_id] = byId(binding as BindingSpec, path, takes, takesBack)
+      problems.push(...waitProblems(bound[step_id], `${path}.params`))
+    }
+    steps.push({
+      step_id,
+      description,
+      status: 'pending',
+      ...(agent_role !== undefined && { agent_role }),
+      ...(first.size > 0 && { dependencies: [...first] }),
+    })
+  }
+  if (problems.length === 0) problems.push(...circles(steps, [...ids.keys()]))
+  if (problems.length > 0) throw new InvalidInput('flow', problems)
+  return { steps, bound }
+}
+
+/** The id of the step that is referred to. */
+type Refer = (reference: Reference, at: string) => string
+
+function byId(binding: BindingSpec, path: string, takes: Refer, takesBack: Refer): BindingSpec {
+  const { params, inverse } = binding
+  return {
+    ...binding,
+    params: renamed(params, `${path}.params`, takes) as JsonObject,
+    ...(isObject(inverse) && { inverse: renamed(inverse, `${path}.inverse`, takesBack) as JsonObject }),
+  }
+}
+
+function renamed(value: Json, at: string, refer: Refer): Json {
+  if (Array.isArray(value)) return value.map((item, i) => renamed(item, `${at}[${i}]`, refer))
+  if (!isObject(value)) return value
+  const object = value as JsonObject
+  if (typeof object.$from === 'string') return { ...object, $from: refer(object as Reference, at) }
+  return Object.fromEntries(Object.entries(object).map(([key, item]) => [key, renamed(item, `${at}.${key}`, refer)]))
+}
+
+/** The graph would find them too, and tell them by id. */
+const circles = (steps: readonly Step[], names: readonly string[]): readonly Problem[] =>
+  dependenciesFirst(steps).circular.map((at) => ({
+    path: `steps.${names[at]}`,
+    rule: 'plan.acyclic',
+    message: 'waits for itself, or for steps that do',
+  }))

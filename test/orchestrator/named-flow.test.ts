@@ -1,0 +1,186 @@
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { flowOf, type NamedFlow } from '../../src/orchestrator/named-flow.ts'
+import { manualClock } from '../../src/protocol/clock.ts'
+import { InvalidInput } from '../../src/protocol/errors.ts'
+import type { Json } from '../../src/protocol/json.ts'
+import { runtimeOf } from '../support/flows.ts'
+
+const call = (name: string, args: Json = {}) => ({ action_type: 'function', params: { name, args } })
+
+describe('a flow in short', () => {
+  it('is the flow that is meant, with ids for names', () => {
+    const { flow, ids } = flowOf(
+      {
+        title: 'Tea',
+        objective: 'It is hot',
+        steps: {
+          boil: { description: 'Boil water', agent_role: 'cook', ...call('boil'), timeout_ms: 5 },
+          pour: { dependencies: ['boil'], ...call('pour') },
+        },
+        approval: { roles: ['guest'] },
+        options: { concurrency: 1 },
+      },
+      manualClock(),
+    )
+    const { plan_id, context_id } = flow.plan
+    const meta = { protocol_version: '1.0.0', schema_version: '1.0.0' }
+    expect(flow).toEqual({
+      context: {
+        meta,
+        context_id,
+        root: { domain: 'default', environment: 'default' },
+        title: 'Tea',
+        status: 'active',
+      },
+      plan: {
+        ...{ meta, plan_id, context_id, title: 'Tea', objective: 'It is hot', status: 'draft' },
+        steps: [
+          { step_id: ids.boil, description: 'Boil water', status: 'pending', agent_role: 'cook' },
+          { step_id: ids.pour, description: 'pour', status: 'pending', dependencies: [ids.boil] },
+        ],
+      },
+      bindings: { steps: { [ids.boil]: { ...call('boil'), timeout_ms: 5 }, [ids.pour]: call('pour') } },
+      approval: { roles: ['guest'] },
+      options: { concurrency: 1 },
+    })
+    expect(new Set([plan_id, context_id, ...Object.values(ids)]).size).toBe(4)
+  })
+
+  it('is run, and waits for whatever it takes an output from', async () => {
+    const runtime = await runtimeOf({ one: () => ({ n: [1] }), more: (n) => Number(n) + 1 })
+    onTestFinished(() => runtime.close())
+    const { flow, ids } = flowOf({
+      title: 'Count',
+      steps: {
+        three: call('more', { $from: 'two' }),
+        two: call('more', { $from: 'one', path: 'n.0' }),
+        one: call('one'),
+      },
+    })
+    const run = await runtime.submit(flow)
+    expect(await run.result()).toMatchObject({
+      success: true,
+      outputs: { [ids.one]: { n: [1] }, [ids.two]: 2, [ids.three]: 3 },
+    })
+    await expect(runtime.submit(flow)).rejects.toMatchObject({ code: 'rule_violation' })
+  })
+
+  it('is another one each time it is made', async () => {
+    const runtime = await runtimeOf({ noop: () => null })
+    onTestFinished(() => runtime.close())
+    const named = { title: 'Again', steps: { noop: call('noop') } }
+    const runs = [await runtime.submit(flowOf(named).flow), await runtime.submit(flowOf(named).flow)]
+    expect(await Promise.all(runs.map((run) => run.result()))).toMatchObject([{ success: true }, { success: true }])
+    expect(runs[0]!.context_id).not.toBe(runs[1]!.context_id)
+    const further = flowOf({ ...named, context: runs[0]!.context_id })
+    const run = await runtime.submit(further.flow)
+    expect(run.context_id).toBe(runs[0]!.context_id)
+    expect(await run.result()).toMatchObject({ success: true })
+  })
+
+  it('says as much of its context as matters', () => {
+    const root = { domain: 'shop', environment: 'live' }
+    const { flow } = flowOf({ title: 'Sell', context: { root, title: 'The shop' }, steps: { a: call('a') } })
+    expect(flow.context).toMatchObject({ root, title: 'The shop', status: 'active', context_id: flow.plan.context_id })
+  })
+
+  it('leaves a step without an action to its role', async () => {
+    const runtime = await runtimeOf({ write: () => 'written' })
+    onTestFinished(() => runtime.close())
+    const { flow, ids } = flowOf({
+      title: 'Write',
+      steps: { write: { agent_role: 'writer' } },
+      bindings: { roles: { writer: call('write') } },
+    })
+    expect(await (await runtime.submit(flow)).result()).toMatchObject({ outputs: { [ids.write]: 'written' } })
+  })
+
+  it('lets what takes a step back use what the step gave, and others', () => {
+    const { flow, ids } = flowOf({
+      title: 'Order',
+      steps: {
+        shop: call('shop'),
+        order: { ...call('order'), inverse: call('cancel', { order: { $from: 'order' }, at: [{ $from: 'shop' }] }) },
+      },
+    })
+    expect(flow.bindings?.steps?.[ids.order]?.inverse).toMatchObject({
+      params: { args: { order: { $from: ids.order }, at: [{ $from: ids.shop }] } },
+    })
+    expect(flow.plan.steps[1]).toMatchObject({ dependencies: [ids.shop] })
+  })
+
+  it('may call its steps whatever it likes', () => {
+    const names = ['__proto__', 'constructor', '1', 'a b', 'ä']
+    const { flow, ids } = flowOf({ title: 'Names', steps: Object.fromEntries(names.map((name) => [name, call('a')])) })
+    expect(Object.keys(ids).sort()).toEqual([...names].sort())
+    expect(flow.plan.steps.map(({ description }) => description).sort()).toEqual([...names].sort())
+  })
+
+  it('knows its steps when it is compiled', () => {
+    // @ts-expect-error: there is no such step
+    expect(() => flowOf({ title: 'a', steps: { a: call('a'), b: { dependencies: ['c'], ...call('b') } } })).toThrow()
+    const { ids } = flowOf({ title: 'a', steps: { a: call('a') } })
+    // @ts-expect-error: nor has it an id
+    expect(ids.b).toBeUndefined()
+  })
+
+  const a = call('a')
+  it.each<[string, unknown, { path: string; rule: string }[]]>([
+    ['nothing', undefined, [{ path: '', rule: 'json' }]],
+    ['a list', [], [{ path: '', rule: 'type' }]],
+    ['no title', { steps: { a } }, [{ path: 'title', rule: 'required' }]],
+    ['no steps', { title: 'a', steps: {} }, [{ path: 'steps', rule: 'type' }]],
+    ['steps in a list', { title: 'a', steps: [a] }, [{ path: 'steps', rule: 'type' }]],
+    ['a step that is none', { title: 'a', steps: { a: 1 } }, [{ path: 'steps.a', rule: 'type' }]],
+    [
+      'what is no JSON',
+      { title: 'a', steps: { a: { ...a, params: { n: 1n } } } },
+      [{ path: 'steps.a.params.n', rule: 'json' }],
+    ],
+    [
+      'half a binding',
+      { title: 'a', steps: { a: { action_type: 'wait' } } },
+      [{ path: 'steps.a.params', rule: 'required' }],
+    ],
+    [
+      'a word that is not known',
+      { title: 'a', steps: { a: { ...a, after: ['b'] } } },
+      [{ path: 'steps.a.after', rule: 'extra_forbidden' }],
+    ],
+    [
+      'nothing to wait for',
+      { title: 'a', steps: { a: { action_type: 'wait', params: {} } } },
+      [{ path: 'steps.a.params', rule: 'wait' }],
+    ],
+    [
+      'steps that are not there',
+      { title: 'a', steps: { a: { ...call('a', [{ $from: 'b' }]), dependencies: ['c'] } } },
+      [
+        { path: 'steps.a.dependencies[0]', rule: 'reference.resolves' },
+        { path: 'steps.a.params.args[0].$from', rule: 'reference.resolves' },
+      ],
+    ],
+    [
+      'a path that leads nowhere',
+      { title: 'a', steps: { a, b: call('b', { $from: 'a', path: 'x[1]' }) } },
+      [{ path: 'steps.b.params.args.path', rule: 'type' }],
+    ],
+    [
+      'a step that takes its own output',
+      { title: 'a', steps: { a: call('a', { $from: 'a' }) } },
+      [{ path: 'steps.a', rule: 'plan.acyclic' }],
+    ],
+    [
+      'a circle',
+      { title: 'a', steps: { a, b: { ...a, dependencies: ['c'] }, c: call('c', { $from: 'b' }) } },
+      [
+        { path: 'steps.b', rule: 'plan.acyclic' },
+        { path: 'steps.c', rule: 'plan.acyclic' },
+      ],
+    ],
+  ])('refuses %s', (_, given, problems) => {
+    const make = () => flowOf(given as NamedFlow)
+    expect(make).toThrow(InvalidInput)
+    expect(make).toThrow(expect.objectContaining({ problems: problems.map((one) => expect.objectContaining(one)) }))
+  })
+})
