@@ -7,6 +7,7 @@ import type { Question } from '../orchestrator/wishes.ts'
 import { InvalidInput, NotFound, Refused, RuleViolation } from '../protocol/errors.ts'
 import { approving } from './approving.ts'
 import { EXIT, type Io } from './io.ts'
+import { outputLines } from './outputs.ts'
 import { readValue } from './read-value.ts'
 import { printEvents } from './run-events.ts'
 import { GOES_ON, unlessLeft } from './unless-left.ts'
@@ -98,11 +99,12 @@ const told = ({ run_id, plan_id, context_id }: RunHandle, steps: Ids) => ({
 
 /** Each says how things stand, and answers with the exit code. */
 const reports = {
-  async ended(run: RunHandle, _: ComposedRuntime, io: Io, ids: Ids): Promise<number> {
+  async ended(run: RunHandle, runtime: ComposedRuntime, io: Io, ids: Ids): Promise<number> {
     const result = await run.result()
+    const outputs = io.json ? [] : await outputLines(await runtime.project.context(run.context_id), run, result)
     io.result({ ...told(run, ids), ...result }, () => {
       const status = io.paint(result.success ? 'green' : 'red', result.status)
-      return result.error ? `${status}: ${result.error.message}` : status
+      return [result.error ? `${status}: ${result.error.message}` : status, ...outputs].join('\n')
     })
     return result.success ? EXIT.done : EXIT.failed
   },

@@ -1,0 +1,55 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { tempFolder } from '../support/temp-folder.ts'
+import { mplpHere } from './here.ts'
+
+const PATIENT = 60_000
+
+/** What `mplp run` prints, for people, of a flow whose functions give what is told. */
+async function printed(given: { readonly [step: string]: unknown }): Promise<readonly string[]> {
+  const folder = tempFolder()
+  const functions = Object.entries(given).map(
+    ([step, output]) => `${JSON.stringify(step)}: () => (${JSON.stringify(output)})`,
+  )
+  writeFileSync(
+    join(folder, 'mplp.config.mjs'),
+    `export default { vsl: 'memory:', functions: { ${functions.join(', ')} } }`,
+  )
+  const steps = Object.fromEntries(
+    Object.keys(given).map((name) => [name, { action_type: 'function', params: { name } }]),
+  )
+  writeFileSync(join(folder, 'flow.json'), JSON.stringify({ title: 'Outputs', steps, options: { concurrency: 1 } }))
+  const { code, out } = await mplpHere(folder, ['run', 'flow.json'])
+  expect(code).toBe(0)
+  return out.trimEnd().split('\n').slice(1)
+}
+
+describe('mplp run', { timeout: PATIENT }, () => {
+  it('shows what the steps gave, each in a line', async () => {
+    expect(await printed({ text: 'two\nlines', object: { a: [1, 2] }, nothing: null })).toEqual([
+      'completed',
+      'text    two lines',
+      'object  {"a":[1,2]}',
+    ])
+  })
+
+  it('shows the beginning of what is long, and no half of a character', async () => {
+    expect(await printed({ long: 'x'.repeat(101), wide: `${'x'.repeat(99)}🙂` })).toEqual([
+      'completed',
+      `long  ${'x'.repeat(100)}…`,
+      `wide  ${'x'.repeat(99)}…`,
+    ])
+  })
+
+  it('shows the last of many', async () => {
+    const many = Object.fromEntries(Array.from({ length: 22 }, (_, i) => [`s${i}`, i]))
+    const lines = await printed(many)
+    expect(lines.slice(0, 3)).toEqual(['completed', '… 2 more; --json has them all', 's2   2'])
+    expect(lines).toHaveLength(22)
+  })
+
+  it('shows nothing where nothing was given', async () => {
+    expect(await printed({ nothing: null })).toEqual(['completed'])
+  })
+})
