@@ -4,6 +4,7 @@ import { Refused, TooLarge } from '../protocol/errors.ts'
 import type { Digest } from '../protocol/json.ts'
 import type { Change, EventDraft, FileRecord, FindingRecord, NodeData } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
+import { insist } from '../psg/insist.ts'
 import { isKind } from '../psg/node.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { type Finding, fileId, isSameShape } from './compare.ts'
@@ -166,7 +167,7 @@ export async function commitTo(
     return changes
   }
   try {
-    await graph.commit(decided, { actor, reason, events, ...(run !== undefined && { run }) })
+    await insist(graph, decided, { actor, reason, events, ...(run !== undefined && { run }) })
   } catch (error) {
     if (error !== NOTHING) throw error
   }

@@ -5,6 +5,7 @@ import type { Effect } from '../drift/compensate.ts'
 import { ActionError, MplpError } from '../protocol/errors.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import type { Change, EventDraft } from '../psg/change.ts'
+import { insist } from '../psg/insist.ts'
 import { cutOff, type Journey, segmentEnds, segmentStarts } from './rollback-trace.ts'
 import { inverseOf } from './undo.ts'
 
@@ -26,7 +27,7 @@ export async function takeBackEffect(
   const { graph, actor, reason } = journey
   const { action_id, step_id } = effect
   const attempt = attemptAt(journey, effect)
-  await graph.commit(started(journey, attempt, effect, at), {
+  await insist(graph, started(journey, attempt, effect, at), {
     actor,
     reason,
     events: [told(journey, startedEvent(attempt))],
@@ -42,7 +43,7 @@ export async function takeBackEffect(
     },
     segmentEnds(journey, attempt.execution_id, end.status, error && { error }),
   ]
-  await graph.commit(changes, { actor, reason, events: [told(journey, endedEvent(attempt, end))] })
+  await insist(graph, changes, { actor, reason, events: [told(journey, endedEvent(attempt, end))] })
   return { action_id, step_id, status: error ? 'failed' : 'undone', ...(error && { error }) }
 }
 

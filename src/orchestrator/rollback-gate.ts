@@ -3,6 +3,7 @@ import type { Json } from '../protocol/json.ts'
 import type { Gate, Node } from '../psg/change.ts'
 import { newConfirm } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
+import { insist } from '../psg/insist.ts'
 import { gateOf, move } from '../psg/moves.ts'
 import { isKind } from '../psg/node.ts'
 import { placeOfRun } from './rollback-trace.ts'
@@ -49,7 +50,8 @@ export async function permission(
     requested_by_role: 'rollback',
     reason: `run ${run.id} did ${actions} thing${actions === 1 ? '' : 's'} that cannot be undone; approved: the rest is taken back`,
   } as const
-  await graph.commit(
+  await insist(
+    graph,
     [
       newConfirm(graph.clock, asks, run.group),
       { kind: 'node_add', node: 'gate', id: gate_id, group: run.group, data: gate },

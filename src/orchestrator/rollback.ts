@@ -11,6 +11,7 @@ import type { Change, EventDraft, FileRecord, Node } from '../psg/change.ts'
 import { isFieldChange } from '../psg/field-change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import type { JournalEntry } from '../psg/history.ts'
+import { insist } from '../psg/insist.ts'
 import { isKind, placeOf } from '../psg/node.ts'
 import { findWay } from '../psg/snapshot.ts'
 import { thisHolder } from '../vsl/holder.ts'
@@ -115,7 +116,7 @@ async function goBack(
   const journey: Journey = { graph, layer: parts.layer, run, ...by, trace_id: graph.clock.uuid() }
   const begins = () => beginning(journey, said?.gate)
   const events = [...(await cutOffTold(journey)), plannedEvent(journey, plan)]
-  await graph.commit(begins, { ...by, reads: placeOfRun(run), events })
+  await insist(graph, begins, { ...by, reads: placeOfRun(run), events })
   const signal = options.signal ? AbortSignal.any([options.signal, lost]) : lost
   const effects: EffectOutcome[] = []
   for (const [at, effect] of plan.effects.entries()) {
@@ -149,7 +150,7 @@ async function ended(
   const outcome = { effects: effects as unknown as Json, files: files as unknown as Json, left }
   const events = [...(await cutOffTold(journey)), executedEvent(journey, outcome)]
   const ends = () => ending(journey, left.length === 0)
-  await graph.commit(ends, { actor, reason, reads: placeOfRun(journey.run), events })
+  await insist(graph, ends, { actor, reason, reads: placeOfRun(journey.run), events })
   return reported(left.length === 0 ? 'done' : 'incomplete', plan, { trace_id, ...came })
 }
 

@@ -9,6 +9,7 @@ import { validate } from '../protocol/validate.ts'
 import type { Change, Commit, Node } from '../psg/change.ts'
 import type { Document } from '../psg/document.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
+import { insist } from '../psg/insist.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
 import { plain } from '../psg/plain.ts'
 import { openProject, type Project } from '../psg/project.ts'
@@ -146,7 +147,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     await graph.check(whole, by('a plan is to be submitted'))
     for (const { changes, events, reason } of commits) {
       const left = leftOf(changes)
-      if (left.length > 0) await graph.commit(left, { ...by(reason), events })
+      if (left.length > 0) await insist(graph, left, { ...by(reason), events })
     }
   }
 
@@ -196,7 +197,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
           sure()
           return left
         }
-        await graph.commit(session ? surely : left, { actor: 'submitter', run: run_id, ...told })
+        await insist(graph, session ? surely : left, { actor: 'submitter', run: run_id, ...told })
       }
     const run = graph.get('run', run_id)!
     if (graph.get('plan', plan_id)?.data.status === 'in_progress') await look(context_id)
@@ -252,7 +253,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
       refuseUnlessFit('integration', { kind }, { kind: needed(oneOf(...Object.keys(INTEGRATIONS))) })
       const payload = plain(validate(kind, event), '', kind) as JsonObject // whoever gave it may change it
       const graph = await project.context(context)
-      await graph.commit([], {
+      await insist(graph, [], {
         actor: given.source ?? 'outside',
         reason: `${INTEGRATIONS[kind]} from outside`,
         events: [

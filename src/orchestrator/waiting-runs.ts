@@ -1,6 +1,7 @@
 import { isoNow } from '../protocol/clock.ts'
 import type { Change, CommitOptions, Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
+import { insist } from '../psg/insist.ts'
 import { endPlan } from '../psg/moves.ts'
 import type { RunOptions, TerminationReason } from './live.ts'
 import { fired, openTimers } from './timers.ts'
@@ -20,7 +21,7 @@ export async function commitStill(
     return left
   }
   try {
-    await graph.commit(still, options)
+    await insist(graph, still, options)
     return true
   } catch (error) {
     if (error instanceof NothingLeft) return false

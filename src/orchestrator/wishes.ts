@@ -8,6 +8,7 @@ import type { Confirm, Plan } from '../protocol/types.ts'
 import type { Change, Node, NodeAdd } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { INDEX, type Whereabouts } from '../psg/indexes.ts'
+import { insist } from '../psg/insist.ts'
 import { confirmOf, type Deciding, decide, gateOf, proposePlan } from '../psg/moves.ts'
 import { isKind } from '../psg/node.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
@@ -125,7 +126,7 @@ export function wishes({ project, clock, open, resolve, locateRun, look }: Wishe
         const wakes = run !== undefined && changes.length > 1 && goesOn(changes)
         return [...changes, ...(wakes ? woken(graph, run) : [])]
       }
-      await graph.commit(decided, {
+      await insist(graph, decided, {
         actor: decision.decided_by_role,
         reason: decision.reason ?? `decided: ${decision.status}`,
       })
@@ -138,7 +139,7 @@ export function wishes({ project, clock, open, resolve, locateRun, look }: Wishe
       const { graph } = await graphOf('plan', plan)
       const by = { actor: given.requested_by_role ?? 'runtime', reason: given.reason ?? 'put up for approval' }
       await commitStill(graph, () => missingBindings(graph, plan, resolve), by) // what is approved is the plan with all of them
-      await graph.commit(() => proposedAgain(graph, plan, given), by)
+      await insist(graph, () => proposedAgain(graph, plan, given), by)
       return graph.document('confirm', confirmOf(graph, plan)!.id)
     },
     cancel: (id) => request(id, 'cancel'),
@@ -155,7 +156,7 @@ export function wishes({ project, clock, open, resolve, locateRun, look }: Wishe
         const data = { signal_id, name, payload }
         return [{ kind: 'node_add', node: 'signal', id: signal_id, group: run.group, data }, ...wakes]
       }
-      await graph.commit(handedOver, { actor: 'outside', reason: `signal ${name}` })
+      await insist(graph, handedOver, { actor: 'outside', reason: `signal ${name}` })
       if (phase() === 'running') await look(graph.id)
     },
   }

@@ -6,6 +6,7 @@ import type { Changes, CommitOptions } from './change.ts'
 import { takeApart } from './document.ts'
 import type { ProjectGraph } from './graph.ts'
 import { checkOptions } from './input.ts'
+import { insist } from './insist.ts'
 import { endPlan, move, type Proposing, proposePlan, removeStep, startPlan } from './moves.ts'
 import type { Project } from './project.ts'
 import { children } from './view.ts'
@@ -52,7 +53,7 @@ export function pathsOf(project: Project): Paths {
       const changes = takeApart('plan', plan)
       const { plan_id, context_id } = plan as Plan
       const graph = await project.context(context_id)
-      await graph.commit(changes, options)
+      await insist(graph, changes, options)
       return graph.document('plan', plan_id)
     },
     async patchPlanStatus(id, status, patch) {
@@ -60,12 +61,12 @@ export function pathsOf(project: Project): Paths {
       const { proposing, usedBy, ...options } = patch
       const graph = await graphOf(id)
       const asked = { actor: options.actor, proposing, usedBy }
-      await graph.commit(() => movesTo(graph, id, status, asked), { ...options, reads: [['plan', id]] })
+      await insist(graph, () => movesTo(graph, id, status, asked), { ...options, reads: [['plan', id]] })
       return graph.document('plan', id)
     },
     async deletePlan(id, options) {
       const graph = await graphOf(id)
-      await graph.commit(() => removalOf(graph, id), { ...options, reads: [['plan', id]] })
+      await insist(graph, () => removalOf(graph, id), { ...options, reads: [['plan', id]] })
     },
   }
 }

@@ -6,6 +6,7 @@ import type { Changes, CommitOptions, EntryBody, Node } from './change.ts'
 import type { ProjectGraph } from './graph.ts'
 import { entriesOf, type JournalEntry } from './history.ts'
 import { checkKnown } from './input.ts'
+import { insist } from './insist.ts'
 import { isKind, nodeKey, placeOf } from './node.ts'
 import { type Restoration, restoration } from './restore.ts'
 import type { GraphState } from './state.ts'
@@ -36,7 +37,7 @@ export async function takeSnapshot(
       },
     },
   ]
-  await graph.commit(taken, commit)
+  await insist(graph, taken, commit)
   return graph.get('snapshot', snapshot_id)!
 }
 

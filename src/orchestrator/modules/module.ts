@@ -6,6 +6,7 @@ import { shown } from '../../protocol/shown.ts'
 import type { CommitOptions, EventDraft, Kind } from '../../psg/change.ts'
 import { DOCUMENT_KINDS, type Document, type DocumentKind } from '../../psg/document.ts'
 import { ProjectGraph, type Wanted } from '../../psg/graph.ts'
+import { insist } from '../../psg/insist.ts'
 import type { Project } from '../../psg/project.ts'
 
 /**
@@ -53,7 +54,7 @@ export async function callModule(
   const proposed: unknown = await module.intents[intent]!(rest as JsonObject, ground)
   refuseUnlessFit(`what module ${name} proposes for ${intent}`, proposed, PROPOSED)
   const { graph, changes, events = [], reason, about } = proposed as Proposed
-  await graph.commit(changes, { actor: name, reason, ...by, module: name, events })
+  await insist(graph, changes, { actor: name, reason, ...by, module: name, events })
   return { document: await graph.document(about.kind, about.id), graph: graph.id }
 }
 
