@@ -1,6 +1,6 @@
-import { RevisionConflict } from '../protocol/errors.ts'
 import type { Change, Deed, FileRecord } from '../psg/change.ts'
-import { compare, isSameShape } from './compare.ts'
+import { changedBy, untouched } from '../psg/untouched.ts'
+import { compare, fileId, isSameShape } from './compare.ts'
 import { type Begun, begin, carryThrough, type Ended } from './deeds.ts'
 import { outline } from './describe.ts'
 import { becoming, believing, commit, type Desk, load, observedAt } from './desk.ts'
@@ -13,7 +13,7 @@ export interface TakingBack {
   readonly files: readonly FileReturn[]
   /** Everything else that goes back in the same commit. */
   readonly changes: readonly Change[]
-  /** The revision that all of it was planned at. Throws RevisionConflict when somebody has written since: plan again. */
+  /** The revision that all of it was planned at. Throws RevisionConflict when somebody has changed any of it since: plan again. */
   readonly revision: number
   /** The run that is taken back: what brings its files back counts as its own, not as somebody else's change of them. */
   readonly run: string
@@ -53,9 +53,13 @@ export async function takeBack(desk: Desk, taking: TakingBack): Promise<readonly
     begun.push({ record: { ...outline(desk, finding), deed }, deed })
   }
   const refused = new Set(results.map(({ path }) => path))
+  const refuseIfTouched = await untouched(desk.graph, taking.revision, [
+    ...changedBy(taking.changes),
+    ...taking.files.map(({ path }) => ['file', fileId(path)] as const),
+    ...begun.map(({ record }) => ['finding', record.finding_id] as const),
+  ])
   const deciding = () => {
-    if (desk.graph.revision !== taking.revision)
-      throw new RevisionConflict(desk.graph.id, taking.revision, desk.graph.revision)
+    refuseIfTouched()
     return [
       ...taking.changes,
       ...taking.files

@@ -4,7 +4,7 @@ import type { Lying } from '../drift/rehearse.ts'
 import { isEmpty, type Left, portionOf, type RollbackPlan, rollbackPlan } from '../drift/rollback.ts'
 import type { TakenBack } from '../drift/take-back.ts'
 import type { Tracker } from '../drift/tracker.ts'
-import { InvalidInput, NotFound, Refused, RevisionConflict } from '../protocol/errors.ts'
+import { InvalidInput, NotFound, Refused, RevisionConflict, RuleViolation } from '../protocol/errors.ts'
 import { type Field, flag, oneOf, refuseUnlessFit, signal, text } from '../protocol/fields.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import type { Change, EventDraft, FileRecord, Node } from '../psg/change.ts'
@@ -14,6 +14,7 @@ import type { JournalEntry } from '../psg/history.ts'
 import { insist } from '../psg/insist.ts'
 import { isKind, placeOf } from '../psg/node.ts'
 import { findWay } from '../psg/snapshot.ts'
+import { changedBy, untouched } from '../psg/untouched.ts'
 import { thisHolder } from '../vsl/holder.ts'
 import { own } from './owner.ts'
 import { cutOffEvents, type EffectOutcome, takeBackEffect } from './rollback-effect.ts'
@@ -240,8 +241,8 @@ function pathOf(graph: ProjectGraph, change: Change): string | undefined {
 }
 
 /**
- * Files and graph go back together, very many files in several commits; planned anew for each, and when somebody has written meanwhile, so that
- * nobody is overwritten. Who is cut off in between goes on with what is left.
+ * Files and graph go back together, very many files in several commits; planned anew for each, and when somebody has changed any of it meanwhile, so
+ * that nobody is overwritten. Who is cut off in between goes on with what is left.
  */
 async function filesAndGraph(
   parts: RollbackParts,
@@ -258,10 +259,14 @@ async function filesAndGraph(
       if (isLast) return { files, last }
       attempt = 1
     } catch (error) {
-      if (!(error instanceof RevisionConflict) || attempt++ === MOST_ATTEMPTS) throw error
+      if (!isOvertaken(error, parts.graph, last.revision) || attempt++ === MOST_ATTEMPTS) throw error
     }
   }
 }
+
+/** A rule that stands in the way by what was written since is found, and left in its way, by the next plan. */
+const isOvertaken = (error: unknown, { revision }: ProjectGraph, planned: number): boolean =>
+  error instanceof RevisionConflict || (error instanceof RuleViolation && revision > planned)
 
 async function takenBack(
   { graph, tracker }: RollbackParts,
@@ -270,8 +275,9 @@ async function takenBack(
 ): Promise<readonly TakenBack[]> {
   if (files.length + changes.length === 0) return []
   if (tracker) return tracker.takeBack({ files, changes, revision, ...by })
+  const refuseIfTouched = await untouched(graph, revision, changedBy(changes))
   const unlessOvertaken = () => {
-    if (graph.revision !== revision) throw new RevisionConflict(graph.id, revision, graph.revision)
+    refuseIfTouched()
     return changes
   }
   await graph.commit(unlessOvertaken, by)
