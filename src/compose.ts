@@ -26,7 +26,7 @@ import { type Clock, systemClock } from './protocol/clock.ts'
 import { clock as clockField, type Field, flag, having, method, refuseUnlessFit } from './protocol/fields.ts'
 import { given } from './protocol/given.ts'
 import { type Digest, isObject } from './protocol/json.ts'
-import { type Report, warn } from './protocol/reporter.ts'
+import { type Report, sparing, TOLD_AGAIN_MS, warn } from './protocol/reporter.ts'
 import type { Project } from './psg/project.ts'
 import type { Backend } from './vsl/backend.ts'
 import { store as storeField } from './vsl/check-options.ts'
@@ -175,7 +175,10 @@ async function relaysOf(
   const { relay } = await import('./orchestrator/relay.ts')
   const { thisHolder } = await import('./vsl/holder.ts')
   const holder = thisHolder(parts.clock.uuid())
-  return buses.map(({ name, transport }) => relay({ ...parts, name, transport, holder }))
+  return buses.map(({ name, transport }) => {
+    const onError = sparing(parts.onError, TOLD_AGAIN_MS, parts.clock) // it tries again every few seconds for as long as the bus is away
+    return relay({ ...parts, name, transport, holder, onError })
+  })
 }
 
 interface Parts {

@@ -11,6 +11,7 @@ import { openBus, openSource } from '../src/bus/bus.ts'
 import { memoryTransport } from '../src/bus/memory.ts'
 import { openRuntime } from '../src/compose.ts'
 import type { DriftConfig } from '../src/config.ts'
+import { systemClock } from '../src/protocol/clock.ts'
 import { Corrupt, InvalidInput, Refused, Unavailable } from '../src/protocol/errors.ts'
 import type { JsonObject } from '../src/protocol/json.ts'
 import { fileBackend } from '../src/vsl/file.ts'
@@ -24,6 +25,27 @@ import { tempFolder } from './support/temp-folder.ts'
 const MCP_SCRIPT = fileURLToPath(new URL('support/mcp-server.mjs', import.meta.url))
 
 describe('a runtime from a config', () => {
+  it('tells that a bus is away once a minute, however often its relay tries', async () => {
+    let later = 0
+    const clock = { ...systemClock, now: () => systemClock.now() + later }
+    let attempts = 0
+    const publish = async () => {
+      attempts++
+      throw new Unavailable('the bus', 'wait')
+    }
+    const transport = { ...memoryTransport(), publish }
+    const told: unknown[] = []
+    const onError = (error: unknown) => void told.push(error)
+    const config = { vsl: 'memory:', bus: [{ name: 'mine', transport }], functions: { greet: () => 'hello' } }
+    const runtime = await openRuntime(config, { clock, onError })
+    onTestFinished(() => runtime.close())
+    await (await runtime.submit(flowOf({ greet: {} }))).result()
+    await expect.poll(() => attempts, { timeout: 10_000 }).toBeGreaterThan(2)
+    expect(told).toEqual([expect.any(Unavailable)])
+    later = 60_000
+    await expect.poll(() => told.length, { timeout: 10_000 }).toBe(2)
+  })
+
   itOwns(privatePostgres)('moves to Postgres and Redis with two lines and nothing else', async ({ url }) => {
     const redis = await privateRedis()
     const runtime = await openRuntime({ vsl: url, bus: [redis.url], functions: { greet: () => 'hello' } })

@@ -1,6 +1,7 @@
 import type { Admin, EachBatchPayload, Kafka, KafkaMessage } from 'kafkajs'
 import type { Clock } from '../protocol/clock.ts'
 import { Corrupt, FellBehind, Refused } from '../protocol/errors.ts'
+import { sparing, TOLD_AGAIN_MS } from '../protocol/reporter.ts'
 import { isAfter } from './delivery.ts'
 import { kafkaError, patiently, RETRY } from './kafka-link.ts'
 import { deliveryOf } from './kafka-message.ts'
@@ -39,6 +40,7 @@ export async function readTopic(of: KafkaTopic, feeding: Feeding): Promise<() =>
     ? new Map()
     : await patiently(() => whereToStart(admin, topic, after !== undefined), clock)
   const next = new Map<number, bigint>() // of each partition, while it stays ours
+  const tellTrouble = sparing(report, TOLD_AGAIN_MS, clock) // a reader begins again every few seconds while the broker is away
 
   const consumer = kafka.consumer({
     groupId,
@@ -55,7 +57,7 @@ export async function readTopic(of: KafkaTopic, feeding: Feeding): Promise<() =>
       resolve()
     })
     consumer.on(consumer.events.CRASH, ({ payload: { error, restart } }) => {
-      if (restart) return report(kafkaError(what, error))
+      if (restart) return tellTrouble(kafkaError(what, error))
       reject(error)
       if (!signal.aborted) fail(kafkaError(what, error))
     })

@@ -1,6 +1,7 @@
 import type { Redis } from 'ioredis'
 import type { Clock } from '../protocol/clock.ts'
 import { Corrupt, FellBehind } from '../protocol/errors.ts'
+import { sparing, TOLD_AGAIN_MS } from '../protocol/reporter.ts'
 import { BLOCK_MS, type RedisLink, replyCode } from './redis-link.ts'
 import { deliveryOf, entryOf, PAGE, type RawEntry, type StreamPoint } from './redis-stream.ts'
 import type { Feeding } from './source.ts'
@@ -37,6 +38,7 @@ export function readInGroup(of: GroupMember, { match, queue, signal, report, fai
   const inHand = new Set<string>()
   const handled = new Set<string>() // and not yet acknowledged
   let acknowledging: Promise<void> | undefined
+  const tellTrouble = sparing(report, TOLD_AGAIN_MS, clock) // every chore meets the same
 
   const acknowledge = async () => {
     while (handled.size > 0) {
@@ -49,7 +51,7 @@ export function readInGroup(of: GroupMember, { match, queue, signal, report, fai
   const soonAcknowledge = () => {
     acknowledging ??= Promise.resolve()
       .then(acknowledge)
-      .catch((error) => report(link.error(error)))
+      .catch((error) => tellTrouble(link.error(error)))
       .finally(() => {
         acknowledging = undefined
       })
@@ -143,7 +145,7 @@ export function readInGroup(of: GroupMember, { match, queue, signal, report, fai
   const tend = async (chore: () => Promise<void>, everyMs: number) => {
     do {
       await chore().catch((error) => {
-        if (!signal.aborted && replyCode(error) !== 'NOGROUP') report(link.error(error)) // the reader mends that
+        if (!signal.aborted && replyCode(error) !== 'NOGROUP') tellTrouble(link.error(error)) // the reader mends that
       })
     } while (await slept(clock, everyMs, signal))
   }

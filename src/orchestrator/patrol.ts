@@ -3,7 +3,7 @@ import type { ActionLayer } from '../ael/layer.ts'
 import { atMost, unlessAborted } from '../bus/waiting.ts'
 import type { Clock } from '../protocol/clock.ts'
 import { eachOf } from '../protocol/each.ts'
-import { sparing } from '../protocol/reporter.ts'
+import { sparing, TOLD_AGAIN_MS } from '../protocol/reporter.ts'
 import { INDEX, type TimerRow, type Whereabouts } from '../psg/indexes.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
 import type { Project } from '../psg/project.ts'
@@ -41,8 +41,6 @@ export interface Patrol {
 const PATROL_MS = 1_000
 const DRAIN_MS = 10_000
 const TTL_MS = 10_000
-/** What a round could not do is told again after so long. */
-const TOLD_AGAIN_MS = 60_000
 
 export function patrol(options: PatrolOptions): Patrol {
   const { project, clock, mine, left } = options

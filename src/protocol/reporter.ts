@@ -13,6 +13,9 @@ export const reporter =
     }
   }
 
+/** How long what is still so is not said again. */
+export const TOLD_AGAIN_MS = 60_000
+
 /** Reports what is said again and again only once for so long: rounds that meet the same trouble every second have one thing to say. */
 export function sparing(report: Report, forMs: number, clock: { now(): number }): Report {
   const told = new Map<string, number>()

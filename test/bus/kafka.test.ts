@@ -1,5 +1,5 @@
 import { EventEmitter, once } from 'node:events'
-import { ConfigResourceTypes, type ITopicConfig, Kafka, type KafkaMessage, logLevel } from 'kafkajs'
+import { ConfigResourceTypes, type ITopicConfig, Kafka, KafkaJSError, type KafkaMessage, logLevel } from 'kafkajs'
 import { describe, expect, it, vi } from 'vitest'
 import { type KafkaTransportOptions, kafkaTransport } from '../../src/bus/kafka.ts'
 import type { Delivery, Source } from '../../src/bus/transport.ts'
@@ -358,6 +358,37 @@ describe('bus/kafka', () => {
     broker.emit('answers')
     await expect(publishing).rejects.toThrow(Closed)
     expect(told).toEqual(['admin', 'topic', 'admin gone', 'producer gone'])
+  })
+
+  it('tells that the brokers are away once a minute, however often its reader begins again', async () => {
+    const clock = manualClock()
+    const nothing = async () => undefined
+    const heard = new EventEmitter()
+    const consumer = {
+      events: { GROUP_JOIN: 'join', CRASH: 'crash' },
+      on: heard.on.bind(heard),
+      connect: nothing,
+      subscribe: nothing,
+      run: nothing,
+      disconnect: nothing,
+    }
+    const admin = {
+      ...{ connect: nothing, disconnect: nothing, fetchTopicMetadata: nothing, describeConfigs: nothing },
+      fetchTopicOffsets: async () => [],
+      deleteGroups: nothing,
+    }
+    const client = { admin: () => admin, producer: () => undefined, consumer: () => consumer }
+    const errors: unknown[] = []
+    const onError = (error: unknown) => void errors.push(error)
+    const bus = await kafkaTransport({ client: client as never, topic: 'events', clock, onError })
+    await bus.subscribe({}, () => undefined)
+    const crash = () => heard.emit('crash', { payload: { error: new KafkaJSError('gone'), restart: true } })
+    for (let i = 0; i < 3; i++) crash()
+    expect(errors).toEqual([expect.any(Unavailable)])
+    await clock.advance(60_000)
+    crash()
+    expect(errors).toHaveLength(2)
+    await bus.close()
   })
 
   it.each<[string, KafkaTransportOptions, string]>([

@@ -210,6 +210,27 @@ describe('bus/redis', () => {
     await bus.close()
   })
 
+  itOnItsOwn(
+    'tells a member of a group that the server is away, and not again with everything it tries',
+    async (server) => {
+      let passes = 0
+      const sleep = (ms: number, signal?: AbortSignal) => {
+        passes++
+        return systemClock.sleep(ms, signal)
+      }
+      const errors: unknown[] = []
+      const onError = (error: unknown) => void errors.push(error)
+      const clock = { ...systemClock, sleep }
+      const bus = await redisTransport({ url: server.url, prefix: freshPrefix(), claimAfterMs: 60, clock, onError })
+      await bus.subscribe({}, () => undefined, { group: 'g' })
+      await server.kill()
+      passes = 0
+      await until(() => passes > 30)
+      expect(errors).toEqual([expect.any(Unavailable), expect.any(Unavailable)]) // its reader, and its chores
+      await bus.close()
+    },
+  )
+
   itOnItsOwn('gives up on a connection that only looks open', async (server) => {
     const prefix = freshPrefix()
     const bus = await redisTransport({ url: server.url, prefix, timeoutMs: 300, onError: () => undefined })
