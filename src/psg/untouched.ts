@@ -28,4 +28,4 @@ export async function untouched(graph: ProjectGraph, since: number, names: Names
 
 /** The nodes that changes are about. */
 export const changedBy = (changes: readonly Change[]): Names =>
-  changes.flatMap((change) => ('node' in change ? [[change.node, change.id] as const] : []))
+  changes.map((change) => ('node' in change ? [change.node, change.id] : ['step', change.from]))

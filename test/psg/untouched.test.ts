@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { RevisionConflict } from '../../src/protocol/errors.ts'
 import { openGraph } from '../../src/psg/graph.ts'
-import { untouched } from '../../src/psg/untouched.ts'
+import { changedBy, untouched } from '../../src/psg/untouched.ts'
 import { add, by, file, remove, set, withPlan, world } from './given.ts'
 
 async function given() {
@@ -49,4 +49,13 @@ it('sees that something has come where there was nothing', async () => {
   await other.commit([add('file', 'h', file('h'))], by)
   await graph.refresh()
   expect(refuseIfTouched).toThrow(RevisionConflict)
+})
+
+it('is about the nodes that changes name, and the step whose dependencies they change', () => {
+  const edge = { kind: 'edge_delete', from: 's', to: 't' } as const
+  expect(changedBy([set('file', 'f', { path: 'f' }), remove('file', 'g'), edge])).toEqual([
+    ['file', 'f'],
+    ['file', 'g'],
+    ['step', 's'],
+  ])
 })
