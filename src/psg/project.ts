@@ -3,7 +3,7 @@ import { InvalidInput, KeyExists, NotFound, OutcomeUnknown, Refused, RevisionCon
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Role } from '../protocol/types.ts'
-import type { Backend } from '../vsl/backend.ts'
+import { type Backend, UNFINISHED } from '../vsl/backend.ts'
 import type { Change, Commit, CommitOptions, Kind } from './change.ts'
 import { checkProjectOptions } from './check-options.ts'
 import { type DocumentKind, takeApart } from './document.ts'
@@ -143,7 +143,10 @@ const INDEXED = (Object.keys(KINDS) as Kind[]).filter((kind) => KINDS[kind].inde
 /** Minted once per store; of two processes that mint at once, one wins and both read the same. */
 async function projectId(store: Backend, { clock = systemClock }: ProjectOptions): Promise<string> {
   for (let attempt = 1; ; attempt++) {
-    const there = (await store.getMany([NAME])).get(NAME)
+    const found = await store.getMany([NAME, UNFINISHED])
+    if (found.has(UNFINISHED))
+      throw new Refused('the store is a copy that was cut off', 'throw it away, and copy again')
+    const there = found.get(NAME)
     if (there) return idIn(there)
     const project_id = clock.uuid()
     try {

@@ -152,6 +152,9 @@ export interface Acquired extends Lease {
  */
 export const POSITIONS = 'position/'
 
+/** A value that lies in a copy until all of it is there: a store with it is none yet. */
+export const UNFINISHED = 'copy/unfinished'
+
 /** An entry larger than this is refused, and so is a value, the caller's own too; what they carry belongs in blobs. */
 export const MAX_ENTRY_BYTES = 32 * 1024 * 1024
 /** A blob larger than this is refused: what one store takes, every other must take too, and the narrowest keeps it as text. */

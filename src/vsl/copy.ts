@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { Corrupt, Refused } from '../protocol/errors.ts'
 import { type Digest, digestOf, type Json } from '../protocol/json.ts'
-import { type Backend, POSITIONS, type Position } from './backend.ts'
+import { type Backend, POSITIONS, type Position, UNFINISHED } from './backend.ts'
 import { checkCopy } from './check-options.ts'
 
 export interface CopyOptions {
@@ -22,7 +22,7 @@ export interface CopyCounts {
 /**
  * Everything in one store to another, empty one: blobs, entries in the order of the feed, values, own keys. Positions that are kept as values are
  * translated. Leases and tokens stay behind: nobody owns anything in the copy. Nobody may write to either store meanwhile. Throws Refused if the
- * target is not empty, Corrupt if `verify` finds a difference.
+ * target is not empty, Corrupt if `verify` finds a difference. What was cut off is marked, and refused as a project.
  */
 export async function copyStore(from: Backend, to: Backend, options: CopyOptions = {}): Promise<CopyCounts> {
   checkCopy({ from, to }, options)
@@ -33,12 +33,18 @@ export async function copyStore(from: Backend, to: Backend, options: CopyOptions
     options.onProgress?.({ ...counts })
   }
   options.signal?.throwIfAborted()
+  if ((await from.getMany([UNFINISHED])).size > 0)
+    throw new Refused(
+      'the source of the copy is itself a copy that was cut off',
+      'copy from the store that it was made of',
+    )
   if (!(await isEmpty(to)))
     throw new Refused(
       'the target of the copy is not empty',
       'name a new one, or throw away what an interrupted copy left',
     )
 
+  await to.commit({ stream: COPY, expected: 0, inserts: [[UNFINISHED, true]], puts: [], deletes: [] })
   for await (const digest of from.blobs()) {
     await to.putBlob(await blobOf(from, digest))
     step('blobs')
@@ -59,6 +65,7 @@ export async function copyStore(from: Backend, to: Backend, options: CopyOptions
     step('own')
   }
   if (options.verify) await compare(from, to, positions, options.signal)
+  await to.commit({ stream: COPY, expected, inserts: [], puts: [], deletes: [UNFINISHED] })
   return counts
 }
 
@@ -151,7 +158,7 @@ async function compare(
     const [ours, theirs] = await Promise.all([digestAll(walk(from), told), digestAll(walk(to), tell)])
     return ours === theirs
   }
-  const pairs = (pair: Pair) => [pair]
+  const pairs = (pair: Pair) => (pair[0] === UNFINISHED ? [] : [pair])
   const isSame = {
     entries: () =>
       isAlike(

@@ -5,6 +5,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { Corrupt, Refused, Unavailable } from '../../src/protocol/errors.ts'
 import type { Json } from '../../src/protocol/json.ts'
+import { openProject } from '../../src/psg/project.ts'
 import { type Backend, POSITIONS } from '../../src/vsl/backend.ts'
 import { type CopyCounts, copyStore } from '../../src/vsl/copy.ts'
 import { withEncryption } from '../../src/vsl/encrypted.ts'
@@ -151,6 +152,24 @@ describe('copyStore', () => {
     await expect(copyStore(from, memoryBackend(), { onProgress, signal: abort.signal })).rejects.toThrow('enough')
     expect(seen.at(-1)).toEqual({ blobs: 5, entries: 10, values: 0, own: 0 })
   })
+
+  it.each<keyof CopyCounts>(['blobs', 'entries', 'values', 'own'])(
+    'leaves behind, cut off among the %s, what nobody takes for a store',
+    async (kind) => {
+      const from = await filled(memoryBackend())
+      const to = memoryBackend()
+      const onProgress = (counts: CopyCounts) => {
+        if (counts[kind] === 1 || counts[kind] > 100) throw new Error('enough')
+      }
+      await expect(copyStore(from, to, { verify: true, onProgress })).rejects.toThrow('enough')
+      const before = await everything(to, ['project'])
+      const refused = expect.objectContaining({ code: 'refused', message: expect.stringContaining('that was cut off') })
+      await expect(openProject(to)).rejects.toEqual(refused)
+      await expect(copyStore(to, memoryBackend())).rejects.toEqual(refused)
+      await expect(copyStore(from, to)).rejects.toThrow('not empty')
+      expect(await everything(to, ['project'])).toEqual(before)
+    },
+  )
 
   it('stops while it compares, too, and leaves nothing behind that fails unheard', async () => {
     const unheard: unknown[] = []
