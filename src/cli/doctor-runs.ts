@@ -1,5 +1,5 @@
 import type { ActionLayer } from '../ael/layer.ts'
-import { lackingFor } from '../orchestrator/lacking.ts'
+import { type Lacking, lackingFor } from '../orchestrator/lacking.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import type { EntryBody } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
@@ -35,24 +35,27 @@ async function checkRun({ graph, run, waits }: OpenRun, clock: Clock, lacks: Act
   const { plan_id, phase, requested } = run.data
   const wish = requested === undefined ? '' : `, and is to ${requested}`
   const says = `plan ${plan_id} is ${phase}${wish}; it waits for ${waits.length === 0 ? 'a worker' : waits.map(({ what }) => what).join(', ')}`
-  const remedy = waits.find((wait) => wait.remedy !== undefined)?.remedy
-  if (phase === 'paused') return { check: 'run', verdict: 'warning', says, remedy: `mplp resume ${plan_id}` }
-  if (remedy !== undefined) return { check: 'run', verdict: 'warning', says, remedy }
+  const asked = phase === 'paused' ? `mplp resume ${plan_id}` : waits.find((wait) => wait.remedy !== undefined)?.remedy
   const quietMs = clock.now() - (await lastHeardOf(graph))
   const isTimely = waits.length > 0 && waits.every(({ due = Number.NEGATIVE_INFINITY }) => due > clock.now())
-  if (quietMs < QUIET_MS || isTimely) return { check: 'run', verdict: 'ok', says }
-  const quiet = `${says}; nothing has happened for ${Math.round(quietMs / 1000)} s`
+  const isAtRest = asked !== undefined || isTimely
+  if (!isAtRest && quietMs < QUIET_MS) return { check: 'run', verdict: 'ok', says }
   const lacking = lackingFor(graph, run, { lacks })?.lacking
-  if (!lacking)
-    return { check: 'run', verdict: 'warning', says: quiet, remedy: 'if no worker runs: mplp resume, or mplp serve' }
-  const { step_id, what, name } = lacking
+  const remedies = asked === undefined ? [] : [asked]
+  if (lacking) remedies.push(`if no other worker runs: start one that has it, or mplp cancel ${plan_id}`)
+  else if (!isAtRest) remedies.push('if no worker runs: mplp resume, or mplp serve')
+  if (remedies.length === 0) return { check: 'run', verdict: 'ok', says }
+  const quiet = isAtRest ? '' : `; nothing has happened for ${Math.round(quietMs / 1000)} s`
   return {
     check: 'run',
     verdict: 'warning',
-    says: `${quiet}; a worker with this config would leave it: there is no ${what} ${name}, which the step “${stepNamed(graph, step_id)}” needs`,
-    remedy: `if no other worker runs: start one that has it, or mplp cancel ${plan_id}`,
+    says: `${says}${quiet}${lacking ? `; ${leftFor(graph, lacking)}` : ''}`,
+    remedy: remedies.join('; '),
   }
 }
+
+const leftFor = (graph: ProjectGraph, { step_id, what, name }: Lacking): string =>
+  `a worker with this config would leave it: there is no ${what} ${name}, which the step “${stepNamed(graph, step_id)}” needs`
 
 /** When anything was last committed to the context. */
 async function lastHeardOf(graph: ProjectGraph): Promise<number> {

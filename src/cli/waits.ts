@@ -44,9 +44,16 @@ function waitOf(
   const signal = [...graph.state.referrers('step', step_id, 'BINDS')].flatMap((node) =>
     isKind(node, 'binding') && typeof node.data.params.signal === 'string' ? [node.data.params.signal] : [],
   )[0]
-  return signal === undefined
-    ? [{ what: `the step “${step}”` }]
+  if (signal === undefined) return [{ what: `the step “${step}”` }]
+  return hasCome(graph, plan, signal)
+    ? [{ what: `a worker to take in the signal ${signal}` }]
     : [{ what: `the signal ${signal}`, remedy: `mplp signal ${plan} ${signal}` }]
+}
+
+/** Was it given already, and lies there? Who is told to give it again would have it done twice. */
+function hasCome(graph: ProjectGraph, plan: string, signal: string): boolean {
+  for (const { data } of graph.state.plan(plan)?.signals.values() ?? []) if (data.name === signal) return true
+  return false
 }
 
 /** A step as people know it. */

@@ -166,6 +166,47 @@ describe('runs that do not end', () => {
       ])
     })
 
+    it.each([
+      ['a signal', { signal: 'go' }, (plan: string) => `mplp signal ${plan} go; `],
+      ['a time', { ms: 86_400_000 }, () => ''],
+    ])('are told so while they wait for %s, before anybody has to go on with them', async (_, params, asked) => {
+      const store = await openStore('memory:')
+      const runtime = await openRuntime({ functions: { mail: () => 1 } }, { store })
+      const flow = flowOf({ rest: { binding: { action_type: 'wait', params } }, mail: { after: ['rest'] } })
+      const { plan_id } = await runtime.submit(flow)
+      await runtime.close()
+      const judged = async (lacks: Parameters<typeof checkRuns>[1]) =>
+        (await checkRuns(await openProject(store), lacks))[0]
+      expect(await judged({ lacks: await lacksBy({ functions: { post: () => 1 } }) })).toEqual({
+        check: 'run',
+        verdict: 'warning',
+        says: expect.stringMatching(
+          /it waits for [^;]*; a worker with this config would leave it: there is no function mail, which the step “mail” needs$/,
+        ),
+        remedy: `${asked(plan_id)}if no other worker runs: start one that has it, or mplp cancel ${plan_id}`,
+      })
+      expect((await judged({ lacks: await lacksBy({ functions: { mail: () => 1 } }) }))?.says).not.toContain('leave')
+    })
+
+    it('are not told to be given a signal that lies there already', async () => {
+      const store = await openStore('memory:')
+      const steps = {
+        rest: { binding: { action_type: 'wait', params: { signal: 'go' } } },
+        other: { binding: { action_type: 'wait', params: { signal: 'stay' } } },
+        mail: { after: ['rest'] },
+      }
+      const first = await openRuntime({ functions: { mail: () => 1 } }, { store })
+      const run = await first.submit(flowOf(steps))
+      await run.rest()
+      await first.close()
+      const second = await openRuntime({}, { store, onError: () => undefined })
+      await second.signal(run.run_id, 'go')
+      await second.close()
+      const [check] = await checkRuns(await openProject(store))
+      expect(check?.says).toContain('it waits for a worker to take in the signal go, the signal stay')
+      expect(check?.remedy).toBe(`mplp signal ${run.plan_id} stay`)
+    })
+
     it.each<[string, Parameters<typeof flowOf>[0], Config, string]>([
       ['a function', { a: {} }, { functions: { a: () => 1 } }, ''],
       ['an adapter', { a: {} }, {}, 'adapter for actions of type function'],
