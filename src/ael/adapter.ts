@@ -151,6 +151,7 @@ export interface Adapter {
   found?(params: JsonObject): Promise<readonly (Found | undefined)[]>
   /** The action that takes this one back, as far as it can be known; `irreversible` when there is none. */
   inverse?(action: Action, outcome: Outcome): Inverse
+  /** Waited for at most 10 s. */
   close?(): Promise<void>
 }
 

@@ -9,6 +9,7 @@ import { checkAction } from './action.ts'
 import type { Action, ActionResult, Adapter, Asker, Call, DeltaSource, RetryPolicy } from './adapter.ts'
 import { checkLayerOptions } from './check-options.ts'
 import { checkRegistering } from './check-registering.ts'
+import { closeInTime } from './close-in-time.ts'
 import { decorated, onward, type Passage } from './decorate.ts'
 import { endedEvent, labelOf, startedEvent } from './events.ts'
 import { denied, toActionError } from './failure.ts'
@@ -204,11 +205,11 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
       const member = members.get(action_type)
       if (member === undefined) throw new NotFound(NO_ADAPTER, action_type)
       members.delete(action_type)
-      await ended(member)
+      await ended(member, clock)
     },
     close() {
       if (closing !== undefined) return closing
-      closing = shut([...members.values()])
+      closing = shut([...members.values()], clock)
       shutdown.abort()
       return closing
     },
@@ -282,16 +283,16 @@ const badParams = noObject('params')
 const badOutcome = noObject('outcome')
 
 /** When what is under way has ended. */
-async function ended(member: Member): Promise<void> {
+async function ended(member: Member, clock: Clock): Promise<void> {
   if (member.running > 0)
     await new Promise<void>((resolve) => {
       member.idle = resolve
     })
-  await member.adapter.close?.()
+  await closeInTime(member.adapter, clock)
 }
 
-async function shut(members: readonly Member[]): Promise<void> {
-  const closings = await Promise.allSettled(members.map(ended))
+async function shut(members: readonly Member[], clock: Clock): Promise<void> {
+  const closings = await Promise.allSettled(members.map((member) => ended(member, clock)))
   const failed = closings.find((closing) => closing.status === 'rejected')
   if (failed !== undefined) throw failed.reason
 }

@@ -23,10 +23,12 @@ export function withAdmission(adapter: Adapter, options: AdmissionOptions = {}):
   return decorated(adapter, async (action, call) => {
     if (call.signal.aborted) throw aborted(action.action_type, call.signal)
     const asker = askerOf(call)
-    await checkParams(adapter, action, asker, redact)
-    const approval = (adapter.approval && (await adapter.approval(action.params, asker))) ?? unasked(adapter, action)
+    const answered: Answered = (answer) => unlessCalledOff(answer, call, action.action_type)
+    await checkParams(adapter, action, asker, redact, answered)
+    const approval =
+      (adapter.approval && (await answered(adapter.approval(action.params, asker)))) ?? unasked(adapter, action)
     const admission =
-      admit && (await admit({ action, tool: approval.tool, read_only: readOnly(adapter, action), ...asker }))
+      admit && (await answered(admit({ action, tool: approval.tool, read_only: readOnly(adapter, action), ...asker })))
     const policy = admittedPolicy(approval, admission, redact)
     if (policy === 'ask') await pass(gate, action, approval, call, redact)
     return await adapter.execute(action, call)
@@ -34,14 +36,29 @@ export function withAdmission(adapter: Adapter, options: AdmissionOptions = {}):
 }
 
 /** Throws InvalidInput or NotFound, without secrets, for what no attempt could do. */
-export async function checkParams(adapter: Adapter, action: Action, asker: Asker, redact: Redactor): Promise<void> {
+export async function checkParams(
+  adapter: Adapter,
+  action: Action,
+  asker: Asker,
+  redact: Redactor,
+  answered: Answered = (answer) => answer,
+): Promise<void> {
   try {
     const checking = adapter.check?.(action.params, asker)
-    if (checking) await checking
+    if (checking) await answered(checking)
     checkRepeatable(action, readOnly(adapter, action))
   } catch (error) {
     throw redact.error(error)
   }
+}
+
+type Answered = <T>(answer: T | Promise<T>) => T | Promise<T>
+
+/** Who is asked before anything begins may never answer: whoever calls the action off, or closes the layer, does not wait for that. */
+function unlessCalledOff<T>(answer: T | Promise<T>, call: Passage, what: string): T | Promise<T> {
+  if (!(answer instanceof Promise)) return answer
+  const { signal, unlink } = eitherOf(call.signal, call.shutdown)
+  return orAborted(answer, signal, what).finally(unlink)
 }
 
 /** What binds a decision to one tool, one set of arguments and one step of one run. */

@@ -447,6 +447,37 @@ describe('closing', () => {
     await expect(layer.close()).rejects.toThrow('stuck')
     expect(told).toEqual(['b'])
   })
+
+  it('waits ten seconds for an adapter that never comes to its end, and says which', async () => {
+    const clock = manualClock()
+    const close = () => new Promise<never>(() => undefined)
+    const layer = actionLayer({ clock, adapters: [adapter(async () => ({}), { action_type: 'slow', close })] })
+    const closing = layer.close().catch((error) => error)
+    await turn()
+    await clock.advance(9_999)
+    expect(clock.sleeping).toBe(1)
+    await clock.advance(1)
+    expect(await closing).toMatchObject({
+      code: 'action_timed_out',
+      message: 'closing the adapter for actions of type slow did not end within 10000 ms',
+    })
+  })
+
+  it.each<[string, Partial<Adapter>, Partial<ActionLayerOptions>]>([
+    ['an adapter is asked to check', { check: () => new Promise(() => undefined) }, {}],
+    ['an adapter is asked who must agree', { approval: () => new Promise(() => undefined) }, {}],
+    ['is asked to admit it', {}, { admit: () => new Promise(() => undefined) }],
+  ])('ends what %s and never answers; so does whoever calls it off', async (_, more, hands) => {
+    const layer = layerOf(async () => ({}), hands, more)
+    const off = new AbortController()
+    const calledOff = layer.execute(work(), { signal: off.signal }).catch((error) => error.code)
+    const closed = layer.execute(work(), { signal: new AbortController().signal }).catch((error) => error.code)
+    await turn()
+    off.abort()
+    expect(await calledOff).toBe('action_aborted')
+    await layer.close()
+    expect(await closed).toBe('action_aborted')
+  })
 })
 
 it('lets a thousand actions share one signal', async () => {

@@ -11,7 +11,6 @@ const ADAPTER =
 it.each([
   ['a config', 'export default await new Promise(() => {})', ['list', '--config', 'it.mjs']],
   ['a flow', 'export default () => new Promise(() => {})', ['run', 'it.mjs']],
-  ['an adapter', `export default { vsl: 'memory:', adapters: [${ADAPTER}] }`, ['resume', '--config', 'it.mjs']],
 ])('says so where %s waits for what never comes', { timeout: 60_000 }, async (_, module, words) => {
   const folder = tempFolder()
   writeFileSync(join(folder, 'it.mjs'), module)
@@ -20,4 +19,12 @@ it.each([
   expect(oneLine(stuck)).toBe(
     'mplp: something is waited for that never comes; see that every promise of the config, its adapters and the flow settles',
   )
+})
+
+it('names an adapter that cannot be closed', { timeout: 60_000 }, async () => {
+  const folder = tempFolder()
+  writeFileSync(join(folder, 'it.mjs'), `export default { vsl: 'memory:', adapters: [${ADAPTER}] }`)
+  const ended = await mplp(folder, ['resume', '--config', 'it.mjs'])
+  expect(ended.code).toBe(1)
+  expect(oneLine(ended)).toBe('mplp: closing the adapter for actions of type x did not end within 10000 ms')
 })
