@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import type { Adapter } from './ael/adapter.ts'
+import type { Adapter, DeltaSource } from './ael/adapter.ts'
 import { checkRegistering } from './ael/check-registering.ts'
 import type { ActionLayer } from './ael/layer.ts'
 import type { LlmOptions } from './ael/llm.ts'
@@ -55,6 +55,8 @@ export interface ComposeOptions extends Opening {
   readonly store?: Backend
   /** Which runs to drive, by their plan; what is added to the set later counts. All that are in the store when absent. */
   readonly mine?: ReadonlySet<string>
+  /** Hears what models asked with `stream`, and tools that give pieces, say on their way, in the process that carries the step out. Live and lossy, never stored. */
+  readonly onDelta?: (delta: string, from: DeltaSource) => void
 }
 
 const OPTIONS: { readonly [O in keyof Required<ComposeOptions>]: Field } = {
@@ -64,6 +66,7 @@ const OPTIONS: { readonly [O in keyof Required<ComposeOptions>]: Field } = {
   create: flag,
   store: storeField,
   mine: having('a set of plans', 'has', 'values'),
+  onDelta: method,
 }
 
 /** Config in, members opened, runtime out: the one place that names them all. What runs plans is loaded here, so that who only looks does not wait for it. */
@@ -103,7 +106,7 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
       clock,
       onError,
       layer: (hands) => {
-        layer = actionLayer({ ...hands, clock, adapters })
+        layer = actionLayer({ ...hands, clock, adapters, ...given({ onDelta: options.onDelta }) })
         return layer
       },
       ...(whole.resolve && { resolve: whole.resolve }),

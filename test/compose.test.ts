@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { WebSocket } from 'ws'
+import type { DeltaSource } from '../src/ael/adapter.ts'
 import { functionAdapter } from '../src/ael/function.ts'
 import type { Tool } from '../src/ael/tool-registry.ts'
 import { openBus, openSource } from '../src/bus/bus.ts'
@@ -63,6 +64,41 @@ describe('a runtime from a config', () => {
     expect(await (await again.get(flow.plan.plan_id)).result()).toMatchObject({ status: 'completed' })
     for (const { close } of [source, again, runtime]) await close() // before their servers go
     await redis.stop()
+  })
+
+  it('has whoever listens hear what the steps of a run say on their way, and of which step it is', async () => {
+    const heard: [string, DeltaSource][] = []
+    const tool: Tool = {
+      name: 'slow.tell',
+      description: 'Tells piece by piece',
+      input: {},
+      async *execute() {
+        yield 'one'
+        yield 'two'
+      },
+    }
+    const replies = ['Snow in Oslo.']
+    const runtime = await openRuntime(
+      { vsl: 'memory:', tools: [tool], models: { writer: { provider: 'scripted', replies } } },
+      { onDelta: (delta, from) => heard.push([delta, from]) },
+    )
+    const said = (stream: boolean) => ({
+      action_type: 'llm_call',
+      params: { model: 'any', stream, messages: [{ role: 'user', content: 'The weather?' }] },
+    })
+    const tell = { action_type: 'tool_call', params: { tool_name: 'slow.tell', tool_args: {} } }
+    const flow = flowOf({
+      aloud: { binding: said(true) },
+      quietly: { binding: said(false), after: ['aloud'] },
+      tell: { binding: tell, after: ['quietly'] },
+    })
+    const { plan_id, trace_id, context_id, result } = await runtime.submit(flow)
+    expect((await result()).status).toBe('completed')
+    await runtime.close()
+    const by = (step: string) => heard.filter(([, { run }]) => run?.step_id === flow.ids[step]).map(([delta]) => delta)
+    expect([by('aloud').join(''), by('quietly'), by('tell')]).toEqual([replies[0], [], ['one', 'two']])
+    const run = { plan_id, trace_id, context_id, step_id: flow.ids.tell }
+    expect(heard.at(-1)?.[1]).toEqual({ action_id: expect.any(String), execution_id: expect.any(String), run })
   })
 
   itOwns(privateRedis)('keeps on Redis what a step gives, as large as it may be, sealed or not', async ({ url }) => {

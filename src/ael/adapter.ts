@@ -72,7 +72,9 @@ export interface RunRef {
 /** Whose output a delta is part of: an action may carry out others, and all of them stream into one channel. */
 export interface DeltaSource {
   readonly action_id: string
+  /** Another one with each attempt: what an earlier one has said does not count. */
   readonly execution_id: string
+  readonly run?: RunRef
 }
 
 /** What an adapter is given beside the action. */

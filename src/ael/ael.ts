@@ -55,6 +55,8 @@ export interface ActionLayerOptions extends Hands {
   readonly secrets?: readonly string[]
   /** Unless the call brings its own: events to `emit` when absent. */
   readonly observer?: Observer
+  /** Hears what actions stream, unless the call brings its own: live and lossy, never stored. */
+  readonly onDelta?: (delta: string, from: DeltaSource) => void
   /** For actions that name no policy. */
   readonly retry?: RetryPolicy
   /** Nothing is cached when absent. */
@@ -84,6 +86,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
   const outputs = { ...shared, ...(options.maxOutputBytes && { maxBytes: options.maxOutputBytes }) }
   const shutdown = new AbortController()
   setMaxListeners(0, shutdown.signal) // each wait between two attempts is one
+  const heard = options.onDelta === undefined ? nowhere : listening(options.onDelta)
   let closing: Promise<void> | undefined
 
   const memberOf = (action_type: string): Member => {
@@ -120,7 +123,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
   const withAct = ({ action_id, action_type }: Action, call: Passage, way: Way): Passage =>
     onward(call, call, {
       checkpoint: (state) => call.checkpoint(stateOf(state, action_type)),
-      onDelta: (delta, from = { action_id, execution_id: call.execution_id }) => call.onDelta(delta, from),
+      onDelta: (delta, from = sourceOf(action_id, call)) => call.onDelta(delta, from),
       act(action, { resume } = {}) {
         const { resume: _, ...inherited } = call
         return run(action, way, {
@@ -164,7 +167,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
       checkpoint: call.checkpoint ?? nowhere,
       untimed: call.untimed ?? asItIs,
       act: notYet,
-      onDelta: call.onDelta === undefined ? nowhere : listening(call.onDelta),
+      onDelta: call.onDelta === undefined ? heard : listening(call.onDelta),
       ...(options.maxOutputBytes === undefined ? {} : { maxOutputBytes: options.maxOutputBytes }),
       ...(role === undefined ? {} : { role }),
       ...(runRef === undefined ? {} : { run: runRef }),
@@ -260,6 +263,11 @@ const listening =
       // lost, like what nobody listens to
     }
   }
+const sourceOf = (action_id: string, { execution_id, run }: Passage): DeltaSource => ({
+  action_id,
+  execution_id,
+  ...(run && { run }),
+})
 const notYet = () => Promise.reject(new Closed('an action that has not begun'))
 
 /** The configured secrets and those that adapters know of, as one list that is made anew only when one of them changed. */

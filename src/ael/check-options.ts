@@ -76,6 +76,7 @@ const LAYER: { readonly [O in keyof Required<ActionLayerOptions>]: Field | Field
   adapters: list,
   secrets,
   observer,
+  onDelta: method,
   retry: RETRY,
   cache: CACHE,
   timeoutMs: timeout,
