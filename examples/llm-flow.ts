@@ -6,6 +6,7 @@ import { llmAdapter } from '../src/ael/llm.ts'
 import { scriptedProvider } from '../src/ael/llm-scripted.ts'
 import { toolAdapter } from '../src/ael/tool.ts'
 import { toolRegistry } from '../src/ael/tool-registry.ts'
+import type { Bindings } from '../src/orchestrator/bind.ts'
 import { InMemoryVSL } from '../src/orchestrator/in-memory.ts'
 import { protocolHandlers } from '../src/orchestrator/modules/handlers.ts'
 import { runSingleAgentFlow } from '../src/orchestrator/single-agent.ts'
@@ -36,7 +37,7 @@ const writer = scriptedProvider(({ messages }) => `Dear board: ${messages.at(-1)
 
 const [read, write, send] = [systemClock.uuid(), systemClock.uuid(), systemClock.uuid()]
 const from = (step: string, path: string): Json => ({ $from: step, path })
-const bindings = {
+const bindings: Bindings = {
   steps: {
     [read]: { action_type: 'tool_call', params: { tool_name: 'figures.read', tool_args: {} } },
     [write]: {

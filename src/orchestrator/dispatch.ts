@@ -1,4 +1,4 @@
-import type { Action, ActionResult, Inverse, RetryPolicy } from '../ael/adapter.ts'
+import type { Action, ActionResult, Inverse } from '../ael/adapter.ts'
 import { endedEvent, startedEvent } from '../ael/events.ts'
 import { toActionError } from '../ael/failure.ts'
 import type { Observer } from '../ael/layer.ts'
@@ -27,7 +27,7 @@ export function actionOf(
   const timeout_ms = binding.timeout_ms ?? run.options.timeout_ms
   const token_ms = turn?.token_id === undefined ? undefined : run.session?.options.token_ms
   const limit = Math.min(timeout_ms ?? Number.POSITIVE_INFINITY, token_ms ?? Number.POSITIVE_INFINITY)
-  const retry = (binding.retry as RetryPolicy | undefined) ?? run.options.retry
+  const retry = binding.retry ?? run.options.retry
   return {
     action_id,
     action_type: binding.action_type,

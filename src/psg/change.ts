@@ -232,13 +232,23 @@ export type Binding = {
   /** May hold references `{ "$from": step_id, "path": "a.b" }` to the outputs of steps that the step depends on. */
   readonly params: JsonObject
   readonly timeout_ms?: number
-  readonly retry?: JsonObject
+  readonly retry?: {
+    readonly strategy: 'none' | 'fixed' | 'exponential'
+    /** All executions, the first included. */
+    readonly max_attempts: number
+    readonly delay_ms?: number
+    readonly max_delay_ms?: number
+    /** A share of the delay, 0 to 1, that is left to chance. */
+    readonly jitter?: number
+  }
   readonly on_failure?: 'fail' | 'skip' | 'continue' | 'compensate'
   /** What a restart does with an attempt that was cut off: run it again under the same key, or ask a person. */
   readonly on_interrupt?: 'retry' | 'hold'
   readonly approval?: 'none' | 'ask'
   /** The action that takes it back, or the mark that nothing does. */
-  readonly inverse?: JsonObject | 'irreversible'
+  readonly inverse?:
+    | (Pick<Binding, 'action_type' | 'executor_kind'> & { readonly params?: JsonObject })
+    | 'irreversible'
 }
 
 /** One dispatch of a step: all its attempts, and what came of it. */

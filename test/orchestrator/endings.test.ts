@@ -249,7 +249,7 @@ describe('a run on its way back', () => {
     })
     const runtime = await start()
     const flow = flowOf({ make: {}, act: { after: ['make'] }, boom: { after: ['act'], ...compensating } })
-    const inverse = (from: string): JsonObject => ({
+    const inverse = (from: string) => ({
       action_type: 'function',
       params: { name: 'undo', args: { $from: from, path: 'id' } },
     })

@@ -5,10 +5,13 @@ import { functionAdapter } from '../../src/ael/function.ts'
 import type { Hands } from '../../src/ael/layer.ts'
 import { toolAdapter } from '../../src/ael/tool.ts'
 import { type Tool, toolRegistry } from '../../src/ael/tool-registry.ts'
+import type { BindingSpec } from '../../src/orchestrator/bind.ts'
 import type { RunHandle, RunResult } from '../../src/orchestrator/run.ts'
 import { createRuntime } from '../../src/orchestrator/runtime.ts'
+import { BINDING } from '../../src/orchestrator/submit-check.ts'
 import { type ManualClock, manualClock } from '../../src/protocol/clock.ts'
 import { ActionError, InvalidInput, NotFound, RuleViolation, Unavailable } from '../../src/protocol/errors.ts'
+import { problemsIn } from '../../src/protocol/fields.ts'
 import type { Json, JsonObject } from '../../src/protocol/json.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
@@ -216,7 +219,7 @@ describe('a failing step', () => {
   it('is tried again after a stored wait, as often as its policy says', async () => {
     const clock = manualClock()
     const runtime = await runtimeOf({ flaky: flaky(2) }, { clock, store: memoryBackend({ clock }) })
-    const retry = { strategy: 'exponential', max_attempts: 3, delay_ms: 1_000 }
+    const retry = { strategy: 'exponential', max_attempts: 3, delay_ms: 1_000 } as const
     const run = await runtime.submit(flowOf({ flaky: { binding: { retry } } }, {}, clock))
     const result = run.result()
     for (let i = 0; i < 40; i++) await clock.advance(250)
@@ -766,6 +769,17 @@ describe('bad input', () => {
     expect(await runtime.list()).toEqual([])
     await expect(runtime.project.context(flow.plan.context_id)).rejects.toThrow(NotFound)
     await runtime.close()
+  })
+
+  it('has the compiler refuse a retry or a way back that is misspelt', () => {
+    const action = { action_type: 'function', params: {} }
+    const misspelt: BindingSpec[] = [
+      // @ts-expect-error: there is no such strategy
+      { ...action, retry: { strategy: 'linear', max_attempts: 2 } },
+      // @ts-expect-error: nor such a field
+      { ...action, inverse: { action_type: 'function', parms: {} } },
+    ]
+    for (const spec of misspelt) expect(problemsIn(spec, BINDING, '')).toHaveLength(1)
   })
 
   it('refuses a plan that is already there', async () => {
