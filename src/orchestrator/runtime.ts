@@ -11,6 +11,7 @@ import type { Document } from '../psg/document.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { insist } from '../psg/insist.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
+import { openPlans } from '../psg/open-plans.ts'
 import { plain } from '../psg/plain.ts'
 import { openProject, type Project } from '../psg/project.ts'
 import type { Backend } from '../vsl/backend.ts'
@@ -76,7 +77,7 @@ export interface Runtime extends Wishes {
   submit(flow: Flow): Promise<RunHandle>
   /** A run by its own id, its plan's or its trace's. Throws NotFound. */
   get(id: string): Promise<RunHandle>
-  /** Everything that runs. */
+  /** Every run that has not ended, by the ids of their plans: also those that wait or are paused. Their `phase` tells which. */
   list(): Promise<readonly RunHandle[]>
   /** Takes in an event of a tool, a file, git or CI. It is validated and told as external_integration. */
   ingest(context: string, kind: IntegrationKind, event: unknown, options?: { source?: string }): Promise<void>
@@ -242,9 +243,9 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     async list() {
       open()
       const ids: string[] = []
-      for await (const [key] of store.scan('running/')) ids.push(key.slice('running/'.length))
+      for await (const { group } of openPlans(store)) ids.push(group)
       const found = await allOf(ids, CONTEXTS_AT_ONCE, (id) => locateRun(id).catch(unlessNotFound))
-      return found.flatMap((one) => (one ? [handle(one.graph, one.run)] : [])) // ended since
+      return found.flatMap((one) => (one && one.run.data.phase !== 'ended' ? [handle(one.graph, one.run)] : []))
     },
     ...asked,
     async ingest(context, kind, event, given = {}) {

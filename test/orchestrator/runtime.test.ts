@@ -853,6 +853,37 @@ describe('a role whose name every object has', () => {
 })
 
 describe('a runtime', () => {
+  it('lists every run that has not ended, whatever it waits for, and no other', async () => {
+    const runtime = await runtimeOf({ hang: never }, { drainMs: 0 })
+    const wait = (params: JsonObject) => ({ one: { binding: { action_type: 'wait', params } } })
+    const flows = {
+      signal: flowOf(wait({ signal: 'go' })),
+      time: flowOf(wait({ ms: 86_400_000 })),
+      person: flowOf({ noop: {} }, { approval: {} }),
+      paused: flowOf(wait({ signal: 'go' })),
+      running: flowOf({ hang: {} }),
+      ended: flowOf({ noop: {} }),
+    }
+    for (const flow of Object.values(flows)) await runtime.submit(flow)
+    const paused = await runtime.get(flows.paused.plan.plan_id)
+    await runtime.pause(paused.run_id)
+    await paused.rest()
+    await (await runtime.get(flows.ended.plan.plan_id)).result()
+    const { ended: _, ...open } = flows
+    const ids = (await runtime.list()).map(({ plan_id }) => plan_id)
+    expect(ids).toEqual(
+      Object.values(open)
+        .map(({ plan }) => plan.plan_id)
+        .sort(),
+    )
+    const phases = new Map((await runtime.list()).map(({ plan_id, phase }) => [plan_id, phase]))
+    expect([phases.get(flows.paused.plan.plan_id), phases.get(flows.person.plan.plan_id)]).toEqual([
+      'paused',
+      'waiting',
+    ])
+    await runtime.close()
+  })
+
   const layer = actionLayer({ adapters: [] })
   it.each([
     ['nothing', undefined, '', 'type'],
