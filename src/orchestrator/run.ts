@@ -1,3 +1,4 @@
+import { eitherOf } from '../ael/on-abort.ts'
 import { unlessAborted } from '../bus/waiting.ts'
 import { Closed, NotFound } from '../protocol/errors.ts'
 import { refuseUnlessFit, signal as signalField } from '../protocol/fields.ts'
@@ -57,6 +58,8 @@ export interface RunHands {
   readonly lacking: () => Lacking | undefined
   /** Came for its runs, so that nobody else is counted on to go on with them. */
   readonly isAlone: boolean
+  /** Aborted when the runtime is closed: whoever waits for others to go on with the run is not kept, also where the store stays open. */
+  readonly closed: AbortSignal
 }
 
 export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHands): RunHandle {
@@ -68,13 +71,31 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
 
   async function* events(options: { signal?: AbortSignal } = {}) {
     refuseUnlessFit('events', options, { signal: signalField })
-    const { signal } = options
-    const from = { after: node.born - 1, follow: true, ...(signal && { signal }) }
-    for await (const entry of graph.store.read(graph.id, from)) {
-      const body = entry.body as unknown as EntryBody
-      for (const born of eventsIn(entry)) if (born.plan_id === plan_id) yield { ...born, revision: entry.revision }
-      if (endsRun(body, run_id)) return
+    const { signal, unlink } = eitherOf(hands.closed, options.signal)
+    try {
+      for await (const entry of graph.store.read(graph.id, { after: node.born - 1, follow: true, signal })) {
+        const body = entry.body as unknown as EntryBody
+        for (const born of eventsIn(entry)) if (born.plan_id === plan_id) yield { ...born, revision: entry.revision }
+        if (endsRun(body, run_id)) return
+      }
+    } finally {
+      unlink()
     }
+  }
+
+  /** Follows the journal from a revision until somebody has committed what is waited for. */
+  async function elsewhere(after: number, until: (body: EntryBody) => boolean, asked?: AbortSignal): Promise<void> {
+    const { signal, unlink } = eitherOf(hands.closed, asked)
+    try {
+      for await (const entry of graph.store.read(graph.id, { after, follow: true, signal })) {
+        await graph.refresh()
+        if (until(entry.body as unknown as EntryBody)) return
+      }
+    } finally {
+      unlink()
+    }
+    asked?.throwIfAborted()
+    throw new Closed(hands.closed.aborted ? 'the runtime' : 'the store')
   }
 
   return {
@@ -95,7 +116,7 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
         if (await hasEnded(graph, run_id, plan_id)) break
         signal?.throwIfAborted()
         if ((await driven(signal)) === 'ended' || graph.revision !== from) continue
-        await elsewhere(graph, from, (body) => endsRun(body, run_id), signal)
+        await elsewhere(from, (body) => endsRun(body, run_id), signal)
       }
       return resultOf(graph, run_id, plan_id)
     },
@@ -110,7 +131,7 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
         const end = await driven(signal)
         if (end !== undefined) continue
         if (isStill) return 'waiting' // who was about to pause it has left it so
-        if (graph.revision === from) await elsewhere(graph, from, () => true, signal)
+        if (graph.revision === from) await elsewhere(from, () => true, signal)
       }
     },
     events,
@@ -146,25 +167,6 @@ const isPausing = (graph: ProjectGraph, run: string): boolean => graph.get('run'
 function hasActionUnderWay({ state }: ProjectGraph, plan: string): boolean {
   for (const node of state.nodesOf(plan)) if (isKind(node, 'action') && node.data.status === 'running') return true
   return false
-}
-
-/** Follows the journal from a revision until somebody has committed what is waited for. */
-async function elsewhere(
-  graph: ProjectGraph,
-  after: number,
-  until: (body: EntryBody) => boolean,
-  signal?: AbortSignal,
-): Promise<void> {
-  for await (const entry of graph.store.read(graph.id, {
-    after,
-    follow: true,
-    ...(signal && { signal }),
-  })) {
-    await graph.refresh()
-    if (until(entry.body as unknown as EntryBody)) return
-  }
-  signal?.throwIfAborted()
-  throw new Closed('the store')
 }
 
 const endsRun = (body: EntryBody, run: string): boolean =>

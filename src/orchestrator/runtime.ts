@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import type { ActionLayer, Hands } from '../ael/layer.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { allOf } from '../protocol/each.ts'
@@ -114,6 +115,8 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
   /** For what is stored already: whoever asked has got it, also when the context cannot be looked at now. A round finds it. */
   const look = (context: string) => lookAt(context).catch(onError)
   let closing: Promise<void> | undefined
+  const closed = new AbortController()
+  setMaxListeners(0, closed.signal) // every wait listens to it
 
   const open = () => {
     if (closing) throw new Closed('the runtime')
@@ -169,6 +172,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
       driving: async () => (await keeperOf(graph.id))?.settled(run.id),
       lacking: () => lackingHere(graph, run),
       isAlone: options.mine !== undefined,
+      closed: closed.signal,
     })
 
   /** What keeps this process from taking up a run that wants somebody. */
@@ -270,7 +274,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
       })
     },
     close(signal) {
-      closing ??= close(signal)
+      closing ??= close(signal).finally(() => closed.abort())
       return closing
     },
   }

@@ -853,6 +853,33 @@ describe('a role whose name every object has', () => {
 })
 
 describe('a runtime', () => {
+  it('that is closed keeps nobody who waits for a run of it, though the store stays open', async () => {
+    const runtime = await runtimeOf({})
+    const run = await runtime.submit(flowOf({ one: { binding: { action_type: 'wait', params: { signal: 'go' } } } }))
+    await run.rest()
+    const told: string[] = []
+    const listening = (async () => {
+      for await (const { event } of run.events()) told.push(event.event_type)
+    })()
+    const warned: Error[] = []
+    const warn = (warning: Error) => void warned.push(warning)
+    process.on('warning', warn)
+    const waits = Array.from({ length: 20 }, () => run.result().catch((error) => error))
+    await runtime.close()
+    for (const error of await Promise.all(waits)) expect(error).toMatchObject({ code: 'closed' })
+    await listening
+    expect(told).toContain('plan_status_changed')
+    process.off('warning', warn)
+    expect(warned).toEqual([])
+    const next = await runtimeOf({}, { store: runtime.store })
+    const found = await next.get(run.run_id)
+    const waiting = found.result()
+    await next.signal(run.run_id, 'go')
+    expect((await waiting).status).toBe('completed')
+    await next.close()
+    expect((await found.result()).status).toBe('completed')
+  })
+
   it('lists every run that has not ended, whatever it waits for, and no other', async () => {
     const runtime = await runtimeOf({ hang: never }, { drainMs: 0 })
     const wait = (params: JsonObject) => ({ one: { binding: { action_type: 'wait', params } } })
