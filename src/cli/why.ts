@@ -1,5 +1,5 @@
-import type { Reason } from '../psg/why.ts'
-import { whyOf } from '../server/find.ts'
+import { isObject } from '../protocol/json.ts'
+import { type ToldReason, whyOf } from '../server/find.ts'
 import { EXIT } from './io.ts'
 import type { VerbCall } from './verb.ts'
 import { withFound } from './with-found.ts'
@@ -19,7 +19,9 @@ export async function run({ args, io }: VerbCall): Promise<number> {
   })
 }
 
-function standingOf({ status, by }: Reason): string {
+function standingOf({ status, by, error }: ToldReason): string {
   if (status === undefined) return ''
-  return by === undefined ? ` (${status})` : ` (${status} by ${by.join(', ')})`
+  const whom = by === undefined ? '' : ` by ${by.join(', ')}`
+  const ofWhat = isObject(error) ? `: ${String(error.message).split('\n', 1)[0]}` : ''
+  return ` (${status}${whom}${ofWhat})`
 }

@@ -4,6 +4,7 @@ import type { Json } from '../protocol/json.ts'
 import type { Kind } from '../psg/change.ts'
 import { DOCUMENT_KINDS, type Document, type DocumentKind } from '../psg/document.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
+import { isKind } from '../psg/node.ts'
 import type { Project } from '../psg/project.ts'
 import type { Reason } from '../psg/why.ts'
 
@@ -38,13 +39,32 @@ export async function findNamed(project: Project, name: string, folder: ProjectF
   }
 }
 
+/** A link of such a chain, and what a step or an action has failed of. */
+export interface ToldReason extends Reason {
+  readonly error?: Json
+}
+
 /** The chain that led to something. A file may lie in another graph than the action that wrote it: then the chain goes on there. */
-export async function whyOf(project: Project, { graph, kind, id }: Found): Promise<readonly Reason[]> {
-  const chain = await graph.why(kind, id)
+export async function whyOf(project: Project, { graph, kind, id }: Found): Promise<readonly ToldReason[]> {
+  const chain = (await graph.why(kind, id)).map((reason) => ({ ...reason, ...failureOf(graph, reason) }))
   const author = kind === 'file' ? (await graph.require('file', id)).data.written_by : undefined
   if (author === undefined || chain.some((reason) => reason.id === author)) return chain
   const where = await project.locate(author)
   return where ? [...(await whyOf(project, await find(project, author))), ...chain] : chain
+}
+
+/** What an action, or the last one of a step, has failed of; also where it is to be tried again. */
+function failureOf({ state }: ProjectGraph, { kind, id, status }: Reason): { readonly error?: Json } {
+  if (status === 'completed') return {}
+  const actions =
+    kind === 'step' ? [...state.referrers('step', id, 'EXECUTES')] : kind === 'action' ? [state.get('action', id)] : []
+  const errors = actions
+    .filter((node) => isKind(node, 'action'))
+    .sort((one, other) => one.born - other.born)
+    .flatMap(({ data }) =>
+      data.status === 'running' ? [] : (data.error ?? data.ended?.at(-1)?.attributes.error ?? []),
+    )
+  return errors.length === 0 ? {} : { error: errors.at(-1)! }
 }
 
 /** The L1 document of what the protocol knows; of our own kinds, what the graph keeps. */

@@ -3,6 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { passingFailure } from '../../src/ael/failure.ts'
 import { table } from '../../src/cli/io.ts'
 import { openRuntime } from '../../src/compose.ts'
 import type { Flow } from '../../src/orchestrator/submit.ts'
@@ -119,6 +120,26 @@ describe('a project that a newcomer makes', { timeout: PATIENT }, () => {
     const { values } = await hereJson<{ kind: string; id: string }[]>(folder, ['why', step])
     expect(values[0]!.map(({ kind }) => kind)).toContain('context')
     expect(values[0]!.map(({ id }) => id)).toContain(plan)
+  })
+
+  it('tells what a step has failed of, for good or for now', async () => {
+    const other = tempFolder()
+    const vsl = `sqlite:${join(other, '.mplp/state.db')}`
+    const fails = () => Promise.reject(passingFailure('the till is shut\nfor today'))
+    const runtime = await openRuntime({ vsl, functions: { charge: fails, greet: () => 1 } })
+    const retry = { strategy: 'fixed', max_attempts: 2, delay_ms: 3_600_000 } as const
+    const flows = [flowOf({ greet: {}, charge: { after: ['greet'] } }), flowOf({ charge: { binding: { retry } } })]
+    await (await runtime.submit(flows[0]!)).result()
+    const later = await runtime.submit(flows[1]!)
+    for await (const { event } of later.events()) if (event.event_type === 'execution_failed') break
+    await runtime.close()
+    const lastOf = async (id: string) => (await mplpHere(other, ['why', id])).out.trim().split('\n').at(-1)?.trim()
+    const [failed, tried] = flows.map(({ ids }) => ids.charge!)
+    expect(await lastOf(failed!)).toBe(`step ${failed} charge (failed: the till is shut)`)
+    expect(await lastOf(tried!)).toBe(`step ${tried} charge (in_progress: the till is shut)`)
+    expect(await lastOf(flows[0]!.ids.greet!)).toBe(`step ${flows[0]!.ids.greet} greet (completed)`)
+    const { values } = await hereJson<{ error?: object }[]>(other, ['why', failed!])
+    expect(values[0]!.at(-1)!.error).toMatchObject({ code: 'action_failed', message: 'the till is shut\nfor today' })
   })
 
   it('tells why a file is there, by its path, up to the context of the run that wrote it', async () => {
