@@ -147,7 +147,7 @@ function byId(binding: BindingSpec, path: string, takes: Refer, takesBack: Refer
   return {
     ...binding,
     params: renamed(params, `${path}.params`, takes) as JsonObject,
-    ...(isObject(inverse) && { inverse: renamed(inverse, `${path}.inverse`, takesBack) as JsonObject }),
+    ...(isObject(inverse) && { inverse: renamed(inverse, `${path}.inverse`, takesBack) as typeof inverse }),
   }
 }
 
