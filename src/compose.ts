@@ -106,7 +106,9 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
       clock,
       onError,
       layer: (hands) => {
-        layer = actionLayer({ ...hands, clock, adapters, ...given({ onDelta: options.onDelta }) })
+        const { at_once, max_output_bytes } = whole.actions ?? {}
+        const limits = given({ atOnce: at_once, maxOutputBytes: max_output_bytes, onDelta: options.onDelta })
+        layer = actionLayer({ ...hands, clock, adapters, ...limits })
         return layer
       },
       ...(whole.resolve && { resolve: whole.resolve }),

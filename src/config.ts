@@ -3,6 +3,7 @@ import type { FunctionSpec } from './ael/function.ts'
 import type { Reply } from './ael/llm-reply.ts'
 import { MCP_SERVER, type McpServer } from './ael/mcp-server.ts'
 import type { Tool } from './ael/tool-registry.ts'
+import type { AtOnce } from './ael/with-rooms.ts'
 import type { BusSpec } from './bus/bus-spec.ts'
 import { incomplete, unusable } from './config-check.ts'
 import type { Resolver } from './orchestrator/bind.ts'
@@ -49,6 +50,7 @@ export interface Config {
   readonly drift?: DriftConfig
   /** For runs that say nothing themselves. */
   readonly run?: RunOptions
+  readonly actions?: ActionsConfig
   /** How long an owner may be silent before others take over, and how often to look for what nobody looks after. */
   readonly lease_ttl_ms?: number
   readonly patrol_ms?: number
@@ -83,6 +85,13 @@ export interface DriftConfig {
   readonly settle_ms?: number
   /** Beside watching, or instead: look at everything this often. */
   readonly scan_every_ms?: number
+}
+
+export interface ActionsConfig {
+  /** How many are under way at once in this process, by type (`llm_call`), and as `*` all together: as many as come when absent. Others wait, in order. */
+  readonly at_once?: AtOnce
+  /** The largest output that is kept: 16 MiB. */
+  readonly max_output_bytes?: number
 }
 
 export interface ModelConfig {
@@ -180,33 +189,6 @@ export const secretFromEnv =
   (): string | undefined =>
     env[name]
 
-/** The config as it may be shown: keys, tokens and passwords are covered, also those in URLs, and what is code is only named. */
-export const maskedConfig = (config: Config): { readonly [key: string]: unknown } =>
-  masked(config, '') as { readonly [key: string]: unknown }
-
-function masked(value: unknown, key: string): unknown {
-  if (Array.isArray(value)) return value.map((one, i) => (SECRET_FLAG.test(value[i - 1]) ? '***' : masked(one, key)))
-  if (typeof value === 'function') return '(code)'
-  if (typeof value === 'string') return SECRET.test(key) ? '***' : withoutPasswords(value)
-  if (!isObject(value)) return value
-  const entries = Object.entries(value)
-  const isCode = key !== '' && entries.some(([name, inner]) => typeof inner === 'function' && !MAY_BE_CODE.has(name))
-  if (isCode && !MAY_BE_CODE.has(key)) return `(code) ${String(value.name ?? value.action_type ?? '')}`.trimEnd()
-  return Object.fromEntries(entries.map(([name, inner]) => [name, MOSTLY_KEYS.has(key) ? '***' : masked(inner, name)]))
-}
-const SECRET = /(key|token|password|secret|authorization)$/i
-/** In a list of arguments, what stands behind it is one. */
-const SECRET_FLAG = /^--?[\w-]*(key|token|password|secret|authorization)$/i
-/** What a server is started with, and what it is sent. */
-const MOSTLY_KEYS: ReadonlySet<string> = new Set(['env', 'headers'])
-/** Where a function stands among plain values. */
-const MAY_BE_CODE: ReadonlySet<string> = new Set(['functions', 'resolve', 'policy', 'headers'])
-
-const withoutPasswords = (text: string): string =>
-  text
-    .replace(/(\/\/[^:/@\s]*:)[^/\s]+@/g, '$1***@') // up to the last @: a password may hold one
-    .replace(/((?:[?&]|^--?)[^=&]*(?:key|token|pass|secret|auth|credential|signature)[^=&]*=)[^&]+/gi, '$1***')
-
 const sealing: Field = {
   says: '32 bytes as base64',
   rule: 'length',
@@ -249,6 +231,7 @@ const FIELDS: Fields = {
     scan_every_ms: wholeFrom(1),
   },
   run: RUN_OPTIONS,
+  actions: { at_once: { '*': wholeFrom(1) }, max_output_bytes: wholeFrom(1) },
   lease_ttl_ms: positive,
   patrol_ms: positive,
   encryption_key: sealing,

@@ -1,6 +1,7 @@
 // What `mplp-runtime` offers from its root, listed by hand. Rooms, stores and buses have entries of their own.
 export { type ComposedRuntime, type ComposeOptions, openRuntime } from './compose.ts'
 export {
+  type ActionsConfig,
   type Config,
   type DriftConfig,
   defineConfig,

@@ -26,6 +26,49 @@ import { tempFolder } from './support/temp-folder.ts'
 const MCP_SCRIPT = fileURLToPath(new URL('support/mcp-server.mjs', import.meta.url))
 
 describe('a runtime from a config', () => {
+  it('has no more actions under way than its config says, in all runs together', async () => {
+    let [under, most] = [0, 0]
+    const work = async () => {
+      most = Math.max(most, ++under)
+      await new Promise((resolve) => setImmediate(resolve))
+      under--
+    }
+    const config = { vsl: 'memory:', functions: { work }, actions: { at_once: { function: 3 } } }
+    const runtime = await openRuntime(config)
+    onTestFinished(() => runtime.close())
+    const wide = () => flowOf(Object.fromEntries(Array.from({ length: 6 }, (_, i) => [`s${i}`, { call: 'work' }])))
+    const runs = await Promise.all(Array.from({ length: 5 }, () => runtime.submit(wide())))
+    const results = await Promise.all(runs.map((run) => run.result()))
+    expect(results.every(({ success }) => success)).toBe(true)
+    expect(most).toBe(3)
+  })
+
+  it('takes functions as people write them: with an interface, a date, or nothing as what they give', async () => {
+    interface Invoice {
+      readonly id: string
+      readonly at: Date
+    }
+    const at = new Date(0)
+    const charge = async (): Promise<Invoice> => ({ id: 'a', at })
+    const ship = async (): Promise<void> => undefined
+    const log = (): void => undefined
+    const runtime = await openRuntime({ vsl: 'memory:', functions: { charge, ship, log } })
+    onTestFinished(() => runtime.close())
+    const flow = flowOf({ charge: {}, ship: {}, log: {} })
+    const { outputs } = await (await runtime.submit(flow)).result()
+    expect(outputs).toEqual({ [flow.ids.charge!]: { id: 'a', at: at.toISOString() } })
+  })
+
+  it('keeps outputs as large as its config says', async () => {
+    const functions = { small: () => 'x'.repeat(90), large: () => 'x'.repeat(110) }
+    const runtime = await openRuntime({ vsl: 'memory:', functions, actions: { max_output_bytes: 100 } })
+    onTestFinished(() => runtime.close())
+    const small = await runtime.submit(flowOf({ small: {} }))
+    expect(await small.result()).toMatchObject({ success: true })
+    const large = await (await runtime.submit(flowOf({ large: {} }))).result()
+    expect(large).toMatchObject({ success: false, error: { message: expect.stringContaining('max_output_bytes') } })
+  })
+
   it('tells that a bus is away once a minute, however often its relay tries', async () => {
     let later = 0
     const clock = { ...systemClock, now: () => systemClock.now() + later }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { CONFIG_KEYS, type Config, configFromEnv, effectiveConfig, maskedConfig, mergedConfig } from '../src/config.ts'
+import { CONFIG_KEYS, type Config, configFromEnv, effectiveConfig, mergedConfig } from '../src/config.ts'
+import { maskedConfig } from '../src/config-masked.ts'
 import { InvalidInput } from '../src/protocol/errors.ts'
 
 describe('a config', () => {

@@ -20,6 +20,7 @@ import { checkParams, withAdmission } from './with-admission.ts'
 import { type CacheOptions, outcomeCache, withCache } from './with-cache.ts'
 import { resultOf, withObserve } from './with-observe.ts'
 import { withRetry } from './with-retry.ts'
+import { type AtOnce, roomsFor, withRooms } from './with-rooms.ts'
 import { withTimeout } from './with-timeout.ts'
 
 // What `mplp-runtime/ael` offers beside the layer: its words, its decorators, and what an adapter of your own needs.
@@ -47,6 +48,7 @@ export type { AdmissionOptions } from './with-admission.ts'
 export { type CacheOptions, type OutcomeCache, outcomeCache } from './with-cache.ts'
 export type { ObserveOptions } from './with-observe.ts'
 export type { RetryOptions } from './with-retry.ts'
+export type { AtOnce } from './with-rooms.ts'
 export type { TimeoutOptions } from './with-timeout.ts'
 
 export interface ActionLayerOptions extends Hands {
@@ -69,6 +71,8 @@ export interface ActionLayerOptions extends Hands {
   readonly inlineBytes?: number
   /** Outputs above this are refused: 16 MiB when absent. */
   readonly maxOutputBytes?: number
+  /** How many attempts are made at once, by the type of their action, and as `*` all together: as many as come when absent. Others wait, in order. */
+  readonly atOnce?: AtOnce
   /** How many actions may lead to one another: 8 when absent. */
   readonly maxDepth?: number
   readonly clock?: Clock
@@ -84,6 +88,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
   const observer = options.observer ?? (options.emit && observerFrom(options.emit))
   const shared = { ...options, redactor: redact, clock, ...(observer && { observer }) }
   const outputs = { ...shared, ...(options.maxOutputBytes && { maxBytes: options.maxOutputBytes }) }
+  const rooms = options.atOnce && roomsFor(options.atOnce)
   const shutdown = new AbortController()
   setMaxListeners(0, shutdown.signal) // each wait between two attempts is one
   const heard = options.onDelta === undefined ? nowhere : listening(options.onDelta)
@@ -112,7 +117,8 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
 
   const observed = (adapter: Adapter, way: Way): Adapter => {
     const acting = decorated(adapter, (action, call) => adapter.execute(action, withAct(action, call, way)))
-    return withObserve(withOutputs(withTimeout(acting, shared), outputs), shared)
+    const attempt = withObserve(withOutputs(withTimeout(acting, shared), outputs), shared)
+    return rooms === undefined ? attempt : withRooms(attempt, rooms)
   }
   const admitted = (attempts: Adapter): Adapter =>
     withAdmission(cache === undefined ? attempts : withCache(attempts, cache), shared)

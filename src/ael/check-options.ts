@@ -83,6 +83,7 @@ const LAYER: { readonly [O in keyof Required<ActionLayerOptions>]: Field | Field
   graceMs: duration,
   inlineBytes: bytes,
   maxOutputBytes: bytes,
+  atOnce: { '*': wholeFrom(1) },
   maxDepth: wholeFrom(0),
   clock,
 }

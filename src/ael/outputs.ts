@@ -110,7 +110,12 @@ function copyOf(output: unknown, what: string): Json | undefined {
 
 export function refuseAbove(limit: number, bytes: number, what: string): void {
   if (bytes <= limit) return
-  const cause = new TooLarge(`the output of ${what}`, bytes, limit, 'ask for less, or raise maxOutputBytes')
+  const cause = new TooLarge(
+    `the output of ${what}`,
+    bytes,
+    limit,
+    'ask for less, or raise actions.max_output_bytes in the config (maxOutputBytes of a layer)',
+  )
   throw finalFailure(cause.message, { cause })
 }
 

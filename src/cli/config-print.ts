@@ -1,4 +1,5 @@
-import { effectiveConfig, maskedConfig } from '../config.ts'
+import { effectiveConfig } from '../config.ts'
+import { maskedConfig } from '../config-masked.ts'
 import { EXIT } from './io.ts'
 import type { VerbCall } from './verb.ts'
 

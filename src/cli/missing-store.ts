@@ -1,4 +1,5 @@
-import { type Config, effectiveConfig, maskedConfig } from '../config.ts'
+import { type Config, effectiveConfig } from '../config.ts'
+import { maskedConfig } from '../config-masked.ts'
 import { NotFound } from '../protocol/errors.ts'
 
 export const MAKES_IT = 'mplp run makes it, and mplp init a flow to run; --store names another'
