@@ -10,7 +10,8 @@ import { finalFailure } from './failure.ts'
 import { type CompiledSchema, compileSchema, type Schema } from './schema.ts'
 import { unknownParams } from './unknown-params.ts'
 
-type Run = (args: Json, call: FunctionCall) => Json | undefined | Promise<Json | undefined>
+/** Gives what JSON can say, or a promise of it; anything else fails the action, with the place that is wrong. */
+type Run = (args: Json, call: FunctionCall) => unknown
 
 export interface FunctionCall extends Call {
   readonly action_id: string
@@ -65,7 +66,7 @@ export function functionAdapter(
     async execute(action, call) {
       const spec = found(action.params)
       if (spec === undefined) throw new NotFound('function', String(action.params.name))
-      const output = await spec.run(action.params.args ?? null, callFor(action, call))
+      const output = (await spec.run(action.params.args ?? null, callFor(action, call))) as Json | undefined // the layer looks whether it is
       const problems = spec.output ? await spec.output.problems(output) : []
       if (problems.length > 0) throw badOutput(String(action.params.name), problems)
       return output === undefined ? {} : { output }

@@ -38,8 +38,11 @@ export interface Tool {
   readonly effect?: Effect
   /** The call that takes this one back; `undefined` when these arguments left nothing to take back. */
   readonly inverse?: (args: JsonObject, output: Json | undefined) => ToolUse | undefined
-  /** Gives its output whole, or piece by piece: then the pieces are streamed, and the output is all of them joined. */
-  execute(args: JsonObject, call: ToolCall): Json | undefined | Promise<Json | undefined> | AsyncIterable<string>
+  /**
+   * Gives its output whole, as what JSON can say, or a promise of it; or piece by piece, as an AsyncIterable of texts: then the pieces are streamed,
+   * and the output is all of them joined.
+   */
+  execute(args: JsonObject, call: ToolCall): unknown
 }
 
 export type Question = string | null | undefined

@@ -108,7 +108,7 @@ function refuseArgs(problems: readonly Problem[]): void {
 
 async function outputOf(tool: RegisteredTool, action: Action, call: Call): Promise<Json | undefined> {
   const given = await tool.execute(action.params.tool_args as JsonObject, callFor(action, call))
-  return isStream(given) ? joined(given, tool.name, call) : given
+  return isStream(given) ? joined(given, tool.name, call) : (given as Json | undefined) // the layer looks whether it is
 }
 
 const isStream = (given: unknown): given is AsyncIterable<string> =>
