@@ -23,7 +23,15 @@ import type { RollbackOptions, RollbackReport } from './orchestrator/rollback.ts
 import type { Runtime } from './orchestrator/runtime.ts'
 import type { Flow } from './orchestrator/submit.ts'
 import { type Clock, systemClock } from './protocol/clock.ts'
-import { clock as clockField, type Field, flag, having, method, refuseUnlessFit } from './protocol/fields.ts'
+import {
+  clock as clockField,
+  type Field,
+  flag,
+  having,
+  method,
+  refuseUnlessFit,
+  signal as signalField,
+} from './protocol/fields.ts'
 import { given } from './protocol/given.ts'
 import { type Digest, isObject } from './protocol/json.ts'
 import { type Report, sparing, TOLD_AGAIN_MS, warn } from './protocol/reporter.ts'
@@ -146,8 +154,11 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
         )
       },
       submit: (flow) => runtime.submit(withDefaults(flow, whole.run)),
-      close(signal) {
-        closing ??= inTurn([() => runtime.close(signal), ...opened])
+      async close(signal) {
+        refuseUnlessFit('close', { signal }, { signal: signalField })
+        const ours = runtime.close(signal) // also the second time, which may be in more of a hurry
+        ours.catch(() => undefined) // told by the whole
+        closing ??= inTurn([() => ours, ...opened])
         return closing
       },
     }

@@ -46,3 +46,4 @@ export type {
   Trace,
 } from './protocol/types.ts'
 export { VERSION } from './protocol/version.ts'
+export type { EndedRun } from './psg/ended-runs.ts'

@@ -83,9 +83,9 @@ const NAMED: Fields = {
   chosen: FLOW.chosen,
 }
 
-const newContext = (said: Partial<Context>, title: string, { uuid }: Pick<Clock, 'uuid'>): Context => ({
+const newContext = (said: Partial<Context>, title: string, clock: Pick<Clock, 'uuid'>): Context => ({
   meta: META,
-  context_id: uuid(),
+  context_id: clock.uuid(),
   root: { domain: 'default', environment: 'default' },
   title,
   status: 'active',

@@ -1,6 +1,7 @@
 // What `mplp-runtime/orchestrator` offers: running plans, alone or as flows of one or several agents.
 
 export { VERSION } from '../protocol/version.ts'
+export type { EndedRun } from '../psg/ended-runs.ts'
 export type { BindingSpec, Bindings, Resolver } from './bind.ts'
 export type { ConflictRules, Strategy } from './conflict.ts'
 export { modes } from './doors.ts'

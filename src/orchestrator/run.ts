@@ -2,18 +2,17 @@ import { eitherOf } from '../ael/on-abort.ts'
 import { unlessAborted } from '../bus/waiting.ts'
 import { Closed, NotFound } from '../protocol/errors.ts'
 import { refuseUnlessFit, signal as signalField } from '../protocol/fields.ts'
-import { type Digest, type Json, table } from '../protocol/json.ts'
-import type { ActionRecord, BornEvent, EntryBody, Node, Run } from '../psg/change.ts'
+import type { Json } from '../protocol/json.ts'
+import type { BornEvent, EntryBody, Node, Run } from '../psg/change.ts'
 import { isFieldChange } from '../psg/field-change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
-import type { GraphState } from '../psg/state.ts'
 import { eventsIn } from '../psg/told.ts'
 import { heldUpBy } from './held-up.ts'
 import type { Settled } from './keeper.ts'
 import type { Lacking } from './lacking.ts'
 import type { Undo } from './live.ts'
-import { isElsewhere, isOutcome, wholeOutput } from './outcome.ts'
+import { outputsOf } from './outputs.ts'
 import { openTimers } from './timers.ts'
 
 /** How a run ended. */
@@ -180,32 +179,12 @@ type Stored = Partial<Pick<RunResult, 'status' | 'error' | 'resources' | 'undone
 
 async function resultOf(graph: ProjectGraph, run: string, plan: string): Promise<RunResult> {
   const { status = 'failed', error, resources, undone } = (graph.get('run', run)?.data.result ?? {}) as Stored
-  const outputs = table<Json>()
-  const readJson = async (digest: Digest): Promise<Json | undefined> => {
-    const bytes = await graph.store.getBlob(digest)
-    return bytes && JSON.parse(new TextDecoder().decode(bytes))
-  }
-  for (const record of outcomes(graph.state, plan)) {
-    const output = isElsewhere(record) ? await wholeOutput(record, readJson) : record.output
-    if (output !== undefined) outputs[record.step_id] = output
-  }
   return {
     success: status === 'completed',
     status,
     ...(error && { error }),
-    outputs,
+    outputs: await outputsOf(graph, plan),
     ...(resources && { resources }),
     ...(undone && { undone }),
   }
-}
-
-/** What the steps of a plan came to, in the plan's order, so that the same run is told the same way wherever it is read. */
-function outcomes(state: GraphState, plan: string): readonly ActionRecord[] {
-  const latest = new Map<string, Node<'action'>>()
-  for (const node of state.nodesOf(plan)) {
-    if (!isKind(node, 'action') || node.data.status !== 'completed' || !isOutcome(state, node.data)) continue
-    if ((latest.get(node.data.step_id)?.born ?? 0) <= node.born) latest.set(node.data.step_id, node)
-  }
-  const placed = [...latest.values()].map(({ data }) => ({ data, at: state.get('step', data.step_id)?.at ?? 0 }))
-  return placed.sort((a, b) => a.at - b.at).map(({ data }) => data)
 }

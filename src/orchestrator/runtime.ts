@@ -1,14 +1,17 @@
 import { setMaxListeners } from 'node:events'
 import type { ActionLayer, Hands } from '../ael/layer.ts'
+import { onAbort } from '../bus/waiting.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { allOf } from '../protocol/each.ts'
 import { Closed, InvalidInput, NotFound, RuleViolation } from '../protocol/errors.ts'
-import { needed, oneOf, refuseUnlessFit, text } from '../protocol/fields.ts'
+import { needed, oneOf, refuseUnlessFit, signal as signalField, text } from '../protocol/fields.ts'
 import type { JsonObject } from '../protocol/json.ts'
+import { PLAN_ENDINGS } from '../protocol/lifecycle.ts'
 import { reporter } from '../protocol/reporter.ts'
 import { validate } from '../protocol/validate.ts'
 import type { Change, Commit, Node } from '../psg/change.ts'
 import type { Document } from '../psg/document.ts'
+import { type EndedRun, endedRuns } from '../psg/ended-runs.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { insist } from '../psg/insist.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
@@ -80,11 +83,13 @@ export interface Runtime extends Wishes {
   get(id: string): Promise<RunHandle>
   /** Every run that has not ended, by the ids of their plans: also those that wait or are paused. Their `phase` tells which. */
   list(): Promise<readonly RunHandle[]>
+  /** Runs that have ended, the last one first: all of them, or those that ended so, or before the run `after`. Costs what is asked for and passed over. */
+  ended(options?: { readonly status?: (typeof PLAN_ENDINGS)[number]; readonly after?: string }): AsyncIterable<EndedRun>
   /** Takes in an event of a tool, a file, git or CI. It is validated and told as external_integration. */
   ingest(context: string, kind: IntegrationKind, event: unknown, options?: { source?: string }): Promise<void>
   /**
-   * Lets what is under way come to a boundary, hands over, stops; once `signal` is aborted it waits for no boundary. Safe to call twice. The store stays
-   * open: it is yours. What a step carries out may call it, but not await it: it would wait for itself until `drainMs` is over.
+   * Lets what is under way come to a boundary, hands over, stops; once `signal` is aborted it waits for no boundary. Safe to call twice, the second time
+   * in more of a hurry. The store stays open: it is yours. What a step carries out may call it, but not await it: it would wait for itself until `drainMs` is over.
    */
   close(signal?: AbortSignal): Promise<void>
 }
@@ -115,6 +120,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
   /** For what is stored already: whoever asked has got it, also when the context cannot be looked at now. A round finds it. */
   const look = (context: string) => lookAt(context).catch(onError)
   let closing: Promise<void> | undefined
+  const hurry = new AbortController()
   const closed = new AbortController()
   setMaxListeners(0, closed.signal) // every wait listens to it
 
@@ -251,6 +257,11 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
       const found = await allOf(ids, CONTEXTS_AT_ONCE, (id) => locateRun(id).catch(unlessNotFound))
       return found.flatMap((one) => (one && one.run.data.phase !== 'ended' ? [handle(one.graph, one.run)] : []))
     },
+    ended(given = {}) {
+      open()
+      refuseUnlessFit('ended', given, { status: oneOf(...PLAN_ENDINGS), after: text })
+      return endedRuns(project, given)
+    },
     ...asked,
     async ingest(context, kind, event, given = {}) {
       open()
@@ -273,8 +284,10 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
         ],
       })
     },
-    close(signal) {
-      closing ??= close(signal).finally(() => closed.abort())
+    async close(signal) {
+      refuseUnlessFit('close', { signal }, { signal: signalField })
+      if (signal) onAbort(signal, () => hurry.abort())
+      closing ??= close(hurry.signal).finally(() => closed.abort())
       return closing
     },
   }

@@ -111,6 +111,12 @@ describe('a project that a newcomer makes', { timeout: PATIENT }, () => {
     expect(oneLine(refused)).toBe(`mplp: ${verb} is not valid: run ${plan} has ended`)
   })
 
+  it('shows a run with what its steps gave', async () => {
+    const { run_id, steps } = ran.values[0]!
+    const { values } = await hereJson(folder, ['show', run_id])
+    expect(values).toMatchObject([{ run_id, phase: 'ended', outputs: { [steps.read!]: { content: 'hello\n' } } }])
+  })
+
   it('shows the plan as a document', async () => {
     const { values } = await hereJson(folder, ['show', plan])
     expect(values).toMatchObject([{ plan_id: plan, status: 'completed', steps: [{}, { status: 'completed' }] }])

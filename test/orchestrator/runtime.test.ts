@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import type { Adapter, Call, Outcome } from '../../src/ael/adapter.ts'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { functionAdapter } from '../../src/ael/function.ts'
@@ -7,7 +7,7 @@ import { toolAdapter } from '../../src/ael/tool.ts'
 import { type Tool, toolRegistry } from '../../src/ael/tool-registry.ts'
 import type { BindingSpec } from '../../src/orchestrator/bind.ts'
 import type { RunHandle, RunResult } from '../../src/orchestrator/run.ts'
-import { createRuntime } from '../../src/orchestrator/runtime.ts'
+import { createRuntime, type Runtime } from '../../src/orchestrator/runtime.ts'
 import { BINDING } from '../../src/orchestrator/submit-check.ts'
 import { type ManualClock, manualClock } from '../../src/protocol/clock.ts'
 import { ActionError, InvalidInput, NotFound, RuleViolation, Unavailable } from '../../src/protocol/errors.ts'
@@ -33,6 +33,60 @@ function later(): { readonly promise: Promise<void>; readonly resolve: () => voi
   return { promise, resolve }
 }
 const never = () => new Promise<Json>(() => undefined)
+
+describe('runs that have ended', () => {
+  it('are gone through, the last one first, by how they ended and from where one was', async () => {
+    const clock = manualClock()
+    const bad = () => {
+      throw new Error('no')
+    }
+    const runtime = await runtimeOf({ good: () => 1, bad }, { clock })
+    onTestFinished(() => runtime.close())
+    const runs: string[] = []
+    for (const call of ['good', 'bad', 'good']) {
+      const run = await runtime.submit(flowOf({ one: { call } }))
+      await run.result()
+      runs.push(run.run_id)
+      await clock.advance(10)
+    }
+    await runtime.submit(flowOf({ one: { call: 'good' } }, { approval: {} })) // has not ended
+    const listed = async (options?: Parameters<Runtime['ended']>[0]) => {
+      const found: string[] = []
+      for await (const { run_id } of runtime.ended(options)) found.push(run_id)
+      return found
+    }
+    expect(await listed()).toEqual([runs[2], runs[1], runs[0]])
+    expect(await listed({ status: 'failed' })).toEqual([runs[1]])
+    expect(await listed({ after: runs[2]! })).toEqual([runs[1], runs[0]])
+    await expect(listed({ after: 'nobody' })).rejects.toThrow(InvalidInput)
+    expect(() => runtime.ended({ status: 'lost' as 'failed' })).toThrow(InvalidInput)
+  })
+})
+
+describe('closing', () => {
+  it('waits no longer once a second call is in more of a hurry', async () => {
+    const clock = manualClock()
+    const runtime = await runtimeOf({ long: never }, { clock })
+    const run = await runtime.submit(flowOf({ long: {} }))
+    await expect.poll(() => run.phase).toBe('running')
+    const first = runtime.close()
+    const hurry = new AbortController()
+    const second = runtime.close(hurry.signal)
+    let over = false
+    void first.then(() => {
+      over = true
+    })
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(over).toBe(false)
+    hurry.abort()
+    while (!over) {
+      await clock.advance(1_000) // what was told to end has a second for that
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    await second
+    await expect(runtime.close({} as AbortSignal)).rejects.toThrow(InvalidInput)
+  })
+})
 
 describe('a run', () => {
   it('starts a step only when all it depends on is done, and in the plan’s order', async () => {

@@ -53,6 +53,7 @@ function runtime(more: (plan: Argument) => Doors = () => ({})): Doors {
     submit: making(HANDLE, asked(flow)),
     get: making(elsewhere(HANDLE), plan),
     list: bare,
+    ended: door(options()),
     waiting: bare,
     signal: door(plan, name('go'), given(null, 'nothing', 'null', 'number', 'text', 'list', 'list of null', 'object')),
     decide: door(given(confirm), asked({ status: 'rejected', decided_by_role: 'lead' })),
@@ -68,7 +69,7 @@ function runtime(more: (plan: Argument) => Doors = () => ({})): Doors {
     ),
     project: { members: ANY_PROJECT },
     modules: { members: MODULES },
-    close: bare,
+    close: { ...door(signal), unreached: true }, // or what is tried after it would find it closed
     ...more(plan),
   }
 }
