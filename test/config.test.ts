@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
+import { maskedConfig } from '../src/cli/masked-config.ts'
 import { CONFIG_KEYS, type Config, configFromEnv, effectiveConfig, mergedConfig } from '../src/config.ts'
-import { maskedConfig } from '../src/config-masked.ts'
 import { InvalidInput } from '../src/protocol/errors.ts'
 
 describe('a config', () => {

@@ -1,6 +1,6 @@
 import { effectiveConfig } from '../config.ts'
-import { maskedConfig } from '../config-masked.ts'
 import { EXIT } from './io.ts'
+import { maskedConfig } from './masked-config.ts'
 import type { VerbCall } from './verb.ts'
 
 export async function run({ options, io }: VerbCall): Promise<number> {

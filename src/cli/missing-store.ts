@@ -1,6 +1,6 @@
 import { type Config, effectiveConfig } from '../config.ts'
-import { maskedConfig } from '../config-masked.ts'
 import { NotFound } from '../protocol/errors.ts'
+import { maskedConfig } from './masked-config.ts'
 
 export const MAKES_IT = 'mplp run makes it, and mplp init a flow to run; --store names another'
 

@@ -1,5 +1,5 @@
-import type { Config } from './config.ts'
-import { isObject } from './protocol/json.ts'
+import type { Config } from '../config.ts'
+import { isObject } from '../protocol/json.ts'
 
 /** The config as it may be shown: keys, tokens and passwords are covered, also those in URLs, and what is code is only named. */
 export const maskedConfig = (config: Config): { readonly [key: string]: unknown } =>
