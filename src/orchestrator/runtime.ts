@@ -3,13 +3,13 @@ import type { ActionLayer, Hands } from '../ael/layer.ts'
 import { onAbort } from '../bus/waiting.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { allOf } from '../protocol/each.ts'
-import { Closed, InvalidInput, NotFound, RuleViolation } from '../protocol/errors.ts'
+import { Closed, NotFound } from '../protocol/errors.ts'
 import { needed, oneOf, refuseUnlessFit, signal as signalField, text } from '../protocol/fields.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import { PLAN_ENDINGS } from '../protocol/lifecycle.ts'
 import { reporter } from '../protocol/reporter.ts'
 import { validate } from '../protocol/validate.ts'
-import type { Change, Commit, Node } from '../psg/change.ts'
+import type { Commit, Node } from '../psg/change.ts'
 import type { Document } from '../psg/document.ts'
 import { type EndedRun, endedRuns } from '../psg/ended-runs.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
@@ -19,8 +19,8 @@ import { openPlans } from '../psg/open-plans.ts'
 import { plain } from '../psg/plain.ts'
 import { openProject, type Project } from '../psg/project.ts'
 import type { Backend } from '../vsl/backend.ts'
-import { asksForRoles, type Resolver } from './bind.ts'
-import { type Draft, draftIn, unchangedDraft } from './draft.ts'
+import type { Resolver } from './bind.ts'
+import { bringIn } from './bring-in.ts'
 import { handsOf } from './hands.ts'
 import { dueRuns, wantsSomebody } from './keeper.ts'
 import type { Lacking } from './lacking.ts'
@@ -28,13 +28,12 @@ import { leftRuns } from './left-runs.ts'
 import type { LiveRun } from './live.ts'
 import { callModule, type Module, moduleProblem } from './modules/module.ts'
 import { protocolModules } from './modules/modules.ts'
-import { openSession, refuseIfTaken } from './open-session.ts'
 import { patientWith } from './patiently.ts'
 import { patrol } from './patrol.ts'
 import { type Registry, registry } from './registry.ts'
 import { type RunHandle, runHandle } from './run.ts'
 import { checkedLayer, checkRuntimeOptions } from './runtime-check.ts'
-import { type Flow, type Submission, submission } from './submit.ts'
+import type { Flow } from './submit.ts'
 import { checkedFlow } from './submit-check.ts'
 import { type Wishes, wishes } from './wishes.ts'
 
@@ -99,7 +98,7 @@ export type IntegrationKind = 'tool-event' | 'file-update-event' | 'git-event' |
 /** Throws InvalidInput for options that are none. */
 export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
   checkRuntimeOptions(options)
-  const { store, clock = systemClock } = options
+  const { store, clock = systemClock, resolve, switched } = options
   const onError = reporter(options.onError)
   const live = new Map<string, LiveRun>()
   const patiently = patientWith(clock, options.onAway ? reporter(options.onAway) : onError)
@@ -109,7 +108,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     clock,
     onError,
     ...(options.onCommit && { onCommit: options.onCommit }),
-    ...(options.switched && { switched: options.switched }),
+    ...(switched && { switched }),
   })
   const left = leftRuns({ layer, clock, onError })
   const {
@@ -139,39 +138,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     throw new NotFound('run', id)
   }
 
-  /** A plan that is too large for one commit: judged whole before the first, and taken up where a crash has left it. */
-  async function submitParts(
-    graph: ProjectGraph,
-    plan: string,
-    run: string,
-    commits: Submission['commits'],
-    sure: () => void,
-  ): Promise<void> {
-    const draft = await draftIn(graph, plan)
-    const leftOf = (changes: readonly Change[]) => draft?.left(changes) ?? changes
-    const by = (reason: string) => ({ actor: 'submitter', reason, run })
-    const whole = () => {
-      sure()
-      return commits.flatMap(({ changes }) => leftOf(changes))
-    }
-    await graph.check(whole, by('a plan is to be submitted'))
-    for (const { changes, events, reason } of commits) {
-      const left = leftOf(changes)
-      if (left.length > 0) await insist(graph, left, { ...by(reason), events })
-    }
-  }
-
-  /** The session that a flow asks for, as its Collab stands in the graph. */
-  async function sessionFor({ plan, options: asked }: Flow, graph: ProjectGraph | undefined) {
-    if (!asked?.session) return undefined
-    const { collab_id } = asked.session
-    if (!(await graph?.find('collab', String(collab_id)))) throw new NotFound('collab', String(collab_id))
-    const collab = await graph!.document('collab', collab_id)
-    await project.graph.refresh() // the newest roles
-    return { collab, settled: openSession(asked.session, collab, plan, project.role, options.switched) }
-  }
-
-  const asked = wishes({ project, clock, open, resolve: options.resolve, locateRun, look })
+  const asked = wishes({ project, clock, open, resolve, locateRun, look })
   const handle = (graph: ProjectGraph, run: Node<'run'>): RunHandle =>
     runHandle(graph, run, {
       cancel: () => asked.cancel(run.data.plan_id),
@@ -186,33 +153,6 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     const run = graph.get('run', id)
     const isSeenTo = live.has(plan_id) || (options.mine && !options.mine.has(plan_id))
     return run && !isSeenTo && wantsSomebody(graph, run) ? left.lacking(graph, run) : undefined
-  }
-
-  async function submitted(flow: Flow, there: ProjectGraph | undefined, draft?: Draft): Promise<RunHandle> {
-    const session = await sessionFor(flow, there)
-    if (asksForRoles(flow.plan.steps, flow.bindings)) await project.graph.refresh() // the newest roles
-    const { context_id, plan_id, run_id, commits } = submission(flow, clock, {
-      resolve: draft ? draft.resolving(options.resolve) : options.resolve,
-      role: project.role,
-      context: there?.get('context', there.id)?.data,
-      session,
-      switched: options.switched,
-    })
-    const graph = there ?? (await project.beginning(context_id))
-    const sure = () => session && refuseIfTaken(graph, session.settled.collab_id, plan_id)
-    if (commits.length > 1) await submitParts(graph, plan_id, run_id, commits, sure)
-    else
-      for (const { changes, ...told } of commits) {
-        const left = draft ? draft.left(changes) : changes
-        const surely = () => {
-          sure()
-          return left
-        }
-        await insist(graph, session ? surely : left, { actor: 'submitter', run: run_id, ...told })
-      }
-    const run = graph.get('run', run_id)!
-    if (graph.get('plan', plan_id)?.data.status === 'in_progress') await look(context_id)
-    return handle(graph, run)
   }
 
   const modules = registry<Module>(moduleProblem, protocolModules)
@@ -232,17 +172,10 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     async submit(flow) {
       open()
       const checked = checkedFlow(flow)
-      const there = typeof checked.context === 'string' ? await project.context(checked.context) : undefined
       return left.whileSubmitting(checked.plan.plan_id, async () => {
-        try {
-          return await submitted(checked, there)
-        } catch (error) {
-          // Looked for only now: hardly any plan is there before it is submitted.
-          const isTheirs = error instanceof RuleViolation || error instanceof InvalidInput
-          const draft = there && isTheirs ? await unchangedDraft(there, checked.plan) : undefined
-          if (!draft) throw error
-          return submitted(checked, there, draft)
-        }
+        const { graph, run } = await bringIn(checked, { project, clock, resolve, switched })
+        if (graph.get('plan', run.data.plan_id)?.data.status === 'in_progress') await look(graph.id)
+        return handle(graph, run)
       })
     },
     async get(id) {

@@ -1,0 +1,104 @@
+import type { Clock } from '../protocol/clock.ts'
+import { InvalidInput, NotFound, RuleViolation } from '../protocol/errors.ts'
+import type { Change, Node } from '../psg/change.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
+import { insist } from '../psg/insist.ts'
+import type { Project } from '../psg/project.ts'
+import { asksForRoles, type Resolver } from './bind.ts'
+import { type Draft, draftIn, unchangedDraft } from './draft.ts'
+import { openSession, refuseIfTaken } from './open-session.ts'
+import { type Flow, type Submission, submission } from './submit.ts'
+
+export interface BringingIn {
+  readonly project: Project
+  readonly clock: Clock
+  readonly resolve?: Resolver | undefined
+  readonly switched?: ReadonlySet<string> | undefined
+}
+
+/** A run as it lies in its graph. */
+export interface Placed {
+  readonly graph: ProjectGraph
+  readonly run: Node<'run'>
+}
+
+/** Brings a flow that was checked into the graph of its context; a plan that lies there as a draft is taken as it stands. Nobody runs it yet. */
+export async function bringIn(flow: Flow, parts: BringingIn): Promise<Placed> {
+  const there = typeof flow.context === 'string' ? await parts.project.context(flow.context) : undefined
+  try {
+    return await submitted(flow, there, parts)
+  } catch (error) {
+    // Looked for only now: hardly any plan is there before it is submitted.
+    const isTheirs = error instanceof RuleViolation || error instanceof InvalidInput
+    const draft = there && isTheirs ? await unchangedDraft(there, flow.plan) : undefined
+    if (!draft) throw error
+    return submitted(flow, there, parts, draft)
+  }
+}
+
+async function submitted(
+  flow: Flow,
+  there: ProjectGraph | undefined,
+  { project, clock, resolve, switched }: BringingIn,
+  draft?: Draft,
+): Promise<Placed> {
+  const session = await sessionFor(flow, there, project, switched)
+  if (asksForRoles(flow.plan.steps, flow.bindings)) await project.graph.refresh() // the newest roles
+  const { context_id, plan_id, run_id, commits } = submission(flow, clock, {
+    resolve: draft ? draft.resolving(resolve) : resolve,
+    role: project.role,
+    context: there?.get('context', there.id)?.data,
+    session,
+    switched,
+  })
+  const graph = there ?? (await project.beginning(context_id))
+  const sure = () => session && refuseIfTaken(graph, session.settled.collab_id, plan_id)
+  if (commits.length > 1) await submitParts(graph, plan_id, run_id, commits, sure)
+  else
+    for (const { changes, ...told } of commits) {
+      const left = draft ? draft.left(changes) : changes
+      const surely = () => {
+        sure()
+        return left
+      }
+      await insist(graph, session ? surely : left, { actor: 'submitter', run: run_id, ...told })
+    }
+  return { graph, run: graph.get('run', run_id)! }
+}
+
+/** A plan that is too large for one commit: judged whole before the first, and taken up where a crash has left it. */
+async function submitParts(
+  graph: ProjectGraph,
+  plan: string,
+  run: string,
+  commits: Submission['commits'],
+  sure: () => void,
+): Promise<void> {
+  const draft = await draftIn(graph, plan)
+  const leftOf = (changes: readonly Change[]) => draft?.left(changes) ?? changes
+  const by = (reason: string) => ({ actor: 'submitter', reason, run })
+  const whole = () => {
+    sure()
+    return commits.flatMap(({ changes }) => leftOf(changes))
+  }
+  await graph.check(whole, by('a plan is to be submitted'))
+  for (const { changes, events, reason } of commits) {
+    const left = leftOf(changes)
+    if (left.length > 0) await insist(graph, left, { ...by(reason), events })
+  }
+}
+
+/** The session that a flow asks for, as its Collab stands in the graph. */
+async function sessionFor(
+  { plan, options }: Flow,
+  graph: ProjectGraph | undefined,
+  project: Project,
+  switched: ReadonlySet<string> | undefined,
+) {
+  if (!options?.session) return undefined
+  const { collab_id } = options.session
+  if (!(await graph?.find('collab', String(collab_id)))) throw new NotFound('collab', String(collab_id))
+  const collab = await graph!.document('collab', collab_id)
+  await project.graph.refresh() // the newest roles
+  return { collab, settled: openSession(options.session, collab, plan, project.role, switched) }
+}
