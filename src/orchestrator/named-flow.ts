@@ -9,7 +9,7 @@ import { plain } from '../psg/plain.ts'
 import { type BindingSpec, type Bindings, REFERENCE, type Reference } from './bind.ts'
 import { dependenciesFirst } from './depends.ts'
 import type { Flow } from './submit.ts'
-import { BINDING, FLOW, waitProblems } from './submit-check.ts'
+import { BINDING, FLOW, isInShort, waitProblems } from './submit-check.ts'
 
 /** A flow in short: its steps are known by name, and what every flow says alike is left out. */
 export interface NamedFlow<Name extends string = string> extends Pick<Flow, 'approval' | 'options' | 'chosen'> {
@@ -63,8 +63,7 @@ export function flowOf<Name extends string>(
 
 /** What a file or a request holds: a flow, as it is, or one in short. */
 export function flowIn(given: unknown): { readonly flow: unknown; readonly ids?: FlowWithIds['ids'] } {
-  const isNamed = isObject(given) && given.plan === undefined && given.steps !== undefined
-  return isNamed ? flowOf(given as unknown as NamedFlow) : { flow: given }
+  return isInShort(given) ? flowOf(given as NamedFlow) : { flow: given }
 }
 
 const PART: Fields = { description: text, agent_role: text, dependencies: texts }

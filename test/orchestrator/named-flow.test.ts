@@ -116,6 +116,17 @@ describe('a flow in short', () => {
     expect(flow.plan.steps.map(({ description }) => description).sort()).toEqual([...names].sort())
   })
 
+  it('is not submitted as it is, nor with its ids', async () => {
+    const runtime = await runtimeOf({ noop: () => null })
+    onTestFinished(() => runtime.close())
+    const named = { title: 'a', steps: { noop: call('noop') } }
+    for (const [given, path] of [
+      [named, 'steps'],
+      [flowOf(named), 'flow'],
+    ] as const)
+      await expect(runtime.submit(given as never)).rejects.toMatchObject({ problems: [{ path, rule: 'whole' }] })
+  })
+
   it('knows its steps when it is compiled', () => {
     // @ts-expect-error: there is no such step
     expect(() => flowOf({ title: 'a', steps: { a: call('a'), b: { dependencies: ['c'], ...call('b') } } })).toThrow()
