@@ -1,6 +1,16 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
-import { type Fields, having, needed, notKnown, problemsIn, refuseUnlessFit, text, texts } from '../protocol/fields.ts'
+import {
+  type Fields,
+  having,
+  needed,
+  notKnown,
+  problemsIn,
+  refuseUnlessFit,
+  text,
+  texts,
+  uuid,
+} from '../protocol/fields.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { META } from '../protocol/meta.ts'
 import { shown } from '../protocol/shown.ts'
@@ -19,7 +29,7 @@ export interface NamedFlow<Name extends string = string> extends Pick<Flow, 'app
   /** The id of a context that is there, or as much of a new one as matters: its `root`, for one. */
   readonly context?: string | Partial<Context>
   readonly steps: { readonly [N in Name]: NamedStep<NoInfer<Name>> }
-  /** For steps that do not say themselves how they are executed. */
+  /** For steps that do not say themselves how they are executed. `$from` takes a name here, too. */
   readonly bindings?: Pick<Bindings, 'roles'>
 }
 
@@ -39,8 +49,8 @@ export interface FlowWithIds<Name extends string = string> {
 }
 
 /**
- * The flow that is meant, with ids of its own: made twice, it is two. Throws InvalidInput, with paths in the flow as it was given; what `submit` looks
- * at is left to it.
+ * The flow that is meant, with ids of its own: made twice, it is two. The compiler knows the names; `flowOf<string>(…)` takes those that are put together
+ * while the program runs. Throws InvalidInput, with paths in the flow as it was given; what `submit` looks at is left to it.
  */
 export function flowOf<Name extends string>(
   named: NamedFlow<Name>,
@@ -51,12 +61,12 @@ export function flowOf<Name extends string>(
   refuseUnlessFit('flow', given, NAMED)
   const { title, objective = title, context = {}, steps: byName, bindings, ...rest } = given
   const ids = new Map(Object.keys(byName).map((name) => [name, clock.uuid()]))
-  const { steps, bound } = resolved(byName, ids)
+  const { steps, bound } = resolved(byName, bindings, ids)
   const whole = typeof context === 'string' ? context : newContext(context, title, clock)
   const context_id = typeof whole === 'string' ? whole : whole.context_id
   const plan = { meta: META, plan_id: clock.uuid(), context_id, title, objective, status: 'draft', steps } as const
   return {
-    flow: { context: whole, plan, bindings: { ...bindings, steps: bound }, ...rest },
+    flow: { context: whole, plan, bindings: bound, ...rest },
     ids: Object.fromEntries(ids) as FlowWithIds<Name>['ids'],
   }
 }
@@ -71,10 +81,13 @@ const STEP: Fields = { ...PART, ...BINDING }
 const NAMED: Fields = {
   title: needed(text),
   objective: text,
-  context: FLOW.context,
+  context: {
+    says: 'the id of a Context, or an object with what matters of a new one',
+    fits: (value) => uuid.fits(value) || isObject(value),
+  },
   steps: needed({
-    says: 'steps by name, one at least',
-    fits: (value) => isObject(value) && Object.keys(value).length > 0,
+    says: 'steps by names that are not empty, one at least',
+    fits: (value) => isObject(value) && Object.keys(value).length > 0 && Object.keys(value).every(text.fits),
   }),
   bindings: { roles: FLOW.bindings.roles },
   approval: FLOW.approval,
@@ -94,17 +107,19 @@ const newContext = (said: Partial<Context>, title: string, clock: Pick<Clock, 'u
 /** The steps as a plan has them, and how they are executed, both by id. Tells everything that is wrong at once. */
 function resolved(
   byName: NamedFlow['steps'],
+  { roles = {} }: Pick<Bindings, 'roles'> = {},
   ids: ReadonlyMap<string, string>,
-): { readonly steps: readonly Step[]; readonly bound: NonNullable<Bindings['steps']> } {
+): { readonly steps: readonly Step[]; readonly bound: Bindings } {
   const problems: Problem[] = []
-  const steps: Step[] = []
-  const bound: { [step_id: string]: BindingSpec } = {}
-  const idOf = (name: string, path: string): string => {
-    const id = ids.get(name)
-    if (id === undefined)
-      problems.push({ path, rule: 'reference.resolves', message: notKnown(name, [...ids.keys()]), found: shown(name) })
-    return id ?? name
+  const idOf = finder(ids, problems)
+  const bind = (spec: BindingSpec, path: string): Bound => {
+    const bound = byId(spec, path, idOf, problems)
+    problems.push(...waitProblems(bound.spec, `${path}.params`))
+    return bound
   }
+  const ofRoles = new Map(Object.entries(roles).map(([role, spec]) => [role, bind(spec, `bindings.roles.${role}`)]))
+  const steps: Step[] = []
+  const ofSteps: { [step_id: string]: BindingSpec } = {}
   for (const [name, step_id] of ids) {
     const given = byName[name]!
     const path = `steps.${name}`
@@ -114,17 +129,10 @@ function resolved(
     if (wrong.length > 0) continue
     const { description = name, agent_role, dependencies = [], ...binding } = given
     const first = new Set(dependencies.map((other, i) => idOf(other, `${path}.dependencies[${i}]`)))
-    const takes: Refer = (reference, at) => {
-      problems.push(...problemsIn(reference, REFERENCE, at))
-      const id = idOf(reference.$from, `${at}.$from`)
-      first.add(id)
-      return id
-    }
-    const takesBack: Refer = (reference, at) => (reference.$from === name ? step_id : takes(reference, at)) // it may use what the step gave
-    if (isBound) {
-      bound[step_id] = byId(binding as BindingSpec, path, takes, takesBack)
-      problems.push(...waitProblems(bound[step_id], `${path}.params`))
-    }
+    const bound = isBound ? bind(binding as BindingSpec, path) : ofRoles.get(agent_role ?? '')
+    for (const id of bound?.takes ?? []) first.add(id)
+    for (const id of bound?.takesBack ?? []) if (id !== step_id) first.add(id) // it may use what the step gave
+    if (bound && isBound) ofSteps[step_id] = bound.spec
     steps.push({
       step_id,
       description,
@@ -135,20 +143,66 @@ function resolved(
   }
   if (problems.length === 0) problems.push(...circles(steps, [...ids.keys()]))
   if (problems.length > 0) throw new InvalidInput('flow', problems)
-  return { steps, bound }
+  const bound = Object.fromEntries([...ofRoles].map(([role, { spec }]) => [role, spec]))
+  return { steps, bound: { ...(ofRoles.size > 0 && { roles: bound }), steps: ofSteps } }
+}
+
+/** The id of the step that is named at a path. */
+type IdOf = (name: string, path: string) => string
+
+/** Wrong names are compared with so many that are right; whoever got all of a long flow wrong would wait for minutes, and a server with him. */
+const MOST_COMPARED = 10_000
+
+function finder(ids: ReadonlyMap<string, string>, problems: Problem[]): IdOf {
+  const names = [...ids.keys()]
+  let compared = 0
+  return (name, path) => {
+    const id = ids.get(name)
+    if (id !== undefined) return id
+    const message = notKnown(name, compared < MOST_COMPARED ? names : [])
+    compared += names.length
+    problems.push({ path, rule: 'reference.resolves', message, found: shown(name) })
+    return name
+  }
+}
+
+/** A binding with ids for names, and the steps whose outputs it takes, to be carried out and to be taken back. */
+interface Bound {
+  readonly spec: BindingSpec
+  readonly takes: ReadonlySet<string>
+  readonly takesBack: ReadonlySet<string>
+}
+
+function byId(binding: BindingSpec, path: string, idOf: IdOf, problems: Problem[]): Bound {
+  const [takes, takesBack] = [new Set<string>(), new Set<string>()]
+  const into =
+    (taken: Set<string>): Refer =>
+    (reference, at) => {
+      problems.push(...problemsIn(reference, REFERENCE, at))
+      const id = idOf(reference.$from, `${at}.$from`)
+      taken.add(id)
+      return id
+    }
+  const byIds = (value: JsonObject, at: string, taken: Set<string>): JsonObject => {
+    try {
+      return renamed(value, at, into(taken)) as JsonObject
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error
+      problems.push({ path: at, rule: 'json', message: 'is nested too deeply' })
+      return {}
+    }
+  }
+  const { params, inverse } = binding
+  const spec = {
+    ...binding,
+    params: byIds(params, `${path}.params`, takes),
+    ...(isObject(inverse) && { inverse: byIds(inverse, `${path}.inverse`, takesBack) as typeof inverse }),
+  }
+  return { spec, takes, takesBack }
 }
 
 /** The id of the step that is referred to. */
 type Refer = (reference: Reference, at: string) => string
-
-function byId(binding: BindingSpec, path: string, takes: Refer, takesBack: Refer): BindingSpec {
-  const { params, inverse } = binding
-  return {
-    ...binding,
-    params: renamed(params, `${path}.params`, takes) as JsonObject,
-    ...(isObject(inverse) && { inverse: renamed(inverse, `${path}.inverse`, takesBack) as typeof inverse }),
-  }
-}
 
 function renamed(value: Json, at: string, refer: Refer): Json {
   if (Array.isArray(value)) return value.map((item, i) => renamed(item, `${at}[${i}]`, refer))

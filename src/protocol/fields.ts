@@ -155,6 +155,7 @@ export function notKnown(name: string, names: readonly string[], called = (near:
 
 /** The known name that differs least, if it differs little. */
 function nearest(name: string, names: readonly string[]): string | undefined {
+  if (name.length > LONGEST_COMPARED) return undefined
   const [best] = names
     .filter((known) => Math.abs(known.length - name.length) <= MOST_SLIPS) // a long name is not looked at letter by letter
     .map((known) => ({ known, distance: distance(name.toLowerCase(), known) }))
@@ -163,6 +164,8 @@ function nearest(name: string, names: readonly string[]): string | undefined {
 }
 
 const MOST_SLIPS = 3
+/** Comparing takes the square of it. */
+const LONGEST_COMPARED = 50
 
 /** Levenshtein's. */
 function distance(a: string, b: string): number {

@@ -95,6 +95,47 @@ describe('a flow in short', () => {
     expect(await (await runtime.submit(flow)).result()).toMatchObject({ outputs: { [ids.write]: 'written' } })
   })
 
+  it('lets the binding of a role take outputs by name: whoever has the role waits for them', async () => {
+    const runtime = await runtimeOf({ read: () => 'a text', shout: (text) => `${text}!` })
+    onTestFinished(() => runtime.close())
+    const inverse = call('hush', { $from: 'shout' })
+    const { flow, ids } = flowOf({
+      title: 'Shout',
+      steps: { shout: { agent_role: 'actor' }, read: call('read'), own: { agent_role: 'actor', ...call('read') } },
+      bindings: { roles: { actor: { ...call('shout', { $from: 'read' }), inverse } } },
+    })
+    expect(flow.plan.steps.map(({ dependencies }) => dependencies)).toEqual([[ids.read], undefined, undefined])
+    expect(flow.bindings?.roles?.actor?.inverse).toEqual(call('hush', { $from: ids.shout }))
+    expect(await (await runtime.submit(flow)).result()).toMatchObject({ outputs: { [ids.shout]: 'a text!' } })
+  })
+
+  it('is refused where it is nested too deeply, at whatever depth the stack ends', () => {
+    const outcomes = new Set<unknown>()
+    let args: Json = 1
+    for (let depth = 1; depth <= 8_000; depth++) {
+      args = depth % 2 === 0 ? { args } : [args]
+      if (depth % 200 > 0) continue
+      try {
+        outcomes.add(typeof flowOf({ title: 'Deep', steps: { a: call('a', args) } }))
+      } catch (error) {
+        outcomes.add((error as InvalidInput).problems?.[0]?.rule ?? error)
+      }
+    }
+    expect([...outcomes]).toEqual(['object', 'json'])
+  })
+
+  it('has not every wrong name of a long flow compared with every right one', () => {
+    const names = Array.from({ length: 100 }, (_, i) => `step ${i}`)
+    const misspelt = names.map((_, i) => ({ $from: `stpe ${i}` }))
+    const steps = Object.fromEntries(names.map((name) => [name, call('a', misspelt)]))
+    const make = () => flowOf({ title: 'Long', steps })
+    const isSuggested = (at: number) =>
+      expect.objectContaining({ message: expect.stringMatching(at < 100 ? /mean/ : /known$/) })
+    expect(make).toThrow(
+      expect.objectContaining({ problems: Array.from({ length: 10_000 }, (_, at) => isSuggested(at)) }),
+    )
+  })
+
   it('lets what takes a step back use what the step gave, and others', () => {
     const { flow, ids } = flowOf({
       title: 'Order',
@@ -133,6 +174,12 @@ describe('a flow in short', () => {
     const { ids } = flowOf({ title: 'a', steps: { a: call('a') } })
     // @ts-expect-error: nor has it an id
     expect(ids.b).toBeUndefined()
+    const fixed = { title: 'a', steps: { a: call('a'), b: { dependencies: ['a'] } } } as const satisfies NamedFlow
+    expect(Object.keys(flowOf(fixed).ids)).toEqual(['a', 'b'])
+    const built = { title: 'a', steps: { a: call('a'), b: { dependencies: [...'a'] } } } satisfies NamedFlow
+    // @ts-expect-error: whether there are such steps turns out when it runs
+    expect(() => flowOf(built)).not.toThrow()
+    expect(Object.keys(flowOf<string>(built).ids)).toEqual(['a', 'b'])
   })
 
   const a = call('a')
@@ -141,6 +188,8 @@ describe('a flow in short', () => {
     ['a list', [], [{ path: '', rule: 'type' }]],
     ['no title', { steps: { a } }, [{ path: 'title', rule: 'required' }]],
     ['no steps', { title: 'a', steps: {} }, [{ path: 'steps', rule: 'type' }]],
+    ['a step without a name', { title: 'a', steps: { '': a } }, [{ path: 'steps', rule: 'type' }]],
+    ['a context that is none', { title: 'a', context: 'here', steps: { a } }, [{ path: 'context', rule: 'type' }]],
     ['steps in a list', { title: 'a', steps: [a] }, [{ path: 'steps', rule: 'type' }]],
     ['a step that is none', { title: 'a', steps: { a: 1 } }, [{ path: 'steps.a', rule: 'type' }]],
     [
@@ -170,6 +219,25 @@ describe('a flow in short', () => {
         { path: 'steps.a.dependencies[0]', rule: 'reference.resolves' },
         { path: 'steps.a.params.args[0].$from', rule: 'reference.resolves' },
       ],
+    ],
+    [
+      'a role that takes what is not there',
+      { title: 'a', steps: { a: { agent_role: 'r' } }, bindings: { roles: { r: call('a', { $from: 'b' }) } } },
+      [{ path: 'bindings.roles.r.params.args.$from', rule: 'reference.resolves' }],
+    ],
+    [
+      'a role that takes its own output',
+      { title: 'a', steps: { a: { agent_role: 'r' } }, bindings: { roles: { r: call('a', { $from: 'a' }) } } },
+      [{ path: 'steps.a', rule: 'plan.acyclic' }],
+    ],
+    [
+      'a role with nothing to wait for',
+      {
+        title: 'a',
+        steps: { a: { agent_role: 'r' } },
+        bindings: { roles: { r: { action_type: 'wait', params: {} } } },
+      },
+      [{ path: 'bindings.roles.r.params', rule: 'wait' }],
     ],
     [
       'a path that leads nowhere',

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { problemsIn, text, time } from '../../src/protocol/fields.ts'
+import { notKnown, problemsIn, text, time } from '../../src/protocol/fields.ts'
 
 it.each([
   ['2026-02-28T23:59:59Z', true],
@@ -20,4 +20,6 @@ it('suggests the known name that is meant, and does not measure one that cannot 
   expect(saidOf('wach')).toBe('is not known; did you mean watch?')
   expect(saidOf('SETTLE_MS')).toBe('is not known; did you mean settle_ms?')
   expect(saidOf('x'.repeat(10_000_000))).toBe('is not known')
+  const long = 'x'.repeat(100_000)
+  expect(notKnown(`${long}y`, [long])).toBe('is not known')
 })
