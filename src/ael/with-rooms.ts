@@ -52,7 +52,8 @@ class Room {
 /** The rooms that an action of a type has to have a place in. */
 export function roomsFor(atOnce: AtOnce): (action_type: string) => readonly Room[] {
   const rooms = new Map(Object.entries(atOnce).map(([action_type, places]) => [action_type, new Room(places)]))
-  return (action_type) => [rooms.get(action_type), rooms.get('*')].filter((room) => room !== undefined)
+  // An action may itself be of type `*`: two places in one room, and it would wait for itself.
+  return (action_type) => [...new Set([rooms.get(action_type), rooms.get('*')])].filter((room) => room !== undefined)
 }
 
 /** Waits for its place before an attempt is made; its time runs from then on. What an action carries out on its way has the place of that action. */

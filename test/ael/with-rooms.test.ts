@@ -54,6 +54,14 @@ describe('an action layer with places', () => {
     await Promise.all(all)
   })
 
+  it('has one place for an action whose own type is *', async () => {
+    const layer = actionLayer({
+      atOnce: { '*': 1 },
+      adapters: [adapterOf(async () => ({ output: 'a' }), { action_type: '*' })],
+    })
+    expect((await layer.attempt(work({ action_type: '*' }))).output).toBe('a')
+  })
+
   it('has a place again after a failure', async () => {
     const { ask, ended, begun } = layerOf({ atOnce: { work: 1 } })
     const failed = ask('a').catch(({ code }) => code)
