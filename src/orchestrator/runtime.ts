@@ -120,6 +120,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
   const look = (context: string) => lookAt(context).catch(onError)
   let closing: Promise<void> | undefined
   const hurry = new AbortController()
+  const hurried = () => hurry.abort()
   const closed = new AbortController()
   setMaxListeners(0, closed.signal) // every wait listens to it
 
@@ -219,9 +220,10 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     },
     async close(signal) {
       refuseUnlessFit('close', { signal }, { signal: signalField })
-      if (signal) onAbort(signal, () => hurry.abort())
       closing ??= close(hurry.signal).finally(() => closed.abort())
-      return closing
+      if (!signal) return closing
+      onAbort(signal, hurried)
+      return closing.finally(() => signal.removeEventListener('abort', hurried)) // it may live on for long, and would keep the runtime
     },
   }
 }

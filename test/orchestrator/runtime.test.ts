@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { Adapter, Call, Outcome } from '../../src/ael/adapter.ts'
 import { actionLayer } from '../../src/ael/ael.ts'
@@ -85,6 +86,14 @@ describe('closing', () => {
     }
     await second
     await expect(runtime.close({} as AbortSignal)).rejects.toThrow(InvalidInput)
+  })
+
+  it('leaves nothing on a signal that lives on', async () => {
+    const runtime = await runtimeOf({})
+    const { signal } = new AbortController()
+    await Promise.all([runtime.close(signal), runtime.close(signal)])
+    await runtime.close(signal)
+    expect(getEventListeners(signal, 'abort')).toEqual([])
   })
 })
 
