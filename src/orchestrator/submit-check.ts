@@ -86,14 +86,13 @@ export const FLOW = {
   chosen: { run: uuid, trace: uuid, confirm: uuid },
 } satisfies Fields
 
-/** Is it told by the names of its steps? */
+/** A flow in short has a title of its own, even where its steps are missing or misspelt. */
 export const isInShort = (given: unknown): boolean =>
-  isObject(given) && given.plan === undefined && given.steps !== undefined
+  isObject(given) && given.plan === undefined && (given.steps !== undefined || given.title !== undefined)
 
 /** A flow with everything in it as it must be. Throws InvalidInput for what is none. */
 export function checkedFlow(given: unknown): Flow {
-  if (isInShort(given))
-    refuseIf([{ path: 'steps', rule: 'whole', message: 'are those of a flow in short: submit flowOf(…).flow' }])
+  if (isInShort(given)) refuseIf([{ path: '', rule: 'whole', message: 'is in short: submit flowOf(…).flow' }])
   if (isObject(given) && isObject(given.flow))
     refuseIf([{ path: 'flow', rule: 'whole', message: 'is what to submit, without what it lies in' }])
   const flow = isObject(given) ? { ...given, ...asJson(given, OURS) } : given

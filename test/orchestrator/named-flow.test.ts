@@ -1,5 +1,5 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { flowOf, type NamedFlow } from '../../src/orchestrator/named-flow.ts'
+import { flowIn, flowOf, type NamedFlow } from '../../src/orchestrator/named-flow.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { InvalidInput } from '../../src/protocol/errors.ts'
 import type { Json } from '../../src/protocol/json.ts'
@@ -162,7 +162,7 @@ describe('a flow in short', () => {
     onTestFinished(() => runtime.close())
     const named = { title: 'a', steps: { noop: call('noop') } }
     for (const [given, path] of [
-      [named, 'steps'],
+      [named, ''],
       [flowOf(named), 'flow'],
     ] as const)
       await expect(runtime.submit(given as never)).rejects.toMatchObject({ problems: [{ path, rule: 'whole' }] })
@@ -180,6 +180,12 @@ describe('a flow in short', () => {
     // @ts-expect-error: whether there are such steps turns out when it runs
     expect(() => flowOf(built)).not.toThrow()
     expect(Object.keys(flowOf<string>(built).ids)).toEqual(['a', 'b'])
+  })
+
+  it('is known by its title where its steps are misspelt', () => {
+    const problems = [expect.objectContaining({ path: 'steps' }), expect.objectContaining({ path: 'step' })]
+    expect(() => flowIn({ title: 'a', step: { a: call('a') } })).toThrow(expect.objectContaining({ problems }))
+    expect(flowIn({ title: 'a', plan: {} })).toEqual({ flow: { title: 'a', plan: {} } })
   })
 
   const a = call('a')
