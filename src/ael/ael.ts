@@ -264,7 +264,8 @@ const listening =
   (onDelta: NonNullable<CallOptions['onDelta']>): Call['onDelta'] =>
   (delta, from) => {
     try {
-      onDelta(delta, from as DeltaSource)
+      const hearing: unknown = onDelta(delta, from as DeltaSource)
+      if (hearing instanceof Promise) hearing.catch(nowhere) // or an async listener would end the process
     } catch {
       // lost, like what nobody listens to
     }

@@ -56,10 +56,14 @@ type Answered = <T>(answer: T | Promise<T>) => T | Promise<T>
 
 /** Who is asked before anything begins may never answer: whoever calls the action off, or closes the layer, does not wait for that. */
 function unlessCalledOff<T>(answer: T | Promise<T>, call: Passage, what: string): T | Promise<T> {
-  if (!(answer instanceof Promise)) return answer
+  if (!isThenable(answer)) return answer
   const { signal, unlink } = eitherOf(call.signal, call.shutdown)
-  return orAborted(answer, signal, what).finally(unlink)
+  return orAborted(Promise.resolve(answer), signal, what).finally(unlink)
 }
+
+/** Whatever can be awaited: an adapter may have promises of another library, or realm. */
+const isThenable = (answer: unknown): boolean =>
+  typeof (answer as { readonly then?: unknown } | undefined)?.then === 'function'
 
 /** What binds a decision to one tool, one set of arguments and one step of one run. */
 export const approvalDigest = (tool: string, args: Json, run: RunRef | undefined): Digest =>

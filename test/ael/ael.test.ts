@@ -1,3 +1,4 @@
+import { runInNewContext } from 'node:vm'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { newAction } from '../../src/ael/action.ts'
 import type { Action, Adapter, Call, Outcome } from '../../src/ael/adapter.ts'
@@ -73,6 +74,8 @@ describe('an action', () => {
       throw new Error('the terminal is gone')
     }
     expect((await layer.execute(work(), { onDelta })).output).toBe('whole')
+    expect((await layer.execute(work(), { onDelta: async () => onDelta() })).output).toBe('whole')
+    await turn() // what nobody caught would be told by now
   })
 
   it('without params is no question that an adapter could answer', () => {
@@ -465,6 +468,11 @@ describe('closing', () => {
 
   it.each<[string, Partial<Adapter>, Partial<ActionLayerOptions>]>([
     ['an adapter is asked to check', { check: () => new Promise(() => undefined) }, {}],
+    [
+      'an adapter of another realm is asked to check',
+      { check: () => runInNewContext('new Promise(() => undefined)') },
+      {},
+    ],
     ['an adapter is asked who must agree', { approval: () => new Promise(() => undefined) }, {}],
     ['is asked to admit it', {}, { admit: () => new Promise(() => undefined) }],
   ])('ends what %s and never answers; so does whoever calls it off', async (_, more, hands) => {
