@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
 import type { Adapter, DeltaSource } from './ael/adapter.ts'
 import { checkRegistering } from './ael/check-registering.ts'
+import { closeInTime } from './ael/close-in-time.ts'
 import type { ActionLayer } from './ael/layer.ts'
 import type { LlmOptions } from './ael/llm.ts'
 import type { ToolRegistry } from './ael/tool-registry.ts'
@@ -95,7 +96,7 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
     if (folder) opened.unshift(() => folder.close())
     const ours = await adaptersOf(whole, { tools, store: ready, clock, folder, onError })
     const adapters = [...ours, ...(whole.adapters ?? [])]
-    const closeAdapters = () => inTurn(adapters.map((adapter) => () => adapter?.close?.()))
+    const closeAdapters = () => inTurn(adapters.map((adapter) => () => adapter && closeInTime(adapter, clock)))
     opened.unshift(() => (layer ? layer.close() : closeAdapters())) // a layer that was refused closes nothing
     const { actionLayer } = await import('./ael/ael.ts')
     const types = new Set(ours.map(({ action_type }) => action_type))

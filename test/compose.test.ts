@@ -12,7 +12,7 @@ import { openBus, openSource } from '../src/bus/bus.ts'
 import { memoryTransport } from '../src/bus/memory.ts'
 import { openRuntime } from '../src/compose.ts'
 import type { DriftConfig } from '../src/config.ts'
-import { systemClock } from '../src/protocol/clock.ts'
+import { manualClock, systemClock } from '../src/protocol/clock.ts'
 import { Corrupt, InvalidInput, Refused, Unavailable } from '../src/protocol/errors.ts'
 import type { JsonObject } from '../src/protocol/json.ts'
 import { fileBackend } from '../src/vsl/file.ts'
@@ -251,6 +251,23 @@ describe('a runtime from a config', () => {
     const state = `file:${tempFolder()}`
     await expect(openRuntime({ vsl: state, bus: ['wss://x'] })).rejects.toThrow(InvalidInput)
     await (await openRuntime({ vsl: state })).close() // the lock was let go
+  })
+
+  it('says what is wrong with its adapters, also where one never comes to its end', async () => {
+    const clock = manualClock()
+    const stuck = { ...functionAdapter({}, { action_type: 'stuck' }), close: () => new Promise<void>(() => undefined) }
+    const told: unknown[] = []
+    const opening = openRuntime(
+      { vsl: 'memory:', adapters: [stuck, stuck] },
+      { clock, onError: (error) => told.push(error) },
+    )
+    const refused = opening.catch((error) => error)
+    await expect.poll(() => clock.sleeping).toBe(1)
+    await clock.advance(10_000)
+    await expect.poll(() => clock.sleeping).toBe(1) // it is there twice
+    await clock.advance(10_000)
+    expect(await refused).toBeInstanceOf(InvalidInput)
+    expect(told).toMatchObject([{ code: 'action_timed_out' }])
   })
 
   it('says what is wrong with its adapters, whatever they do when they are closed', async () => {
