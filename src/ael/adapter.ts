@@ -1,7 +1,8 @@
 import type { Digest, Json, JsonObject } from '../protocol/json.ts'
+import type { RetryPolicy } from '../protocol/retry-policy.ts'
 import type { ExecutorKind } from '../protocol/types.ts'
 
-export type { ExecutorKind }
+export type { ExecutorKind, RetryPolicy }
 
 /** One thing to be done to the world, or asked of it. */
 export interface Action {
@@ -44,16 +45,6 @@ export interface TokenUsage {
   readonly prompt: number
   readonly completion: number
   readonly total: number
-}
-
-export interface RetryPolicy {
-  readonly strategy: 'none' | 'fixed' | 'exponential'
-  /** All executions, the first included. */
-  readonly max_attempts: number
-  readonly delay_ms?: number
-  readonly max_delay_ms?: number
-  /** A share of the delay, 0 to 1, that is left to chance. */
-  readonly jitter?: number
 }
 
 /** On whose behalf an action is done. */

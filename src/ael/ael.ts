@@ -11,6 +11,7 @@ import { checkLayerOptions } from './check-options.ts'
 import { checkRegistering } from './check-registering.ts'
 import { closeInTime } from './close-in-time.ts'
 import { decorated, onward, type Passage } from './decorate.ts'
+import { listening, sourceOf } from './deltas.ts'
 import { endedEvent, labelOf, startedEvent } from './events.ts'
 import { denied, toActionError } from './failure.ts'
 import type { ActionLayer, CallOptions, EventDraft, Hands, Observer } from './layer.ts'
@@ -259,22 +260,6 @@ function stateOf(state: unknown, action_type: string): Json {
 
 const nowhere = () => undefined
 const asItIs = <T>(wait: Promise<T>) => wait
-/** Deltas are live and lossy: that a listener throws is no failure of the work. Each has its source by the time it comes here. */
-const listening =
-  (onDelta: NonNullable<CallOptions['onDelta']>): Call['onDelta'] =>
-  (delta, from) => {
-    try {
-      const hearing: unknown = onDelta(delta, from as DeltaSource)
-      if (hearing instanceof Promise) hearing.catch(nowhere) // or an async listener would end the process
-    } catch {
-      // lost, like what nobody listens to
-    }
-  }
-const sourceOf = (action_id: string, { execution_id, run }: Passage): DeltaSource => ({
-  action_id,
-  execution_id,
-  ...(run && { run }),
-})
 const notYet = () => Promise.reject(new Closed('an action that has not begun'))
 
 /** The configured secrets and those that adapters know of, as one list that is made anew only when one of them changed. */

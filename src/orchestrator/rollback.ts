@@ -1,24 +1,17 @@
-import type { ActionLayer } from '../ael/layer.ts'
-import { type Done, pathsIn } from '../drift/compensate.ts'
-import type { Lying } from '../drift/rehearse.ts'
-import { isEmpty, type Left, portionOf, type RollbackPlan, rollbackPlan } from '../drift/rollback.ts'
+import { isEmpty, type Left, portionOf, type RollbackPlan } from '../drift/rollback.ts'
 import type { TakenBack } from '../drift/take-back.ts'
-import type { Tracker } from '../drift/tracker.ts'
 import { InvalidInput, NotFound, Refused, RevisionConflict, RuleViolation } from '../protocol/errors.ts'
 import { type Field, flag, oneOf, refuseUnlessFit, signal, text } from '../protocol/fields.ts'
-import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
-import type { Change, EventDraft, FileRecord, Node } from '../psg/change.ts'
-import { isFieldChange } from '../psg/field-change.ts'
+import type { Json } from '../protocol/json.ts'
+import type { EventDraft, Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import type { JournalEntry } from '../psg/history.ts'
 import { insist } from '../psg/insist.ts'
-import { isKind, placeOf } from '../psg/node.ts'
-import { findWay } from '../psg/snapshot.ts'
 import { changedBy, untouched } from '../psg/untouched.ts'
 import { thisHolder } from '../vsl/holder.ts'
 import { own } from './owner.ts'
 import { cutOffEvents, type EffectOutcome, takeBackEffect } from './rollback-effect.ts'
 import { permission, withdrawQuestions } from './rollback-gate.ts'
+import { type Planned, planFor, type RollbackParts } from './rollback-plan.ts'
 import {
   beginning,
   ending,
@@ -28,13 +21,6 @@ import {
   placeOfRun,
   plannedEvent,
 } from './rollback-trace.ts'
-
-export interface RollbackParts {
-  readonly graph: ProjectGraph
-  readonly layer: ActionLayer
-  /** Whose files go back with the graph. Without it a file is taken back like any other effect, by the inverse of what wrote it. */
-  readonly tracker?: Tracker
-}
 
 export interface RollbackOptions {
   /** Only say what would be done, what cannot be undone, and what somebody else changed since. */
@@ -171,75 +157,6 @@ async function endedRun(graph: ProjectGraph, id: string): Promise<Node<'run'>> {
   return run
 }
 
-/** What there is to take back now, given what has been taken back already. */
-async function planFor(parts: RollbackParts, run: Node<'run'>): Promise<RollbackPlan & { readonly revision: number }> {
-  const { graph, tracker } = parts
-  await graph.refresh()
-  const { revision } = graph // before anything is read: whatever is written while we look has the way back planned anew
-  const by = { actor: 'rollback', reason: 'what would be taken back?' }
-  const { way: restoration, entries } = await findWay(graph, run.born, run.id, by)
-  const ours = restoration.changes.filter((change) => tracker !== undefined || !isFileChange(change))
-  const actions = await graph.reading([['plan', run.data.plan_id]], (state) =>
-    [...state.nodesOf(run.group)].flatMap((node) =>
-      isKind(node, 'action') ? [{ action: node.data, ended: node.data.ended?.at(-1)?.at ?? 0 }] : [],
-    ),
-  )
-  const written = actions.flatMap(({ action: { inverse } }) => (isObject(inverse) ? pathsIn(inverse) : []))
-  const paths = [...ours.flatMap((change) => pathOf(graph, change) ?? []), ...written]
-  const observed = (await tracker?.observed(paths)) ?? new Map()
-  const plan = rollbackPlan({
-    restoration: { ...restoration, changes: ours },
-    actions,
-    believed: (id) => graph.get('file', id)?.data,
-    wrote: wroteIn(entries, run),
-    below: (folder) =>
-      [...graph.state.nodesOf('files')].flatMap((node) =>
-        isKind(node, 'file') && node.data.path.startsWith(`${folder}/`) ? [node.data.path] : [],
-      ),
-    observed,
-    untracked: await untracked(parts, actions, observed),
-  })
-  return { ...plan, revision }
-}
-
-/** What lies where files would be taken back that nobody tracks, so that what is planned is what will be done. */
-async function untracked(
-  { layer }: RollbackParts,
-  actions: readonly Done[],
-  observed: ReadonlyMap<string, unknown>,
-): Promise<ReadonlyMap<string, Lying>> {
-  const disk = new Map<string, Lying>()
-  for (const { action } of actions) {
-    const { inverse } = action
-    const paths = isObject(inverse) ? pathsIn(inverse) : []
-    if (paths.every((path) => observed.has(path) || disk.has(path))) continue
-    const { action_type, params } = inverse as JsonObject
-    const asked = { action_type: String(action_type), params: params as JsonObject }
-    const found = await layer.found(asked).catch((error: Error) => paths.map(() => ({ reason: error.message })))
-    for (const [i, path] of found ? paths.entries() : []) disk.set(path, found![i])
-  }
-  return disk
-}
-
-/** The files that a run has changed and the graph was told of, by id. */
-function wroteIn(entries: readonly JournalEntry[], run: Node<'run'>): ReadonlyMap<string, string> {
-  const paths = new Map<string, string>()
-  for (const { body } of entries)
-    for (const change of body.run === run.id ? body.changes : []) {
-      const { kind, id } = placeOf(change.key)
-      if (kind === 'file' && !isFieldChange(change)) paths.set(id, String((change.after ?? change.before)?.data.path))
-    }
-  return paths
-}
-
-const isFileChange = (change: Change): boolean => 'node' in change && change.node === 'file'
-
-function pathOf(graph: ProjectGraph, change: Change): string | undefined {
-  if (!('node' in change) || change.node !== 'file') return undefined
-  const data = change.kind === 'node_add' ? (change.data as FileRecord) : graph.get('file', change.id)?.data
-  return data?.path
-}
-
 /**
  * Files and graph go back together, very many files in several commits; planned anew for each, and when somebody has changed any of it meanwhile, so
  * that nobody is overwritten. Who is cut off in between goes on with what is left.
@@ -270,7 +187,7 @@ const isOvertaken = (error: unknown, { revision }: ProjectGraph, planned: number
 
 async function takenBack(
   { graph, tracker }: RollbackParts,
-  { files, changes, revision }: Awaited<ReturnType<typeof planFor>>,
+  { files, changes, revision }: Planned,
   by: { readonly run: string; readonly actor: string; readonly reason: string },
 ): Promise<readonly TakenBack[]> {
   if (files.length + changes.length === 0) return []

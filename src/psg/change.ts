@@ -1,4 +1,5 @@
 import type { Digest, Json, JsonObject } from '../protocol/json.ts'
+import type { RetryPolicy } from '../protocol/retry-policy.ts'
 import type {
   Collab,
   Confirm,
@@ -232,15 +233,7 @@ export type Binding = {
   /** May hold references `{ "$from": step_id, "path": "a.b" }` to the outputs of steps that the step depends on. */
   readonly params: JsonObject
   readonly timeout_ms?: number
-  readonly retry?: {
-    readonly strategy: 'none' | 'fixed' | 'exponential'
-    /** All executions, the first included. */
-    readonly max_attempts: number
-    readonly delay_ms?: number
-    readonly max_delay_ms?: number
-    /** A share of the delay, 0 to 1, that is left to chance. */
-    readonly jitter?: number
-  }
+  readonly retry?: RetryPolicy
   readonly on_failure?: 'fail' | 'skip' | 'continue' | 'compensate'
   /** What a restart does with an attempt that was cut off: run it again under the same key, or ask a person. */
   readonly on_interrupt?: 'retry' | 'hold'
