@@ -129,22 +129,20 @@ interface Blanks {
   readonly any: boolean
 }
 
-/** Most params have none, and are found out by a look at their text; they are a binding's, which never changes. */
+/** Most params have none. */
 export function blanksIn(params: JsonObject): Blanks {
-  let blanks = found.get(params)
-  if (!blanks) {
-    const text = JSON.stringify(params)
-    blanks = text.includes('"$') ? blanksOf(text) : NO_BLANKS
-    found.set(params, blanks)
-  }
-  return blanks
+  const found: JsonObject[] = []
+  collectBlanks(params, found)
+  if (found.length === 0) return NO_BLANKS
+  return { from: new Set(found.flatMap(({ $from }) => (typeof $from === 'string' ? $from : []))), any: true }
 }
-const found = new WeakMap<JsonObject, Blanks>()
 const NO_BLANKS: Blanks = { from: new Set(), any: false }
 
-function blanksOf(text: string): Blanks {
-  const from = new Set([...text.matchAll(/"\$from":"([^"]+)"/g)].map((match) => match[1]!))
-  return { from, any: from.size > 0 || text.includes('"$turn":') }
+function collectBlanks(value: Json | undefined, found: JsonObject[]): void {
+  if (typeof value !== 'object' || value === null) return
+  const object = value as JsonObject
+  if (typeof object.$from === 'string' || typeof object.$turn === 'string') found.push(object)
+  else for (const name in object) collectBlanks(object[name], found)
 }
 
 /** What would not be understood in it would be left out, and the whole output be given, or `null` for what lies at `list[1]`. */

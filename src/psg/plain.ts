@@ -58,13 +58,13 @@ function copied(value: unknown, way: Way | undefined): Json {
 }
 
 function copiedList(list: readonly unknown[], way: Way | undefined): Json[] {
-  const copy: Json[] = []
-  for (let i = 0; i < list.length; i++) {
+  const copy = [...list] // as long as it has to be, where pushing would leave room for sixteen more
+  for (let i = 0; i < copy.length; i++) {
     way?.push(i)
-    copy.push(copied(list[i], way))
+    copy[i] = copied(copy[i], way)
     way?.pop()
   }
-  return copy
+  return copy as Json[]
 }
 
 function copiedObject(object: object, way: Way | undefined): { [name: string]: Json } {

@@ -1,6 +1,7 @@
 import { type Json, roughBytes } from '../protocol/json.ts'
-import type { AnyNode, Changes, EntryBody } from './change.ts'
+import type { AnyNode, Changes, EntryBody, Kind } from './change.ts'
 import type { Delta } from './delta.ts'
+import { storeKey } from './node.ts'
 
 const MOST_VALUES = 8_000
 /** Of whole values, since they are written whole, however little of them changes. Their text, also sealed, is at worst eight times as long. */
@@ -11,14 +12,17 @@ const MOST_BYTES = 3 * 1024 * 1024
  * trailing writes them all, its own too.
  */
 export class Trail {
+  readonly #graph: string
   readonly #mostEntries: number
-  readonly #keys: string[] = [] // a key may stand there again and again: telling that costs more than it saves
+  /** Group, kind and id of each, one behind the other: kept as keys they would be most of what a step leaves in memory. One may come again and again. */
+  readonly #places: string[] = []
   readonly #groups = new Set<string>()
   #entries = 0
   #bytes = 0
   #from: number | undefined
 
-  constructor(mostEntries: number) {
+  constructor(graph: string, mostEntries: number) {
+    this.#graph = graph
     this.#mostEntries = mostEntries
   }
 
@@ -34,12 +38,17 @@ export class Trail {
 
   /** The keys of what trails. */
   keys(): ReadonlySet<string> {
-    return new Set(this.#keys)
+    const keys = new Set<string>()
+    for (let at = 0; at < this.#places.length; at += 3) {
+      const [group, kind, id] = this.#places.slice(at, at + 3) as [string, Kind, string]
+      keys.add(storeKey(this.#graph, { group, kind, id }))
+    }
+    return keys
   }
 
   /** May a commit add to it? None that deletes; and whoever opens the graph has to read all of it from the journal. */
   accepts(changes: Changes): boolean {
-    if (this.#entries >= this.#mostEntries || this.#keys.length + changes.length > MOST_VALUES) return false
+    if (this.#entries >= this.#mostEntries || this.#places.length / 3 + changes.length > MOST_VALUES) return false
     for (const { kind } of changes) if (kind === 'node_delete') return false
     return true
   }
@@ -51,27 +60,24 @@ export class Trail {
 
   /** Everything up to this revision is written, and what comes behind it may not be. */
   begin(from: number | undefined): void {
-    this.#keys.length = 0
+    this.#places.length = 0
     this.#groups.clear()
     this.#entries = 0
     this.#bytes = 0
     this.#from = from
   }
 
-  /** An entry has come, with changes in these groups that leave behind so many bytes. */
-  follow(
-    revision: number,
-    { changes, trails, events, reason }: EntryBody,
-    groups: Iterable<string>,
-    bytes: number,
-  ): void {
+  /** An entry has come, with changes at these places that leave behind so many bytes. */
+  follow(revision: number, { trails, events, reason }: EntryBody, places: readonly Place[], bytes: number): void {
     if (!trails) return this.begin(undefined)
     this.#from ??= revision - 1
     this.#entries++
     this.#bytes += bytes + reason.length
     for (const told of events) if ('event' in told) this.#bytes += roughBytes(told.event as Json)
-    for (const { key } of changes) this.#keys.push(key)
-    for (const group of groups) this.#groups.add(group)
+    for (const { group, kind, id } of places) {
+      this.#places.push(group, kind, id)
+      this.#groups.add(group)
+    }
   }
 
   /** So much more trails than was told with the entries. */
@@ -79,6 +85,9 @@ export class Trail {
     this.#bytes += bytes
   }
 }
+
+/** Where a node lies. */
+type Place = Pick<AnyNode, 'group' | 'kind' | 'id'>
 
 /** How many bytes of values changes leave behind. */
 export function bytesLeft(deltas: readonly Delta[]): number {

@@ -53,7 +53,7 @@ export class WorkingCopy {
   #stamped: number | undefined
 
   constructor(store: Backend, id: string, { mostTrailing, keepEnded, onTaken }: WorkingCopyOptions) {
-    this.trail = new Trail(mostTrailing)
+    this.trail = new Trail(id, mostTrailing)
     this.store = store
     this.id = id
     this.#ended = endedGroups(keepEnded)
@@ -83,7 +83,7 @@ export class WorkingCopy {
   /** A commit of ours has landed. */
   apply({ commit: { revision, body }, deltas, ranks, stamped, bytes }: Draft): void {
     this.#memory.apply(deltas, ranks)
-    this.trail.follow(revision, body, deltas.map(groupOf), bytes)
+    this.trail.follow(revision, body, deltas.map(nodeLeft), bytes)
     this.#moveTo(revision, deltas, stamped)
   }
 
@@ -112,7 +112,7 @@ export class WorkingCopy {
     this.#ended.clear()
     this.trail.begin(written)
     for (const { revision: at, body } of known)
-      this.trail.follow(at, body, body.changes.map(groupOfChange), elsewhere(body, folded))
+      this.trail.follow(at, body, body.changes.map(placeOfChange), elsewhere(body, folded))
     for (const key of this.trail.keys()) this.trail.weigh(bytesOf(folded.get(groupIn(key))?.get(key)))
     for (const group of groups.keys()) this.#noteLife(group)
     for (const entry of entries.slice(known.length)) this.#take(entry)
@@ -203,7 +203,7 @@ export class WorkingCopy {
     const deltas = applyEntry(body, this.#memory)
     let bytes = 0
     for (const change of body.changes) bytes += roughBytes(this.#leftBy(change))
-    this.trail.follow(revision, body, body.changes.map(groupOfChange), bytes)
+    this.trail.follow(revision, body, body.changes.map(placeOfChange), bytes)
     this.#moveTo(revision, deltas, microsOf(body.at))
     this.#onTaken(entry, deltas)
   }
@@ -238,7 +238,7 @@ export class WorkingCopy {
 
 const byName = (groups: readonly GroupValues[]) => new Map(groups.map(({ group, values }) => [group, values]))
 
-const groupOfChange = ({ key }: EntryChange): string => groupIn(key)
+const placeOfChange = ({ key }: EntryChange) => placeOf(key)
 const bytesOf = (value: Stored | undefined): number => (value ? roughBytes(value.data) : 0)
 /** What a change says of the node that it leaves behind. */
 const toldOf = (change: EntryChange): JsonObject | null =>
