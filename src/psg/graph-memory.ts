@@ -1,6 +1,7 @@
 import type { StepStatus } from '../protocol/types.ts'
 import type { AnyNode, Kind, Node } from './change.ts'
 import { type Delta, isStructural } from './delta.ts'
+import { withEdge, withoutEdge } from './edges.ts'
 import type { RefFacts } from './kinds.ts'
 import { CONTAINS, eachReference, isKind, nodeKey, statusOf } from './node.ts'
 import { PlanRecord } from './plan-facts.ts'
@@ -53,15 +54,13 @@ export function graphMemory(): GraphMemory {
     else draw({ type: ref.edge, from, to })
   }
   function draw(edge: Edge): void {
-    edge.from.out ??= new Set()
-    edge.from.out.add(edge)
-    edge.to.in ??= new Set()
-    edge.to.in.add(edge)
+    edge.from.out = withEdge(edge.from.out, edge)
+    edge.to.in = withEdge(edge.to.in, edge)
     kept.edges++
   }
   function erase(edge: Edge): void {
-    edge.from.out?.delete(edge)
-    edge.to.in?.delete(edge)
+    edge.from.out = withoutEdge(edge.from.out, edge)
+    edge.to.in = withoutEdge(edge.to.in, edge)
     kept.edges--
   }
 

@@ -1,4 +1,5 @@
 import type { AnyNode, Kind, Node, NodeOf } from './change.ts'
+import type { Edges } from './edges.ts'
 import { isKind, nodeKey } from './node.ts'
 import type { PlanFacts, PlanRecord } from './plan-facts.ts'
 
@@ -124,8 +125,8 @@ export class State implements GraphState {
 /** A node and its edges. */
 export interface Held {
   node: AnyNode
-  in: Set<Edge> | undefined
-  out: Set<Edge> | undefined
+  in: Edges
+  out: Edges
 }
 
 export interface Edge {
