@@ -46,7 +46,7 @@ export function withOutputs(adapter: Adapter, options: OutputOptions = {}): Adap
     const outcome = (await adapter.execute(action, call)) ?? {}
     refuseUnlessOutcome(outcome, action.action_type)
     const { cost, token_usage } = outcome
-    refuseUnlessAmounts({ cost, ...token_usage }, action.action_type)
+    if (spentBy(outcome)) refuseUnlessAmounts({ cost, ...token_usage }, action.action_type)
     try {
       const { kept, large } = finished(outcome, action.action_type)
       if (!large || !blobs) return kept
