@@ -15,8 +15,13 @@ export async function readValue(path: string): Promise<unknown> {
   const text = bytes.toString()
   if (path.endsWith('.json')) return parsedJson(path, text.replace(/^\uFEFF/, '')) // Windows' editors begin with a mark
   if (/\.ya?ml$/.test(path)) {
-    const { parse } = await import('yaml')
-    return understood(path, () => parse(text))
+    const { parseDocument } = await import('yaml')
+    return understood(path, () => {
+      const document = parseDocument(text, { stringKeys: true }) // a step called 1.10 is not one called 1.1
+      const [fault] = [...document.errors, ...document.warnings] // a tag that is not known would be passed by
+      if (fault) throw fault
+      return document.toJS() as unknown
+    })
   }
   const { default: value } = await imported(path)
   return typeof value === 'function' ? made(path, value as () => unknown) : value

@@ -573,6 +573,33 @@ describe('files that are not UTF-8', () => {
   })
 })
 
+describe('a flow in YAML', { timeout: PATIENT }, () => {
+  it('has the names that it is written with: 1.10 and 1.1, yes and 1e3 are four', async () => {
+    const folder = tempFolder()
+    const rest = '{ action_type: wait, params: { ms: 1 } }'
+    const steps = ['1.10', '1.1', 'yes', '1e3'].map((name) => `  ${name}: ${rest}\n`)
+    writeFileSync(join(folder, 'flow.yaml'), `title: names\nsteps:\n${steps.join('')}`)
+    const ran = await hereJson<{ steps: object }>(folder, ['run', 'flow.yaml', '--store', 'memory:'])
+    expect(ran).toMatchObject({ code: 0, err: '' })
+    expect(Object.keys(ran.values[0]!.steps).sort()).toEqual(['1.1', '1.10', '1e3', 'yes'])
+  })
+
+  it.each([
+    ['a tag that nobody knows', 'title: !env TITLE\nsteps: {}\n', 'Unresolved tag: !env at line 1, column 8'],
+    [
+      'a name that is a list',
+      'title: x\nsteps: { [a, b]: {} }\n',
+      'With stringKeys, all keys must be strings at line 2, column 10',
+    ],
+  ])('is refused for %s, in one line', async (_, text, says) => {
+    const folder = tempFolder()
+    writeFileSync(join(folder, 'flow.yaml'), text)
+    const refused = await mplp(folder, ['run', 'flow.yaml']) // a process of its own: what Node warns of is on its stderr
+    expect(refused).toMatchObject({ code: 64, out: '' })
+    expect(oneLine(refused)).toBe(`mplp: ${join(folder, 'flow.yaml')} is not valid: it cannot be understood: ${says}`)
+  })
+})
+
 describe('a plan that fails', { timeout: PATIENT }, () => {
   it('ends with 1 and says what failed', async () => {
     const folder = withFlow('auto', 'no-such-file.txt')
