@@ -51,7 +51,7 @@ export async function write(desk: Desk, params: JsonObject, call: Call): Promise
     const before = await contentOf(place, desk, call.signal)
     const mode = Number(params.mode ?? before?.mode ?? 0o644)
     const done = { path: place.path, digest, size: bytes.length }
-    if (before?.digest === digest && before.mode === mode) return { ...done, mode, unchanged: true }
+    if (before?.digest === digest && before.mode === mode) return { ...done, mode, ...asFound(call) }
     await refuseIfStale(desk, place, before, params, call)
     refuseRedacted(place, bytes, before?.bytes)
     const previous = before === undefined ? null : await kept(desk, before, call.signal)
@@ -112,9 +112,12 @@ type Named = Pick<Place, 'path'>
 
 /** A further attempt finds what the first has done, and that is success; the first one that finds it was asked for the wrong thing. */
 function repeated(call: Call, done: JsonObject | undefined, message: string): JsonObject {
-  if (call.attempt > 1 && done !== undefined) return { ...done, unchanged: true }
+  if (call.attempt > 1 && done !== undefined) return { ...done, ...asFound(call) }
   throw finalFailure(message)
 }
+
+/** What a further attempt finds done may be an earlier one's doing, and what was there before that is not known any more. */
+const asFound = ({ attempt }: Call): JsonObject => ({ unchanged: true, ...(attempt > 1 && { repeated: true }) })
 
 /** Linking fails where a rename would replace what somebody put there a moment ago. */
 async function linked(from: Place, to: Place): Promise<void> {

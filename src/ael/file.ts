@@ -141,13 +141,14 @@ function diskFailure(error: unknown, path: string): MplpError {
 
 function inverseOf(action: Action, { output }: Outcome, clock: Clock): Inverse {
   const { operation, path, to } = action.params
-  if (operation === 'read' || !isObject(output) || output.unchanged === true) return 'none_needed'
+  if (operation === 'read' || !isObject(output)) return 'none_needed'
   if (operation === 'move')
     return undo(
       action,
       { operation, path: to as Json, to: path as Json, expected_digest: output.digest as Json },
       clock,
     )
+  if (output.unchanged === true) return output.repeated === true ? 'irreversible' : 'none_needed'
   // The mode too: who has changed it since would find it changed back, or the file gone.
   const now: JsonObject =
     operation === 'write'

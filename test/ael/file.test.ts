@@ -325,6 +325,22 @@ describe('fileAdapter', () => {
     expect((await layer.attempt(moving, { attempt: 2 })).output).toMatchObject({ to: 'c.txt', unchanged: true })
   })
 
+  it('does not say of what an earlier attempt has done that there is nothing to take back', async () => {
+    put('a.txt', 'old')
+    put('b.txt', 'b')
+    put('c.txt', 'c')
+    const twice = async (asked: Action) => {
+      await layer.attempt(asked) // of which nobody heard
+      const { output } = await layer.attempt(asked, { attempt: 2 })
+      return undo(asked, output as JsonObject)
+    }
+    expect(await twice(action('write', 'a.txt', { content: 'new' }))).toBe('irreversible')
+    expect(await twice(action('write', 'new.txt', { content: 'new' }))).toBe('irreversible')
+    expect(await twice(action('delete', 'b.txt'))).toBe('irreversible')
+    expect(await twice(action('move', 'c.txt', { to: 'd.txt' }))).toMatchObject({ path: 'd.txt', to: 'c.txt' })
+    expect([get('c.txt'), existsSync(join(root, 'd.txt'))]).toEqual(['c', false])
+  })
+
   it('finishes a move that was cut off between its two halves, and only that', async () => {
     put('a.txt', 'a')
     linkSync(join(root, 'a.txt'), join(root, 'b.txt'))
