@@ -55,6 +55,9 @@ function bounded(
     const forget = stopFor(call.signal)
     const forgetShutdown = call.shutdown && stopFor(call.shutdown)
 
+    /** What a run that ends has told to stop, and was done all the same, is for that run to take back: called aborted, it would be left. */
+    const isDone = () => call.run !== undefined && call.signal.aborted && verdict?.code === 'action_aborted'
+
     const passage = onward(call, work, {
       onDelta: (delta, from) => {
         if (verdict === undefined) call.onDelta(delta, from)
@@ -63,7 +66,7 @@ function bounded(
       untimed: (wait) => call.untimed(deadline.without(wait)),
     })
     begun(adapter, action, passage).then(
-      (outcome) => end(() => (verdict === undefined ? resolve(outcome) : reject(verdict))),
+      (outcome) => end(() => (verdict === undefined || isDone() ? resolve(outcome) : reject(verdict))),
       (error) => end(() => reject(verdict === undefined ? error : withSpent(verdict, toActionError(error).spent))),
     )
   })

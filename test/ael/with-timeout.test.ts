@@ -105,6 +105,21 @@ describe('withTimeout', () => {
     expect(await ended).toMatchObject({ code: 'action_timed_out' })
   })
 
+  it.each([
+    ['has what was done although it was to stop', 'run', { output: 'done' }],
+    ['has what the layer stopped done again by the next process', 'shutdown', { code: 'action_aborted' }],
+  ])('a run %s', async (_, who, expected) => {
+    const controller = new AbortController()
+    const deaf = timed(
+      ({ signal }) => new Promise((resolve) => signal.addEventListener('abort', () => resolve({ output: 'done' }))),
+    )
+    const run = { context_id: 'c', plan_id: 'p', step_id: 's', trace_id: 't' }
+    const call = callOf({ run, [who === 'run' ? 'signal' : who]: controller.signal })
+    const ended = deaf.execute(work(), call).catch((error) => error)
+    controller.abort()
+    expect(await ended).toMatchObject(expected)
+  })
+
   it('says what was spent before the end', async () => {
     const adapter = timed(
       ({ signal }) =>

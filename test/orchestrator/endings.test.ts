@@ -225,6 +225,26 @@ describe('a run on its way back', () => {
     await inTime(clock, runtime.close())
   })
 
+  it('takes back what was under way and did not hear that it was to stop', async () => {
+    const called: string[] = []
+    const say = (name: string) => () => void called.push(name)
+    const slow = door()
+    const { start, clock } = world({
+      reserve: () => slow.opened.then(say('reserve')),
+      release: say('release'),
+      boom,
+    })
+    const runtime = await start()
+    const run = await runtime.submit(flowOf({ reserve: takenBackBy('release'), boom: compensating }))
+    const graph = await runtime.project.context(run.context_id)
+    await until(clock, () => graph.get('run', run.run_id)?.data.ending)
+    slow.open()
+    expect(await inTime(clock, run.result())).toMatchObject({ status: 'failed', undone: [{ status: 'undone' }] })
+    expect(called).toEqual(['reserve', 'release'])
+    expect(await graph.verify()).toEqual([])
+    await inTime(clock, runtime.close())
+  })
+
   it('is not kept from it by a budget that is used up', async () => {
     const called: string[] = []
     const say = (name: string) => () => void called.push(name)
