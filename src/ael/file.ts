@@ -1,8 +1,10 @@
+import { posix } from 'node:path'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { InvalidInput, MplpError, type Problem } from '../protocol/errors.ts'
 import { wholeFrom } from '../protocol/fields.ts'
 import { type Digest, isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
+import { turns } from '../protocol/turns.ts'
 import { undo } from './action.ts'
 import type { Action, Adapter, Asker, Call, Inverse, Outcome } from './adapter.ts'
 import { isBase64 } from './base64.ts'
@@ -39,6 +41,7 @@ export async function fileAdapter(options: FileOptions): Promise<Adapter> {
   const { clock = systemClock, maxBytes = 16 * 1024 * 1024 } = options
   const root = await fileRoot(options.root)
   const desk: Desk = { ...options, root, maxBytes, clock }
+  const turn = turns()
 
   return {
     action_type: 'file_operation',
@@ -52,17 +55,20 @@ export async function fileAdapter(options: FileOptions): Promise<Adapter> {
     },
 
     async execute({ params }, call) {
+      // Of two that find the same and change it, one would write over the other unseen, and neither could be taken back.
+      const leave = params.operation === 'read' ? undefined : await turn(pathsIn(params).map(posix.normalize))
       try {
         return { output: await OPERATIONS[params.operation as Operation](desk, params, call) }
       } catch (error) {
         throw call.signal.aborted ? aborted('the file operation', call.signal) : diskFailure(error, String(params.path))
+      } finally {
+        leave?.()
       }
     },
 
-    async found({ operation, path, to }) {
-      const paths = [path, to].filter((name) => typeof name === 'string')
-      const looked = paths.map((name) =>
-        found(desk, name, operation === 'write').catch((error) => {
+    async found(params) {
+      const looked = pathsIn(params).map((name) =>
+        found(desk, name, params.operation === 'write').catch((error) => {
           throw diskFailure(error, name)
         }),
       )
@@ -72,6 +78,8 @@ export async function fileAdapter(options: FileOptions): Promise<Adapter> {
     inverse: (action, outcome) => inverseOf(action, outcome, clock),
   }
 }
+
+const pathsIn = ({ path, to }: JsonObject): readonly string[] => [path, to].filter((name) => typeof name === 'string')
 
 type Operation = 'read' | 'write' | 'delete' | 'move'
 const OPERATIONS: Readonly<Record<Operation, (desk: Desk, params: JsonObject, call: Call) => Promise<JsonObject>>> = {

@@ -2,6 +2,7 @@ import type { Clock } from '../protocol/clock.ts'
 import { eachOf } from '../protocol/each.ts'
 import { Refused, TooLarge } from '../protocol/errors.ts'
 import type { Digest } from '../protocol/json.ts'
+import type { Turns } from '../protocol/turns.ts'
 import type { Change, EventDraft, FileRecord, FindingRecord, NodeData } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { insist } from '../psg/insist.ts'
@@ -32,6 +33,8 @@ export interface Desk {
   readonly begun: Set<string>
   /** Paths that an action is writing to: not looked at until it says what it did. */
   readonly held: Map<string, number>
+  /** Who writes to the same paths does so one after the other. */
+  readonly turn: Turns
 }
 
 /** Under this name we write, and by it we know our own entries again. */

@@ -1,4 +1,5 @@
 import { Closed, NotFound } from '../protocol/errors.ts'
+import { turns } from '../protocol/turns.ts'
 import type { FindingRecord } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { serially } from '../vsl/serially.ts'
@@ -51,6 +52,7 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
     findings: new Map(),
     begun: new Set(),
     held: new Map(),
+    turn: turns(),
   }
   const work = noticing(desk, options)
   const read = reads(desk)

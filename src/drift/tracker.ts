@@ -72,7 +72,10 @@ export interface Tracker {
   readonly staleCheck: (path: string, found: Digest | undefined, asker: Reader) => Promise<boolean>
   /** A run has read a file, and what it saw. */
   sawRead(path: string, digest: Digest, reader: Reader): Promise<void>
-  /** An action is about to change these paths: until it has said what it did, or has failed, they, and where links lead from them, are not looked at. */
+  /**
+   * An action is about to change these paths: until it has said what it did, or has failed, they, and where links lead from them, are not looked at,
+   * and others who are about to change them wait.
+   */
   writing(paths: readonly string[]): Promise<Writing>
   /** What lies at these paths now, as far as they belong. */
   observed(paths: readonly string[]): Promise<ReadonlyMap<string, Observed | undefined>>

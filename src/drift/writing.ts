@@ -44,6 +44,7 @@ export async function writing(desk: Desk, { paths: named, serially, read, obey, 
   const places = await Promise.all(named.map((path) => throughLinks(desk.root, path)))
   const paths = new Set([...named, ...places.filter((place) => place !== undefined)])
   for (const path of paths) desk.held.set(path, (desk.held.get(path) ?? 0) + 1)
+  const leave = await desk.turn(paths) // or the second would find what the graph has not been told of yet
   let released = false
   return {
     async wrote(files, by) {
@@ -64,6 +65,7 @@ export async function writing(desk: Desk, { paths: named, serially, read, obey, 
     release() {
       if (released) return
       released = true
+      leave()
       for (const path of paths) {
         const left = desk.held.get(path)! - 1
         if (left > 0) desk.held.set(path, left)

@@ -207,6 +207,22 @@ describe('fileAdapter', () => {
     expect(layer.inverse(action('write', 'a.txt', { content: 'b' }), { output })).toBe('irreversible')
   })
 
+  it('changes one file at a time: of two that come at once, the second finds what the first has made', async () => {
+    put('a.txt', 'old')
+    const asked = ['one', 'two', 'three'].map((content) => action('write', 'a.txt', { content }))
+    asked.push(action('move', './a.txt', { to: 'b.txt' }), action('write', 'b.txt', { content: 'four' }))
+    const results = await Promise.all(asked.map((one) => layer.execute(one)))
+    expect(results.map(({ output }) => (output as JsonObject).previous)).toMatchObject([
+      { digest: digestOf('old') },
+      { digest: digestOf('one') },
+      { digest: digestOf('two') },
+      undefined, // of a move
+      { digest: digestOf('three') },
+    ])
+    for (const [i, one] of [...asked.entries()].reverse()) await undo(one, results[i]!.output as JsonObject)
+    expect([get('a.txt'), existsSync(join(root, 'b.txt'))]).toEqual(['old', false])
+  })
+
   it('does not take back what somebody changed since', async () => {
     put('a.txt', 'mine')
     const asked = action('write', 'a.txt', { content: 'ours' })

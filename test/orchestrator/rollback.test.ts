@@ -156,6 +156,17 @@ describe('a run that writes files', () => {
     await it.close()
   })
 
+  it('writes one file by several steps at once, one after the other, and takes all of it back', async () => {
+    const it = await world({ 'a.txt': 'old\n' })
+    const write = (content: string) => file({ operation: 'write', path: 'a.txt', content })
+    const run = await it.run({ one: write('1\n'), two: write('2\n'), three: write('3\n') })
+    expect(run.result.status).toBe('completed')
+    expect((await it.tracker.scan()).findings).toEqual([])
+    expect((await it.rollback(run.run_id)).status).toBe('done')
+    expect(it.text('a.txt')).toBe('old\n')
+    await it.close()
+  })
+
   it('is denied what the ignore rules keep out', async () => {
     const it = await world({ '.mplpignore': 'secret/\n' })
     const { result } = await it.run({ write: file({ operation: 'write', path: 'secret/x', content: 'x' }) })
