@@ -55,7 +55,7 @@ export function bindSteps(
       return []
     }
     const path = `bindings.steps.${step.step_id}`
-    const wrong = given ? [] : problemsIn(plain(spec, path), BINDING, path)
+    const wrong = given ? [] : problemsIn(plain(spec, path, 'flow'), BINDING, path)
     problems.push(...wrong)
     if (wrong.length > 0) return []
     problems.push(...waitProblems(spec, `${path}.params`))

@@ -183,15 +183,7 @@ function byId(binding: BindingSpec, path: string, idOf: IdOf, problems: Problem[
       taken.add(id)
       return id
     }
-  const byIds = (value: JsonObject, at: string, taken: Set<string>): JsonObject => {
-    try {
-      return renamed(value, at, into(taken)) as JsonObject
-    } catch (error) {
-      if (!(error instanceof RangeError)) throw error
-      problems.push({ path: at, rule: 'json', message: 'is nested too deeply' })
-      return {}
-    }
-  }
+  const byIds = (value: JsonObject, at: string, taken: Set<string>) => renamed(value, at, into(taken)) as JsonObject
   const { params, inverse } = binding
   const spec = {
     ...binding,

@@ -19,9 +19,10 @@ import {
   within,
 } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
+import { tooDeepIn } from '../protocol/levels.ts'
 import { validate } from '../protocol/validate.ts'
 import { isReachable } from '../psg/confirm.ts'
-import { plain } from '../psg/plain.ts'
+import { plain, tooDeep } from '../psg/plain.ts'
 import type { BindingSpec } from './bind.ts'
 import type { AskPeople, Flow } from './submit.ts'
 
@@ -100,6 +101,8 @@ export function checkedFlow(given: unknown): Flow {
   const { context, plan, approval, options } = flow as unknown as Flow
   validate('plan', plan)
   if (typeof context !== 'string') validate('context', context)
+  refuseDeep(context, 'context')
+  refuseDeep(plan, 'plan')
   const problems: Problem[] = []
   if (plan.status !== 'draft')
     problems.push({
@@ -127,8 +130,14 @@ const OURS = ['bindings', 'approval', 'options', 'chosen'] as const
 
 const asJson = (flow: Readonly<Record<string, unknown>>, fields: readonly string[]): object =>
   Object.fromEntries(
-    fields.filter((field) => flow[field] !== undefined).map((field) => [field, plain(flow[field], field)]),
+    fields.filter((field) => flow[field] !== undefined).map((field) => [field, plain(flow[field], field, 'flow')]),
   )
+
+/** Their schemas look no further than what they know of; the graph would name a place in a commit that nobody has written. */
+function refuseDeep(document: unknown, path: string): void {
+  const way = tooDeepIn(document)
+  if (way) throw tooDeep(document, way, path, 'flow')
+}
 
 /** What is wrong with the way in which a plan is to be run that nobody has made yet. */
 export function runningProblems(flow: Readonly<Record<string, unknown>>, at: string): readonly Problem[] {

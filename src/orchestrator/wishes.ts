@@ -12,6 +12,7 @@ import { insist } from '../psg/insist.ts'
 import { confirmOf, type Deciding, decide, gateOf, proposePlan } from '../psg/moves.ts'
 import { isKind } from '../psg/node.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
+import { plain } from '../psg/plain.ts'
 import type { Project } from '../psg/project.ts'
 import { bindSteps, type Resolver } from './bind.ts'
 import { EXPIRES_MS } from './gate.ts'
@@ -145,8 +146,9 @@ export function wishes({ project, clock, open, resolve, locateRun, look }: Wishe
     cancel: (id) => request(id, 'cancel'),
     pause: (id) => request(id, 'pause'),
     resume: (id) => request(id, 'resume'),
-    async signal(id, name, payload = null) {
+    async signal(id, name, given = null) {
       open()
+      const payload = plain(given, 'payload', 'signal')
       const { graph, run } = await locateRun(id)
       const signal_id = clock.uuid()
       const phase = () => graph.get('run', run.id)?.data.phase

@@ -1,28 +1,25 @@
 import { types } from 'node:util'
 import { InvalidInput } from './errors.ts'
 import { isPlain, type Json, recordFor } from './json.ts'
+import { endless, MOST_LEVELS, type Way } from './levels.ts'
 import { shownPath } from './shown.ts'
-
-/** Whatever walks through a value later must not run out of stack on it: a commit that is refused for it would take its whole run along. */
-const MOST_LEVELS = 1_000
 
 /**
  * The copy that going through JSON text would make, `toJSON` and all; `undefined` for what has no text. Throws InvalidInput for a value that would
  * come back as another one: it names the place in `whole`, and says what to give instead.
  */
 export function jsonCopy(value: unknown, subject: string, whole: string): Json | undefined {
-  const way: Way = []
+  const way: Way = [] // where the copying is; when it stops at a flaw, it stays there
   try {
     return copied(value, way)
   } catch (cause) {
-    const { place, message } = cause instanceof TooDeep ? endless(value, way) : { place: way, message: flaw(cause) }
+    const { place = [], message } =
+      cause instanceof TooDeep ? endless(value, way) : { place: way, message: flaw(cause) }
     const problem = { path: shownPath([whole, ...place]), rule: 'json', message }
     throw new InvalidInput(subject, [problem], cause instanceof Untold ? undefined : { cause })
   }
 }
 
-/** Where the copying is; when it stops at a flaw, it stays there. */
-type Way = (string | number)[]
 class Untold extends Error {}
 class TooDeep extends Untold {}
 
@@ -110,16 +107,3 @@ function refuseLoss(value: object): void {
 
 const flaw = (cause: unknown): string =>
   cause instanceof Untold ? cause.message : 'throws when it is read; give a copy of what it holds'
-
-/** Where, on a way that did not end, something comes by for the second time. */
-function endless(value: unknown, way: Way): { readonly place: Way; readonly message: string } {
-  const passed = new Set<unknown>([value])
-  let at = value
-  for (const [i, part] of way.entries()) {
-    at = Object(at)[part]
-    if (typeof at !== 'object') break // it says itself by a toJSON, which is not called twice
-    if (passed.has(at)) return { place: way.slice(0, i + 1), message: 'contains itself; leave it out there' }
-    passed.add(at)
-  }
-  return { place: [], message: `is nested more than ${MOST_LEVELS} levels deep; give less, or text` }
-}

@@ -1,10 +1,10 @@
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
 import { anything, type Field, type Fields, refuseUnlessFit, uuid } from '../protocol/fields.ts'
-import { isObject, type JsonObject } from '../protocol/json.ts'
+import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Change, Changes, CommitOptions, EventDraft, Kind } from './change.ts'
 import { KINDS } from './kinds.ts'
-import { plain } from './plain.ts'
+import { MOST_LEVELS_KEPT, plain } from './plain.ts'
 import { RunEvent } from './run-event.ts'
 
 /** What a caller asks for, as a copy that he can no longer change. Throws InvalidInput when it does not have the form of changes. */
@@ -63,7 +63,7 @@ function draftProblems(given: unknown, path: string, problems: Problem[]): void 
 
 /** A caller's events as copies. */
 export const takeInEvents = (events: CommitOptions['events'] = []): NonNullable<CommitOptions['events']> =>
-  events.map((given, i) => (given instanceof RunEvent ? given : (plain(given, `events[${i}]`) as EventDraft)))
+  events.map((given, i) => (given instanceof RunEvent ? given : (kept(given, `events[${i}]`) as EventDraft)))
 
 /** Throws InvalidInput unless there is such a kind of node, and the id could be one's. */
 export function checkName(kind: unknown, id: unknown): void {
@@ -146,12 +146,12 @@ function copied(change: Change, i: number): Change {
   switch (change.kind) {
     case 'node_add': {
       const { kind, node, id, owner, at, group, imported, revived } = change
-      const data = plain(change.data, `changes[${i}].data`)
+      const data = kept(change.data, `changes[${i}].data`)
       return { kind, node, id, owner, at, group, imported, revived, data } as unknown as Change
     }
     case 'node_update': {
       const { kind, node, id, retired } = change
-      const set = plain(change.set, `changes[${i}].set`) as JsonObject
+      const set = kept(change.set, `changes[${i}].set`) as JsonObject
       const gone = Object.keys(change.set).filter((field) => !Object.hasOwn(set, field)) // JSON knows no `undefined`
       const all = gone.length === 0 ? set : { ...set, ...Object.fromEntries(gone.map((field) => [field, undefined])) }
       return { kind, node, id, set: all, retired } as unknown as Change
@@ -161,6 +161,7 @@ function copied(change: Change, i: number): Change {
   }
 }
 
+const kept = (value: unknown, path: string): Json => plain(value, path, 'commit', MOST_LEVELS_KEPT)
 const isText = (value: unknown): value is string => typeof value === 'string' && value !== ''
 const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0
 

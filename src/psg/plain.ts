@@ -1,35 +1,42 @@
 import { InvalidInput } from '../protocol/errors.ts'
 import { canonical, isPlain, type Json, recordFor, setMember } from '../protocol/json.ts'
+import { endless, MOST_LEVELS, type Way } from '../protocol/levels.ts'
 import { shown } from '../protocol/shown.ts'
 
 /**
- * A frozen copy, so that neither who gave a value nor who reads it can change what the graph holds. Refuses what JSON would change or drop; a
- * member that is `undefined` counts as absent.
+ * A frozen copy, so that neither who gave a value nor who reads it can change what the graph holds. Refuses what JSON would change or drop, and what is
+ * nested in more levels than `most`; a member that is `undefined` counts as absent.
  */
-export function plain(value: unknown, path: string, subject = 'commit'): Json {
+export function plain(value: unknown, path: string, subject = 'commit', most = MOST_LEVELS): Json {
   try {
-    return copied(value, undefined)
+    return copied(value, undefined, most)
   } catch {
-    return refusing(value, path, subject)
+    return refusing(value, path, subject, most)
   }
 }
 
+/** An output may be as deep as anything that is given; what a node or an event puts around it comes on top. */
+export const MOST_LEVELS_KEPT = MOST_LEVELS + 24
+
 /** Goes the same way again, this time noting where it is: that would cost every copy more than the copying. */
-function refusing(value: unknown, path: string, subject: string): Json {
+function refusing(value: unknown, path: string, subject: string, most: number): Json {
   const way: Way = []
   try {
-    return copied(value, way)
+    return copied(value, way, most)
   } catch (error) {
-    if (error instanceof NotJson) throw refused(subject, way.reduce<string>(joined, path), error.message)
-    if (error instanceof RangeError)
-      throw refused(
-        subject,
-        way.slice(0, 1).reduce<string>(joined, path),
-        'something that contains itself, or is nested too deeply',
-      )
+    if (error instanceof NotJson) throw refused(subject, pathOf(way, path), error.message)
+    if (error instanceof TooDeep) throw tooDeep(value, way, path, subject, most)
     throw error
   }
 }
+
+/** The refusal of a value for what lies at the end of a way, or for something on it that contains itself. */
+export function tooDeep(value: unknown, way: Way, path: string, subject: string, most = MOST_LEVELS): InvalidInput {
+  const { place = way.slice(0, MOST_NAMED), message } = endless(value, way, most)
+  return new InvalidInput(subject, [{ path: pathOf(place, path), rule: 'json', message }])
+}
+/** Enough to tell one step's params from another's. */
+const MOST_NAMED = 3
 
 /** Freezes a value that is JSON already, and nobody else's. */
 export function frozen<T>(value: T): T {
@@ -43,31 +50,31 @@ export const sameJson = (a: Json | undefined, b: Json | undefined): boolean =>
   a === b || (a !== undefined && b !== undefined && canonical(a) === canonical(b))
 
 class NotJson extends Error {}
+class TooDeep extends Error {}
 
-/** Where the copying is; when it stops at a flaw, it stays there. */
-type Way = (string | number)[]
-
-function copied(value: unknown, way: Way | undefined): Json {
+/** The way is where the copying is; when it stops at a flaw, it stays there. */
+function copied(value: unknown, way: Way | undefined, levels: number): Json {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return value
   if (typeof value === 'number') {
     if (Number.isFinite(value)) return value === 0 ? 0 : value // JSON knows no -0
     throw new NotJson(String(value))
   }
   if (typeof value !== 'object') throw new NotJson(shown(value))
-  return Object.freeze(Array.isArray(value) ? copiedList(value, way) : copiedObject(value, way))
+  if (levels === 0) throw new TooDeep()
+  return Object.freeze(Array.isArray(value) ? copiedList(value, way, levels - 1) : copiedObject(value, way, levels - 1))
 }
 
-function copiedList(list: readonly unknown[], way: Way | undefined): Json[] {
+function copiedList(list: readonly unknown[], way: Way | undefined, levels: number): Json[] {
   const copy = [...list] // as long as it has to be, where pushing would leave room for sixteen more
   for (let i = 0; i < copy.length; i++) {
     way?.push(i)
-    copy[i] = copied(copy[i], way)
+    copy[i] = copied(copy[i], way, levels)
     way?.pop()
   }
   return copy as Json[]
 }
 
-function copiedObject(object: object, way: Way | undefined): { [name: string]: Json } {
+function copiedObject(object: object, way: Way | undefined, levels: number): { [name: string]: Json } {
   if (!isPlain(object)) throw new NotJson(`an instance of ${object.constructor?.name ?? 'a class'}`)
   const names = Object.keys(object)
   const copy = recordFor<Json>(names)
@@ -75,13 +82,14 @@ function copiedObject(object: object, way: Way | undefined): { [name: string]: J
     const member = (object as { [name: string]: unknown })[name]
     if (member === undefined) continue
     way?.push(name)
-    const kept = copied(member, way)
+    const kept = copied(member, way, levels)
     way?.pop()
     setMember(copy, name, kept)
   }
   return copy
 }
 
+const pathOf = (way: Way, path: string): string => way.reduce<string>(joined, path)
 const joined = (path: string, part: string | number): string =>
   typeof part === 'number' ? `${path}[${part}]` : path === '' ? part : `${path}.${part}`
 

@@ -14,6 +14,7 @@ import { type ManualClock, manualClock } from '../../src/protocol/clock.ts'
 import { ActionError, InvalidInput, NotFound, RuleViolation, Unavailable } from '../../src/protocol/errors.ts'
 import { problemsIn } from '../../src/protocol/fields.ts'
 import type { Json, JsonObject } from '../../src/protocol/json.ts'
+import type { Context } from '../../src/protocol/types.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
@@ -760,6 +761,7 @@ describe('bad input', () => {
 
   const cyclic: { [name: string]: unknown } = {}
   cyclic.self = cyclic
+  const lists = (levels: number): Json => JSON.parse(`${'['.repeat(levels)}${']'.repeat(levels)}`)
   const bound = (binding: object) => (flow: ReturnType<typeof chainOf>) => {
     const steps = { [flow.ids.s0!]: { action_type: 'function', params: { name: 'noop' }, ...binding } }
     return { ...flow, bindings: { steps } }
@@ -788,7 +790,17 @@ describe('bad input', () => {
       'bindings.steps.*.inverse',
       'type',
     ],
-    ['a binding that contains itself', bound({ params: cyclic }), 'bindings.steps', 'json'],
+    ['a binding that contains itself', bound({ params: cyclic }), 'bindings.steps.*.params.self', 'json'],
+    ['a binding that is nested too deeply', bound({ params: { a: lists(997) } }), 'bindings.steps.*.params', 'json'],
+    [
+      'a context that is nested too deeply',
+      (flow) => ({
+        ...flow,
+        context: { ...Object(flow.context), root: { domain: 'a', environment: 'b', at: lists(999) } },
+      }),
+      'context.root.at[0]',
+      'json',
+    ],
     ['a binding that is not JSON', bound({ params: { big: 5n } }), 'bindings.steps.*.params.big', 'json'],
     [
       'too many attempts',
@@ -831,6 +843,19 @@ describe('bad input', () => {
     await expect(runtime.submit(spoilt(flow) as never)).rejects.toMatchObject({ problems: [problem] })
     expect(await runtime.list()).toEqual([])
     await expect(runtime.project.context(flow.plan.context_id)).rejects.toThrow(NotFound)
+    await runtime.close()
+  })
+
+  it('runs what is nested as deeply as it may be, with an output as deep in it', async () => {
+    const runtime = await runtimeOf({ deep: () => lists(1_000), noop: () => 'done' })
+    const flow = flowOf({ deep: {}, use: { after: ['deep'] } })
+    const at = JSON.stringify(lists(995)).replace('[]', JSON.stringify([{ $from: flow.ids.deep! }]))
+    const params = { name: 'noop', args: JSON.parse(at) }
+    const steps = { ...flow.bindings!.steps, [flow.ids.use!]: { action_type: 'function', params } }
+    const root = { domain: 'a', environment: 'b', at: lists(998) }
+    const context = { ...(flow.context as Context), root }
+    const run = await runtime.submit({ ...flow, context, bindings: { steps } })
+    expect(await run.result()).toMatchObject({ status: 'completed', outputs: { [flow.ids.use!]: 'done' } })
     await runtime.close()
   })
 

@@ -210,6 +210,18 @@ it('refuses options that are none', async () => {
   await expect(runtime.ingest(run.context_id, 'git-event', {}, null as never)).rejects.toThrow(InvalidInput)
 })
 
+it('refuses a signal that is nested more deeply than a graph takes', async () => {
+  const runtime = await desk()
+  const run = await runtime.submit(flowOf({ one: { binding } }))
+  await run.rest()
+  const lists = (levels: number) => JSON.parse(`${'['.repeat(levels)}${']'.repeat(levels)}`)
+  await expect(runtime.signal(run.run_id, 'go', lists(1_001))).rejects.toMatchObject({
+    problems: [{ path: 'payload[0][0][0]', rule: 'json', message: expect.stringContaining('1000 levels deep') }],
+  })
+  await runtime.signal(run.run_id, 'go', lists(1_000))
+  expect((await run.result()).status).toBe('completed')
+})
+
 it('hands a signal to one of two steps that wait for it', async () => {
   const runtime = await desk()
   const flow = flowOf({ one: { binding }, two: { binding } })

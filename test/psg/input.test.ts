@@ -10,6 +10,7 @@ import { add, by, set, storeContents, withPlan, world } from './given.ts'
 
 const cyclic: { self?: unknown } = {}
 cyclic.self = cyclic
+const nested = (levels: number) => JSON.parse(`${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}`)
 const EVENT = { event_type: 'x', event_family: 'intent' }
 const ID = '3f2504e0-4f89-41d3-9a0c-0305e82c3301'
 const update = (set: unknown) => [{ kind: 'node_update', node: 'context', id: 'c', set }]
@@ -42,7 +43,8 @@ describe('psg: a commit that is none', () => {
     ['changes[0].set.root.a[1]', update({ root: { a: [1, () => 1] } })],
     ['changes[0].set.root.at', update({ root: { at: new Date(0) } })],
     ['changes[0].set.root.map', update({ root: { map: new Map() } })],
-    ['changes[0].set.root', update({ root: cyclic })],
+    ['changes[0].set.root.self', update({ root: cyclic })],
+    ['changes[0].set.root.a.a', update({ root: nested(1_024) })],
     ['changes[0].set.root.n', update({ root: { n: 1n } })],
     ['changes[0].set.tags[0]', update({ tags: [undefined] })],
   ])('is refused, naming %s', async (path, changes) => {
@@ -137,15 +139,18 @@ describe('psg: questions that are none', () => {
     await expect(graph[method](kind as never, id as never)).rejects.toBeInstanceOf(InvalidInput)
   })
 
-  it.each([10n, Number.NaN, () => 1, new Date(0), cyclic])(
-    'are refused: a condition that is not JSON',
-    async (value) => {
-      const { graph } = await world()
-      await expect(graph.query({ kind: 'context', where: { title: value as never } })).rejects.toMatchObject({
-        problems: [{ path: 'where.title', rule: 'json' }],
-      })
-    },
-  )
+  it.each([
+    [10n, 'where.title'],
+    [Number.NaN, 'where.title'],
+    [() => 1, 'where.title'],
+    [new Date(0), 'where.title'],
+    [cyclic, 'where.title.self'],
+  ])('are refused: a condition that is not JSON', async (value, path) => {
+    const { graph } = await world()
+    await expect(graph.query({ kind: 'context', where: { title: value as never } })).rejects.toMatchObject({
+      problems: [{ path, rule: 'json' }],
+    })
+  })
 
   it.each([null, undefined, 7])('are refused: %s instead of what is asked for', async (nothing) => {
     const given = await world()
