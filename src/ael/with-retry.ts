@@ -1,4 +1,5 @@
-import { type Clock, LONGEST_WAIT_MS, systemClock } from '../protocol/clock.ts'
+import { type Clock, systemClock } from '../protocol/clock.ts'
+import type { ActionError } from '../protocol/errors.ts'
 import type { Json } from '../protocol/json.ts'
 import { checkRepeatable } from './action.ts'
 import type { Adapter, RetryPolicy } from './adapter.ts'
@@ -18,7 +19,17 @@ export function nextRetry(
   const planned = strategy === 'fixed' ? delay_ms : Math.min(delay_ms * 2 ** (made - 1), max_delay_ms)
   const drawn = Math.round(planned * (1 - jitter * random))
   const { retryAfterMs: wished = 0 } = error
-  return wished <= LONGEST_WAIT_MS ? Math.max(drawn, wished) : undefined // the other side's wish outranks our cap
+  return wished <= longestWish(policy) ? Math.max(drawn, wished) : undefined // the other side's wish outranks our cap, up to a day
+}
+
+/** A quota that is renewed every day is worth waiting for; a server that asks for years has not thought of us. */
+const longestWish = ({ max_delay_ms = 0 }: RetryPolicy): number => Math.max(A_DAY_MS, max_delay_ms)
+const A_DAY_MS = 24 * 60 * 60 * 1000
+
+/** What of an error keeps it from being tried again that neither its policy nor its message tells; empty when nothing does. */
+export function unheeded(policy: RetryPolicy | undefined, { retryable, retryAfterMs = 0 }: ActionError): string {
+  if (!policy || policy.strategy === 'none' || !retryable || retryAfterMs <= longestWish(policy)) return ''
+  return `; it asks to be tried again after ${Math.ceil(retryAfterMs / 1000)} s: that is not waited for, unless max_delay_ms of the retry allows for it`
 }
 
 export interface RetryOptions {

@@ -1,4 +1,4 @@
-import { nextRetry } from '../ael/with-retry.ts'
+import { nextRetry, unheeded } from '../ael/with-retry.ts'
 import { ActionError, ApprovalNeeded } from '../protocol/errors.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import type { ConfirmStatus } from '../protocol/types.ts'
@@ -139,7 +139,10 @@ function attemptFailed(
   const { session } = run
   const expired = session && flight.turn && isExpiry(session, flight.turn, flight.action.timeout_ms, told) // the turn is over, and with it its attempts
   const wait = expired ? undefined : nextRetry(flight.action.retry, failures, error, run.graph.clock.random())
-  if (wait === undefined) return stepGivenUp(run, flight, binding.on_failure ?? 'fail', told, decided)
+  if (wait === undefined) {
+    const why = { ...told, message: told.message + unheeded(flight.action.retry, error) }
+    return stepGivenUp(run, flight, binding.on_failure ?? 'fail', why, decided)
+  }
   setAction(decided, flight.action.action_id, { failures, ...(wait > 0 && { status: 'waiting' }) })
   if (wait === 0) again(run, flight, decided)
   else setTimer(run, flight, wait, decided)

@@ -297,6 +297,22 @@ describe('a failing step', () => {
     await closing
   })
 
+  it('fails at once, and tells the wish, where the other side asks to wait for years', async () => {
+    const tenYears = 10 * 365 * 24 * 60 * 60
+    const busy = { retryable: true, retryAfterMs: tenYears * 1000 }
+    const runtime = await runtimeOf({ busy: () => Promise.reject(new ActionError('action_failed', 'busy', busy)) })
+    const retry = { strategy: 'fixed', max_attempts: 3, delay_ms: 1 } as const
+    const run = await runtime.submit(flowOf({ busy: { binding: { retry } } }))
+    expect(await run.result()).toMatchObject({
+      status: 'failed',
+      error: {
+        code: 'action_failed',
+        message: expect.stringMatching(`^busy; it asks .* after ${tenYears} s: .*max_delay_ms`),
+      },
+    })
+    await runtime.close()
+  })
+
   it('takes back what was done, in reverse, where its policy is to compensate', async () => {
     const undone: Json[] = []
     const runtime = await runtimeOf({
