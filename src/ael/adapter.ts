@@ -123,7 +123,7 @@ export interface Adapter {
   secrets?(): readonly string[]
   /** What the action is called in events and questions: a tool's name, a model, a host. The action type when absent. */
   label?(params: JsonObject): string
-  /** Refuses parameters that cannot work, before the action starts: throws InvalidInput, or NotFound for an unknown tool. */
+  /** Refuses parameters that cannot work, before the action starts: throws InvalidInput, or NotFound for an unknown tool. Waited for as long as an attempt. */
   check?(params: JsonObject, asker: Asker): void | Promise<void>
   /**
    * What these parameters ask for by name and the adapter does not have: then a run that needs it is left to a process that does. Answered at once, and
@@ -132,7 +132,7 @@ export interface Adapter {
   lacks?(params: JsonObject): Lack | undefined
   /** Changes nothing in the world: may be cached and repeated. False when absent. */
   readOnly?(params: JsonObject): boolean
-  /** Must somebody agree first? `always_allow` when absent. Asked after `check`. */
+  /** Must somebody agree first? `always_allow` when absent. Asked after `check`, and waited for as long. */
   approval?(params: JsonObject, asker: Asker): Approval | Promise<Approval>
   /** The most that one attempt may cost, for the budget. */
   estimate?(params: JsonObject): Spend

@@ -190,7 +190,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
     async check(action, asker: Asker = {}) {
       checkAction(action)
       if (!object.fits(asker)) throw badCall(asker)
-      await checkParams(memberOf(action.action_type).adapter, action, asker, redact)
+      await checkParams(memberOf(action.action_type).adapter, action, asker, redact, shared)
     },
     executorOf: (action_type) => (members.get(action_type) ?? members.get('*'))?.adapter.executor_kind,
     lacks,

@@ -73,7 +73,7 @@ export const storable: typeof outputs.storable = (result) => {
  */
 export const withAdmission = guarded(
   'admission',
-  { adapter, options: { admit: method, gate: method, redactor } },
+  { adapter, options: { admit: method, gate: method, redactor, timeoutMs: timeout, clock } },
   admission.withAdmission,
 )
 

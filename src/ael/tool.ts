@@ -5,7 +5,7 @@ import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import { under } from '../protocol/under.ts'
 import { undo } from './action.ts'
-import type { Action, Adapter, Call, Inverse } from './adapter.ts'
+import type { Action, Adapter, Approval, Asker, Call, Inverse } from './adapter.ts'
 import { registry as registryField } from './check-options.ts'
 import { callFor, type Passage } from './decorate.ts'
 import { aborted, finalFailure } from './failure.ts'
@@ -46,14 +46,13 @@ export function toolAdapter(registry: ToolRegistry, options: { clock?: Clock } =
       return wrong instanceof Promise ? wrong.then(refuseArgs) : refuseArgs(wrong)
     },
 
-    async approval(params, asker) {
+    approval(params, asker) {
       const tool = registry.get(String(params.tool_name))
       const args = argsOf(params)
       const asked = { tool: tool.name, arguments: args, description: `Run ${tool.name}?` }
-      if (tool.policy !== 'ask') return { ...asked, policy: tool.policy ?? 'always_allow' }
-      const question = await tool.requestApproval?.(args, asker)
-      if (question === null) return { ...asked, policy: 'always_allow' }
-      return { ...asked, policy: 'ask', description: question || asked.description }
+      return tool.policy === 'ask'
+        ? questioned(tool, asked, args, asker)
+        : { ...asked, policy: tool.policy ?? 'always_allow' }
     },
 
     async execute(action, call) {
@@ -84,6 +83,17 @@ export const undoing = guarded(
   },
   undo,
 )
+
+async function questioned(
+  tool: RegisteredTool,
+  asked: Omit<Approval, 'policy'>,
+  args: JsonObject,
+  asker: Asker,
+): Promise<Approval> {
+  const question = await tool.requestApproval?.(args, asker)
+  if (question === null) return { ...asked, policy: 'always_allow' }
+  return { ...asked, policy: 'ask', description: question || asked.description }
+}
 
 const PARAMS = ['tool_name', 'tool_args']
 

@@ -1,3 +1,4 @@
+import { type Clock, systemClock } from '../protocol/clock.ts'
 import { ActionError, ApprovalNeeded } from '../protocol/errors.ts'
 import { type Digest, digestOfJson, type Json } from '../protocol/json.ts'
 import { checkRepeatable } from './action.ts'
@@ -5,12 +6,16 @@ import type { Action, Adapter, Approval, ApprovalPolicy, Asker, RunRef } from '.
 import { decorated, type Passage } from './decorate.ts'
 import { labelOf } from './events.ts'
 import { aborted, denied, orAborted } from './failure.ts'
+import { inTime } from './in-time.ts'
 import type { Admission, Decision, GateRequest, Hands } from './layer.ts'
 import { eitherOf } from './on-abort.ts'
 import { type Redactor, redactor } from './redact.ts'
 
 export interface AdmissionOptions extends Pick<Hands, 'admit' | 'gate'> {
   readonly redactor?: Redactor
+  /** How long an adapter may take to check or to say who must agree, when neither action nor adapter says: 30 s. */
+  readonly timeoutMs?: number
+  readonly clock?: Clock
 }
 
 /**
@@ -24,9 +29,9 @@ export function withAdmission(adapter: Adapter, options: AdmissionOptions = {}):
     if (call.signal.aborted) throw aborted(action.action_type, call.signal)
     const asker = askerOf(call)
     const answered: Answered = (answer) => unlessCalledOff(answer, call, action.action_type)
-    await checkParams(adapter, action, asker, redact, answered)
-    const approval =
-      (adapter.approval && (await answered(adapter.approval(action.params, asker)))) ?? unasked(adapter, action)
+    await checkParams(adapter, action, asker, redact, options, answered)
+    const asked = adapter.approval && answered(adapter.approval(action.params, asker))
+    const approval = (await unlessLate(asked, 'the approval', adapter, action, options)) ?? unasked(adapter, action)
     const admission =
       admit && (await answered(admit({ action, tool: approval.tool, read_only: readOnly(adapter, action), ...asker })))
     const policy = admittedPolicy(approval, admission, redact)
@@ -41,15 +46,26 @@ export async function checkParams(
   action: Action,
   asker: Asker,
   redact: Redactor,
+  limits: Limits,
   answered: Answered = (answer) => answer,
 ): Promise<void> {
   try {
     const checking = adapter.check?.(action.params, asker)
-    if (checking) await answered(checking)
+    if (checking) await unlessLate(answered(checking), 'the check', adapter, action, limits)
     checkRepeatable(action, readOnly(adapter, action))
   } catch (error) {
     throw redact.error(error)
   }
+}
+
+type Limits = Pick<AdmissionOptions, 'timeoutMs' | 'clock'>
+
+/** It may take as long as an attempt. Without a promise nothing is late, and no time is taken. */
+function unlessLate<T>(answer: T | Promise<T>, what: string, adapter: Adapter, action: Action, limits: Limits) {
+  if (!isThenable(answer)) return answer
+  const { action_type, timeout_ms = adapter.timeoutMs ?? limits.timeoutMs ?? 30_000 } = action
+  const whose = `${what} of the adapter for actions of type ${action_type}`
+  return inTime(Promise.resolve(answer), timeout_ms, whose, limits.clock ?? systemClock)
 }
 
 type Answered = <T>(answer: T | Promise<T>) => T | Promise<T>

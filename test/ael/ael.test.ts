@@ -486,6 +486,34 @@ describe('closing', () => {
     await layer.close()
     expect(await closed).toBe('action_aborted')
   })
+
+  it.each<[string, Partial<Adapter>]>([
+    ['check', { check: () => new Promise(() => undefined) }],
+    ['approval', { approval: () => new Promise(() => undefined) }],
+  ])('waits for the %s of an adapter as long as for an attempt, and says whose never came', async (what, more) => {
+    const clock = manualClock()
+    const layer = layerOf(async () => ({}), { clock, timeoutMs: 700 }, more)
+    const told = (error: ActionError) => [error.code, error.retryable, error.message]
+    const asked = [
+      layer.execute(work()).catch(told),
+      layer.execute(work({ timeout_ms: 900 })).catch(told),
+      ...(what === 'check' ? [layer.check(work()).catch(told)] : []),
+    ]
+    const late = (ms: number) => [
+      'action_timed_out',
+      true,
+      `the ${what} of the adapter for actions of type work did not end within ${ms} ms`,
+    ]
+    await turn()
+    await clock.advance(699)
+    expect(clock.sleeping).toBe(asked.length)
+    await clock.advance(1)
+    expect([await asked[0], await asked[2]]).toEqual([late(700), what === 'check' ? late(700) : undefined])
+    await clock.advance(200)
+    expect(await asked[1]).toEqual(late(900))
+    expect(clock.sleeping).toBe(0)
+    await layer.close()
+  })
 })
 
 it('lets a thousand actions share one signal', async () => {

@@ -61,10 +61,10 @@ describe('nextRetry', () => {
   it('waits no longer than a day for the other side, or than the policy allows for', () => {
     const day = 24 * 60 * 60 * 1000
     const policy: RetryPolicy = { strategy: 'fixed', max_attempts: 9, delay_ms: 100 }
-    const after = (retryAfterMs: number, more = {}) =>
+    const heeded = (retryAfterMs: number, more = {}) =>
       nextRetry({ ...policy, ...more }, 1, { ...passing, retryAfterMs }, 0)
-    expect([after(day), after(day + 1), after(10 * 365 * day)]).toEqual([day, undefined, undefined])
-    expect([after(3 * day, { max_delay_ms: 3 * day }), after(3 * day + 1, { max_delay_ms: 3 * day })]).toEqual([
+    expect([heeded(day), heeded(day + 1), heeded(10 * 365 * day)]).toEqual([day, undefined, undefined])
+    expect([heeded(3 * day, { max_delay_ms: 3 * day }), heeded(3 * day + 1, { max_delay_ms: 3 * day })]).toEqual([
       3 * day,
       undefined,
     ])
