@@ -19,7 +19,7 @@ import { type Opening, openConfigured } from './configured-store.ts'
 import { checkFolder, openProjectFolder } from './folder.ts'
 import type { RunOptions } from './orchestrator/live.ts'
 import type { ProjectFolder } from './orchestrator/project-folder.ts'
-import type { Relay } from './orchestrator/relay.ts'
+import type { Relay, RelayOptions } from './orchestrator/relay.ts'
 import type { RollbackOptions, RollbackReport } from './orchestrator/rollback.ts'
 import type { Runtime } from './orchestrator/runtime.ts'
 import type { Flow } from './orchestrator/submit.ts'
@@ -128,7 +128,7 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
     foundProject(runtime.project)
     opened.unshift(() => runtime.close())
     if (whole.drift?.watch) await folder?.tracker()
-    const relays = await relaysOf(buses, { store, clock, onError })
+    const relays = await relaysOf(buses, { store, clock, onError, leaseTtlMs: whole.lease_ttl_ms })
     opened.unshift(() => Promise.all(relays.map((one) => one.close())))
     let closing: Promise<void> | undefined
     return {
@@ -186,7 +186,7 @@ async function busesOf({ bus = [] }: Config, store: Promise<Backend>, onError: R
 /** One for each bus. */
 async function relaysOf(
   buses: readonly Bus[],
-  parts: { readonly store: Backend; readonly clock: Clock; readonly onError: Report },
+  parts: Pick<RelayOptions, 'store' | 'leaseTtlMs'> & { readonly clock: Clock; readonly onError: Report },
 ): Promise<readonly Relay[]> {
   if (buses.length === 0) return []
   const { relay } = await import('./orchestrator/relay.ts')

@@ -15,7 +15,9 @@ import type { DriftConfig } from '../src/config.ts'
 import { manualClock, systemClock } from '../src/protocol/clock.ts'
 import { Corrupt, InvalidInput, Refused, Unavailable } from '../src/protocol/errors.ts'
 import type { JsonObject } from '../src/protocol/json.ts'
+import type { Backend } from '../src/vsl/backend.ts'
 import { fileBackend } from '../src/vsl/file.ts'
+import { memoryBackend } from '../src/vsl/memory.ts'
 import { openStore } from '../src/vsl/vsl.ts'
 import { flowOf } from './support/flows.ts'
 import { mcpHttpServer } from './support/mcp-http-server.ts'
@@ -88,6 +90,28 @@ describe('a runtime from a config', () => {
     expect(told).toEqual([expect.any(Unavailable)])
     later = 60_000
     await expect.poll(() => told.length, { timeout: 10_000 }).toBe(2)
+  })
+
+  it('holds contexts and buses by leases as long as its config says', async () => {
+    const store = memoryBackend()
+    const leases = new Map<string, number>()
+    const acquire: Backend['acquire'] = (stream, holder, ttlMs) => {
+      leases.set(stream, ttlMs)
+      return store.acquire(stream, holder, ttlMs)
+    }
+    const transport = { ...memoryTransport(), traits: { ...memoryTransport().traits, within: false } }
+    const config = { lease_ttl_ms: 2_500, bus: [{ name: 'mine', transport }], functions: { greet: () => 'hello' } }
+    const runtime = await openRuntime(config, { store: { ...store, acquire } })
+    onTestFinished(() => runtime.close())
+    const run = await runtime.submit(flowOf({ greet: {} }))
+    await run.result()
+    await runtime.flush()
+    expect([...leases]).toEqual(
+      expect.arrayContaining([
+        [run.context_id, 2_500],
+        ['relay/mine', 2_500],
+      ]),
+    )
   })
 
   itOwns(privatePostgres)('moves to Postgres and Redis with two lines and nothing else', async ({ url }) => {

@@ -14,6 +14,7 @@ import {
   method,
   needed,
   object,
+  positive,
   refuseUnlessFit,
   signal as signalField,
 } from '../protocol/fields.ts'
@@ -232,7 +233,7 @@ const OPTIONS: { readonly [O in keyof Required<RelayOptions>]: Field | Fields } 
   holder: needed(object),
   exclusive: flag,
   clock: clockField,
-  leaseTtlMs: count,
+  leaseTtlMs: positive,
   batch: { deliveries: count, bytes: count },
   moveEveryMs: count,
   graceMs: duration,
