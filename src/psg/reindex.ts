@@ -3,7 +3,7 @@ import type { Backend } from '../vsl/backend.ts'
 import type { Finding } from './finding.ts'
 import type { IndexRows } from './index-rows.ts'
 import { foundIn } from './verify.ts'
-import type { IndexFault } from './verify-indexes.ts'
+import { findingOf } from './verify-indexes.ts'
 
 const MOST_ATTEMPTS = 5
 const AT_ONCE = 1000
@@ -19,10 +19,10 @@ interface Mended {
  */
 export async function reindexGraph(store: Backend, graph: string, rows: IndexRows): Promise<Mended> {
   for (let attempt = 1; ; attempt++) {
-    const { revision } = await store.head(graph)
-    const { findings, faults } = await foundIn(store, graph, revision, rows)
+    const { revision, findings, faults } = await foundIn(store, graph, rows)
     const known = faults.flatMap(({ mend }) => (mend ? [mend] : []))
-    if (findings.length > 0 || known.length === 0) return { mended: [], findings: [...findings, ...faults.map(told)] }
+    if (findings.length > 0 || known.length === 0)
+      return { mended: [], findings: [...findings, ...faults.map(findingOf)] }
     try {
       for (let at = 0; at < known.length; at += AT_ONCE) {
         const some = known.slice(at, at + AT_ONCE)
@@ -31,11 +31,9 @@ export async function reindexGraph(store: Backend, graph: string, rows: IndexRow
         await store.commit({ stream: graph, expected: revision, inserts: [], puts, deletes })
       }
       const [mended, left] = [faults.filter(({ mend }) => mend), faults.filter(({ mend }) => !mend)]
-      return { mended: mended.map(told), findings: left.map(told) }
+      return { mended: mended.map(findingOf), findings: left.map(findingOf) }
     } catch (error) {
       if (!(error instanceof RevisionConflict) || attempt === MOST_ATTEMPTS) throw error
     }
   }
 }
-
-const told = ({ mend: _, ...finding }: IndexFault): Finding => finding

@@ -9,10 +9,10 @@ import { isKind, nodeKey, placeOf } from './node.ts'
 interface Values {
   readonly nodes: ReadonlyMap<string, AnyNode>
   readonly stored: ReadonlyMap<string, Stored>
-  /** The groups that are listed as open. */
-  readonly open: ReadonlySet<string>
   /** The keys of the shared indexes that are said to lead here. */
   readonly rows: readonly string[]
+  /** Only these keys are looked at; all of them when absent. */
+  readonly only: ReadonlySet<string> | undefined
 }
 
 /** Of a timer there is more to it. */
@@ -20,36 +20,46 @@ type Row = Partial<Whereabouts>
 
 /** Something in an index that is not what the values say. */
 export interface IndexFault extends Finding {
+  readonly key: string
+  /** Whose it is, where that is known. */
+  readonly group: string | undefined
   /** The key, and what ought to be there; absent for one that leads to another graph, which may have a right to it. */
   readonly mend?: readonly [key: string, row: Row | undefined]
 }
 
+export const findingOf = ({ rule, node, message }: IndexFault): Finding => ({ rule, node, message })
+
 /** Compares each index with what it ought to tell by the values: nothing missing, nothing too much, nothing that leads elsewhere. */
 export async function indexFaults(store: Backend, graph: string, values: Values): Promise<readonly IndexFault[]> {
   const { wanted, open } = expected(graph, values)
-  const there = await valuesAt(store, new Set([...wanted.keys(), ...values.rows]))
+  const { only } = values
+  const asked = only ?? new Set([...wanted.keys(), ...values.rows])
+  const there = await valuesAt(store, asked)
   const faults: IndexFault[] = []
   /** What names no graph is a run's, which is here. */
   const leadsHere = (row: Row | undefined) => row !== undefined && (row.graph ?? graph) === graph
-  const fault = (key: string, says: string, mend?: IndexFault['mend']) =>
-    void faults.push({ rule: ruleOf(key), node: key, message: `${key} ${says}`, ...(mend && { mend }) })
+  const fault = (key: string, group: string | undefined, says: string, mend?: IndexFault['mend']) =>
+    void faults.push({ rule: ruleOf(key), node: key, message: `${key} ${says}`, key, group, ...(mend && { mend }) })
   for (const key of values.rows)
-    if (!wanted.has(key) && leadsHere(there.get(key))) fault(key, 'is in the index without reason', [key, undefined])
-  for (const [key, row] of wanted) {
+    if (asked.has(key) && !wanted.has(key) && leadsHere(there.get(key)))
+      fault(key, there.get(key)?.group, 'is in the index without reason', [key, undefined])
+  for (const [key, { row, group }] of wanted) {
+    if (!asked.has(key)) continue
     const where = there.get(key)
-    if (!where) fault(key, 'is missing from the index', [key, row])
-    else if (!leadsHere(where)) fault(key, 'leads elsewhere')
-    else if (where.group !== row.group) fault(key, 'leads elsewhere', [key, row])
+    if (!where) fault(key, group, 'is missing from the index', [key, row])
+    else if (!leadsHere(where)) fault(key, group, 'leads elsewhere')
+    else if (where.group !== row.group) fault(key, group, 'leads elsewhere', [key, row])
   }
-  const listed = (group: string, says: string, row?: Row) =>
-    void faults.push({
-      rule: 'index.open',
-      node: group,
-      message: `group ${group} ${says}`,
-      mend: [INDEX.open(graph, group), row],
-    })
-  for (const group of open) if (!values.open.has(group)) listed(group, 'is open but not listed', LISTED)
-  for (const group of values.open) if (!open.has(group)) listed(group, 'is listed as open but has ended')
+  const listing = INDEX.open(graph, '')
+  const isListed = new Set<string>()
+  for await (const [key] of store.scan(listing)) isListed.add(key.slice(listing.length))
+  const listed = (group: string, says: string, row?: Row) => {
+    const key = INDEX.open(graph, group)
+    if (only?.has(key) === false) return
+    faults.push({ rule: 'index.open', node: group, message: `group ${group} ${says}`, key, group, mend: [key, row] })
+  }
+  for (const group of open) if (!isListed.has(group)) listed(group, 'is open but not listed', LISTED)
+  for (const group of isListed) if (!open.has(group)) listed(group, 'is listed as open but has ended')
   return faults
 }
 
@@ -67,20 +77,21 @@ const ruleOf = (key: string) => `index.${key.slice(0, key.indexOf('/')) as (type
 
 function expected(graph: string, { nodes, stored }: Values) {
   /** By the key that must lead there. */
-  const wanted = new Map<string, Row>()
+  const wanted = new Map<string, { readonly row: Row; readonly group: string }>()
+  const want = (key: string, group: string, row: Row = { graph, group }) => void wanted.set(key, { row, group })
   for (const [key, value] of stored) {
     const { kind, id, group } = placeOf(key)
-    if (isIndexed(kind, id, value)) wanted.set(INDEX.id(kind, id), { graph, group }) // also of what was deleted: its id stays taken
+    if (isIndexed(kind, id, value)) want(INDEX.id(kind, id), group) // also of what was deleted: its id stays taken
   }
   const byName = { get: <K extends Kind>(kind: K, id: string) => nodes.get(nodeKey(kind, id)) as NodeOf<K> | undefined }
   const runs = new Map<string, string>()
   const groups = new Set<string>()
   for (const node of nodes.values()) {
-    if (waits(node)) wanted.set(INDEX.waiting(node.id), { graph, group: node.group })
+    if (waits(node)) want(INDEX.waiting(node.id), node.group)
     if (isKind(node, 'timer') && ticks(node))
-      wanted.set(INDEX.timer(node.data.due, node.id), timerRow({ graph, group: node.group }, node.data))
+      want(INDEX.timer(node.data.due, node.id), node.group, timerRow({ graph, group: node.group }, node.data))
     const end = endOf(node)
-    if (end !== undefined) wanted.set(end, LISTED)
+    if (end !== undefined) want(end, node.group, LISTED)
     else if (isKind(node, 'run')) runs.set(node.data.plan_id, node.id)
     groups.add(node.group)
   }
@@ -88,8 +99,8 @@ function expected(graph: string, { nodes, stored }: Values) {
   for (const group of groups) {
     const { stage, runs: runsOn, rests } = lifeOf(group, byName, runs.get(group))
     if (stage === 'open') open.add(group)
-    if (runsOn) wanted.set(INDEX.running(group), { graph, group })
-    if (rests) wanted.set(INDEX.resting(group), { graph, group })
+    if (runsOn) want(INDEX.running(group), group)
+    if (rests) want(INDEX.resting(group), group)
   }
   return { wanted, open }
 }

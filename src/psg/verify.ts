@@ -1,48 +1,44 @@
 import type { DirectedGraph } from 'graphology'
 import { RevisionConflict } from '../protocol/errors.ts'
 import { canonical, type Json } from '../protocol/json.ts'
-import type { Backend } from '../vsl/backend.ts'
+import type { Backend, Entry } from '../vsl/backend.ts'
 import type { AnyNode, EntryBody, EntryChange, Stored } from './change.ts'
 import { isFieldChange, storedAfter } from './field-change.ts'
 import type { Finding, Found } from './finding.ts'
 import { type IndexRows, indexRows } from './index-rows.ts'
 import { INDEX, type Written } from './indexes.ts'
-import { fromStored, isKind, nodeKey, referencesOf } from './node.ts'
+import { fromStored, isKind, nodeKey, placeOf, referencesOf } from './node.ts'
 import { eventsIn } from './told.ts'
-import { type IndexFault, indexFaults } from './verify-indexes.ts'
-
-const MOST_ATTEMPTS = 5
+import { findingOf, type IndexFault, indexFaults } from './verify-indexes.ts'
 
 /**
  * Proves a graph from the store alone: the journal folds into the values and what trails behind them, references resolve, plans are acyclic, the indexes tell the truth,
- * the events' deltas add up, stamps only grow. Reports and repairs nothing. Throws RevisionConflict when others kept writing. `rows` spares it
- * reading the indexes of the whole store.
+ * the events' deltas add up, stamps only grow. Reports and repairs nothing. Others may write meanwhile; throws RevisionConflict when they did so
+ * wherever something seemed wrong, each time that it was looked at again. `rows` spares it reading the indexes of the whole store.
  */
 export async function verifyGraph(store: Backend, graph: string, rows?: IndexRows): Promise<readonly Finding[]> {
-  for (let attempt = 1; ; attempt++) {
-    const { revision } = await store.head(graph)
-    const { findings, faults } = await foundIn(store, graph, revision, rows ?? (await indexRows(store, graph)))
-    const now = await store.head(graph)
-    if (now.revision === revision) return [...findings, ...faults.map(({ mend: _, ...finding }) => finding)] // else what was read may be of two revisions
-    if (attempt === MOST_ATTEMPTS) throw new RevisionConflict(graph, revision, now.revision)
-  }
+  const { findings, faults } = await foundIn(store, graph, rows ?? (await indexRows(store, graph)))
+  return [...findings, ...faults.map(findingOf)]
 }
 
 interface FoundIn {
+  /** The last one that was looked at. */
+  readonly revision: number
   readonly findings: readonly Finding[]
   /** Of the indexes: all else is truth, which these are made from. */
   readonly faults: readonly IndexFault[]
 }
 
-/** What is wrong with a graph at a revision; if others wrote meanwhile, what was read may be of two. */
-export async function foundIn(store: Backend, graph: string, revision: number, rows: IndexRows): Promise<FoundIn> {
+/** What is wrong with a graph, whoever writes to it meanwhile: its values are taken to where the journal ends. */
+export async function foundIn(store: Backend, graph: string, rows: IndexRows): Promise<FoundIn> {
   const findings: Finding[] = []
   const found: Found = (rule, node, message) => void findings.push({ rule, node, message })
-  const { stored, open, written } = await valuesOf(store, graph)
+  const { revision: head } = await store.head(graph)
+  const settled = await writtenUpTo(store, graph, head)
+  const stored = await valuesOf(store, graph)
+  const { revision } = await store.head(graph) // no value that was read is newer
   const folded = await foldJournal(store, graph, revision, found, (at, change) => {
-    if (at <= (written ?? revision)) return
-    const trailing = storedAfter(change, stored.get(change.key))
-    if (trailing) stored.set(change.key, trailing)
+    if (at > settled) takeOn(stored, change)
   })
   compareValues(folded.values, stored, found)
   const nodes = liveNodes(stored, found)
@@ -50,8 +46,58 @@ export async function foundIn(store: Backend, graph: string, revision: number, r
   await checkAcyclic(nodes, found)
   checkDeltas(graph, nodes, folded, found)
   checkSnapshots(nodes, revision, found)
-  const faults = await indexFaults(store, graph, { nodes, stored, open, rows: rows.get(graph) ?? [] })
-  return { findings, faults }
+  return { findings, ...(await settledFaults(store, graph, { revision, stored, nodes }, rows.get(graph) ?? [])) }
+}
+
+const MOST_LOOKS = 50
+
+/** The graph as it was at a revision. */
+interface Standing {
+  readonly revision: number
+  readonly stored: Map<string, Stored>
+  readonly nodes: ReadonlyMap<string, AnyNode>
+}
+
+/** What is wrong with the indexes, and was so while nobody wrote to the group it is about: else the next look is at a later revision. */
+async function settledFaults(
+  store: Backend,
+  graph: string,
+  { stored, ...from }: Standing,
+  rows: readonly string[],
+): Promise<Pick<FoundIn, 'revision' | 'faults'>> {
+  const faults: IndexFault[] = []
+  let { revision, nodes } = from
+  let only: ReadonlySet<string> | undefined
+  for (let look = 1; ; look++) {
+    const seen = await indexFaults(store, graph, { nodes, stored, rows, only })
+    const [before, touched] = [revision, new Set<string>()]
+    revision = (await store.head(graph)).revision
+    for await (const { body } of entriesUpTo(revision, store.read(graph, { after: before })))
+      for (const change of (body as unknown as EntryBody).changes) {
+        takeOn(stored, change)
+        touched.add(placeOf(change.key).group)
+      }
+    const isSettled = ({ group }: IndexFault) => (group === undefined ? revision === before : !touched.has(group))
+    faults.push(...seen.filter(isSettled))
+    only = new Set(seen.filter((fault) => !isSettled(fault)).map(({ key }) => key))
+    if (only.size === 0) return { revision, faults }
+    if (look === MOST_LOOKS) throw new RevisionConflict(graph, before, revision)
+    nodes = liveNodes(stored)
+  }
+}
+
+/** No more of a journal: whoever reads on while others write may never come to its end. */
+async function* entriesUpTo(revision: number, journal: AsyncIterable<Entry>): AsyncIterable<Entry> {
+  for await (const entry of journal) {
+    if (entry.revision > revision) return
+    yield entry
+  }
+}
+
+/** A value as a change leaves it. Those that were taken on already, and are again in their order, end up the same. */
+function takeOn(stored: Map<string, Stored>, change: EntryChange): void {
+  const after = storedAfter(change, stored.get(change.key))
+  if (after) stored.set(change.key, after)
 }
 
 interface Folded {
@@ -69,7 +115,7 @@ async function foldJournal(
 ): Promise<Folded> {
   const values = new Map<string, Stored>()
   let [nodeDelta, edgeDelta, last, expected] = [0, 0, '', 1]
-  for await (const { revision, body: json } of store.read(graph)) {
+  for await (const { revision, body: json } of entriesUpTo(upTo, store.read(graph))) {
     const body = json as unknown as EntryBody
     if (revision !== expected) found('journal.gap', graph, `revision ${expected} is missing`)
     expected = revision + 1
@@ -102,17 +148,19 @@ function follows(change: EntryChange, before: Stored | undefined): boolean {
 }
 const same = (a: Json | undefined, b: Json | undefined): boolean => canonical(a ?? null) === canonical(b ?? null)
 
-async function valuesOf(store: Backend, graph: string) {
+/** The values of revisions up to this one are all written; asked before they are read, of a head that was read before. */
+async function writtenUpTo(store: Backend, graph: string, head: number): Promise<number> {
+  const mark = INDEX.written(graph)
+  const written = (await store.getMany([mark])).get(mark) as Written | undefined
+  return Math.min(head, written?.revision ?? head)
+}
+
+async function valuesOf(store: Backend, graph: string): Promise<Map<string, Stored>> {
   const stored = new Map<string, Stored>()
-  const open = new Set<string>()
   const listed = INDEX.open(graph, '')
-  let written: number | undefined
-  for await (const [key, value] of store.scan(`${graph}/`)) {
-    if (key.startsWith(listed)) open.add(key.slice(listed.length))
-    else if (key === INDEX.written(graph)) written = (value as Written).revision
-    else stored.set(key, value as Stored)
-  }
-  return { stored, open, written }
+  for await (const [key, value] of store.scan(`${graph}/`))
+    if (!key.startsWith(listed) && key !== INDEX.written(graph)) stored.set(key, value as Stored)
+  return stored
 }
 
 function compareValues(folded: ReadonlyMap<string, Stored>, stored: ReadonlyMap<string, Stored>, found: Found): void {
@@ -126,14 +174,14 @@ function compareValues(folded: ReadonlyMap<string, Stored>, stored: ReadonlyMap<
     if (!folded.has(key)) found('value.unknown', key, `${key} is among the values but not in the journal`)
 }
 
-function liveNodes(stored: ReadonlyMap<string, Stored>, found: Found): ReadonlyMap<string, AnyNode> {
+function liveNodes(stored: ReadonlyMap<string, Stored>, found?: Found): ReadonlyMap<string, AnyNode> {
   const nodes = new Map<string, AnyNode>()
   for (const [key, value] of stored) {
     if (value.deleted) continue
     const node = fromStored(key, value)
     const name = nodeKey(node.kind, node.id)
     if (nodes.has(name))
-      found('id.unique', name, `${name} lies in two groups: ${nodes.get(name)!.group}, ${node.group}`)
+      found?.('id.unique', name, `${name} lies in two groups: ${nodes.get(name)!.group}, ${node.group}`)
     nodes.set(name, node)
   }
   return nodes

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { NotFound, RevisionConflict } from '../../src/protocol/errors.ts'
 import type { Json } from '../../src/protocol/json.ts'
-import type { EntryBody, Stored } from '../../src/psg/change.ts'
+import type { Changes, EntryBody, Stored } from '../../src/psg/change.ts'
 import { FAULTS } from '../../src/psg/finding.ts'
 import { openGraph } from '../../src/psg/graph.ts'
 import { indexRows, SHARED_INDEXES } from '../../src/psg/index-rows.ts'
@@ -320,23 +320,90 @@ describe('psg/verify', () => {
     expect(await graph.verify()).toEqual([])
   })
 
-  it('does not take for damage what others write meanwhile, and gives up when they never stop', async () => {
-    const given = await sound()
-    const { store, graph, context } = given
-    const interrupted = (times: number): Backend => {
-      let left = times
-      return {
-        ...store,
-        async *scan(prefix, from) {
-          if (prefix === `${context}/` && left-- > 0)
-            await graph.commit([set('context', context, { title: `${left}` })], by)
-          yield* store.scan(prefix, from)
-        },
-      }
+  /** The store, where somebody writes to the context whenever values or indexes are read. */
+  const interrupted = ({ store, graph, context }: World, changes: (time: number) => Changes): Backend => {
+    let times = 0
+    const write = () => graph.commit(changes(++times), by)
+    return {
+      ...store,
+      async *scan(prefix, from) {
+        if (prefix.startsWith(`${context}/`)) await write()
+        yield* store.scan(prefix, from)
+      },
+      async getMany(keys) {
+        await write()
+        return store.getMany(keys)
+      },
     }
-    expect(await verifyGraph(interrupted(2), context)).toEqual([])
-    await expect(verifyGraph(interrupted(Number.POSITIVE_INFINITY), context)).rejects.toBeInstanceOf(RevisionConflict)
+  }
+
+  it('does not take for damage what others write meanwhile, also when they never stop', async () => {
+    const given = await sound()
+    const { context, id } = given
+    let timer: string | undefined
+    const writing = interrupted(given, (time) => {
+      const fired = timer === undefined ? [] : [set('timer', timer, { fired: true })]
+      timer = id()
+      const data = { timer_id: timer, due: TIME, purpose: 'wait', target: 'x' } as const
+      return [set('context', context, { title: `${time}` }), ...fired, add('timer', timer, data)]
+    })
+    expect(await verifyGraph(writing, context)).toEqual([])
   })
+
+  it('still finds what is wrong elsewhere in a graph that others never stop writing to', async () => {
+    const given = await sound()
+    const { context, plan } = given
+    await damage(given, [[INDEX.open(context, 'nobody'), {}]], [INDEX.running(plan.id)])
+    const writing = interrupted(given, (time) => [set('context', context, { title: `${time}` })])
+    expect((await verifyGraph(writing, context)).map(({ rule }) => rule)).toEqual(['index.running', 'index.open'])
+  })
+
+  it('gives up where something seems wrong whenever it looks, and others write just there', async () => {
+    const given = await sound()
+    const { context } = given
+    await damage(given, [], [INDEX.id('context', context)])
+    const writing = interrupted(given, (time) => [set('context', context, { title: `${time}` })])
+    await expect(verifyGraph(writing, context)).rejects.toBeInstanceOf(RevisionConflict)
+  })
+
+  it.each([0, 32])(
+    'finds nothing in a context where plans come and go meanwhile, %i entries trailing',
+    async (mostTrailing) => {
+      const given = await world({ mostTrailing })
+      const { graph, store, id, context } = given
+      async function* life() {
+        for (;;) {
+          const { id: plan, step } = await withPlan(given, { a: [], b: ['a'] }, 'in_progress')
+          const timer = id()
+          yield graph.commit([add('timer', timer, { timer_id: timer, due: TIME, purpose: 'wait', target: plan })], by)
+          yield graph.commit([set('timer', timer, { fired: true }), set('context', context, { title: plan })], by)
+          const skipped = ['a', 'b'].map((name) => set('step', step(name), { status: 'skipped' }))
+          yield graph.commit([set('plan', plan, { status: 'cancelled' }), ...skipped], by)
+        }
+      }
+      const living = life()
+      let [reads, commits] = [0, 0]
+      /** At every 13th thing that is read something is written, wherever that is. */
+      const passing = async <T>(read: T): Promise<T> => {
+        if (++reads % 13 === 0) await living.next().then(() => commits++)
+        return read
+      }
+      async function* each<T>(things: AsyncIterable<T>): AsyncIterable<T> {
+        for await (const thing of things) yield passing(thing)
+      }
+      const project = await openProject({
+        ...store,
+        getMany: async (keys) => passing(await store.getMany(keys)),
+        head: async (stream) => passing(await store.head(stream)),
+        scan: (prefix, from) => each(store.scan(prefix, from)),
+        read: (stream, from) => each(store.read(stream, from)),
+      })
+      for (let i = 0; i < 5; i++) await living.next()
+      for (let time = 0; time < 5; time++)
+        expect(await project.verify({ contexts: [context] })).toEqual({ contexts: 1, findings: [] })
+      expect(commits).toBeGreaterThan(20)
+    },
+  )
 
   it('is content with what a caller tells of the graph, which is not what the graph tells', async () => {
     const { graph, context } = await sound()
