@@ -1,4 +1,5 @@
 import { openConfigured } from '../configured-store.ts'
+import { writeTrailing } from '../psg/write-trailing.ts'
 import { copyStore } from '../vsl/copy.ts'
 import { EXIT } from './io.ts'
 import { storeNamed } from './load-config.ts'
@@ -7,7 +8,7 @@ import { warning, withProject } from './with-runtime.ts'
 
 export async function run({ args, io }: VerbCall): Promise<number> {
   const named = storeNamed('<to>', args[0]!) // before anything is opened
-  return withProject(io, async ({ store }) => {
+  return withProject(io, async ({ store, id }) => {
     const target = await openConfigured({ ...(await io.config()), ...named }, warning(io))
     try {
       const counts = await copyStore(store, target, {
@@ -15,6 +16,7 @@ export async function run({ args, io }: VerbCall): Promise<number> {
         signal: io.signal,
         onProgress: (counts) => io.progress(said(counts)),
       })
+      if (target.traits.legible) await writeTrailing(target, id)
       io.result(counts, () => `copied and compared: ${said(counts)}`)
       return EXIT.done
     } finally {

@@ -71,7 +71,7 @@ async function eachGraph(
   return contexts.size
 }
 
-async function everyContext(store: Backend): Promise<readonly string[]> {
+export async function everyContext(store: Backend): Promise<readonly string[]> {
   const prefix = INDEX.id('context', '')
   const contexts: string[] = []
   for await (const [key] of store.scan(prefix)) contexts.push(key.slice(prefix.length))

@@ -1,0 +1,31 @@
+import type { Json } from '../protocol/json.ts'
+import type { Backend } from '../vsl/backend.ts'
+import type { EntryBody, Stored } from './change.ts'
+import { storedAfter } from './field-change.ts'
+import { INDEX, type Written } from './indexes.ts'
+import { everyContext } from './verify-project.ts'
+
+/**
+ * Writes the values of all graphs that only their journals tell yet: in a store that people read, such as a copy in a folder, each then has a file of
+ * its own. A graph that somebody commits to meanwhile throws RevisionConflict, and stays as it was.
+ */
+export async function writeTrailing(store: Backend, project: string): Promise<void> {
+  for (const graph of [project, ...(await everyContext(store))]) await writeThoseOf(store, graph)
+}
+
+async function writeThoseOf(store: Backend, graph: string): Promise<void> {
+  const { revision: expected } = await store.head(graph)
+  const mark = INDEX.written(graph)
+  const marked = (await store.getMany([mark])).get(mark) as Written | undefined
+  if (!marked) return
+  const changes = []
+  for await (const { body } of store.read(graph, { after: marked.revision }))
+    changes.push(...(body as unknown as EntryBody).changes)
+  const keys = new Set(changes.map(({ key }) => key))
+  const values = (await store.getMany([...keys])) as Map<string, Json>
+  for (const change of changes) {
+    const after = storedAfter(change, values.get(change.key) as Stored | undefined)
+    if (after) values.set(change.key, after as Json)
+  }
+  await store.commit({ stream: graph, expected, inserts: [], puts: [...values], deletes: [mark] })
+}
