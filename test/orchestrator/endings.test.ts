@@ -578,7 +578,10 @@ describe('time', () => {
     const late = await start()
     const ended = await inTime(clock, (await late.get(plan.run_id)).result())
     expect(ended).toMatchObject({ status: 'cancelled', error: { code: 'approval_expired' } })
-    expect((await inTime(clock, (await late.get(action.run_id)).result())).success).toBe(false)
+    expect(await inTime(clock, (await late.get(action.run_id)).result())).toMatchObject({
+      success: false,
+      error: { code: 'action_rejected', message: 'function had no approval in time' },
+    })
     await inTime(clock, late.close())
   })
 
