@@ -16,12 +16,13 @@ import { endedEvent, labelOf, startedEvent } from './events.ts'
 import { denied, toActionError } from './failure.ts'
 import type { ActionLayer, CallOptions, EventDraft, Hands, Observer } from './layer.ts'
 import { withOutputs } from './outputs.ts'
+import { type AtOnce, placesFor } from './places.ts'
 import { redactor } from './redact.ts'
 import { checkParams, withAdmission } from './with-admission.ts'
 import { type CacheOptions, outcomeCache, withCache } from './with-cache.ts'
 import { resultOf, withObserve } from './with-observe.ts'
+import { withPlace } from './with-place.ts'
 import { withRetry } from './with-retry.ts'
-import { type AtOnce, roomsFor, withRooms } from './with-rooms.ts'
 import { withTimeout } from './with-timeout.ts'
 
 // What `mplp-runtime/ael` offers beside the layer: its words, its decorators, and what an adapter of your own needs.
@@ -44,12 +45,12 @@ export { fromLayer } from './from-layer.ts'
 export type * from './layer.ts'
 export { type MemoryBudgetOptions, memoryBudget } from './memory-budget.ts'
 export type { OutputOptions } from './outputs.ts'
+export type { AtOnce } from './places.ts'
 export { REDACTED, type Redactor, redactor } from './redact.ts'
 export type { AdmissionOptions } from './with-admission.ts'
 export { type CacheOptions, type OutcomeCache, outcomeCache } from './with-cache.ts'
 export type { ObserveOptions } from './with-observe.ts'
 export type { RetryOptions } from './with-retry.ts'
-export type { AtOnce } from './with-rooms.ts'
 export type { TimeoutOptions } from './with-timeout.ts'
 
 export interface ActionLayerOptions extends Hands {
@@ -89,7 +90,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
   const observer = options.observer ?? (options.emit && observerFrom(options.emit))
   const shared = { ...options, redactor: redact, clock, ...(observer && { observer }) }
   const outputs = { ...shared, ...(options.maxOutputBytes && { maxBytes: options.maxOutputBytes }) }
-  const rooms = options.atOnce && roomsFor(options.atOnce)
+  const places = options.atOnce && placesFor(options.atOnce)
   const shutdown = new AbortController()
   setMaxListeners(0, shutdown.signal) // each wait between two attempts is one
   const heard = options.onDelta === undefined ? nowhere : listening(options.onDelta)
@@ -119,7 +120,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
   const observed = (adapter: Adapter, way: Way): Adapter => {
     const acting = decorated(adapter, (action, call) => adapter.execute(action, withAct(action, call, way)))
     const attempt = withObserve(withOutputs(withTimeout(acting, shared), outputs), shared)
-    return rooms === undefined ? attempt : withRooms(attempt, rooms)
+    return places === undefined ? attempt : withPlace(attempt, places)
   }
   const admitted = (attempts: Adapter): Adapter =>
     withAdmission(cache === undefined ? attempts : withCache(attempts, cache), shared)
@@ -204,6 +205,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
       const params = jsonCopy(inverse.params, `what takes ${action.action_type} back`, 'params') as JsonObject
       return { ...inverse, params }
     },
+    ...(places && { places }),
     register(adapter) {
       if (closing !== undefined) throw new Closed('the action layer')
       checkRegistering(adapter, members)

@@ -43,12 +43,41 @@ export interface ActionLayer {
   /** What the adapter would find where the action acts; `undefined` when it does not look. Changes nothing, and asks nobody. */
   found(action: Pick<Action, 'action_type' | 'params'>): Promise<readonly (Found | undefined)[] | undefined>
   inverse(action: Action, outcome: Outcome): Inverse
+  /** For those who decide what begins next; whoever has no place waits for it within the attempt. Absent where nothing is limited. */
+  readonly places?: Places
   /** From now on; a second adapter for a type is refused. */
   register(adapter: Adapter): void
   /** Takes no new actions of that type; those under way go on. Closes the adapter when they have ended. */
   unregister(action_type: string): Promise<void>
   /** Aborts what is under way, waits until it has ended, closes the adapters. Safe to call twice. */
   close(): Promise<void>
+}
+
+/** So many attempts are made at once. Each has its place by its execution_id, or by whatever else is its own. */
+export interface Places {
+  /** For somebody who may have several actions to begin: `ring` is called when there is a place for one that found none. */
+  line(ring: () => void): Line
+  /** Resolves when the attempt has its place; rejects, without one, when the signal is aborted. */
+  enter(action_type: string, attempt: string | object, signal: AbortSignal): Promise<void>
+  has(attempt: string): boolean
+  /** Gives the place back, if the attempt has one. */
+  leave(attempt: string | object): void
+}
+
+/** Somebody's way to places: in line once for each type of action, and at its end again once there was a place. */
+export interface Line {
+  /** Is there a place now? If not, the next one is kept, and rung for, as soon as nobody has waited longer. */
+  has(action_type: string): boolean
+  /** Takes the place that there is. */
+  take(action_type: string, execution_id: string): void
+  /** Is one of this type waited for? */
+  awaits(action_type: string): boolean
+  /** Is nothing waited for? */
+  readonly isEmpty: boolean
+  /** What is kept and was not taken goes to the next. */
+  settle(): void
+  /** Waits for nothing, and has no place for anything more; what was taken stays taken. */
+  close(): void
 }
 
 /** What a caller may say beside the action. */

@@ -49,8 +49,10 @@ describe('an action layer with places', () => {
     await turn()
     expect(begun).toEqual(['a', 'r']) // b waits for a, s for either
     await ended('a')
-    expect(begun).toEqual(['a', 'r', 's'])
-    for (const name of ['r', 's', 'b']) await ended(name)
+    expect(begun).toEqual(['a', 'r', 'b']) // which has waited longest
+    await ended('r')
+    expect(begun).toEqual(['a', 'r', 'b', 's'])
+    for (const name of ['b', 's']) await ended(name)
     await Promise.all(all)
   })
 
