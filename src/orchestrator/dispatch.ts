@@ -52,8 +52,9 @@ export function flightOf(run: LiveRun, record: ActionRecord): Flight {
   }
 }
 
-/** From now on under way; takes off when the commit has landed. */
+/** From now on under way, in its place; takes off when the commit has landed. */
 export function departs(run: LiveRun, flight: Flight, decided: Decided): void {
+  run.line?.take(flight.action.action_type, flight.execution_id)
   run.flying.set(flight.action.action_id, flight)
   decided.departures.push(flight)
 }
@@ -88,6 +89,7 @@ export async function takeOff(run: LiveRun, flight: Flight): Promise<void> {
   } catch (error) {
     run.inbox.push({ kind: 'failed', flight, error: actionError(error), duration_ms: Math.max(0, clock.now() - began) })
   }
+  run.layer.places?.leave(flight.execution_id)
   run.wake()
 }
 

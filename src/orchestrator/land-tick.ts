@@ -1,7 +1,7 @@
 import { RuleViolation } from '../protocol/errors.ts'
 import { isKind } from '../psg/node.ts'
 import { land, UNWISHED } from './land.ts'
-import type { Decided, LiveRun } from './live.ts'
+import type { Decided, Flight, LiveRun } from './live.ts'
 import { standing } from './recover.ts'
 
 /**
@@ -21,6 +21,11 @@ export async function landTick(run: LiveRun, decided: Decided): Promise<boolean>
   return landed
 }
 
+/** What was to take off and does not needs no place. */
+export function staysHere({ layer }: LiveRun, departures: readonly Flight[]): void {
+  for (const { execution_id } of departures) layer.places?.leave(execution_id)
+}
+
 const isSuspended = (error: unknown): boolean =>
   error instanceof RuleViolation && error.violations.every(({ rule }) => rule === 'guard.step.context')
 
@@ -30,7 +35,7 @@ function takeBack(
   begins: NonNullable<Decided['begins']>,
 ): void {
   events.splice(begins.events)
-  departures.splice(begins.departures)
+  staysHere(run, departures.splice(begins.departures))
   for (const change of changes.splice(begins.changes)) {
     if (change.kind !== 'node_add' || change.node !== 'action') continue
     run.flying.delete(change.id)

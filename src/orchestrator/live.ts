@@ -1,5 +1,5 @@
 import type { Action, ActionResult, RetryPolicy } from '../ael/adapter.ts'
-import type { ActionLayer } from '../ael/layer.ts'
+import type { ActionLayer, Line } from '../ael/layer.ts'
 import type { ActionError } from '../protocol/errors.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import type {
@@ -55,6 +55,8 @@ export interface LiveRun {
   /** Who is to do what, in a run of several agents. */
   session: LiveSession | undefined
   readonly ledger: Ledger
+  /** Where it waits for places, if its process has only so many actions under way at once. */
+  readonly line: Line | undefined
   /** What is under way, by action. */
   readonly flying: Map<string, Flight>
   /** What waits for a person, a signal or a time, by action. */

@@ -6,6 +6,12 @@ export interface ReadySet {
   readonly size: number
   /** The next in the plan's order. */
   take(): string | undefined
+  /** How many were taken and put aside. */
+  readonly aside: number
+  /** Keeps a step that was taken until others of its kind may begin: it need not be looked at whenever anything may. */
+  putAside(step: string, kind: string): void
+  /** Counts the first of a kind that were put aside, or the first of each, among the others again. */
+  bringBack(kind?: string): void
   /** A step has ended in a way that satisfies what waits for it. */
   satisfied(step: string): void
   /** What waits for a step, directly. */
@@ -16,6 +22,8 @@ export function readySet(state: GraphState, plan: string): ReadySet {
   const facts = state.plan(plan)!
   const unmet = new Map<string, number>()
   const heap: string[] = []
+  const asides = new Map<string, string[]>()
+  let aside = 0
   const before = (a: string, b: string) => facts.ranks.get(a)! < facts.ranks.get(b)! // made when two are ready at once, and not before
 
   for (const step of state.nodesOf(plan)) {
@@ -32,6 +40,24 @@ export function readySet(state: GraphState, plan: string): ReadySet {
       return heap.length
     },
     take: () => pop(heap, before),
+    get aside() {
+      return aside
+    },
+    putAside(step, kind) {
+      const others = asides.get(kind)
+      if (others) push(others, step, before)
+      else asides.set(kind, [step])
+      aside++
+    },
+    bringBack(kind) {
+      if (aside === 0) return
+      for (const one of kind === undefined ? asides.keys() : [kind]) {
+        const step = pop(asides.get(one) ?? [], before)
+        if (step === undefined) continue
+        push(heap, step, before)
+        aside--
+      }
+    },
     satisfied(step) {
       for (const dependant of state.dependantsOf(step)) {
         const waits = unmet.get(dependant)

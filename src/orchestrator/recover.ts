@@ -14,6 +14,7 @@ import { ledger } from './ledger.ts'
 import type { Decided, Ending, Flight, LiveRun, RunOptions, Waiting } from './live.ts'
 import { fits } from './modes/mode.ts'
 import type { Ownership } from './owner.ts'
+import { hasPlace, waitsForPlace } from './place.ts'
 import { saBeginning } from './profiles/sa.ts'
 import { readySet } from './ready.ts'
 import { liveSession, readyStep, type Session } from './session.ts'
@@ -50,6 +51,10 @@ export function takeUp(
     bindings,
     ...standing({ graph, plan: plan_id, options, bindings }, actions),
     ledger: ledger(options.budget),
+    line: layer.places?.line(() => {
+      run.inbox.push({ kind: 'look' })
+      run.wake()
+    }),
     flying: new Map(),
     waiting: new Map(),
     inbox: [{ kind: 'look' }],
@@ -121,12 +126,15 @@ export function resume(run: LiveRun, decided: Decided): void {
     }
     const again: Flight = { ...flight, execution_id: run.graph.clock.uuid(), attempt: attempts + 1 }
     attemptWasCutOff(run, flight, decided)
-    attemptAgain(run, again, decided)
     const binding = bindingOf(run, flight)
     const times = cutOffs(node.data)
-    if (binding.on_interrupt === 'hold' || times >= MOST_CUT_OFFS)
+    if (binding.on_interrupt === 'hold' || times >= MOST_CUT_OFFS) {
+      attemptAgain(run, again, decided)
       askFor(run, again, binding, decided, `was cut off ${times === 1 ? 'once' : `${times} times`}`)
-    else departs(run, again, decided)
+    } else if (hasPlace(run, again.action.action_type)) {
+      attemptAgain(run, again, decided)
+      departs(run, again, decided)
+    } else waitsForPlace(run, flight, decided)
     decided.reason = 'goes on after an interruption'
   }
 }

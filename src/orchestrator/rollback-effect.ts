@@ -1,5 +1,6 @@
 import type { Action } from '../ael/adapter.ts'
 import { endedEvent, leftEvent, startedEvent } from '../ael/events.ts'
+import { toActionError } from '../ael/failure.ts'
 import type { ActionLayer, Attempt, AttemptEnd } from '../ael/layer.ts'
 import type { Effect } from '../drift/compensate.ts'
 import { ActionError, MplpError } from '../protocol/errors.ts'
@@ -17,16 +18,39 @@ export type EffectOutcome = {
   readonly error?: JsonObject
 }
 
-/** Carries out the inverse of an action: on record before it starts, and again when it has ended, whatever came of it. */
+/** Carries out the inverse of an action, once there is a place for it; nothing is on record of one that nobody waited for to the end. */
 export async function takeBackEffect(
   journey: Journey,
   effect: Effect,
   at: number,
   signal: AbortSignal,
 ): Promise<EffectOutcome> {
+  const { places } = journey.layer
+  const attempt = attemptAt(journey, effect)
+  try {
+    await places?.enter(attempt.action.action_type, attempt.execution_id, signal)
+  } catch (error) {
+    const { action_id, step_id } = effect
+    const { code, message } = toActionError(error)
+    return { action_id, step_id, status: 'failed', error: { code, message } }
+  }
+  try {
+    return await takenBack(journey, effect, at, attempt, signal)
+  } finally {
+    places?.leave(attempt.execution_id)
+  }
+}
+
+/** On record before it starts, and again when it has ended, whatever came of it. */
+async function takenBack(
+  journey: Journey,
+  effect: Effect,
+  at: number,
+  attempt: Attempt,
+  signal: AbortSignal,
+): Promise<EffectOutcome> {
   const { graph, actor, reason } = journey
   const { action_id, step_id } = effect
-  const attempt = attemptAt(journey, effect)
   await insist(graph, started(journey, attempt, effect, at), {
     actor,
     reason,

@@ -3,8 +3,8 @@ import { takeOff } from './dispatch.ts'
 import { ends } from './ending.ts'
 import { heldUpBy } from './held-up.ts'
 import { land } from './land.ts'
-import { landTick } from './land-tick.ts'
-import type { LiveRun } from './live.ts'
+import { landTick, staysHere } from './land-tick.ts'
+import type { Flight, LiveRun } from './live.ts'
 import { openSignals } from './signals.ts'
 import { decideTick } from './tick.ts'
 import { nextDue, ring } from './timers.ts'
@@ -20,6 +20,7 @@ export interface RunnerOptions {
 export type RunnerEnd = 'ended' | 'parked' | 'drained' | 'lost'
 
 const QUIET_MS = 50
+const NONE: readonly Flight[] = []
 const OVER = new Error('the waiting is over')
 
 /** Drives a run: tick, commit, dispatch, wait, until it is over or no longer ours. */
@@ -33,6 +34,7 @@ export async function drive(run: LiveRun, options: RunnerOptions): Promise<Runne
   }
   const signals = [options.drain, run.owner.lost]
   for (const signal of signals) signal.addEventListener('abort', stopped)
+  let departing: readonly Flight[] = []
   try {
     let first = true
     for (let turn = 1; ; turn++) {
@@ -43,12 +45,14 @@ export async function drive(run: LiveRun, options: RunnerOptions): Promise<Runne
       if (first || run.inbox.length > 0 || run.told.length > 0) {
         const decided = decideTick(run, !first && options.drain.aborted)
         first = false
+        departing = decided.departures
         const landed = await landTick(run, decided)
         if (!landed) {
           run.abort.abort(new Error('the context is no longer ours'))
           return 'lost'
         }
         if (decided.end) return 'ended'
+        departing = NONE
         for (const flight of decided.departures) void takeOff(run, flight)
         if (decided.departures.length > 0 && run.inbox.length === 0) await breath(turn) // what needs no waiting is there then
         if (run.inbox.length > 0) continue
@@ -57,6 +61,8 @@ export async function drive(run: LiveRun, options: RunnerOptions): Promise<Runne
       if ((await quiet(run, bell, options)) && (await layDown(run))) return 'parked'
     }
   } finally {
+    staysHere(run, departing)
+    run.line?.close()
     unwatch()
     for (const signal of signals) signal.removeEventListener('abort', stopped)
   }
@@ -68,7 +74,7 @@ export function look(run: LiveRun): void {
   run.wake()
 }
 
-/** Waits until something arrives. True when the run has nothing under way and may be laid down. */
+/** Waits until something arrives. True when the run has nothing under way, waits for no place, and may be laid down. */
 async function quiet(run: LiveRun, bell: Alarm, options: RunnerOptions): Promise<boolean> {
   const { clock } = run.graph
   const due = nextDue(run)
@@ -86,7 +92,7 @@ async function quiet(run: LiveRun, bell: Alarm, options: RunnerOptions): Promise
     if (run.flying.size === 0 && !run.ending) {
       // Laid down, it would not be found by whoever lets its context go on.
       if (heldUpBy(run.graph, run.options) && !run.paused) run.still.wake()
-      else if (run.waiting.size > 0 || run.paused) return true
+      else if (run.paused || (run.waiting.size > 0 && run.line?.isEmpty !== false)) return true
     }
     const heard = listen(run, stop.signal)
     await Promise.race([rung, heard, ...(due === undefined ? [] : [sleep(due - clock.now())])])

@@ -11,6 +11,7 @@ import { askFor, takeVerdict, verdictOn } from './gate.ts'
 import { heldUpBy } from './held-up.ts'
 import type { Arrival, Asked, Decided, Ending, Flight, LiveRun } from './live.ts'
 import { fitting, MOST_BEGUN } from './one-commit.ts'
+import { hasPlace, needsPlace } from './place.ts'
 import { resume } from './recover.ts'
 import { isExpiry, nextTurns } from './session.ts'
 import { setAction } from './set-action.ts'
@@ -30,6 +31,7 @@ export function decideTick(run: LiveRun, isLeaving = false): Decided {
   const events = run.told.splice(0)
   const decided: Decided = { changes: [], said: new Map(), events, departures: [], reason: 'tick', end: undefined }
   run.looked = run.graph.revision
+  if (isLeaving) run.line?.close()
   takeInRequests(run, decided)
   resume(run, decided)
   waitAnew(run, decided)
@@ -42,6 +44,7 @@ export function decideTick(run: LiveRun, isLeaving = false): Decided {
   if (run.failed > 0) failsInTheEnd(run)
   if (isOver(run)) runEnds(run, decided)
   else keepEnding(run, decided)
+  run.line?.settle()
   return decided
 }
 
@@ -72,9 +75,10 @@ function takeInAll(run: LiveRun, arrivals: readonly Arrival[], decided: Decided)
   if (arrivals.some(({ kind }) => kind === 'look')) look(run, decided)
 }
 
-/** May what somebody must carry out begin? If there is no room for it, or its context is suspended, it is taken in once it may. */
+/** May what somebody must carry out begin? If there is no room or place for it, or its context is suspended, it is taken in once it may. */
 function hasRoom(run: LiveRun, { action, settles }: Flight): boolean {
-  if (action.action_type === 'wait' || settles || (room(run) > 0 && !heldUpBy(run.graph, run.options))) return true
+  if (action.action_type === 'wait' || settles) return true
+  if (room(run) > 0 && !heldUpBy(run.graph, run.options)) return hasPlace(run, action.action_type)
   run.crowded = true
   return false
 }
@@ -143,8 +147,9 @@ function attemptFailed(
     const why = { ...told, message: told.message + unheeded(flight.action.retry, error) }
     return stepGivenUp(run, flight, binding.on_failure ?? 'fail', why, decided)
   }
-  setAction(decided, flight.action.action_id, { failures, ...(wait > 0 && { status: 'waiting' }) })
-  if (wait === 0) again(run, flight, decided)
+  const now = wait === 0 && hasPlace(run, flight.action.action_type)
+  setAction(decided, flight.action.action_id, { failures, ...(!now && { status: 'waiting' }) })
+  if (now) again(run, flight, decided)
   else setTimer(run, flight, wait, decided)
 }
 
@@ -250,14 +255,27 @@ function startReady(run: LiveRun, decided: Decided): void {
   const { changes, events, departures } = decided
   decided.begins = { changes: changes.length, events: events.length, departures: departures.length }
   if (run.session) return startTurns(run, run.session, decided)
+  run.ready.bringBack()
   for (let begun = 0; room(run) > 0 && run.ready.size > 0; begun++) {
     if (begun === MOST_BEGUN) return void run.inbox.push({ kind: 'look' })
     const step = run.ready.take()!
+    if (run.line && !findsPlace(run, step)) continue
     const action = actionOf(run, step, { action_id: firstActionOf(step) })
     const flight = { step, action, execution_id: run.graph.clock.uuid(), attempt: 1 }
     stepStarts(run, flight, decided)
     setOff(run, flight, decided)
   }
+}
+
+/** What finds none is not looked at again before there is one; then one after another is. */
+function findsPlace(run: LiveRun, step: string): boolean {
+  const binding = run.bindings.get(step)!.data
+  if (!needsPlace(binding)) return true
+  const { action_type } = binding
+  const found = hasPlace(run, action_type)
+  if (found) run.ready.bringBack(action_type)
+  else run.ready.putAside(step, action_type)
+  return found
 }
 
 function again(run: LiveRun, flight: Flight, decided: Decided): void {
@@ -281,5 +299,6 @@ function again(run: LiveRun, flight: Flight, decided: Decided): void {
 function isOver(run: LiveRun): boolean {
   if (run.flying.size > 0 || !run.resumed) return false
   if (run.ending) return !run.ending.undo || run.undo?.left.length === 0
-  return run.waiting.size === 0 && run.ready.size === 0 && (!run.session || nextTurns(run.session).length === 0)
+  const { waiting, ready } = run
+  return waiting.size === 0 && ready.size + ready.aside === 0 && (!run.session || nextTurns(run.session).length === 0)
 }

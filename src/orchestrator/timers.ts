@@ -2,7 +2,7 @@ import { isoMicros } from '../protocol/clock.ts'
 import type { Change, Node, Run, Timer } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
-import type { Decided, Ending, Flight, LiveRun, RunOptions } from './live.ts'
+import type { Decided, Ending, Flight, LiveRun, RunOptions, Waiting } from './live.ts'
 
 /** A stored wait of a plan. */
 export const newTimer = (
@@ -114,7 +114,7 @@ export function nextDue(run: LiveRun): number | undefined {
   let next = latestEnd(recordOf(run))?.due
   if (run.paused || run.crowded) return next
   for (const waiting of run.waiting.values()) {
-    const due = waiting.on === 'signal' ? undefined : waiting.due
+    const due = waiting.on === 'signal' || lacksPlace(run, waiting) ? undefined : waiting.due
     if (due !== undefined && (next === undefined || due < next)) next = due
   }
   return next
@@ -129,10 +129,14 @@ export function ring(run: LiveRun): void {
   else if (latest && isDue(latest, now)) run.inbox.push({ kind: 'look' })
   if (run.paused || run.crowded) return
   for (const [action, waiting] of run.waiting) {
-    if (waiting.on === 'signal') continue
+    if (waiting.on === 'signal' || lacksPlace(run, waiting)) continue
     if (waiting.on === 'timer' && waiting.due <= now) run.inbox.push({ kind: 'due', timer: waiting.timer, action })
     else if (isDue(waiting, now)) run.inbox.push({ kind: 'look' })
   }
 }
+
+/** Its run is woken when there is one. */
+const lacksPlace = ({ line }: LiveRun, { on, flight }: Waiting): boolean =>
+  on === 'timer' && line !== undefined && line.awaits(flight.action.action_type)
 
 const recordOf = ({ graph, id }: LiveRun): Run => graph.get('run', id)!.data

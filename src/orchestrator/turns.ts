@@ -7,6 +7,7 @@ import { actionOf } from './dispatch.ts'
 import type { Decided, Flight, LiveRun, RunOptions } from './live.ts'
 import type { NextTurn } from './modes/mode.ts'
 import { NEEDS_TOKEN } from './modes/modes.ts'
+import { comesWithoutPlace, hasPlace, needsPlace } from './place.ts'
 import { broadcastSent, mapBeginning, mapEnd, type TurnResult, turnCompleted, turnDispatched } from './profiles/map.ts'
 import {
   append,
@@ -132,27 +133,38 @@ export function sessionWithdrawn(graph: ProjectGraph, { session }: RunOptions): 
 export type Turning = Flight & { readonly turn: TurnRecord }
 export const isTurning = (flight: Flight): flight is Turning => flight.turn !== undefined
 
-/** What the mode wants, as far as there is room; several answers to one step begin together or not at all. */
+/**
+ * What the mode wants, as far as there is room; several answers to one step begin together or not at all. Where there are only so many places, one step
+ * after another: each takes one.
+ */
 function affordable(run: LiveRun, session: LiveSession): readonly NextTurn[] {
   const left = room(run)
   const chosen: NextTurn[] = []
   const steps = new Set<string>()
   for (const one of left > 0 ? nextTurns(session) : []) {
-    if (chosen.length >= left && !steps.has(one.step_id)) continue
+    const isNew = !steps.has(one.step_id)
+    if (isNew && (chosen.length >= left || (run.line && (steps.size > 0 || !findsPlace(run, session, one))))) continue
     chosen.push(one)
     steps.add(one.step_id)
   }
   return chosen
 }
 
+/** A word that nobody has to carry out needs none. */
+function findsPlace(run: LiveRun, { options }: LiveSession, { step_id, purpose }: NextTurn): boolean {
+  const binding = purpose === 'work' ? run.bindings.get(step_id)!.data : options[purpose]
+  return !binding || !needsPlace(binding) || hasPlace(run, binding.action_type)
+}
+
 function begin(
   run: LiveRun,
   session: LiveSession,
-  { participant_id, step_id: step, purpose }: NextTurn,
+  next: NextTurn,
   { shared, broadcast }: { readonly shared: boolean; readonly broadcast: boolean },
   decided: Decided,
 ): void {
   const { uuid } = run.graph.clock
+  const { participant_id, step_id: step, purpose } = next
   const turn: TurnRecord = {
     turn_number: ++session.turns,
     participant_id,
@@ -170,16 +182,14 @@ function begin(
   if (purpose === 'work') {
     const at = session.pool.findIndex((other) => other.step_id === step)
     if (at >= 0) session.pool.splice(at, 1)
-    if (first) stepStarts(run, flight, decided)
-    else actionStarts(run, flight, decided)
-    setOff(run, flight, decided)
-  } else if (session.options[purpose]) {
-    actionStarts(run, flight, decided)
-    setOff(run, flight, decided)
-  } else {
+  } else if (!session.options[purpose]) {
     actionEndsAtOnce(run, flight, decided)
-    turnEnds(run, session, flight, { status: 'completed' }, decided)
+    return turnEnds(run, session, flight, { status: 'completed' }, decided)
   }
+  if (run.line && !findsPlace(run, session, next)) return comesWithoutPlace(run, flight, decided) // others answer the step already
+  if (purpose === 'work' && first) stepStarts(run, flight, decided)
+  else actionStarts(run, flight, decided)
+  setOff(run, flight, decided)
 }
 
 function turnEnds(

@@ -8,6 +8,7 @@ import { MOST_CUT_OFFS } from './cut-offs.ts'
 import { departs } from './dispatch.ts'
 import type { Decided, Ending, Flight, LiveRun, Undo } from './live.ts'
 import { worksOf } from './outcome.ts'
+import { hasPlace } from './place.ts'
 import { setAction } from './set-action.ts'
 import { actionAdded, attemptAgain, now } from './steps.ts'
 
@@ -26,8 +27,10 @@ export function undoNext(run: LiveRun, ending: Ending, isLeaving: boolean, decid
       }),
     )
   }
-  const flight = run.undo.left.shift()
+  const [flight] = run.undo.left
+  if (flight && !hasPlace(run, flight.action.action_type)) return
   if (flight) {
+    run.undo.left.shift()
     decided.changes.push(actionAdded(flight, { status: 'running', attempts: 0, compensates: flight.compensates! }))
     attemptAgain(run, flight, decided)
     departs(run, flight, decided)

@@ -1,6 +1,7 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { type FunctionSpec, functionAdapter } from '../../src/ael/function.ts'
+import type { AtOnce } from '../../src/ael/places.ts'
 import { type MultiAgentFlow, runMultiAgentFlow } from '../../src/orchestrator/multi-agent.ts'
 import { mapBreaches } from '../../src/orchestrator/profiles/map.ts'
 import { createRuntime } from '../../src/orchestrator/runtime.ts'
@@ -33,10 +34,11 @@ interface Given {
   readonly session?: MultiAgentFlow['session']
   readonly flow?: MultiAgentFlow
   readonly more?: { readonly [module: string]: unknown }
+  readonly atOnce?: AtOnce
 }
 
 /** A flow of several agents: each step calls the function of its name, or `work`. */
-function given({ mode, participants, steps, functions = {}, session, flow = {}, more = {} }: Given) {
+function given({ mode, participants, steps, functions = {}, session, flow = {}, more = {}, atOnce }: Given) {
   const context = contextDocument()
   const plan = planDocument(context, steps)
   const names = [...new Set(participants.map((text) => text.split(':')[1]!))]
@@ -47,6 +49,7 @@ function given({ mode, participants, steps, functions = {}, session, flow = {}, 
     adapters: [functionAdapter({ work: (_, { role }) => role ?? null, ...functions })],
     blobs: { put: store.putBlob, get: store.getBlob },
     graceMs: 10,
+    ...(atOnce && { atOnce }),
   })
   const bindings = {
     steps: Object.fromEntries(
@@ -1035,5 +1038,34 @@ describe('a session that cannot be one', () => {
     expect(
       (await runMultiAgentFlow({ ...base().options(), runtimeContext: newContext('') as never })).error?.code,
     ).toBe('INVALID_INPUT')
+  })
+})
+
+describe.each(MODES)('a session in mode %s where there is one place', (mode) => {
+  it('gives every turn, one action after the other', async () => {
+    let [under, most] = [0, 0]
+    const work: FunctionSpec = async () => {
+      most = Math.max(most, ++under)
+      await new Promise((resolve) => setImmediate(resolve))
+      under--
+      return null
+    }
+    const asked = { action_type: 'function', params: { name: 'word' } } as const
+    const { options, store, context } = given({
+      mode,
+      participants: ['ann:planner', 'bob:reviewer', 'cy:planner'].slice(0, mode === 'pair' ? 2 : 3),
+      steps: { one: {}, two: {}, three: { after: ['one'] } },
+      functions: { one: work, two: work, three: work, word: work },
+      session: { brief: asked, review: asked },
+      atOnce: { function: 1 },
+    })
+    const { success, error, events } = await runMultiAgentFlow(options())
+    expect({ success, error, most }).toEqual({ success: true, most: 1 })
+    const executions = (events as Told[]).filter(({ event_family }) => event_family === 'runtime_execution')
+    expect(executions.length).toBeGreaterThan(4)
+    expect(executions.map(({ status }, i) => [i % 2, status])).toEqual(
+      executions.map((_, i) => [i % 2, i % 2 === 0 ? 'running' : 'completed']),
+    )
+    await proven(events, store, context.context_id)
   })
 })

@@ -1,5 +1,5 @@
 import type { FunctionSpec } from '../../src/ael/function.ts'
-import type { Runtime } from '../../src/orchestrator/runtime.ts'
+import type { Runtime, RuntimeOptions } from '../../src/orchestrator/runtime.ts'
 import type { ManualClock } from '../../src/protocol/clock.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { runtimeOf } from './flows.ts'
@@ -42,6 +42,7 @@ export function worldOf(
   store: Backend,
   clock: ManualClock,
   functions: { readonly [name: string]: FunctionSpec },
+  more: () => Partial<RuntimeOptions> = () => ({}),
 ): World {
   let alive: ReturnType<typeof begin> | undefined
   const errors: unknown[] = []
@@ -64,6 +65,7 @@ export function worldOf(
         store: process.store,
         leaseTtlMs: 2_000,
         onError: (error) => dead || errors.push(error),
+        ...more(),
       }),
     }
   }
