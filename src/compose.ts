@@ -1,5 +1,6 @@
 import { resolve } from 'node:path'
 import type { Adapter, DeltaSource } from './ael/adapter.ts'
+import { checkPlaces } from './ael/check-places.ts'
 import { checkRegistering } from './ael/check-registering.ts'
 import { closeInTime } from './ael/close-in-time.ts'
 import type { ActionLayer } from './ael/layer.ts'
@@ -104,6 +105,7 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
       inConfig(`adapters[${i}]`, () => checkRegistering(adapter, types))
       types.add(adapter.action_type)
     }
+    inConfig('actions.at_once', () => checkPlaces(whole.actions?.at_once ?? {}, types))
     const buses = await busesOf(whole, ready, onError)
     opened.unshift(() => Promise.all(buses.map(({ transport }) => transport.close())))
     const store = options.store ?? (await openConfigured(whole, options))

@@ -45,6 +45,18 @@ describe('a runtime from a config', () => {
     expect(most).toBe(3)
   })
 
+  it('refuses places for a type of action that nobody carries out, and names those that somebody does', async () => {
+    const actions = { at_once: { function: 1, functions: 1, wait: 1, '*': 1 } }
+    const functions = { work: () => null }
+    const message = expect.stringMatching(/there are file_operation, function, .*tool_call, and \*/)
+    await expect(openRuntime({ vsl: 'memory:', functions, actions })).rejects.toMatchObject({
+      code: 'invalid_input',
+      problems: ['functions', 'wait'].map((type) => ({ path: `actions.at_once.${type}`, rule: 'adapter', message })),
+    })
+    const all = functionAdapter(functions, { action_type: '*' })
+    await (await openRuntime({ vsl: 'memory:', functions, adapters: [all], actions })).close()
+  })
+
   it('takes functions as people write them: with an interface, a date, or nothing as what they give', async () => {
     interface Invoice {
       readonly id: string
