@@ -75,6 +75,8 @@ export interface LiveRun {
   ending: Ending | undefined
   undo: Undo | undefined
   paused: boolean
+  /** Its process closes: nothing more begins here. */
+  leaving: boolean
   /** The graph's revision when the last tick looked at it. */
   looked: number
   /** Something could go on but for the number of steps that may be under way at once, or for what holds the run up. */

@@ -65,6 +65,7 @@ export function takeUp(
     undo: undefined,
     paused: node.data.phase === 'paused' || node.data.pausing === true,
     looked: graph.revision,
+    leaving: false,
     crowded: false,
     resumed: false,
     wake: () => undefined,

@@ -25,12 +25,13 @@ import { undoArrived, undoNext } from './undo.ts'
 
 /**
  * One pass over a run: takes in what arrived, finds what is ready, and says what one commit must carry and which flights take off once it has
- * landed. Touches nothing but the run's own memory. Whoever is leaving takes in what arrived and starts no further step, forward or back.
+ * landed. Touches nothing but the run's own memory. Whoever is leaving takes in what arrived and starts nothing more, forward or back.
  */
 export function decideTick(run: LiveRun, isLeaving = false): Decided {
   const events = run.told.splice(0)
   const decided: Decided = { changes: [], said: new Map(), events, departures: [], reason: 'tick', end: undefined }
   run.looked = run.graph.revision
+  run.leaving = isLeaving
   if (isLeaving) run.line?.close()
   takeInRequests(run, decided)
   resume(run, decided)
@@ -39,8 +40,8 @@ export function decideTick(run: LiveRun, isLeaving = false): Decided {
   if (run.crowded && room(run) > 0) takeInHeldBack(run, decided)
   if (run.session && !isOver(run)) endsWithSession(run, run.session)
   resume(run, decided) // a paused one that ends now
-  if (run.ending) goBack(run, run.ending, isLeaving, decided)
-  else if (!isLeaving) startReady(run, decided)
+  if (run.ending) goBack(run, run.ending, decided)
+  else if (!run.leaving) startReady(run, decided)
   if (run.failed > 0) failsInTheEnd(run)
   if (isOver(run)) runEnds(run, decided)
   else keepEnding(run, decided)
@@ -49,8 +50,8 @@ export function decideTick(run: LiveRun, isLeaving = false): Decided {
 }
 
 /** What was completed together with the failure can be taken back once both have landed. */
-function goBack(run: LiveRun, ending: Ending, isLeaving: boolean, decided: Decided): void {
-  if (isKept(run)) undoNext(run, ending, isLeaving, decided)
+function goBack(run: LiveRun, ending: Ending, decided: Decided): void {
+  if (isKept(run)) undoNext(run, ending, decided)
   else if (ending.undo) run.inbox.push({ kind: 'look' })
 }
 
@@ -147,7 +148,7 @@ function attemptFailed(
     const why = { ...told, message: told.message + unheeded(flight.action.retry, error) }
     return stepGivenUp(run, flight, binding.on_failure ?? 'fail', why, decided)
   }
-  const now = wait === 0 && hasPlace(run, flight.action.action_type)
+  const now = wait === 0 && !run.leaving && hasPlace(run, flight.action.action_type)
   setAction(decided, flight.action.action_id, { failures, ...(!now && { status: 'waiting' }) })
   if (now) again(run, flight, decided)
   else setTimer(run, flight, wait, decided)

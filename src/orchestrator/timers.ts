@@ -73,8 +73,9 @@ export const fired = (timer: string): Change => ({
 
 const CONCURRENCY = 32
 
-/** How many more steps may be under way. */
-export const room = (run: LiveRun): number => (run.options.concurrency ?? CONCURRENCY) - run.flying.size
+/** How many more steps may be under way: none in a process that closes. */
+export const room = ({ leaving, options, flying }: LiveRun): number =>
+  leaving ? 0 : (options.concurrency ?? CONCURRENCY) - flying.size
 
 /** When a run is ended at the latest, and why: at its deadline, or when its budget of time is used up, which counts from its start. */
 export function latestEnd({ options, started_at }: Timed): LatestEnd | undefined {

@@ -13,9 +13,9 @@ import { setAction } from './set-action.ts'
 import { actionAdded, attemptAgain, now } from './steps.ts'
 
 /** Goes back one action at a time, last done first. All are attempted, whatever becomes of one. Whoever is leaving leaves what is left to the next. */
-export function undoNext(run: LiveRun, ending: Ending, isLeaving: boolean, decided: Decided): void {
+export function undoNext(run: LiveRun, ending: Ending, decided: Decided): void {
   if (!ending.undo || run.flying.size > 0) return
-  if (isLeaving && run.undo?.left.length !== 0) return
+  if (run.leaving && run.undo?.left.length !== 0) return
   if (!run.undo) {
     if (completesAny(decided)) return void run.inbox.push({ kind: 'look' }) // it is taken back too, once it has landed
     run.undo = wayBack(run)

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Adapter, Outcome } from '../../src/ael/adapter.ts'
-import { actionLayer } from '../../src/ael/ael.ts'
+import { actionLayer, passingFailure } from '../../src/ael/ael.ts'
 import { functionAdapter } from '../../src/ael/function.ts'
 import type { Hands } from '../../src/ael/layer.ts'
 import { ActionError } from '../../src/protocol/errors.ts'
@@ -152,6 +152,48 @@ describe('closing', () => {
     expect(new Set(keys).size).toBe(1)
     await inTime(clock, second.close())
   })
+
+  it.each([0, 1_000])(
+    'begins nothing more, neither a retry after %i ms nor what is approved meanwhile',
+    async (delay_ms) => {
+      const slow = door()
+      const called: string[] = []
+      const { start, clock } = world({
+        slow: () => slow.opened.then(() => null),
+        flaky: async () => {
+          called.push('flaky')
+          if (called.length > 1) return null
+          await clock.sleep(100)
+          throw passingFailure('not now')
+        },
+        asked: () => {
+          called.push('asked')
+          return null
+        },
+      })
+      const first = await start()
+      const retry = { strategy: 'fixed', max_attempts: 3, delay_ms } as const
+      const run = await first.submit(
+        flowOf({ slow: {}, flaky: { binding: { retry } }, asked: { binding: { approval: 'ask' } } }),
+      )
+      await until(clock, () => called.length === 1)
+      const graph = await first.project.context(run.context_id)
+      await until(clock, () => [...graph.state.nodesOf(run.plan_id)].some(({ kind }) => kind === 'gate'))
+      const [asked] = await first.waiting()
+      const closing = first.close()
+      const desk = await start({ mine: new Set() })
+      await inTime(clock, desk.decide(asked!.confirm.confirm_id, approved))
+      await passes(clock, 5_000)
+      expect(called).toEqual(['flaky'])
+      slow.open()
+      await inTime(clock, closing)
+      expect(called).toEqual(['flaky'])
+      const second = await start()
+      expect(await inTime(clock, (await second.get(run.run_id)).result())).toMatchObject({ status: 'completed' })
+      expect(called.toSorted()).toEqual(['asked', 'flaky', 'flaky'])
+      await inTime(clock, Promise.all([second.close(), desk.close()]))
+    },
+  )
 })
 
 describe('a run on its way back', () => {
