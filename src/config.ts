@@ -54,8 +54,11 @@ export interface Config {
   /** How long an owner may be silent before others take over, and how often to look for what nobody looks after. */
   readonly lease_ttl_ms?: number
   readonly patrol_ms?: number
-  /** 32 bytes as base64; values, journal and blobs are then encrypted. Best given as MPLP_ENCRYPTION_KEY. */
-  readonly encryption_key?: string
+  /**
+   * 32 bytes as base64; values, journal and blobs are then encrypted. Best given as MPLP_ENCRYPTION_KEY. Of several, the first seals, and all of them
+   * open: to change keys, put the new one before the old.
+   */
+  readonly encryption_key?: string | readonly string[]
   /** Private and local addresses that HTTP actions may reach all the same. */
   readonly http_allow?: readonly string[]
   /** Model Context Protocol servers, by namespace. */
@@ -173,7 +176,8 @@ export function configFromEnv(env: NodeJS.ProcessEnv = process.env): Config {
       problems.push({ path: name, rule: 'extra_forbidden', message: notKnown(key, IN_VARIABLES, variableOf) })
     else if (field === buses || field === texts) found[key] = value.split(',').map((part) => part.trim())
     else if (field === positive) found[key] = numberOrText(value)
-    else found[key] = field === text || field === sealing ? value : parsed(name, value)
+    else if (field === sealing) found[key] = value.includes(',') ? value.split(',').map((part) => part.trim()) : value
+    else found[key] = field === text ? value : parsed(name, value)
   }
   for (const problem of problemsWith(found))
     problems.push({ ...problem, path: problem.path.replace(/^[^.[]+/, variableOf) })
@@ -190,11 +194,15 @@ export const secretFromEnv =
     env[name]
 
 const sealing: Field = {
-  says: '32 bytes as base64',
+  says: '32 bytes as base64, or a list of different ones',
   rule: 'length',
-  fits: (value) => typeof value === 'string' && /^[\w+/-]{43}=?\s*$/.test(value),
+  fits: (value) => {
+    const keys: readonly unknown[] = [value].flat()
+    return keys.length > 0 && keys.every(isKey) && new Set(keys).size === keys.length
+  },
   secret: true,
 }
+const isKey = (value: unknown): boolean => typeof value === 'string' && /^[\w+/-]{43}=?\s*$/.test(value)
 const buses: Field = {
   says: 'a list of URLs, or of objects with a url or a transport',
   fits: (value) => Array.isArray(value) && value.every(isBus),

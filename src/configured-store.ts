@@ -1,8 +1,9 @@
 import { type Config, effectiveConfig } from './config.ts'
-import { Corrupt, Refused } from './protocol/errors.ts'
+import { Corrupt, NotFound, Refused } from './protocol/errors.ts'
 import { isObject } from './protocol/json.ts'
 import type { Backend } from './vsl/backend.ts'
-import { MAX_ENTRY_BYTES, openStore } from './vsl/vsl.ts'
+import { keyId } from './vsl/keyring.ts'
+import { type EncryptionKey, MAX_ENTRY_BYTES, openStore } from './vsl/vsl.ts'
 
 export interface Opening {
   /** Told when the store may forget what it has acknowledged. Default: a warning of the process. */
@@ -24,9 +25,9 @@ export async function openConfigured(config: Config, opening: Opening = {}): Pro
     ...(isServer && onWarning && { onWarning }),
     ...(vsl.startsWith('file:') && onError && { onError }),
     ...(isRedis && { maxBlobBytes: Math.max(MOST_BLOB_BYTES, (drift?.keep_bytes ?? 0) + SEAL_BYTES) }),
-    ...(encryption_key !== undefined && { encryption: [{ id: 'config', key: encryption_key }] }),
+    ...(encryption_key !== undefined && { encryption: namedKeys([encryption_key].flat()) }),
   }).catch((error: unknown) => {
-    throw error instanceof Refused && error.cause instanceof Corrupt ? wrongKey(error) : error
+    throw error instanceof Refused && isOfKeys(error.cause) ? wrongKey(error) : error
   })
   try {
     const project = (await store.getMany(['project'])).get('project')
@@ -43,7 +44,18 @@ const MOST_BLOB_BYTES = MAX_ENTRY_BYTES
 /** More than encryption adds. */
 const SEAL_BYTES = 1024
 
+/** Once there was one only, called after the place where it was given. */
+const namedKeys = (keys: readonly string[]): readonly EncryptionKey[] => [
+  ...keys.map((key) => ({ id: keyId(key), key })),
+  { id: 'config', key: keys.at(-1)! },
+]
+
+/** One that does not open what it should, or one that is not there. */
+const isOfKeys = (cause: unknown): boolean => cause instanceof Corrupt || cause instanceof NotFound
+
 const wrongKey = (cause: Refused): Refused =>
-  new Refused('MPLP_ENCRYPTION_KEY, or encryption_key in the config, is not the key of this store', cause.remedy, {
-    cause,
-  })
+  new Refused(
+    'MPLP_ENCRYPTION_KEY, or encryption_key in the config, is not the key of this store',
+    'give the key that it was sealed with; of a store whose keys were changed, all of them, the newest first',
+    { cause },
+  )

@@ -1,4 +1,4 @@
-import { InvalidInput, Refused } from '../protocol/errors.ts'
+import { InvalidInput, NotFound, Refused } from '../protocol/errors.ts'
 import { type Digest, digestOf, type Json } from '../protocol/json.ts'
 import type { Backend, Entry, Puts } from './backend.ts'
 import { checkBytes, checkDigest, checkName, checkScan, textOf } from './check-input.ts'
@@ -169,11 +169,11 @@ async function checkKeys(store: Backend, ring: Keyring): Promise<void> {
     throw new Refused('the store holds what is not encrypted', 'copy it into a new, encrypted one with copyStore')
   const names = new Map(ring.ids.map((id) => [`${CHECKS}${encodeURIComponent(id)}`, id]))
   const missing = known.find((name) => !names.has(name))
-  if (missing !== undefined)
-    throw new Refused(
-      `the store was sealed with key ${decodeURIComponent(missing.slice(CHECKS.length))} too`,
-      'add that key to the list',
-    )
+  if (missing !== undefined) {
+    const id = decodeURIComponent(missing.slice(CHECKS.length))
+    const cause = new NotFound('key', id)
+    throw new Refused(`the store was sealed with key ${id} too`, 'add that key to the list', { cause })
+  }
   for (const [name, id] of names) {
     const check = await store.get(name)
     if (check === undefined) continue

@@ -95,6 +95,10 @@ const named = (place: Place): string => place.join(' ')
 const notSealed = (place: Place) =>
   new Corrupt(named(place), 'it is not sealed, so somebody wrote to the inner store; restore a backup')
 
+/** A name for a key that tells nothing of it, and is the same wherever the key is given. */
+export const keyId = (key: string): string =>
+  Buffer.from(hkdfSync('sha256', Buffer.from(key, 'base64'), '', 'mplp-runtime key id', 8)).toString('hex')
+
 function checked(given: readonly EncryptionKey[]): Key[] {
   const refuse = (path: string, message: string) =>
     new InvalidInput('encryption keys', [{ path, rule: 'key', message }])

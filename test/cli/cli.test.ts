@@ -678,6 +678,24 @@ describe('the rest', { timeout: PATIENT }, () => {
     expect(oneLine(wrong)).toMatch(/^mplp: MPLP_ENCRYPTION_KEY, or encryption_key in the config, is not the key/)
   })
 
+  it('changes keys: the first seals, all open, and a copy needs the new one only', async () => {
+    const folder = withFlow('auto')
+    const [old, young] = [7, 8].map((byte) => Buffer.alloc(32, byte).toString('base64'))
+    const with_ = (...keys: readonly (string | undefined)[]) => ({ MPLP_ENCRYPTION_KEY: keys.join(',') })
+    const { plan_id } = JSON.parse((await mplp(folder, ['run', 'flow.json', '--json'], with_(old))).out) as Ran
+    const shown = async (keys: { readonly [name: string]: string }, ...more: readonly string[]) =>
+      mplp(folder, ['show', plan_id, '--json', ...more], keys)
+    expect(JSON.parse((await shown(with_(young, old))).out)).toMatchObject({ plan_id, status: 'completed' })
+    expect(oneLine(await shown(with_(old)))).toContain('all of them, the newest first')
+    expect(oneLine(await shown(with_(young)))).toContain('all of them, the newest first')
+    expect(await mplp(folder, ['store', 'copy', 'sqlite:./new.db'], with_(young, old))).toMatchObject({ code: 0 })
+    expect(await mplp(folder, ['store', 'verify', '--store', 'sqlite:./new.db'], with_(young))).toMatchObject({
+      code: 0,
+    })
+    const copied = await shown(with_(young), '--store', 'sqlite:./new.db')
+    expect(JSON.parse(copied.out)).toMatchObject({ plan_id, status: 'completed' })
+  })
+
   it('says which protocol and profiles it keeps', async () => {
     expect((await mplpJson(tempFolder(), ['version'])).values).toMatchObject([
       { runtime_name: 'mplp-runtime', supported_protocol_versions: ['1.0.0'] },

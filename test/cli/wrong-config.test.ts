@@ -46,6 +46,8 @@ const WRONG: readonly Wrong[] = [
   ['patrol_ms', { patrol_ms: '1s' }, 'patrol_ms'],
   ['encryption_key', { encryption_key: 'short' }, 'encryption_key'],
   ['encryption_key', { encryption_key: `*${'A'.repeat(43)}=` }, 'encryption_key'],
+  ['encryption_key', { encryption_key: [] }, 'encryption_key'],
+  ['encryption_key', { encryption_key: ['A'.repeat(43), 'A'.repeat(43)] }, 'encryption_key'],
   ['http_allow', { http_allow: ['localhost', '10.0.0.0/99'] }, 'http_allow[1]'],
   ['http_allow', { http_allow: ['http://localhost'] }, 'http_allow[0]'],
   ['http_allow', { http_allow: ['localhost:99999'] }, 'http_allow[0]'],
