@@ -5,7 +5,7 @@ import type { ComposedRuntime } from '../compose.ts'
 import { deliveriesOf } from '../orchestrator/relay-feed.ts'
 import { systemClock } from '../protocol/clock.ts'
 import type { Report } from '../protocol/reporter.ts'
-import type { Entry } from '../vsl/backend.ts'
+import type { Entry, Position } from '../vsl/backend.ts'
 import { problemOf } from './problem.ts'
 import { choiceOf, type Route } from './route.ts'
 import { refuseUnknownPlan, wantedEvents } from './wanted.ts'
@@ -21,6 +21,7 @@ export function eventRoutes(
   { store, project }: ComposedRuntime,
   { signal: closing, onError }: { readonly signal: AbortSignal; readonly onError: Report },
 ): readonly Route[] {
+  const tell = teller()
   return [
     {
       method: 'GET',
@@ -50,7 +51,7 @@ export function eventRoutes(
         const beating = beat(reply.raw, signal)
         try {
           for await (const entry of store.feed({ ...from, follow, signal })) {
-            const text = textOf(entry, wanted)
+            const text = textOf(entry, tell(entry).filter(wanted))
             if (text !== '' && !reply.raw.write(text)) await once(reply.raw, 'drain', { signal })
           }
         } catch (error) {
@@ -68,15 +69,31 @@ export function eventRoutes(
   ]
 }
 
-function textOf(entry: Entry, wanted: (delivery: Delivery) => boolean): string {
-  const deliveries = deliveriesOf(entry).filter(wanted)
-  return deliveries
-    .map((delivery, i) => {
-      const id = i === deliveries.length - 1 ? `id: ${entry.position}\n` : ''
-      return `${id}event: mplp\ndata: ${JSON.stringify(delivery)}\n\n`
-    })
-    .join('')
+/** A delivery, and its text. */
+interface Told extends Delivery {
+  readonly text: string
 }
+
+/** What an entry tells. Those who follow want the same ones at about the same time: working one out takes longer than reading it. */
+function teller(): (entry: Entry) => readonly Told[] {
+  const known = new Map<Position, readonly Told[]>()
+  return (entry) => {
+    const there = known.get(entry.position)
+    if (there) return there
+    const told = deliveriesOf(entry).map((delivery) => ({ ...delivery, text: JSON.stringify(delivery) }))
+    if (told.reduce((sum, { text }) => sum + text.length, 0) > MOST_CHARACTERS) return told
+    if (known.size === MOST_KNOWN) known.delete(known.keys().next().value!)
+    known.set(entry.position, told)
+    return told
+  }
+}
+const MOST_KNOWN = 256
+const MOST_CHARACTERS = 65_536
+
+const textOf = ({ position }: Entry, told: readonly Told[]): string =>
+  told
+    .map(({ text }, i) => `${i === told.length - 1 ? `id: ${position}\n` : ''}event: mplp\ndata: ${text}\n\n`)
+    .join('')
 
 /** A comment now and then, so that nothing between us takes silence for death. */
 async function beat(response: ServerResponse, signal: AbortSignal): Promise<void> {
