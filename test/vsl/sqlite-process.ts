@@ -62,7 +62,7 @@ async function untilRefused() {
     for (; !over; await nextTurn()) seen = Math.max(seen, (await backend.head('s')).revision)
   })()
   const refusal = await (async () => {
-    for (;;) await commit()
+    for (; ; await nextTurn()) await commit() // or nobody would look before the end
   })().catch((error) => error)
   over = true
   await looking
