@@ -44,7 +44,7 @@ const MOST_BLOB_BYTES = MAX_ENTRY_BYTES
 /** More than encryption adds. */
 const SEAL_BYTES = 1024
 
-/** Once there was one only, called after the place where it was given. */
+/** A store that was sealed when a config had one key only knows it as `config`: the oldest, which stands last. */
 const namedKeys = (keys: readonly string[]): readonly EncryptionKey[] => [
   ...keys.map((key) => ({ id: keyId(key), key })),
   { id: 'config', key: keys.at(-1)! },

@@ -46,6 +46,12 @@ export function storedAfter(change: EntryChange, before: Stored | undefined): St
   return before && { ...before, data: withFields(before.data, change) }
 }
 
+/** A value as a change leaves it. Those that were taken on already, and are again in their order, end up the same. */
+export function takeOn(values: Map<string, Stored>, change: EntryChange): void {
+  const after = storedAfter(change, values.get(change.key))
+  if (after) values.set(change.key, after)
+}
+
 /** A node after a change of fields. */
 export const nodeWithFields = (node: AnyNode, change: FieldChange): AnyNode =>
   nodeOf(node, withFields(node.data as JsonObject, change))

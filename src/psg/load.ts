@@ -2,7 +2,7 @@ import { Corrupt } from '../protocol/errors.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { AnyNode, EntryBody, EntryChange, Kind, NodeOf, Stored } from './change.ts'
 import type { Delta } from './delta.ts'
-import { isFieldChange, isMove, nodeWithFields, storedAfter } from './field-change.ts'
+import { isFieldChange, isMove, nodeWithFields, takeOn } from './field-change.ts'
 import type { GraphMemory } from './graph-memory.ts'
 import type { JournalEntry } from './history.ts'
 import { INDEX, lifeOf } from './indexes.ts'
@@ -44,8 +44,7 @@ export function foldInto(groups: ReadonlyMap<string, Values>, entries: readonly 
   for (const { body } of entries)
     for (const change of body.changes) {
       const values = groups.get(groupIn(change.key))
-      const after = values && storedAfter(change, values.get(change.key))
-      if (after) values.set(change.key, after)
+      if (values) takeOn(values, change)
     }
 }
 

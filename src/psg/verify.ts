@@ -3,7 +3,7 @@ import { RevisionConflict } from '../protocol/errors.ts'
 import { canonical, type Json } from '../protocol/json.ts'
 import type { Backend, Entry } from '../vsl/backend.ts'
 import type { AnyNode, EntryBody, EntryChange, Stored } from './change.ts'
-import { isFieldChange, storedAfter } from './field-change.ts'
+import { isFieldChange, storedAfter, takeOn } from './field-change.ts'
 import type { Finding, Found } from './finding.ts'
 import { type IndexRows, indexRows } from './index-rows.ts'
 import { INDEX, type Written } from './indexes.ts'
@@ -92,12 +92,6 @@ async function* entriesUpTo(revision: number, journal: AsyncIterable<Entry>): As
     if (entry.revision > revision) return
     yield entry
   }
-}
-
-/** A value as a change leaves it. Those that were taken on already, and are again in their order, end up the same. */
-function takeOn(stored: Map<string, Stored>, change: EntryChange): void {
-  const after = storedAfter(change, stored.get(change.key))
-  if (after) stored.set(change.key, after)
 }
 
 interface Folded {

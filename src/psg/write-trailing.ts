@@ -1,7 +1,6 @@
-import type { Json } from '../protocol/json.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { EntryBody, Stored } from './change.ts'
-import { storedAfter } from './field-change.ts'
+import { takeOn } from './field-change.ts'
 import { INDEX, type Written } from './indexes.ts'
 import { everyContext } from './verify-project.ts'
 
@@ -22,10 +21,7 @@ async function writeThoseOf(store: Backend, graph: string): Promise<void> {
   for await (const { body } of store.read(graph, { after: marked.revision }))
     changes.push(...(body as unknown as EntryBody).changes)
   const keys = new Set(changes.map(({ key }) => key))
-  const values = (await store.getMany([...keys])) as Map<string, Json>
-  for (const change of changes) {
-    const after = storedAfter(change, values.get(change.key) as Stored | undefined)
-    if (after) values.set(change.key, after as Json)
-  }
+  const values = new Map((await store.getMany([...keys])) as Map<string, Stored>)
+  for (const change of changes) takeOn(values, change)
   await store.commit({ stream: graph, expected, inserts: [], puts: [...values], deletes: [mark] })
 }
