@@ -2,25 +2,25 @@ import { nextRetry, unheeded } from '../ael/with-retry.ts'
 import { ActionError, ApprovalNeeded } from '../protocol/errors.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import type { ConfirmStatus } from '../protocol/types.ts'
-import { firstActionOf } from '../psg/first-action.ts'
 import { move } from '../psg/moves.ts'
-import { actionOf, bindingOf, departs } from './dispatch.ts'
+import { bindingOf, departs } from './dispatch.ts'
 import { runEnds } from './end.ts'
 import { ends, endsWithSession, flightFailed, isKept, keepEnding, reasonOf, stepsFailed } from './ending.ts'
 import { askFor, takeVerdict, verdictOn } from './gate.ts'
 import { heldUpBy } from './held-up.ts'
 import type { Arrival, Asked, Decided, Ending, Flight, LiveRun } from './live.ts'
-import { fitting, MOST_BEGUN } from './one-commit.ts'
-import { hasPlace, needsPlace } from './place.ts'
+import { fitting } from './one-commit.ts'
+import { hasPlace } from './place.ts'
 import { resume } from './recover.ts'
 import { isExpiry, nextTurns } from './session.ts'
 import { setAction } from './set-action.ts'
-import { goesOn, setOff } from './set-off.ts'
+import { goesOn } from './set-off.ts'
 import { conflictDecided, isSettling, type Settling } from './settle-step.ts'
 import { openSignals } from './signals.ts'
-import { attemptAgain, attemptEnds, stepCompleted, stepStarts } from './steps.ts'
+import { startReady } from './start-ready.ts'
+import { attemptAgain, attemptEnds, stepCompleted } from './steps.ts'
 import { ring, room, setTimer, timerFired, waitAnew } from './timers.ts'
-import { isTurning, startTurns, turnArrived } from './turns.ts'
+import { isTurning, turnArrived } from './turns.ts'
 import { undoArrived, undoNext } from './undo.ts'
 
 /**
@@ -249,34 +249,6 @@ function takeInRequests(run: LiveRun, decided: Decided): void {
       reason: 'user_cancel',
       error: { code: 'cancelled', message: 'the run was cancelled' },
     })
-}
-
-function startReady(run: LiveRun, decided: Decided): void {
-  if (run.paused || run.owner.lost.aborted || heldUpBy(run.graph, run.options)) return
-  const { changes, events, departures } = decided
-  decided.begins = { changes: changes.length, events: events.length, departures: departures.length }
-  if (run.session) return startTurns(run, run.session, decided)
-  run.ready.bringBack()
-  for (let begun = 0; room(run) > 0 && run.ready.size > 0; begun++) {
-    if (begun === MOST_BEGUN) return void run.inbox.push({ kind: 'look' })
-    const step = run.ready.take()!
-    if (run.line && !findsPlace(run, step)) continue
-    const action = actionOf(run, step, { action_id: firstActionOf(step) })
-    const flight = { step, action, execution_id: run.graph.clock.uuid(), attempt: 1 }
-    stepStarts(run, flight, decided)
-    setOff(run, flight, decided)
-  }
-}
-
-/** What finds none is not looked at again before there is one; then one after another is. */
-function findsPlace(run: LiveRun, step: string): boolean {
-  const binding = run.bindings.get(step)!.data
-  if (!needsPlace(binding)) return true
-  const { action_type } = binding
-  const found = hasPlace(run, action_type)
-  if (found) run.ready.bringBack(action_type)
-  else run.ready.putAside(step, action_type)
-  return found
 }
 
 function again(run: LiveRun, flight: Flight, decided: Decided): void {
