@@ -195,8 +195,8 @@ describe('an SQLite store', () => {
       const backend = await sqliteBackend({ path: freshPath(), blockingMs })
       onTestFinished(() => backend.close())
       let turned = false
-      setImmediate(() => {
-        turned = true
+      process.nextTick(() => {
+        turned = true // nothing is left to do that does not wait for the outside
       })
       await backend.set('key', 1)
       expect(turned).toBe(leaves)
