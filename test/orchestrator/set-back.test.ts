@@ -37,10 +37,10 @@ function scene() {
     },
     flow: (beside: object = {}) => flowOf({ flaky: { binding: { retry } }, ...beside }),
     /** Until something holds, but no longer than a few of the waits. */
-    soon: async (holds: () => unknown) => {
+    soon: async (holds: () => boolean) => {
       const began = time.now()
       await until(time, () => holds() || time.now() - began > 5_000)
-      expect(holds()).toBeTruthy()
+      expect(holds()).toBe(true)
     },
   }
 }

@@ -41,7 +41,7 @@ describe('the way back', () => {
     const bindings = { steps: { ...steps, [act!]: { ...steps[act!]!, ...undoneBy('undo', { $from: make! }) } } }
     const run = await runtime.submit({ ...flow, bindings })
     const graph = await runtime.project.context(run.context_id)
-    await until(clock, () => graph.get('run', run.run_id)?.data.ending)
+    await until(clock, () => graph.get('run', run.run_id)?.data.ending !== undefined)
     blobs.open()
     const { status, undone } = await inTime(clock, run.result())
     expect({ status, undone }).toMatchObject({ status: 'failed', undone: [{ step_id: act, status: 'undone' }] })

@@ -16,7 +16,7 @@ export function door() {
 }
 
 /** Lets time pass, a little at a time, until something holds. */
-export async function until(clock: ManualClock, holds: () => unknown): Promise<void> {
+export async function until(clock: ManualClock, holds: () => boolean): Promise<void> {
   for (let i = 0; i < 3_000; i++) {
     if (holds()) return
     await clock.advance(50)
