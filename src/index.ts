@@ -30,6 +30,7 @@ export { createRuntime, type Runtime, type RuntimeOptions } from './orchestrator
 export { runSingleAgentFlow } from './orchestrator/single-agent.ts'
 export type { ApprovalAsked, Flow } from './orchestrator/submit.ts'
 export type { Question } from './orchestrator/wishes.ts'
+export type { Placeless } from './orchestrator/without-place.ts'
 export * from './protocol/errors.ts'
 export type { Digest, Json, JsonObject } from './protocol/json.ts'
 export type {

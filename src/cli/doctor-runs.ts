@@ -34,7 +34,7 @@ export async function checkRuns(project: Project, options: RunChecks = {}): Prom
 async function checkRun({ graph, run, waits }: OpenRun, clock: Clock, lacks: ActionLayer['lacks']): Promise<Check> {
   const { plan_id, phase, requested } = run.data
   const wish = requested === undefined ? '' : `, and is to ${requested}`
-  const says = `plan ${plan_id} is ${phase}${wish}; it waits for ${waits.length === 0 ? 'a worker' : waits.map(({ what }) => what).join(', ')}`
+  const says = `plan ${plan_id} is ${phase}${wish}; it waits for ${waits.length === 0 ? 'a worker, or for a place in the one that has it' : waits.map(({ what }) => what).join(', ')}`
   const asked = phase === 'paused' ? `mplp resume ${plan_id}` : waits.find((wait) => wait.remedy !== undefined)?.remedy
   const quietMs = clock.now() - (await lastHeardOf(graph))
   const isTimely = waits.length > 0 && waits.every(({ due = Number.NEGATIVE_INFINITY }) => due > clock.now())

@@ -8,6 +8,8 @@ export interface ReadySet {
   take(): string | undefined
   /** How many were taken and put aside. */
   readonly aside: number
+  /** Which, in no order. */
+  asides(): Iterable<string>
   /** Keeps a step that was taken until others of its kind may begin: it need not be looked at whenever anything may. */
   putAside(step: string, kind: string): void
   /** Counts the first of a kind that were put aside, or the first of each, among the others again. */
@@ -42,6 +44,9 @@ export function readySet(state: GraphState, plan: string): ReadySet {
     take: () => pop(heap, before),
     get aside() {
       return aside
+    },
+    *asides() {
+      for (const steps of asides.values()) yield* steps
     },
     putAside(step, kind) {
       const others = asides.get(kind)

@@ -14,6 +14,7 @@ import type { Lacking } from './lacking.ts'
 import type { Undo } from './live.ts'
 import { outputsOf } from './outputs.ts'
 import { openTimers } from './timers.ts'
+import type { Placeless } from './without-place.ts'
 
 /** How a run ended. */
 export interface RunResult {
@@ -38,6 +39,8 @@ export interface RunHandle extends AsyncIterable<BornEvent & { readonly revision
   readonly phase: Run['phase']
   /** What this process would need to go on with the run and does not have: the run waits for a process that does, unless one is at it already. */
   readonly lacking: Lacking | undefined
+  /** What of the run waits for a place of `atOnce` in this process; nothing of a run that another one drives, which alone could say. */
+  readonly withoutPlace: readonly Placeless[]
   /** Resolves when the run has ended, wherever it runs. An aborted signal ends the waiting, not the run. */
   result(signal?: AbortSignal): Promise<RunResult>
   /**
@@ -55,6 +58,7 @@ export interface RunHands {
   /** Settles when this process stops driving the run, or cannot go on with it; `undefined` when it does not drive it. */
   readonly driving: () => Promise<Settled | undefined>
   readonly lacking: () => Lacking | undefined
+  readonly withoutPlace: () => readonly Placeless[]
   /** Came for its runs, so that nobody else is counted on to go on with them. */
   readonly isAlone: boolean
   /** Aborted when the runtime is closed: whoever waits for others to go on with the run is not kept, also where the store stays open. */
@@ -107,6 +111,9 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
     },
     get lacking() {
       return hands.lacking()
+    },
+    get withoutPlace() {
+      return hands.withoutPlace()
     },
     async result(signal) {
       refuseUnlessFit('wait', { signal }, { signal: signalField })

@@ -36,6 +36,7 @@ import { checkedLayer, checkRuntimeOptions } from './runtime-check.ts'
 import type { Flow } from './submit.ts'
 import { checkedFlow } from './submit-check.ts'
 import { type Wishes, wishes } from './wishes.ts'
+import { type Placeless, withoutPlace } from './without-place.ts'
 
 export interface RuntimeOptions {
   readonly store: Backend
@@ -145,6 +146,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
       cancel: () => asked.cancel(run.data.plan_id),
       driving: async () => (await keeperOf(graph.id))?.settled(run.id),
       lacking: () => lackingHere(graph, run),
+      withoutPlace: () => placelessHere(run),
       isAlone: options.mine !== undefined,
       closed: closed.signal,
     })
@@ -154,6 +156,11 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     const run = graph.get('run', id)
     const isSeenTo = live.has(plan_id) || (options.mine && !options.mine.has(plan_id))
     return run && !isSeenTo && wantsSomebody(graph, run) ? left.lacking(graph, run) : undefined
+  }
+
+  function placelessHere({ data: { plan_id } }: Node<'run'>): readonly Placeless[] {
+    const driven = live.get(plan_id)
+    return driven ? withoutPlace(driven) : []
   }
 
   const modules = registry<Module>(moduleProblem, protocolModules)

@@ -151,10 +151,14 @@ function affordable(run: LiveRun, session: LiveSession): readonly NextTurn[] {
 }
 
 /** A word that nobody has to carry out needs none. */
-function findsPlace(run: LiveRun, { options }: LiveSession, { step_id, purpose }: NextTurn): boolean {
-  const binding = purpose === 'work' ? run.bindings.get(step_id)!.data : options[purpose]
+function findsPlace(run: LiveRun, session: LiveSession, turn: NextTurn): boolean {
+  const binding = bindingOfTurn(run, session, turn)
   return !binding || !needsPlace(binding) || hasPlace(run, binding.action_type)
 }
+
+/** What is carried out in a turn, if anything is. */
+export const bindingOfTurn = (run: LiveRun, { options }: LiveSession, { step_id, purpose }: NextTurn) =>
+  purpose === 'work' ? run.bindings.get(step_id)!.data : options[purpose]
 
 function begin(
   run: LiveRun,

@@ -42,6 +42,8 @@ export async function findNamed(project: Project, name: string, folder: ProjectF
 /** A link of such a chain, and what a step or an action has failed of. */
 export interface ToldReason extends Reason {
   readonly error?: Json
+  /** Of a step that waits for a place in the process that was asked: for an action of this type. */
+  readonly without_place?: string
 }
 
 /** The chain that led to something. A file may lie in another graph than the action that wrote it: then the chain goes on there. */
@@ -73,4 +75,8 @@ export async function shownAs({ graph, kind, id }: Found): Promise<Document | Js
   return isDocument
     ? graph.document(kind as DocumentKind, id)
     : ((await graph.require(kind, id)).data as unknown as Json)
+}
+
+export function unlessNotFound(error: unknown): undefined {
+  if (!(error instanceof NotFound)) throw error
 }

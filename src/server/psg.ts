@@ -1,14 +1,15 @@
 import type { ComposedRuntime } from '../compose.ts'
 import { statusesOf } from '../protocol/lifecycle.ts'
 import { pathsOf } from '../psg/paths.ts'
-import { find, findNamed, shownAs, whyOf } from './find.ts'
+import { find, findNamed, shownAs, type ToldReason, unlessNotFound, whyOf } from './find.ts'
 import { by, countOf, type Route, TEXT, wordOf } from './route.ts'
 
 const STATUSES = statusesOf('plan')
 const MOST_CONTEXTS = 1_000
 
 /** The protocol's own paths, and any object by its id. */
-export function psgRoutes({ project, store, folder, propose }: ComposedRuntime): readonly Route[] {
+export function psgRoutes(runtime: ComposedRuntime): readonly Route[] {
+  const { project, store, folder, propose } = runtime
   const paths = pathsOf(project)
   const named = (id: string) => findNamed(project, id, folder)
   return [
@@ -109,7 +110,7 @@ export function psgRoutes({ project, store, folder, propose }: ComposedRuntime):
       path: '/objects/:id/why',
       says: 'The chain that led to it: context, plan, approval, step, action.',
       role: 'read',
-      handle: async ({ params: { id } }) => whyOf(project, await named(id)),
+      handle: async ({ params: { id } }) => withPlaceless(runtime, await whyOf(project, await named(id))),
     },
     {
       method: 'GET',
@@ -122,4 +123,13 @@ export function psgRoutes({ project, store, folder, propose }: ComposedRuntime):
       },
     },
   ]
+}
+
+/** The same, with what only this process knows of it: which steps wait for a place here. */
+async function withPlaceless(runtime: ComposedRuntime, chain: readonly ToldReason[]): Promise<readonly ToldReason[]> {
+  const step = chain.find(({ kind, status }) => kind === 'step' && (status === 'pending' || status === 'in_progress'))
+  const plan = step && chain.find(({ kind }) => kind === 'plan')
+  const run = plan && (await runtime.get(plan.id).catch(unlessNotFound))
+  const found = run?.withoutPlace.find(({ step_id }) => step_id === step?.id)
+  return found ? chain.map((one) => (one === step ? { ...one, without_place: found.action_type } : one)) : chain
 }

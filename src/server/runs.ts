@@ -2,10 +2,11 @@ import type { ComposedRuntime } from '../compose.ts'
 import { flowIn } from '../orchestrator/named-flow.ts'
 import type { RunHandle } from '../orchestrator/run.ts'
 import type { Flow } from '../orchestrator/submit.ts'
-import { Closed, InvalidInput, NotFound } from '../protocol/errors.ts'
+import { Closed, InvalidInput } from '../protocol/errors.ts'
 import { PLAN_ENDINGS } from '../protocol/lifecycle.ts'
 import { endedRuns } from '../psg/ended-runs.ts'
 import { openPlans } from '../psg/open-plans.ts'
+import { unlessNotFound } from './find.ts'
 import { choiceOf, countOf, flagOf, type Request, type Route, TEXT, textOf } from './route.ts'
 
 const LONGEST_WAIT_MS = 60_000
@@ -20,6 +21,10 @@ const RUN = {
     trace_id: TEXT,
     phase: TEXT,
     lacking: { type: 'object', properties: { step_id: TEXT, what: TEXT, name: TEXT } },
+    without_place: {
+      type: 'array',
+      items: { type: 'object', properties: { step_id: TEXT, action_type: TEXT } },
+    },
     result: { type: 'object' },
   },
 } as const
@@ -177,12 +182,8 @@ export function runRoutes(runtime: ComposedRuntime, closing: { readonly signal: 
   ]
 }
 
-function unlessNotFound(error: unknown): undefined {
-  if (!(error instanceof NotFound)) throw error
-}
-
 async function told(run: RunHandle) {
-  const { run_id, plan_id, context_id, trace_id, phase, lacking } = run
+  const { run_id, plan_id, context_id, trace_id, phase, lacking, withoutPlace } = run
   return {
     run_id,
     plan_id,
@@ -190,6 +191,7 @@ async function told(run: RunHandle) {
     trace_id,
     phase,
     ...(lacking && { lacking }),
+    ...(withoutPlace.length > 0 && { without_place: withoutPlace }),
     ...(phase === 'ended' && { result: await run.result() }),
   }
 }

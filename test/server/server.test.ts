@@ -9,6 +9,7 @@ import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { add, by, file } from '../psg/given.ts'
 import { flowOf } from '../support/flows.ts'
+import { door } from '../support/on-a-clock.ts'
 import { freePort } from '../support/private-server.ts'
 import { serving, sse, status, type Told, told } from './serving.ts'
 
@@ -187,6 +188,27 @@ describe('runs', () => {
     const one = await (await fetch(`${server.url}/runs/${plan_id}`)).json()
     expect(one).toMatchObject({ phase: 'running', lacking })
     expect(await (await fetch(`${server.url}/runs`)).json()).toEqual({ runs: [one] })
+  })
+
+  it('say which of their steps wait for a place in the process, and so does the way to such a step', async () => {
+    const [begun, over] = [door(), door()]
+    const slow = async () => {
+      begun.open()
+      await over.opened
+    }
+    const { ask } = await serving({}, { functions: { slow }, actions: { at_once: { function: 1 } } })
+    const flow = flowOf({ one: { call: 'slow' }, two: { call: 'slow' }, three: { call: 'slow', after: ['two'] } })
+    const { run_id } = (await ask('POST', '/runs', flow)).body as { run_id: string }
+    await begun.opened
+    const without_place = [{ step_id: flow.ids.two, action_type: 'function' }]
+    expect(await ask('GET', `/runs/${run_id}`)).toMatchObject({ body: { phase: 'running', without_place } })
+    const why = async (step: string) => (await ask('GET', `/objects/${flow.ids[step]}/why`)).body as object[]
+    expect((await why('two')).at(-1)).toMatchObject({ kind: 'step', status: 'pending', without_place: 'function' })
+    for (const step of ['one', 'three']) expect((await why(step)).at(-1)).not.toHaveProperty('without_place')
+    over.open()
+    const ended = await ask('GET', `/runs/${run_id}?wait_ms=20000`)
+    expect(ended).toMatchObject({ body: { result: { status: 'completed' } } })
+    expect(ended.body).not.toHaveProperty('without_place')
   })
 
   it('take a signal, are paused, go on and are cancelled', async () => {
