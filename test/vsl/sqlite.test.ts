@@ -414,6 +414,26 @@ describe('what is not an SQLite store', () => {
     await expect(sqliteBackend({ path: join(folder, 'file/state.db') })).rejects.toBeInstanceOf(Refused)
   })
 
+  it.each([
+    ['a path', (folder: string) => join(folder, ...Array.from({ length: 5 }, () => 'x'.repeat(100)), 'state.db')],
+    ['a name', (folder: string) => join(folder, 'x'.repeat(300))],
+  ])('is refused as too long, whatever this process may: %s', async (_, pathIn) => {
+    const path = pathIn(tempFolder())
+    const opened = sqliteBackend({ path })
+    await expect(opened).rejects.toThrow(Refused)
+    await expect(opened).rejects.toThrow(`the path ${path} is too long for SQLite`)
+  })
+
+  it('takes a path that is as long as it may be', async () => {
+    const folder = join(tempFolder(), 'x'.repeat(100), 'x'.repeat(100), 'x'.repeat(100), 'x'.repeat(50))
+    const path = join(folder, 'y'.repeat(503 - Buffer.byteLength(folder)))
+    const store = await sqliteBackend({ path })
+    onTestFinished(() => store.close())
+    await store.set('a', 1)
+    expect(await store.get('a')).toBe(1)
+    await expect(sqliteBackend({ path: `${path}y` })).rejects.toThrow('too long for SQLite')
+  })
+
   it('is Corrupt where its pages are damaged', async () => {
     const path = freshPath()
     const backend = await sqliteBackend({ path })
