@@ -8,7 +8,7 @@ import { warning, withProject } from './with-runtime.ts'
 
 export async function run({ args, io }: VerbCall): Promise<number> {
   const named = storeNamed('<to>', args[0]!) // before anything is opened
-  return withProject(io, async ({ store, id }) => {
+  return withProject(io, async ({ store }) => {
     const target = await openConfigured({ ...(await io.config()), ...named }, warning(io))
     try {
       const counts = await copyStore(store, target, {
@@ -16,7 +16,7 @@ export async function run({ args, io }: VerbCall): Promise<number> {
         signal: io.signal,
         onProgress: (counts) => io.progress(said(counts)),
       })
-      if (target.traits.legible) await writeTrailing(target, id)
+      if (target.traits.legible) await writeTrailing(target)
       io.result(counts, () => `copied and compared: ${said(counts)}`)
       return EXIT.done
     } finally {

@@ -143,11 +143,8 @@ const INDEXED = (Object.keys(KINDS) as Kind[]).filter((kind) => KINDS[kind].inde
 /** Minted once per store; of two processes that mint at once, one wins and both read the same. */
 async function projectId(store: Backend, { clock = systemClock }: ProjectOptions): Promise<string> {
   for (let attempt = 1; ; attempt++) {
-    const found = await store.getMany([NAME, UNFINISHED])
-    if (found.has(UNFINISHED))
-      throw new Refused('the store is a copy that was cut off', 'throw it away, and copy again')
-    const there = found.get(NAME)
-    if (there) return idIn(there)
+    const there = await projectIn(store)
+    if (there !== undefined) return there
     const project_id = clock.uuid()
     try {
       await store.commit({ stream: NAME, expected: 0, inserts: [[NAME, { project_id }]], puts: [], deletes: [] })
@@ -157,6 +154,14 @@ async function projectId(store: Backend, { clock = systemClock }: ProjectOptions
       if (!read || attempt === MOST_ATTEMPTS) throw error
     }
   }
+}
+
+/** The id of a store's project, if it has one. Throws Refused for a copy that was cut off. */
+export async function projectIn(store: Backend): Promise<string | undefined> {
+  const found = await store.getMany([NAME, UNFINISHED])
+  if (found.has(UNFINISHED)) throw new Refused('the store is a copy that was cut off', 'throw it away, and copy again')
+  const there = found.get(NAME)
+  return there === undefined ? undefined : idIn(there)
 }
 
 function idIn(stored: Json): string {

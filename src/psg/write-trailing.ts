@@ -1,14 +1,20 @@
 import type { Backend } from '../vsl/backend.ts'
+import { checkStores } from '../vsl/check-options.ts'
 import type { EntryBody, Stored } from './change.ts'
 import { takeOn } from './field-change.ts'
 import { INDEX, type Written } from './indexes.ts'
+import { projectIn } from './project.ts'
 import { everyContext } from './verify-project.ts'
 
 /**
  * Writes the values of all graphs that only their journals tell yet: in a store that people read, such as a copy in a folder, each then has a file of
- * its own. A graph that somebody commits to meanwhile throws RevisionConflict, and stays as it was.
+ * its own. For stores that nobody works with: a graph that somebody commits to meanwhile throws RevisionConflict, and stays as it was. Throws Refused
+ * for a copy that was cut off.
  */
-export async function writeTrailing(store: Backend, project: string): Promise<void> {
+export async function writeTrailing(store: Backend): Promise<void> {
+  checkStores({ store })
+  const project = await projectIn(store)
+  if (project === undefined) return
   for (const graph of [project, ...(await everyContext(store))]) await writeThoseOf(store, graph)
 }
 

@@ -1,9 +1,11 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
+import { Refused } from '../../src/protocol/errors.ts'
 import { INDEX } from '../../src/psg/indexes.ts'
 import { openProject } from '../../src/psg/project.ts'
 import { writeTrailing } from '../../src/psg/write-trailing.ts'
+import { UNFINISHED } from '../../src/vsl/backend.ts'
 import { copyStore } from '../../src/vsl/copy.ts'
 import { fileBackend } from '../../src/vsl/file.ts'
 import { objectPath } from '../../src/vsl/file-names.ts'
@@ -23,7 +25,7 @@ it('gives everything in a copy a file of its own, also what only the journal of 
   const path = join(tempFolder(), 'copy')
   const copy = await fileBackend({ path })
   await copyStore(source, copy, { verify: true })
-  await writeTrailing(copy, runtime.project.id)
+  await writeTrailing(copy)
   await copy.close()
 
   const told = new Set<string>()
@@ -39,4 +41,13 @@ it('gives everything in a copy a file of its own, also what only the journal of 
   expect((await project.verify()).findings).toEqual([])
   const graph = await project.context(run.context_id)
   expect((await graph.document('plan', run.plan_id)).status).toBe('completed')
+})
+
+it('has nothing to write in a store without a project, and refuses a copy that was cut off', async () => {
+  const store = memoryBackend()
+  await store.set('mine', 1)
+  await writeTrailing(store)
+  expect((await store.getMany(['project'])).size).toBe(0)
+  await store.commit({ stream: 'copy', expected: 0, inserts: [[UNFINISHED, true]], puts: [], deletes: [] })
+  await expect(writeTrailing(store)).rejects.toThrow(Refused)
 })

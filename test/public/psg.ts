@@ -123,4 +123,5 @@ export const psg: Doors = {
   takeApart: door(kind, given(newPlan()), options()),
   verdict: door(given({ needed: 1 }, 'nothing'), given([], 'list')),
   why: door(state, kind, named),
+  writeTrailing: door(given(memoryBackend())),
 }
