@@ -14,15 +14,7 @@ export async function readValue(path: string): Promise<unknown> {
   if (!isUtf8(bytes)) throw wrong(path, 'utf8', 'is not UTF-8; save it so') // as older PowerShells write; what is not would be changed in silence
   const text = bytes.toString()
   if (path.endsWith('.json')) return parsedJson(path, text.replace(/^\uFEFF/, '')) // Windows' editors begin with a mark
-  if (/\.ya?ml$/.test(path)) {
-    const { parseDocument } = await import('yaml')
-    return understood(path, () => {
-      const document = parseDocument(text, { stringKeys: true }) // a step called 1.10 is not one called 1.1
-      const [fault] = [...document.errors, ...document.warnings] // a tag that is not known would be passed by
-      if (fault) throw fault
-      return document.toJS() as unknown
-    })
-  }
+  if (/\.ya?ml$/.test(path)) return parsedYaml(path, text)
   const { default: value } = await imported(path)
   return typeof value === 'function' ? made(path, value as () => unknown) : value
 }
@@ -36,12 +28,15 @@ function parsedJson(path: string, text: string): unknown {
   }
 }
 
-/** What is wrong is told by the parser with its line, and then shown, which is left out. */
-function understood(path: string, parse: () => unknown): unknown {
+async function parsedYaml(file: string, text: string): Promise<unknown> {
+  const { YamlFault, yamlIn } = await import('../golden/yaml-text.ts')
   try {
-    return parse()
+    return yamlIn(text, { stringKeys: true }).value // a step called 1.10 is not one called 1.1
   } catch (cause) {
-    throw wrong(path, 'syntax', `cannot be understood: ${firstLine(cause).replace(/:$/, '')}`, cause)
+    if (!(cause instanceof YamlFault)) throw cause
+    const { path, message, line, column } = cause
+    const says = `cannot be understood at line ${line}, column ${column}: ${message}`
+    throw new InvalidInput(file, [{ path, rule: 'syntax', message: says }], { cause })
   }
 }
 

@@ -1,9 +1,9 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isNode, LineCounter, type Node, parseDocument, visit } from 'yaml'
 import { InvalidInput } from '../protocol/errors.ts'
 import type { Json } from '../protocol/json.ts'
 import { jsonFault } from '../protocol/json-fault.ts'
+import { YamlFault, yamlIn } from './yaml-text.ts'
 
 /** A YAML file that was read: what it holds, and on which line each part of it stands. */
 export interface Source {
@@ -16,34 +16,14 @@ export interface Source {
 export async function readYaml(path: string, shown: string): Promise<Source | undefined> {
   const text = await readText(path, shown)
   if (text === undefined) return undefined
-  const lines = new LineCounter()
-  const document = parseDocument(text, { lineCounter: lines })
-  const [error] = [...document.errors, ...document.warnings]
-  if (error) throw invalid(`${shown}:${lines.linePos(error.pos[0]).line}`, 'syntax', withoutPlace(error.message))
-  visit(document, {
-    Alias(_, alias, around) {
-      // Whoever walks through what it stands for would never come to an end.
-      if (around.includes(alias.resolve(document) as Node))
-        throw invalid(`${shown}:${lines.linePos(alias.range![0]).line}`, 'syntax', `*${alias.source} stands in itself`)
-    },
-  })
-  const at = (...path: readonly (string | number)[]): string => {
-    for (let known = path.length; known >= 0; known--) {
-      const node = known === 0 ? document.contents : document.getIn(path.slice(0, known), true)
-      if (isNode(node) && node.range) return `${shown}:${lines.linePos(node.range[0]).line}`
-    }
-    return shown
-  }
   try {
-    return { value: document.toJS({ maxAliasCount: MOST_ALIASES }) as unknown, at }
+    const { value, lineOf } = yamlIn(text)
+    return { value, at: (...path) => [shown, lineOf(path)].filter((part) => part !== undefined).join(':') }
   } catch (cause) {
-    throw invalid(shown, 'syntax', (cause as Error).message, cause)
+    if (!(cause instanceof YamlFault)) throw cause
+    throw invalid(`${shown}:${cause.line}`, 'syntax', `${cause.message} (column ${cause.column})`, cause)
   }
 }
-const MOST_ALIASES = 100
-
-/** Where it is was said before, and is not shown. */
-const withoutPlace = (message: string): string => message.split('\n', 1)[0]!.replace(/ at line \d+, column \d+:$/, '')
 
 /** Every `.json` of a folder by its name without ending; none when there is no such folder. */
 export async function readJsonFolder(folder: string, shown: string): Promise<{ readonly [name: string]: Json }> {

@@ -585,18 +585,27 @@ describe('a flow in YAML', { timeout: PATIENT }, () => {
   })
 
   it.each([
-    ['a tag that nobody knows', 'title: !env TITLE\nsteps: {}\n', 'Unresolved tag: !env at line 1, column 8'],
+    [
+      'a tag that nobody knows',
+      'title: !env TITLE\nsteps: {}\n',
+      'title cannot be understood at line 1, column 8: the tag !env is not known; write the value without it, and put it in quotes if it is to begin with !',
+    ],
     [
       'a name that is a list',
       'title: x\nsteps: { [a, b]: {} }\n',
-      'With stringKeys, all keys must be strings at line 2, column 10',
+      'steps cannot be understood at line 2, column 10: a name is a list, a map or has a tag; a name is text, so put it in quotes',
+    ],
+    [
+      'a list without an end',
+      '[',
+      'it cannot be understood at line 1, column 2: a list is begun and not ended; end it with ], and begin each line of it further to the right than the name before it',
     ],
   ])('is refused for %s, in one line', async (_, text, says) => {
     const folder = tempFolder()
     writeFileSync(join(folder, 'flow.yaml'), text)
     const refused = await mplp(folder, ['run', 'flow.yaml']) // a process of its own: what Node warns of is on its stderr
     expect(refused).toMatchObject({ code: 64, out: '' })
-    expect(oneLine(refused)).toBe(`mplp: ${join(folder, 'flow.yaml')} is not valid: it cannot be understood: ${says}`)
+    expect(oneLine(refused)).toBe(`mplp: ${join(folder, 'flow.yaml')} is not valid: ${says}`)
   })
 })
 

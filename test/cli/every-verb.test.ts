@@ -113,7 +113,11 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
   'run <flow>': [
     [['absent.json'], 64, 'absent.json is not valid: it does not exist'],
     [['broken.json'], 64, 'cannot be understood: Unexpected end of JSON input at line 1'],
-    [['broken.yaml'], 64, 'end with a ] at line 1, column 8'],
+    [
+      ['broken.yaml'],
+      64,
+      'plan cannot be understood at line 1, column 8: a list is begun and not ended; end it with ]',
+    ],
     [['throws.mjs'], 64, 'cannot be loaded: thrown on purpose'],
     [['throwing.mjs'], 64, 'cannot be called: thrown on purpose'],
     [['flow.txt'], 64, 'is none of .json'],

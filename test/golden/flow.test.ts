@@ -28,16 +28,24 @@ describe('a flow is refused before anything runs, with file and line, when', () 
   const cases: { readonly [title: string]: readonly [where: string, says: string, files: Files] } = {
     'it has no head': ['flow.yaml', 'is missing', { 'script.yaml': SCRIPT }],
     'it has no script': ['script.yaml', 'is missing', { 'flow.yaml': HEAD }],
-    'its head is no YAML': ['flow.yaml:3', 'Flow sequence', { 'flow.yaml': `${HEAD}needs: [\n` }],
+    'its head is no YAML': [
+      'flow.yaml:3',
+      'a list is begun and not ended; end it with ]',
+      { 'flow.yaml': `${HEAD}needs: [\n` },
+    ],
     'its script is no YAML': [
       'script.yaml:3',
-      '',
+      'a list begins where none can',
       { 'flow.yaml': HEAD, 'script.yaml': 'acts:\n  - load\n - verify\n' },
     ],
-    'a key stands there twice': ['flow.yaml:2', 'unique', { 'flow.yaml': `${HEAD}proves: another\n` }],
+    'a key stands there twice': [
+      'flow.yaml:2',
+      'the same name stands there twice',
+      { 'flow.yaml': `${HEAD}proves: another\n` },
+    ],
     'aliases would make it endless': [
-      'script.yaml',
-      'alias',
+      'script.yaml:3',
+      'aliases, as *name is one, repeat more than 100 times',
       {
         'flow.yaml': HEAD,
         'script.yaml': `a: &a [x,x,x]\nb: &b [${'*a,'.repeat(9)}*a]\nacts: [${'*b,'.repeat(99)}*b]\n`,
