@@ -23,6 +23,8 @@ export interface Compensation {
 export interface Done {
   readonly action: ActionRecord
   readonly ended: number
+  /** Of one that cannot be undone because an attempt was cut off before it had told what was there: the path of the file. */
+  readonly cutOffAt?: string
 }
 
 export function compensation(done: readonly Done[], isRestored: (inverse: JsonObject) => boolean): Compensation {

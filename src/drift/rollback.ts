@@ -41,6 +41,8 @@ export interface RunFacts {
   readonly believed: (id: string) => FileRecord | undefined
   /** The paths of the files that the graph has the run on record for, by id. */
   readonly wrote?: ReadonlyMap<string, string>
+  /** Those of them whose content the graph has seen change by it, and so knows what was there before. */
+  readonly changed?: ReadonlySet<string>
   /** The paths of the files that the graph believes in below a folder. */
   readonly below?: (folder: string) => readonly string[]
   /** What lies on the disk; nothing is known of a path that is missing here. */
@@ -50,7 +52,8 @@ export interface RunFacts {
 }
 
 export function rollbackPlan(facts: RunFacts): RollbackPlan {
-  const { restoration, actions, believed, wrote = new Map(), below = () => [], observed, untracked = new Map() } = facts
+  const { restoration, actions, believed, below = () => [], observed } = facts
+  const { wrote = new Map(), changed = new Set(), untracked = new Map() } = facts
   const possible: FileReturn[] = []
   const changes: Change[] = []
   const conflicts: Left[] = restoration.conflicts.map(({ kind, id, message }) => ({
@@ -87,7 +90,8 @@ export function rollbackPlan(facts: RunFacts): RollbackPlan {
   const tracked = new Set([...wrote.values()].filter((path) => observed.has(path)))
   for (const { name } of impossible) tracked.delete(name) // the action may have kept what the graph has not
   const restored = new Set([...tracked, ...files.map(({ path }) => path), ...conflicts.map(({ name }) => name)])
-  const { effects: inverses, irreversible } = compensation(actions, (inverse) => {
+  const isLeft = ({ cutOffAt: path }: Done) => path === undefined || !changed.has(path) || !restored.has(path)
+  const { effects: inverses, irreversible } = compensation(actions.filter(isLeft), (inverse) => {
     const paths = pathsIn(inverse)
     return (paths.length > 0 && paths.every((path) => restored.has(path))) || isMet(inverse, observed)
   })

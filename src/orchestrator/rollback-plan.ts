@@ -1,15 +1,16 @@
 import type { ActionLayer } from '../ael/layer.ts'
 import { type Done, pathsIn } from '../drift/compensate.ts'
 import type { Lying } from '../drift/rehearse.ts'
-import { type RollbackPlan, rollbackPlan } from '../drift/rollback.ts'
+import { type RollbackPlan, type RunFacts, rollbackPlan } from '../drift/rollback.ts'
 import type { Tracker } from '../drift/tracker.ts'
 import { isObject, type JsonObject } from '../protocol/json.ts'
-import type { Change, FileRecord, Node } from '../psg/change.ts'
+import type { ActionRecord, Change, FileRecord, Node, Stored } from '../psg/change.ts'
 import { isFieldChange } from '../psg/field-change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import type { JournalEntry } from '../psg/history.ts'
 import { isKind, placeOf } from '../psg/node.ts'
 import { findWay } from '../psg/snapshot.ts'
+import type { GraphState } from '../psg/state.ts'
 
 export interface RollbackParts {
   readonly graph: ProjectGraph
@@ -31,17 +32,21 @@ export async function planFor(parts: RollbackParts, run: Node<'run'>): Promise<P
   const ours = restoration.changes.filter((change) => tracker !== undefined || !isFileChange(change))
   const actions = await graph.reading([['plan', run.data.plan_id]], (state) =>
     [...state.nodesOf(run.group)].flatMap((node) =>
-      isKind(node, 'action') ? [{ action: node.data, ended: node.data.ended?.at(-1)?.at ?? 0 }] : [],
+      isKind(node, 'action')
+        ? [{ action: node.data, ended: node.data.ended?.at(-1)?.at ?? 0, ...cutOffAt(state, node.data) }]
+        : [],
     ),
   )
-  const written = actions.flatMap(({ action: { inverse } }) => (isObject(inverse) ? pathsIn(inverse) : []))
+  const written = actions.flatMap(({ action: { inverse }, cutOffAt }) =>
+    isObject(inverse) ? pathsIn(inverse) : (cutOffAt ?? []),
+  )
   const paths = [...ours.flatMap((change) => pathOf(graph, change) ?? []), ...written]
   const observed = (await tracker?.observed(paths)) ?? new Map()
   const plan = rollbackPlan({
     restoration: { ...restoration, changes: ours },
     actions,
     believed: (id) => graph.get('file', id)?.data,
-    wrote: wroteIn(entries, run),
+    ...wroteIn(entries, run),
     below: (folder) =>
       [...graph.state.nodesOf('files')].flatMap((node) =>
         isKind(node, 'file') && node.data.path.startsWith(`${folder}/`) ? [node.data.path] : [],
@@ -71,15 +76,33 @@ async function untracked(
   return disk
 }
 
-/** The files that a run has changed and the graph was told of, by id. */
-function wroteIn(entries: readonly JournalEntry[], run: Node<'run'>): ReadonlyMap<string, string> {
-  const paths = new Map<string, string>()
+/** The files that a run has changed and the graph was told of, by id; and those of them that are another since, or gone. */
+function wroteIn(entries: readonly JournalEntry[], run: Node<'run'>): Required<Pick<RunFacts, 'wrote' | 'changed'>> {
+  const wrote = new Map<string, string>()
+  const changed = new Set<string>()
   for (const { body } of entries)
     for (const change of body.run === run.id ? body.changes : []) {
       const { kind, id } = placeOf(change.key)
-      if (kind === 'file' && !isFieldChange(change)) paths.set(id, String((change.after ?? change.before)?.data.path))
+      if (kind !== 'file' || isFieldChange(change)) continue
+      const { before, after } = change
+      const path = String((after ?? before)?.data.path)
+      wrote.set(id, path)
+      if (!isAlike(before, after)) changed.add(path)
     }
-  return paths
+  return { wrote, changed }
+}
+
+/** Of what lies at a path, as the graph has it. */
+const isAlike = (one: Stored | undefined, other: Stored | undefined): boolean =>
+  one?.deleted === other?.deleted && one?.data.digest === other?.data.digest && one?.data.mode === other?.data.mode
+
+/** Only the adapter's own word: whoever says of a step that it cannot be undone may mean more than the file. */
+function cutOffAt(state: GraphState, { step_id, inverse, output }: ActionRecord): Pick<Done, 'cutOffAt'> {
+  if (inverse !== 'irreversible' || !isObject(output) || output.repeated !== true) return {}
+  for (const node of state.referrers('step', step_id, 'BINDS'))
+    if (isKind(node, 'binding') && node.data.action_type === 'file_operation' && node.data.inverse === undefined)
+      return { cutOffAt: String(output.path) }
+  return {}
 }
 
 const isFileChange = (change: Change): boolean => 'node' in change && change.node === 'file'

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, vi } from 'vitest'
+import type { Adapter } from '../../src/ael/adapter.ts'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { fileAdapter } from '../../src/ael/file.ts'
 import { functionAdapter } from '../../src/ael/function.ts'
@@ -12,7 +13,7 @@ import { type RollbackOptions, rollback } from '../../src/orchestrator/rollback.
 import { createRuntime } from '../../src/orchestrator/runtime.ts'
 import { withTracking } from '../../src/orchestrator/tracked-files.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
-import { InvalidInput, NotFound, Refused, Unavailable } from '../../src/protocol/errors.ts'
+import { ActionError, InvalidInput, NotFound, Refused, Unavailable } from '../../src/protocol/errors.ts'
 import type { Json, JsonObject } from '../../src/protocol/json.ts'
 import type { EntryBody } from '../../src/psg/change.ts'
 import type { ProjectGraph } from '../../src/psg/graph.ts'
@@ -24,7 +25,10 @@ import { flowOf, type StepSpec } from '../support/flows.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 
 /** A runtime whose file adapter writes into a tracked folder, and functions that note that they were called. */
-async function world(files: { readonly [path: string]: string }, options: Partial<TrackOptions> = {}) {
+async function world(
+  files: { readonly [path: string]: string },
+  { dies = false, ...options }: Partial<TrackOptions> & { readonly dies?: boolean } = {},
+) {
   const store = memoryBackend()
   const root = tempFolder()
   put(root, files)
@@ -49,7 +53,8 @@ async function world(files: { readonly [path: string]: string }, options: Partia
   const graph = await runtime.project.create(contextOf(context_id), BY)
   const tracker = await trackFiles(graph, { root, ...options })
   const blobs = { put: (bytes: Uint8Array) => store.putBlob(bytes), get: store.getBlob }
-  layer.register(withTracking(await fileAdapter({ root, blobs, staleCheck: tracker.staleCheck }), tracker))
+  const adapter = await fileAdapter({ root, blobs, staleCheck: tracker.staleCheck })
+  layer.register(withTracking(dies ? cuttingOff(adapter) : adapter, tracker))
 
   return {
     root,
@@ -74,6 +79,16 @@ async function world(files: { readonly [path: string]: string }, options: Partia
     },
   }
 }
+
+/** Its first attempts do what they are for, and nobody hears of it. */
+const cuttingOff = (adapter: Adapter): Adapter => ({
+  ...adapter,
+  async execute(action, call) {
+    const outcome = await adapter.execute(action, call)
+    if (call.attempt === 1) throw new ActionError('action_failed', 'cut off', { retryable: true })
+    return outcome
+  },
+})
 
 const file = (params: JsonObject): { readonly binding: Partial<BindingSpec> } => ({
   binding: { action_type: 'file_operation', params },
@@ -309,6 +324,46 @@ describe('a rollback', () => {
     await it.rollback(run.run_id)
     expect(it.calls).toEqual(['c', 'b', 'a', 'b'])
     await it.close()
+  })
+
+  describe('of files whose first attempt was cut off before it could say what was there', () => {
+    const retry = { strategy: 'fixed', max_attempts: 2, delay_ms: 0 } as const
+    const cutOff = (params: JsonObject, more: Partial<BindingSpec> = {}) => ({
+      binding: { action_type: 'file_operation', params, retry, ...more },
+    })
+    const steps = (more: Partial<BindingSpec> = {}) =>
+      chain({
+        change: cutOff({ operation: 'write', path: 'a.txt', content: 'new\n' }, more),
+        create: cutOff({ operation: 'write', path: 'b.txt', content: 'new\n' }, more),
+        remove: cutOff({ operation: 'delete', path: 'c.txt' }, more),
+      })
+    const before = { 'a.txt': 'old\n', 'c.txt': 'c\n' }
+
+    it('says of none that it cannot be undone where the graph has them, since all are restored; also when asked again', async () => {
+      const it = await world(before, { dies: true })
+      const { run_id, result, ids } = await it.run(steps())
+      expect(result).toMatchObject({ success: true, outputs: { [ids.change!]: { repeated: true } } })
+      expect(await it.rollback(run_id, { dryRun: true })).toMatchObject({ plan: { irreversible: [] }, left: [] })
+      expect(await it.rollback(run_id)).toMatchObject({ status: 'done', left: [] })
+      expect(['a.txt', 'b.txt', 'c.txt'].map(it.text)).toEqual(['old\n', undefined, 'c\n'])
+      expect(await it.rollback(run_id)).toMatchObject({ status: 'nothing', plan: { irreversible: [] }, left: [] })
+      await it.close()
+    })
+
+    it('says it where nobody tracks them, where the content was not kept, and where the step says so', async () => {
+      const it = await world({ ...before, 'large.txt': 'x'.repeat(100) }, { dies: true, keepBytes: 50 })
+      const large = await it.run({ large: cutOff({ operation: 'write', path: 'large.txt', content: 'new\n' }) })
+      expect(await it.rollback(large.run_id, { dryRun: true })).toMatchObject({
+        plan: { irreversible: [{ step_id: large.ids.large }], impossible: [{ name: 'large.txt' }] },
+      })
+      const { run_id } = await it.run(steps())
+      const untracked = await rollback({ graph: it.graph, layer: it.layer }, run_id, { dryRun: true })
+      expect(untracked.plan.irreversible).toHaveLength(3)
+      await it.rollback(run_id)
+      const said = await it.run(steps({ inverse: 'irreversible', approval: 'none' }))
+      expect((await it.rollback(said.run_id, { dryRun: true })).plan.irreversible).toHaveLength(3)
+      await it.close()
+    })
   })
 
   it('begins again when it was cut off: what was under way is closed, and tried again under the same key', async () => {
