@@ -3,7 +3,7 @@ import { Corrupt, NotFound, Refused } from './protocol/errors.ts'
 import { isObject } from './protocol/json.ts'
 import type { Backend } from './vsl/backend.ts'
 import { keyId } from './vsl/keyring.ts'
-import { type EncryptionKey, MAX_ENTRY_BYTES, openStore } from './vsl/vsl.ts'
+import { MAX_ENTRY_BYTES, openStore, withEncryption } from './vsl/vsl.ts'
 
 export interface Opening {
   /** Told when the store may forget what it has acknowledged. Default: a warning of the process. */
@@ -20,21 +20,19 @@ export async function openConfigured(config: Config, opening: Opening = {}): Pro
   const { vsl, encryption_key, drift } = effectiveConfig(config)
   const isRedis = /^rediss?:/.test(vsl)
   const isServer = isRedis || /^postgres(ql)?:/.test(vsl)
-  const store = await openStore(vsl, {
+  const opened = await openStore(vsl, {
     ...(!create && !vsl.startsWith('memory:') && { create }), // that is never there before
     ...(isServer && onWarning && { onWarning }),
     ...(vsl.startsWith('file:') && onError && { onError }),
     ...(isRedis && { maxBlobBytes: Math.max(MOST_BLOB_BYTES, (drift?.keep_bytes ?? 0) + SEAL_BYTES) }),
-    ...(encryption_key !== undefined && { encryption: namedKeys([encryption_key].flat()) }),
-  }).catch((error: unknown) => {
-    throw error instanceof Refused && isOfKeys(error.cause) ? wrongKey(error) : error
   })
   try {
+    const store = encryption_key === undefined ? opened : await sealed(opened, [encryption_key].flat())
     const project = (await store.getMany(['project'])).get('project')
     if (project === undefined || (isObject(project) && 'project_id' in project)) return store
     throw new Refused('the store is encrypted', 'give its key as MPLP_ENCRYPTION_KEY')
   } catch (error) {
-    await store.close()
+    await opened.close()
     throw error
   }
 }
@@ -44,11 +42,22 @@ const MOST_BLOB_BYTES = MAX_ENTRY_BYTES
 /** More than encryption adds. */
 const SEAL_BYTES = 1024
 
-/** A store that was sealed when a config had one key only knows it as `config`: the oldest, which stands last. */
-const namedKeys = (keys: readonly string[]): readonly EncryptionKey[] => [
-  ...keys.map((key) => ({ id: keyId(key), key })),
-  { id: 'config', key: keys.at(-1)! },
-]
+/** A store that was sealed when a config had one key only knows it as `config`, and does not say which of several that was. */
+async function sealed(store: Backend, given: readonly string[]): Promise<Backend> {
+  const keys = given.map((key) => ({ id: keyId(key), key }))
+  const attempts = [keys, ...given.map((key) => [...keys, { id: OLD_ID, key }])]
+  let refusal: unknown
+  for (const attempt of attempts)
+    try {
+      return await withEncryption(store, attempt)
+    } catch (error) {
+      if (!(error instanceof Refused && isOfKeys(error.cause))) throw error
+      refusal = wrongKey(error)
+      if (attempt === keys && !(error.cause instanceof NotFound && error.cause.id === OLD_ID)) break
+    }
+  throw refusal
+}
+const OLD_ID = 'config'
 
 /** One that does not open what it should, or one that is not there. */
 const isOfKeys = (cause: unknown): boolean => cause instanceof Corrupt || cause instanceof NotFound
