@@ -247,6 +247,7 @@ describe('a rollback', () => {
     expect([report.status, report.left]).toEqual(['done', []])
     expect(it.calls).toEqual(['second', 'first'])
     expect([it.text('a.txt'), it.text('new/b.txt'), it.text('c.txt')]).toEqual(['old\n', undefined, 'c\n'])
+    expect(readdirSync(join(it.root, 'new'))).toEqual([]) // as the documents say: nobody knows whether the folder was there before
     expect((await it.tracker.scan()).findings).toEqual([])
     const trace = await it.graph.document('trace', report.trace_id!)
     expect([trace.plan_id, trace.status, trace.segments?.map(({ status }) => status)]).toEqual([
