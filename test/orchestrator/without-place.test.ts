@@ -75,6 +75,22 @@ it('says it of a further attempt and of an approved action too, but not while th
   await inTime(clock, runtime.close())
 })
 
+it('says nothing of a run that is to pause while something of it is under way', async () => {
+  const { start, clock, begun, endAll } = withPlaces({ function: 1 })
+  const runtime = await start()
+  const run = await runtime.submit(flowOf({ a: working('a'), b: working('b') }))
+  await until(clock, () => begun.length === 1)
+  const graph = await runtime.project.context(run.context_id)
+  await runtime.pause(run.run_id)
+  await until(clock, () => graph.get('run', run.run_id)?.data.pausing === true)
+  expect(run.withoutPlace).toEqual([])
+  await runtime.resume(run.run_id)
+  await until(clock, () => run.withoutPlace.length === 1)
+  await endAll('a', 'b')
+  await inTime(clock, run.result())
+  await inTime(clock, runtime.close())
+})
+
 it('says it of the way back', async () => {
   const { start, clock, begun, end, endAll } = withPlaces({ function: 1 })
   const runtime = await start()
