@@ -1,5 +1,3 @@
-import { lstatSync } from 'node:fs'
-import { resolve } from 'node:path'
 import { Corrupt, MplpError, Refused, Unavailable } from '../protocol/errors.ts'
 
 /** Somebody else writes just now. */
@@ -35,29 +33,12 @@ export function sqliteError(path: string, error: unknown): unknown {
     const remedy = 'give it the right to, or give the path of another file'
     return new Refused(`${path} may not be read and written by this process`, remedy, { cause: error })
   }
-  if ((code === '' || code.startsWith('SQLITE_CANTOPEN') || code === 'ENAMETOOLONG') && isTooLong(path)) {
-    const remedy = `give one of at most ${MOST_PATH_BYTES} bytes, counted from the root, each name in it of at most 255`
-    return new Refused(`the path ${path} is too long for SQLite`, remedy, { cause: error })
-  }
   // A failed open has no code in this driver; a folder that cannot be made has one of the system's.
   if (code === '' || /^(SQLITE_(READONLY|CANTOPEN|PERM|AUTH)|E[A-Z]+$)/.test(code)) {
     const remedy = 'give a path to a file, in a folder that this process may write to'
     return new Refused(`${path} cannot be opened for writing`, remedy, { cause: error })
   }
   return error
-}
-
-/** SQLite takes 512, and needs some for the names of the files beside it. */
-const MOST_PATH_BYTES = 504
-
-function isTooLong(path: string): boolean {
-  if (Buffer.byteLength(resolve(path)) > MOST_PATH_BYTES) return true
-  try {
-    lstatSync(path)
-    return false
-  } catch (error) {
-    return codeOf(error) === 'ENAMETOOLONG'
-  }
 }
 
 const codeOf = (error: unknown): string => {

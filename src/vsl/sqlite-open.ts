@@ -1,5 +1,5 @@
 import { accessSync, constants, statSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { basename, dirname, sep } from 'node:path'
 import type libsql from 'libsql'
 import { NotFound, Refused } from '../protocol/errors.ts'
 import { makeFolder } from '../protocol/make-folder.ts'
@@ -59,6 +59,7 @@ const MIGRATIONS: readonly string[] = [
 /** Makes the folder and nothing else; leaves a file that is not ours as it is. Unless it may `create`, throws NotFound for a file that is not there. */
 export function connect(path: string, create: boolean): Database {
   try {
+    refuseIfTooLong(path)
     if (!create && fileAt(path) === '') throw new NotFound('store', path)
     const Libsql = required('libsql') as typeof libsql
     makeFolder(dirname(path))
@@ -66,6 +67,25 @@ export function connect(path: string, create: boolean): Database {
   } catch (error) {
     throw sqliteError(path, error)
   }
+}
+
+/** SQLite takes 512, and the file system 255 for a name; both need some for the names of the files beside it. */
+const MOST_BYTES = { path: 504, file: 247, folder: 255 }
+
+function refuseIfTooLong(path: string): void {
+  const folders = dirname(path)
+    .split(sep)
+    .map((name) => Buffer.byteLength(name))
+  if (
+    Buffer.byteLength(path) <= MOST_BYTES.path &&
+    Buffer.byteLength(basename(path)) <= MOST_BYTES.file &&
+    Math.max(...folders) <= MOST_BYTES.folder
+  )
+    return
+  throw new Refused(
+    `the path ${path} is too long for SQLite`,
+    `give one of at most ${MOST_BYTES.path} bytes, counted from the root: with ${MOST_BYTES.file} for the name of the file, and ${MOST_BYTES.folder} for that of a folder`,
+  )
 }
 
 /** Tells the file at a path from any other that may take its place; nothing where there is none. */

@@ -1,4 +1,4 @@
-import { copyFileSync, existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { copyFileSync, existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import Database from 'libsql'
@@ -416,12 +416,15 @@ describe('what is not an SQLite store', () => {
 
   it.each([
     ['a path', (folder: string) => join(folder, ...Array.from({ length: 5 }, () => 'x'.repeat(100)), 'state.db')],
-    ['a name', (folder: string) => join(folder, 'x'.repeat(300))],
-  ])('is refused as too long, whatever this process may: %s', async (_, pathIn) => {
-    const path = pathIn(tempFolder())
+    ['the name of a folder', (folder: string) => join(folder, 'a', 'x'.repeat(256), 'state.db')],
+    ['the name of the file', (folder: string) => join(folder, 'a', 'x'.repeat(248))],
+  ])('is refused as too long, whatever this process may, and leaves no folder: %s', async (_, pathIn) => {
+    const folder = tempFolder()
+    const path = pathIn(folder)
     const opened = sqliteBackend({ path })
     await expect(opened).rejects.toThrow(Refused)
     await expect(opened).rejects.toThrow(`the path ${path} is too long for SQLite`)
+    expect(readdirSync(folder)).toEqual([])
   })
 
   it('takes a path that is as long as it may be', async () => {
