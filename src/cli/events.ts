@@ -1,5 +1,5 @@
+import { deliveriesOf } from '../orchestrator/relay-feed.ts'
 import { InvalidInput } from '../protocol/errors.ts'
-import { eventsIn } from '../psg/told.ts'
 import { refuseUnknownPlan, wantedEvents } from '../server/wanted.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { EXIT } from './io.ts'
@@ -15,11 +15,11 @@ export async function run({ options, io }: VerbCall): Promise<number> {
     const from = { follow, signal: io.signal, ...(after !== undefined && { after }) }
     if (after !== undefined) await refuseUnknown(project.store, after)
     for await (const entry of project.store.feed(from)) {
-      for (const born of eventsIn(entry)) {
-        if (!wanted(born)) continue
-        const { event } = born
+      for (const delivery of deliveriesOf(entry)) {
+        if (!wanted(delivery)) continue
+        const { event } = delivery
         io.line(
-          { position: entry.position, graph_id: entry.stream, revision: entry.revision, event },
+          delivery,
           () =>
             `${io.paint('dim', event.timestamp)} ${event.event_type}${event.event_family === undefined ? '' : io.paint('dim', ` ${String(event.event_family)}`)}`,
         )

@@ -4,8 +4,10 @@ import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { passingFailure } from '../../src/ael/failure.ts'
+import type { Delivery } from '../../src/bus/transport.ts'
 import { table } from '../../src/cli/io.ts'
 import { openRuntime } from '../../src/compose.ts'
+import { deliveriesOf } from '../../src/orchestrator/relay-feed.ts'
 import type { Flow } from '../../src/orchestrator/submit.ts'
 import type { Question } from '../../src/orchestrator/wishes.ts'
 import type { JsonObject } from '../../src/protocol/json.ts'
@@ -192,6 +194,15 @@ describe('a project that a newcomer makes', { timeout: PATIENT }, () => {
     expect(new Set(stages.values.map(({ event }) => event.event_family))).toEqual(new Set(['pipeline_stage']))
     const after = await mplpHere(folder, ['events', '--after', stages.values.at(-1)!.position, '--json'])
     expect(after.out).not.toContain(stages.values[0]!.position)
+  })
+
+  it('tells of an event what every bus and GET /events tell of it: also its context, its plan and its place in the commit', async () => {
+    const { values } = await hereJson<Delivery>(folder, ['events', '--plan', plan])
+    const store = await openStore(`sqlite:${join(folder, '.mplp/state.db')}`)
+    onTestFinished(() => store.close())
+    const told: Delivery[] = []
+    for await (const entry of store.feed()) told.push(...deliveriesOf(entry))
+    expect(values).toEqual(told.filter(({ plan_id }) => plan_id === plan))
   })
 
   it('exports evidence that verifies, and that no longer does when a byte is changed', async () => {
