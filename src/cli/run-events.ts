@@ -1,18 +1,22 @@
+import { deliveriesOf } from '../orchestrator/relay-feed.ts'
 import type { RunHandle } from '../orchestrator/run.ts'
+import { isObject } from '../protocol/json.ts'
+import type { BornEvent } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { eventsIn } from '../psg/told.ts'
+import { isKind } from '../psg/node.ts'
 import type { Io } from './io.ts'
 
 /** Prints a run's events as they are committed. `stop` prints what is there by then, and no more. */
 export function printEvents(run: RunHandle, graph: ProjectGraph, io: Io): { readonly stop: () => Promise<void> } {
   const live = new AbortController()
+  const names = namesIn(graph, run.plan_id)
   let after = graph.get('run', run.run_id)!.born - 1
 
   async function print(follow: boolean): Promise<void> {
     const from = { after, follow, ...(follow && { signal: live.signal }) }
     for await (const entry of graph.store.read(graph.id, from)) {
-      for (const { event, plan_id } of eventsIn(entry))
-        if (plan_id === run.plan_id) io.line(event, () => `${io.paint('dim', event.timestamp)} ${event.event_type}`)
+      for (const delivery of deliveriesOf(entry))
+        if (delivery.plan_id === run.plan_id) io.line(delivery, () => told(delivery, names, io))
       after = entry.revision
     }
   }
@@ -26,4 +30,18 @@ export function printEvents(run: RunHandle, graph: ProjectGraph, io: Io): { read
       await print(false)
     },
   }
+}
+
+/** Steps as people know them. Taken down at the start: what has ended leaves memory. */
+const namesIn = (graph: ProjectGraph, plan: string): ReadonlyMap<string, string> =>
+  new Map(
+    [...graph.state.nodesOf(plan)].flatMap((node) => (isKind(node, 'step') ? [[node.id, node.data.description]] : [])),
+  )
+
+function told({ event }: BornEvent, names: ReadonlyMap<string, string>, io: Io): string {
+  const { stage_id, payload } = event
+  const about = isObject(payload) ? payload : {}
+  const step = names.get(String(stage_id ?? about.step_id))
+  const says = step ?? (about.resource_type === 'plan' ? about.to_status : undefined)
+  return `${io.paint('dim', event.timestamp)} ${event.event_type}${says === undefined ? '' : ` ${String(says)}`}`
 }

@@ -205,6 +205,22 @@ describe('a project that a newcomer makes', { timeout: PATIENT }, () => {
     expect(values).toEqual(told.filter(({ plan_id }) => plan_id === plan))
   })
 
+  it('tells of the events of a run that is watched the same, and to people which step each is about', async () => {
+    const { values } = await hereJson<Delivery | Ran>(folder, ['run', 'flow.json', '--events'])
+    const { plan_id } = values.at(-1) as Ran
+    const told = await hereJson<Delivery>(folder, ['events', '--plan', plan_id])
+    expect(values.slice(0, -1)).toEqual(told.values)
+    const { out } = await mplpHere(folder, ['run', 'flow.json', '--events'])
+    const lines = out.split('\n').map((line) => line.replace(/^\S+Z /, ''))
+    const stages = lines.filter((line) => /^(step_|plan_status)/.test(line))
+    expect(stages).toEqual([
+      ...['proposed', 'approved', 'in_progress'].map((status) => `plan_status_changed ${status}`),
+      ...['step_started Write a greeting', 'step_completed Write a greeting'],
+      ...['step_started Read it back', 'step_completed Read it back'],
+      'plan_status_changed completed',
+    ])
+  })
+
   it('exports evidence that verifies, and that no longer does when a byte is changed', async () => {
     const exported = await hereJson<{ files: string[]; root: string }>(folder, ['evidence', 'export', plan, 'pack'])
     expect(exported).toMatchObject({ code: 0, err: '' })
