@@ -1,5 +1,6 @@
 import type { ActionLayer } from '../ael/layer.ts'
 import { type Lacking, lackingFor } from '../orchestrator/lacking.ts'
+import { stepNamed } from '../orchestrator/waits.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import type { EntryBody } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
@@ -8,7 +9,7 @@ import type { Project } from '../psg/project.ts'
 import { approving } from './approving.ts'
 import type { Check } from './doctor.ts'
 import { type OpenRun, openRuns } from './open-runs.ts'
-import { stepNamed } from './waits.ts'
+import { remedyOf } from './remedy.ts'
 
 export interface RunChecks {
   readonly clock?: Clock
@@ -35,7 +36,8 @@ async function checkRun({ graph, run, waits }: OpenRun, clock: Clock, lacks: Act
   const { plan_id, phase, requested } = run.data
   const wish = requested === undefined ? '' : `, and is to ${requested}`
   const says = `plan ${plan_id} is ${phase}${wish}; it waits for ${waits.length === 0 ? 'a worker, or for a place in the one that has it' : waits.map(({ what }) => what).join(', ')}`
-  const asked = phase === 'paused' ? `mplp resume ${plan_id}` : waits.find((wait) => wait.remedy !== undefined)?.remedy
+  const asked =
+    phase === 'paused' ? `mplp resume ${plan_id}` : waits.flatMap((wait) => remedyOf(plan_id, wait) ?? [])[0]
   const quietMs = clock.now() - (await lastHeardOf(graph))
   const isTimely = waits.length > 0 && waits.every(({ due = Number.NEGATIVE_INFINITY }) => due > clock.now())
   const isAtRest = asked !== undefined || isTimely

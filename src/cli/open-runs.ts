@@ -1,9 +1,9 @@
+import { type Wait, waitsOf } from '../orchestrator/waits.ts'
 import type { Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { openPlans } from '../psg/open-plans.ts'
 import type { Project } from '../psg/project.ts'
 import type { Backend } from '../vsl/backend.ts'
-import { type Wait, waitsOf } from './waits.ts'
 
 /** A run that has not ended, whoever looks after it. */
 export interface OpenRun {

@@ -3,16 +3,17 @@ import type { ComposedRuntime } from '../compose.ts'
 import { type FlowWithIds, flowIn } from '../orchestrator/named-flow.ts'
 import type { RunHandle } from '../orchestrator/run.ts'
 import { checkedFlow } from '../orchestrator/submit-check.ts'
+import { type Wait, waitsOf } from '../orchestrator/waits.ts'
 import type { Question } from '../orchestrator/wishes.ts'
 import { InvalidInput, NotFound, Refused, RuleViolation } from '../protocol/errors.ts'
 import { approving } from './approving.ts'
 import { EXIT, type Io } from './io.ts'
 import { outputLines } from './outputs.ts'
 import { readValue } from './read-value.ts'
+import { remedyOf } from './remedy.ts'
 import { printEvents } from './run-events.ts'
 import { GOES_ON, unlessLeft } from './unless-left.ts'
 import type { VerbCall } from './verb.ts'
-import { type Wait, waitsOf } from './waits.ts'
 import { withRuntime } from './with-runtime.ts'
 
 export async function run({ args, options, io }: VerbCall): Promise<number> {
@@ -140,4 +141,4 @@ const asking = (questions: readonly Question[]): string =>
 const waitingFor = (run: RunHandle, waits: readonly Wait[]): string =>
   run.phase === 'paused'
     ? `paused: mplp resume ${run.plan_id} has it go on`
-    : waits.map(({ what, remedy }) => `waiting for ${what}${remedy === undefined ? '' : `: ${remedy}`}`).join('\n')
+    : waits.map((wait) => [`waiting for ${wait.what}`, remedyOf(run.plan_id, wait) ?? []].flat().join(': ')).join('\n')

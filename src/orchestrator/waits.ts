@@ -2,14 +2,15 @@ import type { ActionRecord } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { gateOf } from '../psg/moves.ts'
 import { isKind } from '../psg/node.ts'
-import { approving } from './approving.ts'
 
 /** Something that a run waits for. */
 export interface Wait {
   readonly what: string
   readonly due?: number
-  /** Of what only somebody from outside can give. */
-  readonly remedy?: string
+  /** A decision that a person has to make, and who may. */
+  readonly decision?: { readonly confirm_id: string; readonly roles: readonly string[] | undefined }
+  /** The name of a signal that somebody from outside has to give. */
+  readonly signal?: string
 }
 
 /** What a plan's run waits for, as the graph has it. */
@@ -21,7 +22,7 @@ export function waitsOf(graph: ProjectGraph, plan: string): readonly Wait[] {
     if (isKind(node, 'confirm') && node.data.status === 'pending')
       waits.push({
         what: `the decision ${node.id}`,
-        remedy: `${approving(node.id, gateOf(graph, node.id)?.data.roles)}, or reject`,
+        decision: { confirm_id: node.id, roles: gateOf(graph, node.id)?.data.roles },
       })
     if (!isKind(node, 'timer') || node.data.fired) continue
     const { purpose, due, target } = node.data
@@ -47,7 +48,7 @@ function waitOf(
   if (signal === undefined) return [{ what: `the step “${step}”` }]
   return hasCome(graph, plan, signal)
     ? [{ what: `a worker to take in the signal ${signal}` }]
-    : [{ what: `the signal ${signal}`, remedy: `mplp signal ${plan} ${signal}` }]
+    : [{ what: `the signal ${signal}`, signal }]
 }
 
 /** Was it given already, and lies there? Who is told to give it again would have it done twice. */
