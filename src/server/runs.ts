@@ -8,6 +8,7 @@ import { endedRuns } from '../psg/ended-runs.ts'
 import { openPlans } from '../psg/open-plans.ts'
 import { unlessNotFound } from './find.ts'
 import { choiceOf, countOf, flagOf, type Request, type Route, TEXT, textOf } from './route.ts'
+import { toldEnded, toldRun } from './told-run.ts'
 
 const LONGEST_WAIT_MS = 60_000
 const MOST_RUNS = 1_000
@@ -20,6 +21,9 @@ const RUN = {
     context_id: TEXT,
     trace_id: TEXT,
     phase: TEXT,
+    title: TEXT,
+    waits_for: { type: 'array', items: TEXT },
+    requested: TEXT,
     lacking: { type: 'object', properties: { step_id: TEXT, what: TEXT, name: TEXT } },
     without_place: {
       type: 'array',
@@ -33,7 +37,6 @@ const ENDED = {
   properties: {
     ...RUN.properties,
     status: TEXT,
-    title: TEXT,
     started_at: TEXT,
     ended_at: TEXT,
     error: { type: 'object' },
@@ -42,6 +45,7 @@ const ENDED = {
 
 /** Runs: a flow in, and what can be done with it while it goes on. An id is the run's, its plan's or its trace's. */
 export function runRoutes(runtime: ComposedRuntime, closing: { readonly signal: AbortSignal }): readonly Route[] {
+  const told = (run: RunHandle) => toldRun(runtime, run)
   const wish = (name: 'cancel' | 'pause' | 'resume', says: string): Route => ({
     method: 'POST',
     path: `/runs/:id/${name}`,
@@ -182,20 +186,6 @@ export function runRoutes(runtime: ComposedRuntime, closing: { readonly signal: 
   ]
 }
 
-async function told(run: RunHandle) {
-  const { run_id, plan_id, context_id, trace_id, phase, lacking, withoutPlace } = run
-  return {
-    run_id,
-    plan_id,
-    context_id,
-    trace_id,
-    phase,
-    ...(lacking && { lacking }),
-    ...(withoutPlace.length > 0 && { without_place: withoutPlace }),
-    ...(phase === 'ended' && { result: await run.result() }),
-  }
-}
-
 interface Wanted {
   readonly status: string | undefined
   readonly after: string | undefined
@@ -203,7 +193,6 @@ interface Wanted {
   readonly signal: AbortSignal
 }
 
-/** Without their results, which may be large. */
 async function endedPage(runtime: ComposedRuntime, { status, after, limit, signal }: Wanted) {
   const from = after === undefined ? undefined : (await runtime.get(after)).run_id
   const onLook = () => {
@@ -213,7 +202,7 @@ async function endedPage(runtime: ComposedRuntime, { status, after, limit, signa
   let next: string | undefined
   if (limit > 0)
     for await (const run of endedRuns(runtime.project, { status, after: from, onLook })) {
-      if (runs.push({ ...run, phase: 'ended' }) < limit) continue
+      if (runs.push(toldEnded(run)) < limit) continue
       next = run.run_id
       break
     }

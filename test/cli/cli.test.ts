@@ -10,6 +10,7 @@ import { openRuntime } from '../../src/compose.ts'
 import { deliveriesOf } from '../../src/orchestrator/relay-feed.ts'
 import type { Flow } from '../../src/orchestrator/submit.ts'
 import type { Question } from '../../src/orchestrator/wishes.ts'
+import { systemClock } from '../../src/protocol/clock.ts'
 import type { JsonObject } from '../../src/protocol/json.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
 import { openStore } from '../../src/vsl/vsl.ts'
@@ -206,6 +207,8 @@ describe('a project that a newcomer makes', { timeout: PATIENT }, () => {
   })
 
   it('tells of the events of a run that is watched the same, and to people which step each is about', async () => {
+    const folder = tempFolder()
+    await mplpHere(folder, ['init'])
     const { values } = await hereJson<Delivery | Ran>(folder, ['run', 'flow.json', '--events'])
     const { plan_id } = values.at(-1) as Ran
     const told = await hereJson<Delivery>(folder, ['events', '--plan', plan_id])
@@ -425,26 +428,27 @@ describe('a run that waits', { timeout: PATIENT }, () => {
       paused: waiting({ signal: 'on' }),
     }
     for (const [name, flow] of Object.entries(flows)) await left(folder, flow, name === 'paused' ? 'paused' : 'waiting')
-    const { values } = await hereJson<{ id: string }[]>(folder, ['list'])
-    const of = (name: keyof typeof flows) => values[0]!.find(({ id }) => id === flows[name].plan.plan_id)
-    expect(of('signal')).toMatchObject({ kind: 'waiting', of: 'plan', waits_for: ['the signal go'] })
-    expect(of('timer')).toMatchObject({ kind: 'waiting', waits_for: [expect.stringMatching(/^wait at 2/)] })
-    expect(of('paused')).toMatchObject({ kind: 'paused' })
+    const { values } = await hereJson<{ plan_id: string }[]>(folder, ['list'])
+    const of = (name: keyof typeof flows) => values[0]!.find(({ plan_id }) => plan_id === flows[name].plan.plan_id)
+    expect(of('signal')).toMatchObject({ phase: 'waiting', title: 'A plan', waits_for: ['the signal go'] })
+    expect(of('timer')).toMatchObject({ phase: 'waiting', waits_for: [expect.stringMatching(/^wait at 2/)] })
+    expect(of('paused')).toMatchObject({ phase: 'paused' })
     expect((await mplpHere(folder, ['list'])).out).toContain('for the signal go\n')
   })
 
   it('is listed with what it is to do once a worker comes', async () => {
     const folder = tempFolder()
-    const flow = waiting({ signal: 'go' })
+    const [run_id, trace_id] = [systemClock.uuid(), systemClock.uuid()]
+    const flow = { ...waiting({ signal: 'go' }), chosen: { run: run_id, trace: trace_id } }
     const { plan_id, context_id } = flow.plan
     await left(folder, flow, 'waiting')
     await mplpHere(folder, ['pause', plan_id])
-    const row = { kind: 'waiting', of: 'plan', id: plan_id, context: context_id, waits_for: ['the signal go'] }
-    expect((await hereJson(folder, ['list'])).values).toEqual([[{ ...row, requested: 'pause' }]])
+    const row = { run_id, plan_id, context_id, trace_id, title: 'A plan', waits_for: ['the signal go'] }
+    expect((await hereJson(folder, ['list'])).values).toEqual([[{ ...row, phase: 'waiting', requested: 'pause' }]])
     const { out } = await mplpHere(folder, ['list'])
-    expect(out).toBe(`waiting  plan ${plan_id}  context ${context_id}  for the signal go; is to pause\n`)
+    expect(out).toBe(`waiting  plan ${plan_id}  context ${context_id}  A plan  for the signal go; is to pause\n`)
     await mplpHere(folder, ['resume'])
-    expect((await hereJson(folder, ['list'])).values).toEqual([[{ ...row, kind: 'paused' }]])
+    expect((await hereJson(folder, ['list'])).values).toEqual([[{ ...row, phase: 'paused' }]])
   })
 
   it('is taken up when its time has come, and waited for when it has not', async () => {

@@ -259,7 +259,7 @@ describe('store verify', PATIENT, () => {
     await store.commit({ stream: 'x', expected: 0, inserts: [], puts: [], deletes: [row] }) // no version before it wrote one
     await store.close()
     const listed = async () =>
-      (await hereJson(folder, ['list'])).values.flat().filter((found) => (found as { of: string }).of === 'plan')
+      (await hereJson<readonly object[]>(folder, ['list'])).values.flat().filter((found) => 'plan_id' in found)
 
     expect(await listed()).toEqual([])
     const verified = await mplpHere(folder, ['store', 'verify'])
@@ -272,7 +272,7 @@ describe('store verify', PATIENT, () => {
       code: 0,
       values: [{ mended: [{ rule: 'index.resting', node: row }], findings: [] }],
     })
-    expect(await listed()).toMatchObject([{ id: plan_id, kind: 'waiting' }])
+    expect(await listed()).toMatchObject([{ plan_id, phase: 'waiting' }])
     expect((await mplpHere(folder, ['store', 'verify'])).code).toBe(0)
   })
 

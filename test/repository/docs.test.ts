@@ -165,8 +165,8 @@ const told = async (folder: string, ...args: readonly string[]) =>
   JSON.parse((await ran(join(project, 'bin/mplp'), [...args, '--json'], folder)).out)
 
 async function lastPlan(folder: string): Promise<Plan> {
-  const [{ id }] = await told(folder, 'list', '--ended', '--limit', '1')
-  return told(folder, 'show', id)
+  const [{ plan_id }] = await told(folder, 'list', '--ended', '--limit', '1')
+  return told(folder, 'show', plan_id)
 }
 
 async function runsCommands(page: Page, block: Block, folder: string): Promise<string> {

@@ -2,7 +2,9 @@ import { gzipSync } from 'node:zlib'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { openRuntime } from '../../src/compose.ts'
 import type { RunHandle } from '../../src/orchestrator/run.ts'
+import type { Flow } from '../../src/orchestrator/submit.ts'
 import { InvalidInput, Refused } from '../../src/protocol/errors.ts'
+import type { JsonObject } from '../../src/protocol/json.ts'
 import { firstActionOf } from '../../src/psg/first-action.ts'
 import { type ServeOptions, serve } from '../../src/server/server.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
@@ -229,6 +231,32 @@ describe('runs', () => {
         body: { problems: [{ path: 'run', rule: 'ended' }] },
       })
     expect(await ask('POST', `${at}/cancel`)).toMatchObject({ status: 202 }) // it has what it asks for
+  })
+
+  it('say what they are called, what they wait for and what they are to do, alone and in the list, as mplp list does', async () => {
+    const { ask, runtime } = await serving()
+    const binding = { action_type: 'wait', params: { signal: 'go' } } as const
+    const [asks, waits] = [flowOf({ greet: {} }, { approval: { reason: 'really?' } }), flowOf({ wait: { binding } })]
+    for (const flow of [asks, waits]) await (await runtime.submit(flow)).rest()
+    const [question] = await runtime.waiting()
+    const one = async ({ plan: { plan_id } }: Flow) =>
+      (await ask('GET', `/runs/${plan_id}?wait_ms=20000`)).body as JsonObject
+    const title = 'A plan'
+    const decision = `the decision ${question!.confirm.confirm_id}`
+    expect(await one(asks)).toMatchObject({ title, phase: 'waiting', waits_for: [decision] })
+    expect(await one(waits)).toMatchObject({ title, phase: 'waiting', waits_for: ['the signal go'] })
+    const listed = (await ask('GET', '/runs')).body as { readonly runs: readonly JsonObject[] }
+    expect(listed.runs).toEqual(expect.arrayContaining([await one(asks), await one(waits)]))
+
+    const desk = await openRuntime({ vsl: 'memory:' }, { mine: new Set() }) // nobody hears the wish
+    onTestFinished(() => desk.close())
+    const late = flowOf({ greet: {} })
+    await desk.submit(late)
+    const server = await serve(desk, { port: 0 })
+    onTestFinished(() => server.close())
+    const { plan_id } = late.plan
+    const paused = await fetch(`${server.url}/runs/${plan_id}/pause`, { method: 'POST' })
+    expect(await paused.json()).toMatchObject({ title, phase: 'running', requested: 'pause' })
   })
 
   it('are listed until they have ended: those that wait and are paused too, by phase and page by page', async () => {

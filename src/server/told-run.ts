@@ -1,0 +1,39 @@
+import type { ComposedRuntime } from '../compose.ts'
+import type { RunHandle } from '../orchestrator/run.ts'
+import { type Wait, waitsOf } from '../orchestrator/waits.ts'
+import type { Run } from '../psg/change.ts'
+import type { EndedRun } from '../psg/ended-runs.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
+
+/** A run that has not ended, in the same words over HTTP and on the command line. */
+export const toldOpen = (graph: ProjectGraph, run: Run, waits: readonly Wait[] | undefined) => ({
+  run_id: run.run_id,
+  plan_id: run.plan_id,
+  context_id: graph.id,
+  trace_id: run.trace_id,
+  phase: run.phase,
+  title: graph.get('plan', run.plan_id)!.data.title,
+  ...(waits && { waits_for: waits.map(({ what }) => what) }),
+  ...(run.requested !== undefined && { requested: run.requested }), // and no worker has heard it yet
+})
+
+/** One that has, without its result, which may be large. */
+export const toldEnded = (run: EndedRun) => ({ ...run, phase: 'ended' as const })
+
+/** Any run, with what this process knows of it. */
+export async function toldRun({ project }: ComposedRuntime, handle: RunHandle) {
+  const { run_id, plan_id, context_id, trace_id, lacking, withoutPlace } = handle
+  const graph = await project.context(context_id)
+  const run = graph.get('run', run_id)?.data
+  if (run && run.phase !== 'ended')
+    return {
+      ...toldOpen(graph, run, isStill(run) ? waitsOf(graph, plan_id) : undefined),
+      ...(lacking && { lacking }),
+      ...(withoutPlace.length > 0 && { without_place: withoutPlace }),
+    }
+  const { title } = (await graph.require('plan', plan_id)).data
+  return { run_id, plan_id, context_id, trace_id, phase: 'ended', title, result: await handle.result() }
+}
+
+/** Of a run that goes on, what it has in hand is another with every step, and looking for it would cost as much as the plan is large. */
+const isStill = ({ phase }: Run): boolean => phase === 'waiting' || phase === 'paused'
