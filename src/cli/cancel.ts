@@ -10,8 +10,11 @@ export async function run({ args, io }: VerbCall): Promise<number> {
     const handle = await runtime.get(args[0]!)
     drives.add(handle.plan_id)
     await handle.cancel()
-    const result = await unlessLeft(io, handle.result(io.signal), 'left; the run ends once its worker has heard of it')
-    if (!result) return EXIT.failed
+    const result = await unlessLeft(io, handle.result(io.signal))
+    if (!result) {
+      io.warn('left; the run ends once its worker has heard of it')
+      return EXIT.failed
+    }
     const { status } = result
     io.result({ status }, () => `the run is ${status}`)
     return EXIT.done

@@ -9,7 +9,7 @@ const MOST_CHARACTERS = 100
 /** What the steps of a run gave, for people: a line each, the beginning of what is long, and the last of many. */
 export async function outputLines(
   graph: ProjectGraph,
-  { plan_id }: RunHandle,
+  { plan_id }: Pick<RunHandle, 'plan_id'>,
   { outputs }: RunResult,
 ): Promise<readonly string[]> {
   const given = Object.entries(outputs).filter(([, output]) => output !== null)

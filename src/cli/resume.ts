@@ -1,14 +1,16 @@
 import type { ComposedRuntime } from '../compose.ts'
 import { lackingFor } from '../orchestrator/lacking.ts'
-import type { RunHandle } from '../orchestrator/run.ts'
 import { InvalidInput } from '../protocol/errors.ts'
+import { isTerminal } from '../protocol/lifecycle.ts'
 import type { Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
+import type { Project } from '../psg/project.ts'
+import { find } from '../server/find.ts'
 import { EXIT, type Io } from './io.ts'
 import { type OpenRun, openRuns } from './open-runs.ts'
-import { GOES_ON } from './unless-left.ts'
+import { GOES_ON, unlessLeft } from './unless-left.ts'
 import type { VerbCall } from './verb.ts'
-import { withRuntime } from './with-runtime.ts'
+import { withProject, withRuntime } from './with-runtime.ts'
 
 /** With an id, has that run go on; otherwise takes up every run that needs nobody but a worker. Either way it waits for what it took up. */
 export async function run({ args: [id], io }: VerbCall): Promise<number> {
@@ -19,13 +21,15 @@ export async function run({ args: [id], io }: VerbCall): Promise<number> {
     for (const plan of found.able) drives.add(plan)
     if (id !== undefined) await runtime.resume(id)
     for (const { plan_id, lacks } of found.left) io.warn(`${plan_id} is left to others: ${lacks}`)
-    const resumed = await takenUp(runtime, found.able, io)
-    io.result({ resumed, waiting: found.waiting, left: found.left }, () => said(resumed, found))
-    if (io.signal.aborted || found.left.length > 0) return EXIT.failed
-    if (resumed.some(({ status }) => status === 'waiting')) return EXIT.waiting
-    return resumed.some(({ status }) => status === 'failed') ? EXIT.failed : EXIT.done
+    return { found, taken: await takenUp(runtime, found.able, io) }
   }
-  return withRuntime(io, work, { drives, patrolMs: SOON_MS })
+  const { found, taken } = await withRuntime(io, work, { drives, patrolMs: SOON_MS })
+  const resumed = taken.some(isLeft) ? await withProject(io, (project) => seenAgain(project, taken, io)) : taken
+  if (resumed.some(isLeft)) io.warn(GOES_ON)
+  io.result({ resumed, waiting: found.waiting, left: found.left }, () => said(resumed, found))
+  if (resumed.some(isLeft) || found.left.length > 0) return EXIT.failed
+  if (resumed.some(({ status }) => status === 'waiting')) return EXIT.waiting
+  return resumed.some(({ status }) => status === 'failed') ? EXIT.failed : EXIT.done
 }
 
 /** Who came to work looks soon for what it has found it is able to do. */
@@ -94,22 +98,29 @@ async function takenUp(runtime: ComposedRuntime, plans: readonly string[], io: I
   const taken: TakenUp[] = []
   for (const plan_id of plans) {
     const handle = await runtime.get(plan_id)
-    const rest = await restOf(handle, io)
+    const rest = (await unlessLeft(io, handle.rest(io.signal))) ?? 'left'
     const status = rest === 'ended' ? (await handle.result()).status : rest
     taken.push({ plan_id, status })
-    io.say(`${plan_id} ${status}`)
+    if (rest !== 'left') io.say(`${plan_id} ${status}`)
   }
-  if (taken.some(isLeft)) io.warn(GOES_ON)
   return taken
 }
 
-async function restOf(handle: RunHandle, io: Io): Promise<'ended' | 'waiting' | 'left'> {
-  try {
-    return await handle.rest(io.signal)
-  } catch (error) {
-    if (!io.signal.aborted) throw error
-    return 'left'
+async function seenAgain(project: Project, taken: readonly TakenUp[], io: Io): Promise<readonly TakenUp[]> {
+  const seen: TakenUp[] = []
+  for (const one of taken) {
+    const now = isLeft(one) ? await asItIs(project, one) : one
+    if (isLeft(one)) io.say(`${now.plan_id} ${now.status}`)
+    seen.push(now)
   }
+  return seen
+}
+
+/** What was in hand is finished by now, and may have been all that there was to do. */
+async function asItIs(project: Project, left: TakenUp): Promise<TakenUp> {
+  const { graph } = await find(project, left.plan_id)
+  const { status } = (await graph.require('plan', left.plan_id)).data
+  return isTerminal('plan', status) ? { ...left, status } : left
 }
 
 const isLeft = ({ status }: TakenUp): boolean => status === 'left'

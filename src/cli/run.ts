@@ -1,20 +1,21 @@
 import { resolve } from 'node:path'
 import type { ComposedRuntime } from '../compose.ts'
 import { type FlowWithIds, flowIn } from '../orchestrator/named-flow.ts'
-import type { RunHandle } from '../orchestrator/run.ts'
+import { endOf, type RunHandle } from '../orchestrator/run.ts'
 import { checkedFlow } from '../orchestrator/submit-check.ts'
 import { type Wait, waitsOf } from '../orchestrator/waits.ts'
 import type { Question } from '../orchestrator/wishes.ts'
 import { InvalidInput, NotFound, Refused, RuleViolation } from '../protocol/errors.ts'
+import type { Project } from '../psg/project.ts'
 import { approving } from './approving.ts'
 import { EXIT, type Io } from './io.ts'
-import { outputLines } from './outputs.ts'
 import { readValue } from './read-value.ts'
 import { remedyOf } from './remedy.ts'
+import { tellEnd } from './run-end.ts'
 import { printEvents } from './run-events.ts'
 import { GOES_ON, unlessLeft } from './unless-left.ts'
 import type { VerbCall } from './verb.ts'
-import { withRuntime } from './with-runtime.ts'
+import { withProject, withRuntime } from './with-runtime.ts'
 
 export async function run({ args, options, io }: VerbCall): Promise<number> {
   const { flow: given, ids } = flowIn(await readValue(resolve(io.cwd, args[0]!)))
@@ -39,9 +40,32 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
       ? printEvents(run, await runtime.project.context(run.context_id), io)
       : { stop: async () => undefined }
     const rest = await follow(run, runtime, io, options.approve as string | undefined).finally(printing.stop)
-    return reports[rest](run, runtime, io, ids)
+    return rest === 'left' ? { run, isForgotten: forgets(runtime) } : reports[rest](run, runtime, io, ids)
   }
-  return withRuntime(io, work, { makes: true, ...(!options.detach && { drives: new Set([flow.plan.plan_id]) }) })
+  const drives = options.detach ? {} : { drives: new Set([flow.plan.plan_id]) }
+  const done = await withRuntime<number | Left>(io, work, { makes: true, ...drives })
+  return typeof done === 'number' ? done : leave(done, io, ids)
+}
+
+/** A run that Ctrl-C has ended the waiting for. */
+interface Left {
+  readonly run: RunHandle
+  readonly isForgotten: boolean
+}
+
+/** What was in hand is finished by now, and may have been all that there was to do. */
+async function leave({ run, isForgotten }: Left, io: Io, ids: Ids): Promise<number> {
+  const ended = isForgotten ? undefined : await withProject(io, (project) => endedNow(project, run, io, ids))
+  if (ended !== undefined) return ended
+  io.warn(isForgotten ? `left; nobody can go on with it: ${FORGETS}` : GOES_ON)
+  if (io.json) io.line({ status: 'left', ...told(run, ids) }, () => '') // people were told its ids when it began
+  return EXIT.failed
+}
+
+async function endedNow(project: Project, run: RunHandle, io: Io, ids: Ids): Promise<number | undefined> {
+  const graph = await project.context(run.context_id)
+  const result = await endOf(graph, run.run_id, run.plan_id)
+  return result && tellEnd(told(run, ids), result, graph, io)
 }
 
 /** Who leaves sees no event and is not there to approve. */
@@ -51,6 +75,7 @@ function refuseStaying({ approve, events }: VerbCall['options']): void {
   if (problems.length > 0) throw new InvalidInput('run', problems)
 }
 
+const FORGETS = 'this store forgets the run when this process ends'
 const forgets = ({ store: { traits } }: ComposedRuntime): boolean => !traits.durable && traits.processes === 'one'
 
 /** A flow is run once: the rules would say so too, but of each of its ids. */
@@ -64,7 +89,7 @@ async function refuseSecond(runtime: ComposedRuntime, plan: string): Promise<voi
   throw new Refused(`plan ${plan} was submitted before`, remedy)
 }
 
-/** Waits until the run has ended or needs somebody else; Ctrl-C leaves it to be resumed. */
+/** Waits until the run has ended or needs somebody else, or until Ctrl-C. */
 async function follow(
   run: RunHandle,
   runtime: ComposedRuntime,
@@ -73,7 +98,7 @@ async function follow(
 ): Promise<'ended' | 'waiting' | 'left'> {
   const approved = new Set<string>()
   for (;;) {
-    const rest = (await unlessLeft(io, run.rest(io.signal), GOES_ON)) ?? 'left'
+    const rest = (await unlessLeft(io, run.rest(io.signal))) ?? 'left'
     if (rest !== 'waiting' || approve === undefined) return rest
     // What we have approved and is still open needs others too: to approve it again would have no end.
     const open = (await questionsOf(run, runtime)).filter(({ confirm }) => !approved.has(confirm.confirm_id))
@@ -101,13 +126,7 @@ const told = ({ run_id, plan_id, context_id }: RunHandle, steps: Ids) => ({
 /** Each says how things stand, and answers with the exit code. */
 const reports = {
   async ended(run: RunHandle, runtime: ComposedRuntime, io: Io, ids: Ids): Promise<number> {
-    const result = await run.result()
-    const outputs = io.json ? [] : await outputLines(await runtime.project.context(run.context_id), run, result)
-    io.result({ ...told(run, ids), ...result }, () => {
-      const status = io.paint(result.success ? 'green' : 'red', result.status)
-      return [result.error ? `${status}: ${result.error.message}` : status, ...outputs].join('\n')
-    })
-    return result.success ? EXIT.done : EXIT.failed
+    return tellEnd(told(run, ids), await run.result(), await runtime.project.context(run.context_id), io)
   },
   async waiting(run: RunHandle, runtime: ComposedRuntime, io: Io, ids: Ids): Promise<number> {
     const questions = await questionsOf(run, runtime)
@@ -121,12 +140,8 @@ const reports = {
       },
       () => (questions.length === 0 ? waitingFor(run, waits) : asking(questions)),
     )
-    if (forgets(runtime)) io.warn('nobody can make it go on: this store forgets the run when this process ends')
+    if (forgets(runtime)) io.warn(`nobody can make it go on: ${FORGETS}`)
     return EXIT.waiting
-  },
-  async left(run: RunHandle, _: ComposedRuntime, io: Io, ids: Ids): Promise<number> {
-    if (io.json) io.line({ status: 'left', ...told(run, ids) }, () => '') // people were told its ids when it began
-    return EXIT.failed
   },
 }
 

@@ -146,6 +146,10 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
   }
 }
 
+/** How a run has ended, as the graph has it; `undefined` where it has not. */
+export const endOf = async (graph: ProjectGraph, run: string, plan: string): Promise<RunResult | undefined> =>
+  (await hasEnded(graph, run, plan)) ? resultOf(graph, run, plan) : undefined
+
 async function hasEnded(graph: ProjectGraph, run: string, plan: string): Promise<boolean> {
   const node = graph.get('run', run)
   if (node) return node.data.phase === 'ended'

@@ -348,6 +348,48 @@ describe('Ctrl-C', { timeout: PATIENT }, () => {
     expect(left).toMatchObject({ code: 1, values: [{ status: 'left', plan_id }] })
   })
 
+  const lastStep = () => {
+    const { folder } = stopping()
+    writeFileSync(
+      join(folder, 'mplp.config.mjs'),
+      "export default { functions: { stop: () => { process.emit('SIGINT'); return 'stopped' } } }",
+    )
+    writeFileSync(join(folder, 'last.yaml'), JSON.stringify({ title: 'Stop', steps: { stop: FUNCTION } }))
+    return folder
+  }
+  const FUNCTION = { action_type: 'function', params: { name: 'stop' } }
+
+  it('does not say that a run is left which what was in hand has brought to its end', async () => {
+    const folder = lastStep()
+    const ended = await mplpHere(folder, ['run', 'last.yaml'])
+    expect({ ...ended, out: ended.out.split('\n').slice(1) }).toEqual({
+      code: 0,
+      out: ['completed', 'stop  stopped', ''],
+      err: `mplp: ${HEARD}\n`,
+    })
+    const told = await hereJson(folder, ['run', 'last.yaml'])
+    expect(told).toMatchObject({ code: 0, values: [{ status: 'completed', success: true }] })
+  })
+
+  it('does not say so of one that was being resumed either', async () => {
+    const folder = lastStep()
+    const { values } = await hereJson<Ran>(folder, ['run', 'last.yaml', '--detach'])
+    const { plan_id } = values[0]!
+    expect(await mplpHere(folder, ['resume'])).toEqual({
+      code: 0,
+      out: `${plan_id} completed\n1 taken up\n`,
+      err: `mplp: ${HEARD}\n`,
+    })
+  })
+
+  it('says of a run whose store forgets it that nobody goes on with it', async () => {
+    const { folder } = stopping()
+    expect(await mplpHere(folder, ['run', 'flow.json', '--store', 'memory:'])).toMatchObject({
+      code: 1,
+      err: `mplp: ${HEARD}\nmplp: left; nobody can go on with it: this store forgets the run when this process ends\n`,
+    })
+  })
+
   it('leaves a run that is being resumed, in one line and not with a stack', async () => {
     const { folder, plan_id } = stopping()
     await mplpHere(folder, ['run', 'flow.json', '--detach'])
