@@ -1,4 +1,5 @@
-import type { RunHandle, RunResult } from '../orchestrator/run.ts'
+import type { RunResult } from '../orchestrator/run.ts'
+import { stepNamed } from '../orchestrator/waits.ts'
 import type { Json } from '../protocol/json.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { table } from './io.ts'
@@ -7,16 +8,11 @@ const MOST_STEPS = 20
 const MOST_CHARACTERS = 100
 
 /** What the steps of a run gave, for people: a line each, the beginning of what is long, and the last of many. */
-export async function outputLines(
-  graph: ProjectGraph,
-  { plan_id }: Pick<RunHandle, 'plan_id'>,
-  { outputs }: RunResult,
-): Promise<readonly string[]> {
+export function outputLines(graph: ProjectGraph, { outputs }: RunResult): readonly string[] {
   const given = Object.entries(outputs).filter(([, output]) => output !== null)
   if (given.length === 0) return []
   const last = given.slice(-MOST_STEPS)
-  await graph.load(plan_id) // it has ended, and may have left memory
-  const rows = last.map(([step, output]) => [graph.get('step', step)?.data.description ?? step, inOneLine(output)])
+  const rows = last.map(([step, output]) => [stepNamed(graph, step), inOneLine(output)])
   const before = given.length - last.length
   return [...(before > 0 ? [`… ${before} more; --json has them all`] : []), table(rows)]
 }

@@ -1,4 +1,5 @@
 import type { RunResult } from '../orchestrator/run.ts'
+import { stepNamed } from '../orchestrator/waits.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { EXIT, type Io } from './io.ts'
 import { outputLines } from './outputs.ts'
@@ -10,10 +11,13 @@ export async function tellEnd(
   graph: ProjectGraph,
   io: Io,
 ): Promise<number> {
-  const outputs = io.json ? [] : await outputLines(graph, ids, result)
+  await graph.load(ids.plan_id) // it has ended, and may have left memory
   io.result({ ...ids, ...result }, () => {
     const status = io.paint(result.success ? 'green' : 'red', result.status)
-    return [result.error ? `${status}: ${result.error.message}` : status, ...outputs].join('\n')
+    const step = result.error?.step_id
+    const where = step === undefined ? [] : [`the step “${stepNamed(graph, step)}”`]
+    const how = [status, ...where, result.error?.message ?? []].flat().join(': ')
+    return [how, ...outputLines(graph, result)].join('\n')
   })
   return result.success ? EXIT.done : EXIT.failed
 }

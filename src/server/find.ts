@@ -6,6 +6,7 @@ import { DOCUMENT_KINDS, type Document, type DocumentKind } from '../psg/documen
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
 import type { Project } from '../psg/project.ts'
+import type { GraphState } from '../psg/state.ts'
 import type { Reason } from '../psg/why.ts'
 
 export interface Found {
@@ -39,7 +40,7 @@ export async function findNamed(project: Project, name: string, folder: ProjectF
   }
 }
 
-/** A link of such a chain, and what a step or an action has failed of. */
+/** A link of such a chain, and what a plan, a step or an action has failed of. */
 export interface ToldReason extends Reason {
   readonly error?: Json
   /** Of a step that waits for a place in the process that was asked: for an action of this type. */
@@ -55,9 +56,10 @@ export async function whyOf(project: Project, { graph, kind, id }: Found): Promi
   return where ? [...(await whyOf(project, await find(project, author))), ...chain] : chain
 }
 
-/** What an action, or the last one of a step, has failed of; also where it is to be tried again. */
+/** What the run of a plan, an action, or the last one of a step, has failed of; also where it is to be tried again. */
 function failureOf({ state }: ProjectGraph, { kind, id, status }: Reason): { readonly error?: Json } {
   if (status === 'completed') return {}
+  if (kind === 'plan') return failureOfRun(state, id)
   const actions =
     kind === 'step' ? [...state.referrers('step', id, 'EXECUTES')] : kind === 'action' ? [state.get('action', id)] : []
   const errors = actions
@@ -67,6 +69,14 @@ function failureOf({ state }: ProjectGraph, { kind, id, status }: Reason): { rea
       data.status === 'running' ? [] : (data.error ?? data.ended?.at(-1)?.attributes.error ?? []),
     )
   return errors.length === 0 ? {} : { error: errors.at(-1)! }
+}
+
+function failureOfRun(state: GraphState, plan: string): { readonly error?: Json } {
+  for (const node of state.referrers('plan', plan, 'RUNS')) {
+    const error = isKind(node, 'run') ? node.data.result?.error : undefined
+    if (error !== undefined) return { error }
+  }
+  return {}
 }
 
 /** The L1 document of what the protocol knows; of our own kinds, what the graph keeps. */

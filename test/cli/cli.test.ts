@@ -131,7 +131,7 @@ describe('a project that a newcomer makes', { timeout: PATIENT }, () => {
     expect(values[0]!.map(({ id }) => id)).toContain(plan)
   })
 
-  it('tells what a step has failed of, for good or for now', async () => {
+  it('tells what a step has failed of, for good or for now, and its plan with it', async () => {
     const other = tempFolder()
     const vsl = `sqlite:${join(other, '.mplp/state.db')}`
     const fails = () => Promise.reject(passingFailure('the till is shut\nfor today'))
@@ -147,6 +147,8 @@ describe('a project that a newcomer makes', { timeout: PATIENT }, () => {
     expect(await lastOf(failed!)).toBe(`step ${failed} charge (failed: the till is shut)`)
     expect(await lastOf(tried!)).toBe(`step ${tried} charge (in_progress: the till is shut)`)
     expect(await lastOf(flows[0]!.ids.greet!)).toBe(`step ${flows[0]!.ids.greet} greet (completed)`)
+    const { plan_id } = flows[0]!.plan
+    expect(await lastOf(plan_id)).toBe(`plan ${plan_id} A plan (failed: the till is shut)`)
     const { values } = await hereJson<{ error?: object }[]>(other, ['why', failed!])
     expect(values[0]!.at(-1)!.error).toMatchObject({ code: 'action_failed', message: 'the till is shut\nfor today' })
   })
@@ -687,7 +689,7 @@ describe('a plan that fails', { timeout: PATIENT }, () => {
     const folder = withFlow('auto', 'no-such-file.txt')
     const failed = await mplpHere(folder, ['run', 'flow.json'])
     expect(failed.code).toBe(1)
-    expect(failed.out).toMatch(/^failed: .*no-such-file/m)
+    expect(failed.out).toMatch(/^failed: the step “read”: .*no-such-file/m)
   })
 })
 
