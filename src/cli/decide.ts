@@ -1,3 +1,8 @@
+import type { Confirm } from '../protocol/types.ts'
+import { gateOf } from '../psg/moves.ts'
+import type { Project } from '../psg/project.ts'
+import { find } from '../server/find.ts'
+import { approving } from './approving.ts'
 import { EXIT } from './io.ts'
 import type { VerbCall } from './verb.ts'
 import { withRuntime } from './with-runtime.ts'
@@ -12,6 +17,20 @@ export const deciding =
         decided_by_role: String(options.role),
         ...(typeof options.reason === 'string' && { reason: options.reason }),
       })
-      io.result(confirm, () => `${confirm.confirm_id} is ${confirm.status}`)
+      const next = await nextOf(runtime.project, confirm)
+      io.result(confirm, () => [`${confirm.confirm_id} is ${confirm.status}`, ...next].join('; '))
       return EXIT.done
     })
+
+/** What is needed now for anything to come of the answer. */
+async function nextOf(project: Project, { confirm_id, status, decisions = [] }: Confirm): Promise<readonly string[]> {
+  const { graph } = await find(project, confirm_id)
+  if (status === 'pending') {
+    const { needed, roles } = gateOf(graph, confirm_id)!.data
+    const rest = roles?.filter((role) => decisions.every(({ decided_by_role }) => decided_by_role !== role))
+    const command = rest ? approving(confirm_id, rest) : `${approving(confirm_id, undefined)} --role <another>`
+    return [`${needed} roles must approve: ${command}`]
+  }
+  const hasRun = graph.state.plan(graph.get('confirm', confirm_id)!.group)?.activeRun !== undefined
+  return hasRun && status === 'approved' ? ['its worker goes on; where there is none, mplp resume does'] : []
+}

@@ -280,6 +280,21 @@ describe('a plan that asks', { timeout: PATIENT }, () => {
     expect((await mplpHere(folder, ['doctor'])).out).toContain(`remedy: mplp ${command}, or reject\n`)
   })
 
+  it('says after each answer what is still needed: the next role that must agree, then a worker', async () => {
+    const folder = withFlow({ roles: ['dba', 'lead'], needed: 2 })
+    const { confirms } = (await hereJson<Ran>(folder, ['run', 'flow.json'])).values[0]!
+    const answer = async (role: string) =>
+      (await mplpHere(folder, ['confirm', 'approve', confirms[0]!, '--role', role])).out
+    const rest = `mplp confirm approve ${confirms[0]} --role lead`
+    expect(await answer('dba')).toBe(`${confirms[0]} is pending; 2 roles must approve: ${rest}\n`)
+    const worker = 'its worker goes on; where there is none, mplp resume does'
+    expect(await answer('lead')).toBe(`${confirms[0]} is approved; ${worker}\n`)
+    const anybody = withFlow({ needed: 2 })
+    const [asked] = (await hereJson<Ran>(anybody, ['run', 'flow.json'])).values
+    const { out } = await mplpHere(anybody, ['confirm', 'approve', asked!.confirms[0]!])
+    expect(out).toContain(`2 roles must approve: mplp confirm approve ${asked!.confirms[0]} --role <another>\n`)
+  })
+
   it('is decided in a role that has a name', async () => {
     const folder = withFlow({ reason: 'really?' })
     const [asked] = (await hereJson<Ran>(folder, ['run', 'flow.json'])).values
