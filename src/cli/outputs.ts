@@ -17,7 +17,8 @@ export function outputLines(graph: ProjectGraph, { outputs }: RunResult): readon
   return [...(before > 0 ? [`… ${before} more; --json has them all`] : []), table(rows)]
 }
 
-function inOneLine(output: Json): string {
+/** A value as people read it, or its beginning. */
+export function inOneLine(output: Json): string {
   const text = (typeof output === 'string' ? output : JSON.stringify(output)).replaceAll(/\s+/g, ' ').trim()
   if (text.length <= MOST_CHARACTERS) return text
   return `${text.slice(0, MOST_CHARACTERS).replace(/[\ud800-\udbff]$/, '')}…` // no half of a character

@@ -1,6 +1,10 @@
 import type { ComposedRuntime } from '../compose.ts'
 import type { RollbackReport } from '../orchestrator/rollback.ts'
+import { stepNamed } from '../orchestrator/waits.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
+import { changeCells } from './changes.ts'
 import { EXIT, table } from './io.ts'
+import { inOneLine } from './outputs.ts'
 import type { VerbCall } from './verb.ts'
 import { withRuntime } from './with-runtime.ts'
 
@@ -12,10 +16,25 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
       actor: 'cli',
       signal: io.signal,
     })
-    io.result(report, () => told(report))
+    const graph = await runtime.project.context((await runtime.get(args[0]!)).context_id)
+    io.result(report, () => [told(report), ...(options.dryRun ? planned(report.plan, graph) : [])].join('\n'))
     return report.status === 'waiting' ? EXIT.waiting : report.status === 'incomplete' ? EXIT.failed : EXIT.done
   }
   return withRuntime(io, work, { drives: new Set() }) // of runs that have ended
+}
+
+/** What would be done, each in a line. */
+function planned({ effects, files, changes }: RollbackReport['plan'], graph: ProjectGraph): readonly string[] {
+  const rows = [
+    ...effects.map(({ step_id, inverse: { action_type, params = {} } }) => [
+      'effect',
+      stepNamed(graph, step_id),
+      inOneLine(`${String(action_type)} ${JSON.stringify(params)}`),
+    ]),
+    ...files.map(({ path, before }) => ['file', path, before === null ? 'goes away' : 'becomes what it was']),
+    ...changes.map((change) => ['graph', ...changeCells(change)]),
+  ]
+  return rows.length === 0 ? [] : [table(rows)]
 }
 
 function told({ status, plan, left, confirm_id }: RollbackReport): string {

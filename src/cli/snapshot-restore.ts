@@ -1,3 +1,4 @@
+import { changeCells } from './changes.ts'
 import { EXIT, table } from './io.ts'
 import { revisionOf } from './revision.ts'
 import type { VerbCall } from './verb.ts'
@@ -15,6 +16,7 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
     io.result({ changes, conflicts }, () =>
       [
         `${changes.length} changes ${options.dryRun ? 'would go back' : 'went back'}`,
+        ...(options.dryRun && changes.length > 0 ? [table(changes.map(changeCells))] : []),
         ...(conflicts.length > 0 ? [table(conflicts.map(({ kind, id, message }) => ['left', kind, id, message]))] : []),
       ].join('\n'),
     )

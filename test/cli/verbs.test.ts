@@ -11,10 +11,12 @@ import {
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { projectFolder } from '../../src/orchestrator/project-folder.ts'
+import { systemClock } from '../../src/protocol/clock.ts'
 import type { JsonObject } from '../../src/protocol/json.ts'
 import { isKind } from '../../src/psg/node.ts'
 import { openProject } from '../../src/psg/project.ts'
 import { openStore } from '../../src/vsl/vsl.ts'
+import { by, planOf, world } from '../psg/given.ts'
 import { flowOf } from '../support/flows.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { hereJson, mplpHere } from './here.ts'
@@ -32,6 +34,8 @@ describe('going back', PATIENT, () => {
       code: 0,
       values: [{ status: 'planned' }],
     })
+    const { out } = await mplpHere(folder, ['rollback', plan, '--dry-run'])
+    expect(out).toMatch(/^effect {2}Write a greeting {2}file_operation \{"operation":"delete","path":"hello.txt"/m)
     expect(existsSync(join(folder, 'hello.txt'))).toBe(true)
     expect(await hereJson(folder, ['rollback', plan])).toMatchObject({
       code: 0,
@@ -109,6 +113,18 @@ describe('a plan that writes three files and fails', PATIENT, () => {
     expect(await hereJson(folder, ['drift', 'scan'])).toMatchObject({ code: 0, values: [{ findings: [] }] })
     expect(await believed(folder)).toEqual(before)
     expect((await mplpHere(folder, ['store', 'verify'])).code).toBe(0)
+  })
+
+  it('says what going back to a snapshot would change, node by node', async () => {
+    const folder = tempFolder()
+    const store = await openStore(`sqlite:${join(folder, '.mplp/state.db')}`)
+    const shop = await world({ store, clock: systemClock })
+    await shop.graph.snapshot('before', by)
+    const { id, changes } = planOf(shop)
+    await shop.graph.commit(changes, by)
+    await store.close()
+    const { out } = await mplpHere(folder, ['snapshot', 'restore', shop.context, 'before', '--dry-run'])
+    expect(out.split('\n')).toEqual(expect.arrayContaining(['4 changes would go back', `node_delete  plan ${id}`]))
   })
 
   it('leaves alone what somebody changed since, and says so', async () => {
