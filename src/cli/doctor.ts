@@ -24,6 +24,7 @@ export async function run({ io }: VerbCall): Promise<number> {
   if (config) {
     const stores = stored(config, io, (await lacksBy(config).catch(amiss)) ?? undefined)
     checks.push(...(await stores.catch((error) => [failed('store', error, 'mplp config print shows which is meant')])))
+    io.signal.throwIfAborted() // what was looked at so far is neither good nor bad
   }
   io.result(checks, () => checks.map((check) => line(check, io)).join('\n'))
   return checks.some(({ verdict }) => verdict === 'failed') ? EXIT.failed : EXIT.done
@@ -41,6 +42,10 @@ const failed = (check: string, error: unknown, remedy: string): Check => ({
 async function stored(config: Config, io: Io, lacks: RunChecks['lacks']): Promise<readonly Check[]> {
   const onWarning = () => undefined // what it would warn of is one of the checks
   const onError = (error: unknown) => io.warn(messageOf(error))
+  const onProgress = (line: string) => {
+    io.progress(line)
+    io.signal.throwIfAborted()
+  }
   const store = await openConfigured(config, { onWarning, onError, create: false }).catch((error: unknown) =>
     checkThere(config, error),
   )
@@ -52,7 +57,7 @@ async function stored(config: Config, io: Io, lacks: RunChecks['lacks']): Promis
       await checkLayout(store),
       await checkClock(store),
       await checkIndexes(project),
-      ...(await checkRuns(project, { onProgress: io.progress, ...(lacks && { lacks }) })),
+      ...(await checkRuns(project, { onProgress, ...(lacks && { lacks }) })),
       ...(await checkQuestions(project)),
     ]
   } finally {

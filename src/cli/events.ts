@@ -15,6 +15,7 @@ export async function run({ options, io }: VerbCall): Promise<number> {
     const from = { follow, signal: io.signal, ...(after !== undefined && { after }) }
     if (after !== undefined) await refuseUnknown(project.store, after)
     for await (const entry of project.store.feed(from)) {
+      if (!follow) io.signal.throwIfAborted()
       for (const delivery of deliveriesOf(entry)) {
         if (!wanted(delivery)) continue
         const { event } = delivery
@@ -25,6 +26,7 @@ export async function run({ options, io }: VerbCall): Promise<number> {
         )
       }
     }
+    if (!follow) io.signal.throwIfAborted() // the feed just ends, and a part would be taken for all
     return EXIT.done
   })
 }

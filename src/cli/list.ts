@@ -16,7 +16,10 @@ export async function run({ io, options }: VerbCall): Promise<number> {
   if (options.ended) return withProject(io, (project) => listEnded(project, io, { status: options.status, most }))
   return withProject(io, async (project) => {
     const rows: Row[] = []
-    for await (const { graph, run, waits } of openRuns(project)) rows.push(toldOpen(graph, run.data, waits))
+    for await (const { graph, run, waits } of openRuns(project)) {
+      io.progress(`${rows.push(toldOpen(graph, run.data, waits))} runs`)
+      io.signal.throwIfAborted()
+    }
     for await (const [key, where] of project.store.scan('waiting/'))
       rows.push({ confirm_id: key.slice('waiting/'.length), context_id: (where as { graph: string }).graph })
     io.result(rows, () => (rows.length === 0 ? 'nothing runs and nothing waits' : table(rows.map(cells))))

@@ -47,6 +47,7 @@ export async function main(argv: readonly string[], world: World): Promise<numbe
     return code
   } catch (error) {
     if (error instanceof CommanderError && error.exitCode === 0) return EXIT.done
+    if (error instanceof Unread) return EXIT.done
     const said = error instanceof CommanderError ? complained(complaint) || incomplete(program, argv) : told(error)
     const json = argv.includes('--json') // which commander does not know of where it could not read the rest
     err.write(`${json ? JSON.stringify({ error: forPrograms(error, said) }) : `mplp: ${plainFor(err, said)}`}\n`)
@@ -203,7 +204,7 @@ function ioOf({ json = false, color, ...files }: Flags, world: World): Opened {
     for (const name of SIGNALS) process.off(name, interrupt)
     process.off('SIGINT', abort)
   }
-  return { io, over, end: () => stop.abort(new Interrupted('nobody reads on')) }
+  return { io, over, end: () => stop.abort(new Unread()) }
 }
 
 function workingFolder(): string {
@@ -224,5 +225,8 @@ interface Opened {
 
 /** The reason why work ended that Ctrl-C has ended. */
 class Interrupted extends Error {}
+
+/** The reason why who only tells has ended when nobody reads on. */
+class Unread extends Error {}
 
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const

@@ -1,27 +1,33 @@
-import { EXIT, table } from './io.ts'
+import { EXIT, type Io, table } from './io.ts'
 import type { VerbCall } from './verb.ts'
 import { withProject } from './with-runtime.ts'
 
 export async function run({ io }: VerbCall): Promise<number> {
   return withProject(io, async ({ store }) => {
-    const counts = {
-      contexts: await count(store.scan('id/context/')),
-      plans: await count(store.scan('id/plan/')),
-      running: await count(store.scan('running/')),
-      waiting: await count(store.scan('waiting/')),
-      values: await count(store.scan('')),
-      own: await count(store.scan('', { own: true })),
-      blobs: await count(store.blobs()),
-      entries: await count(store.feed()),
+    const things: { readonly [name: string]: AsyncIterable<unknown> } = {
+      contexts: store.scan('id/context/'),
+      plans: store.scan('id/plan/'),
+      running: store.scan('running/'),
+      waiting: store.scan('waiting/'),
+      values: store.scan(''),
+      own: store.scan('', { own: true }),
+      blobs: store.blobs(),
+      entries: store.feed(),
     }
+    const counts: { [name: string]: number } = {}
+    for (const [name, found] of Object.entries(things)) counts[name] = await count(found, name, io)
     const stats = { ...counts, ...store.traits }
     io.result(stats, () => table(Object.entries(stats).map(([name, value]) => [name, String(value)])))
     return EXIT.done
   })
 }
 
-async function count(things: AsyncIterable<unknown>): Promise<number> {
+async function count(things: AsyncIterable<unknown>, name: string, io: Io): Promise<number> {
   let found = 0
-  for await (const _ of things) found++
+  for await (const _ of things) {
+    if (found++ % OFTEN === 0) io.progress(`counting ${name}`)
+    io.signal.throwIfAborted()
+  }
   return found
 }
+const OFTEN = 1_000

@@ -62,14 +62,43 @@ describe('Ctrl-C', () => {
     ])
   })
 
-  it('ends the proof of a store, and says of what was looked at so far neither good nor bad', async () => {
+  it.each([
+    ['list', '1 runs'],
+    ['doctor', '1 runs'],
+    ['store stats', 'counting contexts'],
+  ])('ends what looks through a whole store: %s', async (verb, at) => {
+    const store = await storeOfTwo()
+    const { code, said } = await interrupted(at, [...verb.split(' '), '--store', store])
+    expect({ code, said }).toEqual({ code: 1, said: expect.stringMatching(/Ctrl-C again .*\nmplp: interrupted\n$/) })
+  })
+
+  it('does not have a part of the events taken for all of them', async () => {
+    const store = await storeOfTwo()
+    const { code, said } = await interrupted('pipeline_stage\n', ['events', '--store', store])
+    const [first, heard, ...rest] = said
+      .split('\n')
+      .filter((line) => !/^\S+Z /.test(line) || line.includes('activated'))
+    expect({ code, first, heard, rest }).toEqual({
+      code: 1,
+      first: expect.stringContaining('context_activated'),
+      heard: expect.stringContaining('finishing what is in hand'),
+      rest: ['mplp: interrupted', ''],
+    })
+  })
+
+  /** A store with two runs that nobody has begun. */
+  async function storeOfTwo(): Promise<string> {
     const folder = tempFolder()
     for (const name of ['a.json', 'b.json']) {
       const step = { binding: { action_type: 'wait', params: { ms: 1 } } }
       writeFileSync(join(folder, name), JSON.stringify(flowOf({ step })))
       await mplpHere(folder, ['run', name, '--detach'])
     }
-    const store = `sqlite:${join(folder, '.mplp/state.db')}`
+    return `sqlite:${join(folder, '.mplp/state.db')}`
+  }
+
+  it('ends the proof of a store, and says of what was looked at so far neither good nor bad', async () => {
+    const store = await storeOfTwo()
     const { code, said } = await interrupted('1 of 2 contexts', ['store', 'verify', '--store', store])
     expect({ code, said }).toEqual({ code: 1, said: `${OVER}1 of 2 contexts${HEARD}mplp: interrupted\n` })
   })
