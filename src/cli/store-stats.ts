@@ -1,3 +1,4 @@
+import { INDEX } from '../psg/indexes.ts'
 import { EXIT, type Io, table } from './io.ts'
 import type { VerbCall } from './verb.ts'
 import { withProject } from './with-runtime.ts'
@@ -7,8 +8,10 @@ export async function run({ io }: VerbCall): Promise<number> {
     const things: { readonly [name: string]: AsyncIterable<unknown> } = {
       contexts: store.scan('id/context/'),
       plans: store.scan('id/plan/'),
-      running: store.scan('running/'),
-      waiting: store.scan('waiting/'),
+      runs_running: store.scan(INDEX.running('')),
+      runs_waiting: store.scan(INDEX.resting('')),
+      runs_ended: store.scan('ended/'),
+      confirms_waiting: store.scan(INDEX.waiting('')),
       values: store.scan(''),
       own: store.scan('', { own: true }),
       blobs: store.blobs(),

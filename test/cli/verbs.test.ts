@@ -248,6 +248,21 @@ describe('list --ended', PATIENT, () => {
   })
 })
 
+describe('store stats', PATIENT, () => {
+  it('counts runs by what list shows of them, and questions apart', async () => {
+    const folder = tempFolder()
+    await mplpHere(folder, ['init'])
+    await mplpHere(folder, ['run', 'flow.json'])
+    const held = flowOf({ hold: { binding: { action_type: 'wait', params: { signal: 'go' } } } })
+    writeFileSync(join(folder, 'held.json'), JSON.stringify(held))
+    writeFileSync(join(folder, 'asks.json'), JSON.stringify(flowOf({ a: { call: 'x' } }, { approval: {} })))
+    for (const name of ['held', 'asks']) await mplpHere(folder, ['run', `${name}.json`])
+    await mplpHere(folder, ['run', 'flow.json', '--detach'])
+    const counts = { plans: 4, runs_running: 1, runs_waiting: 2, runs_ended: 1, confirms_waiting: 1 }
+    expect((await hereJson(folder, ['store', 'stats'])).values).toMatchObject([counts])
+  })
+})
+
 describe('store verify', PATIENT, () => {
   it('finds a damaged store wanting, also where it cannot be read', async () => {
     const folder = tempFolder()
