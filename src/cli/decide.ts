@@ -23,7 +23,10 @@ export const deciding =
     })
 
 /** What is needed now for anything to come of the answer. */
-async function nextOf(project: Project, { confirm_id, status, decisions = [] }: Confirm): Promise<readonly string[]> {
+async function nextOf(
+  project: Project,
+  { confirm_id, target_id, status, decisions = [] }: Confirm,
+): Promise<readonly string[]> {
   const { graph } = await find(project, confirm_id)
   if (status === 'pending') {
     const { needed, roles } = gateOf(graph, confirm_id)!.data
@@ -31,6 +34,8 @@ async function nextOf(project: Project, { confirm_id, status, decisions = [] }: 
     const command = rest ? approving(confirm_id, rest) : `${approving(confirm_id, undefined)} --role <another>`
     return [`${needed} roles must approve: ${command}`]
   }
+  if (await graph.find('finding', target_id))
+    return ['who watches the folder sees to it; where nobody does, mplp drift scan does']
   const hasRun = graph.state.plan(graph.get('confirm', confirm_id)!.group)?.activeRun !== undefined
   return hasRun && status === 'approved' ? ['its worker goes on; where there is none, mplp resume does'] : []
 }

@@ -1,4 +1,5 @@
-import type { Strategy } from '../drift/drift.ts'
+import type { Reconciled, Strategy } from '../drift/drift.ts'
+import { approving } from './approving.ts'
 import { EXIT, table } from './io.ts'
 import { pathIn } from './path-in.ts'
 import type { VerbCall } from './verb.ts'
@@ -11,13 +12,14 @@ export async function run(call: VerbCall): Promise<number> {
     const path = pathIn(tracker.root, call.io.cwd, which!)
     const named = tracker.findings().some((finding) => finding.path === path || finding.from === path) ? path : which!
     const results = await tracker.reconcile(which === 'all' ? 'all' : [named], strategy, { actor: 'cli' })
-    call.io.result(results, () =>
-      results.length === 0
-        ? 'graph and files agree'
-        : table(results.map(({ finding, outcome, reason }) => [outcome, finding.path, reason ?? ''])),
-    )
+    call.io.result(results, () => (results.length === 0 ? 'graph and files agree' : table(results.map(cells))))
     if (results.some(({ outcome }) => outcome === 'asked')) return EXIT.waiting
     const undone = new Set<string>(['overtaken', 'refused', 'failed'])
     return results.some(({ outcome }) => undone.has(outcome)) ? EXIT.failed : EXIT.done
   })
 }
+
+const cells = ({ finding: { path, confirm_id }, outcome, reason = '' }: Reconciled): readonly string[] =>
+  outcome === 'asked' && confirm_id !== undefined
+    ? [outcome, path, [...(reason === '' ? [] : [reason]), `${approving(confirm_id, undefined)}, or reject`].join('; ')]
+    : [outcome, path, reason]

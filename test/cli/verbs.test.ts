@@ -200,6 +200,19 @@ describe('what drift has found', PATIENT, () => {
     const settled = await hereJson<{ finding: { path: string } }[]>(folder, ['drift', 'reconcile', 'all'])
     expect(paths(settled.values[0]!.map(({ finding }) => finding))).toEqual(names.sort())
   })
+
+  it('is told with the command that answers, and who then does as it says', async () => {
+    const folder = tempFolder()
+    await mplpHere(folder, ['init'])
+    await mplpHere(folder, ['drift', 'scan'])
+    writeFileSync(join(folder, 'a'), 'a\n')
+    await mplpHere(folder, ['drift', 'scan'])
+    const asked = await mplpHere(folder, ['drift', 'reconcile', 'a'])
+    const [, id] = /^asked {2}a {2}mplp confirm approve (\S+), or reject\n$/.exec(asked.out) ?? []
+    const { out } = await mplpHere(folder, ['confirm', 'approve', id!])
+    expect(out).toBe(`${id} is approved; who watches the folder sees to it; where nobody does, mplp drift scan does\n`)
+    expect(await mplpHere(folder, ['drift', 'scan'])).toMatchObject({ code: 0 })
+  })
 })
 
 describe('list --ended', PATIENT, () => {
