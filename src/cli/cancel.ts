@@ -1,4 +1,5 @@
 import type { ComposedRuntime } from '../compose.ts'
+import { idsOf } from './ids-of.ts'
 import { EXIT } from './io.ts'
 import { unlessLeft } from './unless-left.ts'
 import type { VerbCall } from './verb.ts'
@@ -16,7 +17,7 @@ export async function run({ args, io }: VerbCall): Promise<number> {
       return EXIT.failed
     }
     const { status } = result
-    io.result({ status }, () => `the run is ${status}`)
+    io.result({ ...idsOf(handle), status }, () => `the run is ${status}`)
     return EXIT.done
   }
   return withRuntime(io, work, { drives })

@@ -2,6 +2,7 @@ import { type EndedRun, endedRuns } from '../psg/ended-runs.ts'
 import type { Project } from '../psg/project.ts'
 import { toldEnded } from '../server/told-run.ts'
 import { EXIT, type Io, table } from './io.ts'
+import { inOneLine } from './outputs.ts'
 
 /** The runs that have ended, the last one first, as many as are asked for. */
 export async function listEnded(
@@ -26,5 +27,5 @@ const cells = ({ status, plan_id, context_id, title, ended_at = '', error }: End
   `plan ${plan_id}`,
   `context ${context_id}`,
   ended_at,
-  error ? `${title}: ${error.message.split('\n', 1)[0]}` : title,
+  error ? `${inOneLine(title)}: ${error.message.split('\n', 1)[0]}` : inOneLine(title),
 ]

@@ -5,6 +5,7 @@ import { EXIT, table } from './io.ts'
 import { listEnded } from './list-ended.ts'
 import { numberIn } from './number-in.ts'
 import { openRuns } from './open-runs.ts'
+import { inOneLine } from './outputs.ts'
 import type { VerbCall } from './verb.ts'
 import { withProject } from './with-runtime.ts'
 
@@ -34,7 +35,7 @@ function cells(row: Row): readonly string[] {
     phase,
     `plan ${plan_id}`,
     `context ${context_id}`,
-    title,
+    inOneLine(title),
     [
       ...(waits_for.length === 0 ? [] : [`for ${waits_for.join(', ')}`]),
       ...(requested === undefined ? [] : [`is to ${requested}`]),

@@ -86,7 +86,8 @@ function whereToLook(error: Error): string {
   const shows = Object.hasOwn(SHOWN_BY, error.what) ? SHOWN_BY[error.what] : undefined
   return shows === undefined ? '' : `; ${shows}`
 }
-const BY_ID = 'ids are written in full: mplp list shows those of what runs, mplp events --json all'
+const BY_ID =
+  'ids are written in full: mplp list shows those of what runs, mplp list --ended of what has ended, mplp events --json all'
 const SHOWN_BY: { readonly [what: string]: string } = {
   ...{ object: BY_ID, context: BY_ID, plan: BY_ID, run: BY_ID },
   confirm: 'mplp confirm list shows what waits',

@@ -8,6 +8,7 @@ import type { Question } from '../orchestrator/wishes.ts'
 import { InvalidInput, NotFound, Refused, RuleViolation } from '../protocol/errors.ts'
 import type { Project } from '../psg/project.ts'
 import { approving } from './approving.ts'
+import { idsOf } from './ids-of.ts'
 import { EXIT, type Io } from './io.ts'
 import { readValue } from './read-value.ts'
 import { remedyOf } from './remedy.ts'
@@ -116,12 +117,7 @@ const questionsOf = async ({ plan_id }: RunHandle, runtime: ComposedRuntime) =>
 type Ids = FlowWithIds['ids'] | undefined
 
 /** By which ids it is found; of a flow in short also its steps, since nobody else knows them by their names. */
-const told = ({ run_id, plan_id, context_id }: RunHandle, steps: Ids) => ({
-  run_id,
-  plan_id,
-  context_id,
-  ...(steps && { steps }),
-})
+const told = (run: RunHandle, steps: Ids) => ({ ...idsOf(run), ...(steps && { steps }) })
 
 /** Each says how things stand, and answers with the exit code. */
 const reports = {

@@ -1,5 +1,6 @@
 import { InvalidInput } from '../protocol/errors.ts'
 import type { Json } from '../protocol/json.ts'
+import { idsOf } from './ids-of.ts'
 import { EXIT } from './io.ts'
 import type { VerbCall } from './verb.ts'
 import { withRuntime } from './with-runtime.ts'
@@ -9,7 +10,10 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
   const payload = payloadOf(options.payload as string)
   return withRuntime(io, async (runtime) => {
     await runtime.signal(id, name, payload)
-    io.result({ signal: name, payload }, () => `the run has the signal ${name}; a step that waits for it takes it`)
+    io.result(
+      { ...idsOf(await runtime.get(id)), signal: name, payload },
+      () => `the run has the signal ${name}; a step that waits for it takes it`,
+    )
     return EXIT.done
   })
 }

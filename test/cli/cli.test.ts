@@ -498,16 +498,32 @@ describe('a run that waits', { timeout: PATIENT }, () => {
   it('is listed with what it is to do once a worker comes', async () => {
     const folder = tempFolder()
     const [run_id, trace_id] = [systemClock.uuid(), systemClock.uuid()]
-    const flow = { ...waiting({ signal: 'go' }), chosen: { run: run_id, trace: trace_id } }
+    const held = waiting({ signal: 'go' })
+    const title = 'A plan\nof two lines'
+    const flow = { ...held, plan: { ...held.plan, title }, chosen: { run: run_id, trace: trace_id } }
     const { plan_id, context_id } = flow.plan
     await left(folder, flow, 'waiting')
     await mplpHere(folder, ['pause', plan_id])
-    const row = { run_id, plan_id, context_id, trace_id, title: 'A plan', waits_for: ['the signal go'] }
+    const row = { run_id, plan_id, context_id, trace_id, title, waits_for: ['the signal go'] }
     expect((await hereJson(folder, ['list'])).values).toEqual([[{ ...row, phase: 'waiting', requested: 'pause' }]])
     const { out } = await mplpHere(folder, ['list'])
-    expect(out).toBe(`waiting  plan ${plan_id}  context ${context_id}  A plan  for the signal go; is to pause\n`)
+    expect(out).toBe(
+      `waiting  plan ${plan_id}  context ${context_id}  A plan of two lines  for the signal go; is to pause\n`,
+    )
     await mplpHere(folder, ['resume'])
     expect((await hereJson(folder, ['list'])).values).toEqual([[{ ...row, phase: 'paused' }]])
+  })
+
+  it('is named by its ids in what a program is told of each wish', async () => {
+    const folder = tempFolder()
+    const flow = { ...waiting({ signal: 'go' }), chosen: { run: systemClock.uuid() } }
+    const { plan_id, context_id } = flow.plan
+    await left(folder, flow, 'waiting')
+    const ids = { run_id: flow.chosen.run, plan_id, context_id }
+    const told = async (...words: string[]) => (await hereJson(folder, words)).values
+    expect(await told('signal', plan_id, 'other')).toEqual([{ ...ids, signal: 'other', payload: null }])
+    expect(await told('pause', plan_id)).toEqual([{ ...ids, requested: 'pause' }])
+    expect(await told('cancel', plan_id)).toEqual([{ ...ids, status: 'cancelled' }])
   })
 
   it('is taken up when its time has come, and waited for when it has not', async () => {

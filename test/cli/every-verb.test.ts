@@ -133,7 +133,7 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
     [
       ['absent'],
       1,
-      'there is no object absent; ids are written in full: mplp list shows those of what runs, mplp events --json all',
+      'there is no object absent; ids are written in full: mplp list shows those of what runs, mplp list --ended of what has ended, mplp events --json all',
     ],
     [['absent', '--config', 'throwing.mjs'], 64, 'cannot be called: thrown on purpose'],
   ],
