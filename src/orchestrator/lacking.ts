@@ -10,7 +10,7 @@ import { expiryOf } from './gate.ts'
 import type { Ending, RunOptions } from './live.ts'
 import { worksOf } from './outcome.ts'
 import { latestEnd } from './timers.ts'
-import { isUndone } from './undo.ts'
+import { isBehind } from './undo.ts'
 
 /** Why a process does not go on with a run: what it would need for one of the steps, and does not have. */
 export interface Lacking extends Lack {
@@ -91,7 +91,7 @@ function isOpen(graph: ProjectGraph, step: string): boolean {
 
 function* wayBack({ state }: ProjectGraph, plan: string): Iterable<Need> {
   for (const { inverse, step_id, action_id } of worksOf(state, plan))
-    if (isObject(inverse) && !isUndone(state, step_id, action_id)) yield inverseNeeded(step_id, inverse as JsonObject)
+    if (isObject(inverse) && !isBehind(state, step_id, action_id)) yield inverseNeeded(step_id, inverse as JsonObject)
 }
 
 const inverseNeeded = (step_id: string, { action_type, params = {} }: JsonObject): Need => ({

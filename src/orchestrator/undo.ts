@@ -1,6 +1,6 @@
 import type { Action, ExecutorKind } from '../ael/adapter.ts'
 import type { Clock } from '../protocol/clock.ts'
-import type { Json, JsonObject } from '../protocol/json.ts'
+import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import type { ActionRecord, EventDraft } from '../psg/change.ts'
 import { isKind } from '../psg/node.ts'
 import type { GraphState } from '../psg/state.ts'
@@ -20,12 +20,7 @@ export function undoNext(run: LiveRun, ending: Ending, decided: Decided): void {
     if (completesAny(decided)) return void run.inbox.push({ kind: 'look' }) // it is taken back too, once it has landed
     run.undo = wayBack(run)
     run.abort = new AbortController() // what was aborted is over; going back has its own signal
-    decided.changes.push({ kind: 'node_update', node: 'run', id: run.id, set: { phase: 'undoing' } })
-    decided.events.push(
-      told(run, 'rollback_planned', {
-        steps: run.undo.left.map(({ step, compensates }) => ({ step_id: step, action_id: compensates! })),
-      }),
-    )
+    if (!isUnderWay(run)) begins(run, run.undo, decided)
   }
   const [flight] = run.undo.left
   if (flight && !hasPlace(run, flight.action.action_type)) return
@@ -37,6 +32,15 @@ export function undoNext(run: LiveRun, ending: Ending, decided: Decided): void {
   } else decided.events.push(told(run, 'rollback_executed', { outcomes: run.undo.outcomes as unknown as Json }))
 }
 
+/** Whoever takes a run up that is on its way back goes on with it: that it begins was told. */
+const isUnderWay = ({ graph, id }: LiveRun): boolean => graph.get('run', id)!.data.phase === 'undoing'
+
+function begins(run: LiveRun, { left }: Undo, decided: Decided): void {
+  decided.changes.push({ kind: 'node_update', node: 'run', id: run.id, set: { phase: 'undoing' } })
+  const steps = left.map(({ step, compensates }) => ({ step_id: step, action_id: compensates! }))
+  decided.events.push(told(run, 'rollback_planned', { steps }))
+}
+
 /** Does this very tick take in that something was done, which the graph does not say yet? */
 const completesAny = ({ said }: Decided): boolean => [...said.values()].some(({ set }) => set.status === 'completed')
 
@@ -45,31 +49,27 @@ export function undoArrived(run: LiveRun, flight: Flight, error: JsonObject | un
   if (flight.compensates === undefined || !run.undo) return false
   const { action_id } = flight.action
   setAction(decided, action_id, { status: error ? 'failed' : 'completed', ...(error && { error }) })
-  run.undo.outcomes.push({
-    action_id: flight.compensates,
-    step_id: flight.step,
-    status: error ? 'failed' : 'undone',
-    ...(error && { error }),
-  })
+  run.undo.outcomes.push(outcome({ action_id: flight.compensates, step_id: flight.step }, error))
   return true
 }
 
+/** What is left to take back, and what has become of the rest: the same whether it has just begun or was cut off. */
 function wayBack(run: LiveRun): Undo {
-  const { clock } = run.graph
-  const undo: Undo = { left: [], outcomes: [] }
-  for (const work of worksOf(run.graph.state, run.plan)) {
-    const { action_id, step_id: step, inverse } = work
-    const ended = (as: Pick<Undo['outcomes'][number], 'status' | 'error'>) =>
-      undo.outcomes.push({ action_id, step_id: step, ...as })
-    const tried = inverse ? [...waysBackOf(run.graph.state, step, action_id)] : []
-    const times = tried.filter(wasCutOff).length
-    if (inverse === 'irreversible') ended({ status: inverse })
-    else if (tried.some(isCompleted)) ended({ status: 'undone' })
-    else if (times >= MOST_CUT_OFFS) ended({ status: 'failed', error: cutOffSo(times) })
-    else if (inverse)
+  const { clock, state } = run.graph
+  const works = worksOf(state, run.plan)
+  const undo: Undo = { left: [], outcomes: works.filter(isIrreversible).map(leftForGood) }
+  for (const work of works) {
+    const { action_id, step_id, inverse } = work
+    if (!isObject(inverse)) continue
+    const tried = [...waysBackOf(state, step_id, action_id)]
+    const last = tried.findLast(hasEnded)
+    const times = tried.length - (last ? 1 : 0)
+    const error = last ? last.error : times >= MOST_CUT_OFFS ? cutOffSo(times) : undefined
+    if (last || error) undo.outcomes.push(outcome(work, error))
+    else
       undo.left.push({
-        step,
-        action: inverseOf(work, inverse, clock),
+        step: step_id,
+        action: inverseOf(work, inverse as JsonObject, clock),
         execution_id: clock.uuid(),
         attempt: 1,
         compensates: action_id,
@@ -78,9 +78,16 @@ function wayBack(run: LiveRun): Undo {
   return undo
 }
 
-/** Was an action taken back? */
-export function isUndone(state: GraphState, step: string, action_id: string): boolean {
-  for (const way of waysBackOf(state, step, action_id)) if (isCompleted(way)) return true
+const isIrreversible = ({ inverse }: ActionRecord): boolean => inverse === 'irreversible'
+const leftForGood = ({ action_id, step_id }: ActionRecord) => ({ action_id, step_id, status: 'irreversible' as const })
+const outcome = (
+  { action_id, step_id }: Pick<ActionRecord, 'action_id' | 'step_id'>,
+  error: JsonObject | undefined,
+): Undo['outcomes'][number] => ({ action_id, step_id, status: error ? 'failed' : 'undone', ...(error && { error }) })
+
+/** Was an action taken back, or tried in vain? */
+export function isBehind(state: GraphState, step: string, action_id: string): boolean {
+  for (const way of waysBackOf(state, step, action_id)) if (hasEnded(way)) return true
   return false
 }
 
@@ -90,7 +97,7 @@ function* waysBackOf(state: GraphState, step: string, action_id: string): Iterab
     if (isKind(node, 'action') && node.data.compensates === action_id) yield node.data
 }
 
-const isCompleted = ({ status }: ActionRecord): boolean => status === 'completed'
+const hasEnded = (record: ActionRecord): boolean => !wasCutOff(record)
 /** One that runs was cut off too: nothing is under way, and its end is being written. */
 const wasCutOff = ({ status, error }: ActionRecord): boolean => status === 'running' || error?.code === 'interrupted'
 
