@@ -71,7 +71,7 @@ function wayBack(run: LiveRun): Undo {
         step: step_id,
         action: inverseOf(work, inverse as JsonObject, clock),
         execution_id: clock.uuid(),
-        attempt: 1,
+        attempt: times + 1, // or a file that the first has deleted would be missed by the next
         compensates: action_id,
       })
   }

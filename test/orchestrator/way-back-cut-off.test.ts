@@ -1,8 +1,16 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import type { Adapter } from '../../src/ael/adapter.ts'
+import { actionLayer } from '../../src/ael/ael.ts'
+import { fileAdapter } from '../../src/ael/file.ts'
+import { functionAdapter } from '../../src/ael/function.ts'
 import type { RunHandle } from '../../src/orchestrator/run.ts'
 import type { Json, JsonObject } from '../../src/protocol/json.ts'
-import { flowOf, having, type StepSpec } from '../support/flows.ts'
+import { memoryBackend } from '../../src/vsl/memory.ts'
+import { flowOf, having, runtimeOf, type StepSpec } from '../support/flows.ts'
 import { door, inTime, world } from '../support/on-a-clock.ts'
+import { tempFolder } from '../support/temp-folder.ts'
 
 const boom = () => {
   throw new Error('boom')
@@ -93,5 +101,43 @@ describe('a way back that was cut off', () => {
     const { result, close } = await cutOff((undo) => ({ undo }))
     expect(result).toMatchObject({ status: 'failed', error: { message: 'boom' } })
     await close()
+  })
+
+  it.each<[string, JsonObject]>([
+    ['made', { operation: 'write', path: 'new.txt', content: 'by the run\n' }],
+    ['changed', { operation: 'write', path: 'a.txt', content: 'by the run\n' }],
+    ['deleted', { operation: 'delete', path: 'a.txt' }],
+    ['moved', { operation: 'move', path: 'a.txt', to: 'new.txt' }],
+  ])('finds that a file which the run has %s is as it was already', async (_, params) => {
+    const root = tempFolder()
+    writeFileSync(join(root, 'a.txt'), 'as it was\n')
+    const store = memoryBackend()
+    const files = await fileAdapter({ root, blobs: { put: (bytes) => store.putBlob(bytes), get: store.getBlob } })
+    const reached = door()
+    let operations = 0
+    const silent: Adapter = {
+      ...files,
+      async execute(action, call) {
+        const outcome = await files.execute(action, call)
+        if (++operations < 2) return outcome
+        reached.open()
+        return never
+      },
+    }
+    const layerOf = (adapter: Adapter) => actionLayer({ adapters: [functionAdapter({ boom }), adapter] })
+    const first = await runtimeOf({}, { store, layer: layerOf(silent) })
+    const { run_id } = await first.submit(
+      flowOf({
+        file: { binding: { action_type: 'file_operation', params } },
+        boom: { after: ['file'], ...compensating },
+      }),
+    )
+    await reached.opened
+    await first.close(AbortSignal.abort())
+    const second = await runtimeOf({}, { store, layer: layerOf(files) })
+    expect(await (await second.get(run_id)).result()).toMatchObject({ undone: [{ status: 'undone' }] })
+    expect(readFileSync(join(root, 'a.txt'), 'utf8')).toBe('as it was\n')
+    expect(existsSync(join(root, 'new.txt'))).toBe(false)
+    await second.close()
   })
 })
