@@ -6,8 +6,7 @@ import type { Effect } from '../drift/compensate.ts'
 import { ActionError, MplpError } from '../protocol/errors.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import type { Change, EventDraft } from '../psg/change.ts'
-import { insist } from '../psg/insist.ts'
-import { cutOff, type Journey, segmentEnds, segmentStarts } from './rollback-trace.ts'
+import { cutOff, type Journey, segmentEnds, segmentStarts, write } from './rollback-trace.ts'
 import { inverseOf } from './undo.ts'
 
 /** What came of taking an effect back. */
@@ -49,16 +48,11 @@ async function takenBack(
   attempt: Attempt,
   signal: AbortSignal,
 ): Promise<EffectOutcome> {
-  const { graph, actor, reason } = journey
   const { action_id, step_id } = effect
-  await insist(graph, started(journey, attempt, effect, at), {
-    actor,
-    reason,
-    events: [told(journey, startedEvent(attempt))],
-  })
+  await write(journey, () => started(journey, attempt, effect, at), [told(journey, startedEvent(attempt))])
   const end = await tried(journey, attempt, signal)
   const error = end.status === 'completed' ? undefined : { code: end.error.code, message: end.error.message }
-  const changes: Change[] = [
+  const ended = (): readonly Change[] => [
     {
       kind: 'node_update',
       node: 'action',
@@ -67,7 +61,7 @@ async function takenBack(
     },
     segmentEnds(journey, attempt.execution_id, end.status, error && { error }),
   ]
-  await insist(graph, changes, { actor, reason, events: [told(journey, endedEvent(attempt, end))] })
+  await write(journey, ended, [told(journey, endedEvent(attempt, end))])
   return { action_id, step_id, status: error ? 'failed' : 'undone', ...(error && { error }) }
 }
 

@@ -2,10 +2,12 @@ import type { ActionLayer } from '../ael/layer.ts'
 import type { Effect } from '../drift/compensate.ts'
 import type { Left, RollbackPlan } from '../drift/rollback.ts'
 import { isoNow } from '../protocol/clock.ts'
+import { Refused } from '../protocol/errors.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
 import { META } from '../protocol/meta.ts'
-import type { Change, EventDraft, Node, SegmentEnd } from '../psg/change.ts'
+import type { Change, Commit, EventDraft, Node, SegmentEnd } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
+import { insist } from '../psg/insist.ts'
 import { isKind } from '../psg/node.ts'
 import { children } from '../psg/view.ts'
 
@@ -22,9 +24,27 @@ export interface Journey {
 /** Where all lies that a way back looks at. Its plan has ended, so that it may have left memory whenever others were let in. */
 export const placeOfRun = ({ data }: Node<'run'>) => [['plan', data.plan_id]] as const
 
-/** Opens the trace, and closes what an earlier way back left open when it was cut off. */
-export function beginning(journey: Journey, gate: Node<'gate'> | undefined): readonly Change[] {
+/** What to write of a way back, and what to tell with it. Refused once others have gone on with it, for which they close our trace. */
+export function write(
+  journey: Journey,
+  changes: () => readonly Change[],
+  events: readonly EventDraft[],
+): Promise<Commit> {
+  const { graph, run, trace_id, actor, reason } = journey
+  const unlessTakenOver = () => {
+    if (graph.get('trace', trace_id)?.data.status !== 'running') throw takenOver(run)
+    return changes()
+  }
+  return insist(graph, unlessTakenOver, { actor, reason, reads: placeOfRun(run), events })
+}
+
+export const takenOver = ({ id }: Node<'run'>): Refused =>
+  new Refused(`run ${id} is being taken back by somebody else`, 'wait until that has ended')
+
+/** Opens the trace, and closes what an earlier way back left open when it was cut off; not of one that began since ours was planned. */
+export function beginning(journey: Journey, planned: number, gate: Node<'gate'> | undefined): readonly Change[] {
   const { graph, run, trace_id } = journey
+  if (openTraces(graph, run).some(({ born }) => born > planned)) throw takenOver(run)
   return [
     ...interrupted(journey),
     ...openTraces(graph, run).map(({ id }) => closed(graph, id, 'failed')),

@@ -1,6 +1,6 @@
 import { isEmpty, type Left, portionOf, type RollbackPlan } from '../drift/rollback.ts'
 import type { TakenBack } from '../drift/take-back.ts'
-import { InvalidInput, NotFound, Refused, RevisionConflict, RuleViolation } from '../protocol/errors.ts'
+import { InvalidInput, NotFound, RevisionConflict, RuleViolation } from '../protocol/errors.ts'
 import { type Field, flag, oneOf, refuseUnlessFit, signal, text } from '../protocol/fields.ts'
 import type { Json } from '../protocol/json.ts'
 import type { EventDraft, Node } from '../psg/change.ts'
@@ -20,6 +20,8 @@ import {
   openTraces,
   placeOfRun,
   plannedEvent,
+  takenOver,
+  write,
 } from './rollback-trace.ts'
 
 export interface RollbackOptions {
@@ -80,9 +82,6 @@ const OPTIONS: { readonly [O in keyof Required<RollbackOptions>]: Field } = {
   signal,
 }
 
-const takenOver = ({ id }: Node<'run'>): Refused =>
-  new Refused(`run ${id} is being taken back by somebody else`, 'wait until that has ended')
-
 async function goBack(
   parts: RollbackParts,
   run: Node<'run'>,
@@ -101,7 +100,7 @@ async function goBack(
     return reported('incomplete', plan, { confirm_id: said.confirm_id, left: [...leftBy(plan), REJECTED] })
 
   const journey: Journey = { graph, layer: parts.layer, run, ...by, trace_id: graph.clock.uuid() }
-  const begins = () => beginning(journey, said?.gate)
+  const begins = () => beginning(journey, plan.revision, said?.gate)
   const events = [...(await cutOffTold(journey)), plannedEvent(journey, plan)]
   await insist(graph, begins, { ...by, reads: placeOfRun(run), events })
   const signal = options.signal ? AbortSignal.any([options.signal, lost]) : lost
@@ -132,12 +131,11 @@ async function ended(
   plan: RollbackPlan,
   came: Pick<RollbackReport, 'effects' | 'files' | 'left'>,
 ): Promise<RollbackReport> {
-  const { graph, actor, reason, trace_id } = journey
+  const { trace_id } = journey
   const { effects, files, left } = came
   const outcome = { effects: effects as unknown as Json, files: files as unknown as Json, left }
   const events = [...(await cutOffTold(journey)), executedEvent(journey, outcome)]
-  const ends = () => ending(journey, left.length === 0)
-  await insist(graph, ends, { actor, reason, reads: placeOfRun(journey.run), events })
+  await write(journey, () => ending(journey, left.length === 0), events)
   return reported(left.length === 0 ? 'done' : 'incomplete', plan, { trace_id, ...came })
 }
 

@@ -5,20 +5,23 @@ import { rollback } from '../../src/orchestrator/rollback.ts'
 import { Refused, Unavailable } from '../../src/protocol/errors.ts'
 import { openGraph } from '../../src/psg/graph.ts'
 import { flowOf } from '../support/flows.ts'
-import { inTime, passes, until, world } from '../support/on-a-clock.ts'
+import { door, heldCommit, inTime, passes, until, world } from '../support/on-a-clock.ts'
 
 const takenBackBy = (name: string) => ({
   call: 'make',
   binding: { inverse: { action_type: 'function', params: { name } } },
 })
 
-/** A run that has ended, and two processes that could take it back; the first is at `undoTwo` until it is told to stop. */
-async function ended() {
+/** A run that has ended, and two processes that could take it back; the first is at `undoTwo` until it is told to stop, or may go on. */
+async function ended(mayGoOn: Promise<unknown> = new Promise(() => undefined)) {
   const calls: string[] = []
   const undoTwo = (_: unknown, { signal }: { readonly signal: AbortSignal }) => {
     calls.push('two')
     if (calls.length > 1) return null
-    return new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(new Error('stopped'))))
+    return new Promise<null>((resolve, reject) => {
+      signal.addEventListener('abort', () => reject(new Error('stopped')))
+      void mayGoOn.then(() => resolve(null))
+    })
   }
   const functions = { make: () => 1, undoOne: () => void calls.push('one'), undoTwo }
   const { start, clock } = world(functions)
@@ -30,6 +33,20 @@ async function ended() {
   const rollbackBy = async (process: Awaited<ReturnType<typeof start>>) =>
     rollback({ graph: await process.project.context(run.context_id), layer }, run.run_id)
   return { start, clock, calls, runtime, run, layer, rollbackBy }
+}
+
+/** A process that stands still, its lease too, from the first commit on that says so until it is let go. */
+async function frozenAt(start: Awaited<ReturnType<typeof ended>>['start'], says: string) {
+  const { seen, reached, letGo } = heldCommit(says)
+  let isFrozen = false
+  void reached.then(() => {
+    isFrozen = true
+  })
+  const slow = await start({ mine: new Set() }, (store) => ({
+    ...seen(store),
+    renew: (lease) => (isFrozen ? Promise.resolve(false) : store.renew(lease)),
+  }))
+  return { slow, reached, letGo }
 }
 
 describe('a rollback', () => {
@@ -54,6 +71,40 @@ describe('a rollback', () => {
     expect(calls).toEqual(['two', 'two', 'one'])
     expect(await (await runtime.project.context(run.context_id)).verify()).toEqual([])
     await inTime(clock, Promise.all([runtime.close(), silent.close()]))
+  })
+
+  it('is refused the end of what it had begun once others have gone on with it', async () => {
+    const { start, clock, calls, runtime, run, rollbackBy } = await ended(Promise.resolve())
+    const { slow, letGo, reached } = await frozenAt(start, 'execution_completed')
+    const first = rollbackBy(slow)
+    first.catch(() => undefined) // expected below
+    await inTime(clock, reached)
+    await passes(clock, 15_000) // until its lease is over
+    expect(await inTime(clock, rollbackBy(runtime))).toMatchObject({ status: 'done', left: [] })
+    letGo()
+    await expect(inTime(clock, first)).rejects.toThrow(Refused)
+    expect(calls).toEqual(['two', 'two', 'one'])
+    expect(await (await runtime.project.context(run.context_id)).verify()).toEqual([])
+    await inTime(clock, Promise.all([runtime.close(), slow.close()]))
+  })
+
+  it('does not begin where others have begun since it looked, and leaves them undisturbed', async () => {
+    const mayGoOn = door()
+    const { start, clock, calls, runtime, run, rollbackBy } = await ended(mayGoOn.opened)
+    const { slow, letGo, reached } = await frozenAt(start, 'rollback_planned')
+    const late = rollbackBy(slow)
+    late.catch(() => undefined) // expected below
+    await inTime(clock, reached)
+    await passes(clock, 15_000) // until its lease is over
+    const first = rollbackBy(runtime)
+    await until(clock, () => calls.length > 0)
+    letGo()
+    await expect(inTime(clock, late)).rejects.toThrow(Refused)
+    mayGoOn.open()
+    expect(await inTime(clock, first)).toMatchObject({ status: 'done', left: [] })
+    expect(calls).toEqual(['two', 'one'])
+    expect(await (await runtime.project.context(run.context_id)).verify()).toEqual([])
+    await inTime(clock, Promise.all([runtime.close(), slow.close()]))
   })
 
   it('goes on where another was cut off, also when the plan leaves memory whenever it is not looked at', async () => {
