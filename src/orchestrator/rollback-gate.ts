@@ -1,12 +1,12 @@
 import type { RollbackPlan } from '../drift/rollback.ts'
-import type { Json } from '../protocol/json.ts'
+import { canonical, type Json } from '../protocol/json.ts'
 import type { Gate, Node } from '../psg/change.ts'
 import { newConfirm } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { insist } from '../psg/insist.ts'
 import { gateOf, move } from '../psg/moves.ts'
 import { isKind } from '../psg/node.ts'
-import { placeOfRun } from './rollback-trace.ts'
+import { openTraces, placeOfRun } from './rollback-trace.ts'
 import { commitStill } from './waiting-runs.ts'
 
 /** What people say about a rollback that leaves something for good. */
@@ -16,14 +16,17 @@ export interface Permission {
   readonly gate: Node<'gate'>
 }
 
-/** Asks before going back along a way that does not lead all the way; `undefined` when it does. An answer holds for this very way back. */
+/**
+ * Asks before going back along a way that does not lead all the way; `undefined` when it does. An answer holds for this very way back, also for what is
+ * left of it when it was cut off.
+ */
 export async function permission(
   graph: ProjectGraph,
   run: Node<'run'>,
   plan: RollbackPlan,
 ): Promise<Permission | undefined> {
   if (plan.irreversible.length === 0) return undefined
-  const asked = await graph.reading(placeOfRun(run), () => askedFor(graph, run, plan))
+  const asked = await graph.reading(placeOfRun(run), () => agreedTo(graph, run, plan) ?? askedFor(graph, run, plan))
   if (asked) return asked
   const [confirm_id, gate_id] = [graph.clock.uuid(), graph.clock.uuid()]
   const gate: Gate = {
@@ -32,15 +35,7 @@ export async function permission(
     target: { kind: 'other', id: run.id },
     digest: plan.digest,
     needed: 1,
-    shows: {
-      run_id: run.id,
-      plan_id: run.data.plan_id,
-      irreversible: plan.irreversible as unknown as Json,
-      impossible: plan.impossible as unknown as Json,
-      conflicts: plan.conflicts as unknown as Json,
-      effects: plan.effects.map(({ action_id, step_id }) => ({ action_id, step_id })),
-      files: plan.files.map(({ path }) => path),
-    },
+    shows: { run_id: run.id, plan_id: run.data.plan_id, ...shownOf(plan) },
   }
   const actions = plan.irreversible.length
   const asks = {
@@ -73,6 +68,29 @@ export async function withdrawQuestions(
     )
   const by = { actor: 'rollback', reason: 'nobody asks any more', reads: placeOfRun(run) }
   await commitStill(graph, stale, by)
+}
+
+const shownOf = (plan: RollbackPlan) => ({
+  irreversible: plan.irreversible as unknown as readonly Json[],
+  impossible: plan.impossible as unknown as readonly Json[],
+  conflicts: plan.conflicts as unknown as readonly Json[],
+  effects: plan.effects.map(({ action_id, step_id }) => ({ action_id, step_id })),
+  files: plan.files.map(({ path }) => path),
+})
+
+/** What people agreed to before the way back was cut off, if nothing has come since that they were not shown. */
+function agreedTo(graph: ProjectGraph, run: Node<'run'>, plan: RollbackPlan): Permission | undefined {
+  const confirm_id = openTraces(graph, run).at(-1)?.data.root_span.attributes?.confirm_id
+  const gate = typeof confirm_id === 'string' ? gateOf(graph, confirm_id) : undefined
+  const shows = gate?.data.shows
+  if (!shows || !Object.entries(shownOf(plan)).every(([what, now]) => isPartOf(now, shows[what] as readonly Json[])))
+    return undefined
+  return { status: 'approved', confirm_id: gate.data.confirm_id, gate }
+}
+
+function isPartOf(some: readonly Json[], all: readonly Json[]): boolean {
+  const known = new Set(all.map(canonical))
+  return some.every((one) => known.has(canonical(one)))
 }
 
 function askedFor(graph: ProjectGraph, run: Node<'run'>, plan: RollbackPlan): Permission | undefined {

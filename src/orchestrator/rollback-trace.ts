@@ -61,13 +61,15 @@ export function beginning(journey: Journey, planned: number, gate: Node<'gate'> 
           trace_id,
           span_id: graph.clock.uuid(),
           context_id: graph.id,
-          attributes: { rollback_of: run.id },
+          attributes: { rollback_of: run.id, ...(gate && { confirm_id: gate.data.confirm_id }) },
         },
         status: 'running',
         started_at: isoNow(graph.clock),
       },
     },
-    ...(gate ? [{ kind: 'node_update' as const, node: 'gate' as const, id: gate.id, set: { used_by: trace_id } }] : []),
+    ...(gate && gate.data.used_by === undefined
+      ? [{ kind: 'node_update' as const, node: 'gate' as const, id: gate.id, set: { used_by: trace_id } }]
+      : []),
   ]
 }
 

@@ -527,6 +527,39 @@ describe('a rollback', () => {
     await it.close()
   })
 
+  it.each([
+    ['does not ask once more about the rest of what people agreed to', 'run\n', 'incomplete'],
+    ['asks anew when something has come that people were not shown', 'theirs\n', 'waiting'],
+  ])('%s, when it was cut off', async (_, content, status) => {
+    const it = await world({ 'a.txt': 'old\n' })
+    const run = await it.run(
+      chain({
+        sent: { call: 'effect', binding: { inverse: 'irreversible', approval: 'none' } },
+        first: effect('first'),
+        second: effect('second'),
+        write: file({ operation: 'write', path: 'a.txt', content: 'run\n' }),
+      }),
+    )
+    const { confirm_id } = await it.rollback(run.run_id)
+    await it.runtime.decide(confirm_id!, { status: 'approved', decided_by_role: 'owner' })
+    const { store } = it.graph
+    const commit = store.commit.bind(store)
+    for (const calls of [2, 3]) {
+      store.commit = (write) =>
+        it.calls.length === calls ? Promise.reject(new Unavailable('the store', 'wait')) : commit(write)
+      await expect(it.rollback(run.run_id)).rejects.toThrow(Unavailable)
+      store.commit = commit
+    }
+    expect(it.calls).toEqual(['second', 'first', 'first'])
+    put(it.root, { 'a.txt': content })
+    const report = await it.rollback(run.run_id)
+    expect(report.status).toBe(status)
+    expect(it.text('a.txt')).toBe(status === 'waiting' ? 'theirs\n' : 'old\n')
+    expect(await it.runtime.waiting()).toHaveLength(status === 'waiting' ? 1 : 0)
+    expect(await it.graph.verify()).toEqual([])
+    await it.close()
+  })
+
   it.each<[string, RollbackOptions, boolean]>([
     ['nobody wants to be asked any more', { irreversible: 'leave' }, false],
     ['somebody has changed something, and it asks anew', {}, true],
