@@ -9,6 +9,8 @@ export interface Effect {
   readonly inverse: JsonObject
   /** Of the action: a second try at taking it back is known by it. */
   readonly idempotency_key: string
+  /** How often taking it back was begun and cut off, if it was: nobody knows whether it is done. */
+  readonly cut_off?: number
 }
 
 /** The way back from what a run did outside. */
@@ -28,11 +30,14 @@ export interface Done {
 }
 
 export function compensation(done: readonly Done[], isRestored: (inverse: JsonObject) => boolean): Compensation {
-  const undone = new Set(
-    done.flatMap(({ action: { compensates, status } }) =>
-      compensates !== undefined && status === 'completed' ? [compensates] : [],
-    ),
-  )
+  const undone = new Set<string>()
+  const cutOffs = new Map<string, number>()
+  for (const { action } of done) {
+    const { compensates, status } = action
+    if (compensates === undefined) continue
+    if (status === 'completed') undone.add(compensates)
+    if (wasCutOff(action)) cutOffs.set(compensates, (cutOffs.get(compensates) ?? 0) + 1)
+  }
   const left = done
     .filter(
       ({ action }) =>
@@ -44,10 +49,17 @@ export function compensation(done: readonly Done[], isRestored: (inverse: JsonOb
   for (const { action } of left) {
     const { action_id, step_id, idempotency_key, inverse } = action
     if (inverse === 'irreversible') irreversible.push({ action_id, step_id })
-    else if (isObject(inverse) && !isRestored(inverse)) effects.push({ action_id, step_id, idempotency_key, inverse })
+    else if (isObject(inverse) && !isRestored(inverse)) {
+      const cut_off = cutOffs.get(action_id)
+      effects.push({ action_id, step_id, idempotency_key, inverse, ...(cut_off !== undefined && { cut_off }) })
+    }
   }
   return { effects, irreversible }
 }
+
+/** One that runs was cut off too, when nothing is under way: its end is still to be written. */
+export const wasCutOff = ({ status, error }: ActionRecord): boolean =>
+  status === 'running' || error?.code === 'interrupted'
 
 /** The paths that a file operation is about; none for other actions. */
 export function pathsIn({ action_type, params }: JsonObject): readonly string[] {

@@ -32,7 +32,10 @@ export function rehearsed(effects: readonly Effect[], disk: ReadonlyMap<string, 
       continue
     }
     const params = inverse.params as JsonObject
-    if (isMet(inverse, there) && (params.mode === undefined || params.mode === there.get(paths[0]!)?.mode)) continue
+    if (isMet(inverse, there) && (params.mode === undefined || params.mode === there.get(paths[0]!)?.mode)) {
+      if (effect.cut_off) possible.push(effect) // on record as done, or what is brought back after it would look like somebody else's doing
+      continue
+    }
     const refusal = refusalOf(params, paths, there)
     if (refusal) refused.push(refusal)
     else {

@@ -68,28 +68,30 @@ async function takenBack(
 /** Tells of what an earlier way back had begun when it was cut off that nobody knows how far it got. */
 export function* cutOffEvents({ graph, layer, run }: Journey): Iterable<EventDraft> {
   for (const { id, data } of cutOff(graph, run)) {
-    const { step_id, execution_id, compensates } = data
+    const { step_id, execution_id, compensates, attempts } = data
     const { inverse, idempotency_key } = graph.get('action', compensates!)!.data
     const action = { ...inverseOf({ idempotency_key }, inverse as JsonObject, graph.clock), action_id: id }
     const trace_id = graph.get('segment', execution_id)!.owner!
-    yield told({ run }, leftEvent(attemptOf({ graph, layer, run, trace_id }, action, step_id, execution_id), 'failed'))
+    const attempt = attemptOf({ graph, layer, run, trace_id }, action, { step_id, execution_id, attempt: attempts })
+    yield told({ run }, leftEvent(attempt, 'failed'))
   }
 }
 
 function attemptAt(journey: Journey, effect: Effect): Attempt {
   const { clock } = journey.graph
-  return attemptOf(journey, inverseOf(effect, effect.inverse, clock), effect.step_id, clock.uuid())
+  const { step_id, inverse, cut_off = 0 } = effect
+  const attempt = { step_id, execution_id: clock.uuid(), attempt: cut_off + 1 }
+  return attemptOf(journey, inverseOf(effect, inverse, clock), attempt)
 }
 
 const attemptOf = (
   { graph, layer, run, trace_id }: Pick<Journey, 'graph' | 'layer' | 'run' | 'trace_id'>,
   action: Action,
-  step_id: string,
-  execution_id: string,
+  { step_id, execution_id, attempt }: Pick<Attempt, 'execution_id' | 'attempt'> & { readonly step_id: string },
 ): Attempt => ({
   action,
   execution_id,
-  attempt: 1,
+  attempt,
   read_only: false,
   label: labelOf(layer, action),
   run: { context_id: graph.id, plan_id: run.data.plan_id, step_id, trace_id },
@@ -104,7 +106,12 @@ function labelOf(layer: ActionLayer, action: Action): string {
   }
 }
 
-function started(journey: Journey, { action, execution_id }: Attempt, effect: Effect, at: number): readonly Change[] {
+function started(
+  journey: Journey,
+  { action, execution_id, attempt }: Attempt,
+  effect: Effect,
+  at: number,
+): readonly Change[] {
   const { action_id, idempotency_key, action_type } = action
   const { step_id, action_id: compensates } = effect
   return [
@@ -117,7 +124,7 @@ function started(journey: Journey, { action, execution_id }: Attempt, effect: Ef
         step_id,
         idempotency_key,
         status: 'running',
-        attempts: 1,
+        attempts: attempt,
         failures: 0,
         execution_id,
         compensates,
@@ -139,12 +146,12 @@ type FailedEnd = Extract<AttemptEnd, { error: ActionError }> & { readonly status
 async function tried({ graph, layer }: Journey, attempt: Attempt, signal: AbortSignal): Promise<Ended> {
   const began = graph.clock.now()
   try {
-    const { execution_id, run } = attempt
+    const { execution_id, run, attempt: time } = attempt
     const quiet = { started: () => undefined, ended: () => undefined } // it is told by the commits around it
     const result = await layer.attempt(attempt.action, {
       signal,
       execution_id,
-      attempt: 1,
+      attempt: time,
       observer: quiet,
       ...(run && { run }),
     })

@@ -1,4 +1,5 @@
 import type { Action, ExecutorKind } from '../ael/adapter.ts'
+import { wasCutOff } from '../drift/compensate.ts'
 import type { Clock } from '../protocol/clock.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import type { ActionRecord, EventDraft } from '../psg/change.ts'
@@ -98,8 +99,6 @@ function* waysBackOf(state: GraphState, step: string, action_id: string): Iterab
 }
 
 const hasEnded = (record: ActionRecord): boolean => !wasCutOff(record)
-/** One that runs was cut off too: nothing is under way, and its end is being written. */
-const wasCutOff = ({ status, error }: ActionRecord): boolean => status === 'running' || error?.code === 'interrupted'
 
 const cutOffSo = (times: number): JsonObject => ({
   code: 'interrupted',

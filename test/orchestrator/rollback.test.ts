@@ -633,6 +633,50 @@ describe('a rollback', () => {
     await it.close()
   })
 
+  it.each<[string, { readonly [name: string]: StepSpec }]>([
+    [
+      'written twice',
+      {
+        once: file({ operation: 'write', path: 'a.txt', content: 'run\n' }),
+        twice: file({ operation: 'write', path: 'a.txt', content: 'run again\n' }),
+      },
+    ],
+    [
+      'deleted and made anew',
+      {
+        remove: file({ operation: 'delete', path: 'a.txt' }),
+        create: file({ operation: 'write', path: 'a.txt', content: 'run\n' }),
+      },
+    ],
+    [
+      'changed and moved',
+      {
+        change: file({ operation: 'write', path: 'a.txt', content: 'run\n' }),
+        move: file({ operation: 'move', path: 'a.txt', to: 'b.txt' }),
+      },
+    ],
+  ])('takes a file that nobody tracks and that was %s back also when it was cut off in between', async (_, steps) => {
+    const it = await world({ 'a.txt': 'old\n' }, { include: ['docs/**'] })
+    const run = await it.run(chain(steps))
+    const { store } = it.graph
+    const commit = store.commit.bind(store)
+    store.commit = (write) =>
+      JSON.stringify(write.entry).includes('execution_completed')
+        ? Promise.reject(new Unavailable('the store', 'wait'))
+        : commit(write)
+    await expect(it.rollback(run.run_id)).rejects.toThrow(Unavailable)
+    store.commit = commit
+    expect(await it.rollback(run.run_id)).toMatchObject({
+      status: 'done',
+      left: [],
+      effects: [{ status: 'undone' }, { status: 'undone' }],
+    })
+    expect([it.text('a.txt'), it.text('b.txt')]).toEqual(['old\n', undefined])
+    expect(await it.rollback(run.run_id)).toMatchObject({ status: 'nothing', left: [] })
+    expect(await it.graph.verify()).toEqual([])
+    await it.close()
+  })
+
   it('says first of a file that nobody tracks what would keep it from being taken back', async () => {
     const it = await world({}, { include: ['docs/**'] })
     const run = await it.run({ a: file({ operation: 'write', path: 'a.txt', content: 'run\n' }) })
