@@ -10,6 +10,7 @@ import { land } from './land.ts'
 import type { Decided, Flight, LiveRun } from './live.ts'
 import { outcomeOf, wholeOutput } from './outcome.ts'
 import { execution, placeOf, roleOf } from './steps.ts'
+import { unasked } from './unasked.ts'
 
 /** How a flight is carried out: as its step's binding says, or as its session says for a word before or after a step. */
 export function bindingOf(run: LiveRun, { step, turn }: Pick<Flight, 'step' | 'turn'>): BindingSpec {
@@ -87,7 +88,8 @@ export async function takeOff(run: LiveRun, flight: Flight): Promise<void> {
           : (declared ?? adaptersInverse(run, action, result))
     run.inbox.push({ kind: 'completed', flight, result, ...(inverse !== undefined && { inverse }) })
   } catch (error) {
-    run.inbox.push({ kind: 'failed', flight, error: actionError(error), duration_ms: Math.max(0, clock.now() - began) })
+    const failure = flight.compensates === undefined ? actionError(error) : unasked(actionError(error))
+    run.inbox.push({ kind: 'failed', flight, error: failure, duration_ms: Math.max(0, clock.now() - began) })
   }
   run.layer.places?.leave(flight.execution_id)
   run.wake()

@@ -7,6 +7,7 @@ import { ActionError, MplpError } from '../protocol/errors.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import type { Change, EventDraft } from '../psg/change.ts'
 import { cutOff, type Journey, segmentEnds, segmentStarts, write } from './rollback-trace.ts'
+import { unasked } from './unasked.ts'
 import { inverseOf } from './undo.ts'
 
 /** What came of taking an effect back. */
@@ -139,7 +140,6 @@ function started(
   ]
 }
 
-/** Nobody is asked on the way back. */
 type Ended = Extract<AttemptEnd, { status: 'completed' }> | FailedEnd
 type FailedEnd = Extract<AttemptEnd, { error: ActionError }> & { readonly status: 'failed' | 'cancelled' }
 
@@ -158,7 +158,9 @@ async function tried({ graph, layer }: Journey, attempt: Attempt, signal: AbortS
     return { status: 'completed', duration_ms: result.duration_ms, result }
   } catch (error) {
     const failure =
-      error instanceof ActionError ? error : new ActionError('action_failed', messageOf(error), { cause: error })
+      error instanceof ActionError
+        ? unasked(error)
+        : new ActionError('action_failed', messageOf(error), { cause: error })
     const status = failure.code === 'action_aborted' ? 'cancelled' : 'failed'
     return { status, duration_ms: Math.max(0, graph.clock.now() - began), error: failure }
   }

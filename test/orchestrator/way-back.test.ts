@@ -3,6 +3,9 @@ import type { Adapter } from '../../src/ael/adapter.ts'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { type FunctionSpec, functionAdapter } from '../../src/ael/function.ts'
 import type { Hands } from '../../src/ael/layer.ts'
+import { toolAdapter } from '../../src/ael/tool.ts'
+import { type Tool, toolRegistry } from '../../src/ael/tool-registry.ts'
+import { rollback } from '../../src/orchestrator/rollback.ts'
 import type { Json, JsonObject } from '../../src/protocol/json.ts'
 import { flowOf, having } from '../support/flows.ts'
 import { door, inTime, noted, until, world } from '../support/on-a-clock.ts'
@@ -84,6 +87,31 @@ describe('the way back', () => {
       { executor_kind: 'external', payload },
     ])
     await inTime(clock, second.close())
+  })
+
+  it('asks nobody: what needs approval is denied, and does not seem to wait for it', async () => {
+    const { called, functions } = noted('make')
+    const release: Tool = {
+      name: 'shop.release',
+      description: 'Puts it back',
+      input: { type: 'object' },
+      policy: 'ask',
+      execute: () => void called.push('release'),
+    }
+    const { layer } = having({ ...functions, boom }, toolAdapter(toolRegistry([release])))
+    const { start, clock } = world({}, { layer })
+    const runtime = await start()
+    const inverse = { action_type: 'tool_call', params: { tool_name: 'shop.release', tool_args: {} } }
+    const run = await runtime.submit(
+      flowOf({ make: { binding: { inverse } }, boom: { after: ['make'], binding: { on_failure: 'compensate' } } }),
+    )
+    const message = expect.stringContaining('nobody is asked on the way back')
+    const { undone } = await inTime(clock, run.result())
+    expect(undone).toMatchObject([{ status: 'failed', error: { code: 'action_denied', message } }])
+    const graph = await runtime.project.context(run.context_id)
+    expect((await inTime(clock, rollback({ graph, layer }, run.run_id))).left).toMatchObject([{ reason: message }])
+    expect([called, await runtime.waiting()]).toEqual([['make'], []])
+    await inTime(clock, runtime.close())
   })
 
   it('is gone by a run that is to compensate also when only steps failed that let the others go on', async () => {
