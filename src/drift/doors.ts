@@ -60,6 +60,7 @@ export const rollbackPlan: typeof rollbacks.rollbackPlan = (facts) => {
     actions: needed(done),
     believed: needed(method),
     wrote: having('a Map', 'get'),
+    changed: having('a Set', 'has'),
     below: method,
     observed: needed(having('a Map', 'get', 'has')),
     untracked: having('a Map', 'get', 'has'),

@@ -365,6 +365,26 @@ describe('a rollback', () => {
       expect((await it.rollback(said.run_id, { dryRun: true })).plan.irreversible).toHaveLength(3)
       await it.close()
     })
+
+    it('says it where the graph took one in for somebody else’s before it heard of the run, and leaves that', async () => {
+      const it = await world(before, { dies: true })
+      const { writing } = it.tracker
+      let attempts = 0
+      vi.spyOn(it.tracker, 'writing').mockImplementation(async (paths) => {
+        if (++attempts === 2) {
+          await it.tracker.look(paths)
+          await it.tracker.reconcile(paths, 'files')
+        }
+        return writing(paths)
+      })
+      const { run_id } = await it.run({ change: cutOff({ operation: 'write', path: 'a.txt', content: 'new\n' }) })
+      expect(attempts).toBe(2)
+      expect(await it.rollback(run_id, { irreversible: 'leave' })).toMatchObject({
+        left: [{ what: 'effect', reason: 'it cannot be undone' }],
+      })
+      expect(it.text('a.txt')).toBe('new\n')
+      await it.close()
+    })
   })
 
   it('begins again when it was cut off: what was under way is closed, and tried again under the same key', async () => {
