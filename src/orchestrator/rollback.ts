@@ -122,7 +122,7 @@ async function toldToItsEnd(
   by: { readonly actor: string; readonly reason: string },
 ): Promise<RollbackReport> {
   const open = await graph.reading(placeOfRun(run), () => openTraces(graph, run).at(-1))
-  if (!open) return reported(plan.conflicts.length + plan.impossible.length > 0 ? 'incomplete' : 'nothing', plan)
+  if (!open) return reported(leftBy(plan).length > 0 ? 'incomplete' : 'nothing', plan)
   return ended({ graph, layer, run, ...by, trace_id: open.id }, plan, { effects: [], files: [], left: leftBy(plan) })
 }
 

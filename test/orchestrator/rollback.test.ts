@@ -327,6 +327,15 @@ describe('a rollback', () => {
     await it.close()
   })
 
+  it('is incomplete, and asks nobody, where all there is cannot be undone', async () => {
+    const it = await world({})
+    const run = await it.run({ sent: { call: 'effect', binding: { inverse: 'irreversible', approval: 'none' } } })
+    const left = [{ what: 'effect', reason: 'it cannot be undone' }]
+    expect(await it.rollback(run.run_id)).toMatchObject({ status: 'incomplete', left })
+    expect(await it.graph.query({ kind: 'confirm', where: { status: 'pending' } })).toMatchObject({ nodes: [] })
+    await it.close()
+  })
+
   describe('of files whose first attempt was cut off before it could say what was there', () => {
     const retry = { strategy: 'fixed', max_attempts: 2, delay_ms: 0 } as const
     const cutOff = (params: JsonObject, more: Partial<BindingSpec> = {}) => ({
