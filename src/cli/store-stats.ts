@@ -19,7 +19,8 @@ export async function run({ io }: VerbCall): Promise<number> {
     }
     const counts: { [name: string]: number } = {}
     for (const [name, found] of Object.entries(things)) counts[name] = await count(found, name, io)
-    const stats = { ...counts, ...store.traits }
+    const bytes = (await store.facts?.())?.bytes
+    const stats = { ...counts, ...(bytes !== undefined && { bytes }), ...store.traits }
     io.result(stats, () => table(Object.entries(stats).map(([name, value]) => [name, String(value)])))
     return EXIT.done
   })

@@ -78,6 +78,8 @@ export interface Traits {
 export interface Facts {
   /** The version of its tables or keys: the one that this program writes, or it would have been refused. */
   readonly layout: number
+  /** How much room it takes, about; absent where it does not say. */
+  readonly bytes?: number
   /** Its own clock, by which leases run, in milliseconds since 1970; absent where that is ours. */
   readonly now?: number
 }

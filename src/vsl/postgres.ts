@@ -97,7 +97,11 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
     name: `${schema}.set`,
     text: `insert into "${schema}".own values ($1, $2) on conflict (key) do update set value = excluded.value`,
   }
-  const askNow = { name: `${schema}.now`, text: 'select extract(epoch from clock_timestamp()) * 1000 as now' }
+  const askFacts = {
+    name: `${schema}.facts`,
+    text: `select extract(epoch from clock_timestamp()) * 1000 as now, sum(pg_total_relation_size(oid)) as bytes
+           from pg_class where relnamespace = '"${schema}"'::regnamespace and relkind = 'r'`,
+  }
   const getMany = { name: `${schema}.many`, text: `select key, value from "${schema}"."values" where key = any ($1)` }
 
   async function* entries(
@@ -114,8 +118,8 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
   return checked(open, {
     traits: { durable, processes: 'many', grouped: true },
     async facts() {
-      const [row] = await connection.ask<{ now: string }>(askNow, [])
-      return { layout: VERSION, now: Number(row!.now) }
+      const [row] = await connection.ask<{ now: string; bytes: string }>(askFacts, [])
+      return { layout: VERSION, bytes: Number(row!.bytes), now: Number(row!.now) }
     },
 
     async get(key) {

@@ -88,6 +88,7 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
   const putOwn = db.prepare('INSERT INTO own VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value')
   const selectBlob = db.prepare('SELECT bytes FROM blobs WHERE digest = ?').raw()
   const putBlobs = rowStatement(db, '(?, ?)', (rows) => `INSERT INTO blobs VALUES ${rows} ON CONFLICT DO NOTHING`)
+  const selectBytes = db.prepare('SELECT page_count * page_size FROM pragma_page_count, pragma_page_size').raw()
   const selectDigests = db.prepare('SELECT digest FROM blobs WHERE digest > ? ORDER BY digest LIMIT 1000').raw()
 
   const open = () => {
@@ -151,7 +152,10 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
 
   return checked(open, {
     traits: { durable: synchronous === 'FULL' || synchronous === 'EXTRA', processes: 'many', grouped: true },
-    facts: async () => ({ layout: LAYOUT }),
+    async facts() {
+      const [bytes] = await patiently(() => selectBytes.get([]) as [number])
+      return { layout: LAYOUT, bytes }
+    },
 
     async get(key) {
       const row = await patiently(() => selectOwn.get([key]) as [string] | undefined)

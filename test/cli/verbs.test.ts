@@ -271,7 +271,14 @@ describe('store stats', PATIENT, () => {
     writeFileSync(join(folder, 'asks.json'), JSON.stringify(flowOf({ a: { call: 'x' } }, { approval: {} })))
     for (const name of ['held', 'asks']) await mplpHere(folder, ['run', `${name}.json`])
     await mplpHere(folder, ['run', 'flow.json', '--detach'])
-    const counts = { plans: 4, runs_running: 1, runs_waiting: 2, runs_ended: 1, confirms_waiting: 1 }
+    const counts = {
+      plans: 4,
+      runs_running: 1,
+      runs_waiting: 2,
+      runs_ended: 1,
+      confirms_waiting: 1,
+      bytes: expect.any(Number),
+    }
     expect((await hereJson(folder, ['store', 'stats'])).values).toMatchObject([counts])
   })
 })

@@ -39,6 +39,14 @@ export function blobs(given: Given): void {
       expect(await collect(given.backend.blobs())).toEqual([digests[0]])
     })
 
+    it('takes more room for each, if it says how much it takes', async (context) => {
+      const room = async () => (await given.backend.facts?.())?.bytes
+      const before = await room()
+      context.skip(before === undefined, 'it does not say how much room it takes')
+      await given.backend.putBlob(new Uint8Array(1024 * 1024).fill(1))
+      expect((await room())! - before!).toBeGreaterThan(0.9 * 1024 * 1024) // some of its pages may have been free
+    })
+
     it('lists every blob', async () => {
       expect(await collect(given.backend.blobs())).toEqual([])
       const digests = await Promise.all(
