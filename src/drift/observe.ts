@@ -49,10 +49,11 @@ export async function observe(root: Root, path: string, observing: Observing): P
 
 async function looked(root: Root, path: string, observing: Observing): Promise<Observed | undefined> {
   const stats = await root.stat(path)
+  // What a link leads to in the place of a folder does not lie there.
+  const isThere = stats !== undefined && (await root.hasFolder(parentOf(path)))
   // Without the root nothing is there, and that is not ten thousand deleted files.
-  if (stats === undefined && !(await root.stat(''))?.isDirectory())
-    throw new Refused(`${root.path} is gone`, 'bring it back first')
-  if (stats === undefined || (root.foldsCase && !(await isCalled(root, path)))) return undefined
+  if (!isThere && !(await root.hasFolder(''))) throw new Refused(`${root.path} is gone`, 'bring it back first')
+  if (!isThere || (root.foldsCase && !(await isCalled(root, path)))) return undefined
   return isUnchanged(stats, observing.known) ? observing.known : lookedInto(root, path, stats, observing)
 }
 

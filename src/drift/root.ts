@@ -19,6 +19,8 @@ export interface Root {
    * nearest name that can be shown. Throws Elsewhere when the folder is not there, or not below the root.
    */
   list(folder: string, onNameless?: (entry: Dirent) => void): Promise<readonly Dirent[]>
+  /** Is it a folder, reached without a link? */
+  hasFolder(folder: string): Promise<boolean>
   /** Opens a plain file to read. Throws Elsewhere for anything else, and never waits for a pipe. */
   open(path: string): Promise<Opened>
   /** Keeps the folder of a path open while `work` goes on, so that nobody can slip another one under it. */
@@ -83,6 +85,11 @@ export async function openRoot(folder: string): Promise<Root> {
       } finally {
         disk.close(fd)
       }
+    },
+    async hasFolder(at) {
+      const fd = await folders.enter(full(at)).catch(unlessElsewhere)
+      if (fd !== undefined) folders.leave(full(at), fd)
+      return fd !== undefined
     },
     async open(at) {
       const target = full(at)
@@ -246,6 +253,10 @@ export const isUnreadable = (code: string | undefined): boolean => ['EACCES', 'E
 export const elsewhere = (path: string) => (error: NodeJS.ErrnoException) => {
   if (GONE.includes(error.code ?? '')) throw new Elsewhere(path, { cause: error })
   throw error
+}
+
+const unlessElsewhere = (error: unknown): undefined => {
+  if (!(error instanceof Elsewhere)) throw error
 }
 
 /** For a `catch`: nothing when there is no such file. */

@@ -1,4 +1,14 @@
-import { appendFileSync, chmodSync, mkdirSync, renameSync, rmSync, statSync, symlinkSync, unlinkSync } from 'node:fs'
+import {
+  appendFileSync,
+  chmodSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  unlinkSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { fileId } from '../../src/drift/compare.ts'
@@ -546,6 +556,39 @@ describe('noticing', () => {
     expect(told(it.tracker.findings())).toEqual([])
     expect(await scanned(it)).toEqual(['modified a'])
     await it.tracker.close()
+  })
+
+  it('does not take what a link leads to for what lay in the folder that the link has replaced', async () => {
+    const it = await given({ 'src/a': '1', 'src/deep/b': '2', 'out/c': '3' })
+    const outside = tempFolder()
+    put(outside, { c: '3' })
+    renameSync(join(it.root, 'src'), join(it.root, 'lib'))
+    symlinkSync('lib', join(it.root, 'src'))
+    rmSync(join(it.root, 'out'), { recursive: true })
+    symlinkSync(outside, join(it.root, 'out'))
+    const wanted = ['added out', 'added src', 'deleted out/c', 'renamed src/a lib/a', 'renamed src/deep/b lib/deep/b']
+    expect(await scanned(it)).toEqual(wanted)
+    await it.tracker.reconcile('all', 'graph')
+    expect(await scanned(it)).toEqual([])
+    expect(readdirSync(outside)).toEqual(['c'])
+    await it.tracker.close()
+  })
+
+  it('takes nothing for deleted where the root, or a folder above it, has become a link', async () => {
+    const above = tempFolder()
+    put(above, { 'home/root/a': '1', 'home/root/src/b': '2' })
+    const root = join(above, 'home/root')
+    const tracker = await trackFiles(await graphOf(), { root })
+    for (const moved of [root, join(above, 'home')]) {
+      renameSync(moved, `${moved}-away`)
+      symlinkSync(`${moved}-away`, moved)
+      await expect(tracker.look(['a', 'src/b'])).rejects.toThrow(Refused)
+      expect(tracker.findings()).toEqual([])
+      unlinkSync(moved)
+      renameSync(`${moved}-away`, moved)
+    }
+    expect(await tracker.look(['a', 'src/b'])).toEqual([])
+    await tracker.close()
   })
 
   it('finds by a thorough scan what has changed though its times say that it has not', async () => {
