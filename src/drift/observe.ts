@@ -65,8 +65,10 @@ async function isCalled(root: Root, path: string): Promise<boolean> {
 
 /** Can it be told from its times alone that a file is as it was? */
 export const isUnchanged = (stats: Stats, known: Observed | undefined): known is Observed =>
-  known !== undefined &&
-  !known.racy &&
+  known !== undefined && !known.racy && isAsMet(stats, known)
+
+/** Has nobody touched a file since it was looked at, as far as its times can tell? */
+export const isAsMet = (stats: Stats, known: Observed): boolean =>
   known.size === stats.size &&
   known.mtime_ms === stats.mtimeMs &&
   known.ctime_ms === stats.ctimeMs &&

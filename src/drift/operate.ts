@@ -1,10 +1,10 @@
-import { constants } from 'node:fs'
-import { link, open, rename, rmdir, symlink, unlink } from 'node:fs/promises'
+import { constants, linkSync, lstatSync, renameSync, unlinkSync } from 'node:fs'
+import { open, rmdir, symlink, unlink } from 'node:fs/promises'
 import { dirname, resolve, sep } from 'node:path'
 import type { Digest } from '../protocol/json.ts'
 import type { FileOperation, FileShape } from '../psg/change.ts'
 import { isAs, isSameShape, isTracked } from './compare.ts'
-import { type Observed, observe } from './observe.ts'
+import { isAsMet, type Observed, observe } from './observe.ts'
 import type { Refusal } from './reconcile.ts'
 import { Elsewhere, type Place, type Root, unlessMissing } from './root.ts'
 import { parentOf } from './select.ts'
@@ -63,9 +63,12 @@ async function put(root: Root, { path, expect, become }: Of<'put'>, operating: O
     let isPlaced = false
     try {
       await made(temporary, become, content)
-      if (!isAs(await at(root, path, operating, there), expect)) return 'overtaken'
-      if (there?.type === 'folder') await removeEmpty(root, path)
-      await rename(temporary, place.real)
+      const now = await at(root, path, operating, there)
+      if (!isAs(now, expect)) return 'overtaken'
+      const isFolder = now?.type === 'folder'
+      if (isFolder) await removeEmpty(root, path)
+      if (!isStill(place, isFolder ? undefined : now)) return 'overtaken'
+      renameSync(temporary, place.real)
       isPlaced = true
       return 'done'
     } finally {
@@ -88,8 +91,8 @@ function remove(root: Root, { path, expect }: Of<'remove'>, operating: Operating
   return root.held(path, {}, async (place) => {
     const there = await at(root, path, operating)
     if (there === undefined) return 'done'
-    if (!isAs(there, expect)) return 'overtaken'
-    await unlink(place.real)
+    if (!isAs(there, expect) || !isStill(place, there)) return 'overtaken'
+    unlinkSync(place.real)
     return 'done'
   })
 }
@@ -103,11 +106,12 @@ async function move(root: Root, operation: Of<'move'>, operating: Operating): Pr
       if (here === undefined) return isAs(there, expect) ? 'done' : 'overtaken'
       if (!isAs(here, expect)) return 'overtaken'
       if (there !== undefined && there.ino !== here.ino) return 'overtaken'
-      if (path.toLowerCase() === to.toLowerCase()) await rename(from.real, target.real)
+      if (!isStill(from, here)) return 'overtaken'
+      if (path.toLowerCase() === to.toLowerCase()) renameSync(from.real, target.real)
       else {
         // Linking fails where a rename would replace what somebody put there a moment ago.
-        if (there === undefined) await link(from.real, target.real)
-        await unlink(from.real)
+        if (there === undefined) linkSync(from.real, target.real)
+        unlinkSync(from.real)
       }
       return 'done'
     }),
@@ -139,6 +143,15 @@ async function moveBelow(root: Root, { path, to, expect }: Of<'move'>, operating
 
 const at = (root: Root, path: string, { now }: Operating, known?: Observed): Promise<Observed | undefined> =>
   observe(root, path, { now, keepBytes: 0, keep: async () => false, ...(known && { known }) })
+
+/**
+ * Is a place as it was when it was looked at? Asked in the same breath as it is changed: with hundreds of others under way, a request to the disk waits
+ * for seconds, and what somebody saves meanwhile would be lost.
+ */
+function isStill({ real }: Place, seen: Observed | undefined): boolean {
+  const stats = lstatSync(real, { throwIfNoEntry: false })
+  return stats && seen ? isAsMet(stats, seen) : !stats && !seen
+}
 
 /** Is one of its folders something else by now? */
 async function isBlocked(root: Root, path: string): Promise<boolean> {

@@ -8,15 +8,16 @@ import {
   readdirSync,
   readFileSync,
   readlinkSync,
+  renameSync,
   rmSync,
   symlinkSync,
   unlinkSync,
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { operate } from '../../src/drift/operate.ts'
-import { checkPath, Elsewhere, openRoot } from '../../src/drift/root.ts'
+import { checkPath, disk, Elsewhere, openRoot } from '../../src/drift/root.ts'
 import { scan } from '../../src/drift/scan.ts'
 import { selectFiles } from '../../src/drift/select.ts'
 import { InvalidInput, Refused } from '../../src/protocol/errors.ts'
@@ -95,6 +96,36 @@ describe('an operation on the disk', () => {
     expect(await operate(it.root, write('a', shape('old'), shape('new')), how('a'))).toBe('overtaken')
     expect(await operate(it.root, write('b', null, shape('new')), how('b'))).toBe('overtaken')
     expect([it.text('a'), it.text('b'), readdirSync(it.path)]).toEqual(['theirs', 'theirs', ['a', 'b']])
+  })
+
+  it('leaves alone what somebody saves between the last look at it and the change', async () => {
+    const it = await operating({ a: 'old', b: 'old', c: 'old' })
+    const afterLook = (nth: number, edit: () => void) => {
+      const { close } = disk
+      let left = nth
+      disk.close = (fd) => {
+        const isFile = disk.fstat(fd).isFile()
+        close(fd)
+        if (isFile && --left === 0) edit()
+      }
+      return () => void Object.assign(disk, { close })
+    }
+    const save = (name: string) => () => {
+      writeFileSync(it.full('saved'), `theirs: ${name}`)
+      renameSync(it.full('saved'), it.full(name))
+    }
+    const overtaken = async (operation: FileOperation, looks: number, edit = save(operation.path)) => {
+      const stop = afterLook(looks, edit)
+      onTestFinished(stop)
+      const result = await it.operate(operation)
+      stop()
+      return result
+    }
+    expect(await overtaken(write('a', shape('old'), shape('new')), 2)).toBe('overtaken')
+    expect(await overtaken({ op: 'remove', path: 'b', expect: shape('old') }, 1)).toBe('overtaken')
+    expect(await overtaken({ op: 'move', path: 'c', to: 'd', expect: shape('old') }, 1)).toBe('overtaken')
+    expect(['a', 'b', 'c', 'd'].map(it.text)).toEqual(['theirs: a', 'theirs: b', 'theirs: c', undefined])
+    expect(readdirSync(it.path).sort()).toEqual(['a', 'b', 'c'])
   })
 
   it('is done already when it was done before', async () => {
