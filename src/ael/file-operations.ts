@@ -1,5 +1,5 @@
-import { constants, type Stats } from 'node:fs'
-import { link, lstat, open, rename, unlink } from 'node:fs/promises'
+import { constants, linkSync, lstatSync, renameSync, type Stats, unlinkSync } from 'node:fs'
+import { open, unlink } from 'node:fs/promises'
 import type { Clock } from '../protocol/clock.ts'
 import { type ActionError, StaleFile, TooLarge } from '../protocol/errors.ts'
 import { type Digest, digestOf, type JsonObject } from '../protocol/json.ts'
@@ -69,7 +69,8 @@ export function remove(desk: Desk, params: JsonObject, call: Call): Promise<Json
     await refuseIfStale(desk, place, before, params, call)
     const previous = await kept(desk, before, call.signal)
     refuseIfAborted(call.signal)
-    await unlink(place.real)
+    refuseIfTouched(place, before)
+    unlinkSync(place.real)
     await place.sync()
     return { path: place.path, previous }
   })
@@ -99,8 +100,9 @@ export function move(desk: Desk, params: JsonObject, call: Call): Promise<JsonOb
       const isHalfMoved = call.attempt > 1 && there !== undefined && isOneFile(file.stats, there.stats)
       if (there !== undefined && !isHalfMoved) throw finalFailure(`${to.path} exists already`)
       refuseIfAborted(call.signal)
-      if (!isHalfMoved) await linked(from, to)
-      await unlink(from.real)
+      refuseIfTouched(from, file)
+      if (!isHalfMoved) linkTo(from, to)
+      unlinkSync(from.real)
       await to.sync()
       await from.sync()
       return { ...paths, digest: file.digest }
@@ -120,11 +122,13 @@ function repeated(call: Call, done: JsonObject | undefined, message: string): Js
 const asFound = ({ attempt }: Call): JsonObject => ({ unchanged: true, ...(attempt > 1 && { repeated: true }) })
 
 /** Linking fails where a rename would replace what somebody put there a moment ago. */
-async function linked(from: Place, to: Place): Promise<void> {
-  await link(from.real, to.real).catch((cause: NodeJS.ErrnoException) => {
-    if (cause.code === 'EEXIST') throw finalFailure(`${to.path} exists already`, { cause })
+function linkTo(from: Place, to: Place): void {
+  try {
+    linkSync(from.real, to.real)
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'EEXIST') throw finalFailure(`${to.path} exists already`, { cause })
     throw cause
-  })
+  }
 }
 
 const isOneFile = (a: Stats, b: Stats): boolean => a.ino === b.ino && a.dev === b.dev
@@ -232,9 +236,9 @@ async function replaced(
     } finally {
       await handle.close()
     }
-    await refuseIfTouched(place, before)
     refuseIfAborted(signal)
-    await rename(temporary, place.real)
+    refuseIfTouched(place, before)
+    renameSync(temporary, place.real)
   } catch (error) {
     await unlink(temporary).catch(unlessMissing)
     throw error
@@ -243,13 +247,15 @@ async function replaced(
   return given
 }
 
-async function refuseIfTouched(place: Place, before: Content | undefined): Promise<void> {
-  const now = await lstat(place.real).catch(unlessMissing)
+/** In the same breath as the change itself: what somebody saves while a request to the disk or the store waits would be lost. */
+function refuseIfTouched(place: Place, before: Content | undefined): void {
+  const now = lstatSync(place.real, { throwIfNoEntry: false })
   const same = before === undefined ? now === undefined : now !== undefined && isSame(now, before.stats)
   if (!same) throw new StaleFile(place.path)
 }
 
-const isSame = (a: Stats, b: Stats): boolean => a.ino === b.ino && a.size === b.size && a.mtimeMs === b.mtimeMs
+const isSame = (a: Stats, b: Stats): boolean =>
+  a.ino === b.ino && a.size === b.size && a.mtimeMs === b.mtimeMs && a.ctimeMs === b.ctimeMs
 
 const tooLarge = (path: string, bytes: number, limit: number): ActionError => {
   const cause = new TooLarge(path, bytes, limit, 'raise maxBytes')

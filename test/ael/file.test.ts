@@ -12,6 +12,7 @@ import {
   statSync,
   symlinkSync,
   unlinkSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
@@ -282,20 +283,45 @@ describe('fileAdapter', () => {
     ).toBeInstanceOf(StaleFile)
   })
 
-  it('notices a change between looking and writing', async () => {
+  it.each([
+    ['write', { content: 'ours' }],
+    ['delete', {}],
+    ['move', { to: 'b.txt' }],
+  ])('notices a change between looking and the %s', async (operation, more) => {
     put('a.txt', 'old')
+    const change = () => put('a.txt', 'theirs, longer')
     layer = await layerWith({
       blobs: {
         ...blobs,
         put: async (bytes) => {
-          put('a.txt', 'theirs, longer')
+          change()
           return digestOf(bytes)
         },
       },
+      ...(operation === 'move' && {
+        staleCheck: () => {
+          change()
+          return false
+        },
+      }),
     })
-    expect((await failure('write', 'a.txt', { content: 'ours' })).cause).toBeInstanceOf(StaleFile)
+    expect((await failure(operation, 'a.txt', more)).cause).toBeInstanceOf(StaleFile)
     expect(get('a.txt')).toBe('theirs, longer')
     expect(readdirSync(root)).toEqual(['a.txt'])
+  })
+
+  it('notices a change that leaves size and time of the file as they were', async () => {
+    put('a.txt', 'old')
+    const { atime, mtime } = statSync(join(root, 'a.txt'))
+    const replace = async (bytes: Uint8Array) => {
+      put('a.txt', 'odd')
+      utimesSync(join(root, 'a.txt'), atime, mtime)
+      return digestOf(bytes)
+    }
+    layer = await layerWith({ blobs: { ...blobs, put: replace } })
+    utimesSync(join(root, 'a.txt'), atime, mtime)
+    expect((await failure('write', 'a.txt', { content: 'ours' })).cause).toBeInstanceOf(StaleFile)
+    expect(get('a.txt')).toBe('odd')
   })
 
   it.each([
