@@ -1,4 +1,4 @@
-import type { Stats } from 'node:fs'
+import { type FSWatcher as Handle, type Stats, watch as watchNames } from 'node:fs'
 import { basename, join, relative, sep } from 'node:path'
 import type { FSWatcher } from 'chokidar'
 import type { Clock } from '../protocol/clock.ts'
@@ -38,11 +38,13 @@ export async function watchFolder(root: string, options: WatchOptions): Promise<
   const restless = new Map<string, { last: number; readonly first: number }>()
   const stop = new AbortController()
   /** Which folder it is that is watched under a name. */
-  const watched = new Map<string, string>()
-  /** Folders that may have been moved away or removed: the system goes on watching what they were, whatever has their names now. */
-  const moved = new Set<string>()
+  const watched = new Map<string, { readonly identity: string; readonly handle: Handle }>()
+  /** It may have been moved away or removed. */
+  let isRootMoved = false
   const beyond = overLimit(root, options.onError)
+  const inTurn = serially() // what is found while the watches are put up waits for that
   let settling: Promise<void> | undefined
+  let watcher: FSWatcher
 
   /** Half of a save is not drift, and neither is the moment between an editor's removing a file and its putting the new one in place. */
   async function settle(): Promise<void> {
@@ -54,18 +56,19 @@ export async function watchFolder(root: string, options: WatchOptions): Promise<
       const quiet = [...restless].filter(
         ([, { first, last }]) => hasPassed(settleMs, last) || hasPassed(settleMs * LONGEST_WAITS, first),
       )
-      for (const [path] of quiet) restless.delete(path)
-      const gone = quiet.flatMap(([path]) => (moved.delete(path) ? [path] : []))
-      const isNew = gone.length > 0 && (await watchedAnew(gone))
+      const paths = quiet.map(([path]) => path)
+      for (const path of paths) restless.delete(path)
+      if (paths.includes('')) isRootMoved = false
+      const isNew = await watchedAnew(paths)
       beyond.tell()
-      if (quiet.length > 0) options.onSettled([...quiet.map(([path]) => path), ...(isNew ? [''] : [])])
+      if (paths.length > 0) options.onSettled(isNew ? [...paths, ''] : paths)
     }
   }
 
   const pathOf = (full: string) => relative(root, full).replaceAll(sep, '/')
   const happened = (full: string) => {
     const path = pathOf(full)
-    if (stop.signal.aborted || (path === '' && !moved.has(path)) || path === '..' || path.startsWith('../')) return
+    if (stop.signal.aborted || (path === '' && !isRootMoved) || path === '..' || path.startsWith('../')) return
     const now = clock.now()
     const known = restless.get(path)
     if (known) known.last = now
@@ -77,10 +80,38 @@ export async function watchFolder(root: string, options: WatchOptions): Promise<
       })
   }
 
+  /**
+   * Chokidar finds the folders; what happens in them we have the system tell us, from before it reads them on. It would begin only afterwards, and of
+   * what happens to a large folder meanwhile nobody would know.
+   */
+  function attend(full: string, stats: Stats): boolean {
+    if (watched.has(full)) return false
+    try {
+      const handle = watchNames(full, (_, name) => stirs(full, name))
+      handle.on('error', () => handle.close()) // as some systems tell of its end
+      watched.set(full, { identity: identityOf(stats), handle })
+      return true
+    } catch (error) {
+      beyond.takes(error) // anything else chokidar meets too, and tells
+      return false
+    }
+  }
+  function stirs(folder: string, name: string | null): void {
+    if (name === basename(folder)) {
+      if (folder === root) isRootMoved = true // a folder tells of its own end under its own name
+      happened(folder)
+    }
+    happened(name === null ? folder : join(folder, name))
+  }
+  function leave(folder: string): void {
+    watched.get(folder)?.handle.close()
+    watched.delete(folder)
+  }
+
   const { watch } = await import('chokidar')
   async function watching(): Promise<FSWatcher> {
-    watched.clear()
     beyond.clear()
+    let isReady = false
     const watcher = watch(root, {
       ignoreInitial: true,
       followSymlinks: false,
@@ -88,36 +119,33 @@ export async function watchFolder(root: string, options: WatchOptions): Promise<
       ignored(full, stats) {
         if (stats === undefined) return false
         if (!stats.isDirectory() || (full !== root && options.isIgnored(pathOf(full)))) return true
-        if (!watched.has(full)) watched.set(full, identityOf(stats))
+        if (attend(full, stats) && isReady) happened(full)
         return false
       },
     })
     watcher.on('error', (error) => beyond.takes(error) || options.onError(error))
-    watcher.on('raw', (_, name: string | null, details) => {
-      const { watchedPath } = details as { readonly watchedPath?: string }
-      if (watchedPath === undefined) return
-      if (name === basename(watchedPath)) {
-        moved.add(pathOf(watchedPath)) // a folder tells of its own end under its own name
-        happened(watchedPath)
-      }
-      happened(name === null ? watchedPath : join(watchedPath, name))
-    })
-    watcher.on('addDir', happened)
     watcher.on('unlinkDir', (folder) => {
-      watched.delete(folder)
+      leave(folder)
       happened(folder)
     })
     await new Promise<void>((resolve) => watcher.once('ready', resolve))
+    isReady = true
     beyond.tell()
     return watcher
   }
-  let watcher = await watching()
-  const inTurn = serially()
+  async function stopWatching(): Promise<void> {
+    await watcher.close()
+    for (const folder of [...watched.keys()]) leave(folder)
+  }
+  const begin = async () => {
+    watcher = await watching()
+  }
+  await inTurn(begin)
   const anew = () =>
     inTurn(async () => {
       if (stop.signal.aborted) return
-      await watcher.close()
-      watcher = await watching()
+      await stopWatching()
+      await begin()
     })
 
   /** Has one of these folders been replaced? Then everything is watched anew: what happened meanwhile is for a scan to find. */
@@ -128,11 +156,18 @@ export async function watchFolder(root: string, options: WatchOptions): Promise<
     return true
   }
 
+  /** The system goes on watching what a folder was, whatever has its name now. One that is not watched is from now on. */
   async function isReplaced(path: string): Promise<boolean> {
     const folder = join(root, path)
     const there = await disk.lstat(folder).catch(() => undefined) // gone, or kept from us
-    if (there?.isDirectory()) return watched.has(folder) && watched.get(folder) !== identityOf(there)
-    if (path === '')
+    if (there?.isDirectory()) {
+      const known = watched.get(folder)
+      if (known) return known.identity !== identityOf(there)
+      await inTurn(async () => {
+        // Chokidar has passed it by, having read before it came, or it could not be watched then.
+        if (!stop.signal.aborted && !options.isIgnored(path) && attend(folder, there)) watcher.add(folder)
+      })
+    } else if (path === '')
       options.onError(new Refused(`${root} is gone, and no longer watched`, 'bring it back and track it anew'))
     return false
   }
@@ -145,7 +180,7 @@ export async function watchFolder(root: string, options: WatchOptions): Promise<
     async close() {
       stop.abort()
       await settling
-      await inTurn(() => watcher.close())
+      await inTurn(stopWatching)
     },
   }
 }

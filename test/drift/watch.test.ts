@@ -48,6 +48,53 @@ describe('a system that watches no more', () => {
   })
 })
 
+describe('a folder', () => {
+  /** Everything counts as quiet as soon as it has happened. */
+  function impatient() {
+    let now = 0
+    return { ...manualClock(), now: () => (now += 1_000_000), sleep: async () => undefined }
+  }
+  async function watching(root: string, onSettled: (paths: readonly string[]) => void) {
+    const options = { clock: impatient(), settleMs: 100, isIgnored: () => false, onSettled, onError() {} }
+    const watched = await watchFolder(root, options)
+    onTestFinished(() => watched.close())
+  }
+
+  it('that comes is told of once it is watched: what happens to it before that is for the look that follows', async () => {
+    const [root, elsewhere] = [tempFolder(), tempFolder()]
+    fs.mkdirSync(join(elsewhere, 'new/deep'), { recursive: true })
+    const log: string[] = []
+    const watch = fs.watch
+    vi.spyOn(fs, 'watch').mockImplementation(((path: string, ...rest: [never]) => {
+      log.push(`watched ${path.slice(root.length + 1)}`)
+      return watch(path, ...rest)
+    }) as typeof fs.watch)
+    syncBuiltinESMExports()
+    await watching(root, (paths) => void log.push(...paths.map((path) => `told ${path}`)))
+    fs.renameSync(join(elsewhere, 'new'), join(root, 'new'))
+    await vi.waitFor(() => {
+      for (const folder of ['new', 'new/deep'])
+        expect(log.slice(log.indexOf(`watched ${folder}`))).toEqual(
+          expect.arrayContaining([`watched ${folder}`, `told ${folder}`]),
+        )
+    })
+  })
+
+  it('that could not be watched when it came is watched once it can be', async () => {
+    const root = tempFolder()
+    limitTo([root], 'EACCES')
+    fs.mkdirSync(join(root, 'shut/deep'), { recursive: true })
+    const told: string[] = []
+    await watching(root, (paths) => void told.push(...paths))
+    vi.restoreAllMocks()
+    syncBuiltinESMExports()
+    fs.chmodSync(join(root, 'shut'), 0o700)
+    await vi.waitFor(() => expect(told).toContain('shut/deep'))
+    fs.writeFileSync(join(root, 'shut/deep/a'), '')
+    await vi.waitFor(() => expect(told).toContain('shut/deep/a'))
+  })
+})
+
 describe('a clock that is set back', () => {
   it('does not keep from us what has happened', async () => {
     const root = tempFolder()
