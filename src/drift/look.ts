@@ -43,12 +43,17 @@ export async function look(desk: Desk, paths: Iterable<string>, thorough = false
     } catch (error) {
       unseen.add(path)
       if (error instanceof Elsewhere) return // it does not stand still: whatever moves it is followed by another look
-      const { code = '' } = Object(error instanceof Refused ? error.cause : error) as NodeJS.ErrnoException
-      if (!isUnreadable(code)) throw error
-      unreadable.push({ path, code })
+      unreadable.push(passedBy(path, error))
     }
   })
   return { news: await putOnRecord(desk, unseen), unreadable }
+}
+
+/** What cannot be read, or whose rules cannot, stands in no other's way; anything else is thrown on. */
+export function passedBy(path: string, error: unknown): Looked['unreadable'][number] {
+  const { code = '' } = Object(error instanceof Refused ? error.cause : error) as NodeJS.ErrnoException
+  if (!isUnreadable(code)) throw error
+  return { path, code }
 }
 
 /** Of findings that others, or we before a restart, have put on record or settled: what we remember of the disk there may be long past. */

@@ -18,7 +18,7 @@ import { byPath, fileId } from './compare.ts'
 import { finish, recover } from './deeds.ts'
 import { ACTOR, contentOf, type Desk, enterFolders, known, load, observedAt, recorded } from './desk.ts'
 import { follow, newsIn } from './follow.ts'
-import { endsOf } from './look.ts'
+import { endsOf, type Looked, passedBy } from './look.ts'
 import { noticing } from './noticing.ts'
 import { checkStrategy, policy } from './policy.ts'
 import { checkPath, checkPaths, openRoot } from './root.ts'
@@ -68,16 +68,19 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
   const notice = (paths: readonly string[], thorough?: boolean) => inTurn(() => work.look(paths, thorough))
 
   /** The walk goes on beside other work; what it suspects is then looked at in its turn. */
-  const scanned = (given: ScanOptions = {}): Promise<ScanReport> =>
+  const scanned = ({ folders: chosen, ...given }: ScanOptions = {}): Promise<ScanReport> =>
     walking(async () => {
-      const select = given.folders === undefined ? selectFiles(options) : desk.select
-      for (const folder of given.folders ?? []) await enterFolders(desk, `${folder}/-`)
-      const found = await scan(desk.root, select, known(desk), given)
+      const select = chosen === undefined ? selectFiles(options) : desk.select
+      const shut: Looked['unreadable'][number][] = []
+      for (const folder of chosen ?? [])
+        await enterFolders(desk, `${folder}/-`).catch((error) => shut.push(passedBy(folder, error)))
+      const open = chosen?.filter((folder) => !shut.some(({ path }) => path === folder))
+      const found = await scan(desk.root, select, known(desk), { ...given, ...(open && { folders: open }) })
       desk.select = select
       const dropped = [...desk.seen.keys()].filter((path) => !desk.select.hasFile(path))
       const looked = await notice([...found.paths, ...dropped], given.thorough)
       const { files, folders } = found
-      const unreadable = [...found.unreadable, ...looked.unreadable]
+      const unreadable = [...shut, ...found.unreadable, ...looked.unreadable]
       return { files, folders, unreadable, findings: [...recorded(desk)].sort(byPath) }
     })
 

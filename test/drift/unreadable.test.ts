@@ -74,6 +74,16 @@ it('opens all the same where rules have become unreadable beside a file that has
   await tracker.close()
 })
 
+it('looks into the folders it is asked for, though one of them is shut', async () => {
+  const it = await given({ a: '1' })
+  put(it.root, { 'shut/x': '1', 'open/y': '2' })
+  refusing('open', '/shut')
+  const { findings, unreadable } = await it.tracker.scan({ folders: ['shut', 'open'] })
+  expect(findings.map(({ path }) => path)).toEqual(['open/y'])
+  expect(unreadable).toEqual([{ path: 'shut', code: 'EACCES' }])
+  await it.tracker.close()
+})
+
 it('lets nobody write against rules that it could not read for a moment', async () => {
   const it = await given({ 'sub/.gitignore': 'x', 'sub/a': '1' })
   refusing('open', '/sub', 'EMFILE')
