@@ -1,5 +1,5 @@
 import type { FindingRecord } from '../psg/change.ts'
-import { answer } from './ask.ts'
+import { answer, isOnRecord } from './ask.ts'
 import { finish } from './deeds.ts'
 import { becoming, commit, type Desk, recorded } from './desk.ts'
 import { endsOf, type Looked, look } from './look.ts'
@@ -23,26 +23,48 @@ export function noticing(
   desk: Desk,
   { onFindings, onReconciled }: Pick<TrackOptions, 'onFindings' | 'onReconciled'>,
 ): Noticing {
+  /** Findings that no rule has been applied to, or not to the end: they are seen to with the next look. */
+  const left = new Set<string>()
+
   async function settled(
     records: readonly FindingRecord[],
     strategy: Strategy,
     by: By,
   ): Promise<readonly Reconciled[]> {
-    const results = await settle(
+    const { results, news } = await settle(
       desk,
       records.map(({ finding_id }) => finding_id),
       strategy,
       by,
     )
     if (results.length > 0) onReconciled?.(results)
+    if (news.length > 0) onFindings?.(news)
+    for (const { finding_id } of news) left.add(finding_id)
+    for (const { finding, outcome } of results) if (isLeft(finding, outcome)) left.add(finding.finding_id)
     return results
   }
 
+  /** Overtaken, and perhaps by what was on record already, which is no news; or it has lost its question, and nothing was done. */
+  const isLeft = (finding: FindingRecord, outcome: Reconciled['outcome']): boolean =>
+    outcome === 'overtaken' ||
+    ((outcome === 'refused' || outcome === 'failed') && desk.verdictOn(finding).strategy === 'ask')
+
   async function applyRules(records: readonly FindingRecord[]): Promise<void> {
-    for (const strategy of ['files', 'graph', 'merge'] as const) {
+    for (const strategy of ['files', 'graph', 'merge', 'ask'] as const) {
       const ruled = records.filter((record) => desk.verdictOn(record).strategy === strategy)
-      await settled(ruled, strategy, { reason: `reconciled by rule: ${strategy}` })
+      const isAsked = ({ confirm_id }: FindingRecord) => strategy === 'ask' && confirm_id !== undefined
+      await settled(
+        ruled.filter((record) => !isAsked(record)),
+        strategy,
+        { reason: `reconciled by rule: ${strategy}` },
+      )
     }
+  }
+
+  function takeLeft(): readonly FindingRecord[] {
+    const records = [...recorded(desk)].filter(({ finding_id }) => left.has(finding_id))
+    left.clear()
+    return records
   }
 
   async function lookAt(paths: readonly string[], thorough?: boolean): Promise<Looked> {
@@ -53,9 +75,10 @@ export function noticing(
   return {
     applyRules,
     async look(paths, thorough) {
-      const looked = await lookAt(paths, thorough)
+      const before = takeLeft()
+      const looked = await lookAt([...paths, ...before.flatMap(endsOf)], thorough)
       if (looked.news.length > 0) onFindings?.(looked.news)
-      await applyRules(looked.news)
+      await applyRules([...looked.news, ...before.filter((record) => isOnRecord(desk, record))])
       return looked
     },
     async takeIn(confirms) {

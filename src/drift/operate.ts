@@ -36,8 +36,9 @@ export async function operate(root: Root, operation: FileOperation, operating: O
         return operation satisfies never
     }
   } catch (error) {
-    if (error instanceof Elsewhere) return 'overtaken'
-    if (IN_THE_WAY.includes((error as NodeJS.ErrnoException).code ?? '')) return 'in_the_way'
+    const { code = '' } = error as NodeJS.ErrnoException
+    if (error instanceof Elsewhere || code === 'ENOENT') return 'overtaken' // its folder was removed meanwhile
+    if (IN_THE_WAY.includes(code)) return 'in_the_way'
     throw error
   }
 }

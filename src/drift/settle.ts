@@ -21,6 +21,12 @@ export interface Reconciled {
   readonly reason?: string
 }
 
+export interface Settled {
+  readonly results: readonly Reconciled[]
+  /** What the disk came to show where something was not done. */
+  readonly news: readonly FindingRecord[]
+}
+
 export interface By {
   readonly actor?: string
   readonly reason?: string
@@ -39,13 +45,17 @@ export async function settle(
   ids: readonly string[],
   strategy: Strategy,
   by: By,
-): Promise<readonly Reconciled[]> {
-  const results: Reconciled[] = []
-  for (const chunk of inChunks(ids)) results.push(...(await settleSome(desk, chunk, strategy, by)))
-  return results
+): Promise<Settled> {
+  const [results, news]: [Reconciled[], FindingRecord[]] = [[], []]
+  for (const chunk of inChunks(ids)) {
+    const some = await settleSome(desk, chunk, strategy, by)
+    results.push(...some.results)
+    news.push(...some.news)
+  }
+  return { results, news }
 }
 
-async function settleSome(desk: Desk, ids: readonly string[], strategy: Strategy, by: By): Promise<Reconciled[]> {
+async function settleSome(desk: Desk, ids: readonly string[], strategy: Strategy, by: By): Promise<Settled> {
   const results: Reconciled[] = []
   const jobs: Job[] = []
   const questions: Question[] = []
@@ -60,8 +70,8 @@ async function settleSome(desk: Desk, ids: readonly string[], strategy: Strategy
     else jobs.push({ record, resolution: settled })
   }
   results.push(...(await ask(desk, questions)))
-  results.push(...(await carryOut(desk, strategy as Deed['strategy'], jobs, by)))
-  return results
+  const done = await carryOut(desk, strategy as Deed['strategy'], jobs, by)
+  return { results: [...results, ...done.results], news: done.news }
 }
 
 async function resolved(
@@ -132,7 +142,7 @@ async function carryOut(
   strategy: Deed['strategy'],
   jobs: readonly Job[],
   by: By,
-): Promise<readonly Reconciled[]> {
+): Promise<Settled> {
   const begun = jobs.map(({ record, resolution: { operations, records } }) => ({
     record,
     deed: { deed_id: desk.clock.uuid(), strategy, operations, records },
@@ -148,13 +158,11 @@ async function carryOut(
   await begin(desk, begun, () => commitOn(desk, records, beginning, reason, more))
   const ended = await carryThrough(desk, left, reason)
   const undone = ended.filter(({ result }) => result !== 'done')
-  if (undone.length > 0)
-    await look(
-      desk,
-      undone.flatMap(({ deed }) => pathsOf(deed)),
-    )
+  const stirred = undone.flatMap(({ deed }) => pathsOf(deed))
+  const news = stirred.length > 0 ? (await look(desk, stirred)).news : []
   const outcomes = new Map(jobs.map(({ record, resolution }) => [record.finding_id, resolution.outcome]))
-  return ended.map(({ record, result }) => reconciled(record, result, outcomes.get(record.finding_id)!))
+  const results = ended.map(({ record, result }) => reconciled(record, result, outcomes.get(record.finding_id)!))
+  return { results, news }
 }
 
 /** What is to be done is on record before it is done. An approval serves once; a question settled without an answer is withdrawn. */

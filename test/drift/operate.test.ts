@@ -95,6 +95,13 @@ describe('an operation on the disk', () => {
     const how = (name: string) => ({ now: Date.now, content: takes(it.full(name)), temporary: '.mplp-deed-0.tmp' })
     expect(await operate(it.root, write('a', shape('old'), shape('new')), how('a'))).toBe('overtaken')
     expect(await operate(it.root, write('b', null, shape('new')), how('b'))).toBe('overtaken')
+    const removes = async () => {
+      rmSync(it.full('gone'), { recursive: true })
+      return Buffer.from('new')
+    }
+    expect(await operate(it.root, write('gone/c', null, shape('new')), { ...how(''), content: removes })).toBe(
+      'overtaken',
+    )
     expect([it.text('a'), it.text('b'), readdirSync(it.path)]).toEqual(['theirs', 'theirs', ['a', 'b']])
   })
 

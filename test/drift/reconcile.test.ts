@@ -5,6 +5,7 @@ import {
   lstatSync,
   mkdirSync,
   readdirSync,
+  readFileSync,
   renameSync,
   rmSync,
   symlinkSync,
@@ -13,11 +14,15 @@ import {
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { fileId } from '../../src/drift/compare.ts'
+import type { Reconciled } from '../../src/drift/settle.ts'
+import type { TrackOptions } from '../../src/drift/tracker.ts'
 import { Unavailable } from '../../src/protocol/errors.ts'
 import { digestOf } from '../../src/protocol/json.ts'
+import type { FindingRecord } from '../../src/psg/change.ts'
 import { eventsIn } from '../../src/psg/told.ts'
+import { memoryBackend } from '../../src/vsl/memory.ts'
 import { drifted, type Files } from './drifted.ts'
-import { put } from './given.ts'
+import { given, put } from './given.ts'
 
 describe('`files`: what is on the disk is accepted', () => {
   it.each([
@@ -266,6 +271,57 @@ describe('rules', () => {
       rules: [{ match: '**', strategy: 'graph' }],
     })
     expect([await it.both('a\nb'), await it.ends()]).toEqual([['old', 'old'], []])
+  })
+
+  /** A folder where somebody acts while a file is being brought back: its content is asked for a second time then, after its diff was made. */
+  async function disturbed(files: Files, options: Partial<TrackOptions>, act: (root: string) => void) {
+    const told: string[] = []
+    const store = memoryBackend()
+    let asked = 0
+    const getBlob: typeof store.getBlob = (digest) => {
+      if (digest === digestOf('old') && ++asked === 2) act(it.root)
+      return store.getBlob(digest)
+    }
+    const onFindings = (news: readonly FindingRecord[]) =>
+      void told.push(...news.map(({ what, path }) => `${what} ${path}`))
+    const onReconciled = (results: readonly Reconciled[]) => void told.push(...results.map(({ outcome }) => outcome))
+    const it = await given(files, { ...options, onFindings, onReconciled }, { ...store, getBlob })
+    return { ...it, told }
+  }
+  const GRAPH = { rules: [{ match: '**', strategy: 'graph' }] } as const
+  const removeFolder = (root: string) => rmSync(join(root, 'd'), { recursive: true })
+
+  it('settle at the next look what somebody has changed again while it was being settled, and tell of it', async () => {
+    const it = await disturbed({ a: 'old' }, GRAPH, (root) => put(root, { a: 'third' }))
+    put(it.root, { a: 'second' })
+    await it.tracker.scan()
+    expect(it.told).toEqual(['modified a', 'overtaken', 'modified a'])
+    await it.tracker.scan()
+    expect(it.told.slice(3)).toEqual(['restored'])
+    expect([it.tracker.findings(), readFileSync(join(it.root, 'a'), 'utf8')]).toEqual([[], 'old'])
+    await it.tracker.close()
+  })
+
+  it('settle at the next look what was overtaken and is what it was', async () => {
+    const it = await disturbed({ 'd/a': 'old' }, GRAPH, removeFolder)
+    removeFolder(it.root)
+    await it.tracker.scan()
+    expect(it.told).toEqual(['deleted d/a', 'overtaken'])
+    await it.tracker.scan()
+    expect(it.told.slice(2)).toEqual(['restored'])
+    expect([it.tracker.findings(), readFileSync(join(it.root, 'd/a'), 'utf8')]).toEqual([[], 'old'])
+    await it.tracker.close()
+  })
+
+  it('have people asked anew about what was overtaken: its question was withdrawn when it was begun', async () => {
+    const it = await disturbed({ 'd/a': 'old' }, {}, removeFolder)
+    removeFolder(it.root)
+    await it.tracker.scan()
+    expect(await it.tracker.reconcile(['d/a'], 'graph')).toMatchObject([{ outcome: 'overtaken' }])
+    await it.tracker.scan()
+    const [finding] = it.tracker.findings()
+    expect((await it.graph.require('confirm', finding!.confirm_id!)).data.status).toBe('pending')
+    await it.tracker.close()
   })
 
   it('that came later settle what was found before', async () => {
