@@ -40,12 +40,7 @@ interface Job {
 }
 
 /** Settles findings by a strategy. What is to be written to the disk is committed first, so that a crash leaves nothing half done. */
-export async function settle(
-  desk: Desk,
-  ids: readonly string[],
-  strategy: Strategy,
-  by: By,
-): Promise<Settled> {
+export async function settle(desk: Desk, ids: readonly string[], strategy: Strategy, by: By): Promise<Settled> {
   const [results, news]: [Reconciled[], FindingRecord[]] = [[], []]
   for (const chunk of inChunks(ids)) {
     const some = await settleSome(desk, chunk, strategy, by)
@@ -137,12 +132,7 @@ export async function ask(desk: Desk, questions: readonly Question[]): Promise<r
   return [...results, ...left.map(({ result }) => result)]
 }
 
-async function carryOut(
-  desk: Desk,
-  strategy: Deed['strategy'],
-  jobs: readonly Job[],
-  by: By,
-): Promise<Settled> {
+async function carryOut(desk: Desk, strategy: Deed['strategy'], jobs: readonly Job[], by: By): Promise<Settled> {
   const begun = jobs.map(({ record, resolution: { operations, records } }) => ({
     record,
     deed: { deed_id: desk.clock.uuid(), strategy, operations, records },

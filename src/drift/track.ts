@@ -157,6 +157,12 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
     }
   }
 
+  async function dealtWith(): Promise<void> {
+    await watching?.quiet()
+    await aside.tried()
+    await walking(() => inTurn(async () => undefined))
+  }
+
   return {
     root: desk.root.path,
     async scan(scanOptions = {}) {
@@ -228,11 +234,8 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
       return taken
     },
     async idle() {
-      do {
-        await watching?.quiet()
-        await aside.tried()
-        await walking(() => inTurn(async () => undefined))
-      } while (aside.isBusy)
+      await dealtWith()
+      if (aside.isBusy) await dealtWith() // what that has stirred up; where something changes all the time, it would never end
     },
     close() {
       closing ??= (async () => {

@@ -44,25 +44,31 @@ export async function watchFolder(root: string, options: WatchOptions): Promise<
   const beyond = overLimit(root, options.onError)
   const inTurn = serially() // what is found while the watches are put up waits for that
   let settling: Promise<void> | undefined
+  let told: Promise<void> = Promise.resolve()
   let watcher: FSWatcher
 
   /** Half of a save is not drift, and neither is the moment between an editor's removing a file and its putting the new one in place. */
   async function settle(): Promise<void> {
     while (restless.size > 0) {
-      await clock.sleep(settleMs / 2, stop.signal)
-      const now = clock.now()
-      // A clock that was set back would let them wait until it has caught up.
-      const hasPassed = (ms: number, since: number) => Math.abs(now - since) >= ms
-      const quiet = [...restless].filter(
-        ([, { first, last }]) => hasPassed(settleMs, last) || hasPassed(settleMs * LONGEST_WAITS, first),
-      )
-      const paths = quiet.map(([path]) => path)
-      for (const path of paths) restless.delete(path)
-      if (paths.includes('')) isRootMoved = false
-      const isNew = await watchedAnew(paths)
-      beyond.tell()
-      if (paths.length > 0) options.onSettled(isNew ? [...paths, ''] : paths)
+      const telling = tell()
+      told = telling.catch(() => undefined) // closed
+      await telling
     }
+  }
+  async function tell(): Promise<void> {
+    await clock.sleep(settleMs / 2, stop.signal)
+    const now = clock.now()
+    // A clock that was set back would let them wait until it has caught up.
+    const hasPassed = (ms: number, since: number) => Math.abs(now - since) >= ms
+    const quiet = [...restless].filter(
+      ([, { first, last }]) => hasPassed(settleMs, last) || hasPassed(settleMs * LONGEST_WAITS, first),
+    )
+    const paths = quiet.map(([path]) => path)
+    for (const path of paths) restless.delete(path)
+    if (paths.includes('')) isRootMoved = false
+    const isNew = await watchedAnew(paths)
+    beyond.tell()
+    if (paths.length > 0) options.onSettled(isNew ? [...paths, ''] : paths)
   }
 
   const pathOf = (full: string) => relative(root, full).replaceAll(sep, '/')
@@ -174,7 +180,9 @@ export async function watchFolder(root: string, options: WatchOptions): Promise<
 
   return {
     async quiet() {
-      while (settling) await settling
+      const before = new Set(restless.values()) // others may follow them without end
+      do await told
+      while (settling && [...restless.values()].some((one) => before.has(one)))
     },
     anew,
     async close() {

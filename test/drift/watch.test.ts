@@ -95,6 +95,30 @@ describe('a folder', () => {
   })
 })
 
+describe('waiting until what has happened is told', () => {
+  it('ends where something happens all the time', async () => {
+    const root = tempFolder()
+    const clock = manualClock()
+    const told: string[] = []
+    const onSettled = (paths: readonly string[]) => void told.push(...paths)
+    const watching = await watchFolder(root, { clock, settleMs: 100, isIgnored: () => false, onSettled, onError() {} })
+    onTestFinished(() => watching.close())
+    fs.writeFileSync(join(root, 'a'), '')
+    await vi.waitFor(() => expect(clock.sleeping).toBe(1))
+    let isQuiet = false
+    void watching.quiet().then(() => {
+      isQuiet = true
+    })
+    let others = 0
+    await vi.waitFor(() => {
+      fs.writeFileSync(join(root, `other${others++}`), '')
+      clock.advance(50)
+      expect(isQuiet).toBe(true)
+    })
+    expect(told).toContain('a')
+  })
+})
+
 describe('a clock that is set back', () => {
   it('does not keep from us what has happened', async () => {
     const root = tempFolder()
