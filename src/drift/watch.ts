@@ -29,6 +29,9 @@ export interface Watching {
 /** A file that never comes to rest is told about all the same. */
 const LONGEST_WAITS = 20
 
+/** Chokidar is never ready when a folder vanishes while it reads it. Folders that it finds later are told of as they are found. */
+const LONGEST_READY_MS = 5_000
+
 /**
  * Tells which paths below a folder may have changed; what happened to them is for others to find out. Watches folders, not files: the system names
  * the file, and fifty thousand of them cost no more than their folders do.
@@ -134,7 +137,9 @@ export async function watchFolder(root: string, options: WatchOptions): Promise<
       leave(folder)
       happened(folder)
     })
-    await new Promise<void>((resolve) => watcher.once('ready', resolve))
+    const ready = new AbortController()
+    watcher.once('ready', () => ready.abort())
+    await clock.sleep(LONGEST_READY_MS, AbortSignal.any([ready.signal, stop.signal])).catch(() => undefined) // ready, or closed
     isReady = true
     beyond.tell()
     return watcher

@@ -1,3 +1,4 @@
+import { EventEmitter } from 'node:events'
 import fs from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import { join } from 'node:path'
@@ -92,6 +93,19 @@ describe('a folder', () => {
     await vi.waitFor(() => expect(told).toContain('shut/deep'))
     fs.writeFileSync(join(root, 'shut/deep/a'), '')
     await vi.waitFor(() => expect(told).toContain('shut/deep/a'))
+  })
+})
+
+describe('a chokidar that is never ready', () => {
+  it('holds nobody up for long', async () => {
+    vi.doMock('chokidar', () => ({ watch: () => Object.assign(new EventEmitter(), { close: async () => undefined }) }))
+    onTestFinished(() => void vi.doUnmock('chokidar'))
+    const clock = manualClock()
+    const options = { clock, settleMs: 100, isIgnored: () => false, onSettled() {}, onError() {} }
+    const opening = watchFolder(tempFolder(), options)
+    await vi.waitFor(() => expect(clock.sleeping).toBe(1))
+    clock.advance(5_000)
+    await (await opening).close()
   })
 })
 
