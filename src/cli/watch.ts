@@ -8,6 +8,7 @@ import { withTracker } from './with-tracker.ts'
 export async function run(call: VerbCall): Promise<number> {
   const { args, options, io } = call
   const strategy = options.strategy as Strategy | undefined
+  let hasAsked = false
   return withTracker(
     call,
     args[0],
@@ -18,6 +19,9 @@ export async function run(call: VerbCall): Promise<number> {
       ...(strategy !== undefined && { rules: [{ match: '**', strategy }] }),
       onFindings: (news) => {
         for (const finding of news) io.line({ finding }, () => toldFindings([finding]))
+        if (hasAsked || news.every(({ confirm_id }) => confirm_id === undefined)) return
+        hasAsked = true
+        if (!io.json) io.warn(ASKED)
       },
       onReconciled: (results) => {
         for (const { finding, outcome } of results)
@@ -32,3 +36,6 @@ export async function run(call: VerbCall): Promise<number> {
     },
   )
 }
+
+const ASKED =
+  'people are asked about such changes: mplp drift reconcile <path> --strategy files, graph or merge settles one, mplp list shows them'

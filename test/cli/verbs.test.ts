@@ -441,3 +441,18 @@ describe('doctor', PATIENT, () => {
     expect(gone.values[0]).toContainEqual(expect.objectContaining({ check: 'store', verdict: 'failed' }))
   })
 })
+
+describe('watch', PATIENT, () => {
+  it.each([
+    [[], 1],
+    [['--json'], 0],
+  ])('says once to people that they are asked, and what settles it: %j', async (options, times) => {
+    const folder = tempFolder()
+    for (const name of ['a.txt', 'b.txt']) writeFileSync(join(folder, name), 'old')
+    await mplpHere(folder, ['drift', 'scan', folder])
+    for (const name of ['a.txt', 'b.txt']) writeFileSync(join(folder, name), 'new')
+    const { code, out, err } = await mplpHere(folder, ['watch', folder, ...options], 'watching')
+    expect({ code, found: out.split('modified').length - 1 }).toEqual({ code: 0, found: 2 })
+    expect(err.split('mplp drift reconcile <path>').length - 1).toBe(times)
+  })
+})
