@@ -54,11 +54,16 @@ export interface IoOptions {
   readonly cwd: string
   readonly signal: AbortSignal
   readonly config: () => Promise<Config>
+  /** By which a pipe is told of progress now and then, in milliseconds. Default: since this process began. */
+  readonly now?: (() => number) | undefined
 }
 
+/** How often a pipe is told of progress, which a terminal shows as it comes. */
+const PROGRESS_MS = 2_000
+
 export function terminal(options: IoOptions): Io {
-  const { json, out, err, colour } = options
-  let lastProgress = performance.now()
+  const { json, out, err, colour, now = () => performance.now() } = options
+  let lastProgress = now()
   let isShowing = false
   const clear = () => {
     if (isShowing) err.write(OVER)
@@ -82,8 +87,8 @@ export function terminal(options: IoOptions): Io {
       if (err.isTTY) {
         isShowing = true
         err.write(`${OVER}${inOneRow(plainFor(err, line), err.columns)}`)
-      } else if (performance.now() - lastProgress > 2_000) {
-        lastProgress = performance.now()
+      } else if (now() - lastProgress > PROGRESS_MS) {
+        lastProgress = now()
         write(err, line)
       }
     },

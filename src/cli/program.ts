@@ -9,6 +9,7 @@ export interface World {
   readonly out: Output
   readonly err: Output
   readonly colour: boolean
+  readonly now?: () => number
   /** Aborted when nobody reads `out` any more. Who only tells ends then; all others go on, since how they end still counts. */
   readonly enough?: AbortSignal
 }
@@ -198,6 +199,7 @@ function ioOf({ json = false, color, ...files }: Flags, world: World): Opened {
     err: world.err,
     cwd,
     signal: stop.signal,
+    now: world.now,
     config: async () => (await import('./load-config.ts')).loadConfig(cwd, files),
   })
   const over = () => {

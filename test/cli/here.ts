@@ -20,6 +20,7 @@ export async function mplpHere(folder: string, args: readonly string[], until?: 
         },
       },
       colour: false,
+      now: () => 0, // however slow the machine is, nothing is said of progress
     })
     return { code, out, err }
   } finally {

@@ -43,6 +43,22 @@ describe('a line of progress on a terminal', () => {
   })
 })
 
+describe('progress in a pipe', () => {
+  it('is told every two seconds, and not before', () => {
+    const told: string[] = []
+    const out = { write: (text: string) => told.push(text) }
+    let now = 5_000
+    const { signal } = new AbortController()
+    const config = async () => ({})
+    const io = terminal({ json: false, colour: false, out, err: out, cwd: '.', signal, config, now: () => now })
+    for (const ms of [0, 1_999, 2, 1_999, 2]) {
+      now += ms
+      io.progress(`at ${now}`)
+    }
+    expect(told).toEqual(['at 7001\n', 'at 9002\n'])
+  })
+})
+
 describe('Ctrl-C', () => {
   it('ends golden flows, and those that were not run are not passed over', async () => {
     const { code, said } = await interrupted(' on memory', ['golden', '--backends', 'memory', '--filter', 'integrity'])
