@@ -3,4 +3,4 @@ export const approving = (confirm: string, roles: readonly string[] | undefined)
   `mplp confirm approve ${confirm}${roles?.[0] === undefined ? '' : ` --role ${quoted(roles[0])}`}`
 
 /** As a shell takes it for one word. */
-const quoted = (role: string): string => (/^[\w.:@-]+$/.test(role) ? role : `'${role.replaceAll("'", "'\\''")}'`)
+export const quoted = (word: string): string => (/^[\w.:@-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)

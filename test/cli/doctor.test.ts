@@ -168,6 +168,7 @@ describe('runs that do not end', () => {
 
     it.each([
       ['a signal', { signal: 'go' }, (plan: string) => `mplp signal ${plan} go; `],
+      ['a signal of two words', { signal: "it's on" }, (plan: string) => `mplp signal ${plan} 'it'\\''s on'; `],
       ['a time', { ms: 86_400_000 }, () => ''],
     ])('are told so while they wait for %s, before anybody has to go on with them', async (_, params, asked) => {
       const store = await openStore('memory:')
