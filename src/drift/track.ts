@@ -71,11 +71,13 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
   const scanned = ({ folders: chosen, ...given }: ScanOptions = {}): Promise<ScanReport> =>
     walking(async () => {
       const select = chosen === undefined ? selectFiles(options) : desk.select
-      const shut: Looked['unreadable'][number][] = []
+      const [open, shut]: [string[], Looked['unreadable'][number][]] = [[], []]
       for (const folder of chosen ?? [])
-        await enterFolders(desk, `${folder}/-`).catch((error) => shut.push(passedBy(folder, error)))
-      const open = chosen?.filter((folder) => !shut.some(({ path }) => path === folder))
-      const found = await scan(desk.root, select, known(desk), { ...given, ...(open && { folders: open }) })
+        await enterFolders(desk, `${folder}/-`).then(
+          () => open.push(folder),
+          (error) => shut.push(passedBy(folder, error)),
+        )
+      const found = await scan(desk.root, select, known(desk), { ...given, ...(chosen && { folders: open }) })
       desk.select = select
       const dropped = [...desk.seen.keys()].filter((path) => !desk.select.hasFile(path))
       const looked = await notice([...found.paths, ...dropped], given.thorough)
