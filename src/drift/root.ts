@@ -245,13 +245,14 @@ async function makeFolders(root: Root, folder: string): Promise<void> {
 
 // The last two: no file can have such a name; asked for a link's target, and it is no link.
 const GONE = ['ENOENT', 'ENOTDIR', 'ELOOP', 'ENAMETOOLONG', 'EINVAL']
+export const isGone = (code: string | undefined): boolean => GONE.includes(code ?? '')
 
 /** There is something, and it is kept from us. */
 export const isUnreadable = (code: string | undefined): boolean => ['EACCES', 'EPERM', 'EIO'].includes(code ?? '')
 
 /** For a `catch`: what was there a moment ago is not any more. */
 export const elsewhere = (path: string) => (error: NodeJS.ErrnoException) => {
-  if (GONE.includes(error.code ?? '')) throw new Elsewhere(path, { cause: error })
+  if (isGone(error.code)) throw new Elsewhere(path, { cause: error })
   throw error
 }
 
@@ -261,6 +262,6 @@ const unlessElsewhere = (error: unknown): undefined => {
 
 /** For a `catch`: nothing when there is no such file. */
 export const unlessMissing = (error: NodeJS.ErrnoException): undefined => {
-  if (!GONE.includes(error.code ?? '')) throw error
+  if (!isGone(error.code)) throw error
   return undefined
 }

@@ -1,10 +1,10 @@
-import { type FSWatcher as Handle, type Stats, watch as watchNames } from 'node:fs'
-import { basename, join, relative, sep } from 'node:path'
-import type { FSWatcher } from 'chokidar'
+import { type Dirent, type FSWatcher, type Stats, watch as watchNames } from 'node:fs'
+import { basename, dirname, join, relative, sep } from 'node:path'
 import type { Clock } from '../protocol/clock.ts'
+import { allOf, eachOf } from '../protocol/each.ts'
 import { Refused } from '../protocol/errors.ts'
 import { serially } from '../vsl/serially.ts'
-import { disk } from './root.ts'
+import { disk, isGone, isUnreadable } from './root.ts'
 
 export interface WatchOptions {
   readonly clock: Clock
@@ -29,8 +29,7 @@ export interface Watching {
 /** A file that never comes to rest is told about all the same. */
 const LONGEST_WAITS = 20
 
-/** Chokidar is never ready when a folder vanishes while it reads it. Folders that it finds later are told of as they are found. */
-const LONGEST_READY_MS = 5_000
+const FOLDERS_AT_ONCE = 16
 
 /**
  * Tells which paths below a folder may have changed; what happened to them is for others to find out. Watches folders, not files: the system names
@@ -41,14 +40,13 @@ export async function watchFolder(root: string, options: WatchOptions): Promise<
   const restless = new Map<string, { last: number; readonly first: number }>()
   const stop = new AbortController()
   /** Which folder it is that is watched under a name. */
-  const watched = new Map<string, { readonly identity: string; readonly handle: Handle }>()
+  const watched = new Map<string, { readonly identity: string; readonly handle: FSWatcher }>()
   /** It may have been moved away or removed. */
   let isRootMoved = false
   const beyond = overLimit(root, options.onError)
   const inTurn = serially() // what is found while the watches are put up waits for that
   let settling: Promise<void> | undefined
   let told: Promise<void> = Promise.resolve()
-  let watcher: FSWatcher
 
   /** Half of a save is not drift, and neither is the moment between an editor's removing a file and its putting the new one in place. */
   async function settle(): Promise<void> {
@@ -69,7 +67,7 @@ export async function watchFolder(root: string, options: WatchOptions): Promise<
     const paths = quiet.map(([path]) => path)
     for (const path of paths) restless.delete(path)
     if (paths.includes('')) isRootMoved = false
-    const isNew = await watchedAnew(paths)
+    const isNew = await keepUp(paths)
     beyond.tell()
     if (paths.length > 0) options.onSettled(isNew ? [...paths, ''] : paths)
   }
@@ -89,21 +87,30 @@ export async function watchFolder(root: string, options: WatchOptions): Promise<
       })
   }
 
-  /**
-   * Chokidar finds the folders; what happens in them we have the system tell us, from before it reads them on. It would begin only afterwards, and of
-   * what happens to a large folder meanwhile nobody would know.
-   */
-  function attend(full: string, stats: Stats): boolean {
-    if (watched.has(full)) return false
+  /** Has the system tell us what happens in a folder and in those below it. */
+  async function attend(folder: string): Promise<void> {
+    for (let level = [folder]; level.length > 0; ) {
+      const next: string[] = []
+      await eachOf(level, FOLDERS_AT_ONCE, async (full) => {
+        for (const inner of await attendOne(full)) next.push(inner)
+      })
+      level = next
+    }
+  }
+  /** The folders in it, read once it is watched: what comes later is told. */
+  async function attendOne(full: string): Promise<readonly string[]> {
+    if (stop.signal.aborted || watched.has(full) || (full !== root && options.isIgnored(pathOf(full)))) return []
+    const stats = await disk.lstat(full).catch(() => undefined) // gone, or kept from us
+    if (!stats?.isDirectory()) return []
     try {
       const handle = watchNames(full, (_, name) => stirs(full, name))
       handle.on('error', () => handle.close()) // as some systems tell of its end
       watched.set(full, { identity: identityOf(stats), handle })
-      return true
     } catch (error) {
-      beyond.takes(error) // anything else chokidar meets too, and tells
-      return false
+      if (!beyond.takes(error) && !isPassing(error)) options.onError(error)
     }
+    const entries = await disk.readdir(full, { withFileTypes: true }).catch(() => [] as Dirent[])
+    return entries.filter((entry) => entry.isDirectory()).map(({ name }) => join(full, name))
   }
   function stirs(folder: string, name: string | null): void {
     if (name === basename(folder)) {
@@ -112,74 +119,48 @@ export async function watchFolder(root: string, options: WatchOptions): Promise<
     }
     happened(name === null ? folder : join(folder, name))
   }
-  function leave(folder: string): void {
-    watched.get(folder)?.handle.close()
-    watched.delete(folder)
+  function leave(gone: (folder: string) => boolean): void {
+    for (const [folder, { handle }] of watched)
+      if (gone(folder)) {
+        handle.close()
+        watched.delete(folder)
+      }
   }
 
-  const { watch } = await import('chokidar')
-  async function watching(): Promise<FSWatcher> {
-    beyond.clear()
-    let isReady = false
-    const watcher = watch(root, {
-      ignoreInitial: true,
-      followSymlinks: false,
-      atomic: false,
-      ignored(full, stats) {
-        if (stats === undefined) return false
-        if (!stats.isDirectory() || (full !== root && options.isIgnored(pathOf(full)))) return true
-        if (attend(full, stats) && isReady) happened(full)
-        return false
-      },
-    })
-    watcher.on('error', (error) => beyond.takes(error) || options.onError(error))
-    watcher.on('unlinkDir', (folder) => {
-      leave(folder)
-      happened(folder)
-    })
-    const ready = new AbortController()
-    watcher.once('ready', () => ready.abort())
-    await clock.sleep(LONGEST_READY_MS, AbortSignal.any([ready.signal, stop.signal])).catch(() => undefined) // ready, or closed
-    isReady = true
-    beyond.tell()
-    return watcher
-  }
-  async function stopWatching(): Promise<void> {
-    await watcher.close()
-    for (const folder of [...watched.keys()]) leave(folder)
-  }
   const begin = async () => {
-    watcher = await watching()
+    beyond.clear()
+    await attend(root)
+    beyond.tell()
   }
   await inTurn(begin)
   const anew = () =>
     inTurn(async () => {
       if (stop.signal.aborted) return
-      await stopWatching()
+      leave(() => true)
       await begin()
     })
 
-  /** Has one of these folders been replaced? Then everything is watched anew: what happened meanwhile is for a scan to find. */
-  async function watchedAnew(paths: readonly string[]): Promise<boolean> {
-    const replaced = await Promise.all(paths.map(isReplaced))
-    if (!replaced.includes(true)) return false
-    await anew()
-    return true
-  }
-
-  /** The system goes on watching what a folder was, whatever has its name now. One that is not watched is from now on. */
-  async function isReplaced(path: string): Promise<boolean> {
-    const folder = join(root, path)
-    const there = await disk.lstat(folder).catch(() => undefined) // gone, or kept from us
-    if (there?.isDirectory()) {
+  /**
+   * Folders that have come are watched before anybody is told of them, so that whoever looks then misses nothing. If one has been replaced, everything
+   * is watched anew, true is returned, and what happened meanwhile is for a scan to find: the system goes on watching what a folder was.
+   */
+  async function keepUp(paths: readonly string[]): Promise<boolean> {
+    const gone = new Set<string>()
+    const stats = await allOf(paths, FOLDERS_AT_ONCE, (path) => disk.lstat(join(root, path)).catch(() => undefined))
+    for (const [i, path] of paths.entries()) {
+      const [folder, there] = [join(root, path), stats[i]]
       const known = watched.get(folder)
-      if (known) return known.identity !== identityOf(there)
-      await inTurn(async () => {
-        // Chokidar has passed it by, having read before it came, or it could not be watched then.
-        if (!stop.signal.aborted && !options.isIgnored(path) && attend(folder, there)) watcher.add(folder)
-      })
-    } else if (path === '')
-      options.onError(new Refused(`${root} is gone, and no longer watched`, 'bring it back and track it anew'))
+      if (!there?.isDirectory()) {
+        if (path === '')
+          options.onError(new Refused(`${root} is gone, and no longer watched`, 'bring it back and track it anew'))
+        else if (known) gone.add(folder)
+      } else if (!known) await inTurn(() => attend(folder))
+      else if (known.identity !== identityOf(there)) {
+        await anew()
+        return true
+      }
+    }
+    if (gone.size > 0) leave((folder) => isIn(folder, gone))
     return false
   }
 
@@ -193,13 +174,27 @@ export async function watchFolder(root: string, options: WatchOptions): Promise<
     async close() {
       stop.abort()
       await settling
-      await inTurn(stopWatching)
+      await inTurn(async () => leave(() => true))
     },
   }
 }
 
 /** The number alone may be given again at once. */
 const identityOf = ({ ino, birthtimeMs }: Stats): string => `${ino} ${birthtimeMs}`
+
+/** Gone again, or shut: a scan tells of those. */
+const isPassing = (error: unknown): boolean => {
+  const { code } = error as NodeJS.ErrnoException
+  return isGone(code) || isUnreadable(code)
+}
+
+/** Is a path one of these folders, or below one? */
+function isIn(path: string, folders: ReadonlySet<string>): boolean {
+  for (let at = path; ; at = dirname(at)) {
+    if (folders.has(at)) return true
+    if (at === dirname(at)) return false
+  }
+}
 
 /** Where the system says that it watches no more, and which of its settings that is. */
 const LIMITS: { readonly [code: string]: string } = {

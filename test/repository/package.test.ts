@@ -23,7 +23,6 @@ const CLIENTS = [
   '@ai-sdk',
   '@modelcontextprotocol',
   'fastify',
-  'chokidar',
 ]
 
 let packed: { filename: string; files: { path: string }[] }

@@ -52,7 +52,12 @@ describe('the walls', () => {
     ['a client library elsewhere', 'src/psg/load.ts', "const { Redis } = await import('ioredis')", 'imports ioredis'],
     ['a client library at the start', 'src/vsl/postgres.ts', "import pg from 'pg'", 'loads pg at its start'],
     ['graphology outside its file', 'src/psg/state.ts', "import Graph from 'graphology'", 'imports graphology'],
-    ['chokidar outside its file', 'src/drift/scan.ts', "import { watch } from 'chokidar'", 'imports chokidar'],
+    [
+      'node-diff3 outside its file',
+      'src/drift/scan.ts',
+      "import { diff3Merge } from 'node-diff3'",
+      'imports node-diff3',
+    ],
     [
       'a part of a scoped package',
       'src/psg/load.ts',

@@ -53,7 +53,6 @@ const HOMES: Readonly<Record<string, Home>> = {
   '@modelcontextprotocol/sdk': { files: /^src\/(ael|server)\/mcp/, lazy: true },
   graphology: { files: /^src\/psg\/verify\.ts$/, lazy: true },
   'graphology-dag': { files: /^src\/psg\/verify\.ts$/, lazy: true },
-  chokidar: { files: /^src\/drift\/watch\.ts$/ },
   'node-diff3': { files: /^src\/drift\/merge\.ts$/ },
   ignore: { files: /^src\/drift\// },
   picomatch: { files: /^src\/(drift|ael)\// },
