@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { trackFiles } from '../../src/drift/track.ts'
 import { decide } from '../../src/psg/moves.ts'
 import { tempFolder } from '../support/temp-folder.ts'
@@ -61,3 +61,36 @@ describe.each(['files', 'graph', 'merge', 'ask'] as const)(
     )
   },
 )
+
+describe('random edits of disk that nobody scans for', () => {
+  it.each([1, 2])(
+    'are all found by watching, whole folders that come, go and are replaced among them (seed %i)',
+    async (seed) => {
+      const chance = luck(seed * 104_729)
+      const root = tempFolder()
+      startFolder(root, chance)
+      const graph = await graphOf()
+      const errors: unknown[] = []
+      const tracker = await trackFiles(graph, {
+        root,
+        watch: true,
+        settleMs: 20,
+        onError: (error) => errors.push(error),
+      })
+      const watchedUntil = (holds: () => void) =>
+        vi.waitFor(() => tracker.idle().then(holds), { timeout: 20_000, interval: 100 })
+      for (let round = 0; round < ROUNDS; round++) {
+        for (let i = 0; i < EDITS; i++) {
+          editDisk(root, chance)
+          if (chance.below(10) === 0) await new Promise((resolve) => setTimeout(resolve, chance.below(40)))
+        }
+        await watchedUntil(() => expect(told(tracker.findings())).toEqual(differences(graph, root)))
+        await tracker.reconcile('all', 'files')
+        await watchedUntil(() => expect(tracker.findings()).toEqual([]))
+      }
+      await tracker.close()
+      expect(errors).toEqual([])
+    },
+    60_000,
+  )
+})

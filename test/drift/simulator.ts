@@ -126,9 +126,36 @@ const EDITS: { readonly [name: string]: (root: string, luck: Luck) => void } = {
     if (luck.below(3) === 0)
       fs.rmSync(join(root, luck.pick(['new', 'src/deep', 'new/er'])), { recursive: true, force: true })
   },
+  growTree: (root, luck) => tree(join(root, `tree${count++}`), luck),
+  moveTreeIn(root, luck) {
+    const outside = join(root, 'ignored', `tree${count++}`)
+    tree(outside, luck)
+    fs.renameSync(outside, join(root, `tree${count++}`))
+  },
+  moveTreeOut: (root, luck) =>
+    inTrees(root, luck, (full) => fs.renameSync(full, join(root, 'ignored', `tree${count++}`))),
+  replaceTree(root, luck) {
+    inTrees(root, luck, (full) => {
+      fs.renameSync(full, join(root, 'ignored', `tree${count++}`))
+      tree(full, luck)
+    })
+  },
+  writeIntoTree: (root, luck) =>
+    inTrees(root, luck, (full) => write(full, `${luck.pick(['', 'a/', 'a/b/'])}late${count++}.txt`, content(luck))),
   checkout(root, luck) {
     if (luck.below(4) === 0) git(root, 'checkout', '-qf', luck.pick(['main', 'other']))
   },
+}
+
+/** Folders in folders, with files in each. */
+function tree(full: string, luck: Luck, depth = 2): void {
+  fs.mkdirSync(full)
+  for (let i = 0; i < 2; i++) fs.writeFileSync(join(full, `t${count++}.txt`), content(luck))
+  if (depth > 0) for (const name of ['a', 'b']) tree(join(full, name), luck, depth - 1)
+}
+function inTrees(root: string, luck: Luck, edit: (full: string) => void): void {
+  const trees = fs.readdirSync(root).filter((name) => name.startsWith('tree'))
+  if (trees.length > 0) edit(join(root, luck.pick(trees)))
 }
 
 function write(root: string, path: string, text: string): void {
