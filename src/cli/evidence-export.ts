@@ -1,5 +1,6 @@
 import { resolve } from 'node:path'
 import { exportPack } from '../golden/pack.ts'
+import { counted } from '../protocol/shown.ts'
 import { EXIT } from './io.ts'
 import type { VerbCall } from './verb.ts'
 import { withProject } from './with-runtime.ts'
@@ -7,7 +8,11 @@ import { withProject } from './with-runtime.ts'
 export async function run({ args, io }: VerbCall): Promise<number> {
   return withProject(io, async (project) => {
     const pack = await exportPack(project, args[0]!, resolve(io.cwd, args[1]!))
-    io.result(pack, () => `${pack.files.length} files and ${pack.events} events in ${pack.folder}\nroot ${pack.root}`)
+    io.result(
+      pack,
+      () =>
+        `${counted(pack.files.length, 'file')} and ${counted(pack.events, 'event')} in ${pack.folder}\nroot ${pack.root}`,
+    )
     return EXIT.done
   })
 }

@@ -1,6 +1,7 @@
 import type { ComposedRuntime } from '../compose.ts'
 import type { RollbackReport } from '../orchestrator/rollback.ts'
 import { stepNamed } from '../orchestrator/waits.ts'
+import { counted } from '../protocol/shown.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { changeCells } from './changes.ts'
 import { EXIT, table } from './io.ts'
@@ -39,7 +40,7 @@ function planned({ effects, files, changes }: RollbackReport['plan'], graph: Pro
 
 function told({ status, plan, left, confirm_id }: RollbackReport): string {
   const lines = [
-    `${status}: ${plan.effects.length} effects, ${plan.files.length} files, ${plan.changes.length} changes of the graph`,
+    `${status}: ${counted(plan.effects.length, 'effect')}, ${counted(plan.files.length, 'file')}, ${counted(plan.changes.length, 'change')} of the graph`,
   ]
   if (left.length > 0) lines.push(table(left.map(({ what, name, reason }) => ['left', what, name, reason])))
   if (confirm_id !== undefined && status === 'waiting')

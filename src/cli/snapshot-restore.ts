@@ -1,3 +1,4 @@
+import { counted } from '../protocol/shown.ts'
 import { changeCells } from './changes.ts'
 import { EXIT, table } from './io.ts'
 import { revisionOf } from './revision.ts'
@@ -15,7 +16,7 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
     })
     io.result({ changes, conflicts }, () =>
       [
-        `${changes.length} changes ${options.dryRun ? 'would go back' : 'went back'}`,
+        `${counted(changes.length, 'change')} ${options.dryRun ? 'would go back' : 'went back'}`,
         ...(options.dryRun && changes.length > 0 ? [table(changes.map(changeCells))] : []),
         ...(conflicts.length > 0 ? [table(conflicts.map(({ kind, id, message }) => ['left', kind, id, message]))] : []),
       ].join('\n'),

@@ -1,3 +1,4 @@
+import { counted } from '../protocol/shown.ts'
 import { reindexProject } from '../psg/verify-project.ts'
 import { EXIT, table } from './io.ts'
 import type { VerbCall } from './verb.ts'
@@ -13,7 +14,7 @@ export async function run({ args, io }: VerbCall): Promise<number> {
     const { mended, findings } = done
     io.result(done, () =>
       [
-        `${mended.length} rows of the indexes of ${done.contexts} contexts were put right`,
+        `${counted(mended.length, 'row')} put right in the indexes of ${counted(done.contexts, 'context')}`,
         ...(findings.length > 0 ? [table(findings.map(({ rule, node, message }) => [rule, node, message]))] : []),
       ].join('\n'),
     )

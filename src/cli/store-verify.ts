@@ -1,4 +1,5 @@
 import { Corrupt } from '../protocol/errors.ts'
+import { counted } from '../protocol/shown.ts'
 import type { Project } from '../psg/project.ts'
 import { EXIT, type Io, table } from './io.ts'
 import type { VerbCall } from './verb.ts'
@@ -13,7 +14,7 @@ export async function run({ args, io }: VerbCall): Promise<number> {
   const { contexts, findings } = await withProject(io, (project) => verified(project, args, io)).catch(damaged)
   io.result({ contexts, findings }, () =>
     findings.length === 0
-      ? `${contexts} contexts hold together`
+      ? `${counted(contexts, 'context')} ${contexts === 1 ? 'holds' : 'hold'} together`
       : [table(findings.map(({ rule, node, message }) => [rule, node, message])), ...remedy(findings)].join('\n'),
   )
   return findings.length === 0 ? EXIT.done : EXIT.unverified

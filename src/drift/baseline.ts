@@ -1,4 +1,5 @@
 import { eachOf } from '../protocol/each.ts'
+import { counted } from '../protocol/shown.ts'
 import type { FileRecord } from '../psg/change.ts'
 import { isKind } from '../psg/node.ts'
 import type { Backend } from '../vsl/backend.ts'
@@ -41,7 +42,7 @@ export async function takeBaseline(desk: Desk, options: ScanOptions = {}): Promi
   }
   await committing
   options.signal?.throwIfAborted()
-  await desk.graph.snapshot(BASELINE, { actor: ACTOR, reason: `${found.files} files were taken in` })
+  await desk.graph.snapshot(BASELINE, { actor: ACTOR, reason: `${counted(found.files, 'file')} taken in` })
   return found
 }
 

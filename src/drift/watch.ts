@@ -3,6 +3,7 @@ import { basename, dirname, join, relative, sep } from 'node:path'
 import type { Clock } from '../protocol/clock.ts'
 import { allOf, eachOf } from '../protocol/each.ts'
 import { Refused } from '../protocol/errors.ts'
+import { counted } from '../protocol/shown.ts'
 import { serially } from '../vsl/serially.ts'
 import { disk, isGone, isUnreadable } from './root.ts'
 
@@ -221,8 +222,7 @@ function overLimit(root: string, onError: (error: unknown) => void) {
       const count = folders.size
       if (count === told) return
       told = count
-      const which = count === 1 ? '1 folder' : `${count} folders`
-      const what = `${which} in ${root} cannot be watched: the system's limit is reached`
+      const what = `${counted(count, 'folder')} in ${root} cannot be watched: the system's limit is reached`
       onError(new Refused(what, `raise ${LIMITS[String(last?.code)]}, or scan every so often`, { cause: last }))
     },
     clear(): void {

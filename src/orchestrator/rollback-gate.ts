@@ -1,5 +1,6 @@
 import type { RollbackPlan } from '../drift/rollback.ts'
 import { canonical, type Json } from '../protocol/json.ts'
+import { counted } from '../protocol/shown.ts'
 import type { Gate, Node } from '../psg/change.ts'
 import { newConfirm } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
@@ -43,7 +44,7 @@ export async function permission(
     target_type: 'other',
     target_id: run.id,
     requested_by_role: 'rollback',
-    reason: `run ${run.id} did ${actions} thing${actions === 1 ? '' : 's'} that cannot be undone; approved: the rest is taken back`,
+    reason: `run ${run.id} did ${counted(actions, 'thing')} that cannot be undone; approved: the rest is taken back`,
   } as const
   await insist(
     graph,

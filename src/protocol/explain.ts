@@ -3,7 +3,7 @@ import { fullFormats } from './formats.ts'
 import { schemas } from './generated/schemas.ts'
 import { isObject } from './json.ts'
 import type { Schema, TypeName } from './schema.ts'
-import { shown, shownPath } from './shown.ts'
+import { counted, shown, shownPath } from './shown.ts'
 import type { Kind } from './types.ts'
 
 /**
@@ -65,7 +65,7 @@ function walkNumber(report: Report, { minimum, maximum }: Schema, value: number)
 
 function walkArray(report: Report, schema: Schema, value: readonly unknown[]): void {
   if (schema.minItems !== undefined && value.length < schema.minItems) {
-    blame(report, 'min_items', `must have at least ${schema.minItems} item${schema.minItems === 1 ? '' : 's'}`, value)
+    blame(report, 'min_items', `must have at least ${counted(schema.minItems, 'item')}`, value)
   }
   if (schema.uniqueItems) {
     const twin = firstTwin(value)

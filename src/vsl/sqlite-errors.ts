@@ -12,7 +12,7 @@ export function sqliteError(path: string, error: unknown): unknown {
   const store = `the SQLite store ${path}`
   const code = codeOf(error)
   if (code.startsWith('SQLITE_BUSY')) {
-    const remedy = 'another process holds its write lock; see which one, or raise timeoutMs'
+    const remedy = 'another process holds its write lock: end it, or wait for it and try again'
     return new Unavailable(store, remedy, { cause: error })
   }
   if (code === 'SQLITE_FULL' || code === 'ENOSPC')
