@@ -128,7 +128,7 @@ async function contentOf(
 ): Promise<{ digest: Digest; bytes?: Uint8Array }> {
   try {
     if (!isSame(stats, met)) throw new Elsewhere(path)
-    const content = stats.size <= keepBytes ? await whole(fd, space(stats.size)) : { digest: await digested(fd) }
+    const content = stats.size <= keepBytes ? await whole(fd, space(stats.size)) : { digest: await digested(fd, stats.size) }
     if (!isSame(disk.fstat(fd), stats)) throw new Elsewhere(path)
     return content
   } finally {
@@ -147,15 +147,17 @@ async function whole(fd: number, buffer: Buffer): Promise<{ digest: Digest; byte
   return { digest: digestOf(bytes), bytes }
 }
 
-async function digested(fd: number): Promise<Digest> {
+/** Not to its end, which may move on as fast as it is read. */
+async function digested(fd: number, size: number): Promise<Digest> {
   const hash = createHash('sha256')
   const buffer = Buffer.allocUnsafe(CHUNK)
-  for (let at = 0; ; ) {
-    const { bytesRead } = await disk.read(fd, buffer, 0, CHUNK, at)
-    if (bytesRead === 0) return `sha256:${hash.digest('hex')}`
+  for (let at = 0; at < size; ) {
+    const { bytesRead } = await disk.read(fd, buffer, 0, Math.min(CHUNK, size - at), at)
+    if (bytesRead === 0) break
     hash.update(buffer.subarray(0, bytesRead))
     at += bytesRead
   }
+  return `sha256:${hash.digest('hex')}`
 }
 
 const isSame = (a: Stats, b: Stats): boolean =>

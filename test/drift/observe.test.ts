@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process'
 import { appendFileSync, chmodSync, lstatSync, renameSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { type Observed, type Observing, observe } from '../../src/drift/observe.ts'
-import { openRoot } from '../../src/drift/root.ts'
+import { disk, Elsewhere, openRoot } from '../../src/drift/root.ts'
 import { digestOf } from '../../src/protocol/json.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { put } from './given.ts'
@@ -54,6 +54,19 @@ describe('looking at a file', () => {
     const options = { now: later, keepBytes: 9, keep: async () => true }
     expect(await observe(folding, 'Readme', options)).toBeUndefined()
     expect((await observe(folding, 'README', options))?.digest).toBe(digestOf('x'))
+  })
+
+  it('gives up on a file that grows as fast as it is read', async () => {
+    const { look, full } = await looking({ log: 'x'.repeat(101) })
+    const { read } = disk
+    let reads = 0
+    vi.spyOn(disk, 'read').mockImplementation(((...args: Parameters<typeof read>) => {
+      if (++reads > 100) throw new Error('it reads on and on')
+      appendFileSync(full('log'), 'more')
+      return read(...args)
+    }) as typeof read)
+    onTestFinished(() => void vi.restoreAllMocks())
+    await expect(look('log')).rejects.toThrow(Elsewhere)
   })
 
   it('does not open a pipe or a folder', async () => {
