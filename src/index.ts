@@ -26,6 +26,7 @@ export { type FlowWithIds, flowOf, type NamedFlow, type NamedStep } from './orch
 export type { ProjectFolder } from './orchestrator/project-folder.ts'
 export type { RollbackOptions, RollbackReport } from './orchestrator/rollback.ts'
 export type { RunHandle, RunResult } from './orchestrator/run.ts'
+export type { RunError, RunErrorCode } from './orchestrator/run-error.ts'
 export { createRuntime, type Runtime, type RuntimeOptions } from './orchestrator/runtime.ts'
 export { runSingleAgentFlow } from './orchestrator/single-agent.ts'
 export type { ApprovalAsked, Flow } from './orchestrator/submit.ts'

@@ -128,7 +128,8 @@ async function contentOf(
 ): Promise<{ digest: Digest; bytes?: Uint8Array }> {
   try {
     if (!isSame(stats, met)) throw new Elsewhere(path)
-    const content = stats.size <= keepBytes ? await whole(fd, space(stats.size)) : { digest: await digested(fd, stats.size) }
+    const content =
+      stats.size <= keepBytes ? await whole(fd, space(stats.size)) : { digest: await digested(fd, stats.size) }
     if (!isSame(disk.fstat(fd), stats)) throw new Elsewhere(path)
     return content
   } finally {

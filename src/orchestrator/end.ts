@@ -9,6 +9,7 @@ import type { GraphState } from '../psg/state.ts'
 import { isKept, stepsFailed } from './ending.ts'
 import type { Decided, LiveRun, Waiting } from './live.ts'
 import { saEnd, saEvent } from './profiles/sa.ts'
+import type { RunError } from './run-error.ts'
 import type { LiveSession } from './session.ts'
 import { setAction } from './set-action.ts'
 import { attemptWasCancelled, now, sa } from './steps.ts'
@@ -72,14 +73,20 @@ const isUnanswered = ({ graph }: LiveRun, confirm: string): boolean =>
   (graph.get('confirm', confirm)?.data.status ?? 'pending') === 'pending'
 
 function resultOf(run: LiveRun, status: string): JsonObject {
+  const error = run.ending?.error ?? (run.failed > 0 ? stepsFailed(run) : undefined)
   return {
     status,
-    ...(run.ending && { error: run.ending.error, termination_reason: run.ending.reason }),
-    ...(!run.ending && run.failed > 0 && { error: stepsFailed(run) }),
+    ...(status !== 'completed' && { error: error ?? endedByOthers(status) }),
+    ...(run.ending && { termination_reason: run.ending.reason }),
     ...(run.undo && { undone: run.undo.outcomes as never }),
     ...(run.session && run.session.writers.size > 0 && { resources: standing(run.session) }),
   }
 }
+
+const endedByOthers = (status: string): RunError => ({
+  code: 'cancelled',
+  message: status === 'cancelled' ? 'the plan was withdrawn' : `somebody has ended the plan as ${status}`,
+})
 
 /** Whose result stands for each thing that was written. */
 const standing = ({ writers }: LiveSession): JsonObject =>

@@ -2,6 +2,7 @@ import type { JsonObject } from '../protocol/json.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { bindingOf } from './dispatch.ts'
 import type { Decided, Ending, Flight, LiveRun, TerminationReason } from './live.ts'
+import type { RunError } from './run-error.ts'
 import type { LiveSession, SessionAsked } from './session.ts'
 import { stepFailed } from './steps.ts'
 import { isTurning, turnLost } from './turns.ts'
@@ -13,15 +14,15 @@ export function ends(run: LiveRun, ending: Ending): void {
     ...ending,
     ...(run.options.on_failure === 'compensate' && ending.status === 'failed' && { undo: true }),
   }
-  run.abort.abort(new Error(String(ending.error.message)))
+  run.abort.abort(new Error(ending.error.message))
 }
 
 /** Somebody has ended the session: what its run has left to do is nobody's turn any more. */
 export function endsWithSession(run: LiveRun, { options }: LiveSession): void {
   if (!sessionHasEnded(run.graph, options)) return
   const { collab_id } = options
-  const error = { code: 'session_ended', message: `the session ${collab_id} was ended before its run` }
-  ends(run, { status: 'cancelled', reason: 'user_cancel', error })
+  const message = `the session ${collab_id} was ended before its run`
+  ends(run, { status: 'cancelled', reason: 'user_cancel', error: { code: 'session_ended', message } })
 }
 
 export function sessionHasEnded(graph: ProjectGraph, { collab_id }: SessionAsked): boolean {
@@ -39,13 +40,13 @@ export function keepEnding(run: LiveRun, decided: Decided): void {
 export const isKept = (run: LiveRun): boolean => run.graph.get('run', run.id)!.data.ending !== undefined
 
 /** What a run says in which steps failed that let the others go on. */
-export const stepsFailed = ({ failed }: LiveRun): JsonObject => ({
+export const stepsFailed = ({ failed }: LiveRun): RunError => ({
   code: 'step_failed',
   message: `${failed} of the plan's steps failed`,
 })
 
 /** Why a run ends that fails of this. */
-export const reasonOf = ({ code }: JsonObject): TerminationReason =>
+export const reasonOf = ({ code }: RunError): TerminationReason =>
   code === 'budget_exceeded' ? 'resource_exhausted' : 'failure'
 
 /** True when what failed was the step. A turn may have come to nothing without that; and a word about a step is not the step. */
@@ -53,7 +54,7 @@ export function flightFailed(
   run: LiveRun,
   flight: Flight,
   to: 'failed' | 'skipped',
-  error: JsonObject,
+  error: RunError,
   decided: Decided,
 ): boolean {
   const left = run.session && isTurning(flight) ? turnLost(run, run.session, flight, error, decided) : 'step'

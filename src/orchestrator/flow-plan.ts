@@ -3,7 +3,7 @@ import type { Confirm, Plan } from '../protocol/types.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { confirmOf } from '../psg/moves.ts'
 import { isKind } from '../psg/node.ts'
-import { FlowFailure } from './flow.ts'
+import { FlowFailure, inCapitals } from './flow.ts'
 import { decideAs } from './flow-approval.ts'
 import { olderRetry } from './flow-check.ts'
 import { forget, unfit } from './flow-entry.ts'
@@ -161,8 +161,8 @@ async function conclude(running: Running, handle: RunHandle): Promise<void> {
     .filter(({ scope }) => scope === 'trace')
   refuseBreaches(broken)
   if (result.success) return
-  const { code = result.status, message = `the plan is ${result.status}` } = result.error ?? {}
-  throw new FlowFailure(code.toUpperCase(), message)
+  const { code = 'cancelled', message = `the plan is ${result.status}` } = result.error ?? {}
+  throw new FlowFailure(inCapitals(code), message)
 }
 
 /** Why nothing more happens until somebody comes. */

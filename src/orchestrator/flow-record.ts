@@ -3,7 +3,7 @@ import type { Json } from '../protocol/json.ts'
 import type { EventDraft } from '../psg/change.ts'
 import type { Backend, Holder } from '../vsl/backend.ts'
 import { settleWrite } from '../vsl/settle.ts'
-import { FlowFailure } from './flow.ts'
+import { type FlowError, FlowFailure } from './flow.ts'
 import type { Asked } from './flow-asked.ts'
 import { own } from './owner.ts'
 
@@ -84,7 +84,7 @@ export async function flowRecord(store: Backend, runId: string, options: RecordO
 
 /** The other call, and its run, go on. */
 function stoppedWaiting({ reason }: AbortSignal, runId: string): FlowFailure {
-  const { code, message } =
+  const { code, message }: FlowError =
     reason instanceof FlowFailure ? reason : { code: 'CANCELLED', message: 'the call was cancelled' }
   return new FlowFailure(code, `${message}; another call has run ${runId} in hand, and goes on`)
 }

@@ -1,5 +1,5 @@
 import { type Clock, isoNow } from '../protocol/clock.ts'
-import { FlowFailure } from './flow.ts'
+import { FlowFailure, inCapitals } from './flow.ts'
 import type { RunOptions } from './live.ts'
 import { isDue, latestEnd } from './timers.ts'
 
@@ -16,7 +16,7 @@ export function flowTime(options: RunOptions, clock: Clock): FlowTime {
   const latest = latestEnd({ options, started_at: isoNow(clock) })
   async function count({ ending: { error }, ...wait }: NonNullable<typeof latest>): Promise<void> {
     while (!isDue(wait, clock.now())) await clock.sleep(wait.due - clock.now(), ended.signal)
-    over.abort(new FlowFailure(String(error.code).toUpperCase(), String(error.message)))
+    over.abort(new FlowFailure(inCapitals(error.code), error.message))
   }
   if (latest) count(latest).catch(() => undefined) // ended in time
   return { over: over.signal, end: () => ended.abort() }

@@ -9,6 +9,7 @@ import type { Bindings } from './bind.ts'
 import type { RunOptions } from './live.ts'
 import type { Registry } from './registry.ts'
 import type { RunResult } from './run.ts'
+import type { RunErrorCode } from './run-error.ts'
 import type { ApprovalAsked } from './submit.ts'
 
 /** What a flow is run with. */
@@ -105,8 +106,25 @@ export interface FlowOutput {
   readonly [module: string]: unknown
 }
 
+/** Codes of runs and of what is thrown, in capitals, and those that only a flow has. */
+export type FlowErrorCode =
+  | Uppercase<RunErrorCode>
+  | 'MODULE_NOT_REGISTERED'
+  | 'ACTION_NOT_REGISTERED'
+  | 'INVALID_OUTPUT'
+  | 'INVALID_EVENT'
+  | 'INVARIANT_BROKEN'
+  | 'FLOW_DIFFERS'
+  | 'APPROVAL_PENDING'
+  | 'APPROVAL_REJECTED'
+  | 'SIGNAL_PENDING'
+  | 'PAUSED'
+  | 'SUSPENDED'
+
+export const inCapitals = (code: RunErrorCode) => code.toUpperCase() as Uppercase<RunErrorCode>
+
 export interface FlowError {
-  readonly code: string
+  readonly code: FlowErrorCode
   readonly message: string
   /** Where and by which rule, if the input or a module's output did not fit. */
   readonly problems?: readonly Problem[]
@@ -116,10 +134,10 @@ export interface FlowError {
 
 /** A flow's failure on its way to the result; it is never thrown at a caller. */
 export class FlowFailure extends Error {
-  readonly code: string
+  readonly code: FlowErrorCode
   readonly more: Pick<FlowError, 'problems' | 'confirms'>
   constructor(
-    code: string,
+    code: FlowErrorCode,
     message: string,
     more: Pick<FlowError, 'problems' | 'confirms'> = {},
     options?: ErrorOptions,

@@ -19,6 +19,7 @@ import type { Ledger, Limits } from './ledger.ts'
 import type { Ownership } from './owner.ts'
 import type { Patiently } from './patiently.ts'
 import type { ReadySet } from './ready.ts'
+import type { RunError } from './run-error.ts'
 import type { LiveSession, SessionAsked } from './session.ts'
 
 /** What a run was asked to be; stored with it, so that another process can go on with it. */
@@ -137,7 +138,7 @@ export interface Asked {
 export interface Ending {
   readonly status: 'failed' | 'cancelled'
   readonly reason: TerminationReason
-  readonly error: JsonObject
+  readonly error: RunError
   /** Take back what was done before the run ends. */
   readonly undo?: true
 }

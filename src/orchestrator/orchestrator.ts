@@ -9,6 +9,7 @@ export type {
   Coordination,
   FlowContract,
   FlowError,
+  FlowErrorCode,
   FlowOptions,
   FlowOutput,
   FlowResult,
@@ -37,6 +38,7 @@ export { type Relay, type RelayOptions, relay } from './relay.ts'
 export type { RollbackOptions, RollbackReport } from './rollback.ts'
 export type { EffectOutcome } from './rollback-effect.ts'
 export type { RunHandle, RunResult } from './run.ts'
+export type { RunError, RunErrorCode } from './run-error.ts'
 export { createRuntime, type IntegrationKind, type Runtime, type RuntimeOptions } from './runtime.ts'
 export type { SessionAsked } from './session.ts'
 export { runSingleAgentFlow } from './single-agent.ts'

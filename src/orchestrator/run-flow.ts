@@ -14,6 +14,7 @@ import {
   type FlowOptions,
   type FlowOutput,
   type FlowResult,
+  inCapitals,
   type RuntimeContext,
 } from './flow.ts'
 import { type Asked, askedBy, refuseOther } from './flow-asked.ts'
@@ -194,6 +195,6 @@ const isBackend = (vsl: FlowOptions['vsl']): vsl is Backend => typeof (vsl as Pa
 function errorOf(error: unknown): FlowError {
   if (error instanceof FlowFailure) return { code: error.code, message: error.message, ...error.more }
   if (error instanceof InvalidInput) return { code: 'INVALID_INPUT', message: error.message, problems: error.problems }
-  if (error instanceof MplpError) return { code: error.code.toUpperCase(), message: error.message }
+  if (error instanceof MplpError) return { code: inCapitals(error.code), message: error.message }
   return { code: 'RUNTIME_EXCEPTION', message: error instanceof Error ? error.message : String(error) }
 }

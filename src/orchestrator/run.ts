@@ -13,6 +13,7 @@ import type { Settled } from './keeper.ts'
 import type { Lacking } from './lacking.ts'
 import type { Undo } from './live.ts'
 import { outputsOf } from './outputs.ts'
+import type { RunError } from './run-error.ts'
 import { openTimers } from './timers.ts'
 import type { Placeless } from './without-place.ts'
 
@@ -21,7 +22,7 @@ export interface RunResult {
   readonly success: boolean
   readonly status: 'completed' | 'failed' | 'cancelled'
   /** Why it did not succeed; `step_id` where a single step was the reason. */
-  readonly error?: { readonly code: string; readonly message: string; readonly step_id?: string }
+  readonly error?: RunError
   /** What each step gave, by step id; outputs too large to keep inline are read from the store when asked for. */
   readonly outputs: { readonly [step_id: string]: Json }
   /** In a session, whose result stands for each thing that steps were declared to write. */

@@ -5,6 +5,7 @@ import { heldUpBy } from './held-up.ts'
 import { land } from './land.ts'
 import { landTick, staysHere } from './land-tick.ts'
 import type { Flight, LiveRun } from './live.ts'
+import type { RunError } from './run-error.ts'
 import { openSignals } from './signals.ts'
 import { decideTick } from './tick.ts'
 import { nextDue, ring } from './timers.ts'
@@ -182,7 +183,7 @@ function alarm(): Alarm {
 
 /** A rule refused what a tick decided: our own fault, so the run ends as failed rather than hang. */
 export function giveUp(run: LiveRun, error: unknown): void {
-  const told =
+  const told: RunError =
     error instanceof MplpError
       ? { code: error.code, message: error.message }
       : { code: 'runtime_exception', message: String(error) }

@@ -9,6 +9,7 @@ import { RunEvent } from '../psg/run-event.ts'
 import { blanksIn } from './bind.ts'
 import type { Decided, Flight, LiveRun } from './live.ts'
 import { saEvent } from './profiles/sa.ts'
+import type { RunError } from './run-error.ts'
 import { seatOf } from './session.ts'
 import { setAction } from './set-action.ts'
 
@@ -149,7 +150,7 @@ export function stepFailed(
   run: LiveRun,
   flight: Flight,
   to: 'failed' | 'skipped',
-  error: JsonObject,
+  error: RunError,
   decided: Decided,
 ): void {
   decided.changes.push(move('step', flight.step, to))
@@ -165,7 +166,7 @@ export function stepFailed(
     )
 }
 
-export function actionFailed(run: LiveRun, { action }: Flight, error: JsonObject, decided: Decided): void {
+export function actionFailed(run: LiveRun, { action }: Flight, error: RunError, decided: Decided): void {
   setAction(decided, action.action_id, {
     status: error.code === 'action_aborted' ? 'cancelled' : 'failed',
     error,

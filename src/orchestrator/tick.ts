@@ -1,6 +1,5 @@
 import { nextRetry, unheeded } from '../ael/with-retry.ts'
 import { ActionError, ApprovalNeeded } from '../protocol/errors.ts'
-import type { JsonObject } from '../protocol/json.ts'
 import type { ConfirmStatus } from '../protocol/types.ts'
 import { move } from '../psg/moves.ts'
 import { bindingOf, departs } from './dispatch.ts'
@@ -12,6 +11,7 @@ import type { Arrival, Asked, Decided, Ending, Flight, LiveRun } from './live.ts
 import { fitting } from './one-commit.ts'
 import { hasPlace } from './place.ts'
 import { resume } from './recover.ts'
+import type { RunError } from './run-error.ts'
 import { isExpiry, nextTurns } from './session.ts'
 import { setAction } from './set-action.ts'
 import { goesOn } from './set-off.ts'
@@ -159,7 +159,7 @@ function stepGivenUp(
   run: LiveRun,
   flight: Flight,
   policy: 'fail' | 'skip' | 'continue' | 'compensate',
-  error: JsonObject,
+  error: RunError,
   decided: Decided,
 ): void {
   if (!flightFailed(run, flight, policy === 'skip' ? 'skipped' : 'failed', error, decided)) return

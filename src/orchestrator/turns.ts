@@ -9,6 +9,7 @@ import type { NextTurn } from './modes/mode.ts'
 import { NEEDS_TOKEN } from './modes/modes.ts'
 import { comesWithoutPlace, hasPlace, needsPlace } from './place.ts'
 import { broadcastSent, mapBeginning, mapEnd, type TurnResult, turnCompleted, turnDispatched } from './profiles/map.ts'
+import type { RunError } from './run-error.ts'
 import {
   append,
   contender,
@@ -84,7 +85,7 @@ export function turnLost(
   run: LiveRun,
   session: LiveSession,
   flight: Turning,
-  error: JsonObject,
+  error: RunError,
   decided: Decided,
 ): 'nothing' | 'step' | 'word' {
   const { turn, step } = flight

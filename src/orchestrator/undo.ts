@@ -10,6 +10,7 @@ import { departs } from './dispatch.ts'
 import type { Decided, Ending, Flight, LiveRun, Undo } from './live.ts'
 import { worksOf } from './outcome.ts'
 import { hasPlace } from './place.ts'
+import type { RunError } from './run-error.ts'
 import { setAction } from './set-action.ts'
 import { actionAdded, attemptAgain, now } from './steps.ts'
 
@@ -46,7 +47,7 @@ function begins(run: LiveRun, { left }: Undo, decided: Decided): void {
 const completesAny = ({ said }: Decided): boolean => [...said.values()].some(({ set }) => set.status === 'completed')
 
 /** Takes in the end of an inverse action; false when the flight was not one. */
-export function undoArrived(run: LiveRun, flight: Flight, error: JsonObject | undefined, decided: Decided): boolean {
+export function undoArrived(run: LiveRun, flight: Flight, error: RunError | undefined, decided: Decided): boolean {
   if (flight.compensates === undefined || !run.undo) return false
   const { action_id } = flight.action
   setAction(decided, action_id, { status: error ? 'failed' : 'completed', ...(error && { error }) })

@@ -4,6 +4,7 @@ import type { ProjectGraph } from '../psg/graph.ts'
 import { insist } from '../psg/insist.ts'
 import { endPlan } from '../psg/moves.ts'
 import type { RunOptions, TerminationReason } from './live.ts'
+import type { RunError } from './run-error.ts'
 import { fired, openTimers } from './timers.ts'
 import { sessionWithdrawn } from './turns.ts'
 
@@ -73,7 +74,7 @@ export function comeDue(graph: ProjectGraph, plan: string): readonly Change[] {
 
 /** Why a run ends whose plan never started. */
 export interface Withdrawn {
-  readonly error: { readonly code: string; readonly message: string }
+  readonly error: RunError
   readonly reason: TerminationReason
 }
 

@@ -1,8 +1,28 @@
 import type { Digest, Json } from './json.ts'
 
+/** Every code that we throw. */
+export type ErrorCode =
+  | ActionErrorCode
+  | 'invalid_input'
+  | 'rule_violation'
+  | 'not_found'
+  | 'revision_conflict'
+  | 'fenced_out'
+  | 'key_exists'
+  | 'outcome_unknown'
+  | 'unavailable'
+  | 'refused'
+  | 'corrupt'
+  | 'too_large'
+  | 'fell_behind'
+  | 'closed'
+  | 'stale_file'
+  | 'unauthenticated'
+  | 'forbidden'
+
 /** Everything we throw on purpose. `code` is for programs, `message` for people. */
 export abstract class MplpError extends Error {
-  abstract readonly code: string
+  abstract readonly code: ErrorCode
   /** Would the same call, made again later, have a chance? */
   readonly retryable: boolean = false
   override get name(): string {

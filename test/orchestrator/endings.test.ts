@@ -595,7 +595,8 @@ describe('time', () => {
         await runtime.decide(question!.confirm.confirm_id, { status: 'cancelled', decided_by_role: 'somebody' })
       if (when === 'its plan is withdrawn')
         await pathsOf(runtime.project).patchPlanStatus(run.plan_id, 'cancelled', { actor: 'x', reason: 'y' })
-      expect(await inTime(clock, run.result())).toMatchObject({ status: 'cancelled' })
+      const code = when === 'nobody answers' ? 'approval_expired' : 'cancelled'
+      expect(await inTime(clock, run.result())).toMatchObject({ status: 'cancelled', error: { code } })
       const graph = await runtime.project.context(run.context_id)
       const time = expect.stringMatching(/Z$/)
       expect(await graph.document('trace', run.trace_id)).toMatchObject({ status: 'cancelled', finished_at: time })

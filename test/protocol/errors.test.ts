@@ -22,11 +22,18 @@ const classes = (() => {
   ours.delete('MplpError')
   return ours
 })()
-const ACTION_CODES = /type ActionErrorCode =((?:\n {2}\| '\w+')+)/
+/** The literals of a union. */
+const unionIn = (path: string, name: string): string[] => {
+  const [, text] = new RegExp(`type ${name} =((?:\\n {2}\\| '?\\w+'?)+)`).exec(readFileSync(join(root, path), 'utf8'))!
+  return [...text!.matchAll(/'(\w+)'/g)].map(([, code]) => code!)
+}
+const actionCodes = unionIn('src/protocol/errors.ts', 'ActionErrorCode')
 const codes = [
-  ...[...classes.values()].flatMap((body) => [...body.matchAll(/readonly code(?: = |: )('[^;\n]*')/g)]),
-  ACTION_CODES.exec(readFileSync(join(root, 'src/protocol/errors.ts'), 'utf8'))!,
-].flatMap(([, text]) => [...text!.matchAll(/'(\w+)'/g)].map(([, code]) => code!))
+  ...[...classes.values()]
+    .flatMap((body) => [...body.matchAll(/readonly code(?: = |: )('[^;\n]*')/g)])
+    .flatMap(([, text]) => [...text!.matchAll(/'(\w+)'/g)].map(([, code]) => code!)),
+  ...actionCodes,
+]
 
 describe('docs/errors.md', () => {
   it('has a section that says what to do for every code, and for nothing else', () => {
@@ -42,6 +49,21 @@ describe('docs/errors.md', () => {
     expect([...classes.keys()]).toEqual(
       expect.arrayContaining(Object.keys(errors).filter((name) => name !== 'MplpError')),
     )
+  })
+
+  it('lists every code that the compiler knows of', () => {
+    expect([...unionIn('src/protocol/errors.ts', 'ErrorCode'), ...actionCodes].sort()).toEqual([...codes].sort())
+  })
+
+  it('lists every code of a run of its own', () => {
+    const section = page.slice(
+      page.indexOf('## In the result of a run\n'),
+      page.indexOf('## In the result of a flow\n'),
+    )
+    const cells = [...section.matchAll(/^\| (`.*?) \|/gm)].map(([, cell]) => cell!)
+    const rows = cells.flatMap((cell) => [...cell.matchAll(/`(\w+)`/g)].map(([, code]) => code!))
+    const own = rows.filter((code) => !codes.includes(code))
+    expect(own.sort()).toEqual(unionIn('src/orchestrator/run-error.ts', 'RunErrorCode').sort())
   })
 
   it('lists every code of a flow of its own', () => {
