@@ -1,4 +1,10 @@
-import { Agent as HttpAgent, request as httpRequest, type IncomingMessage, type RequestOptions } from 'node:http'
+import {
+  type ClientRequest,
+  Agent as HttpAgent,
+  request as httpRequest,
+  type IncomingMessage,
+  type RequestOptions,
+} from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import { ActionError, TooLarge } from '../protocol/errors.ts'
 import type { Json } from '../protocol/json.ts'
@@ -126,8 +132,17 @@ function exchanged(request: Request, options: SenderOptions, agents: Agents): Pr
     const wasStale = ({ code }: NodeJS.ErrnoException) =>
       sent.reusedSocket && code === 'ECONNRESET' && SAFE.includes(method) && !signal.aborted
     sent.on('error', (error) => (wasStale(error) ? resolve(exchanged(request, options, agents)) : fail(error)))
+    refuseToSwitch(sent, url, fail)
     endedBy(signal, sent)
     sent.end(payload)
+  })
+}
+
+/** Of a switch to another protocol Node makes neither an answer nor an error: who does not look for it waits out the time. */
+export function refuseToSwitch(sent: ClientRequest, { host }: URL, refuse: (error: ActionError) => void): void {
+  sent.once('upgrade', ({ statusCode }, socket) => {
+    socket.destroy()
+    refuse(finalFailure(`${host} answered ${statusCode}: it wants to speak something else than it was asked in`))
   })
 }
 

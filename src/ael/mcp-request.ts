@@ -4,7 +4,7 @@ import { isObject } from '../protocol/json.ts'
 import { endedBy } from './ended-by.ts'
 import { finalFailure } from './failure.ts'
 import { refusal } from './http-refusal.ts'
-import { networkFailure } from './http-send.ts'
+import { networkFailure, refuseToSwitch } from './http-send.ts'
 import { Oversized } from './mcp-events.ts'
 
 export interface McpRequest {
@@ -39,6 +39,7 @@ export function mcpRequests(url: URL): McpRequests {
       const ours = { 'accept-encoding': 'identity', ...length } // who says nothing accepts everything
       const sent = request(at, { method, agent, headers: { ...headers, ...ours } }, resolve)
       sent.on('error', (error) => reject(networkFailure(error, at, signal)))
+      refuseToSwitch(sent, at, reject)
       endedBy(signal, sent)
       sent.end(body)
     })

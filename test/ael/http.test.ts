@@ -86,6 +86,7 @@ function answer({ url }: { readonly url: URL }, response: ServerResponse): void 
   else if (url.pathname === '/cut')
     response.writeHead(200, { 'content-length': 100 }).write('half', () => response.destroy())
   else if (url.pathname === '/endless') endless(response)
+  else if (url.pathname === '/switch') response.writeHead(101, { connection: 'upgrade', upgrade: 'other' }).end()
   else response.writeHead(404).end()
 }
 
@@ -246,6 +247,15 @@ describe('httpAdapter', () => {
     await expect(send({ url: `${server.url}/endless` }, options)).rejects.toMatchObject({
       code: 'action_failed',
       retryable: false,
+    })
+    await expect.poll(() => server.busy()).toBe(0)
+  })
+
+  it('does not wait for a server that goes over to another protocol, and lets go of it', async () => {
+    await expect(send({ url: `${server.url}/switch` })).rejects.toMatchObject({
+      code: 'action_failed',
+      retryable: false,
+      message: expect.stringContaining('answered 101'),
     })
     await expect.poll(() => server.busy()).toBe(0)
   })

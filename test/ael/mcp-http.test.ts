@@ -477,6 +477,11 @@ describe('mcpAdapter with a URL', () => {
       (_, response) => response.writeHead(200, { 'content-type': 'text/html' }).end('<p>'),
       /answered with text\/html/,
     ],
+    [
+      'goes over to another protocol',
+      (_, response) => response.writeHead(101, { connection: 'upgrade', upgrade: 'other' }).end(),
+      /answered 101/,
+    ],
     ['wants to know who asks', (_, response) => response.writeHead(401).end(), /answered 401; give what it asks for/],
     [
       'answers something else',
