@@ -11,6 +11,7 @@ import type { Json, JsonObject } from '../protocol/json.ts'
 import type { TokenUsage } from './adapter.ts'
 import { passingFailure } from './failure.ts'
 import type { Model } from './llm-provider.ts'
+import { eitherOf } from './on-abort.ts'
 import type { RegisteredTool } from './tool-registry.ts'
 import { wireName } from './wire-name.ts'
 
@@ -49,6 +50,19 @@ export interface RoundAnswer {
 
 /** Asks once: the library's own retries and its tool loop are off. Throws whatever the library throws. */
 export async function askedOnce(request: RoundRequest): Promise<RoundAnswer> {
+  const failed = new AbortController()
+  const { signal, unlink } = eitherOf(request.signal, failed.signal)
+  try {
+    return await answered({ ...request, signal })
+  } catch (error) {
+    failed.abort() // the library lets go of a stream that it cannot read on, and not of its connection
+    throw error
+  } finally {
+    unlink()
+  }
+}
+
+async function answered(request: RoundRequest): Promise<RoundAnswer> {
   const { generateText, streamText, jsonSchema, Output } = await library()
   const { model, messages, tools, schema, params, headers, signal, onDelta } = request
   const described = (json: JsonObject) => jsonSchema(json as JSONSchema7)

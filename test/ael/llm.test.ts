@@ -239,6 +239,12 @@ describe('llmAdapter', () => {
       expect(await failure({ stream: true }, wire)).toMatchObject(passing)
     })
 
+    it('lets go of a stream that the server does not end behind what went wrong', async () => {
+      server.behave({ wrong: { message: 'Overloaded', code: 529 }, say: 'one two three', stays: true })
+      expect(await failure({ stream: true }, wire)).toMatchObject({ code: 'action_failed', retryable: true })
+      await expect.poll(() => server.busy()).toBe(0)
+    })
+
     it('ends an answer without end', async () => {
       server.behave({ endless: true })
       const provider = { openai: openAiProvider, anthropic: anthropicProvider, google: googleProvider }[wire]

@@ -12,8 +12,12 @@ export type Behaviour =
   | { readonly cut: number; readonly say: string }
   /** Ends the answer in good order, but too early. */
   | { readonly short: number; readonly say: string }
-  /** Begins to stream, and then says what went wrong. */
-  | { readonly wrong: { readonly message: string; readonly code?: number }; readonly say: string }
+  /** Begins to stream, and then says what went wrong; with `stays` it does not end the answer behind that. */
+  | {
+      readonly wrong: { readonly message: string; readonly code?: number }
+      readonly say: string
+      readonly stays?: true
+    }
   /** A good status, and something else than the wire. */
   | { readonly garbage: string }
   /** Text without end. */
@@ -79,9 +83,10 @@ function answer(request: LlmRequest, behaviour: Behaviour, response: ServerRespo
   else if ('short' in behaviour) response.end(whole.slice(0, behaviour.short))
   else if ('wrong' in behaviour) {
     const begun = whole.split('\n\n').slice(0, 2).join('\n\n')
-    response.end(
+    response.write(
       `${begun}\n\n${data({ type: 'error', error: { type: 'made_up', status: 'MADE_UP', ...behaviour.wrong } })}`,
     )
+    if (!behaviour.stays) response.end()
   } else response.end(whole)
 }
 
