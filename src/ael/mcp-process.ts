@@ -8,6 +8,9 @@ import { inTurn, type McpWire } from './mcp-wire.ts'
 const KEPT_STDERR = 2_048
 const PATIENCE_MS = 500
 
+/** The server has not been told: it is gone, or does not listen any more. */
+class Unheard extends Error {}
+
 /**
  * A server process of our own, spoken to over its stdin and stdout, together with whatever it starts itself.
  * The SDK's own transport signals the process alone, so that what `npx` or a shell started for us would outlive it; this one makes a process
@@ -85,8 +88,9 @@ export function mcpProcess(server: McpCommand, env: Record<string, string>, maxM
     },
     send(message) {
       return new Promise((resolve, reject) => {
-        if (!child?.stdin?.writable) return reject(new Error('the server is gone'))
-        child.stdin.write(`${JSON.stringify(message)}\n`, (error) => (error ? reject(error) : resolve()))
+        const unheard = (cause?: Error) => reject(new Unheard('the server does not listen any more', { cause }))
+        if (!child?.stdin?.writable) return unheard()
+        child.stdin.write(`${JSON.stringify(message)}\n`, (error) => (error ? unheard(error) : resolve()))
       })
     },
     async close() {
@@ -104,7 +108,11 @@ export function mcpProcess(server: McpCommand, env: Record<string, string>, maxM
     },
     endsOnAbort: true,
     // Not by the code: the one that the library gives to a lost connection is for servers to use as they like.
-    told: (error) => ({ reason: whyNot(error, server, isAlive ? '' : stderr.trim()), retryable: !isAlive, tooLarge }),
+    told(error) {
+      const forgotten = error instanceof Unheard
+      const reason = whyNot(error, server, isAlive ? '' : stderr.trim())
+      return { reason, retryable: forgotten || !isAlive, tooLarge, forgotten }
+    },
   }
   return wire
 }

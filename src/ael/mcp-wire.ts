@@ -19,7 +19,7 @@ export interface Told {
   readonly retryAfterMs?: number
   /** It was a message larger than it may be. */
   readonly tooLarge?: boolean
-  /** The server does not know us any more, and has done nothing: through a new wire the same may be asked again. */
+  /** The server does not know us any more, or does not listen, and has done nothing: through a new wire the same may be asked again. */
   readonly forgotten?: boolean
 }
 

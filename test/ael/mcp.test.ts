@@ -107,6 +107,15 @@ describe('mcpAdapter', () => {
     expect(lines(notes, 'started')).toHaveLength(2)
   })
 
+  it('starts a server anew that does not listen any more, and makes the call that it did not hear once more', async () => {
+    await start()
+    expect((await layer.execute(call('ignore'))).output).toMatch(/nobody/)
+    expect((await layer.execute(call('note', {}, { idempotency_key: 'k' }))).output).toBe('noted')
+    expect(lines(notes, 'keys')).toEqual(['k'])
+    await expect.poll(() => pids(notes, 'started').filter(isAlive)).toHaveLength(1)
+    expect(lines(notes, 'started')).toHaveLength(2)
+  })
+
   it('gets through by attempting again when the server is killed in the middle', async () => {
     await start()
     const waiting = layer.execute(

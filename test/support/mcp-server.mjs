@@ -100,6 +100,13 @@ const tools = {
       return never()
     },
   },
+  ignore: {
+    inputSchema: object,
+    run() {
+      closeSync(0)
+      return text('I listen to nobody any more')
+    },
+  },
   refuse: {
     inputSchema: object,
     run() {
