@@ -4,7 +4,8 @@ import type { Clock } from '../protocol/clock.ts'
 import { ActionError, InvalidInput, MplpError, type Problem, TooLarge } from '../protocol/errors.ts'
 import { shownPath } from '../protocol/shown.ts'
 import { VERSION } from '../protocol/version.ts'
-import { finalFailure } from './failure.ts'
+import { finalFailure, timedOut } from './failure.ts'
+import { inTime } from './in-time.ts'
 import { mcpHttp } from './mcp-http.ts'
 import { mcpProcess } from './mcp-process.ts'
 import type { McpServer } from './mcp-server.ts'
@@ -37,7 +38,7 @@ export interface McpLink {
 
 /** `found` is told the tools, at the start and when the server says that they are others. */
 export async function openLink(options: McpLinkOptions, found: (tools: readonly McpTool[]) => void): Promise<McpLink> {
-  const { namespace, startMs, onError } = options
+  const { namespace, startMs, clock, onError } = options
   const { Client } = await import('@modelcontextprotocol/sdk/client/index.js')
   const { ToolListChangedNotificationSchema } = await import('@modelcontextprotocol/sdk/types.js')
 
@@ -60,14 +61,18 @@ export async function openLink(options: McpLinkOptions, found: (tools: readonly 
       if (wire.isAlive) onError(error) // one that died is asked again when it is started again
     })
   })
-  try {
+  const [began, failed] =
+    options.server.url === undefined ? ['starting', 'did not start'] : ['reaching', 'cannot be used']
+  const begin = async () => {
     await client.connect(wire, { timeout: startMs })
     listed = list()
     await listed
+  }
+  try {
+    await inTime(begin(), startMs, `${began} it and listing its tools`, clock)
   } catch (error) {
     await wire.kill()
     if (error instanceof MplpError && !(error instanceof ActionError)) throw error
-    const failed = options.server.url === undefined ? 'did not start' : 'cannot be used'
     throw linkFailure(error, wire, options, `the MCP server ${namespace} ${failed}`, `what ${namespace} says`)
   }
   return { client, wire, ended, listed: () => listed, inHand: 0, tainted: false }
@@ -98,13 +103,16 @@ export function linkFailure(
 }
 
 /** Not by the library's own `listTools`, which refuses all of them for the sake of one whose shape or output schema it cannot read. */
-async function toolsOf(client: Client, { namespace, startMs, onError }: McpLinkOptions): Promise<McpTool[]> {
+async function toolsOf(client: Client, { namespace, startMs, clock, onError }: McpLinkOptions): Promise<McpTool[]> {
   const { PaginatedResultSchema, ToolSchema } = await import('@modelcontextprotocol/sdk/types.js')
   const found: McpTool[] = []
   const cursors = new Set<string>()
+  const until = clock.now() + startMs
   for (let cursor: string | undefined; ; ) {
     const params = cursor === undefined ? {} : { cursor }
-    const page = await client.request({ method: 'tools/list', params }, PaginatedResultSchema, { timeout: startMs })
+    const timeout = Math.min(until - clock.now(), startMs) // a clock that was set back gives no time
+    if (timeout <= 0) throw timedOut(`listing the tools of ${namespace}`, startMs)
+    const page = await client.request({ method: 'tools/list', params }, PaginatedResultSchema, { timeout })
     if (!Array.isArray(page.tools)) throw new Error('its list of tools is none')
     for (const offered of page.tools as readonly unknown[]) {
       const { data, error } = ToolSchema.safeParse(offered)

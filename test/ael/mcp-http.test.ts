@@ -9,6 +9,7 @@ import { type McpOptions, mcpAdapter } from '../../src/ael/mcp.ts'
 import type { McpUrl } from '../../src/ael/mcp-server.ts'
 import { toolAdapter } from '../../src/ael/tool.ts'
 import { type ToolRegistry, toolRegistry } from '../../src/ael/tool-registry.ts'
+import { manualClock } from '../../src/protocol/clock.ts'
 import type { JsonObject } from '../../src/protocol/json.ts'
 import { type AdapterRig, adapterContract } from '../contracts/adapter-contract.ts'
 import { endless, httpServer } from '../support/http-server.ts'
@@ -513,6 +514,24 @@ describe('mcpAdapter with a URL', () => {
     await expect(start({}, { startMs: 50 })).rejects.toMatchObject({ code: 'action_failed', retryable: true })
     once('notifications/initialized', () => undefined)
     await expect(start({}, { startMs: 200 })).rejects.toMatchObject({ code: 'action_failed', retryable: true })
+  })
+
+  it('does not wait longer than it may for all of a list that comes page by page', async () => {
+    const clock = manualClock()
+    let pages = 0
+    instead = ({ asks, id }, response) => {
+      if (asks !== 'tools/list') return false
+      const result = { tools: [], ...(++pages < 9 && { nextCursor: String(pages) }) }
+      const json = response.writeHead(200, { 'content-type': 'application/json' })
+      void clock.advance(600).then(() => json.end(JSON.stringify({ jsonrpc: '2.0', id, result })))
+      return true
+    }
+    await expect(start({}, { startMs: 1_000, clock })).rejects.toMatchObject({
+      code: 'action_failed',
+      retryable: true,
+      message: expect.stringContaining('listing its tools did not end within 1000 ms'),
+    })
+    expect(pages).toBe(2)
   })
 
   it('says that nobody is there, and that it may pass', async () => {
