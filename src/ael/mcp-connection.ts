@@ -4,6 +4,7 @@ import { Closed, InvalidInput } from '../protocol/errors.ts'
 import { LONGEST_TIMER_MS } from '../protocol/fields.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
 import { aborted, finalFailure, orAborted } from './failure.ts'
+import { inTime } from './in-time.ts'
 import { leftOut, linkFailure, type McpLink, type McpLinkOptions, openLink } from './mcp-link.ts'
 import { type RegisteredTool, type Tool, type ToolCall, type ToolRegistry, toolRegistry } from './tool-registry.ts'
 
@@ -21,6 +22,9 @@ export interface McpConnection {
   owns(tool: string): boolean
   close(): Promise<void>
 }
+
+/** How long an answer may be kept back for tools that its call brought. */
+const LISTED_MS = 5_000
 
 export function mcpConnection(options: McpConnectionOptions): McpConnection {
   const { namespace, tools } = options
@@ -92,7 +96,7 @@ export function mcpConnection(options: McpConnectionOptions): McpConnection {
     link.inHand++
     try {
       const answer = await called(link.client, tool, args, call)
-      await orAborted(link.listed(), call.signal, tool).catch(() => undefined) // what comes next may need a tool that this call brought
+      await call.untimed(orAborted(caughtUp(link), call.signal, what)).catch(() => undefined)
       return answer
     } catch (error) {
       const isAborted = call.signal.aborted
@@ -110,6 +114,10 @@ export function mcpConnection(options: McpConnectionOptions): McpConnection {
     }
     return answered(tool, args, call, true) // by a server that has not begun it
   }
+
+  /** What comes next may need a tool that a call brought. A list that does not come must not cost the answer that is there. */
+  const caughtUp = (link: McpLink): Promise<void> =>
+    inTime(link.listed(), LISTED_MS, 'the list of tools', options.clock)
 
   return {
     async open() {

@@ -154,6 +154,24 @@ describe('mcpAdapter with a URL', () => {
     expect(streams).toBe(3)
   })
 
+  it('gives an answer that is there, also where the list does not come that was announced before it', async () => {
+    const clock = manualClock()
+    await start({}, { startMs: 60_000, clock })
+    layer = actionLayer({ adapters: [toolAdapter(tools)], clock })
+    instead = (request, response) => {
+      if (request.asks === 'call note')
+        events(response).end(
+          `data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\ndata: ${answer(request, 'noted')}\n\n`,
+        )
+      return ['call note', 'tools/list'].includes(request.asks)
+    }
+    const before = asked('tools/list').length
+    const noted = done('note', {}, { timeout_ms: 3_000 })
+    await expect.poll(() => asked('tools/list').length).toBe(before + 1)
+    await clock.advance(5_000)
+    expect(await noted).toBe('noted')
+  })
+
   it('gets on without a stream where the server offers none, and does not ask for it again', async () => {
     const streams = { here: 0, there: 0 }
     const short = (response: ServerResponse) => events(response).end('retry: 50\n\n')
