@@ -51,7 +51,7 @@ export function mcpRequests(url: URL): McpRequests {
         const response = await exchanged(at, method, asked)
         const next = redirection(response, at, method)
         if (next === undefined) return response
-        response.resume()
+        response.destroy() // what it says beside may have no end
         if (hop === MOST_REDIRECTS) throw finalFailure(`${url.host} redirected more than ${MOST_REDIRECTS} times`)
         at = next
       }

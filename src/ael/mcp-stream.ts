@@ -115,8 +115,8 @@ const LIST_CHANGED = JSON.stringify({ jsonrpc: '2.0', method: 'notifications/too
 export const isStream = ({ headers }: IncomingMessage): boolean =>
   /^\s*text\/event-stream\b/i.test(headers['content-type'] ?? '')
 
-/** Is the answer to a request in what was said? */
+/** Is the answer to a request in what was said? By its id also where that comes back as text: the library takes it so, too. */
 export const isAnswer = (said: unknown, id: RequestId): boolean =>
   Array.isArray(said)
     ? said.some((one) => isAnswer(one, id))
-    : Object(said).id === id && Object(said).method === undefined
+    : String(Object(said).id) === String(id) && Object(said).method === undefined

@@ -86,7 +86,7 @@ describe('mcpAdapter with a URL', () => {
   const echoed = () => done('echo', { said: 'hi' })
   const asked = (what: string) => server.heard.filter(({ asks }) => asks === what)
   const three = { retry: { strategy: 'fixed', max_attempts: 3, delay_ms: 0 } }
-  const answer = ({ id }: McpHeard, said: string) =>
+  const answer = ({ id }: { readonly id: number | string }, said: string) =>
     JSON.stringify({ jsonrpc: '2.0', id, result: { content: [{ type: 'text', text: said }] } })
   const events = (response: ServerResponse, status = 200) =>
     response.writeHead(status, { 'content-type': 'text/event-stream' })
@@ -452,12 +452,26 @@ describe('mcpAdapter with a URL', () => {
     await ended
   })
 
-  it('lets go of a stream that the server does not end behind the answer', async () => {
+  it.each([
+    ['the answer', (id: number) => id],
+    ['the answer, whose id has become text', String],
+  ])('lets go of a stream that the server does not end behind %s', async (_, back) => {
     await start()
     let ended: Promise<unknown> | undefined
     once('call note', (request, response) => {
       ended = new Promise((closed) => response.once('close', closed))
-      events(response).write(`data: ${answer(request, 'noted')}\n\n`)
+      events(response).write(`data: ${answer({ id: back(request.id) }, 'noted')}\n\n`)
+    })
+    expect(await done('note')).toBe('noted')
+    await ended
+  })
+
+  it('lets go of a redirect whose body has no end', async () => {
+    await start()
+    let ended: Promise<unknown> | undefined
+    once('call note', (_, response) => {
+      ended = new Promise((closed) => response.once('close', closed))
+      endless(response.writeHead(307, { location: '/mcp' }))
     })
     expect(await done('note')).toBe('noted')
     await ended
