@@ -477,6 +477,20 @@ describe('mcpAdapter with a URL', () => {
     await ended
   })
 
+  it('takes what a server calls null for what it does not say', async () => {
+    const results: { readonly [asks: string]: object } = {
+      'tools/list': { tools: [{ name: 'note', inputSchema: { type: 'object' } }], nextCursor: null, _meta: null },
+      'call note': { content: [{ type: 'text', text: 'noted' }], structuredContent: null, isError: null },
+    }
+    instead = ({ asks, id }, response) => {
+      const result = results[asks]
+      if (result) response.setHeader('content-type', 'application/json').end(JSON.stringify({ id, result }))
+      return result !== undefined
+    }
+    await start()
+    expect(await done('note')).toBe('noted')
+  })
+
   it('answers what a server asks it, and hears an answer that is not wholly as the protocol wants it', async () => {
     await start()
     let ponged = () => {}
