@@ -128,9 +128,10 @@ function exchanged(request: Request, options: SenderOptions, agents: Agents): Pr
     const sent = (protocol === 'https:' ? httpsRequest : httpRequest)(url, wire, (response) => {
       whole(response, options.maxResponseBytes, url).then(resolve, fail)
     })
-    // The other side may end a connection that was kept just as it is used again: no answer, and nobody's fault.
-    const wasStale = ({ code }: NodeJS.ErrnoException) =>
-      sent.reusedSocket && code === 'ECONNRESET' && SAFE.includes(method) && !signal.aborted
+    // The other side may end a connection that was kept just as it is used again, or something left over from the answer before may
+    // come through it: no answer, and no fault of this request.
+    const wasStale = ({ code = '' }: NodeJS.ErrnoException) =>
+      sent.reusedSocket && /^(?:ECONNRESET|HPE_\w+)$/.test(code) && SAFE.includes(method) && !signal.aborted
     sent.on('error', (error) => (wasStale(error) ? resolve(exchanged(request, options, agents)) : fail(error)))
     refuseToSwitch(sent, url, fail)
     endedBy(signal, sent)

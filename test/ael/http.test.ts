@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http'
-import { type AddressInfo, createServer } from 'node:net'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { newAction } from '../../src/ael/action.ts'
@@ -300,25 +300,32 @@ describe('httpAdapter', () => {
     expect((await send({ url: `${server.url}/json-marked` })).output).toMatchObject({ body: { é: 1 } })
   })
 
-  it('asks again over a new connection when the one it had kept was cut, unless that could do something twice', async () => {
-    let connections = 0
-    const cutting = createServer((socket) => {
-      connections++
-      socket.on('error', () => undefined)
-      socket.once('data', () => {
-        socket.write('HTTP/1.1 204 No Content\r\n\r\n')
-        socket.once('data', () => socket.destroy())
+  it.each<[string, (socket: Socket) => void]>([
+    ['was cut', (socket) => void socket.destroy()],
+    ['still held something of the answer before', (socket) => void socket.write('and more')],
+  ])(
+    'asks again over a new connection when the one it had kept %s, unless that could do something twice',
+    async (_, spoil) => {
+      let connections = 0
+      const cutting = createServer((socket) => {
+        connections++
+        socket.on('error', () => undefined)
+        socket.once('data', () => {
+          socket.write('HTTP/1.1 204 No Content\r\n\r\n')
+          socket.once('data', () => spoil(socket))
+        })
       })
-    })
-    await new Promise<void>((resolve) => cutting.listen(0, '127.0.0.1', resolve))
-    onTestFinished(() => void cutting.close())
-    const url = `http://127.0.0.1:${(cutting.address() as AddressInfo).port}/`
-    layer = actionLayer({ adapters: [httpAdapter({ allow: ['127.0.0.1'] })] })
-    const sent = (method: string) => layer.execute(newAction({ action_type: 'http_request', params: { url, method } }))
-    for (const method of ['POST', 'GET']) expect((await sent(method)).output).toMatchObject({ status: 204 })
-    expect(connections).toBe(2)
-    await expect(sent('POST')).rejects.toMatchObject({ code: 'action_failed', retryable: true })
-  })
+      await new Promise<void>((resolve) => cutting.listen(0, '127.0.0.1', resolve))
+      onTestFinished(() => void cutting.close())
+      const url = `http://127.0.0.1:${(cutting.address() as AddressInfo).port}/`
+      layer = actionLayer({ adapters: [httpAdapter({ allow: ['127.0.0.1'] })] })
+      const sent = (method: string) =>
+        layer.execute(newAction({ action_type: 'http_request', params: { url, method } }))
+      for (const method of ['POST', 'GET']) expect((await sent(method)).output).toMatchObject({ status: 204 })
+      expect(connections).toBe(2)
+      await expect(sent('POST')).rejects.toMatchObject({ code: 'action_failed', retryable: true })
+    },
+  )
 
   it('asks for an answer that is not compressed, and says so where it is all the same', async () => {
     const { output } = await send({ url: `${server.url}/packed` })
