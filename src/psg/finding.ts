@@ -1,8 +1,11 @@
 /** Everything that can be wrong with a store. */
 export const FAULTS = [
+  'journal.form',
   'journal.gap',
   'journal.fold',
   'event.order',
+  'value.form',
+  'value.shape',
   'value.missing',
   'value.differs',
   'value.unknown',
@@ -12,6 +15,8 @@ export const FAULTS = [
   'delta.nodes',
   'delta.edges',
   'snapshot.revision',
+  'blob.missing',
+  'blob.differs',
   'index.id',
   'index.running',
   'index.resting',

@@ -1,7 +1,8 @@
+import { isObject, type Json } from '../protocol/json.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { AnyNode, Kind, NodeOf, Stored } from './change.ts'
 import type { Finding } from './finding.ts'
-import type { SHARED_INDEXES } from './index-rows.ts'
+import { graphIn, NOWHERE, type SHARED_INDEXES } from './index-rows.ts'
 import { endOf, INDEX, isIndexed, LISTED, lifeOf, ticks, timerRow, type Whereabouts, waits } from './indexes.ts'
 import { isKind, nodeKey, placeOf } from './node.ts'
 
@@ -36,19 +37,19 @@ export async function indexFaults(store: Backend, graph: string, values: Values)
   const asked = only ?? new Set([...wanted.keys(), ...values.rows])
   const there = await valuesAt(store, asked)
   const faults: IndexFault[] = []
-  /** What names no graph is a run's, which is here. */
-  const leadsHere = (row: Row | undefined) => row !== undefined && (row.graph ?? graph) === graph
+  /** That of runs that have ended names no graph: the run does. */
+  const leadsTo = (key: string) => graphIn(there.get(key)) ?? (key.startsWith('ended/') ? graph : NOWHERE)
   const fault = (key: string, group: string | undefined, says: string, mend?: IndexFault['mend']) =>
     void faults.push({ rule: ruleOf(key), node: key, message: `${key} ${says}`, key, group, ...(mend && { mend }) })
   for (const key of values.rows)
-    if (asked.has(key) && !wanted.has(key) && leadsHere(there.get(key)))
-      fault(key, there.get(key)?.group, 'is in the index without reason', [key, undefined])
+    if (asked.has(key) && !wanted.has(key) && there.has(key) && leadsTo(key) === graph)
+      fault(key, groupOf(there.get(key)), 'is in the index without reason', [key, undefined])
   for (const [key, { row, group }] of wanted) {
     if (!asked.has(key)) continue
-    const where = there.get(key)
-    if (!where) fault(key, group, 'is missing from the index', [key, row])
-    else if (!leadsHere(where)) fault(key, group, 'leads elsewhere')
-    else if (where.group !== row.group) fault(key, group, 'leads elsewhere', [key, row])
+    if (!there.has(key)) fault(key, group, 'is missing from the index', [key, row])
+    else if (leadsTo(key) === NOWHERE) fault(key, group, 'leads nowhere', [key, row])
+    else if (leadsTo(key) !== graph) fault(key, group, 'leads elsewhere')
+    else if (groupOf(there.get(key)) !== row.group) fault(key, group, 'leads elsewhere', [key, row])
   }
   const listing = INDEX.open(graph, '')
   const isListed = new Set<string>()
@@ -63,15 +64,31 @@ export async function indexFaults(store: Backend, graph: string, values: Values)
   return faults
 }
 
+/** What lies in the indexes and leads to no graph, as it is by now. */
+export async function strayFaults(store: Backend, keys: readonly string[]): Promise<readonly IndexFault[]> {
+  const runs = new Map(keys.map((key) => [key, INDEX.id('run', key.slice(key.lastIndexOf('/') + 1))]))
+  const there = await valuesAt(store, new Set([...keys, ...runs.values()]))
+  const isStray = (key: string) =>
+    there.has(key) && graphIn(there.get(key)) === undefined && !(key.startsWith('ended/') && there.has(runs.get(key)!))
+  return keys.filter(isStray).map((key) => {
+    const message = `${key} leads nowhere`
+    return { rule: ruleOf(key), node: key, message, key, group: undefined, mend: [key, undefined] }
+  })
+}
+
 /** As they are now: the list of keys may be older. */
-async function valuesAt(store: Backend, keys: ReadonlySet<string>): Promise<ReadonlyMap<string, Row>> {
-  const there = new Map<string, Row>()
+async function valuesAt(store: Backend, keys: ReadonlySet<string>): Promise<ReadonlyMap<string, Json>> {
+  const there = new Map<string, Json>()
   const left = [...keys]
-  while (left.length > 0)
-    for (const [key, value] of await store.getMany(left.splice(-AT_ONCE))) there.set(key, value as Row)
+  while (left.length > 0) for (const [key, value] of await store.getMany(left.splice(-AT_ONCE))) there.set(key, value)
   return there
 }
 const AT_ONCE = 1000
+
+function groupOf(row: Json | undefined): string | undefined {
+  const group = isObject(row) ? (row as Row).group : undefined
+  return typeof group === 'string' ? group : undefined
+}
 
 const ruleOf = (key: string) => `index.${key.slice(0, key.indexOf('/')) as (typeof SHARED_INDEXES)[number]}` as const
 

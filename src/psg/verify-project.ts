@@ -2,10 +2,11 @@ import { NotFound } from '../protocol/errors.ts'
 import { method, refuseUnlessFit, signal, texts } from '../protocol/fields.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { Finding } from './finding.ts'
-import { type IndexRows, indexRows } from './index-rows.ts'
+import { type IndexRows, indexRows, NOWHERE } from './index-rows.ts'
 import { INDEX } from './indexes.ts'
 import { reindexGraph } from './reindex.ts'
 import { verifyGraph } from './verify.ts'
+import { findingOf, type IndexFault, strayFaults } from './verify-indexes.ts'
 
 export interface VerifyOptions {
   /** Only these; all of them, and the project's own graph, when absent. Throws NotFound. */
@@ -21,13 +22,26 @@ export interface Verified {
   readonly findings: readonly Finding[]
 }
 
-/** Proves graph after graph from the store alone. The indexes of the store are read once for all of them. */
-export async function verifyProject(store: Backend, project: string, options: VerifyOptions = {}): Promise<Verified> {
+/**
+ * Proves graph after graph from the store alone, and what of the indexes leads to none. The indexes of the store are read once for all of them. A store
+ * that has lost the id of its project is proved as far as the indexes lead.
+ */
+export async function verifyProject(
+  store: Backend,
+  project: string | undefined,
+  options: VerifyOptions = {},
+): Promise<Verified> {
   const findings: Finding[] = []
-  const contexts = await eachGraph(store, project, options, async (graph, rows) => {
+  const { contexts, strays } = await eachGraph(store, project, options, async (graph, rows) => {
     findings.push(...(await verifyGraph(store, graph, rows)))
   })
-  return { contexts, findings }
+  return { contexts, findings: [...findings, ...without(strays, findings).map(findingOf)] }
+}
+
+/** Whose a row should be is told with its graph. */
+function without(strays: readonly IndexFault[], findings: readonly Finding[]): readonly IndexFault[] {
+  const told = new Set(findings.map(({ node }) => node))
+  return strays.filter(({ key }) => !told.has(key))
 }
 
 export interface Reindexed extends Verified {
@@ -42,33 +56,40 @@ export interface Reindexed extends Verified {
 export async function reindexProject(store: Backend, project: string, options: VerifyOptions = {}): Promise<Reindexed> {
   const findings: Finding[] = []
   const mended: Finding[] = []
-  const contexts = await eachGraph(store, project, options, async (graph, rows) => {
+  const { contexts, strays } = await eachGraph(store, project, options, async (graph, rows) => {
     const done = await reindexGraph(store, graph, rows)
     findings.push(...done.findings)
     mended.push(...done.mended)
   })
-  return { contexts, findings, mended }
+  const left = without(strays, [...findings, ...mended])
+  if (left.length > 0) {
+    const { revision: expected } = await store.head(project)
+    await store.commit({ stream: project, expected, inserts: [], puts: [], deletes: left.map(({ key }) => key) })
+  }
+  return { contexts, findings, mended: [...mended, ...left.map(findingOf)] }
 }
 
-/** Answers with how many of them are contexts. */
+/** Answers with how many of them are contexts, and with the rows that lead to none. */
 async function eachGraph(
   store: Backend,
-  project: string,
+  project: string | undefined,
   options: VerifyOptions,
   look: (graph: string, rows: IndexRows) => Promise<void>,
-): Promise<number> {
+): Promise<{ readonly contexts: number; readonly strays: readonly IndexFault[] }> {
   refuseUnlessFit('verify options', options, { contexts: texts, onProgress: method, signal })
-  const contexts = new Set(options.contexts ?? (await everyContext(store)))
   const rows = await indexRows(store)
-  if (!options.contexts) await look(project, rows)
+  const { contexts: named } = options
+  const graphs = new Set(named ?? [...(await everyContext(store)), ...rows.keys()]) // a context whose own row is gone has others
+  if (!named) for (const other of [NOWHERE, project]) if (other !== undefined) graphs.delete(other)
+  if (!named && project !== undefined) await look(project, rows)
   let done = 0
-  for (const context of contexts) {
+  for (const graph of graphs) {
     options.signal?.throwIfAborted()
-    options.onProgress?.(++done, contexts.size)
-    if ((await store.head(context)).revision === 0) throw new NotFound('context', context)
-    await look(context, rows)
+    options.onProgress?.(++done, graphs.size)
+    if (named && (await store.head(graph)).revision === 0) throw new NotFound('context', graph)
+    await look(graph, rows)
   }
-  return contexts.size
+  return { contexts: graphs.size, strays: named ? [] : await strayFaults(store, rows.get(NOWHERE) ?? []) }
 }
 
 export async function everyContext(store: Backend): Promise<readonly string[]> {

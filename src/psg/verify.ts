@@ -2,18 +2,21 @@ import type { DirectedGraph } from 'graphology'
 import { RevisionConflict } from '../protocol/errors.ts'
 import { canonical, type Json } from '../protocol/json.ts'
 import type { Backend, Entry } from '../vsl/backend.ts'
-import type { AnyNode, EntryBody, EntryChange, Stored } from './change.ts'
+import type { AnyNode, BornEvent, EntryBody, EntryChange, Stored } from './change.ts'
 import { isFieldChange, storedAfter, takeOn } from './field-change.ts'
 import type { Finding, Found } from './finding.ts'
+import { entryFault, isNodeKey, isStored } from './form.ts'
 import { type IndexRows, indexRows } from './index-rows.ts'
 import { INDEX, type Written } from './indexes.ts'
 import { fromStored, isKind, nodeKey, placeOf, referencesOf } from './node.ts'
+import { misfits } from './rules/structure.ts'
 import { eventsIn } from './told.ts'
+import { checkBlobs, type NamedBlobs, nameBlobs } from './verify-blobs.ts'
 import { findingOf, type IndexFault, indexFaults } from './verify-indexes.ts'
 
 /**
  * Proves a graph from the store alone: the journal folds into the values and what trails behind them, references resolve, plans are acyclic, the indexes tell the truth,
- * the events' deltas add up, stamps only grow. Reports and repairs nothing. Others may write meanwhile; throws RevisionConflict when they did so
+ * the events' deltas add up, stamps only grow, blobs are what their digests say. Reports and repairs nothing. Others may write meanwhile; throws RevisionConflict when they did so
  * wherever something seemed wrong, each time that it was looked at again. `rows` spares it reading the indexes of the whole store.
  */
 export async function verifyGraph(store: Backend, graph: string, rows?: IndexRows): Promise<readonly Finding[]> {
@@ -35,10 +38,12 @@ export async function foundIn(store: Backend, graph: string, rows: IndexRows): P
   const found: Found = (rule, node, message) => void findings.push({ rule, node, message })
   const { revision: head } = await store.head(graph)
   const settled = await writtenUpTo(store, graph, head)
-  const stored = await valuesOf(store, graph)
+  const stored = await valuesOf(store, graph, found)
   const { revision } = await store.head(graph) // no value that was read is newer
+  const blobs: NamedBlobs = new Map()
   const folded = await foldJournal(store, graph, revision, found, (at, change) => {
     if (at > settled) takeOn(stored, change)
+    nameBlobs(change, blobs)
   })
   compareValues(folded.values, stored, found)
   const nodes = liveNodes(stored, found)
@@ -46,6 +51,7 @@ export async function foundIn(store: Backend, graph: string, rows: IndexRows): P
   await checkAcyclic(nodes, found)
   checkDeltas(graph, nodes, folded, found)
   checkSnapshots(nodes, revision, found)
+  await checkBlobs(store, blobs, found)
   return { findings, ...(await settledFaults(store, graph, { revision, stored, nodes }, rows.get(graph) ?? [])) }
 }
 
@@ -72,11 +78,13 @@ async function settledFaults(
     const seen = await indexFaults(store, graph, { nodes, stored, rows, only })
     const [before, touched] = [revision, new Set<string>()]
     revision = (await store.head(graph)).revision
-    for await (const { body } of entriesUpTo(revision, store.read(graph, { after: before })))
+    for await (const { body } of entriesUpTo(revision, store.read(graph, { after: before }))) {
+      if (entryFault(graph, body) !== undefined) continue // the next proof tells
       for (const change of (body as unknown as EntryBody).changes) {
         takeOn(stored, change)
         touched.add(placeOf(change.key).group)
       }
+    }
     const isSettled = ({ group }: IndexFault) => (group === undefined ? revision === before : !touched.has(group))
     faults.push(...seen.filter(isSettled))
     only = new Set(seen.filter((fault) => !isSettled(fault)).map(({ key }) => key))
@@ -110,9 +118,14 @@ async function foldJournal(
   const values = new Map<string, Stored>()
   let [nodeDelta, edgeDelta, last, expected] = [0, 0, '', 1]
   for await (const { revision, body: json } of entriesUpTo(upTo, store.read(graph))) {
-    const body = json as unknown as EntryBody
     if (revision !== expected) found('journal.gap', graph, `revision ${expected} is missing`)
     expected = revision + 1
+    const fault = entryFault(graph, json)
+    if (fault !== undefined) {
+      found('journal.form', graph, `revision ${revision} ${fault}`)
+      continue
+    }
+    const body = json as unknown as EntryBody
     for (const change of body.changes) {
       const before = values.get(change.key)
       if (!follows(change, before))
@@ -121,7 +134,7 @@ async function foldJournal(
       if (after) values.set(change.key, after)
       passing(revision, change)
     }
-    for (const [i, { event }] of eventsIn({ stream: graph, revision, body }).entries()) {
+    for (const [i, { event }] of toldIn(graph, revision, body, found).entries()) {
       if (event.timestamp <= last)
         found('event.order', event.event_id, `event ${event.event_id} is stamped ${event.timestamp}, not after ${last}`)
       last = event.timestamp
@@ -132,6 +145,20 @@ async function foldJournal(
   }
   if (expected <= upTo) found('journal.gap', graph, `the journal ends at ${expected - 1}, the head says ${upTo}`)
   return { values, nodeDelta, edgeDelta }
+}
+
+/** An event may refer to changes that its entry does not have. */
+function toldIn(graph: string, revision: number, body: EntryBody, found: Found): readonly BornEvent[] {
+  try {
+    return eventsIn({ stream: graph, revision, body })
+  } catch (error) {
+    found(
+      'journal.form',
+      graph,
+      `revision ${revision} tells of events that it does not have: ${(error as Error).message}`,
+    )
+    return []
+  }
 }
 
 /** Does a change begin where the one before it ended? Restoring relies on it. */
@@ -149,11 +176,14 @@ async function writtenUpTo(store: Backend, graph: string, head: number): Promise
   return Math.min(head, written?.revision ?? head)
 }
 
-async function valuesOf(store: Backend, graph: string): Promise<Map<string, Stored>> {
+async function valuesOf(store: Backend, graph: string, found: Found): Promise<Map<string, Stored>> {
   const stored = new Map<string, Stored>()
   const listed = INDEX.open(graph, '')
-  for await (const [key, value] of store.scan(`${graph}/`))
-    if (!key.startsWith(listed) && key !== INDEX.written(graph)) stored.set(key, value as Stored)
+  for await (const [key, value] of store.scan(`${graph}/`)) {
+    if (key.startsWith(listed) || key === INDEX.written(graph)) continue
+    if (isNodeKey(graph, key) && isStored(value)) stored.set(key, value as Stored)
+    else found('value.form', key, `${key} holds no node`)
+  }
   return stored
 }
 
@@ -174,6 +204,11 @@ function liveNodes(stored: ReadonlyMap<string, Stored>, found?: Found): Readonly
     if (value.deleted) continue
     const node = fromStored(key, value)
     const name = nodeKey(node.kind, node.id)
+    const [misfit] = misfits(node)
+    if (misfit) {
+      found?.('value.shape', key, `${name}: ${misfit.path || 'it'} ${misfit.message}`)
+      continue // nothing more can be said of it
+    }
     if (nodes.has(name))
       found?.('id.unique', name, `${name} lies in two groups: ${nodes.get(name)!.group}, ${node.group}`)
     nodes.set(name, node)

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { manualClock } from '../../src/protocol/clock.ts'
-import { NotFound, RevisionConflict } from '../../src/protocol/errors.ts'
+import { Corrupt, NotFound, RevisionConflict } from '../../src/protocol/errors.ts'
 import type { Json } from '../../src/protocol/json.ts'
 import type { Changes, EntryBody, Stored } from '../../src/psg/change.ts'
 import { FAULTS } from '../../src/psg/finding.ts'
@@ -11,6 +11,7 @@ import { confirmOf } from '../../src/psg/moves.ts'
 import { openProject } from '../../src/psg/project.ts'
 import { reindexGraph } from '../../src/psg/reindex.ts'
 import { verifyGraph } from '../../src/psg/verify.ts'
+import { reindexProject } from '../../src/psg/verify-project.ts'
 import type { Backend, Entry } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import {
@@ -18,6 +19,7 @@ import {
   by,
   confirmData,
   contextOf,
+  file,
   type NamedPlan,
   runOf,
   set,
@@ -100,6 +102,25 @@ const DAMAGES: readonly (readonly [string, (given: Sound) => Promise<void>, read
     ['value.unknown', 'delta.nodes', 'delta.edges', 'index.id'],
   ],
   [
+    'a value that is no node',
+    async (given) =>
+      damage(given, [
+        [`${given.context}/${given.plan.id}/step/${given.plan.step('b')}`, null],
+        [`${given.context}/-/nonsense/x`, {}],
+        [`${given.context}/nonsense`, {}],
+      ]),
+    ['value.form', 'value.missing', 'delta.nodes', 'delta.edges', 'index.id'],
+  ],
+  [
+    'a value that does not fit its shape',
+    async (given) => {
+      const key = `${given.context}/${given.plan.id}/plan/${given.plan.id}`
+      const value = await storedAt(given.store, key)
+      await damage(given, [[key, { ...value, data: { ...value.data, status: null } } as Json]])
+    },
+    ['value.shape', 'value.differs', 'reference.resolves', 'delta.nodes', 'delta.edges', 'index.running', 'index.open'],
+  ],
+  [
     'a node in two groups',
     async (given) => {
       const key = `${given.context}/${given.plan.id}/step/${given.plan.step('b')}`
@@ -141,6 +162,15 @@ const DAMAGES: readonly (readonly [string, (given: Sound) => Promise<void>, read
   [
     'an id that leads to another group',
     async (given) => damage(given, [[INDEX.id('step', given.plan.step('a')), { graph: given.context, group: '-' }]]),
+    ['index.id'],
+  ],
+  [
+    'an id that leads to no graph',
+    async (given) =>
+      damage(given, [
+        [INDEX.id('step', given.plan.step('a')), { group: given.plan.id }],
+        [INDEX.id('step', given.plan.step('b')), null],
+      ]),
     ['index.id'],
   ],
   [
@@ -209,7 +239,44 @@ const DAMAGES: readonly (readonly [string, (given: Sound) => Promise<void>, read
   ],
 ]
 
+/** What becomes of blobs, and the rule under which it must be found. */
+const BLOB_DAMAGES: readonly (readonly [string, (blob: Uint8Array | undefined) => Uint8Array | undefined, string])[] = [
+  ['a blob that is gone', () => undefined, 'blob.missing'],
+  ['a blob that was changed', () => Buffer.from('forged'), 'blob.differs'],
+  [
+    'a blob that its store finds damaged',
+    () => {
+      throw new Corrupt('a blob', 'bring it back')
+    },
+    'blob.differs',
+  ],
+]
+
 const JOURNAL_DAMAGES: readonly (readonly [string, (entry: Entry) => Entry | undefined, readonly string[]])[] = [
+  ...[null, 'x', [], {}].map(
+    (body) =>
+      [
+        `an entry that is ${JSON.stringify(body)}`,
+        (entry: Entry) => (entry.revision === 2 ? { ...entry, body } : entry),
+        ['journal.form', 'journal.fold', 'value.unknown', 'delta.nodes', 'delta.edges'],
+      ] as const,
+  ),
+  ...[null, { key: 'x' }, { key: 'x/-/step/y', after: null }].map(
+    (change) =>
+      [
+        `a change that is ${JSON.stringify(change)}`,
+        (entry: Entry) =>
+          entry.revision === 3
+            ? withBody(entry, { changes: [change as never, ...bodyOf(entry).changes.slice(1)] })
+            : entry,
+        ['journal.form', 'journal.fold', 'value.unknown', 'delta.nodes', 'delta.edges'],
+      ] as const,
+  ),
+  [
+    'an event of a change that is not there',
+    (entry) => (entry.revision === 2 ? withBody(entry, { events: [{ update: [99, 100], edges: 0 }] }) : entry),
+    ['journal.form', 'delta.nodes', 'delta.edges'],
+  ],
   [
     'an entry that is missing',
     (entry) => (entry.revision === 2 ? undefined : entry),
@@ -246,7 +313,7 @@ const JOURNAL_DAMAGES: readonly (readonly [string, (entry: Entry) => Entry | und
 
 describe('psg/verify', () => {
   it('is shown a damage for everything that it can find', () => {
-    const shown = [...DAMAGES, ...JOURNAL_DAMAGES].flatMap(([, , rules]) => rules)
+    const shown = [...DAMAGES, ...JOURNAL_DAMAGES, ...BLOB_DAMAGES].flatMap(([, , rules]) => rules)
     expect(new Set(shown)).toEqual(new Set(FAULTS))
   })
 
@@ -284,6 +351,17 @@ describe('psg/verify', () => {
       expect(new Set(findings.map(({ rule }) => rule))).toEqual(new Set(rules))
     })
 
+  for (const [title, found, rule] of BLOB_DAMAGES)
+    it(`finds ${title}`, async () => {
+      const { graph, store, context, id } = await sound()
+      const [kept, changed] = [id(), id()]
+      const digest = await store.putBlob(Buffer.from('one'))
+      await graph.commit([add('file', kept, { ...file('a'), digest, kept: true }), add('file', changed, file('b'))], by)
+      expect(await verifyGraph(store, context)).toEqual([])
+      const damaged: Backend = { ...store, getBlob: async (digest) => found(await store.getBlob(digest)) }
+      expect((await verifyGraph(damaged, context)).map((finding) => finding.rule)).toEqual([rule])
+    })
+
   it('looks at all contexts of a project, and reads the indexes once for all of them', async () => {
     const store = memoryBackend()
     const scans: string[] = []
@@ -311,6 +389,35 @@ describe('psg/verify', () => {
     expect((await project.verify()).findings).toMatchObject([{ rule: 'index.id', node: stray }])
     expect(await project.verify({ contexts: [second] })).toEqual({ contexts: 1, findings: [] })
     await expect(project.verify({ contexts: [clock.uuid()] })).rejects.toThrow(NotFound)
+  })
+
+  it('finds a context that its own row does not lead to, one that has lost its journal, and rows that lead nowhere', async () => {
+    const store = memoryBackend()
+    const clock = manualClock()
+    const project = await openProject(store, { clock })
+    const [hidden, ghost] = [clock.uuid(), clock.uuid()]
+    const graph = await project.create(contextOf(hidden), by)
+    const confirm = clock.uuid()
+    await graph.commit([add('confirm', confirm, confirmData(confirm, 'other', clock.uuid()))], by)
+    const nowhere = ['running/x', 'timer/x', 'ended/x/y', 'id/x']
+    await store.commit({
+      stream: 'elsewhere',
+      expected: 0,
+      inserts: [],
+      puts: [
+        [INDEX.id('context', ghost), { graph: ghost, group: '-' }],
+        ...nowhere.map((key, i): [string, Json] => [key, [null, 1, {}, { graph: 1 }][i]!]),
+      ],
+      deletes: [INDEX.id('context', hidden)],
+    })
+    const { contexts, findings } = await project.verify()
+    expect(contexts).toBe(2)
+    expect(new Set(findings.map(({ node }) => node))).toEqual(
+      new Set([INDEX.id('context', hidden), INDEX.id('context', ghost), ...nowhere]),
+    )
+    const { mended } = await reindexProject(store, project.id)
+    expect(mended.length).toBe(findings.length)
+    expect(await project.verify()).toEqual({ contexts: 1, findings: [] })
   })
 
   it('takes a row for a stray only while it is there', async () => {

@@ -17,11 +17,9 @@ export const STRUCTURE: readonly Rule[] = [
     check({ kind, before, after, statusOnly }, _, report) {
       if (!after || before?.data === after.data) return
       const data = after.data as JsonObject
-      const { schema, parts, lifecycle } = KINDS[kind]
+      const { parts, lifecycle } = KINDS[kind]
       if (statusOnly && lifecycle) return // which has more to say
-      const whole = withStandIns(after)
-      const found = schema ? problems(schema as SchemaName, whole) : shapeProblems(kind, data)
-      for (const { path, message } of found) report(path, `${kind} ${after.id}: ${path || 'it'} ${message}`)
+      for (const { path, message } of misfits(after)) report(path, `${kind} ${after.id}: ${path || 'it'} ${message}`)
       const members = parts && data[parts.list]
       if (members !== undefined && !(Array.isArray(members) && members.length === 0))
         report(
@@ -164,6 +162,12 @@ const STAND_INS: { readonly [K in Kind]?: JsonObject } = {
 const withStandIns = (node: AnyNode): JsonObject => {
   const standIn = STAND_INS[node.kind]
   return standIn ? { ...(node.data as JsonObject), ...standIn } : (node.data as JsonObject)
+}
+
+/** What keeps a node from fitting its shape. */
+export function misfits(node: AnyNode): readonly { readonly path: string; readonly message: string }[] {
+  const { schema } = KINDS[node.kind]
+  return schema ? problems(schema as SchemaName, withStandIns(node)) : shapeProblems(node.kind, node.data as JsonObject)
 }
 
 const field = (node: AnyNode, name: string) => (node.data as JsonObject)[name]
