@@ -4,6 +4,7 @@ import type { Entry, Position, ScanFrom } from './backend.ts'
 import { aheadOfStore, badPosition } from './check-input.ts'
 import { sequencePosition } from './position.ts'
 import type { PostgresConnection } from './postgres-connection.ts'
+import { parsedEntry } from './stored-json.ts'
 
 /** A page holds so many rows, and so many bytes or one row. */
 const PAGE_ROWS = 500
@@ -80,7 +81,7 @@ export const entryOf = ({ stream, revision, xid, seq, body }: JournalRow): Entry
   stream,
   revision: Number(revision),
   position: placeOf({ xid, seq }),
-  body: JSON.parse(body),
+  body: parsedEntry(stream, Number(revision), body),
 })
 
 /** The journal by pages that go on where the last one ended and are empty at the end. */

@@ -17,6 +17,7 @@ import { postgresLeases } from './postgres-leases.ts'
 import { postgresNews } from './postgres-news.ts'
 import { entryOf, followed, journalPages, type NextPage, unhurried, waited, walk } from './postgres-pages.ts'
 import { openSchema, VERSION } from './postgres-schema.ts'
+import { parsedValue } from './stored-json.ts'
 
 export interface PostgresOptions {
   /** `postgres://user:password@host:port/database`, with `sslmode`, `sslrootcert` and the like for TLS. Either this or a pool. */
@@ -124,7 +125,7 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
 
     async get(key) {
       const [row] = await connection.ask<{ value: string }>(getOwn, [key])
-      return row && JSON.parse(row.value)
+      return row && parsedValue(key, row.value)
     },
     async set(key, value) {
       await connection.once(key, setOwn, [key, textOf('value', value)])
@@ -138,12 +139,12 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
     async getMany(keys) {
       if (keys.length === 0) return new Map()
       const rows = await connection.ask<{ key: string; value: string }>(getMany, [textArray(keys)])
-      return new Map(rows.map(({ key, value }): [string, Json] => [key, JSON.parse(value)]))
+      return new Map(rows.map(({ key, value }): [string, Json] => [key, parsedValue(key, value)]))
     },
     async *scan(prefix, from = {}) {
       for await (const [key, text] of walk(connection, schema, prefix, from)) {
         open()
-        yield [key, JSON.parse(text)]
+        yield [key, parsedValue(key, text)]
       }
     },
 

@@ -6,6 +6,7 @@ import { sequencePosition } from './position.ts'
 import type { RedisConnection } from './redis-connection.ts'
 import { FEED, type Keys, type OrderedHash, READ, run, SCAN } from './redis-scripts.ts'
 import { byBytes } from './sorted-keys.ts'
+import { parsedEntry } from './stored-json.ts'
 
 /** No script may hold the server up for long, and no reply grow without bound: a page has so many rows, and one row more than so many bytes. */
 export const PAGE_ROWS = 256
@@ -78,7 +79,12 @@ function entries(reply: unknown): Entry[] {
   const flat = reply as readonly string[]
   return Array.from({ length: flat.length / ROW }, (_, i) => {
     const [id, stream, revision, body] = flat.slice(i * ROW, (i + 1) * ROW) as [string, string, string, string]
-    return { stream, revision: Number(revision), position: positionOf(id), body: JSON.parse(body) }
+    return {
+      stream,
+      revision: Number(revision),
+      position: positionOf(id),
+      body: parsedEntry(stream, Number(revision), body),
+    }
   })
 }
 

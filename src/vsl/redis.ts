@@ -14,6 +14,7 @@ import { connect } from './redis-connection.ts'
 import { checkDatabase, checkSettings, openKeys, SCHEMA } from './redis-open.ts'
 import { journalPages, outlasting, PAGE_ROWS, walk } from './redis-pages.ts'
 import { ACQUIRE, COMMIT, DELETE, KEEP, keysOf, PUT, run } from './redis-scripts.ts'
+import { parsedValue } from './stored-json.ts'
 
 export interface RedisBackendOptions {
   /** `redis://user:password@host:port/database`, or `rediss:` for TLS; of a cluster any node. Either this or a client. */
@@ -112,7 +113,7 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
 
     async get(key) {
       const text = await connection.ask((redis) => redis.hget(keys.own.hash, key))
-      return text === null ? undefined : JSON.parse(text)
+      return text === null ? undefined : parsedValue(key, text)
     },
     async set(key, value) {
       const text = textOf('value', value)
@@ -129,14 +130,14 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
       for (let at = 0; at < wanted.length; at += PAGE_ROWS) {
         const part = wanted.slice(at, at + PAGE_ROWS)
         const texts = await connection.ask((redis) => redis.hmget(keys.values.hash, ...part))
-        for (const [i, key] of part.entries()) if (texts[i]) found.set(key, JSON.parse(texts[i]))
+        for (const [i, key] of part.entries()) if (texts[i]) found.set(key, parsedValue(key, texts[i]))
       }
       return found
     },
     async *scan(start, from = {}) {
       for await (const [key, text] of walk(connection, from.own ? keys.own : keys.values, start, from)) {
         open()
-        yield [key, JSON.parse(text)]
+        yield [key, parsedValue(key, text)]
       }
     },
 

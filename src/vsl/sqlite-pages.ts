@@ -3,6 +3,7 @@ import { aheadOfStore } from './check-input.ts'
 import { sequenceOf, sequencePosition } from './position.ts'
 import { byBytes } from './sorted-keys.ts'
 import type { Database } from './sqlite-open.ts'
+import { parsedEntry } from './stored-json.ts'
 
 /** A page blocks the process while it is read and stays in memory while it is walked: so many rows at most, and only small ones. */
 const PAGE_ROWS = 256
@@ -29,7 +30,7 @@ export function journalPages(db: Database) {
       stream,
       revision,
       position: sequencePosition(seq),
-      body: JSON.parse(text),
+      body: parsedEntry(stream, revision, text),
     }))
 
   return {

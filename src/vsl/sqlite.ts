@@ -17,6 +17,7 @@ import { leases } from './sqlite-leases.ts'
 import { connect, fileAt, LAYOUT, layoutGuard, prepare, type Synchronous } from './sqlite-open.ts'
 import { journalPages, keyPages } from './sqlite-pages.ts'
 import { MAX_ROWS, rowStatement } from './sqlite-rows.ts'
+import { parsedValue } from './stored-json.ts'
 import { together } from './together.ts'
 
 export interface SqliteOptions {
@@ -159,7 +160,7 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
 
     async get(key) {
       const row = await patiently(() => selectOwn.get([key]) as [string] | undefined)
-      return row && JSON.parse(row[0])
+      return row && parsedValue(key, row[0])
     },
     async set(key, value) {
       const text = textOf('value', value)
@@ -177,7 +178,7 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
         if (at > 0) await nextTurn()
         open()
         const rows = await patiently(() => selectMany.all(keys.slice(at, at + MAX_ROWS)))
-        for (const [key, text] of rows as [string, string][]) found.set(key, JSON.parse(text))
+        for (const [key, text] of rows as [string, string][]) found.set(key, parsedValue(key, text))
       }
       return found
     },
@@ -186,7 +187,7 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
       for (let page = await patiently(nextPage); page !== undefined; page = await patiently(nextPage)) {
         for (const [key, text] of page) {
           open()
-          yield [key, JSON.parse(text)]
+          yield [key, parsedValue(key, text)]
         }
         await nextTurn()
         open()

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import pg from 'pg'
 import { describe, expect, it } from 'vitest'
-import { InvalidInput, type MplpError, Refused, Unavailable } from '../../src/protocol/errors.ts'
+import { Corrupt, InvalidInput, type MplpError, Refused, Unavailable } from '../../src/protocol/errors.ts'
 import { type PostgresOptions, postgresBackend } from '../../src/vsl/postgres.ts'
 import { append, collect, everything, write } from '../contracts/backend/given.ts'
 import { backendContract } from '../contracts/backend-contract.ts'
@@ -51,6 +51,29 @@ describe('a Postgres store', () => {
       }
       await Promise.all([comeAndGo(), making().finally(() => (isOver = true))])
     })
+  })
+
+  itOnPostgres('is Corrupt, by its name, where a text is no JSON', async (url) => {
+    const schema = freshSchema()
+    const store = await postgresBackend({ url, schema })
+    await store.commit(write('g', 0, { entry: 1, puts: [['k', 1]] }))
+    await store.set('own', 1)
+    await withClient(url, async (client) => {
+      await client.query(`update "${schema}"."values" set value = '{'`)
+      await client.query(`update "${schema}".own set value = '{'`)
+      await client.query(`update "${schema}".journal set body = '{'`)
+    })
+    for (const [read, name] of [
+      [() => store.getMany(['k']), 'the value of k'],
+      [() => collect(store.scan('')), 'the value of k'],
+      [() => store.get('own'), 'the value of own'],
+      [() => collect(store.read('g')), 'entry 1 of g'],
+    ] as const) {
+      const error = await read().catch((e: unknown) => e)
+      expect(error).toBeInstanceOf(Corrupt)
+      expect((error as Corrupt).message).toContain(name)
+    }
+    await store.close()
   })
 
   itOnPostgres('opens with one query when it is there already', async (url) => {

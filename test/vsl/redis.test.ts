@@ -1,7 +1,8 @@
 import { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
-import { InvalidInput, Refused, TooLarge } from '../../src/protocol/errors.ts'
+import { Corrupt, InvalidInput, Refused, TooLarge } from '../../src/protocol/errors.ts'
 import { redisBackend } from '../../src/vsl/redis.ts'
+import { keysOf } from '../../src/vsl/redis-scripts.ts'
 import { append, collect, everything, write } from '../contracts/backend/given.ts'
 import { backendContract } from '../contracts/backend-contract.ts'
 import { freshPrefix, itNeeds, suiteNeeds } from '../support/servers.ts'
@@ -93,6 +94,21 @@ describe('a Redis store', () => {
     expect((await collect(again.feed())).map((entry) => entry.body)).toEqual(['through the client'])
     await again.close()
     client.disconnect()
+  })
+
+  itOnRedis('is Corrupt where a text is no JSON', async (url) => {
+    const prefix = freshPrefix()
+    const backend = await redisBackend({ url, prefix })
+    await backend.commit(write('g', 0, { entry: 1, puts: [['k', 1]] }))
+    await backend.set('own', 1)
+    await withClient(url, async (redis) => {
+      const { values, own } = keysOf(prefix)
+      await redis.hset(values.hash, 'k', '{')
+      await redis.hset(own.hash, 'own', '{')
+    })
+    for (const read of [() => backend.getMany(['k']), () => collect(backend.scan('')), () => backend.get('own')])
+      await expect(read()).rejects.toBeInstanceOf(Corrupt)
+    await backend.close()
   })
 
   itOnRedis('is refused and left as it is when it is of a newer version', async (url) => {

@@ -437,6 +437,28 @@ describe('what is not an SQLite store', () => {
     await expect(sqliteBackend({ path: `${path}y` })).rejects.toThrow('too long for SQLite')
   })
 
+  it('is Corrupt, by its name, where a text is no JSON', async () => {
+    const path = freshPath()
+    const backend = await sqliteBackend({ path })
+    await backend.commit(write('g', 0, { entry: 1, puts: [['k', 1]] }))
+    await backend.set('own', 1)
+    const other = new Database(path)
+    other.exec(`UPDATE "values" SET value = '{'; UPDATE own SET value = ''; UPDATE journal SET body = '{"a":'`)
+    other.close()
+    for (const [read, name] of [
+      [() => backend.getMany(['k']), 'the value of k'],
+      [() => collect(backend.scan('')), 'the value of k'],
+      [() => backend.get('own'), 'the value of own'],
+      [() => collect(backend.read('g')), 'entry 1 of g'],
+      [() => collect(backend.feed()), 'entry 1 of g'],
+    ] as const) {
+      const error = await read().catch((e: unknown) => e)
+      expect(error).toBeInstanceOf(Corrupt)
+      expect((error as Corrupt).message).toContain(name)
+    }
+    await backend.close()
+  })
+
   it('is Corrupt where its pages are damaged', async () => {
     const path = freshPath()
     const backend = await sqliteBackend({ path })
