@@ -1,9 +1,11 @@
 import { Corrupt } from '../protocol/errors.ts'
 import { counted } from '../protocol/shown.ts'
-import type { Project } from '../psg/project.ts'
+import { projectIn } from '../psg/project.ts'
+import { verifyProject } from '../psg/verify-project.ts'
+import type { Backend } from '../vsl/backend.ts'
 import { EXIT, type Io, table } from './io.ts'
 import type { VerbCall } from './verb.ts'
-import { withProject } from './with-runtime.ts'
+import { withStore } from './with-runtime.ts'
 
 interface Verified {
   readonly contexts: number
@@ -11,7 +13,7 @@ interface Verified {
 }
 
 export async function run({ args, io }: VerbCall): Promise<number> {
-  const { contexts, findings } = await withProject(io, (project) => verified(project, args, io)).catch(damaged)
+  const { contexts, findings } = await withStore(io, (store) => verified(store, args, io)).catch(damaged)
   io.result({ contexts, findings }, () =>
     findings.length === 0
       ? `${counted(contexts, 'context')} ${contexts === 1 ? 'holds' : 'hold'} together`
@@ -20,12 +22,21 @@ export async function run({ args, io }: VerbCall): Promise<number> {
   return findings.length === 0 ? EXIT.done : EXIT.unverified
 }
 
-const verified = (project: Project, named: readonly string[], io: Io): Promise<Verified> =>
-  project.verify({
+/** Of the store as it lies there: to open the project would give it a new id if it has lost its own, and what cannot be loaded can be proved wrong all the same. */
+async function verified(store: Backend, named: readonly string[], io: Io): Promise<Verified> {
+  const project = await projectIn(store)
+  const { contexts, findings } = await verifyProject(store, project, {
     ...(named.length > 0 && { contexts: named }),
     onProgress: (done, of) => io.progress(`${done} of ${of} contexts`),
     signal: io.signal,
   })
+  return { contexts, findings: project === undefined && contexts > 0 ? [LOST, ...findings] : findings }
+}
+const LOST = {
+  rule: 'store.damaged',
+  node: '-',
+  message: 'the store does not tell the id of its project; bring it back from a backup',
+}
 
 const remedy = (findings: Verified['findings']): readonly string[] =>
   findings.every(({ rule }) => rule.startsWith('index.'))

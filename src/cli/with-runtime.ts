@@ -4,6 +4,7 @@ import type { Config } from '../config.ts'
 import { openConfigured } from '../configured-store.ts'
 import { given } from '../protocol/given.ts'
 import { openProject, type Project } from '../psg/project.ts'
+import type { Backend } from '../vsl/backend.ts'
 import type { Io } from './io.ts'
 import { unlessMissing } from './missing-store.ts'
 
@@ -58,15 +59,22 @@ const partsOfAsker = ({ vsl, encryption_key, run, resolve }: Config): Config =>
   given({ vsl, encryption_key, run, resolve })
 
 /** For verbs that only look: no worker is started, nobody's run is taken up. Throws NotFound for a store that is not there. */
-export async function withProject<T>(
+export const withProject = <T>(
   io: Io,
   work: (project: Project) => Promise<T>,
+  { makes = false }: Pick<Stay, 'makes'> = {},
+): Promise<T> => withStore(io, async (store) => work(await openProject(store)), { makes })
+
+/** The same for those that look at what lies there, whether or not it makes a project. */
+export async function withStore<T>(
+  io: Io,
+  work: (store: Backend) => Promise<T>,
   { makes = false }: Pick<Stay, 'makes'> = {},
 ): Promise<T> {
   const config = await io.config()
   const store = await openConfigured(config, { ...warning(io), create: makes }).catch(unlessMissing(config))
   try {
-    return await work(await openProject(store))
+    return await work(store)
   } finally {
     await store.close()
   }

@@ -299,6 +299,21 @@ describe('store verify', PATIENT, () => {
     })
   })
 
+  it('writes nothing into a store that has lost the id of its project, and proves the rest of it', async () => {
+    const folder = tempFolder()
+    await mplpHere(folder, ['init'])
+    await mplpHere(folder, ['run', 'flow.json'])
+    const url = `sqlite:${join(folder, '.mplp/state.db')}`
+    const store = await openStore(url)
+    await store.commit({ stream: 'x', expected: 0, inserts: [], puts: [], deletes: ['project'] })
+    await store.close()
+    const { code, values } = await hereJson(folder, ['store', 'verify'])
+    expect({ code, values }).toMatchObject({ code: 3, values: [{ findings: [{ rule: 'store.damaged' }] }] })
+    const again = await openStore(url)
+    expect((await again.getMany(['project'])).size).toBe(0)
+    await again.close()
+  })
+
   it('says when a run is in no list, and what puts it there', async () => {
     const folder = tempFolder()
     await mplpHere(folder, ['init'])
