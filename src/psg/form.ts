@@ -1,3 +1,4 @@
+import { Corrupt } from '../protocol/errors.ts'
 import { objects, text, time } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
 import { KINDS } from './kinds.ts'
@@ -22,6 +23,13 @@ function isChange(graph: string, change: unknown): boolean {
   return isStored(after) && (before === undefined || isStored(before))
 }
 
+/** Nothing is to be made of it, and nothing to be done by it. */
+export const damaged = (what: string, fault: string): Corrupt =>
+  new Corrupt(
+    what,
+    `it ${fault}: \`verify\` tells what else is wrong, and the store has to be brought back from a backup`,
+  )
+
 /** Is that how a node lies in the store? */
 export const isStored = (value: unknown): boolean =>
   isObject(value) && Number.isSafeInteger(value.born) && isObject(value.data)
@@ -30,5 +38,5 @@ export const isStored = (value: unknown): boolean =>
 export function isNodeKey(graph: string, key: unknown): boolean {
   if (typeof key !== 'string' || !key.startsWith(`${graph}/`)) return false
   const { group, kind, id } = placeOf(key)
-  return group !== '' && id !== '' && Object.hasOwn(KINDS, kind) && key === `${graph}/${group}/${kind}/${id}`
+  return group !== '' && id !== '' && Object.hasOwn(KINDS, kind)
 }

@@ -5,6 +5,7 @@ import { shown } from '../protocol/shown.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { EntryBody, Kind, Stored } from './change.ts'
 import { isFieldChange, storedAfter } from './field-change.ts'
+import { damaged, entryFault } from './form.ts'
 import { graphMemory } from './graph-memory.ts'
 import { applyEntry } from './load.ts'
 import { placeOf } from './node.ts'
@@ -43,7 +44,7 @@ export interface Past {
   readonly retired?: true
 }
 
-/** Entries of a graph above `after`, up to and with `upTo`. */
+/** Entries of a graph above `after`, up to and with `upTo`. Throws Corrupt for one that is none: who passed it by would tell another story. */
 export async function* entriesOf(
   journal: Journal,
   after = 0,
@@ -51,6 +52,8 @@ export async function* entriesOf(
 ): AsyncIterable<JournalEntry> {
   if (after >= upTo) return
   for await (const { revision, body } of journal.store.read(journal.id, { after })) {
+    const fault = entryFault(journal.id, body)
+    if (fault !== undefined) throw damaged(`revision ${revision} of ${journal.id}`, fault)
     yield { revision, body: body as unknown as EntryBody }
     if (revision >= upTo) return
   }

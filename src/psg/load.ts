@@ -3,6 +3,7 @@ import type { Backend } from '../vsl/backend.ts'
 import type { AnyNode, EntryBody, EntryChange, Kind, NodeOf, Stored } from './change.ts'
 import type { Delta } from './delta.ts'
 import { isFieldChange, isMove, nodeWithFields, takeOn } from './field-change.ts'
+import { damaged, isNodeKey, isStored } from './form.ts'
 import type { GraphMemory } from './graph-memory.ts'
 import type { JournalEntry } from './history.ts'
 import { INDEX, lifeOf } from './indexes.ts'
@@ -21,14 +22,17 @@ export interface GroupValues {
   readonly open: readonly string[]
 }
 
-/** Reads a group while others may write: entries above the revision it is to be taken for have to be applied afterwards. */
+/** Reads a group while others may write: entries above the revision it is to be taken for have to be applied afterwards. Throws Corrupt. */
 export async function readGroup(store: Backend, graph: string, group: string): Promise<GroupValues> {
   const values: Values = new Map()
   const open: string[] = []
   const [listed, mark] = [INDEX.open(graph, ''), INDEX.written(graph)]
   for await (const [key, value] of store.scan(groupPrefix(graph, group))) {
     if (key.startsWith(listed)) open.push(key.slice(listed.length))
-    else if (key !== mark) values.set(key, value as Stored)
+    else if (key !== mark) {
+      if (!isNodeKey(graph, key) || !isStored(value)) throw damaged(key, 'holds no node')
+      values.set(key, value as Stored)
+    }
   }
   return { group, values, open }
 }

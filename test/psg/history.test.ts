@@ -1,7 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { InvalidInput } from '../../src/protocol/errors.ts'
+import { Corrupt, InvalidInput } from '../../src/protocol/errors.ts'
+import type { Json, JsonObject } from '../../src/protocol/json.ts'
 import { openGraph } from '../../src/psg/graph.ts'
+import { diffOf, graphAt, historyOf } from '../../src/psg/history.ts'
 import { confirmOf, decide, endPlan, move, proposePlan } from '../../src/psg/moves.ts'
+import type { Backend } from '../../src/vsl/backend.ts'
 import { add, by, contentsOf, file, planOf, remove, set, withPlan, world } from './given.ts'
 
 describe('psg/history', () => {
@@ -150,6 +153,38 @@ describe('psg/history', () => {
     await other.commit([set('context', context, { title: 'x' })], by)
     expect((await graph.at(2)).get('context', context)?.data.title).toBe('x')
     expect(await graph.diff(1, 2)).toHaveLength(1)
+  })
+
+  it.each([null, {}, { changes: [{ key: 'g/-/step/s', status: ['pending', 'completed'] }] }])(
+    'is Corrupt, and tells no other story, where an entry says %j',
+    async (odd) => {
+      const { graph, store, clock, context } = await world({ mostTrailing: 100 })
+      await graph.commit([set('context', context, { title: 'x' })], by)
+      const read: Backend['read'] = async function* (...asked) {
+        for await (const entry of store.read(...asked)) {
+          const body = odd && { ...(entry.body as JsonObject), changes: undefined, ...odd }
+          yield entry.revision === 2 ? { ...entry, body: body as Json } : entry
+        }
+      }
+      const damaged = { id: context, store: { ...store, read } }
+      for (const ask of [
+        () => openGraph(damaged.store, context, { clock }),
+        () => historyOf(damaged, 'context', context),
+        () => graphAt(damaged, 2),
+        () => diffOf(damaged, 1, 2),
+      ])
+        await expect(ask()).rejects.toThrow(Corrupt)
+      expect((await graphAt(damaged, 1)).get('context', context)).toBeDefined()
+    },
+  )
+
+  it('is Corrupt where a value is no node', async () => {
+    const { store, clock, context } = await world({ mostTrailing: 0 })
+    const key = `${context}/-/context/${context}`
+    await store.commit({ stream: 'x', expected: 0, inserts: [], puts: [[key, { born: 1 }]], deletes: [] })
+    const error = await openGraph(store, context, { clock }).catch((e: unknown) => e)
+    expect(error).toBeInstanceOf(Corrupt)
+    expect((error as Corrupt).message).toContain(key)
   })
 
   it.each([-1, 1.5, Number.NaN, 99, '1'])('refuses %s as a revision', async (revision) => {
