@@ -45,9 +45,9 @@ export function withObserve(adapter: Adapter, options: ObserveOptions = {}): Ada
     const began = clock.now()
     const since = () => Math.max(0, clock.now() - began)
     /** Once the work is done, a sink that fails must not look like work that failed: it would be done again. */
-    const conclude = async (spent: Spend | undefined, end: AttemptEnd): Promise<void> => {
+    const conclude = async (end: AttemptEnd): Promise<void> => {
       try {
-        if (budget !== undefined) await charge(budget, attempt, spent, tell)
+        if (budget !== undefined) await charge(budget, attempt, chargeOf(end), tell)
         const telling = observer?.ended(attempt, end)
         if (telling) await telling
       } catch (cause) {
@@ -61,12 +61,19 @@ export function withObserve(adapter: Adapter, options: ObserveOptions = {}): Ada
     } catch (thrown) {
       const redacted = redact.error(sound(toActionError(thrown), attempt.label)) as ActionError
       const error = resumable(brief(redacted), resume) // not the other way round: half a secret would not be known as one
-      await conclude(error.spent, { status: statusOf(error), duration_ms: since(), error })
+      await conclude({ status: statusOf(error), duration_ms: since(), error })
       throw error
     }
-    await conclude(spentBy(outcome) ?? {}, completed(action, outcome, since()))
+    await conclude(completed(action, outcome, since()))
     return outcome
   })
+}
+
+/** What an attempt is charged: nothing where it failed and says of nothing that it cost. One that pauses goes on later, and is an action only then. */
+export function chargeOf(end: AttemptEnd): Spend | undefined {
+  if (end.status === 'completed') return { actions: 1, ...spentBy(end.result) }
+  const { spent } = end.error
+  return spent && { ...(end.status !== 'paused' && { actions: 1 }), ...spent }
 }
 
 export const resultOf = ({ action_id }: Action, outcome: Outcome, duration_ms: number): ActionResult =>
@@ -104,7 +111,7 @@ async function reserve(budget: Budget, attempt: Attempt, estimate: Spend, tell: 
 
 async function charge(budget: Budget, attempt: Attempt, spent: Spend | undefined, tell: Tell): Promise<void> {
   if (spent === undefined) return budget.release(attempt.execution_id)
-  const answer = await budget.settle(attempt.execution_id, { actions: 1, ...spent })
+  const answer = await budget.settle(attempt.execution_id, spent)
   if (answer.state !== 'ok') await tell(attempt, answer)
 }
 

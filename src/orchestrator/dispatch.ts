@@ -2,6 +2,7 @@ import type { Action, ActionResult, Inverse } from '../ael/adapter.ts'
 import { endedEvent, startedEvent } from '../ael/events.ts'
 import { toActionError } from '../ael/failure.ts'
 import type { Observer } from '../ael/layer.ts'
+import { chargeOf } from '../ael/with-observe.ts'
 import { ActionError, MplpError } from '../protocol/errors.ts'
 import type { Digest, Json, JsonObject } from '../protocol/json.ts'
 import type { ActionRecord } from '../psg/change.ts'
@@ -11,6 +12,7 @@ import type { Decided, Flight, LiveRun } from './live.ts'
 import { outcomeOf, wholeOutput } from './outcome.ts'
 import { execution, placeOf, roleOf } from './steps.ts'
 import { unasked } from './unasked.ts'
+import { uses } from './usage.ts'
 
 /** How a flight is carried out: as its step's binding says, or as its session says for a word before or after a step. */
 export function bindingOf(run: LiveRun, { step, turn }: Pick<Flight, 'step' | 'turn'>): BindingSpec {
@@ -73,7 +75,7 @@ export async function takeOff(run: LiveRun, flight: Flight): Promise<void> {
       signal: run.abort.signal,
       execution_id: flight.execution_id,
       attempt: flight.attempt,
-      observer: inner(run),
+      observer: inner(run, flight),
       checkpoint: (state) => keep(run, flight, state),
       run: placeOf(run, flight),
       ...(role !== undefined && { role }),
@@ -105,18 +107,27 @@ async function keep(run: LiveRun, { action }: Flight, state: Json): Promise<void
     text.length <= INLINE_CHARACTERS
       ? { resume: state, resume_blob: undefined }
       : { resume: undefined, resume_blob: await stored(run, new TextEncoder().encode(text)) }
-  const change = { kind: 'node_update', node: 'action', id: action.action_id, set } as const
+  const usage = run.used.get(action.action_id)
+  const change = {
+    kind: 'node_update',
+    node: 'action',
+    id: action.action_id,
+    set: { ...set, ...(usage && { usage }) },
+  } as const
   if (!(await land(run, { changes: [change], events: run.told.splice(0), reason: 'checkpoint' })))
     throw run.owner.lost.reason ?? new ActionError('action_aborted', 'another process has taken the run over')
 }
 
-/** Actions that an action carries out are told too, with the next commit. */
-const inner = (run: LiveRun): Observer => ({
+/** Actions that an action carries out are told too, with the next commit, and count with it. */
+const inner = (run: LiveRun, { action }: Flight): Observer => ({
   started(attempt) {
     if (attempt.parent_execution_id !== undefined) run.told.push(execution(run, startedEvent(attempt)))
   },
   ended(attempt, end) {
-    if (attempt.parent_execution_id !== undefined) run.told.push(execution(run, endedEvent(attempt, end)))
+    if (attempt.parent_execution_id === undefined) return
+    run.told.push(execution(run, endedEvent(attempt, end)))
+    const spend = chargeOf(end)
+    if (spend) uses(run, action.action_id, spend)
   },
 })
 

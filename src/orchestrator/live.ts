@@ -58,6 +58,8 @@ export interface LiveRun {
   readonly ledger: Ledger
   /** Where it waits for places, if its process has only so many actions under way at once. */
   readonly line: Line | undefined
+  /** What actions that have not ended have used up beside the attempt under way, by action. */
+  readonly used: Map<string, JsonObject>
   /** What is under way, by action. */
   readonly flying: Map<string, Flight>
   /** What waits for a person, a signal or a time, by action. */

@@ -55,6 +55,7 @@ export function takeUp(
       run.inbox.push({ kind: 'look' })
       run.wake()
     }),
+    used: new Map(),
     flying: new Map(),
     waiting: new Map(),
     inbox: [{ kind: 'look' }],
@@ -108,7 +109,7 @@ export function resume(run: LiveRun, decided: Decided): void {
   run.resumed = true
   const timers = new Map(openTimers(run.graph, run.plan).map((timer) => [timer.data.target, timer]))
   for (const node of run.graph.state.nodesOf(run.plan)) {
-    if (!isKind(node, 'action') || (node.data.status !== 'running' && node.data.status !== 'waiting')) continue
+    if (!isKind(node, 'action') || isEnded(node.data)) continue
     const { action_id, attempts, compensates } = node.data
     const flight = takenUp(run, node.data)
     if (compensates !== undefined) {
@@ -208,9 +209,14 @@ const tooLate = (expired: string): Ending => ({
   error: { code: 'approval_expired', message: `the approval was not used before it expired at ${expired}` },
 })
 
+const isEnded = ({ status }: ActionRecord): boolean => status !== 'running' && status !== 'waiting'
+
 /** What was spent, and what had been set apart when the last owner vanished: that counts as spent. */
 function account(run: LiveRun, actions: readonly Node<'action'>[]): void {
-  for (const { data } of actions) for (const spend of spentOn(data)) run.ledger.forfeit(spend)
+  for (const { data } of actions) {
+    for (const spend of spentOn(data)) run.ledger.forfeit(spend)
+    if (data.usage && !isEnded(data)) run.used.set(data.action_id, data.usage)
+  }
   run.ledger.knowAll()
   for (const { data } of actions) if (data.status === 'running') run.ledger.forfeit({ actions: 1 })
 }

@@ -1,4 +1,4 @@
-import type { Action } from '../ael/adapter.ts'
+import type { Action, Spend } from '../ael/adapter.ts'
 import { endedEvent, leftEvent, startedEvent } from '../ael/events.ts'
 import type { Attempt, AttemptEnd } from '../ael/layer.ts'
 import { isoMicros } from '../protocol/clock.ts'
@@ -12,6 +12,7 @@ import { saEvent } from './profiles/sa.ts'
 import type { RunError } from './run-error.ts'
 import { seatOf } from './session.ts'
 import { setAction } from './set-action.ts'
+import { withUsage } from './usage.ts'
 
 /** What is written when a step starts, an attempt begins, an attempt ends, a step ends: each the changes of one commit. */
 
@@ -88,6 +89,7 @@ export function attemptEnds(run: LiveRun, flight: Flight, end: AttemptEnd, decid
     ...(end.status === 'completed' ? usageOf(end) : failureOf(end)),
   }
   attemptEnded(run, flight, SEGMENT[end.status], attributes, decided)
+  keepUsage(run, flight, decided)
   const attempt = attemptOf(run, flight)
   decided.events.push(
     end.status === 'completed'
@@ -96,6 +98,12 @@ export function attemptEnds(run: LiveRun, flight: Flight, end: AttemptEnd, decid
   )
 }
 const SEGMENT = { completed: 'completed', failed: 'failed', cancelled: 'cancelled', paused: 'failed' } as const
+
+/** What its action has used up so far beside it, if anything. */
+export function keepUsage({ used }: LiveRun, { action: { action_id } }: Flight, decided: Decided): void {
+  const usage = used.get(action_id)
+  if (usage) setAction(decided, action_id, { usage })
+}
 
 /** An attempt that a crash cut off: nobody knows how far it got. */
 export function attemptWasCutOff(run: LiveRun, flight: Flight, decided: Decided): void {
@@ -118,7 +126,7 @@ export function stepCompleted(
   run: LiveRun,
   flight: Flight,
   output: ActionOutput,
-  usage: JsonObject,
+  usage: Spend,
   decided: Decided,
 ): void {
   decided.changes.push(move('step', flight.step, 'completed'))
@@ -136,13 +144,13 @@ export function actionCompleted(
   run: LiveRun,
   { action }: Flight,
   output: ActionOutput,
-  usage: JsonObject,
+  usage: Spend,
   decided: Decided,
 ): void {
   const { action_id } = action
   setAction(decided, action_id, { status: 'completed' })
   setAction(decided, action_id, output)
-  if (Object.keys(usage).length > 0) setAction(decided, action_id, { usage })
+  if (Object.keys(usage).length > 0) setAction(decided, action_id, { usage: withUsage(run.used.get(action_id), usage) })
   if (run.options.budget) setAction(decided, action_id, { reserved: undefined })
 }
 

@@ -18,10 +18,11 @@ import { goesOn } from './set-off.ts'
 import { conflictDecided, isSettling, type Settling } from './settle-step.ts'
 import { openSignals } from './signals.ts'
 import { startReady } from './start-ready.ts'
-import { attemptAgain, attemptEnds, stepCompleted } from './steps.ts'
+import { attemptAgain, attemptEnds, keepUsage, stepCompleted } from './steps.ts'
 import { ring, room, setTimer, timerFired, waitAnew } from './timers.ts'
 import { isTurning, turnArrived } from './turns.ts'
 import { undoArrived, undoNext } from './undo.ts'
+import { uses } from './usage.ts'
 
 /**
  * One pass over a run: takes in what arrived, finds what is ready, and says what one commit must carry and which flights take off once it has
@@ -129,7 +130,11 @@ function attemptFailed(
   { flight, error, duration_ms }: Extract<Arrival, { kind: 'failed' }>,
   decided: Decided,
 ): void {
-  if (error instanceof ApprovalNeeded && !run.ending) return askFor(run, flight, error, decided)
+  if (error instanceof ApprovalNeeded && !run.ending) {
+    if (error.spent) uses(run, flight.action.action_id, error.spent) // its attempt has not ended, and will say only what comes after
+    keepUsage(run, flight, decided)
+    return askFor(run, flight, error, decided)
+  }
   attemptEnds(
     run,
     flight,

@@ -1,3 +1,4 @@
+import type { Spend } from '../ael/adapter.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import type { Collab } from '../protocol/types.ts'
 import type { Change, TurnRecord } from '../psg/change.ts'
@@ -66,7 +67,7 @@ export function turnArrived(
   session: LiveSession,
   flight: Turning,
   output: ActionOutput,
-  usage: JsonObject,
+  usage: Spend,
   decided: Decided,
 ): void {
   const { turn, step, action } = flight

@@ -269,6 +269,7 @@ export type ActionRecord = {
   readonly output?: Json
   readonly output_blob?: Digest
   readonly error?: JsonObject
+  /** What it has used up: by the attempt that gave a result, before a pause, and by what it carried out on its way. A failed attempt's end tells its own. */
   readonly usage?: JsonObject
   /** Set apart for this action and not yet settled; found after a crash, it counts as spent. */
   readonly reserved?: JsonObject

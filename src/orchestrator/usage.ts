@@ -1,0 +1,16 @@
+import type { Spend } from '../ael/adapter.ts'
+import type { JsonObject } from '../protocol/json.ts'
+import type { LiveRun } from './live.ts'
+
+/** Counts with an action what it has used up beside the attempt that ends: by what it carried out on its way, and before it paused for an approval. */
+export function uses({ used }: LiveRun, action_id: string, spend: Spend): void {
+  used.set(action_id, withUsage(used.get(action_id), spend))
+}
+
+/** Of both together, each unit that either names. */
+export function withUsage(before: JsonObject | undefined, more: Spend): JsonObject {
+  if (!before) return { ...more }
+  const sum = { ...before }
+  for (const [unit, amount] of Object.entries(more)) sum[unit] = Number(sum[unit] ?? 0) + amount
+  return sum
+}

@@ -1,0 +1,75 @@
+import { describe, expect, it } from 'vitest'
+import { actionLayer } from '../../src/ael/ael.ts'
+import { functionAdapter } from '../../src/ael/function.ts'
+import type { Hands } from '../../src/ael/layer.ts'
+import { llmAdapter, type Script, scriptedProvider } from '../../src/ael/llm.ts'
+import { toolAdapter } from '../../src/ael/tool.ts'
+import { toolRegistry } from '../../src/ael/tool-registry.ts'
+import type { RunHandle } from '../../src/orchestrator/run.ts'
+import type { Runtime } from '../../src/orchestrator/runtime.ts'
+import { flowOf } from '../support/flows.ts'
+import { door, inTime, passes, world } from '../support/on-a-clock.ts'
+
+const usage = { prompt: 60, completion: 40 }
+const chooses = { tool_calls: [{ tool: 'mail.send', args: {} }], usage }
+/** A model that sends two mails, and has spoken three times by then. */
+const TWO_MAILS: Script = [chooses, chooses, { text: 'sent', usage }]
+const USED = { actions: 3, tokens: 300, cost: 3 }
+
+const params = { model: 'any', max_tokens: 100, messages: [{ role: 'user', content: 'Go' }], tools: ['mail.send'] }
+const writes = { binding: { action_type: 'llm_call', params } }
+const wait = { action_type: 'wait', params: { ms: 5_000 } } // long enough to be laid down
+const options = { budget: { tokens: 10_000 } }
+
+/** Processes with a model that costs a cent a token, a tool for it, and a step that lasts until it is let go. */
+function writing(policy: 'ask' | 'always_allow', script: Script = TWO_MAILS) {
+  const slow = door()
+  const layer = (hands: Hands) => {
+    const tools = toolRegistry()
+    const send = { name: 'mail.send', description: 'Sends', input: { type: 'object' } }
+    tools.register({ ...send, policy, execute: () => 'sent' })
+    const price = ({ total }: { readonly total: number }) => total / 100
+    const llm = llmAdapter({ providers: { any: scriptedProvider(script) }, tools, price })
+    const functions = functionAdapter({ slow: () => slow.opened.then(() => null) })
+    return actionLayer({ ...hands, adapters: [llm, toolAdapter(tools), functions] })
+  }
+  return { ...world({}, { layer }), slow }
+}
+
+async function spentBy(runtime: Runtime, run: RunHandle) {
+  const graph = await runtime.project.context(run.context_id)
+  expect(await graph.verify()).toEqual([])
+  return graph.get('run', run.run_id)?.data.spent
+}
+
+describe('what a run has used up', () => {
+  it.each([
+    ['is not laid down', {}],
+    ['is laid down and taken up', { wait: { after: ['writes'], binding: wait } }],
+  ])('counts what a model had carried out, where the run %s', async (_, more) => {
+    const { start, clock } = writing('always_allow')
+    const runtime = await start()
+    const run = await runtime.submit(flowOf({ writes, ...more }, { options }))
+    expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+    expect(await spentBy(runtime, run)).toEqual(USED)
+    await inTime(clock, runtime.close())
+  })
+
+  it.each([
+    ['is laid down until then', {}, USED],
+    ['has something else under way until then', { slow: {} }, { ...USED, actions: 4 }],
+  ])('counts once what a model has used that waits for people, where the run %s', async (_, beside, used) => {
+    const { start, clock, slow } = writing('ask')
+    const runtime = await start()
+    const run = await runtime.submit(flowOf({ writes, ...beside }, { options }))
+    for (let mail = 1; mail <= 2; mail++) {
+      await passes(clock, 1_000)
+      const [asked] = await runtime.waiting()
+      await runtime.decide(asked!.confirm.confirm_id, { status: 'approved', decided_by_role: 'somebody' })
+    }
+    slow.open()
+    expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+    expect(await spentBy(runtime, run)).toEqual(used)
+    await inTime(clock, runtime.close())
+  })
+})
