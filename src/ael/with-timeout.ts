@@ -4,6 +4,7 @@ import type { Action, Adapter, Outcome } from './adapter.ts'
 import { decorated, onward, type Passage } from './decorate.ts'
 import { aborted, timedOut, toActionError, withSpent } from './failure.ts'
 import { onAbort } from './on-abort.ts'
+import { spentBy } from './outputs.ts'
 
 export interface TimeoutOptions {
   /** When neither action nor adapter says. */
@@ -62,11 +63,14 @@ function bounded(
       onDelta: (delta, from) => {
         if (verdict === undefined) call.onDelta(delta, from)
       },
-      checkpoint: (state) => (verdict === undefined ? call.checkpoint(state) : undefined),
+      checkpoint: (state, spent) => (verdict === undefined ? call.checkpoint(state, spent) : undefined),
       untimed: (wait) => call.untimed(deadline.without(wait)),
     })
     begun(adapter, action, passage).then(
-      (outcome) => end(() => (verdict === undefined || isDone() ? resolve(outcome) : reject(verdict))),
+      (outcome) =>
+        end(() =>
+          verdict === undefined || isDone() ? resolve(outcome) : reject(withSpent(verdict, spentBy(outcome ?? {}))),
+        ),
       (error) => end(() => reject(verdict === undefined ? error : withSpent(verdict, toActionError(error).spent))),
     )
   })

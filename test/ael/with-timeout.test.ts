@@ -95,14 +95,15 @@ describe('withTimeout', () => {
     expect(deltas).toEqual(['in time', 'after in time'])
   })
 
-  it('calls a success too late a timeout, even within the moment', async () => {
+  it('calls a success too late a timeout, even within the moment, and says what it cost', async () => {
+    const outcome = { output: 1, token_usage: { prompt: 1, completion: 2, total: 3 }, cost: 4 }
     const late = timed(
-      ({ signal }) => new Promise((resolve) => signal.addEventListener('abort', () => resolve({ output: 1 }))),
+      ({ signal }) => new Promise((resolve) => signal.addEventListener('abort', () => resolve(outcome))),
       { timeoutMs: 10 },
     )
     const ended = late.execute(work(), callOf()).catch((error) => error)
     await clock.advance(10)
-    expect(await ended).toMatchObject({ code: 'action_timed_out' })
+    expect(await ended).toMatchObject({ code: 'action_timed_out', spent: { tokens: 3, cost: 4 } })
   })
 
   it.each([
