@@ -83,8 +83,11 @@ export interface Call extends Asker {
   readonly depth: number
   /** What an earlier attempt at this action handed to `checkpoint`: go on from there, and repeat nothing that came before. */
   readonly resume?: Json
-  /** Hands out the state from which a later attempt could go on: after a failure, a crash, or a pause for approval. */
-  readonly checkpoint: (state: Json) => void | Promise<void>
+  /**
+   * Hands out the state from which a later attempt could go on: after a failure, a crash, or a pause for approval. `spent` is all that this attempt has
+   * used up by then: it counts also when nobody hears of its end.
+   */
+  readonly checkpoint: (state: Json, spent?: Spend) => void | Promise<void>
   /** Waits without the timeout running on: for a person's answer. */
   readonly untimed: <T>(wait: Promise<T>) => Promise<T>
   /**

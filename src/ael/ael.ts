@@ -6,7 +6,7 @@ import type { Json, JsonObject } from '../protocol/json.ts'
 import { jsonCopy } from '../protocol/json-copy.ts'
 import { shown } from '../protocol/shown.ts'
 import { checkAction } from './action.ts'
-import type { Action, ActionResult, Adapter, Asker, Call, DeltaSource, RetryPolicy } from './adapter.ts'
+import type { Action, ActionResult, Adapter, Asker, Call, DeltaSource, RetryPolicy, Spend } from './adapter.ts'
 import { checkLayerOptions } from './check-options.ts'
 import { checkRegistering } from './check-registering.ts'
 import { closeInTime } from './close-in-time.ts'
@@ -15,7 +15,7 @@ import { listening, sourceOf } from './deltas.ts'
 import { endedEvent, labelOf, startedEvent } from './events.ts'
 import { denied, toActionError } from './failure.ts'
 import type { ActionLayer, CallOptions, EventDraft, Hands, Observer } from './layer.ts'
-import { withOutputs } from './outputs.ts'
+import { refuseUnlessAmounts, withOutputs } from './outputs.ts'
 import { type AtOnce, placesFor } from './places.ts'
 import { redactor } from './redact.ts'
 import { checkParams, withAdmission } from './with-admission.ts'
@@ -130,7 +130,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
   /** What an action carries out goes the way that it went itself; what it streams is known to be its own. */
   const withAct = ({ action_id, action_type }: Action, call: Passage, way: Way): Passage =>
     onward(call, call, {
-      checkpoint: (state) => call.checkpoint(stateOf(state, action_type)),
+      checkpoint: (state, spent) => call.checkpoint(stateOf(state, action_type), amounts(spent, action_type)),
       onDelta: (delta, from = sourceOf(action_id, call)) => call.onDelta(delta, from),
       act(action, { resume } = {}) {
         const { resume: _, ...inherited } = call
@@ -197,6 +197,11 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
     lacks,
     label: (action) => redact.text(labelOf(asked(action).adapter, action.params, action.action_type)),
     readOnly: (action) => asked(action).adapter.readOnly?.(action.params) ?? false,
+    estimate(action) {
+      const most = asked(action).adapter.estimate?.(action.params) ?? {}
+      refuseUnlessAmounts({ ...most }, action.action_type)
+      return most
+    },
     found: async (action) => asked(action).adapter.found?.(action.params),
     inverse(action, outcome) {
       if (!object.fits(outcome)) throw badOutcome(outcome)
@@ -258,6 +263,11 @@ function stateOf(state: unknown, action_type: string): Json {
   throw new InvalidInput(subject, [
     { path: 'state', rule: 'required', message: 'is missing; give what a later attempt goes on from' },
   ])
+}
+
+function amounts(spent: Spend | undefined, action_type: string): Spend | undefined {
+  if (spent !== undefined) refuseUnlessAmounts({ ...spent }, `the checkpoint of ${action_type}`)
+  return spent
 }
 
 const nowhere = () => undefined

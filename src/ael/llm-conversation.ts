@@ -2,7 +2,7 @@ import type { Clock } from '../protocol/clock.ts'
 import { ActionError, InvalidInput, NotFound } from '../protocol/errors.ts'
 import { digestOfJson, type Json, type JsonObject } from '../protocol/json.ts'
 import { under } from '../protocol/under.ts'
-import type { Action, ActionResult, Call, Outcome, TokenUsage } from './adapter.ts'
+import type { Action, ActionResult, Call, Outcome, Spend, TokenUsage } from './adapter.ts'
 import { finalFailure, passingFailure, toActionError, withSpent } from './failure.ts'
 import { llmFailure } from './llm-failure.ts'
 import type { Provider } from './llm-provider.ts'
@@ -49,24 +49,31 @@ export async function conversation(talk: Conversation): Promise<Outcome> {
   const { action, call, maxRounds } = talk
   const model = String(action.params.model)
   let used: TokenUsage = { prompt: 0, completion: 0, total: 0 }
+  const spent = (): Spend | undefined => {
+    if (used.total === 0) return undefined
+    const cost = talk.cost(used)
+    return { tokens: used.total, ...(cost === undefined ? {} : { cost }) }
+  }
+  const keep: Keep = (state) => call.checkpoint(state as unknown as Json, spent())
   try {
     let state = begun(call.resume, action.params)
     for (;;) {
       // Before its tools are called: nobody would be told what came of them.
       if (state.rounds >= maxRounds) throw finalFailure(`${model} did not come to an answer in ${maxRounds} rounds`)
-      if (state.pending.length > 0) state = await carriedOut(talk, state)
+      if (state.pending.length > 0) state = await carriedOut(talk, state, keep)
       const answer = await asked(talk, state)
       used = added(used, answer.usage)
       if (answer.toolCalls.length === 0) return await concluded(talk, state, answer, used)
       state = withCalls(state, answer, talk.clock)
-      await call.checkpoint(state as unknown as Json)
+      await keep(state)
     }
   } catch (error) {
-    if (used.total === 0) throw error
-    const cost = talk.cost(used)
-    throw withSpent(toActionError(error), { tokens: used.total, ...(cost === undefined ? {} : { cost }) })
+    const known = spent()
+    throw known ? withSpent(toActionError(error), known) : error
   }
 }
+
+type Keep = (state: State) => void | Promise<void>
 
 function begun(resume: Json | undefined, { system, messages }: JsonObject): State {
   if (resume !== undefined) return resume as unknown as State
@@ -110,12 +117,12 @@ function withCalls(state: State, answer: RoundAnswer, clock: Clock): State {
 }
 
 /** Calls that change something run one after another, in the model's order; those that only read run side by side. */
-async function carriedOut(talk: Conversation, before: State): Promise<State> {
-  const { call, tools } = talk
+async function carriedOut(talk: Conversation, before: State, keep: Keep): Promise<State> {
+  const { tools } = talk
   let state = before
   const record = async (done: Pending) => {
     state = { ...state, pending: state.pending.map((each) => (each.action_id === done.action_id ? done : each)) }
-    await call.checkpoint(state as unknown as Json)
+    await keep(state)
   }
   const open = state.pending.filter(({ result }) => result === undefined)
   const sideBySide = open.every(({ wire }) => tools.get(wire)?.readOnly ?? true)

@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import type { ActionError } from '../protocol/errors.ts'
 import type { Json } from '../protocol/json.ts'
-import type { Action, ActionResult, Adapter, Outcome, Spend } from './adapter.ts'
+import type { Action, ActionResult, Adapter, Call, Outcome, Spend } from './adapter.ts'
 import { decorated, type Passage } from './decorate.ts'
 import { budgetEvent, labelOf } from './events.ts'
 import { brief, finalFailure, overBudget, toActionError } from './failure.ts'
@@ -38,9 +38,9 @@ export function withObserve(adapter: Adapter, options: ObserveOptions = {}): Ada
       throw error
     }
     let resume = call.resume
-    const checkpoint = (state: Json) => {
+    const checkpoint: Call['checkpoint'] = (state, spent) => {
       resume = redact.json(state)
-      return call.checkpoint(resume)
+      return call.checkpoint(resume, spent)
     }
     const began = clock.now()
     const since = () => Math.max(0, clock.now() - began)

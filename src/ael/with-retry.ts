@@ -1,8 +1,7 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import type { ActionError } from '../protocol/errors.ts'
-import type { Json } from '../protocol/json.ts'
 import { checkRepeatable } from './action.ts'
-import type { Adapter, RetryPolicy } from './adapter.ts'
+import type { Adapter, Call, RetryPolicy } from './adapter.ts'
 import { decorated, type Passage } from './decorate.ts'
 import { aborted, toActionError } from './failure.ts'
 import { eitherOf } from './on-abort.ts'
@@ -46,9 +45,9 @@ export function withRetry(adapter: Adapter, options: RetryOptions = {}): Adapter
     const policy = action.retry ?? options.policy
     checkRepeatable(action, adapter.readOnly?.(action.params) ?? false, policy)
     let resume = call.resume
-    const checkpoint = (state: Json) => {
+    const checkpoint: Call['checkpoint'] = (state, spent) => {
       resume = state
-      return call.checkpoint(state)
+      return call.checkpoint(state, spent)
     }
     let passage: Passage = { ...call, checkpoint }
     for (let made = 1; ; made++) {

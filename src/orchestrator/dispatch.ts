@@ -1,4 +1,4 @@
-import type { Action, ActionResult, Inverse } from '../ael/adapter.ts'
+import type { Action, ActionResult, Inverse, Spend } from '../ael/adapter.ts'
 import { endedEvent, startedEvent } from '../ael/events.ts'
 import { toActionError } from '../ael/failure.ts'
 import type { Observer } from '../ael/layer.ts'
@@ -12,7 +12,7 @@ import type { Decided, Flight, LiveRun } from './live.ts'
 import { outcomeOf, wholeOutput } from './outcome.ts'
 import { execution, placeOf, roleOf } from './steps.ts'
 import { unasked } from './unasked.ts'
-import { uses } from './usage.ts'
+import { usageSoFar, uses } from './usage.ts'
 
 /** How a flight is carried out: as its step's binding says, or as its session says for a word before or after a step. */
 export function bindingOf(run: LiveRun, { step, turn }: Pick<Flight, 'step' | 'turn'>): BindingSpec {
@@ -76,7 +76,7 @@ export async function takeOff(run: LiveRun, flight: Flight): Promise<void> {
       execution_id: flight.execution_id,
       attempt: flight.attempt,
       observer: inner(run, flight),
-      checkpoint: (state) => keep(run, flight, state),
+      checkpoint: (state, spent) => keep(run, flight, state, spent),
       run: placeOf(run, flight),
       ...(role !== undefined && { role }),
       ...(resume !== undefined && { resume }),
@@ -101,13 +101,13 @@ export async function takeOff(run: LiveRun, flight: Flight): Promise<void> {
 const INLINE_CHARACTERS = 4_096
 
 /** What an action hands over on its way is stored before it goes on: whoever takes it over goes on from there. */
-async function keep(run: LiveRun, { action }: Flight, state: Json): Promise<void> {
+async function keep(run: LiveRun, { action }: Flight, state: Json, spent: Spend | undefined): Promise<void> {
   const text = JSON.stringify(state)
   const set =
     text.length <= INLINE_CHARACTERS
       ? { resume: state, resume_blob: undefined }
       : { resume: undefined, resume_blob: await stored(run, new TextEncoder().encode(text)) }
-  const usage = run.used.get(action.action_id)
+  const usage = usageSoFar(run, action.action_id, spent)
   const change = {
     kind: 'node_update',
     node: 'action',

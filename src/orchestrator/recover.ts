@@ -5,6 +5,7 @@ import type { ProjectGraph } from '../psg/graph.ts'
 import { startPlan } from '../psg/moves.ts'
 import { isKind } from '../psg/node.ts'
 import { wakeable } from '../vsl/wakeable.ts'
+import { filledIn, THIS_STEP } from './bind.ts'
 import { MOST_CUT_OFFS } from './cut-offs.ts'
 import { bindingOf, departs, flightOf } from './dispatch.ts'
 import { ends, endsWithSession, flightFailed } from './ending.ts'
@@ -13,6 +14,7 @@ import { heldUpBy } from './held-up.ts'
 import { ledger } from './ledger.ts'
 import type { Decided, Ending, Flight, LiveRun, RunOptions, Waiting } from './live.ts'
 import { fits } from './modes/mode.ts'
+import { outcomeOf } from './outcome.ts'
 import type { Ownership } from './owner.ts'
 import { hasPlace, waitsForPlace } from './place.ts'
 import { saBeginning } from './profiles/sa.ts'
@@ -113,7 +115,7 @@ export function resume(run: LiveRun, decided: Decided): void {
     const { action_id, attempts, compensates } = node.data
     const flight = takenUp(run, node.data)
     if (compensates !== undefined) {
-      inverseWasCutOff(run, flight, decided) // the way back attempts it anew
+      inverseWasCutOff(run, flight, setApart(run, flight), decided) // the way back attempts it anew
       continue
     }
     const waiting = node.data.status === 'waiting' ? waitOf(run, node, flight, timers) : undefined
@@ -122,12 +124,12 @@ export function resume(run: LiveRun, decided: Decided): void {
       continue
     }
     if (run.ending) {
-      attemptWasCutOff(run, flight, decided)
+      attemptWasCutOff(run, flight, setApart(run, flight), decided)
       flightFailed(run, flight, 'failed', { code: 'interrupted', message: 'it was cut off' }, decided)
       continue
     }
     const again: Flight = { ...flight, execution_id: run.graph.clock.uuid(), attempt: attempts + 1 }
-    attemptWasCutOff(run, flight, decided)
+    attemptWasCutOff(run, flight, setApart(run, flight), decided)
     const binding = bindingOf(run, flight)
     const times = cutOffs(node.data)
     if (binding.on_interrupt === 'hold' || times >= MOST_CUT_OFFS) {
@@ -218,7 +220,20 @@ function account(run: LiveRun, actions: readonly Node<'action'>[]): void {
     if (data.usage && !isEnded(data)) run.used.set(data.action_id, data.usage)
   }
   run.ledger.knowAll()
-  for (const { data } of actions) if (data.status === 'running') run.ledger.forfeit({ actions: 1 })
+  for (const { data } of actions)
+    if (data.status === 'running') run.ledger.forfeit({ actions: 1, ...setApart(run, takenUp(run, data)) })
+}
+
+/** What an attempt that was cut off may have used up, beside what it told on its way. Outputs that its params take from blobs are not looked at. */
+function setApart(run: LiveRun, { step, action, turn }: Flight): Spend {
+  const { tokens, cost } = run.options.budget ?? {}
+  if (tokens === undefined && cost === undefined) return {}
+  const outputOf = (from: string) => outcomeOf(run.graph.state, from === THIS_STEP ? step : from)?.data.output
+  try {
+    return run.layer.estimate({ ...action, params: filledIn(action.params, outputOf, turn) })
+  } catch {
+    return {} // an attempt at it would be refused
+  }
 }
 
 /** What the ended attempts at an action cost, as it was counted when they ended; one that was cut off may have been made. */

@@ -105,14 +105,15 @@ export function keepUsage({ used }: LiveRun, { action: { action_id } }: Flight, 
   if (usage) setAction(decided, action_id, { usage })
 }
 
-/** An attempt that a crash cut off: nobody knows how far it got. */
-export function attemptWasCutOff(run: LiveRun, flight: Flight, decided: Decided): void {
-  attemptEnded(run, flight, 'failed', { interrupted: true }, decided)
+/** An attempt that a crash cut off: nobody knows how far it got, so all that it may have used up counts. */
+export function attemptWasCutOff(run: LiveRun, flight: Flight, spent: Spend, decided: Decided): void {
+  const attributes = { interrupted: true, ...(Object.keys(spent).length > 0 && { spent: { ...spent } }) }
+  attemptEnded(run, flight, 'failed', attributes, decided)
   decided.events.push(inShort(flight, leftEvent(attemptOf(run, flight), 'failed')))
 }
 
-export function inverseWasCutOff(run: LiveRun, flight: Flight, decided: Decided): void {
-  attemptWasCutOff(run, flight, decided)
+export function inverseWasCutOff(run: LiveRun, flight: Flight, spent: Spend, decided: Decided): void {
+  attemptWasCutOff(run, flight, spent, decided)
   actionFailed(run, flight, { code: 'interrupted', message: 'the way back was cut off' }, decided)
 }
 

@@ -7,6 +7,14 @@ export function uses({ used }: LiveRun, action_id: string, spend: Spend): void {
   used.set(action_id, withUsage(used.get(action_id), spend))
 }
 
+/** The same with what the attempt under way says of itself. When it ends it tells all of it, and what is kept of it till then is left out again. */
+export function usageSoFar({ used }: LiveRun, action_id: string, spent: Spend | undefined): JsonObject | undefined {
+  const before = used.get(action_id)
+  if (!spent) return before
+  used.set(action_id, before ?? {})
+  return withUsage(before, spent)
+}
+
 /** Of both together, each unit that either names. */
 export function withUsage(before: JsonObject | undefined, more: Spend): JsonObject {
   if (!before) return { ...more }

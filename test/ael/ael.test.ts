@@ -1,7 +1,7 @@
 import { runInNewContext } from 'node:vm'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { newAction } from '../../src/ael/action.ts'
-import type { Action, Adapter, Call, Outcome } from '../../src/ael/adapter.ts'
+import type { Action, Adapter, Call, Outcome, Spend } from '../../src/ael/adapter.ts'
 import { type ActionLayerOptions, actionLayer } from '../../src/ael/ael.ts'
 import { passingFailure } from '../../src/ael/failure.ts'
 import { functionAdapter } from '../../src/ael/function.ts'
@@ -292,6 +292,25 @@ describe('an attempt', () => {
     const failed = layer.attempt(work(), { checkpoint: (state) => void stored.push(state) })
     await expect(failed).rejects.toMatchObject({ retryable: false, cause: { problems: [{ path, rule }] } })
     expect(stored).toEqual([])
+  })
+
+  it('says at a checkpoint what it has used up by then, in amounts', async () => {
+    const stored: unknown[] = []
+    const leaving = (spent: Spend) =>
+      layerOf(async (_, { checkpoint }) => {
+        await checkpoint('here', spent)
+        return {}
+      }).execute(work(), { checkpoint: (...given) => void stored.push(given) })
+    await leaving({ tokens: 3, cost: 1 })
+    await expect(leaving({ tokens: Number.NaN })).rejects.toMatchObject({ code: 'action_failed', retryable: false })
+    expect(stored).toEqual([['here', { tokens: 3, cost: 1 }]])
+  })
+
+  it('may cost what its adapter says, in amounts, and nothing where that says nothing', () => {
+    const most = (more: Partial<Adapter>) => layerOf(async () => ({}), {}, more).estimate(work())
+    expect(most({ estimate: () => ({ tokens: 7 }) })).toEqual({ tokens: 7 })
+    expect(most({})).toEqual({})
+    expect(() => most({ estimate: () => ({ tokens: -1 }) })).toThrow(expect.objectContaining({ retryable: false }))
   })
 
   it('is taken back by what JSON tells whole, or by nothing', () => {

@@ -5,6 +5,7 @@ import type { Hands } from '../../src/ael/layer.ts'
 import { llmAdapter, type Script, scriptedProvider } from '../../src/ael/llm.ts'
 import { toolAdapter } from '../../src/ael/tool.ts'
 import { toolRegistry } from '../../src/ael/tool-registry.ts'
+import type { Limits } from '../../src/orchestrator/ledger.ts'
 import type { RunHandle } from '../../src/orchestrator/run.ts'
 import type { Runtime } from '../../src/orchestrator/runtime.ts'
 import { flowOf } from '../support/flows.ts'
@@ -34,6 +35,26 @@ function writing(policy: 'ask' | 'always_allow', script: Script = TWO_MAILS) {
     return actionLayer({ ...hands, adapters: [llm, toolAdapter(tools), functions] })
   }
   return { ...world({}, { layer }), slow }
+}
+
+/** A model that has spoken twice when its process dies: it had sent one mail, and answers for good in the next. */
+async function cutOff(options: { readonly budget: Limits }) {
+  let hangs = true
+  const asked = door()
+  const script: Script = ({ turn }) => {
+    if (turn === 0) return chooses
+    asked.open()
+    return hangs ? { text: 'nobody hears it', usage, delay_ms: 3_600_000 } : { text: 'sent', usage }
+  }
+  const { start, clock } = writing('always_allow', script)
+  const first = await start()
+  const { run_id } = await first.submit(flowOf({ writes }, { options }))
+  await inTime(clock, asked.opened)
+  first.die()
+  hangs = false
+  const second = await start()
+  const run = await inTime(clock, second.get(run_id))
+  return { run, second, clock, result: await inTime(clock, run.result()) }
 }
 
 async function spentBy(runtime: Runtime, run: RunHandle) {
@@ -71,5 +92,26 @@ describe('what a run has used up', () => {
     expect(await inTime(clock, run.result())).toMatchObject({ success: true })
     expect(await spentBy(runtime, run)).toEqual(used)
     await inTime(clock, runtime.close())
+  })
+
+  it('counts what a model had used by its last checkpoint and what was set apart, when its process dies', async () => {
+    const { run, second, clock, result } = await cutOff({ budget: { tokens: 10_000 } })
+    expect(result).toMatchObject({ success: true })
+    const apart = 100 + Math.ceil(JSON.stringify(params.messages).length / 4)
+    const tokens = 100 + apart + 100 // in the first round, for the one that was cut off, and in that one once more
+    expect(await spentBy(second, run)).toEqual({ actions: 3, tokens, cost: tokens / 100 })
+    await inTime(clock, second.close())
+  })
+
+  it('does not let a model begin anew that may have used up the budget when its process died', async () => {
+    const { second, clock, result } = await cutOff({ budget: { tokens: 300 } })
+    expect(result).toMatchObject({ success: false, error: { code: 'budget_exceeded' } })
+    await inTime(clock, second.close())
+  })
+
+  it('says nothing of what was set apart where nothing had to be', async () => {
+    const { run, second, clock } = await cutOff({ budget: { actions: 10 } })
+    expect(await spentBy(second, run)).toEqual({ actions: 3, tokens: 200, cost: 2 })
+    await inTime(clock, second.close())
   })
 })

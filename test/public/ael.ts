@@ -37,6 +37,7 @@ const LAYER: Doors = {
   lacks: door(given(action)),
   label: door(given(action)),
   readOnly: door(given(action)),
+  estimate: door(given(action)),
   found: door(given(action)),
   inverse: door(given(action), given({}, 'object')),
   register: door(given(functionAdapter({}, { action_type: 'other' }))),
