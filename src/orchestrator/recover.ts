@@ -237,10 +237,10 @@ function setApart(run: LiveRun, { step, action, turn }: Flight): Spend {
 }
 
 /** What the ended attempts at an action cost, as it was counted when they ended; one that was cut off may have been made. */
-function* spentOn({ action_type, settles, ended = [], usage }: ActionRecord): Iterable<Spend> {
-  if (action_type === 'wait' || settles) return // nobody carried it out
+function* spentOn({ action_type, settles, attempts, ended = [], usage }: ActionRecord): Iterable<Spend> {
+  if (action_type === 'wait' || settles || attempts === 0) return // nobody carried it out
   for (const { status, attributes } of ended)
-    if (status === 'completed' || attributes.spent || attributes.interrupted)
+    if ((status === 'completed' && !attributes.cached) || attributes.spent || attributes.interrupted)
       yield { actions: 1, ...(attributes.spent as Spend | undefined) }
   if (usage) yield usage as Spend
 }

@@ -258,6 +258,7 @@ const inShort = ({ step }: Flight, event: { readonly event_type: string; readonl
 const usageOf = ({ result }: Extract<AttemptEnd, { status: 'completed' }>): JsonObject => ({
   ...(result.token_usage && { token_usage: { ...result.token_usage } }),
   ...(result.cost !== undefined && { cost: result.cost }),
+  ...(result.cached && { cached: true }), // no attempt was made
 })
 const failureOf = ({ error: { code, message, spent } }: Exclude<AttemptEnd, { status: 'completed' }>): JsonObject => ({
   error: { code, message },

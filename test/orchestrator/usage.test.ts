@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import type { Adapter } from '../../src/ael/adapter.ts'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { functionAdapter } from '../../src/ael/function.ts'
 import type { Hands } from '../../src/ael/layer.ts'
@@ -8,6 +9,8 @@ import { toolRegistry } from '../../src/ael/tool-registry.ts'
 import type { Limits } from '../../src/orchestrator/ledger.ts'
 import type { RunHandle } from '../../src/orchestrator/run.ts'
 import type { Runtime } from '../../src/orchestrator/runtime.ts'
+import type { Context } from '../../src/protocol/types.ts'
+import { collabDocument, roleDocument } from '../support/agents.ts'
 import { flowOf } from '../support/flows.ts'
 import { door, inTime, passes, world } from '../support/on-a-clock.ts'
 
@@ -91,6 +94,44 @@ describe('what a run has used up', () => {
     slow.open()
     expect(await inTime(clock, run.result())).toMatchObject({ success: true })
     expect(await spentBy(runtime, run)).toEqual(used)
+    await inTime(clock, runtime.close())
+  })
+
+  it.each([
+    ['is not laid down', {}],
+    ['is laid down and taken up', { wait: { after: ['again'], binding: wait } }],
+  ])('counts nothing for what was known already, where the run %s', async (_, more) => {
+    const look: Adapter = {
+      action_type: 'look',
+      executor_kind: 'worker',
+      readOnly: () => true,
+      execute: async () => ({ output: 1, cost: 5 }),
+    }
+    const layer = (hands: Hands) => actionLayer({ ...hands, adapters: [look], cache: { ttlMs: 60_000 } })
+    const { start, clock } = world({}, { layer })
+    const runtime = await start()
+    const looks = { action_type: 'look', params: {} }
+    const steps = { first: { binding: looks }, again: { after: ['first'], binding: looks }, ...more }
+    const run = await runtime.submit(flowOf(steps))
+    expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+    expect(await spentBy(runtime, run)).toEqual({ actions: 1, tokens: 0, cost: 5 })
+    await inTime(clock, runtime.close())
+  })
+
+  it('counts no turn in which nobody had anything to carry out', async () => {
+    const { start, clock } = writing('always_allow', [{ text: 'done', usage }])
+    const runtime = await start()
+    const flow = flowOf({ writes, wait: { after: ['writes'], binding: wait }, last: { after: ['wait'], ...writes } })
+    const context = flow.context as Context
+    await runtime.call('context', { intent: 'create', ...context })
+    await runtime.call('role', { intent: 'create', ...roleDocument('lead') })
+    await runtime.call('role', { intent: 'create', ...roleDocument('dev') })
+    const collab = collabDocument(context, 'orchestrated', ['lead:lead', 'ann:dev'])
+    await runtime.call('collab', { intent: 'create', ...collab })
+    const session = { collab_id: collab.collab_id }
+    const run = await runtime.submit({ ...flow, context: context.context_id, options: { profile: 'map', session } })
+    expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+    expect(await spentBy(runtime, run)).toMatchObject({ actions: 2 })
     await inTime(clock, runtime.close())
   })
 
