@@ -9,8 +9,10 @@ export interface Ledger extends Budget {
   remaining(): Spend
   /** Counts as spent what was spent before, and what an attempt had set apart when it was cut off. */
   forfeit(spend: Spend): void
-  /** Whatever line is crossed by now was told when it was. */
-  knowAll(): void
+  /** The lines whose crossing was said. */
+  readonly crossed: ReadonlySet<string>
+  /** Those were said before, and are not said again. */
+  know(lines: Iterable<string>): void
 }
 
 const UNITS = ['actions', 'tokens', 'cost'] as const
@@ -86,8 +88,9 @@ export function ledger(limits: LedgerLimits = {}): Ledger {
       reserved.delete(execution_id)
     },
     forfeit: add,
-    knowAll() {
-      while (state().state !== 'ok'); // each line is said once
+    crossed: told,
+    know(lines) {
+      for (const line of lines) told.add(line)
     },
   }
 }

@@ -12,7 +12,7 @@ import type { Decided, Flight, LiveRun } from './live.ts'
 import { outcomeOf, wholeOutput } from './outcome.ts'
 import { execution, placeOf, roleOf } from './steps.ts'
 import { unasked } from './unasked.ts'
-import { usageSoFar, uses } from './usage.ts'
+import { linesTold, usageSoFar, uses } from './usage.ts'
 
 /** How a flight is carried out: as its step's binding says, or as its session says for a word before or after a step. */
 export function bindingOf(run: LiveRun, { step, turn }: Pick<Flight, 'step' | 'turn'>): BindingSpec {
@@ -114,7 +114,8 @@ async function keep(run: LiveRun, { action }: Flight, state: Json, spent: Spend 
     id: action.action_id,
     set: { ...set, ...(usage && { usage }) },
   } as const
-  if (!(await land(run, { changes: [change], events: run.told.splice(0), reason: 'checkpoint' })))
+  const events = run.told.splice(0)
+  if (!(await land(run, { changes: [change, ...linesTold(run, events)], events, reason: 'checkpoint' })))
     throw run.owner.lost.reason ?? new ActionError('action_aborted', 'another process has taken the run over')
 }
 

@@ -74,6 +74,7 @@ export function takeUp(
     wake: () => undefined,
     still: wakeable(),
   }
+  run.ledger.know(node.data.lines ?? [])
   account(run, actions)
   return run
 }
@@ -218,10 +219,8 @@ function account(run: LiveRun, actions: readonly Node<'action'>[]): void {
   for (const { data } of actions) {
     for (const spend of spentOn(data)) run.ledger.forfeit(spend)
     if (data.usage && !isEnded(data)) run.used.set(data.action_id, data.usage)
-  }
-  run.ledger.knowAll()
-  for (const { data } of actions)
     if (data.status === 'running') run.ledger.forfeit({ actions: 1, ...setApart(run, takenUp(run, data)) })
+  }
 }
 
 /** What an attempt that was cut off may have used up, beside what it told on its way. Outputs that its params take from blobs are not looked at. */

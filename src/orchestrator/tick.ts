@@ -22,7 +22,7 @@ import { attemptAgain, attemptEnds, keepUsage, stepCompleted } from './steps.ts'
 import { ring, room, setTimer, timerFired, waitAnew } from './timers.ts'
 import { isTurning, turnArrived } from './turns.ts'
 import { undoArrived, undoNext } from './undo.ts'
-import { uses } from './usage.ts'
+import { linesTold, uses } from './usage.ts'
 
 /**
  * One pass over a run: takes in what arrived, finds what is ready, and says what one commit must carry and which flights take off once it has
@@ -31,6 +31,7 @@ import { uses } from './usage.ts'
 export function decideTick(run: LiveRun, isLeaving = false): Decided {
   const events = run.told.splice(0)
   const decided: Decided = { changes: [], said: new Map(), events, departures: [], reason: 'tick', end: undefined }
+  if (events.length > 0) decided.changes.push(...linesTold(run, events))
   run.looked = run.graph.revision
   run.leaving = isLeaving
   if (isLeaving) run.line?.close()

@@ -347,6 +347,8 @@ export type Run = {
   readonly ended_at?: string
   readonly options: JsonObject
   readonly spent: JsonObject
+  /** The lines of its budget whose crossing was told. */
+  readonly lines?: readonly string[]
   /** What somebody asked for; the owner takes it in at its next tick. */
   readonly requested?: 'cancel' | 'pause' | 'resume'
   /** It was asked to pause, and lets what is under way come to its end. */

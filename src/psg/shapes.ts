@@ -92,6 +92,7 @@ const SHAPES: { readonly [K in Kind]?: { readonly [field: string]: Field } } = {
     ended_at: maybe(time),
     options: object,
     spent: object,
+    lines: maybe(texts),
     requested: maybe(oneOf('cancel', 'pause', 'resume')),
     pausing: maybe(flag),
     ending: maybe(object),

@@ -156,3 +156,37 @@ describe('what a run has used up', () => {
     await inTime(clock, second.close())
   })
 })
+
+describe('a line of the budget', () => {
+  const warnings = async (run: RunHandle) => {
+    const told: string[] = []
+    for await (const { event } of run.events()) told.push(String(event.event_type))
+    return told.filter((type) => type === 'budget_warning')
+  }
+
+  it('is told once, also when it was crossed by what was set apart and given back before the run was laid down', async () => {
+    const { start, clock } = writing('always_allow', [{ text: 'done', usage: { prompt: 6, completion: 4 } }])
+    const runtime = await start()
+    const steps = { writes, wait: { after: ['writes'], binding: wait }, again: { after: ['wait'], ...writes } }
+    const run = await runtime.submit(flowOf(steps, { options: { budget: { tokens: 200, warn_at: 0.5 } } }))
+    expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+    expect(await warnings(run)).toHaveLength(1)
+    await inTime(clock, runtime.close())
+  })
+
+  it('is told once, also when what crossed it was cut off after that was told', async () => {
+    const { start, clock, slow } = writing('always_allow')
+    const first = await start()
+    const steps = { slow: {}, wait: { binding: { action_type: 'wait', params: { ms: 100 } } } } // told when that is over
+    const { run_id } = await first.submit(flowOf(steps, { options: { budget: { actions: 5, warn_at: 0.2 } } }))
+    await passes(clock, 1_000)
+    first.die()
+    const second = await start()
+    const run = await inTime(clock, second.get(run_id))
+    await passes(clock, 1_000)
+    slow.open()
+    expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+    expect(await warnings(run)).toHaveLength(1)
+    await inTime(clock, second.close())
+  })
+})
