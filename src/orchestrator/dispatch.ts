@@ -1,7 +1,8 @@
 import type { Action, ActionResult, Inverse, Spend } from '../ael/adapter.ts'
 import { endedEvent, startedEvent } from '../ael/events.ts'
-import { toActionError } from '../ael/failure.ts'
+import { toActionError, withSpent } from '../ael/failure.ts'
 import type { Observer } from '../ael/layer.ts'
+import { spentBy } from '../ael/outputs.ts'
 import { chargeOf } from '../ael/with-observe.ts'
 import { ActionError, MplpError } from '../protocol/errors.ts'
 import type { Digest, Json, JsonObject } from '../protocol/json.ts'
@@ -66,12 +67,13 @@ export function departs(run: LiveRun, flight: Flight, decided: Decided): void {
 export async function takeOff(run: LiveRun, flight: Flight): Promise<void> {
   const { clock } = run.graph
   const began = clock.now()
+  let result: ActionResult | undefined
   try {
     const action = needsParams(flight) ? { ...flight.action, params: await paramsOf(run, flight) } : flight.action
     const role = roleOf(run, flight)
     const { resume_blob, resume: inline } = run.graph.get('action', action.action_id)?.data ?? {}
     const resume = resume_blob === undefined ? inline : await blobJson(run, resume_blob, flight.step)
-    const result = await run.layer.attempt(action, {
+    result = await run.layer.attempt(action, {
       signal: run.abort.signal,
       execution_id: flight.execution_id,
       attempt: flight.attempt,
@@ -91,7 +93,8 @@ export async function takeOff(run: LiveRun, flight: Flight): Promise<void> {
     run.inbox.push({ kind: 'completed', flight, result, ...(inverse !== undefined && { inverse }) })
   } catch (error) {
     const failure = flight.compensates === undefined ? actionError(error) : unasked(actionError(error))
-    run.inbox.push({ kind: 'failed', flight, error: failure, duration_ms: Math.max(0, clock.now() - began) })
+    const charged = result ? withSpent(failure, spentBy(result) ?? {}) : failure // it was done, whatever came of that afterwards
+    run.inbox.push({ kind: 'failed', flight, error: charged, duration_ms: Math.max(0, clock.now() - began) })
   }
   run.layer.places?.leave(flight.execution_id)
   run.wake()

@@ -118,6 +118,28 @@ describe('what a run has used up', () => {
     await inTime(clock, runtime.close())
   })
 
+  it.each([
+    ['is not laid down', {}],
+    ['is laid down and taken up', { wait: { after: ['first'], binding: wait } }],
+  ])('counts what was done and cannot be kept, where the run %s', async (_, more) => {
+    const write: Adapter = {
+      action_type: 'write',
+      executor_kind: 'worker',
+      execute: async () => ({ output: 1, cost: 5 }),
+      inverse: () => {
+        throw new Error('nobody knows')
+      },
+    }
+    const layer = (hands: Hands) => actionLayer({ ...hands, adapters: [write] })
+    const { start, clock } = world({}, { layer })
+    const runtime = await start()
+    const first = { binding: { action_type: 'write', params: {}, on_failure: 'skip' as const } }
+    const run = await runtime.submit(flowOf({ first, ...more }))
+    expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+    expect(await spentBy(runtime, run)).toEqual({ actions: 1, tokens: 0, cost: 5 })
+    await inTime(clock, runtime.close())
+  })
+
   it('counts no turn in which nobody had anything to carry out', async () => {
     const { start, clock } = writing('always_allow', [{ text: 'done', usage }])
     const runtime = await start()
