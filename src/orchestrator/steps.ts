@@ -41,7 +41,6 @@ export function actionStarts(run: LiveRun, flight: Flight, decided: Decided): vo
       attempts: 1,
       began: [beginning(run, execution_id)],
       ...(settles && { settles }),
-      ...(run.options.budget && { reserved: { actions: 1 } }),
     }),
   )
   decided.events.push(inShort(flight, startedEvent(attemptOf(run, flight))))
@@ -152,7 +151,7 @@ export function actionCompleted(
   setAction(decided, action_id, { status: 'completed' })
   setAction(decided, action_id, output)
   if (Object.keys(usage).length > 0) setAction(decided, action_id, { usage: withUsage(run.used.get(action_id), usage) })
-  if (run.options.budget) setAction(decided, action_id, { reserved: undefined })
+  run.used.delete(action_id)
 }
 
 export function stepFailed(
@@ -169,8 +168,8 @@ export function stepFailed(
       saEvent('SAStepFailed', {
         step_id: flight.step,
         status: 'failed',
-        error_code: String(error.code),
-        error_message: String(error.message),
+        error_code: error.code,
+        error_message: error.message,
       }),
     )
 }
@@ -180,8 +179,8 @@ export function actionFailed(run: LiveRun, { action }: Flight, error: RunError, 
     status: error.code === 'action_aborted' ? 'cancelled' : 'failed',
     error,
     failures: (run.graph.get('action', action.action_id)?.data.failures ?? 0) + 1,
-    ...(run.options.budget && { reserved: undefined }),
   })
+  run.used.delete(action.action_id)
 }
 
 export const sa = (run: LiveRun): boolean => (run.options.profile ?? 'sa') === 'sa'

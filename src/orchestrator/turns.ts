@@ -1,5 +1,4 @@
 import type { Spend } from '../ael/adapter.ts'
-import type { JsonObject } from '../protocol/json.ts'
 import type { Collab } from '../protocol/types.ts'
 import type { Change, TurnRecord } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'

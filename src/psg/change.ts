@@ -271,8 +271,6 @@ export type ActionRecord = {
   readonly error?: JsonObject
   /** What it has used up: by the attempt that gave a result, before a pause, and by what it carried out on its way. A failed attempt's end tells its own. */
   readonly usage?: JsonObject
-  /** Set apart for this action and not yet settled; found after a crash, it counts as spent. */
-  readonly reserved?: JsonObject
   readonly compensates?: string
   /** Whose turn in a session it is. */
   readonly turn?: TurnRecord
