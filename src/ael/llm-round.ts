@@ -11,6 +11,7 @@ import type { Json, JsonObject } from '../protocol/json.ts'
 import type { TokenUsage } from './adapter.ts'
 import { passingFailure } from './failure.ts'
 import type { Model } from './llm-provider.ts'
+import { usageOf } from './llm-tokens.ts'
 import { eitherOf } from './on-abort.ts'
 import type { RegisteredTool } from './tool-registry.ts'
 import { wireName } from './wire-name.ts'
@@ -80,7 +81,7 @@ async function answered(request: RoundRequest): Promise<RoundAnswer> {
       output: { ...Output.object({ schema: described(schema) }), parseCompleteOutput: async () => null },
     }),
   }
-  if (onDelta === undefined) return answerOf(await generateText(options))
+  if (onDelta === undefined) return answerOf(request, await generateText(options))
 
   const result = streamText({ ...options, onError: () => undefined })
   for await (const part of result.fullStream) {
@@ -91,7 +92,7 @@ async function answered(request: RoundRequest): Promise<RoundAnswer> {
     else if (part.type === 'finish-step' && part.rawFinishReason === undefined)
       throw passingFailure('the stream ended early')
   }
-  return answerOf({
+  return answerOf(request, {
     text: await result.text,
     reasoningText: await result.reasoningText,
     toolCalls: await result.toolCalls,
@@ -159,18 +160,17 @@ interface LibraryToolCall {
   readonly error?: unknown
 }
 
-function answerOf(result: LibraryResult): RoundAnswer {
+function answerOf(asked: RoundRequest, result: LibraryResult): RoundAnswer {
   const { text, reasoningText = '', toolCalls, finishReason, usage, response, warnings = [] } = result
-  const prompt = usage.inputTokens ?? 0
-  const completion = usage.outputTokens ?? 0
+  // Its own verdicts on calls it could not parse are left out: every call gets its result from us.
+  const said = JSON.stringify(response.messages.filter(({ role }) => role === 'assistant'))
   return {
     text,
     reasoning: reasoningText,
     toolCalls: toolCalls.map(callOf),
     finishReason,
-    usage: { prompt, completion, total: usage.totalTokens ?? prompt + completion },
-    // Its own verdicts on calls it could not parse are left out: every call gets its result from us.
-    messages: JSON.parse(JSON.stringify(response.messages.filter(({ role }) => role === 'assistant'))),
+    usage: usageOf(usage, () => JSON.stringify(asked.messages), said),
+    messages: JSON.parse(said),
     warnings: warnings.map((warning) => JSON.stringify(warning)),
   }
 }

@@ -7,6 +7,7 @@ import { shown } from '../protocol/shown.ts'
 import { finalFailure, passingFailure } from './failure.ts'
 import type { Provider } from './llm-provider.ts'
 import type { Reply, ReplyParts } from './llm-reply.ts'
+import { tokensIn } from './llm-tokens.ts'
 import { wireName } from './wire-name.ts'
 
 export interface ScriptedRequest {
@@ -130,8 +131,8 @@ function generated(parts: ReplyParts, { prompt }: CallOptions): Generated {
     input: JSON.stringify(args),
   }))
   const { prompt: input, completion: output } = parts.usage ?? {
-    prompt: tokens(JSON.stringify(prompt)),
-    completion: tokens(said + JSON.stringify(tool_calls)),
+    prompt: tokensIn(JSON.stringify(prompt)),
+    completion: tokensIn(said + JSON.stringify(tool_calls)),
   }
   return {
     content: [
@@ -147,8 +148,6 @@ function generated(parts: ReplyParts, { prompt }: CallOptions): Generated {
     warnings: [],
   }
 }
-
-const tokens = (text: string): number => Math.ceil(text.length / 4)
 
 function streamed({ content, finishReason, usage }: Generated): StreamPart[] {
   const parts: StreamPart[] = [{ type: 'stream-start', warnings: [] }]

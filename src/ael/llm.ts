@@ -21,6 +21,7 @@ import { isBase64 } from './base64.ts'
 import { registry } from './check-options.ts'
 import { conversation } from './llm-conversation.ts'
 import type { Provider } from './llm-provider.ts'
+import { tokensIn } from './llm-tokens.ts'
 import { compileSchema } from './schema.ts'
 import { isToolName, lacksTool, type RegisteredTool, type ToolRegistry, toolRegistry } from './tool-registry.ts'
 import { wireName } from './wire-name.ts'
@@ -90,7 +91,7 @@ export function llmAdapter(options: LlmOptions): Adapter {
     },
 
     estimate(params): Spend {
-      const prompt = Math.ceil(JSON.stringify(params.messages ?? '').length / 4)
+      const prompt = tokensIn(JSON.stringify(params.messages ?? ''))
       const completion = typeof params.max_tokens === 'number' ? params.max_tokens : UNSAID_TOKENS
       const most = cost(params, { prompt, completion, total: prompt + completion })
       return { tokens: prompt + completion, ...(most === undefined ? {} : { cost: most }) }

@@ -165,6 +165,26 @@ describe('llmAdapter', () => {
     },
   })
 
+  describe.each([
+    ['says nothing of tokens', undefined],
+    ['says what cannot be', { prompt_tokens: -1, completion_tokens: 0.5, total_tokens: -3 }],
+  ])('a server that %s', (_, usage) => {
+    it.each([false, true])('is reckoned by the length of what was said (streamed: %s)', async (stream) => {
+      const choice = { index: 0, finish_reason: 'stop' }
+      const said = { role: 'assistant', content: 'x'.repeat(4_000) }
+      const answer = { id: 'a', created: 1, model: 'test-model', ...(usage && { usage }) }
+      server.behave({
+        garbage: stream
+          ? `data: ${JSON.stringify({ ...answer, choices: [{ ...choice, delta: said }] })}\n\ndata: [DONE]\n\n`
+          : JSON.stringify({ ...answer, choices: [{ ...choice, message: said }] }),
+      })
+      const { token_usage } = await layerOver('compatible').execute(ask({ stream }))
+      expect(token_usage!.prompt).toBeGreaterThan(0)
+      expect(token_usage!.completion).toBeGreaterThanOrEqual(1_000)
+      expect(token_usage!.total).toBe(token_usage!.prompt + token_usage!.completion)
+    })
+  })
+
   describe.each(Object.keys(WIRES))('over %s', (wire) => {
     it.each([false, true])('counts tokens and what they cost (streamed: %s)', async (stream) => {
       const result = await layerOver(wire).execute(ask({ stream }))
