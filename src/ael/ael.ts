@@ -186,6 +186,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
   }
 
   const layer: ActionLayer = {
+    asksBudget: options.budget !== undefined,
     execute: (action, call) => begin(action, 'whole', call),
     attempt: (action, call) => begin(action, 'once', call),
     async check(action, asker: Asker = {}) {

@@ -40,6 +40,8 @@ export interface ActionLayer {
   /** What an action is called in events, as its adapter says: a tool, a model, a host. Its type where that says nothing. */
   label(action: Pick<Action, 'action_type' | 'params'>): string
   readOnly(action: Action): boolean
+  /** Is anybody asked what may be spent? */
+  readonly asksBudget: boolean
   /** The most that one attempt may cost, as its adapter says; nothing where that does not say. */
   estimate(action: Pick<Action, 'action_type' | 'params'>): Spend
   /** What the adapter would find where the action acts; `undefined` when it does not look. Changes nothing, and asks nobody. */

@@ -34,7 +34,7 @@ import { type Registry, registry } from './registry.ts'
 import { type RunHandle, runHandle } from './run.ts'
 import { checkedLayer, checkRuntimeOptions } from './runtime-check.ts'
 import type { Flow } from './submit.ts'
-import { checkedFlow } from './submit-check.ts'
+import { checkedFlow, refuseBudget } from './submit-check.ts'
 import { type Wishes, wishes } from './wishes.ts'
 import { type Placeless, withoutPlace } from './without-place.ts'
 
@@ -180,6 +180,8 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     async submit(flow) {
       open()
       const checked = checkedFlow(flow)
+      const isOurs = !options.mine || options.mine.has(checked.plan.plan_id)
+      if (isOurs && (layer === options.layer || !layer.asksBudget)) refuseBudget(checked)
       return left.whileSubmitting(checked.plan.plan_id, async () => {
         const { graph, run } = await bringIn(checked, { project, clock, resolve, switched })
         if (graph.get('plan', run.data.plan_id)?.data.status === 'in_progress') await look(graph.id)

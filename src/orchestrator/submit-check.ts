@@ -125,6 +125,13 @@ export function checkedFlow(given: unknown): Flow {
   return flow as unknown as Flow
 }
 
+/** For a layer that does not ask the run what may be spent: a limit that nobody holds would be one in name only. */
+export function refuseBudget({ options: { budget = {} } = {} }: Flow): void {
+  const limits = (['actions', 'tokens', 'cost'] as const).filter((unit) => budget[unit] !== undefined)
+  const message = 'is held by nobody: give the layer as a function, (hands) => actionLayer({ ...hands, … })'
+  refuseIf(limits.map((unit) => ({ path: `options.budget.${unit}`, rule: 'layer', message })))
+}
+
 /** What the protocol has no schema for, and may hold anything. */
 const OURS = ['bindings', 'approval', 'options', 'chosen'] as const
 

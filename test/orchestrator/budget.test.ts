@@ -3,8 +3,9 @@ import { actionLayer } from '../../src/ael/ael.ts'
 import { type FunctionSpec, functionAdapter } from '../../src/ael/function.ts'
 import type { Budget, Hands } from '../../src/ael/layer.ts'
 import type { RunHandle } from '../../src/orchestrator/run.ts'
-import type { Runtime } from '../../src/orchestrator/runtime.ts'
+import { createRuntime, type Runtime } from '../../src/orchestrator/runtime.ts'
 import { ActionError } from '../../src/protocol/errors.ts'
+import { memoryBackend } from '../../src/vsl/memory.ts'
 import { chainOf, flowOf } from '../support/flows.ts'
 import { inTime, passes, world } from '../support/on-a-clock.ts'
 
@@ -52,6 +53,17 @@ it('counts what was done, and nothing that was only waited for or failed for not
   const graph = await runtime.project.context(run.context_id)
   expect(graph.get('run', run.run_id)?.data.spent).toEqual({ actions: 2, tokens: 0, cost: 0 })
   await inTime(clock, runtime.close())
+})
+
+it.each([
+  ['made before', () => actionLayer()],
+  ['made without its hands', () => () => actionLayer()],
+] as const)('is refused where a layer was %s: nobody would hold it', async (_, layer) => {
+  const runtime = await createRuntime({ store: memoryBackend(), layer: layer() })
+  const flow = chainOf(1, { options: { budget: { tokens: 1, wall_ms: 60_000 } } })
+  const problem = { path: 'options.budget.tokens', rule: 'layer' }
+  await expect(runtime.submit(flow)).rejects.toMatchObject({ problems: [expect.objectContaining(problem)] })
+  await runtime.close()
 })
 
 it('keeps nothing of an attempt that was denied', async () => {
