@@ -85,8 +85,9 @@ export const withCache = guarded(
 )
 
 /**
- * Tells the start and the end of every attempt, and charges it: reserved before, settled after, released when nothing was spent. What an
- * attempt throws becomes an ActionError without secrets that carries the last checkpoint.
+ * Tells the start and the end of every attempt, and charges it: reserved before, settled after, released when nothing was spent. At a checkpoint
+ * that says what is spent by then, that is reserved where it is more; an attempt that has used up its budget so goes no further. What an attempt throws
+ * becomes an ActionError without secrets that carries the last checkpoint.
  */
 export const withObserve = guarded(
   'observation',

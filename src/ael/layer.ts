@@ -148,7 +148,10 @@ export interface Decision {
 
 /** Reserved before each attempt, settled after it, released when nothing was spent. */
 export interface Budget {
-  /** `exceeded`: nothing was reserved, and the attempt is denied. */
+  /**
+   * `exceeded`: nothing was reserved, and the attempt is denied. Asked again, under the same `execution_id`, when an attempt says at a checkpoint what it
+   * has spent: that takes the place of what was reserved before, and where it is `exceeded` the attempt goes no further and is settled.
+   */
   reserve(
     request: Asker & { readonly action_id: string; readonly execution_id: string; readonly spend: Spend },
   ): Awaitable<BudgetState>

@@ -63,6 +63,14 @@ export function ledger(limits: LedgerLimits = {}): Ledger {
       ? `the budget of ${limits[unit]} ${unit} has ${left} left, and this may take ${spend[unit]}`
       : usedUp(unit)
   }
+  /** What an attempt has used up on its way is spent, whether or not it may go on: whoever comes next finds that much less. */
+  function goesOn(execution_id: string, spend: Spend): BudgetState {
+    reserved.set(execution_id, spend)
+    const over = limited.find((unit) => taken(unit) > limits[unit]!)
+    if (over === undefined) return state()
+    for (const line of ['near', 'exceeded']) told.add(`${over} ${line}`)
+    return { state: 'exceeded', remaining: remaining(), message: usedUp(over) }
+  }
   /** Each line is told once, when it is crossed. */
   function isNews(line: string): boolean {
     if (told.has(line)) return false
@@ -74,6 +82,7 @@ export function ledger(limits: LedgerLimits = {}): Ledger {
     spent,
     remaining,
     reserve({ execution_id, spend }) {
+      if (reserved.has(execution_id)) return goesOn(execution_id, spend)
       const over = limited.find((unit) => taken(unit) + (spend[unit] ?? 0) > limits[unit]!)
       if (over !== undefined) return { state: 'exceeded', remaining: remaining(), message: tooMuch(over, spend) }
       if (limited.length > 0) reserved.set(execution_id, spend)

@@ -142,18 +142,20 @@ async function carriedOutOne(
   const { call, tools, maxToolResultChars } = talk
   const tool = tools.get(pending.wire)
   if (tool === undefined) return record({ ...pending, result: told(`there is no tool ${pending.wire}`) })
+  let result: JsonObject
   try {
     const action = actionFor(talk.action, tool, round, pending)
-    const result = await call.act(action, pending.resume === undefined ? {} : { resume: pending.resume })
-    await record({ ...pending, result: given(result, maxToolResultChars) })
+    const done = await call.act(action, pending.resume === undefined ? {} : { resume: pending.resume })
+    result = given(done, maxToolResultChars)
   } catch (error) {
     if (call.signal.aborted || !isForTheModel(error)) {
       const { resume } = error as { resume?: Json }
       if (resume !== undefined) await record({ ...pending, resume })
       throw error
     }
-    await record({ ...pending, result: told((error as Error).message) })
+    result = told((error as Error).message)
   }
+  await record({ ...pending, result })
 }
 
 function actionFor(parent: Action, tool: RegisteredTool, round: number, { place, args, action_id }: Pending): Action {

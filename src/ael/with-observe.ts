@@ -4,7 +4,7 @@ import type { Json } from '../protocol/json.ts'
 import type { Action, ActionResult, Adapter, Call, Outcome, Spend } from './adapter.ts'
 import { decorated, type Passage } from './decorate.ts'
 import { budgetEvent, labelOf } from './events.ts'
-import { brief, finalFailure, overBudget, toActionError } from './failure.ts'
+import { brief, finalFailure, overBudget, toActionError, withSpent } from './failure.ts'
 import type { Attempt, AttemptEnd, Budget, BudgetState, Hands, Observer } from './layer.ts'
 import { refuseUnlessAmounts, spentBy } from './outputs.ts'
 import { type Redactor, redactor } from './redact.ts'
@@ -17,8 +17,9 @@ export interface ObserveOptions extends Pick<Hands, 'budget' | 'emit'> {
 }
 
 /**
- * Tells the start and the end of every attempt, and charges it: reserved before, settled after, released when nothing was spent. What an
- * attempt throws becomes an ActionError without secrets that carries the last checkpoint.
+ * Tells the start and the end of every attempt, and charges it: reserved before, settled after, released when nothing was spent. At a checkpoint
+ * that says what is spent by then, that is reserved where it is more; an attempt that has used up its budget so goes no further. What an attempt throws
+ * becomes an ActionError without secrets that carries the last checkpoint.
  */
 export function withObserve(adapter: Adapter, options: ObserveOptions = {}): Adapter {
   const { budget, emit, clock = systemClock, redactor: redact = redactor(() => adapter.secrets?.() ?? []) } = options
@@ -29,7 +30,8 @@ export function withObserve(adapter: Adapter, options: ObserveOptions = {}): Ada
   return decorated(adapter, async (action, call) => {
     const observer = call.observer ?? options.observer
     const attempt = attemptOf(adapter, action, call, redact)
-    if (budget !== undefined) await reserve(budget, attempt, adapter.estimate?.(action.params) ?? {}, tell)
+    const estimate = budget === undefined ? {} : (adapter.estimate?.(action.params) ?? {})
+    if (budget !== undefined) await reserve(budget, attempt, estimate, tell)
     try {
       const telling = observer?.started(attempt)
       if (telling) await telling
@@ -38,9 +40,14 @@ export function withObserve(adapter: Adapter, options: ObserveOptions = {}): Ada
       throw error
     }
     let resume = call.resume
-    const checkpoint: Call['checkpoint'] = (state, spent) => {
+    const checkpoint: Call['checkpoint'] = async (state, spent) => {
       resume = redact.json(state)
-      return call.checkpoint(resume, spent)
+      await call.checkpoint(resume, spent)
+      // A model that is asked in rounds may use up many times what it had set apart for the first.
+      if (budget === undefined || spent === undefined) return
+      await reserve(budget, attempt, most(estimate, spent), tell).catch((error) => {
+        throw withSpent(error, spent)
+      })
     }
     const began = clock.now()
     const since = () => Math.max(0, clock.now() - began)
@@ -107,6 +114,13 @@ async function reserve(budget: Budget, attempt: Attempt, estimate: Spend, tell: 
   })
   if (answer.state !== 'ok') await tell(attempt, answer)
   if (answer.state === 'exceeded') throw overBudget(answer.message ?? `there is no budget left for ${attempt.label}`)
+}
+
+/** Of each unit the larger. */
+function most(estimate: Spend, spent: Spend): Spend {
+  const larger: Record<string, number> = { ...estimate }
+  for (const [unit, amount] of Object.entries(spent)) larger[unit] = Math.max(larger[unit] ?? 0, amount)
+  return larger
 }
 
 async function charge(budget: Budget, attempt: Attempt, spent: Spend | undefined, tell: Tell): Promise<void> {

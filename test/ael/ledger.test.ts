@@ -46,4 +46,17 @@ describe('a budget', () => {
     budget.forfeit({ tokens: 100 })
     expect(await denied(1)).toBe('the budget of 100 tokens is used up')
   })
+
+  it('takes what an attempt has used up by now in place of what it had set apart, and says once that it is too much', async () => {
+    const budget = ledger({ tokens: 100 })
+    const reserved = (execution_id: string, tokens: number) =>
+      budget.reserve({ execution_id, action_id: 'any', spend: { tokens } })
+    expect(reserved('first', 30).state).toBe('ok')
+    expect(reserved('first', 60).state).toBe('ok')
+    expect(reserved('second', 50).message).toBe('the budget of 100 tokens has 40 left, and this may take 50')
+    const used = { state: 'exceeded', remaining: { tokens: 0 }, message: 'the budget of 100 tokens is used up' }
+    expect(reserved('first', 110)).toEqual(used)
+    expect(await budget.settle('first', { tokens: 110 })).toEqual({ state: 'ok' }) // it was said above
+    expect(budget.spent.tokens).toBe(110)
+  })
 })

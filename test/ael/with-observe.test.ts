@@ -113,6 +113,28 @@ describe('withObserve and a budget', () => {
     })
   })
 
+  it('ends at its checkpoint an attempt that has used up the budget, and charges what it had spent', async () => {
+    const budget = memoryBudget({ tokens: 100 })
+    const told: number[] = []
+    const adapter = withObserve(
+      adapterOf(
+        async (_, { checkpoint }) => {
+          for (const tokens of [10, 60, 110, 160]) {
+            told.push(tokens)
+            await checkpoint({}, { tokens })
+          }
+          return {}
+        },
+        { estimate: () => ({ tokens: 50 }) },
+      ),
+      { budget },
+    )
+    const spent = { tokens: 110 }
+    await expect(adapter.execute(work(), callOf())).rejects.toMatchObject({ code: 'budget_exceeded', spent })
+    expect(told).toEqual([10, 60, 110])
+    expect(budget.remaining()).toEqual({ tokens: 0 })
+  })
+
   it('warns once when the line is crossed', async () => {
     const { execute, events } = charged(() => ({ token_usage: usage(30) }), memoryBudget({ tokens: 100, warnAt: 0.5 }))
     for (let i = 0; i < 3; i++) await execute()

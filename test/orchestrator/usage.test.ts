@@ -68,6 +68,25 @@ async function spentBy(runtime: Runtime, run: RunHandle) {
 
 describe('what a run has used up', () => {
   it.each([
+    ['tokens', { tokens: 150 }],
+    ['cost', { cost: 1.5 }],
+  ])(
+    'is looked at after each round of a model: of one that has used up its %s no tool is called any more',
+    async (unit, budget) => {
+      const { start, clock } = writing('always_allow')
+      const runtime = await start()
+      const run = await runtime.submit(flowOf({ writes }, { options: { budget } }))
+      const message = `the budget of ${Object.values(budget)[0]} ${unit} is used up`
+      expect(await inTime(clock, run.result())).toMatchObject({ error: { code: 'budget_exceeded', message } })
+      expect(await spentBy(runtime, run)).toEqual({ actions: 2, tokens: 200, cost: 2 }) // two rounds of three, and one mail of two
+      const told: string[] = []
+      for await (const { event } of run.events()) told.push(String(event.event_type))
+      expect(told.filter((type) => type === 'budget_exceeded')).toHaveLength(1)
+      await inTime(clock, runtime.close())
+    },
+  )
+
+  it.each([
     ['is not laid down', {}],
     ['is laid down and taken up', { wait: { after: ['writes'], binding: wait } }],
   ])('counts what a model had carried out, where the run %s', async (_, more) => {
