@@ -34,17 +34,17 @@ export async function openProjectFolder(
  * made: the folder itself is looked at when it is first needed, and then a run would fail of it.
  */
 export async function checkFolder(folder: string, config: Config): Promise<void> {
-  const root = await realFolder(folder).catch((cause: unknown) => {
-    throw folder === config.root ? noRoot(folder, cause) : cause
+  const root = await realFolder(folder).catch((error: unknown) => {
+    throw folder === config.root && error instanceof InvalidInput ? noRoot(folder, error) : error
   })
   const { checkFolderOptions } = await import('./orchestrator/project-folder.ts')
   inConfig('drift', () => checkFolderOptions({ ...optionsIn(config), root }))
 }
 
-const noRoot = (folder: string, cause: unknown): InvalidInput =>
+const noRoot = (folder: string, cause: InvalidInput): InvalidInput =>
   new InvalidInput(
     'config',
-    [{ path: 'root', rule: 'folder', message: `names ${folder}, which is no folder that can be read` }],
+    [{ path: 'root', rule: 'folder', message: `names ${folder}, which ${cause.problems[0]!.message}` }],
     { cause },
   )
 
@@ -61,12 +61,14 @@ function optionsIn({ drift = {} }: Config): Omit<FolderOptions, 'root'> {
 
 /** The real path of a folder. Throws InvalidInput for what is none. */
 async function realFolder(folder: string): Promise<string> {
-  const refuse = (cause?: unknown) =>
-    new InvalidInput(folder, [{ path: '', rule: 'folder', message: 'is no folder that can be read' }], { cause })
-  const root = await realpath(resolve(folder)).catch((cause: unknown) => {
-    throw refuse(cause)
+  const refuse = (why: string, cause?: unknown) =>
+    new InvalidInput(folder, [{ path: '', rule: 'folder', message: `is no folder that can be read: ${why}` }], {
+      cause,
+    })
+  const root = await realpath(resolve(folder)).catch((cause: NodeJS.ErrnoException) => {
+    throw refuse(cause.code === 'ENOENT' ? 'make it first' : String(cause.code), cause)
   })
-  if (!(await stat(root)).isDirectory()) throw refuse()
+  if (!(await stat(root)).isDirectory()) throw refuse('it is a file')
   return root
 }
 

@@ -99,7 +99,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
   const memberOf = (action_type: string): Member => {
     if (closing !== undefined) throw new Closed('the action layer')
     const member = members.get(action_type) ?? members.get('*')
-    if (member === undefined) throw new NotFound(NO_ADAPTER, action_type)
+    if (member === undefined) throw new NotFound(NO_ADAPTER, action_type, those([...members.keys()]))
     return member
   }
 
@@ -221,7 +221,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
     },
     async unregister(action_type) {
       const member = members.get(action_type)
-      if (member === undefined) throw new NotFound(NO_ADAPTER, action_type)
+      if (member === undefined) throw new NotFound(NO_ADAPTER, action_type, those([...members.keys()]))
       members.delete(action_type)
       await ended(member, clock)
     },
@@ -247,6 +247,8 @@ export function observerFrom(emit: (event: EventDraft) => void | Promise<void>):
 
 type Way = 'whole' | 'once'
 const NO_ADAPTER = 'adapter for actions of type'
+const those = (types: readonly string[]): string | undefined =>
+  types.length === 0 ? undefined : `those that there are do ${[...types].sort().join(', ')}`
 
 interface Member {
   readonly adapter: Adapter

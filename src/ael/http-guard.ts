@@ -76,7 +76,9 @@ const noException = (path: string, rule: string, message: string, found: unknown
   new InvalidInput('http options', [{ path, rule, message, found: shown(found) }])
 
 const unreachable = (host: string, address: string) =>
-  denied(`${host} is at ${address}, which is private, local or reserved; allow it by name to reach it`)
+  denied(
+    `${host} is at ${address}, which is private, local or reserved; name it in http_allow of the config, or allow of the adapter, to reach it`,
+  )
 
 const familyOf = (address: string): 'ipv4' | 'ipv6' => (isIP(address) === 6 ? 'ipv6' : 'ipv4')
 const bare = (hostname: string): string => hostname.replace(/^\[|\]$/g, '').toLowerCase()

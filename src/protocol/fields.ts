@@ -160,7 +160,8 @@ function nearest(name: string, names: readonly string[]): string | undefined {
     .filter((known) => Math.abs(known.length - name.length) <= MOST_SLIPS) // a long name is not looked at letter by letter
     .map((known) => ({ known, distance: distance(name.toLowerCase(), known) }))
     .sort((a, b) => a.distance - b.distance)
-  return best && best.distance <= Math.min(MOST_SLIPS, Math.ceil(name.length / 2)) ? best.known : undefined
+  const slips = Math.min(MOST_SLIPS, Math.ceil(name.length / 2), name.length - 1) // one letter for another is no slip where there is but one
+  return best && best.distance <= slips ? best.known : undefined
 }
 
 const MOST_SLIPS = 3

@@ -86,7 +86,9 @@ describe('an action', () => {
   })
 
   it('of a type that nobody does is refused', async () => {
-    await expect(layerOf(async () => ({})).execute(work({ action_type: 'magic' }))).rejects.toBeInstanceOf(NotFound)
+    await expect(layerOf(async () => ({})).execute(work({ action_type: 'magic' }))).rejects.toThrow(
+      new NotFound('adapter for actions of type', 'magic', 'those that there are do work'),
+    )
   })
 
   it('that changes something is not attempted twice without a key', async () => {

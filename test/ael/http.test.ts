@@ -137,8 +137,9 @@ describe('httpAdapter', () => {
     'http://[fd00::1]/',
     'http://[ff02::1]/',
     'http://localhost/',
-  ])('does not reach %s', async (url) => {
-    await expect(send({ url }, {})).rejects.toMatchObject({ code: 'action_denied' })
+  ])('does not reach %s, and says how it could', async (url) => {
+    const message = expect.stringContaining('name it in http_allow of the config')
+    await expect(send({ url }, {})).rejects.toMatchObject({ code: 'action_denied', message })
   })
 
   it.each([

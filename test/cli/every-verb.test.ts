@@ -411,11 +411,11 @@ describe('what cannot be meant', () => {
 
   it.each([
     ['run flow.json', 64, 'plan_id is required'],
-    ['drift scan absent', 64, 'is no folder'],
-    ['drift scan flow.json', 64, 'flow.json is not valid: it is no folder'],
-    ['watch absent', 64, 'is no folder'],
+    ['drift scan absent', 64, 'is no folder that can be read: make it first'],
+    ['drift scan flow.json', 64, 'flow.json is not valid: it is no folder that can be read: it is a file'],
+    ['watch absent', 64, 'is no folder that can be read: make it first'],
     ['serve --port many', 64, '--port must be a whole number'],
-    ['serve --config rootless.json', 64, 'root names absent, which is no folder'],
+    ['serve --config rootless.json', 64, 'root names absent, which is no folder that can be read: make it first'],
     ['serve --host 0.0.0.0', 1, 'give server.tokens'],
   ])('is refused before a store is made for it: mplp %s', async (call, code, says) => {
     const folder = tempFolder()
