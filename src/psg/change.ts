@@ -228,7 +228,8 @@ export type SegmentEnd = {
 export type Binding = {
   readonly binding_id: string
   readonly step_id: string
-  readonly action_type: string
+  /** Which adapter does it; `wait` none does. */
+  readonly action_type: BuiltIn | (string & Record<never, never>) // so that editors offer ours, and take those of others
   readonly executor_kind?: 'agent' | 'tool' | 'llm' | 'worker' | 'external'
   /** May hold references `{ "$from": step_id, "path": "a.b" }` to the outputs of steps that the step depends on. */
   readonly params: JsonObject
@@ -243,6 +244,16 @@ export type Binding = {
     | (Pick<Binding, 'action_type' | 'executor_kind'> & { readonly params?: JsonObject })
     | 'irreversible'
 }
+
+type BuiltIn =
+  | 'function'
+  | 'tool_call'
+  | 'llm_call'
+  | 'http_request'
+  | 'file_operation'
+  | 'mcp_call'
+  | 'agent_handoff'
+  | 'wait'
 
 /** One dispatch of a step: all its attempts, and what came of it. */
 export type ActionRecord = {
