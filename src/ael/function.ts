@@ -10,8 +10,11 @@ import { finalFailure } from './failure.ts'
 import { type CompiledSchema, compileSchema, type Schema } from './schema.ts'
 import { unknownParams } from './unknown-params.ts'
 
-/** Gives what JSON can say, or a promise of it; anything else fails the action, with the place that is wrong. */
-type Run = (args: Json, call: FunctionCall) => unknown
+/**
+ * Gives what JSON can say, or a promise of it; anything else fails the action, with the place that is wrong. Who says which arguments it takes is
+ * believed, as a tool is; `input` looks.
+ */
+type Run = { run(args: Json, call: FunctionCall): unknown }['run']
 
 export interface FunctionCall extends Call {
   readonly action_id: string

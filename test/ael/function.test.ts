@@ -18,7 +18,7 @@ adapterContract('function', async (): Promise<AdapterRig> => {
   })
   const adapter = functionAdapter({
     double: {
-      run: (args) => ({ twice: Number((args as { n: number }).n) * 2 }),
+      run: ({ n }: { n: number }) => ({ twice: n * 2 }),
       input: { type: 'object', properties: { n: { type: 'number' } }, required: ['n'] },
       readOnly: true,
     },
