@@ -1,6 +1,6 @@
-import type { Reconciled, Strategy } from '../drift/drift.ts'
-import { approving } from './approving.ts'
-import { EXIT, table } from './io.ts'
+import type { Strategy } from '../drift/drift.ts'
+import { toldResults } from './findings.ts'
+import { EXIT } from './io.ts'
 import { pathIn } from './path-in.ts'
 import type { VerbCall } from './verb.ts'
 import { withTracker } from './with-tracker.ts'
@@ -12,14 +12,9 @@ export async function run(call: VerbCall): Promise<number> {
     const path = pathIn(tracker.root, call.io.cwd, which!)
     const named = tracker.findings().some((finding) => finding.path === path || finding.from === path) ? path : which!
     const results = await tracker.reconcile(which === 'all' ? 'all' : [named], strategy, { actor: 'cli' })
-    call.io.result(results, () => (results.length === 0 ? 'graph and files agree' : table(results.map(cells))))
+    call.io.result(results, () => (results.length === 0 ? 'graph and files agree' : toldResults(results)))
     if (results.some(({ outcome }) => outcome === 'asked')) return EXIT.waiting
     const undone = new Set<string>(['overtaken', 'refused', 'failed'])
     return results.some(({ outcome }) => undone.has(outcome)) ? EXIT.failed : EXIT.done
   })
 }
-
-const cells = ({ finding: { path, confirm_id }, outcome, reason = '' }: Reconciled): readonly string[] =>
-  outcome === 'asked' && confirm_id !== undefined
-    ? [outcome, path, [...(reason === '' ? [] : [reason]), `${approving(confirm_id, undefined)}, or reject`].join('; ')]
-    : [outcome, path, reason]

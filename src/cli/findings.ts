@@ -1,4 +1,6 @@
+import type { Reconciled } from '../drift/drift.ts'
 import type { FindingRecord } from '../psg/change.ts'
+import { approving } from './approving.ts'
 import { table } from './io.ts'
 
 /** Findings for people, one line each. */
@@ -13,3 +15,11 @@ export const toldFindings = (findings: readonly FindingRecord[]): string =>
           from === undefined ? path : `${from} -> ${path}`,
         ]),
       )
+
+/** What became of them, one line each. */
+export const toldResults = (results: readonly Reconciled[]): string => table(results.map(cells))
+
+const cells = ({ finding: { path, confirm_id }, outcome, reason = '' }: Reconciled): readonly string[] =>
+  outcome === 'asked' && confirm_id !== undefined
+    ? [outcome, path, [...(reason === '' ? [] : [reason]), `${approving(confirm_id, undefined)}, or reject`].join('; ')]
+    : [outcome, path, reason]

@@ -211,7 +211,26 @@ describe('what drift has found', PATIENT, () => {
     const [, id] = /^asked {2}a {2}mplp confirm approve (\S+), or reject\n$/.exec(asked.out) ?? []
     const { out } = await mplpHere(folder, ['confirm', 'approve', id!])
     expect(out).toBe(`${id} is approved; who watches the folder sees to it; where nobody does, mplp drift scan does\n`)
-    expect(await mplpHere(folder, ['drift', 'scan'])).toMatchObject({ code: 0 })
+    expect(await mplpHere(folder, ['drift', 'scan'])).toMatchObject({
+      code: 0,
+      out: 'accepted  a\ngraph and files agree\n',
+    })
+  })
+
+  it('is told when a rule has settled it: a file that a scan takes away does not go in silence', async () => {
+    const folder = tempFolder()
+    const rules = [{ match: 'made/**', strategy: 'graph' }]
+    writeFileSync(join(folder, 'mplp.config.json'), JSON.stringify({ root: '.', drift: { rules } }))
+    await mplpHere(folder, ['drift', 'scan'])
+    mkdirSync(join(folder, 'made'))
+    writeFileSync(join(folder, 'made/a'), 'a\n')
+    const scanned = await mplpHere(folder, ['drift', 'scan'])
+    expect(scanned).toMatchObject({ code: 0, out: 'restored  made/a\ngraph and files agree\n' })
+    writeFileSync(join(folder, 'made/b'), 'b\n')
+    writeFileSync(join(folder, 'c'), 'c\n')
+    const { code, values } = await hereJson(folder, ['drift', 'scan'])
+    const settled = [{ finding: { path: 'made/b' }, outcome: 'restored' }]
+    expect({ code, values }).toMatchObject({ code: 3, values: [{ settled, findings: [{ path: 'c' }] }] })
   })
 })
 
