@@ -1,6 +1,6 @@
 import type { Change, Deed, FileRecord } from '../psg/change.ts'
 import { changedBy, untouched } from '../psg/untouched.ts'
-import { compare, fileId, isSameShape } from './compare.ts'
+import { compare, fileId, isAs, isSameShape } from './compare.ts'
 import { type Begun, begin, carryThrough, type Ended } from './deeds.ts'
 import { outline } from './describe.ts'
 import { becoming, believing, commit, type Desk, load, observedAt } from './desk.ts'
@@ -37,13 +37,17 @@ export async function takeBack(desk: Desk, taking: TakingBack): Promise<readonly
     desk,
     taking.files.map(({ path }) => path),
   )
-  for (const { path, before: record } of taking.files) {
+  const begun: Begun[] = []
+  const results: TakenBack[] = []
+  for (const { path, now, before: record } of taking.files) {
     const file = seen.get(path)
+    if (!isAs(file, now) && !isAs(file, record)) {
+      results.push({ path, result: 'overtaken' }) // somebody has saved it since it was planned
+      continue
+    }
     if (record) before.set(path, record)
     if (file) there.set(path, file)
   }
-  const begun: Begun[] = []
-  const results: TakenBack[] = []
   for (const finding of compare(before, there)) {
     const resolution = resolve(finding, 'graph', { content: () => undefined })
     if (resolution.outcome === 'refused') results.push({ path: finding.path, result: resolution.reason })
@@ -70,7 +74,7 @@ export async function takeBack(desk: Desk, taking: TakingBack): Promise<readonly
   }
   const { actor, reason, run } = taking
   await begin(desk, begun, () => commit(desk, deciding, reason, { actor, run }))
-  for (const { path } of taking.files) note(desk, path, there.get(path))
+  for (const { path } of taking.files) note(desk, path, seen.get(path))
   const ended = await carryThrough(desk, begun, reason)
   await look(
     desk,

@@ -505,6 +505,28 @@ describe('a rollback', () => {
     await it.close()
   })
 
+  it('leaves what somebody saves after the way back has looked at it, and says so', async () => {
+    const it = await world({ 'a.txt': 'old\n', 'b.txt': 'b\n' })
+    const run = await it.run(
+      chain({
+        a: file({ operation: 'write', path: 'a.txt', content: 'run\n' }),
+        b: file({ operation: 'write', path: 'b.txt', content: 'run\n' }),
+        c: file({ operation: 'write', path: 'c.txt', content: 'run\n' }),
+      }),
+    )
+    let looks = 0
+    const observed: Tracker['observed'] = async (paths) => {
+      const found = await it.tracker.observed(paths)
+      if (++looks === 2) put(it.root, { 'a.txt': 'theirs\n', 'c.txt': 'theirs too\n' }) // the first look is for what will be done
+      return found
+    }
+    const tracker = { ...it.tracker, observed }
+    const { status, left } = await rollback({ graph: it.graph, layer: it.layer, tracker }, run.run_id)
+    expect([it.text('a.txt'), it.text('b.txt'), it.text('c.txt')]).toEqual(['theirs\n', 'b\n', 'theirs too\n'])
+    expect([status, left.map(({ name }) => name).sort()]).toEqual(['incomplete', ['a.txt', 'c.txt']])
+    await it.close()
+  })
+
   it('leaves a file that it may not read, says so, and takes the others back', async () => {
     const it = await world({ 'a.txt': 'old\n', 'b.txt': 'b\n' })
     const run = await it.run(
