@@ -110,7 +110,11 @@ async function goBack(
     if (lost.aborted) throw takenOver(run) // whoever goes on with it begins with what was under way
   }
   const { files, last } = await filesAndGraph(parts, journey)
-  const left = [...leftBy({ ...last, irreversible: plan.irreversible }), ...failed(effects, files)]
+  const left = [
+    ...leftBy({ ...last, irreversible: plan.irreversible }),
+    ...failed(effects, files),
+    ...untried(last.effects, effects),
+  ]
   return ended(journey, plan, { effects, files, left })
 }
 
@@ -222,6 +226,18 @@ const failed = (effects: readonly EffectOutcome[], files: readonly TakenBack[]):
       reason: typeof result === 'string' ? result : result.error,
     })),
 ]
+
+/** Others stood in its way when this one was planned, and do no longer. */
+const untried = (possible: RollbackPlan['effects'], effects: readonly EffectOutcome[]): readonly Left[] => {
+  const tried = new Set(effects.map(({ action_id }) => action_id))
+  return possible
+    .filter(({ action_id }) => !tried.has(action_id))
+    .map(({ action_id }) => ({
+      what: 'effect',
+      name: action_id,
+      reason: 'it can be taken back only since: call again',
+    }))
+}
 
 const reported = (
   status: RollbackReport['status'],

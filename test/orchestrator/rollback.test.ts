@@ -5,6 +5,7 @@ import type { Adapter } from '../../src/ael/adapter.ts'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { fileAdapter } from '../../src/ael/file.ts'
 import { functionAdapter } from '../../src/ael/function.ts'
+import type { ActionLayer } from '../../src/ael/layer.ts'
 import { disk } from '../../src/drift/root.ts'
 import { trackFiles } from '../../src/drift/track.ts'
 import type { Tracker, TrackOptions } from '../../src/drift/tracker.ts'
@@ -725,6 +726,29 @@ describe('a rollback', () => {
     expect([it.text('a.txt'), it.text('b.txt')]).toEqual(['old\n', undefined])
     expect(await it.rollback(run.run_id)).toMatchObject({ status: 'nothing', left: [] })
     expect(await it.graph.verify()).toEqual([])
+    await it.close()
+  })
+
+  it('names a file that nobody tracks and that another way back makes room for meanwhile, and takes it back the next time', async () => {
+    const it = await world({ 'a.txt': 'old\n' }, { include: ['docs/**'] })
+    const first = await it.run(
+      chain({ slow: effect('slow'), a: file({ operation: 'write', path: 'a.txt', content: 'one\n' }) }),
+    )
+    const second = await it.run({ a: file({ operation: 'write', path: 'a.txt', content: 'two\n' }) })
+    const { attempt } = it.layer
+    const layer: ActionLayer = {
+      ...it.layer,
+      async attempt(...asked) {
+        expect((await it.rollback(second.run_id)).status).toBe('done')
+        return attempt(...asked)
+      },
+    }
+    const report = await rollback({ graph: it.graph, layer, tracker: it.tracker }, first.run_id)
+    const { action_id } = it.graph.get('action', report.left[0]!.name)!.data
+    const left = { what: 'effect', name: action_id, reason: 'it can be taken back only since: call again' }
+    expect([report.status, report.left, it.text('a.txt')]).toEqual(['incomplete', [left], 'one\n'])
+    const next = await it.rollback(first.run_id)
+    expect([next.status, next.effects.length, it.text('a.txt')]).toEqual(['done', 1, 'old\n'])
     await it.close()
   })
 
