@@ -1,9 +1,10 @@
 import type { Change, Deed, FileRecord } from '../psg/change.ts'
+import { sameJson } from '../psg/plain.ts'
 import { changedBy, untouched } from '../psg/untouched.ts'
 import { compare, fileId, isAs, isSameShape } from './compare.ts'
-import { type Begun, begin, carryThrough, type Ended } from './deeds.ts'
+import { type Begun, begin, carryThrough, type Ended, pathsOf } from './deeds.ts'
 import { outline } from './describe.ts'
-import { becoming, believing, commit, type Desk, load, observedAt } from './desk.ts'
+import { becoming, believed, believing, commit, type Desk, load, observedAt } from './desk.ts'
 import { look, note } from './look.ts'
 import type { Observed } from './observe.ts'
 import { agreedOn, resolve } from './reconcile.ts'
@@ -57,6 +58,12 @@ export async function takeBack(desk: Desk, taking: TakingBack): Promise<readonly
     begun.push({ record: { ...outline(desk, finding), deed }, deed })
   }
   const refused = new Set(results.map(({ path }) => path))
+  const going = taking.files.filter(({ path }) => !refused.has(path))
+  const beliefs = going.map(({ path, before: record }) => ({
+    path,
+    was: believed(desk, path) ?? null,
+    becomes: record && asNow(record, there.get(path)),
+  }))
   const refuseIfTouched = await untouched(desk.graph, taking.revision, [
     ...changedBy(taking.changes),
     ...taking.files.map(({ path }) => ['file', fileId(path)] as const),
@@ -66,9 +73,7 @@ export async function takeBack(desk: Desk, taking: TakingBack): Promise<readonly
     refuseIfTouched()
     return [
       ...taking.changes,
-      ...taking.files
-        .filter(({ path }) => !refused.has(path))
-        .flatMap(({ path, before: record }) => believing(desk, path, record && asNow(record, there.get(path)))),
+      ...beliefs.flatMap(({ path, becomes }) => believing(desk, path, becomes)),
       ...begun.flatMap(({ record }) => becoming(desk, 'finding', record.finding_id, record)),
     ]
   }
@@ -76,12 +81,21 @@ export async function takeBack(desk: Desk, taking: TakingBack): Promise<readonly
   await begin(desk, begun, () => commit(desk, deciding, reason, { actor, run }))
   for (const { path } of taking.files) note(desk, path, seen.get(path))
   const ended = await carryThrough(desk, begun, reason)
+  const failed = new Set(ended.filter(isLeftToTheNext).flatMap(({ deed }) => pathsOf(deed)))
+  const asItWas = () =>
+    beliefs
+      .filter(({ path, becomes }) => failed.has(path) && sameJson(believed(desk, path) ?? null, becomes))
+      .flatMap(({ path, was }) => believing(desk, path, was))
+  if (failed.size > 0) await commit(desk, asItWas, `${reason}, but for what could not be done`, { actor, run })
   await look(
     desk,
     taking.files.map(({ path }) => path),
   )
   return [...results, ...ended.map(({ record: { path }, result }) => ({ path, result }))]
 }
+
+/** What the disk did not let go back is the run's as it was before, or nobody would try it again. What can never be done is asked about instead. */
+const isLeftToTheNext = ({ result }: Ended): boolean => result === 'overtaken' || typeof result === 'object'
 
 /** A record from back then, with what the disk says now where the file is as it was. */
 const asNow = (record: FileRecord, there: Observed | undefined): FileRecord =>

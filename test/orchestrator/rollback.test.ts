@@ -528,6 +528,28 @@ describe('a rollback', () => {
     await it.close()
   })
 
+  it.each<[string, (root: string) => void, string[]]>([
+    ['somebody saves it at the last moment', (root) => put(root, { 'a.txt': 'theirs\n' }), ['incomplete', 'theirs\n']],
+    ['its content could not be read', () => Promise.reject(new Unavailable('the store', 'wait')), ['done', 'old\n']],
+  ])(
+    'names a file that it could not bring back, and does not take it for done the next time: %s',
+    async (_, meanwhile, next) => {
+      const it = await world({ 'a.txt': 'old\n' })
+      const run = await it.run({ a: file({ operation: 'write', path: 'a.txt', content: 'run\n' }) })
+      const { getBlob } = it.graph.store
+      it.graph.store.getBlob = async (digest) => {
+        it.graph.store.getBlob = getBlob
+        await meanwhile(it.root)
+        return getBlob.call(it.graph.store, digest)
+      }
+      expect(await it.rollback(run.run_id)).toMatchObject({ status: 'incomplete', left: [{ name: 'a.txt' }] })
+      const { status } = await it.rollback(run.run_id)
+      expect([status, it.text('a.txt')]).toEqual(next)
+      expect(await it.graph.verify()).toEqual([])
+      await it.close()
+    },
+  )
+
   it('leaves a file that it may not read, says so, and takes the others back', async () => {
     const it = await world({ 'a.txt': 'old\n', 'b.txt': 'b\n' })
     const run = await it.run(
