@@ -2,7 +2,7 @@ import { type Digest, digestOfJson, type Json } from '../protocol/json.ts'
 import type { Change, FileRecord, FileShape } from '../psg/change.ts'
 import type { Restoration } from '../psg/restore.ts'
 import { fileId, isAs, isSameShape, shapeOf } from './compare.ts'
-import { type Compensation, compensation, type Done, isMet, pathsIn } from './compensate.ts'
+import { type Compensation, compensation, type Done, type Effect, isMet, pathsIn } from './compensate.ts'
 import type { Observed } from './observe.ts'
 import { CHANGED, type Lying, rehearsed } from './rehearse.ts'
 
@@ -84,12 +84,12 @@ export function rollbackPlan(facts: RunFacts): RollbackPlan {
   const going = new Set(possible.filter(({ before }) => before === null).map(({ path }) => path))
   const isInTheWay = ({ path, now }: FileReturn) =>
     now?.type === 'folder' && below(path).some((inside) => !going.has(inside))
-  const files = possible.filter((file) => !isInTheWay(file))
+  const free = possible.filter((file) => !isInTheWay(file))
   for (const { path } of possible.filter(isInTheWay)) conflicts.push({ what: 'file', name: path, reason: CHANGED })
   // What the graph says nothing of any more is as it was: an inverse would only do it a second time, or to what others have made of it.
   const tracked = new Set([...wrote.values()].filter((path) => observed.has(path)))
   for (const { name } of impossible) tracked.delete(name) // the action may have kept what the graph has not
-  const restored = new Set([...tracked, ...files.map(({ path }) => path), ...conflicts.map(({ name }) => name)])
+  const restored = new Set([...tracked, ...free.map(({ path }) => path), ...conflicts.map(({ name }) => name)])
   const isLeft = ({ cutOffAt: path }: Done) => path === undefined || !changed.has(path) || !restored.has(path)
   const { effects: inverses, irreversible } = compensation(actions.filter(isLeft), (inverse) => {
     const paths = pathsIn(inverse)
@@ -97,6 +97,11 @@ export function rollbackPlan(facts: RunFacts): RollbackPlan {
   })
   const { effects, refused } = rehearsed(inverses, untracked)
   for (const { path, reason } of refused) conflicts.push({ what: 'file', name: path, reason })
+  // What is to be moved back, out of what is tracked, is nowhere else: it must not go before that is done.
+  const [moved, moving] = [new Set(inverses.flatMap(movedFrom)), new Set(effects.flatMap(movedFrom))]
+  const files = free.filter(({ path }) => !moved.has(path))
+  for (const { path } of free)
+    if (moved.has(path) && !moving.has(path)) conflicts.push({ what: 'file', name: path, reason: CANNOT_MOVE })
   const way = { files, changes, effects, irreversible, conflicts }
   return { ...way, impossible, digest: digestOfJson(JSON.parse(JSON.stringify({ ...way, impossible })) as Json) }
 }
@@ -125,6 +130,13 @@ export function portionOf(
 
 const NOT_KEPT = 'its content was too large to be kept'
 const NOT_TRACKED = 'it is kept out of what is tracked by now'
+
+const CANNOT_MOVE = 'it cannot be moved back to where it was'
+
+const movedFrom = ({ inverse }: Effect): readonly string[] => {
+  const [path, to] = pathsIn(inverse)
+  return to === undefined ? [] : [path!]
+}
 
 interface FileChange {
   readonly path: string

@@ -550,6 +550,21 @@ describe('a rollback', () => {
     },
   )
 
+  it('keeps a file where it was moved to, in what is tracked, while others are where it came from', async () => {
+    const it = await world({ 'out/a.txt': 'old\n' }, { include: ['docs/**'] })
+    const run = await it.run({ move: file({ operation: 'move', path: 'out/a.txt', to: 'docs/a.txt' }) })
+    put(it.root, { 'out/a.txt': 'theirs\n' })
+    const { status, left } = await it.rollback(run.run_id)
+    expect([it.text('out/a.txt'), it.text('docs/a.txt')]).toEqual(['theirs\n', 'old\n'])
+    expect([status, left.map(({ name }) => name).sort()]).toEqual(['incomplete', ['docs/a.txt', 'out/a.txt']])
+    rmSync(join(it.root, 'out/a.txt'))
+    await it.rollback(run.run_id, { signal: AbortSignal.abort() })
+    expect(it.text('docs/a.txt')).toBe('old\n')
+    expect((await it.rollback(run.run_id)).status).toBe('done')
+    expect([it.text('out/a.txt'), it.text('docs/a.txt')]).toEqual(['old\n', undefined])
+    await it.close()
+  })
+
   it('leaves a file that it may not read, says so, and takes the others back', async () => {
     const it = await world({ 'a.txt': 'old\n', 'b.txt': 'b\n' })
     const run = await it.run(
