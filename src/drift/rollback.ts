@@ -1,4 +1,4 @@
-import { type Digest, digestOfJson, type Json } from '../protocol/json.ts'
+import { type Digest, digestOfJson, isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import type { Change, FileRecord, FileShape } from '../psg/change.ts'
 import type { Restoration } from '../psg/restore.ts'
 import { fileId, isAs, isSameShape, shapeOf } from './compare.ts'
@@ -89,6 +89,10 @@ export function rollbackPlan(facts: RunFacts): RollbackPlan {
   // What the graph says nothing of any more is as it was: an inverse would only do it a second time, or to what others have made of it.
   const tracked = new Set([...wrote.values()].filter((path) => observed.has(path)))
   for (const { name } of impossible) tracked.delete(name) // the action may have kept what the graph has not
+  const known = new Set([...free.map(({ path }) => path), ...conflicts.map(({ name }) => name)])
+  for (const path of new Set(actions.flatMap((done) => leftAsIs(done, observed))))
+    if (tracked.has(path) && !known.has(path) && !isAs(observed.get(path), believed(fileId(path))))
+      conflicts.push({ what: 'file', name: path, reason: GRAPH_ALONE })
   const restored = new Set([...tracked, ...free.map(({ path }) => path), ...conflicts.map(({ name }) => name)])
   const isLeft = ({ cutOffAt: path }: Done) => path === undefined || !changed.has(path) || !restored.has(path)
   const { effects: inverses, irreversible } = compensation(actions.filter(isLeft), (inverse) => {
@@ -132,6 +136,15 @@ const NOT_KEPT = 'its content was too large to be kept'
 const NOT_TRACKED = 'it is kept out of what is tracked by now'
 
 const CANNOT_MOVE = 'it cannot be moved back to where it was'
+const GRAPH_ALONE = 'the graph has gone back without it: settle what drift has found there'
+
+/** The path of the file that lies there as an action left it. */
+function leftAsIs({ action: { inverse } }: Done, observed: RunFacts['observed']): readonly string[] {
+  const [path] = isObject(inverse) ? pathsIn(inverse) : []
+  if (path === undefined) return []
+  const { expected_digest } = (inverse as JsonObject).params as JsonObject
+  return expected_digest === (observed.get(path)?.digest ?? null) ? [path] : []
+}
 
 const movedFrom = ({ inverse }: Effect): readonly string[] => {
   const [path, to] = pathsIn(inverse)

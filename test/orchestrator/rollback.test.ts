@@ -565,6 +565,20 @@ describe('a rollback', () => {
     await it.close()
   })
 
+  it('names the files that lie there as the run left them though the graph has gone back alone', async () => {
+    const it = await world({ 'a.txt': 'old\n', 'c.txt': 'c\n' })
+    const { revision } = it.graph
+    const run = await it.run(THREE)
+    await it.graph.restore({ to: revision, ...BY })
+    const { status, left } = await it.rollback(run.run_id)
+    expect([status, left.map(({ name }) => name).sort()]).toEqual(['incomplete', ['a.txt', 'c.txt', 'new/b.txt']])
+    await it.tracker.scan()
+    await it.tracker.reconcile('all', 'graph')
+    expect([it.text('a.txt'), it.text('c.txt'), it.text('new/b.txt')]).toEqual(['old\n', 'c\n', undefined])
+    expect((await it.rollback(run.run_id)).status).toBe('nothing')
+    await it.close()
+  })
+
   it('leaves a file that it may not read, says so, and takes the others back', async () => {
     const it = await world({ 'a.txt': 'old\n', 'b.txt': 'b\n' })
     const run = await it.run(
