@@ -1,4 +1,4 @@
-import { FencedOut } from '../protocol/errors.ts'
+import { FencedOut, RevisionConflict } from '../protocol/errors.ts'
 import type { Change } from '../psg/change.ts'
 import type { Wanted } from '../psg/graph.ts'
 import type { Decided, LiveRun } from './live.ts'
@@ -21,7 +21,8 @@ export async function land(run: LiveRun, landing: Landing): Promise<boolean> {
     return true
   } catch (error) {
     if (error instanceof FencedOut || run.owner.lost.aborted) return false
-    throw error
+    if (!(error instanceof RevisionConflict)) throw error
+    return land(run, landing) // others may write first for as long as they like: that is no reason for a run to fail
   }
 }
 

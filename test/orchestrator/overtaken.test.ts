@@ -72,6 +72,23 @@ it('gives up on a wish, and says why, when somebody is always faster', async () 
   await expect(it.other.cancel(it.run.run_id)).rejects.toThrow(RevisionConflict)
 })
 
+it('carries a run through, each of its steps once, however often others commit first', async () => {
+  const store = memoryBackend()
+  const context_id = systemClock.uuid()
+  const first = await runtimeOf({}, { store })
+  await first.project.create(contextOf(context_id), by)
+  await first.close()
+  let calls = 0
+  const driving = await runtimeOf(
+    { count: () => ++calls },
+    { store: overtaken(store, await openGraph(store, context_id)) },
+  )
+  onTestFinished(() => driving.close())
+  const flow = flowOf({ one: { call: 'count' }, two: { call: 'count', after: ['one'] } })
+  const run = await driving.submit({ ...flow, context: context_id, plan: { ...flow.plan, context_id } })
+  expect([(await run.result()).status, calls, driving.errors]).toEqual(['completed', 2, []])
+})
+
 it('takes a run back, and each of its effects once, however often others commit first', async () => {
   const undone: unknown[] = []
   const functions = { undo: (args: unknown) => void undone.push(args) }
