@@ -16,13 +16,14 @@ export async function land(run: LiveRun, landing: Landing): Promise<boolean> {
     events,
     ...(termination !== undefined && { termination }),
   }
-  try {
-    await run.patiently(() => run.graph.commit(wanted, options), run.owner.lost)
-    return true
-  } catch (error) {
-    if (error instanceof FencedOut || run.owner.lost.aborted) return false
-    if (!(error instanceof RevisionConflict)) throw error
-    return land(run, landing) // others may write first for as long as they like: that is no reason for a run to fail
+  for (;;) {
+    try {
+      await run.patiently(() => run.graph.commit(wanted, options), run.owner.lost)
+      return true
+    } catch (error) {
+      if (error instanceof FencedOut || run.owner.lost.aborted) return false
+      if (!(error instanceof RevisionConflict)) throw error // others may write first for as long as they like: no reason for a run to fail
+    }
   }
 }
 
