@@ -3,6 +3,7 @@ import type { JsonObject } from '../protocol/json.ts'
 import type { Change, EventDraft } from '../psg/change.ts'
 import { type DocumentKind, takeApart } from '../psg/document.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
+import { insist } from '../psg/insist.ts'
 import { KINDS } from '../psg/kinds.ts'
 import type { Project } from '../psg/project.ts'
 import { eventsIn } from '../psg/told.ts'
@@ -32,7 +33,7 @@ export async function enter(module: string, name: string, entering: Entering): P
   if (changes.length === 0 && (drafts.length === 0 || (again && (await wasTold(graph, drafts[0]!, record))))) return
   const { run } = record.memory.ids
   try {
-    await graph.commit(changes, { actor: module, reason: `module ${module} spoke`, module, run, events: drafts })
+    await insist(graph, changes, { actor: module, reason: `module ${module} spoke`, module, run, events: drafts })
   } catch (error) {
     const others = error instanceof RuleViolation && (await missing(module, documents, project)).length < changes.length
     if (others) return enter(module, name, { ...entering, again: true }) // somebody else brought the same

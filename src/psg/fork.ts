@@ -1,6 +1,7 @@
 import { NotFound } from '../protocol/errors.ts'
 import type { Binding, Change, CommitOptions, Node } from './change.ts'
 import type { ProjectGraph } from './graph.ts'
+import { insist } from './insist.ts'
 import { isKind } from './node.ts'
 import type { GraphState } from './state.ts'
 import { children } from './view.ts'
@@ -8,7 +9,7 @@ import { children } from './view.ts'
 /** A copy of a plan as a new draft: new ids, pending steps, the same bindings. Where a failed or completed plan can begin anew. Throws NotFound. */
 export async function forkPlan(graph: ProjectGraph, planId: string, options: CommitOptions): Promise<Node<'plan'>> {
   const plan_id = graph.clock.uuid()
-  await graph.commit(() => copyOf(graph.state, planId, plan_id, graph.clock.uuid), {
+  await insist(graph, () => copyOf(graph.state, planId, plan_id, graph.clock.uuid), {
     ...options,
     reads: [['plan', planId]],
   })

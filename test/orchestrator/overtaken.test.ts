@@ -49,6 +49,7 @@ const WISHES: readonly [string, (other: Runtime, it: Given) => Promise<unknown>]
   ['an event from outside', (other, { context }) => other.ingest(context, 'ci-event', CI)],
   ['an intent', (other, { context }) => other.call('context', { intent: 'update', context_id: context, title: 'New' })],
   ['a snapshot', async (other, { context }) => (await other.project.context(context)).snapshot('now', by)],
+  ['a fork', async (other, { run, context }) => (await other.project.context(context)).fork(run.plan_id, by)],
   [
     'a document',
     (other, { context }) => {
