@@ -8,7 +8,7 @@ import { type Contender, contend, distinct, type Strategy, settle } from './conf
 import { askFor } from './gate.ts'
 import type { Decided, Flight, LiveRun } from './live.ts'
 import { conflictDetected, conflictResolved } from './profiles/map.ts'
-import { append, claimedBy, type LiveSession, subjectOf } from './session.ts'
+import { append, claimedBy, contender, type LiveSession, subjectOf } from './session.ts'
 import { setAction } from './set-action.ts'
 import { actionCompleted, actionFailed, actionStarts, attemptEnds } from './steps.ts'
 
@@ -43,8 +43,10 @@ export function conflictDecided(
 ): boolean {
   const { settles, step } = flight
   const [asked, ...others] = settles.candidates
-  const known = [...(session.answers.get(step) ?? []), ...(session.writers.get(settles.resource) ?? [])]
-  const contenders = known.filter((one, i) => settles.contenders.includes(one.action_id) && known.indexOf(one) === i)
+  const contenders = settles.contenders.map((id) => {
+    const record = run.graph.get('action', id)!.data // it may have lost to others since
+    return contender(session, record, record.turn!)
+  })
   if (!approved) {
     if (others.length === 0) return false
     actionFailed(run, flight, { code: 'action_rejected', message: 'somebody did not want this result' }, decided)
@@ -124,7 +126,8 @@ function stands(
   decided: Decided,
 ): void {
   decided.events.push(conflictResolved(subjectOf(run, session), conflict_id, strategy, winner.role_id))
-  const losers = new Set(contenders.filter((one) => one.action_id !== winner.action_id).map((one) => one.action_id))
+  const hasLost = (id: string) => session.lost.get(id)?.includes(resource)
+  const losers = new Set(contenders.map(idOf).filter((id) => id !== winner.action_id && !hasLost(id)))
   const isOfStep = resource === answersTo(step)
   for (const id of losers) {
     if (!isOfStep) append(session.lost, id, resource) // what else it wrote may still stand

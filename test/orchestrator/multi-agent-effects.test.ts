@@ -253,6 +253,35 @@ describe('who loses one of several things that it wrote', () => {
   })
 })
 
+describe('several questions about one thing', () => {
+  it.each(['approved', 'rejected'] as const)(
+    'are all settled, also that about a result which lost to another meanwhile and is %s then',
+    async (last) => {
+      const { clock, runtime, run, ids } = await opened({
+        mode: 'swarm',
+        steps: { one: { role: 'ann' }, two: { role: 'bob' }, three: { role: 'bob' } },
+        functions: { one: () => 1, two: () => clock.sleep(50).then(() => 2), three: () => 3 },
+        session: ({ one, two, three }) => ({
+          conflicts: { strategies: ['escalation'], writes: { [one!]: ['log'], [two!]: ['log'], [three!]: ['log'] } },
+        }),
+      })
+      const decide = async (confirm_id: string, status: 'approved' | 'rejected') => {
+        await runtime.decide(confirm_id, { status, decided_by_role: 'me' })
+        await passes(clock, 100)
+      }
+      const asked = async () => (await runtime.waiting()).map(({ confirm }) => confirm.confirm_id)
+      await passes(clock, 500)
+      const [oneOrTwo, oneOrThree] = await asked()
+      await decide(oneOrTwo!, 'rejected')
+      await decide((await asked()).find((id) => id !== oneOrThree)!, 'approved') // of two
+      await decide(oneOrThree!, last)
+      for (const id of await asked()) await decide(id, 'approved') // of three
+      const step_id = last === 'approved' ? ids.two : ids.three
+      expect(await inTime(clock, run.result())).toMatchObject({ status: 'completed', resources: { log: { step_id } } })
+    },
+  )
+})
+
 describe('what several came to', () => {
   const steps = { poll: {}, tell: { after: ['poll'], role: 'bob' } }
 
