@@ -101,7 +101,7 @@ export function liveSession(
   }
   for (const result of stood.values())
     for (const resource of claimedBy(session, result)) append(session.writers, resource, result)
-  for (const step of unheld(graph, plan, actions)) session.pool.push(readyStep(graph, step))
+  for (const step of unheld(graph, plan, actions)) putInPool(graph, plan, session, step)
   return session
 }
 
@@ -125,6 +125,14 @@ export const subjectOf = ({ plan }: { readonly plan: string }, { options }: Live
 export function readyStep(graph: ProjectGraph, step_id: string): ReadyStep {
   const role = graph.get('step', step_id)?.data.agent_role
   return { step_id, ...(role !== undefined && { role }) }
+}
+
+/** Steps that come after it in the plan may have been there before it. */
+export function putInPool(graph: ProjectGraph, plan: string, { pool }: LiveSession, step: string): void {
+  const facts = graph.state.plan(plan)!
+  let at = pool.length
+  while (at > 0 && facts.ranks.get(pool[at - 1]!.step_id)! > facts.ranks.get(step)!) at--
+  pool.splice(at, 0, readyStep(graph, step))
 }
 
 /** A result and whose it is. */

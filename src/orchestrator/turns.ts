@@ -16,7 +16,7 @@ import {
   isExpiry,
   type LiveSession,
   nextTurns,
-  readyStep,
+  putInPool,
   type Session,
   seatOf,
   subjectOf,
@@ -46,7 +46,7 @@ export function sessionStarts(
 
 /** Gives out turns, as the session's mode says, until nobody is to begin anything more. */
 export function startTurns(run: LiveRun, session: LiveSession, decided: Decided): void {
-  while (run.ready.size > 0) session.pool.push(readyStep(run.graph, run.ready.take()!))
+  while (run.ready.size > 0) putInPool(run.graph, run.plan, session, run.ready.take()!)
   for (let next = affordable(run, session); next.length > 0; next = affordable(run, session)) {
     const broadcast = session.options.mode === 'broadcast' && next.length > 1
     if (broadcast) {
@@ -219,6 +219,6 @@ function handsOutAgain(run: LiveRun, session: LiveSession, step: string): boolea
   const times = (session.expired.get(step) ?? 0) + 1
   session.expired.set(step, times)
   if (times > session.options.retakes) return false
-  session.pool.unshift(readyStep(run.graph, step))
+  putInPool(run.graph, run.plan, session, step)
   return true
 }

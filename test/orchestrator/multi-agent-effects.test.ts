@@ -282,6 +282,36 @@ describe('several questions about one thing', () => {
   )
 })
 
+describe('steps that nobody has yet', () => {
+  it.each([false, true])('are taken in the plan’s order: the process dies: %s', async (dies) => {
+    const done: string[] = []
+    const slow = door()
+    const names = ['a', 'x', 'b', 'y', 'c', 'd', 'z']
+    const works = (name: string): FunctionSpec => {
+      return async () => {
+        done.push(name)
+        if (name === 'c') await slow.opened
+        return name
+      }
+    }
+    const { clock, runtime, run, start } = await opened({
+      mode: 'round_robin',
+      steps: {
+        ...{ a: { role: 'ann' }, b: { role: 'ann', after: ['a'] } },
+        ...{ c: { role: 'ann', after: ['b'] }, d: { role: 'ann', after: ['b'] } },
+        ...{ x: { role: 'bob' }, y: { role: 'bob' }, z: { role: 'ann', after: ['y'] } },
+      },
+      functions: Object.fromEntries(names.map((name) => [name, works(name)])),
+    })
+    await until(clock, () => done.includes('c'))
+    if (dies) runtime.die()
+    slow.open()
+    const again = await (dies ? await start() : runtime).get(run.run_id)
+    expect(await inTime(clock, again.result())).toMatchObject({ status: 'completed' })
+    expect([...new Set(done)].join(' ')).toBe('a x b y z c d')
+  })
+})
+
 describe('what several came to', () => {
   const steps = { poll: {}, tell: { after: ['poll'], role: 'bob' } }
 
