@@ -28,9 +28,18 @@ export function finishStep(run: LiveRun, session: LiveSession, step: string, dec
   session.answers.delete(step)
   if (answers.length > 1 && !session.options.conflicts) gather(run, step, answers, decided)
   const last = answers.at(-1)
-  for (const resource of last ? claimedBy(session, last) : []) append(session.writers, resource, last!)
+  for (const resource of last ? claimedBy(session, last) : []) writes(run, session, resource, last!, decided)
   decided.changes.push(move('step', step, 'completed'))
   run.ready.satisfied(step)
+}
+
+/** Those who wrote the same stand in the order in which they ended: others may have ended while a person was asked about this one. */
+function writes(run: LiveRun, { writers }: LiveSession, resource: string, mine: Contender, decided: Decided): void {
+  const endOf = ({ action_id: id }: Contender): number =>
+    (decided.said.get(id)?.set.ended ?? run.graph.get('action', id)?.data.ended)!.at(-1)!.at
+  const others = writers.get(resource) ?? []
+  const before = others.findLastIndex((other) => endOf(other) < endOf(mine))
+  writers.set(resource, others.toSpliced(before + 1, 0, mine))
 }
 
 /** A person has said whether a result shall stand. False when none is left that anybody wants. */

@@ -251,6 +251,14 @@ describe('who loses one of several things that it wrote', () => {
     const says = (question: string) => question.includes(question.includes('readme') ? 'ann' : 'bob')
     expect(await written({ steps, slow: 'right', dies, says })).toEqual({ readme: 'left', log: 'right' })
   })
+
+  it.each([false, true])(
+    'has been overwritten by what it did later, whenever a person answers: the process dies: %s',
+    async (dies) => {
+      const steps = { other: ['bob', 'readme'], early: ['ann', 'readme', 'log'], late: ['ann', 'log'] } as const
+      expect(await written({ steps, slow: 'early', dies, says: () => true })).toEqual({ readme: 'other', log: 'late' })
+    },
+  )
 })
 
 describe('several questions about one thing', () => {
