@@ -5,8 +5,8 @@ import type { Decided, Flight, LiveRun } from './live.ts'
 import { standing } from './recover.ts'
 
 /**
- * Commits what a tick decided; false when the run is no longer ours. When its context has been suspended since the tick looked, or somebody has asked
- * to cancel or pause the run, no step may begin: then the rest lands without it, since what arrived would be lost and done again.
+ * Commits what a tick decided; false when the run is no longer ours. When its context or session has been suspended since the tick looked, or somebody
+ * has asked to cancel or pause the run, no step may begin: then the rest lands without it, since what arrived would be lost and done again.
  */
 export async function landTick(run: LiveRun, decided: Decided): Promise<boolean> {
   try {

@@ -1,7 +1,8 @@
 import { FencedOut, RevisionConflict } from '../protocol/errors.ts'
 import type { Change } from '../psg/change.ts'
-import type { Wanted } from '../psg/graph.ts'
+import type { ProjectGraph, Wanted } from '../psg/graph.ts'
 import type { Decided, LiveRun } from './live.ts'
+import type { SessionAsked } from './session.ts'
 
 /** Commits what was decided about a run; false when the run is no longer ours. A store that is away is waited for. */
 export async function land(run: LiveRun, landing: Landing): Promise<boolean> {
@@ -31,15 +32,22 @@ type Landing = Pick<Decided, 'events' | 'reason' | 'termination' | 'taken' | 'be
   Partial<Pick<Decided, 'end'>> & { readonly changes: Wanted }
 
 /** Thrown when a tick would let steps begin of which somebody has asked meanwhile that none should. */
-export const UNWISHED = new Error('somebody has asked to cancel or pause the run')
+export const UNWISHED = new Error('somebody has asked to cancel or pause the run, or its session')
 
 /** Somebody may have asked for something else since the tick looked: that stays asked for, and the next tick takes it in. */
 function asWished(run: LiveRun, changes: readonly Change[], { taken, begins, end }: Landing): readonly Change[] {
   const requested = run.graph.get('run', run.id)?.data.requested
-  if (requested === taken?.requested) return changes
   const isMore = begins !== undefined && begins.changes < changes.length && end === undefined
+  if (isMore && run.session && !isOpen(run.graph, run.session.options)) throw UNWISHED
+  if (requested === taken?.requested) return changes
   if (isMore && (requested === 'cancel' || requested === 'pause')) throw UNWISHED
   return taken
     ? changes.map((change) => (change === taken.by ? { ...taken.by, set: { ...taken.by.set, requested } } : change))
     : changes
+}
+
+/** May turns be given out? A draft becomes active with the first. */
+function isOpen(graph: ProjectGraph, { collab_id }: SessionAsked): boolean {
+  const status = graph.get('collab', collab_id)?.data.status
+  return status === 'draft' || status === 'active'
 }

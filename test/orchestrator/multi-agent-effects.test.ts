@@ -12,7 +12,7 @@ import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { collabDocument, contextDocument, planDocument, roleDocument } from '../support/agents.ts'
 import { mortal } from '../support/mortal-runtime.ts'
-import { door, inTime, passes, until } from '../support/on-a-clock.ts'
+import { door, heldCommit, inTime, passes, until } from '../support/on-a-clock.ts'
 
 type Seen = { readonly who: string; readonly [step: string]: Json }
 const boom = () => {
@@ -71,7 +71,7 @@ async function opened({ mode = 'broadcast', steps, functions, session, options, 
     bindings: { steps: Object.fromEntries(bound) },
     options: { profile: 'map', session: { collab_id: collab.collab_id, ...session?.(plan.ids) }, ...options },
   })
-  return { runtime, start, clock, run, ids: plan.ids, undone }
+  return { runtime, start, clock, run, ids: plan.ids, undone, collab_id: collab.collab_id }
 }
 
 /** Says no to everything that is asked until the run has ended. */
@@ -317,6 +317,45 @@ describe('steps that nobody has yet', () => {
     const again = await (dies ? await start() : runtime).get(run.run_id)
     expect(await inTime(clock, again.result())).toMatchObject({ status: 'completed' })
     expect([...new Set(done)].join(' ')).toBe('a x b y z c d')
+  })
+})
+
+describe('a session that another process holds up or ends while a turn is given out', () => {
+  async function meanwhile(intent: string) {
+    const called: string[] = []
+    const held = heldCommit('"turn_number":2')
+    const { clock, run, start, collab_id } = await opened({
+      mode: 'round_robin',
+      steps: { a: {}, b: { after: ['a'] } },
+      functions: { a: () => void called.push('a'), b: () => void called.push('b') },
+      seen: held.seen,
+    })
+    const other = await start()
+    await held.reached
+    await other.call('collab', { intent, collab_id })
+    held.letGo()
+    await passes(clock, 200)
+    expect(called).toEqual(['a'])
+    const again = await other.get(run.run_id)
+    const turns = async () => {
+      let dispatched = 0
+      for await (const { event } of again) if (event.event_type === 'MAPTurnDispatched') dispatched++
+      return dispatched
+    }
+    return { other, collab_id, called, turns, result: () => inTime(clock, again.result()) }
+  }
+
+  it('takes the turn back, and gives it out when it goes on', async () => {
+    const { other, collab_id, called, result } = await meanwhile('suspend')
+    await other.call('collab', { intent: 'resume', collab_id })
+    expect(await result()).toMatchObject({ status: 'completed' })
+    expect(called).toEqual(['a', 'b'])
+  })
+
+  it.each(['cancel', 'complete'])('takes the turn back: %s', async (intent) => {
+    const { turns, result } = await meanwhile(intent)
+    expect(await result()).toMatchObject({ status: 'cancelled', error: { code: 'session_ended' } })
+    expect(await turns()).toBe(1)
   })
 })
 
