@@ -2,13 +2,14 @@ import { setMaxListeners } from 'node:events'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Closed, InvalidInput, MplpError, NotFound } from '../protocol/errors.ts'
 import { method, needed, object, refuseUnlessFit } from '../protocol/fields.ts'
-import type { Json, JsonObject } from '../protocol/json.ts'
+import type { JsonObject } from '../protocol/json.ts'
 import { jsonCopy } from '../protocol/json-copy.ts'
 import { shown } from '../protocol/shown.ts'
 import { checkAction } from './action.ts'
-import type { Action, ActionResult, Adapter, Asker, Call, DeltaSource, RetryPolicy, Spend } from './adapter.ts'
+import type { Action, ActionResult, Adapter, Asker, Call, DeltaSource, RetryPolicy } from './adapter.ts'
 import { checkLayerOptions } from './check-options.ts'
 import { checkRegistering } from './check-registering.ts'
+import { spentOf, stateOf } from './checkpoint.ts'
 import { closeInTime } from './close-in-time.ts'
 import { decorated, onward, type Passage } from './decorate.ts'
 import { listening, sourceOf } from './deltas.ts'
@@ -130,7 +131,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
   /** What an action carries out goes the way that it went itself; what it streams is known to be its own. */
   const withAct = ({ action_id, action_type }: Action, call: Passage, way: Way): Passage =>
     onward(call, call, {
-      checkpoint: (state, spent) => call.checkpoint(stateOf(state, action_type), amounts(spent, action_type)),
+      checkpoint: (state, spent) => call.checkpoint(stateOf(state, action_type), spentOf(spent, action_type)),
       onDelta: (delta, from = sourceOf(action_id, call)) => call.onDelta(delta, from),
       act(action, { resume } = {}) {
         const { resume: _, ...inherited } = call
@@ -256,21 +257,6 @@ interface Member {
   readonly once: Adapter
   running: number
   idle?: () => void
-}
-
-/** A later attempt must find what this one left, and nothing that JSON made of it. */
-function stateOf(state: unknown, action_type: string): Json {
-  const subject = `the checkpoint of ${action_type}`
-  const copy = jsonCopy(state, subject, 'state')
-  if (copy !== undefined) return copy
-  throw new InvalidInput(subject, [
-    { path: 'state', rule: 'required', message: 'is missing; give what a later attempt goes on from' },
-  ])
-}
-
-function amounts(spent: Spend | undefined, action_type: string): Spend | undefined {
-  if (spent !== undefined) refuseUnlessAmounts({ ...spent }, `the checkpoint of ${action_type}`)
-  return spent
 }
 
 const nowhere = () => undefined

@@ -1,12 +1,23 @@
 import { describe, expect, it, vi } from 'vitest'
 import { trackFiles } from '../../src/drift/track.ts'
+import type { TrackOptions } from '../../src/drift/tracker.ts'
 import { decide } from '../../src/psg/moves.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { graphOf } from './given.ts'
-import { differences, editDisk, editGraph, luck, startFolder, told } from './simulator.ts'
+import { differences, editDisk, editGraph, type Luck, luck, startFolder, told } from './simulator.ts'
 
 const ROUNDS = 7
 const EDITS = 60
+
+async function watched(chance: Luck, options: Pick<TrackOptions, 'rules'> = {}) {
+  const root = tempFolder()
+  startFolder(root, chance)
+  const graph = await graphOf()
+  const errors: unknown[] = []
+  const onError = (error: unknown) => void errors.push(error)
+  const tracker = await trackFiles(graph, { root, watch: true, settleMs: 20, onError, ...options })
+  return { root, graph, tracker, errors }
+}
 
 describe.each(['files', 'graph', 'merge', 'ask'] as const)(
   'random edits of disk and graph, settled by %s',
@@ -15,17 +26,8 @@ describe.each(['files', 'graph', 'merge', 'ask'] as const)(
       'leave exactly the true differences, and none once they are settled (seed %i)',
       async (seed) => {
         const chance = luck(seed * 7919 + strategy.length)
-        const root = tempFolder()
-        startFolder(root, chance)
-        const graph = await graphOf()
-        const errors: unknown[] = []
-        const tracker = await trackFiles(graph, {
-          root,
-          watch: true,
-          settleMs: 20,
-          rules: [{ match: '**', strategy: 'ask', rejected: 'graph' }],
-          onError: (error) => errors.push(error),
-        })
+        const rules = [{ match: '**', strategy: 'ask', rejected: 'graph' }] as const
+        const { root, graph, tracker, errors } = await watched(chance, { rules })
         for (let round = 0; round < ROUNDS; round++) {
           for (let i = 0; i < EDITS; i++) {
             if (chance.below(8) === 0) await editGraph(graph, chance)
@@ -67,16 +69,7 @@ describe('random edits of disk that nobody scans for', () => {
     'are all found by watching, whole folders that come, go and are replaced among them (seed %i)',
     async (seed) => {
       const chance = luck(seed * 104_729)
-      const root = tempFolder()
-      startFolder(root, chance)
-      const graph = await graphOf()
-      const errors: unknown[] = []
-      const tracker = await trackFiles(graph, {
-        root,
-        watch: true,
-        settleMs: 20,
-        onError: (error) => errors.push(error),
-      })
+      const { root, graph, tracker, errors } = await watched(chance)
       const watchedUntil = (holds: () => void) =>
         vi.waitFor(() => tracker.idle().then(holds), { timeout: 20_000, interval: 100 })
       for (let round = 0; round < ROUNDS; round++) {
