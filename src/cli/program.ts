@@ -140,7 +140,7 @@ function register(program: Command, verb: Verb, world: World, done: (code: numbe
   }
   command.addHelpText('after', `\nExamples:\n${verb.examples.map((example) => `  ${example}`).join('\n')}`)
   command.action(async (...given: unknown[]) => {
-    refuseEmpty({ ...program.opts(), ...command.opts() }, given.slice(0, args.length), args)
+    refuseEmpty([program, command], given.slice(0, args.length), args)
     const { io, over, end } = ioOf(program.opts<Flags>(), world)
     if (verb.onlyTells) world.enough?.addEventListener('abort', end)
     try {
@@ -154,8 +154,10 @@ function register(program: Command, verb: Verb, world: World, done: (code: numbe
 }
 
 /** A variable that is not set, as in `--redis "$URL"`, is an empty text: whoever writes it means something. */
-function refuseEmpty(options: object, given: readonly unknown[], names: readonly string[]): void {
-  const flags = Object.entries(options).flatMap(([name, value]) => (value === '' ? [`--${name}`] : []))
+function refuseEmpty(commands: readonly Command[], given: readonly unknown[], names: readonly string[]): void {
+  const flags = commands.flatMap((command) =>
+    command.options.filter((option) => command.getOptionValue(option.attributeName()) === '').map(({ long }) => long!),
+  )
   const words = names.filter((_, i) => given[i] === '')
   const problems = [...words, ...flags].map((path) => ({ path, rule: 'text', message: 'is empty' }))
   if (problems.length > 0) throw new InvalidInput('the command line', problems)

@@ -238,7 +238,17 @@ export const VERBS: readonly Verb[] = [
   {
     usage: 'store copy <to>',
     says: 'copy the whole store into an empty one, and compare',
-    examples: ['mplp store copy postgres://localhost/mplp', 'mplp store copy file:./.mplp/backup'],
+    options: [
+      {
+        flags: '--without-ended <before>',
+        says: 'leave contexts out that ended before then: a date, or 90d for ninety days ago',
+      },
+    ],
+    examples: [
+      'mplp store copy postgres://localhost/mplp',
+      'mplp store copy file:./.mplp/backup',
+      'mplp store copy sqlite:./.mplp/young.db --without-ended 90d',
+    ],
     load: () => import('./store-copy.ts'),
   },
   {

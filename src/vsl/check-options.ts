@@ -36,15 +36,21 @@ export function checkEither(what: string, options: object, one: string, other: s
 export const checkStoreOptions = (options: unknown): void =>
   refuseUnlessFit('store options', options, { ...OPENING, '*': anything })
 
-/** Throws InvalidInput for options of a copy that are none. */
-export const checkCopy = (stores: Stores, options: unknown): void => {
-  checkStores(stores)
+/** Throws InvalidInput for what nothing can be copied from or to, and for options of a copy that are none. */
+export const checkCopy = ({ from, to }: Stores, options: unknown): void => {
+  checkSource({ from })
+  checkStores({ to })
   refuseUnlessFit('copy options', options, { verify: flag, onProgress: method, signal })
 }
 
 /** Throws InvalidInput unless each of these is a store. */
-export const checkStores = (stores: Stores): void =>
-  refuseUnlessFit('store', stores, Object.fromEntries(Object.keys(stores).map((name) => [name, STORE])))
+export const checkStores = (stores: Stores): void => refuseUnlessAll(STORE, stores)
+
+/** Throws InvalidInput unless this is what a copy can be made from. */
+export const checkSource = (source: Stores): void => refuseUnlessAll(SOURCE, source)
+
+const refuseUnlessAll = (field: Field, given: Stores): void =>
+  refuseUnlessFit('store', given, Object.fromEntries(Object.keys(given).map((name) => [name, field])))
 
 /** Throws InvalidInput for a wait that nothing measures, ends or bounds. */
 export const checkSettling = (options: unknown): void =>
@@ -58,6 +64,9 @@ export const store = having(
   ...['commit', 'getMany', 'scan', 'read', 'feed', 'acquire', 'blobs', 'close'],
 )
 const STORE = needed(store)
+const SOURCE = needed(
+  having('a store, or what withoutEnded makes of one', 'getMany', 'scan', 'feed', 'blobs', 'getBlob'),
+)
 const OPENING = {
   clock,
   onWarning: method,

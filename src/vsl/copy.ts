@@ -12,6 +12,9 @@ export interface CopyOptions {
   readonly signal?: AbortSignal
 }
 
+/** What a copy is made from: a store, or a part of one. */
+export type Source = Pick<Backend, 'getMany' | 'scan' | 'feed' | 'blobs' | 'getBlob'>
+
 export interface CopyCounts {
   readonly blobs: number
   readonly entries: number
@@ -24,7 +27,7 @@ export interface CopyCounts {
  * translated. Leases and tokens stay behind: nobody owns anything in the copy. Nobody may write to either store meanwhile. Throws Refused if the
  * target is not empty, Corrupt if `verify` finds a difference. What was cut off is marked, and refused as a project.
  */
-export async function copyStore(from: Backend, to: Backend, options: CopyOptions = {}): Promise<CopyCounts> {
+export async function copyStore(from: Source, to: Backend, options: CopyOptions = {}): Promise<CopyCounts> {
   checkCopy({ from, to }, options)
   const counts = { blobs: 0, entries: 0, values: 0, own: 0 }
   const step = (kind: keyof CopyCounts, by = 1) => {
@@ -99,7 +102,7 @@ async function* batches(pairs: AsyncIterable<Pair>): AsyncIterable<Pair[]> {
   if (batch.length > 0) yield batch
 }
 
-async function blobOf(store: Backend, digest: Digest): Promise<Uint8Array> {
+async function blobOf(store: Source, digest: Digest): Promise<Uint8Array> {
   const bytes = await store.getBlob(digest)
   if (bytes === undefined || digestOf(bytes) !== digest)
     throw new Corrupt(`blob ${digest}`, 'restore it, or the store, from a backup')
@@ -110,7 +113,7 @@ async function blobOf(store: Backend, digest: Digest): Promise<Uint8Array> {
  * For every value that is a position in the one store, the position in the other that has passed the same entries; `undefined` where nothing was
  * passed yet, for which there is no position.
  */
-async function translatedPositions(from: Backend, to: Backend): Promise<Map<string, Position | undefined>> {
+async function translatedPositions(from: Source, to: Backend): Promise<Map<string, Position | undefined>> {
   const cursors: [key: string, position: Position][] = []
   for await (const [key, position] of from.scan(POSITIONS)) {
     if (typeof position !== 'string')
@@ -136,7 +139,7 @@ function translated([key, value]: Pair, positions: ReadonlyMap<string, Position 
 }
 
 async function compare(
-  from: Backend,
+  from: Source,
   to: Backend,
   positions: ReadonlyMap<string, Position | undefined>,
   signal: AbortSignal | undefined,
@@ -151,7 +154,7 @@ async function compare(
   }
   /** Of the source `told` says what must stand in the copy. Both are waited for: whoever fails alone would fail unheard. */
   const isAlike = async <T>(
-    walk: (store: Backend) => AsyncIterable<T>,
+    walk: (store: Source) => AsyncIterable<T>,
     tell: (item: T) => readonly unknown[],
     told = tell,
   ) => {

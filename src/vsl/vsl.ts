@@ -31,7 +31,7 @@ export {
   type ValueStateLayer,
   type Write,
 } from './backend.ts'
-export { type CopyCounts, type CopyOptions, copyStore } from './copy.ts'
+export { type CopyCounts, type CopyOptions, copyStore, type Source } from './copy.ts'
 export { withEncryption } from './encrypted.ts'
 export { thisHolder } from './holder.ts'
 export type { EncryptionKey } from './keyring.ts'

@@ -92,7 +92,7 @@ const GOOD: { readonly [usage: string]: (at: Given) => { args: readonly string[]
   'evidence export <run> <folder>': ({ plan }) => ({ args: [plan, 'evidence'] }),
   'evidence verify <folder>': () => ({ args: ['evidence'] }),
   'store verify [context]': ({ context }) => ({ args: [context] }),
-  'store copy <to>': () => ({ args: ['file:./.mplp/copy'] }),
+  'store copy <to>': () => ({ args: ['file:./.mplp/copy', '--without-ended', '0d'] }),
   'store reindex [context]': ({ context }) => ({ args: [context] }),
   'store stats': () => ({ args: [] }),
   'golden [folder]': () => ({ args: ['--backends', 'memory', '--filter', 'approval-withdrawn'] }),
@@ -186,7 +186,15 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
   'evidence verify <folder>': [[['absent'], 64, 'is no folder']],
   'store verify [context]': [[['absent'], 1, 'there is no context absent']],
   'store reindex [context]': [[['absent'], 1, 'there is no context absent']],
-  'store copy <to>': [[['mysql://localhost'], 64, '<to> begins with none of memory:']],
+  'store copy <to>': [
+    [['mysql://localhost'], 64, '<to> begins with none of memory:'],
+    [
+      ['memory:', '--without-ended', 'March'],
+      64,
+      '--without-ended must be a day (2026-08-01), a time with a zone, or how long ago (90d, 12h, 30m)',
+    ],
+    [['memory:', '--without-ended', '2026-02-30'], 64, '--without-ended must be a day'],
+  ],
   'golden [folder]': [
     [['--reporter', 'loud'], 64, 'reporter'],
     [['--all', '--backends', 'memory'], 64, 'all of them, with --all'],

@@ -29,7 +29,7 @@ import {
 } from './doors.ts'
 import { ANY_TRACKER } from './drift.ts'
 import { ANY_GRAPH, ANY_PROJECT } from './psg.ts'
-import { STORE } from './vsl.ts'
+import { SOURCE, STORE } from './vsl.ts'
 
 const UNKNOWN = 'asks whether there is something of that name: of what is no name there is nothing'
 const signal = given(undefined, 'nothing')
@@ -112,6 +112,7 @@ export const orchestrator: Doors = {
   runMultiAgentFlow: door(asked(call(new InMemoryVSL(), saying({ context, plan, collab })))),
   runSingleAgentFlow: door(asked(call(new InMemoryVSL(), saying({ context, plan })))),
   saBreaches: door(given({}, 'object'), given(new Set(), 'nothing')),
+  withoutEnded: making(SOURCE, given(memoryBackend()), asked({ before: '2026-01-01T00:00:00Z' })),
 }
 
 const served = await openRuntime({ vsl: 'memory:' })

@@ -16,22 +16,25 @@ function bareStore() {
   return { get: (key: string) => cells.get(key), set: (key: string, value: unknown) => void cells.set(key, value) }
 }
 
+export const SOURCE: Doors = {
+  getMany: door(given(['a'], 'list')),
+  scan: door(name(''), open()),
+  feed: door(open()),
+  getBlob: door(given(digestOf('a'))),
+  blobs: bare,
+}
 const BACKEND: Doors = {
+  ...SOURCE,
   get: door(name('a')),
   set: door(name('a'), json(1)),
   delete: door(name('a')),
   commit: door(given(write)),
-  getMany: door(given(['a'], 'list')),
-  scan: door(name(''), open()),
   head: door(name('s')),
   read: door(name('s'), open()),
-  feed: door(open()),
   acquire: door(name('held'), given(holder), given(1000, 'number')),
   renew: door(given(lease)),
   release: door(given(lease)),
   putBlob: door(given(new Uint8Array([1]))),
-  getBlob: door(given(digestOf('a'))),
-  blobs: bare,
   close: bare,
 }
 export const STORE = elsewhere(BACKEND)

@@ -1,0 +1,239 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { actionLayer } from '../../src/ael/ael.ts'
+import { functionAdapter } from '../../src/ael/function.ts'
+import { trackFiles } from '../../src/drift/track.ts'
+import type { ModuleHandlers } from '../../src/orchestrator/flow.ts'
+import { createRuntime } from '../../src/orchestrator/runtime.ts'
+import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
+import { withoutEnded } from '../../src/orchestrator/without-ended.ts'
+import { systemClock } from '../../src/protocol/clock.ts'
+import { InvalidInput } from '../../src/protocol/errors.ts'
+import type { Json } from '../../src/protocol/json.ts'
+import { move } from '../../src/psg/moves.ts'
+import { openProject, type Project } from '../../src/psg/project.ts'
+import { type Backend, POSITIONS } from '../../src/vsl/backend.ts'
+import { copyStore } from '../../src/vsl/copy.ts'
+import { memoryBackend } from '../../src/vsl/memory.ts'
+import { sqliteBackend } from '../../src/vsl/sqlite.ts'
+import { collect, write } from '../contracts/backend/given.ts'
+import { by, confirmData, contextOf, lasting, planOf } from '../psg/given.ts'
+import { call, contextDocument, planDocument, saying } from '../support/agents.ts'
+import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+
+const SOON = { before: '2500-01-01T00:00:00Z' }
+const LONG_AGO = { before: '2020-01-01T00:00:00Z' }
+const DAY = 86_400_000
+const NEXT_WEEK = { ...systemClock, now: () => systemClock.now() + 7 * DAY }
+const LARGE = 'x'.repeat(100_000)
+
+/** What a run that has ended leaves. */
+async function ran(store: Backend, output: Json = null, clock = systemClock): Promise<string> {
+  const runtime = await keepingBlobs(store, output, clock)
+  const run = await runtime.submit(flowOf({ work: {} }))
+  await run.result()
+  await runtime.close()
+  return run.context_id
+}
+
+const keepingBlobs = (store: Backend, output: Json, clock = systemClock) =>
+  createRuntime({
+    store: lasting(store),
+    clock,
+    layer: actionLayer({
+      adapters: [functionAdapter({ work: () => output })],
+      blobs: { put: store.putBlob, get: store.getBlob },
+    }),
+  })
+
+/** The copy without what has ended, proved whole. */
+async function copyOf(store: Backend, ended = SOON): Promise<{ copy: Backend; project: Project; left: string[] }> {
+  const part = await withoutEnded(store, ended)
+  const copy = memoryBackend()
+  await copyStore(part, copy, { verify: true })
+  const project = await openProject(copy)
+  expect((await project.verify()).findings).toEqual([])
+  return { copy, project, left: [...part.leftOut] }
+}
+
+/** All that a store holds, to be searched through. */
+const text = async (store: Backend): Promise<string> =>
+  JSON.stringify([await collect(store.feed()), await collect(store.scan(''))])
+
+describe('a store without what has ended', () => {
+  it('has nothing of a context that ended before then, and all of the others', async () => {
+    const store = memoryBackend()
+    const old = await ran(store, 'said by the old one')
+    const young = await ran(store, 'said by the young one', NEXT_WEEK)
+    const { copy, project, left } = await copyOf(store, { before: new Date(NEXT_WEEK.now() - DAY).toISOString() })
+    expect(left).toEqual([old])
+    const held = await text(copy)
+    expect([held.includes(old), held.includes('said by the old one')]).toEqual([false, false])
+    expect(held).toContain('said by the young one')
+    const original = await (await openProject(store)).context(young)
+    expect((await project.context(young)).revision).toBe(original.revision)
+    const runtime = await runtimeOf({}, { store: copy })
+    onTestFinished(() => runtime.close())
+    expect((await collect(runtime.ended())).map(({ context_id }) => context_id)).toEqual([young])
+  })
+
+  it('is the whole store when nothing ended before then', async () => {
+    const store = memoryBackend()
+    await ran(store)
+    const { copy, left } = await copyOf(store, LONG_AGO)
+    expect(left).toEqual([])
+    expect(await collect(copy.scan(''))).toEqual(await collect(store.scan('')))
+  })
+
+  it('can be copied into any store, and what was left out can be begun anew there', async () => {
+    const store = memoryBackend()
+    const flow = chainOf(3)
+    const first = await runtimeOf({}, { store: lasting(store) })
+    await (await first.submit(flow)).result()
+    await first.close()
+    const to = await sqliteBackend({ path: join(tempFolder(), 'young.db') })
+    await copyStore(await withoutEnded(store, SOON), to, { verify: true })
+    const runtime = await runtimeOf({}, { store: to })
+    onTestFinished(() => runtime.close())
+    expect(await (await runtime.submit(flow)).result()).toMatchObject({ status: 'completed' })
+  })
+
+  it('has the blobs that something else names, or nobody', async () => {
+    const store = memoryBackend()
+    await ran(store, `${LARGE} of the old one`)
+    const shared = `${LARGE} of both`
+    await ran(store, shared)
+    const kept = await openProject(store)
+    const nobodys = await store.putBlob(Buffer.from('nobody speaks of it'))
+    const own = await store.putBlob(Buffer.from(JSON.stringify(`${LARGE} of the caller`)))
+    await ran(store, `${LARGE} of the caller`)
+    await store.set('mine', { content: own })
+    const waits = await keepingBlobs(store, shared)
+    const run = await waits.submit(
+      flowOf({ work: {}, wait: { after: ['work'], binding: { action_type: 'wait', params: { signal: 'go' } } } }),
+    )
+    await run.rest()
+    await waits.close()
+    expect(await collect(store.blobs())).toHaveLength(4)
+
+    const { copy, left } = await copyOf(store)
+    expect(left).toHaveLength(3)
+    const ofBoth = (await collect(copy.blobs())).filter((digest) => digest !== nobodys && digest !== own)
+    expect(ofBoth).toHaveLength(1)
+    expect(Buffer.from((await copy.getBlob(ofBoth[0]!))!).toString()).toContain('of both')
+    expect(await collect(copy.blobs())).toHaveLength(3)
+    expect(kept.id).toBe((await openProject(copy)).id)
+  })
+
+  it('has forgotten the flow of a run that it does not have: the same runId begins anew', async () => {
+    const store = memoryBackend()
+    const context = contextDocument()
+    let calls = 0
+    const ael = { execute: async () => ++calls }
+    const modules: ModuleHandlers = saying({ context, plan: planDocument(context, { a: {} }) })
+    await runSingleAgentFlow(call(store, modules, { ael }))
+    const { copy } = await copyOf(store)
+    expect(await runSingleAgentFlow(call(copy, modules, { ael }))).toMatchObject({ success: true })
+    expect(calls).toBe(2)
+    await runSingleAgentFlow(call(store, modules, { ael })) // where it is known, nothing is done again
+    expect(calls).toBe(2)
+  })
+
+  it.each<[string, (project: Project, store: Backend) => Promise<unknown>]>([
+    [
+      'a plan that nobody has begun',
+      async (project) => {
+        const graph = await project.create(contextOf(systemClock.uuid()), by)
+        await graph.commit(planOf({ context: graph.id, id: systemClock.uuid }).changes, by)
+      },
+    ],
+    ['a draft', (project) => project.create({ ...contextOf(systemClock.uuid()), status: 'draft' }, by)],
+    [
+      'what somebody has suspended',
+      async (project) => {
+        const graph = await project.create(contextOf(systemClock.uuid()), by)
+        await graph.commit([move('context', graph.id, 'suspended')], by)
+      },
+    ],
+    [
+      'files',
+      async (project) => {
+        const graph = await project.create(contextOf(systemClock.uuid()), by)
+        const root = tempFolder()
+        writeFileSync(join(root, 'a.txt'), 'a')
+        await (await trackFiles(graph, { root })).close()
+      },
+    ],
+    [
+      'a question about what has ended',
+      async (project, store) => {
+        const graph = await project.context(await ran(store))
+        const data = confirmData(systemClock.uuid(), 'context', graph.id)
+        await graph.commit([{ kind: 'node_add', node: 'confirm', id: data.confirm_id, data }], by)
+      },
+    ],
+    [
+      'a run that waits',
+      async (_, store) => {
+        const runtime = await runtimeOf({}, { store: lasting(store) })
+        const wait = { binding: { action_type: 'wait', params: { signal: 'go' } } }
+        await (await runtime.submit(flowOf({ wait }))).rest()
+        await runtime.close()
+      },
+    ],
+  ])('keeps a context with %s', async (_, fill) => {
+    const store = memoryBackend()
+    await fill(await openProject(store), store)
+    const gone = await ran(store)
+    const { left } = await copyOf(store)
+    expect(left).toEqual([gone])
+  })
+
+  it('keeps what a bus has not been told of yet, and says which bus', async () => {
+    const store = memoryBackend()
+    const told = await ran(store)
+    const position = (await collect(store.feed())).at(-1)!.position
+    await ran(store)
+    await store.commit(write('relay', 0, { puts: [[`${POSITIONS}kafka`, position]] }))
+    const part = await withoutEnded(store, SOON)
+    expect([[...part.leftOut], [...part.behind]]).toEqual([[told], ['kafka']])
+    const copy = memoryBackend()
+    await copyStore(part, copy, { verify: true })
+    const untold = (await collect(store.feed({ after: position }))).map(({ body }) => body)
+    const cursor = (await copy.getMany([`${POSITIONS}kafka`])).get(`${POSITIONS}kafka`) as string | undefined
+    expect((await collect(copy.feed(cursor === undefined ? {} : { after: cursor }))).map(({ body }) => body)).toEqual(
+      untold,
+    )
+  })
+
+  it('gives a page of its values as every store does', async () => {
+    const store = memoryBackend()
+    await ran(store)
+    await ran(store)
+    const part = await withoutEnded(store, SOON)
+    const all = await collect(part.scan(''))
+    expect(await collect(part.scan('', { limit: 1 }))).toEqual(all.slice(0, 1))
+    expect(await part.getMany((await collect(store.scan(''))).map(([key]) => key))).toEqual(new Map(all))
+  })
+
+  it.each<[string, unknown]>([
+    ['before', { before: 'yesterday' }],
+    ['before', {}],
+    ['signal', { ...SOON, signal: 1 }],
+    ['after', { ...SOON, after: 1 }],
+  ])('refuses a wrong %s', async (path, options) => {
+    await expect(withoutEnded(memoryBackend(), options as never)).rejects.toMatchObject({
+      problems: [expect.objectContaining({ path })],
+    })
+    await expect(withoutEnded({} as never, SOON)).rejects.toThrow(InvalidInput)
+  })
+
+  it('stops when it is told to', async () => {
+    const store = memoryBackend()
+    await ran(store)
+    const signal = AbortSignal.abort(new Error('enough'))
+    await expect(withoutEnded(store, { ...SOON, signal })).rejects.toThrow('enough')
+  })
+})
