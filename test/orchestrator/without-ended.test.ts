@@ -135,6 +135,7 @@ describe('a store without what has ended', () => {
     const modules: ModuleHandlers = saying({ context, plan: planDocument(context, { a: {} }) })
     await runSingleAgentFlow(call(store, modules, { ael }))
     const { copy } = await copyOf(store)
+    expect(await collect(copy.scan('flow/'))).toEqual([])
     expect(await runSingleAgentFlow(call(copy, modules, { ael }))).toMatchObject({ success: true })
     expect(calls).toBe(2)
     await runSingleAgentFlow(call(store, modules, { ael })) // where it is known, nothing is done again
@@ -210,11 +211,13 @@ describe('a store without what has ended', () => {
 
   it('gives a page of its values as every store does', async () => {
     const store = memoryBackend()
-    await ran(store)
-    await ran(store)
+    const gone = await ran(store)
+    for (const key of ['a', gone, `${gone}/c`]) await store.set(key, { graph: gone }) // the caller's own, whatever they are called
     const part = await withoutEnded(store, SOON)
     const all = await collect(part.scan(''))
-    expect(await collect(part.scan('', { limit: 1 }))).toEqual(all.slice(0, 1))
+    const own = await collect(part.scan('', { own: true }))
+    expect(own).toHaveLength(3)
+    expect(await collect(part.scan('', { own: true, limit: 2 }))).toEqual(own.slice(0, 2))
     expect(await part.getMany((await collect(store.scan(''))).map(([key]) => key))).toEqual(new Map(all))
   })
 
