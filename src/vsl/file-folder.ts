@@ -10,6 +10,8 @@ const VERSION = 1
 
 /** What a clone does without: who has the folder open, what is half written, and what the journal tells anyway. */
 const IGNORED = '/locks/\n/checkpoint\n*.tmp\n'
+/** What has a sum stays as it was written: git may be set to change the line ends of what looks like text. */
+const UNCHANGED = '* -text\n'
 
 /** Makes the folder ours if it is new or empty, or throws NotFound unless it may `create`; throws Refused if it is somebody else's. */
 export async function claimFolder(folder: string, create: boolean): Promise<void> {
@@ -24,13 +26,25 @@ export async function claimFolder(folder: string, create: boolean): Promise<void
       )
     if (!create) throw new NotFound('store', folder)
     const mark = `${JSON.stringify({ format: FORMAT, version: VERSION }, null, 2)}\n`
-    await replaceDurably(join(folder, '.gitignore'), IGNORED, `.${process.pid}`) // nobody has the folder's lock yet
-    await replaceDurably(join(folder, MARK), mark, `.${process.pid}`)
+    await addLines(join(folder, '.gitignore'), IGNORED)
+    await addLines(join(folder, '.gitattributes'), UNCHANGED)
+    await replaceDurably(join(folder, MARK), mark, `.${process.pid}`) // nobody has the folder's lock yet
   } else if (found.version !== VERSION)
     throw new Refused(
       `${folder} is a store of version ${found.version}, this release knows version ${VERSION}`,
       'use the release that wrote it, or copy the store with copyStore',
     )
+}
+
+/** Below what somebody has put there: of git's rules the last one counts. */
+async function addLines(path: string, lines: string): Promise<void> {
+  const found = await readFile(path, 'utf8').catch((error: unknown) => {
+    if (isMissing(error)) return ''
+    throw error
+  })
+  if (found.endsWith(lines)) return
+  const ended = found === '' || found.endsWith('\n') ? found : `${found}\n`
+  await replaceDurably(path, `${ended}${lines}`, `.${process.pid}`)
 }
 
 async function namesIn(folder: string): Promise<readonly string[]> {

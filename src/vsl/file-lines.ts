@@ -89,14 +89,15 @@ export function sealed(seq: number, durable: number, text: LineText): string {
   return `{"sum":"${sumOf(line)}","line":${line}}\n`
 }
 
-/** Undefined when the bytes are not a whole line as it was written. */
+/** Undefined when the bytes are not a whole line as it was written; how it ends may have been changed by git. */
 export function unsealed(bytes: Buffer): RawLine | undefined {
-  const whole = bytes.toString()
+  const whole = bytes.toString('utf8', 0, bytes.at(-1) === CARRIAGE_RETURN ? bytes.length - 1 : bytes.length)
   const [, sum, seq] = SEAL.exec(whole.slice(0, 80)) ?? []
   const text = whole.slice(TEXT_AT, -1)
   return sum !== undefined && whole.endsWith('}') && sumOf(text) === sum ? { sum, seq: Number(seq), text } : undefined
 }
 
+const CARRIAGE_RETURN = 13
 const SEAL = /^\{"sum":"([0-9a-f]{16})","line":\{"seq":(\d+),/
 const TEXT_AT = '{"sum":"0123456789abcdef","line":'.length
 

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
@@ -7,12 +7,13 @@ import { manualClock } from '../../src/protocol/clock.ts'
 import { InvalidInput, Refused } from '../../src/protocol/errors.ts'
 import { type FileOptions, fileBackend } from '../../src/vsl/file.ts'
 import { objectPath } from '../../src/vsl/file-names.ts'
-import { append, collect, write } from '../contracts/backend/given.ts'
+import { append, collect, everything, write } from '../contracts/backend/given.ts'
 import { backendContract } from '../contracts/backend-contract.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 
 const freshPath = () => join(tempFolder(), 'state')
 const opened = (path: string, options: Partial<FileOptions> = {}) => fileBackend({ path, ...options })
+const AUTOCRLF = ['false', 'true', 'input'].map((value) => `core.autocrlf=${value}`)
 const unused = (error: unknown) => {
   throw error
 }
@@ -61,40 +62,67 @@ describe('a file store', () => {
     ])
   })
 
-  it('can go through git: a clone is the same store, and an older commit an older one', async () => {
+  it.each(AUTOCRLF)(
+    'can go through git (%s): a clone is the same store, and an older commit an older one',
+    async (set) => {
+      const path = freshPath()
+      const git = (cwd: string, ...args: string[]) => {
+        const identity = ['-c', 'user.name=t', '-c', 'user.email=t@example.com', '-c', set]
+        return execFileSync('git', [...identity, ...args], { cwd, encoding: 'utf8' })
+      }
+      const backend = await opened(path)
+      await backend.commit(write('g', 0, { entry: 1, puts: [['k', 1]] }))
+      await backend.close()
+      git(path, 'init', '-q')
+      git(path, 'add', '-A')
+      git(path, 'commit', '-qm', 'one')
+      const again = await opened(path)
+      await again.commit(write('g', 1, { entry: 2, puts: [['k', 2]], inserts: [['new', 1]] }))
+      const texts = ['a\nb\n', 'a\r\nb\r\n']
+      const digests = await Promise.all(texts.map((text) => again.putBlob(Buffer.from(text))))
+      await again.close()
+      git(path, 'add', '-A')
+      git(path, 'commit', '-qm', 'two')
+      expect(git(path, 'ls-files')).not.toMatch(/lock|checkpoint|tmp/)
+
+      const clone = join(tempFolder(), 'clone')
+      git(tempFolder(), 'clone', '-q', path, clone)
+      const cloned = await opened(clone)
+      expect(await collect(cloned.scan(''))).toEqual([
+        ['k', 2],
+        ['new', 1],
+      ])
+      expect(await cloned.head('g')).toMatchObject({ revision: 2 })
+      for (const [i, digest] of digests.entries())
+        expect(Buffer.from((await cloned.getBlob(digest))!).toString()).toBe(texts[i])
+      await cloned.close()
+
+      git(path, 'checkout', '-q', 'HEAD~1') // the checkpoint, which is not in git, is now ahead of the journal
+      const older = await opened(path)
+      expect(await collect(older.scan(''))).toEqual([['k', 1]])
+      expect(await collect(older.read('g'))).toHaveLength(1)
+      await older.close()
+    },
+  )
+
+  it('is the same store where git has changed the ends of its lines', async () => {
     const path = freshPath()
-    const git = (cwd: string, ...args: string[]) => {
-      const identity = ['-c', 'user.name=t', '-c', 'user.email=t@example.com', '-c', 'core.autocrlf=false']
-      return execFileSync('git', [...identity, ...args], { cwd, encoding: 'utf8' })
-    }
     const backend = await opened(path)
-    await backend.commit(write('g', 0, { entry: 1, puts: [['k', 1]] }))
+    for (let i = 0; i < 3; i++) await backend.commit(write('g', i, { entry: i, puts: [[`k/${i}`, i]] }))
+    const before = await everything(backend, ['g'])
     await backend.close()
-    git(path, 'init', '-q')
-    git(path, 'add', '-A')
-    git(path, 'commit', '-qm', 'one')
+    rmSync(join(path, 'checkpoint')) // it is not in git
+    for (const name of ['mplp-store.json', 'journal/000000000001.jsonl', 'values/k/1.json']) {
+      const text = readFileSync(join(path, name), 'utf8')
+      writeFileSync(join(path, name), text.replaceAll('\n', '\r\n'))
+    }
     const again = await opened(path)
-    await again.commit(write('g', 1, { entry: 2, puts: [['k', 2]], inserts: [['new', 1]] }))
+    expect(await everything(again, ['g'])).toEqual(before)
+    await again.commit(append('g', 3))
     await again.close()
-    git(path, 'add', '-A')
-    git(path, 'commit', '-qm', 'two')
-    expect(git(path, 'ls-files')).not.toMatch(/lock|checkpoint|tmp/)
-
-    const clone = join(tempFolder(), 'clone')
-    git(tempFolder(), 'clone', '-q', path, clone)
-    const cloned = await opened(clone)
-    expect(await collect(cloned.scan(''))).toEqual([
-      ['k', 2],
-      ['new', 1],
-    ])
-    expect(await cloned.head('g')).toMatchObject({ revision: 2 })
-    await cloned.close()
-
-    git(path, 'checkout', '-q', 'HEAD~1') // the checkpoint, which is not in git, is now ahead of the journal
-    const older = await opened(path)
-    expect(await collect(older.scan(''))).toEqual([['k', 1]])
-    expect(await collect(older.read('g'))).toHaveLength(1)
-    await older.close()
+    const last = await opened(path)
+    expect(await collect(last.read('g'))).toHaveLength(4)
+    await last.close()
   })
 
   it('lets commits that wait together share one sync', async () => {
@@ -200,8 +228,10 @@ describe("a folder that is not a store's", () => {
   it('becomes one when it is empty but for git', async () => {
     const path = freshPath()
     mkdirSync(join(path, '.git'), { recursive: true })
+    writeFileSync(join(path, '.gitignore'), 'mine') // and what was in it stays
     await (await opened(path)).close()
     expect(existsSync(join(path, 'mplp-store.json'))).toBe(true)
+    expect(readFileSync(join(path, '.gitignore'), 'utf8')).toBe('mine\n/locks/\n/checkpoint\n*.tmp\n')
   })
 })
 
