@@ -45,7 +45,8 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
   checkOpening('the options of a bare store', options, 'clock', 'durable', { pageKeys: wholeFrom(1) })
   const { clock = systemClock, durable = false, pageKeys = 256 } = options
   if (!isBareStore(bare)) throw new InvalidInput('store', [{ path: '', rule: 'store', message: 'has no get and set' }])
-  const { one, cells, news } = coreOf(bare, clock)
+  const core = coreOf(bare, clock)
+  const { one, cells, news } = core
   const directoryOf = (name: string) => directory(cells, name, pageKeys)
   const [values, ownDirectory, blobs] = [directoryOf('values'), directoryOf('own'), directoryOf('blobs')]
   const own = ownKeys(cells, ownDirectory)
@@ -57,7 +58,14 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
     if (closing !== undefined) throw new Closed(WHAT)
   }
 
-  await one(() => certainly(claimStore(cells)))
+  const leave = () => {
+    news.delete(wake)
+    leaveCore(bare, core)
+  }
+  await one(() => certainly(claimStore(cells))).catch((error) => {
+    leave()
+    throw error
+  })
 
   const headOf = async (stream: string): Promise<StoredHead> =>
     ((await cells.get(headCell(stream))) as StoredHead | undefined) ?? { revision: 0, token: 0 }
@@ -220,8 +228,8 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
     close() {
       closing ??= (async () => {
         following.end()
-        news.delete(wake)
         await one(async () => {})
+        leave()
       })()
       return closing
     },
@@ -242,13 +250,20 @@ interface Core {
   readonly one: Serially
   readonly cells: Cells
   readonly news: Set<(stream: string) => void>
+  openings: number
 }
 const cores = new WeakMap<BareStore, Core>()
 
 function coreOf(bare: BareStore, clock: Clock): Core {
-  const core = cores.get(bare) ?? { one: serially(), cells: cellsOf(bare, clock, isRoot), news: new Set() }
+  const core = cores.get(bare) ?? { one: serially(), cells: cellsOf(bare, clock, isRoot), news: new Set(), openings: 0 }
+  core.openings++
   cores.set(bare, core)
   return core
+}
+
+/** What nobody has open another process may change, so nothing of it is remembered. */
+function leaveCore(bare: BareStore, core: Core): void {
+  if (--core.openings === 0) cores.delete(bare)
 }
 
 /** Only `commit`, `set` and `delete` may leave a caller in doubt; of anything else it does no harm to do it again. */

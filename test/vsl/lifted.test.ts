@@ -231,6 +231,23 @@ describe('a lifted store', () => {
     await two.close()
   })
 
+  it('forgets what it knew of a store when it is closed, in whose turn another process may change it', async () => {
+    const map = new Map<string, Json>()
+    const bare = reborn(map)
+    const first = await lifted(bare)
+    await first.commit(write('g', 0, { entry: 1, puts: [['a', 1]] }))
+    await first.close()
+    const other = await lifted(reborn(map))
+    await other.commit(write('g', 1, { entry: 2, puts: ['b', 'c', 'd', 'e'].map((key) => [key, 1]) }))
+    await other.close()
+    const dying = await lifted(failing(map, 10, 'after', true).bare)
+    await expect(dying.commit(write('g', 2, { entry: 3, puts: [['f', 1]] }))).rejects.toThrow(OutcomeUnknown)
+
+    const second = await lifted(bare)
+    expect((await collect(second.scan(''))).map(([key]) => key)).toEqual(['a', 'b', 'c', 'd', 'e', 'f'])
+    expect(await second.head('g')).toMatchObject({ revision: 3 })
+  })
+
   it('takes an error that says "not there" for a miss, and no other', async () => {
     const map = new Map<string, Json>()
     const missing = Object.assign(new Error('no such file'), { code: 'ENOENT' })
