@@ -1,5 +1,6 @@
 import type { Json } from '../protocol/json.ts'
 import type { Cells, Sets } from './lifted-cells.ts'
+import { lost } from './lifted-layout.ts'
 import { byBytes } from './sorted-keys.ts'
 
 /** Which keys there are, for a store that cannot say it. In pages, so that a change costs its pages and not the number of keys. */
@@ -25,7 +26,11 @@ export function directory(cells: Cells, name: string, pageKeys: number): Directo
   const pageCell = (id: number) => `${rootCell}/${id}`
   const rootOf = async (): Promise<Root> =>
     ((await cells.get(rootCell)) as Root | undefined) ?? { next: 1, pages: [['', 0]] }
-  const keysOf = async (id: number) => ((await cells.get(pageCell(id))) as string[] | undefined) ?? []
+  const keysOf = async (id: number): Promise<string[]> => {
+    const keys = (await cells.get(pageCell(id))) as string[] | undefined
+    if (keys === undefined && id > 0) throw lost(pageCell(id)) // only the first is there before it is written
+    return keys ?? []
+  }
 
   return {
     async has(key) {

@@ -1,4 +1,4 @@
-import { Refused } from '../protocol/errors.ts'
+import { Corrupt, Refused } from '../protocol/errors.ts'
 import { type Digest, isObject, type Json } from '../protocol/json.ts'
 import type { Head } from './backend.ts'
 import type { Held } from './holder.ts'
@@ -31,6 +31,10 @@ export async function storedValue(cells: Cells, key: string): Promise<Json | und
   const cell = await cells.get(valueCell(key))
   return Array.isArray(cell) ? cell[0] : undefined
 }
+
+/** What another cell tells of is not there: the bare store did not keep what it had acknowledged. */
+export const lost = (cell: string): Corrupt =>
+  new Corrupt(`the bare store, which has lost ${cell},`, 'restore a backup of it')
 
 const STORE = 'mplp/store'
 const VERSION = 1

@@ -19,6 +19,7 @@ import {
   entryCells,
   FEED,
   headCell,
+  lost,
   placeCell,
   type StoredHead,
   storedValue,
@@ -73,8 +74,13 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
   const setHead = (stream: string, head: StoredHead) =>
     certainly(cells.set([[headCell(stream), head as unknown as Json]]))
   const lastPlace = async () => ((await cells.get(FEED)) as number | undefined) ?? 0
+  const kept = async (cell: string): Promise<Json> => {
+    const found = await cells.get(cell)
+    if (found === undefined) throw lost(cell)
+    return found
+  }
   const entryAt = async (place: number): Promise<Entry> => {
-    const entry = (await cells.get(entryCell(place))) as unknown as Omit<Entry, 'position'>
+    const entry = (await kept(entryCell(place))) as unknown as Omit<Entry, 'position'>
     return { ...entry, position: sequencePosition(place) }
   }
 
@@ -121,7 +127,7 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
     getMany: (keys) => one(async () => new Map(await pairs(keys, (key) => storedValue(cells, key)))),
     async *scan(prefix, from = {}) {
       const source = from.own ? ownDirectory : values
-      const read = from.own ? own.get : (key: string) => storedValue(cells, key)
+      const read = from.own ? own.get : async (key: string) => ((await kept(valueCell(key))) as [Json])[0]
       let left = from.limit ?? Number.POSITIVE_INFINITY
       for (let after = from.after; left > 0; ) {
         const page = await one(async () => {
@@ -150,7 +156,7 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
           const { revision } = await headOf(stream)
           const entries: Entry[] = []
           for (; at < revision && entries.length < PAGE; at++)
-            entries.push(await entryAt((await cells.get(placeCell(stream, at + 1))) as number))
+            entries.push(await entryAt((await kept(placeCell(stream, at + 1))) as number))
           return entries
         })
       return following.entries(stream, nextPage, from)

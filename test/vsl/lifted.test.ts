@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { manualClock } from '../../src/protocol/clock.ts'
-import { InvalidInput, OutcomeUnknown, Refused, Unavailable } from '../../src/protocol/errors.ts'
+import { Corrupt, InvalidInput, OutcomeUnknown, Refused, Unavailable } from '../../src/protocol/errors.ts'
 import type { Json } from '../../src/protocol/json.ts'
 import type { Backend, Write } from '../../src/vsl/backend.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
@@ -229,6 +229,35 @@ describe('a lifted store', () => {
     await follower.has(2)
     await follower.stop()
     await two.close()
+  })
+
+  it('says what the bare store has lost, and gives out nothing half', async () => {
+    const map = new Map<string, Json>()
+    const backend = await lifted(map)
+    for (let i = 0; i < 3; i++)
+      await backend.commit(
+        write('g', i, {
+          entry: i,
+          inserts: [
+            [`a/${i}`, i],
+            [`b/${i}`, i],
+          ],
+        }),
+      )
+    await backend.close()
+    const reads = {
+      'mplp/entry/2': (store: Backend) => collect(store.feed()),
+      'mplp/place/2/g': (store: Backend) => collect(store.read('g')),
+      'mplp/value/a/1': (store: Backend) => collect(store.scan('')),
+      'mplp/keys/values/1': (store: Backend) => collect(store.scan('')),
+    }
+    for (const [cell, read] of Object.entries(reads)) {
+      const some = new Map([...map].filter(([name]) => name !== cell))
+      expect(some.size, cell).toBe(map.size - 1)
+      const error = await read(await lifted(some)).catch((error) => error)
+      expect(error, cell).toBeInstanceOf(Corrupt)
+      expect(error.message).toContain(cell)
+    }
   })
 
   it('forgets what it knew of a store when it is closed, in whose turn another process may change it', async () => {
