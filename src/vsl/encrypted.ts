@@ -1,6 +1,7 @@
 import { InvalidInput, NotFound, Refused } from '../protocol/errors.ts'
 import { type Digest, digestOf, type Json } from '../protocol/json.ts'
 import type { Backend, Entry, Puts } from './backend.ts'
+import { certainly } from './certainly.ts'
 import { checkBytes, checkDigest, checkName, checkScan, textOf } from './check-input.ts'
 import { checkStores } from './check-options.ts'
 import { checkWrite } from './check-write.ts'
@@ -50,7 +51,8 @@ export async function withEncryption(store: Backend, keys: readonly EncryptionKe
     if ((await findBlob(digest)) !== undefined) return
     const inner = await store.putBlob(ring.sealBytes(['blob', digest], bytes))
     const name = namesOf(digest)[0]!
-    await store.set(name, ring.seal(['blob name', name], JSON.stringify({ digest, inner } satisfies BlobName)))
+    const sealed = ring.seal(['blob name', name], JSON.stringify({ digest, inner } satisfies BlobName))
+    await certainly(store.set(name, sealed))
   }
 
   return {
@@ -184,7 +186,7 @@ async function checkKeys(store: Backend, ring: Keyring): Promise<void> {
     }
   }
   const sealing = `${CHECKS}${encodeURIComponent(ring.ids[0]!)}`
-  if (!known.includes(sealing)) await store.set(sealing, ring.seal(['key', ring.ids[0]!], 'known'))
+  if (!known.includes(sealing)) await certainly(store.set(sealing, ring.seal(['key', ring.ids[0]!], 'known')))
 }
 
 async function checksIn(store: Backend): Promise<string[]> {

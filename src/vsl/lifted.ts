@@ -1,8 +1,9 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
-import { Closed, InvalidInput, OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
+import { Closed, InvalidInput } from '../protocol/errors.ts'
 import { wholeFrom } from '../protocol/fields.ts'
 import { type Digest, digestOf, type Json } from '../protocol/json.ts'
 import type { Backend, Entry, Lease } from './backend.ts'
+import { certainly } from './certainly.ts'
 import { aheadOfStore, textOf } from './check-input.ts'
 import { checkOpening } from './check-options.ts'
 import { checkWrite } from './check-write.ts'
@@ -270,16 +271,6 @@ function coreOf(bare: BareStore, clock: Clock): Core {
 /** What nobody has open another process may change, so nothing of it is remembered. */
 function leaveCore(bare: BareStore, core: Core): void {
   if (--core.openings === 0) cores.delete(bare)
-}
-
-/** Only `commit`, `set` and `delete` may leave a caller in doubt; of anything else it does no harm to do it again. */
-async function certainly(work: Promise<void>): Promise<void> {
-  try {
-    await work
-  } catch (error) {
-    if (!(error instanceof OutcomeUnknown)) throw error
-    throw new Unavailable('the store', 'it failed halfway, try again', { cause: error })
-  }
 }
 
 async function filtered(keys: readonly string[], isThere: (key: string) => Promise<boolean>): Promise<string[]> {

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { manualClock, systemClock } from '../../src/protocol/clock.ts'
-import { Corrupt, InvalidInput, Refused } from '../../src/protocol/errors.ts'
+import { Corrupt, InvalidInput, OutcomeUnknown, Refused, Unavailable } from '../../src/protocol/errors.ts'
 import { digestOf, type Json } from '../../src/protocol/json.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { copyStore } from '../../src/vsl/copy.ts'
@@ -11,6 +11,7 @@ import { memoryBackend } from '../../src/vsl/memory.ts'
 import { sqliteBackend } from '../../src/vsl/sqlite.ts'
 import { append, collect, everything, write } from '../contracts/backend/given.ts'
 import { backendContract } from '../contracts/backend-contract.ts'
+import { type Call, faultyBackend } from '../support/faulty-backend.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 
 const key = (id: string) => ({ id, key: randomBytes(32) })
@@ -135,6 +136,26 @@ describe('an encrypted store', () => {
     ]) {
       await inner.commit(write('g', 0, { puts: [['k', value as Json]] }))
       await expect(store.getMany(['k']), JSON.stringify(value)).rejects.toThrow(Corrupt)
+    }
+  })
+
+  it('leaves nobody in doubt who may ask again: opening it and a blob fail as if nothing was written', async () => {
+    const keys = [key('k1')]
+    for (const fault of ['lose-reply', 'lose-call'] as const) {
+      const inner = memoryBackend()
+      let failing = true
+      const choose = ({ method }: Call) => (failing && method === 'set' ? fault : undefined)
+      const faulty = faultyBackend(inner, choose, manualClock())
+      await expect(withEncryption(faulty, keys)).rejects.toThrow(Unavailable)
+      failing = false
+      const store = await withEncryption(faulty, keys)
+      failing = true
+      await expect(store.putBlob(Buffer.from(SECRET))).rejects.toThrow(Unavailable)
+      await expect(store.set('own', 1)).rejects.toThrow(OutcomeUnknown)
+      failing = false
+      const digest = await store.putBlob(Buffer.from(SECRET))
+      expect(await collect(store.blobs())).toEqual([digest])
+      expect(Buffer.from((await store.getBlob(digest))!).toString()).toBe(SECRET)
     }
   })
 
