@@ -90,6 +90,7 @@ export async function openJournal(folder: string, certain: number, segmentBytes:
         // What landed of it must go, or it would stand in front of the next line.
         await file.truncate(size).catch((reason) => {
           broken = reason
+          throw new OutcomeUnknown(folder, { cause: fileError(folder, error) }) // whole lines of it may be found at the next opening
         })
         throw fileError(folder, error)
       }
@@ -166,10 +167,10 @@ async function newSegment(folder: string, first: number): Promise<{ segment: Seg
 async function mended(file: FileHandle, segment: Segment, certain: number): Promise<number[]> {
   const bytes = await file.readFile()
   const starts = wholeLines(bytes, segment, certain)
-  if (bytes.length > starts.at(-1)!) {
-    await file.truncate(starts.at(-1)!)
-    await file.sync()
-  }
+  const isTorn = bytes.length > starts.at(-1)!
+  if (isTorn) await file.truncate(starts.at(-1)!)
+  const last = segment.first + starts.length - 2
+  if (isTorn || last > certain) await file.sync() // who wrote them may have died before they were on the disk
   return starts
 }
 

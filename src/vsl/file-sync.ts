@@ -16,13 +16,13 @@ export async function replaceDurably(path: string, bytes: string | Uint8Array, b
 export async function replace(path: string, bytes: string | Uint8Array, sync = false, by = ''): Promise<void> {
   const temporary = `${path}${by}${TEMPORARY}`
   try {
-    await write(temporary, bytes, sync)
-  } catch (error) {
-    if (!isMissing(error)) throw error
-    makeFolder(dirname(path))
-    await write(temporary, bytes, sync)
-  }
-  try {
+    try {
+      await write(temporary, bytes, sync)
+    } catch (error) {
+      if (!isMissing(error)) throw error
+      makeFolder(dirname(path))
+      await write(temporary, bytes, sync)
+    }
     await rename(temporary, path)
   } catch (error) {
     await rm(temporary, { force: true })

@@ -1,7 +1,11 @@
-import { readdirSync, renameSync } from 'node:fs'
-import { expect, it, onTestFinished } from 'vitest'
+import { appendFileSync, readdirSync, renameSync } from 'node:fs'
+import { type FileHandle, open } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, it, onTestFinished, vi } from 'vitest'
+import { OutcomeUnknown } from '../../src/protocol/errors.ts'
 import { openJournal } from '../../src/vsl/file-journal.ts'
 import { setText } from '../../src/vsl/file-lines.ts'
+import { replace } from '../../src/vsl/file-sync.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 
 it('can be read at any moment while it goes on to a new file', async () => {
@@ -41,3 +45,48 @@ it('goes on in the present file while a new one cannot be had, and begins it whe
   expect(lines.map(({ text }) => JSON.parse(text).value)).toEqual([1, 2, 3])
   await again.close()
 })
+
+it('does not say that nothing was written when what landed of it could not be taken back', async () => {
+  const folder = tempFolder()
+  const journal = await openJournal(folder, 0, 1000)
+  const files = await everyFile()
+  vi.spyOn(files, 'write').mockImplementationOnce(async (bytes) => {
+    appendFileSync(join(folder, readdirSync(folder)[0]!), (bytes as unknown as Buffer).subarray(0, -1))
+    throw new Error('the disk is full')
+  })
+  vi.spyOn(files, 'truncate').mockRejectedValueOnce(new Error('the disk is gone'))
+  const adding = journal.append([setText('key', '1'), setText('key', '2')])
+  await expect(adding).rejects.toThrow(OutcomeUnknown)
+  await journal.close()
+  const again = await openJournal(folder, 0, 1000)
+  expect(again.last).toBe(1)
+  await again.close()
+})
+
+it('has on the disk what it begins with, before anybody is told of it', async () => {
+  const folder = tempFolder()
+  const journal = await openJournal(folder, 0, 1000)
+  const syncs = vi.spyOn(await everyFile(), 'sync')
+  vi.spyOn(await everyFile(), 'datasync').mockRejectedValueOnce(new Error('died here'))
+  await expect(journal.append([setText('key', '1')])).rejects.toThrow(OutcomeUnknown)
+  await journal.close()
+  expect(syncs).not.toHaveBeenCalled()
+  const again = await openJournal(folder, 0, 1000)
+  expect([again.last, syncs.mock.calls.length]).toEqual([1, 1])
+  await again.close()
+})
+
+it('leaves nothing half behind of a file that did not fit', async () => {
+  const folder = tempFolder()
+  vi.spyOn(await everyFile(), 'writeFile').mockRejectedValueOnce(new Error('the disk is full'))
+  await expect(replace(join(folder, 'blob'), 'text')).rejects.toThrow('full')
+  expect(readdirSync(folder)).toEqual([])
+})
+
+/** What all open files have in common; a spy on it is gone with the test. */
+async function everyFile(): Promise<FileHandle> {
+  onTestFinished(() => void vi.restoreAllMocks())
+  const file = await open(import.meta.filename, 'r')
+  await file.close()
+  return Object.getPrototypeOf(file)
+}
