@@ -47,7 +47,8 @@ async function addLines(path: string, lines: string): Promise<void> {
   await replaceDurably(path, `${ended}${lines}`, `.${process.pid}`)
 }
 
-async function namesIn(folder: string): Promise<readonly string[]> {
+/** None in a folder that is not there. */
+export async function namesIn(folder: string): Promise<readonly string[]> {
   return readdir(folder).catch((error: unknown) => {
     if (isMissing(error)) return []
     throw error

@@ -3,7 +3,7 @@ import type { Clock } from '../protocol/clock.ts'
 import type { Json } from '../protocol/json.ts'
 import { type Checkpoint, mapOf, readCheckpoint, writeCheckpoint } from './file-checkpoint.ts'
 import { damaged, fileError } from './file-errors.ts'
-import { claimFolder } from './file-folder.ts'
+import { claimFolder, namesIn } from './file-folder.ts'
 import { type Journal, openJournal } from './file-journal.ts'
 import type { Line, LineText } from './file-lines.ts'
 import { type FolderLock, lockFolder } from './file-lock.ts'
@@ -36,6 +36,7 @@ export async function openFolder(path: string, options: OpenOptions): Promise<Op
     await claimFolder(path, options.create)
     lock = await lockFolder(path, options.clock)
     const checkpoint = await readCheckpoint(path)
+    await refuseIfGone(path)
     journal = await openJournal(join(path, 'journal'), checkpoint?.seq ?? 0, options.segmentBytes)
     return await replayed(path, options, lock, journal, checkpoint)
   } catch (error) {
@@ -43,6 +44,14 @@ export async function openFolder(path: string, options: OpenOptions): Promise<Op
     await lock?.release()
     throw fileError(path, error)
   }
+}
+
+/** A value's file is written after its line: where there is one, there was a journal. */
+async function refuseIfGone(path: string): Promise<void> {
+  const journal = join(path, 'journal')
+  if ((await namesIn(journal)).length > 0) return
+  for (const name of ['values', 'own'])
+    if ((await namesIn(join(path, name))).length > 0) throw damaged(`${journal}, which has no file left,`)
 }
 
 async function replayed(

@@ -171,9 +171,12 @@ export async function fileBackend(options: FileOptions): Promise<Backend> {
     getBlob: (digest) => reading(() => blobs.get(digest)),
     async *blobs() {
       open()
-      for await (const digest of blobs.list()) {
+      const digests = blobs.list()[Symbol.asyncIterator]()
+      for (;;) {
+        const { done, value } = await reading(() => digests.next())
+        if (done) return
         open()
-        yield digest
+        yield value
       }
     },
 

@@ -1,4 +1,14 @@
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { Corrupt, MplpError, Unavailable } from '../../src/protocol/errors.ts'
@@ -217,11 +227,14 @@ describe('a damaged file store', () => {
   it('is not taken for a new one when its journal is gone', async () => {
     const path = freshPath()
     const backend = await opened(path)
-    await backend.commit(append('g', 0))
+    await backend.commit(write('g', 0, { entry: 1, puts: [['k', 1]] }))
     await backend.close()
     rmSync(join(path, 'journal'), { recursive: true })
     await expect(opened(path)).rejects.toThrow(Corrupt)
     await expect(opened(path)).rejects.toThrow(Corrupt) // nor is a new journal begun by that
+    rmSync(join(path, 'checkpoint')) // as in a clone
+    await expect(opened(path)).rejects.toThrow(Corrupt)
+    await expect(opened(path)).rejects.toThrow(Corrupt)
   })
 
   it('is not opened, and nothing in it changed, when a line that the checkpoint does not know is damaged', async () => {
@@ -276,6 +289,17 @@ describe('a damaged file store', () => {
     const digest = await backend.putBlob(new Uint8Array([1, 2, 3]))
     writeFileSync(join(path, 'blobs', digest.slice(7, 9), digest.slice(9)), 'changed')
     await expect(backend.getBlob(digest)).rejects.toThrow(Corrupt)
+    await backend.close()
+  })
+
+  it('says in an error of its own that the folder of its blobs cannot be read', async () => {
+    const path = freshPath()
+    const backend = await opened(path)
+    const digest = await backend.putBlob(Buffer.from('text'))
+    const folder = join(path, 'blobs', digest.slice(7, 9))
+    rmSync(folder, { recursive: true })
+    symlinkSync(folder, folder) // leads nowhere but to itself
+    await expect(collect(backend.blobs())).rejects.toThrow(Unavailable)
     await backend.close()
   })
 
