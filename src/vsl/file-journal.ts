@@ -11,6 +11,8 @@ export interface Journal {
   readonly last: number
   /** The first line there is. */
   readonly first: number
+  /** Throws Unavailable once a write has failed halfway: what is on the disk is not known before it is read again. */
+  check(): void
   /** All of these lines or none; on the disk when it returns. Not to be called before the last call has settled. */
   append(texts: readonly LineText[]): Promise<void>
   /** Begins a new file if the present one is large enough; true if it did. */
@@ -72,15 +74,20 @@ export async function openJournal(folder: string, certain: number, segmentBytes:
     }
   }
 
+  const check = () => {
+    if (broken !== undefined)
+      throw new Unavailable(folder, 'an earlier write failed halfway, open the store again', { cause: broken })
+  }
+
   return {
     get last() {
       return last
     },
     first: segments[0]!.first,
+    check,
 
     async append(texts) {
-      if (broken !== undefined)
-        throw new Unavailable(folder, 'an earlier write failed halfway, open the store again', { cause: broken })
+      check()
       const starts = active.starts as number[]
       const size = starts.at(-1) as number
       const lines = texts.map((text, i) => Buffer.from(sealed(last + 1 + i, last, text)))

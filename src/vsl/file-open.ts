@@ -40,8 +40,8 @@ export async function openFolder(path: string, options: OpenOptions): Promise<Op
     journal = await openJournal(join(path, 'journal'), checkpoint?.seq ?? 0, options.segmentBytes)
     return await replayed(path, options, lock, journal, checkpoint)
   } catch (error) {
-    await journal?.close()
-    await lock?.release()
+    await journal?.close().catch(options.onError)
+    await lock?.release().catch(options.onError)
     throw fileError(path, error)
   }
 }
@@ -139,8 +139,8 @@ async function replayed(
       await checkpointing
       await checkpoint().catch(onError)
       await stop()
-      await journal.close()
-      await lock.release()
+      await journal.close().catch(onError) // all of it is on the disk
+      await lock.release().catch(onError) // what is left of it is void when this process ends
     },
   }
 }

@@ -27,7 +27,7 @@ export interface FileOptions {
   readonly clock?: Clock
   /** Journal files are closed at this size. Default 4 MiB. */
   readonly segmentBytes?: number
-  /** Told when an object file cannot be written. Nothing is lost, the journal has it; a later write or opening tries again. Default: a warning of the process. */
+  /** Told when an object file cannot be written, or a lock not be taken away. Nothing is lost, the journal has it; a later write or opening tries again. Default: a warning of the process. */
   readonly onError?: (error: unknown) => void
 }
 
@@ -114,6 +114,7 @@ export async function fileBackend(options: FileOptions): Promise<Backend> {
     async delete(key) {
       await one(async () => {
         if (own.lines.has(key)) await folder.append([deleteText(key)], () => own.delete(key))
+        else journal.check() // or it may be there without our knowing
       })
     },
 

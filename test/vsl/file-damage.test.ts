@@ -10,8 +10,8 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, it } from 'vitest'
-import { Corrupt, MplpError, Unavailable } from '../../src/protocol/errors.ts'
+import { describe, expect, it, vi } from 'vitest'
+import { Corrupt, MplpError, OutcomeUnknown, Unavailable } from '../../src/protocol/errors.ts'
 import type { Backend, Write } from '../../src/vsl/backend.ts'
 import { type FileOptions, fileBackend } from '../../src/vsl/file.ts'
 import { sealed } from '../../src/vsl/file-lines.ts'
@@ -19,6 +19,7 @@ import { objectPath } from '../../src/vsl/file-names.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { append, collect, everything, write } from '../contracts/backend/given.ts'
+import { everyFile } from '../support/every-file.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 
 const freshPath = () => join(tempFolder(), 'state')
@@ -301,6 +302,37 @@ describe('a damaged file store', () => {
     symlinkSync(folder, folder) // leads nowhere but to itself
     await expect(collect(backend.blobs())).rejects.toThrow(Unavailable)
     await backend.close()
+  })
+
+  it('does not say that a key is gone of which it does not know whether it was set', async () => {
+    const path = freshPath()
+    const backend = await opened(path)
+    const files = await everyFile()
+    vi.spyOn(files, 'datasync').mockRejectedValueOnce(new Error('the disk failed'))
+    await expect(backend.set('own', 1)).rejects.toThrow(OutcomeUnknown)
+    await expect(backend.delete('own')).rejects.toThrow(Unavailable)
+    await backend.close()
+    const again = await opened(path)
+    expect(await again.get('own')).toBe(1)
+    await again.delete('own')
+    expect(await again.get('own')).toBeUndefined()
+    await again.close()
+  })
+
+  it('tells of a lock that it cannot take away, and is closed all the same', async () => {
+    const path = freshPath()
+    const told: unknown[] = []
+    const backend = await opened(path, { onError: (error) => told.push(error) })
+    await backend.commit(append('g', 0))
+    const [claim] = readdirSync(join(path, 'locks'))
+    rmSync(join(path, 'locks', claim!))
+    mkdirSync(join(path, 'locks', claim!)) // a folder is not removed like a file
+    await backend.close()
+    expect(told).toEqual([expect.any(MplpError)])
+    rmSync(join(path, 'locks'), { recursive: true })
+    const again = await opened(path)
+    expect(await collect(again.read('g'))).toHaveLength(1)
+    await again.close()
   })
 
   it('keeps values whose files cannot be written, and writes them when they can', async () => {

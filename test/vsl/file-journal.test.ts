@@ -1,11 +1,11 @@
 import { appendFileSync, readdirSync, renameSync } from 'node:fs'
-import { type FileHandle, open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { OutcomeUnknown } from '../../src/protocol/errors.ts'
 import { openJournal } from '../../src/vsl/file-journal.ts'
 import { setText } from '../../src/vsl/file-lines.ts'
 import { replace } from '../../src/vsl/file-sync.ts'
+import { everyFile } from '../support/every-file.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 
 it('can be read at any moment while it goes on to a new file', async () => {
@@ -82,11 +82,3 @@ it('leaves nothing half behind of a file that did not fit', async () => {
   await expect(replace(join(folder, 'blob'), 'text')).rejects.toThrow('full')
   expect(readdirSync(folder)).toEqual([])
 })
-
-/** What all open files have in common; a spy on it is gone with the test. */
-async function everyFile(): Promise<FileHandle> {
-  onTestFinished(() => void vi.restoreAllMocks())
-  const file = await open(import.meta.filename, 'r')
-  await file.close()
-  return Object.getPrototypeOf(file)
-}
