@@ -119,10 +119,21 @@ function keyed(
 /** Headers whose values are nobody's business. */
 const SECRET = /authorization|key|token|secret|cookie/i
 
+/** As much of an address as is shown: the rest may be nobody's business. */
+const originOf = (location: string, from: string): string =>
+  URL.canParse(location, from) ? new URL(location, from).origin : 'something that is no URL'
+
 /** Follows no redirect, which could carry the key elsewhere, and reads no more of an answer than it may. */
 function boundedFetch(limit: number): typeof fetch {
   return async (input, init) => {
-    const answer = await fetch(input, { ...init, redirect: 'error' })
+    const answer = await fetch(input, { ...init, redirect: 'manual' })
+    const location = answer.status >= 300 && answer.status < 400 ? answer.headers.get('location') : null
+    if (location !== null) {
+      await answer.body?.cancel()
+      throw finalFailure(
+        `the provider redirects to ${originOf(location, answer.url)}, which is not followed; give the URL where it is`,
+      )
+    }
     if (answer.body === null) return answer
     let bytes = 0
     const counted = new TransformStream<Uint8Array, Uint8Array>({

@@ -1,8 +1,8 @@
 /** What a Retry-After header asks for, in milliseconds from `now`: it holds seconds or a date. */
 export function retryAfterMs(header: string | undefined, now: number): number | undefined {
   if (header === undefined || header.trim() === '') return undefined
-  const seconds = Number(header)
-  if (Number.isFinite(seconds)) return seconds < 0 ? undefined : Math.round(seconds * 1000)
+  const ms = Number(header) * 1000
+  if (Number.isFinite(ms)) return ms < 0 ? undefined : Math.round(ms)
   const at = Date.parse(header)
   return Number.isNaN(at) ? undefined : Math.max(0, at - now)
 }

@@ -343,7 +343,11 @@ describe('llmAdapter', () => {
 
   it('follows no redirect with the key', async () => {
     server.behave({ status: 307, headers: { location: `${server.url}/elsewhere/chat/completions` } })
-    await failure()
+    const { message, retryable } = await failure()
+    expect({ message, retryable }).toEqual({
+      message: `the provider redirects to ${new URL(server.url).origin}, which is not followed; give the URL where it is`,
+      retryable: false,
+    })
     expect(server.requests).toHaveLength(1)
   })
 

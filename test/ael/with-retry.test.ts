@@ -203,6 +203,7 @@ describe('retryAfterMs', () => {
     [new Date(now + 30_000).toUTCString(), 30_000],
     [new Date(now - 30_000).toUTCString(), 0],
     ['-5', undefined],
+    ['1e308', undefined],
     ['soon', undefined],
     ['', undefined],
     [undefined, undefined],
