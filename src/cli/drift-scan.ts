@@ -1,21 +1,16 @@
-import type { Reconciled } from '../drift/drift.ts'
 import { toldFindings, toldResults } from './findings.ts'
 import { EXIT } from './io.ts'
 import type { VerbCall } from './verb.ts'
-import { withTracker } from './with-tracker.ts'
+import { withFolder } from './with-tracker.ts'
 
 export async function run(call: VerbCall): Promise<number> {
   const { args, io } = call
   const { signal } = io
   const onProgress = ({ files }: { files: number }) => io.progress(`${files} files`)
-  const done: Reconciled[] = []
-  const onReconciled = (results: readonly Reconciled[]) => void done.push(...results)
-  return withTracker(call, args[0], { makes: true, signal, onProgress, onReconciled }, async (tracker) => {
-    const { files, folders, unreadable } = await tracker.scan({ signal, onProgress })
-    const findings = tracker.findings()
+  return withFolder(call, args[0], { makes: true, signal, onProgress }, async (folder) => {
+    const { root, files, folders, unreadable, settled, findings } = await folder.scan({ signal, onProgress })
     if (!io.json) for (const { path, code } of unreadable) io.warn(`${path} ${whyNot(code)}: nothing is said of it`)
-    const settled = done.filter(({ outcome }) => outcome !== 'asked') // which is a finding still
-    io.result({ root: tracker.root, files, folders, unreadable, settled, findings }, () =>
+    io.result({ root, files, folders, unreadable, settled, findings }, () =>
       [...(settled.length > 0 ? [toldResults(settled)] : []), toldFindings(findings)].join('\n'),
     )
     return findings.length === 0 ? EXIT.done : EXIT.unverified

@@ -1,7 +1,9 @@
 import type { Adapter, Asker } from '../ael/adapter.ts'
 import { byPath } from '../drift/compare.ts'
+import type { ScanOptions } from '../drift/scan.ts'
+import type { Reconciled } from '../drift/settle.ts'
 import { trackFiles } from '../drift/track.ts'
-import { checkOptions, type Tracker, type TrackOptions } from '../drift/tracker.ts'
+import { checkOptions, type ScanReport, type Tracker, type TrackOptions } from '../drift/tracker.ts'
 import { NotFound } from '../protocol/errors.ts'
 import { type Digest, uuidOf } from '../protocol/json.ts'
 import { META } from '../protocol/meta.ts'
@@ -20,6 +22,13 @@ export interface FolderOptions extends TrackOptions {
   readonly context?: string
 }
 
+/** A scan of the whole folder, in the same words over HTTP and on the command line. */
+export interface FolderScan extends ScanReport {
+  readonly root: string
+  /** What rules and people's decisions have settled meanwhile, also by the opening where there was one. */
+  readonly settled: readonly Reconciled[]
+}
+
 /** A folder and the graph that knows its files. Nothing is looked at before it is needed. */
 export interface ProjectFolder {
   readonly root: string
@@ -29,6 +38,8 @@ export interface ProjectFolder {
   graph(): Promise<ProjectGraph>
   /** Opened when it is first asked for; the first time ever, everything is taken in as it lies there. */
   tracker(): Promise<Tracker>
+  /** Looks at everything, opening the tracker first if nobody has. */
+  scan(options?: ScanOptions): Promise<FolderScan>
   /** What was found and is not settled; the disk is not looked at. Throws NotFound for a context that was named and is not there. */
   findings(): Promise<readonly FindingRecord[]>
   /** A file adapter whose reads and writes the graph is told of. */
@@ -48,7 +59,13 @@ export const checkFolderOptions = ({ context: _, ...tracking }: FolderOptions): 
 export function projectFolder(project: Project | Promise<Project>, options: FolderOptions): ProjectFolder {
   const { context, ...tracking } = options
   const { root } = options
+  const hearing = new Set<Reconciled[]>()
   let opening: Promise<Tracker> | undefined
+
+  const onReconciled = (results: readonly Reconciled[]) => {
+    for (const heard of hearing) heard.push(...results)
+    tracking.onReconciled?.(results)
+  }
 
   const known = async () => {
     const { id, opening: open } = await project
@@ -62,7 +79,7 @@ export function projectFolder(project: Project | Promise<Project>, options: Fold
     return (await known()) ?? made(await project, root)
   }
   const tracker = () => {
-    opening ??= graph().then((found) => trackFiles(found, tracking))
+    opening ??= graph().then((found) => trackFiles(found, { ...tracking, onReconciled }))
     opening.catch(() => {
       opening = undefined // the next one who asks tries again
     })
@@ -74,6 +91,16 @@ export function projectFolder(project: Project | Promise<Project>, options: Fold
     known,
     graph,
     tracker,
+    async scan(options) {
+      const heard: Reconciled[] = []
+      hearing.add(heard)
+      try {
+        const report = await (await tracker()).scan(options)
+        return { root, ...report, settled: heard.filter(({ outcome }) => outcome !== 'asked') } // which is a finding still
+      } finally {
+        hearing.delete(heard)
+      }
+    },
     async findings() {
       const found = await known()
       if (!found && context !== undefined) throw new NotFound('context', context) // or one that is misspelt would be found in order

@@ -11,6 +11,10 @@ const FINDING = {
   properties: { finding_id: TEXT, path: TEXT, what: TEXT, severity: TEXT, digest: TEXT, confirm_id: TEXT },
 } as const
 const FINDINGS = { type: 'array', items: FINDING } as const
+const RECONCILED = {
+  type: 'array',
+  items: { type: 'object', properties: { finding: FINDING, outcome: TEXT, reason: TEXT } },
+} as const
 
 /** What graph and files of the project's folder disagree about, and how it is settled. */
 export function driftRoutes(runtime: ComposedRuntime): readonly Route[] {
@@ -30,16 +34,20 @@ export function driftRoutes(runtime: ComposedRuntime): readonly Route[] {
     {
       method: 'POST',
       path: '/drift/scan',
-      says: 'Looks at every file; the first time all is taken in as it lies there.',
+      says: 'Looks at every file; the first time all is taken in as it lies there. Tells what rules and decisions have settled by it, and what is still open.',
       role: 'run',
       answer: {
         type: 'object',
-        properties: { root: TEXT, files: { type: 'integer' }, folders: { type: 'integer' }, findings: FINDINGS },
+        properties: {
+          root: TEXT,
+          files: { type: 'integer' },
+          folders: { type: 'integer' },
+          unreadable: { type: 'array', items: { type: 'object', properties: { path: TEXT, code: TEXT } } },
+          settled: RECONCILED,
+          findings: FINDINGS,
+        },
       },
-      async handle() {
-        const tracker = await folder().tracker()
-        return { root: tracker.root, ...(await tracker.scan()) }
-      },
+      handle: async () => folder().scan(),
     },
     {
       method: 'GET',
@@ -68,7 +76,7 @@ export function driftRoutes(runtime: ComposedRuntime): readonly Route[] {
         },
         additionalProperties: false,
       },
-      answer: { type: 'array', items: { type: 'object', properties: { finding: FINDING, outcome: TEXT } } },
+      answer: RECONCILED,
       async handle({ body }) {
         const strategy = wordOf(body, 'strategy', STRATEGIES)
         const tracker = await folder().tracker()

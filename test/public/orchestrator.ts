@@ -138,6 +138,7 @@ export const root: Doors = {
       folder: {
         members: {
           known: bare,
+          scan: door(options()), // before the tracker, which is closed when it has been tried
           graph: making(ANY_GRAPH),
           tracker: making(ANY_TRACKER),
           findings: bare,

@@ -1,6 +1,8 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import type { Config } from '../../src/config.ts'
+import { memoryBackend } from '../../src/vsl/memory.ts'
 import { flowOf } from '../support/flows.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { serving } from './serving.ts'
@@ -29,6 +31,24 @@ describe('drift', () => {
     expect(settled).toMatchObject({ status: 200, body: [{ outcome: 'restored' }] })
     expect(readFileSync(join(root, 'notes.md'), 'utf8')).toBe('a\n')
     expect(await ask('GET', '/drift')).toMatchObject({ body: [] })
+  })
+
+  it('is told when a rule has settled it, also by the first scan of a process, in the words of mplp drift scan', async () => {
+    const root = tempFolder()
+    const store = memoryBackend()
+    const drift: Config['drift'] = { rules: [{ match: 'made-*', strategy: 'graph' }] }
+    const scanned = await (await serving({}, { root, drift }, { store })).ask('POST', '/drift/scan')
+    expect(scanned.body).toEqual({ root, files: 0, folders: 1, unreadable: [], settled: [], findings: [] })
+    const { ask } = await serving({}, { root, drift }, { store })
+    for (const path of ['made-a', 'made-b']) {
+      writeFileSync(join(root, path), path)
+      writeFileSync(join(root, 'other'), path)
+      const settled = [{ finding: { path }, outcome: 'restored' }]
+      const answer = await ask('POST', '/drift/scan')
+      expect(answer).toMatchObject({ status: 200, body: { settled, findings: [{ path: 'other' }] } })
+      expect(existsSync(join(root, path))).toBe(false)
+    }
+    expect(await ask('POST', '/drift/scan')).toMatchObject({ body: { settled: [], findings: [{ path: 'other' }] } })
   })
 
   it('refuses what it does not understand, and says so where no folder is held', async () => {

@@ -1,6 +1,6 @@
 import { request } from 'node:http'
 import { onTestFinished } from 'vitest'
-import { type ComposedRuntime, openRuntime } from '../../src/compose.ts'
+import { type ComposedRuntime, type ComposeOptions, openRuntime } from '../../src/compose.ts'
 import type { Config } from '../../src/config.ts'
 import { type ServeOptions, type Server, serve } from '../../src/server/server.ts'
 
@@ -18,8 +18,12 @@ export interface Serving {
 }
 
 /** A server that really listens, on a store of its own; both are closed with the test. */
-export async function serving(options: ServeOptions = {}, config: Config = {}): Promise<Serving> {
-  const runtime = await openRuntime({ vsl: 'memory:', functions: FUNCTIONS, ...config })
+export async function serving(
+  options: ServeOptions = {},
+  config: Config = {},
+  composing: ComposeOptions = {},
+): Promise<Serving> {
+  const runtime = await openRuntime({ vsl: 'memory:', functions: FUNCTIONS, ...config }, composing)
   onTestFinished(() => runtime.close())
   const server = await serve(runtime, { port: 0, ...options })
   onTestFinished(() => server.close())
