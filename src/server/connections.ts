@@ -2,15 +2,27 @@ import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 
+export interface Connections {
+  readonly overdue: () => void
+  /** The last answer that is still to be given, or to be given to its end, on a connection; not one whose request is not whole. */
+  readonly owed: (socket: Socket) => ServerResponse | undefined
+}
+
 /**
  * Closing waits for every connection, so somebody has to end each. Idle ones end at once. Those whose request is handled end by themselves once the
  * client has its answer, and WebSockets have their own good-bye. What `overdue` ends would be waited for in vain: half a request, and an answer
  * that its client does not read.
  */
-export function connectionsOf(app: FastifyInstance): { readonly overdue: () => void } {
+export function connectionsOf(app: FastifyInstance): Connections {
   const waiting = new Map<Socket, number>() // with how much of it had been read when its last answer was through
   const answering = new Map<Socket, ServerResponse>()
+  const asked = new WeakMap<Socket, Set<ServerResponse>>()
   let isClosing = false
+  app.server.on('request', ({ socket }, response) => {
+    const here = asked.get(socket) ?? new Set()
+    asked.set(socket, here.add(response))
+    response.once('close', () => here.delete(response))
+  })
   app.server.on('connection', (socket) => {
     waiting.set(socket, Number.NaN)
     socket.once('close', () => {
@@ -34,6 +46,7 @@ export function connectionsOf(app: FastifyInstance): { readonly overdue: () => v
     for (const [socket, read] of waiting) if (socket.bytesRead === read) socket.destroy()
   }
   return {
+    owed: (socket) => [...(asked.get(socket) ?? [])].findLast(({ req, headersSent }) => req.complete || headersSent),
     overdue() {
       for (const socket of waiting.keys()) socket.destroy()
       for (const [socket, response] of answering) if (response.writableEnded) socket.destroy()

@@ -1,10 +1,22 @@
-import { STATUS_CODES } from 'node:http'
+import { type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import { problemOf } from './problem.ts'
 
-/** Answers what could not be read as a request, for which there is no reply to send it with; a connection that is gone is let go. */
-export function notHttp({ code }: { readonly code: string }, socket: Socket): void {
+/**
+ * Answers what could not be read as a request, for which there is no reply to send it with; a connection that is gone is let go. While an answer is
+ * owed to a request from before, this would be taken for it, or stand in the midst of it: that one is given to its end, and the connection ends.
+ */
+export function notHttp(
+  { code }: { readonly code: string },
+  socket: Socket,
+  owed: (socket: Socket) => ServerResponse | undefined,
+): void {
   if (code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
+  const last = owed(socket)
+  if (last) {
+    socket.pause() // what follows is no more HTTP than this was
+    return void last.once('close', () => socket.destroySoon())
+  }
   const [statusCode, message] = OF_NODE[code] ?? [400, 'this is not HTTP']
   const body = JSON.stringify(problemOf({ statusCode, message }))
   const head = [

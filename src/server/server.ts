@@ -74,7 +74,7 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
     routerOptions: { maxParamLength: LONGEST_PARAMETER },
     // An address that is not one. No hook hears of it, so nobody would know that the connection is idle, and closing would wait for it.
     frameworkErrors: (error, _, reply) => answered(error, (reply as FastifyReply).header('connection', 'close')),
-    clientErrorHandler: notHttp,
+    clientErrorHandler: (error, socket) => notHttp(error, socket, connections.owed),
   })
   const connections = connectionsOf(app)
   app.removeContentTypeParser('text/plain') // the one kind of body that any web page may send anywhere

@@ -243,6 +243,45 @@ describe('many and large', () => {
   })
 })
 
+describe('what comes behind a request and is no HTTP', () => {
+  const post = (body: string) =>
+    `POST /runs HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
+
+  it.each([
+    ['nothing that can be read', '}\n{'],
+    ['half of another request, and then nothing that can be read', 'POST /runs HTTP/1.1\r\nhost: a\r\n}\n{'],
+  ])('is not taken for the answer: %s', async (_, behind) => {
+    const { url, ask } = await serving()
+    const flow = flowOf({ greet: {} })
+    const socket = connect(Number(new URL(url).port), '127.0.0.1')
+    socket.write(`${post(JSON.stringify(flow))}${behind}`)
+    let heard = ''
+    for await (const text of socket) heard += text // until the server ends it
+    expect(heard).toMatch(/^HTTP\/1\.1 202 /)
+    expect(heard.match(/HTTP\/1\.1/g)).toHaveLength(1)
+    expect(await ask('GET', `/runs/${flow.plan.plan_id}`)).toMatchObject({ status: 200 })
+  })
+
+  it('does not get into a stream of events', async () => {
+    const { url, server, runtime } = await serving()
+    const socket = connect(Number(new URL(url).port), '127.0.0.1')
+    const ended = once(socket, 'close')
+    let heard = ''
+    socket.on('data', (text) => {
+      heard += text
+    })
+    socket.write('GET /events HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n')
+    await once(socket, 'data')
+    socket.write('}\n{')
+    await (await runtime.submit(flowOf({ greet: {} }))).result()
+    await vi.waitFor(() => expect(heard).toContain('"status":"completed"'))
+    await server.close()
+    await ended
+    expect(heard.match(/HTTP\/1\.1/g)).toHaveLength(1)
+    expect(heard).toMatch(/\r\n0\r\n\r\n$/)
+  })
+})
+
 describe('waiting for a run', () => {
   it('ends when its time is over, though a step hangs', async () => {
     const { ask } = await serving({}, { functions: { hang: () => new Promise(() => undefined) } })
