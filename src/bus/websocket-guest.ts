@@ -96,6 +96,7 @@ export function guest(socket: WebSocket, options: GuestOptions): Guest {
   socket.on('pong', () => {
     isAlive = true
   })
+  answerPings(socket)
   socket.on('error', () => undefined) // a malformed or oversized frame, or a broken connection: a close follows
   socket.on('close', () => {
     over.abort()
@@ -120,6 +121,24 @@ export function guest(socket: WebSocket, options: GuestOptions): Guest {
     },
     end: () => socket.terminate(),
   }
+}
+
+/**
+ * A pong waits in the socket's own buffer, where nothing counts it: of pings that come while one does, the last alone is answered, or a client that
+ * sends them and does not read could fill the memory.
+ */
+function answerPings(socket: WebSocket): void {
+  let last: Buffer | undefined
+  const pong = (data: Buffer) =>
+    socket.pong(data, false, () => {
+      if (last !== data) return pong(last!)
+      last = undefined
+    })
+  socket.on('ping', (data) => {
+    const isWaiting = last !== undefined
+    last = data
+    if (!isWaiting) pong(data)
+  })
 }
 
 /** Made once for all clients of a delivery. */

@@ -62,6 +62,7 @@ export async function websocketTransport(options: WebSocketTransportOptions = {}
     clientTracking: false,
     maxPayload: MAX_FRAME_BYTES,
     perMessageDeflate: false,
+    autoPong: false, // each guest answers its own
     handleProtocols: chosenProtocol,
   })
   const retains = history !== undefined

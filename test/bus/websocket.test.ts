@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
 import type { Delivery, Source } from '../../src/bus/transport.ts'
@@ -110,6 +110,29 @@ describe('bus/websocket', () => {
     await connect(url).subscribe({}, (d) => void rest.push(d), { after: read.at(-1) ?? '' })
     await until(() => read.length + rest.length >= published)
     expect(ids([...read, ...rest])).toEqual(ids(series(1, published)))
+  })
+
+  it('keeps no answers for a client that asks for signs of life and does not read them', async () => {
+    const http = createServer().listen(0, '127.0.0.1')
+    await once(http, 'listening')
+    onTestFinished(() => void http.close())
+    const entered = once(http, 'connection') as Promise<[Socket]>
+    await open({ server: http, path: '/events' })
+    const { socket, frames } = await raw(`ws://127.0.0.1:${(http.address() as AddressInfo).port}/events`)
+    socket.send('{}')
+    await until(() => frames.length === 1)
+    const [theirs] = await entered
+    const pongs: string[] = []
+    socket.on('pong', (data) => pongs.push(String(data)))
+    socket.pause()
+    const before = theirs.bytesRead
+    const sent = 120_000 // their answers are more than the sockets' buffers hold
+    for (let i = 1; i <= sent; i++) socket.ping(String(i).padEnd(125))
+    await until(() => theirs.bytesRead - before >= sent * 131)
+    expect(theirs.writableLength).toBeLessThan(1_000)
+    socket.resume()
+    await until(() => pongs.at(-1) === String(sent).padEnd(125))
+    expect(pongs.length).toBeLessThan(sent)
   })
 
   it('drops a client that vanished without closing', async () => {
