@@ -90,11 +90,16 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
     ...eventRoutes(runtime, { signal: stop.signal, onError }),
     ...healthRoutes(runtime, counted),
   ]
+  let described: string | undefined
   const document: Route = {
     method: 'GET',
     path: '/openapi.json',
     says: 'This interface as OpenAPI 3.1.',
-    handle: async () => openApi([...routes, document]),
+    async handle(_, reply) {
+      described ??= JSON.stringify(openApi([...routes, document])) // it is long, and anybody may ask for it
+      reply.type('application/json')
+      return described
+    },
   }
   const answers: string[] = []
   app.addHook('onRoute', ({ method, url }) => {

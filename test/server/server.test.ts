@@ -1,5 +1,5 @@
 import { gzipSync } from 'node:zlib'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { openRuntime } from '../../src/compose.ts'
 import type { RunHandle } from '../../src/orchestrator/run.ts'
 import type { Flow } from '../../src/orchestrator/submit.ts'
@@ -620,6 +620,16 @@ describe('for those who watch', () => {
       Object.values(methods).some((one) => one['x-role'] === undefined) ? [path] : [],
     )
     expect(open.sort()).toEqual(['/health', '/openapi.json', '/ready'])
+  })
+
+  it('writes its description once, however often it is asked for', async () => {
+    const { ask } = await serving()
+    const writing = vi.spyOn(JSON, 'stringify')
+    onTestFinished(() => writing.mockRestore())
+    const answers = [await ask('GET', '/openapi.json'), await ask('GET', '/openapi.json')]
+    expect(answers[1]).toMatchObject({ status: 200, body: answers[0]!.body })
+    expect(answers[1]!.headers.get('content-type')).toBe('application/json; charset=utf-8')
+    expect(writing.mock.calls.filter(([value]) => value?.openapi === '3.1.0')).toHaveLength(1)
   })
 
   it('describes itself, with no reference that leads nowhere', async () => {
