@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { authority, portError } from '../bus/listening.ts'
 import type { ComposedRuntime } from '../compose.ts'
 import type { ServerConfig } from '../config.ts'
-import { NotFound } from '../protocol/errors.ts'
+import { Closed, NotFound } from '../protocol/errors.ts'
 import { anything, duration, type Fields, having, method, needed, refuseUnlessFit } from '../protocol/fields.ts'
 import { bodyOf, checkQuery } from './check-request.ts'
 import { confirmRoutes } from './confirms.ts'
@@ -17,7 +17,7 @@ import { hasHead, methodsAt, noMethod } from './methods.ts'
 import { notHttp } from './not-http.ts'
 import { openApi } from './openapi.ts'
 import { unlessOwn } from './own-port.ts'
-import { problemOf } from './problem.ts'
+import { type ProblemDocument, problemOf } from './problem.ts'
 import { psgRoutes } from './psg.ts'
 import { readJson } from './read-json.ts'
 import type { Request, Route } from './route.ts'
@@ -64,12 +64,13 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
     const problem = problemOf(error)
     if (problem.status >= 500) onError(error)
     if (problem.status === 401) reply.header('www-authenticate', 'Bearer')
-    return reply.code(problem.status).type('application/problem+json').send(problem)
+    return problemTo(reply, problem)
   }
   const { default: fastify } = await import('fastify')
   const app = fastify({
     bodyLimit: body_limit_bytes,
     forceCloseConnections: 'idle',
+    return503OnClosing: false, // it would be no problem document: the hook below says it
     requestTimeout: REQUEST_MS,
     routerOptions: { maxParamLength: LONGEST_PARAMETER },
     // An address that is not one. No hook hears of it, so nobody would know that the connection is idle, and closing would wait for it.
@@ -77,6 +78,9 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
     clientErrorHandler: (error, socket) => notHttp(error, socket, connections.owed),
   })
   const connections = connectionsOf(app)
+  app.addHook('onRequest', async (_, reply) => {
+    if (stop.signal.aborted) return problemTo(reply, problemOf(new Closed('the server')))
+  })
   app.removeContentTypeParser('text/plain') // the one kind of body that any web page may send anywhere
   readJson(app)
 
@@ -146,6 +150,9 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
     },
   }
 }
+
+const problemTo = (reply: FastifyReply, problem: ProblemDocument): FastifyReply =>
+  reply.code(problem.status).type('application/problem+json').send(problem)
 
 function register(app: FastifyInstance, route: Route, door: Door): void {
   app.route({

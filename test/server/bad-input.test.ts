@@ -163,6 +163,22 @@ describe('every route', () => {
     await closed
   })
 
+  it('tells who asks while it closes that it does, with a problem', async () => {
+    const heard: unknown[] = []
+    const { server, url, ask } = await serving({ graceMs: 60_000, onError: (error) => heard.push(error) })
+    const socket = connect(Number(new URL(url).port), '127.0.0.1')
+    socket.write('GET /health HTTP/1.1\r\n')
+    await ask('GET', '/health') // by then half of the other request is there
+    const closed = server.close()
+    await vi.waitFor(() => expect(fetch(`${url}/health`)).rejects.toThrow())
+    socket.write('host: 127.0.0.1\r\n\r\n')
+    let answer = ''
+    for await (const text of socket) answer += text
+    expect(answer).toMatch(/^HTTP\/1\.1 503 .*connection: close.*application\/problem\+json.*"code":"closed"/is)
+    await closed
+    expect(heard).toEqual([])
+  })
+
   it('is closed although somebody does not read an answer', async () => {
     const { server } = await reader(10)
     await server.close()
