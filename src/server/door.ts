@@ -36,7 +36,7 @@ export function doorOf(host: string, tokens: ServerConfig['tokens'] = []): Door 
   }
 }
 
-const hostname = (host = ''): string => host.replace(/:\d+$/, '')
+const hostname = (host = ''): string => host.replace(/:\d+$/, '').toLowerCase()
 
 const isOwn = (origin: string, host: string | undefined): boolean =>
-  URL.canParse(origin) && new URL(origin).host === host
+  URL.canParse(origin) && new URL(origin).host === host?.toLowerCase()

@@ -9,7 +9,7 @@ export function readJson(app: FastifyInstance): void {
   app.addContentTypeParser<Buffer>('application/json', { parseAs: 'buffer' }, (request, bytes, done) => {
     const wrong = packed(request) ?? (isUtf8(bytes) ? undefined : NOT_UTF8())
     if (wrong) done(wrong)
-    else parse(request, bytes.toString(), done)
+    else parse(request, bytes.toString(), (error, body) => done(error && isJson(bytes) ? OF_PROTOTYPES() : error, body))
   })
 }
 
@@ -20,4 +20,22 @@ function packed({ headers }: FastifyRequest): FastifyError | undefined {
   return Object.assign(new Error(message), { name: 'FastifyError', code: 'CODING', statusCode: 415 })
 }
 
+/** Fastify says that it was none, of what it refuses for its names as well. */
+function isJson(bytes: Buffer): boolean {
+  try {
+    JSON.parse(bytes.toString())
+    return true
+  } catch {
+    return false // as it was told
+  }
+}
+
+const OF_PROTOTYPES = (): InvalidInput =>
+  new InvalidInput('body', [
+    {
+      path: '',
+      rule: 'prototype',
+      message: 'has a member called __proto__, or constructor with a prototype: rename it',
+    },
+  ])
 const NOT_UTF8 = (): InvalidInput => new InvalidInput('body', [{ path: '', rule: 'utf8', message: 'is not UTF-8' }])

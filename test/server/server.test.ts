@@ -462,6 +462,13 @@ describe('bad input', () => {
       'body is not valid: it is not UTF-8',
     ],
     [
+      'names that objects have',
+      Buffer.from('{"context":{"constructor":{"prototype":1}}}'),
+      {},
+      400,
+      'body is not valid: it has a member called __proto__, or constructor with a prototype: rename it',
+    ],
+    [
       'a packed body',
       gzipSync('{}'),
       { 'content-encoding': 'gzip' },
@@ -590,6 +597,8 @@ describe('the door', () => {
     expect((await ask('POST', '/psg/contexts', context, { origin: 'https://evil.example' })).status).toBe(403)
     expect(await status(`${url}/confirms`, { host: 'evil.example' })).toBe(403)
     expect(await status(`${url}/confirms`, { host: new URL(url).host })).toBe(200)
+    const host = `LocalHost:${new URL(url).port}` // names have no case
+    expect(await status(`${url}/confirms`, { host, origin: `http://localhost:${new URL(url).port}` })).toBe(200)
   })
 })
 
