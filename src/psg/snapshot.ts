@@ -10,6 +10,7 @@ import { insist } from './insist.ts'
 import { isKind, nodeKey, placeOf } from './node.ts'
 import { type Restoration, restoration } from './restore.ts'
 import type { GraphState } from './state.ts'
+import { changedBy, untouched } from './untouched.ts'
 
 /** Gives the revision a name. Costs one small node: the past is in the journal anyway. */
 export async function takeSnapshot(
@@ -64,17 +65,26 @@ export async function restore(graph: ProjectGraph, options: RestoreOptions): Pro
     const { way, entries } = await findWay(graph, revision, of, commit)
     const head = entries.at(-1)?.revision ?? revision
     if (dryRun || way.changes.length === 0) return way
+    const refuseIfOvertaken =
+      of === undefined ? unlessWritten(graph, head) : await untouched(graph, head, changedBy(way.changes))
+    const back = () => {
+      refuseIfOvertaken()
+      return way.changes
+    }
     try {
-      await graph.commit(() => {
-        if (graph.revision !== head) throw new RevisionConflict(graph.id, head, graph.revision)
-        return way.changes
-      }, commit)
+      await insist(graph, back, commit)
       return way
     } catch (error) {
-      // Somebody wrote since the way back was found: it must be found anew, or it would overwrite them.
-      if (!(error instanceof RevisionConflict) || attempt === MOST_ATTEMPTS) throw error
+      // Somebody wrote since the way back was found: it must be found anew, or it would overwrite them, or take away what they need by now.
+      const isOvertaken = error instanceof RevisionConflict || (error instanceof RuleViolation && graph.revision > head)
+      if (!isOvertaken || attempt === MOST_ATTEMPTS) throw error
     }
   }
+}
+
+/** Where all goes back, all that was written since goes with it. */
+const unlessWritten = (graph: ProjectGraph, since: number) => () => {
+  if (graph.revision !== since) throw new RevisionConflict(graph.id, since, graph.revision)
 }
 
 /** The way back to a revision, of one run or of everybody, and the entries since, from which it was found. */

@@ -5,6 +5,8 @@ import type { CommitOptions } from '../../src/psg/change.ts'
 import { takeApart } from '../../src/psg/document.ts'
 import { openGraph } from '../../src/psg/graph.ts'
 import { endPlan, move } from '../../src/psg/moves.ts'
+import type { Backend } from '../../src/vsl/backend.ts'
+import { overtaken } from '../support/overtaken.ts'
 import {
   add,
   bindingOf,
@@ -218,6 +220,41 @@ describe('psg/restore: one run', () => {
     const { conflicts } = await hurried.restore({ ...by, to: 1, of: 'r1' })
     expect(conflicts).toMatchObject([{ kind: 'context', revision: 3 }])
     expect(hurried.get('context', context)?.data.title).toBe('theirs')
+  })
+
+  it('is not kept from it by those who never rest and write something else', async () => {
+    const { graph, store, clock, context } = await world()
+    await graph.commit([add('file', 'a.ts', file('a.ts', 1))], by)
+    await graph.commit([set('file', 'a.ts', { size: 2 })], as('r1'))
+    const slow = await openGraph(overtaken(store, graph), context, { clock })
+    const { changes, conflicts } = await slow.restore({ ...by, to: 2, of: 'r1' })
+    expect([changes, conflicts]).toMatchObject([[{ id: 'a.ts' }], []])
+    expect(slow.get('file', 'a.ts')?.data.size).toBe(1)
+    expect(await slow.verify()).toEqual([])
+  })
+
+  it('looks again when others come to need, while it looks, what would go', async () => {
+    const given = await world()
+    const { graph, store, clock, context, id } = given
+    const plan = await withPlan(given, { a: [] })
+    const { revision } = graph
+    const [step_id, binding] = [id(), id()]
+    const born = { step_id, description: 'b', status: 'pending' as const }
+    await graph.commit([add('step', step_id, born, { owner: plan.id, at: 1 })], as('r1'))
+    let isLate = false
+    const overtakenOnce: Backend = {
+      ...store,
+      async commit(write) {
+        if (!isLate) {
+          isLate = true
+          await graph.commit([add('binding', binding, bindingOf(step_id, binding))], by)
+        }
+        return store.commit(write)
+      },
+    }
+    const hurried = await openGraph(overtakenOnce, context, { clock })
+    const { changes, conflicts } = await hurried.restore({ ...by, to: revision, of: 'r1' })
+    expect([changes, conflicts]).toMatchObject([[], [{ kind: 'step', id: step_id }]])
   })
 })
 
