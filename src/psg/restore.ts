@@ -33,6 +33,7 @@ export function restoration(
 ): Restoration {
   const changes: Change[] = []
   const conflicts: Conflict[] = []
+  const kept = new Map<string, number>()
   for (const [key, { before, left, foreign, foreignMove, isMixed }] of touchedBy(entries, chosen)) {
     const { kind, id } = placeOf(key)
     if (KINDS[kind].runState || KINDS[kind].writeOnce || KINDS[kind].passing) continue
@@ -41,14 +42,34 @@ export function restoration(
     if (!back) continue
     // Where a thing stands in its life is not restored, so that somebody moved it stands in the way of its end only.
     const revision = foreign ?? (back.kind === 'node_delete' ? foreignMove : undefined)
-    if (revision === undefined) changes.push(back, ...rest)
-    else
-      conflicts.push({
-        kind,
-        id,
-        revision,
-        message: `${kind} ${id} was changed by somebody else at revision ${revision}`,
-      })
+    if (revision === undefined) {
+      changes.push(back, ...rest)
+      continue
+    }
+    const message = `${kind} ${id} was changed by somebody else at revision ${revision}`
+    conflicts.push({ kind, id, revision, message })
+    if (isStepGoing(back)) kept.set(id, revision)
+  }
+  return withBindings({ changes, conflicts }, kept, state)
+}
+
+export const isStepGoing = (change: Change): boolean => change.kind === 'node_delete' && change.node === 'step'
+
+/** A step that was to go and stays is executed as before: what says how stays with it. `kept` tells by which revision each of them does. */
+export function withBindings(way: Restoration, kept: ReadonlyMap<string, number>, state: GraphState): Restoration {
+  if (kept.size === 0) return way
+  const changes: Change[] = []
+  const conflicts = [...way.conflicts]
+  for (const change of way.changes) {
+    const bound =
+      change.kind === 'node_delete' && change.node === 'binding' ? state.get('binding', change.id) : undefined
+    const revision = bound && kept.get(bound.data.step_id)
+    if (revision === undefined) changes.push(change)
+    else {
+      const { id, data } = bound!
+      const message = `step ${data.step_id} stays, and needs binding ${id}`
+      conflicts.push({ kind: 'binding', id, revision, message })
+    }
   }
   return { changes, conflicts }
 }

@@ -8,7 +8,7 @@ import { entriesOf, type JournalEntry } from './history.ts'
 import { checkKnown } from './input.ts'
 import { insist } from './insist.ts'
 import { isKind, nodeKey, placeOf } from './node.ts'
-import { type Restoration, restoration } from './restore.ts'
+import { isStepGoing, type Restoration, restoration, withBindings } from './restore.ts'
 import type { GraphState } from './state.ts'
 import { changedBy, untouched } from './untouched.ts'
 
@@ -112,15 +112,20 @@ async function possible(graph: ProjectGraph, way: Restoration, options: CommitOp
     const blamed = new Map(error.violations.map((violation) => [violation.node, violation]))
     const left = []
     const conflicts = [...way.conflicts]
+    const kept = new Map<string, number>()
     for (const change of way.changes) {
       if (change.kind === 'edge_add' || change.kind === 'edge_delete') continue // a way back has none
       const { node: kind, id } = change
       const violation = blamed.get(nodeKey(kind, id))
-      if (!violation) left.push(change)
-      else conflicts.push({ kind, id, revision: graph.revision, message: `${violation.message} [${violation.rule}]` })
+      if (!violation) {
+        left.push(change)
+        continue
+      }
+      conflicts.push({ kind, id, revision: graph.revision, message: `${violation.message} [${violation.rule}]` })
+      if (isStepGoing(change)) kept.set(id, graph.revision)
     }
     if (left.length === way.changes.length) throw error // none of it is to blame
-    return possible(graph, { changes: left, conflicts }, options)
+    return possible(graph, withBindings({ changes: left, conflicts }, kept, graph.state), options)
   }
 }
 

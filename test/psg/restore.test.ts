@@ -4,7 +4,7 @@ import type { Digest } from '../../src/protocol/json.ts'
 import type { CommitOptions } from '../../src/psg/change.ts'
 import { takeApart } from '../../src/psg/document.ts'
 import { openGraph } from '../../src/psg/graph.ts'
-import { endPlan, move } from '../../src/psg/moves.ts'
+import { confirmOf, decide, endPlan, move } from '../../src/psg/moves.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { overtaken } from '../support/overtaken.ts'
 import {
@@ -121,6 +121,24 @@ describe('psg/restore: one run', () => {
       { kind: 'step', id: step_id, message: expect.stringContaining('[delete.referenced]') },
     ])
     expect(graph.get('step', step_id)).toBeDefined()
+  })
+
+  it('keeps how a step is executed that the run made and somebody else has changed', async () => {
+    const given = await world()
+    const { graph, id } = given
+    const plan = await withPlan(given, { a: [] })
+    const { revision } = graph
+    const [step_id, binding] = [id(), id()]
+    const born = { step_id, description: 'b', status: 'pending' as const }
+    await graph.commit([add('step', step_id, born, { owner: plan.id, at: 1 })], as('r1'))
+    await graph.commit([add('binding', binding, bindingOf(step_id, binding))], as('r1'))
+    await graph.commit([set('step', step_id, { description: 'theirs' })], as('r2'))
+    const { changes, conflicts } = await graph.restore({ ...by, to: revision, of: 'r1' })
+    expect(changes).toEqual([])
+    expect(conflicts).toMatchObject([
+      { kind: 'step', id: step_id, revision: 5 },
+      { kind: 'binding', id: binding, revision: 5 },
+    ])
   })
 
   it('does not take a moved status for a change of the thing, unless the thing would go', async () => {
@@ -331,6 +349,26 @@ describe('psg/restore: a whole context', () => {
       ['plan', true],
       ['step', true],
     ])
+  })
+
+  it('keeps how the steps are executed of a plan that it keeps because people were asked about it', async () => {
+    const given = await world()
+    const { graph, id } = given
+    const { revision } = graph
+    const plan = await withPlan(given, { a: [], b: [] })
+    const bindings = ['a', 'b'].map((name) => bindingOf(plan.step(name), id()))
+    await graph.commit(
+      bindings.map((data) => add('binding', data.binding_id, data)),
+      by,
+    )
+    await walkTo(given, plan.id, 'proposed')
+    const { id: confirm } = confirmOf(graph, plan.id)!
+    await graph.commit(decide(graph, confirm, { status: 'rejected', decided_by_role: 'owner' }), by)
+    expect(graph.get('plan', plan.id)?.data.status).toBe('draft')
+    const { changes, conflicts } = await graph.restore({ ...by, to: revision })
+    expect(changes).toEqual([])
+    expect(conflicts.map(({ kind }) => kind)).toEqual(['plan', 'step', 'step', 'binding', 'binding'])
+    expect(bindings.map(({ binding_id }) => graph.get('binding', binding_id)?.data)).toEqual(bindings)
   })
 
   it('keeps what is history: messages, decisions, traces', async () => {
