@@ -58,7 +58,7 @@ export function bindSteps(
     const wrong = given ? [] : problemsIn(plain(spec, path, 'flow'), BINDING, path)
     problems.push(...wrong)
     if (wrong.length > 0) return []
-    problems.push(...waitProblems(spec, `${path}.params`))
+    problems.push(...waitProblems(spec, path))
     const refers = (itself: string | undefined) => (reference: Reference, at: string) => {
       const { $from: from } = reference
       problems.push(...problemsIn(reference, REFERENCE, at))

@@ -114,7 +114,7 @@ function resolved(
   const idOf = finder(ids, problems)
   const bind = (spec: BindingSpec, path: string): Bound => {
     const bound = byId(spec, path, idOf, problems)
-    problems.push(...waitProblems(bound.spec, `${path}.params`))
+    problems.push(...waitProblems(bound.spec, path))
     return bound
   }
   const ofRoles = new Map(Object.entries(roles).map(([role, spec]) => [role, bind(spec, `bindings.roles.${role}`)]))

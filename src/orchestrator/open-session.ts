@@ -95,7 +95,7 @@ function askedProblems(asked: SessionAsked, plan: Plan): readonly Problem[] {
   const problems = [...problemsIn(asked, SESSION, 'session')]
   if (problems.length > 0) return problems
   for (const word of ['brief', 'review'] as const)
-    if (asked[word]) problems.push(...waitProblems(asked[word], `session.${word}.params`))
+    if (asked[word]) problems.push(...waitProblems(asked[word], `session.${word}`))
   const { strategies = [], writes = {} } = asked.conflicts ?? {}
   for (const [i, strategy] of strategies.entries())
     if (!STRATEGIES.includes(strategy))

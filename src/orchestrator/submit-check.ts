@@ -160,13 +160,17 @@ function askedProblems(asked: AskPeople, at: string): readonly Problem[] {
   return [{ path: `${at}.needed`, rule: 'reachable', message: 'cannot be reached with these roles' }]
 }
 
-/** What is wrong with the params of what waits; of anything else, nothing. */
-export function waitProblems({ action_type, params }: BindingSpec, at: string): readonly Problem[] {
+/** What is wrong with what waits; of anything else, nothing. */
+export function waitProblems({ action_type, params, inverse }: BindingSpec, at: string): readonly Problem[] {
   if (action_type !== 'wait') return []
-  const problems = problemsIn(params, WAIT, at)
-  if (problems.length > 0 || 'signal' in params !== 'ms' in params) return problems
-  return [{ path: at, rule: 'wait', message: 'must name a signal, or say in ms how long' }]
+  const problems = [...problemsIn(params, WAIT, `${at}.params`)]
+  if (problems.length === 0 && 'signal' in params === 'ms' in params)
+    problems.push({ path: `${at}.params`, rule: 'wait', message: 'must name a signal, or say in ms how long' })
+  if (inverse !== undefined) problems.push({ path: `${at}.inverse`, rule: 'wait', message: NOTHING_DONE })
+  return problems
 }
+const NOTHING_DONE =
+  'would never be carried out, since a wait does nothing that could be taken back: give it to a step that does'
 const WAIT: Fields = { signal: text, ms: within(0, LONGEST_WAIT_MS) }
 
 function refuseIf(problems: readonly Problem[]): void {

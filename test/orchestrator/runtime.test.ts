@@ -831,6 +831,12 @@ describe('bad input', () => {
       'bindings.steps.*.params',
       'wait',
     ],
+    [
+      'a wait that is to be taken back',
+      bound({ action_type: 'wait', params: { ms: 5 }, inverse: 'irreversible' }),
+      'bindings.steps.*.inverse',
+      'wait',
+    ],
     ['a wait for ever', bound({ action_type: 'wait', params: { ms: 1e15 } }), 'bindings.steps.*.params.ms', 'range'],
     [
       'a wait for nobody',
