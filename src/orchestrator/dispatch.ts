@@ -167,15 +167,15 @@ async function blobJson({ graph: { store }, abort, patiently }: LiveRun, digest:
   return JSON.parse(new TextDecoder().decode(bytes))
 }
 
-/** What the binding says takes it back, with the outputs that it refers to. */
+/** What the binding says takes it back, with the outputs and the turn that it refers to. */
 async function declaredInverse(
   run: LiveRun,
-  { step }: Flight,
+  { step, turn }: Flight,
   declared: JsonObject,
   { output }: Pick<ActionResult, 'output'>,
 ): Promise<JsonObject> {
   const others = await outputsFor(run, declared, step)
-  return filledIn(declared, (from) => (from === step ? output : others.get(from)))
+  return filledIn(declared, (from) => (from === step ? output : others.get(from)), turn)
 }
 
 /** What the adapter says takes it back. Nothing for what changed nothing. */

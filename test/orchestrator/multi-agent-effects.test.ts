@@ -111,6 +111,16 @@ describe('a session that takes back what it did', () => {
     expect(given.undone).toEqual(['poll', 'poll'])
   })
 
+  it('tells what takes an answer back whose turn it was', async () => {
+    const inverse = { action_type: 'function', params: { name: 'undo', args: { $turn: 'participant_id' } } }
+    const { clock, run, undone } = await opened({
+      steps: { poll: { binding: { inverse } }, boom: { after: ['poll'], binding: { on_failure: 'compensate' } } },
+      functions: { poll: whoAsked, boom },
+    })
+    expect((await inTime(clock, run.result())).status).toBe('failed')
+    expect(undone.toSorted()).toEqual(['ann', 'bob'])
+  })
+
   it('takes back the last first, also what several did together and another process had seen', async () => {
     const [slow, called] = [door(), new Set<string>()]
     const given = await opened({
