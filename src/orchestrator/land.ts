@@ -2,13 +2,14 @@ import { FencedOut, RevisionConflict } from '../protocol/errors.ts'
 import type { Change } from '../psg/change.ts'
 import type { ProjectGraph, Wanted } from '../psg/graph.ts'
 import type { Decided, LiveRun } from './live.ts'
-import type { SessionAsked } from './session.ts'
+import { type SessionAsked, sessionCloses } from './session.ts'
 
 /** Commits what was decided about a run; false when the run is no longer ours. A store that is away is waited for. */
 export async function land(run: LiveRun, landing: Landing): Promise<boolean> {
-  const { changes, events, reason, termination, taken, begins } = landing
+  const { changes, events, reason, termination } = landing
   if (typeof changes !== 'function' && changes.length === 0 && events.length === 0) return true
-  const wanted = typeof changes === 'function' || !(taken || begins) ? changes : () => asWished(run, changes, landing)
+  const wanted =
+    typeof changes === 'function' ? changes : () => asItStands(run, asWished(run, changes, landing), landing)
   const options = {
     actor: 'runtime',
     reason,
@@ -44,6 +45,21 @@ function asWished(run: LiveRun, changes: readonly Change[], { taken, begins, end
   return taken
     ? changes.map((change) => (change === taken.by ? { ...taken.by, set: { ...taken.by.set, requested } } : change))
     : changes
+}
+
+/** What others have settled since the tick looked, a question or the session, is left as it is: refused, all that arrived would be lost and done again. */
+function asItStands(
+  { graph, looked, session }: LiveRun,
+  changes: readonly Change[],
+  { end }: Landing,
+): readonly Change[] {
+  if (graph.revision === looked) return changes
+  const open = changes.filter((change) => {
+    if (change.kind !== 'node_update') return true
+    if (change.node === 'confirm') return (graph.get('confirm', change.id)?.data.status ?? 'pending') === 'pending'
+    return change.node !== 'collab' || end === undefined
+  })
+  return session && end !== undefined ? [...open, ...sessionCloses(graph, session.options, end)] : open
 }
 
 /** May turns be given out? A draft becomes active with the first. */

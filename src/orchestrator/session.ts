@@ -1,7 +1,8 @@
 import type { JsonObject } from '../protocol/json.ts'
 import type { CollabMode } from '../protocol/types.ts'
-import type { ActionRecord, Node, TurnRecord } from '../psg/change.ts'
+import type { ActionRecord, Change, Node, TurnRecord } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
+import { move } from '../psg/moves.ts'
 import { isKind } from '../psg/node.ts'
 import type { BindingSpec } from './bind.ts'
 import type { ConflictRules, Contender } from './conflict.ts'
@@ -118,6 +119,14 @@ export const nextTurns = (session: LiveSession): readonly NextTurn[] => modes[se
 
 export const seatOf = ({ options }: LiveSession, participant: string): SessionSeat =>
   options.seats.find((seat) => seat.participant_id === participant)!
+
+/** What ends a session that nobody has ended. */
+export function sessionCloses(graph: ProjectGraph, { collab_id }: SessionAsked, status: string): readonly Change[] {
+  const stands = graph.get('collab', collab_id)?.data.status
+  const ends = move('collab', collab_id, status === 'completed' ? 'completed' : 'cancelled')
+  if (stands === 'suspended') return [move('collab', collab_id, 'active'), ends]
+  return stands === 'draft' || stands === 'active' ? [ends] : []
+}
 
 /** What MAP events are told of. */
 export const subjectOf = ({ plan }: { readonly plan: string }, { options }: LiveSession) => ({ session: options, plan })

@@ -19,6 +19,7 @@ import {
   putInPool,
   type Session,
   seatOf,
+  sessionCloses,
   subjectOf,
 } from './session.ts'
 import { setOff } from './set-off.ts'
@@ -116,11 +117,7 @@ export function sessionEnds(
 ): void {
   for (const waiting of run.waiting.values())
     if (isTurning(waiting.flight)) turnEnds(run, session, waiting.flight, { status: 'cancelled' }, decided)
-  const { collab_id } = session.options
-  const stands = run.graph.get('collab', collab_id)?.data.status
-  if (stands === 'suspended') decided.changes.push(move('collab', collab_id, 'active'))
-  if (stands === 'draft' || stands === 'active' || stands === 'suspended')
-    decided.changes.push(move('collab', collab_id, status === 'completed' ? 'completed' : 'cancelled'))
+  decided.changes.push(...sessionCloses(run.graph, session.options, status))
   if (started) decided.events.push(mapEnd(subjectOf(run, session), status, session.turns))
 }
 

@@ -189,7 +189,7 @@ describe('a tick that others have overtaken', () => {
     await inTime(clock, Promise.all([owner.close(), other.close()]))
   })
 
-  it('is decided anew: a question whose time is over when its answer arrives, and only its step is skipped', async () => {
+  it('lands all the same: a question whose time is over when its answer arrives, and only its step is skipped', async () => {
     const WEEK_MS = 7 * 24 * 60 * 60 * 1000
     const { start, clock } = world({}, { leaseTtlMs: 10 * WEEK_MS, patrolMs: 10 * WEEK_MS, quietMs: 10 * WEEK_MS })
     const held = heldCommit('"cancelled"')
@@ -211,6 +211,27 @@ describe('a tick that others have overtaken', () => {
       'completed',
     ])
     expect(owner.errors).toEqual([])
+  })
+
+  it('lands with what arrived, which is not done again: a question is answered when the run fails', async () => {
+    let calls = 0
+    const { start, clock } = world({
+      fails() {
+        calls++
+        throw new Error('boom')
+      },
+    })
+    const held = heldCommit('"phase":"ended"')
+    const owner = await start({}, held.seen)
+    const other = await start({ mine: new Set() })
+    const run = await owner.submit(flowOf({ asks: { call: 'noop', binding: { approval: 'ask' } }, fails: {} }))
+    await inTime(clock, held.reached)
+    const [asked] = await other.waiting()
+    await other.decide(asked!.confirm.confirm_id, { status: 'approved', decided_by_role: 'somebody' })
+    held.letGo()
+    expect(await inTime(clock, run.result())).toMatchObject({ status: 'failed', error: { message: 'boom' } })
+    expect(calls).toBe(1)
+    await inTime(clock, Promise.all([owner.close(), other.close()]))
   })
 
   it('is given up when it is refused whatever others write', async () => {

@@ -369,6 +369,29 @@ describe('a session that another process holds up or ends while a turn is given 
   })
 })
 
+describe('a session that another process holds up or ends while its last turn lands', () => {
+  it.each(['suspend', 'cancel', 'complete'])('has done all its steps, each once: %s', async (intent) => {
+    const called: string[] = []
+    const held = heldCommit('MAPSessionCompleted')
+    const { clock, run, runtime, start, collab_id } = await opened({
+      mode: 'round_robin',
+      steps: { a: {}, b: { after: ['a'] } },
+      functions: { a: () => void called.push('a'), b: () => void called.push('b') },
+      seen: held.seen,
+    })
+    const other = await start()
+    await held.reached
+    await other.call('collab', { intent, collab_id })
+    held.letGo()
+    expect(await inTime(clock, run.result())).toMatchObject({ status: 'completed' })
+    expect(called).toEqual(['a', 'b'])
+    const graph = await runtime.project.context(run.context_id)
+    expect(await graph.verify()).toEqual([])
+    const { status } = await graph.document('collab', collab_id)
+    expect(status).toBe(intent === 'cancel' ? 'cancelled' : 'completed')
+  })
+})
+
 describe('what several came to', () => {
   const steps = { poll: {}, tell: { after: ['poll'], role: 'bob' } }
 
