@@ -3,8 +3,9 @@ import { RuleViolation } from '../protocol/errors.ts'
 import { isTerminal } from '../protocol/lifecycle.ts'
 import type { Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
+import { sessionHasEnded } from './ending.ts'
 import type { LeftRuns } from './left-runs.ts'
-import type { LiveRun } from './live.ts'
+import type { LiveRun, RunOptions } from './live.ts'
 import { type OwnerOptions, type Ownership, own } from './owner.ts'
 import type { Patiently } from './patiently.ts'
 import { takeUp } from './recover.ts'
@@ -148,15 +149,17 @@ export function dueRuns(graph: ProjectGraph, mine?: ReadonlySet<string>): readon
 
 /**
  * Is a run approved and not yet started, running, to be resumed, or to be ended: paused past its time (or its time has to begin anew), or without a plan
- * that could go on?
+ * or a session that could go on?
  */
 export function wantsSomebody(graph: ProjectGraph, { data }: Node<'run'>): boolean {
   const { phase, requested, plan_id } = data
   if (phase === 'running' || phase === 'undoing' || requested !== undefined) return true
   const plan = graph.get('plan', plan_id)
+  const { session } = data.options as RunOptions
   const latest = phase === 'paused' ? latestEnd(data) : undefined
   return (
     (plan !== undefined && isTerminal('plan', plan.data.status)) || // somebody withdrew it
+    (session !== undefined && plan?.data.status === 'in_progress' && sessionHasEnded(graph, session)) ||
     (latest !== undefined && isDue(latest, graph.clock.now()))
   )
 }

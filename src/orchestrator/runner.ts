@@ -1,6 +1,6 @@
 import { MplpError } from '../protocol/errors.ts'
 import { takeOff } from './dispatch.ts'
-import { ends } from './ending.ts'
+import { ends, sessionHasEnded } from './ending.ts'
 import { heldUpBy } from './held-up.ts'
 import { land } from './land.ts'
 import { landTick, staysHere } from './land-tick.ts'
@@ -126,6 +126,7 @@ const ANSWERED = new Error('what it waited for has come')
 
 function isAnswered(run: LiveRun): boolean {
   if (run.graph.get('run', run.id)?.data.requested !== undefined) return true
+  if (run.session && sessionHasEnded(run.graph, run.session.options)) return true
   if (run.paused) return false
   const signals = openSignals(run)
   return [...run.waiting.values()].some(

@@ -392,6 +392,32 @@ describe('a session that another process holds up or ends while its last turn la
   })
 })
 
+describe('a session that another process ends while its run', () => {
+  const steps = { a: { binding: { approval: 'ask' } } } as const
+  const ended = { status: 'cancelled', error: { code: 'session_ended' } }
+
+  it.each(['waits', 'is paused'])('%s, ends it', async (what) => {
+    const { clock, run, runtime, start, collab_id } = await opened({ steps, functions: { a: boom } })
+    await inTime(clock, run.rest())
+    if (what === 'is paused') await runtime.pause(run.run_id)
+    await until(clock, () => run.phase === (what === 'waits' ? 'waiting' : 'paused'))
+    const other = await start()
+    await other.call('collab', { intent: 'cancel', collab_id })
+    expect(await inTime(clock, run.result())).toMatchObject(ended)
+    expect(await other.waiting()).toEqual([])
+  })
+
+  it('is being laid down, ends it', async () => {
+    const held = heldCommit('the run is waiting')
+    const { clock, run, start, collab_id } = await opened({ steps, functions: { a: boom }, seen: held.seen })
+    await inTime(clock, held.reached)
+    const other = await start()
+    await other.call('collab', { intent: 'cancel', collab_id })
+    held.letGo()
+    expect(await inTime(clock, run.result())).toMatchObject(ended)
+  })
+})
+
 describe('what several came to', () => {
   const steps = { poll: {}, tell: { after: ['poll'], role: 'bob' } }
 
