@@ -29,7 +29,7 @@ export async function decideAs(said: Confirm, runtime: Runtime, run: RunHandle, 
   }
 }
 
-const isOpenToDecisions = ({ status }: Confirm): boolean => status === 'pending' || status === 'rejected'
+export const isOpenToDecisions = ({ status }: Confirm): boolean => status === 'pending' || status === 'rejected'
 
 function untaken(said: Confirm, stands: Confirm | undefined, decision: string): readonly Deciding[] {
   const taken = new Set(stands?.decisions?.map((decision) => decision.decision_id))

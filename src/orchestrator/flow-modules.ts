@@ -2,7 +2,7 @@ import { type Breach, breachProblems } from '../protocol/invariants.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import type { Confirm } from '../protocol/types.ts'
 import { FlowFailure, type ModuleHandler } from './flow.ts'
-import { isOpen } from './flow-approval.ts'
+import { isOpen, isOpenToDecisions } from './flow-approval.ts'
 import { named, printOf } from './flow-asked.ts'
 import { enter, homeOf, unfit } from './flow-entry.ts'
 import type { Said } from './flow-record.ts'
@@ -16,6 +16,7 @@ export async function hearModules(running: Running, signal: AbortSignal): Promis
   const handlers = handlersOf(options.modules)
   const earlier = new Set(Object.keys(record.memory.said))
   for (const { module, name, input } of speakers(running, handlers)) {
+    if (module === 'confirm' && !earlier.has(name) && (await comesTooLate(running))) continue
     if (!earlier.has(name) || (module === 'confirm' && (await wantsAnswer(running)))) {
       const print = printOf(input) // before anybody can change it
       const said = await speak({ module, input, handler: handlers.get(module), ctx, clock, signal })
@@ -70,6 +71,7 @@ async function remember(running: Running, module: string, name: string, said: Sa
     throw unfit(error, `what module ${module} said`)
   })
   const { ids, from, said: before } = record.memory
+  const isAsked = module === 'confirm' && (await runtime.project.locate(ids.confirm)) !== undefined // by the flow, before there was such a module
   await record.keep({
     said: { ...before, [name]: said },
     from: { [graph.id]: graph.revision, ...from },
@@ -80,20 +82,29 @@ async function remember(running: Running, module: string, name: string, said: Sa
       ...(module === 'trace' && document && { trace: document.trace_id as string }),
       ...(module === 'confirm' &&
         document &&
+        !isAsked &&
         before.confirm === undefined && { confirm: document.confirm_id as string }),
     },
   })
 }
 
+/** Of a module that came to the flow after its plan was submitted: has the flow had its answer without it? */
+async function comesTooLate(running: Running): Promise<boolean> {
+  const stands = await confirmThere(running)
+  return stands !== undefined && !isOpenToDecisions(stands)
+}
+
 /** Whoever was asked and did not answer, or said no, is asked again by the next call. */
 async function wantsAnswer(running: Running): Promise<boolean> {
-  const { record, runtime } = running
   const { confirm } = documentsOf(running)
   if (!confirm) return false
-  const where = await runtime.project.locate(record.memory.ids.confirm)
-  const graph = where && (await runtime.project.context(where.graph))
-  const stands = graph && (await graph.document('confirm', record.memory.ids.confirm))
-  return isOpen(confirm as unknown as Confirm, stands, record.memory)
+  return isOpen(confirm as unknown as Confirm, await confirmThere(running), running.record.memory)
+}
+
+async function confirmThere({ record, runtime: { project } }: Running): Promise<Confirm | undefined> {
+  const { confirm } = record.memory.ids
+  const where = await project.locate(confirm)
+  return where && (await project.context(where.graph)).document('confirm', confirm)
 }
 
 export function refuseBreaches(breaches: readonly Breach[]): void {

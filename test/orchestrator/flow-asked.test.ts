@@ -7,7 +7,16 @@ import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
-import { call, contextDocument, dyingStore, newContext, passing, planDocument, saying } from '../support/agents.ts'
+import {
+  call,
+  confirmDocument,
+  contextDocument,
+  dyingStore,
+  newContext,
+  passing,
+  planDocument,
+  saying,
+} from '../support/agents.ts'
 
 const context = { title: 'An order', root: { domain: 'shop', environment: 'test' } }
 const send = { title: 'Send it', objective: 'It arrives', steps: [{ description: 'send' }] }
@@ -91,6 +100,38 @@ describe('another flow under the same runId', () => {
     const modules = { a: note, b: note }
     await runSingleAgentFlow(call(store, modules, { flow: flow() }))
     expect(await runSingleAgentFlow(call(store, modules, { flow: flow() }))).toMatchObject({ success: true })
+  })
+})
+
+describe('a confirm module that came to the flow after its plan was submitted', () => {
+  async function joined(flow: FlowContract) {
+    const store = memoryBackend()
+    const given = contextDocument()
+    const plan = planDocument(given, { a: {} })
+    const said = saying({ context: given, plan })
+    let asked = 0
+    const confirm = () => {
+      asked++
+      return { output: { confirm: confirmDocument(plan, [{ status: 'approved' }]) } }
+    }
+    const first = await runSingleAgentFlow(call(store, said, { flow }))
+    const second = await runSingleAgentFlow(call(store, { ...said, confirm }, { flow }))
+    const third = await runSingleAgentFlow(call(store, said, { flow }))
+    return { first, second, third, asked }
+  }
+
+  it('is not asked when nobody is, and the answer stays what it was', async () => {
+    const { second, third, asked } = await joined({})
+    expect([second, third]).toMatchObject([{ success: true }, { success: true }])
+    expect(asked).toBe(0)
+  })
+
+  it('answers what the flow has people asked', async () => {
+    const { first, second, third, asked } = await joined({ approval: {} })
+    const [question] = first.error!.confirms!
+    expect(second).toMatchObject({ success: true, output: { confirm: { confirm_id: question, status: 'approved' } } })
+    expect(third).toMatchObject({ success: true })
+    expect(asked).toBe(1)
   })
 })
 
