@@ -102,10 +102,15 @@ async function submitted(
     })
   } catch (error) {
     const theirs = error instanceof FlowFailure || error instanceof InvalidInput || error instanceof RuleViolation
-    if (theirs) await forget(record, 'plan', 'confirm', 'trace') // the next call asks them again
-    throw unfit(error, 'the plan')
+    const failure = unfit(error, 'the plan')
+    if (theirs) await forget(record, 'plan', 'confirm', 'trace', ...(isOfCollab(failure) ? ['collab'] : [])) // the next call asks them again
+    throw failure
   }
 }
+
+/** A Collab is in the graph before the plan is; whether it can be the plan's session shows only then. */
+const isOfCollab = (failure: unknown): boolean =>
+  failure instanceof FlowFailure && failure.more.problems?.some(({ path }) => path.startsWith('collab.')) === true
 
 const asked = ({ requested_by_role, reason }: Confirm) => ({
   requested_by_role,

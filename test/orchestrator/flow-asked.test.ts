@@ -9,12 +9,14 @@ import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import {
   call,
+  collabDocument,
   confirmDocument,
   contextDocument,
   dyingStore,
   newContext,
   passing,
   planDocument,
+  roleDocument,
   saying,
 } from '../support/agents.ts'
 
@@ -141,6 +143,21 @@ describe('what nothing has followed from yet', () => {
     const unfit = await ordered(store, { steps: [steps[0]!, { module: 'plan', input: { title: 'no steps' } }] })
     expect(unfit).toMatchObject({ success: false, error: { code: 'RUNTIME_EXCEPTION' } })
     expect(await ordered(store, {})).toMatchObject({ success: true })
+  })
+
+  it.each<[string, string, string]>([
+    ['a role that nobody has made', 'ann:nobody', 'INVALID_OUTPUT'],
+    ['no role', 'ann: ', 'INVARIANT_BROKEN'],
+  ])('may be mended: a Collab that cannot be the session of the plan, with %s', async (_, participant, code) => {
+    const store = memoryBackend()
+    const given = contextDocument()
+    const said = saying({ context: given, role: roleDocument('dev'), plan: planDocument(given, { a: {} }) })
+    const asking = (takesPart: string) => {
+      const collab = () => ({ output: { collab: collabDocument(given, 'swarm', [takesPart]) } })
+      return runMultiAgentFlow(call(store, { ...said, collab }))
+    }
+    expect(await asking(participant)).toMatchObject({ success: false, error: { code } })
+    expect(await asking('ann:dev')).toMatchObject({ success: true })
   })
 
   it('is begun by whoever was heard first, wherever a crash cut the first call off', async () => {
