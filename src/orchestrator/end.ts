@@ -13,7 +13,7 @@ import type { RunError } from './run-error.ts'
 import type { LiveSession } from './session.ts'
 import { setAction } from './set-action.ts'
 import { attemptWasCancelled, now, sa } from './steps.ts'
-import { latestEnd, openTimers, timerFired } from './timers.ts'
+import { latestEnd, openTimers, timerFired, waitOver } from './timers.ts'
 import { sessionEnds } from './turns.ts'
 
 /** The last commit of a run: plan, open steps, waiting actions, trace and run end together. */
@@ -30,7 +30,7 @@ export function runEnds(run: LiveRun, decided: Decided): void {
   for (const [action, waiting] of run.waiting) {
     setAction(decided, action, { status: 'cancelled' })
     if (!isBetweenAttempts(waiting)) attemptWasCancelled(run, waiting.flight, decided)
-    if (waiting.on !== 'signal') timerFired(waiting.timer, decided)
+    waitOver(waiting, decided)
     if (waiting.on === 'confirm' && isUnanswered(run, waiting.confirm))
       decided.changes.push(move('confirm', waiting.confirm, 'cancelled'))
   }

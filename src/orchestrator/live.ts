@@ -124,7 +124,13 @@ export type Waiting =
       readonly wait_ms?: number | undefined
       readonly flight: Flight
     }
-  | { readonly on: 'signal'; readonly name: string; readonly flight: Flight }
+  | {
+      readonly on: 'signal'
+      readonly name: string
+      /** When it is waited for no longer, if that was said. */
+      readonly until?: { readonly timer: string; readonly due: number; readonly wait_ms: number }
+      readonly flight: Flight
+    }
 
 /** An action that a person was asked about. */
 export interface Asked {

@@ -263,9 +263,9 @@ function waitOf(
     if (timer) return { on: 'confirm', confirm: confirm.id, ...timer, flight }
   }
   const timer = timerFor(action_id)
-  if (timer) return { on: 'timer', ...timer, wait_ms: timers.get(action_id)?.data.wait_ms, flight }
+  const { wait_ms } = timers.get(action_id)?.data ?? {}
   const { signal } = flight.action.params
-  return flight.action.action_type === 'wait' && typeof signal === 'string'
-    ? { on: 'signal', name: signal, flight }
-    : undefined
+  if (flight.action.action_type === 'wait' && typeof signal === 'string')
+    return { on: 'signal', name: signal, ...(timer && { until: { ...timer, wait_ms: wait_ms! } }), flight }
+  return timer && { on: 'timer', ...timer, wait_ms, flight }
 }

@@ -2,7 +2,7 @@ import { bindingOf, departs } from './dispatch.ts'
 import { askBefore, askFor } from './gate.ts'
 import type { Decided, Flight, LiveRun } from './live.ts'
 import { setAction } from './set-action.ts'
-import { setTimer } from './timers.ts'
+import { awaitSignal, setTimer } from './timers.ts'
 
 /** An action begins: it is put up for approval, waits, or takes off. */
 export function setOff(run: LiveRun, flight: Flight, decided: Decided): void {
@@ -21,7 +21,7 @@ export function goesOn(run: LiveRun, flight: Flight, decided: Decided): void {
 function waits(run: LiveRun, flight: Flight, decided: Decided): void {
   const { signal, ms } = flight.action.params
   setAction(decided, flight.action.action_id, { status: 'waiting' })
-  if (typeof signal === 'string') run.waiting.set(flight.action.action_id, { on: 'signal', name: signal, flight })
+  if (typeof signal === 'string') awaitSignal(run, flight, signal, bindingOf(run, flight).timeout_ms, decided)
   else setTimer(run, flight, Number(ms ?? 0), decided)
   run.inbox.push({ kind: 'look' })
 }

@@ -161,16 +161,26 @@ function askedProblems(asked: AskPeople, at: string): readonly Problem[] {
 }
 
 /** What is wrong with what waits; of anything else, nothing. */
-export function waitProblems({ action_type, params, inverse }: BindingSpec, at: string): readonly Problem[] {
+export function waitProblems(binding: BindingSpec, at: string): readonly Problem[] {
+  const { action_type, params, inverse } = binding
   if (action_type !== 'wait') return []
   const problems = [...problemsIn(params, WAIT, `${at}.params`)]
   if (problems.length === 0 && 'signal' in params === 'ms' in params)
     problems.push({ path: `${at}.params`, rule: 'wait', message: 'must name a signal, or say in ms how long' })
   if (inverse !== undefined) problems.push({ path: `${at}.inverse`, rule: 'wait', message: NOTHING_DONE })
+  if (binding.timeout_ms !== undefined && 'ms' in params)
+    problems.push({
+      path: `${at}.timeout_ms`,
+      rule: 'wait',
+      message: 'is for what waits for a signal: ms says how long',
+    })
+  for (const name of ['retry', 'on_interrupt'] as const)
+    if (binding[name] !== undefined) problems.push({ path: `${at}.${name}`, rule: 'wait', message: NOTHING_TRIED })
   return problems
 }
 const NOTHING_DONE =
   'would never be carried out, since a wait does nothing that could be taken back: give it to a step that does'
+const NOTHING_TRIED = 'does nothing for a wait, which nobody carries out'
 const WAIT: Fields = { signal: text, ms: within(0, LONGEST_WAIT_MS) }
 
 function refuseIf(problems: readonly Problem[]): void {

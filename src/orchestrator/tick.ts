@@ -7,7 +7,7 @@ import { runEnds } from './end.ts'
 import { ends, endsWithSession, flightFailed, isKept, keepEnding, reasonOf, stepsFailed } from './ending.ts'
 import { askFor, takeVerdict, verdictOn } from './gate.ts'
 import { heldUpBy } from './held-up.ts'
-import type { Arrival, Asked, Decided, Ending, Flight, LiveRun } from './live.ts'
+import type { Arrival, Asked, Decided, Ending, Flight, LiveRun, Waiting } from './live.ts'
 import { fitting } from './one-commit.ts'
 import { hasPlace } from './place.ts'
 import { resume } from './recover.ts'
@@ -19,7 +19,7 @@ import { conflictDecided, isSettling, type Settling } from './settle-step.ts'
 import { openSignals } from './signals.ts'
 import { startReady } from './start-ready.ts'
 import { attemptAgain, attemptEnds, keepUsage, stepCompleted } from './steps.ts'
-import { ring, room, setTimer, timerFired, waitAnew } from './timers.ts'
+import { ring, room, setTimer, timerFired, waitAnew, waitOver } from './timers.ts'
 import { isTurning, turnArrived } from './turns.ts'
 import { undoArrived, undoNext } from './undo.ts'
 import { linesTold, uses } from './usage.ts'
@@ -113,7 +113,9 @@ function takeIn(run: LiveRun, arrival: Exclude<Arrival, { kind: 'look' }>, decid
       return attemptFailed(run, arrival, decided)
     case 'due': {
       const waiting = run.waiting.get(arrival.action)
-      if (waiting?.on !== 'timer' || waiting.timer !== arrival.timer || run.ending || run.paused) return
+      if (run.ending || run.paused) return
+      if (waiting?.on === 'signal' && waiting.until?.timer === arrival.timer) return signalMissed(run, waiting, decided)
+      if (waiting?.on !== 'timer' || waiting.timer !== arrival.timer) return
       if (!hasRoom(run, waiting.flight)) return
       run.waiting.delete(arrival.action)
       timerFired(arrival.timer, decided)
@@ -215,10 +217,22 @@ function takeInSignals(run: LiveRun, decided: Decided): void {
     const signal = signals.get(waiting.name)?.shift()
     if (!signal) continue
     run.waiting.delete(action)
+    waitOver(waiting, decided)
     decided.changes.push({ kind: 'node_update', node: 'signal', id: signal.id, set: { taken: true } })
     const result = { action_id: action, status: 'completed' as const, output: signal.data.payload, duration_ms: 0 }
     takeIn(run, { kind: 'completed', flight: waiting.flight, result }, decided)
   }
+}
+
+/** The time to wait for a signal is over. One that has come was taken in before anybody looked at the time. */
+function signalMissed(run: LiveRun, waiting: Extract<Waiting, { on: 'signal' }>, decided: Decided): void {
+  const { flight, name, until } = waiting
+  run.waiting.delete(flight.action.action_id)
+  waitOver(waiting, decided)
+  const error = new ActionError('action_timed_out', `the signal ${name} did not come within ${until!.wait_ms} ms`)
+  attemptEnds(run, flight, { status: 'failed', duration_ms: until!.wait_ms, error }, decided)
+  const policy = bindingOf(run, flight).on_failure ?? 'fail'
+  stepGivenUp(run, flight, policy, { code: error.code, message: error.message }, decided)
 }
 
 /** A person has answered, or the time to answer is over. */

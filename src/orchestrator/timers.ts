@@ -36,6 +36,31 @@ export function setTimer(run: LiveRun, flight: Flight, ms: number, decided: Deci
   run.waiting.set(flight.action.action_id, { on: 'timer', timer, due, wait_ms: ms, flight })
 }
 
+/** Lets an action wait for a signal: for as long as it takes, or for so long. */
+export function awaitSignal(
+  run: LiveRun,
+  flight: Flight,
+  name: string,
+  ms: number | undefined,
+  decided: Decided,
+): void {
+  const { action_id } = flight.action
+  const waiting = { on: 'signal', name, flight } as const
+  if (ms === undefined) return void run.waiting.set(action_id, waiting)
+  const until = { timer: run.graph.clock.uuid(), due: run.graph.clock.now() + ms, wait_ms: ms }
+  decided.changes.push(newTimer(until.timer, run.plan, { ...until, purpose: 'timeout', target: action_id }))
+  run.waiting.set(action_id, { ...waiting, until })
+}
+
+/** The stored wait of what a run waits for, if there is one. */
+const timerOf = (waiting: Waiting) => (waiting.on === 'signal' ? waiting.until : waiting)
+
+/** What waited waits no more. */
+export function waitOver(waiting: Waiting, decided: Pick<Decided, 'changes'>): void {
+  const timer = timerOf(waiting)
+  if (timer) timerFired(timer.timer, decided)
+}
+
 /** Has it more time left than was asked for? Then the clock was set back since: it would wait as much longer. */
 const isProlonged = ({ due, wait_ms }: Wait, now: number): boolean => wait_ms !== undefined && due - now > wait_ms
 
@@ -46,9 +71,11 @@ export const isDue = (wait: Wait, now: number): boolean => wait.due <= now || is
 export function waitAnew(run: LiveRun, decided: Decided): void {
   const now = run.graph.clock.now()
   for (const waiting of run.waiting.values()) {
-    if (waiting.on !== 'timer' || !isProlonged(waiting, now)) continue
-    timerFired(waiting.timer, decided)
-    setTimer(run, waiting.flight, waiting.wait_ms!, decided)
+    const timer = timerOf(waiting)
+    if (!timer || !isProlonged(timer, now)) continue
+    waitOver(waiting, decided)
+    if (waiting.on === 'signal') awaitSignal(run, waiting.flight, waiting.name, timer.wait_ms, decided)
+    else setTimer(run, waiting.flight, timer.wait_ms!, decided)
   }
   const latest = latestEnd(recordOf(run))
   if (run.ending || !latest || !isProlonged(latest, now)) return
@@ -115,7 +142,7 @@ export function nextDue(run: LiveRun): number | undefined {
   let next = latestEnd(recordOf(run))?.due
   if (run.paused || run.crowded) return next
   for (const waiting of run.waiting.values()) {
-    const due = waiting.on === 'signal' || lacksPlace(run, waiting) ? undefined : waiting.due
+    const due = lacksPlace(run, waiting) ? undefined : timerOf(waiting)?.due
     if (due !== undefined && (next === undefined || due < next)) next = due
   }
   return next
@@ -130,9 +157,10 @@ export function ring(run: LiveRun): void {
   else if (latest && isDue(latest, now)) run.inbox.push({ kind: 'look' })
   if (run.paused || run.crowded) return
   for (const [action, waiting] of run.waiting) {
-    if (waiting.on === 'signal' || lacksPlace(run, waiting)) continue
-    if (waiting.on === 'timer' && waiting.due <= now) run.inbox.push({ kind: 'due', timer: waiting.timer, action })
-    else if (isDue(waiting, now)) run.inbox.push({ kind: 'look' })
+    const timer = timerOf(waiting)
+    if (!timer || lacksPlace(run, waiting)) continue
+    if (waiting.on !== 'confirm' && timer.due <= now) run.inbox.push({ kind: 'due', timer: timer.timer, action })
+    else if (isDue(timer, now)) run.inbox.push({ kind: 'look' })
   }
 }
 

@@ -17,6 +17,7 @@ export interface Wait {
 export function waitsOf(graph: ProjectGraph, plan: string): readonly Wait[] {
   const waits: Wait[] = []
   const timed = new Set<string>()
+  const until = new Map<string, string>()
   const nodes = [...graph.state.nodesOf(plan)]
   for (const node of nodes) {
     if (isKind(node, 'confirm') && node.data.status === 'pending')
@@ -26,11 +27,12 @@ export function waitsOf(graph: ProjectGraph, plan: string): readonly Wait[] {
       })
     if (!isKind(node, 'timer') || node.data.fired) continue
     const { purpose, due, target } = node.data
-    timed.add(target)
+    if (purpose === 'timeout') until.set(target, due)
+    else timed.add(target)
     if (purpose === 'retry' || purpose === 'wait') waits.push({ what: `${purpose} at ${due}`, due: Date.parse(due) })
   }
   for (const node of nodes)
-    if (isKind(node, 'action') && !timed.has(node.id)) waits.push(...waitOf(graph, plan, node.data))
+    if (isKind(node, 'action') && !timed.has(node.id)) waits.push(...waitOf(graph, plan, node.data, until.get(node.id)))
   return waits
 }
 
@@ -38,6 +40,7 @@ function waitOf(
   graph: ProjectGraph,
   plan: string,
   { action_id, step_id, status, attempts }: ActionRecord,
+  until: string | undefined,
 ): readonly Wait[] {
   const step = stepNamed(graph, step_id)
   if (status === 'running') return [{ what: `the step “${step}”, attempt ${attempts}` }]
@@ -48,7 +51,7 @@ function waitOf(
   if (signal === undefined) return [{ what: `the step “${step}”` }]
   return hasCome(graph, plan, signal)
     ? [{ what: `a worker to take in the signal ${signal}` }]
-    : [{ what: `the signal ${signal}`, signal }]
+    : [{ what: `the signal ${signal}${until === undefined ? '' : ` until ${until}`}`, signal }]
 }
 
 /** Was it given already, and lies there? Who is told to give it again would have it done twice. */

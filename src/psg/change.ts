@@ -372,7 +372,7 @@ export type Timer = {
   readonly timer_id: string
   /** ISO time; part of the index key, so never changed. */
   readonly due: string
-  readonly purpose: 'retry' | 'deadline' | 'expiry' | 'wait'
+  readonly purpose: 'retry' | 'deadline' | 'expiry' | 'wait' | 'timeout'
   readonly target: string
   /** How long the wait was to be at the most; absent where `due` itself was asked for. */
   readonly wait_ms?: number

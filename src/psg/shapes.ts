@@ -101,7 +101,7 @@ const SHAPES: { readonly [K in Kind]?: { readonly [field: string]: Field } } = {
   timer: {
     timer_id: text,
     due: time,
-    purpose: oneOf('retry', 'deadline', 'expiry', 'wait'),
+    purpose: oneOf('retry', 'deadline', 'expiry', 'wait', 'timeout'),
     target: text,
     wait_ms: maybe(amount),
     fired: maybe(flag),
