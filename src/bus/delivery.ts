@@ -8,6 +8,15 @@ export const isAfter = (place: Place, after: After): boolean =>
     ? place.position > after
     : place.position > after.position || (place.position === after.position && place.index > after.index)
 
+/** Is it the delivery that stands at that place, or, where the place is a whole commit's, one of that commit? */
+export const isAt = (place: Place, at: After): boolean =>
+  typeof at === 'string'
+    ? place.position === at
+    : place.position === at.position &&
+      place.graph_id === at.graph_id &&
+      place.revision === at.revision &&
+      place.index === at.index
+
 export const placeOf = ({ position, graph_id, revision, index }: Place): Place => ({
   position,
   graph_id,

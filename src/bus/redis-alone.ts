@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis'
 import { FellBehind } from '../protocol/errors.ts'
 import { isAfter } from './delivery.ts'
 import { BLOCK_MS, type RedisLink } from './redis-link.ts'
-import { deliveryOf, entryOf, PAGE, type StreamEntry, type StreamPoint } from './redis-stream.ts'
+import { deliveryOf, entryOf, PAGE, type Resumption, type StreamEntry } from './redis-stream.ts'
 import type { Feeding } from './source.ts'
 
 /** A subscriber of its own: remembers for itself where it is, so that a broken connection costs it nothing. */
@@ -10,16 +10,22 @@ export async function readAlone(
   redis: Redis,
   link: RedisLink,
   key: string,
-  from: StreamPoint,
-  { match, settled, queue, signal, report, fail }: Feeding,
+  { point, after }: Resumption,
+  { match, queue, signal, report, fail }: Feeding,
 ): Promise<void> {
-  const { after } = settled
-  let { id: last, count } = from
+  let { id: last, count } = point
 
   const take = async (entry: StreamEntry) => {
     const lost = entry.count - count - 1
     if (lost > 0)
       report(new FellBehind('a subscriber', `${lost} deliveries were trimmed from ${key} before it read them`))
+    if (lost < 0)
+      report(
+        new FellBehind(
+          'a subscriber',
+          `the server has lost ${key}, or its last entries; what it held may not have come`,
+        ),
+      )
     last = entry.id
     count = entry.count
     const delivery = deliveryOf(entry, key)

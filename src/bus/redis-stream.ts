@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import { Corrupt, Refused } from '../protocol/errors.ts'
-import { isAfter, readDelivery } from './delivery.ts'
+import { isAfter, isAt, readDelivery } from './delivery.ts'
 import type { After, Delivery } from './transport.ts'
 
 /** One entry of the stream. `count` numbers them without gaps from 1, so that a reader sees what was trimmed before it came. */
@@ -61,30 +61,48 @@ export async function newestPoint(redis: Redis, keys: BusKeys): Promise<StreamPo
   return newest ? (entryOf(newest) as StreamEntry) : emptyPoint(redis, keys)
 }
 
+export interface Resumption {
+  readonly point: StreamPoint
+  /** From the point on only what is after this; everything when absent. */
+  readonly after?: After
+}
+
 /**
- * Before the first entry after a place. Positions mean nothing to Redis, so this reads from the oldest entry on; throws Refused when the entries
- * right after the place have been trimmed. The empty place is before whatever there is.
+ * Right behind a place that the stream holds, whatever the positions there: a store that was copied, or put back from a backup, counts anew, and what
+ * it tells stands behind the place all the same. Otherwise before the first entry that is after it. Positions mean nothing to Redis, so this reads from
+ * the oldest entry on; throws Refused when the stream begins after the place, because it was trimmed or lost. The empty place is before whatever there is.
  */
-export async function pointAfter(redis: Redis, keys: BusKeys, after: After): Promise<StreamPoint> {
-  let point: StreamPoint | undefined
+export async function resumptionAfter(redis: Redis, keys: BusKeys, after: After): Promise<Resumption> {
+  if (after === '') return { point: await oldestPoint(redis, keys) }
+  let held: StreamPoint | undefined
+  let before: StreamPoint | undefined
+  let later: StreamPoint | undefined
   for (let read: string | undefined; ; ) {
     const page = await redis.xrange(keys.stream, read === undefined ? '-' : `(${read}`, '+', 'COUNT', PAGE)
     for (const raw of page) {
       const entry = entryOf(raw) as StreamEntry
       read = entry.id
       const delivery = deliveryIn(entry, keys.stream)
-      if (delivery && isAfter(delivery, after)) {
-        if (!point && entry.count > 1 && after !== '')
-          throw new Refused(
-            `the stream ${keys.stream} no longer holds everything after that place`,
-            'read on from the store, or keep more deliveries on the stream',
-          )
-        return point ?? { id: FIRST, count: entry.count - 1 }
-      }
-      if (delivery) point = entry
+      if (!delivery) continue
+      if (isAt(delivery, after)) held = entry
+      else if (held) return { point: held }
+      else if (isAfter(delivery, after)) later ??= entry
+      else if (!later) before = entry
     }
-    if (page.length < PAGE) return point ?? emptyPoint(redis, keys)
+    if (page.length === PAGE) continue
+    if (held) return { point: held }
+    if (later && !before)
+      throw new Refused(
+        `the stream ${keys.stream} no longer holds everything after that place`,
+        'read on from the store, or begin with the oldest delivery there is (after: ""); keep more of them on the stream',
+      )
+    return { point: before ?? (await emptyPoint(redis, keys)), after }
   }
+}
+
+async function oldestPoint(redis: Redis, keys: BusKeys): Promise<StreamPoint> {
+  const [oldest] = await redis.xrange(keys.stream, '-', '+', 'COUNT', 1)
+  return oldest ? { id: FIRST, count: (entryOf(oldest) as StreamEntry).count - 1 } : emptyPoint(redis, keys)
 }
 
 /** `undefined` for what another program has put there: whoever reads it will tell. */

@@ -7,7 +7,7 @@ import { checkBatch } from './delivery.ts'
 import { readAlone } from './redis-alone.ts'
 import { beginGroup, readInGroup } from './redis-group.ts'
 import { BLOCK_MS, type RedisLink, redisLink } from './redis-link.ts'
-import { busKeys, newestPoint, PUBLISH, pointAfter } from './redis-stream.ts'
+import { busKeys, newestPoint, PUBLISH, resumptionAfter } from './redis-stream.ts'
 import { type Feed, type SourceOptions, source } from './source.ts'
 import type { Transport } from './transport.ts'
 import { onAbort } from './waiting.ts'
@@ -57,12 +57,13 @@ export async function redisTransport(options: RedisTransportOptions): Promise<Tr
     const reader = await link.connect(timeoutMs + BLOCK_MS)
     onAbort(feeding.signal, () => reader.disconnect()) // it waits at the server
     try {
-      const point = after === undefined ? await newestPoint(main, keys) : await pointAfter(main, keys, after)
+      const from =
+        after === undefined ? { point: await newestPoint(main, keys) } : await resumptionAfter(main, keys, after)
       if (group === undefined) {
-        void readAlone(reader, link, key, point, feeding)
+        void readAlone(reader, link, key, from, feeding)
         return () => undefined
       }
-      await beginGroup(main, key, group, point)
+      await beginGroup(main, key, group, from.point)
       const member = options.member ?? clock.uuid()
       return readInGroup({ link, main, reader, key, group, member, claimAfterMs, clock }, feeding)
     } catch (error) {

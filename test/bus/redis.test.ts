@@ -2,7 +2,7 @@ import { inspect } from 'node:util'
 import { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
 import { type RedisTransportOptions, redisTransport } from '../../src/bus/redis.ts'
-import type { Delivery, Source, Transport } from '../../src/bus/transport.ts'
+import type { After, Delivery, Source, Transport } from '../../src/bus/transport.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
 import { Corrupt, FellBehind, InvalidInput, Refused, Unavailable } from '../../src/protocol/errors.ts'
 import { chunks, delivery, ids, outOfOrder, series, transportContract, until } from '../contracts/transport-contract.ts'
@@ -45,6 +45,41 @@ describe('bus/redis', () => {
       const got: Delivery[] = []
       await bus.subscribe({}, (d) => void got.push(d), { after: delivery(1990).position })
       await until(() => got.length === 10)
+    })
+  })
+
+  itOnRedis('goes on behind a place also when the store counts anew, and tells what came meanwhile', async (url) => {
+    await withBus({ url }, async (bus) => {
+      const [old, young] = [series(101, 110), series(1, 6)]
+      await bus.publish(old)
+      await bus.publish(young.slice(0, 3))
+      const got: Record<string, Delivery[]> = { caughtUp: [], within: [], ofTheYoung: [], byPosition: [] }
+      const listen = (name: string, after: After) => bus.subscribe({}, (d) => void got[name]?.push(d), { after })
+      await listen('caughtUp', old.at(-1)!)
+      await listen('within', old[7]!)
+      await listen('ofTheYoung', young[0]!)
+      await listen('byPosition', old.at(-1)!.position)
+      await bus.publish(young.slice(3))
+      await until(() => Object.values(got).every((heard) => heard.at(-1)?.revision === 6))
+      expect(ids(got.caughtUp!)).toEqual(ids(young))
+      expect(ids(got.within!)).toEqual(ids([...old.slice(8), ...young]))
+      expect(ids(got.ofTheYoung!)).toEqual(ids(young.slice(1)))
+      expect(ids(got.byPosition!)).toEqual(ids(young))
+    })
+  })
+
+  itOnRedis('refuses to resume on a stream that was lost and begun anew, and tells who was listening', async (url) => {
+    await withBus({ url }, async (bus, { redis, key }) => {
+      const errors: unknown[] = []
+      const got: Delivery[] = []
+      await bus.subscribe({}, (d) => void got.push(d), { onError: (error) => void errors.push(error) })
+      await bus.publish(series(1, 5))
+      await until(() => got.length === 5)
+      await redis.del(key, `${key}:count`)
+      await bus.publish(series(8, 9)) // 6 and 7 went with the stream
+      await until(() => got.length === 7)
+      expect(errors).toEqual([expect.any(FellBehind)])
+      await expect(bus.subscribe({}, () => undefined, { after: delivery(5) })).rejects.toThrow(Refused)
     })
   })
 
