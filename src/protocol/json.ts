@@ -145,8 +145,10 @@ export function digestOf(bytes: string | Uint8Array): Digest {
 /** The digest of what a value says, whatever the order of its keys. */
 export const digestOfJson = (value: Json): Digest => digestOf(canonical(value))
 
-/** A UUID v4 made of a text: the same for the same text, for what two makers must name alike. */
+/** A UUID v4 made of a text: the same for the same text, for what two makers must name alike. Throws InvalidInput for what is no text. */
 export function uuidOf(text: string): string {
+  if (typeof text !== 'string')
+    throw new InvalidInput('uuid', [{ path: '', rule: 'type', message: 'is made of a text', found: shown(text) }])
   const hex = hash('sha256', text, 'hex')
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`
 }

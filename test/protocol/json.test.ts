@@ -2,7 +2,17 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext, runInThisContext } from 'node:vm'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { canonical, digestOf, digestOfJson, fresh, isObject, type Json, setMember } from '../../src/protocol/json.ts'
+import { InvalidInput } from '../../src/protocol/errors.ts'
+import {
+  canonical,
+  digestOf,
+  digestOfJson,
+  fresh,
+  isObject,
+  type Json,
+  setMember,
+  uuidOf,
+} from '../../src/protocol/json.ts'
 import { anyJson } from '../support/arbitraries.ts'
 
 describe('canonical', () => {
@@ -65,6 +75,13 @@ describe('digests', () => {
     expect(digestOf(new TextEncoder().encode('abc'))).toBe(digestOf('abc'))
     expect(digestOfJson({ b: 1, a: 2 })).toBe(digestOf('{"a":2,"b":1}'))
   })
+})
+
+it('makes one UUID v4 of one text, and none of what is no text', () => {
+  expect(uuidOf('order 7')).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-8[0-9a-f]{3}-[0-9a-f]{12}$/)
+  expect(uuidOf('order 7')).toBe(uuidOf('order 7'))
+  expect(uuidOf('order 8')).not.toBe(uuidOf('order 7'))
+  expect(() => uuidOf(7 as never)).toThrow(InvalidInput)
 })
 
 it('tells objects from everything else', () => {

@@ -27,6 +27,7 @@ export const protocol: Doors = {
   deltaIntentEvent: maker(),
   digestOf: door(name('text')),
   digestOfJson: door(json({})),
+  uuidOf: door(name('text')),
   dotted: door(name('plan_created')),
   eventKind: door(given(EVENT)),
   externalIntegrationEvent: maker(),
