@@ -12,6 +12,7 @@ import { dueRuns, type Keeper, keep } from './keeper.ts'
 import type { LeftRuns } from './left-runs.ts'
 import type { LiveRun } from './live.ts'
 import type { Patiently } from './patiently.ts'
+import { PATROL_MS } from './runner.ts'
 import type { RuntimeOptions } from './runtime.ts'
 import { isDue } from './timers.ts'
 import { comeDue, commitStill } from './waiting-runs.ts'
@@ -38,7 +39,6 @@ export interface Patrol {
   close(signal?: AbortSignal): Promise<void>
 }
 
-const PATROL_MS = 1_000
 const DRAIN_MS = 10_000
 const TTL_MS = 10_000
 

@@ -15,12 +15,15 @@ export interface RunnerOptions {
   readonly drain: AbortSignal
   /** Quiet for this long, a run looks at what others commit, and one that only waits is laid down: 50 ms. */
   readonly quietMs?: number
+  /** How often somebody looks for runs that were laid down and have come due: 1 s. */
+  readonly patrolMs?: number
 }
 
 /** How it went: ended, laid down until something comes, handed over, or taken away. */
 export type RunnerEnd = 'ended' | 'parked' | 'drained' | 'lost'
 
 const QUIET_MS = 50
+export const PATROL_MS = 1_000
 const NONE: readonly Flight[] = []
 const OVER = new Error('the waiting is over')
 
@@ -93,7 +96,8 @@ async function quiet(run: LiveRun, bell: Alarm, options: RunnerOptions): Promise
     if (run.flying.size === 0 && !run.ending) {
       // Laid down, it would not be found by whoever lets its context go on.
       if (heldUpBy(run.graph, run.options) && !run.paused) run.still.wake()
-      else if (run.paused || (run.waiting.size > 0 && run.line?.isEmpty !== false)) return true
+      else if (run.paused) return true
+      else if (run.waiting.size > 0 && run.line?.isEmpty !== false && !isSoonDue(run, options)) return true
     }
     const heard = listen(run, stop.signal)
     await Promise.race([rung, heard, ...(due === undefined ? [] : [sleep(due - clock.now())])])
@@ -101,6 +105,12 @@ async function quiet(run: LiveRun, bell: Alarm, options: RunnerOptions): Promise
   } finally {
     stop.abort(OVER) // without a reason each would make a DOMException with its stack
   }
+}
+
+/** A retry that is due before the next round would wait for that, ten times as long as it was told to. */
+function isSoonDue(run: LiveRun, { patrolMs = PATROL_MS }: RunnerOptions): boolean {
+  const soon = run.graph.clock.now() + patrolMs
+  return [...run.waiting.values()].some((waiting) => waiting.on === 'timer' && waiting.due <= soon)
 }
 
 /**

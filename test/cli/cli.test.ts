@@ -528,7 +528,7 @@ describe('a run that waits', { timeout: PATIENT }, () => {
 
   it('is taken up when its time has come, and waited for when it has not', async () => {
     const folder = tempFolder()
-    const flow = waiting({ ms: 700 })
+    const flow = waiting({ ms: 1_700 }) // what waits for less than a round is not laid down
     await left(folder, flow, 'waiting')
     const resumed = await hereJson(folder, ['resume'])
     expect(resumed).toMatchObject({ code: 0, values: [{ resumed: [{ status: 'completed' }], waiting: [] }] })

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { passingFailure } from '../../src/ael/failure.ts'
 import { RuleViolation } from '../../src/protocol/errors.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { chainOf, flowOf } from '../support/flows.ts'
@@ -25,6 +26,29 @@ describe('a run that waits in a context where another one is busy', () => {
     expect(busy.phase).toBe('running')
     expect(runtime.errors).toEqual([])
     await busy.cancel()
+    await inTime(clock, runtime.close())
+  })
+})
+
+describe('a run that waits for less than a round', () => {
+  it('goes on when its time has come, and one that waits for longer at the round after that', async () => {
+    const at: Record<string, number[]> = { soon: [], later: [] }
+    const failing = (name: string) => () => {
+      if ((at[name] as number[]).push(clock.now()) === 1) throw passingFailure('not yet')
+    }
+    const { start, clock } = world({ soon: failing('soon'), later: failing('later') })
+    const runtime = await start({ patrolMs: 1_000 })
+    const failingOnce = (delay_ms: number) => ({
+      binding: { retry: { strategy: 'fixed' as const, max_attempts: 2, delay_ms } },
+    })
+    const runs = [
+      await runtime.submit(flowOf({ soon: failingOnce(200) })),
+      await runtime.submit(flowOf({ later: failingOnce(1_200) })),
+    ]
+    for (const run of runs) expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+    const [soon, later] = Object.values(at).map(([first, second]) => second! - first!)
+    expect(soon).toBeLessThan(500)
+    expect(later).toBeGreaterThanOrEqual(1_200)
     await inTime(clock, runtime.close())
   })
 })
