@@ -20,12 +20,12 @@ export const aborted = (what: string, signal: AbortSignal): ActionError =>
     ? signal.reason
     : new ActionError('action_aborted', `${what} was aborted`)
 
-/** Whatever was thrown, as an ActionError; what is not known to pass is final. */
+/** Whatever was thrown, as an ActionError. What nobody knows may pass: who asks for another attempt gets it. */
 export function toActionError(thrown: unknown): ActionError {
   if (thrown instanceof ActionError) return thrown
   const message =
     thrown instanceof Error ? saidBy(thrown) : `threw ${typeof thrown === 'string' ? thrown : typeof thrown}`
-  const retryable = thrown instanceof MplpError && thrown.retryable
+  const retryable = thrown instanceof MplpError ? thrown.retryable : true
   return new ActionError('action_failed', message, { retryable, cause: thrown })
 }
 

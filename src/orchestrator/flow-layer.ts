@@ -1,12 +1,10 @@
-import type { ActionExecutionLayer, Adapter } from '../ael/adapter.ts'
 import { actionLayer } from '../ael/ael.ts'
 import { fromLayer } from '../ael/from-layer.ts'
 import type { ActionLayer, Hands } from '../ael/layer.ts'
 import type { Clock } from '../protocol/clock.ts'
-import { ActionError, NotFound } from '../protocol/errors.ts'
+import { NotFound } from '../protocol/errors.ts'
 import type { Resolver } from './bind.ts'
 import type { FlowOptions } from './flow.ts'
-import { olderRetry } from './flow-check.ts'
 import { InMemoryAEL } from './in-memory.ts'
 
 /** How a flow's steps reach the world. */
@@ -19,8 +17,7 @@ export interface FlowLayer {
   close(): Promise<void>
 }
 
-export function flowLayer({ ael, runtimeContext }: FlowOptions, clock: Clock): FlowLayer {
-  const retryable = olderRetry(runtimeContext.options) !== undefined
+export function flowLayer({ ael }: FlowOptions, clock: Clock): FlowLayer {
   let layer: ActionLayer | undefined
   let made = false
   return {
@@ -28,7 +25,7 @@ export function flowLayer({ ael, runtimeContext }: FlowOptions, clock: Clock): F
       made = !(ael && 'attempt' in ael)
       if (ael && 'attempt' in ael) layer = ael
       else if (typeof ael === 'function') layer = ael(hands)
-      else layer = actionLayer({ ...hands, adapters: [foreign(ael ?? new InMemoryAEL(), retryable)], clock })
+      else layer = actionLayer({ ...hands, adapters: [fromLayer('*', ael ?? new InMemoryAEL(), 'agent')], clock })
       return layer
     },
     resolve({ step_id, description, agent_role }) {
@@ -43,23 +40,5 @@ export function flowLayer({ ael, runtimeContext }: FlowOptions, clock: Clock): F
       }
     },
     close: async () => (made ? layer?.close() : undefined),
-  }
-}
-
-/** A stranger's layer. Its failures are final, unless the caller asked for retries and it does not say otherwise. */
-function foreign(ael: ActionExecutionLayer, retryable: boolean): Adapter {
-  const adapter = fromLayer('*', ael, 'agent')
-  if (!retryable) return adapter
-  return {
-    ...adapter,
-    async execute(action, call) {
-      try {
-        return await adapter.execute(action, call)
-      } catch (error) {
-        if (error instanceof ActionError) throw error
-        const message = error instanceof Error ? error.message : String(error)
-        throw new ActionError('action_failed', message, { retryable, cause: error })
-      }
-    },
   }
 }

@@ -35,7 +35,7 @@ adapterContract('function', async (): Promise<AdapterRig> => {
       throw passingFailure('not now')
     },
     fail: () => {
-      throw new Error('never')
+      throw finalFailure('never')
     },
     fill: () => 'x'.repeat(2_000),
     lie: { run: () => 'text', output: { type: 'number' } },

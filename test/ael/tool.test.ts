@@ -47,7 +47,7 @@ adapterContract('tool', async (): Promise<AdapterRig> => {
       }
     }),
     tool('test.flicker', () => Promise.reject(passingFailure('not now'))),
-    tool('test.fail', () => Promise.reject(new Error('never'))),
+    tool('test.fail', () => Promise.reject(finalFailure('never'))),
     tool('test.fill', () => 'x'.repeat(2_000)),
     tool('test.lie', () => ({ answer: 'text' }), { output: { properties: { answer: { type: 'number' } } } }),
     tool('test.leak', () => Promise.reject(finalFailure(`wrong password ${secret}`))),

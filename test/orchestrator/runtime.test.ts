@@ -2,6 +2,7 @@ import { getEventListeners } from 'node:events'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { Adapter, Call, Outcome } from '../../src/ael/adapter.ts'
 import { actionLayer } from '../../src/ael/ael.ts'
+import { finalFailure } from '../../src/ael/failure.ts'
 import { functionAdapter } from '../../src/ael/function.ts'
 import type { Hands } from '../../src/ael/layer.ts'
 import { toolAdapter } from '../../src/ael/tool.ts'
@@ -277,6 +278,26 @@ describe('a failing step', () => {
     expect((await run.result()).status).toBe('failed')
     const plan = await (await runtime.project.context(run.context_id)).document('plan', run.plan_id)
     expect(plan.steps.map((step) => step.status)).toEqual(['failed', 'skipped', 'completed'])
+    await runtime.close()
+  })
+
+  it('is tried again as often as it says, whatever it threw, unless that says that it is for good', async () => {
+    const calls: string[] = []
+    const failing = (name: string, error: unknown) => () => {
+      calls.push(name)
+      if (calls.filter((each) => each === name).length < 3) throw error
+      return 'done'
+    }
+    const runtime = await runtimeOf({
+      plain: failing('plain', new TypeError('fetch failed')),
+      text: failing('text', 'no'),
+      final: failing('final', finalFailure('no such order')),
+    })
+    const retry = { strategy: 'fixed', max_attempts: 3, delay_ms: 0 } as const
+    const binding = { retry, on_failure: 'continue' } as const
+    const run = await runtime.submit(flowOf({ plain: { binding }, text: { binding }, final: { binding } }))
+    await run.result()
+    expect(calls.sort()).toEqual(['final', 'plain', 'plain', 'plain', 'text', 'text', 'text'])
     await runtime.close()
   })
 
