@@ -39,6 +39,8 @@ export async function readTopic(of: KafkaTopic, feeding: Feeding): Promise<() =>
   const starts: Starts = isKnown
     ? new Map()
     : await patiently(() => whereToStart(admin, topic, after !== undefined), clock)
+  const removed = isKnown ? await patiently(() => removedUnread(admin, topic, group), clock) : 0n
+  if (removed > 0n) report(new FellBehind(`the group ${group}`, removedFrom(topic, removed)))
   const next = new Map<number, bigint>() // of each partition, while it stays ours
   const tellTrouble = sparing(report, TOLD_AGAIN_MS, clock) // a reader begins again every few seconds while the broker is away
 
@@ -72,8 +74,7 @@ export async function readTopic(of: KafkaTopic, feeding: Feeding): Promise<() =>
     const isFirst = !next.has(partition)
     const lost = isFirst ? 0n : offset - (next.get(partition) as bigint)
     if (lost < 0n && group === undefined) return undefined // read again after a rebalance
-    if (lost > 0n)
-      report(new FellBehind('a subscriber', `${lost} deliveries were removed from ${topic} before it read them`))
+    if (lost > 0n) report(new FellBehind('a subscriber', removedFrom(topic, lost)))
     next.set(partition, offset + 1n)
     const delivery = deliveryOf(message, `message ${offset} in partition ${partition} of ${topic}`)
     if (after !== undefined && !isKnown) {
@@ -166,6 +167,21 @@ async function isKnownGroup(admin: Admin, topic: string, groupId: string): Promi
   const [offsets] = await admin.fetchOffsets({ groupId, topics: [topic] })
   return offsets?.partitions.some(({ offset }) => offset !== '-1') ?? false
 }
+
+/** How much is gone that the group has yet to read. The oldest is asked for first: what the group reads meanwhile is not lost to it. */
+async function removedUnread(admin: Admin, topic: string, groupId: string): Promise<bigint> {
+  const oldest = new Map((await admin.fetchTopicOffsets(topic)).map(({ partition, low }) => [partition, BigInt(low)]))
+  const [offsets] = await admin.fetchOffsets({ groupId, topics: [topic] })
+  let removed = 0n
+  for (const { partition, offset } of offsets?.partitions ?? []) {
+    const lost = offset === '-1' ? 0n : (oldest.get(partition) ?? 0n) - BigInt(offset)
+    if (lost > 0n) removed += lost
+  }
+  return removed
+}
+
+const removedFrom = (topic: string, count: bigint) =>
+  `${count} deliveries were removed from ${topic} before it read them`
 
 async function whereToStart(admin: Admin, topic: string, fromOldest: boolean): Promise<Starts> {
   const offsets = await admin.fetchTopicOffsets(topic)

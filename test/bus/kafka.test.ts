@@ -7,6 +7,7 @@ import { manualClock, systemClock } from '../../src/protocol/clock.ts'
 import {
   Closed,
   Corrupt,
+  FellBehind,
   InvalidInput,
   type MplpError,
   Refused,
@@ -219,6 +220,37 @@ describe('bus/kafka', () => {
       await bus.close()
     },
     120_000,
+  )
+
+  itOnKafka(
+    'tells a group that comes back how many deliveries were removed before it read them',
+    async (brokers) => {
+      const topic = freshTopic()
+      const bus = await kafkaTransport({ url: `kafka://${brokers}/${topic}`, createTopic: { partitions: 1 }, ...quiet })
+      const errors: unknown[] = []
+      const onError = (error: unknown) => void errors.push(error)
+      const got: Delivery[] = []
+      const join = () => bus.subscribe({}, (d) => void got.push(d), { group: topic, after: '', onError })
+      const first = await join()
+      await bus.publish(series(1, 10))
+      await until(() => got.length === 10)
+      await first.close()
+      await (await join()).close()
+      expect(errors).toEqual([])
+      await bus.publish(series(11, 100))
+      const admin = client(brokers).admin()
+      await admin.connect()
+      await admin.fetchTopicOffsets(topic) // or the client does not know whom to ask
+      await admin.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: '60' }] })
+      await join()
+      await until(() => got.length === 50)
+      expect(got[10]?.revision).toBe(61)
+      expect(errors).toEqual([expect.any(FellBehind)])
+      expect(String(errors[0])).toContain('50 deliveries')
+      await admin.disconnect()
+      await bus.close()
+    },
+    60_000,
   )
 
   itOnKafka('takes a client, and leaves it to its owner', async (brokers) => {
