@@ -115,7 +115,26 @@ function deliveryIn(entry: StreamEntry, key: string): Delivery | undefined {
   }
 }
 
-const FIRST = '0-0'
+/** The newest id that the stream ever gave to an entry, also if that is trimmed. */
+export async function newestId(redis: Redis, stream: string): Promise<string> {
+  try {
+    const info = (await redis.xinfo('STREAM', stream)) as readonly unknown[]
+    return String(info[info.indexOf('last-generated-id') + 1])
+  } catch (error) {
+    if (error instanceof Error && error.message === 'ERR no such key') return FIRST
+    throw error
+  }
+}
+
+/** Does this id stand before that one? */
+export function isEarlier(id: string, other: string): boolean {
+  const [ms, place] = id.split('-').map(Number) as [number, number]
+  const [otherMs, otherPlace] = other.split('-').map(Number) as [number, number]
+  return ms < otherMs || (ms === otherMs && place < otherPlace)
+}
+
+/** Before every entry. */
+export const FIRST = '0-0'
 const emptyPoint = async (redis: Redis, { counter }: BusKeys): Promise<StreamPoint> => ({
   id: FIRST,
   count: Number((await redis.get(counter)) ?? 0),

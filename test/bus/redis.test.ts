@@ -214,6 +214,42 @@ describe('bus/redis', () => {
     })
   })
 
+  itOnRedis('reads a stream that the server has forgotten from its beginning, and says so', async (url) => {
+    await withBus({ url }, async (bus, { redis, key }) => {
+      const got: Delivery[] = []
+      const errors: unknown[] = []
+      await bus.publish(series(1, 5))
+      await bus.subscribe({}, (d) => void got.push(d), { after: '', onError: (e) => void errors.push(e) })
+      await until(() => got.length === 5)
+      await redis.del(key, `${key}:count`)
+      await bus.publish(series(6, 8))
+      await until(() => got.length === 8)
+      expect(errors).toEqual([expect.any(Corrupt)])
+      // Of a server whose clock is behind, an entry comes before those that were read.
+      await redis.del(key, `${key}:count`)
+      await redis.xadd(key, '1-1', 'count', 1, 'delivery', JSON.stringify(delivery(9)))
+      await until(() => got.length === 9)
+      expect(ids(got)).toEqual(ids(series(1, 9)))
+      expect(errors).toEqual([expect.any(Corrupt), expect.any(Corrupt)])
+    })
+  })
+
+  itOnRedis('reads a stream again only once whose counting has begun anew', async (url) => {
+    await withBus({ url }, async (bus, { redis, key }) => {
+      const got: Delivery[] = []
+      const errors: unknown[] = []
+      await bus.publish(series(1, 5))
+      await bus.subscribe({}, (d) => void got.push(d), { after: '', onError: (e) => void errors.push(e) })
+      await until(() => got.length === 5)
+      await redis.del(`${key}:count`)
+      await bus.publish(series(6, 8))
+      await bus.publish(series(9, 10))
+      await until(() => got.at(-1)?.revision === 10)
+      expect(ids(got)).toEqual(ids([...series(1, 5), ...series(1, 10)]))
+      expect(errors).toEqual([expect.any(Corrupt)])
+    })
+  })
+
   itOnItsOwn('loses nothing over a restart in the middle of 10,000 events', async (server) => {
     const prefix = freshPrefix()
     const onError = () => undefined
