@@ -20,6 +20,12 @@ export interface GroupMember {
   readonly clock: Clock
 }
 
+/** Such a group goes on where it was, wherever it is told to begin. */
+export async function isKnownGroup(redis: Redis, key: string, group: string): Promise<boolean> {
+  if ((await redis.exists(key)) === 0) return false
+  return (await groupsOn(redis, key)).some(({ name }) => name === group)
+}
+
 /** Begins the group at a point, unless the server knows it. */
 export async function beginGroup(redis: Redis, key: string, group: string, point: StreamPoint): Promise<void> {
   try {
@@ -128,8 +134,7 @@ export function readInGroup(of: GroupMember, { match, queue, signal, report, fai
   }
   let lostBefore = 0
   const tellLost = async () => {
-    const groups = (await main.xinfo('GROUPS', key)) as readonly (readonly unknown[])[]
-    const mine = groups.map(pairs).find(({ name }) => name === group)
+    const mine = (await groupsOn(main, key)).find(({ name }) => name === group)
     const [oldest] = await main.xrange(key, '-', '+', 'COUNT', 1)
     const lost = oldest ? (entryOf(oldest)?.count ?? 0) - 1 - Number(mine?.['entries-read'] ?? 0) : 0
     if (lost > lostBefore)
@@ -176,6 +181,9 @@ export function readInGroup(of: GroupMember, { match, queue, signal, report, fai
     await main.eval(LEAVE, 1, key, group, member, claimAfterMs).catch((error) => report(link.error(error)))
   }
 }
+
+const groupsOn = async (redis: Redis, key: string): Promise<readonly Record<string, unknown>[]> =>
+  ((await redis.xinfo('GROUPS', key)) as readonly (readonly unknown[])[]).map(pairs)
 
 const pairs = (flat: readonly unknown[]): Record<string, unknown> =>
   Object.fromEntries(Array.from({ length: flat.length / 2 }, (_, i) => [flat[2 * i], flat[2 * i + 1]]))

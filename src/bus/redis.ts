@@ -5,7 +5,7 @@ import { count, type Fields, object, text, timeout } from '../protocol/fields.ts
 import { checkMember, keptName } from './check-options.ts'
 import { checkBatch } from './delivery.ts'
 import { readAlone } from './redis-alone.ts'
-import { beginGroup, readInGroup } from './redis-group.ts'
+import { beginGroup, isKnownGroup, readInGroup } from './redis-group.ts'
 import { BLOCK_MS, type RedisLink, redisLink } from './redis-link.ts'
 import { busKeys, newestPoint, PUBLISH, resumptionAfter } from './redis-stream.ts'
 import { type Feed, type SourceOptions, source } from './source.ts'
@@ -57,8 +57,11 @@ export async function redisTransport(options: RedisTransportOptions): Promise<Tr
     const reader = await link.connect(timeoutMs + BLOCK_MS)
     onAbort(feeding.signal, () => reader.disconnect()) // it waits at the server
     try {
+      const isKnown = group !== undefined && (await isKnownGroup(main, key, group))
       const from =
-        after === undefined ? { point: await newestPoint(main, keys) } : await resumptionAfter(main, keys, after)
+        after === undefined || isKnown
+          ? { point: await newestPoint(main, keys) }
+          : await resumptionAfter(main, keys, after)
       if (group === undefined) {
         void readAlone(reader, link, key, from, feeding)
         return () => undefined

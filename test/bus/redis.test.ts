@@ -78,8 +78,25 @@ describe('bus/redis', () => {
       await redis.del(key, `${key}:count`)
       await bus.publish(series(8, 9)) // 6 and 7 went with the stream
       await until(() => got.length === 7)
-      expect(errors).toEqual([expect.any(FellBehind)])
+      expect(errors).toEqual([expect.any(Corrupt)])
       await expect(bus.subscribe({}, () => undefined, { after: delivery(5) })).rejects.toThrow(Refused)
+    })
+  })
+
+  itOnRedis('lets a group go on that began at a place which is trimmed by now', async (url) => {
+    await withBus({ url, keep: { deliveries: 200 } }, async (bus) => {
+      await bus.publish(series(1, 10))
+      const got: Delivery[] = []
+      const join = () => bus.subscribe({}, (d) => void got.push(d), { group: 'g', after: delivery(5).position })
+      const first = await join()
+      for (const batch of chunks(series(11, 1000), 10)) {
+        await bus.publish(batch)
+        await until(() => got.at(-1)?.revision === batch.at(-1)?.revision)
+      }
+      await first.close()
+      await join()
+      await bus.publish([delivery(1001)])
+      await until(() => got.length === 996)
     })
   })
 
