@@ -17,6 +17,23 @@ export const isAt = (place: Place, at: After): boolean =>
       place.revision === at.revision &&
       place.index === at.index
 
+/** Does this place stand before that one? */
+export const isBefore = (place: Place, after: After): boolean =>
+  typeof after === 'string'
+    ? place.position < after
+    : place.position < after.position || (place.position === after.position && place.index < after.index)
+
+/** For a place that a carrier has not come to: who waited behind it would miss all that comes until then. */
+export const aheadOf = (where: string, after: After): InvalidInput =>
+  new InvalidInput('subscription', [
+    {
+      path: 'after',
+      rule: 'position',
+      message: `is ahead of ${where}, as after an older backup was put back; begin without it, or come back once the relay has brought as much`,
+      found: typeof after === 'string' ? after : after.position,
+    },
+  ])
+
 export const placeOf = ({ position, graph_id, revision, index }: Place): Place => ({
   position,
   graph_id,

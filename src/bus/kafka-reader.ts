@@ -2,7 +2,7 @@ import type { Admin, EachBatchPayload, Kafka, KafkaMessage } from 'kafkajs'
 import type { Clock } from '../protocol/clock.ts'
 import { Corrupt, FellBehind, Refused } from '../protocol/errors.ts'
 import { sparing, TOLD_AGAIN_MS } from '../protocol/reporter.ts'
-import { isAfter } from './delivery.ts'
+import { aheadOf, isAfter, isBefore } from './delivery.ts'
 import { kafkaError, patiently, RETRY } from './kafka-link.ts'
 import { deliveryOf } from './kafka-message.ts'
 import type { Item } from './queue.ts'
@@ -19,8 +19,8 @@ export interface KafkaTopic {
   readonly clock: Clock
 }
 
-/** By partition: the first offset that is wanted, and the oldest there is. */
-type Starts = Map<number, { readonly start: bigint; readonly oldest: bigint }>
+/** By partition: the first offset that is wanted, the oldest there is, and the next to be given. */
+type Starts = Map<number, { readonly start: bigint; readonly oldest: bigint; readonly end: bigint }>
 
 /** After a crash of the broker or of a member, the group goes on once those who are gone have been silent for so long. */
 const SESSION_MS = 15_000
@@ -41,6 +41,10 @@ export async function readTopic(of: KafkaTopic, feeding: Feeding): Promise<() =>
     : await patiently(() => whereToStart(admin, topic, after !== undefined), clock)
   const removed = isKnown ? await patiently(() => removedUnread(admin, topic, group), clock) : 0n
   if (removed > 0n) report(new FellBehind(`the group ${group}`, removedFrom(topic, removed)))
+  // What there is, until something comes that stands at the wanted place or after it.
+  let unread = after === undefined || after === '' || isKnown ? undefined : endsOf(starts)
+  if (unread && [...starts.values()].every(({ end }) => end === 0n)) throw aheadOf(topic, after!)
+  if (unread?.size === 0) unread = undefined // of what was all removed nobody can say how far it went
   const next = new Map<number, bigint>() // of each partition, while it stays ours
   const tellTrouble = sparing(report, TOLD_AGAIN_MS, clock) // a reader begins again every few seconds while the broker is away
 
@@ -55,7 +59,8 @@ export async function readTopic(of: KafkaTopic, feeding: Feeding): Promise<() =>
   })
   const joined = new Promise<void>((resolve, reject) => {
     consumer.on(consumer.events.GROUP_JOIN, () => {
-      if (group !== undefined) next.clear() // another member may have read on meanwhile
+      if (group !== undefined && next.size > 0) unread = undefined // another member may have read some of it
+      if (group !== undefined) next.clear() // or have read on meanwhile
       resolve()
     })
     consumer.on(consumer.events.CRASH, ({ payload: { error, restart } }) => {
@@ -69,7 +74,7 @@ export async function readTopic(of: KafkaTopic, feeding: Feeding): Promise<() =>
   /** The delivery in a message, if this subscriber is to have it. */
   const wanted = (message: KafkaMessage, partition: number): Item | undefined => {
     const offset = BigInt(message.offset)
-    const { start, oldest } = starts.get(partition) ?? { start: 0n, oldest: 0n }
+    const { start, oldest } = starts.get(partition) ?? NONE
     if (offset < start) return undefined
     const isFirst = !next.has(partition)
     const lost = isFirst ? 0n : offset - (next.get(partition) as bigint)
@@ -78,6 +83,7 @@ export async function readTopic(of: KafkaTopic, feeding: Feeding): Promise<() =>
     next.set(partition, offset + 1n)
     const delivery = deliveryOf(message, `message ${offset} in partition ${partition} of ${topic}`)
     if (after !== undefined && !isKnown) {
+      if (!isBefore(delivery, after)) unread = undefined
       if (!isAfter(delivery, after)) return undefined
       if (isFirst && oldest > 0n && after !== '')
         throw new Refused(
@@ -100,7 +106,8 @@ export async function readTopic(of: KafkaTopic, feeding: Feeding): Promise<() =>
   const beginAnew = (partition: number, highWatermark: bigint) => {
     if (highWatermark >= (next.get(partition) ?? starts.get(partition)?.start ?? 0n)) return
     next.delete(partition)
-    starts.set(partition, { start: 0n, oldest: 0n })
+    starts.set(partition, NONE)
+    unread = undefined
     const remedy = 'the broker has forgotten what it held; reading begins again with its oldest message'
     report(new Corrupt(`partition ${partition} of ${topic}`, remedy))
   }
@@ -111,6 +118,7 @@ export async function readTopic(of: KafkaTopic, feeding: Feeding): Promise<() =>
       for (const message of batch.messages) {
         if (!run.isRunning() || run.isStale() || signal.aborted) return
         const item = read(message, batch.partition)
+        if (isAllRead(message, batch.partition)) return fail(aheadOf(topic, after!))
         const taken = item ? take(item) : true
         if (taken !== true && !(await taken)) return
         resolveOffset(message.offset)
@@ -129,6 +137,11 @@ export async function readTopic(of: KafkaTopic, feeding: Feeding): Promise<() =>
       else report(error)
       return undefined
     }
+  }
+
+  const isAllRead = ({ offset }: KafkaMessage, partition: number): boolean => {
+    if (unread && BigInt(offset) + 1n >= (unread.get(partition) ?? 0n)) unread.delete(partition)
+    return unread?.size === 0
   }
 
   /** Where to begin, as far as nobody has: reading goes on meanwhile, and must not be taken back. */
@@ -188,10 +201,15 @@ async function whereToStart(admin: Admin, topic: string, fromOldest: boolean): P
   return new Map(
     offsets.map(({ partition, low, high }) => [
       partition,
-      { start: BigInt(fromOldest ? low : high), oldest: BigInt(low) },
+      { start: BigInt(fromOldest ? low : high), oldest: BigInt(low), end: BigInt(high) },
     ]),
   )
 }
+
+const NONE = { start: 0n, oldest: 0n, end: 0n }
+
+const endsOf = (starts: Starts): Map<number, bigint> =>
+  new Map([...starts].flatMap(([partition, { oldest, end }]) => (oldest < end ? [[partition, end] as const] : [])))
 
 /** Tells the broker that we live, also while a handler takes its time. `check` throws what the broker answered: a rebalance waits for us. */
 function showLife(heartbeat: () => Promise<void>, clock: Clock): { check(): void; stop(): void } {

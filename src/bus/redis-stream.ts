@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import { Corrupt, Refused } from '../protocol/errors.ts'
-import { isAfter, isAt, readDelivery } from './delivery.ts'
+import { aheadOf, isAfter, isAt, readDelivery } from './delivery.ts'
 import type { After, Delivery } from './transport.ts'
 
 /** One entry of the stream. `count` numbers them without gaps from 1, so that a reader sees what was trimmed before it came. */
@@ -70,7 +70,8 @@ export interface Resumption {
 /**
  * Right behind a place that the stream holds, whatever the positions there: a store that was copied, or put back from a backup, counts anew, and what
  * it tells stands behind the place all the same. Otherwise before the first entry that is after it. Positions mean nothing to Redis, so this reads from
- * the oldest entry on; throws Refused when the stream begins after the place, because it was trimmed or lost. The empty place is before whatever there is.
+ * the oldest entry on; throws Refused when the stream begins after the place, because it was trimmed or lost, InvalidInput when
+ * there is nothing from the place on. The empty place is before whatever there is.
  */
 export async function resumptionAfter(redis: Redis, keys: BusKeys, after: After): Promise<Resumption> {
   if (after === '') return { point: await oldestPoint(redis, keys) }
@@ -96,7 +97,9 @@ export async function resumptionAfter(redis: Redis, keys: BusKeys, after: After)
         `the stream ${keys.stream} no longer holds everything after that place`,
         'read on from the store, or begin with the oldest delivery there is (after: ""); keep more of them on the stream',
       )
-    return { point: before ?? (await emptyPoint(redis, keys)), after }
+    const end = before ?? (await emptyPoint(redis, keys))
+    if (later || (!before && end.count > 0)) return { point: end, after } // of what was all removed nobody can say how far it went
+    throw aheadOf(`the stream ${keys.stream}`, after)
   }
 }
 

@@ -96,7 +96,10 @@ export interface SubscribeOptions extends EventsOptions {
 }
 
 export interface EventsOptions {
-  /** Deliveries after this; from now on when absent. */
+  /**
+   * Deliveries after this; from now on when absent. A place that the carrier has not come to, as after an older backup of the store was put back,
+   * is refused, or ends the subscription: who waited behind it would miss all that comes until then.
+   */
   readonly after?: After
   /** How many deliveries, and how many bytes of them, may wait for this subscriber: 1,000 and 16 MiB. */
   readonly limit?: number

@@ -1,6 +1,7 @@
-import { isAfter } from '../../src/bus/delivery.ts'
+import { isAfter, isBefore } from '../../src/bus/delivery.ts'
 import type { History } from '../../src/bus/fan-out.ts'
 import type { Delivery, Transport } from '../../src/bus/transport.ts'
+import { aheadOfStore } from '../../src/vsl/check-input.ts'
 
 /** What a store is to a carrier that keeps nothing: everything is here before it is published, once. */
 export interface KeptHistory extends History {
@@ -15,6 +16,8 @@ export function keptHistory(): KeptHistory {
     kept,
     async *read(after, signal) {
       const before = structuredClone(kept)
+      if (after !== '' && before.every((delivery) => isBefore(delivery, after)))
+        throw aheadOfStore(typeof after === 'string' ? after : after.position)
       for (const delivery of before) {
         if (signal.aborted) return
         if (isAfter(delivery, after)) yield delivery

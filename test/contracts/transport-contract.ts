@@ -201,6 +201,20 @@ export function transportContract(name: string, open: () => Promise<TransportRig
       expect(ids(second.got)).toEqual(ids(series(11, 25)))
     })
 
+    it('goes on where a group was, wherever it is told to begin', async (test) => {
+      const traits = await groupsOrSkip(test)
+      if (!traits) return
+      if (!traits.remembered) return test.skip(`bus/${name} forgets a group with its last member`)
+      const first = await collect({}, { group: 'steady' })
+      await bus.publish(series(1, 5))
+      await until(() => first.got.length === 5)
+      await first.subscription.close()
+      await bus.publish(series(6, 8))
+      const second = await collect({}, { group: 'steady', after: delivery(50).position })
+      await until(() => second.got.length === 3)
+      expect(ids(second.got)).toEqual(ids(series(6, 8)))
+    })
+
     it('gives another member of the group what a vanished one had in hand', async (test) => {
       if (!(await groupsOrSkip(test))) return
       const taken = gate()
@@ -369,6 +383,25 @@ export function transportContract(name: string, open: () => Promise<TransportRig
       for (const { got } of subscribers) {
         await until(() => new Set(ids(got)).size === 1500)
         expect(outOfOrder(got)).toEqual([])
+      }
+    })
+
+    it('refuses a place that it has not come to, as after an older backup was put back', async (test) => {
+      const source = await rig.listener()
+      if (!source.traits.retains) return test.skip(`bus/${name} keeps nothing to resume from`)
+      const refusal = (after: Delivery | string) =>
+        source
+          .subscribe({}, () => undefined, { after, onError: () => undefined })
+          .then(
+            ({ ended }) => ended,
+            (error) => error,
+          )
+      for (const published of [[], series(1, 5)]) {
+        await bus.publish(published)
+        for (const after of [delivery(50), delivery(50).position]) {
+          const error = await refusal(after)
+          expect(error instanceof InvalidInput || error instanceof Refused, String(error)).toBe(true)
+        }
       }
     })
 
