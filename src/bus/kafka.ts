@@ -1,6 +1,6 @@
 import type { Admin, Kafka, Message, Producer } from 'kafkajs'
 import { type Clock, systemClock } from '../protocol/clock.ts'
-import { Closed, InvalidInput, type Problem, Refused, TooLarge } from '../protocol/errors.ts'
+import { Closed, InvalidInput, type MplpError, type Problem, Refused, TooLarge } from '../protocol/errors.ts'
 import { count, type Field, type Fields, flag, having, oneOf, text } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
 import { checkMember } from './check-options.ts'
@@ -57,7 +57,8 @@ export async function kafkaTransport(options: KafkaTransportOptions): Promise<Tr
   const what = address ? `Kafka at ${address.brokers.join(',')}` : 'Kafka'
   const kafka = options.client ?? kafkaClient(address as NonNullable<typeof address>, { tls, sasl })
   const admin = kafka.admin({ retry: RETRY })
-  let maxBytes: number
+  let maxBytes: number | undefined
+  let assumedBytes = BROKER_DEFAULT_BYTES // where it may not be asked what the topic takes
   try {
     await admin.connect()
     await findTopic(admin, topic, what, options.createTopic ?? false, clock)
@@ -74,7 +75,7 @@ export async function kafkaTransport(options: KafkaTransportOptions): Promise<Tr
     groups: { inOrder: true, remembered: true },
   } as const
   const feed = (feeding: Parameters<typeof readTopic>[1]) =>
-    readTopic({ kafka, admin, topic, what, maxBytes, clock }, feeding).catch((error) => {
+    readTopic({ kafka, admin, topic, what, maxBytes: maxBytes ?? assumedBytes, clock }, feeding).catch((error) => {
       throw kafkaError(what, error)
     })
   const listening = source('the Kafka bus', traits, feed, options)
@@ -99,12 +100,20 @@ export async function kafkaTransport(options: KafkaTransportOptions): Promise<Tr
 
   const fitting = async (messages: readonly Message[]): Promise<Message[][]> => {
     try {
-      return portions(messages, maxBytes)
+      return portions(messages, maxBytes, assumedBytes)
     } catch (error) {
       if (!(error instanceof TooLarge)) throw error
       maxBytes = await largestMessage(admin, topic) // by now somebody may have raised it, as they were told to
-      return portions(messages, maxBytes)
+      return portions(messages, maxBytes, assumedBytes)
     }
+  }
+  /** The next attempt is in smaller portions, and says what is wrong if there can be none. */
+  const tooMuch = async ([message, ...others]: readonly Message[], error: unknown): Promise<MplpError> => {
+    maxBytes = await largestMessage(admin, topic)
+    if (maxBytes !== undefined) return kafkaError(what, error)
+    if (others.length === 0) return new Refused(`${what} does not take ${nameOf(message!)}`, RAISE, { cause: error })
+    assumedBytes /= 2
+    return kafkaError(what, error)
   }
 
   return {
@@ -119,8 +128,8 @@ export async function kafkaTransport(options: KafkaTransportOptions): Promise<Tr
           // After a failure its sequence numbers may not be the broker's any more: the next attempt is a new producer's.
           void producer?.disconnect().catch(() => undefined)
           producer = undefined
-          if (isTooLarge(error)) maxBytes = await largestMessage(admin, topic) // the next attempt is in smaller portions
-          throw closing ? new Closed('the Kafka bus') : kafkaError(what, error)
+          const ours = isTooLarge(error) ? await tooMuch(messages, error) : kafkaError(what, error)
+          throw closing ? new Closed('the Kafka bus') : ours
         }
       }
     },
@@ -175,32 +184,29 @@ const MAKING_MS = 20_000
 
 const BROKER_DEFAULT_BYTES = 1_048_588
 
-/** What the topic allows for one batch of messages; the broker's default where that may not be asked. */
-async function largestMessage(admin: Admin, topic: string): Promise<number> {
+/** What the topic allows for one batch of messages; `undefined` where that may not be asked. */
+async function largestMessage(admin: Admin, topic: string): Promise<number | undefined> {
   const name = 'max.message.bytes'
   const { ConfigResourceTypes } = kafkajs()
   const resources = [{ type: ConfigResourceTypes.TOPIC, name: topic, configNames: [name] }]
   const described = await admin.describeConfigs({ resources, includeSynonyms: false }).catch(() => undefined)
   const entry = described?.resources[0]?.configEntries.find((config) => config.configName === name)
-  return Number(entry?.configValue ?? BROKER_DEFAULT_BYTES)
+  return entry && Number(entry.configValue)
 }
 
-/** The batch in portions that the broker accepts: what goes to one partition at once counts as one message. */
-function portions(messages: readonly Message[], maxBytes: number): Message[][] {
+/**
+ * The batch in portions that the broker accepts: what goes to one partition at once counts as one message. What is larger than is only assumed to be
+ * accepted goes alone, for the broker to judge.
+ */
+function portions(messages: readonly Message[], maxBytes: number | undefined, assumedBytes: number): Message[][] {
   const portion: Message[][] = []
   let room = 0
   for (const message of messages) {
     const bytes = sizeOf(message)
-    if (bytes > maxBytes)
-      throw new TooLarge(
-        'an event',
-        bytes,
-        maxBytes,
-        "raise the topic's max.message.bytes, or put large payloads into blobs",
-      )
+    if (maxBytes !== undefined && bytes > maxBytes) throw new TooLarge(nameOf(message), bytes, maxBytes, RAISE)
     if (bytes > room) {
       portion.push([])
-      room = maxBytes - BATCH_OVERHEAD
+      room = (maxBytes ?? assumedBytes) - BATCH_OVERHEAD
     }
     portion.at(-1)?.push(message)
     room -= bytes
@@ -209,6 +215,10 @@ function portions(messages: readonly Message[], maxBytes: number): Message[][] {
 }
 
 const BATCH_OVERHEAD = 100
+
+const RAISE = "raise the topic's max.message.bytes: all that was committed after it waits for it"
+
+const nameOf = ({ key, headers }: Message): string => `the event ${headers?.ce_id} of graph ${key}`
 
 function checkOptions(options: KafkaTransportOptions): void {
   const { url, client, topic, createTopic } = { ...options }

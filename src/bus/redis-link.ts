@@ -80,6 +80,9 @@ export const BLOCK_MS = 5000
 /** The first word of an error reply, by which Redis tells them apart; empty for anything else. */
 export const replyCode = (error: unknown): string => (isReply(error) ? (/^[A-Z]+/.exec(error.message)?.[0] ?? '') : '')
 
+/** True when the server says that one value is longer than it takes. */
+export const isTooLong = (error: unknown): boolean => isReply(error) && error.message.includes('invalid bulk length')
+
 const isReply = (error: unknown): error is Error => error instanceof Error && error.name === 'ReplyError'
 
 /** A command that was in flight when the connection broke is rejected, and none waits in a queue of the client's. */

@@ -1,15 +1,17 @@
 import type { Redis } from 'ioredis'
+import { causeOf } from '../protocol/cause.ts'
 import { systemClock } from '../protocol/clock.ts'
 import { Closed, InvalidInput, type Problem, Refused } from '../protocol/errors.ts'
 import { count, type Fields, object, text, timeout } from '../protocol/fields.ts'
+import { roughBytes } from '../protocol/json.ts'
 import { checkMember, keptName } from './check-options.ts'
 import { checkBatch } from './delivery.ts'
 import { readAlone } from './redis-alone.ts'
 import { beginGroup, isKnownGroup, readInGroup } from './redis-group.ts'
-import { BLOCK_MS, type RedisLink, redisLink } from './redis-link.ts'
+import { BLOCK_MS, isTooLong, type RedisLink, redisLink } from './redis-link.ts'
 import { busKeys, newestPoint, PUBLISH, resumptionAfter } from './redis-stream.ts'
 import { type Feed, type SourceOptions, source } from './source.ts'
-import type { Transport } from './transport.ts'
+import type { Delivery, Transport } from './transport.ts'
 import { onAbort } from './waiting.ts'
 
 export interface RedisTransportOptions extends SourceOptions {
@@ -94,7 +96,8 @@ export async function redisTransport(options: RedisTransportOptions): Promise<Tr
           await main.eval(PUBLISH, 2, key, keys.counter, keep.deliveries ?? 0, keep.ms ?? 0, ...texts)
         }
       } catch (error) {
-        throw closing ? new Closed('the Redis bus') : link.error(error)
+        if (closing) throw new Closed('the Redis bus')
+        throw isTooLong(error) ? tooLong(link.what, batch, error) : link.error(error)
       }
     },
     close() {
@@ -102,6 +105,16 @@ export async function redisTransport(options: RedisTransportOptions): Promise<Tr
       return closing
     },
   }
+}
+
+/** The server counts what it takes for one value, and hangs up on more. */
+function tooLong(what: string, batch: readonly Delivery[], cause: unknown): Refused {
+  const { graph_id, event } = batch.reduce((a, b) => (roughBytes(b.event) > roughBytes(a.event) ? b : a))
+  return new Refused(
+    `${what} does not take the event ${event.event_id} of graph ${graph_id}`,
+    'raise its proto-max-bulk-len: all that was committed after it waits for it',
+    { cause: causeOf(cause) },
+  )
 }
 
 /** Refuses a server that may throw the stream away; tells whether what it confirms outlasts its restart. */

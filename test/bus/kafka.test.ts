@@ -146,6 +146,7 @@ describe('bus/kafka', () => {
     const error = await bus.publish([filled(1, 100_000)]).catch((e) => e)
     expect(error).toBeInstanceOf(TooLarge)
     expect(error.limit).toBe(100_000)
+    expect(error.message).toContain(delivery(1).event.event_id)
     const got: Delivery[] = []
     await bus.subscribe({}, (d) => void got.push(d))
     await bus.publish([...series(1, 3).map((d) => filled(d.revision, 98_900)), ...series(4, 500)])
@@ -189,6 +190,43 @@ describe('bus/kafka', () => {
     expect((await rawMessages(brokers, topic, 4)).map(({ headers }) => String(headers?.ce_id))).toEqual(
       ids(series(1, 4)),
     )
+    await admin.disconnect()
+    await bus.close()
+  })
+
+  itOnKafka('leaves it to the broker to judge where it may not ask what the topic takes', async (brokers) => {
+    const topic = freshTopic()
+    const kafka = client(brokers)
+    const admin = kafka.admin()
+    await admin.connect()
+    const take = (bytes: number) => {
+      const configEntries = [{ name: 'max.message.bytes', value: String(bytes) }]
+      const resources = [{ type: ConfigResourceTypes.TOPIC, name: topic, configEntries }]
+      return admin.alterConfigs({ validateOnly: false, resources })
+    }
+    const denied = () => Promise.reject(new KafkaJSError('not authorized'))
+    const asked = {
+      admin: () => ({ ...kafka.admin(), describeConfigs: denied }),
+      producer: kafka.producer.bind(kafka),
+      consumer: kafka.consumer.bind(kafka),
+    }
+    const bus = await kafkaTransport({
+      client: asked as never,
+      topic,
+      createTopic: { partitions: 1, maxBytes: 100_000 },
+      ...quiet,
+    })
+    const filled = (n: number, size: number) => delivery(n, { event: { payload: { filling: 'x'.repeat(size) } } })
+    const publish = (batch: readonly Delivery[]) =>
+      vi.waitFor(() => bus.publish(batch), { timeout: 10_000, interval: 20 }) // again and again, as a relay does
+    await publish(series(1, 12).map(({ revision }) => filled(revision, 30_000)))
+    const error = await bus.publish([filled(13, 2_000_000)]).catch((e) => e)
+    expect(error).toBeInstanceOf(Refused)
+    expect(error.message).toContain(delivery(13).event.event_id)
+    await take(3_000_000)
+    await publish([filled(13, 2_000_000)])
+    const stored = (await rawMessages(brokers, topic, 13)).map(({ headers }) => String(headers?.ce_id))
+    expect(new Set(stored)).toEqual(new Set(ids(series(1, 13))))
     await admin.disconnect()
     await bus.close()
   })

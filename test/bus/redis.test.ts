@@ -361,6 +361,30 @@ describe('bus/redis', () => {
     },
   )
 
+  itOnItsOwn(
+    'names an event that is longer than the server takes, and carries it once that is mended',
+    async (server) => {
+      const redis = new Redis(server.url)
+      const bus = await redisTransport({ url: server.url, prefix: freshPrefix() })
+      const batch = [delivery(1), delivery(2, { event: { payload: { filling: 'x'.repeat(2_000_000) } } }), delivery(3)]
+      await redis.config('SET', 'proto-max-bulk-len', '1mb')
+      const error = await bus.publish(batch).catch((e) => e)
+      expect(error).toBeInstanceOf(Refused)
+      expect(error.message).toContain(delivery(2).event.event_id)
+      expect(inspect(error, { depth: 9 })).not.toContain('xxx')
+      await redis.config('SET', 'proto-max-bulk-len', '512mb')
+      // It has hung up, too.
+      await until(() =>
+        bus.publish(batch).then(
+          () => true,
+          () => false,
+        ),
+      )
+      redis.disconnect()
+      await bus.close()
+    },
+  )
+
   itNeeds('redis')('takes as many at once as there are', (url) =>
     withBus({ url }, async (bus, { redis, key }) => {
       const sent = delivery(1)
