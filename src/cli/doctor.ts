@@ -1,6 +1,7 @@
 import type { Config } from '../config.ts'
 import { openConfigured } from '../configured-store.ts'
 import { openProject } from '../psg/project.ts'
+import { checkBuses } from './doctor-buses.ts'
 import { checkIndexes } from './doctor-indexes.ts'
 import { checkNode, checkWatches } from './doctor-machine.ts'
 import { checkQuestions, checkRuns, type RunChecks } from './doctor-runs.ts'
@@ -57,6 +58,7 @@ async function stored(config: Config, io: Io, lacks: RunChecks['lacks']): Promis
       await checkLayout(store),
       await checkClock(store),
       await checkIndexes(project),
+      ...(await checkBuses(store, config.bus)),
       ...(await checkRuns(project, { onProgress, ...(lacks && { lacks }) })),
       ...(await checkQuestions(project)),
     ]

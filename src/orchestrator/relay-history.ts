@@ -1,5 +1,7 @@
 import type { History } from '../bus/fan-out.ts'
 import type { Place } from '../bus/transport.ts'
+import type { Clock } from '../protocol/clock.ts'
+import { isObject } from '../protocol/json.ts'
 import { type Backend, type Entry, POSITIONS, type Position } from '../vsl/backend.ts'
 import { badPosition } from '../vsl/check-input.ts'
 import { deliveriesOf } from './relay-feed.ts'
@@ -12,6 +14,15 @@ export const relayStream = (bus: string): string => `relay/${bus}`
 export async function storedPosition(store: Backend, bus: string): Promise<Position> {
   const key = positionKey(bus)
   return ((await store.getMany([key])).get(key) as Position | undefined) ?? ''
+}
+
+/** How long the oldest commit after a position has been waiting; 0 when there is none. */
+export async function waitingMs(store: Backend, position: Position, clock: Clock): Promise<number> {
+  for await (const { body } of store.feed(position === '' ? {} : { after: position })) {
+    const at = isObject(body) ? Date.parse(String(body.at)) : Number.NaN
+    if (!Number.isNaN(at)) return Math.max(0, clock.now() - at) // others are no graph's
+  }
+  return 0
 }
 
 /** The journal of a store, which may be on its way, as the history of a bus whose carrier keeps nothing. */

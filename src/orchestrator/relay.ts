@@ -18,14 +18,13 @@ import {
   refuseUnlessFit,
   signal as signalField,
 } from '../protocol/fields.ts'
-import { isObject } from '../protocol/json.ts'
 import { type Report, reporter } from '../protocol/reporter.ts'
 import type { Backend, Holder, Position } from '../vsl/backend.ts'
 import { store as storeField } from '../vsl/check-options.ts'
 import { wakeable } from '../vsl/wakeable.ts'
 import { own } from './owner.ts'
 import { type Bounds, readAhead } from './relay-feed.ts'
-import { positionKey, relayStream, storedPosition } from './relay-history.ts'
+import { positionKey, relayStream, storedPosition, waitingMs } from './relay-history.ts'
 import { pace } from './relay-pace.ts'
 
 export interface RelayOptions {
@@ -205,13 +204,7 @@ export function relay(options: RelayOptions): Relay {
       }
       return true
     },
-    async behindMs() {
-      for await (const { body } of after(await reached())) {
-        const at = isObject(body) ? Date.parse(String(body.at)) : Number.NaN
-        if (!Number.isNaN(at)) return Math.max(0, clock.now() - at) // others are no graph's
-      }
-      return 0
-    },
+    behindMs: async () => waitingMs(store, await reached(), clock),
     async close() {
       closing.abort()
       await atMost(graceMs, running, clock)

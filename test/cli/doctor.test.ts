@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { Check } from '../../src/cli/doctor.ts'
+import { checkBuses } from '../../src/cli/doctor-buses.ts'
 import { checkIndexes } from '../../src/cli/doctor-indexes.ts'
 import { checkNode, checkWatches } from '../../src/cli/doctor-machine.ts'
 import { checkRuns } from '../../src/cli/doctor-runs.ts'
@@ -9,10 +10,13 @@ import { checkClock } from '../../src/cli/doctor-store.ts'
 import { lacksBy } from '../../src/cli/lacks-by.ts'
 import { openRuntime } from '../../src/compose.ts'
 import type { Config } from '../../src/config.ts'
-import { systemClock } from '../../src/protocol/clock.ts'
+import { positionKey, relayStream } from '../../src/orchestrator/relay-history.ts'
+import { manualClock, systemClock } from '../../src/protocol/clock.ts'
 import { openProject } from '../../src/psg/project.ts'
 import { reindexProject } from '../../src/psg/verify-project.ts'
+import { memoryBackend } from '../../src/vsl/memory.ts'
 import { openStore } from '../../src/vsl/vsl.ts'
+import { tell } from '../orchestrator/relay-support.ts'
 import { flowOf } from '../support/flows.ts'
 import { freshPrefix, freshSchema, itNeeds, itOwns, privateRedis } from '../support/servers.ts'
 import { tempFolder } from '../support/temp-folder.ts'
@@ -41,6 +45,43 @@ describe('the machine', () => {
 
   it('is asked nothing where there are no limits', async () => {
     expect(await checkWatches(tempFolder())).toMatchObject({ verdict: 'ok', says: 'this system sets no limit' })
+  })
+})
+
+describe('the buses', () => {
+  it('are told with how long each outside of the processes has been waiting for a commit', async () => {
+    const store = memoryBackend()
+    await tell(store, 'graph') // of the year's first second
+    for await (const { position } of store.feed())
+      await store.commit({
+        ...{ stream: relayStream('redis'), expected: 0, inserts: [], deletes: [] },
+        puts: [[positionKey('redis'), position]],
+      })
+    const buses = ['memory:', 'redis://127.0.0.1:1', 'kafka://127.0.0.1:1/events']
+    const clock = manualClock({ now: Date.parse('2026-01-01T00:01:00.000Z') })
+    const ok = { check: 'bus', verdict: 'ok' }
+    const [redis, kafka, ...others] = await checkBuses(store, buses, clock)
+    expect([redis, kafka, others]).toEqual([
+      { ...ok, says: expect.stringContaining('redis is 0 s behind') },
+      { ...ok, says: expect.stringContaining('kafka is 60 s behind') },
+      [],
+    ])
+    await clock.advance(1000)
+    expect((await checkBuses(store, buses, clock)).map(({ verdict }) => verdict)).toEqual(['ok', 'warning'])
+  })
+
+  it('are those of the config, and need not answer', async () => {
+    const folder = tempFolder()
+    const vsl = `sqlite:${join(folder, 'store.db')}`
+    const store = await openStore(vsl)
+    await tell(store, 'graph')
+    await store.close()
+    writeFileSync(join(folder, 'mplp.json'), JSON.stringify({ vsl, bus: [{ url: 'redis://127.0.0.1:1', name: 'r' }] }))
+    const { code, values } = await hereJson<Check[]>(folder, ['doctor', '--config', 'mplp.json'])
+    expect(code).toBe(0)
+    expect(values[0]?.filter(({ check }) => check === 'bus')).toEqual([
+      expect.objectContaining({ verdict: 'warning', says: expect.stringMatching(/^r is \d+ s behind/) }),
+    ])
   })
 })
 
