@@ -46,6 +46,7 @@ export async function readTopic(of: KafkaTopic, feeding: Feeding): Promise<() =>
   if (unread && [...starts.values()].every(({ end }) => end === 0n)) throw aheadOf(topic, after!)
   if (unread?.size === 0) unread = undefined // of what was all removed nobody can say how far it went
   const next = new Map<number, bigint>() // of each partition, while it stays ours
+  const past = new Set<number>() // the place; what follows is new wherever it stands: the store may be an older backup by now
   const tellTrouble = sparing(report, TOLD_AGAIN_MS, clock) // a reader begins again every few seconds while the broker is away
 
   const consumer = kafka.consumer({
@@ -82,9 +83,10 @@ export async function readTopic(of: KafkaTopic, feeding: Feeding): Promise<() =>
     if (lost > 0n) report(new FellBehind('a subscriber', removedFrom(topic, lost)))
     next.set(partition, offset + 1n)
     const delivery = deliveryOf(message, `message ${offset} in partition ${partition} of ${topic}`)
-    if (after !== undefined && !isKnown) {
+    if (after !== undefined && !isKnown && !past.has(partition)) {
       if (!isBefore(delivery, after)) unread = undefined
       if (!isAfter(delivery, after)) return undefined
+      past.add(partition)
       if (isFirst && oldest > 0n && after !== '')
         throw new Refused(
           `${topic} no longer holds everything after that place`,

@@ -26,6 +26,7 @@ export async function readAlone(
   let last = point.id
   let count: number | undefined = point.count
   let begunAnewFor = FIRST
+  let isPast = after === undefined // the place; what follows is new wherever it stands: the store may be an older backup by now
 
   /** As after a failover to a server that had less, or nothing. */
   const beginAnew = () => {
@@ -47,8 +48,8 @@ export async function readAlone(
     if (lost > 0)
       report(new FellBehind('a subscriber', `${lost} deliveries were trimmed from ${key} before it read them`))
     count = entry.count
-    if ((after === undefined || isAfter(delivery, after)) && match(delivery))
-      await queue.push({ delivery, bytes: entry.text.length })
+    isPast ||= isAfter(delivery, after!)
+    if (isPast && match(delivery)) await queue.push({ delivery, bytes: entry.text.length })
     return true
   }
   const takeAll = async (page: readonly RawEntry[]) => {

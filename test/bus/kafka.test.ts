@@ -291,6 +291,22 @@ describe('bus/kafka', () => {
     60_000,
   )
 
+  itOnKafka(
+    'gives who has come past their place all that follows, also from an older backup of the store',
+    async (brokers) => {
+      const url = `kafka://${brokers}/${freshTopic()}`
+      const bus = await kafkaTransport({ url, createTopic: { partitions: 1 }, ...quiet })
+      await bus.publish(series(1, 5))
+      const got: Delivery[] = []
+      await bus.subscribe({}, (d) => void got.push(d), { after: delivery(4).position })
+      await until(() => got.length === 1)
+      await bus.publish([delivery(3, { graph: 'other' }), delivery(6)])
+      await until(() => got.at(-1)?.revision === 6)
+      expect(got.map((d) => d.revision)).toEqual([5, 3, 6])
+      await bus.close()
+    },
+  )
+
   itOnKafka('takes a client, and leaves it to its owner', async (brokers) => {
     const topic = freshTopic()
     const kafka = client(brokers)
