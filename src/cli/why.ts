@@ -22,6 +22,7 @@ export async function run({ args, io }: VerbCall): Promise<number> {
 function standingOf({ status, by, error }: ToldReason): string {
   if (status === undefined) return ''
   const whom = by === undefined ? '' : ` by ${by.join(', ')}`
+  const where = isObject(error) && typeof error.step_id === 'string' ? ` in step ${error.step_id}` : ''
   const ofWhat = isObject(error) ? `: ${String(error.message).split('\n', 1)[0]}` : ''
-  return ` (${status}${whom}${ofWhat})`
+  return ` (${status}${whom}${where}${ofWhat})`
 }

@@ -148,7 +148,7 @@ describe('a project that a newcomer makes', { timeout: PATIENT }, () => {
     expect(await lastOf(tried!)).toBe(`step ${tried} charge (in_progress: the till is shut)`)
     expect(await lastOf(flows[0]!.ids.greet!)).toBe(`step ${flows[0]!.ids.greet} greet (completed)`)
     const { plan_id } = flows[0]!.plan
-    expect(await lastOf(plan_id)).toBe(`plan ${plan_id} A plan (failed: the till is shut)`)
+    expect(await lastOf(plan_id)).toBe(`plan ${plan_id} A plan (failed in step ${failed}: the till is shut)`)
     const { values } = await hereJson<{ error?: object }[]>(other, ['why', failed!])
     expect(values[0]!.at(-1)!.error).toMatchObject({ code: 'action_failed', message: 'the till is shut\nfor today' })
   })
