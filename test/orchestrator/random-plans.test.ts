@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import type { Runtime } from '../../src/orchestrator/runtime.ts'
 import { eventKind } from '../../src/protocol/base-event.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
-import { ActionError, RuleViolation } from '../../src/protocol/errors.ts'
+import { ActionError, InvalidInput, RuleViolation } from '../../src/protocol/errors.ts'
 import type { JsonObject } from '../../src/protocol/json.ts'
 import { problems, profileProblems } from '../../src/protocol/validate.ts'
 import { eventsIn } from '../../src/psg/told.ts'
@@ -22,6 +22,8 @@ interface Fate {
   readonly asks: boolean
   readonly approved: boolean
   readonly works_ms: number
+  /** It waits for a signal of its name for no longer than this; when that comes, from the start, if it does. */
+  readonly waits: { readonly timeout_ms: number; readonly comes: number | undefined } | undefined
 }
 
 interface Story {
@@ -43,6 +45,13 @@ const fate = (place: number): fc.Arbitrary<Fate> =>
     asks: fc.oneof({ weight: 4, arbitrary: fc.constant(false) }, { weight: 1, arbitrary: fc.constant(true) }),
     approved: fc.boolean(),
     works_ms: fc.constantFrom(0, 0, 100, 1_500),
+    waits: fc.option(
+      fc.record({
+        timeout_ms: fc.constantFrom(100, 900, 5_000),
+        comes: fc.option(fc.constantFrom(0, 300, 1_000), { nil: undefined }),
+      }),
+      { nil: undefined, freq: 5 },
+    ),
   })
 const story: fc.Arbitrary<Story> = fc.record({
   fates: fc.integer({ min: 1, max: 7 }).chain((length) => fc.tuple(...Array.from({ length }, (_, i) => fate(i)))),
@@ -59,15 +68,19 @@ async function lived({ fates, concurrency, deaths, cancel }: Story, seed: number
   const clock = manualClock({ seed })
   const store = memoryBackend({ clock })
   const specs: { [name: string]: StepSpec } = {}
-  for (const [i, { after, attempts, delay_ms, on_failure, asks }] of fates.entries())
+  for (const [i, { after, attempts, delay_ms, on_failure, asks, waits }] of fates.entries())
     specs[`s${i}`] = {
       call: 'work',
       after: after.map((n) => `s${n}`),
       binding: {
         on_failure,
-        params: { name: 'work', args: { step: i } },
         ...(asks && { approval: 'ask' }),
-        retry: { strategy: 'fixed', max_attempts: attempts, delay_ms },
+        ...(waits
+          ? { action_type: 'wait', params: { signal: `s${i}` }, timeout_ms: waits.timeout_ms }
+          : {
+              params: { name: 'work', args: { step: i } },
+              retry: { strategy: 'fixed', max_attempts: attempts, delay_ms },
+            }),
       },
     }
   const flow = flowOf(specs, { options: { concurrency } }, clock)
@@ -94,6 +107,7 @@ async function lived({ fates, concurrency, deaths, cancel }: Story, seed: number
   const { plan_id, context_id } = flow.plan
   await world.ask((runtime) => runtime.submit(flow))
   let cancelled = cancel === undefined
+  const given = new Set<number>()
   for (let round = 0; ; round++) {
     if (round > MOST_ROUNDS) throw new Error('the run neither ended nor said what it waits for')
     if (!cancelled && clock.now() - began >= cancel!) {
@@ -101,6 +115,11 @@ async function lived({ fates, concurrency, deaths, cancel }: Story, seed: number
       await world.ask((runtime) => runtime.cancel(plan_id))
     }
     await world.ask((runtime) => answerAll(runtime, fates))
+    for (const [i, { waits }] of fates.entries()) {
+      if (waits?.comes === undefined || given.has(i) || clock.now() - began < waits.comes) continue
+      given.add(i)
+      await world.ask((runtime) => runtime.signal(plan_id, `s${i}`, i).catch(unlessEnded))
+    }
     const run = await world.ask((runtime) => runtime.get(plan_id))
     if (run?.phase === 'ended') break
     await clock.advance(Math.min(250, Math.max(1, (clock.nextWake ?? 0) - clock.now())))
@@ -114,12 +133,17 @@ async function lived({ fates, concurrency, deaths, cancel }: Story, seed: number
 
 async function answerAll(runtime: Runtime, fates: readonly Fate[]): Promise<void> {
   for (const { confirm, shows } of await runtime.waiting()) {
-    const { step } = (shows?.arguments as { args?: { step?: number } } | undefined)?.args ?? {}
-    const status = fates[step ?? 0]!.approved ? 'approved' : 'rejected'
+    const { args, signal } = shows!.arguments as { args?: { step: number }; signal?: string }
+    const status = fates[args?.step ?? Number(signal!.slice(1))]!.approved ? 'approved' : 'rejected'
     await runtime.decide(confirm.confirm_id, { status, decided_by_role: 'person' }).catch((error) => {
       if (!(error instanceof RuleViolation)) throw error // an earlier answer has ended the run, and this question with it
     })
   }
+}
+
+/** A signal for a run that is over is refused. */
+function unlessEnded(error: unknown): void {
+  if (!(error instanceof InvalidInput)) throw error
 }
 
 /** Everything that must hold of a story, however it went. */
@@ -167,6 +191,10 @@ async function judged({ graph, run, entries, store, ids, fates, world }: Awaited
 
   const plan = await graph.document('plan', run.plan_id)
   expect(Object.fromEntries(status)).toEqual(Object.fromEntries(plan.steps.map((step) => [step.step_id, step.status])))
+
+  // Nothing comes of waiting for what nobody says.
+  for (const [i, { waits }] of fates.entries())
+    if (waits && waits.comes === undefined) expect(status.get(ids[`s${i}`]!)).not.toBe('completed')
 
   // It ended, and nothing of it is left to be waited for.
   expect(['completed', 'failed', 'cancelled']).toContain(plan.status)
