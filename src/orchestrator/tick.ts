@@ -113,9 +113,7 @@ function takeIn(run: LiveRun, arrival: Exclude<Arrival, { kind: 'look' }>, decid
       return attemptFailed(run, arrival, decided)
     case 'due': {
       const waiting = run.waiting.get(arrival.action)
-      if (run.ending || run.paused) return
-      if (waiting?.on === 'signal' && waiting.until?.timer === arrival.timer) return signalMissed(run, waiting, decided)
-      if (waiting?.on !== 'timer' || waiting.timer !== arrival.timer) return
+      if (waiting?.on !== 'timer' || waiting.timer !== arrival.timer || run.ending || run.paused) return
       if (!hasRoom(run, waiting.flight)) return
       run.waiting.delete(arrival.action)
       timerFired(arrival.timer, decided)
@@ -211,21 +209,27 @@ function look(run: LiveRun, decided: Decided): void {
 
 function takeInSignals(run: LiveRun, decided: Decided): void {
   let signals: ReturnType<typeof openSignals> | undefined
+  const missed: SignalWait[] = []
   for (const [action, waiting] of run.waiting) {
     if (waiting.on !== 'signal') continue
     signals ??= openSignals(run)
     const signal = signals.get(waiting.name)?.shift()
-    if (!signal) continue
+    if (!signal) {
+      if (waiting.until && waiting.until.due <= run.graph.clock.now()) missed.push(waiting)
+      continue
+    }
     run.waiting.delete(action)
     waitOver(waiting, decided)
     decided.changes.push({ kind: 'node_update', node: 'signal', id: signal.id, set: { taken: true } })
     const result = { action_id: action, status: 'completed' as const, output: signal.data.payload, duration_ms: 0 }
     takeIn(run, { kind: 'completed', flight: waiting.flight, result }, decided)
   }
+  for (const waiting of missed) if (!run.ending) signalMissed(run, waiting, decided)
 }
+type SignalWait = Extract<Waiting, { on: 'signal' }>
 
-/** The time to wait for a signal is over. One that has come was taken in before anybody looked at the time. */
-function signalMissed(run: LiveRun, waiting: Extract<Waiting, { on: 'signal' }>, decided: Decided): void {
+/** The time to wait for a signal is over, and none has come. */
+function signalMissed(run: LiveRun, waiting: SignalWait, decided: Decided): void {
   const { flight, name, until } = waiting
   run.waiting.delete(flight.action.action_id)
   waitOver(waiting, decided)

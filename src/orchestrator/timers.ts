@@ -53,7 +53,7 @@ export function awaitSignal(
 }
 
 /** The stored wait of what a run waits for, if there is one. */
-const timerOf = (waiting: Waiting) => (waiting.on === 'signal' ? waiting.until : waiting)
+export const timerOf = (waiting: Waiting) => (waiting.on === 'signal' ? waiting.until : waiting)
 
 /** What waited waits no more. */
 export function waitOver(waiting: Waiting, decided: Pick<Decided, 'changes'>): void {
@@ -159,7 +159,7 @@ export function ring(run: LiveRun): void {
   for (const [action, waiting] of run.waiting) {
     const timer = timerOf(waiting)
     if (!timer || lacksPlace(run, waiting)) continue
-    if (waiting.on !== 'confirm' && timer.due <= now) run.inbox.push({ kind: 'due', timer: timer.timer, action })
+    if (waiting.on === 'timer' && timer.due <= now) run.inbox.push({ kind: 'due', timer: timer.timer, action })
     else if (isDue(timer, now)) run.inbox.push({ kind: 'look' })
   }
 }

@@ -5,7 +5,7 @@ import type { Binding } from '../../src/psg/change.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { collect } from '../contracts/backend/given.ts'
 import { flowOf } from '../support/flows.ts'
-import { inTime, noted, passes, until, world } from '../support/on-a-clock.ts'
+import { door, heldCommit, inTime, noted, passes, until, world } from '../support/on-a-clock.ts'
 
 const MINUTE = 60_000
 
@@ -115,6 +115,27 @@ describe('a wait for a signal with a timeout', () => {
     await second.resume(run.run_id)
     expect(await inTime(clock, (await second.get(run.run_id)).result())).toMatchObject({ status: 'completed' })
     expect(called).toEqual(['ship'])
+  })
+
+  it('takes a signal that came in time, while a commit of the run was under way', async () => {
+    const slow = door()
+    const { clock, start } = world({ slow: () => slow.opened.then(() => 'slowly') }, { leaseTtlMs: 100 * MINUTE })
+    const held = heldCommit('slowly')
+    const owner = await start({}, held.seen)
+    const other = await start({ mine: new Set() })
+    onTestFinished(() => Promise.all([owner.close(), other.close()]).then(() => undefined))
+    const run = await owner.submit(
+      flowOf({
+        paid: { binding: { action_type: 'wait', params: { signal: 'paid' }, timeout_ms: MINUTE } },
+        slow: { binding: { timeout_ms: 10 * MINUTE } },
+      }),
+    )
+    slow.open()
+    await inTime(clock, held.reached)
+    await other.signal(run.run_id, 'paid', 1)
+    await passes(clock, 2 * MINUTE)
+    held.letGo()
+    expect(await inTime(clock, run.result())).toMatchObject({ status: 'completed' })
   })
 
   it('is over with its run', async () => {
