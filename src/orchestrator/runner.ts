@@ -8,7 +8,7 @@ import type { Flight, LiveRun } from './live.ts'
 import type { RunError } from './run-error.ts'
 import { openSignals } from './signals.ts'
 import { decideTick } from './tick.ts'
-import { nextDue, ring } from './timers.ts'
+import { nextDue, ring, timerOf } from './timers.ts'
 
 export interface RunnerOptions {
   /** Stops at the next boundary: what is under way may end, nothing new starts. */
@@ -107,10 +107,13 @@ async function quiet(run: LiveRun, bell: Alarm, options: RunnerOptions): Promise
   }
 }
 
-/** A retry that is due before the next round would wait for that, ten times as long as it was told to. */
+/** A retry, or the timeout of a wait, that is due before the next round would wait for that, ten times as long as it was told to. */
 function isSoonDue(run: LiveRun, { patrolMs = PATROL_MS }: RunnerOptions): boolean {
   const soon = run.graph.clock.now() + patrolMs
-  return [...run.waiting.values()].some((waiting) => waiting.on === 'timer' && waiting.due <= soon)
+  return [...run.waiting.values()].some((waiting) => {
+    const timer = waiting.on === 'confirm' ? undefined : timerOf(waiting)
+    return timer !== undefined && timer.due <= soon
+  })
 }
 
 /**

@@ -53,6 +53,19 @@ describe('a run that waits for less than a round', () => {
   })
 })
 
+describe('a run that waits for a signal for less than a round', () => {
+  it('goes on when its time is over', async () => {
+    const { start, clock } = world({})
+    const runtime = await start({ patrolMs: 1_000 })
+    const began = clock.now()
+    const paid = { binding: { action_type: 'wait', params: { signal: 'paid' }, timeout_ms: 200 } } as const
+    const run = await runtime.submit(flowOf({ paid }))
+    expect(await inTime(clock, run.result())).toMatchObject({ error: { code: 'action_timed_out' } })
+    expect(clock.now() - began).toBeLessThan(500)
+    await inTime(clock, runtime.close())
+  })
+})
+
 describe('a runtime that looks after a few runs', () => {
   it('finds them without reading what others run', async () => {
     const { start, clock } = world({})
