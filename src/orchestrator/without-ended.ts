@@ -1,11 +1,12 @@
 import { needed, refuseUnlessFit, signal, time } from '../protocol/fields.ts'
 import { type Digest, isObject, type Json } from '../protocol/json.ts'
-import type { EntryBody, Stored } from '../psg/change.ts'
+import type { Stored } from '../psg/change.ts'
 import { takeOn } from '../psg/field-change.ts'
 import { graphIn } from '../psg/index-rows.ts'
 import { INDEX } from '../psg/indexes.ts'
 import { KINDS } from '../psg/kinds.ts'
 import { groupIn, placeOf } from '../psg/node.ts'
+import { isGraphs } from '../psg/told.ts'
 import { POSITIONS, type Position } from '../vsl/backend.ts'
 import { checkScan } from '../vsl/check-input.ts'
 import { checkSource } from '../vsl/check-options.ts'
@@ -82,9 +83,14 @@ async function ended(
   { before, signal }: EndedBefore,
 ): Promise<Pick<WithoutEnded, 'leftOut' | 'behind'>> {
   const trails = new Map<string, Trail>()
+  const others = new Set<string>() // streams with entries that are no graph's
   for await (const { stream, position, body } of store.feed()) {
     signal?.throwIfAborted()
-    const { at, changes } = body as unknown as EntryBody
+    if (!isGraphs(body)) {
+      others.add(stream)
+      continue
+    }
+    const { at, changes } = body
     const trail = trails.get(stream) ?? { at, position, files: false, own: new Map() }
     trails.set(stream, Object.assign(trail, { at, position }))
     for (const change of changes) {
@@ -101,7 +107,7 @@ async function ended(
   const behind = new Set<string>()
   for (const [graph, { at, position, files, own }] of trails) {
     const [context] = own.values()
-    if (!context || UNENDED.has(context.data.status) || files || asking.has(graph)) continue
+    if (!context || UNENDED.has(context.data.status) || files || asking.has(graph) || others.has(graph)) continue
     if (Date.parse(at) >= Date.parse(before) || (await holdsOpen(store, graph))) continue
     const untold = buses.filter(([, told]) => (told as Position) < position)
     for (const [bus] of untold) behind.add(bus)

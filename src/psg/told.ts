@@ -49,7 +49,7 @@ export function eventsIn(entry: Told<unknown>): readonly BornEvent[] {
 }
 
 /** Streams of others may lie in the same store, and tell of events in their own way. */
-const isGraphs = (body: unknown): boolean =>
+export const isGraphs = (body: unknown): body is EntryBody =>
   isObject(body) &&
   Array.isArray(body.events) &&
   Array.isArray(body.changes) &&

@@ -17,7 +17,7 @@ import { type Backend, POSITIONS } from '../../src/vsl/backend.ts'
 import { copyStore } from '../../src/vsl/copy.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { sqliteBackend } from '../../src/vsl/sqlite.ts'
-import { collect, write } from '../contracts/backend/given.ts'
+import { append, bodies, collect, write } from '../contracts/backend/given.ts'
 import { by, confirmData, contextOf, lasting, planOf } from '../psg/given.ts'
 import { call, contextDocument, planDocument, saying } from '../support/agents.ts'
 import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
@@ -190,6 +190,19 @@ describe('a store without what has ended', () => {
     const gone = await ran(store)
     const { left } = await copyOf(store)
     expect(left).toEqual([gone])
+  })
+
+  it('keeps streams that are no graphs, and those that are only in part', async () => {
+    const store = memoryBackend()
+    for (const [i, entry] of ['hello', null, { changes: 1 }].entries()) await store.commit(append('mine', i, entry))
+    const gone = await ran(store)
+    const odd = await ran(store)
+    await store.commit(append(odd, (await store.head(odd)).revision, 'hello'))
+    const part = await withoutEnded(store, SOON)
+    expect([...part.leftOut]).toEqual([gone])
+    const copy = memoryBackend()
+    await copyStore(part, copy, { verify: true })
+    expect(bodies(await collect(copy.read('mine')))).toEqual(['hello', null, { changes: 1 }])
   })
 
   it('keeps what a bus has not been told of yet, and says which bus', async () => {
