@@ -114,7 +114,7 @@ export interface Outcome {
 
 /**
  * Does actions of one type. Throws an ActionError that says what to do next (retryable, final, denied, rejected, timed out, aborted, approval
- * needed); any other throw is taken as final. Must end, with its child processes and sockets gone, soon after `signal` is aborted.
+ * needed); any other throw is taken as one that may pass. Must end, with its child processes and sockets gone, soon after `signal` is aborted.
  */
 export interface Adapter {
   /** `*` does every type that no other adapter does. */
