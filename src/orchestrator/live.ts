@@ -179,5 +179,7 @@ export interface Decided {
   termination?: TerminationReason
   /** The wish that was taken in, and the change that crosses it off. */
   taken?: { readonly requested: string; readonly by: NodeUpdate<'run'> }
+  /** What is left of the signals that lay there: the tick may look twice, and each is for one. */
+  signals?: Map<string, Node<'signal'>[]>
   end: 'completed' | 'failed' | 'cancelled' | undefined
 }

@@ -208,12 +208,11 @@ function look(run: LiveRun, decided: Decided): void {
 }
 
 function takeInSignals(run: LiveRun, decided: Decided): void {
-  let signals: ReturnType<typeof openSignals> | undefined
   const missed: SignalWait[] = []
   for (const [action, waiting] of run.waiting) {
     if (waiting.on !== 'signal') continue
-    signals ??= openSignals(run)
-    const signal = signals.get(waiting.name)?.shift()
+    decided.signals ??= openSignals(run)
+    const signal = decided.signals.get(waiting.name)?.shift()
     if (!signal) {
       if (waiting.until && waiting.until.due <= run.graph.clock.now()) missed.push(waiting)
       continue

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { ActionError } from '../../src/protocol/errors.ts'
 import type { ToldEvent } from '../../src/psg/change.ts'
 import { flowOf, runtimeOf } from '../support/flows.ts'
-import { inTime, until, world } from '../support/on-a-clock.ts'
+import { door, heldCommit, inTime, passes, until, world } from '../support/on-a-clock.ts'
 
 const retry = { strategy: 'fixed', max_attempts: 2, delay_ms: 100 } as const
 
@@ -49,6 +49,41 @@ it('keeps nobody waiting for room who needs none', async () => {
   expect(status('long')).toBe('in_progress')
   await inTime(clock, run.result())
   await inTime(clock, runtime.close())
+})
+
+it('gives a signal to one of two that wait for it, also in a tick that has found room', async () => {
+  const [first, second] = [door(), door()]
+  const called: string[] = []
+  const flaky = (name: string) => () => {
+    if (called.push(name) <= 2) throw new ActionError('action_failed', 'not yet', { retryable: true })
+  }
+  const busy = (name: string, until: Promise<void>) => () => {
+    called.push(name)
+    return until.then(() => `${name} is done`)
+  }
+  const functions = { x: flaky('x'), w: flaky('w'), y: busy('y', second.opened), z: busy('z', first.opened) }
+  const { start, clock } = world(functions, { leaseTtlMs: 600_000 })
+  const held = heldCommit('z is done')
+  const runtime = await start({}, held.seen)
+  const other = await start({ mine: new Set() })
+  const wait = { binding: { action_type: 'wait', params: { signal: 'go' } } }
+  const steps = { a: wait, b: wait, x: { binding: { retry } }, w: { binding: { retry } }, y: {}, z: {} }
+  const flow = flowOf(steps, { options: { concurrency: 2 } })
+  const run = await runtime.submit(flow)
+  await until(clock, () => called.length === 4)
+  await passes(clock, 1_000) // x and w would be tried again, and find no room
+  first.open()
+  await inTime(clock, held.reached)
+  await other.signal(run.run_id, 'go', 1)
+  second.open()
+  await passes(clock, 50)
+  held.letGo()
+  await until(clock, () => called.length === 6)
+  await inTime(clock, run.rest())
+  const graph = await runtime.project.context(run.context_id)
+  const statuses = [flow.ids.a!, flow.ids.b!].map((step) => graph.get('step', step)?.data.status)
+  expect(statuses).toEqual(['completed', 'in_progress'])
+  await inTime(clock, Promise.all([runtime.close(), other.close()]))
 })
 
 const many = (count: number, call: string) =>
