@@ -140,7 +140,7 @@ const outOfTime = (wall_ms: number): Ending => ({
 export function nextDue(run: LiveRun): number | undefined {
   if (run.ending) return undefined
   let next = latestEnd(recordOf(run))?.due
-  if (run.paused || run.crowded) return next
+  if (run.paused) return next
   for (const waiting of run.waiting.values()) {
     const due = lacksPlace(run, waiting) ? undefined : timerOf(waiting)?.due
     if (due !== undefined && (next === undefined || due < next)) next = due
@@ -155,7 +155,7 @@ export function ring(run: LiveRun): void {
   const latest = latestEnd(recordOf(run))
   if (latest && latest.due <= now) run.inbox.push({ kind: 'overdue', ending: latest.ending })
   else if (latest && isDue(latest, now)) run.inbox.push({ kind: 'look' })
-  if (run.paused || run.crowded) return
+  if (run.paused) return
   for (const [action, waiting] of run.waiting) {
     const timer = timerOf(waiting)
     if (!timer || lacksPlace(run, waiting)) continue
@@ -164,8 +164,10 @@ export function ring(run: LiveRun): void {
   }
 }
 
-/** Its run is woken when there is one. */
-const lacksPlace = ({ line }: LiveRun, { on, flight }: Waiting): boolean =>
-  on === 'timer' && line !== undefined && line.awaits(flight.action.action_type)
+/** Its run is woken when there is one. What nobody has to carry out needs neither place nor room. */
+function lacksPlace({ line, crowded }: LiveRun, { on, flight }: Waiting): boolean {
+  if (crowded && (on === 'confirm' || flight.action.action_type !== 'wait')) return true
+  return on === 'timer' && line !== undefined && line.awaits(flight.action.action_type)
+}
 
 const recordOf = ({ graph, id }: LiveRun): Run => graph.get('run', id)!.data

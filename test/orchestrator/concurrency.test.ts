@@ -51,6 +51,26 @@ it('keeps nobody waiting for room who needs none', async () => {
   await inTime(clock, runtime.close())
 })
 
+it('keeps nobody waiting for room who needs none, also while others do', async () => {
+  let failures = 0
+  const { start, clock } = world({
+    long: () => clock.sleep(10_000).then(() => null),
+    flaky() {
+      if (failures++ === 0) throw new ActionError('action_failed', 'not yet', { retryable: true })
+    },
+  })
+  const runtime = await start()
+  const wait = { binding: { action_type: 'wait', params: { ms: 1_000 } } }
+  const flow = flowOf({ wait, flaky: { binding: { retry } }, long: {} }, { options: { concurrency: 1 } })
+  const run = await runtime.submit(flow)
+  const graph = await runtime.project.context(run.context_id)
+  const status = (step: 'wait' | 'long') => graph.get('step', flow.ids[step]!)?.data.status
+  await until(clock, () => status('wait') === 'completed')
+  expect(status('long')).toBe('in_progress')
+  await inTime(clock, run.result())
+  await inTime(clock, runtime.close())
+})
+
 it('gives a signal to one of two that wait for it, also in a tick that has found room', async () => {
   const [first, second] = [door(), door()]
   const called: string[] = []
