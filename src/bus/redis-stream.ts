@@ -57,8 +57,8 @@ export const deliveryOf = (entry: StreamEntry, key: string): Delivery =>
 
 /** After the newest entry there is. */
 export async function newestPoint(redis: Redis, keys: BusKeys): Promise<StreamPoint> {
-  const [newest] = await redis.xrevrange(keys.stream, '+', '-', 'COUNT', 1)
-  return newest ? (entryOf(newest) as StreamEntry) : emptyPoint(redis, keys)
+  const newest = await firstOfOurs(keys, (past) => redis.xrevrange(keys.stream, past ?? '+', '-', 'COUNT', 1))
+  return newest ?? emptyPoint(redis, keys)
 }
 
 export interface Resumption {
@@ -104,8 +104,21 @@ export async function resumptionAfter(redis: Redis, keys: BusKeys, after: After)
 }
 
 async function oldestPoint(redis: Redis, keys: BusKeys): Promise<StreamPoint> {
-  const [oldest] = await redis.xrange(keys.stream, '-', '+', 'COUNT', 1)
-  return oldest ? { id: FIRST, count: (entryOf(oldest) as StreamEntry).count - 1 } : emptyPoint(redis, keys)
+  const oldest = await firstOfOurs(keys, (past) => redis.xrange(keys.stream, past ?? '-', '+', 'COUNT', 1))
+  return oldest ? { id: FIRST, count: oldest.count - 1 } : emptyPoint(redis, keys)
+}
+
+/** What another program has put there has no count. */
+async function firstOfOurs(
+  { stream }: BusKeys,
+  next: (past?: string) => Promise<readonly RawEntry[]>,
+): Promise<StreamEntry | undefined> {
+  for (let past: string | undefined; ; ) {
+    const [raw] = await next(past)
+    const entry = raw && (entryOf(raw) as StreamEntry)
+    if (!entry || deliveryIn(entry, stream)) return entry
+    past = `(${entry.id}`
+  }
 }
 
 /** `undefined` for what another program has put there: whoever reads it will tell. */

@@ -231,6 +231,30 @@ describe('bus/redis', () => {
     })
   })
 
+  itOnRedis('lets groups begin and go on beside what another program put first or last', async (url) => {
+    await withBus({ url }, async (bus, { redis, key }) => {
+      const got: Record<string, number[]> = { first: [], last: [] }
+      const onError = () => undefined // told as above
+      const join = (group: string, after?: string) =>
+        bus.subscribe({}, (d) => void got[group]?.push(d.revision), {
+          group,
+          onError,
+          ...(after !== undefined && { after }),
+        })
+      await redis.xadd(key, '*', 'hello', 'world')
+      await bus.publish(series(1, 2))
+      const before = await join('first', '')
+      await until(() => got.first?.length === 2)
+      await before.close()
+      await redis.xadd(key, '*', 'hello', 'world')
+      await join('first', '')
+      await join('last')
+      await bus.publish([delivery(3)])
+      await until(() => got.first?.length === 3 && got.last?.length === 1)
+      expect(got).toEqual({ first: [1, 2, 3], last: [3] })
+    })
+  })
+
   itOnRedis('begins a group again when the server has forgotten it, and says so', async (url) => {
     await withBus({ url, claimAfterMs: 200 }, async (bus, { redis, key }) => {
       const got: Delivery[] = []
