@@ -19,7 +19,7 @@ import {
 import { messageOf, sizeOf } from './kafka-message.ts'
 import { readTopic } from './kafka-reader.ts'
 import { type SourceOptions, source } from './source.ts'
-import type { Transport } from './transport.ts'
+import type { Delivery, Transport } from './transport.ts'
 
 export interface KafkaTransportOptions extends SourceOptions {
   /** `kafka://user:password@host:port,host:port/topic`. Either this, or a client and a topic. */
@@ -79,6 +79,8 @@ export async function kafkaTransport(options: KafkaTransportOptions): Promise<Tr
       throw kafkaError(what, error)
     })
   const listening = source('the Kafka bus', traits, feed, options)
+  /** Of batches that failed midway: a relay tries until all of one is through, and what had been taken would be added every time. */
+  const taken = new WeakSet<Delivery>()
   let producer: Producer | undefined
   let closing: Promise<void> | undefined
 
@@ -121,10 +123,14 @@ export async function kafkaTransport(options: KafkaTransportOptions): Promise<Tr
     async publish(batch) {
       if (closing) throw new Closed('the Kafka bus')
       checkBatch(batch)
-      for (const messages of await fitting(batch.map(messageOf))) {
+      const left = batch.filter((delivery) => !taken.has(delivery))
+      let sent = 0
+      for (const messages of await fitting(left.map(messageOf))) {
         try {
           await (await connected()).send({ topic, messages, acks: -1 })
+          sent += messages.length
         } catch (error) {
+          for (const delivery of left.slice(0, sent)) taken.add(delivery)
           // After a failure its sequence numbers may not be the broker's any more: the next attempt is a new producer's.
           void producer?.disconnect().catch(() => undefined)
           producer = undefined
@@ -132,6 +138,7 @@ export async function kafkaTransport(options: KafkaTransportOptions): Promise<Tr
           throw closing ? new Closed('the Kafka bus') : ours
         }
       }
+      if (left.length < batch.length) for (const delivery of batch) taken.delete(delivery)
     },
     close() {
       closing ??= listening.close().then(async () => {

@@ -1,5 +1,13 @@
 import { EventEmitter, once } from 'node:events'
-import { ConfigResourceTypes, type ITopicConfig, Kafka, KafkaJSError, type KafkaMessage, logLevel } from 'kafkajs'
+import {
+  ConfigResourceTypes,
+  type ITopicConfig,
+  Kafka,
+  KafkaJSError,
+  type KafkaMessage,
+  logLevel,
+  type Message,
+} from 'kafkajs'
 import { describe, expect, it, vi } from 'vitest'
 import { type KafkaTransportOptions, kafkaTransport } from '../../src/bus/kafka.ts'
 import type { Delivery, Source } from '../../src/bus/transport.ts'
@@ -444,6 +452,32 @@ describe('bus/kafka', () => {
     broker.emit('answers')
     await expect(publishing).rejects.toThrow(Closed)
     expect(told).toEqual(['admin', 'topic', 'admin gone', 'producer gone'])
+  })
+
+  it('does not send again what stands before an event that the broker does not take', async () => {
+    const nothing = async () => undefined
+    const sent: string[] = []
+    let takes = 1_000_000
+    const send = async ({ messages }: { messages: Message[] }) => {
+      if (messages.some(({ value }) => value!.length > takes))
+        throw Object.assign(new KafkaJSError('no'), { type: 'MESSAGE_TOO_LARGE' })
+      sent.push(...messages.map(({ headers }) => String(headers?.ce_id)))
+    }
+    const client = {
+      admin: () => ({ connect: nothing, disconnect: nothing, fetchTopicMetadata: nothing, describeConfigs: nothing }),
+      producer: () => ({ connect: nothing, disconnect: nothing, send }),
+      consumer: () => undefined,
+    }
+    const bus = await kafkaTransport({ client: client as never, topic: 'events' })
+    const large = delivery(3, { event: { payload: { filling: 'x'.repeat(2_000_000) } } })
+    const batch = [...series(1, 2), large, delivery(4)]
+    for (let i = 0; i < 3; i++) await expect(bus.publish(batch)).rejects.toThrow(Refused)
+    takes = 3_000_000
+    await bus.publish(batch)
+    expect(sent).toEqual(ids(batch))
+    await bus.publish(batch)
+    expect(sent).toEqual(ids([...batch, ...batch]))
+    await bus.close()
   })
 
   it('tells that the brokers are away once a minute, however often its reader begins again', async () => {
