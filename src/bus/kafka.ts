@@ -198,7 +198,7 @@ async function largestMessage(admin: Admin, topic: string): Promise<number | und
   const resources = [{ type: ConfigResourceTypes.TOPIC, name: topic, configNames: [name] }]
   const described = await admin.describeConfigs({ resources, includeSynonyms: false }).catch(() => undefined)
   const entry = described?.resources[0]?.configEntries.find((config) => config.configName === name)
-  return entry && Number(entry.configValue)
+  return Number(entry?.configValue) || undefined
 }
 
 /**

@@ -454,6 +454,24 @@ describe('bus/kafka', () => {
     expect(told).toEqual(['admin', 'topic', 'admin gone', 'producer gone'])
   })
 
+  it('takes a broker that names the limit of a topic without a value for one that may not be asked', async () => {
+    const nothing = async () => undefined
+    const sent: string[] = []
+    const send = async ({ messages }: { messages: Message[] }) =>
+      void sent.push(...messages.map(({ headers }) => String(headers?.ce_id)))
+    const configEntries = [{ configName: 'max.message.bytes', configValue: null }]
+    const describeConfigs = async () => ({ resources: [{ configEntries }] })
+    const client = {
+      admin: () => ({ connect: nothing, disconnect: nothing, fetchTopicMetadata: nothing, describeConfigs }),
+      producer: () => ({ connect: nothing, disconnect: nothing, send }),
+      consumer: () => undefined,
+    }
+    const bus = await kafkaTransport({ client: client as never, topic: 'events' })
+    await bus.publish(series(1, 2))
+    expect(sent).toEqual(ids(series(1, 2)))
+    await bus.close()
+  })
+
   it('does not send again what stands before an event that the broker does not take', async () => {
     const nothing = async () => undefined
     const sent: string[] = []
