@@ -45,6 +45,7 @@ export async function readTopic(of: KafkaTopic, feeding: Feeding): Promise<() =>
   let unread = after === undefined || after === '' || isKnown ? undefined : endsOf(starts)
   if (unread && [...starts.values()].every(({ end }) => end === 0n)) throw aheadOf(topic, after!)
   if (unread?.size === 0) unread = undefined // of what was all removed nobody can say how far it went
+  let isAskedAgain = false
   const next = new Map<number, bigint>() // of each partition, while it stays ours
   const past = new Set<number>() // the place; what follows is new wherever it stands: the store may be an older backup by now
   const tellTrouble = sparing(report, TOLD_AGAIN_MS, clock) // a reader begins again every few seconds while the broker is away
@@ -120,7 +121,7 @@ export async function readTopic(of: KafkaTopic, feeding: Feeding): Promise<() =>
       for (const message of batch.messages) {
         if (!run.isRunning() || run.isStale() || signal.aborted) return
         const item = read(message, batch.partition)
-        if (isAllRead(message, batch.partition)) return fail(aheadOf(topic, after!))
+        if (isAllRead(message, batch.partition) && !(await hasMore())) return fail(aheadOf(topic, after!))
         const taken = item ? take(item) : true
         if (taken !== true && !(await taken)) return
         resolveOffset(message.offset)
@@ -144,6 +145,14 @@ export async function readTopic(of: KafkaTopic, feeding: Feeding): Promise<() =>
   const isAllRead = ({ offset }: KafkaMessage, partition: number): boolean => {
     if (unread && BigInt(offset) + 1n >= (unread.get(partition) ?? 0n)) unread.delete(partition)
     return unread?.size === 0
+  }
+  /** Asked once: what was brought while the group formed may stand at the place, as a relay is always a little behind its store. */
+  const hasMore = async (): Promise<boolean> => {
+    if (isAskedAgain) return false
+    const ends = endsOf(await patiently(() => whereToStart(admin, topic, true), clock))
+    isAskedAgain = true
+    unread = new Map([...ends].filter(([partition, end]) => end > (next.get(partition) ?? 0n)))
+    return unread.size > 0
   }
 
   /** Where to begin, as far as nobody has: reading goes on meanwhile, and must not be taken back. */

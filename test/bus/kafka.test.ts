@@ -315,6 +315,40 @@ describe('bus/kafka', () => {
     },
   )
 
+  itOnKafka('goes on behind a place that is brought while the reader is only just beginning', async (brokers) => {
+    const topic = freshTopic()
+    const kafka = client(brokers)
+    const admin = kafka.admin()
+    let meanwhile: (() => Promise<void>) | undefined
+    const fetchTopicOffsets = async (of: string) => {
+      const offsets = await admin.fetchTopicOffsets(of)
+      await meanwhile?.()
+      meanwhile = undefined
+      return offsets
+    }
+    const watched = {
+      admin: () => ({ ...admin, fetchTopicOffsets }),
+      producer: kafka.producer.bind(kafka),
+      consumer: kafka.consumer.bind(kafka),
+    }
+    const bus = await kafkaTransport({
+      client: watched as never,
+      topic,
+      createTopic: { partitions: 1 },
+      ...quiet,
+    })
+    await bus.publish(series(1, 5))
+    meanwhile = () => bus.publish(series(6, 8))
+    const got: number[] = []
+    await bus.subscribe({}, (d) => void got.push(d.revision), { after: delivery(6) })
+    await until(() => got.length === 2)
+    expect(got).toEqual([7, 8])
+    meanwhile = () => bus.publish(series(9, 10))
+    const late = await bus.subscribe({}, () => undefined, { after: delivery(11) })
+    expect(await late.ended).toBeInstanceOf(InvalidInput)
+    await bus.close()
+  })
+
   itOnKafka('takes a client, and leaves it to its owner', async (brokers) => {
     const topic = freshTopic()
     const kafka = client(brokers)
