@@ -59,11 +59,11 @@ export const checkFolderOptions = ({ context: _, ...tracking }: FolderOptions): 
 export function projectFolder(project: Project | Promise<Project>, options: FolderOptions): ProjectFolder {
   const { context, ...tracking } = options
   const { root } = options
-  const hearing = new Set<Reconciled[]>()
+  const hearing = new Set<(readonly Reconciled[])[]>()
   let opening: Promise<Tracker> | undefined
 
   const onReconciled = (results: readonly Reconciled[]) => {
-    for (const heard of hearing) heard.push(...results)
+    for (const heard of hearing) heard.push(results)
     tracking.onReconciled?.(results)
   }
 
@@ -92,11 +92,11 @@ export function projectFolder(project: Project | Promise<Project>, options: Fold
     graph,
     tracker,
     async scan(options) {
-      const heard: Reconciled[] = []
+      const heard: (readonly Reconciled[])[] = []
       hearing.add(heard)
       try {
         const report = await (await tracker()).scan(options)
-        return { root, ...report, settled: heard.filter(({ outcome }) => outcome !== 'asked') } // which is a finding still
+        return { root, ...report, settled: heard.flat().filter(({ outcome }) => outcome !== 'asked') } // which is a finding still
       } finally {
         hearing.delete(heard)
       }
