@@ -145,14 +145,13 @@ function attemptFailed(
   const told = { code: error.code, message: error.message }
   if (undoArrived(run, flight, told, decided)) return
   if (run.ending) return void flightFailed(run, flight, 'failed', told, decided)
-  const binding = bindingOf(run, flight)
   const failures = (run.graph.get('action', flight.action.action_id)?.data.failures ?? 0) + 1
   const { session } = run
   const expired = session && flight.turn && isExpiry(session, flight.turn, flight.action.timeout_ms, told) // the turn is over, and with it its attempts
   const wait = expired ? undefined : nextRetry(flight.action.retry, failures, error, run.graph.clock.random())
   if (wait === undefined) {
     const why = { ...told, message: told.message + unheeded(flight.action.retry, error) }
-    return stepGivenUp(run, flight, binding.on_failure ?? 'fail', why, decided)
+    return stepGivenUp(run, flight, why, decided)
   }
   const now = wait === 0 && !run.leaving && hasPlace(run, flight.action.action_type)
   setAction(decided, flight.action.action_id, { failures, ...(!now && { status: 'waiting' }) })
@@ -161,13 +160,8 @@ function attemptFailed(
 }
 
 /** What becomes of the plan when a step has failed for good. */
-function stepGivenUp(
-  run: LiveRun,
-  flight: Flight,
-  policy: 'fail' | 'skip' | 'continue' | 'compensate',
-  error: RunError,
-  decided: Decided,
-): void {
+function stepGivenUp(run: LiveRun, flight: Flight, error: RunError, decided: Decided): void {
+  const policy = bindingOf(run, flight).on_failure ?? 'fail'
   if (!flightFailed(run, flight, policy === 'skip' ? 'skipped' : 'failed', error, decided)) return
   switch (policy) {
     case 'skip':
@@ -234,8 +228,7 @@ function signalMissed(run: LiveRun, waiting: SignalWait, decided: Decided): void
   waitOver(waiting, decided)
   const error = new ActionError('action_timed_out', `the signal ${name} did not come within ${until!.wait_ms} ms`)
   attemptEnds(run, flight, { status: 'failed', duration_ms: until!.wait_ms, error }, decided)
-  const policy = bindingOf(run, flight).on_failure ?? 'fail'
-  stepGivenUp(run, flight, policy, { code: error.code, message: error.message }, decided)
+  stepGivenUp(run, flight, { code: error.code, message: error.message }, decided)
 }
 
 /** A person has answered, or the time to answer is over. */
@@ -250,8 +243,7 @@ function answered(run: LiveRun, asked: Asked, verdict: Exclude<ConfirmStatus, 'p
   const error = new ActionError('action_rejected', `${flight.action.action_type} ${said}`)
   if (verdict !== 'approved') attemptEnds(run, flight, { status: 'failed', duration_ms: 0, error }, decided)
   if (settling && conflictDecided(run, settling, flight as Settling, verdict === 'approved', decided)) return
-  const policy = bindingOf(run, flight).on_failure ?? 'fail'
-  stepGivenUp(run, flight, policy, { code: error.code, message: error.message }, decided)
+  stepGivenUp(run, flight, { code: error.code, message: error.message }, decided)
 }
 
 function takeInRequests(run: LiveRun, decided: Decided): void {

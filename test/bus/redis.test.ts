@@ -272,11 +272,7 @@ describe('bus/redis', () => {
 
   itOnRedis('reads a stream that the server has forgotten from its beginning, and says so', async (url) => {
     await withBus({ url }, async (bus, { redis, key }) => {
-      const got: Delivery[] = []
-      const errors: unknown[] = []
-      await bus.publish(series(1, 5))
-      await bus.subscribe({}, (d) => void got.push(d), { after: '', onError: (e) => void errors.push(e) })
-      await until(() => got.length === 5)
+      const { got, errors } = await fiveHeard(bus)
       await redis.del(key, `${key}:count`)
       await bus.publish(series(6, 8))
       await until(() => got.length === 8)
@@ -292,11 +288,7 @@ describe('bus/redis', () => {
 
   itOnRedis('reads a stream again only once whose counting has begun anew', async (url) => {
     await withBus({ url }, async (bus, { redis, key }) => {
-      const got: Delivery[] = []
-      const errors: unknown[] = []
-      await bus.publish(series(1, 5))
-      await bus.subscribe({}, (d) => void got.push(d), { after: '', onError: (e) => void errors.push(e) })
-      await until(() => got.length === 5)
+      const { got, errors } = await fiveHeard(bus)
       await redis.del(`${key}:count`)
       await bus.publish(series(6, 8))
       await bus.publish(series(9, 10))
@@ -456,6 +448,16 @@ describe('bus/redis', () => {
     expect(error.problems[0].path).toBe(path)
   })
 })
+
+/** A subscriber who has had the first five there are. */
+async function fiveHeard(bus: Transport) {
+  const got: Delivery[] = []
+  const errors: unknown[] = []
+  await bus.publish(series(1, 5))
+  await bus.subscribe({}, (d) => void got.push(d), { after: '', onError: (e) => void errors.push(e) })
+  await until(() => got.length === 5)
+  return { got, errors }
+}
 
 async function withBus(
   options: RedisTransportOptions & { url: string },

@@ -37,21 +37,10 @@ it.each([1, 2])(
   },
 )
 
-it('keeps nobody waiting for room who needs none', async () => {
-  const { start, clock } = world({ long: () => clock.sleep(10_000).then(() => null) })
-  const runtime = await start()
-  const wait = { binding: { action_type: 'wait', params: { ms: 1_000 } } }
-  const flow = flowOf({ wait, long: {} }, { options: { concurrency: 1 } })
-  const run = await runtime.submit(flow)
-  const graph = await runtime.project.context(run.context_id)
-  const status = (step: 'wait' | 'long') => graph.get('step', flow.ids[step]!)?.data.status
-  await until(clock, () => status('wait') === 'completed')
-  expect(status('long')).toBe('in_progress')
-  await inTime(clock, run.result())
-  await inTime(clock, runtime.close())
-})
-
-it('keeps nobody waiting for room who needs none, also while others do', async () => {
+it.each([
+  ['keeps nobody waiting for room who needs none', {}],
+  ['keeps nobody waiting for room who needs none, also while others do', { flaky: { binding: { retry } } }],
+])('%s', async (_, others) => {
   let failures = 0
   const { start, clock } = world({
     long: () => clock.sleep(10_000).then(() => null),
@@ -61,7 +50,7 @@ it('keeps nobody waiting for room who needs none, also while others do', async (
   })
   const runtime = await start()
   const wait = { binding: { action_type: 'wait', params: { ms: 1_000 } } }
-  const flow = flowOf({ wait, flaky: { binding: { retry } }, long: {} }, { options: { concurrency: 1 } })
+  const flow = flowOf({ wait, ...others, long: {} }, { options: { concurrency: 1 } })
   const run = await runtime.submit(flow)
   const graph = await runtime.project.context(run.context_id)
   const status = (step: 'wait' | 'long') => graph.get('step', flow.ids[step]!)?.data.status

@@ -330,20 +330,26 @@ describe('steps that nobody has yet', () => {
   })
 })
 
+/** A session of two steps, of which another process decides something while the commit that says so is held up. */
+async function decidedWhile(says: string, intent: string) {
+  const called: string[] = []
+  const held = heldCommit(says)
+  const given = await opened({
+    mode: 'round_robin',
+    steps: { a: {}, b: { after: ['a'] } },
+    functions: { a: () => void called.push('a'), b: () => void called.push('b') },
+    seen: held.seen,
+  })
+  const other = await given.start()
+  await held.reached
+  await other.call('collab', { intent, collab_id: given.collab_id })
+  held.letGo()
+  return { ...given, called, other }
+}
+
 describe('a session that another process holds up or ends while a turn is given out', () => {
   async function meanwhile(intent: string) {
-    const called: string[] = []
-    const held = heldCommit('"turn_number":2')
-    const { clock, run, start, collab_id } = await opened({
-      mode: 'round_robin',
-      steps: { a: {}, b: { after: ['a'] } },
-      functions: { a: () => void called.push('a'), b: () => void called.push('b') },
-      seen: held.seen,
-    })
-    const other = await start()
-    await held.reached
-    await other.call('collab', { intent, collab_id })
-    held.letGo()
+    const { called, clock, run, other, collab_id } = await decidedWhile('"turn_number":2', intent)
     await passes(clock, 200)
     expect(called).toEqual(['a'])
     const again = await other.get(run.run_id)
@@ -371,18 +377,7 @@ describe('a session that another process holds up or ends while a turn is given 
 
 describe('a session that another process holds up or ends while its last turn lands', () => {
   it.each(['suspend', 'cancel', 'complete'])('has done all its steps, each once: %s', async (intent) => {
-    const called: string[] = []
-    const held = heldCommit('MAPSessionCompleted')
-    const { clock, run, runtime, start, collab_id } = await opened({
-      mode: 'round_robin',
-      steps: { a: {}, b: { after: ['a'] } },
-      functions: { a: () => void called.push('a'), b: () => void called.push('b') },
-      seen: held.seen,
-    })
-    const other = await start()
-    await held.reached
-    await other.call('collab', { intent, collab_id })
-    held.letGo()
+    const { called, clock, run, runtime, collab_id } = await decidedWhile('MAPSessionCompleted', intent)
     expect(await inTime(clock, run.result())).toMatchObject({ status: 'completed' })
     expect(called).toEqual(['a', 'b'])
     const graph = await runtime.project.context(run.context_id)
