@@ -27,6 +27,7 @@ import { startKafka } from '../support/kafka-server.ts'
 import { freePort } from '../support/private-server.ts'
 import { ownFolder } from '../support/processes.ts'
 import { freshTopic, itNeeds, suiteNeeds } from '../support/servers.ts'
+import { comesPastItsPlace } from './past-its-place.ts'
 
 // The mock cluster has neither the idempotent producer nor a second member of a group.
 await suiteNeeds('real kafka', (brokers) =>
@@ -304,13 +305,7 @@ describe('bus/kafka', () => {
     async (brokers) => {
       const url = `kafka://${brokers}/${freshTopic()}`
       const bus = await kafkaTransport({ url, createTopic: { partitions: 1 }, ...quiet })
-      await bus.publish(series(1, 5))
-      const got: Delivery[] = []
-      await bus.subscribe({}, (d) => void got.push(d), { after: delivery(4).position })
-      await until(() => got.length === 1)
-      await bus.publish([delivery(3, { graph: 'other' }), delivery(6)])
-      await until(() => got.at(-1)?.revision === 6)
-      expect(got.map((d) => d.revision)).toEqual([5, 3, 6])
+      await comesPastItsPlace(bus)
       await bus.close()
     },
   )

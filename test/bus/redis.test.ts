@@ -8,6 +8,7 @@ import { Corrupt, FellBehind, InvalidInput, Refused, Unavailable } from '../../s
 import { chunks, delivery, ids, outOfOrder, series, transportContract, until } from '../contracts/transport-contract.ts'
 import { cuttingProxy } from '../support/cutting-proxy.ts'
 import { freshPrefix, itNeeds, itOwns, privateRedis, suiteNeeds } from '../support/servers.ts'
+import { comesPastItsPlace } from './past-its-place.ts'
 
 await suiteNeeds('redis', (url) =>
   transportContract('redis', async () => {
@@ -104,13 +105,7 @@ describe('bus/redis', () => {
     'gives who has come past their place all that follows, also from an older backup of the store',
     async (url) => {
       await withBus({ url }, async (bus) => {
-        await bus.publish(series(1, 5))
-        const got: Delivery[] = []
-        await bus.subscribe({}, (d) => void got.push(d), { after: delivery(4).position })
-        await until(() => got.length === 1)
-        await bus.publish([delivery(3, { graph: 'other' }), delivery(6)])
-        await until(() => got.at(-1)?.revision === 6)
-        expect(got.map((d) => d.revision)).toEqual([5, 3, 6])
+        await comesPastItsPlace(bus)
       })
     },
   )

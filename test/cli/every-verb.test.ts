@@ -194,6 +194,7 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
       '--without-ended must be a day (2026-08-01), a time with a zone, or how long ago (90d, 12h, 30m)',
     ],
     [['memory:', '--without-ended', '2026-02-30'], 64, '--without-ended must be a day'],
+    [['memory:', '--without-ended', '800000d'], 64, '--without-ended must be a day'],
   ],
   'golden [folder]': [
     [['--reporter', 'loud'], 64, 'reporter'],
