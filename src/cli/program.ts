@@ -156,7 +156,9 @@ function register(program: Command, verb: Verb, world: World, done: (code: numbe
 /** A variable that is not set, as in `--redis "$URL"`, is an empty text: whoever writes it means something. */
 function refuseEmpty(commands: readonly Command[], given: readonly unknown[], names: readonly string[]): void {
   const flags = commands.flatMap((command) =>
-    command.options.filter((option) => command.getOptionValue(option.attributeName()) === '').map(({ long }) => long!),
+    command.options
+      .filter((option) => [command.getOptionValue(option.attributeName())].flat().includes(''))
+      .map(({ long }) => long!),
   )
   const words = names.filter((_, i) => given[i] === '')
   const problems = [...words, ...flags].map((path) => ({ path, rule: 'text', message: 'is empty' }))

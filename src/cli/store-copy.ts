@@ -1,5 +1,6 @@
 import { openConfigured } from '../configured-store.ts'
 import { type WithoutEnded, withoutEnded } from '../orchestrator/without-ended.ts'
+import { InvalidInput } from '../protocol/errors.ts'
 import { counted } from '../protocol/shown.ts'
 import { writeTrailing } from '../psg/write-trailing.ts'
 import { copyStore } from '../vsl/copy.ts'
@@ -13,10 +14,16 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
   const named = storeNamed('<to>', args[0]!) // before anything is opened
   const given = options.withoutEnded
   const before = given === undefined ? undefined : timeIn('--without-ended', String(given))
+  const forget = options.forgetBus as readonly string[] | undefined
+  if (forget && before === undefined)
+    throw new InvalidInput('the command line', [
+      { path: '--forget-bus', rule: 'ended', message: 'goes with --without-ended: a whole copy keeps every bus' },
+    ])
   return withProject(io, async ({ store }) => {
     const { signal } = io
     if (before !== undefined) io.progress('looking for what has ended')
-    const part = before === undefined ? undefined : await withoutEnded(store, { before, signal })
+    const part =
+      before === undefined ? undefined : await withoutEnded(store, { before, signal, ...(forget && { forget }) })
     const target = await openConfigured({ ...(await io.config()), ...named }, warning(io))
     try {
       const counts = await copyStore(part ?? store, target, {
@@ -43,5 +50,5 @@ function* saidOf(part: WithoutEnded | undefined): Iterable<string> {
   if (!part) return
   yield `left out: ${counted(part.leftOut.size, 'context')}`
   if (part.behind.size > 0)
-    yield `some stay because they have not been told of yet by ${[...part.behind].join(', ')}: mplp resume tells them`
+    yield `some stay because they have not been told of yet by ${[...part.behind].join(', ')}: mplp resume tells them, --forget-bus leaves out a bus that is no longer used`
 }

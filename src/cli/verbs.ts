@@ -243,6 +243,10 @@ export const VERBS: readonly Verb[] = [
         flags: '--without-ended <before>',
         says: 'leave contexts out that ended before then: a date, or 90d for ninety days ago',
       },
+      {
+        flags: '--forget-bus <name...>',
+        says: 'with --without-ended: a bus that is no longer used, for which nothing has to stay',
+      },
     ],
     examples: [
       'mplp store copy postgres://localhost/mplp',

@@ -1,4 +1,5 @@
-import { needed, refuseUnlessFit, signal, time } from '../protocol/fields.ts'
+import { NotFound } from '../protocol/errors.ts'
+import { needed, refuseUnlessFit, signal, texts, time } from '../protocol/fields.ts'
 import { type Digest, isObject, type Json } from '../protocol/json.ts'
 import type { Stored } from '../psg/change.ts'
 import { takeOn } from '../psg/field-change.ts'
@@ -12,10 +13,13 @@ import { checkScan } from '../vsl/check-input.ts'
 import { checkSource } from '../vsl/check-options.ts'
 import type { Source } from '../vsl/copy.ts'
 import { recordKey } from './flow-record.ts'
+import { positionKey } from './relay-history.ts'
 
 export interface EndedBefore {
   /** ISO time. A context to which anybody has written since is not left out. */
   readonly before: string
+  /** Buses that nobody tells any more: their positions are left out too, and no context stays on their account. */
+  readonly forget?: readonly string[]
   readonly signal?: AbortSignal
 }
 
@@ -29,18 +33,20 @@ export interface WithoutEnded extends Source {
 /**
  * A store as it would be if contexts that ended before a time had never been: their journals, values and index rows, the memory of their flows, and the
  * blobs that nothing else names. A context has ended when nothing in it is open (a plan, a session, a question), it is neither a draft nor
- * suspended, and it holds no files. Nobody may write to the store meanwhile. Throws InvalidInput for a time that is none.
+ * suspended, and it holds no files. Nobody may write to the store meanwhile. Throws InvalidInput for a time that is none, NotFound for a bus to forget
+ * that has no position here.
  */
 export async function withoutEnded(store: Source, options: EndedBefore): Promise<WithoutEnded> {
   checkSource({ store })
-  refuseUnlessFit('ended before', options, { before: needed(time), signal })
-  const { leftOut, behind } = await ended(store, options)
+  refuseUnlessFit('ended before', options, { before: needed(time), forget: texts, signal })
+  const forgotten = new Set(options.forget?.map(positionKey))
+  const { leftOut, behind } = await ended(store, options, await busesIn(store, forgotten))
   const runs = await runsIn(store, leftOut)
   const blobs = leftOut.size === 0 ? new Set<Digest>() : await blobsOnlyIn(store, leftOut, options.signal)
 
   const stays = (key: string, value: Json): boolean => {
     const [first, last] = [key.slice(0, key.indexOf('/')), key.slice(key.lastIndexOf('/') + 1)]
-    if (leftOut.has(first) || leftOut.has(graphIn(value) ?? '')) return false
+    if (leftOut.has(first) || leftOut.has(graphIn(value) ?? '') || forgotten.has(key)) return false
     if (first === 'ended') return !runs.has(last)
     return !key.startsWith(recordKey('')) || !wroteTo(value).some((graph) => leftOut.has(graph))
   }
@@ -78,9 +84,22 @@ interface Trail {
   readonly own: Map<string, Stored>
 }
 
+type Bus = readonly [key: string, told: Position]
+
+async function busesIn(store: Source, forgotten: ReadonlySet<string>): Promise<readonly Bus[]> {
+  const buses: Bus[] = []
+  for await (const [key, position] of store.scan(POSITIONS)) buses.push([key, position as Position])
+  for (const key of forgotten)
+    if (!buses.some(([known]) => known === key))
+      throw new NotFound('bus', nameIn(key), `there are ${buses.map(([known]) => nameIn(known)).join(', ') || 'none'}`)
+  return buses.filter(([key]) => !forgotten.has(key))
+}
+const nameIn = (key: string): string => key.slice(POSITIONS.length)
+
 async function ended(
   store: Source,
   { before, signal }: EndedBefore,
+  buses: readonly Bus[],
 ): Promise<Pick<WithoutEnded, 'leftOut' | 'behind'>> {
   const trails = new Map<string, Trail>()
   const others = new Set<string>() // streams with entries that are no graph's
@@ -100,8 +119,6 @@ async function ended(
   }
   const asking = new Set<string | undefined>()
   for await (const [, row] of store.scan(INDEX.waiting(''))) asking.add(graphIn(row))
-  const buses: (readonly [string, Json])[] = []
-  for await (const [key, position] of store.scan(POSITIONS)) buses.push([key.slice(POSITIONS.length), position])
 
   const leftOut = new Set<string>()
   const behind = new Set<string>()
@@ -109,8 +126,8 @@ async function ended(
     const [context] = own.values()
     if (!context || UNENDED.has(context.data.status) || files || asking.has(graph) || others.has(graph)) continue
     if (Date.parse(at) >= Date.parse(before) || (await holdsOpen(store, graph))) continue
-    const untold = buses.filter(([, told]) => (told as Position) < position)
-    for (const [bus] of untold) behind.add(bus)
+    const untold = buses.filter(([, told]) => told < position)
+    for (const [key] of untold) behind.add(nameIn(key))
     if (untold.length === 0) leftOut.add(graph)
   }
   return { leftOut, behind }

@@ -195,6 +195,8 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
     ],
     [['memory:', '--without-ended', '2026-02-30'], 64, '--without-ended must be a day'],
     [['memory:', '--without-ended', '800000d'], 64, '--without-ended must be a day'],
+    [['memory:', '--forget-bus', 'old'], 64, '--forget-bus goes with --without-ended'],
+    [['memory:', '--without-ended', '1d', '--forget-bus', 'old'], 1, 'there is no bus old'],
   ],
   'golden [folder]': [
     [['--reporter', 'loud'], 64, 'reporter'],

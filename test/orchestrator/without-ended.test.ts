@@ -7,7 +7,7 @@ import { trackFiles } from '../../src/drift/track.ts'
 import type { ModuleHandlers } from '../../src/orchestrator/flow.ts'
 import { createRuntime } from '../../src/orchestrator/runtime.ts'
 import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
-import { withoutEnded } from '../../src/orchestrator/without-ended.ts'
+import { type EndedBefore, withoutEnded } from '../../src/orchestrator/without-ended.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
 import { InvalidInput } from '../../src/protocol/errors.ts'
 import type { Json } from '../../src/protocol/json.ts'
@@ -49,7 +49,10 @@ const keepingBlobs = (store: Backend, output: Json, clock = systemClock) =>
   })
 
 /** The copy without what has ended, proved whole. */
-async function copyOf(store: Backend, ended = SOON): Promise<{ copy: Backend; project: Project; left: string[] }> {
+async function copyOf(
+  store: Backend,
+  ended: EndedBefore = SOON,
+): Promise<{ copy: Backend; project: Project; left: string[] }> {
   const part = await withoutEnded(store, ended)
   const copy = memoryBackend()
   await copyStore(part, copy, { verify: true })
@@ -222,6 +225,22 @@ describe('a store without what has ended', () => {
     )
   })
 
+  it('forgets a bus that is no longer used, with all that only stays for it', async () => {
+    const store = memoryBackend()
+    const first = await ran(store)
+    const [{ position } = { position: '' }] = await collect(store.feed())
+    const puts = ['old', 'slow'].map((bus) => [`${POSITIONS}${bus}`, position] as const)
+    await store.commit(write('relay', 0, { puts }))
+    const part = await withoutEnded(store, { ...SOON, forget: ['old'] })
+    expect([[...part.leftOut], [...part.behind]]).toEqual([[], ['slow']])
+    const { copy, left } = await copyOf(store, { ...SOON, forget: ['old', 'slow'] })
+    expect(left).toEqual([first])
+    expect(await collect(copy.scan(POSITIONS))).toEqual([])
+    await expect(withoutEnded(store, { ...SOON, forget: ['odl'] })).rejects.toThrow(
+      'there is no bus odl; there are old, slow',
+    )
+  })
+
   it('gives a page of its values as every store does', async () => {
     const store = memoryBackend()
     const gone = await ran(store)
@@ -237,6 +256,7 @@ describe('a store without what has ended', () => {
   it.each<[string, unknown]>([
     ['before', { before: 'yesterday' }],
     ['before', {}],
+    ['forget', { ...SOON, forget: 'kafka' }],
     ['signal', { ...SOON, signal: 1 }],
     ['after', { ...SOON, after: 1 }],
   ])('refuses a wrong %s', async (path, options) => {
