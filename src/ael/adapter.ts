@@ -1,8 +1,9 @@
+import type { Approvers } from '../protocol/approvers.ts'
 import type { Digest, Json, JsonObject } from '../protocol/json.ts'
 import type { RetryPolicy } from '../protocol/retry-policy.ts'
 import type { ExecutorKind } from '../protocol/types.ts'
 
-export type { ExecutorKind, RetryPolicy }
+export type { Approvers, ExecutorKind, RetryPolicy }
 
 /** One thing to be done to the world, or asked of it. */
 export interface Action {
@@ -166,6 +167,8 @@ export interface Approval {
   readonly arguments: Json
   /** What a person is asked. */
   readonly description: string
+  /** Who that is, of whom how many; anybody when absent. */
+  readonly approvers?: Approvers
 }
 
 export interface Spend {

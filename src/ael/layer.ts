@@ -1,3 +1,4 @@
+import type { Approvers } from '../protocol/approvers.ts'
 import type { ActionError } from '../protocol/errors.ts'
 import type { EventFields, RuntimeExecutionFields } from '../protocol/events.ts'
 import type { Digest, Json, JsonObject } from '../protocol/json.ts'
@@ -134,6 +135,8 @@ export interface GateRequest extends Asker {
   /** Redacted; the digest is over what will really be done. */
   readonly arguments: Json
   readonly description: string
+  /** Who is to decide; anybody when absent. */
+  readonly approvers?: Approvers
   readonly action_id: string
   readonly action_type: string
   readonly signal: AbortSignal

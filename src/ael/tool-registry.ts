@@ -1,3 +1,5 @@
+import type { Approvers } from '../protocol/approvers.ts'
+import { approversProblems } from '../protocol/check-approvers.ts'
 import { InvalidInput, NotFound, type Problem } from '../protocol/errors.ts'
 import {
   type Fields,
@@ -34,6 +36,8 @@ export interface Tool {
    * The arguments fit the schema when this is called.
    */
   readonly requestApproval?: (args: JsonObject, asker: Asker) => Question | Promise<Question>
+  /** Under `ask`: who must agree, of whom how many, and until when; anybody within a week when absent. */
+  readonly approvers?: Approvers
   /** Can what it does be taken back wholly, only be made up for, or neither? The first two need `inverse`. */
   readonly effect?: Effect
   /** The call that takes this one back; `undefined` when these arguments left nothing to take back. */
@@ -129,9 +133,11 @@ const TOOL: Fields = {
 /** Member by member, and its methods stay bound to it, so that an instance of a class can be a tool too. */
 function compiled(tool: Tool): RegisteredTool {
   if (!object.fits(tool)) throw refused([problem('', 'type', 'must be an object', tool)])
-  const { name, description, input, output, readOnly, policy, requestApproval, effect, inverse, execute } = tool
+  const { name, description, input, output, readOnly, policy, requestApproval, approvers, effect, inverse, execute } =
+    tool
   const told = { name, description, readOnly, policy, requestApproval, effect, inverse, execute }
   const problems = [...problemsIn(told, TOOL, '')]
+  if (approvers !== undefined) problems.push(...approversProblems(approvers, 'approvers'))
   if ((effect === 'reversible' || effect === 'compensable') && inverse === undefined)
     problems.push(problem('inverse', 'required', `is needed for a ${effect} effect`, inverse))
   if (effect === 'irreversible' && inverse !== undefined)
@@ -141,7 +147,7 @@ function compiled(tool: Tool): RegisteredTool {
     name,
     description,
     input,
-    ...given({ output, readOnly, policy, effect }),
+    ...given({ output, readOnly, policy, approvers, effect }),
     ...(requestApproval && { requestApproval: requestApproval.bind(tool) }),
     ...(inverse && { inverse: inverse.bind(tool) }),
     execute: execute.bind(tool),

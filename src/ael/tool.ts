@@ -1,6 +1,7 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
 import { clock as clockField, guarded, needed, object, refuseUnlessFit, text } from '../protocol/fields.ts'
+import { given } from '../protocol/given.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import { under } from '../protocol/under.ts'
@@ -92,7 +93,8 @@ async function questioned(
 ): Promise<Approval> {
   const question = await tool.requestApproval?.(args, asker)
   if (question === null) return { ...asked, policy: 'always_allow' }
-  return { ...asked, policy: 'ask', description: question || asked.description }
+  const { approvers } = tool
+  return { ...asked, policy: 'ask', description: question || asked.description, ...given({ approvers }) }
 }
 
 const PARAMS = ['tool_name', 'tool_args']

@@ -1,5 +1,7 @@
+import { approversProblems } from '../protocol/check-approvers.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
-import { ActionError, ApprovalNeeded } from '../protocol/errors.ts'
+import { ActionError, ApprovalNeeded, InvalidInput } from '../protocol/errors.ts'
+import { given } from '../protocol/given.ts'
 import { type Digest, digestOfJson, type Json } from '../protocol/json.ts'
 import { checkRepeatable } from './action.ts'
 import type { Action, Adapter, Approval, ApprovalPolicy, Asker, RunRef } from './adapter.ts'
@@ -136,11 +138,15 @@ function questionOf(
   signal: AbortSignal,
   redact: Redactor,
 ): GateRequest {
+  const { approvers } = approval
+  const problems = approvers === undefined ? [] : approversProblems(approvers, 'approvers')
+  if (problems.length > 0) throw new InvalidInput(`the approval of ${approval.tool}`, problems)
   return {
     digest: approvalDigest(approval.tool, approval.arguments, call.run),
     tool: approval.tool,
     arguments: redact.json(approval.arguments),
     description: redact.text(approval.description),
+    ...given({ approvers }),
     action_id: action.action_id,
     action_type: action.action_type,
     signal,
@@ -150,9 +156,9 @@ function questionOf(
 
 function refuseUnlessApproved({ verdict, decided_by, reason }: Decision, question: GateRequest): void {
   if (verdict === 'approved') return
-  const { digest, action_id, tool, description } = question
+  const { digest, action_id, tool, arguments: args, description, approvers } = question
   if (verdict !== 'rejected')
-    throw new ApprovalNeeded({ digest, action_id, tool, arguments: question.arguments, description })
+    throw new ApprovalNeeded({ digest, action_id, tool, arguments: args, description, ...given({ approvers }) })
   const by = decided_by === undefined ? '' : ` by ${decided_by}`
   throw new ActionError('action_rejected', `${tool} was rejected${by}${reason === undefined ? '' : `: ${reason}`}`)
 }

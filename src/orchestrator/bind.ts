@@ -8,7 +8,7 @@ import type { Role, Step } from '../protocol/types.ts'
 import type { Binding } from '../psg/change.ts'
 import { plain } from '../psg/plain.ts'
 import { type Dependence, unheld } from './depends.ts'
-import { BINDING, waitProblems } from './submit-check.ts'
+import { BINDING, bindingProblems } from './submit-check.ts'
 
 /** How a step is executed, as a flow says it. */
 export type BindingSpec = Omit<Binding, 'binding_id' | 'step_id'>
@@ -58,7 +58,7 @@ export function bindSteps(
     const wrong = given ? [] : problemsIn(plain(spec, path, 'flow'), BINDING, path)
     problems.push(...wrong)
     if (wrong.length > 0) return []
-    problems.push(...waitProblems(spec, path))
+    problems.push(...bindingProblems(spec, path))
     const refers = (itself: string | undefined) => (reference: Reference, at: string) => {
       const { $from: from } = reference
       problems.push(...problemsIn(reference, REFERENCE, at))

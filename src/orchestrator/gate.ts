@@ -1,5 +1,6 @@
+import type { Approvers, AskPeople } from '../protocol/approvers.ts'
 import { type Clock, isoMicros } from '../protocol/clock.ts'
-import { ApprovalNeeded } from '../protocol/errors.ts'
+import { ApprovalNeeded, type ApprovalQuestion } from '../protocol/errors.ts'
 import { type Digest, digestOfJson, type JsonObject } from '../protocol/json.ts'
 import type { ConfirmStatus } from '../protocol/types.ts'
 import type { Gate } from '../psg/change.ts'
@@ -14,9 +15,18 @@ import { newTimer, timerFired } from './timers.ts'
 /** How long a question waits for an answer when nothing else is said: a week. */
 export const EXPIRES_MS = 7 * 24 * 60 * 60 * 1000
 
+export const expiryAt = (clock: Pick<Clock, 'now'>, { expires_ms = EXPIRES_MS }: Approvers): number =>
+  clock.now() + expires_ms
+
+/** How many must agree, and who may. */
+export const voicesOf = ({ needed = 1, roles }: Approvers): Pick<Gate, 'needed' | 'roles'> => ({
+  needed,
+  ...(roles && { roles }),
+})
+
 /** Must a person agree before this step's action is done? What cannot be taken back asks unless its binding says otherwise. */
 export const askBefore = (binding: BindingSpec): boolean =>
-  (binding.approval ?? (binding.inverse === 'irreversible' ? 'ask' : 'none')) === 'ask'
+  (binding.approval ?? (binding.inverse === 'irreversible' ? 'ask' : 'none')) !== 'none'
 
 /** Puts an action up for approval. Its attempt stays open; the action waits. `news` is what people should know of it that its step does not say. */
 export function askFor(
@@ -32,8 +42,9 @@ export function askFor(
   const gate_id = clock.uuid()
   const timer = clock.uuid()
   const step = run.graph.get('step', flight.step)!.data
-  const question = why instanceof ApprovalNeeded ? why.question : bindingQuestion(run, flight, why)
-  const due = clock.now() + EXPIRES_MS
+  const question: Question = why instanceof ApprovalNeeded ? why.question : bindingQuestion(run, flight, why)
+  const { description, approvers = {} } = question
+  const due = expiryAt(clock, approvers)
   const shows: JsonObject = {
     tool: question.tool,
     arguments: question.arguments,
@@ -46,7 +57,7 @@ export function askFor(
     confirm_id,
     target: { kind: 'action', id: action_id },
     digest: question.digest,
-    needed: 1,
+    ...voicesOf(approvers),
     expires_at: isoMicros(due * 1000),
     shows,
   }
@@ -55,8 +66,8 @@ export function askFor(
       confirm_id,
       target_type: 'other',
       target_id: action_id,
-      requested_by_role: step.agent_role ?? 'runtime',
-      reason: news === undefined ? question.description : `${question.description}: ${news}`,
+      requested_by_role: approvers.requested_by_role ?? step.agent_role ?? 'runtime',
+      reason: news === undefined ? description : `${description}: ${news}`,
     }),
     { kind: 'node_add', node: 'gate', id: gate_id, data: gate },
     newTimer(timer, run.plan, { due, purpose: 'expiry', target: confirm_id }),
@@ -113,10 +124,20 @@ export function wasApproved(run: LiveRun, digest: Digest, action: string): boole
   return false
 }
 
-function bindingQuestion(run: LiveRun, flight: Flight, binding: BindingSpec) {
+interface Question extends ApprovalQuestion {
+  readonly approvers?: AskPeople
+}
+
+function bindingQuestion(run: LiveRun, flight: Flight, binding: BindingSpec): Question {
+  const { action_type, params, approval } = binding
   const { description } = run.graph.get('step', flight.step)!.data
-  const { action_type, params } = binding
-  const digest = digestOfJson({ action_type, params, plan_id: run.plan, step_id: flight.step })
-  const { action_id } = flight.action
-  return { digest, tool: action_type, arguments: params, description: `${description} (${action_type})`, action_id }
+  const approvers = typeof approval === 'object' ? approval : {}
+  return {
+    digest: digestOfJson({ action_type, params, plan_id: run.plan, step_id: flight.step }),
+    tool: action_type,
+    arguments: params,
+    description: approvers.reason ?? `${description} (${action_type})`,
+    action_id: flight.action.action_id,
+    approvers,
+  }
 }

@@ -19,7 +19,7 @@ import { plain } from '../psg/plain.ts'
 import { type BindingSpec, type Bindings, REFERENCE, type Reference } from './bind.ts'
 import { dependenciesFirst } from './depends.ts'
 import type { Flow } from './submit.ts'
-import { BINDING, FLOW, isInShort, waitProblems } from './submit-check.ts'
+import { BINDING, bindingProblems, FLOW, isInShort } from './submit-check.ts'
 
 /** A flow in short: its steps are known by name, and what every flow says alike is left out. */
 export interface NamedFlow<Name extends string = string> extends Pick<Flow, 'approval' | 'options' | 'chosen'> {
@@ -114,7 +114,7 @@ function resolved(
   const idOf = finder(ids, problems)
   const bind = (spec: BindingSpec, path: string): Bound => {
     const bound = byId(spec, path, idOf, problems)
-    problems.push(...waitProblems(bound.spec, path))
+    problems.push(...bindingProblems(bound.spec, path))
     return bound
   }
   const ofRoles = new Map(Object.entries(roles).map(([role, spec]) => [role, bind(spec, `bindings.roles.${role}`)]))

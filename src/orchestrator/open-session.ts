@@ -19,7 +19,7 @@ import type { RunOptions } from './live.ts'
 import { fits, type Seat } from './modes/mode.ts'
 import { mapBreaches } from './profiles/map.ts'
 import type { Session, SessionAsked, SessionSeat } from './session.ts'
-import { BINDING, waitProblems } from './submit-check.ts'
+import { BINDING, bindingProblems } from './submit-check.ts'
 
 const TOKEN_MS = 5 * 60_000
 const RETAKES = 2
@@ -95,7 +95,7 @@ function askedProblems(asked: SessionAsked, plan: Plan): readonly Problem[] {
   const problems = [...problemsIn(asked, SESSION, 'session')]
   if (problems.length > 0) return problems
   for (const word of ['brief', 'review'] as const)
-    if (asked[word]) problems.push(...waitProblems(asked[word], `session.${word}`))
+    if (asked[word]) problems.push(...bindingProblems(asked[word], `session.${word}`))
   const { strategies = [], writes = {} } = asked.conflicts ?? {}
   for (const [i, strategy] of strategies.entries())
     if (!STRATEGIES.includes(strategy))

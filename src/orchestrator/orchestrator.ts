@@ -1,5 +1,6 @@
 // What `mplp-runtime/orchestrator` offers: running plans, alone or as flows of one or several agents.
 
+export type { AskPeople } from '../protocol/approvers.ts'
 export { VERSION } from '../protocol/version.ts'
 export type { EndedRun } from '../psg/ended-runs.ts'
 export type { BindingSpec, Bindings, Resolver } from './bind.ts'
@@ -42,7 +43,7 @@ export type { RunError, RunErrorCode } from './run-error.ts'
 export { createRuntime, type IntegrationKind, type Runtime, type RuntimeOptions } from './runtime.ts'
 export type { SessionAsked } from './session.ts'
 export { runSingleAgentFlow } from './single-agent.ts'
-export type { ApprovalAsked, AskPeople, Flow } from './submit.ts'
+export type { ApprovalAsked, Flow } from './submit.ts'
 export type { Question, Wishes } from './wishes.ts'
 export { type EndedBefore, type WithoutEnded, withoutEnded } from './without-ended.ts'
 export type { Placeless } from './without-place.ts'

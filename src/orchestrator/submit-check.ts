@@ -1,4 +1,5 @@
 import { RETRY } from '../ael/action.ts'
+import { askPeopleProblems } from '../protocol/check-approvers.ts'
 import { LONGEST_WAIT_MS } from '../protocol/clock.ts'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
 import {
@@ -11,7 +12,6 @@ import {
   problemsIn,
   refuseUnlessFit,
   text,
-  texts,
   time,
   timeout,
   uuid,
@@ -21,10 +21,9 @@ import {
 import { isObject } from '../protocol/json.ts'
 import { tooDeepIn } from '../protocol/levels.ts'
 import { validate } from '../protocol/validate.ts'
-import { isReachable } from '../psg/confirm.ts'
 import { plain, tooDeep } from '../psg/plain.ts'
 import type { BindingSpec } from './bind.ts'
-import type { AskPeople, Flow } from './submit.ts'
+import type { Flow } from './submit.ts'
 
 const executor = oneOf('agent', 'tool', 'llm', 'worker', 'external')
 /** What takes a step back. */
@@ -39,7 +38,10 @@ export const BINDING: Fields = {
   retry: RETRY,
   on_failure: oneOf('fail', 'skip', 'continue', 'compensate'),
   on_interrupt: oneOf('retry', 'hold'),
-  approval: oneOf('none', 'ask'),
+  approval: {
+    says: '"none", "ask" or an object',
+    fits: (value) => value === 'none' || value === 'ask' || isObject(value),
+  },
   inverse: {
     says: 'irreversible, or an action_type with params and executor_kind',
     fits: (value) => value === 'irreversible' || problemsIn(value, INVERSE, '').length === 0,
@@ -63,14 +65,6 @@ export const RUN_OPTIONS: Fields = {
   /** The rest of it is checked when the session is opened, together with its Collab. */
   session: { collab_id: needed(text), '*': anything },
   on_failure: oneOf('keep', 'compensate'),
-}
-
-const ASK_PEOPLE: Fields = {
-  needed: wholeFrom(1),
-  roles: texts,
-  expires_ms: within(1, LONGEST_WAIT_MS),
-  requested_by_role: text,
-  reason: { says: 'text', fits: (value) => typeof value === 'string' },
 }
 
 /** How a plan is run, whoever made it. */
@@ -114,7 +108,7 @@ export function checkedFlow(given: unknown): Flow {
     if (status !== 'pending')
       problems.push({ path: `plan.steps[${i}].status`, rule: 'birth', message: 'must be pending' })
   })
-  if (isObject(approval)) problems.push(...askedProblems(approval, 'approval'))
+  if (isObject(approval)) problems.push(...askPeopleProblems(approval, 'approval'))
   if ((options?.profile === 'map') !== (options?.session !== undefined))
     problems.push({
       path: 'options.session',
@@ -149,19 +143,18 @@ function refuseDeep(document: unknown, path: string): void {
 /** What is wrong with the way in which a plan is to be run that nobody has made yet. */
 export function runningProblems(flow: Readonly<Record<string, unknown>>, at: string): readonly Problem[] {
   const { bindings, approval, options } = flow
-  const asked = isObject(approval) ? askedProblems(approval, `${at}.approval`) : []
+  const asked = isObject(approval) ? askPeopleProblems(approval, `${at}.approval`) : []
   return [...problemsIn({ bindings, approval, options }, RUNNING, at), ...asked]
 }
 
-function askedProblems(asked: AskPeople, at: string): readonly Problem[] {
-  const problems = problemsIn(asked, ASK_PEOPLE, at)
-  const { needed: wanted = 1, roles } = asked
-  if (problems.length > 0 || isReachable(wanted, roles)) return problems
-  return [{ path: `${at}.needed`, rule: 'reachable', message: 'cannot be reached with these roles' }]
-}
+/** What is wrong with a binding beyond its members' own shapes. */
+export const bindingProblems = (binding: BindingSpec, at: string): readonly Problem[] => [
+  ...(isObject(binding.approval) ? askPeopleProblems(binding.approval, `${at}.approval`) : []),
+  ...waitProblems(binding, at),
+]
 
 /** What is wrong with what waits; of anything else, nothing. */
-export function waitProblems(binding: BindingSpec, at: string): readonly Problem[] {
+function waitProblems(binding: BindingSpec, at: string): readonly Problem[] {
   const { action_type, params, inverse } = binding
   if (action_type !== 'wait') return []
   const problems = [...problemsIn(params, WAIT, `${at}.params`)]

@@ -1,3 +1,4 @@
+import type { AskPeople } from '../protocol/approvers.ts'
 import { isoMicros, isoNow } from '../protocol/clock.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import { breachProblems } from '../protocol/invariants.ts'
@@ -10,7 +11,7 @@ import { newConfirm } from '../psg/confirm.ts'
 import { partsOf } from '../psg/document.ts'
 import { type Bindings, bindSteps, type Resolver, type RoleFinder } from './bind.ts'
 import { dependenciesFirst } from './depends.ts'
-import { EXPIRES_MS } from './gate.ts'
+import { expiryAt, voicesOf } from './gate.ts'
 import type { Decided, RunOptions } from './live.ts'
 import { saBeginning, saBreaches } from './profiles/sa.ts'
 import type { Session } from './session.ts'
@@ -31,14 +32,6 @@ export interface Flow {
 
 /** `auto`: policy approves at once, and the Confirm says so. Otherwise the plan waits for people. */
 export type ApprovalAsked = 'auto' | AskPeople
-export interface AskPeople {
-  readonly needed?: number
-  readonly roles?: readonly string[]
-  /** A week when absent. */
-  readonly expires_ms?: number
-  readonly requested_by_role?: string
-  readonly reason?: string
-}
 
 /** The commits that bring a flow into the graph; only the last one makes it run. */
 export interface Submission {
@@ -163,14 +156,13 @@ function approvals({ plan, parts, approval, run_id, confirm_id, clock }: Asking)
   const ask = approval === 'auto' ? {} : approval
   const nodes = parts.map((part) => ({ ...part, kind: (part as { node: string }).node })) as unknown as AnyNode[]
   const at = isoNow(clock)
-  const expires = clock.now() + (ask.expires_ms ?? EXPIRES_MS)
+  const expires = expiryAt(clock, ask)
   const gate: Gate = {
     gate_id,
     confirm_id,
     target: { kind: 'plan', id: plan_id },
     digest: planDigest(nodes[0] as Extract<AnyNode, { kind: 'plan' }>, nodes),
-    needed: ask.needed ?? 1,
-    ...(ask.roles && { roles: ask.roles }),
+    ...voicesOf(ask),
     ...(approval !== 'auto' && { expires_at: isoMicros(expires * 1000) }),
   }
   const proposed: Change[] = [

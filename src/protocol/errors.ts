@@ -1,3 +1,4 @@
+import type { Approvers } from './approvers.ts'
 import type { Digest, Json } from './json.ts'
 
 /** Every code that we throw. */
@@ -241,6 +242,8 @@ export interface ApprovalQuestion {
   /** Redacted. */
   readonly arguments: Json
   readonly description: string
+  /** Anybody when absent. */
+  readonly approvers?: Approvers
 }
 
 /** A pause, not a failure: somebody must agree first. Ask, and make the same call again with the decision in place. */

@@ -1,3 +1,4 @@
+import type { AskPeople } from '../protocol/approvers.ts'
 import type { Digest, Json, JsonObject } from '../protocol/json.ts'
 import type { RetryPolicy } from '../protocol/retry-policy.ts'
 import type {
@@ -238,7 +239,8 @@ export type Binding = {
   readonly on_failure?: 'fail' | 'skip' | 'continue' | 'compensate'
   /** What a restart does with an attempt that was cut off: run it again under the same key, or ask a person. */
   readonly on_interrupt?: 'retry' | 'hold'
-  readonly approval?: 'none' | 'ask'
+  /** Must a person agree before its action is done, and who? `ask`: anybody may. */
+  readonly approval?: 'none' | 'ask' | AskPeople
   /** The action that takes it back, or the mark that nothing does. */
   readonly inverse?:
     | (Pick<Binding, 'action_type' | 'executor_kind'> & { readonly params?: JsonObject })

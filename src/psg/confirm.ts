@@ -20,7 +20,3 @@ export const newConfirm = (clock: Pick<Clock, 'now'>, asks: Asks, group?: string
     decisions: [],
   },
 })
-
-/** Can as many decide as are needed, where only these roles may? Each counts once. */
-export const isReachable = (needed: number, roles?: readonly string[]): boolean =>
-  roles === undefined || new Set(roles).size >= needed

@@ -22,6 +22,10 @@ const inverse: Field = {
   says: 'an action or irreversible',
   fits: (value) => isObject(value) || value === 'irreversible',
 }
+const approval: Field = {
+  says: 'none, ask, or who is to be asked',
+  fits: (value) => value === 'none' || value === 'ask' || isObject(value),
+}
 const began: Field = {
   says: 'a list of segment_id, at and started_at',
   fits: (value) =>
@@ -56,7 +60,7 @@ const SHAPES: { readonly [K in Kind]?: { readonly [field: string]: Field } } = {
     retry: maybe(object),
     on_failure: maybe(oneOf('fail', 'skip', 'continue', 'compensate')),
     on_interrupt: maybe(oneOf('retry', 'hold')),
-    approval: maybe(oneOf('none', 'ask')),
+    approval: maybe(approval),
     inverse: maybe(inverse),
   },
   action: {

@@ -1,0 +1,167 @@
+import { describe, expect, it, onTestFinished } from 'vitest'
+import type { Approvers } from '../../src/ael/adapter.ts'
+import { actionLayer } from '../../src/ael/ael.ts'
+import { functionAdapter } from '../../src/ael/function.ts'
+import type { Hands } from '../../src/ael/layer.ts'
+import { toolAdapter, toolRegistry } from '../../src/ael/tool.ts'
+import { RuleViolation } from '../../src/protocol/errors.ts'
+import { flowOf, runtimeOf } from '../support/flows.ts'
+import { inTime, noted, until, world } from '../support/on-a-clock.ts'
+
+const TWO_OF_THREE = { roles: ['dba', 'lead', 'owner'], needed: 2 }
+const asked = (approval: unknown) => flowOf({ drop: { binding: { approval: approval as never } } })
+const yes = (decided_by_role: string) => ({ status: 'approved', decided_by_role }) as const
+
+/** A tool that asks these people, as a layer that asks through the run. */
+const askingTool = (approvers: Approvers, done: string[]) => (hands: Hands) =>
+  actionLayer({
+    ...hands,
+    adapters: [
+      toolAdapter(
+        toolRegistry([
+          {
+            name: 'db.drop',
+            description: 'Drops a table',
+            input: { type: 'object' },
+            policy: 'ask',
+            approvers,
+            execute: () => void done.push('drop'),
+          },
+        ]),
+      ),
+    ],
+  })
+
+describe('who must agree to an action', () => {
+  it.each(['binding', 'tool'])('is as many of the roles as its %s says, and nobody else', async (by) => {
+    const done: string[] = []
+    const runtime =
+      by === 'tool'
+        ? await runtimeOf({}, { layer: askingTool(TWO_OF_THREE, done) })
+        : await runtimeOf({ drop: () => void done.push('drop') })
+    onTestFinished(() => runtime.close())
+    const call = { action_type: 'tool_call', params: { tool_name: 'db.drop', tool_args: {} } }
+    const run = await runtime.submit(by === 'tool' ? flowOf({ drop: { binding: call } }) : asked(TWO_OF_THREE))
+    expect(await run.rest()).toBe('waiting')
+    const [question] = await runtime.waiting()
+    expect(question).toMatchObject(TWO_OF_THREE)
+    const { confirm_id } = question!.confirm
+    await expect(runtime.decide(confirm_id, yes('intern'))).rejects.toThrow(RuleViolation)
+    expect((await runtime.decide(confirm_id, yes('owner'))).status).toBe('pending')
+    expect((await runtime.decide(confirm_id, yes('owner'))).status).toBe('pending') // one voice, however often
+    expect(await run.rest()).toBe('waiting')
+    expect(done).toEqual([])
+    expect((await runtime.decide(confirm_id, yes('dba'))).status).toBe('approved')
+    expect(await run.result()).toMatchObject({ status: 'completed' })
+    expect(done).toEqual(['drop'])
+    expect((await runtime.project.verify()).findings).toEqual([])
+  })
+
+  it('is told what the binding says, on whose behalf', async () => {
+    const runtime = await runtimeOf({})
+    onTestFinished(() => runtime.close())
+    const run = await runtime.submit(asked({ reason: 'Drop the table?', requested_by_role: 'migrator' }))
+    await run.rest()
+    const [question] = await runtime.waiting()
+    expect(question!.confirm).toMatchObject({ reason: 'Drop the table?', requested_by_role: 'migrator' })
+    expect(question!.roles).toBeUndefined()
+  })
+
+  it('is remembered over a restart, with those who have agreed already', async () => {
+    const { called, functions } = noted('drop')
+    const { start, clock } = world(functions)
+    const first = await start()
+    const flow = asked(TWO_OF_THREE)
+    const run = await first.submit(flow)
+    await until(clock, () => run.phase === 'waiting')
+    const { confirm_id } = (await first.waiting())[0]!.confirm
+    await first.decide(confirm_id, yes('lead'))
+    first.die()
+    const second = await start()
+    onTestFinished(() => second.close())
+    expect((await second.waiting())[0]).toMatchObject(TWO_OF_THREE)
+    await second.decide(confirm_id, yes('dba'))
+    expect(await inTime(clock, (await second.get(run.run_id)).result())).toMatchObject({ status: 'completed' })
+    expect(called).toEqual(['drop'])
+  })
+
+  it('has as long as the binding says', async () => {
+    const { called, functions } = noted('drop')
+    const { start, clock } = world(functions)
+    const runtime = await start()
+    onTestFinished(() => runtime.close())
+    const began = clock.now()
+    const run = await runtime.submit(asked({ expires_ms: 60_000 }))
+    const result = await inTime(clock, run.result())
+    expect(result).toMatchObject({ status: 'failed', error: { code: 'action_rejected' } })
+    expect(result.error?.message).toContain('had no approval in time')
+    expect(clock.now() - began).toBeLessThan(2 * 60_000)
+    expect(called).toEqual([])
+  })
+
+  it('is asked as well whether what was cut off may be begun again', async () => {
+    let begun = 0
+    const { start, clock } = world({
+      drop: () => {
+        begun++
+        return new Promise(() => undefined)
+      },
+    })
+    const first = await start()
+    const flow = flowOf({ drop: { binding: { approval: TWO_OF_THREE, on_interrupt: 'hold' } } })
+    const run = await first.submit(flow)
+    await until(clock, () => run.phase === 'waiting')
+    const { confirm_id } = (await first.waiting())[0]!.confirm
+    for (const role of ['dba', 'lead']) await first.decide(confirm_id, yes(role))
+    await until(clock, () => begun === 1)
+    first.die()
+    const second = await start()
+    onTestFinished(() => second.die())
+    const taken = await second.get(run.run_id)
+    await until(clock, () => taken.phase === 'waiting')
+    expect((await second.waiting())[0]).toMatchObject(TWO_OF_THREE)
+  })
+})
+
+describe('an approval that cannot be', () => {
+  it.each<[string, unknown, string, string]>([
+    ['a word for it that is none', 'maybe', 'approval', 'type'],
+    ['more voices than roles', { roles: ['dba', 'dba'], needed: 2 }, 'approval.needed', 'reachable'],
+    ['no voice', { needed: 0 }, 'approval.needed', 'range'],
+    ['an option that is not known', { rolls: ['dba'] }, 'approval.rolls', 'extra_forbidden'],
+    ['no time', { expires_ms: 0 }, 'approval.expires_ms', 'range'],
+  ])('is refused, with nothing left behind: %s', async (_, approval, path, rule) => {
+    const runtime = await runtimeOf({})
+    onTestFinished(() => runtime.close())
+    const flow = asked(approval)
+    await expect(runtime.submit(flow)).rejects.toMatchObject({
+      problems: [expect.objectContaining({ path: `bindings.steps.${flow.ids.drop}.${path}`, rule })],
+    })
+    expect(await runtime.waiting()).toEqual([])
+    await expect(runtime.get(flow.plan.plan_id)).rejects.toThrow('there is no')
+  })
+
+  it('is refused of a tool when it is registered', () => {
+    const tool = { name: 'db.drop', description: '', input: {}, execute: () => null }
+    expect(() => toolRegistry([{ ...tool, approvers: { needed: 2, roles: ['dba'] } }])).toThrow('approvers.needed')
+    expect(() => toolRegistry([{ ...tool, approvers: 'dba' as never }])).toThrow('approvers')
+  })
+
+  it('fails the one action whose adapter asks for it', async () => {
+    const adapter = {
+      ...functionAdapter({ drop: () => null }),
+      approval: () => ({
+        policy: 'ask' as const,
+        tool: 'drop',
+        arguments: {},
+        description: 'Drop?',
+        approvers: { needed: 0 },
+      }),
+    }
+    const runtime = await runtimeOf({}, { layer: (hands) => actionLayer({ ...hands, adapters: [adapter] }) })
+    onTestFinished(() => runtime.close())
+    const run = await runtime.submit(flowOf({ drop: {} }))
+    expect(await run.result()).toMatchObject({ status: 'failed' })
+    expect((await run.result()).error?.message).toContain('approvers.needed')
+  })
+})
