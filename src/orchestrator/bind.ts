@@ -5,7 +5,7 @@ import { type Fields, problemsIn, text } from '../protocol/fields.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { valueIn } from '../protocol/paths.ts'
 import type { Role, Step } from '../protocol/types.ts'
-import type { Binding } from '../psg/change.ts'
+import type { ActionRecord, Binding } from '../psg/change.ts'
 import { plain } from '../psg/plain.ts'
 import { type Dependence, unheld } from './depends.ts'
 import { BINDING, bindingProblems } from './submit-check.ts'
@@ -103,24 +103,35 @@ export const executorOf = (
 export const THIS_STEP = 'step'
 
 /** Params with every reference replaced by the output it names, and `{ "$turn": "participant_id" }` by that of the turn. */
-export function filledIn(
+export const filledIn = (
   params: JsonObject,
   outputOf: (step: string) => Json | undefined,
   turn?: JsonObject | undefined,
-): JsonObject {
-  return fill(params, outputOf, turn) as JsonObject
+): JsonObject => fill(params, ({ $from, path }) => valueAt(outputOf($from), path), turn) as JsonObject
+
+/** The same for people to see: an output that lies in the store is told by its digest. */
+export const filledToSee = (
+  params: JsonObject,
+  outcomeOf: (step: string) => ActionRecord | undefined,
+  turn?: JsonObject | undefined,
+): JsonObject => {
+  const seen = (reference: Reference): Json => {
+    const { output, output_blob } = outcomeOf(reference.$from) ?? {}
+    return output_blob === undefined ? valueAt(output, reference.path) : { ...reference, digest: output_blob }
+  }
+  return fill(params, seen, turn) as JsonObject
 }
 
-function fill(value: Json, outputOf: (step: string) => Json | undefined, turn: JsonObject | undefined): Json {
-  if (Array.isArray(value)) return value.map((item) => fill(item, outputOf, turn))
+const valueAt = (output: Json | undefined, path: Json | undefined): Json =>
+  valueIn(output, typeof path === 'string' && path !== '' ? path.split('.') : []) ?? null
+
+function fill(value: Json, named: (reference: Reference) => Json, turn: JsonObject | undefined): Json {
+  if (Array.isArray(value)) return value.map((item) => fill(item, named, turn))
   if (!isObject(value)) return value
   const object = value as JsonObject
-  if (typeof object.$from === 'string') {
-    const parts = typeof object.path === 'string' && object.path !== '' ? object.path.split('.') : []
-    return valueIn(outputOf(object.$from), parts) ?? null
-  }
+  if (typeof object.$from === 'string') return named(object as Reference)
   if (typeof object.$turn === 'string') return turn?.[object.$turn] ?? null
-  return Object.fromEntries(Object.entries(object).map(([key, item]) => [key, fill(item, outputOf, turn)]))
+  return Object.fromEntries(Object.entries(object).map(([key, item]) => [key, fill(item, named, turn)]))
 }
 
 /** What is filled in later: the steps whose outputs are referred to, and whether anything is. */

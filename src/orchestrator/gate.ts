@@ -7,8 +7,9 @@ import type { Gate } from '../psg/change.ts'
 import { newConfirm } from '../psg/confirm.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { confirmOf, gateOf, move } from '../psg/moves.ts'
-import type { BindingSpec } from './bind.ts'
+import { type BindingSpec, filledToSee, THIS_STEP } from './bind.ts'
 import type { Asked, Decided, Flight, LiveRun } from './live.ts'
+import { outcomeAfter } from './outcome.ts'
 import { setAction } from './set-action.ts'
 import { newTimer, timerFired } from './timers.ts'
 
@@ -42,7 +43,7 @@ export function askFor(
   const gate_id = clock.uuid()
   const timer = clock.uuid()
   const step = run.graph.get('step', flight.step)!.data
-  const question: Question = why instanceof ApprovalNeeded ? why.question : bindingQuestion(run, flight, why)
+  const question: Question = why instanceof ApprovalNeeded ? why.question : bindingQuestion(run, flight, why, decided)
   const { description, approvers = {} } = question
   const due = expiryAt(clock, approvers)
   const shows: JsonObject = {
@@ -128,8 +129,11 @@ interface Question extends ApprovalQuestion {
   readonly approvers?: AskPeople
 }
 
-function bindingQuestion(run: LiveRun, flight: Flight, binding: BindingSpec): Question {
-  const { action_type, params, approval } = binding
+function bindingQuestion(run: LiveRun, flight: Flight, binding: BindingSpec, { changes }: Decided): Question {
+  const { action_type, approval } = binding
+  const { state } = run.graph
+  const outcome = (from: string) => outcomeAfter(state, changes, from === THIS_STEP ? flight.step : from)
+  const params = filledToSee(binding.params, outcome, flight.turn)
   const { description } = run.graph.get('step', flight.step)!.data
   const approvers = typeof approval === 'object' ? approval : {}
   return {

@@ -1,19 +1,43 @@
 import type { Digest, Json, JsonObject } from '../protocol/json.ts'
-import type { ActionRecord, Node } from '../psg/change.ts'
+import type { ActionRecord, Change, Node } from '../psg/change.ts'
 import { isKind } from '../psg/node.ts'
 import type { GraphState } from '../psg/state.ts'
 
 /** What a step came to: the latest of its dispatches that nothing else stands instead of. Of several that began together one may have failed. */
 export function outcomeOf(state: GraphState, step: string): Node<'action'> | undefined {
-  let latest: Node<'action'> | undefined
-  for (const node of state.referrers('step', step, 'EXECUTES'))
-    if (isKind(node, 'action') && isOutcome(state, node.data) && (!latest || isRather(node, latest))) latest = node
+  return latestOf(state, dispatchesOf(state, step))
+}
+
+/** The same once these changes are made. */
+export function outcomeAfter(state: GraphState, changes: readonly Change[], step: string): ActionRecord | undefined {
+  const after = new Map<string, Dispatch>()
+  for (const { id, born, data } of dispatchesOf(state, step)) after.set(id, { born, data })
+  for (const change of changes) {
+    if (change.kind === 'node_add' && change.node === 'action' && change.data.step_id === step)
+      after.set(change.id, { born: Number.POSITIVE_INFINITY, data: change.data })
+    else if (change.kind === 'node_update' && change.node === 'action') {
+      const known = after.get(change.id)
+      if (known) after.set(change.id, { ...known, data: { ...known.data, ...change.set } as ActionRecord })
+    }
+  }
+  return latestOf(state, after.values())?.data
+}
+
+type Dispatch = Pick<Node<'action'>, 'born' | 'data'>
+
+function* dispatchesOf(state: GraphState, step: string): Iterable<Node<'action'>> {
+  for (const node of state.referrers('step', step, 'EXECUTES')) if (isKind(node, 'action')) yield node
+}
+
+function latestOf<D extends Dispatch>(state: GraphState, dispatches: Iterable<D>): D | undefined {
+  let latest: D | undefined
+  for (const one of dispatches) if (isOutcome(state, one.data) && (!latest || isRather(one, latest))) latest = one
   return latest
 }
 
-const isRather = (one: Node<'action'>, other: Node<'action'>): boolean =>
+const isRather = (one: Dispatch, other: Dispatch): boolean =>
   isCompleted(one) === isCompleted(other) ? one.born > other.born : isCompleted(one)
-const isCompleted = ({ data }: Node<'action'>): boolean => data.status === 'completed'
+const isCompleted = ({ data }: Dispatch): boolean => data.status === 'completed'
 
 /** Everything that was done for a plan and took effect, last done first. A step need not have come to its end for that. */
 export function worksOf(state: GraphState, plan: string): readonly ActionRecord[] {

@@ -5,6 +5,8 @@ import { functionAdapter } from '../../src/ael/function.ts'
 import type { Hands } from '../../src/ael/layer.ts'
 import { toolAdapter, toolRegistry } from '../../src/ael/tool.ts'
 import { RuleViolation } from '../../src/protocol/errors.ts'
+import { memoryBackend } from '../../src/vsl/memory.ts'
+import { collect } from '../contracts/backend/given.ts'
 import { flowOf, runtimeOf } from '../support/flows.ts'
 import { inTime, noted, until, world } from '../support/on-a-clock.ts'
 
@@ -65,6 +67,30 @@ describe('who must agree to an action', () => {
     const [question] = await runtime.waiting()
     expect(question!.confirm).toMatchObject({ reason: 'Drop the table?', requested_by_role: 'migrator' })
     expect(question!.roles).toBeUndefined()
+  })
+
+  it('is shown what would be done, with the outputs that it takes up, and the digest of those that are too large to be shown', async () => {
+    const store = memoryBackend()
+    const layer = actionLayer({
+      adapters: [functionAdapter({ price: () => ({ amount: 12 }), file: () => 'x'.repeat(100_000), pay: () => null })],
+      blobs: { put: store.putBlob, get: store.getBlob },
+    })
+    const runtime = await runtimeOf({}, { store, layer })
+    onTestFinished(() => runtime.close())
+    const flow = flowOf({ price: {}, file: {}, pay: { after: ['price', 'file'] } })
+    const [from, file] = [{ $from: flow.ids.price!, path: 'amount' }, { $from: flow.ids.file! }]
+    const pay = {
+      action_type: 'function',
+      params: { name: 'pay', args: { amount: from, file } },
+      approval: 'ask',
+    } as const
+    const steps = { ...flow.bindings?.steps, [flow.ids.pay!]: pay }
+    const run = await runtime.submit({ ...flow, bindings: { steps } })
+    await run.rest()
+    const [question] = await runtime.waiting()
+    const [digest] = await collect(store.blobs())
+    expect(digest).toBeDefined()
+    expect(question!.shows?.arguments).toEqual({ name: 'pay', args: { amount: 12, file: { ...file, digest } } })
   })
 
   it('is remembered over a restart, with those who have agreed already', async () => {
