@@ -146,7 +146,10 @@ export interface Adapter {
    * not there. Changes nothing; throws what would keep `execute` from acting there at all.
    */
   found?(params: JsonObject): Promise<readonly (Found | undefined)[]>
-  /** The action that takes this one back, as far as it can be known; `irreversible` when there is none. */
+  /**
+   * The action that takes this one back, as far as it can be known; `irreversible` when there is none. Answered at once. Where it throws, the action
+   * is done all the same, and a rollback leaves it and says why.
+   */
   inverse?(action: Action, outcome: Outcome): Inverse
   /** Waited for at most 10 s. */
   close?(): Promise<void>

@@ -2,8 +2,6 @@ import { setMaxListeners } from 'node:events'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Closed, InvalidInput, MplpError, NotFound } from '../protocol/errors.ts'
 import { method, needed, object, refuseUnlessFit } from '../protocol/fields.ts'
-import type { JsonObject } from '../protocol/json.ts'
-import { jsonCopy } from '../protocol/json-copy.ts'
 import { shown } from '../protocol/shown.ts'
 import { checkAction } from './action.ts'
 import type { Action, ActionResult, Adapter, Asker, Call, DeltaSource, RetryPolicy } from './adapter.ts'
@@ -15,6 +13,7 @@ import { decorated, onward, type Passage } from './decorate.ts'
 import { listening, sourceOf } from './deltas.ts'
 import { endedEvent, labelOf, startedEvent } from './events.ts'
 import { denied, toActionError } from './failure.ts'
+import { inverseIn } from './inverse.ts'
 import type { ActionLayer, CallOptions, EventDraft, Hands, Observer } from './layer.ts'
 import { refuseUnlessAmounts, withOutputs } from './outputs.ts'
 import { type AtOnce, placesFor } from './places.ts'
@@ -207,10 +206,12 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
     found: async (action) => asked(action).adapter.found?.(action.params),
     inverse(action, outcome) {
       if (!object.fits(outcome)) throw badOutcome(outcome)
-      const inverse = asked(action).adapter.inverse?.(action, outcome) ?? 'irreversible'
-      if (typeof inverse === 'string') return inverse
-      const params = jsonCopy(inverse.params, `what takes ${action.action_type} back`, 'params') as JsonObject
-      return { ...inverse, params }
+      const { adapter } = asked(action)
+      try {
+        return inverseIn(adapter.inverse?.(action, outcome) ?? 'irreversible', action.action_type)
+      } catch (error) {
+        throw redact.error(error instanceof MplpError ? error : toActionError(error))
+      }
     },
     ...(places && { places }),
     register(adapter) {

@@ -18,7 +18,12 @@ export interface Compensation {
   /** In the order in which they are to be taken back: the last one first. */
   readonly effects: readonly Effect[]
   /** Done, and not to be undone by anybody. */
-  readonly irreversible: readonly Pick<Effect, 'action_id' | 'step_id'>[]
+  readonly irreversible: readonly Irreversible[]
+}
+
+/** `reason` where somebody should have said what takes it back, and could not. */
+export interface Irreversible extends Pick<Effect, 'action_id' | 'step_id'> {
+  readonly reason?: string
 }
 
 /** An action, and when it ended: a number that only grows. */
@@ -45,10 +50,10 @@ export function compensation(done: readonly Done[], isRestored: (inverse: JsonOb
     )
     .sort((a, b) => b.ended - a.ended)
   const effects: Effect[] = []
-  const irreversible: Pick<Effect, 'action_id' | 'step_id'>[] = []
+  const irreversible: Irreversible[] = []
   for (const { action } of left) {
-    const { action_id, step_id, idempotency_key, inverse } = action
-    if (inverse === 'irreversible') irreversible.push({ action_id, step_id })
+    const { action_id, step_id, idempotency_key, inverse, no_inverse: reason } = action
+    if (inverse === 'irreversible') irreversible.push({ action_id, step_id, ...(reason !== undefined && { reason }) })
     else if (isObject(inverse) && !isRestored(inverse)) {
       const cut_off = cutOffs.get(action_id)
       effects.push({ action_id, step_id, idempotency_key, inverse, ...(cut_off !== undefined && { cut_off }) })

@@ -1,6 +1,6 @@
 import type { Action, ActionResult, Inverse, Spend } from '../ael/adapter.ts'
 import { endedEvent, startedEvent } from '../ael/events.ts'
-import { toActionError, withSpent } from '../ael/failure.ts'
+import { brief, toActionError, withSpent } from '../ael/failure.ts'
 import type { Observer } from '../ael/layer.ts'
 import { spentBy } from '../ael/outputs.ts'
 import { chargeOf } from '../ael/with-observe.ts'
@@ -9,7 +9,7 @@ import type { Digest, Json, JsonObject } from '../protocol/json.ts'
 import type { ActionRecord } from '../psg/change.ts'
 import { type BindingSpec, blanksIn, executorOf, filledIn, THIS_STEP } from './bind.ts'
 import { land } from './land.ts'
-import type { Decided, Flight, LiveRun } from './live.ts'
+import type { Decided, Flight, LiveRun, WayBack } from './live.ts'
 import { outcomeOf, wholeOutput } from './outcome.ts'
 import { execution, placeOf, roleOf } from './steps.ts'
 import { unasked } from './unasked.ts'
@@ -84,13 +84,15 @@ export async function takeOff(run: LiveRun, flight: Flight): Promise<void> {
       ...(resume !== undefined && { resume }),
     })
     const declared = bindingOf(run, flight).inverse
-    const inverse =
+    const back =
       flight.compensates !== undefined
         ? undefined
         : typeof declared === 'object'
           ? await declaredInverse(run, flight, declared, result)
-          : (declared ?? adaptersInverse(run, action, result))
-    run.inbox.push({ kind: 'completed', flight, result, ...(inverse !== undefined && { inverse }) })
+          : declared === undefined
+            ? adaptersInverse(run, action, result)
+            : { inverse: declared }
+    run.inbox.push({ kind: 'completed', flight, result, ...(back && { back }) })
   } catch (error) {
     const failure = flight.compensates === undefined ? actionError(error) : unasked(actionError(error))
     const charged = result ? withSpent(failure, spentBy(result) ?? {}) : failure // it was done, whatever came of that afterwards
@@ -173,28 +175,34 @@ async function declaredInverse(
   { step, turn }: Flight,
   declared: JsonObject,
   { output }: Pick<ActionResult, 'output'>,
-): Promise<JsonObject> {
-  const others = await outputsFor(run, declared, step)
-  return filledIn(declared, (from) => (from === step ? output : others.get(from)), turn)
+): Promise<WayBack> {
+  try {
+    const others = await outputsFor(run, declared, step)
+    return { inverse: filledIn(declared, (from) => (from === step ? output : others.get(from)), turn) }
+  } catch (error) {
+    if (run.abort.signal.aborted) throw error // it was not waited for
+    return unknownBack(error)
+  }
 }
 
 /** What the adapter says takes it back. Nothing for what changed nothing. */
-function adaptersInverse(
-  run: LiveRun,
-  action: Action,
-  { output }: Pick<ActionResult, 'output'>,
-): JsonObject | 'irreversible' | undefined {
+function adaptersInverse(run: LiveRun, action: Action, { output }: Pick<ActionResult, 'output'>): WayBack | undefined {
   try {
     const inverse: Inverse = run.layer.inverse(action, output === undefined ? {} : { output })
     if (inverse === 'none_needed') return undefined
-    if (inverse === 'irreversible') return action.action_type === 'function' ? undefined : inverse
+    if (inverse === 'irreversible') return action.action_type === 'function' ? undefined : { inverse }
     const { action_type, executor_kind, params } = inverse
-    return { action_type, executor_kind, params: JSON.parse(JSON.stringify(params)) } // a copy that is JSON, as of an output
-  } catch (cause) {
-    const text = `${action.action_type} was done, but nobody can say what would take it back: ${String(cause)}`
-    throw new ActionError('action_failed', text, { cause })
+    return { inverse: { action_type, executor_kind, params: JSON.parse(JSON.stringify(params)) } } // a copy that is JSON, as of an output
+  } catch (error) {
+    return unknownBack(error)
   }
 }
+
+/** It was done all the same: a second attempt would do it twice. Who goes back is told that this stays. */
+const unknownBack = (error: unknown): WayBack => ({
+  inverse: 'irreversible',
+  no_inverse: `nobody can say what takes it back: ${brief(toActionError(error)).message}`,
+})
 
 /** Whatever it is: what would be thrown here would reach nobody, and the run would wait for it. */
 const actionError = (error: unknown): ActionError =>

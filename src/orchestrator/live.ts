@@ -112,6 +112,8 @@ export interface Undo {
     readonly step_id: string
     readonly status: 'undone' | 'failed' | 'irreversible'
     readonly error?: JsonObject
+    /** Of what is irreversible because nobody could say what takes it back. */
+    readonly reason?: string
   }[]
 }
 
@@ -152,12 +154,15 @@ export interface Ending {
 }
 export type TerminationReason = 'failure' | 'timeout' | 'user_cancel' | 'resource_exhausted' | 'error'
 
+/** What takes an action back, as its record has it. */
+export type WayBack = Pick<ActionRecord, 'inverse' | 'no_inverse'>
+
 export type Arrival =
   | {
       readonly kind: 'completed'
       readonly flight: Flight
       readonly result: ActionResult
-      readonly inverse?: JsonObject | 'irreversible'
+      readonly back?: WayBack
     }
   | { readonly kind: 'failed'; readonly flight: Flight; readonly error: ActionError; readonly duration_ms: number }
   | { readonly kind: 'due'; readonly timer: string; readonly action: string }

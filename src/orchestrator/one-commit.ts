@@ -21,7 +21,7 @@ export function fitting(arrivals: readonly Arrival[]): number {
 function weightOf(arrival: Arrival): number {
   if (arrival.kind === 'failed') return arrival.error.message.length * TIMES_TOLD
   if (arrival.kind !== 'completed') return 0
-  const { result, inverse } = arrival
+  const { result, back } = arrival
   const output = result.output_ref ? 0 : roughBytes(result.output ?? null)
-  return output + (inverse === undefined ? 0 : roughBytes(inverse))
+  return output + (back === undefined ? 0 : roughBytes(back))
 }

@@ -211,7 +211,11 @@ const leftBy = ({
 }: Pick<RollbackPlan, 'conflicts' | 'impossible' | 'irreversible'>): readonly Left[] => [
   ...conflicts,
   ...impossible,
-  ...irreversible.map(({ action_id }) => ({ what: 'effect' as const, name: action_id, reason: 'it cannot be undone' })),
+  ...irreversible.map(({ action_id, reason = 'it cannot be undone' }) => ({
+    what: 'effect' as const,
+    name: action_id,
+    reason,
+  })),
 ]
 
 const failed = (effects: readonly EffectOutcome[], files: readonly TakenBack[]): readonly Left[] => [

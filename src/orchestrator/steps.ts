@@ -2,7 +2,7 @@ import type { Action, Spend } from '../ael/adapter.ts'
 import { endedEvent, leftEvent, startedEvent } from '../ael/events.ts'
 import type { Attempt, AttemptEnd } from '../ael/layer.ts'
 import { isoMicros } from '../protocol/clock.ts'
-import type { Digest, Json, JsonObject } from '../protocol/json.ts'
+import type { JsonObject } from '../protocol/json.ts'
 import type { ActionRecord, Began, Change, Ended, EventDraft } from '../psg/change.ts'
 import { move } from '../psg/moves.ts'
 import { RunEvent } from '../psg/run-event.ts'
@@ -134,11 +134,7 @@ export function stepCompleted(
   if (sa(run)) decided.events.push(saEvent('SAStepCompleted', { step_id: flight.step, status: 'completed' }))
 }
 
-export interface ActionOutput {
-  readonly output?: Json
-  readonly output_blob?: Digest
-  readonly inverse?: JsonObject | 'irreversible'
-}
+export type ActionOutput = Pick<ActionRecord, 'output' | 'output_blob' | 'inverse' | 'no_inverse'>
 
 export function actionCompleted(
   run: LiveRun,

@@ -102,7 +102,7 @@ function takeIn(run: LiveRun, arrival: Exclude<Arrival, { kind: 'look' }>, decid
         ...(result.token_usage && { tokens: result.token_usage.total }),
         ...(result.cost !== undefined && { cost: result.cost }),
       }
-      const outcome = { ...output, ...(arrival.inverse !== undefined && { inverse: arrival.inverse }) }
+      const outcome = { ...output, ...arrival.back }
       if (run.session && isTurning(flight)) return turnArrived(run, run.session, flight, outcome, usage, decided)
       stepCompleted(run, flight, outcome, usage, decided)
       run.ready.satisfied(flight.step)

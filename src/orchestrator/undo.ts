@@ -81,7 +81,12 @@ function wayBack(run: LiveRun): Undo {
 }
 
 const isIrreversible = ({ inverse }: ActionRecord): boolean => inverse === 'irreversible'
-const leftForGood = ({ action_id, step_id }: ActionRecord) => ({ action_id, step_id, status: 'irreversible' as const })
+const leftForGood = ({ action_id, step_id, no_inverse }: ActionRecord): Undo['outcomes'][number] => ({
+  action_id,
+  step_id,
+  status: 'irreversible',
+  ...(no_inverse !== undefined && { reason: no_inverse }),
+})
 const outcome = (
   { action_id, step_id }: Pick<ActionRecord, 'action_id' | 'step_id'>,
   error: JsonObject | undefined,

@@ -275,6 +275,8 @@ export type ActionRecord = {
   readonly ended?: readonly Ended[]
   /** What takes it back, told when it had ended; absent when nothing needs to. */
   readonly inverse?: JsonObject | 'irreversible'
+  /** Why nobody can say what takes it back, where whoever should have failed to. */
+  readonly no_inverse?: string
   /** From where the next attempt can go on; large ones lie in a blob. */
   readonly resume?: Json
   readonly resume_blob?: Digest

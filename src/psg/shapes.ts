@@ -75,6 +75,7 @@ const SHAPES: { readonly [K in Kind]?: { readonly [field: string]: Field } } = {
     began: maybe(began),
     ended: maybe(ended),
     inverse: maybe(inverse),
+    no_inverse: maybe(text),
   },
   gate: {
     gate_id: text,

@@ -333,6 +333,23 @@ describe('an attempt', () => {
     })
   })
 
+  it('is taken back by an action that somebody could carry out', () => {
+    const inverse = (said: unknown) =>
+      layerOf(async () => ({}), {}, { inverse: () => said as Action }).inverse(work(), {})
+    expect(() => inverse({ params: {} })).toThrow(/what takes work back .*action_type is missing/)
+    expect(() => inverse({ action_type: 'work', params: [], executor_kind: 'me' })).toThrow(/executor_kind.*params/s)
+    expect(() => inverse('undo')).toThrow(InvalidInput)
+    expect([inverse(undefined), inverse('none_needed')]).toEqual(['irreversible', 'none_needed'])
+  })
+
+  it('does not show a secret where it cannot be said what takes it back', () => {
+    const inverse = () => {
+      throw new Error('the key is hunter2-hunter2')
+    }
+    const layer = layerOf(async () => ({}), { secrets: ['hunter2-hunter2'] }, { inverse })
+    expect(() => layer.inverse(work(), {})).toThrow('the key is [redacted]')
+  })
+
   it('does not show what the actions it carried out had checkpointed as its own', async () => {
     const layer = layerOf(async (action, call) => {
       if (!action.params.inner) return { output: (await call.act(work({ params: { inner: true } }))).output ?? null }

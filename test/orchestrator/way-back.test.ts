@@ -114,6 +114,46 @@ describe('the way back', () => {
     await inTime(clock, runtime.close())
   })
 
+  it.each<[string, NonNullable<Adapter['inverse']>, string]>([
+    ['throws', () => boom(), 'boom'],
+    ['gives no action', () => ({}) as never, 'action_type is missing'],
+    ['gives a promise', async () => boom() as never, 'must be said at once'] as never,
+  ])(
+    'leaves what was done, once, and says why, where an adapter that should say what takes it back %s',
+    async (_, inverse, why) => {
+      const made: string[] = []
+      const making: Adapter = {
+        action_type: 'make',
+        executor_kind: 'external',
+        inverse,
+        async execute({ action_id }) {
+          made.push(action_id)
+          return {}
+        },
+      }
+      const { layer } = having({ boom }, making)
+      const { start, clock } = world({}, { layer })
+      const runtime = await start()
+      const retry = { strategy: 'fixed', max_attempts: 3, delay_ms: 0 } as const
+      const run = await runtime.submit(
+        flowOf({
+          make: { binding: { action_type: 'make', params: {}, retry } },
+          boom: { after: ['make'], binding: { on_failure: 'compensate' } },
+        }),
+      )
+      const reason = expect.stringMatching(`^nobody can say what takes it back: .*${why}`)
+      const { error, undone } = await inTime(clock, run.result())
+      expect(error).toMatchObject({ message: 'boom' })
+      expect(undone).toMatchObject([{ action_id: made[0], status: 'irreversible', reason }])
+      const graph = await runtime.project.context(run.context_id)
+      const { plan, left } = await inTime(clock, rollback({ graph, layer }, run.run_id))
+      expect(plan.irreversible).toEqual([{ action_id: made[0], step_id: expect.any(String), reason }])
+      expect(left).toEqual([{ what: 'effect', name: made[0], reason }])
+      expect([made.length, await graph.verify()]).toEqual([1, []])
+      await inTime(clock, runtime.close())
+    },
+  )
+
   it('is gone by a run that is to compensate also when only steps failed that let the others go on', async () => {
     const { called, functions } = noted('make', 'unmake')
     const { start, clock } = world({ ...functions, boom })
