@@ -109,7 +109,7 @@ export function checkLease(lease: Lease): void {
   checkTtl('lease', lease.ttlMs)
 }
 
-function checkHolder(what: string, holder: Holder): void {
+export function checkHolder(what: string, holder: Holder): void {
   refuseUnlessObject(what, 'holder', holder)
   checkName('holder.id', holder.id)
   const problems: Problem[] = (['boot', 'started'] as const)

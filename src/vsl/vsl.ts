@@ -14,6 +14,7 @@ import type { RedisBackendOptions } from './redis.ts'
 import type { SqliteOptions } from './sqlite.ts'
 
 export {
+  type Acquired,
   type Backend,
   type Entry,
   type Facts,
@@ -32,12 +33,14 @@ export {
   type Write,
 } from './backend.ts'
 export { type CopyCounts, type CopyOptions, copyStore, type Source } from './copy.ts'
+export { holderIsGone } from './doors.ts'
 export { withEncryption } from './encrypted.ts'
 export { thisHolder } from './holder.ts'
 export type { EncryptionKey } from './keyring.ts'
 export { type LiftedOptions, liftedBackend as fromBare } from './lifted.ts'
 export type { BareStore } from './lifted-cells.ts'
 export { commitOnce, type SettleOptions } from './settle.ts'
+export { withChecks } from './with-checks.ts'
 
 /** One that the store does not know is refused, not ignored. */
 export interface StoreOptions {

@@ -33,7 +33,7 @@ export interface ContractOptions {
 
 /**
  * What every Backend promises, as tests. A member joins with one line in a vitest file and adds only what is special to it:
- * `backendContract('mine', async () => ({ open: () => myBackend({ path: freshPath() }) }))`
+ * `backendContract('mine', () => { const path = freshPath(); return { open: () => myBackend({ path }) } })`
  */
 export function backendContract(
   name: string,
