@@ -15,9 +15,10 @@ import { endedEvent, labelOf, startedEvent } from './events.ts'
 import { denied, toActionError } from './failure.ts'
 import { inverseIn } from './inverse.ts'
 import type { ActionLayer, CallOptions, EventDraft, Hands, Observer } from './layer.ts'
-import { refuseUnlessAmounts, withOutputs } from './outputs.ts'
+import { withOutputs } from './outputs.ts'
 import { type AtOnce, placesFor } from './places.ts'
 import { redactor } from './redact.ts'
+import { refuseUnlessSpend } from './spend.ts'
 import { checkParams, withAdmission } from './with-admission.ts'
 import { type CacheOptions, outcomeCache, withCache } from './with-cache.ts'
 import { resultOf, withObserve } from './with-observe.ts'
@@ -197,10 +198,10 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
     executorOf: (action_type) => (members.get(action_type) ?? members.get('*'))?.adapter.executor_kind,
     lacks,
     label: (action) => redact.text(labelOf(asked(action).adapter, action.params, action.action_type)),
-    readOnly: (action) => asked(action).adapter.readOnly?.(action.params) ?? false,
+    readOnly: (action) => asked(action).adapter.readOnly?.(action.params) === true,
     estimate(action) {
       const most = asked(action).adapter.estimate?.(action.params) ?? {}
-      refuseUnlessAmounts({ ...most }, action.action_type)
+      refuseUnlessSpend(most, action.action_type)
       return most
     },
     found: async (action) => asked(action).adapter.found?.(action.params),

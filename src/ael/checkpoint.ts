@@ -2,7 +2,7 @@ import { InvalidInput } from '../protocol/errors.ts'
 import type { Json } from '../protocol/json.ts'
 import { jsonCopy } from '../protocol/json-copy.ts'
 import type { Spend } from './adapter.ts'
-import { refuseUnlessAmounts } from './outputs.ts'
+import { refuseUnlessSpend } from './spend.ts'
 
 /** A later attempt must find what this one left, and nothing that JSON made of it. */
 export function stateOf(state: unknown, action_type: string): Json {
@@ -15,7 +15,7 @@ export function stateOf(state: unknown, action_type: string): Json {
 }
 
 export function spentOf(spent: Spend | undefined, action_type: string): Spend | undefined {
-  if (spent !== undefined) refuseUnlessAmounts({ ...spent }, subjectOf(action_type))
+  if (spent !== undefined) refuseUnlessSpend(spent, subjectOf(action_type))
   return spent
 }
 

@@ -1,6 +1,8 @@
 import type { JsonObject } from '../protocol/json.ts'
+import { shown } from '../protocol/shown.ts'
 import type { ExecutionStatus } from '../protocol/types.ts'
 import type { Adapter, Asker } from './adapter.ts'
+import { finalFailure } from './failure.ts'
 import type { Attempt, AttemptEnd, BudgetState, EventDraft } from './layer.ts'
 
 /** The names that the protocol's matrix has for the start and the completion of some types of action. */
@@ -79,5 +81,8 @@ function execution(attempt: Attempt, event_type: string, status: ExecutionStatus
 }
 
 /** What the action is called in events and questions. */
-export const labelOf = (adapter: Adapter, params: JsonObject, action_type: string): string =>
-  adapter.label?.(params) ?? action_type
+export function labelOf(adapter: Adapter, params: JsonObject, action_type: string): string {
+  const label = adapter.label?.(params) ?? action_type
+  if (typeof label === 'string') return label
+  throw finalFailure(`the label of ${action_type} must be text, not ${shown(label)}`)
+}

@@ -4,20 +4,15 @@ import type { JsonObject } from '../protocol/json.ts'
 import { jsonCopy } from '../protocol/json-copy.ts'
 import { executorKind } from './action.ts'
 import type { Action, Inverse } from './adapter.ts'
+import { isPromised } from './promised.ts'
 
 /** What an adapter said takes an action back. Throws InvalidInput for what nobody could carry out once it is needed. */
 export function inverseIn(said: Inverse, action_type: string): Inverse {
   if (said === 'none_needed' || said === 'irreversible') return said
   const subject = `what takes ${action_type} back`
-  const problems = said instanceof Promise ? [promised(said)] : problemsIn(partsOf(said), INVERSE, '')
+  const problems = isPromised(said) ? [PROMISED] : problemsIn(partsOf(said), INVERSE, '')
   if (problems.length > 0) throw new InvalidInput(subject, problems)
   return { ...said, params: jsonCopy(said.params, subject, 'params') as JsonObject }
-}
-
-/** What becomes of it is nobody's concern, or a rejection would end the process. */
-function promised(said: Promise<unknown>): Problem {
-  said.catch(() => undefined)
-  return { path: '', rule: 'type', message: 'must be said at once, and is a promise', found: 'a promise' }
 }
 
 /** Of an action these count: it has an id and a key of its own once it is carried out. */
@@ -27,3 +22,4 @@ function partsOf(said: Action): Pick<Action, 'action_type' | 'executor_kind' | '
 }
 
 const INVERSE: Fields = { action_type: needed(text), executor_kind: executorKind, params: needed(object) }
+const PROMISED: Problem = { path: '', rule: 'type', message: 'must be said at once, and is a promise' }

@@ -5,6 +5,7 @@ import { given } from '../protocol/given.ts'
 import { type Digest, digestOfJson, type Json } from '../protocol/json.ts'
 import { checkRepeatable } from './action.ts'
 import type { Action, Adapter, Approval, ApprovalPolicy, Asker, RunRef } from './adapter.ts'
+import { approvalIn } from './approval.ts'
 import { decorated, type Passage } from './decorate.ts'
 import { labelOf } from './events.ts'
 import { aborted, denied, orAborted } from './failure.ts'
@@ -33,7 +34,8 @@ export function withAdmission(adapter: Adapter, options: AdmissionOptions = {}):
     const answered: Answered = (answer) => unlessCalledOff(answer, call, action.action_type)
     await checkParams(adapter, action, asker, redact, options, answered)
     const asked = adapter.approval && answered(adapter.approval(action.params, asker))
-    const approval = (await unlessLate(asked, 'the approval', adapter, action, options)) ?? unasked(adapter, action)
+    const said = await unlessLate(asked, 'the approval', adapter, action, options)
+    const approval = adapter.approval ? approvalIn(said!, action.action_type) : unasked(adapter, action)
     const admission =
       admit && (await answered(admit({ action, tool: approval.tool, read_only: readOnly(adapter, action), ...asker })))
     const policy = admittedPolicy(approval, admission, redact)
@@ -91,7 +93,7 @@ export const approvalDigest = (tool: string, args: Json, run: RunRef | undefined
     run: run === undefined ? null : { plan_id: run.plan_id, step_id: run.step_id },
   })
 
-const readOnly = (adapter: Adapter, action: Action): boolean => adapter.readOnly?.(action.params) ?? false
+const readOnly = (adapter: Adapter, action: Action): boolean => adapter.readOnly?.(action.params) === true
 
 function askerOf({ role, run }: Passage): Asker {
   if (role === undefined) return run === undefined ? {} : { run }

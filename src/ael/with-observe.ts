@@ -8,6 +8,7 @@ import { brief, finalFailure, overBudget, toActionError, withSpent } from './fai
 import type { Attempt, AttemptEnd, Budget, BudgetState, Hands, Observer } from './layer.ts'
 import { refuseUnlessAmounts, spentBy } from './outputs.ts'
 import { type Redactor, redactor } from './redact.ts'
+import { refuseUnlessSpend } from './spend.ts'
 
 export interface ObserveOptions extends Pick<Hands, 'budget' | 'emit'> {
   /** Unless the call brings its own. */
@@ -91,7 +92,7 @@ function attemptOf(adapter: Adapter, action: Action, call: Passage, redact: Reda
   return {
     action,
     label: redact.text(labelOf(adapter, action.params, action.action_type)),
-    read_only: adapter.readOnly?.(action.params) ?? false,
+    read_only: adapter.readOnly?.(action.params) === true,
     execution_id,
     attempt,
     ...(role === undefined ? {} : { role }),
@@ -104,7 +105,7 @@ type Tell = (attempt: Attempt, state: BudgetState) => Promise<void>
 
 async function reserve(budget: Budget, attempt: Attempt, estimate: Spend, tell: Tell): Promise<void> {
   const { action, execution_id, role, run } = attempt
-  refuseUnlessAmounts({ ...estimate }, attempt.label)
+  refuseUnlessSpend(estimate, attempt.label)
   const answer = await budget.reserve({
     action_id: action.action_id,
     execution_id,

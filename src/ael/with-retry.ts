@@ -43,7 +43,7 @@ export function withRetry(adapter: Adapter, options: RetryOptions = {}): Adapter
   const { clock = systemClock, longestWaitMs = 300_000 } = options
   return decorated(adapter, async (action, call) => {
     const policy = action.retry ?? options.policy
-    checkRepeatable(action, adapter.readOnly?.(action.params) ?? false, policy)
+    checkRepeatable(action, adapter.readOnly?.(action.params) === true, policy)
     let resume = call.resume
     const checkpoint: Call['checkpoint'] = (state, spent) => {
       resume = state

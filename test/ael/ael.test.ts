@@ -1,11 +1,12 @@
 import { runInNewContext } from 'node:vm'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { newAction } from '../../src/ael/action.ts'
-import type { Action, Adapter, Call, Outcome, Spend } from '../../src/ael/adapter.ts'
+import type { Action, Adapter, Approval, Call, Outcome, Spend } from '../../src/ael/adapter.ts'
 import { type ActionLayerOptions, actionLayer } from '../../src/ael/ael.ts'
 import { passingFailure } from '../../src/ael/failure.ts'
 import { functionAdapter } from '../../src/ael/function.ts'
 import type { Attempt, AttemptEnd, EventDraft } from '../../src/ael/layer.ts'
+import { memoryBudget } from '../../src/ael/memory-budget.ts'
 import { type ManualClock, manualClock } from '../../src/protocol/clock.ts'
 import { ActionError, ApprovalNeeded, Closed, FencedOut, InvalidInput, NotFound } from '../../src/protocol/errors.ts'
 import type { JsonObject } from '../../src/protocol/json.ts'
@@ -340,6 +341,51 @@ describe('an attempt', () => {
     expect(() => inverse({ action_type: 'work', params: [], executor_kind: 'me' })).toThrow(/executor_kind.*params/s)
     expect(() => inverse('undo')).toThrow(InvalidInput)
     expect([inverse(undefined), inverse('none_needed')]).toEqual(['irreversible', 'none_needed'])
+  })
+
+  it.each<[string, unknown, RegExp]>([
+    ['nothing', undefined, /the approval of work.*must be an object/],
+    ['a policy alone', 'ask', /the approval of work.*must be an object/],
+    [
+      'a policy that there is not',
+      { policy: 'maybe', tool: 't', arguments: {}, description: '' },
+      /policy must be one of/,
+    ],
+    ['a policy without a tool', { policy: 'always_allow', arguments: {}, description: '' }, /tool is missing/],
+  ])('is not made where its adapter says of who must agree %s', async (_, said, message) => {
+    let done = 0
+    const layer = layerOf(async () => ({ output: ++done }), {}, { approval: () => said as Approval })
+    await expect(layer.execute(work())).rejects.toMatchObject({
+      code: 'action_failed',
+      retryable: false,
+      message: expect.stringMatching(message),
+    })
+    expect(done).toBe(0)
+  })
+
+  it.each<[string, () => unknown, RegExp]>([
+    ['a promise', () => Promise.reject(new Error('later')), /what work takes .* not a promise: it is needed at once/],
+    ['text', () => 'lots', /what work takes must be an object with actions, tokens, cost, not "lots"/],
+    ['what no budget counts', () => ({ costs: 100 }), /the costs of work is not counted/],
+  ])('is not made where its adapter says that it may take %s', async (_, said, message) => {
+    let done = 0
+    const budget = memoryBudget({ cost: 5 })
+    const layer = layerOf(async () => ({ output: ++done }), { budget }, { estimate: () => said() as Spend })
+    expect(() => layer.estimate(work())).toThrow(message)
+    await expect(layer.execute(work())).rejects.toThrow(message)
+    expect(done).toBe(0)
+  })
+
+  it('counts as one that changes something unless its adapter says true, and not what comes to that', async () => {
+    const layer = layerOf(async () => ({}), {}, { readOnly: (async () => false) as never })
+    const retry = { strategy: 'fixed', max_attempts: 2 } as const
+    expect(layer.readOnly(work())).toBe(false)
+    await expect(layer.execute(work({ idempotency_key: '', retry }))).rejects.toBeInstanceOf(InvalidInput)
+  })
+
+  it('is not made under a name that is no text', async () => {
+    const layer = layerOf(async () => ({}), {}, { label: () => 5 as never })
+    await expect(layer.execute(work())).rejects.toThrow('the label of work must be text, not 5')
   })
 
   it('does not show a secret where it cannot be said what takes it back', () => {

@@ -1,0 +1,20 @@
+import { InvalidInput } from '../protocol/errors.ts'
+import { anything, type Fields, needed, oneOf, problemsIn, text } from '../protocol/fields.ts'
+import type { Approval } from './adapter.ts'
+import { finalFailure } from './failure.ts'
+
+/** What an adapter said about who must agree. Throws where it cannot be understood: to go on would be to ask nobody. */
+export function approvalIn(said: Approval, action_type: string): Approval {
+  const problems = problemsIn(said, APPROVAL, '')
+  if (problems.length === 0) return said
+  const cause = new InvalidInput(`the approval of ${action_type}`, problems)
+  throw finalFailure(cause.message, { cause })
+}
+
+const APPROVAL: Fields = {
+  policy: needed(oneOf('always_allow', 'ask', 'blocked')),
+  tool: needed(text),
+  arguments: needed(anything),
+  description: needed({ says: 'text', fits: (value) => typeof value === 'string' }),
+  '*': anything,
+}
