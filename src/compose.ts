@@ -7,6 +7,7 @@ import type { ActionLayer } from './ael/layer.ts'
 import type { LlmOptions } from './ael/llm.ts'
 import type { ToolRegistry } from './ael/tool-registry.ts'
 import type { Bus } from './bus/bus.ts'
+import { closeBuses } from './bus/close-buses.ts'
 import {
   type Config,
   type EffectiveConfig,
@@ -107,7 +108,7 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
     }
     inConfig('actions.at_once', () => checkPlaces(whole.actions?.at_once ?? {}, types))
     const buses = await busesOf(whole, ready, onError)
-    opened.unshift(() => Promise.all(buses.map(({ transport }) => transport.close())))
+    opened.unshift(() => closeBuses(buses, clock))
     const store = options.store ?? (await openConfigured(whole, options))
     if (!options.store) opened.push(() => store.close()) // the last to go
     foundStore(store)

@@ -21,6 +21,7 @@ import { memoryBackend } from '../src/vsl/memory.ts'
 import { openStore } from '../src/vsl/vsl.ts'
 import { flowOf } from './support/flows.ts'
 import { mcpHttpServer } from './support/mcp-http-server.ts'
+import { inTime } from './support/on-a-clock.ts'
 import { freePort } from './support/private-server.ts'
 import { itOwns, privatePostgres, privateRedis } from './support/servers.ts'
 import { tempFolder } from './support/temp-folder.ts'
@@ -278,6 +279,30 @@ describe('a runtime from a config', () => {
     await opened[0]!.runtime.submit(flowOf({ greet: {} }))
     for (const { completed } of opened) await completed
     for (const { runtime } of opened) await runtime.close()
+  })
+
+  it('closes every bus, also beside one that throws and one that never comes to its end, and says which', async () => {
+    const clock = manualClock()
+    const closed: string[] = []
+    const bus = (name: string, close: () => Promise<void>) => ({
+      name,
+      transport: {
+        ...memoryTransport(),
+        close() {
+          closed.push(name)
+          return close()
+        },
+      },
+    })
+    const slow = bus('slow', () => new Promise(() => undefined))
+    const wrong = bus('wrong', () => expect.fail('cannot be closed'))
+    const runtime = await openRuntime(
+      { vsl: 'memory:', bus: [slow, wrong, bus('good', async () => undefined)] },
+      { clock },
+    )
+    const closing = inTime(clock, runtime.close())
+    await expect(closing).rejects.toThrow(new Unavailable('the bus slow', 'closing it took over 10000 ms'))
+    expect(closed).toEqual(['slow', 'wrong', 'good'])
   })
 
   it('refuses a folder that is not there, and a key of the wrong length, and leaves nothing open', async () => {

@@ -1,6 +1,9 @@
+import { systemClock } from '../protocol/clock.ts'
 import { Refused } from '../protocol/errors.ts'
+import { warn } from '../protocol/reporter.ts'
 import { type Bus, type BusSpec, checkBus, checkBuses, nameOf, placeOf, schemeOf } from './bus-spec.ts'
 import { checkBusOptions, checkSourceOptions } from './check-options.ts'
+import { closeBuses } from './close-buses.ts'
 import type { History } from './fan-out.ts'
 import type { KafkaTransportOptions } from './kafka.ts'
 import { memoryTransport } from './memory.ts'
@@ -73,7 +76,8 @@ export async function openBuses(specs: readonly BusSpec[], options: BusOptions =
   const failed = opening.find((result) => result.status === 'rejected')
   const opened = opening.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
   if (!failed) return opened
-  await Promise.all(opened.map(({ transport }) => transport.close()))
+  const { clock = systemClock, onError = warn } = options
+  await closeBuses(opened, clock).catch(onError) // why they cannot be opened is what the caller must hear
   throw failed.reason
 }
 

@@ -42,6 +42,16 @@ describe('openBus and openSource', () => {
     await transport.close()
   })
 
+  it('says why one cannot be opened, also when another cannot be closed', async () => {
+    const told: string[] = []
+    const transport = { ...memoryTransport(), close: () => expect.fail('cannot be closed') }
+    const opening = openBuses([{ name: 'mine', transport }, 'redis://127.0.0.1:1'], {
+      onError: (error) => told.push((error as Error).message),
+    })
+    await expect(opening).rejects.toThrow(Unavailable)
+    expect(told).toEqual(['cannot be closed'])
+  })
+
   it.each<[string, BusSpec[], string]>([
     ['two buses of one name', ['memory:', 'memory:'], '[1].name'],
     ['a name with a slash', [{ name: 'a/b', url: 'memory:' }], '[0].name'],
