@@ -18,6 +18,7 @@ import type { ActionLayer, CallOptions, EventDraft, Hands, Observer } from './la
 import { withOutputs } from './outputs.ts'
 import { type AtOnce, placesFor } from './places.ts'
 import { redactor } from './redact.ts'
+import { secretsOf } from './secrets.ts'
 import { refuseUnlessSpend } from './spend.ts'
 import { checkParams, withAdmission } from './with-admission.ts'
 import { type CacheOptions, outcomeCache, withCache } from './with-cache.ts'
@@ -271,7 +272,7 @@ function gathered(configured: readonly string[], members: ReadonlyMap<string, Me
   let all = configured
   return () => {
     const now: (readonly string[])[] = []
-    for (const { adapter } of members.values()) if (adapter.secrets) now.push(adapter.secrets())
+    for (const { adapter } of members.values()) if (adapter.secrets) now.push(secretsOf(adapter))
     if (now.length === seen.length && now.every((list, i) => list === seen[i])) return all
     seen = now
     all = [...configured, ...now.flat()]

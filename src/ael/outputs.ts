@@ -8,6 +8,7 @@ import { decorated } from './decorate.ts'
 import { finalFailure, toActionError, withSpent } from './failure.ts'
 import type { Blobs } from './layer.ts'
 import { type Redactor, redactor } from './redact.ts'
+import { secretsOf } from './secrets.ts'
 
 export interface OutputOptions {
   readonly blobs?: Pick<Blobs, 'put'>
@@ -24,7 +25,7 @@ export const MAX_OUTPUT_BYTES = 16 * 1024 * 1024
 /** Makes of whatever an adapter gives a copy that is JSON, free of secrets and not too large, and puts large ones into the store. */
 export function withOutputs(adapter: Adapter, options: OutputOptions = {}): Adapter {
   const { blobs, inlineBytes = 65_536, maxBytes = MAX_OUTPUT_BYTES } = options
-  const redact = options.redactor ?? redactor(() => adapter.secrets?.() ?? [])
+  const redact = options.redactor ?? redactor(() => secretsOf(adapter))
 
   /** The outcome as it is handed on, and the bytes of an output that is too large to be kept with it. */
   const finished = (outcome: Outcome, what: string): { readonly kept: Outcome; readonly large?: Buffer } => {

@@ -13,6 +13,7 @@ import { inTime } from './in-time.ts'
 import type { Admission, Decision, GateRequest, Hands } from './layer.ts'
 import { eitherOf } from './on-abort.ts'
 import { type Redactor, redactor } from './redact.ts'
+import { secretsOf } from './secrets.ts'
 
 export interface AdmissionOptions extends Pick<Hands, 'admit' | 'gate'> {
   readonly redactor?: Redactor
@@ -26,7 +27,7 @@ export interface AdmissionOptions extends Pick<Hands, 'admit' | 'gate'> {
  * tool with exactly these arguments in exactly this run.
  */
 export function withAdmission(adapter: Adapter, options: AdmissionOptions = {}): Adapter {
-  const { admit, gate, redactor: redact = redactor(() => adapter.secrets?.() ?? []) } = options
+  const { admit, gate, redactor: redact = redactor(() => secretsOf(adapter)) } = options
 
   return decorated(adapter, async (action, call) => {
     if (call.signal.aborted) throw aborted(action.action_type, call.signal)

@@ -8,6 +8,7 @@ import { brief, finalFailure, overBudget, toActionError, withSpent } from './fai
 import type { Attempt, AttemptEnd, Budget, BudgetState, Hands, Observer } from './layer.ts'
 import { refuseUnlessAmounts, spentBy } from './outputs.ts'
 import { type Redactor, redactor } from './redact.ts'
+import { secretsOf } from './secrets.ts'
 import { refuseUnlessSpend } from './spend.ts'
 
 export interface ObserveOptions extends Pick<Hands, 'budget' | 'emit'> {
@@ -23,7 +24,7 @@ export interface ObserveOptions extends Pick<Hands, 'budget' | 'emit'> {
  * becomes an ActionError without secrets that carries the last checkpoint.
  */
 export function withObserve(adapter: Adapter, options: ObserveOptions = {}): Adapter {
-  const { budget, emit, clock = systemClock, redactor: redact = redactor(() => adapter.secrets?.() ?? []) } = options
+  const { budget, emit, clock = systemClock, redactor: redact = redactor(() => secretsOf(adapter)) } = options
 
   const tell = async (attempt: Attempt, state: BudgetState): Promise<void> =>
     emit?.(budgetEvent(attempt, attempt.action.action_id, state))

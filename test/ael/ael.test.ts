@@ -1,3 +1,4 @@
+import { inspect } from 'node:util'
 import { runInNewContext } from 'node:vm'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { newAction } from '../../src/ael/action.ts'
@@ -386,6 +387,23 @@ describe('an attempt', () => {
   it('is not made under a name that is no text', async () => {
     const layer = layerOf(async () => ({}), {}, { label: () => 5 as never })
     await expect(layer.execute(work())).rejects.toThrow('the label of work must be text, not 5')
+  })
+
+  it.each<[string, () => unknown]>([
+    ['throws', () => expect.fail('hunter2-hunter2')],
+    ['gives a promise', async () => ['hunter2-hunter2']],
+    ['gives nothing', () => undefined],
+  ])('shows nothing of what it threw where an adapter that should say its secrets %s', async (_, secrets) => {
+    const fails = async () => expect.fail('the key is hunter2-hunter2')
+    const error = await layerOf(fails, {}, { secrets: secrets as never })
+      .execute(work())
+      .catch((caught) => caught)
+    expect(error).toMatchObject({
+      code: 'action_failed',
+      retryable: false,
+      message: expect.stringMatching('^the secrets of the adapter for actions of type work '),
+    })
+    expect(inspect([error, events], { depth: 20, showHidden: true })).not.toContain('hunter2')
   })
 
   it('does not show a secret where it cannot be said what takes it back', () => {
