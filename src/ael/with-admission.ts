@@ -1,6 +1,5 @@
-import { approversProblems } from '../protocol/check-approvers.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
-import { ActionError, ApprovalNeeded, InvalidInput } from '../protocol/errors.ts'
+import { ActionError, ApprovalNeeded } from '../protocol/errors.ts'
 import { given } from '../protocol/given.ts'
 import { type Digest, digestOfJson, type Json } from '../protocol/json.ts'
 import { checkRepeatable } from './action.ts'
@@ -142,8 +141,6 @@ function questionOf(
   redact: Redactor,
 ): GateRequest {
   const { approvers } = approval
-  const problems = approvers === undefined ? [] : approversProblems(approvers, 'approvers')
-  if (problems.length > 0) throw new InvalidInput(`the approval of ${approval.tool}`, problems)
   return {
     digest: approvalDigest(approval.tool, approval.arguments, call.run),
     tool: approval.tool,
