@@ -1,11 +1,6 @@
 import { InvalidInput, NotFound } from '../protocol/errors.ts'
-import type { Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { isKind } from '../psg/node.ts'
-
-/** A context's snapshots, oldest first. */
-export const snapshotsOf = (graph: ProjectGraph): readonly Node<'snapshot'>[] =>
-  [...graph.state.nodesOf('-')].filter((node) => isKind(node, 'snapshot')).sort((a, b) => a.born - b.born)
+import { snapshotsOf } from '../psg/snapshot.ts'
 
 /** A revision: its number, or the id or name of a snapshot; of two with one name the later. Throws NotFound, and InvalidInput for what is both. */
 export function revisionOf(graph: ProjectGraph, text: string): number {

@@ -1,5 +1,5 @@
+import { snapshotsOf } from '../psg/snapshot.ts'
 import { EXIT, table } from './io.ts'
-import { snapshotsOf } from './revision.ts'
 import type { VerbCall } from './verb.ts'
 import { withProject } from './with-runtime.ts'
 

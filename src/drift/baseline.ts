@@ -1,7 +1,7 @@
 import { eachOf } from '../protocol/each.ts'
 import { counted } from '../protocol/shown.ts'
 import type { FileRecord } from '../psg/change.ts'
-import { isKind } from '../psg/node.ts'
+import { snapshotsOf } from '../psg/snapshot.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { fileId, isTracked } from './compare.ts'
 import { ACTOR, becoming, commit, type Desk, inChunks, inMemory, known, load, stored } from './desk.ts'
@@ -23,10 +23,7 @@ const PIECE_BYTES = 256 * 1024
 const AT_ONCE = 64
 
 /** Has the folder been taken in, to its end? */
-export function hasBaseline({ graph }: Desk): boolean {
-  for (const node of graph.state.nodesOf('-')) if (isKind(node, 'snapshot') && node.data.name === BASELINE) return true
-  return false
-}
+export const hasBaseline = ({ graph }: Desk): boolean => snapshotsOf(graph).some(({ data }) => data.name === BASELINE)
 
 /** Takes everything that belongs into the graph as it lies there: what both sides agree on from the start. Safe to repeat when it was cut off. */
 export async function takeBaseline(desk: Desk, options: ScanOptions = {}): Promise<Scan> {

@@ -11,6 +11,7 @@ import { DOCUMENT_KINDS, type DocumentKind } from '../psg/document.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import type { Whereabouts } from '../psg/indexes.ts'
 import type { Project } from '../psg/project.ts'
+import { snapshotsOf } from '../psg/snapshot.ts'
 import type { GraphState } from '../psg/state.ts'
 import { eventsIn } from '../psg/told.ts'
 import { checkExport } from './check-options.ts'
@@ -52,7 +53,7 @@ export async function exportPack(
     files.set(`artifacts/${name}`, `${JSON.stringify(document, undefined, 2)}\n`)
   const events = await timelineOf(graph, plan)
   files.set(TIMELINE, `${events.map((event) => JSON.stringify(event)).join('\n')}\n`)
-  for (const [name, text] of await snapshotsOf(graph)) files.set(`snapshots/${name}`, text)
+  for (const [name, text] of await snapshotFiles(graph)) files.set(`snapshots/${name}`, text)
   const pointers = `${JSON.stringify({ pointers: pointersOf(events) }, undefined, 2)}\n`
   const manifest = manifestOf(graph, plan, [...artifacts.keys()], pointers, options)
   files.set('manifest.json', `${JSON.stringify(manifest, undefined, 2)}\n`)
@@ -157,10 +158,8 @@ async function timelineOf(graph: ProjectGraph, plan: string): Promise<readonly B
   )
 }
 
-async function snapshotsOf(graph: ProjectGraph): Promise<ReadonlyMap<string, string>> {
-  const taken = [...graph.state.nodesOf('-')]
-    .filter((node) => node.kind === 'snapshot')
-    .sort((a, b) => a.data.revision - b.data.revision)
+async function snapshotFiles(graph: ProjectGraph): Promise<ReadonlyMap<string, string>> {
+  const taken = snapshotsOf(graph).toSorted((a, b) => a.data.revision - b.data.revision)
   if (taken.length === 0) return new Map()
   const files = new Map<string, string>()
   const index: JsonObject[] = []

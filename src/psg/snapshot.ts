@@ -129,6 +129,10 @@ async function possible(graph: ProjectGraph, way: Restoration, options: CommitOp
   }
 }
 
+/** A context's snapshots, oldest first. */
+export const snapshotsOf = ({ state }: ProjectGraph): readonly Node<'snapshot'>[] =>
+  [...state.nodesOf('-')].filter((node) => isKind(node, 'snapshot')).sort((a, b) => a.born - b.born)
+
 function revisionOf(graph: ProjectGraph, to: number | string): number {
   if (typeof to === 'string') return snapshotOf(graph, to).data.revision
   if (Number.isSafeInteger(to) && to >= 0 && to <= graph.revision) return to
@@ -143,13 +147,9 @@ function revisionOf(graph: ProjectGraph, to: number | string): number {
 }
 
 function snapshotOf(graph: ProjectGraph, idOrName: string): Node<'snapshot'> {
-  const byId = graph.get('snapshot', idOrName)
-  if (byId) return byId
-  let latest: Node<'snapshot'> | undefined
-  for (const node of graph.state.nodesOf('-'))
-    if (isKind(node, 'snapshot') && node.data.name === idOrName && (!latest || node.born > latest.born)) latest = node
-  if (!latest) throw new NotFound('snapshot', idOrName)
-  return latest
+  const found = graph.get('snapshot', idOrName) ?? snapshotsOf(graph).findLast(({ data }) => data.name === idOrName)
+  if (!found) throw new NotFound('snapshot', idOrName)
+  return found
 }
 
 function refuseWhileRunning(state: GraphState): void {

@@ -1,5 +1,5 @@
 import type { ComposedRuntime } from '../compose.ts'
-import { isKind } from '../psg/node.ts'
+import { snapshotsOf } from '../psg/snapshot.ts'
 import { by, flagOf, type Route, TEXT, textOf } from './route.ts'
 
 /** Names for revisions of a context, and the way back to them. */
@@ -15,13 +15,7 @@ export function snapshotRoutes({ project, get }: ComposedRuntime): readonly Rout
       path: '/psg/contexts/:id/snapshots',
       says: 'The snapshots of a context, oldest first.',
       role: 'read',
-      async handle({ params: { id } }) {
-        const graph = await current(id)
-        return [...graph.state.nodesOf('-')]
-          .filter((node) => isKind(node, 'snapshot'))
-          .sort((a, b) => a.born - b.born)
-          .map((node) => node.data)
-      },
+      handle: async ({ params: { id } }) => snapshotsOf(await current(id)).map(({ data }) => data),
     },
     {
       method: 'POST',

@@ -300,6 +300,16 @@ describe('psg/restore: a whole context', () => {
     expect((await graph.restore({ ...by, to: snapshot.id })).changes).toEqual([])
   })
 
+  it('goes back to the later of two snapshots with one name', async () => {
+    const { graph, context } = await world()
+    await graph.snapshot('before', by)
+    await graph.commit([set('context', context, { title: 'x' })], by)
+    await graph.snapshot('before', by)
+    await graph.commit([set('context', context, { title: 'y' })], by)
+    await graph.restore({ ...by, to: 'before' })
+    expect(graph.get('context', context)?.data.title).toBe('x')
+  })
+
   it('can itself be taken back', async () => {
     const { graph, context } = await world()
     await graph.commit([set('context', context, { title: 'x' })], by)

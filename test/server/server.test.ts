@@ -77,7 +77,8 @@ describe('the protocol’s paths', () => {
     const at = `/psg/contexts/${plan.context_id}`
     expect(await ask('POST', `${at}/snapshots`, { name: 'before' })).toMatchObject({ status: 201 })
     await ask('POST', '/psg/plans', plan)
-    expect(await ask('GET', `${at}/snapshots`)).toMatchObject({ body: [{ name: 'before' }] })
+    await ask('POST', `${at}/snapshots`, { name: 'after' })
+    expect(await ask('GET', `${at}/snapshots`)).toMatchObject({ body: [{ name: 'before' }, { name: 'after' }] })
     const dry = await ask('POST', `${at}/restore`, { to: 'before', dry_run: true })
     expect((dry.body as { changes: unknown[] }).changes.length).toBeGreaterThan(0)
     expect(await ask('GET', `/psg/plans/${plan.plan_id}`)).toMatchObject({ status: 200 })
