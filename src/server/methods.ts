@@ -1,4 +1,4 @@
-import type { FastifyError, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import { EVENT_STREAM } from './events.ts'
 import type { Route } from './route.ts'
 
@@ -18,7 +18,7 @@ export function methodsAt(routes: readonly Route[]): (url: string) => readonly s
 }
 
 /** The path is there, and is not asked in this way. */
-export function noMethod({ method, url }: FastifyRequest, allowed: readonly string[]): FastifyError {
+export function noMethod({ method, url }: FastifyRequest, allowed: readonly string[]): Error {
   const message = `${url.slice(0, 80)} takes ${allowed.join(', ')}, and not ${method}`
-  return Object.assign(new Error(message), { name: 'FastifyError', code: 'METHOD', statusCode: 405 })
+  return Object.assign(new Error(message), { statusCode: 405 })
 }

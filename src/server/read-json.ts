@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer'
-import type { FastifyError, FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { InvalidInput } from '../protocol/errors.ts'
 
 /** Reads bodies as Fastify does, but refuses those whose text it would change in silence, and says of those that are packed that they are. */
@@ -13,11 +13,11 @@ export function readJson(app: FastifyInstance): void {
   })
 }
 
-function packed({ headers }: FastifyRequest): FastifyError | undefined {
+function packed({ headers }: FastifyRequest): Error | undefined {
   const coding = headers['content-encoding']?.toLowerCase() ?? 'identity'
   if (coding === 'identity') return undefined
   const message = `bodies in ${coding.slice(0, 80)} are not read: send it as it is`
-  return Object.assign(new Error(message), { name: 'FastifyError', code: 'CODING', statusCode: 415 })
+  return Object.assign(new Error(message), { statusCode: 415 })
 }
 
 /** Fastify says that it was none, of what it refuses for its names as well. */

@@ -1,14 +1,10 @@
+import type { Delivery } from '../bus/transport.ts'
 import { InvalidInput, NotFound } from '../protocol/errors.ts'
 import { FAMILIES } from '../protocol/families.ts'
 import type { Project } from '../psg/project.ts'
 
-interface Told {
-  readonly event: { readonly [field: string]: unknown }
-  readonly plan_id?: string
-}
-
 /** The events of these families, comma separated, and of this plan; all when absent. Throws InvalidInput for a family that there is not. */
-export function wantedEvents(family: string | undefined, plan: string | undefined): (told: Told) => boolean {
+export function wantedEvents(family: string | undefined, plan: string | undefined): (delivery: Delivery) => boolean {
   const families = family?.split(',').map((name) => name.trim())
   const unknown = families?.find((name) => !FAMILIES.includes(name))
   if (unknown !== undefined)
