@@ -2,8 +2,8 @@ import type { Confirm } from '../protocol/types.ts'
 import { gateOf } from '../psg/moves.ts'
 import type { Project } from '../psg/project.ts'
 import { find } from '../server/find.ts'
-import { approving } from './approving.ts'
 import { EXIT } from './io.ts'
+import { approving } from './remedy.ts'
 import type { VerbCall } from './verb.ts'
 import { withRuntime } from './with-runtime.ts'
 
@@ -31,7 +31,7 @@ async function nextOf(
   if (status === 'pending') {
     const { needed, roles } = gateOf(graph, confirm_id)!.data
     const rest = roles?.filter((role) => decisions.every(({ decided_by_role }) => decided_by_role !== role))
-    const command = rest ? approving(confirm_id, rest) : `${approving(confirm_id, undefined)} --role <another>`
+    const command = rest ? approving(confirm_id, rest) : `${approving(confirm_id)} --role <another>`
     return [`${needed} roles must approve: ${command}`]
   }
   if (await graph.find('finding', target_id))

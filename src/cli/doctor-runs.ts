@@ -6,10 +6,9 @@ import type { EntryBody } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { gateOf } from '../psg/moves.ts'
 import type { Project } from '../psg/project.ts'
-import { approving } from './approving.ts'
 import type { Check } from './doctor.ts'
 import { type OpenRun, openRuns } from './open-runs.ts'
-import { remedyOf } from './remedy.ts'
+import { approving, remedyOf } from './remedy.ts'
 
 export interface RunChecks {
   readonly clock?: Clock

@@ -6,9 +6,10 @@ import { checkIndexes } from './doctor-indexes.ts'
 import { checkNode, checkWatches } from './doctor-machine.ts'
 import { checkQuestions, checkRuns, type RunChecks } from './doctor-runs.ts'
 import { checkClock, checkDurability, checkLayout, checkThere } from './doctor-store.ts'
-import { EXIT, type Io } from './io.ts'
+import { EXIT, type Io, messageOf } from './io.ts'
 import { lacksBy } from './lacks-by.ts'
 import type { VerbCall } from './verb.ts'
+import { warning } from './with-runtime.ts'
 
 /** One thing that was looked at. A warning or a failure says the remedy. */
 export interface Check {
@@ -31,8 +32,6 @@ export async function run({ io }: VerbCall): Promise<number> {
   return checks.some(({ verdict }) => verdict === 'failed') ? EXIT.failed : EXIT.done
 }
 
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
-
 const failed = (check: string, error: unknown, remedy: string): Check => ({
   check,
   verdict: 'failed',
@@ -42,12 +41,11 @@ const failed = (check: string, error: unknown, remedy: string): Check => ({
 
 async function stored(config: Config, io: Io, lacks: RunChecks['lacks']): Promise<readonly Check[]> {
   const onWarning = () => undefined // what it would warn of is one of the checks
-  const onError = (error: unknown) => io.warn(messageOf(error))
   const onProgress = (line: string) => {
     io.progress(line)
     io.signal.throwIfAborted()
   }
-  const store = await openConfigured(config, { onWarning, onError, create: false }).catch((error: unknown) =>
+  const store = await openConfigured(config, { ...warning(io), onWarning, create: false }).catch((error: unknown) =>
     checkThere(config, error),
   )
   if ('check' in store) return [store]

@@ -1,7 +1,7 @@
 import type { Reconciled } from '../drift/drift.ts'
 import type { FindingRecord } from '../psg/change.ts'
-import { approving } from './approving.ts'
 import { table } from './io.ts'
+import { approving } from './remedy.ts'
 
 /** Findings for people, one line each. */
 export const toldFindings = (findings: readonly FindingRecord[]): string =>
@@ -21,5 +21,5 @@ export const toldResults = (results: readonly Reconciled[]): string => table(res
 
 const cells = ({ finding: { path, confirm_id }, outcome, reason = '' }: Reconciled): readonly string[] =>
   outcome === 'asked' && confirm_id !== undefined
-    ? [outcome, path, [...(reason === '' ? [] : [reason]), `${approving(confirm_id, undefined)}, or reject`].join('; ')]
+    ? [outcome, path, [...(reason === '' ? [] : [reason]), `${approving(confirm_id)}, or reject`].join('; ')]
     : [outcome, path, reason]

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { pathToFileURL } from 'node:url'
 import { InvalidInput, MplpError } from '../protocol/errors.ts'
 import { jsonFault } from '../protocol/json-fault.ts'
+import { messageOf } from './io.ts'
 
 /** The value that a JSON, YAML, JavaScript or TypeScript file holds; of a module its default export, called if it is a function. Throws InvalidInput. */
 export async function readValue(path: string): Promise<unknown> {
@@ -63,5 +64,4 @@ const wrong = (path: string, rule: string, message: string, cause?: unknown): In
   new InvalidInput(path, [{ path: '', rule, message }], { cause })
 
 /** What went wrong, without the rest of it. */
-const firstLine = (error: unknown): string =>
-  (error instanceof Error ? error.message : String(error)).split('\n', 1)[0]!
+const firstLine = (error: unknown): string => messageOf(error).split('\n', 1)[0]!

@@ -1,8 +1,14 @@
 import type { Wait } from '../orchestrator/waits.ts'
-import { approving, quoted } from './approving.ts'
 
 /** The command by which somebody gives what a run waits for; `undefined` of what nobody has to give. */
 export function remedyOf(plan: string, { decision, signal }: Wait): string | undefined {
   if (decision) return `${approving(decision.confirm_id, decision.roles)}, or reject`
   return signal === undefined ? undefined : `mplp signal ${plan} ${quoted(signal)}`
 }
+
+/** The command by which somebody agrees, in a role that may: without one they would do so as `user`, and be refused. */
+export const approving = (confirm: string, roles?: readonly string[]): string =>
+  `mplp confirm approve ${confirm}${roles?.[0] === undefined ? '' : ` --role ${quoted(roles[0])}`}`
+
+/** As a shell takes it for one word. */
+const quoted = (word: string): string => (/^[\w.:@-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)

@@ -5,13 +5,13 @@ import { endOf, type RunHandle } from '../orchestrator/run.ts'
 import { checkedFlow } from '../orchestrator/submit-check.ts'
 import { type Wait, waitsOf } from '../orchestrator/waits.ts'
 import type { Question } from '../orchestrator/wishes.ts'
-import { InvalidInput, NotFound, Refused, RuleViolation } from '../protocol/errors.ts'
+import { InvalidInput, Refused, RuleViolation } from '../protocol/errors.ts'
 import type { Project } from '../psg/project.ts'
-import { approving } from './approving.ts'
+import { unlessNotFound } from '../server/find.ts'
 import { idsOf } from './ids-of.ts'
 import { EXIT, type Io } from './io.ts'
 import { readValue } from './read-value.ts'
-import { remedyOf } from './remedy.ts'
+import { approving, remedyOf } from './remedy.ts'
 import { tellEnd } from './run-end.ts'
 import { printEvents } from './run-events.ts'
 import { GOES_ON, unlessLeft } from './unless-left.ts'
@@ -81,11 +81,7 @@ const forgets = ({ store: { traits } }: ComposedRuntime): boolean => !traits.dur
 
 /** A flow is run once: the rules would say so too, but of each of its ids. */
 async function refuseSecond(runtime: ComposedRuntime, plan: string): Promise<void> {
-  const before = await runtime.get(plan).catch((error: unknown) => {
-    if (error instanceof NotFound) return undefined
-    throw error
-  })
-  if (!before) return
+  if (!(await runtime.get(plan).catch(unlessNotFound))) return
   const remedy = `mplp show ${plan} shows how it went; to run it once more, give plan, steps and context new ids, or write the flow in short`
   throw new Refused(`plan ${plan} was submitted before`, remedy)
 }

@@ -5,7 +5,7 @@ import { openConfigured } from '../configured-store.ts'
 import { given } from '../protocol/given.ts'
 import { openProject, type Project } from '../psg/project.ts'
 import type { Backend } from '../vsl/backend.ts'
-import type { Io } from './io.ts'
+import { type Io, messageOf } from './io.ts'
 import { unlessMissing } from './missing-store.ts'
 
 export interface Stay {
@@ -21,8 +21,8 @@ export interface Stay {
 
 /** What goes wrong where nobody waits for an answer, each in a line. */
 export const warning = (io: Io) => ({
-  onError: (error: unknown) => io.warn(`${error instanceof Error ? error.message : String(error)}`),
-  onWarning: (message: string) => io.warn(`${message}`),
+  onError: (error: unknown) => io.warn(messageOf(error)),
+  onWarning: (message: string) => io.warn(message),
 })
 
 /** Opens what the config says, lets `work` use it, and closes it whatever happens. Throws NotFound for a store that is not there. */
