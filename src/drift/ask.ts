@@ -1,4 +1,5 @@
 import type { Clock } from '../protocol/clock.ts'
+import { given } from '../protocol/given.ts'
 import type { Digest, JsonObject } from '../protocol/json.ts'
 import type { Change, FindingRecord, Gate, Node } from '../psg/change.ts'
 import { newConfirm } from '../psg/confirm.ts'
@@ -26,14 +27,7 @@ export function question(
   const [confirm_id, gate_id] = [clock.uuid(), clock.uuid()]
   const { finding_id, digest, what, path, from, severity, written_by, diff, diff_blob } = record
   const shows: JsonObject = {
-    finding_id,
-    what,
-    path,
-    ...(from !== undefined && { from }),
-    severity,
-    ...(written_by !== undefined && { written_by }),
-    ...(diff !== undefined && { diff }),
-    ...(diff_blob !== undefined && { diff_blob }),
+    ...given({ finding_id, what, path, from, severity, written_by, diff, diff_blob }),
     ...(conflict && { conflict: { ...conflict } }),
     approved: verdict.approved,
     rejected: verdict.rejected,

@@ -1,4 +1,5 @@
 import { isoMicros } from '../protocol/clock.ts'
+import { given } from '../protocol/given.ts'
 import type { Digest } from '../protocol/json.ts'
 import type { EventDraft, FindingRecord } from '../psg/change.ts'
 import { type Finding, findingId, shapeOf } from './compare.ts'
@@ -54,9 +55,7 @@ export function seenEvent(record: FindingRecord, workspaceRoot: string): EventDr
         timestamp: found_at,
         workspace_root: workspaceRoot,
         change_summary: summary(record),
-        ...(from !== undefined && { previous_path: from }),
-        ...(lines_added !== undefined && { lines_added }),
-        ...(lines_removed !== undefined && { lines_removed }),
+        ...given({ previous_path: from, lines_added, lines_removed }),
         ...(diff !== undefined && { encoding: 'utf-8' }),
       },
     },

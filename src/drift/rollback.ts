@@ -1,7 +1,7 @@
 import { type Digest, digestOfJson, isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import type { Change, FileRecord, FileShape } from '../psg/change.ts'
 import type { Restoration } from '../psg/restore.ts'
-import { fileId, isAs, isSameShape, shapeOf } from './compare.ts'
+import { byPath, fileId, isAs, isSameShape, shapeOf } from './compare.ts'
 import { type Compensation, compensation, type Done, type Effect, isMet, pathsIn } from './compensate.ts'
 import type { Observed } from './observe.ts'
 import { CHANGED, type Lying, rehearsed } from './rehearse.ts'
@@ -126,9 +126,9 @@ export function portionOf(
 ): { readonly portion: readonly FileReturn[]; readonly isLast: boolean } {
   const left = files.filter(({ path }) => !tried.has(path))
   if (left.length <= PER_COMMIT) return { portion: left, isLast: true }
-  const byPath = left.toSorted((a, b) => (a.path < b.path ? -1 : 1))
-  const going = byPath.filter(({ before }) => before === null).reverse()
-  const coming = byPath.filter(({ before }) => before !== null)
+  const sorted = left.toSorted(byPath)
+  const going = sorted.filter(({ before }) => before === null).reverse()
+  const coming = sorted.filter(({ before }) => before !== null)
   return { portion: [...going, ...coming].slice(0, PER_COMMIT), isLast: false }
 }
 

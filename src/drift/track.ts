@@ -65,6 +65,7 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
   const refuseIfClosed = () => {
     if (closing) throw new Closed('the tracker')
   }
+  const findings = () => [...recorded(desk)].sort(byPath)
   const notice = (paths: readonly string[], thorough?: boolean) => inTurn(() => work.look(paths, thorough))
 
   /** The walk goes on beside other work; what it suspects is then looked at in its turn. */
@@ -83,7 +84,7 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
       const looked = await notice([...found.paths, ...dropped], given.thorough)
       const { files, folders } = found
       const unreadable = [...shut, ...found.unreadable, ...looked.unreadable]
-      return { files, folders, unreadable, findings: [...recorded(desk)].sort(byPath) }
+      return { files, folders, unreadable, findings: findings() }
     })
 
   /** Rules that we have written ourselves bind at once: the next write may already be one that they forbid. */
@@ -179,7 +180,7 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
       checkPaths(paths)
       return (await notice(paths)).news
     },
-    findings: () => [...recorded(desk)].sort(byPath),
+    findings,
     async diff(finding) {
       checkFinding(finding)
       const { diff, diff_blob } = finding
@@ -192,9 +193,7 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
       checkWhich(which)
       checkAuthor(by)
       const reason = `reconciled by hand: ${strategy}`
-      const results = await inTurn(() =>
-        work.settle(chosen([...recorded(desk)].sort(byPath), which), strategy, { reason, ...by }),
-      )
+      const results = await inTurn(() => work.settle(chosen(findings(), which), strategy, { reason, ...by }))
       await obey(results.flatMap(({ finding }) => endsOf(finding)))
       return results
     },

@@ -1,12 +1,13 @@
+import { basename, dirname, join } from 'node:path'
+import { below } from '../protocol/below.ts'
 import { isoMicros } from '../protocol/clock.ts'
 import type { Digest } from '../protocol/json.ts'
 import type { FileRecord } from '../psg/change.ts'
 import { isKind } from '../psg/node.ts'
 import { checkWrote } from './check-input.ts'
 import { believed, believing, commit, type Desk, enterFolders, observed } from './desk.ts'
-import { throughLinks } from './links.ts'
 import { agreedOn, recordOf } from './reconcile.ts'
-import { Elsewhere } from './root.ts'
+import { disk, Elsewhere, type Root } from './root.ts'
 import type { Reader, Reads } from './stale.ts'
 
 /** A change of files that an action is making. */
@@ -74,6 +75,18 @@ export async function writing(desk: Desk, { paths: named, serially, read, obey, 
       release([...paths])
     },
   }
+}
+
+/** Where a path leads when the links on its way are followed, from the root on; `undefined` when that is the root itself or outside. */
+async function throughLinks(root: Root, path: string): Promise<string | undefined> {
+  return below(root.path, await realOf(join(root.path, path)))
+}
+
+/** Of what is not there yet, or cannot be followed: where it would be, as far as its folders tell. */
+async function realOf(path: string): Promise<string> {
+  const real = await disk.realpath(path).catch(() => undefined) // its folder is asked
+  if (real !== undefined || path === dirname(path)) return real ?? path
+  return join(await realOf(dirname(path)), basename(path))
 }
 
 /** What the graph believes after a write. Somebody may have changed the file since: then it believes in what was written, and that is a finding. */

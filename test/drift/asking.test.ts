@@ -1,6 +1,6 @@
 import { unlinkSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { decide } from '../../src/psg/moves.ts'
+import { decide, gateOf } from '../../src/psg/moves.ts'
 import { drifted } from './drifted.ts'
 import { type Given, put } from './given.ts'
 
@@ -25,6 +25,15 @@ describe('`ask`: people decide', () => {
     const [finding] = it.tracker.findings()
     const confirm = it.graph.get('confirm', finding!.confirm_id!)!.data
     expect(confirm).toMatchObject({ target_type: 'other', target_id: finding!.finding_id, status: 'pending' })
+    expect(gateOf(it.graph, confirm.confirm_id)?.data.shows).toStrictEqual({
+      finding_id: finding!.finding_id,
+      what: 'modified',
+      path: 'a',
+      severity: 'medium',
+      diff: finding!.diff,
+      approved: 'files',
+      rejected: 'leave',
+    })
     expect([it.read('a'), await it.text('a')]).toEqual(['new', 'old'])
     await it.tracker.close()
   })

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { compensation, isMet, pathsIn } from '../../src/drift/compensate.ts'
-import { isEmpty, type RunFacts, rollbackPlan } from '../../src/drift/rollback.ts'
+import { type FileReturn, isEmpty, portionOf, type RunFacts, rollbackPlan } from '../../src/drift/rollback.ts'
 import { digestOf, type JsonObject } from '../../src/protocol/json.ts'
 import type { ActionRecord, Change, FileRecord } from '../../src/psg/change.ts'
 import { seen } from './given.ts'
@@ -173,4 +173,19 @@ describe('the plan of a rollback', () => {
     expect(of('x')).not.toBe(of('y'))
     expect(isEmpty(plan({}))).toBe(true)
   })
+})
+
+it('of very many files takes away first, what lies in a folder before it, and then brings back, a folder before what lies in it', () => {
+  const back = (path: string, before: FileReturn['before']): FileReturn => ({ path, now: null, before })
+  const many = Array.from({ length: 500 }, (_, i) => back(`z${i}`, {} as FileRecord))
+  const files = [
+    back('b/c', {} as FileRecord),
+    ...many,
+    back('b', {} as FileRecord),
+    back('a', null),
+    back('a/b', null),
+  ]
+  const { portion, isLast } = portionOf(files, new Set(['z0']))
+  expect(portion.slice(0, 4).map(({ path }) => path)).toEqual(['a/b', 'a', 'b', 'b/c'])
+  expect([portion.length, isLast]).toEqual([500, false])
 })
