@@ -65,7 +65,8 @@ function modelProblems(at: string, { provider, api_key_env, base_url, replies }:
 }
 
 /** What a token allows. `admin` allows everything, and each of them to read. */
-export const ROLES = ['read', 'run', 'decide', 'admin'] as const
+const ROLES = ['read', 'run', 'decide', 'admin'] as const
+export type Role = (typeof ROLES)[number]
 const SHORTEST_TOKEN = 16
 
 /** What is wrong with the tokens of a server; none is shown. */

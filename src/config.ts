@@ -5,7 +5,7 @@ import { MCP_SERVER, type McpServer } from './ael/mcp-server.ts'
 import type { AtOnce } from './ael/places.ts'
 import type { Tool } from './ael/tool-registry.ts'
 import type { BusSpec } from './bus/bus-spec.ts'
-import { incomplete, unusable } from './config-check.ts'
+import { incomplete, type Role, unusable } from './config-check.ts'
 import type { Resolver } from './orchestrator/bind.ts'
 import type { RunOptions } from './orchestrator/live.ts'
 import type { FolderOptions } from './orchestrator/project-folder.ts'
@@ -113,10 +113,7 @@ export interface ServerConfig {
   readonly host?: string
   readonly port?: number
   /** Needed as soon as the host is not loopback. */
-  readonly tokens?: readonly {
-    readonly token: string
-    readonly roles: readonly ('read' | 'run' | 'decide' | 'admin')[]
-  }[]
+  readonly tokens?: readonly { readonly token: string; readonly roles: readonly Role[] }[]
   readonly body_limit_bytes?: number
 }
 

@@ -5,6 +5,7 @@ import { inConfig } from './config-check.ts'
 import type { FolderOptions, ProjectFolder } from './orchestrator/project-folder.ts'
 import { below } from './protocol/below.ts'
 import { InvalidInput } from './protocol/errors.ts'
+import { given } from './protocol/given.ts'
 import type { Project } from './psg/project.ts'
 import { storePath } from './vsl/vsl.ts'
 
@@ -52,10 +53,7 @@ function optionsIn({ drift = {} }: Config): Omit<FolderOptions, 'root'> {
   const { ignore_files, keep_bytes, settle_ms, scan_every_ms, ...alike } = drift
   return {
     ...alike,
-    ...(ignore_files && { ignoreFiles: ignore_files }),
-    ...(keep_bytes !== undefined && { keepBytes: keep_bytes }),
-    ...(settle_ms !== undefined && { settleMs: settle_ms }),
-    ...(scan_every_ms !== undefined && { scanEveryMs: scan_every_ms }),
+    ...given({ ignoreFiles: ignore_files, keepBytes: keep_bytes, settleMs: settle_ms, scanEveryMs: scan_every_ms }),
   }
 }
 

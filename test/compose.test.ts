@@ -15,6 +15,7 @@ import type { DriftConfig } from '../src/config.ts'
 import { manualClock, systemClock } from '../src/protocol/clock.ts'
 import { Corrupt, InvalidInput, Refused, Unavailable } from '../src/protocol/errors.ts'
 import type { JsonObject } from '../src/protocol/json.ts'
+import type { FileRecord } from '../src/psg/change.ts'
 import type { Backend } from '../src/vsl/backend.ts'
 import { fileBackend } from '../src/vsl/file.ts'
 import { memoryBackend } from '../src/vsl/memory.ts'
@@ -572,6 +573,27 @@ describe('a runtime from a config', () => {
     }
     expect(await filesWith({})).toBe(1)
     expect(await filesWith({ exclude: [] })).toBe(2)
+  })
+
+  it('leaves out what the rules in files of the config’s choice say, and keeps no content above its limit', async () => {
+    const root = tempFolder()
+    for (const [path, text] of [
+      ['.rules', 'out'],
+      ['in', 'long'],
+      ['out', 'long'],
+    ] as const)
+      writeFileSync(join(root, path), text)
+    const runtime = await openRuntime({ vsl: 'memory:', root, drift: { ignore_files: ['.rules'], keep_bytes: 3 } })
+    onTestFinished(() => runtime.close())
+    await runtime.folder!.tracker()
+    const { state } = await runtime.folder!.graph()
+    const files = [...state.nodesOf('files')].map(({ data }) => data as FileRecord)
+    expect(new Map(files.map(({ path, kept }) => [path, kept]))).toEqual(
+      new Map([
+        ['.rules', true],
+        ['in', false],
+      ]),
+    )
   })
 
   it('keeps files and runs in one graph when the folder belongs to their context', async () => {

@@ -3,10 +3,9 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { isLoopback } from '../bus/listening.ts'
 import { digest } from '../bus/websocket-door.ts'
 import type { ServerConfig } from '../config.ts'
-import { tokenProblems } from '../config-check.ts'
+import { type Role, tokenProblems } from '../config-check.ts'
 import { InvalidInput, Refused } from '../protocol/errors.ts'
 import { Denied } from './problem.ts'
-import type { Role } from './route.ts'
 
 /** Throws Denied unless whoever sent these headers may do what needs this role. */
 export type Door = (headers: IncomingHttpHeaders, role: Role | undefined) => void

@@ -1,11 +1,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { ROLES } from '../config-check.ts'
+import type { Role } from '../config-check.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import type { Schema } from '../protocol/schema.ts'
 import { shown } from '../protocol/shown.ts'
-
-export type Role = (typeof ROLES)[number]
 
 /** One thing that can be asked for: the server answers by this table, and the OpenAPI document is written from it. */
 export interface Route {
