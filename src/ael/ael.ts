@@ -17,7 +17,7 @@ import { inverseIn } from './inverse.ts'
 import type { ActionLayer, CallOptions, EventDraft, Hands, Observer } from './layer.ts'
 import { withOutputs } from './outputs.ts'
 import { type AtOnce, placesFor } from './places.ts'
-import { redactor } from './redact.ts'
+import { gathered, redactor } from './redact.ts'
 import { secretsOf } from './secrets.ts'
 import { refuseUnlessSpend } from './spend.ts'
 import { checkParams, withAdmission } from './with-admission.ts'
@@ -85,9 +85,9 @@ export interface ActionLayerOptions extends Hands {
 /** The layer through which everything touches the world: around each adapter the same admission, cache, retry, observation and charge. */
 export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
   checkLayerOptions(options)
-  const { clock = systemClock, maxDepth = 8 } = options
+  const { clock = systemClock, maxDepth = 8, secrets = [] } = options
   const members = new Map<string, Member>()
-  const redact = redactor(gathered(options.secrets ?? [], members))
+  const redact = redactor(gathered(() => secretsAmong(secrets, members)))
   const cache = options.cache && outcomeCache({ clock, ...options.cache })
   const observer = options.observer ?? (options.emit && observerFrom(options.emit))
   const shared = { ...options, redactor: redact, clock, ...(observer && { observer }) }
@@ -266,18 +266,11 @@ const nowhere = () => undefined
 const asItIs = <T>(wait: Promise<T>) => wait
 const notYet = () => Promise.reject(new Closed('an action that has not begun'))
 
-/** The configured secrets and those that adapters know of, as one list that is made anew only when one of them changed. */
-function gathered(configured: readonly string[], members: ReadonlyMap<string, Member>): () => readonly string[] {
-  let seen: (readonly string[])[] = []
-  let all = configured
-  return () => {
-    const now: (readonly string[])[] = []
-    for (const { adapter } of members.values()) if (adapter.secrets) now.push(secretsOf(adapter))
-    if (now.length === seen.length && now.every((list, i) => list === seen[i])) return all
-    seen = now
-    all = [...configured, ...now.flat()]
-    return all
-  }
+/** Those that are configured, and those that adapters know of. */
+function secretsAmong(configured: readonly string[], members: ReadonlyMap<string, Member>) {
+  const lists = [configured]
+  for (const { adapter } of members.values()) if (adapter.secrets) lists.push(secretsOf(adapter))
+  return lists
 }
 
 const noObject = (what: string) => (found: unknown) =>

@@ -22,6 +22,7 @@ import { registry } from './check-options.ts'
 import { conversation } from './llm-conversation.ts'
 import type { Provider } from './llm-provider.ts'
 import { tokensIn } from './llm-tokens.ts'
+import { gathered } from './redact.ts'
 import { compileSchema } from './schema.ts'
 import { isToolName, lacksTool, type RegisteredTool, type ToolRegistry, toolRegistry } from './tool-registry.ts'
 import { wireName } from './wire-name.ts'
@@ -76,7 +77,7 @@ export function llmAdapter(options: LlmOptions): Adapter {
     action_type: 'llm_call',
     executor_kind: 'llm',
     timeoutMs,
-    secrets: gatheredOnce(Object.values(providers)),
+    secrets: gathered(() => Object.values(providers).map((provider) => provider.secrets())),
     label: (params) => String(params.model),
     lacks({ provider, ...params }) {
       if (typeof provider === 'string' && !names.includes(provider)) return { what: 'provider', name: provider }
@@ -140,20 +141,6 @@ const OPTIONS: { readonly [O in keyof Required<LlmOptions>]: Field } = {
 
 /** What a model may answer when nobody limits it; for the budget only. */
 const UNSAID_TOKENS = 4_096
-
-/** The same list for as long as no provider knows a new key. */
-function gatheredOnce(providers: readonly Provider[]): () => readonly string[] {
-  let seen: readonly (readonly string[])[] = []
-  let all: readonly string[] = []
-  return () => {
-    const now = providers.map((provider) => provider.secrets())
-    if (now.some((list, index) => list !== seen[index])) {
-      seen = now
-      all = now.flat()
-    }
-    return all
-  }
-}
 
 const namesIn = ({ tools = [] }: JsonObject): string[] => (Array.isArray(tools) ? tools.map(String) : [])
 

@@ -43,6 +43,20 @@ export function redactor(secrets: () => readonly string[] = () => []): Redactor 
   return { text, json, error: (error) => redactedError(error, text, json, 0) }
 }
 
+/** The secrets of several lists: the same list for as long as each of those is. */
+export function gathered(lists: () => readonly (readonly string[])[]): () => readonly string[] {
+  let seen: readonly (readonly string[])[] = []
+  let all: readonly string[] = []
+  return () => {
+    const now = lists()
+    if (now.length !== seen.length || now.some((list, i) => list !== seen[i])) {
+      seen = now
+      all = now.flat()
+    }
+    return all
+  }
+}
+
 const notText = (value: unknown) =>
   new InvalidInput('text', [{ path: '', rule: 'type', message: 'must be text', found: shown(value) }])
 
