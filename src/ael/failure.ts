@@ -5,6 +5,9 @@ import { onAbort } from './on-abort.ts'
 export const finalFailure = (message: string, options: ActionErrorOptions = {}): ActionError =>
   new ActionError('action_failed', message, { ...options, retryable: false })
 
+/** The same, where an error of ours says why. */
+export const finalFrom = (cause: MplpError): ActionError => finalFailure(cause.message, { cause })
+
 /** Another attempt has a chance. */
 export const passingFailure = (message: string, options: ActionErrorOptions = {}): ActionError =>
   new ActionError('action_failed', message, { ...options, retryable: true })

@@ -4,7 +4,7 @@ import type { Clock } from '../protocol/clock.ts'
 import { type ActionError, StaleFile, TooLarge } from '../protocol/errors.ts'
 import { type Digest, digestOf, type JsonObject } from '../protocol/json.ts'
 import type { Asker, Call, Found } from './adapter.ts'
-import { aborted, denied, finalFailure } from './failure.ts'
+import { aborted, denied, finalFailure, finalFrom } from './failure.ts'
 import type { FileOptions } from './file.ts'
 import { type FileRoot, type Place, unlessMissing } from './file-root.ts'
 import { REDACTED } from './redact.ts'
@@ -257,7 +257,5 @@ function refuseIfTouched(place: Place, before: Content | undefined): void {
 const isSame = (a: Stats, b: Stats): boolean =>
   a.ino === b.ino && a.size === b.size && a.mtimeMs === b.mtimeMs && a.ctimeMs === b.ctimeMs
 
-const tooLarge = (path: string, bytes: number, limit: number): ActionError => {
-  const cause = new TooLarge(path, bytes, limit, 'raise maxBytes')
-  return finalFailure(cause.message, { cause })
-}
+const tooLarge = (path: string, bytes: number, limit: number): ActionError =>
+  finalFrom(new TooLarge(path, bytes, limit, 'raise maxBytes'))

@@ -1,4 +1,4 @@
-import { InvalidInput, NotFound, type Problem } from '../protocol/errors.ts'
+import { InvalidInput, NotFound } from '../protocol/errors.ts'
 import { flag, refuseUnlessFit } from '../protocol/fields.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
@@ -6,7 +6,7 @@ import { under } from '../protocol/under.ts'
 import type { Adapter, Call, ExecutorKind } from './adapter.ts'
 import { checkFunctionOptions } from './check-options.ts'
 import { callFor } from './decorate.ts'
-import { finalFailure } from './failure.ts'
+import { checkOutput } from './outputs.ts'
 import { type CompiledSchema, compileSchema, type Schema } from './schema.ts'
 import { unknownParams } from './unknown-params.ts'
 
@@ -70,8 +70,7 @@ export function functionAdapter(
       const spec = found(action.params)
       if (spec === undefined) throw new NotFound('function', String(action.params.name))
       const output = (await spec.run(action.params.args ?? null, callFor(action, call))) as Json | undefined // the layer looks whether it is
-      const problems = spec.output ? await spec.output.problems(output) : []
-      if (problems.length > 0) throw badOutput(String(action.params.name), problems)
+      if (spec.output) await checkOutput(spec.output, output, String(action.params.name))
       return output === undefined ? {} : { output }
     },
 
@@ -107,9 +106,4 @@ function compiled(name: string, spec: FunctionSpec): Compiled {
 async function checkArgs(input: CompiledSchema, args: Json, action_type: string): Promise<void> {
   const problems = await input.problems(args)
   if (problems.length > 0) throw new InvalidInput(action_type, under('args', problems))
-}
-
-function badOutput(name: string, problems: readonly Problem[]) {
-  const cause = new InvalidInput(`the output of ${name}`, under('output', problems))
-  return finalFailure(cause.message, { cause })
 }

@@ -9,7 +9,7 @@ import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import { ActionError, TooLarge } from '../protocol/errors.ts'
 import type { Json } from '../protocol/json.ts'
 import { endedBy } from './ended-by.ts'
-import { aborted, finalFailure, passingFailure } from './failure.ts'
+import { aborted, finalFailure, finalFrom, passingFailure } from './failure.ts'
 import type { Guard } from './http-guard.ts'
 
 export interface Request {
@@ -153,10 +153,10 @@ async function whole(response: IncomingMessage, limit: number, url: URL): Promis
   // Leaving the loop early ends the connection: an endless answer does not go on behind our back.
   for await (const chunk of response as AsyncIterable<Buffer>) {
     bytes += chunk.length
-    if (bytes > limit) {
-      const cause = new TooLarge(`the answer of ${url.host}`, bytes, limit, 'ask for less, or raise maxResponseBytes')
-      throw finalFailure(cause.message, { cause })
-    }
+    if (bytes > limit)
+      throw finalFrom(
+        new TooLarge(`the answer of ${url.host}`, bytes, limit, 'ask for less, or raise maxResponseBytes'),
+      )
     chunks.push(chunk)
   }
   const headers: Record<string, string> = {}

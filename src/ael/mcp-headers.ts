@@ -1,6 +1,6 @@
 import { InvalidInput } from '../protocol/errors.ts'
 import { isObject } from '../protocol/json.ts'
-import { finalFailure, orAborted, passingFailure, toActionError } from './failure.ts'
+import { finalFrom, orAborted, passingFailure, toActionError } from './failure.ts'
 import { headerProblems, type McpHeaders, type McpUrl, partsOf, secretTexts } from './mcp-server.ts'
 
 /** The headers for a request. Throws ActionError: one that may pass where whoever gives them fails, a final one for what cannot be sent. */
@@ -32,9 +32,7 @@ function refuseUnfit(headers: unknown, host: string): void {
   const problems = secretTexts.fits(headers)
     ? headerProblems(headers as McpHeaders).map(([path, rule, message]) => ({ path, rule, message }))
     : [{ path: '', rule: 'type', message: `must be ${secretTexts.says}` }]
-  if (problems.length === 0) return
-  const cause = new InvalidInput(`what was given as headers for ${host}`, problems)
-  throw finalFailure(cause.message, { cause })
+  if (problems.length > 0) throw finalFrom(new InvalidInput(`what was given as headers for ${host}`, problems))
 }
 
 /** Secrets of which some change: those that always are, and the latest of the others. */

@@ -4,7 +4,7 @@ import type { Clock } from '../protocol/clock.ts'
 import { ActionError, InvalidInput, MplpError, type Problem, TooLarge } from '../protocol/errors.ts'
 import { shownPath } from '../protocol/shown.ts'
 import { VERSION } from '../protocol/version.ts'
-import { finalFailure, timedOut } from './failure.ts'
+import { finalFrom, timedOut } from './failure.ts'
 import { inTime } from './in-time.ts'
 import { mcpHttp } from './mcp-http.ts'
 import { mcpProcess } from './mcp-process.ts'
@@ -95,8 +95,7 @@ export function linkFailure(
   const { reason, tooLarge, retryable, retryAfterMs } = wire.told(error)
   if (tooLarge) {
     const remedy = `ask for less, or raise maxMessageBytes of the MCP server ${namespace}`
-    const cause = new TooLarge(message, maxMessageBytes + 1, maxMessageBytes, remedy)
-    return finalFailure(cause.message, { cause })
+    return finalFrom(new TooLarge(message, maxMessageBytes + 1, maxMessageBytes, remedy))
   }
   const options = { retryable, ...(retryAfterMs !== undefined && { retryAfterMs }), cause: error }
   return new ActionError('action_failed', `${did}: ${reason}`, options)

@@ -1,14 +1,16 @@
-import { type InvalidInput, TooLarge } from '../protocol/errors.ts'
+import { InvalidInput, TooLarge } from '../protocol/errors.ts'
 import { amount } from '../protocol/fields.ts'
 import { digestOf, isObject, type Json } from '../protocol/json.ts'
 import { jsonCopy } from '../protocol/json-copy.ts'
 import { shown } from '../protocol/shown.ts'
+import { under } from '../protocol/under.ts'
 import type { ActionResult, Adapter, Outcome, OutputRef } from './adapter.ts'
 import { decorated } from './decorate.ts'
-import { finalFailure, toActionError, withSpent } from './failure.ts'
+import { finalFailure, finalFrom, toActionError, withSpent } from './failure.ts'
 import type { Blobs } from './layer.ts'
 import { type Redactor, redactor } from './redact.ts'
 import { secretsOf } from './secrets.ts'
+import type { CompiledSchema } from './schema.ts'
 
 export interface OutputOptions {
   readonly blobs?: Pick<Blobs, 'put'>
@@ -105,19 +107,20 @@ function copyOf(output: unknown, what: string): Json | undefined {
   try {
     return jsonCopy(output, `the output of ${what}`, 'output')
   } catch (cause) {
-    throw finalFailure((cause as InvalidInput).message, { cause })
+    throw finalFrom(cause as InvalidInput)
   }
 }
 
 export function refuseAbove(limit: number, bytes: number, what: string): void {
   if (bytes <= limit) return
-  const cause = new TooLarge(
-    `the output of ${what}`,
-    bytes,
-    limit,
-    'ask for less, or raise actions.max_output_bytes in the config (maxOutputBytes of a layer)',
-  )
-  throw finalFailure(cause.message, { cause })
+  const remedy = 'ask for less, or raise actions.max_output_bytes in the config (maxOutputBytes of a layer)'
+  throw finalFrom(new TooLarge(`the output of ${what}`, bytes, limit, remedy))
+}
+
+/** Throws for what the schema of an output does not let pass; of one that there is none for, nobody asks. */
+export async function checkOutput(schema: CompiledSchema, output: unknown, what: string): Promise<void> {
+  const problems = await schema.problems(output)
+  if (problems.length > 0) throw finalFrom(new InvalidInput(`the output of ${what}`, under('output', problems)))
 }
 
 /** The work is done by now: that its output cannot be kept must not lead to its being done again. */

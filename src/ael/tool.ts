@@ -10,7 +10,7 @@ import type { Action, Adapter, Approval, Asker, Call, Inverse } from './adapter.
 import { registry as registryField } from './check-options.ts'
 import { callFor, type Passage } from './decorate.ts'
 import { aborted, finalFailure } from './failure.ts'
-import { MAX_OUTPUT_BYTES, refuseAbove } from './outputs.ts'
+import { checkOutput, MAX_OUTPUT_BYTES, refuseAbove } from './outputs.ts'
 import { isToolName, lacksTool, type RegisteredTool, type ToolRegistry } from './tool-registry.ts'
 import { unknownParams } from './unknown-params.ts'
 
@@ -59,7 +59,7 @@ export function toolAdapter(registry: ToolRegistry, options: { clock?: Clock } =
     async execute(action, call) {
       const tool = registry.get(String(action.params.tool_name))
       const output = await outputOf(tool, action, call)
-      await checkOutput(tool, output)
+      if (tool.compiledOutput) await checkOutput(tool.compiledOutput, output, tool.name)
       return output === undefined ? {} : { output }
     },
 
@@ -138,12 +138,4 @@ async function joined(pieces: AsyncIterable<string>, name: string, call: Passage
     call.onDelta(piece)
   }
   return whole
-}
-
-async function checkOutput(tool: RegisteredTool, output: Json | undefined): Promise<void> {
-  if (tool.compiledOutput === undefined) return
-  const problems = await tool.compiledOutput.problems(output)
-  if (problems.length === 0) return
-  const cause = new InvalidInput(`the output of ${tool.name}`, under('output', problems))
-  throw finalFailure(cause.message, { cause })
 }
