@@ -2,6 +2,7 @@ import { setMaxListeners } from 'node:events'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Closed, InvalidInput, MplpError, NotFound } from '../protocol/errors.ts'
 import { method, needed, object, refuseUnlessFit } from '../protocol/fields.ts'
+import { given } from '../protocol/given.ts'
 import { shown } from '../protocol/shown.ts'
 import { checkAction } from './action.ts'
 import type { Action, ActionResult, Adapter, Asker, Call, DeltaSource, RetryPolicy } from './adapter.ts'
@@ -91,7 +92,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
   const cache = options.cache && outcomeCache({ clock, ...options.cache })
   const observer = options.observer ?? (options.emit && observerFrom(options.emit))
   const shared = { ...options, redactor: redact, clock, ...(observer && { observer }) }
-  const outputs = { ...shared, ...(options.maxOutputBytes && { maxBytes: options.maxOutputBytes }) }
+  const outputs = { ...shared, ...given({ maxBytes: options.maxOutputBytes }) }
   const places = options.atOnce && placesFor(options.atOnce)
   const shutdown = new AbortController()
   setMaxListeners(0, shutdown.signal) // each wait between two attempts is one

@@ -261,6 +261,13 @@ describe('what a tool streams and takes back', () => {
     await expect(layer.execute(call('test.odd'))).rejects.toThrow('test.odd streamed object, which is not text')
   })
 
+  it('gives nothing through a layer that takes no output at all', async () => {
+    const registry = toolRegistry([tool('test.text', () => 'x'), tool('test.silent', () => undefined)])
+    const layer = actionLayer({ adapters: [toolAdapter(registry)], maxOutputBytes: 0 })
+    await expect(layer.execute(call('test.text'))).rejects.toMatchObject({ cause: { code: 'too_large', limit: 0 } })
+    expect(await layer.execute(call('test.silent'))).toMatchObject({ status: 'completed' })
+  })
+
   it('knows the way back of each tool', () => {
     const inverse: Tool['inverse'] = ({ id }, output) =>
       output === null ? undefined : use('crm.delete', { id: id ?? null, output: output ?? null })
