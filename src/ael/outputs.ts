@@ -24,7 +24,6 @@ export interface OutputOptions {
 const PREVIEW = 1_024
 export const MAX_OUTPUT_BYTES = 16 * 1024 * 1024
 
-/** Makes of whatever an adapter gives a copy that is JSON, free of secrets and not too large, and puts large ones into the store. */
 export function withOutputs(adapter: Adapter, options: OutputOptions = {}): Adapter {
   const { blobs, inlineBytes = 65_536, maxBytes = MAX_OUTPUT_BYTES } = options
   const redact = options.redactor ?? redactor(() => secretsOf(adapter))
@@ -86,7 +85,6 @@ export function spentBy({ token_usage, cost }: Outcome): { tokens?: number; cost
   return { ...(token_usage && { tokens: token_usage.total }), ...(cost === undefined ? {} : { cost }) }
 }
 
-/** What of a result belongs into a store: without the output that lies in the blobs already. */
 export function storable<R extends ActionResult | Outcome>(result: R): Omit<R, 'output'> & { readonly output?: Json } {
   if (result.output_ref === undefined) return result
   const { output: _, ...rest } = result

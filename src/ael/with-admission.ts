@@ -21,10 +21,6 @@ export interface AdmissionOptions extends Pick<Hands, 'admit' | 'gate'> {
   readonly clock?: Clock
 }
 
-/**
- * Lets an action through only when its parameters fit, the asker may do it, and, where policy says `ask`, a person has agreed to exactly this
- * tool with exactly these arguments in exactly this run.
- */
 export function withAdmission(adapter: Adapter, options: AdmissionOptions = {}): Adapter {
   const { admit, gate, redactor: redact = redactor(() => secretsOf(adapter)) } = options
 
@@ -85,7 +81,6 @@ function unlessCalledOff<T>(answer: T | Promise<T>, call: Passage, what: string)
 const isThenable = (answer: unknown): boolean =>
   typeof (answer as { readonly then?: unknown } | undefined)?.then === 'function'
 
-/** What binds a decision to one tool, one set of arguments and one step of one run. */
 export const approvalDigest = (tool: string, args: Json, run: RunRef | undefined): Digest =>
   digestOfJson({
     tool,

@@ -18,11 +18,6 @@ export interface ObserveOptions extends Pick<Hands, 'budget' | 'emit'> {
   readonly clock?: Clock
 }
 
-/**
- * Tells the start and the end of every attempt, and charges it: reserved before, settled after, released when nothing was spent. At a checkpoint
- * that says what is spent by then, that is reserved where it is more; an attempt that has used up its budget so goes no further. What an attempt throws
- * becomes an ActionError without secrets that carries the last checkpoint.
- */
 export function withObserve(adapter: Adapter, options: ObserveOptions = {}): Adapter {
   const { budget, emit, clock = systemClock, redactor: redact = redactor(() => secretsOf(adapter)) } = options
 

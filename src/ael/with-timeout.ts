@@ -14,7 +14,6 @@ export interface TimeoutOptions {
   readonly clock?: Clock
 }
 
-/** Ends the work when its time is up or its caller gives up: by its signal, so that the work ends and not only the wait. */
 export function withTimeout(adapter: Adapter, options: TimeoutOptions = {}): Adapter {
   const { timeoutMs = 30_000, graceMs = 1_000, clock = systemClock } = options
   return decorated(adapter, (action, call) => {
