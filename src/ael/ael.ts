@@ -9,13 +9,19 @@ import type { Action, ActionResult, Adapter, Asker, Call, DeltaSource, RetryPoli
 import { checkLayerOptions } from './check-options.ts'
 import { checkRegistering } from './check-registering.ts'
 import { spentOf, stateOf } from './checkpoint.ts'
-import { closeInTime } from './close-in-time.ts'
 import { decorated, onward, type Passage } from './decorate.ts'
 import { listening, sourceOf } from './deltas.ts'
 import { endedEvent, labelOf, startedEvent } from './events.ts'
 import { denied, toActionError } from './failure.ts'
+
+
 import { inverseIn } from './inverse.ts'
+
+
+import { closeInTime } from './in-time.ts'
+
 import type { ActionLayer, CallOptions, EventDraft, Hands, Observer } from './layer.ts'
+
 import { withOutputs } from './outputs.ts'
 import { type AtOnce, placesFor } from './places.ts'
 import { gathered, redactor } from './redact.ts'

@@ -2,14 +2,13 @@ import { approversProblems } from '../protocol/check-approvers.ts'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
 import { anything, type Fields, needed, oneOf, problemsIn, text } from '../protocol/fields.ts'
 import type { Approval } from './adapter.ts'
-import { finalFailure } from './failure.ts'
+import { finalFrom } from './failure.ts'
 
 /** What an adapter said about who must agree. Throws where it cannot be understood: to go on would be to ask nobody. */
 export function approvalIn(said: Approval, action_type: string): Approval {
   const problems = [...problemsIn(said, APPROVAL, ''), ...approversIn(said)]
   if (problems.length === 0) return said
-  const cause = new InvalidInput(`the approval of ${action_type}`, problems)
-  throw finalFailure(cause.message, { cause })
+  throw finalFrom(new InvalidInput(`the approval of ${action_type}`, problems))
 }
 
 const approversIn = (said: Approval | undefined): readonly Problem[] =>

@@ -9,8 +9,8 @@ import { decorated } from './decorate.ts'
 import { finalFailure, finalFrom, toActionError, withSpent } from './failure.ts'
 import type { Blobs } from './layer.ts'
 import { type Redactor, redactor } from './redact.ts'
-import { secretsOf } from './secrets.ts'
 import type { CompiledSchema } from './schema.ts'
+import { secretsOf } from './secrets.ts'
 
 export interface OutputOptions {
   readonly blobs?: Pick<Blobs, 'put'>
