@@ -13,12 +13,8 @@ import { decorated, onward, type Passage } from './decorate.ts'
 import { listening, sourceOf } from './deltas.ts'
 import { endedEvent, labelOf, startedEvent } from './events.ts'
 import { denied, toActionError } from './failure.ts'
-
-
-import { inverseIn } from './inverse.ts'
-
-
 import { closeInTime } from './in-time.ts'
+import { inverseIn } from './inverse.ts'
 
 import type { ActionLayer, CallOptions, EventDraft, Hands, Observer } from './layer.ts'
 
