@@ -60,7 +60,11 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
   /** Runs that could not even be taken up, or be ended for it. */
   const hopeless = new Set<string>()
   let leaving = false
-  const unwatch = graph.watch(() => void keeper.takeUpAll())
+  const { setBacks } = graph
+  const unwatch = graph.watch(() => {
+    if (graph.setBacks === setBacks) keeper.takeUpAll()
+    else ownership.abandon(new Error('the store was set back')) // what is under way was begun by a story that is gone
+  })
   let finish: () => void = () => undefined
   const done = new Promise<void>((resolve) => {
     finish = resolve

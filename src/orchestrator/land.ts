@@ -8,8 +8,10 @@ import { type SessionAsked, sessionCloses } from './session.ts'
 export async function land(run: LiveRun, landing: Landing): Promise<boolean> {
   const { changes, events, reason, termination } = landing
   if (typeof changes !== 'function' && changes.length === 0 && events.length === 0) return true
-  const wanted =
-    typeof changes === 'function' ? changes : () => asItStands(run, asWished(run, changes, landing), landing)
+  const wanted = () => {
+    run.owner.lost.throwIfAborted()
+    return typeof changes === 'function' ? changes() : asItStands(run, asWished(run, changes, landing), landing)
+  }
   const options = {
     actor: 'runtime',
     reason,

@@ -1,5 +1,6 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import {
+  Corrupt,
   FencedOut,
   KeyExists,
   NotFound,
@@ -47,7 +48,7 @@ export interface GraphOptions {
   readonly roles?: Roles
   /** Called with every commit of this process as soon as it is in memory, in order. Must not throw. */
   readonly onCommit?: (commit: Commit) => void
-  /** Told what a watcher throws; a warning of the process when absent. Must not throw. */
+  /** Told what a watcher throws, and Corrupt when the store has lost what it had acknowledged; a warning of the process when absent. Must not throw. */
   readonly onError?: (error: unknown) => void
   /** Ids of rules, arrows and events to switch over; for proofs. */
   readonly switched?: ReadonlySet<string>
@@ -100,6 +101,7 @@ export class ProjectGraph {
   #pending: Pending | undefined
   /** Commits that turned out to have landed after their callers had been told that nobody knows. */
   readonly #late = new WeakMap<Wanted, Commit>()
+  #setBacks = 0
 
   constructor(store: Backend, id: string, options: GraphOptions) {
     checkSegment('id', id)
@@ -114,11 +116,17 @@ export class ProjectGraph {
       keepEnded: options.keepEnded ?? KEEP_ENDED,
       mostTrailing: options.mostTrailing ?? (store.traits.legible ? 0 : MOST_TRAILING),
       onTaken: (entry, deltas) => this.#taken(entry, deltas),
+      onSetBack: (lost) => this.#setBack(lost),
     })
   }
 
   get revision(): number {
     return this.#copy.revision
+  }
+
+  /** How often the store was found to have lost what was committed, as after a failover to an older copy: who has decided on what there was decides anew. */
+  get setBacks(): number {
+    return this.#setBacks
   }
 
   /** The graph in memory, for questions. Ask for it anew after waiting for anything: reloading replaces it. */
@@ -288,7 +296,7 @@ export class ProjectGraph {
       if (!copy.holds(names)) await copy.bring(names)
       const groups = groupsIn(changes)
       if (!copy.holdsGroups(groups)) await copy.load(groups)
-    } while (copy.revision > decided) // what others have written came in with what was loaded
+    } while (copy.revision !== decided) // what others have written came in with what was loaded
     const stamped = copy.stamped ?? (await copy.readStamp())
     const due = copy.trail.accepts(changes) ? undefined : await copy.trailing()
     try {
@@ -307,7 +315,7 @@ export class ProjectGraph {
     const judged = this.revision
     await this.#copy.catchUp()
     const newRoles = roles && violations.some(({ rule }) => rule === 'reference.role') && (await roles.refresh())
-    return newRoles || this.revision > judged
+    return newRoles || this.revision !== judged
   }
 
   #ground(stamped: number, due: Ground['due']): Ground {
@@ -351,7 +359,10 @@ export class ProjectGraph {
       await settleWrite(this.store, drafted.write, { clock: this.clock })
       return true
     } catch (error) {
-      if (error instanceof RevisionConflict) return false
+      if (error instanceof RevisionConflict) {
+        if (error.actual < this.revision) await this.#copy.setBack()
+        return false
+      }
       if (error instanceof OutcomeUnknown) this.#pending = { drafted, wanted }
       if (error instanceof KeyExists) throw (await this.#idsInUse(drafted)) ?? error
       throw error
@@ -384,6 +395,10 @@ export class ProjectGraph {
       if (pending.drafted.commit.body.commit_id === body.commit_id)
         this.#landed(pending, { graph: this.id, revision, body })
     }
+    this.#tell(deltas)
+  }
+
+  #tell(deltas: readonly Delta[]): void {
     for (const watcher of this.#watchers) {
       try {
         watcher(deltas)
@@ -391,6 +406,17 @@ export class ProjectGraph {
         this.#onError(error) // its own fault: neither the graph nor another watcher suffers
       }
     }
+  }
+
+  #setBack(lost: number): void {
+    this.#setBacks++
+    this.#onError(
+      new Corrupt(
+        `the journal of ${this.id}, of which the store has lost revision ${lost} that it had acknowledged,`,
+        'an older copy of the store was put in its place, as by a failover: its runs go on as they stand in it, and what they did since is done again',
+      ),
+    )
+    this.#tell([])
   }
 
   /** One thing after the other. What has ended longest ago leaves memory between two of them, never during one. */

@@ -35,7 +35,12 @@ export interface WorkingCopyOptions {
   readonly keepEnded: number
   /** Called with every entry that is read from the journal, when it is in memory. */
   readonly onTaken: (entry: JournalEntry, deltas: readonly Delta[]) => void
+  /** Called when the store has lost this revision, and memory is what it tells now. */
+  readonly onSetBack: (lost: number) => void
 }
+
+/** An entry that leaves behind more than this is not read again only to know it. */
+const MOST_KNOWN_BYTES = 64 * 1024
 
 /**
  * What of a graph is in memory: whole groups, all as they stand at one revision. More comes in from the store when it is asked for, and everything
@@ -46,18 +51,22 @@ export class WorkingCopy {
   readonly store: Backend
   readonly trail: Trail
   readonly #onTaken: WorkingCopyOptions['onTaken']
+  readonly #onSetBack: WorkingCopyOptions['onSetBack']
   readonly #ended: ReturnType<typeof endedGroups>
   #memory: GraphMemory = graphMemory()
   #revision = 0
   /** The last stamp given out, in microseconds; unknown until somebody commits. */
   #stamped: number | undefined
+  /** The commit that memory stands on, if it is known and small: what others have written must follow it. */
+  #commit: string | undefined
 
-  constructor(store: Backend, id: string, { mostTrailing, keepEnded, onTaken }: WorkingCopyOptions) {
+  constructor(store: Backend, id: string, { mostTrailing, keepEnded, onTaken, onSetBack }: WorkingCopyOptions) {
     this.trail = new Trail(id, mostTrailing)
     this.store = store
     this.id = id
     this.#ended = endedGroups(keepEnded)
     this.#onTaken = onTaken
+    this.#onSetBack = onSetBack
   }
 
   get revision(): number {
@@ -85,17 +94,23 @@ export class WorkingCopy {
     this.#memory.apply(deltas, ranks)
     this.trail.follow(revision, body, deltas.map(nodeLeft), bytes)
     this.#moveTo(revision, deltas, stamped)
+    this.#standOn(body, bytes)
   }
 
   /** Forgets memory and reads it anew. Until that is done, and if it fails, memory stays as it was. */
   async reload(): Promise<void> {
     if (this.#revision > 0) await this.catchUp() // whoever watches is told what it knows nothing of
+    await this.#readAnew(this.#revision === 0 ? Number.POSITIVE_INFINITY : this.#revision)
+  }
+
+  /** What comes after `upTo` is told to whoever watches. */
+  async #readAnew(upTo: number): Promise<void> {
     const { revision } = await this.store.head(this.id)
     const written = await this.#readWritten() // before any value: once one was read, those that trailed may be written and others trail
     const context = await readGroup(this.store, this.id, '-')
     const open = await Promise.all(context.open.map((group) => readGroup(this.store, this.id, group)))
     const entries = await this.#entriesAfter(Math.min(written ?? revision, revision))
-    const known = this.#revision === 0 ? entries : entries.filter((entry) => entry.revision <= this.#revision)
+    const known = entries.filter((entry) => entry.revision <= upTo)
     const groups = byName([context, ...open])
     const begun = groupsBegunIn(known).filter((group) => !groups.has(group))
     for (const group of begun) groups.set(group, new Map())
@@ -109,6 +124,7 @@ export class WorkingCopy {
     this.#memory = memory
     this.#revision = last?.revision ?? revision
     this.#stamped = last && microsOf(last.body.at)
+    this.#commit = last?.body.commit_id
     this.#ended.clear()
     this.trail.begin(written)
     for (const { revision: at, body } of known)
@@ -118,9 +134,23 @@ export class WorkingCopy {
     for (const entry of entries.slice(known.length)) this.#take(entry)
   }
 
-  /** Takes in what others have committed. */
+  /** Takes in what others have committed. Where a store has lost what memory stands on, memory is read anew. */
   async catchUp(): Promise<void> {
-    for await (const entry of entriesOf(this, this.#revision)) this.#take(entry)
+    const { revision } = this
+    let stands = this.#commit === undefined
+    for await (const entry of entriesOf(this, stands ? revision : revision - 1)) {
+      if (entry.revision > revision) this.#take(entry)
+      else if (!this.#isOurs(entry)) break
+      else stands = true
+    }
+    if (!stands) await this.setBack()
+  }
+
+  /** An older copy was put in the store's place, as by a failover: what it holds counts, or memory would tell what never happened. */
+  async setBack(): Promise<void> {
+    const lost = this.#revision
+    await this.#readAnew(Number.POSITIVE_INFINITY)
+    this.#onSetBack(lost)
   }
 
   /** Is all of it in memory? What has ended and is asked for stays a while longer. */
@@ -154,8 +184,14 @@ export class WorkingCopy {
     if (absent.length === 0) return
     const read = await Promise.all(absent.map((group) => readGroup(this.store, this.id, group)))
     const trails = absent.some((group) => this.trail.groups.has(group))
-    const entries = await this.#entriesAfter(trails ? Math.min(this.trail.from!, this.#revision) : this.#revision)
+    const from = trails ? Math.min(this.trail.from!, this.#revision) : this.#revision
+    const isKnown = this.#commit !== undefined
+    const entries = await this.#entriesAfter(isKnown ? Math.min(from, this.#revision - 1) : from)
     const known = entries.filter((entry) => entry.revision <= this.#revision)
+    if (isKnown && !known.some((entry) => this.#isOurs(entry))) {
+      await this.setBack()
+      return this.load(absent)
+    }
     foldInto(byName(read), known)
     for (const { group, values } of read) takeGroup(group, values, this.#memory)
     for (const entry of entries.slice(known.length)) this.#take(entry)
@@ -205,7 +241,17 @@ export class WorkingCopy {
     for (const change of body.changes) bytes += roughBytes(this.#leftBy(change))
     this.trail.follow(revision, body, body.changes.map(placeOfChange), bytes)
     this.#moveTo(revision, deltas, microsOf(body.at))
+    this.#standOn(body, bytes)
     this.#onTaken(entry, deltas)
+  }
+
+  #standOn({ commit_id }: EntryBody, bytes: number): void {
+    this.#commit = bytes <= MOST_KNOWN_BYTES ? commit_id : undefined
+  }
+
+  /** Is it the one that memory stands on? */
+  #isOurs({ revision, body }: JournalEntry): boolean {
+    return revision === this.#revision && body.commit_id === this.#commit
   }
 
   /** What a node says that was changed, as far as it is known: not all groups are in memory. */

@@ -1,0 +1,44 @@
+import { describe, expect, it } from 'vitest'
+import { manualClock } from '../../src/protocol/clock.ts'
+import { Corrupt } from '../../src/protocol/errors.ts'
+import { flowOf, runtimeOf } from '../support/flows.ts'
+import { door, inTime, until } from '../support/on-a-clock.ts'
+import { replicated } from '../support/replicated.ts'
+
+/** Two steps of a run, the first of which ends, and the second begins, after the replica has stopped listening. */
+async function given() {
+  const clock = manualClock()
+  const { store, lag, failOver } = replicated(clock)
+  const second = door()
+  const keys: string[] = []
+  const functions = {
+    first: (_: unknown, { idempotency_key }: { readonly idempotency_key: string }) => {
+      lag()
+      keys.push(idempotency_key)
+      return null
+    },
+    second: async (_: unknown, { idempotency_key }: { readonly idempotency_key: string }) => {
+      keys.push(idempotency_key)
+      await second.opened
+      return null
+    },
+  }
+  const runtime = await runtimeOf(functions, { store, clock })
+  const run = await runtime.submit(flowOf({ first: {}, second: { after: ['first'] } }))
+  await until(clock, () => keys.length === 2)
+  return { clock, runtime, run, keys, second, failOver }
+}
+
+describe('a run on a store that has lost what it acknowledged', () => {
+  it('goes on as it stands there, does what is lost again under the same keys, and says so', async () => {
+    const { clock, runtime, run, keys, second, failOver } = await given()
+    failOver()
+    second.open()
+    expect(await inTime(clock, run.result())).toMatchObject({ status: 'completed' })
+    const [a, b] = keys
+    expect(keys).toEqual([a, b, a, b])
+    expect(runtime.errors).toEqual([expect.any(Corrupt)])
+    expect(await (await runtime.project.context(run.context_id)).verify()).toEqual([])
+    await inTime(clock, runtime.close())
+  })
+})
