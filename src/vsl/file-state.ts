@@ -101,7 +101,7 @@ export function fileState(values: Objects, own: Objects, known: Checkpoint['stre
     },
     isHeld(lease) {
       const stream = streams.get(lease.stream)
-      return stream?.lease !== undefined && stream.token === lease.token
+      return stream?.lease?.holder.id === lease.holder.id && stream.token === lease.token
     },
     forgetRecent() {
       for (const stream of streams.values()) Object.assign(stream, { recent: [], before: stream.last })

@@ -71,7 +71,8 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
 
   const headOf = async (stream: string): Promise<StoredHead> =>
     ((await cells.get(headCell(stream))) as StoredHead | undefined) ?? { revision: 0, token: 0 }
-  const isHeld = (lease: Lease, { token, held }: StoredHead) => held !== undefined && token === lease.token
+  const isHeld = (lease: Lease, { token, held }: StoredHead) =>
+    held?.holder.id === lease.holder.id && token === lease.token
   const setHead = (stream: string, head: StoredHead) =>
     certainly(cells.set([[headCell(stream), head as unknown as Json]]))
   const lastPlace = async () => ((await cells.get(FEED)) as number | undefined) ?? 0

@@ -55,7 +55,8 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
   }
   const heldBy = (lease: Lease): Stream | undefined => {
     const stream = streams.get(lease.stream)
-    return stream?.lease && stream.token === lease.token ? stream : undefined
+    const isHis = stream?.lease?.holder.id === lease.holder.id && stream.token === lease.token
+    return isHis ? stream : undefined
   }
   /** A follower is sent home when the store closes; whoever wanted a whole answer must not take half of one for it. */
   const ended = (from: { follow?: boolean; signal?: AbortSignal }): boolean => {

@@ -14,6 +14,7 @@ interface Asked {
 interface Returned {
   readonly stream: string
   readonly token: number
+  readonly holder: string
 }
 
 /** As many as fifty small plans take and leave at about the same time; a statement for each would be more than all their commits. */
@@ -45,14 +46,15 @@ export function postgresLeases(
     name: `${schema}.renew`,
     text: `
       update ${heads} set until = clock_timestamp() + $3 * interval '1 millisecond'
-      where stream = $1 and token = $2 and until is not null returning token`,
+      where stream = $1 and token = $2 and holder_id = $4 returning token`,
   }
   const release = {
     name: `${schema}.release`,
     text: `
       update ${heads} as h set holder_id = null, holder = null, until = null
       from (
-        select stream from ${heads} join unnest($1::text[], $2::bigint[]) as mine (stream, token) using (stream, token)
+        select stream from ${heads}
+        join unnest($1::text[], $2::bigint[], $3::text[]) as mine (stream, token, holder_id) using (stream, token, holder_id)
         order by stream for update of heads
       ) as held
       where h.stream = held.stream`,
@@ -85,7 +87,11 @@ export function postgresLeases(
   const releasing = together<Returned>(
     (each) =>
       connection
-        .ask(release, [textArray(each.map(({ stream }) => stream)), numberArray(each.map(({ token }) => token))])
+        .ask(release, [
+          textArray(each.map(({ stream }) => stream)),
+          numberArray(each.map(({ token }) => token)),
+          textArray(each.map(({ holder }) => holder)),
+        ])
         .then(() => undefined),
     BATCHES,
   )
@@ -107,10 +113,10 @@ export function postgresLeases(
         ask = acquireAll([asked], now.token)
       }
     },
-    async renew({ stream, token, ttlMs }) {
-      return (await connection.ask(renew, [stream, token, ttlMs])).length > 0
+    async renew({ stream, token, ttlMs, holder }) {
+      return (await connection.ask(renew, [stream, token, ttlMs, holder.id])).length > 0
     },
-    release: ({ stream, token }) => releasing.add({ stream, token }),
+    release: ({ stream, token, holder }) => releasing.add({ stream, token, holder: holder.id }),
     async idle() {
       await Promise.all([acquiring.idle(), releasing.idle()])
     },

@@ -192,12 +192,12 @@ redis.call('HSET', KEYS[2], stream, string.format('%.0f', now + ttl) .. ' ' .. h
 return {token, revision}
 `)
 
-/** KEYS: heads, leases. ARGV: stream, token, and ttl to renew or '' to release. Returns whether the lease was still held. */
+/** KEYS: heads, leases. ARGV: stream, token, the holder's id, and ttl to renew or '' to release. Returns whether the lease was still held. */
 export const KEEP = script(`
-local stream, mine, ttl = unpack(ARGV)
+local stream, mine, id, ttl = unpack(ARGV)
 local token = string.match(redis.call('HGET', KEYS[1], stream) or '0 0', ' (%d+)$')
 local holder = string.match(redis.call('HGET', KEYS[2], stream) or '', '^%d+ (.*)$')
-if not holder or token ~= mine then return 0 end
+if not holder or token ~= mine or cjson.decode(holder).id ~= id then return 0 end
 if ttl == '' then
   redis.call('HDEL', KEYS[2], stream)
 else

@@ -3,7 +3,7 @@ import { Closed, NotFound, TooLarge } from '../protocol/errors.ts'
 import { anything, type Fields, timeout, wholeFrom } from '../protocol/fields.ts'
 import { type Digest, digestOf, type Json } from '../protocol/json.ts'
 import { redisAddress } from '../protocol/redis-address.ts'
-import type { Backend, Entry } from './backend.ts'
+import type { Backend, Entry, Lease } from './backend.ts'
 import { isName, textOf } from './check-input.ts'
 import { checkEither, checkOpening } from './check-options.ts'
 import { checked } from './checked.ts'
@@ -101,8 +101,9 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
     const isOver = () => closed || !from.follow || from.signal?.aborted === true
     return following.entries(stream, () => outlasting(nextPage, isOver), from)
   }
-  const keep = async (stream: string, token: number, ttl: number | ''): Promise<boolean> =>
-    (await connection.ask((redis) => run(redis, KEEP, [keys.heads, keys.leases], [stream, token, ttl]))) === 1
+  const keep = async ({ stream, token, holder }: Lease, ttl: number | ''): Promise<boolean> =>
+    (await connection.ask((redis) => run(redis, KEEP, [keys.heads, keys.leases], [stream, token, holder.id, ttl]))) ===
+    1
 
   return checked(open, {
     traits: { durable, processes: 'many', grouped: true },
@@ -160,12 +161,10 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
       return { stream, holder, token: Number(token), ttlMs, revision: Number(revision) }
     },
     async renew(lease) {
-      const { stream, token, ttlMs } = lease
-      return keep(stream, token, Math.ceil(ttlMs))
+      return keep(lease, Math.ceil(lease.ttlMs))
     },
     async release(lease) {
-      const { stream, token } = lease
-      await keep(stream, token, '')
+      await keep(lease, '')
     },
 
     async putBlob(bytes) {

@@ -14,9 +14,9 @@ export function leases(db: Database, clock: Clock) {
      ON CONFLICT (name) DO UPDATE SET token = excluded.token, holder = excluded.holder, until = excluded.until`,
   )
   const prolong = db.prepare(
-    `UPDATE streams SET until = ?, holder = json_set(holder, '$.ttlMs', ?) WHERE name = ? AND token = ? AND holder IS NOT NULL`,
+    `UPDATE streams SET until = ?, holder = json_set(holder, '$.ttlMs', ?) WHERE name = ? AND token = ? AND ${IS_HOLDER}`,
   )
-  const end = db.prepare('UPDATE streams SET holder = NULL, until = NULL WHERE name = ? AND token = ?')
+  const end = db.prepare(`UPDATE streams SET holder = NULL, until = NULL WHERE name = ? AND token = ? AND ${IS_HOLDER}`)
   const rowOf = (stream: string): LeaseRow => (select.get([stream]) as LeaseRow | undefined) ?? [0, null, 0]
 
   const revisionOf = (stream: string): number => (last.get([stream]) as [number | null])[0] ?? 0
@@ -29,17 +29,19 @@ export function leases(db: Database, clock: Clock) {
       const other = held === null ? undefined : heldBy(JSON.parse(held), until)
       if (other && !isFree(other, holder, now)) {
         const ends = shortened(other, now)
-        if (ends !== undefined) prolong.run([ends, other.ttlMs, stream, token])
+        if (ends !== undefined) prolong.run([ends, other.ttlMs, stream, token, other.holder.id])
         return undefined
       }
       take.run([stream, token + 1, JSON.stringify({ ...holder, ttlMs }), now + ttlMs])
       return { stream, holder, token: token + 1, ttlMs, revision: revisionOf(stream) }
     },
-    renew: ({ stream, token, ttlMs }: Lease): boolean =>
-      prolong.run([clock.now() + ttlMs, ttlMs, stream, token]).changes === 1,
-    release: ({ stream, token }: Lease): void => void end.run([stream, token]),
+    renew: ({ stream, token, ttlMs, holder }: Lease): boolean =>
+      prolong.run([clock.now() + ttlMs, ttlMs, stream, token, holder.id]).changes === 1,
+    release: ({ stream, token, holder }: Lease): void => void end.run([stream, token, holder.id]),
   }
 }
+
+const IS_HOLDER = `json_extract(holder, '$.id') = ?`
 
 const heldBy = ({ ttlMs, ...holder }: Holder & { readonly ttlMs?: number }, until: number): Held => ({
   holder,

@@ -145,6 +145,15 @@ export function leases(given: Given): void {
       expect(await given.backend.head('g')).toEqual({ revision: 0, token: 0 })
     })
 
+    it('is nobody else’s, also under a token that another was given before the store was set back', async () => {
+      const lease = await given.backend.acquire('g', thisHolder('one'), LONG)
+      const other = { ...lease!, holder: thisHolder('two') }
+      expect(await given.backend.renew(other)).toBe(false)
+      await given.backend.release(other)
+      expect(await given.backend.acquire('g', thisHolder('three'), LONG)).toBeUndefined()
+      expect(await given.backend.renew(lease!)).toBe(true)
+    })
+
     it('leaves revision and feed as they were', async () => {
       await given.backend.commit(append('g', 0))
       const lease = await given.backend.acquire('g', thisHolder('one'), LONG)
