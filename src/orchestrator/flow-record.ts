@@ -58,8 +58,11 @@ export async function flowRecord(store: Backend, runId: string, options: RecordO
     ownership = await own(key, { store, clock, holder })
   }
   const { fence, release } = ownership
-  const stored = (await store.getMany([key])).get(key) as FlowMemory | undefined
-  let memory = stored ?? {
+  const stored = await store.getMany([key]).catch(async (error) => {
+    await release().catch(() => undefined) // kept, it would be renewed for as long as the process lives, and every later call would wait for it
+    throw error
+  })
+  let memory = (stored.get(key) as FlowMemory | undefined) ?? {
     ids: { run: clock.uuid(), trace: clock.uuid(), confirm: clock.uuid(), decision: clock.uuid() },
     said: {},
     from: {},

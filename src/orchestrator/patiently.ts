@@ -1,7 +1,7 @@
 import type { Clock } from '../protocol/clock.ts'
 import { OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
 
-const STORE_AWAY_MS = 500
+export const STORE_AWAY_MS = 500
 
 /**
  * Asks the store for something, again and again while it is away: what was done is kept meanwhile, and nothing is lost but time. Throws what it cannot

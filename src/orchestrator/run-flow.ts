@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
-import { FencedOut, InvalidInput, MplpError } from '../protocol/errors.ts'
+import { FencedOut, InvalidInput, MplpError, OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
 import type { Breach } from '../protocol/invariants.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import { type Report, reporter } from '../protocol/reporter.ts'
@@ -28,6 +28,7 @@ import { type FlowRecord, flowRecord, recordKey } from './flow-record.ts'
 import { type FlowTime, flowTime } from './flow-time.ts'
 import type { RunOptions } from './live.ts'
 import { type Patience, patience } from './patience.ts'
+import { STORE_AWAY_MS } from './patiently.ts'
 import { createRuntime, type Runtime } from './runtime.ts'
 import { patientSnapshots, withPatience } from './with-patience.ts'
 
@@ -112,7 +113,10 @@ async function run<Flow extends FlowContract>(
   }
 }
 
-/** False when another call was let in because this one was silent for too long: then that one is waited for, as by any second call. */
+/**
+ * False when another call was let in because this one was silent for too long: then that one is waited for, as by any second call. And when the store is
+ * away: then all of it is gone on with from what is stored, as by any later call, for as long as there is patience.
+ */
 async function hasRun<Flow extends FlowContract>(
   options: FlowOptions<Flow>,
   profile: Profile<Flow>,
@@ -128,7 +132,10 @@ async function hasRun<Flow extends FlowContract>(
     return true
   } catch (error) {
     if (isTakenOver(error, options.runtimeContext.ids.runId)) return false
-    throw error
+    const isAway = error instanceof Unavailable || error instanceof OutcomeUnknown
+    if (!isAway || patience.over.aborted) throw error
+    await (options.clock ?? systemClock).sleep(STORE_AWAY_MS, patience.over)
+    return false
   }
 }
 

@@ -5,6 +5,7 @@ import { patience } from '../../src/orchestrator/patience.ts'
 import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { Unavailable } from '../../src/protocol/errors.ts'
+import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { call, contextDocument, planDocument, saying } from '../support/agents.ts'
 import { inTime } from '../support/on-a-clock.ts'
@@ -96,7 +97,54 @@ describe('a store that fails for good', () => {
     expect(await flow(vsl, { patienceMs: 3_000 })).toMatchObject({ success: true })
     expect(began).toEqual([plan.ids.first, plan.ids.second])
   })
+
+  it('is waited for wherever it fails for a moment', async () => {
+    const { flow, clock } = scene()
+    const whole = failingAt(memoryBackend({ clock }), Number.POSITIVE_INFINITY)
+    await flow(whole.store)
+    expect(whole.calls()).toBeGreaterThan(20)
+    for (let call = 1; call <= whole.calls(); call++) {
+      const { clock, flow, plan, began } = scene()
+      const { success, error } = await flow(failingAt(memoryBackend({ clock }), call).store)
+      expect({ call, success, error, began }).toEqual({ call, success: true, began: [plan.ids.first, plan.ids.second] })
+    }
+  })
+
+  it('is put up with as long when it fails from the beginning', async () => {
+    const { clock, flow, began } = scene()
+    const acquire = () => Promise.reject(new Unavailable('the store', 'later'))
+    const start = clock.now()
+    const { error } = await flow({ ...memoryBackend({ clock }), acquire })
+    expect(error).toMatchObject({ code: 'RUNTIME_EXCEPTION', message: expect.stringMatching(SINCE) })
+    expect(clock.now() - start).toBeGreaterThanOrEqual(60_000)
+    expect({ began, asleep: clock.sleeping }).toEqual({ began: [], asleep: 0 })
+  })
 })
+
+/** A store of which one call fails, the nth, and the next is answered. */
+function failingAt(inner: Backend, nth: number): { readonly store: Backend; readonly calls: () => number } {
+  let calls = 0
+  const failing = (name: string) => {
+    if (++calls === nth) throw new Unavailable('the store', `${name} fails for a moment`)
+  }
+  const store = new Proxy(inner, {
+    get(_, name: keyof Backend) {
+      const method = inner[name] as unknown
+      if (typeof method !== 'function') return method
+      if (!ONE_BY_ONE.has(name))
+        return async (...args: unknown[]) => {
+          failing(name)
+          return method(...args)
+        }
+      return async function* (...args: unknown[]) {
+        failing(name)
+        yield* method(...args)
+      }
+    },
+  })
+  return { store, calls: () => calls }
+}
+const ONE_BY_ONE: ReadonlySet<string> = new Set(['scan', 'read', 'feed', 'blobs'])
 
 describe('a store that keeps silent', () => {
   const silence = new Promise<never>(() => undefined)
