@@ -2,7 +2,7 @@ import { busName } from '../bus/check-options.ts'
 import type { Delivery, Transport } from '../bus/transport.ts'
 import { atMost, backoffMs, slept, unlessAborted } from '../bus/waiting.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
-import { Closed, FencedOut, RevisionConflict } from '../protocol/errors.ts'
+import { Closed, FencedOut, InvalidInput, RevisionConflict } from '../protocol/errors.ts'
 import {
   clock as clockField,
   count,
@@ -106,7 +106,7 @@ export function relay(options: RelayOptions): Relay {
     const stop = new AbortController()
     let moved = from
     const move = async () => {
-      if (moved === confirmed) return
+      if (moved === confirmed || !begun) return
       const to = confirmed
       const isThere = !exclusive && (await storedPosition(store, name)) >= to // another process has come as far
       const guard = { stream, expected: revision, ...(fence !== undefined && { fence }) }
@@ -159,6 +159,9 @@ export function relay(options: RelayOptions): Relay {
         }
         await giveWay(batch, stopped)
       }
+    } catch (error) {
+      if (error instanceof InvalidInput) begun = false // the store has lost the place where we are: it knows best where to go on
+      throw error
     } finally {
       active = false
       ahead.stop()

@@ -37,7 +37,8 @@ export interface Backend extends ValueStateLayer {
   read(stream: string, from?: { after?: number; follow?: boolean; signal?: AbortSignal }): AsyncIterable<Entry>
   /**
    * Entries of every stream after a position, each stream in revision order; never later shows an entry before a position it has passed. Throws
-   * InvalidInput for a position that is not of its making or that it has not come to.
+   * InvalidInput for a position that is not of its making or that it has not come to; also while it is followed, when the store was set back to before it
+   * and could not show what now stands there.
    */
   feed(from?: { after?: Position; follow?: boolean; signal?: AbortSignal }): AsyncIterable<Entry>
 

@@ -76,6 +76,13 @@ export interface JournalRow {
   readonly body: string
 }
 
+interface FeedRow extends JournalRow {
+  /** By which an entry is known again, whatever stands in its place. */
+  readonly print: string
+}
+/** So many characters of it: every entry of a graph has its id among them, sealed or not. */
+const PRINTED = 1000
+
 /** Only when its turn has come: the values of a whole page are several times its text, and would all be held at once. */
 export const entryOf = ({ stream, revision, xid, seq, body }: JournalRow): Entry => ({
   stream,
@@ -91,16 +98,17 @@ export function journalPages(connection: PostgresConnection, schema: string, bas
     name: `${schema}.read`,
     text: paged(columns, 'body', `"${schema}".journal where stream = $1 and revision > $2`, 'revision', `${PAGE_ROWS}`),
   }
-  // Transactions below the horizon are over, so nothing can come to stand before what is shown. Those at or above it are only counted.
+  // Transactions below the horizon are over, so nothing can come to stand before what is shown. Those at or above it are only counted. The first row is the
+  // last one shown: a server that took the place of another may have given its transaction's id, and those after it, to something else.
   const settled = 'xid < $3::bigint + (select pg_snapshot_xmin(pg_current_snapshot()))::text::bigint'
   const feed = {
     name: `${schema}.feed`,
     text: paged(
-      `${columns}, ${settled} as settled`,
-      `case when ${settled} then body else '' end`,
-      `"${schema}".journal where (xid, seq) > ($1::bigint, $2::int) and xid <= $4`,
+      `${columns}, ${settled} as settled, md5(substr(body, 1, ${PRINTED})) as print`,
+      `case when ${settled} and (xid, seq) > ($1::bigint, $2::int) then body else '' end`,
+      `"${schema}".journal where (xid, seq) >= ($1::bigint, $2::int) and xid <= $4`,
       'xid, seq',
-      `${PAGE_ROWS}`,
+      `${PAGE_ROWS + 1}`,
     ),
   }
   const newest = {
@@ -123,14 +131,20 @@ export function journalPages(connection: PostgresConnection, schema: string, bas
       let [xid, seq] = after === undefined ? ['0', '0'] : countersOf(after)
       let end = follow ? LAST_XID : undefined
       let isKnown = after === undefined
+      let print: string | undefined
       return async () => {
         end ??= (await last()).xid
-        const rows = await connection.ask<JournalRow>(feed, [xid, seq, base, end])
-        if (!isKnown && rows.length === 0 && after! > placeOf(await last())) throw aheadOfStore(after!)
+        const found = await connection.ask<FeedRow>(feed, [xid, seq, base, end])
+        const [first] = found
+        const reached = first && placeOf(first) === sequencePosition(xid, seq) ? first : undefined
+        if (print !== undefined && reached?.print !== print) throw aheadOfStore(sequencePosition(xid, seq))
+        const rows = reached ? found.slice(1) : found
+        if (!isKnown && found.length === 0 && after! > placeOf(await last())) throw aheadOfStore(after!)
         isKnown = true
+        print ??= reached?.print
         const shown = rows.filter((row) => row.settled)
         const latest = shown.at(-1)
-        if (latest) [xid, seq] = [latest.xid, String(latest.seq)]
+        if (latest) [xid, seq, print] = [latest.xid, String(latest.seq), latest.print]
         return { rows: shown, hidden: shown.length < rows.length }
       }
     },

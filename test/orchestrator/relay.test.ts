@@ -66,6 +66,37 @@ describe('a relay', () => {
     expect(await store.head('relay/bus')).toMatchObject({ revision: 0 })
   })
 
+  it.each([true, false])(
+    'goes on from the place that the store knows when it has lost the relay’s own (exclusive: %s)',
+    async (exclusive) => {
+      const inner = memoryBackend()
+      let lose = () => {}
+      const lost = new Promise<never>((_, reject) => {
+        lose = () => reject(new InvalidInput('feed', [{ path: 'after', rule: 'position', message: 'is ahead' }]))
+      })
+      lost.catch(() => undefined)
+      let feeds = 0
+      const store: Backend = {
+        ...inner,
+        async *feed(from = {}) {
+          if (!from.follow || ++feeds > 1) return yield* inner.feed(from)
+          yield* inner.feed()
+          await lost
+        },
+      }
+      await tell(store, 'a', 1)
+      await tell(store, 'a', 1)
+      const [first] = await entries(store)
+      const { bus, errors } = start({ store, exclusive, moveEveryMs: 60_000, batch: { deliveries: 1 } })
+      await until(() => bus.got.length === 2)
+      await store.commit({ stream: 'relay/bus', expected: 0, inserts: [], puts: [[KEY, first!.position]], deletes: [] })
+      lose()
+      await until(() => bus.got.length === 3)
+      expect(bus.got.map(({ revision }) => revision)).toEqual([1, 2, 2])
+      expect(errors).toEqual([expect.any(InvalidInput)])
+    },
+  )
+
   it('passes over entries that are no graph’s, and moves past them', async () => {
     const { store, bus, flush, close } = start()
     const foreign = (stream: string, entry: string | object) =>

@@ -1,3 +1,6 @@
+import { execFileSync } from 'node:child_process'
+import { renameSync, rmSync } from 'node:fs'
+import pg from 'pg'
 import { describe, expect } from 'vitest'
 import { OutcomeUnknown, RevisionConflict, Unavailable } from '../../src/protocol/errors.ts'
 import { postgresBackend } from '../../src/vsl/postgres.ts'
@@ -47,6 +50,33 @@ describe('a Postgres store whose server dies', () => {
     expect(await followed).toHaveLength(2)
     await backend.close()
   })
+
+  itOwnsPostgres(
+    'tells those who follow that an older copy of it has come back, which gives the same places to others',
+    async (server) => {
+      const backend = await postgresBackend({ url: server.url, timeoutMs: 1000 })
+      const back = () => expect.poll(() => backend.head('g').catch(() => undefined), { timeout: 10_000 })
+      await backend.commit(append('g', 0))
+      const data = await folderOf(server)
+      await server.kill()
+      execFileSync('cp', ['-a', data, `${data}.older`]) // with its owner
+      await server.restart()
+      await back().toEqual({ revision: 1, token: 0 })
+      for (let i = 1; i < 6; i++) await backend.commit(append('g', i))
+      const follower = backend.feed({ follow: true })[Symbol.asyncIterator]()
+      for (let i = 0; i < 6; i++) await follower.next()
+      const next = follower.next()
+      const told = expect(next).rejects.toThrow('ahead of this store')
+      await server.kill()
+      rmSync(data, { recursive: true })
+      renameSync(`${data}.older`, data)
+      await server.restart()
+      await back().toEqual({ revision: 1, token: 0 })
+      for (let i = 1; i < 6; i++) await backend.commit(append('g', i, 'another'))
+      await told
+      await backend.close()
+    },
+  )
 
   itOwnsPostgres('ends followers when they are told, however long it is gone', async (server) => {
     const backend = await postgresBackend({ url: server.url })
@@ -175,3 +205,11 @@ describe('a Postgres store behind a bad network', () => {
     await proxy.close()
   })
 })
+
+async function folderOf({ url }: { readonly url: string }): Promise<string> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  const { rows } = await client.query('show data_directory')
+  await client.end()
+  return rows[0].data_directory
+}
