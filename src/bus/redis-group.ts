@@ -23,7 +23,7 @@ export interface GroupMember {
 /** Such a group goes on where it was, wherever it is told to begin. */
 export async function isKnownGroup(redis: Redis, key: string, group: string): Promise<boolean> {
   if ((await redis.exists(key)) === 0) return false
-  return (await groupsOn(redis, key)).some(({ name }) => name === group)
+  return groupsIn(await redis.xinfo('GROUPS', key)).some(({ name }) => name === group)
 }
 
 /** Begins the group at a point, unless the server knows it. */
@@ -70,13 +70,18 @@ export function readInGroup(of: GroupMember, { match, queue, signal, report, fai
     void soonAcknowledge()
   }
 
+  const isOurs = (id: string) => inHand.has(id) || handled.has(id)
+  const tellTrimmed = (count: number, when: string) => {
+    if (count > 0) report(new FellBehind(`the group ${group}`, `${count} deliveries were trimmed from ${key} ${when}`))
+  }
+
   const take = async (raw: RawEntry) => {
     const [id] = raw
-    if (inHand.has(id) || handled.has(id)) return
+    if (isOurs(id)) return
     inHand.add(id)
     const entry = entryOf(raw)
     if (!entry) {
-      report(new FellBehind(`the group ${group}`, `${key} was trimmed of an entry that a member had in hand`))
+      tellTrimmed(1, IN_HAND)
       return done(id, true)
     }
     try {
@@ -95,15 +100,23 @@ export function readInGroup(of: GroupMember, { match, queue, signal, report, fai
     }
   }
 
+  const readOwn = async (from: string) =>
+    pageOf(await reader.xreadgroup('GROUP', group, member, 'COUNT', PAGE, 'STREAMS', key, from))
+  const readNew = async () => {
+    const [lost, page] = (await reader.eval(READ_NEW, 1, key, group, member, PAGE)) as [number, readonly RawEntry[]]
+    tellTrimmed(lost, 'before it read them')
+    return page
+  }
+  const waitForNew = async () =>
+    pageOf(await reader.xreadgroup('GROUP', group, member, 'COUNT', PAGE, 'BLOCK', BLOCK_MS, 'STREAMS', key, '>'))
+
   const read = async () => {
     // What a lost reply had brought is ours and comes before anything new, or a graph's later deliveries would overtake it.
     let from = '0'
     const command = async () => {
-      const isNew = from === '>'
-      const reply = isNew
-        ? await reader.xreadgroup('GROUP', group, member, 'COUNT', PAGE, 'BLOCK', BLOCK_MS, 'STREAMS', key, from)
-        : await reader.xreadgroup('GROUP', group, member, 'COUNT', PAGE, 'STREAMS', key, from)
-      return { isNew, page: reply?.[0]?.[1] ?? [] }
+      if (from !== '>') return { isNew: false, page: await readOwn(from) }
+      const page = await readNew()
+      return { isNew: true, page: page.length > 0 ? page : await waitForNew() }
     }
     const broke = (error: unknown) => {
       from = '0'
@@ -118,33 +131,20 @@ export function readInGroup(of: GroupMember, { match, queue, signal, report, fai
   }
 
   const claim = async () => {
-    for (let from = '0-0'; ; ) {
+    for (let from = '-'; ; ) {
       await queue.room() // what cannot be handled soon is better claimed by somebody else
       if (signal.aborted) return
-      const reply = await main.call('XAUTOCLAIM', key, group, member, claimAfterMs, from, 'COUNT', PAGE)
-      const [next, page] = reply as [string, readonly RawEntry[]]
+      const reply = await main.eval(CLAIM, 1, key, group, member, claimAfterMs, from, PAGE)
+      const [page, gone, last] = reply as [readonly RawEntry[], number, string | undefined]
+      tellTrimmed(gone, IN_HAND)
       await takeAll(page)
-      if (next === '0-0') return
-      from = next
+      if (last === undefined) return
+      from = `(${last}`
     }
   }
   const showLife = async () => {
     await main.eval(KEEP_AND_TIDY, 1, key, group, member, ...inHand)
     await soonAcknowledge()
-  }
-  let lostBefore = 0
-  const tellLost = async () => {
-    const mine = (await groupsOn(main, key)).find(({ name }) => name === group)
-    const [oldest] = await main.xrange(key, '-', '+', 'COUNT', 1)
-    const lost = oldest ? (entryOf(oldest)?.count ?? 0) - 1 - Number(mine?.['entries-read'] ?? 0) : 0
-    if (lost > lostBefore)
-      report(
-        new FellBehind(
-          `the group ${group}`,
-          `${lost - lostBefore} deliveries were trimmed from ${key} before it read them`,
-        ),
-      )
-    lostBefore = Math.max(lost, 0)
   }
   /** Again and again, whatever becomes of it; apart from the others, because a claim may have to wait for room. */
   const tend = async (chore: () => Promise<void>, everyMs: number) => {
@@ -174,27 +174,78 @@ export function readInGroup(of: GroupMember, { match, queue, signal, report, fai
   void readForEver()
   void tend(showLife, claimAfterMs / 3)
   void tend(claim, claimAfterMs / 2)
-  void tend(tellLost, claimAfterMs)
 
   return async () => {
     await soonAcknowledge()
-    await main.eval(LEAVE, 1, key, group, member, claimAfterMs).catch((error) => report(link.error(error)))
+    try {
+      const gone = (await main.eval(LEAVE, 1, key, group, member, claimAfterMs)) as readonly string[]
+      tellTrimmed(gone.filter((id) => !handled.has(id)).length, IN_HAND)
+    } catch (error) {
+      report(link.error(error))
+    }
   }
 }
 
-const groupsOn = async (redis: Redis, key: string): Promise<readonly Record<string, unknown>[]> =>
-  ((await redis.xinfo('GROUPS', key)) as readonly (readonly unknown[])[]).map(pairs)
+const IN_HAND = 'while a member had them in hand'
+
+const pageOf = (reply: unknown): readonly RawEntry[] =>
+  (reply as readonly (readonly [string, readonly RawEntry[]])[] | null)?.[0]?.[1] ?? []
+
+const groupsIn = (reply: unknown): readonly Record<string, unknown>[] =>
+  (reply as readonly (readonly unknown[])[]).map(pairs)
 
 const pairs = (flat: readonly unknown[]): Record<string, unknown> =>
   Object.fromEntries(Array.from({ length: flat.length / 2 }, (_, i) => [flat[2 * i], flat[2 * i + 1]]))
 
-/** What is in hand gets its time again, if it is still ours; members that held nothing for a day are forgotten. ARGV: group, member, ids. */
-const KEEP_AND_TIDY = `
-  for i = 3, #ARGV do
-    local pending = redis.call('XPENDING', KEYS[1], ARGV[1], ARGV[i], ARGV[i], 1)[1]
-    if pending and pending[2] == ARGV[2] then
-      redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, ARGV[i], 'JUSTID')
+/**
+ * The next page, and how many were trimmed before any member came to them: between how far the group has read and where the page begins. Not every
+ * server counts those as read, so that it is told to. ARGV: group, member, how many.
+ */
+const READ_NEW = `
+  local lost = 0
+  local groups = redis.call('EXISTS', KEYS[1]) == 1 and redis.call('XINFO', 'GROUPS', KEYS[1]) or {}
+  for _, group in ipairs(groups) do
+    if group[2] == ARGV[1] then
+      local last, read = group[8], group[10]
+      local following = redis.call('XRANGE', KEYS[1], '(' .. last, '+', 'COUNT', 1)[1]
+      local count = following and tonumber(following[2][2])
+      if count and (not read or read < count - 1) then
+        lost = read and count - 1 - read or 0
+        redis.call('XGROUP', 'SETID', KEYS[1], ARGV[1], last, 'ENTRIESREAD', count - 1)
+      end
     end
+  end
+  local streams = redis.call('XREADGROUP', 'GROUP', ARGV[1], ARGV[2], 'COUNT', ARGV[3], 'STREAMS', KEYS[1], '>')
+  return { lost, streams and streams[1][2] or {} }
+`
+
+/**
+ * Makes ours what others have had for too long; what of that was trimmed is nobody's any more, and is counted. ARGV: group, member, idle time, from
+ * where, how many. The last of a full page is told, to go on from.
+ */
+const CLAIM = `
+  local idle = redis.call('XPENDING', KEYS[1], ARGV[1], 'IDLE', ARGV[3], ARGV[4], '+', ARGV[5])
+  local page, gone = {}, 0
+  for _, pending in ipairs(idle) do
+    if pending[2] ~= ARGV[2] then
+      local entry = redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], ARGV[3], pending[1])[1]
+      if entry then page[#page + 1] = entry else gone = gone + 1 end
+    end
+  end
+  return { page, gone, #idle == tonumber(ARGV[5]) and idle[#idle][1] or nil }
+`
+
+/**
+ * What is in hand gets its time again, if it is still ours; members that held nothing for a day are forgotten. Of what was trimmed the server would
+ * forget that it was given to anybody, and should we vanish nobody would hear of it. ARGV: group, member, ids.
+ */
+const KEEP_AND_TIDY = `
+  local inHand = {}
+  for i = 3, #ARGV do inHand[ARGV[i]] = true end
+  local oldest = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1]
+  local kept = oldest and redis.call('XPENDING', KEYS[1], ARGV[1], oldest[1], '+', 1000000, ARGV[2]) or {}
+  for _, pending in ipairs(kept) do
+    if inHand[pending[1]] then redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, pending[1], 'JUSTID') end
   end
   for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', KEYS[1], ARGV[1])) do
     if consumer[4] == 0 and consumer[6] > 86400000 then
@@ -203,11 +254,17 @@ const KEEP_AND_TIDY = `
   end
 `
 
-/** What was not handled is free for others at once; a member that holds nothing is forgotten. ARGV: group, member, idle time to give. */
+/**
+ * What was not handled is free for others at once, or told if it was trimmed; a member that holds nothing is forgotten. ARGV: group, member, idle
+ * time to give.
+ */
 const LEAVE = `
-  local pending = redis.call('XPENDING', KEYS[1], ARGV[1], '-', '+', 10000, ARGV[2])
-  for _, entry in ipairs(pending) do
-    redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, entry[1], 'IDLE', ARGV[3], 'JUSTID')
+  local held = redis.call('XPENDING', KEYS[1], ARGV[1], '-', '+', 10000, ARGV[2])
+  local gone = {}
+  for _, pending in ipairs(held) do
+    local freed = redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, pending[1], 'IDLE', ARGV[3], 'JUSTID')
+    if #freed == 0 then gone[#gone + 1] = pending[1] end
   end
-  if #pending == 0 then redis.call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], ARGV[2]) end
+  if #held == #gone then redis.call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], ARGV[2]) end
+  return gone
 `

@@ -139,6 +139,29 @@ describe('bus/redis', () => {
     })
   })
 
+  itOnRedis('tells a group of everything that was trimmed before it read it, however soon it reads on', async (url) => {
+    await withBus({ url, keep: { deliveries: 200 } }, async (bus) => {
+      const got: number[] = []
+      const errors: unknown[] = []
+      let goOn: () => void = () => undefined
+      const held = new Promise<void>((resolve) => {
+        goOn = resolve
+      })
+      const slow = (d: Delivery) => {
+        got.push(d.revision)
+        return held
+      }
+      await bus.subscribe({}, slow, { limit: 1, group: 'slow', onError: (e) => void errors.push(e) })
+      for (const batch of chunks(series(1, 3000), 100)) await bus.publish(batch)
+      goOn()
+      await until(() => got.at(-1) === 3000)
+      for (const error of errors) expect(error).toBeInstanceOf(FellBehind)
+      const told = errors.map((error) => Number(/(\d+) deliveries were trimmed/.exec(String(error))?.[1]))
+      expect(told.reduce((sum, lost) => sum + lost, 0)).toBe(3000 - got.length)
+      expect(got.length).toBeLessThan(1000)
+    })
+  })
+
   itOnRedis('claims what a dead member of the group had in hand', async (url) => {
     await withBus({ url, claimAfterMs: 200 }, async (bus, { redis, key }) => {
       await (await bus.subscribe({}, () => undefined, { group: 'heirs' })).close()
@@ -176,6 +199,39 @@ describe('bus/redis', () => {
       expect(got).toEqual(['busy 1'])
       finish()
       await until(async () => (await pending(redis, key, 'g')) === 0)
+    })
+  })
+
+  itOnRedis('tells of what was trimmed while a member that is gone had it in hand', async (url) => {
+    const errors: unknown[] = []
+    const onError = (e: unknown) => void errors.push(e)
+    await withBus({ url, claimAfterMs: 200, onError }, async (bus, { redis, key }) => {
+      await (await bus.subscribe({}, () => undefined, { group: 'heirs' })).close()
+      await bus.publish(series(1, 5))
+      await redis.xreadgroup('GROUP', 'heirs', 'ghost', 'COUNT', 3, 'STREAMS', key, '>')
+      await redis.xtrim(key, 'MAXLEN', 2)
+      const got: number[] = []
+      await bus.subscribe({}, (d) => void got.push(d.revision), { group: 'heirs' })
+      await until(() => got.length === 2 && errors.length > 0)
+      expect(errors).toEqual([expect.any(FellBehind)])
+      expect(String(errors[0])).toContain('3 deliveries')
+      await until(async () => (await pending(redis, key, 'heirs')) === 0)
+    })
+  })
+
+  itOnRedis('tells of what was trimmed while a member had it in hand that leaves', async (url) => {
+    await withBus({ url, claimAfterMs: 50 }, async (bus, { redis, key }) => {
+      const errors: unknown[] = []
+      const onError = (e: unknown) => void errors.push(e)
+      let begun = 0
+      const hangs = () => new Promise<void>(() => begun++)
+      const member = await bus.subscribe({}, hangs, { group: 'g', onError })
+      await bus.publish(series(1, 5))
+      await until(async () => begun === 1 && (await pending(redis, key, 'g')) === 5)
+      await redis.xtrim(key, 'MAXLEN', 2)
+      await member.close()
+      expect(errors).toContainEqual(expect.any(FellBehind))
+      expect(await pending(redis, key, 'g')).toBe(2)
     })
   })
 
