@@ -77,8 +77,6 @@ export function readInGroup(of: GroupMember, { match, queue, signal, report, fai
 
   const take = async (raw: RawEntry) => {
     const [id] = raw
-    if (isOurs(id)) return
-    inHand.add(id)
     const entry = entryOf(raw)
     if (!entry) {
       tellTrimmed(1, IN_HAND)
@@ -94,7 +92,9 @@ export function readInGroup(of: GroupMember, { match, queue, signal, report, fai
     }
   }
   const takeAll = async (page: readonly RawEntry[]) => {
-    for (const raw of page) {
+    const fresh = page.filter(([id]) => !isOurs(id))
+    for (const [id] of fresh) inHand.add(id) // also what has to wait for room: without a sign of life others would take it
+    for (const raw of fresh) {
       if (signal.aborted) return
       await take(raw)
     }
@@ -126,7 +126,9 @@ export function readInGroup(of: GroupMember, { match, queue, signal, report, fai
       const got = await link.insist(command, signal, broke)
       if (!got) return
       await takeAll(got.page)
-      if (!got.isNew) from = got.page.at(-1)?.[0] ?? '>'
+      if (got.isNew) continue
+      from = got.page.at(-1)?.[0] ?? '>'
+      if (from === '>') await link.insist(claim, signal, report) // what those who are gone had in hand is older than anything new, too
     }
   }
 
@@ -148,11 +150,10 @@ export function readInGroup(of: GroupMember, { match, queue, signal, report, fai
   }
   /** Again and again, whatever becomes of it; apart from the others, because a claim may have to wait for room. */
   const tend = async (chore: () => Promise<void>, everyMs: number) => {
-    do {
+    while (await slept(clock, everyMs, signal))
       await chore().catch((error) => {
         if (!signal.aborted && replyCode(error) !== 'NOGROUP') tellTrouble(link.error(error)) // the reader mends that
       })
-    } while (await slept(clock, everyMs, signal))
   }
 
   const readForEver = async () => {

@@ -235,6 +235,51 @@ describe('bus/redis', () => {
     })
   })
 
+  itOnRedis('leaves a living member also what it has read and has no room for', async (url) => {
+    let passes = 0
+    const sleep = (ms: number, signal?: AbortSignal) => {
+      passes++
+      return systemClock.sleep(ms, signal)
+    }
+    await withBus({ url, claimAfterMs: 600, clock: { ...systemClock, sleep } }, async (bus, { redis, key }) => {
+      let finish: () => void = () => undefined
+      const busy = new Promise<void>((resolve) => {
+        finish = resolve
+      })
+      const got: number[] = []
+      const handler = (d: Delivery) => {
+        got.push(d.revision)
+        return busy
+      }
+      await bus.subscribe({}, handler, { group: 'g', limit: 1 })
+      await bus.publish(series(1, 20))
+      await until(() => got.length === 1)
+      for (let i = 0; i < 6; i++) await bus.subscribe({}, (d) => void got.push(d.revision), { group: 'g' })
+      const before = passes
+      await until(() => passes > before + 40)
+      finish()
+      await until(async () => (await pending(redis, key, 'g')) === 0)
+      expect(got).toEqual(series(1, 20).map((d) => d.revision))
+    })
+  })
+
+  itOnRedis(
+    'goes on in order where the only member of a group left off, however much that had in hand',
+    async (url) => {
+      await withBus({ url, graceMs: 1, onError: () => undefined }, async (bus, { redis, key }) => {
+        const first = await bus.subscribe({}, () => new Promise(() => undefined), { group: 'g' })
+        await bus.publish(series(1, 500))
+        await until(async () => (await pending(redis, key, 'g')) === 500)
+        await first.close()
+        await bus.publish(series(501, 700))
+        const got: Delivery[] = []
+        await bus.subscribe({}, (d) => void got.push(d), { group: 'g' })
+        await until(() => new Set(ids(got)).size === 700)
+        expect(outOfOrder(got)).toEqual([])
+      })
+    },
+  )
+
   itOnRedis('begins again under its own name with what it had in hand, in order', async (url) => {
     const prefix = freshPrefix()
     const open = () => redisTransport({ url, prefix, member: 'worker-1', graceMs: 1 })
