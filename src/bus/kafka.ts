@@ -82,6 +82,7 @@ export async function kafkaTransport(options: KafkaTransportOptions): Promise<Tr
   /** Of batches that failed midway: a relay tries until all of one is through, and what had been taken would be added every time. */
   const taken = new WeakSet<Delivery>()
   let producer: Producer | undefined
+  let before: Promise<void> = Promise.resolve()
   let closing: Promise<void> | undefined
 
   const connected = async (): Promise<Producer> => {
@@ -118,27 +119,36 @@ export async function kafkaTransport(options: KafkaTransportOptions): Promise<Tr
     return kafkaError(what, error)
   }
 
+  const send = async (batch: readonly Delivery[]): Promise<void> => {
+    if (closing) throw new Closed('the Kafka bus')
+    const left = batch.filter((delivery) => !taken.has(delivery))
+    let sent = 0
+    for (const messages of await fitting(left.map(messageOf))) {
+      try {
+        await (await connected()).send({ topic, messages, acks: -1 })
+        sent += messages.length
+      } catch (error) {
+        for (const delivery of left.slice(0, sent)) taken.add(delivery)
+        // After a failure its sequence numbers may not be the broker's any more: the next attempt is a new producer's.
+        void producer?.disconnect().catch(() => undefined)
+        producer = undefined
+        const ours = isTooLarge(error) ? await tooMuch(messages, error) : kafkaError(what, error)
+        throw closing ? new Closed('the Kafka bus') : ours
+      }
+    }
+    if (left.length < batch.length) for (const delivery of batch) taken.delete(delivery)
+  }
+
   return {
     ...listening,
     async publish(batch) {
       if (closing) throw new Closed('the Kafka bus')
       checkBatch(batch)
-      const left = batch.filter((delivery) => !taken.has(delivery))
-      let sent = 0
-      for (const messages of await fitting(left.map(messageOf))) {
-        try {
-          await (await connected()).send({ topic, messages, acks: -1 })
-          sent += messages.length
-        } catch (error) {
-          for (const delivery of left.slice(0, sent)) taken.add(delivery)
-          // After a failure its sequence numbers may not be the broker's any more: the next attempt is a new producer's.
-          void producer?.disconnect().catch(() => undefined)
-          producer = undefined
-          const ours = isTooLarge(error) ? await tooMuch(messages, error) : kafkaError(what, error)
-          throw closing ? new Closed('the Kafka bus') : ours
-        }
-      }
-      if (left.length < batch.length) for (const delivery of batch) taken.delete(delivery)
+      // A relay that has lost its lease waits for nothing, and may have it again before this is through. Side by side, each would make a producer, and
+      // let go of the other's.
+      const sending = before.then(() => send(batch))
+      before = sending.catch(() => undefined)
+      return sending
     },
     close() {
       closing ??= listening.close().then(async () => {

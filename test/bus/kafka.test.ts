@@ -483,6 +483,26 @@ describe('bus/kafka', () => {
     expect(told).toEqual(['admin', 'topic', 'admin gone', 'producer gone'])
   })
 
+  it('sends one batch at a time with one producer, also when a relay did not wait for the one before', async () => {
+    const nothing = async () => undefined
+    const told: string[] = []
+    const turn = () => new Promise((resolve) => setImmediate(resolve))
+    const send = async ({ messages }: { messages: Message[] }) => {
+      told.push(`begins ${messages.length}`)
+      await turn()
+      told.push(`ends ${messages.length}`)
+    }
+    const client = {
+      admin: () => ({ connect: nothing, disconnect: nothing, fetchTopicMetadata: nothing, describeConfigs: nothing }),
+      producer: () => ({ connect: turn, send, disconnect: async () => void told.push('producer gone') }),
+      consumer: () => undefined,
+    }
+    const bus = await kafkaTransport({ client: client as never, topic: 'events' })
+    await Promise.all([bus.publish(series(1, 2)), bus.publish(series(1, 3)), bus.publish([delivery(4)])])
+    await bus.close()
+    expect(told).toEqual(['begins 2', 'ends 2', 'begins 3', 'ends 3', 'begins 1', 'ends 1', 'producer gone'])
+  })
+
   it('takes a broker that names the limit of a topic without a value for one that may not be asked', async () => {
     const nothing = async () => undefined
     const sent: string[] = []
