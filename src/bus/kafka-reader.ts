@@ -1,4 +1,4 @@
-import type { Admin, EachBatchPayload, Kafka, KafkaMessage } from 'kafkajs'
+import type { Admin, Batch, EachBatchPayload, Kafka, KafkaMessage } from 'kafkajs'
 import type { Clock } from '../protocol/clock.ts'
 import { Corrupt, FellBehind, Refused } from '../protocol/errors.ts'
 import { sparing, TOLD_AGAIN_MS } from '../protocol/reporter.ts'
@@ -47,6 +47,7 @@ export async function readTopic(of: KafkaTopic, feeding: Feeding): Promise<() =>
   if (unread?.size === 0) unread = undefined // of what was all removed nobody can say how far it went
   let isAskedAgain = false
   const next = new Map<number, bigint>() // of each partition, while it stays ours
+  const written = new Map<number, string>() // when the message before that was
   const past = new Set<number>() // the place; what follows is new wherever it stands: the store may be an older backup by now
   const tellTrouble = sparing(report, TOLD_AGAIN_MS, clock) // a reader begins again every few seconds while the broker is away
 
@@ -83,6 +84,7 @@ export async function readTopic(of: KafkaTopic, feeding: Feeding): Promise<() =>
     if (lost < 0n && group === undefined) return undefined // read again after a rebalance
     if (lost > 0n) report(new FellBehind('a subscriber', removedFrom(topic, lost)))
     next.set(partition, offset + 1n)
+    written.set(partition, message.timestamp)
     const delivery = deliveryOf(message, `message ${offset} in partition ${partition} of ${topic}`)
     if (after !== undefined && !isKnown && !past.has(partition)) {
       if (!isBefore(delivery, after)) unread = undefined
@@ -105,18 +107,28 @@ export async function readTopic(of: KafkaTopic, feeding: Feeding): Promise<() =>
     return queue.push(item)?.then(() => true) ?? true
   }
 
-  /** A topic that was deleted and made again counts from 0: what comes now has not been read, however far the one before had come. */
-  const beginAnew = (partition: number, highWatermark: bigint) => {
-    if (highWatermark >= (next.get(partition) ?? starts.get(partition)?.start ?? 0n)) return
+  /**
+   * A topic that was deleted and made again counts from 0: what comes now has not been read, however far the one before had come. By now it may hold
+   * more than that had; but another message where we read the last one.
+   */
+  const isAnother = ({ partition, highWatermark, messages }: Batch): boolean => {
+    const end = next.get(partition)
+    if (BigInt(highWatermark) < (end ?? starts.get(partition)?.start ?? 0n)) return true
+    if (group !== undefined || end === undefined || BigInt(messages[0]?.offset ?? end) >= end) return false
+    const last = messages.find(({ offset }) => BigInt(offset) + 1n === end)
+    return last !== undefined && last.timestamp !== written.get(partition)
+  }
+  const beginAnew = ({ partition, messages }: Batch) => {
     next.delete(partition)
     starts.set(partition, NONE)
     unread = undefined
     const remedy = 'the broker has forgotten what it held; reading begins again with its oldest message'
     report(new Corrupt(`partition ${partition} of ${topic}`, remedy))
+    if (group === undefined && messages[0]?.offset !== '0') consumer.seek({ topic, partition, offset: '0' })
   }
   const eachBatch = async ({ batch, resolveOffset, commitOffsetsIfNecessary, ...run }: EachBatchPayload) => {
     const life = showLife(run.heartbeat, clock)
-    beginAnew(batch.partition, BigInt(batch.highWatermark))
+    if (isAnother(batch)) beginAnew(batch)
     try {
       for (const message of batch.messages) {
         if (!run.isRunning() || run.isStale() || signal.aborted) return

@@ -270,6 +270,36 @@ describe('bus/kafka', () => {
   )
 
   itOnKafka(
+    'reads a topic that was made again from its beginning also when that holds more by then',
+    async (brokers) => {
+      const topic = freshTopic()
+      const bus = await kafkaTransport({ url: `kafka://${brokers}/${topic}`, createTopic: { partitions: 1 }, ...quiet })
+      const errors: unknown[] = []
+      const got: Delivery[] = []
+      await bus.subscribe({}, (d) => void got.push(d), { onError: (error) => void errors.push(error) })
+      await bus.publish(series(1, 5))
+      await until(() => got.length === 5)
+      const admin = client(brokers).admin()
+      await admin.connect()
+      await admin.deleteTopics({ topics: [topic] })
+      const made = () => admin.createTopics({ topics: [{ topic, numPartitions: 1 }] }).catch(() => false)
+      await until(made)
+      const published = () =>
+        bus.publish(series(6, 20)).then(
+          () => true,
+          () => false,
+        )
+      await until(published)
+      await until(() => got.at(-1)?.revision === 20)
+      expect(ids(got)).toEqual(ids(series(1, 20)))
+      expect(errors).toContainEqual(expect.any(Corrupt))
+      await admin.disconnect()
+      await bus.close()
+    },
+    120_000,
+  )
+
+  itOnKafka(
     'tells a group that comes back how many deliveries were removed before it read them',
     async (brokers) => {
       const topic = freshTopic()
