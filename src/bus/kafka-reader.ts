@@ -234,14 +234,17 @@ const NONE = { start: 0n, oldest: 0n, end: 0n }
 const endsOf = (starts: Starts): Map<number, bigint> =>
   new Map([...starts].flatMap(([partition, { oldest, end }]) => (oldest < end ? [[partition, end] as const] : [])))
 
-/** Tells the broker that we live, also while a handler takes its time. `check` throws what the broker answered: a rebalance waits for us. */
+/**
+ * Tells the broker that we live, also while a handler takes its time. `check` throws what the broker answered: a rebalance waits for us. Until then it
+ * is told on: of who falls silent meanwhile it gives away what the handler still has in hand.
+ */
 function showLife(heartbeat: () => Promise<void>, clock: Clock): { check(): void; stop(): void } {
   const over = new AbortController()
   let answer: unknown
   const beat = async () => {
-    while (answer === undefined && (await slept(clock, HEARTBEAT_MS, over.signal))) {
+    while (await slept(clock, HEARTBEAT_MS, over.signal)) {
       await heartbeat().catch((error) => {
-        answer = error
+        answer ??= error
       })
     }
   }

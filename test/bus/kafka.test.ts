@@ -1,6 +1,7 @@
 import { EventEmitter, once } from 'node:events'
 import {
   ConfigResourceTypes,
+  type EachBatchHandler,
   type ITopicConfig,
   Kafka,
   KafkaJSError,
@@ -10,6 +11,7 @@ import {
 } from 'kafkajs'
 import { describe, expect, it, vi } from 'vitest'
 import { type KafkaTransportOptions, kafkaTransport } from '../../src/bus/kafka.ts'
+import { messageOf } from '../../src/bus/kafka-message.ts'
 import type { Delivery, Source } from '../../src/bus/transport.ts'
 import { manualClock, systemClock } from '../../src/protocol/clock.ts'
 import {
@@ -574,6 +576,51 @@ describe('bus/kafka', () => {
     expect(sent).toEqual(ids(batch))
     await bus.publish(batch)
     expect(sent).toEqual(ids([...batch, ...batch]))
+    await bus.close()
+  })
+
+  it('tells the broker that it lives as long as a handler takes, also while the group waits for it', async () => {
+    const clock = manualClock()
+    const nothing = async () => undefined
+    const heard = new EventEmitter()
+    let eachBatch: EachBatchHandler = nothing
+    const consumer = {
+      events: { GROUP_JOIN: 'join', CRASH: 'crash' },
+      on: heard.on.bind(heard),
+      connect: nothing,
+      subscribe: nothing,
+      run: async (given: { eachBatch: EachBatchHandler }) => {
+        eachBatch = given.eachBatch
+      },
+      disconnect: nothing,
+    }
+    const admin = {
+      ...{ connect: nothing, disconnect: nothing, fetchTopicMetadata: nothing, describeConfigs: nothing },
+      fetchTopicOffsets: async () => [],
+      fetchOffsets: async () => [{ partitions: [{ partition: 0, offset: '0' }] }],
+    }
+    const client = { admin: () => admin, producer: () => undefined, consumer: () => consumer }
+    const bus = await kafkaTransport({ client: client as never, topic: 'events', clock })
+    let finish: () => void = () => undefined
+    await bus.subscribe({}, () => new Promise<void>((resolve) => (finish = resolve)), { group: 'g' })
+    const rebalance = Object.assign(new KafkaJSError('rebalance'), { type: 'REBALANCE_IN_PROGRESS' })
+    let beats = 0
+    const { value, headers } = messageOf(delivery(1))
+    const handling = eachBatch({
+      batch: { partition: 0, highWatermark: '1', messages: [{ offset: '0', value, headers }] },
+      resolveOffset: () => undefined,
+      commitOffsetsIfNecessary: nothing,
+      isRunning: () => true,
+      isStale: () => false,
+      heartbeat: async () => {
+        beats++
+        throw rebalance
+      },
+    } as never)
+    for (let i = 0; i < 10; i++) await clock.advance(3000)
+    expect(beats).toBe(10)
+    finish()
+    await expect(handling).rejects.toBe(rebalance)
     await bus.close()
   })
 
