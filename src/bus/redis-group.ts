@@ -107,8 +107,13 @@ export function readInGroup(of: GroupMember, { match, queue, signal, report, fai
     tellTrimmed(lost, 'before it read them')
     return page
   }
-  const waitForNew = async () =>
-    pageOf(await reader.xreadgroup('GROUP', group, member, 'COUNT', PAGE, 'BLOCK', BLOCK_MS, 'STREAMS', key, '>'))
+  const waitForNew = () =>
+    reader
+      .xreadgroup('GROUP', group, member, 'COUNT', PAGE, 'BLOCK', BLOCK_MS, 'STREAMS', key, '>')
+      .then(pageOf, (error): readonly RawEntry[] => {
+        if (replyCode(error) !== 'UNBLOCKED') throw error
+        return [] // the stream is gone, or the server has become a replica: who asks again is told which
+      })
 
   const read = async () => {
     // What a lost reply had brought is ours and comes before anything new, or a graph's later deliveries would overtake it.
@@ -244,7 +249,7 @@ const KEEP_AND_TIDY = `
   local inHand = {}
   for i = 3, #ARGV do inHand[ARGV[i]] = true end
   local oldest = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1]
-  local kept = oldest and redis.call('XPENDING', KEYS[1], ARGV[1], oldest[1], '+', 1000000, ARGV[2]) or {}
+  local kept = redis.call('XPENDING', KEYS[1], ARGV[1], oldest and oldest[1] or '+', '+', 1000000, ARGV[2])
   for _, pending in ipairs(kept) do
     if inHand[pending[1]] then redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, pending[1], 'JUSTID') end
   end

@@ -130,4 +130,5 @@ const PASSING = new Set([
   'OOM',
   'READONLY',
   'TRYAGAIN',
+  'UNBLOCKED', // a read that waited when the server became a replica
 ])

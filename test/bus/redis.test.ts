@@ -7,6 +7,7 @@ import { systemClock } from '../../src/protocol/clock.ts'
 import { Corrupt, FellBehind, InvalidInput, Refused, Unavailable } from '../../src/protocol/errors.ts'
 import { chunks, delivery, ids, outOfOrder, series, transportContract, until } from '../contracts/transport-contract.ts'
 import { cuttingProxy } from '../support/cutting-proxy.ts'
+import { freePort } from '../support/private-server.ts'
 import { freshPrefix, itNeeds, itOwns, privateRedis, suiteNeeds } from '../support/servers.ts'
 import { comesPastItsPlace } from './past-its-place.ts'
 
@@ -363,6 +364,10 @@ describe('bus/redis', () => {
       await bus.publish([delivery(4)])
       await until(() => got.some((d) => d.revision === 4))
       expect(errors).toEqual([expect.any(Corrupt)])
+      await redis.del(key, `${key}:count`)
+      await bus.publish([delivery(5)])
+      await until(() => got.some((d) => d.revision === 5))
+      expect(errors).toEqual([expect.any(Corrupt), expect.any(Corrupt)])
     })
   })
 
@@ -391,6 +396,29 @@ describe('bus/redis', () => {
       await until(() => got.at(-1)?.revision === 10)
       expect(ids(got)).toEqual(ids([...series(1, 5), ...series(1, 10)]))
       expect(errors).toEqual([expect.any(Corrupt)])
+    })
+  })
+
+  itOnItsOwn('goes on with a server that was the replica of another for a while', async (server) => {
+    const errors: unknown[] = []
+    const onError = (error: unknown) => void errors.push(error)
+    await withBus({ url: server.url, onError }, async (bus, { redis }) => {
+      const [alone, grouped]: [Delivery[], Delivery[]] = [[], []]
+      const subscriptions = [
+        await bus.subscribe({}, (d) => void alone.push(d)),
+        await bus.subscribe({}, (d) => void grouped.push(d), { group: 'g' }),
+      ]
+      await bus.publish([delivery(1)])
+      await until(async () => (await redis.info('clients')).includes('blocked_clients:2'))
+      await redis.replicaof('127.0.0.1', await freePort())
+      await until(async () => (await redis.info('clients')).includes('blocked_clients:0'))
+      await redis.replicaof('NO', 'ONE')
+      await bus.publish([delivery(2)])
+      await Promise.race([
+        until(() => [alone, grouped].every((got) => got.length === 2)),
+        ...subscriptions.map(async ({ ended }) => expect(await ended).toBe('going on')),
+      ])
+      for (const error of errors) expect(error).toBeInstanceOf(Unavailable)
     })
   })
 
