@@ -43,6 +43,7 @@ export function readInGroup(of: GroupMember, { match, queue, signal, report, fai
   const { link, main, reader, key, group, member, claimAfterMs, clock } = of
   const inHand = new Set<string>()
   const handled = new Set<string>() // and not yet acknowledged
+  const left = new AbortController() // until then a handler may have something in hand, also when no more is read
   let acknowledging: Promise<void> | undefined
   const tellTrouble = sparing(report, TOLD_AGAIN_MS, clock) // every chore meets the same
 
@@ -95,8 +96,8 @@ export function readInGroup(of: GroupMember, { match, queue, signal, report, fai
     const fresh = page.filter(([id]) => !isOurs(id))
     for (const [id] of fresh) inHand.add(id) // also what has to wait for room: without a sign of life others would take it
     for (const raw of fresh) {
-      if (signal.aborted) return
-      await take(raw)
+      if (signal.aborted) done(raw[0], false)
+      else await take(raw)
     }
   }
 
@@ -154,10 +155,10 @@ export function readInGroup(of: GroupMember, { match, queue, signal, report, fai
     await soonAcknowledge()
   }
   /** Again and again, whatever becomes of it; apart from the others, because a claim may have to wait for room. */
-  const tend = async (chore: () => Promise<void>, everyMs: number) => {
-    while (await slept(clock, everyMs, signal))
+  const tend = async (chore: () => Promise<void>, everyMs: number, until: AbortSignal) => {
+    while (await slept(clock, everyMs, until))
       await chore().catch((error) => {
-        if (!signal.aborted && replyCode(error) !== 'NOGROUP') tellTrouble(link.error(error)) // the reader mends that
+        if (!until.aborted && replyCode(error) !== 'NOGROUP') tellTrouble(link.error(error)) // the reader mends that
       })
   }
 
@@ -178,10 +179,11 @@ export function readInGroup(of: GroupMember, { match, queue, signal, report, fai
     }
   }
   void readForEver()
-  void tend(showLife, claimAfterMs / 3)
-  void tend(claim, claimAfterMs / 2)
+  void tend(showLife, claimAfterMs / 3, left.signal)
+  void tend(claim, claimAfterMs / 2, signal)
 
   return async () => {
+    left.abort()
     await soonAcknowledge()
     try {
       const gone = (await main.eval(LEAVE, 1, key, group, member, claimAfterMs)) as readonly string[]

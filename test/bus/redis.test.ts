@@ -281,6 +281,35 @@ describe('bus/redis', () => {
     },
   )
 
+  itOnRedis('leaves a member what it has in hand while its close waits for that', async (url) => {
+    let passes = 0
+    const sleep = (ms: number, signal?: AbortSignal) => {
+      passes++
+      return systemClock.sleep(ms, signal)
+    }
+    const clock = { ...systemClock, sleep }
+    await withBus({ url, claimAfterMs: 600, graceMs: 60_000, clock }, async (bus, { redis, key }) => {
+      const got: string[] = []
+      let finish: () => void = () => undefined
+      const busy = (d: Delivery) =>
+        new Promise<void>((resolve) => {
+          got.push(`leaver ${d.revision}`)
+          finish = resolve
+        })
+      const leaver = await bus.subscribe({}, busy, { group: 'g' })
+      await bus.publish([delivery(1)])
+      await until(() => got.length === 1)
+      for (let i = 0; i < 6; i++) await bus.subscribe({}, (d) => void got.push(`other ${d.revision}`), { group: 'g' })
+      const closing = leaver.close()
+      const before = passes
+      await until(() => passes > before + 40)
+      finish()
+      await closing
+      expect(got).toEqual(['leaver 1'])
+      expect(await pending(redis, key, 'g')).toBe(0)
+    })
+  })
+
   itOnRedis('begins again under its own name with what it had in hand, in order', async (url) => {
     const prefix = freshPrefix()
     const open = () => redisTransport({ url, prefix, member: 'worker-1', graceMs: 1 })
