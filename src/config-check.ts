@@ -10,7 +10,7 @@ import { checkStoreUrl } from './vsl/vsl.ts'
 
 /** Everything in a config that has the right type and that nobody could work with, asked of those who would have to; nothing is opened for it. */
 export const unusable = ({ vsl, bus, http_allow, mcp = {}, models = {}, server = {} }: Config): readonly Problem[] => [
-  ...problemsOf(vsl, checkStoreUrl, () => 'vsl'),
+  ...problemsOf(typeof vsl === 'string' ? vsl : undefined, checkStoreUrl, () => 'vsl'),
   ...problemsOf(bus, checkBuses, (path) => `bus${path}`),
   ...problemsOf(http_allow, checkAllow, (path) => `http_${path}`),
   ...Object.keys(mcp).flatMap(unnamed),

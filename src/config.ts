@@ -34,11 +34,15 @@ import {
 } from './protocol/fields.ts'
 import { given } from './protocol/given.ts'
 import { isObject } from './protocol/json.ts'
+import type { Backend, ValueStateLayer } from './vsl/backend.ts'
 
 /** Everything a runtime can be told. `vsl` and `bus` alone are enough to move from one machine's SQLite to a cluster's Postgres and Kafka. */
 export interface Config {
-  /** Where the graph is kept: `memory:`, `file:./state`, `sqlite:./.mplp/state.db` (the default), `redis://…`, `rediss://…`, `postgres://…`. */
-  readonly vsl?: string
+  /**
+   * Where the graph is kept: `memory:`, `file:./state`, `sqlite:./.mplp/state.db` (the default), `redis://…`, `rediss://…`, `postgres://…`; from code
+   * also a function that opens a store of your own.
+   */
+  readonly vsl?: string | OpenOwnStore
   /** Where events go: `redis://…`, `kafka://host:port/topic`, `ws://host:port/path`; none when absent. */
   readonly bus?: readonly BusSpec[]
   /**
@@ -117,6 +121,9 @@ export interface ServerConfig {
   readonly body_limit_bytes?: number
 }
 
+/** What it opens is closed when it is no longer needed, as any other store. One that only has `get` and `set` is lifted. */
+export type OpenOwnStore = () => Backend | ValueStateLayer | Promise<Backend | ValueStateLayer>
+
 /** Gives a config file its types. */
 export const defineConfig = (config: Config): Config => config
 
@@ -174,7 +181,7 @@ export function configFromEnv(env: NodeJS.ProcessEnv = process.env): Config {
     else if (field === buses || field === texts) found[key] = value.split(',').map((part) => part.trim())
     else if (field === positive) found[key] = numberOrText(value)
     else if (field === sealing) found[key] = value.includes(',') ? value.split(',').map((part) => part.trim()) : value
-    else found[key] = field === text ? value : parsed(name, value)
+    else found[key] = field === text || field === storing ? value : parsed(name, value)
   }
   for (const problem of problemsWith(found))
     problems.push({ ...problem, path: problem.path.replace(/^[^.[]+/, variableOf) })
@@ -200,6 +207,10 @@ const sealing: Field = {
   secret: true,
 }
 const isKey = (value: unknown): boolean => typeof value === 'string' && /^[\w+/-]{43}=?\s*$/.test(value)
+const storing: Field = {
+  says: 'text that is not empty, or from code a function that opens a store',
+  fits: (value) => text.fits(value) || method.fits(value),
+}
 const buses: Field = {
   says: 'a list of URLs, or of objects with a url or a transport',
   fits: (value) => Array.isArray(value) && value.every(isBus),
@@ -221,7 +232,7 @@ export const SERVER: { readonly [K in keyof Required<ServerConfig>]: Field } = {
 
 /** What each key must be. */
 const FIELDS: Fields = {
-  vsl: text,
+  vsl: storing,
   bus: buses,
   root: text,
   drift: {

@@ -1,9 +1,12 @@
-import { type Config, effectiveConfig } from './config.ts'
-import { Corrupt, NotFound, Refused } from './protocol/errors.ts'
+import { type Config, effectiveConfig, type OpenOwnStore } from './config.ts'
+import { Corrupt, InvalidInput, NotFound, Refused } from './protocol/errors.ts'
 import { isObject } from './protocol/json.ts'
+import { shown } from './protocol/shown.ts'
 import type { Backend } from './vsl/backend.ts'
+import { store as backend } from './vsl/check-options.ts'
 import { keyId } from './vsl/keyring.ts'
-import { MAX_ENTRY_BYTES, openStore, withEncryption } from './vsl/vsl.ts'
+import { isBareStore } from './vsl/lifted.ts'
+import { fromBare, MAX_ENTRY_BYTES, openStore, withEncryption } from './vsl/vsl.ts'
 
 export interface Opening {
   /** Told when the store may forget what it has acknowledged. Default: a warning of the process. */
@@ -16,16 +19,8 @@ export interface Opening {
 
 /** The store that a config names, sealed if it says so. */
 export async function openConfigured(config: Config, opening: Opening = {}): Promise<Backend> {
-  const { onWarning, onError, create = true } = opening
   const { vsl, encryption_key, drift } = effectiveConfig(config)
-  const isRedis = /^rediss?:/.test(vsl)
-  const isServer = isRedis || /^postgres(ql)?:/.test(vsl)
-  const opened = await openStore(vsl, {
-    ...(!create && !vsl.startsWith('memory:') && { create }), // that is never there before
-    ...(isServer && onWarning && { onWarning }),
-    ...(vsl.startsWith('file:') && onError && { onError }),
-    ...(isRedis && { maxBlobBytes: Math.max(MOST_BLOB_BYTES, (drift?.keep_bytes ?? 0) + SEAL_BYTES) }),
-  })
+  const opened = await (typeof vsl === 'string' ? openNamed(vsl, opening, drift?.keep_bytes) : openOwn(vsl))
   try {
     const store = encryption_key === undefined ? opened : await sealed(opened, [encryption_key].flat())
     const project = (await store.getMany(['project'])).get('project')
@@ -35,6 +30,27 @@ export async function openConfigured(config: Config, opening: Opening = {}): Pro
     await opened.close()
     throw error
   }
+}
+
+function openNamed(url: string, { onWarning, onError, create = true }: Opening, keepBytes = 0): Promise<Backend> {
+  const isRedis = /^rediss?:/.test(url)
+  const isServer = isRedis || /^postgres(ql)?:/.test(url)
+  return openStore(url, {
+    ...(!create && !url.startsWith('memory:') && { create }), // that is never there before
+    ...(isServer && onWarning && { onWarning }),
+    ...(url.startsWith('file:') && onError && { onError }),
+    ...(isRedis && { maxBlobBytes: Math.max(MOST_BLOB_BYTES, keepBytes + SEAL_BYTES) }),
+  })
+}
+
+const isBackend = (opened: unknown): opened is Backend => backend.fits(opened)
+
+async function openOwn(open: OpenOwnStore): Promise<Backend> {
+  const opened = await open()
+  if (isBackend(opened)) return opened
+  if (isBareStore(opened)) return fromBare(opened)
+  const message = 'has opened what is no store: it has neither all of a Backend nor get and set'
+  throw new InvalidInput('config', [{ path: 'vsl', rule: 'store', message, found: shown(opened) }])
 }
 
 /** Redis takes less unless it is asked. A step must not fail once its work is done because its output, of 16 MiB at most, cannot be kept. */

@@ -72,7 +72,8 @@ async function realFolder(folder: string): Promise<string> {
 
 /** The store's own files: to watch them would be to write about every writing. */
 async function ownPatterns(root: string, config: Config): Promise<readonly string[]> {
-  const path = storePath(effectiveConfig(config).vsl)
+  const { vsl } = effectiveConfig(config)
+  const path = typeof vsl === 'string' ? storePath(vsl) : undefined
   if (path === undefined) return []
   const folder = await realpath(dirname(resolve(path))).catch(() => dirname(resolve(path))) // not made yet
   const inside = below(root, join(folder, basename(path)))

@@ -7,6 +7,7 @@ export {
   defineConfig,
   type EffectiveConfig,
   type ModelConfig,
+  type OpenOwnStore,
   type ServerConfig,
 } from './config.ts'
 export type { BindingSpec, Bindings, Resolver } from './orchestrator/bind.ts'

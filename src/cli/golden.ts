@@ -70,7 +70,7 @@ function serversIn(options: VerbCall['options']): ReadonlyMap<string, string> {
     if (typeof url !== 'string') continue
     if (!scheme.test(url))
       throw new InvalidInput('golden', [{ path: `--${name}`, rule: 'scheme', message: `is no ${name}://…` }])
-    servers.set(name, storeNamed(`--${name}`, url).vsl!)
+    servers.set(name, storeNamed(`--${name}`, url).vsl)
   }
   return servers
 }

@@ -22,14 +22,14 @@ export async function loadConfig(
 /** The same from anywhere. The store too that holds where none is named: whoever names the file means its project. */
 function rebased(config: Config, folder: string): Config {
   const { vsl = DEFAULTS.vsl, root, mcp } = config
-  const path = storePath(vsl)
+  const path = typeof vsl === 'string' ? storePath(vsl) : undefined
   const servers = Object.entries(mcp ?? {}).map(([name, server]) => [
     name,
     { ...server, ...(server.cwd !== undefined && { cwd: resolve(folder, server.cwd) }) },
   ])
   return {
     ...config,
-    vsl: path === undefined ? vsl : `${vsl.slice(0, vsl.indexOf(':'))}:${resolve(folder, path)}`,
+    vsl: path === undefined ? vsl : `${String(vsl).split(':', 1)[0]}:${resolve(folder, path)}`,
     ...(root !== undefined && { root: resolve(folder, root) }),
     ...(mcp && { mcp: Object.fromEntries(servers) }),
   }
@@ -44,12 +44,14 @@ const checked = (file: string, value: unknown): Config =>
   )
 
 /** The store that a word of the command line names. What is wrong with it is told by that word. */
-export const storeNamed = (by: string, vsl: string): Config =>
+export const storeNamed = (by: string, vsl: string): { readonly vsl: string } => {
   retold(
     'the command line',
     () => by,
     () => checkConfig({ vsl }),
   )
+  return { vsl }
+}
 
 async function firstOf(cwd: string): Promise<string | undefined> {
   for (const name of CONFIG_FILES) {

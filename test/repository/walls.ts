@@ -22,7 +22,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   psg: ['vsl', 'protocol'],
   drift: ['psg', 'vsl', 'protocol'],
   orchestrator: ['drift', 'psg', 'vsl', 'bus', 'ael', 'protocol'],
-  config: ['protocol', 'ael', 'bus', 'orchestrator', 'config-check'], // it gives a config file the types of what it may name
+  config: ['protocol', 'ael', 'bus', 'vsl', 'orchestrator', 'config-check'], // it gives a config file the types of what it may name
   'config-check': ['protocol', 'ael', 'bus', 'vsl', 'config'], // it asks them what they could work with
   'configured-store': ['vsl', 'protocol', 'config'],
   folder: ['orchestrator', 'psg', 'vsl', 'protocol', 'config', 'config-check'],
