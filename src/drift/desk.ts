@@ -53,8 +53,9 @@ function* believedFiles(desk: Desk): Iterable<FileRecord> {
   for (const node of desk.graph.state.nodesOf(FILES)) if (isKind(node, 'file')) yield node.data
 }
 
-export function* recorded(desk: Desk): Iterable<FindingRecord> {
-  for (const node of desk.graph.state.nodesOf(FINDINGS))
+/** Findings about files; those about invariants stand beside them. */
+export function* recorded({ graph }: Pick<Desk, 'graph'>): Iterable<FindingRecord> {
+  for (const node of graph.state.nodesOf(FINDINGS))
     if (isKind(node, 'finding') && node.data.what !== 'invariant') yield node.data
 }
 

@@ -1,5 +1,6 @@
 import type { Adapter, Asker } from '../ael/adapter.ts'
 import { byPath } from '../drift/compare.ts'
+import { recorded } from '../drift/desk.ts'
 import type { ScanOptions } from '../drift/scan.ts'
 import type { Reconciled } from '../drift/settle.ts'
 import { trackFiles } from '../drift/track.ts'
@@ -9,7 +10,6 @@ import { type Digest, uuidOf } from '../protocol/json.ts'
 import { META } from '../protocol/meta.ts'
 import type { FindingRecord } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { isKind } from '../psg/node.ts'
 import type { Project } from '../psg/project.ts'
 import { withTracking } from './tracked-files.ts'
 
@@ -105,8 +105,7 @@ export function projectFolder(project: Project | Promise<Project>, options: Fold
       const found = await known()
       if (!found && context !== undefined) throw new NotFound('context', context) // or one that is misspelt would be found in order
       await found?.load('drift')
-      const nodes = found ? [...found.state.nodesOf('drift')] : []
-      return nodes.flatMap((node) => (isKind(node, 'finding') ? [node.data] : [])).sort(byPath)
+      return found ? [...recorded({ graph: found })].sort(byPath) : []
     },
     tracked: (adapter) => ({
       ...adapter,

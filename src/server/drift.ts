@@ -56,7 +56,8 @@ export function driftRoutes(runtime: ComposedRuntime): readonly Route[] {
       role: 'read',
       answer: { type: 'object', properties: { finding: FINDING, diff: { type: ['string', 'null'] } } },
       async handle({ params: { id } }) {
-        const finding = (await folder().findings()).find(({ finding_id, path }) => finding_id === id || path === id)
+        const found = await folder().findings()
+        const finding = found.find(({ finding_id, path, from }) => [finding_id, path, from].includes(id))
         if (!finding) throw new NotFound('finding', id)
         const bytes = finding.diff_blob === undefined ? undefined : await runtime.store.getBlob(finding.diff_blob)
         return { finding, diff: finding.diff ?? (bytes ? new TextDecoder().decode(bytes) : null) }

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { recorded } from '../../src/drift/desk.ts'
 import { type InvariantWatch, watchInvariants } from '../../src/drift/invariants.ts'
 import type { Runtime } from '../../src/orchestrator/runtime.ts'
 import { manualClock, systemClock } from '../../src/protocol/clock.ts'
@@ -70,6 +71,7 @@ describe('the protocol’s invariants', () => {
       },
     ])
     expect(news.length).toBe(1)
+    expect([...recorded({ graph })]).toEqual([]) // nothing that could be settled between graph and files
     await graph.commit([move('context', graph.id, 'active')], BY)
     await until(() => watch.breaches().length === 0)
     expect(ids(watch)).toEqual([])

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { Config } from '../../src/config.ts'
@@ -31,6 +31,18 @@ describe('drift', () => {
     expect(settled).toMatchObject({ status: 200, body: [{ outcome: 'restored' }] })
     expect(readFileSync(join(root, 'notes.md'), 'utf8')).toBe('a\n')
     expect(await ask('GET', '/drift')).toMatchObject({ body: [] })
+  })
+
+  it('of a file that was renamed is shown by either name', async () => {
+    const root = tempFolder()
+    writeFileSync(join(root, 'old.md'), 'a\n'.repeat(20))
+    const { ask } = await serving({}, { root })
+    await ask('POST', '/drift/scan')
+    renameSync(join(root, 'old.md'), join(root, 'new.md'))
+    const finding = { what: 'renamed', path: 'new.md', from: 'old.md' }
+    expect(await ask('POST', '/drift/scan')).toMatchObject({ body: { findings: [finding] } })
+    for (const name of ['old.md', 'new.md'])
+      expect(await ask('GET', `/drift/${name}/diff`)).toMatchObject({ status: 200, body: { finding } })
   })
 
   it('is told when a rule has settled it, also by the first scan of a process, in the words of mplp drift scan', async () => {
