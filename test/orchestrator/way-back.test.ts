@@ -89,6 +89,30 @@ describe('the way back', () => {
     await inTime(clock, second.close())
   })
 
+  it('is gone to its end by a run that somebody cancels meanwhile', async () => {
+    const [reached, allowed] = [door(), door()]
+    const { start, clock } = world({
+      make: () => 'made',
+      boom,
+      unmake: () => {
+        reached.open()
+        return allowed.opened.then(() => null)
+      },
+    })
+    const runtime = await start()
+    const run = await runtime.submit(
+      flowOf({
+        make: { binding: undoneBy('unmake') },
+        boom: { after: ['make'], binding: { on_failure: 'compensate' } },
+      }),
+    )
+    await inTime(clock, reached.opened)
+    await runtime.cancel(run.run_id)
+    allowed.open()
+    expect(await inTime(clock, run.result())).toMatchObject({ status: 'failed', undone: [{ status: 'undone' }] })
+    await inTime(clock, runtime.close())
+  })
+
   it('asks nobody: what needs approval is denied, and does not seem to wait for it', async () => {
     const { called, functions } = noted('make')
     const release: Tool = {
