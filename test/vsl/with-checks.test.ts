@@ -105,13 +105,14 @@ class NaiveStore implements Backend {
   }
   async renew({ stream, holder, token, ttlMs }: Lease) {
     const head = this.#at(stream)
-    if (!head.holder || head.token !== token) return false
+    if (head.holder?.id !== holder.id || head.token !== token) return false
     this.#streams.set(stream, { ...head, holder, until: this.#now() + ttlMs })
     return true
   }
-  async release({ stream, token }: Lease) {
+  async release({ stream, holder, token }: Lease) {
     const head = this.#at(stream)
-    if (head.token === token) this.#streams.set(stream, { ...head, holder: undefined, until: 0 })
+    if (head.holder?.id === holder.id && head.token === token)
+      this.#streams.set(stream, { ...head, holder: undefined, until: 0 })
   }
 
   async putBlob(bytes: Uint8Array) {
