@@ -15,17 +15,24 @@ export async function run({ io }: VerbCall): Promise<number> {
   })
 }
 
-const asked = ({ confirm, roles, needed, shows, expires_at }: Question, io: Io): readonly string[] => {
+const asked = (question: Question, io: Io): readonly string[] => {
+  const { confirm, shows, expires_at } = question
   const { diff, ...rest } = shows ?? {}
   return [
     `${io.paint('bold', confirm.confirm_id)} ${confirm.reason ?? confirm.target_type}`,
-    ...(roles
-      ? [`  may be decided by ${roles.join(', ')}${needed > 1 ? `; ${needed} of them must approve` : ''}`]
-      : []),
+    ...deciders(question),
     ...(shows ? [`  ${JSON.stringify(rest)}`] : []),
     ...(typeof diff === 'string' ? diff.trimEnd().split('\n').map(indented) : []), // in one line nobody could read it
     ...(expires_at === undefined ? [] : [`  until ${expires_at}`]),
   ]
+}
+
+function deciders({ roles, needed, approved_by = [] }: Question): readonly string[] {
+  const may = roles ? [`may be decided by ${roles.join(', ')}`] : []
+  const must = needed > 1 ? [`${needed} ${roles ? 'of them' : 'roles'} must approve`] : []
+  const have = approved_by.length > 0 ? [`approved by ${approved_by.join(', ')}`] : []
+  const said = [...may, ...must, ...have]
+  return said.length > 0 ? [`  ${said.join('; ')}`] : []
 }
 
 const indented = (line: string): string => `  ${line}`

@@ -1,5 +1,5 @@
 import type { Confirm } from '../protocol/types.ts'
-import { gateOf } from '../psg/moves.ts'
+import { gateOf, rolesLeft } from '../psg/moves.ts'
 import type { Project } from '../psg/project.ts'
 import { find } from '../server/find.ts'
 import { EXIT } from './io.ts'
@@ -23,14 +23,11 @@ export const deciding =
     })
 
 /** What is needed now for anything to come of the answer. */
-async function nextOf(
-  project: Project,
-  { confirm_id, target_id, status, decisions = [] }: Confirm,
-): Promise<readonly string[]> {
+async function nextOf(project: Project, { confirm_id, target_id, status }: Confirm): Promise<readonly string[]> {
   const { graph } = await find(project, confirm_id)
   if (status === 'pending') {
-    const { needed, roles } = gateOf(graph, confirm_id)!.data
-    const rest = roles?.filter((role) => decisions.every(({ decided_by_role }) => decided_by_role !== role))
+    const { needed } = gateOf(graph, confirm_id)!.data
+    const rest = rolesLeft(graph, confirm_id)
     const command = rest ? approving(confirm_id, rest) : `${approving(confirm_id)} --role <another>`
     return [`${needed} roles must approve: ${command}`]
   }

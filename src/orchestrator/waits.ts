@@ -1,13 +1,13 @@
 import type { ActionRecord } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { gateOf } from '../psg/moves.ts'
+import { rolesLeft } from '../psg/moves.ts'
 import { isKind } from '../psg/node.ts'
 
 /** Something that a run waits for. */
 export interface Wait {
   readonly what: string
   readonly due?: number
-  /** A decision that a person has to make, and who may. */
+  /** A decision that a person has to make, and who may who has not approved yet. */
   readonly decision?: { readonly confirm_id: string; readonly roles: readonly string[] | undefined }
   /** The name of a signal that somebody from outside has to give. */
   readonly signal?: string
@@ -23,7 +23,7 @@ export function waitsOf(graph: ProjectGraph, plan: string): readonly Wait[] {
     if (isKind(node, 'confirm') && node.data.status === 'pending')
       waits.push({
         what: `the decision ${node.id}`,
-        decision: { confirm_id: node.id, roles: gateOf(graph, node.id)?.data.roles },
+        decision: { confirm_id: node.id, roles: rolesLeft(graph, node.id) },
       })
     if (!isKind(node, 'timer') || node.data.fired) continue
     const { purpose, due, target } = node.data

@@ -3,13 +3,13 @@ import { allOf } from '../protocol/each.ts'
 import { InvalidInput, NotFound, type Problem } from '../protocol/errors.ts'
 import { anything, type Fields, needed, refuseUnlessFit, text } from '../protocol/fields.ts'
 import { breachProblems } from '../protocol/invariants.ts'
-import type { Json, JsonObject } from '../protocol/json.ts'
+import type { Digest, Json, JsonObject } from '../protocol/json.ts'
 import type { Confirm, Plan } from '../protocol/types.ts'
 import type { Change, Node, NodeAdd } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { INDEX, type Whereabouts } from '../psg/indexes.ts'
 import { insist } from '../psg/insist.ts'
-import { confirmOf, type Deciding, decide, gateOf, proposePlan } from '../psg/moves.ts'
+import { agreedTo, confirmOf, type Deciding, decide, gateOf, proposePlan } from '../psg/moves.ts'
 import { isKind } from '../psg/node.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
 import { plain } from '../psg/plain.ts'
@@ -50,7 +50,11 @@ export interface Question {
   readonly roles?: readonly string[]
   /** How many different roles must approve. */
   readonly needed: number
+  /** Those that have; absent while nobody has. */
+  readonly approved_by?: readonly string[]
   readonly shows?: JsonObject
+  /** Of what is up for decision: who gives it back with an answer is refused once it is something else. */
+  readonly digest?: Digest
   readonly expires_at?: string
 }
 
@@ -239,13 +243,16 @@ const goesOn = (changes: readonly Change[]): boolean =>
 function questionOf(graph: ProjectGraph, confirm: Node<'confirm'>): Question {
   const gate = gateOf(graph, confirm.id)?.data
   const plan = graph.get('plan', confirm.group)
+  const approved = [...agreedTo(graph, confirm.id)]
   return {
     confirm: confirm.data,
     context_id: graph.id,
     ...(plan && { plan_id: plan.id }),
     ...(gate?.roles && { roles: gate.roles }),
     needed: gate?.needed ?? 1,
+    ...(approved.length > 0 && { approved_by: approved }),
     ...(gate?.shows && { shows: gate.shows }),
+    ...(gate && { digest: gate.digest }),
     ...(gate?.expires_at !== undefined && { expires_at: gate.expires_at }),
   }
 }

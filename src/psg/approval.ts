@@ -14,10 +14,14 @@ export function verdict(
   const last = decisions.at(-1)
   if (!last) return 'pending'
   if (last.status !== 'approved') return last.status
+  return agreed(gate, decisions).size >= (gate?.needed ?? 1) ? 'approved' : 'pending'
+}
+
+/** The roles whose approval counts. */
+export function agreed(gate: Pick<Gate, 'roles'> | undefined, decisions: readonly Decision[]): ReadonlySet<string> {
   const since = decisions.slice(decisions.findLastIndex((decision) => decision.status !== 'approved') + 1)
-  const allowed = since.filter((decision) => !gate?.roles || gate.roles.includes(decision.decided_by_role))
-  const voices = new Set(allowed.map((decision) => decision.decided_by_role)).size
-  return voices >= (gate?.needed ?? 1) ? 'approved' : 'pending'
+  const roles = since.map((decision) => decision.decided_by_role)
+  return new Set(roles.filter((role) => !gate?.roles || gate.roles.includes(role)))
 }
 
 /** What a plan's approval is bound to: its head and steps without their statuses, and its bindings. */

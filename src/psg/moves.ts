@@ -5,7 +5,7 @@ import type { Digest, JsonObject } from '../protocol/json.ts'
 import { isTerminal } from '../protocol/lifecycle.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Decision, DecisionStatus, PlanStatus } from '../protocol/types.ts'
-import { planDigest, verdict } from './approval.ts'
+import { agreed, planDigest, verdict } from './approval.ts'
 import type { Change, Gate, Node } from './change.ts'
 import { newConfirm } from './confirm.ts'
 import type { ProjectGraph } from './graph.ts'
@@ -77,8 +77,7 @@ export function decide(graph: ProjectGraph, confirmId: string, deciding: Decidin
     decided_at: isoMicros(graph.clock.now() * 1000),
     ...(deciding.reason !== undefined && { reason: deciding.reason }),
   }
-  const counted = earlier.filter((node) => node.born >= (gate?.born ?? 0)).map((node) => node.data)
-  const says = verdict(gate?.data, [...counted, decision])
+  const says = verdict(gate?.data, [...counting(earlier, gate), decision])
   const changes: Change[] = [
     {
       kind: 'node_add',
@@ -167,6 +166,22 @@ export function gateOf(graph: ProjectGraph, confirmId: string): Node<'gate'> | u
 
 export const decisionsOf = (graph: ProjectGraph, confirmId: string): readonly Decision[] =>
   decisionNodes(graph, confirmId).map((node) => node.data)
+
+/** Who has approved what a Confirm asks now, by role. */
+export function agreedTo(graph: ProjectGraph, confirmId: string): ReadonlySet<string> {
+  const gate = gateOf(graph, confirmId)
+  return agreed(gate?.data, counting(decisionNodes(graph, confirmId), gate))
+}
+
+/** The roles that may still approve it; `undefined` where any may. */
+export function rolesLeft(graph: ProjectGraph, confirmId: string): readonly string[] | undefined {
+  const has = agreedTo(graph, confirmId)
+  return gateOf(graph, confirmId)?.data.roles?.filter((role) => !has.has(role))
+}
+
+/** Those made since the gate was put up. */
+const counting = (decisions: readonly Node<'decision'>[], gate: Node<'gate'> | undefined): readonly Decision[] =>
+  decisions.filter((node) => node.born >= (gate?.born ?? 0)).map((node) => node.data)
 
 function decisionNodes(graph: ProjectGraph, confirmId: string): readonly Node<'decision'>[] {
   return children(graph.state, 'confirm', confirmId).filter((node) => isKind(node, 'decision'))

@@ -20,6 +20,8 @@ export function confirmRoutes(runtime: ComposedRuntime): readonly Route[] {
             plan_id: TEXT,
             roles: { type: 'array', items: TEXT },
             needed: { type: 'integer' },
+            approved_by: { type: 'array', items: TEXT },
+            digest: TEXT,
             shows: { type: 'object' },
             expires_at: TEXT,
           },

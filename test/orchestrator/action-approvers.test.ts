@@ -4,6 +4,7 @@ import { actionLayer } from '../../src/ael/ael.ts'
 import { functionAdapter } from '../../src/ael/function.ts'
 import type { Hands } from '../../src/ael/layer.ts'
 import { toolAdapter, toolRegistry } from '../../src/ael/tool.ts'
+import { waitsOf } from '../../src/orchestrator/waits.ts'
 import { RuleViolation } from '../../src/protocol/errors.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { collect } from '../contracts/backend/given.ts'
@@ -52,11 +53,26 @@ describe('who must agree to an action', () => {
     expect((await runtime.decide(confirm_id, yes('owner'))).status).toBe('pending')
     expect((await runtime.decide(confirm_id, yes('owner'))).status).toBe('pending') // one voice, however often
     expect(await run.rest()).toBe('waiting')
+    expect((await runtime.waiting())[0]).toMatchObject({ ...TWO_OF_THREE, approved_by: ['owner'] })
+    expect(waitsOf(await runtime.project.context(run.context_id), run.plan_id)).toMatchObject([
+      { decision: { confirm_id, roles: ['dba', 'lead'] } },
+    ])
     expect(done).toEqual([])
     expect((await runtime.decide(confirm_id, yes('dba'))).status).toBe('approved')
     expect(await run.result()).toMatchObject({ status: 'completed' })
     expect(done).toEqual(['drop'])
     expect((await runtime.project.verify()).findings).toEqual([])
+  })
+
+  it('decides about what they saw, or not at all', async () => {
+    const runtime = await runtimeOf({})
+    onTestFinished(() => runtime.close())
+    await (await runtime.submit(asked('ask'))).rest()
+    const [question] = await runtime.waiting()
+    const { confirm_id } = question!.confirm
+    const other = `sha256:${'0'.repeat(64)}` as const
+    await expect(runtime.decide(confirm_id, { ...yes('me'), digest: other })).rejects.toThrow('digest')
+    expect((await runtime.decide(confirm_id, { ...yes('me'), digest: question!.digest! })).status).toBe('approved')
   })
 
   it('is told what the binding says, on whose behalf', async () => {
