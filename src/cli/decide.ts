@@ -1,3 +1,4 @@
+import type { Digest } from '../protocol/json.ts'
 import type { Confirm } from '../protocol/types.ts'
 import { gateOf, rolesLeft } from '../psg/moves.ts'
 import type { Project } from '../psg/project.ts'
@@ -16,6 +17,7 @@ export const deciding =
         status,
         decided_by_role: String(options.role),
         ...(typeof options.reason === 'string' && { reason: options.reason }),
+        ...(typeof options.digest === 'string' && { digest: options.digest as Digest }),
       })
       const next = await nextOf(runtime.project, confirm)
       io.result(confirm, () => [`${confirm.confirm_id} is ${confirm.status}`, ...next].join('; '))

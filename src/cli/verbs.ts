@@ -1,5 +1,5 @@
 import type { PLAN_ENDINGS } from '../protocol/lifecycle.ts'
-import type { Verb } from './verb.ts'
+import type { Verb, VerbOption } from './verb.ts'
 
 /** Spelt out: `mplp help` must not wait for what it does not need. */
 const ENDINGS = ['completed', 'failed', 'cancelled'] as const satisfies typeof PLAN_ENDINGS
@@ -14,6 +14,12 @@ export const GROUPS: { readonly [word: string]: string } = {
   store: 'the store itself: proof, copy, size',
   config: 'what is configured',
 }
+
+const DECIDING: readonly VerbOption[] = [
+  { flags: '--role <role>', says: 'in which role you decide', fallback: 'user' },
+  { flags: '--reason <text>', says: 'why' },
+  { flags: '--digest <digest>', says: 'of what you saw, by confirm list --json: refused once something else is asked' },
+]
 
 /** Every verb, in the order that help shows. */
 export const VERBS: readonly Verb[] = [
@@ -98,20 +104,14 @@ export const VERBS: readonly Verb[] = [
   {
     usage: 'confirm approve <id>',
     says: 'approve what a Confirm asks',
-    options: [
-      { flags: '--role <role>', says: 'in which role you decide', fallback: 'user' },
-      { flags: '--reason <text>', says: 'why' },
-    ],
+    options: DECIDING,
     examples: ['mplp confirm approve 3f0c… --role dba --reason "backup checked"'],
     load: () => import('./confirm-approve.ts'),
   },
   {
     usage: 'confirm reject <id>',
     says: 'reject what a Confirm asks',
-    options: [
-      { flags: '--role <role>', says: 'in which role you decide', fallback: 'user' },
-      { flags: '--reason <text>', says: 'why' },
-    ],
+    options: DECIDING,
     examples: ['mplp confirm reject 3f0c… --reason "no backup"'],
     load: () => import('./confirm-reject.ts'),
   },

@@ -262,7 +262,13 @@ describe('a plan that asks', { timeout: PATIENT }, () => {
     const wrong = await mplpHere(folder, ['confirm', 'approve', confirm, '--role', 'intern'])
     expect(wrong.code).toBe(1)
     expect(oneLine(wrong)).toContain('intern')
-    const approved = await hereJson(folder, ['confirm', 'approve', confirm, '--role', 'dba'])
+    const unseen = await mplpHere(folder, ['confirm', 'approve', confirm, '--role', 'dba', '--digest', 'sha256:0'])
+    expect(unseen.code).toBe(64)
+    expect(oneLine(unseen)).toContain('digest is not of what is up for decision now')
+    const [[{ digest }]] = (await hereJson<{ digest: string }[]>(folder, ['confirm', 'list'])).values as [
+      [{ digest: string }],
+    ]
+    const approved = await hereJson(folder, ['confirm', 'approve', confirm, '--role', 'dba', '--digest', digest])
     expect(approved).toMatchObject({ code: 0, values: [{ confirm_id: confirm, status: 'approved' }] })
     await mplpHere(folder, ['resume'])
     expect((await hereJson(folder, ['show', ran.values[0]!.plan_id])).values).toMatchObject([{ status: 'completed' }])
@@ -287,6 +293,8 @@ describe('a plan that asks', { timeout: PATIENT }, () => {
       (await mplpHere(folder, ['confirm', 'approve', confirms[0]!, '--role', role])).out
     const rest = `mplp confirm approve ${confirms[0]} --role lead`
     expect(await answer('dba')).toBe(`${confirms[0]} is pending; 2 roles must approve: ${rest}\n`)
+    expect((await mplpHere(folder, ['confirm', 'list'])).out).toContain('; 2 of them must approve; approved by dba\n')
+    expect((await mplpHere(folder, ['doctor'])).out).toContain(`remedy: ${rest}, or reject`)
     const worker = 'its worker goes on; where there is none, mplp resume does'
     expect(await answer('lead')).toBe(`${confirms[0]} is approved; ${worker}\n`)
     const anybody = withFlow({ needed: 2 })
