@@ -228,14 +228,15 @@ const READ_NEW = `
 `
 
 /**
- * Makes ours what others have had for too long; what of that was trimmed is nobody's any more, and is counted. ARGV: group, member, idle time, from
- * where, how many. The last of a full page is told, to go on from.
+ * Makes ours what others have had for too long; what of that was trimmed is nobody's any more, and is counted. So is what we were given and never heard
+ * of, as when the answer to this was lost; but what of ours was trimmed may be in hand. ARGV: group, member, idle time, from where, how many. The last
+ * of a full page is told, to go on from.
  */
 const CLAIM = `
   local idle = redis.call('XPENDING', KEYS[1], ARGV[1], 'IDLE', ARGV[3], ARGV[4], '+', ARGV[5])
   local page, gone = {}, 0
   for _, pending in ipairs(idle) do
-    if pending[2] ~= ARGV[2] then
+    if pending[2] ~= ARGV[2] or #redis.call('XRANGE', KEYS[1], pending[1], pending[1]) > 0 then
       local entry = redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], ARGV[3], pending[1])[1]
       if entry then page[#page + 1] = entry else gone = gone + 1 end
     end
@@ -267,12 +268,13 @@ const KEEP_AND_TIDY = `
  * time to give.
  */
 const LEAVE = `
-  local held = redis.call('XPENDING', KEYS[1], ARGV[1], '-', '+', 10000, ARGV[2])
+  local held = redis.call('XPENDING', KEYS[1], ARGV[1], '-', '+', 1000000, ARGV[2])
   local gone = {}
   for _, pending in ipairs(held) do
     local freed = redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, pending[1], 'IDLE', ARGV[3], 'JUSTID')
     if #freed == 0 then gone[#gone + 1] = pending[1] end
   end
-  if #held == #gone then redis.call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], ARGV[2]) end
+  local rest = redis.call('XPENDING', KEYS[1], ARGV[1], '-', '+', 1, ARGV[2])
+  if #rest == 0 then redis.call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], ARGV[2]) end
   return gone
 `

@@ -310,6 +310,40 @@ describe('bus/redis', () => {
     })
   })
 
+  itOnRedis('handles also what the server has given it and it never heard of', async (url) => {
+    await withBus({ url, member: 'worker-1', claimAfterMs: 200 }, async (bus, { redis, key }) => {
+      await redis.xgroup('CREATE', key, 'g', '0-0', 'MKSTREAM', 'ENTRIESREAD', 0)
+      await bus.publish([delivery(1)])
+      const reading = redis.xreadgroup('GROUP', 'g', 'gone', 'COUNT', 1, 'STREAMS', key, '>')
+      const [[, [[id]]]] = (await reading) as [[string, [[string]]]]
+      const got: number[] = []
+      await bus.subscribe({}, (d) => void got.push(d.revision), { group: 'g' })
+      await bus.publish([delivery(2)])
+      await until(() => got.includes(2)) // it reads nothing but what is new by now
+      await redis.xclaim(key, 'g', 'worker-1', 0, id) // as its own claim would, of which the answer is lost
+      await until(() => got.includes(1))
+      await until(async () => (await pending(redis, key, 'g')) === 0)
+    })
+  })
+
+  itOnRedis('frees all that it had in hand when it leaves, however much of that was trimmed', async (url) => {
+    await withBus({ url, graceMs: 1 }, async (bus, { redis, key }) => {
+      const errors: unknown[] = []
+      const onError = (error: unknown) => void errors.push(error)
+      const stuck = () => new Promise<void>(() => undefined)
+      const leaver = await bus.subscribe({}, stuck, { group: 'g', limit: 20_000, onError })
+      await bus.publish(series(1, 10_003))
+      await until(async () => (await pending(redis, key, 'g')) === 10_003)
+      await redis.xtrim(key, 'MAXLEN', 2)
+      await leaver.close()
+      expect(String(errors.at(-1))).toContain('10001 deliveries were trimmed')
+      const got: number[] = []
+      await bus.subscribe({}, (d) => void got.push(d.revision), { group: 'g' })
+      await until(() => got.length === 2)
+      expect(got).toEqual([10_002, 10_003])
+    })
+  })
+
   itOnRedis('begins again under its own name with what it had in hand, in order', async (url) => {
     const prefix = freshPrefix()
     const open = () => redisTransport({ url, prefix, member: 'worker-1', graceMs: 1 })
