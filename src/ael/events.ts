@@ -4,6 +4,7 @@ import type { ExecutionStatus } from '../protocol/types.ts'
 import type { Adapter, Asker } from './adapter.ts'
 import { finalFailure } from './failure.ts'
 import type { Attempt, AttemptEnd, BudgetState, EventDraft } from './layer.ts'
+import { isPromised } from './promised.ts'
 
 /** The names that the protocol's matrix has for the start and the completion of some types of action. */
 const NAMES: Readonly<Record<string, { readonly started: string; readonly completed: string }>> = {
@@ -84,5 +85,6 @@ function execution(attempt: Attempt, event_type: string, status: ExecutionStatus
 export function labelOf(adapter: Adapter, params: JsonObject, action_type: string): string {
   const label = adapter.label?.(params) ?? action_type
   if (typeof label === 'string') return label
-  throw finalFailure(`the label of ${action_type} must be text, not ${shown(label)}`)
+  const found = isPromised(label) ? 'a promise: it is needed at once' : shown(label)
+  throw finalFailure(`the label of ${action_type} must be text, not ${found}`)
 }

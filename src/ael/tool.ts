@@ -50,7 +50,8 @@ export function toolAdapter(registry: ToolRegistry, options: { clock?: Clock } =
     approval(params, asker) {
       const tool = registry.get(String(params.tool_name))
       const args = argsOf(params)
-      const asked = { tool: tool.name, arguments: args, description: `Run ${tool.name}?` }
+      const { name, approvers } = tool
+      const asked = { tool: name, arguments: args, description: `Run ${name}?`, ...given({ approvers }) } // who admits it may ask too
       return tool.policy === 'ask'
         ? questioned(tool, asked, args, asker)
         : { ...asked, policy: tool.policy ?? 'always_allow' }
@@ -93,8 +94,7 @@ async function questioned(
 ): Promise<Approval> {
   const question = await tool.requestApproval?.(args, asker)
   if (question === null) return { ...asked, policy: 'always_allow' }
-  const { approvers } = tool
-  return { ...asked, policy: 'ask', description: question || asked.description, ...given({ approvers }) }
+  return { ...asked, policy: 'ask', description: question || asked.description }
 }
 
 const PARAMS = ['tool_name', 'tool_args']

@@ -384,14 +384,18 @@ describe('an attempt', () => {
     await expect(layer.execute(work({ idempotency_key: '', retry }))).rejects.toBeInstanceOf(InvalidInput)
   })
 
-  it('is not made under a name that is no text', async () => {
-    const layer = layerOf(async () => ({}), {}, { label: () => 5 as never })
-    await expect(layer.execute(work())).rejects.toThrow('the label of work must be text, not 5')
+  it.each<[string, () => unknown, string]>([
+    ['is no text', () => 5, '5'],
+    ['is promised', () => Promise.reject(new Error('later')), 'a promise: it is needed at once'],
+  ])('is not made under a name that %s', async (_, label, found) => {
+    const layer = layerOf(async () => ({}), {}, { label: label as never })
+    await expect(layer.execute(work())).rejects.toThrow(`the label of work must be text, not ${found}`)
   })
 
   it.each<[string, () => unknown]>([
     ['throws', () => expect.fail('hunter2-hunter2')],
     ['gives a promise', async () => ['hunter2-hunter2']],
+    ['gives a promise that it breaks', async () => expect.fail('hunter2-hunter2')],
     ['gives nothing', () => undefined],
   ])('shows nothing of what it threw where an adapter that should say its secrets %s', async (_, secrets) => {
     const fails = async () => expect.fail('the key is hunter2-hunter2')

@@ -170,6 +170,26 @@ describe('a tool under policy', () => {
     expect([asked.length, ran()]).toEqual([0, 1])
   })
 
+  it.each<[string, Partial<Tool>]>([
+    ['asks by itself', {}],
+    ['asks for nobody', { requestApproval: () => null }],
+    ['is always allowed', { policy: 'always_allow' }],
+  ])('asks those whom it names where it %s, and who admits it has somebody asked', async (_, more) => {
+    const approvers = { roles: ['secretary'] }
+    const asked: GateRequest[] = []
+    const registry = toolRegistry([tool('fs.write', () => null, { policy: 'ask', approvers, ...more })])
+    const layer = actionLayer({
+      adapters: [toolAdapter(registry)],
+      admit: () => ({ allowed: true, policy: 'ask' }),
+      gate: (request) => {
+        asked.push(request)
+        return { verdict: 'approved' }
+      },
+    })
+    await layer.execute(call('fs.write'))
+    expect(asked).toMatchObject([{ approvers }])
+  })
+
   it('is never done under blocked', async () => {
     const { layer, asked, ran } = asking({ policy: 'blocked' })
     await expect(layer.execute(call('fs.write'))).rejects.toMatchObject({ code: 'action_denied' })
