@@ -2,7 +2,7 @@ import { type Config, effectiveConfig, type OpenOwnStore } from './config.ts'
 import { Corrupt, InvalidInput, NotFound, Refused } from './protocol/errors.ts'
 import { isObject } from './protocol/json.ts'
 import { shown } from './protocol/shown.ts'
-import type { Backend } from './vsl/backend.ts'
+import type { Backend, ValueStateLayer } from './vsl/backend.ts'
 import { store as backend } from './vsl/check-options.ts'
 import { keyId } from './vsl/keyring.ts'
 import { isBareStore } from './vsl/lifted.ts'
@@ -48,9 +48,26 @@ const isBackend = (opened: unknown): opened is Backend => backend.fits(opened)
 async function openOwn(open: OpenOwnStore): Promise<Backend> {
   const opened = await open()
   if (isBackend(opened)) return opened
-  if (isBareStore(opened)) return fromBare(opened)
+  if (isBareStore(opened)) return liftedAndClosed(opened)
   const message = 'has opened what is no store: it has neither all of a Backend nor get and set'
   throw new InvalidInput('config', [{ path: 'vsl', rule: 'store', message, found: shown(opened) }])
+}
+
+/** It has been opened for us, so that its connections end with us: a lifted store leaves a bare one to whoever brought it. */
+async function liftedAndClosed(bare: ValueStateLayer & { close?(): unknown }): Promise<Backend> {
+  const close = async () => void (await bare.close?.())
+  const lifted = await fromBare(bare).catch(async (error) => {
+    await close()
+    throw error
+  })
+  let closing: Promise<void> | undefined
+  return {
+    ...lifted,
+    close() {
+      closing ??= lifted.close().then(close)
+      return closing
+    },
+  }
 }
 
 /** Redis takes less unless it is asked. A step must not fail once its work is done because its output, of 16 MiB at most, cannot be kept. */

@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { openRuntime } from '../../src/compose.ts'
+import type { Json } from '../../src/protocol/json.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { mplpHere } from './here.ts'
@@ -51,6 +52,24 @@ it('is closed with the runtime that had it opened', async () => {
   const runtime = await openRuntime({ vsl: async () => ({ ...store, close }) })
   await runtime.close()
   expect(closed).toBe(1)
+})
+
+it('is closed once, also where it only has get and set, and a way to close it', async () => {
+  let closed = 0
+  const cells = new Map<string, Json>()
+  const bare = {
+    get: async (key: string) => cells.get(key),
+    set: async (key: string, value: Json) => void cells.set(key, value),
+    close: async () => void closed++,
+  }
+  const runtime = await openRuntime({ vsl: () => bare })
+  expect(closed).toBe(0)
+  await runtime.close()
+  await runtime.store.close()
+  expect(closed).toBe(1)
+  cells.set('mplp/store', { version: 0 })
+  await expect(openRuntime({ vsl: () => bare })).rejects.toThrow()
+  expect(closed).toBe(2)
 })
 
 it.each([undefined, {}, 'memory:', { get: () => 1 }])('is refused when it is none: %j', async (opened) => {
