@@ -48,8 +48,8 @@ const isBackend = (opened: unknown): opened is Backend => backend.fits(opened)
 async function openOwn(open: OpenOwnStore): Promise<Backend> {
   const opened = await open()
   if (isBackend(opened)) return opened
-  if (isBareStore(opened)) return liftedAndClosed(opened)
-  const message = 'has opened what is no store: it has neither all of a Backend nor get and set'
+  if (isBareStore(opened) && !('commit' in opened)) return liftedAndClosed(opened)
+  const message = 'has opened what is no store: it has neither all of a Backend nor get and set alone'
   throw new InvalidInput('config', [{ path: 'vsl', rule: 'store', message, found: shown(opened) }])
 }
 

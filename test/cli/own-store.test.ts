@@ -72,7 +72,13 @@ it('is closed once, also where it only has get and set, and a way to close it', 
   expect(closed).toBe(2)
 })
 
-it.each([undefined, {}, 'memory:', { get: () => 1 }])('is refused when it is none: %j', async (opened) => {
+it.each([
+  ['nothing', undefined],
+  ['an object', {}],
+  ['the name of one', 'memory:'],
+  ['half of a bare one', { get: () => 1 }],
+  ['a Backend without leases', { ...memoryBackend(), acquire: undefined }], // made whole as a bare one it would hold something else
+])('is refused when it is none, but %s', async (_, opened) => {
   await expect(openRuntime({ vsl: () => opened as never })).rejects.toMatchObject({
     code: 'invalid_input',
     problems: [expect.objectContaining({ path: 'vsl', rule: 'store' })],
