@@ -2,8 +2,8 @@ import { type Clock, timer } from '../protocol/clock.ts'
 import { Unavailable } from '../protocol/errors.ts'
 import type { Bus } from './bus-spec.ts'
 
-/** A carrier bounds its own close; one that does not keeps nobody from closing the rest. */
-const CLOSE_MS = 10_000
+/** A carrier bounds its own close; one that does not keeps nobody from closing the rest. Ours takes ten seconds where a client reads nothing. */
+const CLOSE_MS = 30_000
 
 /** All are closed, whatever becomes of one; then throws what the first of them threw. */
 export async function closeBuses(buses: readonly Bus[], clock: Clock): Promise<void> {

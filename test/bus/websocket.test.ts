@@ -3,6 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
+import { closeBuses } from '../../src/bus/close-buses.ts'
 import type { Delivery, Source } from '../../src/bus/transport.ts'
 import { type WebSocketTransportOptions, websocketTransport } from '../../src/bus/websocket.ts'
 import { type ConnectOptions, connectEvents } from '../../src/bus/websocket-client.ts'
@@ -11,6 +12,7 @@ import { manualClock } from '../../src/protocol/clock.ts'
 import { FellBehind, InvalidInput, type MplpError, Refused, Unavailable } from '../../src/protocol/errors.ts'
 import { delivery, ids, series, transportContract, until } from '../contracts/transport-contract.ts'
 import { cuttingProxy } from '../support/cutting-proxy.ts'
+import { inTime } from '../support/on-a-clock.ts'
 import { freePort } from '../support/private-server.ts'
 import { keptHistory } from './kept-history.ts'
 
@@ -110,6 +112,20 @@ describe('bus/websocket', () => {
     await connect(url).subscribe({}, (d) => void rest.push(d), { after: read.at(-1) ?? '' })
     await until(() => read.length + rest.length >= published)
     expect(ids([...read, ...rest])).toEqual(ids(series(1, published)))
+  })
+
+  it('comes to its end as long as a runtime waits for it, also when a client reads nothing', async () => {
+    const clock = manualClock()
+    const transport = await websocketTransport({ clock })
+    const { socket, frames } = await raw(transport.url)
+    socket.send('{}')
+    await until(() => frames.length === 1)
+    socket.pause()
+    const large = series(1, 10, () => ({ event: { payload: { filling: 'x'.repeat(1_500_000) } } })) // more than the sockets' buffers hold
+    await transport.publish(large)
+    const before = clock.now()
+    await inTime(clock, closeBuses([{ name: 'websocket', transport }], clock))
+    expect(clock.now() - before).toBeGreaterThanOrEqual(10_000)
   })
 
   it('keeps no answers for a client that asks for signs of life and does not read them', async () => {
