@@ -314,13 +314,12 @@ describe('bus/redis', () => {
     await withBus({ url, member: 'worker-1', claimAfterMs: 200 }, async (bus, { redis, key }) => {
       await redis.xgroup('CREATE', key, 'g', '0-0', 'MKSTREAM', 'ENTRIESREAD', 0)
       await bus.publish([delivery(1)])
-      const reading = redis.xreadgroup('GROUP', 'g', 'gone', 'COUNT', 1, 'STREAMS', key, '>')
-      const [[, [[id]]]] = (await reading) as [[string, [[string]]]]
+      const read = await redis.xreadgroup('GROUP', 'g', 'gone', 'COUNT', 1, 'STREAMS', key, '>')
       const got: number[] = []
       await bus.subscribe({}, (d) => void got.push(d.revision), { group: 'g' })
       await bus.publish([delivery(2)])
       await until(() => got.includes(2)) // it reads nothing but what is new by now
-      await redis.xclaim(key, 'g', 'worker-1', 0, id) // as its own claim would, of which the answer is lost
+      await redis.xclaim(key, 'g', 'worker-1', 0, read![0]![1][0]![0]) // as its own claim would, of which the answer is lost
       await until(() => got.includes(1))
       await until(async () => (await pending(redis, key, 'g')) === 0)
     })
