@@ -4,7 +4,7 @@ import { given } from '../protocol/given.ts'
 import { type Digest, digestOfJson, type Json } from '../protocol/json.ts'
 import { checkRepeatable } from './action.ts'
 import type { Action, Adapter, Approval, ApprovalPolicy, Asker, RunRef } from './adapter.ts'
-import { approvalIn } from './approval.ts'
+import { admissionIn, approvalIn } from './approval.ts'
 import { decorated, type Passage } from './decorate.ts'
 import { labelOf } from './events.ts'
 import { aborted, denied, orAborted } from './failure.ts'
@@ -32,8 +32,10 @@ export function withAdmission(adapter: Adapter, options: AdmissionOptions = {}):
     const asked = adapter.approval && answered(adapter.approval(action.params, asker))
     const said = await unlessLate(asked, 'the approval', adapter, action, options)
     const approval = adapter.approval ? approvalIn(said!, action.action_type) : unasked(adapter, action)
+    const { tool } = approval
     const admission =
-      admit && (await answered(admit({ action, tool: approval.tool, read_only: readOnly(adapter, action), ...asker })))
+      admit &&
+      admissionIn(await answered(admit({ action, tool, read_only: readOnly(adapter, action), ...asker })), tool)
     const policy = admittedPolicy(approval, admission, redact)
     if (policy === 'ask') await pass(gate, action, approval, call, redact)
     return await adapter.execute(action, call)

@@ -58,6 +58,22 @@ describe('withAdmission', () => {
     expect(outcome).toBe(end)
   })
 
+  it.each<[unknown, RegExp]>([
+    [undefined, /the admission of work.*must be an object/],
+    [false, /the admission of work.*must be an object/],
+    [{}, /allowed is missing/],
+    [{ allowed: 'no' }, /allowed must be/],
+    [{ allowed: true, policy: 'asks' }, /policy must be one of/],
+  ])('does nothing where whoever admits it says %j', async (said, message) => {
+    const { adapter, done } = admitting({ admit: () => said as never })
+    await expect(adapter.execute(work(), callOf())).rejects.toMatchObject({
+      code: 'action_failed',
+      retryable: false,
+      message: expect.stringMatching(message),
+    })
+    expect(done()).toBe(0)
+  })
+
   it('asks about an action that has no tool by its label and parameters', async () => {
     const asked: GateRequest[] = []
     const admit = () => ({ allowed: true as const, policy: 'ask' as const })
