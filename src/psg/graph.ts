@@ -288,15 +288,17 @@ export class ProjectGraph {
     const copy = this.#copy
     let changes: Changes
     let decided: number
+    let setBacks: number
     do {
       if (options.reads && !copy.holds(options.reads)) await copy.bring(options.reads)
       decided = copy.revision
+      setBacks = this.#setBacks
       changes = decide()
       const names = named(changes)
       if (!copy.holds(names)) await copy.bring(names)
       const groups = groupsIn(changes)
       if (!copy.holdsGroups(groups)) await copy.load(groups)
-    } while (copy.revision !== decided) // what others have written came in with what was loaded
+    } while (copy.revision !== decided || this.#setBacks !== setBacks) // what others have written came in with what was loaded
     const stamped = copy.stamped ?? (await copy.readStamp())
     const due = copy.trail.accepts(changes) ? undefined : await copy.trailing()
     try {
@@ -312,10 +314,10 @@ export class ProjectGraph {
   /** Has anybody written what a refusal did not know of? It is in memory afterwards. */
   async #hasNews({ violations }: RuleViolation): Promise<boolean> {
     const { roles } = this.#options
-    const judged = this.revision
+    const { revision, setBacks } = this
     await this.#copy.catchUp()
     const newRoles = roles && violations.some(({ rule }) => rule === 'reference.role') && (await roles.refresh())
-    return newRoles || this.revision !== judged
+    return newRoles || this.revision !== revision || this.setBacks !== setBacks
   }
 
   #ground(stamped: number, due: Ground['due']): Ground {

@@ -3,7 +3,7 @@ import { manualClock } from '../../src/protocol/clock.ts'
 import { Corrupt } from '../../src/protocol/errors.ts'
 import { openGraph } from '../../src/psg/graph.ts'
 import { replicated } from '../support/replicated.ts'
-import { by, set, world } from './given.ts'
+import { add, by, file, set, world } from './given.ts'
 
 /** A graph that others share, in a store whose replica knows of its first two commits. */
 async function given() {
@@ -55,6 +55,31 @@ describe('psg/graph on a store that has lost what it acknowledged', () => {
     expect(graph.revision).toBe(2 + commits)
     expect(contentOf(graph)).toEqual(contentOf(other))
     expect(told).toHaveLength(1)
+  })
+
+  it('decides anew also where others have come as far as it had, and it is only noticed once that was decided', async () => {
+    const { graph, context, store, clock, failOver, summed } = await given()
+    failOver()
+    const other = await openGraph(store, context, { clock })
+    for (const summary of ['theirs', 'theirs too']) await other.commit(summed(summary), by)
+    const decided: (string | undefined)[] = []
+    const decide = () => {
+      decided.push(graph.get('context', graph.id)!.data.summary)
+      return [...summed('anew'), add('file', 'a.txt', file('a.txt'))]
+    }
+    await graph.commit(decide, by)
+    expect(decided).toEqual(['lost', 'theirs too'])
+    expect(await graph.verify()).toEqual([])
+  })
+
+  it('refuses nothing for what is lost, where others have come as far as it had', async () => {
+    const { graph, context, store, clock, failOver, summed } = await given()
+    await graph.commit([set('context', context, { status: 'archived' })], by)
+    failOver()
+    const other = await openGraph(store, context, { clock })
+    for (let i = 0; i < 3; i++) await other.commit(summed(`theirs ${i}`), by)
+    await graph.commit([set('context', context, { status: 'suspended' })], by)
+    expect(graph.get('context', context)!.data).toMatchObject({ status: 'suspended', summary: 'theirs 2' })
   })
 
   it('takes in what is loaded later with all else that is there', async () => {
