@@ -2,12 +2,14 @@ import type { ExecutorKind } from '../ael/adapter.ts'
 import type { ActionLayer } from '../ael/layer.ts'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
 import { type Fields, problemsIn, text } from '../protocol/fields.ts'
-import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
+import { digestOfJson, isObject, type Json, type JsonObject, roughBytes } from '../protocol/json.ts'
 import { valueIn } from '../protocol/paths.ts'
 import type { Role, Step } from '../protocol/types.ts'
 import type { ActionRecord, Binding } from '../psg/change.ts'
 import { plain } from '../psg/plain.ts'
 import { type Dependence, unheld } from './depends.ts'
+import { MOST_SHOWN } from './one-commit.ts'
+import { blobAt } from './outcome.ts'
 import { BINDING, bindingProblems } from './submit-check.ts'
 
 /** How a step is executed, as a flow says it. */
@@ -107,23 +109,32 @@ export const filledIn = (
   params: JsonObject,
   outputOf: (step: string) => Json | undefined,
   turn?: JsonObject | undefined,
-): JsonObject => fill(params, ({ $from, path }) => valueAt(outputOf($from), path), turn) as JsonObject
+): JsonObject =>
+  fill(params, (reference) => valueIn(outputOf(reference.$from), partsOf(reference)) ?? null, turn) as JsonObject
 
-/** The same for people to see: an output that lies in the store is told by its digest. */
+/** The same for people to see: an output that lies in the store, or would make a question too large, is told by its digest. */
 export const filledToSee = (
   params: JsonObject,
   outcomeOf: (step: string) => ActionRecord | undefined,
   turn?: JsonObject | undefined,
 ): JsonObject => {
+  let left = MOST_SHOWN
   const seen = (reference: Reference): Json => {
-    const { output, output_blob } = outcomeOf(reference.$from) ?? {}
-    return output_blob === undefined ? valueAt(output, reference.path) : { ...reference, digest: output_blob }
+    const outcome = outcomeOf(reference.$from)
+    const parts = partsOf(reference)
+    const blob = outcome && blobAt(outcome, parts)
+    if (blob !== undefined) return { ...reference, digest: blob }
+    const value = valueIn(outcome?.output, parts) ?? null
+    const bytes = roughBytes(value)
+    if (bytes > left) return { ...reference, digest: digestOfJson(value) }
+    left -= bytes
+    return value
   }
   return fill(params, seen, turn) as JsonObject
 }
 
-const valueAt = (output: Json | undefined, path: Json | undefined): Json =>
-  valueIn(output, typeof path === 'string' && path !== '' ? path.split('.') : []) ?? null
+const partsOf = ({ path }: Reference): readonly string[] =>
+  typeof path === 'string' && path !== '' ? path.split('.') : []
 
 function fill(value: Json, named: (reference: Reference) => Json, turn: JsonObject | undefined): Json {
   if (Array.isArray(value)) return value.map((item) => fill(item, named, turn))

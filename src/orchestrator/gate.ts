@@ -1,7 +1,7 @@
 import type { Approvers, AskPeople } from '../protocol/approvers.ts'
 import { type Clock, isoMicros } from '../protocol/clock.ts'
 import { ApprovalNeeded, type ApprovalQuestion } from '../protocol/errors.ts'
-import { type Digest, digestOfJson, type JsonObject } from '../protocol/json.ts'
+import { type Digest, digestOfJson, type JsonObject, roughBytes } from '../protocol/json.ts'
 import type { ConfirmStatus } from '../protocol/types.ts'
 import type { Gate } from '../psg/change.ts'
 import { newConfirm } from '../psg/confirm.ts'
@@ -73,6 +73,7 @@ export function askFor(
     { kind: 'node_add', node: 'gate', id: gate_id, data: gate },
     newTimer(timer, run.plan, { due, purpose: 'expiry', target: confirm_id }),
   )
+  decided.shown += roughBytes(shows)
   setAction(decided, action_id, { status: 'waiting' })
   decided.reason = `${action_type} waits for approval`
   run.waiting.set(action_id, { on: 'confirm', confirm: confirm_id, timer, due, flight })

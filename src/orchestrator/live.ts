@@ -177,6 +177,8 @@ export interface Decided {
   readonly said: Map<string, { readonly set: Patch<ActionRecord>; readonly at: number }>
   readonly events: (EventDraft | RunEvent)[]
   readonly departures: Flight[]
+  /** How many bytes its questions show. */
+  shown: number
   /** How much of each list there was before any step began: that much holds without the rest. */
   begins?: { readonly changes: number; readonly events: number; readonly departures: number }
   reason: string

@@ -3,6 +3,10 @@ import type { Arrival } from './live.ts'
 
 /** A tick that begins more steps than this would fill a journal entry with their beginnings alone: the next one begins the others. */
 export const MOST_BEGUN = 2_000
+/** Of outputs, one question shows this much: a step may take up hundreds of them. */
+export const MOST_SHOWN = 65_536
+/** As many may take up the same one: a tick whose questions show more than this leaves other steps to the next. */
+export const MOST_SHOWN_BYTES = 2 * 1024 * 1024
 /** An entry may have four times as many bytes: a character of the text that is estimated here may need three. */
 const MOST_BYTES = 8 * 1024 * 1024
 /** A failure is told by the action, its segment, the events and perhaps the run. */

@@ -1,4 +1,5 @@
 import type { Digest, Json, JsonObject } from '../protocol/json.ts'
+import { valueIn } from '../protocol/paths.ts'
 import type { ActionRecord, Change, Node } from '../psg/change.ts'
 import { isKind } from '../psg/node.ts'
 import type { GraphState } from '../psg/state.ts'
@@ -63,6 +64,15 @@ export function isOutcome(state: GraphState, { compensates, turn, settles, lost_
 /** Does what an action gave lie in the store, all of it or a part? */
 export const isElsewhere = ({ output_blob, settles }: ActionRecord): boolean =>
   output_blob !== undefined || settles?.what === 'answers'
+
+/** The blob in which what a path leads to lies, if one does. */
+export function blobAt(
+  { output, output_blob, settles }: ActionRecord,
+  [answer = '', member]: readonly string[],
+): Digest | undefined {
+  if (settles?.what !== 'answers' || member !== 'output') return output_blob
+  return valueIn(output, [answer, 'output_blob']) as Digest | undefined
+}
 
 /** What an action gave, whole. Of answers that were gathered, each may lie in the store by itself. */
 export async function wholeOutput(

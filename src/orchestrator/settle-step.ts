@@ -7,6 +7,7 @@ import { dependencies } from '../psg/view.ts'
 import { type Contender, contend, distinct, type Strategy, settle } from './conflict.ts'
 import { askFor } from './gate.ts'
 import type { Decided, Flight, LiveRun } from './live.ts'
+import { MOST_SHOWN } from './one-commit.ts'
 import { conflictDetected, conflictResolved } from './profiles/map.ts'
 import { append, claimedBy, contender, type LiveSession, subjectOf } from './session.ts'
 import { setAction } from './set-action.ts'
@@ -187,7 +188,6 @@ function resultsShown(contenders: readonly Contender[]): JsonObject[] {
     return { action_id, participant_id, ...said }
   })
 }
-const MOST_SHOWN = 65_536
 
 /** Nobody said how answers are settled, so all of them are the step's output. */
 function gather(run: LiveRun, step: string, answers: readonly Contender[], decided: Decided): void {

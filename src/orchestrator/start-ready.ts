@@ -2,7 +2,7 @@ import { firstActionOf } from '../psg/first-action.ts'
 import { actionOf } from './dispatch.ts'
 import { heldUpBy } from './held-up.ts'
 import type { Decided, LiveRun } from './live.ts'
-import { MOST_BEGUN } from './one-commit.ts'
+import { MOST_BEGUN, MOST_SHOWN_BYTES } from './one-commit.ts'
 import { hasPlace, needsPlace } from './place.ts'
 import { setOff } from './set-off.ts'
 import { stepStarts } from './steps.ts'
@@ -17,7 +17,7 @@ export function startReady(run: LiveRun, decided: Decided): void {
   if (run.session) return startTurns(run, run.session, decided)
   run.ready.bringBack()
   for (let begun = 0; room(run) > 0 && run.ready.size > 0; begun++) {
-    if (begun === MOST_BEGUN) return void run.inbox.push({ kind: 'look' })
+    if (begun === MOST_BEGUN || decided.shown > MOST_SHOWN_BYTES) return void run.inbox.push({ kind: 'look' })
     const step = run.ready.take()!
     if (run.line && !findsPlace(run, step)) continue
     const action = actionOf(run, step, { action_id: firstActionOf(step) })

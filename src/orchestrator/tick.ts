@@ -30,7 +30,15 @@ import { linesTold, uses } from './usage.ts'
  */
 export function decideTick(run: LiveRun, isLeaving = false): Decided {
   const events = run.told.splice(0)
-  const decided: Decided = { changes: [], said: new Map(), events, departures: [], reason: 'tick', end: undefined }
+  const decided: Decided = {
+    changes: [],
+    said: new Map(),
+    events,
+    departures: [],
+    shown: 0,
+    reason: 'tick',
+    end: undefined,
+  }
   if (events.length > 0) decided.changes.push(...linesTold(run, events))
   run.looked = run.graph.revision
   run.leaving = isLeaving

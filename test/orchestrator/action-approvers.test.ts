@@ -4,8 +4,11 @@ import { actionLayer } from '../../src/ael/ael.ts'
 import { functionAdapter } from '../../src/ael/function.ts'
 import type { Hands } from '../../src/ael/layer.ts'
 import { toolAdapter, toolRegistry } from '../../src/ael/tool.ts'
+import { filledToSee } from '../../src/orchestrator/bind.ts'
 import { waitsOf } from '../../src/orchestrator/waits.ts'
 import { RuleViolation } from '../../src/protocol/errors.ts'
+import { digestOfJson, type Json } from '../../src/protocol/json.ts'
+import type { ActionRecord } from '../../src/psg/change.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { collect } from '../contracts/backend/given.ts'
 import { flowOf, runtimeOf } from '../support/flows.ts'
@@ -14,6 +17,16 @@ import { inTime, noted, until, world } from '../support/on-a-clock.ts'
 const TWO_OF_THREE = { roles: ['dba', 'lead', 'owner'], needed: 2 }
 const asked = (approval: unknown) => flowOf({ drop: { binding: { approval: approval as never } } })
 const yes = (decided_by_role: string) => ({ status: 'approved', decided_by_role }) as const
+
+const SPEC = { text: 'x'.repeat(60_000), short: 'in short' }
+/** The flow with these steps asking before they are called with these args. */
+const takingUp = (flow: ReturnType<typeof flowOf>, steps: { readonly [name: string]: Json }) => {
+  const bound = Object.entries(steps).map(([name, args]) => [
+    flow.ids[name]!,
+    { action_type: 'function', params: { name: 'noop', args }, approval: 'ask' as const },
+  ])
+  return { ...flow, bindings: { steps: { ...flow.bindings?.steps, ...Object.fromEntries(bound) } } }
+}
 
 /** A tool that asks these people, as a layer that asks through the run. */
 const askingTool = (approvers: Approvers, done: string[]) => (hands: Hands) =>
@@ -107,6 +120,51 @@ describe('who must agree to an action', () => {
     const [digest] = await collect(store.blobs())
     expect(digest).toBeDefined()
     expect(question!.shows?.arguments).toEqual({ name: 'pay', args: { amount: 12, file: { ...file, digest } } })
+  })
+
+  it('is shown the digest of outputs that would make a question too large, however many it takes up', async () => {
+    const runtime = await runtimeOf({ spec: () => SPEC })
+    onTestFinished(() => runtime.close())
+    const flow = flowOf({ spec: {}, pay: { after: ['spec'] } })
+    const spec = { $from: flow.ids.spec! }
+    const args = [spec, ...Array.from({ length: 600 }, () => spec), { ...spec, path: 'short' }]
+    const run = await runtime.submit(takingUp(flow, { pay: args }))
+    expect(await run.rest()).toBe('waiting')
+    const [question] = await runtime.waiting()
+    const shown = Object(question!.shows?.arguments).args
+    expect(shown.at(0)).toEqual(SPEC)
+    expect(shown.slice(1, -1)).toEqual(args.slice(1, -1).map(() => ({ ...spec, digest: digestOfJson(SPEC) })))
+    expect(shown.at(-1)).toBe('in short')
+  })
+
+  it('is asked about hundreds of steps that take up the same', async () => {
+    const runtime = await runtimeOf({ spec: () => SPEC })
+    onTestFinished(() => runtime.close())
+    const names = Array.from({ length: 600 }, (_, i) => `s${i}`)
+    const flow = flowOf({ spec: {}, ...Object.fromEntries(names.map((name) => [name, { after: ['spec'] }])) })
+    const each = Object.fromEntries(names.map((name) => [name, { $from: flow.ids.spec! }]))
+    const run = await runtime.submit(takingUp(flow, each))
+    expect(await run.rest()).toBe('waiting')
+    expect(await runtime.waiting()).toHaveLength(names.length)
+    expect(runtime.errors).toEqual([])
+  })
+
+  it('is shown the digest of an answer among others that lies in the store', () => {
+    const digest = digestOfJson('what bob said')
+    const said: Partial<ActionRecord> = {
+      output: [
+        { participant_id: 'ann', output: { text: 'what ann said' } },
+        { participant_id: 'bob', output_blob: digest },
+      ],
+      settles: { what: 'answers' },
+    }
+    const at = (path: string) => ({ $from: 'poll', path })
+    const params = { ann: at('0.output.text'), bob: at('1.output.text'), who: at('1.participant_id') }
+    expect(filledToSee(params, () => said as ActionRecord)).toEqual({
+      ann: 'what ann said',
+      bob: { ...params.bob, digest },
+      who: 'bob',
+    })
   })
 
   it('is remembered over a restart, with those who have agreed already', async () => {
