@@ -10,6 +10,8 @@ export interface Patience {
   ask<T>(what: string, question: () => Promise<T> | T): Promise<T>
   /** Throws the flow's failure when patience is over first; by itself it may take as long as it likes. */
   unlessOver<T>(work: Promise<T>): Promise<T>
+  /** Everything is to be begun again because a question failed: too often for too long, patience is over, whatever else was answered between. */
+  failed(error: Error): void
   end(): void
 }
 
@@ -92,6 +94,7 @@ export function patience({ clock, runId, patienceMs = PATIENCE_MS }: PatienceOpt
       }
     },
     unlessOver: (work) => settled(work, NEVER),
+    failed: (error) => failedAgain('everything', { beat, at: clock.now() }, error),
     end: () => ended.abort(),
   }
 }

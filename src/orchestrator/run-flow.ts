@@ -134,6 +134,7 @@ async function hasRun<Flow extends FlowContract>(
     if (isTakenOver(error, options.runtimeContext.ids.runId)) return false
     const isAway = error instanceof Unavailable || error instanceof OutcomeUnknown
     if (!isAway || patience.over.aborted) throw error
+    patience.failed(error)
     await (options.clock ?? systemClock).sleep(STORE_AWAY_MS, patience.over)
     return false
   }

@@ -110,6 +110,21 @@ describe('a store that fails for good', () => {
     }
   })
 
+  it('is put up with as long when only a part of it fails, and others of its kind are answered', async () => {
+    const { clock, plan, flow, began } = scene()
+    const inner = memoryBackend({ clock })
+    const getMany: Backend['getMany'] = async (keys) => {
+      if (keys.some((key) => key.includes(plan.context_id))) throw new Unavailable('the store', 'a part of it is away')
+      return inner.getMany(keys)
+    }
+    const start = clock.now()
+    const { error } = await flow({ ...inner, getMany })
+    expect(error).toMatchObject({ code: 'RUNTIME_EXCEPTION', message: expect.stringMatching(SINCE) })
+    expect(error?.message).toContain('a part of it is away')
+    expect(clock.now() - start).toBeGreaterThanOrEqual(60_000)
+    expect({ began, asleep: clock.sleeping }).toEqual({ began: [], asleep: 0 })
+  })
+
   it('is put up with as long when it fails from the beginning', async () => {
     const { clock, flow, began } = scene()
     const acquire = () => Promise.reject(new Unavailable('the store', 'later'))
