@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Delivery } from '../bus/transport.ts'
 import { roughBytes } from '../protocol/json.ts'
 import { eventsIn } from '../psg/told.ts'
-import type { Entry, Position } from '../vsl/backend.ts'
+import type { Entry } from '../vsl/backend.ts'
 import { wakeable } from '../vsl/wakeable.ts'
 
 /** What a journal entry has to tell, in order. Entries of streams that are no graphs tell nothing. */
@@ -19,12 +19,23 @@ export function deliveriesOf(entry: Entry): Delivery[] {
   }))
 }
 
+/** An entry, by its place and its commit: another may come to stand there. */
+export interface Reached extends Pick<Entry, 'stream' | 'revision' | 'position'> {
+  readonly commit_id: unknown
+}
+export const reachedBy = ({ stream, revision, position, body }: Entry): Reached => ({
+  stream,
+  revision,
+  position,
+  commit_id: Object(body).commit_id,
+})
+
 export interface Batch {
   readonly deliveries: readonly Delivery[]
   /** About as long as their text. */
   readonly bytes: number
   /** Everything up to here is in this batch or in one before it; `undefined` when it ends within its first entry. */
-  readonly position: Position | undefined
+  readonly reached: Reached | undefined
 }
 
 /** How much is published at once. A single delivery may be larger. */
@@ -44,7 +55,7 @@ interface Item {
   readonly delivery: Delivery | undefined
   readonly bytes: number
   /** Set on the last item of an entry. */
-  readonly position: Position | undefined
+  readonly reached: Reached | undefined
 }
 
 /** While so many turns of the event loop pass, more is committed and comes with the next page: long when the process is busy, nothing when it is not. */
@@ -104,7 +115,7 @@ export function readAhead(feed: AsyncIterable<Entry>, bounds: Bounds): ReadAhead
       return {
         deliveries: taken.flatMap(({ delivery }) => delivery ?? []),
         bytes: left - bytes,
-        position: taken.findLast(({ position }) => position !== undefined)?.position,
+        reached: taken.findLast(({ reached }) => reached !== undefined)?.reached,
       }
     },
     stop: () => room.end(),
@@ -113,11 +124,11 @@ export function readAhead(feed: AsyncIterable<Entry>, bounds: Bounds): ReadAhead
 
 function itemsOf(entry: Entry): Item[] {
   const deliveries = deliveriesOf(entry)
-  if (deliveries.length === 0) return [{ delivery: undefined, bytes: 0, position: entry.position }]
+  if (deliveries.length === 0) return [{ delivery: undefined, bytes: 0, reached: reachedBy(entry) }]
   return deliveries.map((delivery, i) => ({
     delivery,
     bytes: roughBytes(delivery.event),
-    position: i === deliveries.length - 1 ? entry.position : undefined,
+    reached: i === deliveries.length - 1 ? reachedBy(entry) : undefined,
   }))
 }
 

@@ -4,7 +4,7 @@ import type { Clock } from '../protocol/clock.ts'
 import { isObject } from '../protocol/json.ts'
 import { type Backend, type Entry, POSITIONS, type Position } from '../vsl/backend.ts'
 import { badPosition } from '../vsl/check-input.ts'
-import { deliveriesOf } from './relay-feed.ts'
+import { deliveriesOf, type Reached, reachedBy } from './relay-feed.ts'
 
 /** Under which key a bus's position is kept, and on which stream it is moved. */
 export const positionKey = (bus: string): string => `${POSITIONS}${bus}`
@@ -14,6 +14,13 @@ export const relayStream = (bus: string): string => `relay/${bus}`
 export async function storedPosition(store: Backend, bus: string): Promise<Position> {
   const key = positionKey(bus)
   return ((await store.getMany([key])).get(key) as Position | undefined) ?? ''
+}
+
+/** Is an entry still there? A store that was set back may hold another in its place. */
+export async function isStill(store: Backend, { stream, revision, position, commit_id }: Reached): Promise<boolean> {
+  for await (const entry of store.read(stream, { after: revision - 1 }))
+    return entry.position === position && reachedBy(entry).commit_id === commit_id
+  return false
 }
 
 /** How long the oldest commit after a position has been waiting; 0 when there is none. */

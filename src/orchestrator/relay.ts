@@ -23,8 +23,8 @@ import type { Backend, Holder, Position } from '../vsl/backend.ts'
 import { store as storeField } from '../vsl/check-options.ts'
 import { wakeable } from '../vsl/wakeable.ts'
 import { own } from './owner.ts'
-import { type Bounds, readAhead } from './relay-feed.ts'
-import { positionKey, relayStream, storedPosition, waitingMs } from './relay-history.ts'
+import { type Bounds, type Reached, readAhead } from './relay-feed.ts'
+import { isStill, positionKey, relayStream, storedPosition, waitingMs } from './relay-history.ts'
 import { pace } from './relay-pace.ts'
 
 export interface RelayOptions {
@@ -79,6 +79,7 @@ export function relay(options: RelayOptions): Relay {
   let active = false
   let begun = false
   let confirmed: Position = ''
+  let reached: Reached | undefined
 
   /** True once the bus has it; false when that is no longer ours to see to. */
   const publish = async (deliveries: readonly Delivery[], lost: AbortSignal): Promise<boolean> => {
@@ -105,9 +106,12 @@ export function relay(options: RelayOptions): Relay {
   const mover = (fence: number | undefined, revision: number, from: Position, onFencedOut: () => void) => {
     const stop = new AbortController()
     let moved = from
+    let isDoubtful = false
     const move = async () => {
       if (moved === confirmed || !begun) return
       const to = confirmed
+      if (isDoubtful && reached && !(await isStill(store, reached))) return // set back while it was away, as the feed will tell: nothing of it is behind us
+      isDoubtful = false
       const isThere = !exclusive && (await storedPosition(store, name)) >= to // another process has come as far
       const guard = { stream, expected: revision, ...(fence !== undefined && { fence }) }
       if (!isThere) await store.commit({ ...guard, inserts: [], puts: [[positionKey(name), to]], deletes: [] })
@@ -115,8 +119,9 @@ export function relay(options: RelayOptions): Relay {
     }
     const tryMove = () =>
       move().catch((error) => {
-        if (error instanceof FencedOut || error instanceof RevisionConflict) onFencedOut()
-        else report(error)
+        if (error instanceof FencedOut || error instanceof RevisionConflict) return onFencedOut()
+        isDoubtful = true
+        report(error)
       })
     const moving = (async () => {
       while (!stop.signal.aborted) {
@@ -141,6 +146,7 @@ export function relay(options: RelayOptions): Relay {
     // A bus of this process goes on after what it was told itself: others may have moved the position they share past that.
     if (exclusive || !begun) confirmed = stored
     begun = true
+    reached = undefined
     const from = confirmed
     const fencedOut = new AbortController()
     const lost = AbortSignal.any([lease, fencedOut.signal, tooLate.signal])
@@ -153,8 +159,9 @@ export function relay(options: RelayOptions): Relay {
     try {
       for (let batch = await ahead.take(); batch; batch = await ahead.take()) {
         if (!(await publish(batch.deliveries, lost))) break
-        if (batch.position !== undefined) {
-          confirmed = batch.position
+        if (batch.reached) {
+          reached = batch.reached
+          confirmed = reached.position
           progress.wake()
         }
         await giveWay(batch, stopped)
@@ -187,7 +194,7 @@ export function relay(options: RelayOptions): Relay {
     }
   }
   const running = run()
-  const reached = async () => (active || (!exclusive && begun) ? confirmed : storedPosition(store, name))
+  const place = async () => (active || (!exclusive && begun) ? confirmed : storedPosition(store, name))
   const after = (position: Position, signal?: AbortSignal) =>
     store.feed({ ...(position !== '' && { after: position }), ...(signal && { signal }) })
 
@@ -197,9 +204,9 @@ export function relay(options: RelayOptions): Relay {
     },
     async flush(signal = new AbortController().signal) {
       refuseUnlessFit('flush', { signal }, { signal: signalField })
-      let target = await reached()
+      let target = await place()
       for await (const entry of after(target, signal)) target = entry.position
-      while ((await reached()) < target) {
+      while ((await place()) < target) {
         if (signal.aborted || closing.signal.aborted) return false
         const turn = new AbortController()
         await Promise.race([progress.wait(turn.signal), slept(clock, LOOK_AGAIN_MS, turn.signal)])
@@ -207,7 +214,7 @@ export function relay(options: RelayOptions): Relay {
       }
       return true
     },
-    behindMs: async () => waitingMs(store, await reached(), clock),
+    behindMs: async () => waitingMs(store, await place(), clock),
     async close() {
       closing.abort()
       await atMost(graceMs, running, clock)

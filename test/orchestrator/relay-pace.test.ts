@@ -3,7 +3,7 @@ import { pace } from '../../src/orchestrator/relay-pace.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
 
 /** A batch of so many bytes without a delivery to tell its age. */
-const batch = (bytes: number) => ({ deliveries: [], bytes, position: undefined })
+const batch = (bytes: number) => ({ deliveries: [], bytes, reached: undefined })
 const never = new AbortController().signal
 
 /** Keeps the thread at work until the test is over. */

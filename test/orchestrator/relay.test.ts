@@ -9,6 +9,7 @@ import { eventsIn } from '../../src/psg/told.ts'
 import type { Backend, Holder } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { ids, outOfOrder, until } from '../contracts/transport-contract.ts'
+import { replicated } from '../support/replicated.ts'
 import { eventId, faultyBus, tell } from './relay-support.ts'
 
 const KEY = 'position/bus'
@@ -96,6 +97,29 @@ describe('a relay', () => {
       expect(errors).toEqual([expect.any(InvalidInput)])
     },
   )
+
+  it('moves its position to no place that the store has lost while it was away', async () => {
+    const { store: inner, lag, failOver } = replicated(systemClock)
+    const position = async () => (await inner.getMany([KEY])).get(KEY)
+    let isAway = false
+    const commit: Backend['commit'] = async (write) => {
+      if (isAway && write.puts.some(([key]) => key === KEY)) throw new Unavailable('the store', 'a failover')
+      return inner.commit(write)
+    }
+    const store = new Proxy(inner, { get: (_, name) => (name === 'commit' ? commit : Reflect.get(inner, name)) })
+    const { bus, errors, close } = start({ store, moveEveryMs: 1 })
+    await tell(store, 'a', 1)
+    await until(async () => (await position()) !== undefined)
+    const kept = await position()
+    lag()
+    isAway = true
+    await tell(store, 'a', 1)
+    await until(() => bus.got.length === 2 && errors.length > 0)
+    failOver()
+    isAway = false
+    await close()
+    expect(await position()).toBe(kept)
+  })
 
   it('passes over entries that are no graph’s, and moves past them', async () => {
     const { store, bus, flush, close } = start()
