@@ -147,8 +147,8 @@ export interface Adapter {
    */
   found?(params: JsonObject): Promise<readonly (Found | undefined)[]>
   /**
-   * The action that takes this one back, as far as it can be known; `irreversible` when there is none. Answered at once. Where it throws, the action
-   * is done all the same, and a rollback leaves it and says why.
+   * The action that takes this one back, as far as it can be known, from its output alone; `irreversible` when there is none. Answered at once. Where it
+   * throws, the action is done all the same, and a rollback leaves it and says why. When absent, what is `readOnly` needs none, and the rest has none.
    */
   inverse?(action: Action, outcome: Outcome): Inverse
   /** Waited for at most 10 s. */

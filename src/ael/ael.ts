@@ -5,7 +5,7 @@ import { method, needed, object, refuseUnlessFit } from '../protocol/fields.ts'
 import { given } from '../protocol/given.ts'
 import { shown } from '../protocol/shown.ts'
 import { checkAction } from './action.ts'
-import type { Action, ActionResult, Adapter, Asker, Call, DeltaSource, RetryPolicy } from './adapter.ts'
+import type { Action, ActionResult, Adapter, Asker, Call, DeltaSource, Inverse, RetryPolicy } from './adapter.ts'
 import { checkLayerOptions } from './check-options.ts'
 import { checkRegistering } from './check-registering.ts'
 import { spentOf, stateOf } from './checkpoint.ts'
@@ -213,7 +213,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
       if (!object.fits(outcome)) throw badOutcome(outcome)
       const { adapter } = asked(action)
       try {
-        return inverseIn(adapter.inverse?.(action, outcome) ?? 'irreversible', action.action_type)
+        return inverseIn(adapter.inverse?.(action, outcome) ?? unsaidInverse(adapter, action), action.action_type)
       } catch (error) {
         throw redact.error(error instanceof MplpError ? error : toActionError(error))
       }
@@ -275,6 +275,9 @@ function secretsAmong(configured: readonly string[], members: ReadonlyMap<string
   for (const { adapter } of members.values()) if (adapter.secrets) lists.push(secretsOf(adapter))
   return lists
 }
+
+const unsaidInverse = (adapter: Adapter, { params }: Action): Inverse =>
+  adapter.readOnly?.(params) === true ? 'none_needed' : 'irreversible'
 
 const noObject = (what: string) => (found: unknown) =>
   new InvalidInput(what, [{ path: '', rule: 'type', message: 'must be an object', found: shown(found) }])

@@ -344,6 +344,14 @@ describe('an attempt', () => {
     expect([inverse(undefined), inverse('none_needed')]).toEqual(['irreversible', 'none_needed'])
   })
 
+  it('takes nothing for irreversible of which its adapter says that it changes nothing', () => {
+    const inverse = (adapter: Partial<Adapter>) => layerOf(async () => ({}), {}, adapter).inverse(work(), {})
+    expect(inverse({})).toBe('irreversible')
+    expect(inverse({ readOnly: () => false })).toBe('irreversible')
+    expect(inverse({ readOnly: () => true })).toBe('none_needed')
+    expect(inverse({ readOnly: () => true, inverse: () => 'irreversible' })).toBe('irreversible')
+  })
+
   it.each<[string, unknown, RegExp]>([
     ['nothing', undefined, /the approval of work.*must be an object/],
     ['a policy alone', 'ask', /the approval of work.*must be an object/],
