@@ -43,6 +43,7 @@ adapterContract('file', async (): Promise<AdapterRig> => {
   const released = new Promise<void>((resolve) => {
     release = resolve
   })
+  const kept = new Map<string, Uint8Array>()
   const blobs: Blobs = {
     async put(bytes) {
       const text = Buffer.from(bytes).toString()
@@ -51,9 +52,10 @@ adapterContract('file', async (): Promise<AdapterRig> => {
         begin()
         await released
       }
+      kept.set(digestOf(bytes), bytes.slice())
       return digestOf(bytes)
     },
-    get: async () => undefined,
+    get: async (digest) => kept.get(digest),
   }
   const write = (path: string) => ({ operation: 'write', path, content: 'new' })
   return {
@@ -95,6 +97,8 @@ adapterContract('file', async (): Promise<AdapterRig> => {
     failsForNow: write('busy.txt'),
     failsForGood: { operation: 'read', path: 'nowhere.txt' },
     large: { operation: 'read', path: 'large.txt' },
+    changes: write('a.txt'),
+    changed: () => readFileSync(join(root, 'a.txt'), 'utf8'),
     never: {
       misshapen: 'what it gives has the shape of its own making',
       leaks: 'it is given no secret',

@@ -4,6 +4,7 @@ import { newAction } from '../../src/ael/action.ts'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { llmAdapter } from '../../src/ael/llm.ts'
 import type { Provider } from '../../src/ael/llm-provider.ts'
+import type { Reply } from '../../src/ael/llm-reply.ts'
 import { type Script, scriptedProvider } from '../../src/ael/llm-scripted.ts'
 import { toolAdapter } from '../../src/ael/tool.ts'
 import { toolRegistry } from '../../src/ael/tool-registry.ts'
@@ -31,8 +32,21 @@ adapterContract('llm with a script', async (): Promise<AdapterRig> => {
         })
       }),
   }
+  const notes = { name: 'notes.add', description: 'add', input: { type: 'object' }, execute: () => null }
+  const answered: string[] = []
+  let isBusy = true
+  /** Asks for a tool, is busy when it is told what came of that, once, and then answers. */
+  const inTwoTurns = (turn: number): Reply => {
+    if (turn > 0 && isBusy) {
+      isBusy = false
+      return { error: { message: 'busy', retryable: true } }
+    }
+    answered.push(`turn ${turn}`)
+    return turn > 0 ? 'hello there' : { tool_calls: [{ tool: 'notes.add', args: {} }] }
+  }
   const provider = scriptedProvider(
-    ({ messages }) => {
+    ({ messages, turn }) => {
+      if (messages[0]?.text === 'in two turns') return inTwoTurns(turn)
       const word = messages.at(-1)?.text ?? ''
       if (word === 'hang') return { text: 'never', delay_ms: 1 }
       if (word === 'later') return { error: { message: 'busy', retryable: true } }
@@ -49,7 +63,7 @@ adapterContract('llm with a script', async (): Promise<AdapterRig> => {
     ...more,
   })
   return {
-    adapter: llmAdapter({ providers: { scripted: provider } }),
+    adapter: llmAdapter({ providers: { scripted: provider }, tools: toolRegistry([notes]) }),
     works: { params: ask('greet'), output: { text: 'hello there', model: 'm', finish_reason: 'stop', rounds: 1 } },
     refused: [{ params: { model: 'm' }, path: 'messages' }],
     hangs: ask('hang'),
@@ -59,6 +73,11 @@ adapterContract('llm with a script', async (): Promise<AdapterRig> => {
     failsForGood: ask('never'),
     large: ask('talk'),
     misshapen: ask('misshapen', { schema: { type: 'object', properties: { n: { type: 'number' } } } }),
+    resumes: {
+      params: ask('in two turns', { tools: ['notes.add'] }),
+      output: { text: 'hello there', rounds: 2 },
+      done: () => answered,
+    },
     never: { leaks: 'a script has no secrets', keys: 'nobody is on the other side' },
   }
 })

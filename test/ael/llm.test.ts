@@ -32,7 +32,8 @@ for (const [wire, provider] of Object.entries(WIRES))
     adapterContract(`llm over ${wire}${stream ? ', streamed' : ''}`, async (): Promise<AdapterRig> => {
       const server = await llmServer()
       server.behave(byWord)
-      const adapter = llmAdapter({ providers: { it: provider(server.url) } })
+      const notes: Tool = { name: 'notes.add', description: 'add', input: { type: 'object' }, execute: () => null }
+      const adapter = llmAdapter({ providers: { it: provider(server.url) }, tools: toolRegistry([notes]) })
       const ask = (content: string, more: JsonObject = {}) => ({
         model: 'test-model',
         messages: [{ role: 'user', content }],
@@ -85,7 +86,7 @@ for (const [wire, provider] of Object.entries(WIRES))
         large: ask('talk'),
         misshapen: ask('misshapen', { schema: NUMBER }),
         leaks: { params: ask('401'), secret: KEY },
-        changes: ask('greet'),
+        changes: ask('greet', { tools: ['notes.add'] }),
         keys: () => server.requests.map(({ headers }) => String(headers['idempotency-key'])),
         close: () => server.close(),
       }

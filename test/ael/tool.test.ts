@@ -25,6 +25,7 @@ const call = (tool_name: string, tool_args: JsonObject = {}) =>
 adapterContract('tool', async (): Promise<AdapterRig> => {
   const secret = 'tool-secret-4711'
   const keys: string[] = []
+  const notes: string[] = []
   const open = new Set<string>()
   let begin: () => void
   const began = new Promise<void>((resolve) => {
@@ -51,10 +52,19 @@ adapterContract('tool', async (): Promise<AdapterRig> => {
     tool('test.fill', () => 'x'.repeat(2_000)),
     tool('test.lie', () => ({ answer: 'text' }), { output: { properties: { answer: { type: 'number' } } } }),
     tool('test.leak', () => Promise.reject(finalFailure(`wrong password ${secret}`))),
-    tool('test.note', (_, { idempotency_key }) => {
-      keys.push(idempotency_key)
-      return null
-    }),
+    tool(
+      'test.note',
+      (_, { idempotency_key }) => {
+        keys.push(idempotency_key)
+        notes.push('a note')
+        return { nth: notes.length }
+      },
+      {
+        effect: 'reversible',
+        inverse: (_, output) => ({ tool_name: 'test.strike', tool_args: output as JsonObject }),
+      },
+    ),
+    tool('test.strike', ({ nth }) => void notes.splice(Number(nth) - 1, 1)),
   ])
   return {
     adapter: { ...toolAdapter(registry), secrets: () => [secret] },
@@ -77,6 +87,7 @@ adapterContract('tool', async (): Promise<AdapterRig> => {
     misshapen: use('test.lie'),
     leaks: { params: use('test.leak'), secret },
     changes: use('test.note'),
+    changed: () => [...notes],
     keys: () => keys,
   }
 })

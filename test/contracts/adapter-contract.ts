@@ -1,43 +1,18 @@
 import { inspect } from 'node:util'
 import { afterEach, beforeEach, describe, expect, it, type TestContext, vi } from 'vitest'
 import { newAction } from '../../src/ael/action.ts'
-import type { Action, Adapter } from '../../src/ael/adapter.ts'
+import type { Action } from '../../src/ael/adapter.ts'
 import { type ActionLayerOptions, actionLayer } from '../../src/ael/ael.ts'
 import type { ActionLayer, CallOptions, EventDraft } from '../../src/ael/layer.ts'
 import { type ManualClock, manualClock } from '../../src/protocol/clock.ts'
 import { ActionError, InvalidInput, NotFound, TooLarge } from '../../src/protocol/errors.ts'
 import { costBudgetEvent, runtimeExecutionEvent } from '../../src/protocol/events.ts'
 import { digestOf, type JsonObject } from '../../src/protocol/json.ts'
+import { answers } from './adapter/answers.ts'
+import { type AdapterRig, type Given, thrown } from './adapter/rig.ts'
+import { wayBack } from './adapter/way-back.ts'
 
-/** An adapter made ready for one test, with parameters that make it behave in each way. What cannot happen to it is named in `never`. */
-export interface AdapterRig {
-  readonly adapter: Adapter
-  /** Ends well, and says what comes out. */
-  readonly works: { readonly params: JsonObject; readonly output: unknown }
-  /** Refused before anything starts: the path of the problem, or nothing where the thing it names does not exist. */
-  readonly refused: readonly { readonly params: JsonObject; readonly path?: string }[]
-  /** Goes on until it is told to end. */
-  readonly hangs?: JsonObject
-  /** Resolves when the work of `hangs` is truly under way. */
-  readonly underWay?: () => Promise<void>
-  /** What is left of it: sockets, processes, half-written files; empty when it has truly ended. */
-  readonly remains?: () => readonly string[] | Promise<readonly string[]>
-  /** Fails in a way that may pass, and in a way that may not. */
-  readonly failsForNow?: JsonObject
-  readonly failsForGood: JsonObject
-  /** Gives more than a KiB. */
-  readonly large: JsonObject
-  /** Gives what its own output schema does not allow. */
-  readonly misshapen?: JsonObject
-  /** Fails with a message that holds the secret, which the adapter knows of. */
-  readonly leaks?: { readonly params: JsonObject; readonly secret: string }
-  /** Changes something; `keys` tells the idempotency keys that the other side was given. */
-  readonly changes?: JsonObject
-  readonly keys?: () => readonly string[]
-  /** Why a part of the suite does not apply: by the name of the part that is missing above. */
-  readonly never?: Readonly<Partial<Record<'hangs' | 'failsForNow' | 'misshapen' | 'leaks' | 'keys', string>>>
-  close?(): Promise<void>
-}
+export type { AdapterRig }
 
 /** Every promise of `adapter.ts`, kept by an adapter inside the layer. `open` gives a rig of its own to each test. */
 export function adapterContract(name: string, open: () => Promise<AdapterRig>): void {
@@ -62,6 +37,7 @@ export function adapterContract(name: string, open: () => Promise<AdapterRig>): 
       const layer = actionLayer({
         clock,
         emit: (event) => void events.push(event),
+        gate: () => ({ verdict: 'approved' }), // or what always asks would never be done
         ...options,
         adapters: [rig.adapter],
       })
@@ -74,6 +50,19 @@ export function adapterContract(name: string, open: () => Promise<AdapterRig>): 
         clock,
       )
     const failure = (params: JsonObject, call?: CallOptions) => thrown(layerWith().execute(action(params), call))
+
+    const given: Given = {
+      get rig() {
+        return rig
+      },
+      get events() {
+        return events
+      },
+      layerWith,
+      action,
+    }
+    answers(given)
+    wayBack(given)
 
     it('does what it is asked and tells the start and the end', async () => {
       const asked = action(rig.works.params)
@@ -246,15 +235,6 @@ export function adapterContract(name: string, open: () => Promise<AdapterRig>): 
       await rig.adapter.close?.()
     })
   })
-}
-
-async function thrown(promise: Promise<unknown>): Promise<unknown> {
-  try {
-    await promise
-  } catch (error) {
-    return error
-  }
-  throw new Error('it was expected to throw')
 }
 
 const pathsOf = (error: unknown): readonly string[] => {
