@@ -1,6 +1,7 @@
 import { type Clock, timer } from '../protocol/clock.ts'
 import { Unavailable } from '../protocol/errors.ts'
 import type { Bus } from './bus-spec.ts'
+import { ofBus } from './of-bus.ts'
 
 /** A carrier bounds its own close; one that does not keeps nobody from closing the rest. Ours takes ten seconds where a client reads nothing. */
 const CLOSE_MS = 30_000
@@ -20,6 +21,8 @@ async function closed({ name, transport }: Bus, clock: Clock): Promise<void> {
   })
   try {
     await Promise.race([transport.close(), late])
+  } catch (error) {
+    throw ofBus(name, 'close', error)
   } finally {
     forget?.()
   }

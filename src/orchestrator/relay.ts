@@ -1,8 +1,9 @@
 import { busName } from '../bus/check-options.ts'
+import { ofBus } from '../bus/of-bus.ts'
 import type { Delivery, Transport } from '../bus/transport.ts'
 import { atMost, backoffMs, slept, unlessAborted } from '../bus/waiting.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
-import { Closed, FencedOut, InvalidInput, RevisionConflict } from '../protocol/errors.ts'
+import { Closed, FencedOut, InvalidInput, Refused, RevisionConflict } from '../protocol/errors.ts'
 import {
   clock as clockField,
   count,
@@ -88,13 +89,13 @@ export function relay(options: RelayOptions): Relay {
         if (deliveries.length === 0) return true
         return (
           (await unlessAborted(
-            transport.publish(deliveries).then(() => true),
+            promised(transport.publish(deliveries), name).then(() => true),
             lost,
           )) === true
         )
       } catch (error) {
         if (error instanceof Closed) throw error
-        report(error)
+        report(ofBus(name, 'publish', error))
         if (closing.signal.aborted) return false
         await slept(clock, backoffMs(attempt, clock), AbortSignal.any([lost, closing.signal]))
       }
@@ -222,6 +223,13 @@ export function relay(options: RelayOptions): Relay {
       await running
     },
   }
+}
+
+/** Without a promise, all would count as published that may never be. */
+function promised(publishing: Promise<void>, name: string): Promise<void> {
+  if (typeof Object(publishing).then === 'function') return Promise.resolve(publishing)
+  const remedy = 'return a promise that resolves once the bus has the batch'
+  throw new Refused(`nobody can know when the bus ${name} has what was published: its publish gives no promise`, remedy)
 }
 
 /** How often somebody who waits looks whether another process's relay has come further. */

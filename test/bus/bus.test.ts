@@ -49,7 +49,7 @@ describe('openBus and openSource', () => {
       onError: (error) => told.push((error as Error).message),
     })
     await expect(opening).rejects.toThrow(Unavailable)
-    expect(told).toEqual(['cannot be closed'])
+    expect(told).toEqual(['the bus mine cannot be reached: its close failed with cannot be closed'])
   })
 
   it.each<[string, BusSpec[], string]>([

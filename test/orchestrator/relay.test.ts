@@ -447,6 +447,22 @@ describe('a relay', () => {
     ).rejects.toThrow(InvalidInput)
   })
 
+  it.each<[string, (batch: readonly Delivery[]) => Promise<void>, RegExp]>([
+    [
+      'throws an error of its own',
+      () => Promise.reject(new Error('kaput')),
+      /^the bus bus .* publish failed with kaput$/,
+    ],
+    ['throws no error at all', () => Promise.reject('kaput'), /^the bus bus .* publish failed with kaput$/],
+    ['gives no promise', () => undefined as never, /the bus bus .* no promise; return a promise/],
+  ])('names the bus whose publish %s', async (_, publish, message) => {
+    const { store, errors } = start({ transport: { ...memoryTransport(), publish } })
+    await tell(store, 'a')
+    await until(() => errors.length > 0)
+    expect(errors[0]).toMatchObject({ message: expect.stringMatching(message) })
+    expect((await store.getMany([KEY])).size).toBe(0)
+  })
+
   it.each<[string, Partial<RelayOptions>, string]>([
     ['a name with a slash', { name: 'a/b' }, 'name'],
     ['a lease of no time', { leaseTtlMs: 0 }, 'leaseTtlMs'],
