@@ -25,6 +25,7 @@ import type { Relay, RelayOptions } from './orchestrator/relay.ts'
 import type { RollbackOptions, RollbackReport } from './orchestrator/rollback.ts'
 import type { Runtime } from './orchestrator/runtime.ts'
 import type { Flow } from './orchestrator/submit.ts'
+import { unlessSilent } from './orchestrator/unless-silent.ts'
 import { type Clock, systemClock } from './protocol/clock.ts'
 import {
   clock as clockField,
@@ -110,7 +111,7 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
     const buses = await busesOf(whole, ready, onError)
     opened.unshift(() => closeBuses(buses, clock))
     const store = options.store ?? (await openConfigured(whole, options))
-    if (!options.store) opened.push(() => store.close()) // the last to go
+    if (!options.store) opened.push(() => unlessSilent(store.close(), clock)) // the last to go
     foundStore(store)
     const { createRuntime } = await import('./orchestrator/runtime.ts')
     const runtime = await createRuntime({

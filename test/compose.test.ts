@@ -13,7 +13,7 @@ import { memoryTransport } from '../src/bus/memory.ts'
 import { openRuntime } from '../src/compose.ts'
 import type { DriftConfig } from '../src/config.ts'
 import { manualClock, systemClock } from '../src/protocol/clock.ts'
-import { Corrupt, InvalidInput, Refused, Unavailable } from '../src/protocol/errors.ts'
+import { Closed, Corrupt, InvalidInput, Refused, Unavailable } from '../src/protocol/errors.ts'
 import type { JsonObject } from '../src/protocol/json.ts'
 import type { FileRecord } from '../src/psg/change.ts'
 import type { Backend } from '../src/vsl/backend.ts'
@@ -22,7 +22,7 @@ import { memoryBackend } from '../src/vsl/memory.ts'
 import { openStore } from '../src/vsl/vsl.ts'
 import { flowOf } from './support/flows.ts'
 import { mcpHttpServer } from './support/mcp-http-server.ts'
-import { inTime } from './support/on-a-clock.ts'
+import { door, inTime } from './support/on-a-clock.ts'
 import { freePort } from './support/private-server.ts'
 import { itOwns, privatePostgres, privateRedis } from './support/servers.ts'
 import { tempFolder } from './support/temp-folder.ts'
@@ -305,6 +305,38 @@ describe('a runtime from a config', () => {
     await expect(closing).rejects.toThrow(new Unavailable('the bus slow', 'closing it took over 30000 ms'))
     expect(closed).toEqual(['slow', 'wrong', 'good'])
   })
+
+  it.each(['in the midst of a run', 'at rest'])(
+    'comes to the end of its close also when the store never answers again, and says so (%s)',
+    async (when) => {
+      const clock = manualClock()
+      const inner = memoryBackend({ clock })
+      let isSilent = false
+      const store = new Proxy(inner, {
+        get: (target, call: keyof Backend) => {
+          const asked = target[call] as (...given: readonly unknown[]) => unknown
+          if (typeof asked !== 'function') return asked
+          return (...given: readonly unknown[]) => (isSilent ? silence(call) : asked.apply(target, [...given]))
+        },
+      })
+      const [begun, end] = [door(), door()]
+      const work = () => {
+        begun.open()
+        return end.opened
+      }
+      const bus = { name: 'good', transport: memoryTransport() }
+      const config = { vsl: () => store, bus: [bus], functions: { work } }
+      const runtime = await openRuntime(config, { clock, onError: () => undefined })
+      if (when !== 'at rest') {
+        await runtime.submit(flowOf({ work: {}, next: { call: 'work', after: ['work'] } }))
+        await begun.opened
+      }
+      isSilent = true
+      end.open()
+      await expect(inTime(clock, runtime.close())).rejects.toThrow(/^the store cannot be reached/)
+      await expect(bus.transport.publish([])).rejects.toThrow(Closed)
+    },
+  )
 
   it('refuses a folder that is not there, and a key of the wrong length, and leaves nothing open', async () => {
     await expect(openRuntime({ vsl: 'memory:', root: join(tempFolder(), 'absent') })).rejects.toThrow(InvalidInput)
@@ -644,3 +676,10 @@ describe('a runtime from a config', () => {
     expect([readFileSync(at('c/inside'), 'utf8'), readFileSync(at('d'), 'utf8')]).toEqual(['new', 'newer'])
   })
 })
+
+/** What a store gives that never answers: of calls a promise, of reads an iterable. */
+const silence = (call: keyof Backend): unknown => {
+  const never = new Promise<never>(() => undefined)
+  const isRead = call === 'scan' || call === 'read' || call === 'feed' || call === 'blobs'
+  return isRead ? { [Symbol.asyncIterator]: () => ({ next: () => never, return: () => never }) } : never
+}

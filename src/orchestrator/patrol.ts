@@ -15,6 +15,7 @@ import type { Patiently } from './patiently.ts'
 import { PATROL_MS } from './runner.ts'
 import type { RuntimeOptions } from './runtime.ts'
 import { isDue } from './timers.ts'
+import { unlessSilent } from './unless-silent.ts'
 import { comeDue, commitStill } from './waiting-runs.ts'
 
 type Asked = Pick<RuntimeOptions, 'leaseTtlMs' | 'patrolMs' | 'quietMs' | 'drainMs' | 'mine'>
@@ -141,6 +142,8 @@ export function patrol(options: PatrolOptions): Patrol {
     return woke || dueRuns(graph, new Set([plan])).length > 0
   }
 
+  const abandonNow = (keeper: Keeper | undefined) => keeper?.abandon(new Error('the runtime is closing'))
+
   async function rounds(): Promise<void> {
     while (!stop.signal.aborted) {
       await round().catch(onError)
@@ -160,10 +163,8 @@ export function patrol(options: PatrolOptions): Patrol {
       )
       const drained = atMost(options.drainMs ?? DRAIN_MS, all, clock)
       await (signal ? unlessAborted(drained, signal) : drained)
-      for (const keeping of keepers.values())
-        (await keeping.catch(() => undefined))?.abandon(new Error('the runtime is closing'))
-      await all
-      await walking
+      for (const keeping of keepers.values()) void keeping.then(abandonNow, () => undefined)
+      await unlessSilent(Promise.all([all, walking]), clock)
     },
   }
 }

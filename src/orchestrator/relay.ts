@@ -27,6 +27,7 @@ import { own } from './owner.ts'
 import { type Bounds, type Reached, readAhead } from './relay-feed.ts'
 import { isStill, positionKey, relayStream, storedPosition, waitingMs } from './relay-history.ts'
 import { pace } from './relay-pace.ts'
+import { unlessSilent } from './unless-silent.ts'
 
 export interface RelayOptions {
   readonly store: Backend
@@ -220,7 +221,7 @@ export function relay(options: RelayOptions): Relay {
       closing.abort()
       await atMost(graceMs, running, clock)
       tooLate.abort()
-      await running
+      await unlessSilent(running, clock)
     },
   }
 }

@@ -11,7 +11,8 @@ export interface ValueStateLayer {
  * Where values and journals live. Knows nothing of the protocol; stores what it is given, unchanged, down to the order of an object's keys.
  * Every value handed out is a copy. Keys and stream names are any well-formed, non-empty text of at most 1,024 bytes without U+0000; what does not
  * fit is refused with InvalidInput, what is larger than a store may be asked to take with TooLarge. After `close`, every call throws Closed.
- * Calls may fail with Unavailable (nothing was written); only `commit`, `set` and `delete` may fail with OutcomeUnknown.
+ * Calls may fail with Unavailable (nothing was written); only `commit`, `set` and `delete` may fail with OutcomeUnknown. Every call settles: a store bounds
+ * what it waits for itself, or who called waits for ever; only a runtime's close goes on without it.
  */
 export interface Backend extends ValueStateLayer {
   /** The caller's own keys: `get`, `set` and `delete` never reach a graph's values, nor `commit`, `getMany` and `scan` the caller's. */
