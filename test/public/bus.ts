@@ -1,3 +1,4 @@
+import type { DeliveryLog } from '../../src/bus/from-log.ts'
 import { memoryTransport } from '../../src/bus/memory.ts'
 import { ID, TIME } from '../protocol/samples.ts'
 import { bare, type Doors, door, given, making, options, saying } from './doors.ts'
@@ -9,6 +10,16 @@ const delivery = {
   revision: 1,
   index: 0,
   event: { event_id: ID, event_type: 'a', event_family: 'intent', timestamp: TIME },
+}
+
+const log: DeliveryLog = {
+  name: 'the log',
+  traits: { durable: false, processes: 'one' },
+  append: async () => undefined,
+  async *read(_, signal) {
+    await new Promise((resolve) => signal.addEventListener('abort', resolve))
+  },
+  newest: async () => undefined,
 }
 
 const SUBSCRIBE = making(
@@ -37,6 +48,7 @@ export const bus: { readonly [entry: string]: Doors } = {
       given(() => undefined),
       options(),
     ),
+    fromLog: making(transport(), given(log), options()),
     logSink: door(given({ info: () => undefined })),
     openBus: making({ transport: { members: transport() } }, given('memory:'), options()),
     openBuses: door(given([{ name: 'mine', transport: memoryTransport() }], 'list'), options()),
