@@ -1,4 +1,5 @@
-import { Corrupt } from '../protocol/errors.ts'
+import { Corrupt, Refused } from '../protocol/errors.ts'
+import { shown } from '../protocol/shown.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { AnyNode, EntryBody, EntryChange, Kind, NodeOf, Stored } from './change.ts'
 import type { Delta } from './delta.ts'
@@ -20,6 +21,14 @@ export interface GroupValues {
   readonly values: Values
   /** Of the context's own group: the groups that have not ended. */
   readonly open: readonly string[]
+}
+
+/** Where a graph stands in the store. Throws Refused for a store that does not say: nothing that is read there could be placed. */
+export async function readRevision(store: Backend, graph: string): Promise<number> {
+  const head = await store.head(graph)
+  if (Number.isSafeInteger(head?.revision)) return head.revision
+  const remedy = 'give { revision, token }, both 0 for a stream that was never written'
+  throw new Refused(`the store does not say where ${graph} stands: its head gives ${shown(head)}`, remedy)
 }
 
 /** Reads a group while others may write: entries above the revision it is to be taken for have to be applied afterwards. Throws Corrupt. */

@@ -18,6 +18,7 @@ import {
   groupsBegunIn,
   hasEnded,
   readGroup,
+  readRevision,
   takeGroup,
   type Values,
 } from './load.ts'
@@ -105,7 +106,7 @@ export class WorkingCopy {
 
   /** What comes after `upTo` is told to whoever watches. */
   async #readAnew(upTo: number): Promise<void> {
-    const { revision } = await this.store.head(this.id)
+    const revision = await readRevision(this.store, this.id)
     const written = await this.#readWritten() // before any value: once one was read, those that trailed may be written and others trail
     const context = await readGroup(this.store, this.id, '-')
     const open = await Promise.all(context.open.map((group) => readGroup(this.store, this.id, group)))

@@ -29,6 +29,12 @@ async function project(options: ProjectOptions = {}) {
 const roleOf = (role_id: string, name: string) => ({ meta: META, role_id, name })
 
 describe('psg/project', () => {
+  it.each([undefined, {}, { revision: '1', token: 0 }])('refuses a store whose head gives %o', async (head) => {
+    const opening = openProject({ ...memoryBackend(), head: async () => head as never })
+    await expect(opening).rejects.toThrow(Refused)
+    await expect(opening).rejects.toThrow(/its head gives .*; give { revision, token }/)
+  })
+
   it('has an id that is minted once, also when two open it at the same time or a reply is lost', async () => {
     const { store, project: first } = await project()
     expect((await openProject(store)).id).toBe(first.id)
