@@ -9,12 +9,20 @@ import { parsedEntry } from './stored-json.ts'
 const PAGE_ROWS = 256
 /** Texts above this are read one at a time. */
 const SMALL_BYTES = 16 * 1024
+/** By so many characters an entry is known again: every entry of a graph has its id among them, sealed or not. */
+const PRINTED = 1000
 
 /** The journal, by pages that go on where the last one ended and are empty at the end. */
 export function journalPages(db: Database) {
   const small = `CASE WHEN octet_length(body) <= ${SMALL_BYTES} THEN body END`
   const rows = `SELECT seq, name, revision, ${small} FROM journal JOIN streams ON number = stream`
-  const all = db.prepare(`${rows} WHERE seq > ? ORDER BY seq LIMIT ${PAGE_ROWS}`).raw()
+  // The first row is the last one shown: a file that was set back to a backup gives its place, and those after it, to something else.
+  const all = db
+    .prepare(
+      `SELECT seq, name, revision, CASE WHEN seq = ?1 THEN substr(body, 1, ${PRINTED}) ELSE ${small} END
+       FROM journal JOIN streams ON number = stream WHERE seq >= ?1 ORDER BY seq LIMIT ${PAGE_ROWS + 1}`,
+    )
+    .raw()
   const some = db.prepare(`${rows} WHERE name = ? AND revision > ? ORDER BY revision LIMIT ${PAGE_ROWS}`).raw()
   const body = db.prepare('SELECT body FROM journal WHERE seq = ?').raw()
   const lastSeq = db.prepare('SELECT coalesce(max(seq), 0) FROM journal').raw()
@@ -24,9 +32,9 @@ export function journalPages(db: Database) {
   const dataVersion = db.prepare('PRAGMA data_version').raw()
 
   const newest = () => (lastSeq.get() as [number])[0]
-  const bodyOf = ([seq]: JournalRow) => (body.get([seq]) as [string])[0]
-  const entries = (rows: readonly JournalRow[]): Entry[] =>
-    fitting(rows, bodyOf).map(([[seq, stream, revision], text]) => ({
+  const bodyOf = ([seq]: JournalRow) => (body.get([seq]) as [string] | undefined)?.[0]
+  const entries = (read: readonly (readonly [JournalRow, string])[]): Entry[] =>
+    read.map(([[seq, stream, revision], text]) => ({
       stream,
       revision,
       position: sequencePosition(seq),
@@ -37,23 +45,33 @@ export function journalPages(db: Database) {
     ofAll(after: Position | undefined): () => Entry[] {
       let seq = after === undefined ? 0 : sequenceOf(after)
       let isKnown = after === undefined
+      let last: string | undefined
       return () => {
-        const page = entries(all.all([seq]) as JournalRow[])
-        if (!isKnown && page.length === 0 && seq > newest()) throw aheadOfStore(after!)
+        const found = all.all([seq]) as JournalRow[]
+        const reached = found[0]?.[0] === seq ? found[0][3]! : undefined
+        if (last !== undefined && (reached === undefined || !last.startsWith(reached)))
+          throw aheadOfStore(sequencePosition(seq))
+        if (!isKnown && found.length === 0 && seq > newest()) throw aheadOfStore(after!)
         isKnown = true
-        seq = Number(page.at(-1)?.position ?? seq)
-        return page
+        last ??= reached
+        const page = fitting(reached === undefined ? found : found.slice(1), bodyOf)
+        const latest = page.at(-1)
+        if (latest) {
+          seq = latest[0][0]
+          last = Buffer.from(latest[1].slice(0, 2 * PRINTED)).toString() // a slice alone would keep all of it
+        }
+        return entries(page)
       }
     },
     ofStream(stream: string, after: number): () => Entry[] {
       let revision = after
       return () => {
-        const page = entries(some.all([stream, revision]) as JournalRow[])
+        const page = entries(fitting(some.all([stream, revision]) as JournalRow[], bodyOf))
         revision = page.at(-1)?.revision ?? revision
         return page
       }
     },
-    /** The streams to which another connection has appended since the last call; cheap while there is nothing. */
+    /** The streams to which another connection has appended since the last call; cheap while there is nothing. Throws when it has set the file back. */
     news(): () => string[] {
       const versionNow = () => (dataVersion.get() as [number])[0]
       let version = versionNow()
@@ -62,6 +80,10 @@ export function journalPages(db: Database) {
         const now = versionNow()
         if (now === version) return []
         version = now
+        if (newest() < seq) {
+          seq = newest()
+          throw aheadOfStore(sequencePosition(seq)) // those who follow are told which of their places is
+        }
         const rows = streamsAbove.all([seq]) as [string, number][]
         seq = Math.max(seq, ...rows.map(([, last]) => last))
         return rows.map(([stream]) => stream)

@@ -59,11 +59,14 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
   const connection = sqliteConnection(db, { what, path, timeoutMs, blockingMs, clock })
   const { patiently, transact } = connection
   let file = ''
+  const refuseIfReplaced = () => {
+    if (fileAt(path) !== file)
+      throw new Refused(`${path} was removed or replaced while it was open`, 'open the store again')
+  }
   /** All of the work or nothing, in the file that was opened: what goes into one that is no longer there is kept by nobody. */
   const whole = <T>(work: () => T, lost?: (error: unknown) => unknown) =>
     patiently(() => {
-      if (fileAt(path) !== file)
-        throw new Refused(`${path} was removed or replaced while it was open`, 'open the store again')
+      refuseIfReplaced()
       return transact(() => {
         refuseIfNewer()
         return work()
@@ -133,6 +136,18 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
     return result as T
   }
 
+  /** For those who follow: to a file that is no longer there nothing ever comes. */
+  const inPlace =
+    <T>(read: () => T) =>
+    () => {
+      refuseIfReplaced()
+      return read()
+    }
+  const paging = <T>(nextPage: () => T, { follow }: { readonly follow?: boolean }) => {
+    const read = follow ? inPlace(nextPage) : nextPage
+    return () => nextTurn().then(() => patiently(read))
+  }
+
   let watching = false
   async function watchOthers(): Promise<void> {
     const news = await patiently(journal.news)
@@ -141,7 +156,7 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
     const watch = async () => {
       while (following.any) {
         await clock.sleep(WATCH_MS, closing.signal)
-        await patiently(news).then(following.wake, following.wakeAll) // those who wake and read are told what is wrong
+        await patiently(inPlace(news)).then(following.wake, following.wakeAll) // those who wake and read are told what is wrong
       }
     }
     watch()
@@ -197,11 +212,11 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
     head: (stream) => patiently(() => head(stream)),
     read(stream, from = {}) {
       const nextPage = journal.ofStream(stream, from.after ?? 0)
-      return following.entries(stream, () => nextTurn().then(() => patiently(nextPage)), from)
+      return following.entries(stream, paging(nextPage, from), from)
     },
     feed(from = {}) {
       const nextPage = journal.ofAll(from.after)
-      return following.entries(undefined, () => nextTurn().then(() => patiently(nextPage)), from)
+      return following.entries(undefined, paging(nextPage, from), from)
     },
 
     acquire: (stream, holder, ttlMs) => leasing(() => acquire(stream, holder, ttlMs)),

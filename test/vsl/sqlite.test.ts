@@ -90,6 +90,39 @@ describe('an SQLite store', () => {
     await backend.close()
   })
 
+  it.each(['feed', 'read'] as const)('tells who follows (%s) that its file was taken away', async (way) => {
+    const path = freshPath()
+    const backend = await sqliteBackend({ path })
+    onTestFinished(() => backend.close())
+    await backend.commit(append('g', 0))
+    const from = { follow: true }
+    const follower = (way === 'feed' ? backend.feed(from) : backend.read('g', from))[Symbol.asyncIterator]()
+    await follower.next()
+    const next = follower.next()
+    renameSync(path, `${path}.away`)
+    await expect(next).rejects.toThrow(Refused)
+  })
+
+  it.each([
+    ['nothing', ''],
+    [
+      'as much, and more',
+      `INSERT INTO journal VALUES (2, 1, 2, '"other"'), (3, 1, 3, '"other"'), (4, 1, 4, '"other"'), (5, 1, 5, '"other"')`,
+    ],
+  ])('tells who follows that it was set back, and that %s has come since', async (_, since) => {
+    const path = freshPath()
+    const backend = await sqliteBackend({ path })
+    onTestFinished(() => backend.close())
+    for (let i = 0; i < 4; i++) await backend.commit(append('g', i, 'ours'))
+    const follower = backend.feed({ follow: true })[Symbol.asyncIterator]()
+    for (let i = 0; i < 4; i++) await follower.next()
+    const next = follower.next()
+    const other = new Database(path) // as .restore of the sqlite3 shell does it, which others need not stop for
+    other.exec(`BEGIN; DELETE FROM journal WHERE seq > 1; ${since}; COMMIT`)
+    other.close()
+    await expect(next).rejects.toThrow('ahead of this store')
+  })
+
   it('can be closed while somebody else writes', async () => {
     const path = freshPath()
     const backend = await sqliteBackend({ path })
