@@ -60,6 +60,7 @@ const MIGRATIONS: readonly string[] = [
 export function connect(path: string, create: boolean): Database {
   try {
     refuseIfTooLong(path)
+    refuseIfBereft(path)
     if (!create && fileAt(path) === '') throw new NotFound('store', path)
     const Libsql = required('libsql') as typeof libsql
     makeFolder(dirname(path))
@@ -85,6 +86,16 @@ function refuseIfTooLong(path: string): void {
   throw new Refused(
     `the path ${path} is too long for SQLite`,
     `give one of at most ${MOST_BYTES.path} bytes, counted from the root: with ${MOST_BYTES.file} for the name of the file, and ${MOST_BYTES.folder} for that of a folder`,
+  )
+}
+
+/** A log may hold all that was ever committed. SQLite would take a file without anything in it for a new one, and throw the log away. */
+function refuseIfBereft(path: string): void {
+  const isThere = (file: string) => (statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0
+  if (!isThere(`${path}-wal`) || isThere(path)) return // in this order: whoever makes a store makes its file first
+  throw new Refused(
+    `${path}-wal is the log of a file that is not there`,
+    `bring ${path} back to it, or take it away too: what was committed last is in it`,
   )
 }
 

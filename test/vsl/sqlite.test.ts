@@ -123,6 +123,26 @@ describe('an SQLite store', () => {
     await expect(next).rejects.toThrow('ahead of this store')
   })
 
+  it('is refused where only its log lies, which SQLite would throw away', async () => {
+    const [path, moved] = [freshPath(), freshPath()]
+    const backend = await sqliteBackend({ path })
+    await backend.commit(append('g', 0))
+    copyFileSync(`${path}-wal`, `${moved}-wal`) // as a crash leaves it
+    const log = readFileSync(`${moved}-wal`)
+    const refused = async (create: boolean) => {
+      await expect(sqliteBackend({ path: moved, create })).rejects.toThrow(Refused)
+      expect(readFileSync(`${moved}-wal`)).toEqual(log)
+    }
+    for (const create of [true, false]) await refused(create)
+    writeFileSync(moved, '')
+    for (const create of [true, false]) await refused(create)
+    copyFileSync(path, moved)
+    await backend.close()
+    const whole = await sqliteBackend({ path: moved })
+    expect(await collect(whole.feed())).toHaveLength(1)
+    await whole.close()
+  })
+
   it('can be closed while somebody else writes', async () => {
     const path = freshPath()
     const backend = await sqliteBackend({ path })
