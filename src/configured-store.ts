@@ -1,9 +1,9 @@
 import { type Config, effectiveConfig, type OpenOwnStore } from './config.ts'
 import { Corrupt, InvalidInput, NotFound, Refused } from './protocol/errors.ts'
-import { isObject } from './protocol/json.ts'
 import { shown } from './protocol/shown.ts'
 import type { Backend, ValueStateLayer } from './vsl/backend.ts'
 import { store as backend } from './vsl/check-options.ts'
+import { isSealed } from './vsl/encrypted.ts'
 import { keyId } from './vsl/keyring.ts'
 import { isBareStore } from './vsl/lifted.ts'
 import { fromBare, MAX_ENTRY_BYTES, openStore, withEncryption } from './vsl/vsl.ts'
@@ -22,9 +22,8 @@ export async function openConfigured(config: Config, opening: Opening = {}): Pro
   const { vsl, encryption_key, drift } = effectiveConfig(config)
   const opened = await (typeof vsl === 'string' ? openNamed(vsl, opening, drift?.keep_bytes) : openOwn(vsl))
   try {
-    const store = encryption_key === undefined ? opened : await sealed(opened, [encryption_key].flat())
-    const project = (await store.getMany(['project'])).get('project')
-    if (project === undefined || (isObject(project) && 'project_id' in project)) return store
+    if (encryption_key !== undefined) return await sealed(opened, [encryption_key].flat())
+    if (!(await isSealed(opened))) return opened
     throw new Refused('the store is encrypted', 'give its key as MPLP_ENCRYPTION_KEY')
   } catch (error) {
     await opened.close()

@@ -58,6 +58,13 @@ describe('a store that a config opens', () => {
       await expect(openConfigured({ vsl, encryption_key })).rejects.toThrow(Refused)
   })
 
+  it('is not opened without a key once it was sealed, also while there is nothing in it', async () => {
+    const vsl = `sqlite:${join(tempFolder(), 'state.db')}`
+    const encrypted = await openConfigured({ vsl, encryption_key: KEY })
+    await encrypted.close()
+    await expect(openConfigured({ vsl })).rejects.toThrow('the store is encrypted')
+  })
+
   it('asks once whether a blob is there already, under the name that its one key gives it', async () => {
     const store = await openConfigured({ vsl: 'memory:', encryption_key: KEY })
     onTestFinished(() => store.close())

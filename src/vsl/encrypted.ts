@@ -131,6 +131,12 @@ export async function withEncryption(store: Backend, keys: readonly EncryptionKe
   }
 }
 
+/** Has a key ever sealed anything here? Also before there is anything else. */
+export async function isSealed(store: Backend): Promise<boolean> {
+  for await (const _ of store.scan(CHECKS, { own: true, limit: 1 })) return true
+  return false
+}
+
 /** Own keys of the inner store that are ours, not the caller's. */
 const RESERVED = 'mplp-sealed/'
 const BLOBS = `${RESERVED}blob/`
