@@ -5,7 +5,8 @@ import type { ComposedRuntime } from '../compose.ts'
 import { deliveriesOf } from '../orchestrator/relay-feed.ts'
 import { systemClock } from '../protocol/clock.ts'
 import type { Report } from '../protocol/reporter.ts'
-import type { Entry, Position } from '../vsl/backend.ts'
+import { isGraphs } from '../psg/told.ts'
+import type { Entry } from '../vsl/backend.ts'
 import { problemOf } from './problem.ts'
 import { choiceOf, type Route } from './route.ts'
 import { refuseUnknownPlan, wantedEvents } from './wanted.ts'
@@ -76,14 +77,16 @@ interface Told extends Delivery {
 
 /** What an entry tells. Those who follow want the same ones at about the same time: working one out takes longer than reading it. */
 function teller(): (entry: Entry) => readonly Told[] {
-  const known = new Map<Position, readonly Told[]>()
+  const known = new Map<string, readonly Told[]>()
   return (entry) => {
-    const there = known.get(entry.position)
+    if (!isGraphs(entry.body)) return []
+    const key = `${entry.position} ${entry.body.commit_id}` // a store that was set back gives the same place to another
+    const there = known.get(key)
     if (there) return there
     const told = deliveriesOf(entry).map((delivery) => ({ ...delivery, text: JSON.stringify(delivery) }))
     if (told.reduce((sum, { text }) => sum + text.length, 0) > MOST_CHARACTERS) return told
     if (known.size === MOST_KNOWN) known.delete(known.keys().next().value!)
-    known.set(entry.position, told)
+    known.set(key, told)
     return told
   }
 }

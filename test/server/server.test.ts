@@ -391,6 +391,19 @@ describe('events', () => {
     expect(await refused.json()).toMatchObject({ problems: [{ path: 'after', rule: 'position', found: id }] })
   })
 
+  it('are those of the store as it is now, also where it was set back and others stand in their places', async () => {
+    const [before, after] = [await serving(), await serving()]
+    for (const { runtime } of [before, after]) await (await runtime.submit(flowOf({ greet: {} }))).result()
+    let { store } = before.runtime
+    const feed: Backend['feed'] = (from) => store.feed(from)
+    const server = await serve({ ...before.runtime, store: { ...store, feed } }, { port: 0 })
+    onTestFinished(() => server.close())
+    const all = ({ url }: { readonly url: string }) => told(`${url}/events?follow=false`)
+    expect(await all(server)).toEqual(await all(before))
+    store = after.runtime.store
+    expect(await all(server)).toEqual(await all(after))
+  })
+
   it('end with what broke them, of which the owner hears all and a stranger little', async () => {
     const { runtime } = await serving()
     const failure = new Error('a secret')
