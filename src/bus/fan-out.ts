@@ -38,15 +38,31 @@ interface Wanted {
 export function fanOut(options: { history: History | undefined; clock: Clock }): FanOut {
   const { history, clock } = options
   const live = new Set<Listener>()
+  const followers = new Set<() => void>()
   const groups = new Map<string, Group>()
   let newest: Place | undefined
   let turn: Promise<unknown> = Promise.resolve()
 
   const now = async () => (history ? (newest ?? (await history.published())) : undefined)
 
+  /**
+   * A publisher that goes back repeats itself, unless the history was set back and gives the same places to something else. Then nobody begins at a
+   * place that is lost, and who has come to one is told.
+   */
+  const lookBack = async (history: History, place: Place) => {
+    try {
+      for await (const _ of history.read(place, UNENDED)) return
+    } catch (error) {
+      if (!isForGood(error)) throw error
+      newest = undefined
+      for (const lookAgain of followers) lookAgain()
+    }
+  }
+
   const spread = async (batch: readonly Delivery[]) => {
     const last = batch.at(-1)
     if (!last) return
+    if (history && newest && !isAfter(batch[0]!, newest)) await lookBack(history, newest)
     if (!newest || isAfter(last, newest)) newest = placeOf(last)
     if (live.size === 0) return
     const items = batch.map(carried)
@@ -111,12 +127,19 @@ export function fanOut(options: { history: History | undefined; clock: Clock }):
           behind = false
           return
         } catch (error) {
-          if (error instanceof MplpError && !error.retryable) return fail(error) // a place that the history cannot have made
+          if (isForGood(error)) return fail(error) // a place that the history cannot have made
           report(error)
           await slept(clock, backoffMs(attempt++, clock), signal)
         }
       }
     }
+    const lookAgain = () => {
+      if (behind) return
+      behind = true
+      void catchUp()
+    }
+    followers.add(lookAgain)
+    onAbort(signal, () => followers.delete(lookAgain))
     cursor = after ?? (await now()) ?? ''
     if (after === undefined && !isBehind()) behind = false
     else void catchUp()
@@ -165,6 +188,9 @@ export function fanOut(options: { history: History | undefined; clock: Clock }):
     },
   }
 }
+
+const isForGood = (error: unknown): boolean => error instanceof MplpError && !error.retryable
+const UNENDED = new AbortController().signal
 
 /** Members share one feed: what becomes of it becomes of all of them. */
 interface Group {

@@ -118,6 +118,26 @@ it('misses nothing that is published while a look at the history is on its way',
   await bus.close()
 })
 
+it('tells who has come to a place that its history has lost, and lets nobody begin there', async () => {
+  const history = keptHistory()
+  const bus = history.over(memoryTransport({ history, onError: () => undefined }))
+  const got: Delivery[] = []
+  const ahead = await bus.subscribe({}, (d) => void got.push(d))
+  await bus.publish(series(1, 3))
+  await until(() => got.length === 3)
+  await bus.publish([delivery(3)]) // that was a repeat
+  history.kept.length = 1
+  await bus.publish([delivery(2)]) // and this is another, in the same place
+  expect(await ahead.ended).toBeInstanceOf(InvalidInput)
+  expect(ids(got)).toEqual(ids(series(1, 3)))
+  const since: Delivery[] = []
+  await bus.subscribe({}, (d) => void since.push(d))
+  await bus.publish([delivery(3)])
+  await until(() => since.length === 1)
+  expect(ids(since)).toEqual(ids([delivery(3)]))
+  await bus.close()
+})
+
 it.each([
   ['its subscription', ({ subscription }: { subscription: Subscription }) => subscription.close()],
   ['the bus', ({ bus }: { bus: Transport }) => bus.close()],
