@@ -87,18 +87,25 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
     }
   }
 
-  /** Follows the journal from a revision until somebody has committed what is waited for. */
+  /** Follows the journal from a revision until somebody has committed what is waited for, or the store was found to have lost that revision. */
   async function elsewhere(after: number, until: (body: EntryBody) => boolean, asked?: AbortSignal): Promise<void> {
-    const { signal, unlink } = eitherOf(hands.closed, asked)
+    const { setBacks } = graph
+    const over = eitherOf(hands.closed, asked)
+    const lost = new AbortController()
+    const { signal, unlink } = eitherOf(over.signal, lost.signal)
+    const unwatch = graph.watch(() => graph.setBacks !== setBacks && lost.abort())
     try {
       for await (const entry of graph.store.read(graph.id, { after, follow: true, signal })) {
         await graph.refresh()
         if (until(entry.body as unknown as EntryBody)) return
       }
     } finally {
+      unwatch()
       unlink()
+      over.unlink()
     }
     asked?.throwIfAborted()
+    if (lost.signal.aborted && !hands.closed.aborted) return
     throw new Closed(hands.closed.aborted ? 'the runtime' : 'the store')
   }
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { Corrupt } from '../../src/protocol/errors.ts'
-import { flowOf, runtimeOf } from '../support/flows.ts'
+import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
 import { door, inTime, until } from '../support/on-a-clock.ts'
 import { replicated } from '../support/replicated.ts'
 
@@ -39,6 +39,22 @@ describe('a run on a store that has lost what it acknowledged', () => {
     expect(keys).toEqual([a, b, a, b])
     expect(runtime.errors).toEqual([expect.any(Corrupt)])
     expect(await (await runtime.project.context(run.context_id)).verify()).toEqual([])
+    await inTime(clock, runtime.close())
+  })
+
+  it('is waited for as it stands there, also by who began to wait before', async () => {
+    const clock = manualClock()
+    const { store, lag, failOver } = replicated(clock)
+    const runtime = await runtimeOf({}, { store, clock })
+    const run = await runtime.submit(chainOf(1, { approval: {} }))
+    const [question] = await runtime.waiting()
+    const result = run.result()
+    await clock.advance(10)
+    lag()
+    for (let i = 0; i < 20; i++) await runtime.signal(run.run_id, `lost ${i}`) // more than come after the failover
+    failOver()
+    await runtime.decide(question!.confirm.confirm_id, { status: 'approved', decided_by_role: 'me' })
+    expect(await inTime(clock, result)).toMatchObject({ status: 'completed' })
     await inTime(clock, runtime.close())
   })
 })
