@@ -5,7 +5,7 @@ import { method, needed, object, refuseUnlessFit } from '../protocol/fields.ts'
 import { given } from '../protocol/given.ts'
 import { shown } from '../protocol/shown.ts'
 import { checkAction } from './action.ts'
-import type { Action, ActionResult, Adapter, Asker, Call, DeltaSource, Inverse, RetryPolicy } from './adapter.ts'
+import type { Action, ActionResult, Adapter, Asker, Call, DeltaSource, RetryPolicy } from './adapter.ts'
 import { checkLayerOptions } from './check-options.ts'
 import { checkRegistering } from './check-registering.ts'
 import { spentOf, stateOf } from './checkpoint.ts'
@@ -14,12 +14,13 @@ import { listening, sourceOf } from './deltas.ts'
 import { endedEvent, labelOf, startedEvent } from './events.ts'
 import { denied, toActionError } from './failure.ts'
 import { closeInTime } from './in-time.ts'
-import { inverseIn } from './inverse.ts'
+import { inverseBy } from './inverse.ts'
 
 import type { ActionLayer, CallOptions, EventDraft, Hands, Observer } from './layer.ts'
 
 import { withOutputs } from './outputs.ts'
 import { type AtOnce, placesFor } from './places.ts'
+import { isReadOnly } from './read-only.ts'
 import { gathered, redactor } from './redact.ts'
 import { secretsOf } from './secrets.ts'
 import { refuseUnlessSpend } from './spend.ts'
@@ -202,7 +203,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
     executorOf: (action_type) => (members.get(action_type) ?? members.get('*'))?.adapter.executor_kind,
     lacks,
     label: (action) => redact.text(labelOf(asked(action).adapter, action.params, action.action_type)),
-    readOnly: (action) => asked(action).adapter.readOnly?.(action.params) === true,
+    readOnly: (action) => isReadOnly(asked(action).adapter, action.params),
     estimate(action) {
       const most = asked(action).adapter.estimate?.(action.params) ?? {}
       refuseUnlessSpend(most, action.action_type)
@@ -213,7 +214,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
       if (!object.fits(outcome)) throw badOutcome(outcome)
       const { adapter } = asked(action)
       try {
-        return inverseIn(adapter.inverse?.(action, outcome) ?? unsaidInverse(adapter, action), action.action_type)
+        return inverseBy(adapter, action, outcome)
       } catch (error) {
         throw redact.error(error instanceof MplpError ? error : toActionError(error))
       }
@@ -275,9 +276,6 @@ function secretsAmong(configured: readonly string[], members: ReadonlyMap<string
   for (const { adapter } of members.values()) if (adapter.secrets) lists.push(secretsOf(adapter))
   return lists
 }
-
-const unsaidInverse = (adapter: Adapter, { params }: Action): Inverse =>
-  adapter.readOnly?.(params) === true ? 'none_needed' : 'irreversible'
 
 const noObject = (what: string) => (found: unknown) =>
   new InvalidInput(what, [{ path: '', rule: 'type', message: 'must be an object', found: shown(found) }])

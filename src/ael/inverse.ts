@@ -3,11 +3,14 @@ import { type Fields, needed, object, problemsIn, text } from '../protocol/field
 import type { JsonObject } from '../protocol/json.ts'
 import { jsonCopy } from '../protocol/json-copy.ts'
 import { executorKind } from './action.ts'
-import type { Action, Inverse } from './adapter.ts'
+import type { Action, Adapter, Inverse, Outcome } from './adapter.ts'
 import { isPromised } from './promised.ts'
+import { isReadOnly } from './read-only.ts'
 
-/** What an adapter said takes an action back. Throws InvalidInput for what nobody could carry out once it is needed. */
-export function inverseIn(said: Inverse, action_type: string): Inverse {
+/** What an adapter says takes an action back. Throws InvalidInput for what nobody could carry out once it is needed. */
+export function inverseBy(adapter: Adapter, action: Action, outcome: Outcome): Inverse {
+  const { action_type, params } = action
+  const said = adapter.inverse?.(action, outcome) ?? (isReadOnly(adapter, params) ? 'none_needed' : 'irreversible')
   if (said === 'none_needed' || said === 'irreversible') return said
   const subject = `what takes ${action_type} back`
   const problems = isPromised(said) ? [PROMISED] : problemsIn(partsOf(said), INVERSE, '')

@@ -1,6 +1,10 @@
+/** Whatever can be awaited: an adapter may have promises of another library, or realm. */
+export const isThenable = (said: unknown): said is PromiseLike<unknown> =>
+  typeof (said as { readonly then?: unknown } | null | undefined)?.then === 'function'
+
 /** Is it a promise where an answer is needed at once? What becomes of it is nobody's concern then, or a rejection would end the process. */
 export function isPromised(said: unknown): boolean {
-  if (!(said instanceof Promise)) return false
-  said.catch(() => undefined)
+  if (!isThenable(said)) return false
+  said.then(undefined, () => undefined)
   return true
 }

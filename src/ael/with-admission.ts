@@ -11,6 +11,8 @@ import { aborted, denied, orAborted } from './failure.ts'
 import { inTime } from './in-time.ts'
 import type { Admission, Decision, GateRequest, Hands } from './layer.ts'
 import { eitherOf } from './on-abort.ts'
+import { isThenable } from './promised.ts'
+import { isReadOnly } from './read-only.ts'
 import { type Redactor, redactor } from './redact.ts'
 import { secretsOf } from './secrets.ts'
 
@@ -35,7 +37,10 @@ export function withAdmission(adapter: Adapter, options: AdmissionOptions = {}):
     const { tool } = approval
     const admission =
       admit &&
-      admissionIn(await answered(admit({ action, tool, read_only: readOnly(adapter, action), ...asker })), tool)
+      admissionIn(
+        await answered(admit({ action, tool, read_only: isReadOnly(adapter, action.params), ...asker })),
+        tool,
+      )
     const policy = admittedPolicy(approval, admission, redact)
     if (policy === 'ask') await pass(gate, action, approval, call, redact)
     return await adapter.execute(action, call)
@@ -54,7 +59,7 @@ export async function checkParams(
   try {
     const checking = adapter.check?.(action.params, asker)
     if (checking) await unlessLate(answered(checking), 'the check', adapter, action, limits)
-    checkRepeatable(action, readOnly(adapter, action))
+    checkRepeatable(action, isReadOnly(adapter, action.params))
   } catch (error) {
     throw redact.error(error)
   }
@@ -79,18 +84,12 @@ function unlessCalledOff<T>(answer: T | Promise<T>, call: Passage, what: string)
   return orAborted(Promise.resolve(answer), signal, what).finally(unlink)
 }
 
-/** Whatever can be awaited: an adapter may have promises of another library, or realm. */
-const isThenable = (answer: unknown): boolean =>
-  typeof (answer as { readonly then?: unknown } | undefined)?.then === 'function'
-
 export const approvalDigest = (tool: string, args: Json, run: RunRef | undefined): Digest =>
   digestOfJson({
     tool,
     arguments: args,
     run: run === undefined ? null : { plan_id: run.plan_id, step_id: run.step_id },
   })
-
-const readOnly = (adapter: Adapter, action: Action): boolean => adapter.readOnly?.(action.params) === true
 
 function askerOf({ role, run }: Passage): Asker {
   if (role === undefined) return run === undefined ? {} : { run }

@@ -3,6 +3,7 @@ import { canonical, digestOf } from '../protocol/json.ts'
 import type { Action, Adapter, Outcome } from './adapter.ts'
 import { checkCacheOptions } from './check-options.ts'
 import { decorated } from './decorate.ts'
+import { isReadOnly } from './read-only.ts'
 
 export interface CacheOptions {
   readonly ttlMs: number
@@ -62,7 +63,7 @@ export function outcomeCache(options: CacheOptions): OutcomeCache {
 
 export function withCache(adapter: Adapter, cache: OutcomeCache): Adapter {
   return decorated(adapter, async (action, call) => {
-    const cacheable = call.resume === undefined && cache.accepts(action) && adapter.readOnly?.(action.params) === true
+    const cacheable = call.resume === undefined && cache.accepts(action) && isReadOnly(adapter, action.params)
     if (!cacheable) return adapter.execute(action, call)
     const key = digestOf(canonical([action.action_type, call.role ?? null, action.params]))
     const known = cache.get(key)

@@ -7,6 +7,7 @@ import { budgetEvent, labelOf } from './events.ts'
 import { brief, finalFailure, overBudget, toActionError, withSpent } from './failure.ts'
 import type { Attempt, AttemptEnd, Budget, BudgetState, Hands, Observer } from './layer.ts'
 import { refuseUnlessAmounts, spentBy } from './outputs.ts'
+import { isReadOnly } from './read-only.ts'
 import { type Redactor, redactor } from './redact.ts'
 import { secretsOf } from './secrets.ts'
 import { refuseUnlessSpend } from './spend.ts'
@@ -88,7 +89,7 @@ function attemptOf(adapter: Adapter, action: Action, call: Passage, redact: Reda
   return {
     action,
     label: redact.text(labelOf(adapter, action.params, action.action_type)),
-    read_only: adapter.readOnly?.(action.params) === true,
+    read_only: isReadOnly(adapter, action.params),
     execution_id,
     attempt,
     ...(role === undefined ? {} : { role }),

@@ -5,6 +5,7 @@ import type { Adapter, Call, RetryPolicy } from './adapter.ts'
 import { decorated, type Passage } from './decorate.ts'
 import { aborted, toActionError } from './failure.ts'
 import { eitherOf } from './on-abort.ts'
+import { isReadOnly } from './read-only.ts'
 
 export function nextRetry(
   policy: RetryPolicy | undefined,
@@ -43,7 +44,7 @@ export function withRetry(adapter: Adapter, options: RetryOptions = {}): Adapter
   const { clock = systemClock, longestWaitMs = 300_000 } = options
   return decorated(adapter, async (action, call) => {
     const policy = action.retry ?? options.policy
-    checkRepeatable(action, adapter.readOnly?.(action.params) === true, policy)
+    checkRepeatable(action, isReadOnly(adapter, action.params), policy)
     let resume = call.resume
     const checkpoint: Call['checkpoint'] = (state, spent) => {
       resume = state

@@ -386,10 +386,12 @@ describe('an attempt', () => {
   })
 
   it('counts as one that changes something unless its adapter says true, and not what comes to that', async () => {
-    const layer = layerOf(async () => ({}), {}, { readOnly: (async () => false) as never })
-    const retry = { strategy: 'fixed', max_attempts: 2 } as const
-    expect(layer.readOnly(work())).toBe(false)
-    await expect(layer.execute(work({ idempotency_key: '', retry }))).rejects.toBeInstanceOf(InvalidInput)
+    for (const readOnly of [async () => false, async () => true, async () => expect.fail('it cannot say')]) {
+      const layer = layerOf(async () => ({}), {}, { readOnly: readOnly as never })
+      const retry = { strategy: 'fixed', max_attempts: 2 } as const
+      expect(layer.readOnly(work())).toBe(false)
+      await expect(layer.execute(work({ idempotency_key: '', retry }))).rejects.toBeInstanceOf(InvalidInput)
+    }
   })
 
   it.each<[string, () => unknown, string]>([
