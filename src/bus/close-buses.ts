@@ -1,7 +1,8 @@
-import { type Clock, timer } from '../protocol/clock.ts'
+import type { Clock } from '../protocol/clock.ts'
 import { Unavailable } from '../protocol/errors.ts'
 import type { Bus } from './bus-spec.ts'
-import { ofBus } from './of-bus.ts'
+import { foreign } from './foreign.ts'
+import { atMost } from './waiting.ts'
 
 /** A carrier bounds its own close; one that does not keeps nobody from closing the rest. Ours takes ten seconds where a client reads nothing. */
 const CLOSE_MS = 30_000
@@ -13,17 +14,11 @@ export async function closeBuses(buses: readonly Bus[], clock: Clock): Promise<v
 }
 
 async function closed({ name, transport }: Bus, clock: Clock): Promise<void> {
-  let forget: (() => void) | undefined
-  const late = new Promise<never>((_, reject) => {
-    forget = timer(clock, CLOSE_MS, () =>
-      reject(new Unavailable(`the bus ${name}`, `closing it took over ${CLOSE_MS} ms`)),
-    )
-  })
+  const by = `the bus ${name}`
   try {
-    await Promise.race([transport.close(), late])
+    const isClosed = await atMost(CLOSE_MS, Promise.resolve(transport.close()), clock)
+    if (!isClosed) throw new Unavailable(by, `closing it took over ${CLOSE_MS} ms`)
   } catch (error) {
-    throw ofBus(name, 'close', error)
-  } finally {
-    forget?.()
+    throw foreign(by, 'its close', error)
   }
 }

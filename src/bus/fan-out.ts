@@ -1,8 +1,8 @@
 import type { Clock } from '../protocol/clock.ts'
-import { MplpError } from '../protocol/errors.ts'
 import type { Report } from '../protocol/reporter.ts'
 import { copied } from './copied.ts'
 import { isAfter, placeOf } from './delivery.ts'
+import { isForGood } from './foreign.ts'
 import type { Item, SubscriberQueue } from './queue.ts'
 import { type SharedQueue, sharedQueue } from './shared-queue.ts'
 import type { Feed } from './source.ts'
@@ -189,7 +189,6 @@ export function fanOut(options: { history: History | undefined; clock: Clock }):
   }
 }
 
-const isForGood = (error: unknown): boolean => error instanceof MplpError && !error.retryable
 const UNENDED = new AbortController().signal
 
 /** Members share one feed: what becomes of it becomes of all of them. */

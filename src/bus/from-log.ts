@@ -1,11 +1,11 @@
-import { causeOf } from '../protocol/cause.ts'
 import { systemClock } from '../protocol/clock.ts'
-import { Closed, MplpError, Unavailable } from '../protocol/errors.ts'
+import { Closed, Unavailable } from '../protocol/errors.ts'
 import { having, method, needed, object, refuseUnlessFit, text } from '../protocol/fields.ts'
 import { given } from '../protocol/given.ts'
 import { checkMember } from './check-options.ts'
 import { copied } from './copied.ts'
 import { aheadOf, asDelivery, checkBatch, isBefore, placeOf } from './delivery.ts'
+import { foreign, isForGood } from './foreign.ts'
 import { type Feed, type SourceOptions, source } from './source.ts'
 import type { After, Delivery, Place, Transport, TransportTraits } from './transport.ts'
 import { backoffMs, slept } from './waiting.ts'
@@ -61,8 +61,8 @@ export function fromLog(log: DeliveryLog, options: SourceOptions = {}): Transpor
           if (!signal.aborted) throw new Unavailable(name, 'reading ended by itself, and is begun again')
         } catch (error) {
           if (signal.aborted) return
-          if (error instanceof MplpError && !error.retryable) return fail(error)
-          report(namedBy(name, error))
+          if (isForGood(error)) return fail(error)
+          report(foreign(name, 'reading it', error))
           if (cursor !== before) attempt = 1
           await slept(clock, backoffMs(attempt, clock), signal)
         }
@@ -86,11 +86,4 @@ export function fromLog(log: DeliveryLog, options: SourceOptions = {}): Transpor
       return closing
     },
   }
-}
-
-/** An error that is none of ours does not say where it came from. */
-function namedBy(name: string, error: unknown): MplpError {
-  if (error instanceof MplpError) return error
-  const cause = causeOf(error)
-  return new Unavailable(name, `reading it failed with ${cause.message}`, { cause })
 }

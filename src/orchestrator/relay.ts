@@ -1,5 +1,6 @@
+import { isThenable } from '../ael/promised.ts'
 import { busName } from '../bus/check-options.ts'
-import { ofBus } from '../bus/of-bus.ts'
+import { foreign } from '../bus/foreign.ts'
 import type { Delivery, Transport } from '../bus/transport.ts'
 import { atMost, backoffMs, slept, unlessAborted } from '../bus/waiting.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
@@ -96,7 +97,7 @@ export function relay(options: RelayOptions): Relay {
         )
       } catch (error) {
         if (error instanceof Closed) throw error
-        report(ofBus(name, 'publish', error))
+        report(foreign(`the bus ${name}`, 'its publish', error))
         if (closing.signal.aborted) return false
         await slept(clock, backoffMs(attempt, clock), AbortSignal.any([lost, closing.signal]))
       }
@@ -228,7 +229,7 @@ export function relay(options: RelayOptions): Relay {
 
 /** Without a promise, all would count as published that may never be. */
 function promised(publishing: Promise<void>, name: string): Promise<void> {
-  if (typeof Object(publishing).then === 'function') return Promise.resolve(publishing)
+  if (isThenable(publishing)) return Promise.resolve(publishing)
   const remedy = 'return a promise that resolves once the bus has the batch'
   throw new Refused(`nobody can know when the bus ${name} has what was published: its publish gives no promise`, remedy)
 }
