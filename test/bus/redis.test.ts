@@ -35,6 +35,20 @@ await suiteNeeds('redis', (url) =>
   }),
 )
 
+/** The time as it is, and a wait until they who sleep by it have done so some times more. */
+function counting() {
+  let slept = 0
+  const sleep = (ms: number, signal?: AbortSignal) => {
+    slept++
+    return systemClock.sleep(ms, signal)
+  }
+  const sleeps = (more: number) => {
+    const enough = slept + more
+    return until(() => slept > enough)
+  }
+  return { clock: { ...systemClock, sleep }, sleeps }
+}
+
 describe('bus/redis', () => {
   const itOnRedis = itNeeds('redis')
   const itOnItsOwn = itOwns(() => privateRedis())
@@ -177,12 +191,7 @@ describe('bus/redis', () => {
   })
 
   itOnRedis('leaves a living member what it has in hand, however long it takes', async (url) => {
-    let passes = 0
-    const sleep = (ms: number, signal?: AbortSignal) => {
-      passes++
-      return systemClock.sleep(ms, signal)
-    }
-    const clock = { ...systemClock, sleep }
+    const { clock, sleeps } = counting()
     await withBus({ url, claimAfterMs: 600, clock }, async (bus, { redis, key }) => {
       const got: string[] = []
       let finish: () => void = () => undefined
@@ -195,8 +204,7 @@ describe('bus/redis', () => {
       await bus.publish([delivery(1)])
       await until(() => got.length === 1)
       for (let i = 0; i < 6; i++) await bus.subscribe({}, (d) => void got.push(`other ${d.revision}`), { group: 'g' })
-      const before = passes
-      await until(() => passes > before + 40)
+      await sleeps(40)
       expect(got).toEqual(['busy 1'])
       finish()
       await until(async () => (await pending(redis, key, 'g')) === 0)
@@ -237,12 +245,8 @@ describe('bus/redis', () => {
   })
 
   itOnRedis('leaves a living member also what it has read and has no room for', async (url) => {
-    let passes = 0
-    const sleep = (ms: number, signal?: AbortSignal) => {
-      passes++
-      return systemClock.sleep(ms, signal)
-    }
-    await withBus({ url, claimAfterMs: 600, clock: { ...systemClock, sleep } }, async (bus, { redis, key }) => {
+    const { clock, sleeps } = counting()
+    await withBus({ url, claimAfterMs: 600, clock }, async (bus, { redis, key }) => {
       let finish: () => void = () => undefined
       const busy = new Promise<void>((resolve) => {
         finish = resolve
@@ -256,8 +260,7 @@ describe('bus/redis', () => {
       await bus.publish(series(1, 20))
       await until(() => got.length === 1)
       for (let i = 0; i < 6; i++) await bus.subscribe({}, (d) => void got.push(d.revision), { group: 'g' })
-      const before = passes
-      await until(() => passes > before + 40)
+      await sleeps(40)
       finish()
       await until(async () => (await pending(redis, key, 'g')) === 0)
       expect(got).toEqual(series(1, 20).map((d) => d.revision))
@@ -282,12 +285,7 @@ describe('bus/redis', () => {
   )
 
   itOnRedis('leaves a member what it has in hand while its close waits for that', async (url) => {
-    let passes = 0
-    const sleep = (ms: number, signal?: AbortSignal) => {
-      passes++
-      return systemClock.sleep(ms, signal)
-    }
-    const clock = { ...systemClock, sleep }
+    const { clock, sleeps } = counting()
     await withBus({ url, claimAfterMs: 600, graceMs: 60_000, clock }, async (bus, { redis, key }) => {
       const got: string[] = []
       let finish: () => void = () => undefined
@@ -301,8 +299,7 @@ describe('bus/redis', () => {
       await until(() => got.length === 1)
       for (let i = 0; i < 6; i++) await bus.subscribe({}, (d) => void got.push(`other ${d.revision}`), { group: 'g' })
       const closing = leaver.close()
-      const before = passes
-      await until(() => passes > before + 40)
+      await sleeps(40)
       finish()
       await closing
       expect(got).toEqual(['leaver 1'])
@@ -518,19 +515,13 @@ describe('bus/redis', () => {
   itOnItsOwn(
     'tells a member of a group that the server is away, and not again with everything it tries',
     async (server) => {
-      let passes = 0
-      const sleep = (ms: number, signal?: AbortSignal) => {
-        passes++
-        return systemClock.sleep(ms, signal)
-      }
+      const { clock, sleeps } = counting()
       const errors: unknown[] = []
       const onError = (error: unknown) => void errors.push(error)
-      const clock = { ...systemClock, sleep }
       const bus = await redisTransport({ url: server.url, prefix: freshPrefix(), claimAfterMs: 60, clock, onError })
       await bus.subscribe({}, () => undefined, { group: 'g' })
       await server.kill()
-      passes = 0
-      await until(() => passes > 30)
+      await sleeps(30)
       expect(errors).toEqual([expect.any(Unavailable), expect.any(Unavailable)]) // its reader, and its chores
       await bus.close()
     },
