@@ -17,6 +17,8 @@ export interface Objects {
   /** `text` is the value where it is at hand; else it is taken from the line. */
   put(key: string, seq: number, text?: string): void
   delete(key: string): void
+  /** Until then no file is written, however long it takes to read the journal: a folder that is refused stays as it was. */
+  begin(): void
   /** Waits until not too much is waiting to be written. */
   room(): Promise<void>
   /** Writes no more files; what is due stays due for the next opening. */
@@ -53,7 +55,7 @@ export function objects({ folder, lines, fromJournal, check, onError }: ObjectsO
   let round: Promise<void> | undefined
 
   let pause: NodeJS.Timeout | undefined
-  let stopped = false
+  let writes = false
 
   const setDue = (key: string, text: string | undefined) => {
     dueCharacters += (text?.length ?? 0) - (due.get(key)?.text?.length ?? 0)
@@ -62,12 +64,10 @@ export function objects({ folder, lines, fromJournal, check, onError }: ObjectsO
   }
   /** Until nothing is due or writing fails; then the next change, flush or opening tries again. */
   function writeSoon(): void {
-    if (pause !== undefined || stopped) return
+    if (pause !== undefined || !writes || due.size === 0) return
     pause = setTimeout(() => {
       pause = undefined
-      nextRound().then(() => {
-        if (due.size > 0) writeSoon()
-      }, onError)
+      nextRound().then(writeSoon, onError)
     }, PAUSE_MS)
     pause.unref()
   }
@@ -81,7 +81,7 @@ export function objects({ folder, lines, fromJournal, check, onError }: ObjectsO
   }
 
   async function writeOne(key: string): Promise<void> {
-    if (stopped) return
+    if (!writes) return
     const task = due.get(key)
     const seq = lines.get(key)
     const path = join(folder, objectPath(key))
@@ -119,11 +119,15 @@ export function objects({ folder, lines, fromJournal, check, onError }: ObjectsO
       sorted?.delete(key)
       setDue(key, undefined)
     },
+    begin() {
+      writes = true
+      writeSoon()
+    },
     async room() {
       if (due.size > MAX_DUE || dueCharacters > MAX_DUE_CHARACTERS) await nextRound().catch(onError)
     },
     async stop() {
-      stopped = true
+      writes = false
       clearTimeout(pause)
       await round?.catch(onError)
     },

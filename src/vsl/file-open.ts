@@ -80,17 +80,13 @@ async function replayed(
   let checkpointed = known?.seq ?? 0
   /** The last line that `state` tells of; the journal may just have one more. */
   let applied = checkpointed
-  const stop = () => Promise.all([values.stop(), own.stop()])
-  try {
-    while (applied < journal.last) {
-      const lines = await journal.page(applied + 1)
-      for (const { text } of lines) state.replay(JSON.parse(text))
-      applied += lines.length
-    }
-  } catch (error) {
-    await stop() // what was read so far must not be written into a folder that is not opened
-    throw error
+  while (applied < journal.last) {
+    const lines = await journal.page(applied + 1)
+    for (const { text } of lines) state.replay(JSON.parse(text))
+    applied += lines.length
   }
+  values.begin()
+  own.begin()
 
   async function checkpoint(): Promise<void> {
     const seq = applied
@@ -138,7 +134,7 @@ async function replayed(
     async close() {
       await checkpointing
       await checkpoint().catch(onError)
-      await stop()
+      await Promise.all([values.stop(), own.stop()])
       await journal.close().catch(onError) // all of it is on the disk
       await lock.release().catch(onError) // what is left of it is void when this process ends
     },

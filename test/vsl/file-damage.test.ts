@@ -10,7 +10,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { Corrupt, MplpError, OutcomeUnknown, Unavailable } from '../../src/protocol/errors.ts'
 import type { Backend, Write } from '../../src/vsl/backend.ts'
 import { type FileOptions, fileBackend } from '../../src/vsl/file.ts'
@@ -241,14 +241,17 @@ describe('a damaged file store', () => {
   it('is not opened, and nothing in it changed, when a line that the checkpoint does not know is damaged', async () => {
     const path = freshPath()
     const backend = await opened(path, { segmentBytes: 200 })
-    for (let i = 0; i < 6; i++) await backend.commit(write('g', i, { entry: i, puts: [[`k/${i}`, i]] }))
+    for (let i = 0; i < 60; i++) await backend.commit(write('g', i, { entry: i, puts: [[`k/${i}`, i]] }))
     await backend.close()
     rmSync(join(path, 'checkpoint'))
     rmSync(join(path, 'values'), { recursive: true })
-    const file = journalFiles(path)[2]!
+    const file = journalFiles(path).at(-2)!
     writeFileSync(file, flipped(readFileSync(file), 60))
+    const later = setTimeout
+    vi.spyOn(globalThis, 'setTimeout').mockImplementation((work) => later(work, 0)) // as if reading the journal took long
+    onTestFinished(() => void vi.restoreAllMocks())
     await expect(opened(path)).rejects.toThrow(Corrupt)
-    await new Promise((resolve) => setTimeout(resolve, 120)) // longer than object files wait to be written
+    await new Promise((resolve) => later(resolve, 1)) // whatever was to be done by then
     expect(existsSync(join(path, 'values'))).toBe(false)
   })
 
