@@ -44,8 +44,10 @@ export interface Backend extends ValueStateLayer {
   feed(from?: { after?: Position; follow?: boolean; signal?: AbortSignal }): AsyncIterable<Entry>
 
   /**
-   * Makes `holder` the owner and raises the stream's token, in the record that `commit` compares. `undefined` while another holder's lease has
-   * time left by the store's clock and its process lives. Acquiring again as the same holder is a takeover from oneself: a new token.
+   * Makes `holder` the owner and raises the stream's token, in the record that `commit` compares; where an older copy may be put in
+   * the store's place under living processes, as by a failover, not by one but to the time by its clock, so that no token is given out twice.
+   * `undefined` while another holder's lease has time left by the store's clock and its process lives. Acquiring again as the same holder is a
+   * takeover from oneself: a new token.
    */
   acquire(stream: string, holder: Holder, ttlMs: number): Promise<Acquired | undefined>
   /** Gives the lease its full time again; false once somebody else has acquired or it was released. */

@@ -17,6 +17,9 @@ interface Returned {
   readonly holder: string
 }
 
+/** The server's clock, from which tokens are taken: one that was given out and then lost, as by a failover, is not given out again. */
+const MICROS = '(extract(epoch from clock_timestamp()) * 1000000)::bigint'
+
 /** As many as fifty small plans take and leave at about the same time; a statement for each would be more than all their commits. */
 const BATCHES = { most: 512, bytesOf: () => 0, maxBytes: 0 }
 
@@ -33,11 +36,11 @@ export function postgresLeases(
     name: `${schema}.acquire`,
     text: `
       insert into ${heads} as h (stream, token, holder_id, holder, until)
-      select stream, 1, id, holder, statement_timestamp() + ttl * interval '1 millisecond'
+      select stream, ${MICROS}, id, holder, statement_timestamp() + ttl * interval '1 millisecond'
       from unnest($1::text[], $2::text[], $3::text[], $4::float8[]) as asked (stream, id, holder, ttl)
       order by stream collate "C"
       on conflict (stream) do update
-      set token = h.token + 1, holder_id = excluded.holder_id, holder = excluded.holder,
+      set token = greatest(h.token + 1, ${MICROS}), holder_id = excluded.holder_id, holder = excluded.holder,
           until = clock_timestamp() + (excluded.until - statement_timestamp())
       where h.until is null or h.until <= clock_timestamp() or h.holder_id = excluded.holder_id or h.token = $5
       returning stream, token, revision`,

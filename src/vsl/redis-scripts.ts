@@ -176,17 +176,19 @@ redis.call('ZREM', KEYS[2], ARGV[1])
 /**
  * KEYS: heads, leases. ARGV: stream, holder, its id, ttl, and a token or ''. Returns the new token and the revision; or, while somebody else holds the stream, the
  * present token, the revision and the holder. A holder under the token given in ARGV is passed over: the caller has seen that its process is gone.
+ * Tokens are taken from the clock: one that was given out and then lost, as by a failover, is not given out again.
  */
 export const ACQUIRE = script(`
 local stream, holder, id, ttl, gone = unpack(ARGV)
 local revision, token = string.match(redis.call('HGET', KEYS[1], stream) or '0 0', '^(%d+) (%d+)$')
 local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local micros = time[1] * 1000000 + time[2]
+local now = math.floor(micros / 1000)
 local till, held = string.match(redis.call('HGET', KEYS[2], stream) or '', '^(%d+) (.*)$')
 if held and tonumber(till) > now and token ~= gone and cjson.decode(held).id ~= id then
   return {token, revision, held}
 end
-token = string.format('%.0f', token + 1)
+token = string.format('%.0f', math.max(token + 1, micros))
 redis.call('HSET', KEYS[1], stream, revision .. ' ' .. token)
 redis.call('HSET', KEYS[2], stream, string.format('%.0f', now + ttl) .. ' ' .. holder)
 return {token, revision}

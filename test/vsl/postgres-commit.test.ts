@@ -45,12 +45,12 @@ describe('commits on Postgres', () => {
     await store.commit(append('g', 0))
     const lease = await store.acquire('g', thisHolder('h'), 60_000)
     await expect(store.commit(append('g', 2))).rejects.toEqual(new RevisionConflict('g', 2, 1))
-    await expect(store.commit({ ...append('g', 1), fence: 0 })).rejects.toEqual(new FencedOut('g', 0, 1))
+    await expect(store.commit({ ...append('g', 1), fence: 0 })).rejects.toEqual(new FencedOut('g', 0, lease!.token))
     await expect(store.commit(append('absent', 1))).rejects.toEqual(new RevisionConflict('absent', 1, 0))
     await store.commit({ ...append('g', 1), fence: lease!.token })
     await store.commit(append('g', 2))
     expect((await collect(store.read('g'))).map((entry) => entry.revision)).toEqual([1, 2, 3])
-    expect(await store.head('g')).toEqual({ revision: 3, token: 1 })
+    expect(await store.head('g')).toEqual({ revision: 3, token: lease!.token })
     await store.close()
   })
 
@@ -72,9 +72,9 @@ describe('commits on Postgres', () => {
     await expect(put(2)).rejects.toEqual(new RevisionConflict('g', 2, 1))
     await expect(put(1, 7)).rejects.toEqual(new FencedOut('g', 7, 0))
     const lease = await store.acquire('g', thisHolder('h'), 60_000)
-    await expect(put(1, 0)).rejects.toEqual(new FencedOut('g', 0, 1))
+    await expect(put(1, 0)).rejects.toEqual(new FencedOut('g', 0, lease!.token))
     await expect(store.commit({ ...write('g', 1, { puts: [['a', 1]] }), fence: 0 })).rejects.toEqual(
-      new FencedOut('g', 0, 1),
+      new FencedOut('g', 0, lease!.token),
     )
     await expect(store.commit(write('g', 0, { puts: [['a', 1]] }))).rejects.toEqual(new RevisionConflict('g', 0, 1))
     expect(await collect(store.scan(''))).toEqual([['a', 0]])
@@ -85,7 +85,7 @@ describe('commits on Postgres', () => {
       ['b', 1],
       ['c', 2],
     ])
-    expect(await store.head('g')).toEqual({ revision: 2, token: 1 })
+    expect(await store.head('g')).toEqual({ revision: 2, token: lease!.token })
     expect(bodies(await collect(store.feed()))).toEqual(['first', 'put'])
     await store.close()
   })
@@ -119,7 +119,7 @@ describe('commits on Postgres', () => {
     expect(results.map((r) => (r.status === 'rejected' ? r.reason : 'landed'))).toEqual([
       'landed',
       new RevisionConflict('stale', 0, 1),
-      new FencedOut('owned', 0, 1),
+      new FencedOut('owned', lease!.token - 1, lease!.token),
       new KeyExists('there'),
       new RevisionConflict('ahead', 7, 0),
       'landed',
