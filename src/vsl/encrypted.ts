@@ -171,10 +171,11 @@ async function* ownKeys(
 /** Every key leaves a text in the store by which it is known again: a wrong one must be found out before it seals anything. */
 async function checkKeys(store: Backend, ring: Keyring): Promise<void> {
   let known = await checksIn(store)
-  // Another process may be opening the new store too: what it is no longer empty of may be its check.
-  if (known.length === 0 && !(await isEmpty(store))) known = await checksIn(store)
-  if (known.length === 0 && !(await isEmpty(store)))
-    throw new Refused('the store holds what is not encrypted', 'copy it into a new, encrypted one with copyStore')
+  if (known.length === 0 && !(await isEmpty(store))) {
+    known = await checksIn(store) // another process may be opening the new store too, and its check comes before all else
+    if (known.length === 0)
+      throw new Refused('the store holds what is not encrypted', 'copy it into a new, encrypted one with copyStore')
+  }
   const names = new Map(ring.ids.map((id) => [`${CHECKS}${encodeURIComponent(id)}`, id]))
   const missing = known.find((name) => !names.has(name))
   if (missing !== undefined) {

@@ -216,6 +216,21 @@ describe('an encrypted store', () => {
     }
   })
 
+  it('is opened by two processes at once while it is new, whenever the other one comes', async () => {
+    const keys = [key('k1')]
+    for (let heldUp = 0, calls = 1; heldUp < calls; heldUp++) {
+      const inner = memoryBackend()
+      const sleep = async () => {
+        const other = await withEncryption(inner, keys)
+        await other.set('theirs', 1)
+      }
+      const slow = faultyBackend(inner, ({ index }) => (index === heldUp ? 1 : undefined), { sleep })
+      const store = await withEncryption(slow, keys)
+      calls = slow.calls.length
+      expect(await store.get('theirs')).toBe(1)
+    }
+  })
+
   it('takes keys as bytes or base64, and refuses what is none', async () => {
     const bytes = randomBytes(32)
     const inner = memoryBackend()
