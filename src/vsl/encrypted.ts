@@ -6,7 +6,7 @@ import { checkBytes, checkDigest, checkName, checkScan, textOf } from './check-i
 import { checkStores } from './check-options.ts'
 import { checkWrite } from './check-write.ts'
 import { isEmpty } from './copy.ts'
-import { type EncryptionKey, type Keyring, keyring } from './keyring.ts'
+import { type EncryptionKey, type Keyring, keyring, noSuchKey, type Place } from './keyring.ts'
 
 /**
  * A store whose values, own values, entries and blobs are sealed with AES-256-GCM before they reach the inner one. The first key seals, all of them
@@ -23,9 +23,22 @@ export async function withEncryption(store: Backend, keys: readonly EncryptionKe
   await checkKeys(store, ring)
   const writing = new Map<Digest, Promise<void>>()
 
-  const opened = ({ body, ...entry }: Entry): Entry => ({
+  /** Every key leaves its check before it seals anything: the name of one without is damage, and not a key to be given. */
+  async function unopened(place: Place, error: unknown): Promise<never> {
+    const missing = error instanceof Refused && error.cause instanceof NotFound ? error.cause.id : undefined
+    if (missing === undefined || (await store.get(checkOf(missing))) !== undefined) throw error
+    throw noSuchKey(place, { cause: error })
+  }
+  async function open<T = Json>(place: Place, sealed: Json): Promise<T> {
+    try {
+      return JSON.parse(ring.open(place, sealed))
+    } catch (error) {
+      return unopened(place, error)
+    }
+  }
+  const opened = async ({ body, ...entry }: Entry): Promise<Entry> => ({
     ...entry,
-    body: JSON.parse(ring.open(['entry', entry.stream, entry.revision], body)),
+    body: await open(['entry', entry.stream, entry.revision], body),
   })
   const seal = (texts: readonly (readonly [string, string])[]): Puts =>
     texts.map(([key, text]) => [key, ring.seal(['value', key], text)])
@@ -35,7 +48,7 @@ export async function withEncryption(store: Backend, keys: readonly EncryptionKe
   async function findBlob(digest: Digest): Promise<Digest | undefined> {
     for (const name of namesOf(digest)) {
       const sealed = await store.get(name)
-      if (sealed !== undefined) return (JSON.parse(ring.open(['blob name', name], sealed)) as BlobName).inner
+      if (sealed !== undefined) return (await open<BlobName>(['blob name', name], sealed)).inner
     }
     return undefined
   }
@@ -62,7 +75,7 @@ export async function withEncryption(store: Backend, keys: readonly EncryptionKe
     async get(key) {
       checkOwn(key)
       const sealed = await store.get(key)
-      return sealed === undefined ? undefined : JSON.parse(ring.open(['own', key], sealed))
+      return sealed === undefined ? undefined : open(['own', key], sealed)
     },
     async set(key, value) {
       checkOwn(key)
@@ -80,8 +93,9 @@ export async function withEncryption(store: Backend, keys: readonly EncryptionKe
       await store.commit({ ...rest, ...sealed, inserts: seal(inserts), puts: seal(puts) })
     },
     async getMany(keys) {
-      const found = await store.getMany(keys)
-      return new Map([...found].map(([key, sealed]) => [key, JSON.parse(ring.open(['value', key], sealed))]))
+      const found = new Map<string, Json>()
+      for (const [key, sealed] of await store.getMany(keys)) found.set(key, await open(['value', key], sealed))
+      return found
     },
     async *scan(prefix, from = {}) {
       checkScan(prefix, from)
@@ -89,16 +103,16 @@ export async function withEncryption(store: Backend, keys: readonly EncryptionKe
       let left = from.limit ?? Number.POSITIVE_INFINITY
       for await (const [key, sealed] of from.own ? ownKeys(store, prefix, from.after) : store.scan(prefix, from)) {
         if (left-- <= 0) return
-        yield [key, JSON.parse(ring.open([kind, key], sealed))]
+        yield [key, await open([kind, key], sealed)]
       }
     },
 
     head: (stream) => store.head(stream),
     async *read(stream, from) {
-      for await (const entry of store.read(stream, from)) yield opened(entry)
+      for await (const entry of store.read(stream, from)) yield await opened(entry)
     },
     async *feed(from) {
-      for await (const entry of store.feed(from)) yield opened(entry)
+      for await (const entry of store.feed(from)) yield await opened(entry)
     },
 
     acquire: (stream, holder, ttlMs) => store.acquire(stream, holder, ttlMs),
@@ -118,11 +132,15 @@ export async function withEncryption(store: Backend, keys: readonly EncryptionKe
       checkDigest(digest)
       const inner = await findBlob(digest)
       const sealed = inner && (await store.getBlob(inner))
-      return sealed && new Uint8Array(ring.openBytes(['blob', digest], sealed))
+      try {
+        return sealed && new Uint8Array(ring.openBytes(['blob', digest], sealed))
+      } catch (error) {
+        return unopened(['blob', digest], error)
+      }
     },
     async *blobs() {
       for await (const [name, sealed] of store.scan(BLOBS, { own: true })) {
-        const { digest } = JSON.parse(ring.open(['blob name', name], sealed)) as BlobName
+        const { digest } = await open<BlobName>(['blob name', name], sealed)
         if (await isFoundBy(name, digest)) yield digest
       }
     },
@@ -141,6 +159,7 @@ export async function isSealed(store: Backend): Promise<boolean> {
 const RESERVED = 'mplp-sealed/'
 const BLOBS = `${RESERVED}blob/`
 const CHECKS = `${RESERVED}key/`
+const checkOf = (id: string): string => `${CHECKS}${encodeURIComponent(id)}`
 
 interface BlobName {
   readonly digest: Digest
@@ -176,7 +195,7 @@ async function checkKeys(store: Backend, ring: Keyring): Promise<void> {
     if (known.length === 0)
       throw new Refused('the store holds what is not encrypted', 'copy it into a new, encrypted one with copyStore')
   }
-  const names = new Map(ring.ids.map((id) => [`${CHECKS}${encodeURIComponent(id)}`, id]))
+  const names = new Map(ring.ids.map((id) => [checkOf(id), id]))
   const missing = known.find((name) => !names.has(name))
   if (missing !== undefined) {
     const id = decodeURIComponent(missing.slice(CHECKS.length))
@@ -192,7 +211,7 @@ async function checkKeys(store: Backend, ring: Keyring): Promise<void> {
       throw new Refused(`key ${id} is not the one the store was sealed with`, 'give the right one', { cause })
     }
   }
-  const sealing = `${CHECKS}${encodeURIComponent(ring.ids[0]!)}`
+  const sealing = checkOf(ring.ids[0]!)
   if (!known.includes(sealing)) await certainly(store.set(sealing, ring.seal(['key', ring.ids[0]!], 'known')))
 }
 

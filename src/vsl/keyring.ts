@@ -1,5 +1,5 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto'
-import { Corrupt, InvalidInput, Refused } from '../protocol/errors.ts'
+import { Corrupt, InvalidInput, NotFound, Refused } from '../protocol/errors.ts'
 import { isObject, type Json } from '../protocol/json.ts'
 import { isName } from './check-input.ts'
 
@@ -17,7 +17,7 @@ export type Place = readonly (string | number)[]
 export interface Keyring {
   readonly ids: readonly string[]
   seal(place: Place, text: string): Json
-  /** Throws Refused if the key is not in the ring, Corrupt if the text is not what was sealed for this place. */
+  /** Throws Refused, with NotFound as its cause, if the key is not in the ring, Corrupt if the text is not what was sealed for this place. */
   open(place: Place, sealed: Json): string
   sealBytes(place: Place, bytes: Uint8Array): Uint8Array
   openBytes(place: Place, sealed: Uint8Array): Uint8Array
@@ -45,8 +45,11 @@ export function keyring(given: readonly EncryptionKey[]): Keyring {
   }
   const decrypt = (place: Place, id: string, iv: Uint8Array, data: Uint8Array): Buffer => {
     const key = keys.find((candidate) => candidate.id === id)
-    if (key === undefined)
-      throw new Refused(`${named(place)} was sealed with key ${id}, which was not given`, 'add that key to the list')
+    if (key === undefined) {
+      if (!isKeyId(id)) throw noSuchKey(place)
+      const what = `${named(place)} was sealed with key ${id}, which was not given`
+      throw new Refused(what, 'add that key to the list', { cause: new NotFound('key', id) })
+    }
     try {
       const cipher = createDecipheriv('aes-256-gcm', key.secret, iv, { authTagLength: TAG_BYTES })
       cipher.setAAD(Buffer.from(JSON.stringify(place))).setAuthTag(data.subarray(-TAG_BYTES))
@@ -65,12 +68,7 @@ export function keyring(given: readonly EncryptionKey[]): Keyring {
     open(place, sealed) {
       if (!isObject(sealed) || sealed.sealed !== 'A256GCM') throw notSealed(place)
       const { key, iv, data } = sealed as Record<'key' | 'iv' | 'data', string>
-      return decrypt(
-        place,
-        String(key),
-        Buffer.from(String(iv), 'base64'),
-        Buffer.from(String(data), 'base64'),
-      ).toString()
+      return decrypt(place, key, Buffer.from(String(iv), 'base64'), Buffer.from(String(data), 'base64')).toString()
     },
     sealBytes(place, bytes) {
       const { iv, data } = encrypt(place, bytes)
@@ -94,10 +92,15 @@ const MARK = Buffer.from('mplp sealed 1\n')
 const named = (place: Place): string => place.join(' ')
 const notSealed = (place: Place) =>
   new Corrupt(named(place), 'it is not sealed, so somebody wrote to the inner store; restore a backup')
+/** Of what names a key that never was. */
+export const noSuchKey = (place: Place, options?: ErrorOptions) =>
+  new Corrupt(named(place), 'it names a key that has sealed nothing here; restore a backup', options)
 
 /** A name for a key that tells nothing of it, and is the same wherever the key is given. */
 export const keyId = (key: string): string =>
   Buffer.from(hkdfSync('sha256', Buffer.from(key, 'base64'), '', 'mplp-runtime key id', 8)).toString('hex')
+
+const isKeyId = (id: unknown): id is string => isName(id) && Buffer.byteLength(id) <= 64
 
 function checked(given: readonly EncryptionKey[]): Key[] {
   const refuse = (path: string, message: string) =>
@@ -105,7 +108,7 @@ function checked(given: readonly EncryptionKey[]): Key[] {
   if (!Array.isArray(given) || given.length === 0) throw refuse('', 'are none')
   return given.map((one: EncryptionKey, i) => {
     const { id, key } = Object(one) as EncryptionKey
-    if (!isName(id) || Buffer.byteLength(id) > 64) throw refuse(`[${i}].id`, 'is not text of 1 to 64 bytes')
+    if (!isKeyId(id)) throw refuse(`[${i}].id`, 'is not text of 1 to 64 bytes')
     if (given.findIndex((other) => other?.id === id) !== i) throw refuse(`[${i}].id`, 'is there twice')
     const secret = secretOf(key)
     if (secret?.length !== 32) throw refuse(`[${i}].key`, 'is not 32 bytes, or their base64')

@@ -131,12 +131,50 @@ describe('an encrypted store', () => {
       { ...sealed, data: bent.toString('base64') },
       { ...sealed, data: '' },
       { ...sealed, iv: '' },
+      { ...sealed, key: 'k0' },
+      { ...sealed, key: 'k'.repeat(65) },
+      { ...sealed, key: 7 },
       SECRET,
       null,
     ]) {
       await inner.commit(write('g', 0, { puts: [['k', value as Json]] }))
       await expect(store.getMany(['k']), JSON.stringify(value)).rejects.toThrow(Corrupt)
     }
+  })
+
+  it('refuses a blob of which only a part is there', async () => {
+    const inner = memoryBackend()
+    const keys = [key('k1')]
+    const digest = await (await withEncryption(inner, keys)).putBlob(Buffer.from(SECRET))
+    const [name] = await collect(inner.blobs())
+    const whole = (await inner.getBlob(name!))!
+    for (let length = 0; length < whole.length; length++) {
+      const store = await withEncryption({ ...inner, getBlob: async () => whole.subarray(0, length) }, keys)
+      await expect(store.getBlob(digest), `${length} bytes`).rejects.toThrow(Corrupt)
+    }
+  })
+
+  it('names the key that it lacks for what another process has sealed; where no such key ever was, that is damage', async () => {
+    const inner = memoryBackend()
+    const [old, fresh] = [key('2025'), key('2026')]
+    const store = await withEncryption(inner, [old])
+    const other = await withEncryption(inner, [fresh, old])
+    await other.commit(write('g', 0, { entry: 1, puts: [['k', SECRET]] }))
+    await other.set('own', SECRET)
+    await other.putBlob(Buffer.from(SECRET))
+    const asked = {
+      getMany: () => store.getMany(['k']),
+      scan: () => collect(store.scan('')),
+      get: () => store.get('own'),
+      own: () => collect(store.scan('', { own: true })),
+      read: () => collect(store.read('g')),
+      feed: () => collect(store.feed()),
+      blobs: () => collect(store.blobs()),
+    }
+    for (const [what, ask] of Object.entries(asked))
+      await expect(ask(), what).rejects.toThrow('key 2026, which was not given; add that key')
+    await inner.delete('mplp-sealed/key/2026')
+    for (const [what, ask] of Object.entries(asked)) await expect(ask(), what).rejects.toThrow(Corrupt)
   })
 
   it('leaves nobody in doubt who may ask again: opening it and a blob fail as if nothing was written', async () => {
