@@ -19,8 +19,9 @@ export interface Opening {
 
 /** The store that a config names, sealed if it says so. */
 export async function openConfigured(config: Config, opening: Opening = {}): Promise<Backend> {
-  const { vsl, encryption_key, drift } = effectiveConfig(config)
-  const opened = await (typeof vsl === 'string' ? openNamed(vsl, opening, drift?.keep_bytes) : openOwn(vsl))
+  const { vsl, encryption_key, drift, actions } = effectiveConfig(config)
+  const keepBytes = Math.max(drift?.keep_bytes ?? 0, actions?.max_output_bytes ?? 0)
+  const opened = await (typeof vsl === 'string' ? openNamed(vsl, opening, keepBytes) : openOwn(vsl))
   try {
     if (encryption_key !== undefined) return await sealed(opened, [encryption_key].flat())
     if (!(await isSealed(opened))) return opened
@@ -31,7 +32,7 @@ export async function openConfigured(config: Config, opening: Opening = {}): Pro
   }
 }
 
-function openNamed(url: string, { onWarning, onError, create = true }: Opening, keepBytes = 0): Promise<Backend> {
+function openNamed(url: string, { onWarning, onError, create = true }: Opening, keepBytes: number): Promise<Backend> {
   const isRedis = /^rediss?:/.test(url)
   const isServer = isRedis || /^postgres(ql)?:/.test(url)
   return openStore(url, {
@@ -69,7 +70,7 @@ async function liftedAndClosed(bare: ValueStateLayer & { close?(): unknown }): P
   }
 }
 
-/** Redis takes less unless it is asked. A step must not fail once its work is done because its output, of 16 MiB at most, cannot be kept. */
+/** Redis takes less unless it is asked. A step must not fail once its work is done because its output, of 16 MiB unless told, cannot be kept. */
 const MOST_BLOB_BYTES = MAX_ENTRY_BYTES
 /** More than encryption adds. */
 const SEAL_BYTES = 1024

@@ -194,6 +194,15 @@ describe('a runtime from a config', () => {
     }
   })
 
+  itOwns(privateRedis)('keeps on Redis what a step gives that may give more than usual', async ({ url }) => {
+    const max_output_bytes = 33 * 1024 * 1024
+    const give = () => 'x'.repeat(max_output_bytes - 2) // and its quotes
+    const runtime = await openRuntime({ vsl: url, actions: { max_output_bytes }, functions: { give } })
+    const result = await (await runtime.submit(flowOf({ give: {} }))).result()
+    await runtime.close() // before its server goes
+    expect(result).toMatchObject({ status: 'completed' })
+  })
+
   it.each([{ rules: [{ match: '**', strategy: 'theirs' as 'files' }] }, { keep_bytes: Number.NaN }])(
     'refuses %o before a store is made, not when a run first touches a file',
     async (drift) => {
