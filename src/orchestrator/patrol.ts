@@ -6,7 +6,7 @@ import { eachOf } from '../protocol/each.ts'
 import { sparing, TOLD_AGAIN_MS } from '../protocol/reporter.ts'
 import { INDEX, type TimerRow, type Whereabouts } from '../psg/indexes.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
-import type { Project } from '../psg/project.ts'
+import { type Project, upToDate } from '../psg/project.ts'
 import { thisHolder } from '../vsl/holder.ts'
 import { dueRuns, type Keeper, keep } from './keeper.ts'
 import type { LeftRuns } from './left-runs.ts'
@@ -134,9 +134,7 @@ export function patrol(options: PatrolOptions): Patrol {
 
   /** Puts a run that only waited back among the running, or ends it. True when its owner has something to do. */
   async function wakeUp(context: string, plan: string): Promise<boolean> {
-    const graph = await project.context(context)
-    await graph.refresh()
-    await graph.load(plan)
+    const graph = await upToDate(project, { graph: context, group: plan })
     const by = { actor: 'runtime', reason: 'its time has come', termination: 'timeout' }
     const woke = await commitStill(graph, () => comeDue(graph, plan), by)
     return woke || dueRuns(graph, new Set([plan])).length > 0

@@ -17,7 +17,7 @@ import { insist } from '../psg/insist.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
 import { openPlans } from '../psg/open-plans.ts'
 import { plain } from '../psg/plain.ts'
-import { openProject, type Project } from '../psg/project.ts'
+import { openProject, type Project, upToDate } from '../psg/project.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { Resolver } from './bind.ts'
 import { bringIn } from './bring-in.ts'
@@ -131,10 +131,8 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
 
   async function locateRun(id: string): Promise<{ graph: ProjectGraph; run: Node<'run'> }> {
     const where = await project.locate(id)
-    const graph = where && (await project.context(where.graph))
-    if (graph && where) {
-      await graph.refresh()
-      await graph.load(where.group)
+    if (where) {
+      const graph = await upToDate(project, where)
       for (const node of graph.state.nodesOf(where.group)) if (node.kind === 'run') return { graph, run: node }
     }
     throw new NotFound('run', id)

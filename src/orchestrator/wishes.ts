@@ -13,7 +13,7 @@ import { agreedTo, confirmOf, type Deciding, decide, gateOf, proposePlan } from 
 import { isKind } from '../psg/node.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
 import { plain } from '../psg/plain.ts'
-import type { Project } from '../psg/project.ts'
+import { type Project, upToDate } from '../psg/project.ts'
 import { bindSteps, type Resolver } from './bind.ts'
 import { EXPIRES_MS } from './gate.ts'
 import type { RunOptions } from './live.ts'
@@ -76,14 +76,7 @@ export function wishes({ project, clock, open, resolve, locateRun, look }: Wishe
     const key = INDEX.id(kind, id)
     const where = (await project.store.getMany([key])).get(key) as Whereabouts | undefined
     if (!where) throw new NotFound(kind, id)
-    return { graph: await upToDate(where), group: where.group }
-  }
-
-  async function upToDate({ graph: context, group }: Whereabouts): Promise<ProjectGraph> {
-    const graph = await project.context(context)
-    await graph.refresh()
-    await graph.load(group)
-    return graph
+    return { graph: await upToDate(project, where), group: where.group }
   }
 
   async function request(id: string, requested: 'cancel' | 'pause' | 'resume'): Promise<void> {
@@ -115,7 +108,7 @@ export function wishes({ project, clock, open, resolve, locateRun, look }: Wishe
       for await (const [key, where] of project.store.scan('waiting/'))
         places.push([key.slice('waiting/'.length), where as Whereabouts])
       const questions = await allOf(places, CONTEXTS_AT_ONCE, async ([id, where]) => {
-        const graph = await upToDate(where)
+        const graph = await upToDate(project, where)
         const confirm = graph.get('confirm', id)
         return confirm?.data.status === 'pending' ? [questionOf(graph, confirm)] : [] // answered since
       })

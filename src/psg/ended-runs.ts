@@ -4,7 +4,7 @@ import type { PlanStatus } from '../protocol/types.ts'
 import type { Node } from './change.ts'
 import type { ProjectGraph } from './graph.ts'
 import { endOf } from './indexes.ts'
-import type { Project } from './project.ts'
+import { type Project, upToDate } from './project.ts'
 
 /** A run that has ended. */
 export interface EndedRun {
@@ -51,9 +51,7 @@ async function rowOf(project: Project, run: string): Promise<string> {
 async function found(project: Project, run: string) {
   const where = await project.locate(run)
   if (!where) return undefined
-  const graph = await project.context(where.graph)
-  await graph.refresh() // another process may have ended it
-  await graph.load(where.group)
+  const graph = await upToDate(project, where) // another process may have ended it
   return { graph, node: graph.get('run', run) }
 }
 

@@ -138,6 +138,14 @@ export async function openProject(store: Backend, options: ProjectOptions = {}):
   }
 }
 
+/** The graph that something lies in, as others have left it, with all that belongs to it in memory. */
+export async function upToDate(project: Project, where: Whereabouts): Promise<ProjectGraph> {
+  const graph = where.graph === project.id ? project.graph : await project.context(where.graph)
+  await graph.refresh()
+  await graph.load(where.group)
+  return graph
+}
+
 const INDEXED = (Object.keys(KINDS) as Kind[]).filter((kind) => KINDS[kind].indexed)
 
 /** Minted once per store; of two processes that mint at once, one wins and both read the same. */

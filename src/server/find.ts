@@ -5,7 +5,7 @@ import type { Kind } from '../psg/change.ts'
 import { DOCUMENT_KINDS, type Document, type DocumentKind } from '../psg/document.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
-import type { Project } from '../psg/project.ts'
+import { type Project, upToDate } from '../psg/project.ts'
 import type { GraphState } from '../psg/state.ts'
 import type { Reason } from '../psg/why.ts'
 
@@ -19,9 +19,7 @@ export interface Found {
 export async function find(project: Project, id: string): Promise<Found> {
   const where = await project.locate(id)
   if (!where) throw new NotFound('object', id)
-  const graph = where.graph === project.id ? project.graph : await project.context(where.graph)
-  await graph.refresh()
-  await graph.load(where.group)
+  const graph = await upToDate(project, where)
   if (where.kind === 'action' && !graph.get('action', id)) throw new NotFound('object', id) // found through a step that has none yet
   return { graph, kind: where.kind, id }
 }

@@ -15,7 +15,7 @@ import { type ManualClock, manualClock } from '../../src/protocol/clock.ts'
 import { ActionError, InvalidInput, NotFound, RuleViolation, Unavailable } from '../../src/protocol/errors.ts'
 import { problemsIn } from '../../src/protocol/fields.ts'
 import type { Json, JsonObject } from '../../src/protocol/json.ts'
-import type { Context } from '../../src/protocol/types.ts'
+import type { Context, Role } from '../../src/protocol/types.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
@@ -793,6 +793,14 @@ describe('bad input', () => {
     expect(await runtime.list()).toEqual([])
     await expect(runtime.get('nobody')).rejects.toThrow(NotFound)
     await expect(runtime.decide('nobody', { status: 'approved', decided_by_role: 'x' })).rejects.toThrow(NotFound)
+    await runtime.close()
+  })
+
+  it('says that there is no such run when it is asked for one by the id of what belongs to no context', async () => {
+    const runtime = await runtimeOf({})
+    const { role_id } = (await runtime.call('role', { intent: 'create', name: 'reviewer' })) as Role
+    for (const ask of [runtime.get, runtime.cancel])
+      await expect(ask(role_id)).rejects.toMatchObject({ what: 'run', id: role_id })
     await runtime.close()
   })
 

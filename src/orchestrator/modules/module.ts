@@ -7,7 +7,7 @@ import type { CommitOptions, EventDraft, Kind } from '../../psg/change.ts'
 import { DOCUMENT_KINDS, type Document, type DocumentKind } from '../../psg/document.ts'
 import { ProjectGraph, type Wanted } from '../../psg/graph.ts'
 import { insist } from '../../psg/insist.ts'
-import type { Project } from '../../psg/project.ts'
+import { type Project, upToDate } from '../../psg/project.ts'
 
 /**
  * A part of the protocol that looks after its own areas of the graph: for each thing that can be asked of it, a function that says which changes that
@@ -82,8 +82,7 @@ export function moduleProblem(module: unknown): string | undefined {
 export async function graphOf(kind: Kind, id: string, { project }: Ground): Promise<ProjectGraph> {
   const where = await project.locate(id)
   if (where?.kind !== kind) throw new NotFound(kind, id)
-  const graph = where.graph === project.id ? project.graph : await project.context(where.graph)
-  await graph.refresh()
+  const graph = await upToDate(project, where)
   await graph.require(kind, id)
   return graph
 }
