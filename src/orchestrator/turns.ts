@@ -1,10 +1,9 @@
 import type { Spend } from '../ael/adapter.ts'
 import type { Collab } from '../protocol/types.ts'
-import type { Change, TurnRecord } from '../psg/change.ts'
-import type { ProjectGraph } from '../psg/graph.ts'
+import type { TurnRecord } from '../psg/change.ts'
 import { move } from '../psg/moves.ts'
 import { actionOf } from './dispatch.ts'
-import type { Decided, Flight, LiveRun, RunOptions } from './live.ts'
+import type { Decided, Flight, LiveRun } from './live.ts'
 import type { NextTurn } from './modes/mode.ts'
 import { NEEDS_TOKEN } from './modes/modes.ts'
 import { comesWithoutPlace, hasPlace, needsPlace } from './place.ts'
@@ -119,12 +118,6 @@ export function sessionEnds(
     if (isTurning(waiting.flight)) turnEnds(run, session, waiting.flight, { status: 'cancelled' }, decided)
   decided.changes.push(...sessionCloses(run.graph, session.options, status))
   if (started) decided.events.push(mapEnd(subjectOf(run, session), status, session.turns))
-}
-
-/** A session whose run was cancelled before it began. */
-export function sessionWithdrawn(graph: ProjectGraph, { session }: RunOptions): readonly Change[] {
-  const status = session && graph.get('collab', session.collab_id)?.data.status
-  return status === 'draft' || status === 'active' ? [move('collab', session!.collab_id, 'cancelled')] : []
 }
 
 /** A flight that is somebody's turn. */

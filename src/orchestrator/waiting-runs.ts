@@ -5,8 +5,8 @@ import { insist } from '../psg/insist.ts'
 import { endPlan } from '../psg/moves.ts'
 import type { RunOptions, TerminationReason } from './live.ts'
 import type { RunError } from './run-error.ts'
+import { sessionCloses } from './session.ts'
 import { fired, openTimers } from './timers.ts'
-import { sessionWithdrawn } from './turns.ts'
 
 /** What becomes of runs that nobody drives, because they wait. */
 
@@ -81,13 +81,14 @@ export interface Withdrawn {
 /** Ends a run before it has started, with its plan, its questions and all that was set up for it. */
 export function withdrawal(graph: ProjectGraph, run: Node<'run'>, { error, reason }: Withdrawn): readonly Change[] {
   const { plan_id, trace_id, options } = run.data
+  const { session } = options as RunOptions
   const result = { status: 'cancelled', error, termination_reason: reason }
   const now = isoNow(graph.clock)
   return [
     ...endPlan(graph, plan_id, 'cancelled'),
     { kind: 'node_update', node: 'trace', id: trace_id, set: { status: 'cancelled', finished_at: now } },
     ...openTimers(graph, plan_id).map(({ id }) => fired(id)),
-    ...sessionWithdrawn(graph, options as RunOptions),
+    ...(session ? sessionCloses(graph, session, 'cancelled') : []),
     { kind: 'node_update', node: 'run', id: run.id, set: { phase: 'ended', ended_at: now, result } },
   ]
 }

@@ -766,6 +766,21 @@ describe('a session that has not begun', () => {
     expect((await run.result()).status).toBe('cancelled')
     expect(told.filter((type) => type.startsWith('MAP'))).toEqual([])
   })
+
+  it.each([
+    ['as it was made', []],
+    ['started', ['start']],
+    ['suspended', ['start', 'suspend']],
+  ])('is cancelled with a run that nobody has approved: %s', async (_, intents) => {
+    const base = given({ mode: 'swarm', participants: ['ann:dev'], steps: { a: {} } })
+    const { collab_id } = base.collab
+    const { runtime, flow } = await opened(base)
+    const run = await runtime.submit({ ...flow, approval: {} })
+    for (const intent of intents) await runtime.call('collab', { intent, collab_id })
+    await runtime.cancel(run.run_id)
+    const graph = await runtime.project.context(run.context_id)
+    expect(await graph.document('collab', collab_id)).toMatchObject({ status: 'cancelled' })
+  })
 })
 
 describe('a session that somebody else ends', () => {
