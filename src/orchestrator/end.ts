@@ -13,7 +13,7 @@ import type { RunError } from './run-error.ts'
 import type { LiveSession } from './session.ts'
 import { setAction } from './set-action.ts'
 import { attemptWasCancelled, now, sa } from './steps.ts'
-import { latestEnd, openTimers, timerFired, waitOver } from './timers.ts'
+import { fired, latestEnd, openTimers, waitOver } from './timers.ts'
 import { sessionEnds } from './turns.ts'
 
 /** The last commit of a run: plan, open steps, waiting actions, trace and run end together. */
@@ -37,7 +37,7 @@ export function runEnds(run: LiveRun, decided: Decided): void {
   const started = !over && !unstarted
   const timed = !started || latestEnd(run.graph.get('run', run.id)!.data) !== undefined
   for (const { id, data } of timed ? openTimers(run.graph, run.plan) : [])
-    if (!started || data.purpose === 'deadline') timerFired(id, decided)
+    if (!started || data.purpose === 'deadline') decided.changes.push(fired(id))
   if (run.session) sessionEnds(run, run.session, status, started, decided)
   const endings = over ? [] : endPlan(run.graph, run.plan, status, ended)
   for (const change of endings) decided.changes.push(change)

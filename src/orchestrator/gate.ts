@@ -11,7 +11,7 @@ import { type BindingSpec, filledToSee, THIS_STEP } from './bind.ts'
 import type { Asked, Decided, Flight, LiveRun } from './live.ts'
 import { outcomeAfter } from './outcome.ts'
 import { setAction } from './set-action.ts'
-import { newTimer, timerFired } from './timers.ts'
+import { fired, newTimer } from './timers.ts'
 
 /** How long a question waits for an answer when nothing else is said: a week. */
 export const EXPIRES_MS = 7 * 24 * 60 * 60 * 1000
@@ -94,7 +94,7 @@ export function takeVerdict(
   verdict: ConfirmStatus,
   decided: Decided,
 ): void {
-  timerFired(timer, decided)
+  decided.changes.push(fired(timer))
   if (statusOf(graph, confirm) === 'pending') decided.changes.push(move('confirm', confirm, 'cancelled'))
   if (verdict !== 'approved') return
   const { action, execution_id: used_by } = flight

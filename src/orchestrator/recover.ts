@@ -22,7 +22,7 @@ import { readySet } from './ready.ts'
 import { liveSession, readyStep, type Session } from './session.ts'
 import { settlingAction } from './settle-step.ts'
 import { attemptAgain, attemptWasCutOff, inverseWasCutOff, now, sa } from './steps.ts'
-import { endTimer, latestEnd, openTimers, timerFired } from './timers.ts'
+import { endTimer, fired, latestEnd, openTimers } from './timers.ts'
 import { sessionStarts } from './turns.ts'
 import { inverseOf } from './undo.ts'
 
@@ -176,7 +176,7 @@ function starts(run: LiveRun, decided: Decided): void {
     { kind: 'node_update', node: 'trace', id: run.trace, set: { status: 'running', started_at } },
     { kind: 'node_update', node: 'run', id: run.id, set: { started_at } },
   )
-  for (const { id, data } of openTimers(graph, run.plan)) if (data.purpose === 'expiry') timerFired(id, decided)
+  for (const { id, data } of openTimers(graph, run.plan)) if (data.purpose === 'expiry') decided.changes.push(fired(id))
   if (run.options.budget?.wall_ms !== undefined)
     decided.changes.push(...endTimer(graph.clock, { ...record, started_at }))
   decided.reason = 'the plan was approved and starts'

@@ -19,7 +19,7 @@ import { conflictDecided, isSettling, type Settling } from './settle-step.ts'
 import { openSignals } from './signals.ts'
 import { startReady } from './start-ready.ts'
 import { attemptAgain, attemptEnds, keepUsage, stepCompleted } from './steps.ts'
-import { ring, room, setTimer, timerFired, waitAnew, waitOver } from './timers.ts'
+import { fired, ring, room, setTimer, waitAnew, waitOver } from './timers.ts'
 import { isTurning, turnArrived } from './turns.ts'
 import { undoArrived, undoNext } from './undo.ts'
 import { linesTold, uses } from './usage.ts'
@@ -124,7 +124,7 @@ function takeIn(run: LiveRun, arrival: Exclude<Arrival, { kind: 'look' }>, decid
       if (waiting?.on !== 'timer' || waiting.timer !== arrival.timer || run.ending || run.paused) return
       if (!hasRoom(run, waiting.flight)) return
       run.waiting.delete(arrival.action)
-      timerFired(arrival.timer, decided)
+      decided.changes.push(fired(arrival.timer))
       return again(run, waiting.flight, decided)
     }
     case 'overdue':

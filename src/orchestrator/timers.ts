@@ -58,7 +58,7 @@ export const timerOf = (waiting: Waiting) => (waiting.on === 'signal' ? waiting.
 /** What waited waits no more. */
 export function waitOver(waiting: Waiting, decided: Pick<Decided, 'changes'>): void {
   const timer = timerOf(waiting)
-  if (timer) timerFired(timer.timer, decided)
+  if (timer) decided.changes.push(fired(timer.timer))
 }
 
 /** Has it more time left than was asked for? Then the clock was set back since: it would wait as much longer. */
@@ -80,7 +80,7 @@ export function waitAnew(run: LiveRun, decided: Decided): void {
   const latest = latestEnd(recordOf(run))
   if (run.ending || !latest || !isProlonged(latest, now)) return
   for (const { id, data } of openTimers(run.graph, run.plan))
-    if (data.purpose === 'deadline' && data.wait_ms !== undefined) timerFired(id, decided)
+    if (data.purpose === 'deadline' && data.wait_ms !== undefined) decided.changes.push(fired(id))
   const started_at = isoMicros(now * 1000)
   decided.changes.push(
     { kind: 'node_update', node: 'run', id: run.id, set: { started_at } },
@@ -88,9 +88,6 @@ export function waitAnew(run: LiveRun, decided: Decided): void {
   )
 }
 
-export function timerFired(timer: string, decided: Pick<Decided, 'changes'>): void {
-  decided.changes.push(fired(timer))
-}
 export const fired = (timer: string): Change => ({
   kind: 'node_update',
   node: 'timer',

@@ -3,10 +3,9 @@ import type { Change, CommitOptions, Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { insist } from '../psg/insist.ts'
 import { endPlan } from '../psg/moves.ts'
-import type { RunOptions, TerminationReason } from './live.ts'
-import type { RunError } from './run-error.ts'
+import type { Ending, RunOptions } from './live.ts'
 import { sessionCloses } from './session.ts'
-import { fired, openTimers } from './timers.ts'
+import { fired, latestEnd, openTimers } from './timers.ts'
 
 /** What becomes of runs that nobody drives, because they wait. */
 
@@ -58,11 +57,7 @@ export function comeDue(graph: ProjectGraph, plan: string): readonly Change[] {
   if (!run) return due.map((timer) => fired(timer.id)) // left over
   if (!isUndecided(graph, run.id)) return woken(graph, run.id)
   for (const { data } of due) {
-    if (data.purpose === 'deadline')
-      return withdrawal(graph, run, {
-        error: { code: 'deadline', message: `the run was to end by ${(run.data.options as RunOptions).deadline}` },
-        reason: 'timeout',
-      })
+    if (data.purpose === 'deadline') return withdrawal(graph, run, latestEnd(run.data)!.ending)
     if (graph.get('confirm', data.target)?.data.status === 'pending')
       return withdrawal(graph, run, {
         error: { code: 'approval_expired', message: `nobody decided before ${data.due}` },
@@ -73,10 +68,7 @@ export function comeDue(graph: ProjectGraph, plan: string): readonly Change[] {
 }
 
 /** Why a run ends whose plan never started. */
-export interface Withdrawn {
-  readonly error: RunError
-  readonly reason: TerminationReason
-}
+export type Withdrawn = Pick<Ending, 'error' | 'reason'>
 
 /** Ends a run before it has started, with its plan, its questions and all that was set up for it. */
 export function withdrawal(graph: ProjectGraph, run: Node<'run'>, { error, reason }: Withdrawn): readonly Change[] {
