@@ -1,7 +1,7 @@
 import type { JsonObject } from '../protocol/json.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { bindingOf } from './dispatch.ts'
-import type { Decided, Ending, Flight, LiveRun, TerminationReason } from './live.ts'
+import type { Decided, Ending, Flight, LiveRun } from './live.ts'
 import type { RunError } from './run-error.ts'
 import type { LiveSession, SessionAsked } from './session.ts'
 import { stepFailed } from './steps.ts'
@@ -45,9 +45,15 @@ export const stepsFailed = ({ failed }: LiveRun): RunError => ({
   message: `${failed} of the plan's steps failed`,
 })
 
-/** Why a run ends that fails of this. */
-export const reasonOf = ({ code }: RunError): TerminationReason =>
-  code === 'budget_exceeded' ? 'resource_exhausted' : 'failure'
+/** The run fails of what became of a flight, and takes back what it did where that one's binding says so. */
+export function failsOf(run: LiveRun, flight: Flight, error: RunError): void {
+  ends(run, {
+    status: 'failed',
+    reason: error.code === 'budget_exceeded' ? 'resource_exhausted' : 'failure',
+    error: { ...error, step_id: flight.step },
+    ...(bindingOf(run, flight).on_failure === 'compensate' && { undo: true }),
+  })
+}
 
 /** True when what failed was the step. A turn may have come to nothing without that; and a word about a step is not the step. */
 export function flightFailed(
@@ -60,12 +66,6 @@ export function flightFailed(
   const left = run.session && isTurning(flight) ? turnLost(run, run.session, flight, error, decided) : 'step'
   if (left === 'step') stepFailed(run, flight, to, error, decided)
   const policy = bindingOf(run, flight).on_failure ?? 'fail'
-  if (left === 'word' && (policy === 'fail' || policy === 'compensate'))
-    ends(run, {
-      status: 'failed',
-      reason: reasonOf(error),
-      error: { ...error, step_id: flight.step },
-      ...(policy === 'compensate' && { undo: true }),
-    })
+  if (left === 'word' && (policy === 'fail' || policy === 'compensate')) failsOf(run, flight, error)
   return left === 'step'
 }

@@ -16,8 +16,6 @@ export interface ReadySet {
   bringBack(kind?: string): void
   /** A step has ended in a way that satisfies what waits for it. */
   satisfied(step: string): void
-  /** What waits for a step, directly. */
-  dependants(step: string): Iterable<string>
 }
 
 export function readySet(state: GraphState, plan: string): ReadySet {
@@ -74,7 +72,6 @@ export function readySet(state: GraphState, plan: string): ReadySet {
         }
       }
     },
-    dependants: (step) => state.dependantsOf(step),
   }
 }
 

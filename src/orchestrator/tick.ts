@@ -4,7 +4,7 @@ import type { ConfirmStatus } from '../protocol/types.ts'
 import { move } from '../psg/moves.ts'
 import { bindingOf, departs } from './dispatch.ts'
 import { runEnds } from './end.ts'
-import { ends, endsWithSession, flightFailed, isKept, keepEnding, reasonOf, stepsFailed } from './ending.ts'
+import { ends, endsWithSession, failsOf, flightFailed, isKept, keepEnding, stepsFailed } from './ending.ts'
 import { askFor, takeVerdict, verdictOn } from './gate.ts'
 import { heldUpBy } from './held-up.ts'
 import type { Arrival, Asked, Decided, Ending, Flight, LiveRun, Waiting } from './live.ts'
@@ -176,19 +176,14 @@ function stepGivenUp(run: LiveRun, flight: Flight, error: RunError, decided: Dec
       return run.ready.satisfied(flight.step)
     case 'continue':
       run.failed++
-      for (const dependant of run.ready.dependants(flight.step))
+      for (const dependant of run.graph.state.dependantsOf(flight.step))
         if (run.graph.get('step', dependant)?.data.status === 'pending')
           decided.changes.push(move('step', dependant, 'blocked'))
       return
     case 'fail':
     case 'compensate':
       run.failed++
-      return ends(run, {
-        status: 'failed',
-        reason: reasonOf(error),
-        error: { ...error, step_id: flight.step },
-        ...(policy === 'compensate' && { undo: true }),
-      })
+      return failsOf(run, flight, error)
     default:
       policy satisfies never
   }
