@@ -1,6 +1,6 @@
 import type { Clock } from '../protocol/clock.ts'
-import { OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
 import { FlowFailure } from './flow.ts'
+import { isAway } from './patiently.ts'
 
 /** How long a call of a flow puts up with a store that fails or keeps silent. */
 export interface Patience {
@@ -87,8 +87,7 @@ export function patience({ clock, runId, patienceMs = PATIENCE_MS }: PatienceOpt
         failing.delete(what)
         return answer
       } catch (error) {
-        const isAway = error instanceof Unavailable || error instanceof OutcomeUnknown
-        if (isAway) failedAgain(what, asked, error)
+        if (isAway(error)) failedAgain(what, asked, error)
         else failing.delete(what) // a refusal is an answer
         throw error
       }

@@ -9,6 +9,10 @@ export const STORE_AWAY_MS = 500
  */
 export type Patiently = <T>(ask: () => Promise<T>, signal: AbortSignal) => Promise<T>
 
+/** Can the store not be reached, or did it not say what became of a write? Then it is worth asking again. */
+export const isAway = (error: unknown): error is Unavailable | OutcomeUnknown =>
+  error instanceof Unavailable || error instanceof OutcomeUnknown
+
 /** For all who wait for the same store: `onAway` is told of an outage once, however many it holds up. */
 export function patientWith(clock: Clock, onAway: (error: unknown) => void): Patiently {
   let heldUp = 0
@@ -20,8 +24,7 @@ export function patientWith(clock: Clock, onAway: (error: unknown) => void): Pat
         try {
           return await ask()
         } catch (error) {
-          const away = error instanceof Unavailable || error instanceof OutcomeUnknown
-          if (!away || signal.aborted) throw error
+          if (!isAway(error) || signal.aborted) throw error
           // What fails once and then not is no outage; what is unknown was asked after for long.
           if (!told && (failed || error instanceof OutcomeUnknown)) {
             told = true

@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
-import { FencedOut, InvalidInput, MplpError, OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
+import { FencedOut, InvalidInput, MplpError } from '../protocol/errors.ts'
 import type { Breach } from '../protocol/invariants.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import { type Report, reporter } from '../protocol/reporter.ts'
@@ -28,7 +28,7 @@ import { type FlowRecord, flowRecord, recordKey } from './flow-record.ts'
 import { type FlowTime, flowTime } from './flow-time.ts'
 import type { RunOptions } from './live.ts'
 import { type Patience, patience } from './patience.ts'
-import { STORE_AWAY_MS } from './patiently.ts'
+import { isAway, STORE_AWAY_MS } from './patiently.ts'
 import { createRuntime, type Runtime } from './runtime.ts'
 import { patientSnapshots, withPatience } from './with-patience.ts'
 
@@ -132,8 +132,7 @@ async function hasRun<Flow extends FlowContract>(
     return true
   } catch (error) {
     if (isTakenOver(error, options.runtimeContext.ids.runId)) return false
-    const isAway = error instanceof Unavailable || error instanceof OutcomeUnknown
-    if (!isAway || patience.over.aborted) throw error
+    if (!isAway(error) || patience.over.aborted) throw error
     patience.failed(error)
     await (options.clock ?? systemClock).sleep(STORE_AWAY_MS, patience.over)
     return false
