@@ -24,7 +24,8 @@ export interface OwnerOptions {
   readonly ttlMs?: number
 }
 
-const TTL_MS = 10_000
+/** How long an owner may be silent before others take over, unless it is said otherwise. */
+export const TTL_MS = 10_000
 
 /** Leases that this process could not give back, by stream: as the same holder, the next one here takes such a lease over at once instead of waiting for its end. */
 const unreturned = new Map<string, { readonly holder: Holder; readonly until: number }>()
@@ -32,8 +33,7 @@ let takings = 0
 
 /** Takes a context over; `undefined` while somebody else has it. */
 export async function own(context: string, options: OwnerOptions): Promise<Ownership | undefined> {
-  const ttlMs = options.ttlMs ?? TTL_MS
-  const { store, clock } = options
+  const { store, clock, ttlMs = TTL_MS } = options
   const holder = unreturned.get(context)?.holder ?? { ...options.holder, id: `${options.holder.id}-${++takings}` }
   unreturned.delete(context) // for one only: of two with the same holder neither would keep the other out
   const asked = clock.now()

@@ -11,6 +11,7 @@ import { thisHolder } from '../vsl/holder.ts'
 import { dueRuns, type Keeper, keep } from './keeper.ts'
 import type { LeftRuns } from './left-runs.ts'
 import type { LiveRun } from './live.ts'
+import { TTL_MS } from './owner.ts'
 import type { Patiently } from './patiently.ts'
 import { PATROL_MS } from './runner.ts'
 import type { RuntimeOptions } from './runtime.ts'
@@ -41,7 +42,6 @@ export interface Patrol {
 }
 
 const DRAIN_MS = 10_000
-const TTL_MS = 10_000
 
 export function patrol(options: PatrolOptions): Patrol {
   const { project, clock, mine, left } = options

@@ -16,6 +16,9 @@ export async function storedPosition(store: Backend, bus: string): Promise<Posit
   return ((await store.getMany([key])).get(key) as Position | undefined) ?? ''
 }
 
+/** What a feed is asked for by whoever has come to a position, which is empty before everything. */
+export const behind = (position: Position) => (position === '' ? {} : { after: position })
+
 /** Is an entry still there? A store that was set back may hold another in its place. */
 export async function isStill(store: Backend, { stream, revision, position, commit_id }: Reached): Promise<boolean> {
   for await (const entry of store.read(stream, { after: revision - 1 }))
@@ -25,7 +28,7 @@ export async function isStill(store: Backend, { stream, revision, position, comm
 
 /** How long the oldest commit after a position has been waiting; 0 when there is none. */
 export async function waitingMs(store: Backend, position: Position, clock: Clock): Promise<number> {
-  for await (const { body } of store.feed(position === '' ? {} : { after: position })) {
+  for await (const { body } of store.feed(behind(position))) {
     const at = isObject(body) ? Date.parse(String(body.at)) : Number.NaN
     if (!Number.isNaN(at)) return Math.max(0, clock.now() - at) // others are no graph's
   }
@@ -45,8 +48,7 @@ export const historyOf = (given: Backend | Promise<Backend>, bus: string): Histo
       yield* deliveriesOf(entry).filter(({ index }) => index > after.index)
     }
     const position = typeof after === 'string' ? after : after.position
-    for await (const entry of store.feed({ ...(position !== '' && { after: position }), signal }))
-      yield* deliveriesOf(entry)
+    for await (const entry of store.feed({ ...behind(position), signal })) yield* deliveriesOf(entry)
   },
   published: async () => storedPosition(await given, bus),
 })

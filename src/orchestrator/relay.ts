@@ -24,9 +24,9 @@ import { type Report, reporter } from '../protocol/reporter.ts'
 import type { Backend, Holder, Position } from '../vsl/backend.ts'
 import { store as storeField } from '../vsl/check-options.ts'
 import { wakeable } from '../vsl/wakeable.ts'
-import { own } from './owner.ts'
+import { own, TTL_MS } from './owner.ts'
 import { type Bounds, type Reached, readAhead } from './relay-feed.ts'
-import { isStill, positionKey, relayStream, storedPosition, waitingMs } from './relay-history.ts'
+import { behind, isStill, positionKey, relayStream, storedPosition, waitingMs } from './relay-history.ts'
 import { pace } from './relay-pace.ts'
 import { unlessSilent } from './unless-silent.ts'
 
@@ -70,7 +70,7 @@ export interface Relay {
  */
 export function relay(options: RelayOptions): Relay {
   refuseUnlessFit('relay', options, OPTIONS)
-  const { store, transport, name, holder, clock = systemClock, leaseTtlMs = 10_000 } = options
+  const { store, transport, name, holder, clock = systemClock, leaseTtlMs = TTL_MS } = options
   const { exclusive = !transport.traits?.within } = options // only `publish` is asked of a transport
   const { moveEveryMs = 100, graceMs = 5000 } = options
   const bounds = { deliveries: 1000, bytes: 1024 * 1024, ...options.batch }
@@ -154,7 +154,7 @@ export function relay(options: RelayOptions): Relay {
     const fencedOut = new AbortController()
     const lost = AbortSignal.any([lease, fencedOut.signal, tooLate.signal])
     const stopped = AbortSignal.any([lost, closing.signal])
-    const feed = store.feed({ ...(from !== '' && { after: from }), follow: true, signal: stopped })
+    const feed = store.feed({ ...behind(from), follow: true, signal: stopped })
     active = true
     const ahead = readAhead(feed, bounds)
     const giveWay = pace(exclusive ? 'outside' : 'within', clock)
@@ -198,8 +198,6 @@ export function relay(options: RelayOptions): Relay {
   }
   const running = run()
   const place = async () => (active || (!exclusive && begun) ? confirmed : storedPosition(store, name))
-  const after = (position: Position, signal?: AbortSignal) =>
-    store.feed({ ...(position !== '' && { after: position }), ...(signal && { signal }) })
 
   return {
     get active() {
@@ -208,7 +206,7 @@ export function relay(options: RelayOptions): Relay {
     async flush(signal = new AbortController().signal) {
       refuseUnlessFit('flush', { signal }, { signal: signalField })
       let target = await place()
-      for await (const entry of after(target, signal)) target = entry.position
+      for await (const entry of store.feed({ ...behind(target), signal })) target = entry.position
       while ((await place()) < target) {
         if (signal.aborted || closing.signal.aborted) return false
         const turn = new AbortController()
