@@ -164,9 +164,6 @@ export function gateOf(graph: ProjectGraph, confirmId: string): Node<'gate'> | u
   return latest
 }
 
-export const decisionsOf = (graph: ProjectGraph, confirmId: string): readonly Decision[] =>
-  decisionNodes(graph, confirmId).map((node) => node.data)
-
 /** Who has approved what a Confirm asks now, by role. */
 export function agreedTo(graph: ProjectGraph, confirmId: string): ReadonlySet<string> {
   const gate = gateOf(graph, confirmId)

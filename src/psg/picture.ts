@@ -1,8 +1,9 @@
 import { NotFound } from '../protocol/errors.ts'
-import type { AnyNode, Kind, Node } from './change.ts'
+import type { AnyNode, Kind } from './change.ts'
 import { checkName } from './input.ts'
-import { byPlace, isKind, nodeKey, statusOf } from './node.ts'
+import { isKind, nodeKey, statusOf } from './node.ts'
 import type { GraphState } from './state.ts'
+import { children } from './view.ts'
 
 /** What to draw: a plan's steps and what they wait for, or everything loaded. */
 export type Subject = { readonly plan: string } | 'context'
@@ -87,7 +88,7 @@ export function picture(state: GraphState, what: Subject): Picture {
     if (!state.has('plan', what.plan)) throw new NotFound('plan', what.plan)
   }
   const shown =
-    what === 'context' ? [...state.nodes()].filter((node) => SHOWN.has(node.kind)) : stepsOf(state, what.plan)
+    what === 'context' ? [...state.nodes()].filter((node) => SHOWN.has(node.kind)) : children(state, 'plan', what.plan)
   const names = new Map(shown.map((node, i) => [nodeKey(node.kind, node.id), `n${i}`]))
   const edges = shown.flatMap((node) => {
     const from = names.get(nodeKey(node.kind, node.id))!
@@ -107,12 +108,6 @@ export function picture(state: GraphState, what: Subject): Picture {
     return { name: names.get(nodeKey(kind, id))!, kind, id, ...labelled(node) }
   })
   return { nodes, edges }
-}
-
-function stepsOf(state: GraphState, plan: string): readonly AnyNode[] {
-  const steps: Node<'step'>[] = []
-  for (const node of state.nodesOf(plan)) if (isKind(node, 'step')) steps.push(node)
-  return steps.sort(byPlace)
 }
 
 function labelled(node: AnyNode): { label: string; status?: string } {

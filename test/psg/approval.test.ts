@@ -8,7 +8,6 @@ import {
   confirmOf,
   type Deciding,
   decide,
-  decisionsOf,
   endPlan,
   gateOf,
   move,
@@ -75,7 +74,8 @@ describe('psg: approvals', () => {
     expect(statuses()).toEqual(['proposed', 'pending']) // ann approved of something else
     await say('ann')
     expect(statuses()).toEqual(['approved', 'approved'])
-    expect(decisionsOf(graph, confirm).map(({ decided_by_role, status }) => [decided_by_role, status])).toEqual([
+    const { decisions } = await graph.document('confirm', confirm)
+    expect(decisions!.map(({ decided_by_role, status }) => [decided_by_role, status])).toEqual([
       ['ann', 'approved'],
       ['ben', 'rejected'],
       ['ben', 'approved'],

@@ -3,7 +3,7 @@ import type { Node } from '../change.ts'
 import { comesTo } from '../delta.ts'
 import { isKind, statusOf } from '../node.ts'
 import type { Proposal } from '../proposal.ts'
-import { decisionsFor, gateFor, gateOfConfirm, isTargetOf, planGate } from './gates.ts'
+import { decisionsFor, gateFor, gateOfConfirm, isTargetOf } from './gates.ts'
 import type { Rule } from './rule.ts'
 
 /** Who may allow what, and that what happens is what was allowed. */
@@ -43,7 +43,7 @@ export const APPROVAL: readonly Rule[] = [
     kinds: ['plan'],
     check(delta, proposal, report) {
       if (!comesTo(delta, 'approved')) return
-      const gate = planGate(delta.id, proposal)
+      const gate = gateFor('plan', delta.id, proposal)
       const confirm = gate && proposal.after('confirm', gate.data.confirm_id)
       if (confirm?.data.status !== 'approved') report('status', `plan ${delta.id} has no approved Confirm`)
     },
@@ -55,7 +55,7 @@ export const APPROVAL: readonly Rule[] = [
     check(delta, proposal, report) {
       const { id, after } = delta
       if (!comesTo(delta, 'in_progress') || !isKind(after, 'plan')) return
-      const gate = planGate(id, proposal)
+      const gate = gateFor('plan', id, proposal)
       if (!gate) return report('status', `plan ${id} has no gate: it was never proposed here`)
       const used = proposal.state.get('gate', gate.id)?.data.used_by
       if (used !== undefined) return report('status', `the approval of plan ${id} was used by ${used}`)

@@ -13,8 +13,6 @@ export function gateFor(kind: 'plan' | 'action', id: string, proposal: Proposal)
   return latest
 }
 
-export const planGate = (plan: string, proposal: Proposal): Node<'gate'> | undefined => gateFor('plan', plan, proposal)
-
 /** The gate that a Confirm's decisions count for now. */
 export function gateOfConfirm(confirm: string, proposal: Proposal): Node<'gate'> | undefined {
   let latest: Node<'gate'> | undefined

@@ -103,7 +103,7 @@ export const KEEPING: readonly Rule[] = [
 const startsWith = (list: readonly JsonObject[], first: readonly JsonObject[] = []): boolean =>
   first.every((item, i) => item === list[i] || JSON.stringify(item) === JSON.stringify(list[i]))
 
-function hasEnded(node: AnyNode): boolean {
+export function hasEnded(node: AnyNode): boolean {
   const lifecycle = KINDS[node.kind].lifecycle as LifecycleKind
   const status = statusOf(node)!
   return Object.hasOwn(lifecycles[lifecycle], status) && isTerminal(lifecycle, status as never)

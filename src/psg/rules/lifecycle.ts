@@ -7,12 +7,13 @@ import {
   moveRule,
 } from '../../protocol/lifecycle.ts'
 import type { AnyNode, Kind, Node } from '../change.ts'
-import { comesTo, eachHop, statusPath } from '../delta.ts'
+import { comesTo, type Delta, eachHop, statusPath } from '../delta.ts'
 import { KINDS } from '../kinds.ts'
 import { isKind, statusOf } from '../node.ts'
 import type { Proposal } from '../proposal.ts'
-import { planGate } from './gates.ts'
-import { kindsWith, type Rule } from './rule.ts'
+import { gateFor } from './gates.ts'
+import { hasEnded } from './keeping.ts'
+import { kindsWith, type Report, type Rule } from './rule.ts'
 
 /** Where things begin, where they may go, and what must hold on the way. */
 export const LIFECYCLE: readonly Rule[] = [
@@ -69,7 +70,7 @@ export const LIFECYCLE: readonly Rule[] = [
     keeps: 'the commit that ends a trace ends its segments',
     kinds: ['trace'],
     check({ id, before, after }, proposal, report) {
-      if (!after || !isEnd('trace', after) || (before ? before.data === after.data : after.imported)) return
+      if (!after || !hasEnded(after) || (before ? before.data === after.data : after.imported)) return
       const run = proposal.state.plan(after.group)?.activeRun
       if (run !== undefined && proposal.state.get('run', run)?.data.trace_id === id) return // or what others left in it would hold the run
       const open = openSegments(id, proposal).length
@@ -102,12 +103,7 @@ export const LIFECYCLE: readonly Rule[] = [
     id: 'guard.plan.start',
     keeps: 'a plan starts only in an active context',
     kinds: ['plan'],
-    check(delta, proposal, report) {
-      if (!comesTo(delta, 'in_progress')) return
-      const context = proposal.after('context', proposal.graph)
-      if (context?.data.status !== 'active')
-        report('status', `plan ${delta.id} cannot start: its context is ${context?.data.status ?? 'not there'}`)
-    },
+    check: startsInActiveContext,
   },
   {
     id: 'guard.plan.completed',
@@ -124,8 +120,7 @@ export const LIFECYCLE: readonly Rule[] = [
     keeps: 'the commit that ends a plan ends its steps',
     kinds: ['plan'],
     check({ id, before, after }, proposal, report) {
-      if (!isKind(after, 'plan') || !isEnd('plan', after) || (before ? before.data === after.data : after.imported))
-        return
+      if (!after || !hasEnded(after) || (before ? before.data === after.data : after.imported)) return
       const { pending, blocked, in_progress } = proposal.tallyAfter(id)
       const open = pending + blocked + in_progress
       if (open > 0) report('status', `plan ${id} cannot end while ${open} of its steps are open`)
@@ -140,7 +135,7 @@ export const LIFECYCLE: readonly Rule[] = [
       const plan = proposal.after('plan', delta.after!.owner ?? '')
       if (plan?.data.status !== 'in_progress')
         report('status', `step ${delta.id} cannot start: its plan is ${plan?.data.status ?? 'not there'}`)
-      else if (plan.imported && planGate(plan.id, proposal)?.data.used_by === undefined)
+      else if (plan.imported && gateFor('plan', plan.id, proposal)?.data.used_by === undefined)
         report('status', `step ${delta.id} cannot start: plan ${plan.id} was running when it was imported`)
     },
   },
@@ -148,12 +143,7 @@ export const LIFECYCLE: readonly Rule[] = [
     id: 'guard.step.context',
     keeps: 'a step starts only in an active context',
     kinds: ['step'],
-    check(delta, proposal, report) {
-      if (!comesTo(delta, 'in_progress')) return
-      const context = proposal.after('context', proposal.graph)
-      if (context?.data.status !== 'active')
-        report('status', `step ${delta.id} cannot start: its context is ${context?.data.status ?? 'not there'}`)
-    },
+    check: startsInActiveContext,
   },
   {
     id: 'guard.step.dependencies',
@@ -232,9 +222,11 @@ const BIRTHS: { readonly [K in Kind]?: readonly string[] } = {
   network: ['draft'],
 }
 
-const isEnd = (kind: LifecycleKind, node: AnyNode): boolean => {
-  const status = statusOf(node)!
-  return Object.hasOwn(lifecycles[kind], status) && isTerminal(kind, status as never)
+function startsInActiveContext(delta: Delta, proposal: Proposal, report: Report): void {
+  if (!comesTo(delta, 'in_progress')) return
+  const status = proposal.after('context', proposal.graph)?.data.status
+  if (status !== 'active')
+    report('status', `${delta.kind} ${delta.id} cannot start: its context is ${status ?? 'not there'}`)
 }
 
 const mayEnd = (from: Node<'segment'>['data']['status'], to: Node<'segment_end'>['data']['status']): boolean =>
