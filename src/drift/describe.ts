@@ -1,4 +1,4 @@
-import { isoMicros } from '../protocol/clock.ts'
+import { isoNow } from '../protocol/clock.ts'
 import { given } from '../protocol/given.ts'
 import type { Digest } from '../protocol/json.ts'
 import type { EventDraft, FindingRecord } from '../psg/change.ts'
@@ -31,7 +31,7 @@ export function outline(desk: Desk, finding: Finding): FindingRecord {
     path,
     ...(from !== undefined && { from }),
     severity: desk.verdictOn(finding).severity,
-    found_at: isoMicros(desk.clock.now() * 1000),
+    found_at: isoNow(desk.clock),
     digest,
     ...(believed && { believed: shapeOf(believed) }),
     ...(observed && { observed: shapeOf(observed) }),

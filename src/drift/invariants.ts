@@ -1,4 +1,4 @@
-import { isoMicros } from '../protocol/clock.ts'
+import { isoNow } from '../protocol/clock.ts'
 import { type Field, method, refuseUnlessFit } from '../protocol/fields.ts'
 import { mapInvariants, saInvariants } from '../protocol/invariant-rules.ts'
 import { type Breach, checkInvariants, type Invariant, type Subjects } from '../protocol/invariants.ts'
@@ -162,7 +162,7 @@ function recordOf(id: string, of: string, breach: Breach, severity: Severity, { 
     what: 'invariant',
     path,
     severity,
-    found_at: isoMicros(clock.now() * 1000),
+    found_at: isoNow(clock),
     digest: digestOfJson({ of, invariant: breach.id, path, found }),
     breach: { of, invariant: breach.id, rule, message: `${path} ${message}`, found },
   }

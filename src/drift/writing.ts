@@ -1,6 +1,6 @@
 import { basename, dirname, join } from 'node:path'
 import { below } from '../protocol/below.ts'
-import { isoMicros } from '../protocol/clock.ts'
+import { isoNow } from '../protocol/clock.ts'
 import type { Digest } from '../protocol/json.ts'
 import type { FileRecord } from '../psg/change.ts'
 import { isKind } from '../psg/node.ts'
@@ -107,7 +107,7 @@ async function written(
   return {
     path,
     ...shape,
-    mtime: isoMicros(desk.clock.now() * 1000),
+    mtime: isoNow(desk.clock),
     written_by: by.action_id,
     agreed: agreedOn({ ...shape, mtime_ms: 0, ctime_ms: 0, ino: 0 }),
   }

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { isoMicros } from '../protocol/clock.ts'
+import { isoNow } from '../protocol/clock.ts'
 import { NotFound, Refused, TooLarge } from '../protocol/errors.ts'
 import { canonical, digestOf, type Json, type JsonObject } from '../protocol/json.ts'
 import { makeFolder } from '../protocol/make-folder.ts'
@@ -195,7 +195,7 @@ function manifestOf(
   return {
     pack_version: '1.0',
     pack_id: graph.clock.uuid(),
-    created_at: isoMicros(graph.clock.now() * 1000),
+    created_at: isoNow(graph.clock),
     protocol_version: '1.0.0',
     generator: {
       name: 'mplp-runtime',

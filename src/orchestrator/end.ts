@@ -1,3 +1,4 @@
+import { isoNow } from '../protocol/clock.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import { isTerminal } from '../protocol/lifecycle.ts'
 import type { Change } from '../psg/change.ts'
@@ -12,7 +13,7 @@ import { saEnd, saEvent } from './profiles/sa.ts'
 import type { RunError } from './run-error.ts'
 import type { LiveSession } from './session.ts'
 import { setAction } from './set-action.ts'
-import { attemptWasCancelled, now, sa } from './steps.ts'
+import { attemptWasCancelled, sa } from './steps.ts'
 import { fired, latestEnd, openTimers, waitOver } from './timers.ts'
 import { sessionEnds } from './turns.ts'
 
@@ -42,14 +43,14 @@ export function runEnds(run: LiveRun, decided: Decided): void {
   const endings = over ? [] : endPlan(run.graph, run.plan, status, ended)
   for (const change of endings) decided.changes.push(change)
   decided.changes.push(
-    { kind: 'node_update', node: 'trace', id: run.trace, set: { status, finished_at: now(run) } },
+    { kind: 'node_update', node: 'trace', id: run.trace, set: { status, finished_at: isoNow(run.graph.clock) } },
     {
       kind: 'node_update',
       node: 'run',
       id: run.id,
       set: {
         phase: 'ended',
-        ended_at: now(run),
+        ended_at: isoNow(run.graph.clock),
         spent: { ...run.ledger.spent },
         result: resultOf(run, status),
         ...(isKept(run) && { ending: undefined }),

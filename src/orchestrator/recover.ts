@@ -1,4 +1,5 @@
 import type { Spend } from '../ael/adapter.ts'
+import { isoNow } from '../protocol/clock.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import type { ActionRecord, Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
@@ -21,7 +22,7 @@ import { saBeginning } from './profiles/sa.ts'
 import { readySet } from './ready.ts'
 import { liveSession, readyStep, type Session } from './session.ts'
 import { settlingAction } from './settle-step.ts'
-import { attemptAgain, attemptWasCutOff, inverseWasCutOff, now, sa } from './steps.ts'
+import { attemptAgain, attemptWasCutOff, inverseWasCutOff, sa } from './steps.ts'
 import { endTimer, fired, latestEnd, openTimers } from './timers.ts'
 import { sessionStarts } from './turns.ts'
 import { inverseOf } from './undo.ts'
@@ -170,7 +171,7 @@ const cutOffs = ({ ended = [] }: ActionRecord): number =>
 function starts(run: LiveRun, decided: Decided): void {
   const { graph } = run
   const record = graph.get('run', run.id)!.data
-  const started_at = now(run)
+  const started_at = isoNow(graph.clock)
   decided.changes.push(
     ...startPlan(graph, run.plan, run.id),
     { kind: 'node_update', node: 'trace', id: run.trace, set: { status: 'running', started_at } },

@@ -1,7 +1,7 @@
 import type { Action, Spend } from '../ael/adapter.ts'
 import { endedEvent, leftEvent, startedEvent } from '../ael/events.ts'
 import type { Attempt, AttemptEnd } from '../ael/layer.ts'
-import { isoMicros } from '../protocol/clock.ts'
+import { isoNow } from '../protocol/clock.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import type { ActionRecord, Began, Change, Ended, EventDraft } from '../psg/change.ts'
 import { move } from '../psg/moves.ts'
@@ -180,7 +180,6 @@ export function actionFailed(run: LiveRun, { action }: Flight, error: RunError, 
 }
 
 export const sa = (run: LiveRun): boolean => (run.options.profile ?? 'sa') === 'sa'
-export const now = (run: LiveRun): string => isoMicros(run.graph.clock.now() * 1000)
 export const execution = (
   run: LiveRun,
   event: { readonly event_type: string; readonly payload?: JsonObject },
@@ -192,12 +191,12 @@ export const execution = (
 const beginning = (run: LiveRun, segment_id: string): Began => ({
   segment_id,
   at: run.segments++,
-  started_at: now(run),
+  started_at: isoNow(run.graph.clock),
 })
 const ending = (run: LiveRun, status: Ended['status'], attributes: JsonObject): Ended => ({
   status,
   at: run.ends++,
-  finished_at: now(run),
+  finished_at: isoNow(run.graph.clock),
   attributes,
 })
 

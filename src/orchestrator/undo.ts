@@ -1,6 +1,6 @@
 import type { Action, ExecutorKind } from '../ael/adapter.ts'
 import { wasCutOff } from '../drift/compensate.ts'
-import type { Clock } from '../protocol/clock.ts'
+import { type Clock, isoNow } from '../protocol/clock.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import type { ActionRecord, EventDraft } from '../psg/change.ts'
 import { isKind } from '../psg/node.ts'
@@ -12,7 +12,7 @@ import { worksOf } from './outcome.ts'
 import { hasPlace } from './place.ts'
 import type { RunError } from './run-error.ts'
 import { setAction } from './set-action.ts'
-import { actionAdded, attemptAgain, now } from './steps.ts'
+import { actionAdded, attemptAgain } from './steps.ts'
 
 /** Goes back one action at a time, last done first. All are attempted, whatever becomes of one. Whoever is leaving leaves what is left to the next. */
 export function undoNext(run: LiveRun, ending: Ending, decided: Decided): void {
@@ -126,6 +126,6 @@ export const inverseOf = (
 
 function told(run: LiveRun, event_type: string, more: JsonObject): EventDraft {
   const reason = String(run.ending?.error.message)
-  const payload = { compensation_id: run.id, plan_id: run.plan, reason, at: now(run), ...more }
+  const payload = { compensation_id: run.id, plan_id: run.plan, reason, at: isoNow(run.graph.clock), ...more }
   return { plan_id: run.plan, event: { event_type, event_family: 'compensation_plan', payload } }
 }

@@ -1,4 +1,4 @@
-import { type Clock, isoMicros } from './clock.ts'
+import { type Clock, isoNow } from './clock.ts'
 import { InvalidInput, type Problem } from './errors.ts'
 import { object, refuseUnlessFit } from './fields.ts'
 import { observabilityInvariants } from './invariant-rules.ts'
@@ -160,6 +160,6 @@ function makerOf<Fields extends EventFields, Event extends ObservabilityEvent>(e
 
 function stamped(stamp: Stamp): { event_id: string; timestamp: string } {
   const given = Object(stamp) as Stamp // without one, the validator says what is missing
-  if ('uuid' in given) return { event_id: given.uuid(), timestamp: isoMicros(given.now() * 1000) }
+  if ('uuid' in given) return { event_id: given.uuid(), timestamp: isoNow(given) }
   return { event_id: given.event_id, timestamp: given.timestamp }
 }

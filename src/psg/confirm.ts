@@ -1,4 +1,4 @@
-import { type Clock, isoMicros } from '../protocol/clock.ts'
+import { type Clock, isoNow } from '../protocol/clock.ts'
 import { META } from '../protocol/meta.ts'
 import type { Confirm } from '../protocol/types.ts'
 import type { Change } from './change.ts'
@@ -16,7 +16,7 @@ export const newConfirm = (clock: Pick<Clock, 'now'>, asks: Asks, group?: string
     meta: META,
     ...asks,
     status: 'pending',
-    requested_at: isoMicros(clock.now() * 1000),
+    requested_at: isoNow(clock),
     decisions: [],
   },
 })

@@ -1,5 +1,5 @@
 import { isReachable } from '../protocol/check-approvers.ts'
-import { isoMicros } from '../protocol/clock.ts'
+import { isoNow } from '../protocol/clock.ts'
 import { InvalidInput, NotFound, type Problem } from '../protocol/errors.ts'
 import type { Digest, JsonObject } from '../protocol/json.ts'
 import { isTerminal } from '../protocol/lifecycle.ts'
@@ -74,7 +74,7 @@ export function decide(graph: ProjectGraph, confirmId: string, deciding: Decidin
     decision_id: deciding.decision_id ?? graph.clock.uuid(),
     status: deciding.status,
     decided_by_role: deciding.decided_by_role,
-    decided_at: isoMicros(graph.clock.now() * 1000),
+    decided_at: isoNow(graph.clock),
     ...(deciding.reason !== undefined && { reason: deciding.reason }),
   }
   const says = verdict(gate?.data, [...counting(earlier, gate), decision])

@@ -1,4 +1,4 @@
-import { isoMicros } from '../protocol/clock.ts'
+import { isoNow } from '../protocol/clock.ts'
 import { InvalidInput, NotFound, RevisionConflict, RuleViolation } from '../protocol/errors.ts'
 import { anything, type Field, flag, text } from '../protocol/fields.ts'
 import { shown } from '../protocol/shown.ts'
@@ -33,7 +33,7 @@ export async function takeSnapshot(
         snapshot_id,
         name,
         revision: graph.revision,
-        taken_at: isoMicros(graph.clock.now() * 1000),
+        taken_at: isoNow(graph.clock),
         ...(plan_id !== undefined && { plan_id }),
       },
     },
