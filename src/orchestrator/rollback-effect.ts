@@ -1,12 +1,13 @@
 import type { Action } from '../ael/adapter.ts'
 import { endedEvent, leftEvent, startedEvent } from '../ael/events.ts'
 import { toActionError } from '../ael/failure.ts'
-import type { ActionLayer, Attempt, AttemptEnd } from '../ael/layer.ts'
+import type { Attempt, AttemptEnd } from '../ael/layer.ts'
 import type { Effect } from '../drift/compensate.ts'
 import { ActionError, MplpError } from '../protocol/errors.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import type { Change, EventDraft } from '../psg/change.ts'
 import { cutOff, type Journey, segmentEnds, segmentStarts, write } from './rollback-trace.ts'
+import { labelOf } from './steps.ts'
 import { unasked } from './unasked.ts'
 import { inverseOf } from './undo.ts'
 
@@ -97,15 +98,6 @@ const attemptOf = (
   label: labelOf(layer, action),
   run: { context_id: graph.id, plan_id: run.data.plan_id, step_id, trace_id },
 })
-
-/** As its adapter calls it, if there still is one: that shows when it is tried. */
-function labelOf(layer: ActionLayer, action: Action): string {
-  try {
-    return layer.label(action)
-  } catch {
-    return action.action_type
-  }
-}
 
 function started(
   journey: Journey,

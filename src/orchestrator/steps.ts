@@ -1,6 +1,6 @@
 import type { Action, Spend } from '../ael/adapter.ts'
 import { endedEvent, leftEvent, startedEvent } from '../ael/events.ts'
-import type { Attempt, AttemptEnd } from '../ael/layer.ts'
+import type { ActionLayer, Attempt, AttemptEnd } from '../ael/layer.ts'
 import { isoNow } from '../protocol/clock.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import type { ActionRecord, Began, Change, Ended, EventDraft } from '../psg/change.ts'
@@ -223,14 +223,13 @@ function attemptOf(run: LiveRun, flight: Flight): Attempt {
     execution_id,
     attempt,
     read_only: false,
-    label: labelOf(run, action),
+    label: blanksIn(action.params).any ? action.action_type : labelOf(run.layer, action), // not while params are to be filled in
     ...(role !== undefined && { role }),
   }
 }
 
-/** As its adapter calls it, if it can: not while params are to be filled in, and whether there still is one shows when it is tried. */
-function labelOf({ layer }: LiveRun, action: Action): string {
-  if (blanksIn(action.params).any) return action.action_type
+/** As its adapter calls it, if it can: whether there still is one shows when it is tried. */
+export function labelOf(layer: ActionLayer, action: Action): string {
   try {
     return layer.label(action)
   } catch {
