@@ -1,7 +1,7 @@
 import type { BudgetState, Hands } from '../ael/layer.ts'
+import type { Ledger } from '../ael/ledger.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { wasApproved } from './gate.ts'
-import type { Ledger } from './ledger.ts'
 import type { LiveRun } from './live.ts'
 import type { Patiently } from './patiently.ts'
 import { execution } from './steps.ts'

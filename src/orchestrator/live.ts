@@ -1,5 +1,6 @@
 import type { Action, ActionResult, RetryPolicy } from '../ael/adapter.ts'
 import type { ActionLayer, Line } from '../ael/layer.ts'
+import type { Ledger, LedgerLimits } from '../ael/ledger.ts'
 import type { ActionError } from '../protocol/errors.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import type {
@@ -15,7 +16,6 @@ import type {
 import type { ProjectGraph } from '../psg/graph.ts'
 import type { RunEvent } from '../psg/run-event.ts'
 import type { Wakeable } from '../vsl/wakeable.ts'
-import type { Ledger, Limits } from './ledger.ts'
 import type { Ownership } from './owner.ts'
 import type { Patiently } from './patiently.ts'
 import type { ReadySet } from './ready.ts'
@@ -38,6 +38,12 @@ export type RunOptions = {
   readonly session?: SessionAsked
   /** Take back what the steps have done, by their inverse actions, when the plan fails: `keep` when absent. */
   readonly on_failure?: 'keep' | 'compensate'
+}
+
+/** What a run may use up. */
+export interface Limits extends LedgerLimits {
+  /** Of time since the run has started, waiting included: when it is over, the run is ended. No warning is told of it. */
+  readonly wall_ms?: number
 }
 
 /** One execution of a plan as its owner holds it in memory. Everything in it can be made again from the graph. */
