@@ -1,3 +1,4 @@
+import { append } from '../protocol/append.ts'
 import { type Digest, digestOf, digestOfJson, type JsonObject } from '../protocol/json.ts'
 import type { FileRecord, FileShape, FindingRecord } from '../psg/change.ts'
 import type { Observed } from './observe.ts'
@@ -121,9 +122,7 @@ function renames(missing: readonly FileRecord[], appeared: readonly Arrival[]): 
   for (const arrival of [...appeared].sort(([a], [b]) => (a < b ? -1 : 1))) {
     const { type, digest, size } = arrival[1]
     if (type !== 'file' || digest === undefined || size === 0) continue
-    const alike = arrivals.get(digest)
-    if (alike) alike.push(arrival)
-    else arrivals.set(digest, [arrival])
+    append(arrivals, digest, arrival)
   }
   const left = missing.filter(({ agreed }) => agreed?.type === 'file').sort(byPath)
   // Of several alike the one that is the same file on the disk is the likeliest, then one of the same name.

@@ -1,5 +1,5 @@
+import { append } from '../protocol/append.ts'
 import type { Step } from '../protocol/types.ts'
-import { append } from './session.ts'
 
 /** The places of a plan's steps, each after all that it waits for; apart from them those on a circle, and whatever waits for these. */
 export function dependenciesFirst(steps: readonly Step[]): {

@@ -1,3 +1,4 @@
+import { append } from '../protocol/append.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import type { CollabMode } from '../protocol/types.ts'
 import type { ActionRecord, Change, Node, TurnRecord } from '../psg/change.ts'
@@ -174,12 +175,6 @@ export function claimedBy(session: LiveSession, { action_id, step_id }: Contende
   const lost = session.lost.get(action_id)
   const written = writtenBy(session, step_id)
   return lost ? written.filter((resource) => !lost.includes(resource)) : written
-}
-
-export function append<T>(lists: Map<string, T[]>, key: string, item: T): void {
-  const list = lists.get(key)
-  if (list) list.push(item)
-  else lists.set(key, [item])
 }
 
 /** Was the turn taken away because its time was over, and not what it did given up because that may only take so long? */

@@ -1,8 +1,8 @@
+import { append } from '../protocol/append.ts'
 import type { Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
 import type { LiveRun } from './live.ts'
-import { append } from './session.ts'
 
 /** What came from outside for a run and nobody has taken, by name, oldest first. */
 export function openSignals({ graph, plan }: LiveRun): Map<string, Node<'signal'>[]> {

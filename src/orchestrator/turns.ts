@@ -1,4 +1,5 @@
 import type { Spend } from '../ael/adapter.ts'
+import { append } from '../protocol/append.ts'
 import type { Collab } from '../protocol/types.ts'
 import type { TurnRecord } from '../psg/change.ts'
 import { move } from '../psg/moves.ts'
@@ -10,7 +11,6 @@ import { comesWithoutPlace, hasPlace, needsPlace } from './place.ts'
 import { broadcastSent, mapBeginning, mapEnd, type TurnResult, turnCompleted, turnDispatched } from './profiles/map.ts'
 import type { RunError } from './run-error.ts'
 import {
-  append,
   contender,
   isExpiry,
   type LiveSession,

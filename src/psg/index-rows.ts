@@ -1,3 +1,4 @@
+import { append } from '../protocol/append.ts'
 import { isObject, type Json } from '../protocol/json.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { INDEX, type Whereabouts } from './indexes.ts'
@@ -21,9 +22,7 @@ export async function indexRows(store: Backend, only?: string): Promise<IndexRow
       const graph = graphIn(value) ?? (index === 'ended' ? graphs.get(id) : undefined) ?? NOWHERE
       if (only !== undefined && graph !== only) continue
       if (key === INDEX.id('run', id)) graphs.set(id, graph)
-      const keys = rows.get(graph)
-      if (keys) keys.push(key)
-      else rows.set(graph, [key])
+      append(rows, graph, key)
     }
   return rows
 }

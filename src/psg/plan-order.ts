@@ -1,3 +1,4 @@
+import { append } from '../protocol/append.ts'
 import type { AnyNode, Kind, Node } from './change.ts'
 import { type Delta, isStructural } from './delta.ts'
 import { type Ordered, rankEdge, rankNew, type Steps } from './order.ts'
@@ -24,7 +25,7 @@ export function orderOf(proposed: Proposed): StepOrder {
   const cycles = new Map<string, readonly string[]>()
   const plans = new Map<string, Delta[]>()
   for (const delta of proposed.deltasOf('step'))
-    if (delta.after && isStructural(delta)) push(plans, delta.after.owner ?? '', delta)
+    if (delta.after && isStructural(delta)) append(plans, delta.after.owner ?? '', delta)
   for (const structural of plans.values()) {
     const take = (ordered: Ordered): boolean => {
       if (ordered.cycle) cycles.set(tellerOf(ordered.cycle, structural), ordered.cycle)
@@ -65,10 +66,10 @@ function orderPlan(
   const inOrder = added.sort(byOrderIndex).map((node) => node.id)
   if (!take(rankNew(inOrder, steps.dependenciesOf, order?.top ?? 0)) || changed.length === 0) return
   for (const node of added)
-    for (const dependency of node.data.dependencies ?? []) push(newDependants, dependency, node.id)
+    for (const dependency of node.data.dependencies ?? []) append(newDependants, dependency, node.id)
   for (const [from, to] of changed) {
     take(rankEdge(from, to, steps))
-    push(newDependants, to, from)
+    append(newDependants, to, from)
   }
 }
 
@@ -83,10 +84,4 @@ function newDependencies(before: AnyNode, now: AnyNode): (readonly [from: string
 function tellerOf(cycle: readonly string[], structural: readonly Delta[]): string {
   const on = new Set(cycle)
   return structural.find((delta) => on.has(delta.id))!.id
-}
-
-function push<T>(lists: Map<string, T[]>, key: string, value: T): void {
-  const list = lists.get(key)
-  if (list) list.push(value)
-  else lists.set(key, [value])
 }
