@@ -1,10 +1,12 @@
 import type { ErrorObject, ValidateFunction } from 'ajv'
-import { InvalidInput, type Problem } from '../protocol/errors.ts'
+import { type ActionError, InvalidInput, type Problem } from '../protocol/errors.ts'
 import { needed, refuseUnlessFit, text } from '../protocol/fields.ts'
 import { fullFormats } from '../protocol/formats.ts'
 import { canonical, isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { required } from '../protocol/required.ts'
 import { shown, shownPath } from '../protocol/shown.ts'
+import { finalFailure, passingFailure, toActionError } from './failure.ts'
+import { isThenable } from './promised.ts'
 
 /** A JSON Schema (2020-12, or draft-07 when `$schema` says so), or anything that speaks Standard Schema. */
 export type Schema = JsonObject | StandardSchema
@@ -49,18 +51,45 @@ const isStandard = (schema: Schema): schema is StandardSchema =>
 function fromStandard(schema: StandardSchema, path: string): CompiledSchema {
   const standard = schema['~standard']
   if (typeof standard.validate !== 'function') throw refused(`${path}.~standard.validate`, 'must be a function')
-  const answered = (result: StandardResult): readonly Problem[] =>
-    (result.issues ?? []).map((issue) => ({
-      path: shownPath((issue.path ?? []).map((step) => keyOf(isObject(step) ? step.key : step))),
-      rule: standard.vendor,
-      message: issue.message,
-    }))
+  const answered = (result: StandardResult): readonly Problem[] => {
+    if (!isResult(result)) throw finalFailure(`${path}: its schema gave ${shown(result)}, neither a value nor issues`)
+    const { issues } = result
+    if (!issues) return []
+    return issues.length === 0 ? [problemIn(undefined, standard)] : issues.map((issue) => problemIn(issue, standard))
+  }
   return {
     problems(value) {
-      const result = standard.validate(value)
-      return result instanceof Promise ? result.then(answered) : answered(result)
+      let result: StandardResult | Promise<StandardResult>
+      try {
+        result = standard.validate(value)
+      } catch (error) {
+        throw thrownBy(path, error)
+      }
+      if (!isThenable(result)) return answered(result)
+      return Promise.resolve(result).then(answered, (error) => Promise.reject(thrownBy(path, error)))
     },
     json: saidAsJson(standard),
+  }
+}
+
+/** A verdict such as `false` is none: whatever it was about would pass. */
+const isResult = (result: unknown): boolean =>
+  typeof result === 'object' &&
+  result !== null &&
+  ('issues' in result && result.issues ? Array.isArray(result.issues) : 'value' in result)
+
+/** It may have asked somebody, and get an answer the next time. */
+function thrownBy(path: string, cause: unknown): ActionError {
+  const { message, retryable } = toActionError(cause)
+  return (retryable ? passingFailure : finalFailure)(`${path}: its schema failed: ${message}`, { cause })
+}
+
+function problemIn(issue: Partial<StandardIssue> | undefined, { vendor }: StandardSchema['~standard']): Problem {
+  const { path, message } = Object(issue) as Partial<StandardIssue>
+  return {
+    path: shownPath((Array.isArray(path) ? path : []).map((step) => keyOf(isObject(step) ? step.key : step))),
+    rule: String(vendor),
+    message: typeof message === 'string' ? message : 'is refused without a reason',
   }
 }
 

@@ -160,6 +160,46 @@ describe('toolRegistry', () => {
     } as const
     expect(toolRegistry([tool('a.a', () => 1, { input })]).get('a.a').compiledInput.json).toBeUndefined()
   })
+
+  const judging = (validate: (value: unknown) => unknown) => {
+    const input = { '~standard': { version: 1, vendor: 'test', validate: validate as never } } as const
+    return toolRegistry([tool('a.a', () => 1, { input })]).get('a.a').compiledInput.problems
+  }
+
+  it.each([[undefined], [false], [true], [5], [{}], [{ issues: 'no' }]])(
+    'takes no verdict from a Standard Schema that gives %j',
+    (nonsense) => {
+      const verdict = expect.objectContaining({ code: 'action_failed', message: expect.stringContaining('input: its') })
+      expect(() => judging(() => nonsense)({})).toThrow(verdict)
+    },
+  )
+
+  it('waits for the verdict of a Standard Schema also where its promise is of another make', async () => {
+    // biome-ignore lint/suspicious/noThenProperty: as libraries have them that are older than promises
+    const thenable = { then: (take: (result: unknown) => void) => take({ issues: [{ message: 'no' }] }) }
+    expect(await judging(() => thenable)({})).toEqual([{ path: '', rule: 'test', message: 'no' }])
+  })
+
+  it.each([[[]], [['no']], [[{ path: undefined }]]])(
+    'refuses what has the issues %j, though they say nothing',
+    (issues) =>
+      expect(judging(() => ({ issues }))({})).toEqual([
+        { path: '', rule: 'test', message: 'is refused without a reason' },
+      ]),
+  )
+
+  it.each([
+    [new Error('kaput'), 'kaput'],
+    ['kaput', 'threw kaput'],
+    [undefined, 'threw undefined'],
+  ])('says that it was the schema that threw %s', async (kaput, said) => {
+    const failed = expect.objectContaining({ message: `input: its schema failed: ${said}`, retryable: true })
+    const throwing = judging(() => {
+      throw kaput
+    })
+    expect(() => throwing({})).toThrow(failed)
+    await expect(judging(() => Promise.reject(kaput))({})).rejects.toThrow(failed)
+  })
 })
 
 describe('a tool under policy', () => {
