@@ -220,7 +220,7 @@ const isBus = (value: unknown): boolean =>
   text.fits(value) || (isObject(value) && (text.fits(value.url) || value.transport !== undefined))
 const names: Field = {
   says: 'a list of names of files, without folders',
-  fits: (value) => texts.fits(value) && (value as string[]).every((name) => !/[/\\]/.test(name)),
+  fits: (value) => texts.fits(value) && (value as string[]).every((name) => !/[/\\]|^\.\.?$/.test(name)),
 }
 
 export const SERVER: { readonly [K in keyof Required<ServerConfig>]: Field } = {

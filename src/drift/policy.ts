@@ -1,10 +1,10 @@
 import picomatch from 'picomatch'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
-import { type Field, needed, oneOf, problemsIn, refuseUnlessFit, text } from '../protocol/fields.ts'
+import { type Field, needed, oneOf, problemsIn, refuseUnlessFit } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { FindingRecord } from '../psg/change.ts'
-import { GLOB } from './select.ts'
+import { A_PATTERN, GLOB } from './select.ts'
 
 /** How a disagreement is settled: the graph's side, the disk's, a person's decision, or both sides' changes together. */
 export type Strategy = 'graph' | 'files' | 'ask' | 'merge'
@@ -57,7 +57,7 @@ const STRATEGIES = [...SIDES, 'ask']
 export const aSeverity = oneOf('low', 'medium', 'high', 'critical')
 
 const RULE: { readonly [F in keyof Required<Rule>]: Field } = {
-  match: { ...text, says: 'a pattern of paths', rule: 'pattern' },
+  match: A_PATTERN,
   strategy: oneOf(...STRATEGIES),
   severity: aSeverity,
   approved: oneOf(...SIDES),
@@ -70,7 +70,19 @@ export const checkStrategy = (strategy: unknown): void =>
 
 function checkRules(rules: unknown): void {
   const problems: readonly Problem[] = Array.isArray(rules)
-    ? rules.flatMap((rule, i) => problemsIn(isObject(rule) ? { match: '', ...rule } : rule, RULE, `rules[${i}]`))
+    ? rules.flatMap((rule, i) => [
+        ...problemsIn(isObject(rule) ? { match: '', ...rule } : rule, RULE, `rules[${i}]`),
+        ...hiddenBehind(rules.slice(0, i), rule, `rules[${i}].match`),
+      ])
     : [{ path: 'rules', rule: 'type', message: 'must be a list', found: shown(rules) }]
   if (problems.length > 0) throw new InvalidInput('drift rules', problems)
 }
+
+/** Who wrote `ask` behind a rule for everything would see files overwritten that they wanted to be asked about. */
+function hiddenBehind(earlier: readonly unknown[], rule: unknown, path: string): readonly Problem[] {
+  const { match } = Object(rule)
+  const before = earlier.findIndex((each) => EVERYTHING.has(Object(each).match) || Object(each).match === match)
+  if (before < 0 || match === undefined) return []
+  return [{ path, rule: 'reachable', message: `never counts: rules[${before}] matches all that it does`, found: match }]
+}
+const EVERYTHING = new Set(['**', '**/*', '**/**'])

@@ -1,6 +1,7 @@
 import ignore, { type Ignore } from 'ignore'
 import picomatch from 'picomatch'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
+import type { Field } from '../protocol/fields.ts'
 import { shown } from '../protocol/shown.ts'
 
 export interface Selection {
@@ -35,6 +36,18 @@ export const EXCLUDED = ['**/node_modules']
 
 /** A name that starts with a dot is a name like any other, and so is one with a line end in it. */
 export const GLOB = { dot: true, flags: 's' } as const
+
+/** What could match something: no path begins or ends with a slash, or leads back. */
+export const A_PATTERN: Field = {
+  says: 'a pattern of paths from the root on, without .. and without a slash at its end (dist is a folder, dist/** what lies in it)',
+  rule: 'pattern',
+  fits: (value) =>
+    typeof value === 'string' &&
+    value
+      .replace(/^\.\//, '')
+      .split('/')
+      .every((name) => !['', '.', '..'].includes(name)),
+}
 
 export function selectFiles(selection: Selection = {}): Select {
   const { include = ['**'], exclude = EXCLUDED, ignoreFiles = ['.gitignore', '.mplpignore'] } = selection
@@ -102,17 +115,14 @@ function checkPatterns(given: { readonly [option: string]: readonly string[] }):
     if (!Array.isArray(patterns))
       problems.push({ path: option, rule: 'type', message: 'must be a list', found: shown(patterns) })
     else
-      for (const [i, pattern] of patterns.entries()) {
-        const bad =
-          typeof pattern !== 'string' || pattern === '' || pattern.startsWith('/') || pattern.split('/').includes('..')
-        if (bad)
+      for (const [i, pattern] of patterns.entries())
+        if (!A_PATTERN.fits(pattern))
           problems.push({
             path: `${option}[${i}]`,
             rule: 'pattern',
-            message: 'must be a pattern of paths from the root on, without ..',
+            message: `must be ${A_PATTERN.says}`,
             found: shown(pattern),
           })
-      }
   }
   if (problems.length > 0) throw new InvalidInput('selection', problems)
 }

@@ -659,8 +659,28 @@ describe('bad input to a tracker', () => {
       'rules[1].stratgy extra_forbidden',
       'rules[2] type',
     ])
+    for (const match of ['/etc/**', '../**', 'a/../b', 'generated/', 'a//b', 'a/./b'])
+      expect(await problems({ rules: [{ match }], include: ['./a/**'] })).toEqual(['rules[0].match pattern'])
+    expect(await problems({ exclude: ['dist/'], ignoreFiles: ['.gitignore'] })).toEqual(['exclude[0] pattern'])
     await expect(trackFiles(graph, { root: join(root, 'nowhere') })).rejects.toThrow(Refused)
     expect([...graph.state.nodesOf('files')]).toEqual([])
+  })
+
+  it('has no rule that none of its paths would come to', async () => {
+    const { graph } = await given({})
+    const told = (...rules: readonly object[]) =>
+      trackFiles(graph, { root: tempFolder(), rules: rules as never }).then(
+        (tracker) => tracker.close(),
+        (error) => (error as InvalidInput).problems.map(({ path, message }) => `${path} ${message}`),
+      )
+    const secrets = { match: 'secrets/**', strategy: 'ask' }
+    expect(await told({ match: '**', strategy: 'graph' }, secrets)).toEqual([
+      'rules[1].match never counts: rules[0] matches all that it does',
+    ])
+    expect(await told(secrets, { match: '**/*.md', strategy: 'merge' }, { ...secrets, strategy: 'graph' })).toEqual([
+      'rules[2].match never counts: rules[0] matches all that it does',
+    ])
+    expect(await told(secrets, { match: '**', strategy: 'graph' })).toBeUndefined()
   })
 
   it('of its methods is refused too, and everything once it is closed', async () => {
