@@ -68,6 +68,9 @@ async function readFlow(root: string, area: string, name: string): Promise<Golde
     if (!source) throw invalid(shown(file), 'readable', 'is missing')
     return source
   }
+  const stray = (await namesIn(folder)).find((file) => !isPart(file))
+  if (stray !== undefined)
+    throw invalid(shown(stray), 'enum', `is nothing that a flow has: ${PARTS.join(', ')}, and notes as .md`)
   const head = headIn(await required('flow.yaml'))
   const input = await readJsonFolder(path('input'), shown('input'))
   const { acts, answers } = scriptIn(await required('script.yaml'), input, head.needs)
@@ -97,6 +100,8 @@ async function readFlow(root: string, area: string, name: string): Promise<Golde
 }
 
 /** What nobody would look at must not seem to be held against anything. */
+const PARTS = ['flow.yaml', 'script.yaml', 'invariants.yaml', 'input', 'files', 'expected']
+const isPart = (file: string): boolean => PARTS.includes(file) || file.startsWith('.') || file.endsWith('.md')
 const isExpectable = (file: string): boolean =>
   file === 'events.ndjson' ||
   file.startsWith('.') ||

@@ -223,6 +223,16 @@ describe('a flow is refused before anything runs, with file and line, when', () 
     expect(problem?.message).not.toMatch(/at line/) // that is where the path leads
   })
 
+  it.each(['invariant.yaml', 'invariants.yml', 'expect/plan.json', 'File/a.md', 'script.json'])(
+    'there is %s, which nobody would look at',
+    async (path) => {
+      const refusal = readFlows(flowFolder({ 'flow.yaml': HEAD, 'script.yaml': SCRIPT, 'NOTES.md': '', [path]: '[]' }))
+      await expect(refusal).rejects.toMatchObject({
+        problems: [{ path: `area/flow/${path.split('/')[0]}`, rule: 'enum' }],
+      })
+    },
+  )
+
   const slips: readonly (readonly [act: string, says: string])[] = [
     ['move:', 'move must be an object'],
     ['move: { kind: plan, id: x }', 'move.to is missing'],
