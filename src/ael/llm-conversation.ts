@@ -4,6 +4,7 @@ import { digestOfJson, type Json, type JsonObject } from '../protocol/json.ts'
 import { under } from '../protocol/under.ts'
 import type { Action, ActionResult, Call, Outcome, Spend, TokenUsage } from './adapter.ts'
 import { finalFailure, passingFailure, toActionError, withSpent } from './failure.ts'
+import { checkedModel } from './llm-checked.ts'
 import { llmFailure } from './llm-failure.ts'
 import type { Provider } from './llm-provider.ts'
 import { askedOnce, type RoundAnswer } from './llm-round.ts'
@@ -14,6 +15,7 @@ export interface Conversation {
   readonly action: Action
   readonly call: Call
   readonly provider: Provider
+  readonly providerName: string
   /** By wire name: nothing else can be chosen, whatever a model or a document says. */
   readonly tools: ReadonlyMap<string, RegisteredTool>
   readonly schema: CompiledSchema | undefined
@@ -87,7 +89,7 @@ async function asked(talk: Conversation, { messages, rounds }: State): Promise<R
   const key = idempotency_key === '' ? {} : { 'idempotency-key': `${idempotency_key.slice(0, 240)}.${rounds + 1}` }
   try {
     return await askedOnce({
-      model: await talk.provider.model(String(params.model)),
+      model: checkedModel(await talk.provider.model(String(params.model)), talk.providerName),
       messages,
       tools,
       schema: schema?.json,

@@ -19,9 +19,11 @@ import { shown } from '../protocol/shown.ts'
 import type { Adapter, Spend, TokenUsage } from './adapter.ts'
 import { isBase64 } from './base64.ts'
 import { registry } from './check-options.ts'
+import { finalFailure } from './failure.ts'
 import { conversation } from './llm-conversation.ts'
 import type { Provider } from './llm-provider.ts'
 import { tokensIn } from './llm-tokens.ts'
+import { isPromised } from './promised.ts'
 import { gathered } from './redact.ts'
 import { compileSchema } from './schema.ts'
 import { isToolName, lacksTool, type RegisteredTool, type ToolRegistry, toolRegistry } from './tool-registry.ts'
@@ -77,7 +79,7 @@ export function llmAdapter(options: LlmOptions): Adapter {
     action_type: 'llm_call',
     executor_kind: 'llm',
     timeoutMs,
-    secrets: gathered(() => Object.values(providers).map((provider) => provider.secrets())),
+    secrets: gathered(() => Object.values(providers).map(keysOf)),
     label: (params) => String(params.model),
     lacks({ provider, ...params }) {
       if (typeof provider === 'string' && !names.includes(provider)) return { what: 'provider', name: provider }
@@ -103,6 +105,7 @@ export function llmAdapter(options: LlmOptions): Adapter {
         action,
         call,
         provider: providers[providerOf(action.params)] as Provider,
+        providerName: providerOf(action.params),
         tools: new Map(offered(action.params).map((tool) => [wireName(tool.name), tool])),
         schema:
           action.params.schema === undefined ? undefined : compileSchema(action.params.schema as JsonObject, 'schema'),
@@ -123,10 +126,29 @@ function checkOptions(options: LlmOptions): void {
   const given = Object.entries(Object(providers))
   if (given.length === 0)
     problems.push({ path: 'providers', rule: 'required', message: 'must name one at least', found: shown(providers) })
-  for (const [name, provider] of given)
-    if (typeof Object(provider).model !== 'function' || typeof Object(provider).secrets !== 'function')
-      problems.push({ path: `providers.${name}`, rule: 'type', message: 'must be a provider', found: shown(provider) })
+  for (const [name, provider] of given) problems.push(...providerProblems(provider, `providers.${name}`))
   if (problems.length > 0) throw new InvalidInput('llm options', problems)
+}
+
+/** What is wrong with what was given as a provider. */
+export function providerProblems(provider: unknown, path: string): readonly Problem[] {
+  if (typeof Object(provider).model !== 'function' || typeof Object(provider).secrets !== 'function')
+    return [{ path, rule: 'type', message: 'must be a provider', found: shown(provider) }]
+  try {
+    keysOf(provider as Provider)
+    return []
+  } catch {
+    return [
+      { path: `${path}.secrets`, rule: 'type', message: 'must give a list at once: what is in it is shown nowhere' },
+    ]
+  }
+}
+
+/** Throws where they are no list: nobody would know what to keep to themselves. */
+function keysOf(provider: Provider): readonly string[] {
+  const keys: unknown = provider.secrets()
+  if (isPromised(keys) || !Array.isArray(keys)) throw finalFailure('the secrets of a provider are no list')
+  return keys
 }
 
 const OPTIONS: { readonly [O in keyof Required<LlmOptions>]: Field } = {
