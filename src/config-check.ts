@@ -1,4 +1,5 @@
 import { checkAllow } from './ael/http-guard.ts'
+import { replyProblems } from './ael/llm-reply.ts'
 import { isNamespace, serverProblems } from './ael/mcp-server.ts'
 import { checkBuses } from './bus/bus-spec.ts'
 import type { Config, ModelConfig } from './config.ts'
@@ -58,10 +59,7 @@ function modelProblems(at: string, { provider, api_key_env, base_url, replies }:
   if (isScripted && base_url !== undefined) wrong('base_url', 'option', 'means nothing to scripted')
   if (isScripted && api_key_env !== undefined) wrong('api_key_env', 'option', 'means nothing to scripted')
   if (!isScripted && replies !== undefined) wrong('replies', 'option', `means nothing to ${provider}`)
-  for (const [i, reply] of (replies ?? []).entries())
-    if (typeof reply !== 'string' && !isObject(reply))
-      wrong(`replies[${i}]`, 'type', 'must be text or an object, as scriptedProvider takes them')
-  return problems
+  return [...problems, ...(replies ?? []).flatMap((reply, i) => replyProblems(reply, `${at}.replies[${i}]`))]
 }
 
 /** What a token allows. `admin` allows everything, and each of them to read. */

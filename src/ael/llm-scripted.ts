@@ -4,9 +4,9 @@ import { InvalidInput } from '../protocol/errors.ts'
 import { clock as clockField, needed, refuseUnlessFit, text } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
-import { finalFailure, passingFailure } from './failure.ts'
+import { finalFailure, finalFrom, passingFailure } from './failure.ts'
 import type { Provider } from './llm-provider.ts'
-import type { Reply, ReplyParts } from './llm-reply.ts'
+import { type Reply, type ReplyParts, replyProblems } from './llm-reply.ts'
 import { tokensIn } from './llm-tokens.ts'
 import { wireName } from './wire-name.ts'
 
@@ -18,7 +18,7 @@ export interface ScriptedRequest {
 }
 
 /** By turn, or by whatever was said. */
-export type Script = readonly Reply[] | ((request: ScriptedRequest) => Reply)
+export type Script = readonly Reply[] | ((request: ScriptedRequest) => Reply | Promise<Reply>)
 
 /**
  * A provider without a network: the same conversation always gets the same reply, also after a restart. `scripts` is one script for every model,
@@ -42,7 +42,7 @@ export function scriptedProvider(
   const replyTo = async (request: ScriptedRequest, signal: AbortSignal | undefined): Promise<ReplyParts> => {
     const script = scriptOf(request.model)
     const skipped = failed.get(request.model) ?? 0
-    const reply = typeof script === 'function' ? script(request) : script[request.turn + skipped]
+    const reply = typeof script === 'function' ? await script(request) : script[request.turn + skipped]
     if (reply === undefined)
       throw finalFailure(`the script of ${request.model} has no reply for turn ${request.turn + 1}`)
     const parts = typeof reply === 'string' ? { text: reply } : reply
@@ -50,6 +50,9 @@ export function scriptedProvider(
       throw finalFailure(
         `the script of ${request.model} has ${shown(reply)} for turn ${request.turn + 1}, which is neither text nor an object`,
       )
+    const problems = replyProblems(parts, '')
+    if (problems.length > 0)
+      throw finalFrom(new InvalidInput(`the reply of ${request.model} for turn ${request.turn + 1}`, problems))
     if (parts.delay_ms !== undefined) await clock.sleep(parts.delay_ms, signal)
     if (parts.error === undefined) return parts
     failed.set(request.model, skipped + 1)

@@ -130,6 +130,23 @@ describe('scriptedProvider', () => {
     })
   })
 
+  it.each([
+    [{ txt: 'x' }, 'txt is not known; did you mean text?'],
+    [{ text: 5 }, 'text must be text'],
+    [{ tool_calls: [{ name: 'notes.add' }] }, 'tool_calls must be a list of calls, each with a tool and its args'],
+    [{ usage: { prompt: -1 } }, 'usage.completion is missing'],
+    [{ error: 'busy' }, 'error must be an object'],
+  ])('says what is wrong with the reply %j', async (reply, says) => {
+    const failure = expect.objectContaining({ code: 'action_failed', message: expect.stringContaining(says) })
+    await expect(layerFor([reply as never]).execute(ask({}))).rejects.toThrow(failure)
+    await expect(layerFor(() => reply as never).execute(ask({}))).rejects.toThrow(failure)
+  })
+
+  it('waits for what a function comes to', async () => {
+    const { output } = await layerFor(async ({ turn }) => `turn ${turn}`).execute(ask({}))
+    expect(output).toMatchObject({ text: 'turn 0' })
+  })
+
   it('fails as the script says, and then goes on', async () => {
     const layer = layerFor([{ error: { message: 'busy', retryable: true, retry_after_ms: 1 } }, 'better now'])
     const { output } = await layer.execute(ask({}, { retry: { strategy: 'fixed', max_attempts: 2, delay_ms: 0 } }))

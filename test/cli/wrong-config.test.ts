@@ -84,6 +84,7 @@ const WRONG: readonly Wrong[] = [
   ],
   ['models.*.price.completion', model({ provider: 'openai', price: { prompt: 3 } }), 'models.m.price.completion'],
   ['models.*.replies', model({ provider: 'scripted', replies: ['a', 7] }), 'models.m.replies[1]'],
+  ['models.*.replies', model({ provider: 'scripted', replies: [{ txt: 'a' }] }), 'models.m.replies[0].txt'],
   ['models.*.replies', model({ provider: 'openai', replies: ['a'] }), 'models.m.replies'],
   ['server', { server: 7117 }, 'server'],
   ['server.host', { server: { host: '' } }, 'server.host'],
