@@ -4,7 +4,7 @@ import { checkPlaces } from './ael/check-places.ts'
 import { checkRegistering } from './ael/check-registering.ts'
 import { closeInTime } from './ael/in-time.ts'
 import type { ActionLayer } from './ael/layer.ts'
-import type { LlmOptions } from './ael/llm.ts'
+import type { LlmOptions, Provider } from './ael/llm.ts'
 import type { ToolRegistry } from './ael/tool-registry.ts'
 import type { Bus } from './bus/bus.ts'
 import { closeBuses } from './bus/close-buses.ts'
@@ -262,7 +262,8 @@ function priceIn(models: NonNullable<Config['models']>): NonNullable<LlmOptions[
   }
 }
 
-async function providerOf(name: string, { provider, api_key_env, base_url, replies }: ModelConfig) {
+async function providerOf(name: string, { provider, api_key_env, base_url, replies }: ModelConfig): Promise<Provider> {
+  if (typeof provider !== 'string') return provider
   const { anthropicProvider, compatibleProvider, googleProvider, openAiProvider, scriptedProvider } = await import(
     './ael/llm.ts'
   )

@@ -1,3 +1,4 @@
+import { providerProblems } from './ael/check-provider.ts'
 import { checkAllow } from './ael/http-guard.ts'
 import { replyProblems } from './ael/llm-reply.ts'
 import { isNamespace, serverProblems } from './ael/mcp-server.ts'
@@ -51,14 +52,18 @@ const unnamed = (namespace: string): readonly Problem[] =>
 /** An option that means nothing to a provider would be one that somebody relies on. */
 function modelProblems(at: string, { provider, api_key_env, base_url, replies }: ModelConfig): readonly Problem[] {
   const problems: Problem[] = []
+  const isOwn = typeof provider !== 'string'
+  if (isOwn) problems.push(...providerProblems(provider, `${at}.provider`))
+  const name = isOwn ? 'a provider of your own' : provider
   const wrong = (key: string, rule: string, message: string) => problems.push({ path: `${at}.${key}`, rule, message })
   const isScripted = provider === 'scripted'
   if (provider === 'compatible' && base_url === undefined)
     wrong('base_url', 'required', 'is missing; compatible servers are found by it')
   if (base_url !== undefined && !/^https?:/.test(base_url)) wrong('base_url', 'protocol', 'must be http or https')
-  if (isScripted && base_url !== undefined) wrong('base_url', 'option', 'means nothing to scripted')
-  if (isScripted && api_key_env !== undefined) wrong('api_key_env', 'option', 'means nothing to scripted')
-  if (!isScripted && replies !== undefined) wrong('replies', 'option', `means nothing to ${provider}`)
+  const isAlone = isScripted || isOwn
+  if (isAlone && base_url !== undefined) wrong('base_url', 'option', `means nothing to ${name}`)
+  if (isAlone && api_key_env !== undefined) wrong('api_key_env', 'option', `means nothing to ${name}`)
+  if (!isScripted && replies !== undefined) wrong('replies', 'option', `means nothing to ${name}`)
   return [...problems, ...(replies ?? []).flatMap((reply, i) => replyProblems(reply, `${at}.replies[${i}]`))]
 }
 

@@ -1,5 +1,6 @@
 import type { Adapter } from './ael/adapter.ts'
 import type { FunctionSpec } from './ael/function.ts'
+import type { Provider } from './ael/llm-provider.ts'
 import type { Reply } from './ael/llm-reply.ts'
 import { MCP_SERVER, type McpServer } from './ael/mcp-server.ts'
 import type { AtOnce } from './ael/places.ts'
@@ -102,7 +103,8 @@ export interface ActionsConfig {
 }
 
 export interface ModelConfig {
-  readonly provider: 'openai' | 'anthropic' | 'google' | 'compatible' | 'scripted'
+  /** From code also a provider of your own. */
+  readonly provider: 'openai' | 'anthropic' | 'google' | 'compatible' | 'scripted' | Provider
   /** The environment variable that holds the key; it is read at each use and never stored. */
   readonly api_key_env?: string
   readonly base_url?: string
@@ -230,6 +232,13 @@ export const SERVER: { readonly [K in keyof Required<ServerConfig>]: Field } = {
   body_limit_bytes: wholeFrom(1),
 }
 
+const vendor = oneOf('openai', 'anthropic', 'google', 'compatible', 'scripted')
+const speaking: Field = {
+  ...vendor,
+  says: `${vendor.says}, or from code a provider`,
+  fits: (value) => vendor.fits(value) || isObject(value), // what it must have is asked afterwards
+}
+
 /** What each key must be. */
 const FIELDS: Fields = {
   vsl: storing,
@@ -255,7 +264,7 @@ const FIELDS: Fields = {
   mcp: { '*': MCP_SERVER },
   models: {
     '*': {
-      provider: needed(oneOf('openai', 'anthropic', 'google', 'compatible', 'scripted')),
+      provider: needed(speaking),
       api_key_env: text,
       base_url: url,
       price: { prompt: needed(amount), completion: needed(amount) },

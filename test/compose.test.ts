@@ -7,6 +7,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { WebSocket } from 'ws'
 import type { DeltaSource } from '../src/ael/adapter.ts'
 import { functionAdapter } from '../src/ael/function.ts'
+import type { Provider } from '../src/ael/llm-provider.ts'
 import type { Tool } from '../src/ael/tool-registry.ts'
 import { openBus, openSource } from '../src/bus/bus.ts'
 import { memoryTransport } from '../src/bus/memory.ts'
@@ -447,6 +448,47 @@ describe('a runtime from a config', () => {
     expect(costs.filter((cost) => cost !== undefined)).toEqual([0.0105])
     expect(await (await ask('dear', 0.01)).result()).toMatchObject({ error: { code: 'budget_exceeded' } })
     expect(await (await ask('unpriced', 0.01)).result()).toMatchObject({ status: 'completed' })
+  })
+
+  it('asks a provider of one’s own as any other: with the tools of the config, by its price, and without its key', async () => {
+    const key = 'the-key-of-my-provider'
+    const usage = { inputTokens: { total: 1_000 }, outputTokens: { total: 500 } }
+    const call = { type: 'tool-call', toolCallId: '1', input: '{}' }
+    const answers = ({ prompt, tools }: { prompt: readonly { role: string }[]; tools: readonly { name: string }[] }) =>
+      prompt.at(-1)!.role === 'tool'
+        ? { content: [{ type: 'text', text: `by ${key}` }], finishReason: { unified: 'stop' }, usage, warnings: [] }
+        : {
+            content: [{ ...call, toolName: tools[0]!.name }],
+            finishReason: { unified: 'tool-calls' },
+            usage,
+            warnings: [],
+          }
+    const provider: Provider = {
+      model: async (modelId) => ({
+        specificationVersion: 'v3',
+        provider: 'mine',
+        modelId,
+        supportedUrls: {},
+        doGenerate: async (asked: Parameters<typeof answers>[0]) => answers(asked),
+        doStream: () => Promise.reject(new Error('not streamed')),
+      }),
+      secrets: () => [key],
+    }
+    let looked = 0
+    const look: Tool = { name: 'sky.look', description: 'Looks', input: { type: 'object' }, execute: () => ++looked }
+    const models = { mine: { provider, price: { prompt: 3, completion: 15 } } }
+    const runtime = await openRuntime({ vsl: 'memory:', tools: [look], models })
+    onTestFinished(() => runtime.close())
+    const params = { model: 'm', messages: [{ role: 'user', content: 'hi' }], tools: ['sky.look'], max_tokens: 1_000 }
+    const flow = flowOf({ ask: { binding: { action_type: 'llm_call', params } } })
+    const run = await runtime.submit({ ...flow, options: { budget: { cost: 1 } } })
+    const { outputs } = await run.result()
+    expect(Object.values(outputs)).toMatchObject([{ text: 'by [redacted]', rounds: 2 }])
+    expect(looked).toBe(1)
+    const costs: unknown[] = []
+    for await (const { event } of run.events())
+      if (event.event_family === 'runtime_execution') costs.push((event.payload as JsonObject).cost)
+    expect(costs).toContain(0.021)
   })
 
   it('keeps what a tool says takes it back, as JSON, and says when it cannot say it', async () => {

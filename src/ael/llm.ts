@@ -19,11 +19,10 @@ import { shown } from '../protocol/shown.ts'
 import type { Adapter, Spend, TokenUsage } from './adapter.ts'
 import { isBase64 } from './base64.ts'
 import { registry } from './check-options.ts'
-import { finalFailure } from './failure.ts'
+import { keysOf, providerProblems } from './check-provider.ts'
 import { conversation } from './llm-conversation.ts'
 import type { Provider } from './llm-provider.ts'
 import { tokensIn } from './llm-tokens.ts'
-import { isPromised } from './promised.ts'
 import { gathered } from './redact.ts'
 import { compileSchema } from './schema.ts'
 import { isToolName, lacksTool, type RegisteredTool, type ToolRegistry, toolRegistry } from './tool-registry.ts'
@@ -128,27 +127,6 @@ function checkOptions(options: LlmOptions): void {
     problems.push({ path: 'providers', rule: 'required', message: 'must name one at least', found: shown(providers) })
   for (const [name, provider] of given) problems.push(...providerProblems(provider, `providers.${name}`))
   if (problems.length > 0) throw new InvalidInput('llm options', problems)
-}
-
-/** What is wrong with what was given as a provider. */
-export function providerProblems(provider: unknown, path: string): readonly Problem[] {
-  if (typeof Object(provider).model !== 'function' || typeof Object(provider).secrets !== 'function')
-    return [{ path, rule: 'type', message: 'must be a provider', found: shown(provider) }]
-  try {
-    keysOf(provider as Provider)
-    return []
-  } catch {
-    return [
-      { path: `${path}.secrets`, rule: 'type', message: 'must give a list at once: what is in it is shown nowhere' },
-    ]
-  }
-}
-
-/** Throws where they are no list: nobody would know what to keep to themselves. */
-function keysOf(provider: Provider): readonly string[] {
-  const keys: unknown = provider.secrets()
-  if (isPromised(keys) || !Array.isArray(keys)) throw finalFailure('the secrets of a provider are no list')
-  return keys
 }
 
 const OPTIONS: { readonly [O in keyof Required<LlmOptions>]: Field } = {

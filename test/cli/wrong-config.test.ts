@@ -73,6 +73,7 @@ const WRONG: readonly Wrong[] = [
   ['mcp.*.maxMessageBytes', { mcp: { a: { url: 'http://localhost', maxMessageBytes: 1.5 } } }, 'mcp.a.maxMessageBytes'],
   ['models', { models: [] }, 'models'],
   ['models.*.provider', model({ provider: 'opneai' }), 'models.m.provider'],
+  ['models.*.provider', model({ provider: { model: 'm' } }), 'models.m.provider'],
   ['models.*.api_key_env', model({ provider: 'scripted', api_key_env: 'KEY' }), 'models.m.api_key_env'],
   ['models.*.base_url', model({ provider: 'openai', base_url: 'ftp://localhost' }), 'models.m.base_url'],
   ['models.*.base_url', model({ provider: 'scripted', base_url: 'http://localhost' }), 'models.m.base_url'],
