@@ -206,6 +206,19 @@ describe('what is shown of it', () => {
       resolve: '(code)',
     })
   })
+
+  it('shows nothing of what was made by a class, whose fields are its own', () => {
+    class Mine {
+      readonly account = 'hunter16'
+      async model() {
+        return this.account
+      }
+      secrets() {
+        return [this.account]
+      }
+    }
+    expect(maskedConfig({ models: { m: { provider: new Mine() } } })).toEqual({ models: { m: { provider: '(code)' } } })
+  })
 })
 
 function caught(call: () => unknown): unknown {

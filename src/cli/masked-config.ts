@@ -1,5 +1,5 @@
 import type { Config } from '../config.ts'
-import { isObject } from '../protocol/json.ts'
+import { isObject, isPlain } from '../protocol/json.ts'
 
 /** The config as it may be shown: keys, tokens and passwords are covered, also those in URLs, and what is code is only named. */
 export const maskedConfig = (config: Config): { readonly [key: string]: unknown } =>
@@ -12,7 +12,8 @@ function masked(value: unknown, key: string): unknown {
   if (!isObject(value)) return value
   const entries = Object.entries(value)
   const isCode = key !== '' && entries.some(([name, inner]) => typeof inner === 'function' && !MAY_BE_CODE.has(name))
-  if (isCode && !MAY_BE_CODE.has(key)) return `(code) ${String(value.name ?? value.action_type ?? '')}`.trimEnd()
+  if (!isPlain(value) || (isCode && !MAY_BE_CODE.has(key)))
+    return `(code) ${String(value.name ?? value.action_type ?? '')}`.trimEnd()
   return Object.fromEntries(entries.map(([name, inner]) => [name, MOSTLY_KEYS.has(key) ? '***' : masked(inner, name)]))
 }
 const SECRET = /(key|token|password|secret|authorization)$/i
