@@ -44,6 +44,7 @@ export function openSession(
   const coordinator = asked.coordinator ?? collab.participants[0]!.participant_id
   if (!collab.participants.some(({ participant_id }) => participant_id === coordinator))
     wrong('session.coordinator', 'reference.resolves', 'is no participant', coordinator)
+  if (problems.length === 0) checkRanks(asked, seats, role, wrong)
   if (problems.length > 0) throw new InvalidInput('session', problems)
   const { mode, purpose } = collab
   return { token_ms: TOKEN_MS, retakes: RETAKES, ...asked, mode, purpose, coordinator, seats }
@@ -128,6 +129,18 @@ function checkCollab(collab: Collab, plan: Plan, wrong: Wrong): void {
       wrong(`collab.participants[${i}].participant_id`, 'unique', 'takes part already', participant_id)
     seen.add(participant_id)
   }
+}
+
+/** A role that nobody has here may be ranked all the same: the same ranks serve many sessions. */
+function checkRanks(
+  { conflicts }: SessionAsked,
+  seats: readonly SessionSeat[],
+  role: (idOrName: string) => Role | undefined,
+  wrong: Wrong,
+): void {
+  for (const name of Object.keys(conflicts?.ranks ?? {}))
+    if (!role(name) && !seats.some(({ names }) => names.includes(name)))
+      wrong(`session.conflicts.ranks.${name}`, 'reference.resolves', 'is neither a participant nor a role')
 }
 
 function seatOf(

@@ -996,6 +996,12 @@ describe('a session that cannot be one', () => {
       'type',
     ],
     [
+      'a rank of nobody',
+      () => ({ session: { conflicts: { ranks: { ann: 2, bpb: 1 } } } }),
+      'session.conflicts.ranks.bpb',
+      'reference.resolves',
+    ],
+    [
       'writes of a step that is not there',
       () => ({ session: { conflicts: { writes: { ghost: ['x'] } } } }),
       'session.conflicts.writes.ghost',
