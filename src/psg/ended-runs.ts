@@ -3,7 +3,7 @@ import { shown } from '../protocol/shown.ts'
 import type { PlanStatus } from '../protocol/types.ts'
 import type { Node } from './change.ts'
 import type { ProjectGraph } from './graph.ts'
-import { endOf } from './indexes.ts'
+import { endIn, endOf } from './indexes.ts'
 import { type Project, upToDate } from './project.ts'
 
 /** A run that has ended. */
@@ -24,16 +24,18 @@ export interface EndedOptions {
   readonly status?: string | undefined
   /** The id of a run: only those that ended before it. */
   readonly after?: string | undefined
-  /** Called before each look, also at what is then passed over. */
+  /** Called before each row, also of what is then passed over. */
   readonly onLook?: () => void
 }
 
-/** Runs that have ended, the last one first. Opens the contexts of those that somebody asks for, and of what is passed over on the way. */
+/** Runs that have ended, the last one first. Opens the contexts of those that somebody asks for; what is passed over costs its row. */
 export async function* endedRuns(project: Project, options: EndedOptions = {}): AsyncIterable<EndedRun> {
   const { status, after, onLook } = options
   const from = after === undefined ? {} : { after: await rowOf(project, after) }
-  for await (const [key] of project.store.scan('ended/', from)) {
+  for await (const [key, row] of project.store.scan('ended/', from)) {
     onLook?.()
+    const end = endIn(row)
+    if (status !== undefined && end !== undefined && end !== status) continue
     const { graph, node } = (await found(project, key.slice(key.lastIndexOf('/') + 1))) ?? {}
     const run = graph && endOf(node) === key ? told(graph, node!) : undefined
     if (run && (status === undefined || run.status === status)) yield run

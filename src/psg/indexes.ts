@@ -1,5 +1,6 @@
-import type { Json, JsonObject } from '../protocol/json.ts'
+import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { isTerminal, type LifecycleKind } from '../protocol/lifecycle.ts'
+import type { PlanStatus } from '../protocol/types.ts'
 import type { AnyNode, Kind, NodeOf, Stored, Timer } from './change.ts'
 import { firstActionOf } from './first-action.ts'
 import { KINDS } from './kinds.ts'
@@ -37,6 +38,16 @@ export const timerRow = (where: Whereabouts, { wait_ms }: Pick<Timer, 'wait_ms'>
   ...(wait_ms !== undefined && { wait_ms }),
 })
 
+/** How the plan of a run has ended, so that who looks for others need not look at it; older versions do not say. */
+export type EndedRow = { readonly status?: PlanStatus }
+
+/** An end is never taken back, so what is said here stays true. */
+export const endedRow = (plan: NodeOf<'plan'> | undefined): EndedRow =>
+  plan && isTerminal('plan', plan.data.status) ? { status: plan.data.status } : LISTED
+
+/** What a row says of the end, if anything. */
+export const endIn = (row: Json | undefined): unknown => (isObject(row) ? row.status : undefined)
+
 export type Written = { readonly revision: number }
 
 /** Has it a place of its own in the index of ids? A step's first action is found through its step. */
@@ -64,7 +75,8 @@ export function indexWrites(proposal: Proposal): IndexWrites {
     } else if (kind === 'run') {
       const [was, is] = [endOf(before), endOf(after)]
       if (was !== undefined && was !== is) writes.deletes.push(was)
-      if (is !== undefined && is !== was) writes.puts.push([is, LISTED])
+      if (is !== undefined && is !== was)
+        writes.puts.push([is, endedRow(proposal.after('plan', (after as NodeOf<'run'>).data.plan_id))])
     }
     if (KINDS[kind].root || kind === 'run') {
       groups ??= new Set()

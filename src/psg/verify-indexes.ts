@@ -3,7 +3,20 @@ import type { Backend } from '../vsl/backend.ts'
 import type { AnyNode, Kind, NodeOf, Stored } from './change.ts'
 import type { Finding } from './finding.ts'
 import { graphIn, NOWHERE, type SHARED_INDEXES } from './index-rows.ts'
-import { endOf, INDEX, isIndexed, LISTED, lifeOf, ticks, timerRow, type Whereabouts, waits } from './indexes.ts'
+import {
+  type EndedRow,
+  endedRow,
+  endIn,
+  endOf,
+  INDEX,
+  isIndexed,
+  LISTED,
+  lifeOf,
+  ticks,
+  timerRow,
+  type Whereabouts,
+  waits,
+} from './indexes.ts'
 import { isKind, nodeKey, placeOf } from './node.ts'
 
 /** What lies in the store of one graph. */
@@ -17,7 +30,7 @@ interface Values {
 }
 
 /** Of a timer there is more to it. */
-type Row = Partial<Whereabouts>
+type Row = Partial<Whereabouts> & EndedRow
 
 /** Something in an index that is not what the values say. */
 export interface IndexFault extends Finding {
@@ -50,6 +63,8 @@ export async function indexFaults(store: Backend, graph: string, values: Values)
     else if (leadsTo(key) === NOWHERE) fault(key, group, 'leads nowhere', [key, row])
     else if (leadsTo(key) !== graph) fault(key, group, 'leads elsewhere')
     else if (groupOf(there.get(key)) !== row.group) fault(key, group, 'leads elsewhere', [key, row])
+    else if (![undefined, row.status].includes(endIn(there.get(key)) as Row['status']))
+      fault(key, group, 'tells of another end', [key, row])
   }
   const listing = INDEX.open(graph, '')
   const isListed = new Set<string>()
@@ -108,7 +123,7 @@ function expected(graph: string, { nodes, stored }: Values) {
     if (isKind(node, 'timer') && ticks(node))
       want(INDEX.timer(node.data.due, node.id), node.group, timerRow({ graph, group: node.group }, node.data))
     const end = endOf(node)
-    if (end !== undefined) want(end, node.group, LISTED)
+    if (end !== undefined) want(end, node.group, endedRow(byName.get('plan', node.group)))
     else if (isKind(node, 'run')) runs.set(node.data.plan_id, node.id)
     groups.add(node.group)
   }

@@ -4,9 +4,11 @@ import { InvalidInput } from '../../src/protocol/errors.ts'
 import { endedRuns } from '../../src/psg/ended-runs.ts'
 import { indexRows } from '../../src/psg/index-rows.ts'
 import { INDEX } from '../../src/psg/indexes.ts'
+import { openProject } from '../../src/psg/project.ts'
 import { reindexGraph } from '../../src/psg/reindex.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { collect, write } from '../contracts/backend/given.ts'
+import { countingScans } from '../support/counting-scans.ts'
 import { flowOf, runtimeOf } from '../support/flows.ts'
 
 const titled = (title: string, flow: ReturnType<typeof flowOf>) => ({ ...flow, plan: { ...flow.plan, title } })
@@ -63,6 +65,30 @@ it('looks at no more than somebody asks for', async () => {
   looks = 0
   expect(await titles({ status: 'failed', onLook: () => void looks++ })).toEqual([])
   expect(looks).toBe(4)
+})
+
+it('reads nothing of runs that have ended otherwise but their rows, unless an older version has written these', async () => {
+  const { store } = await given()
+  const { store: counting, seen } = countingScans(store)
+  const project = await openProject(counting)
+  const opened = seen()
+  expect(await collect(endedRuns(project, { status: 'failed' }))).toEqual([])
+  expect(seen() - opened).toBe(4)
+  const older = (await collect(store.scan('ended/'))).map(([key]) => [key, {}] as const)
+  await store.commit(write('elsewhere', 0, { puts: older }))
+  expect(await collect(endedRuns(project, { status: 'cancelled' }))).toMatchObject([{ title: 'waits' }])
+  expect((await project.verify()).findings).toEqual([])
+})
+
+it('is found to tell of another end than the plan had, and mended', async () => {
+  const { store, titles, runtime, waits } = await given()
+  const [key] = (await collect(store.scan('ended/')))[0]!
+  await store.commit(write('elsewhere', 0, { puts: [[key, { status: 'failed' }]] }))
+  expect(await titles({ status: 'cancelled' })).toEqual([])
+  expect((await runtime.project.verify()).findings).toMatchObject([{ rule: 'index.ended', node: key }])
+  await reindexGraph(store, waits.context_id, await indexRows(store))
+  expect(await titles({ status: 'cancelled' })).toEqual(['waits'])
+  expect((await runtime.project.verify()).findings).toEqual([])
 })
 
 it('sorts by the time of the end, down to a millisecond', () => {
