@@ -1,6 +1,6 @@
 import { deliveriesOf } from '../orchestrator/relay-feed.ts'
 import { InvalidInput } from '../protocol/errors.ts'
-import { refuseUnknownPlan, wantedEvents } from '../server/wanted.ts'
+import { entriesNow, wantedEvents } from '../server/wanted.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { EXIT } from './io.ts'
 import type { VerbCall } from './verb.ts'
@@ -11,10 +11,10 @@ export async function run({ options, io }: VerbCall): Promise<number> {
   const follow = options.follow === true
   const wanted = wantedEvents(family, plan)
   return withProject(io, async (project) => {
-    if (plan !== undefined && !follow) await refuseUnknownPlan(project, plan)
-    const from = { follow, signal: io.signal, ...(after !== undefined && { after }) }
+    const from = { signal: io.signal, ...(after !== undefined && { after }) }
+    const entries = follow ? project.store.feed({ ...from, follow }) : await entriesNow(project, plan, from)
     if (after !== undefined) await refuseUnknown(project.store, after)
-    for await (const entry of project.store.feed(from)) {
+    for await (const entry of entries) {
       if (!follow) io.signal.throwIfAborted()
       for (const delivery of deliveriesOf(entry)) {
         if (!wanted(delivery)) continue

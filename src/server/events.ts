@@ -9,7 +9,7 @@ import { isGraphs } from '../psg/told.ts'
 import type { Entry } from '../vsl/backend.ts'
 import { problemOf } from './problem.ts'
 import { choiceOf, type Route } from './route.ts'
-import { refuseUnknownPlan, wantedEvents } from './wanted.ts'
+import { entriesNow, wantedEvents } from './wanted.ts'
 
 const HEARTBEAT_MS = 15_000
 export const EVENT_STREAM = 'text/event-stream'
@@ -45,13 +45,15 @@ export function eventRoutes(
         for await (const _ of store.feed(from)) break // refuses a place it does not know while there is still a status to send
         const wanted = wantedEvents(query.family, query.plan)
         const follow = choiceOf(query, 'follow', ['true', 'false'], 'query') !== 'false'
-        if (query.plan !== undefined && !follow) await refuseUnknownPlan(project, query.plan)
+        const entries = follow
+          ? store.feed({ ...from, follow, signal })
+          : await entriesNow({ store, locate: project.locate }, query.plan, { ...from, signal })
         reply.hijack()
         const head = { 'content-type': EVENT_STREAM, 'cache-control': 'no-store', connection: 'close' }
         reply.raw.writeHead(200, head).flushHeaders()
         const beating = beat(reply.raw, signal)
         try {
-          for await (const entry of store.feed({ ...from, follow, signal })) {
+          for await (const entry of entries) {
             const text = textOf(entry, tell(entry).filter(wanted))
             if (text !== '' && !reply.raw.write(text)) await once(reply.raw, 'drain', { signal })
           }

@@ -2,6 +2,7 @@ import type { Delivery } from '../bus/transport.ts'
 import { InvalidInput, NotFound } from '../protocol/errors.ts'
 import { FAMILIES } from '../protocol/families.ts'
 import type { Project } from '../psg/project.ts'
+import type { Entry, Position } from '../vsl/backend.ts'
 
 /** The events of these families, comma separated, and of this plan; all when absent. Throws InvalidInput for a family that there is not. */
 export function wantedEvents(family: string | undefined, plan: string | undefined): (delivery: Delivery) => boolean {
@@ -16,7 +17,21 @@ export function wantedEvents(family: string | undefined, plan: string | undefine
     (plan === undefined || plan_id === plan)
 }
 
-/** Throws NotFound for a plan that there is not: who wants only what is there now would take no events for an answer. */
-export async function refuseUnknownPlan(project: Project, plan: string): Promise<void> {
-  if ((await project.locate(plan))?.kind !== 'plan') throw new NotFound('plan', plan)
+/**
+ * The entries that are there now, oldest first; of a plan only its context's, which tells all of its events. Throws NotFound for a plan that there is
+ * not: who wants only what is there now would take no events for an answer.
+ */
+export async function entriesNow(
+  { store, locate }: Pick<Project, 'store' | 'locate'>,
+  plan: string | undefined,
+  { after, signal }: { readonly after?: Position; readonly signal: AbortSignal },
+): Promise<AsyncIterable<Entry>> {
+  if (plan === undefined) return store.feed({ follow: false, signal, ...(after !== undefined && { after }) })
+  const where = await locate(plan)
+  if (where?.kind !== 'plan') throw new NotFound('plan', plan)
+  return behind(store.read(where.graph, { signal }), after)
+}
+
+async function* behind(entries: AsyncIterable<Entry>, after: Position = ''): AsyncIterable<Entry> {
+  for await (const entry of entries) if (entry.position > after) yield entry
 }

@@ -1,0 +1,54 @@
+import { expect, it } from 'vitest'
+import { deliveriesOf } from '../../src/orchestrator/relay-feed.ts'
+import { NotFound } from '../../src/protocol/errors.ts'
+import { entriesNow, wantedEvents } from '../../src/server/wanted.ts'
+import type { Backend, Entry } from '../../src/vsl/backend.ts'
+import { memoryBackend } from '../../src/vsl/memory.ts'
+import { collect } from '../contracts/backend/given.ts'
+import { chainOf, runtimeOf } from '../support/flows.ts'
+
+const { signal } = new AbortController()
+
+/** Three runs that have ended, and how many entries were read since. */
+async function given() {
+  const store = memoryBackend()
+  const runtime = await runtimeOf({}, { store })
+  const plans: string[] = []
+  for (let i = 0; i < 3; i++) {
+    const run = await runtime.submit(chainOf(2))
+    await run.result()
+    plans.push(run.plan_id)
+  }
+  await runtime.close()
+  let read = 0
+  async function* counted(entries: AsyncIterable<Entry>) {
+    for await (const entry of entries) {
+      read++
+      yield entry
+    }
+  }
+  const counting: Backend = {
+    ...store,
+    feed: (from) => counted(store.feed(from)),
+    read: (stream, from) => counted(store.read(stream, from)),
+  }
+  const { locate } = runtime.project
+  return { project: { locate, store: counting }, store, plan: plans[1]!, read: () => read }
+}
+
+it('reads of a plan what its context holds and nothing else, and that is all the store tells of it', async () => {
+  const { project, store, plan, read } = await given()
+  const wanted = wantedEvents(undefined, plan)
+  const told = async (entries: AsyncIterable<Entry>) => (await collect(entries)).flatMap(deliveriesOf).filter(wanted)
+  const found = await told(await entriesNow(project, plan, { signal }))
+  expect(read()).toBe((await store.head(found[0]!.graph_id)).revision)
+  expect(found).toEqual(await told(store.feed()))
+  const after = found[3]!.position
+  expect(await told(await entriesNow(project, plan, { after, signal }))).toEqual(await told(store.feed({ after })))
+})
+
+it('reads everything where no plan is named, and refuses one that is not there', async () => {
+  const { project, store } = await given()
+  expect(await collect(await entriesNow(project, undefined, { signal }))).toEqual(await collect(store.feed()))
+  await expect(entriesNow(project, 'absent', { signal })).rejects.toThrow(NotFound)
+})
