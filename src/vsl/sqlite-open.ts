@@ -16,6 +16,8 @@ export const BLOCKING_MS = 20
 const PAGE_BYTES = 8192
 /** Pages that change again and again are copied from the log into the file once for so many, and not four times. */
 const LOG_PAGES = 2000
+/** What a log has grown beyond because somebody read for long is given back to the disk once they have ended; twice its usual size is no reason to. */
+const LOG_BYTES = 2 * LOG_PAGES * PAGE_BYTES
 const CACHE_KIB = 16 * 1024
 
 /** Marks a file as ours ("mplp"), in the place that SQLite keeps for this. */
@@ -99,6 +101,9 @@ function refuseIfBereft(path: string): void {
   )
 }
 
+/** While somebody reads without an end, nothing leaves the log. */
+export const logBytes = (path: string): number => statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0
+
 /** Tells the file at a path from any other that may take its place; nothing where there is none. */
 export function fileAt(path: string): string {
   const found = statSync(path, { bigint: true, throwIfNoEntry: false })
@@ -120,6 +125,7 @@ export async function prepare(
   if (pragma(db, 'journal_mode') !== 'wal' && pragma(db, 'journal_mode = WAL') !== 'wal')
     throw new Refused(`${path} is on a file system without shared memory`, 'give a path on a local disk')
   db.exec(`PRAGMA synchronous = ${synchronous}`)
+  db.exec(`PRAGMA journal_size_limit = ${LOG_BYTES}`)
   db.exec(`PRAGMA wal_autocheckpoint = ${LOG_PAGES}; PRAGMA cache_size = -${CACHE_KIB}`)
   if (found === LAYOUT) return
   await transact(() => {

@@ -14,7 +14,7 @@ import { batchWriter } from './sqlite-commit.ts'
 import { sqliteConnection } from './sqlite-connection.ts'
 import { sqliteError } from './sqlite-errors.ts'
 import { leases } from './sqlite-leases.ts'
-import { connect, fileAt, LAYOUT, layoutGuard, prepare, type Synchronous } from './sqlite-open.ts'
+import { connect, fileAt, LAYOUT, layoutGuard, logBytes, prepare, type Synchronous } from './sqlite-open.ts'
 import { journalPages, keyPages } from './sqlite-pages.ts'
 import { MAX_ROWS, rowStatement } from './sqlite-rows.ts'
 import { parsedValue } from './stored-json.ts'
@@ -170,7 +170,7 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
     traits: { durable: synchronous === 'FULL' || synchronous === 'EXTRA', processes: 'many', grouped: true },
     async facts() {
       const [bytes] = await patiently(() => selectBytes.get([]) as [number])
-      return { layout: LAYOUT, bytes }
+      return { layout: LAYOUT, bytes: bytes + logBytes(path) }
     },
 
     async get(key) {

@@ -1,4 +1,4 @@
-import { copyFileSync, existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { copyFileSync, existsSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import Database from 'libsql'
@@ -12,6 +12,7 @@ import { farHolder } from '../contracts/backend/holders.ts'
 import { backendContract } from '../contracts/backend-contract.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 
+const MIB = 1024 * 1024
 const freshPath = () => join(tempFolder(), 'state.db')
 
 for (const [name, blockingMs] of [
@@ -121,6 +122,26 @@ describe('an SQLite store', () => {
     other.exec(`BEGIN; DELETE FROM journal WHERE seq > 1; ${since}; COMMIT`)
     other.close()
     await expect(next).rejects.toThrow('ahead of this store')
+  })
+
+  it('says how much room its log takes while somebody else reads without an end, and gives it back afterwards', async () => {
+    const path = freshPath()
+    const backend = await sqliteBackend({ path, synchronous: 'OFF' })
+    onTestFinished(() => backend.close())
+    let puts = 0
+    const put = () => backend.set('large', String(puts++ % 10).repeat(4 * MIB)) // what is there already is not written again
+    const log = () => statSync(`${path}-wal`).size
+    await put()
+    const other = new Database(path)
+    other.exec('BEGIN')
+    other.prepare('SELECT count(*) FROM own').get()
+    for (let i = 0; i < 10; i++) await put()
+    expect(log()).toBeGreaterThan(40 * MIB)
+    expect((await backend.facts?.())?.bytes).toBeGreaterThan(log())
+    other.exec('ROLLBACK')
+    other.close()
+    for (let i = 0; i < 2; i++) await put() // the first empties the log, the second begins it anew
+    expect(log()).toBeLessThan(32 * MIB)
   })
 
   it('is refused where only its log lies, which SQLite would throw away', async () => {
