@@ -10,7 +10,7 @@ import type { BornEvent, Kind } from '../psg/change.ts'
 import { DOCUMENT_KINDS, type DocumentKind } from '../psg/document.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import type { Whereabouts } from '../psg/indexes.ts'
-import type { Project } from '../psg/project.ts'
+import { type Project, upToDate } from '../psg/project.ts'
 import { snapshotsOf } from '../psg/snapshot.ts'
 import type { GraphState } from '../psg/state.ts'
 import { eventsIn } from '../psg/told.ts'
@@ -101,8 +101,7 @@ interface Ran {
 async function located(project: Project, run: string): Promise<Ran & { readonly graph: ProjectGraph }> {
   const where = await project.locate(run)
   if (!where) throw new NotFound('run', run)
-  const graph = await project.context(where.graph)
-  await graph.load(where.group)
+  const graph = await upToDate(project, where)
   for (const node of graph.state.nodesOf(where.group))
     if (node.kind === 'run') return { graph, id: node.id, plan: node.data.plan_id, trace: node.data.trace_id }
   throw new NotFound('run', run)

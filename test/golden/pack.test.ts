@@ -89,6 +89,20 @@ describe('an evidence pack', () => {
     expect(shows).toEqual(['RQ-D1-01', 'RQ-D2-01', 'RQ-D3-01', 'RQ-D4-01'])
   })
 
+  it('tells what has happened by now, also where somebody looked at the run before it had ended', async () => {
+    const runtime = await runtimeOf({})
+    const elsewhere = await openProject(runtime.project.store)
+    const run = await runtime.submit(chainOf(1, { approval: {} }))
+    await (await elsewhere.context(run.context_id)).load(run.plan_id)
+    const [question] = await runtime.waiting()
+    await runtime.decide(question!.confirm.confirm_id, { status: 'approved', decided_by_role: 'me' })
+    await run.result()
+    const folder = tempFolder()
+    await exportPack(elsewhere, run.run_id, folder)
+    expect(await artifact(folder, 'plan')).toMatchObject({ status: 'completed' })
+    await runtime.close()
+  })
+
   it('of a failed run is admissible', async () => {
     const { folder, pack, status } = await packOf(flowOf({ fail: {}, next: { after: ['fail'], call: 'noop' } }))
     expect(status).toBe('failed')
