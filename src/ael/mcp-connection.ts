@@ -2,6 +2,7 @@ import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { CallToolResult, Tool as McpTool } from '@modelcontextprotocol/sdk/types.js'
 import { Closed, InvalidInput } from '../protocol/errors.ts'
 import { LONGEST_TIMER_MS } from '../protocol/fields.ts'
+import { given } from '../protocol/given.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
 import { aborted, finalFailure, orAborted } from './failure.ts'
 import { inTime } from './in-time.ts'
@@ -143,7 +144,7 @@ function refuseIfTaken(tools: ToolRegistry, name: string): void {
 type Use = (tool: string, args: JsonObject, call: ToolCall) => Promise<Json | undefined>
 
 function toolOf(tool: McpTool, { namespace, server }: McpConnectionOptions, use: Use): Tool {
-  const { policy } = server
+  const { policy, approvers } = server
   return {
     name: `${namespace}.${tool.name.replace(/[^A-Za-z0-9_.-]/g, '_')}`,
     description: tool.description ?? tool.title ?? tool.name,
@@ -151,6 +152,7 @@ function toolOf(tool: McpTool, { namespace, server }: McpConnectionOptions, use:
     ...(tool.outputSchema && { output: tool.outputSchema as JsonObject }),
     readOnly: server.trustAnnotations === true && tool.annotations?.readOnlyHint === true,
     policy: typeof policy === 'function' ? policy(tool.name) : (policy ?? 'always_allow'),
+    ...given({ approvers }),
     execute: (args, call) => use(tool.name, args, call),
   }
 }

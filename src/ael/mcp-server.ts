@@ -1,5 +1,7 @@
+import type { Approvers } from '../protocol/approvers.ts'
+import { approversProblems } from '../protocol/check-approvers.ts'
 import type { Problem } from '../protocol/errors.ts'
-import { type Field, flag, oneOf, text, timeout, url, wholeFrom } from '../protocol/fields.ts'
+import { anything, type Field, flag, oneOf, text, timeout, url, wholeFrom } from '../protocol/fields.ts'
 import { isObject } from '../protocol/json.ts'
 import type { ApprovalPolicy } from './adapter.ts'
 import { isHeaderName, isHeaderValue, OWN_HEADERS } from './header.ts'
@@ -41,6 +43,8 @@ export type McpHeaders = Readonly<Record<string, string>>
 interface McpTrust {
   /** For all of its tools, or by the server's own name of each: `always_allow` when absent. */
   readonly policy?: ApprovalPolicy | ((tool: string) => ApprovalPolicy)
+  /** Where its tools ask: who must agree, of whom how many, and until when; anybody within a week when absent. */
+  readonly approvers?: Approvers
   /** Believes the server when it calls a tool read-only. The protocol advises against it for servers that are not yours. */
   readonly trustAnnotations?: boolean
 }
@@ -79,6 +83,7 @@ export const MCP_SERVER: { readonly [O in keyof Required<McpServer>]: Field } = 
     says: 'always_allow, ask, blocked, or a function that says one of them',
     fits: (policy) => policies.fits(policy) || typeof policy === 'function',
   },
+  approvers: anything, // what is in it is asked below
   trustAnnotations: flag,
   startMs: timeout,
   maxMessageBytes: wholeFrom(1),
@@ -90,7 +95,8 @@ const OF_COMMANDS = ['args', 'env', 'cwd'] as const
 export function serverProblems(at: string, server: McpServer): readonly Problem[] {
   const problems: Problem[] = []
   const wrong = (key: string, rule: string, message: string) => problems.push({ path: `${at}.${key}`, rule, message })
-  const { command, url, headers = {} } = server
+  const { command, url, headers = {}, approvers } = server
+  if (approvers !== undefined) problems.push(...approversProblems(approvers, `${at}.approvers`))
   if (command !== undefined && url !== undefined)
     wrong('url', 'exclusive', 'does not go with command: a server is started, or it is behind a URL')
   else if (url !== undefined) {

@@ -100,6 +100,12 @@ describe('mcpAdapter', () => {
     await expect(layer.execute(call('echo', { said: 'x' }))).rejects.toMatchObject({ code: 'action_denied' })
   })
 
+  it('has those asked about its tools whom its server names', async () => {
+    const approvers = { roles: ['secretary'], needed: 1 }
+    await start({ policy: 'ask', approvers })
+    await expect(layer.execute(call('echo', { said: 'x' }))).rejects.toMatchObject({ question: { approvers } })
+  })
+
   it('starts a server that died again at the next call, and says what it said last', async () => {
     await start()
     await expect(layer.execute(call('crash'))).rejects.toThrow(/out of cheese/)
@@ -311,6 +317,8 @@ describe('mcpAdapter', () => {
     [{ a: { command: 'node', env: { TOKEN: 5 } } }, 'servers.a.env'],
     [{ a: { command: 'node', cwd: 5 } }, 'servers.a.cwd'],
     [{ a: { command: 'node', policy: 'aks' } }, 'servers.a.policy'],
+    [{ a: { command: 'node', approvers: 'dba' } }, 'servers.a.approvers'],
+    [{ a: { command: 'node', approvers: { needed: 2, roles: ['dba'] } } }, 'servers.a.approvers.needed'],
     [{ a: { command: 'node', polcy: 'ask' } }, 'servers.a.polcy'],
     [{ a: { command: 'node', trustAnnotations: 'no' } }, 'servers.a.trustAnnotations'],
   ])('refuses servers that no attempt could start: %j', async (servers, path) => {

@@ -65,6 +65,12 @@ const WRONG: readonly Wrong[] = [
   ['mcp.*.url', { mcp: { a: { url: 'http://localhost', command: 'true' } } }, 'mcp.a.url'],
   ['mcp.*.headers', { mcp: { a: { url: 'http://localhost', headers: { 'a b': 'x' } } } }, 'mcp.a.headers.a b'],
   ['mcp.*.headers', { mcp: { a: { command: 'true', headers: {} } } }, 'mcp.a.headers'],
+  ['mcp.*.approvers', { mcp: { a: { command: 'true', approvers: 'dba' } } }, 'mcp.a.approvers'],
+  [
+    'mcp.*.approvers',
+    { mcp: { a: { command: 'true', approvers: { needed: 2, roles: ['dba'] } } } },
+    'mcp.a.approvers.needed',
+  ],
   ['mcp.*.policy', { mcp: { a: { command: 'true', policy: 'never' } } }, 'mcp.a.policy'],
   ['mcp.*.trustAnnotations', { mcp: { a: { command: 'true', trustAnnotations: 1 } } }, 'mcp.a.trustAnnotations'],
   ['mcp.*.startMs', { mcp: { a: { command: 'true', startMs: 0 } } }, 'mcp.a.startMs'],
