@@ -88,8 +88,9 @@ async function answered(request: RoundRequest): Promise<RoundAnswer> {
     if (part.type === 'text-delta') onDelta(part.text)
     else if (part.type === 'error') throw part.error
     else if (part.type === 'abort') throw signal.reason
-    // A connection that was cut between two events looks like the end of the stream, but for the missing reason.
-    else if (part.type === 'finish-step' && part.rawFinishReason === undefined)
+    // A connection that was cut between two events looks like the end of the stream, but for the missing reason. Older models never say it as their
+    // server did, but what it comes to.
+    else if (part.type === 'finish-step' && part.rawFinishReason === undefined && part.finishReason === 'other')
       throw passingFailure('the stream ended early')
   }
   return answerOf(request, {

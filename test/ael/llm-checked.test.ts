@@ -105,19 +105,34 @@ describe('a model of one’s own', () => {
     expect(await refusal(giving(answer), { stream: true })).toBe(`provider mine: ${says}`),
   )
 
+  const spoken = [
+    { type: 'text-start', id: '0' },
+    { type: 'text-delta', id: '0', delta: 'hi' },
+    { type: 'text-end', id: '0' },
+  ]
+  const streaming = (end: object, more?: object) =>
+    heard(giving({ stream: ReadableStream.from([...spoken, { type: 'finish', ...end }]) }, more), { stream: true })
+  const V2 = { specificationVersion: 'v2' }
+
   it('streams, and need not say what was used', async () => {
-    const text = [
-      { type: 'text-start', id: '0' },
-      { type: 'text-delta', id: '0', delta: 'hi' },
-      { type: 'text-end', id: '0' },
-    ]
-    const { output, token_usage } = await heard(
-      giving({ stream: ReadableStream.from([...text, { type: 'finish', finishReason }]) }),
-      { stream: true },
-    )
+    const { output, token_usage } = await streaming({ finishReason })
     expect(output).toMatchObject({ text: 'hi', finish_reason: 'stop' })
     expect(token_usage!.completion).toBeGreaterThan(0)
   })
+
+  it('streams in the older version too, which has no words of its server for the end', async () => {
+    const used = { inputTokens: 3, outputTokens: 4, totalTokens: 7 }
+    const { output, token_usage } = await streaming({ finishReason: 'stop', usage: used }, V2)
+    expect(output).toMatchObject({ text: 'hi', finish_reason: 'stop' })
+    expect(token_usage).toMatchObject({ total: 7 })
+  })
+
+  it.each([
+    ['v3', { finishReason: { unified: 'other', raw: undefined } }, {}],
+    ['v2', { finishReason: 'unknown' }, V2],
+  ])('is asked again where its stream (%s) ends and nobody knows why', async (_, end, more) =>
+    expect(streaming(end, more)).rejects.toMatchObject({ message: 'the stream ended early', retryable: true }),
+  )
 
   it.each<[string, unknown]>([
     ['what model() gave is undefined, and must be a model of the AI SDK', undefined],
