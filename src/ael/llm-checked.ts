@@ -45,12 +45,17 @@ function checksOf(version: string, refuse: Refuse) {
   }
   const part = (given: unknown, at: string): Fields => {
     if (!isObject(given)) throw refuse(at, given, 'an object with a type')
+    if (typeof given.type !== 'string') throw refuse(`${at}.type`, given.type, 'text')
     for (const field of TEXTS.get(given.type) ?? [])
       if (typeof given[field] !== 'string') throw refuse(`${at}.${field}`, given[field], 'text')
     return given
   }
+  const checkWarnings = ({ warnings = [] }: Fields, at: string): void => {
+    if (!Array.isArray(warnings)) throw refuse(`${at}warnings`, warnings, 'a list')
+  }
   const inStream = (given: unknown): Fields => {
     const told = part(given, 'a part of its stream')
+    if (told.type === 'stream-start') checkWarnings(told, 'the start of its stream: ')
     return told.type === 'finish' ? ended(told, 'the end of its stream: ') : told
   }
   return {
@@ -59,6 +64,7 @@ function checksOf(version: string, refuse: Refuse) {
       const { content } = answer
       if (!Array.isArray(content)) throw refuse('content', content, 'a list')
       for (const [i, given] of content.entries()) part(given, `content[${i}]`)
+      checkWarnings(answer, '')
       return ended(answer, '')
     },
     streamed(answer: unknown): Fields {

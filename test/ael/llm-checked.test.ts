@@ -74,6 +74,7 @@ describe('a model of one’s own', () => {
     ['its answer is "hi", and must be an object', 'hi'],
     ['content is undefined, and must be a list', { ...GOOD, content: undefined }],
     ['content[0] is null, and must be an object with a type', part(null)],
+    ['content[0].type is undefined, and must be text', part({ text: 'hi' })],
     ['content[0].text is undefined, and must be text', part({ type: 'text' })],
     ['content[0].text is 5, and must be text', part({ type: 'text', text: 5 })],
     [
@@ -82,12 +83,17 @@ describe('a model of one’s own', () => {
     ],
     ['content[0].toolCallId is undefined, and must be text', part({ type: 'tool-call', toolName: 'a', input: '{}' })],
     ['finishReason.unified is undefined, and must be text', { ...GOOD, finishReason: 'stop' }],
+    ['warnings is null, and must be a list', { ...GOOD, warnings: null }],
   ])('is told that %s', async (says, answer) => expect(await refusal(giving(answer))).toBe(`provider mine: ${says}`))
 
   it.each<[string, unknown]>([
     ['stream is undefined, and must be a ReadableStream', undefined],
     ['stream is array of 0 items, and must be a ReadableStream', { stream: [] }],
     ['a part of its stream is null, and must be an object with a type', { stream: ReadableStream.from([null]) }],
+    [
+      'the start of its stream: warnings is null, and must be a list',
+      { stream: ReadableStream.from([{ type: 'stream-start', warnings: null }]) },
+    ],
     [
       'a part of its stream.delta is 7, and must be text',
       {
