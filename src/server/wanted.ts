@@ -2,7 +2,7 @@ import type { Delivery } from '../bus/transport.ts'
 import { InvalidInput, NotFound } from '../protocol/errors.ts'
 import { FAMILIES } from '../protocol/families.ts'
 import type { Project } from '../psg/project.ts'
-import type { Entry, Position } from '../vsl/backend.ts'
+import type { Backend, Entry, Position } from '../vsl/backend.ts'
 
 /** The events of these families, comma separated, and of this plan; all when absent. Throws InvalidInput for a family that there is not. */
 export function wantedEvents(family: string | undefined, plan: string | undefined): (delivery: Delivery) => boolean {
@@ -29,7 +29,21 @@ export async function entriesNow(
   if (plan === undefined) return store.feed({ follow: false, signal, ...(after !== undefined && { after }) })
   const where = await locate(plan)
   if (where?.kind !== 'plan') throw new NotFound('plan', plan)
-  return behind(store.read(where.graph, { signal }), after)
+  const from = after === undefined ? 0 : await shortlyBefore(store, where.graph, after)
+  return behind(store.read(where.graph, { after: from, signal }), after)
+}
+
+/** A revision at the position or not far before it: who goes on from a place is seldom far from the end of what may be long. */
+async function shortlyBefore(store: Backend, stream: string, place: Position): Promise<number> {
+  let { revision } = await store.head(stream)
+  for (let back = 16; revision > 0 && !(await isUpTo(store, stream, revision, place)); back *= 2)
+    revision = Math.max(0, revision - back)
+  return revision
+}
+
+async function isUpTo(store: Backend, stream: string, revision: number, place: Position): Promise<boolean> {
+  for await (const { position } of store.read(stream, { after: revision - 1 })) return position <= place
+  return false
 }
 
 async function* behind(entries: AsyncIterable<Entry>, after: Position = ''): AsyncIterable<Entry> {

@@ -4,7 +4,7 @@ import { NotFound } from '../../src/protocol/errors.ts'
 import { entriesNow, wantedEvents } from '../../src/server/wanted.ts'
 import type { Backend, Entry } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
-import { collect } from '../contracts/backend/given.ts'
+import { append, collect } from '../contracts/backend/given.ts'
 import { chainOf, runtimeOf } from '../support/flows.ts'
 
 const { signal } = new AbortController()
@@ -20,6 +20,12 @@ async function given() {
     plans.push(run.plan_id)
   }
   await runtime.close()
+  const { locate } = runtime.project
+  const { counting, read } = countingIn(store)
+  return { project: { locate, store: counting }, store, plan: plans[1]!, read }
+}
+
+function countingIn(store: Backend) {
   let read = 0
   async function* counted(entries: AsyncIterable<Entry>) {
     for await (const entry of entries) {
@@ -32,8 +38,7 @@ async function given() {
     feed: (from) => counted(store.feed(from)),
     read: (stream, from) => counted(store.read(stream, from)),
   }
-  const { locate } = runtime.project
-  return { project: { locate, store: counting }, store, plan: plans[1]!, read: () => read }
+  return { counting, read: () => read }
 }
 
 it('reads of a plan what its context holds and nothing else, and that is all the store tells of it', async () => {
@@ -45,6 +50,26 @@ it('reads of a plan what its context holds and nothing else, and that is all the
   expect(found).toEqual(await told(store.feed()))
   const after = found[3]!.position
   expect(await told(await entriesNow(project, plan, { after, signal }))).toEqual(await told(store.feed({ after })))
+})
+
+it('goes on in a long context from where somebody was, and hardly reads what came before', async () => {
+  const store = memoryBackend()
+  for (let i = 0; i < 500; i++) for (const stream of ['g', 'other']) await store.commit(append(stream, i))
+  const { counting, read } = countingIn(store)
+  const locate = async () => ({ kind: 'plan' as const, graph: 'g', group: 'plan' })
+  const entries = await collect(store.feed())
+  for (const [behind, most] of [
+    [0, 1],
+    [1, 20],
+    [40, 120],
+    [500, 600],
+  ] as const) {
+    const after = entries.at(-1 - 2 * behind)?.position ?? entries[0]!.position
+    const before = read()
+    const found = await collect(await entriesNow({ store: counting, locate }, 'plan', { after, signal }))
+    expect(found).toEqual(entries.filter(({ stream, position }) => stream === 'g' && position > after))
+    expect(read() - before, `${behind} behind`).toBeLessThanOrEqual(most)
+  }
 })
 
 it('reads everything where no plan is named, and refuses one that is not there', async () => {
