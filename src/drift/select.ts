@@ -49,6 +49,12 @@ export const A_PATTERN: Field = {
       .every((name) => !['', '.', '..'].includes(name)),
 }
 
+/** It is looked for in every folder. */
+const A_NAME: Field = {
+  says: 'a name of files, without folders',
+  fits: (value) => A_PATTERN.fits(value) && !/[/\\]/.test(value as string),
+}
+
 export function selectFiles(selection: Selection = {}): Select {
   const { include = ['**'], exclude = EXCLUDED, ignoreFiles = ['.gitignore', '.mplpignore'] } = selection
   checkPatterns({ include, exclude, ignoreFiles })
@@ -112,15 +118,16 @@ const IGNORE_CASE = process.platform === 'win32' || process.platform === 'darwin
 function checkPatterns(given: { readonly [option: string]: readonly string[] }): void {
   const problems: Problem[] = []
   for (const [option, patterns] of Object.entries(given)) {
+    const { says, fits } = option === 'ignoreFiles' ? A_NAME : A_PATTERN
     if (!Array.isArray(patterns))
       problems.push({ path: option, rule: 'type', message: 'must be a list', found: shown(patterns) })
     else
       for (const [i, pattern] of patterns.entries())
-        if (!A_PATTERN.fits(pattern))
+        if (!fits(pattern))
           problems.push({
             path: `${option}[${i}]`,
             rule: 'pattern',
-            message: `must be ${A_PATTERN.says}`,
+            message: `must be ${says}`,
             found: shown(pattern),
           })
   }

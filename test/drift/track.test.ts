@@ -662,6 +662,8 @@ describe('bad input to a tracker', () => {
     for (const match of ['/etc/**', '../**', 'a/../b', 'generated/', 'a//b', 'a/./b'])
       expect(await problems({ rules: [{ match }], include: ['./a/**'] })).toEqual(['rules[0].match pattern'])
     expect(await problems({ exclude: ['dist/'], ignoreFiles: ['.gitignore'] })).toEqual(['exclude[0] pattern'])
+    for (const name of ['./.gitignore', 'conf/.ignore', '..', ''])
+      expect(await problems({ ignoreFiles: [name] })).toEqual(['ignoreFiles[0] pattern'])
     await expect(trackFiles(graph, { root: join(root, 'nowhere') })).rejects.toThrow(Refused)
     expect([...graph.state.nodesOf('files')]).toEqual([])
   })
