@@ -4,7 +4,7 @@ import { type Field, needed, oneOf, problemsIn, refuseUnlessFit } from '../proto
 import { isObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { FindingRecord } from '../psg/change.ts'
-import { A_PATTERN, GLOB } from './select.ts'
+import { A_PATTERN, fromRoot, GLOB } from './select.ts'
 
 /** How a disagreement is settled: the graph's side, the disk's, a person's decision, or both sides' changes together. */
 export type Strategy = 'graph' | 'files' | 'ask' | 'merge'
@@ -80,8 +80,9 @@ function checkRules(rules: unknown): void {
 
 /** Who wrote `ask` behind a rule for everything would see files overwritten that they wanted to be asked about. */
 function hiddenBehind(earlier: readonly unknown[], rule: unknown, path: string): readonly Problem[] {
+  const matchOf = (each: unknown) => fromRoot(String(Object(each).match))
   const { match } = Object(rule)
-  const before = earlier.findIndex((each) => EVERYTHING.has(Object(each).match) || Object(each).match === match)
+  const before = earlier.findIndex((each) => EVERYTHING.has(matchOf(each)) || matchOf(each) === matchOf(rule))
   if (before < 0 || match === undefined) return []
   return [{ path, rule: 'reachable', message: `never counts: rules[${before}] matches all that it does`, found: match }]
 }

@@ -43,11 +43,13 @@ export const A_PATTERN: Field = {
   rule: 'pattern',
   fits: (value) =>
     typeof value === 'string' &&
-    value
-      .replace(/^\.\//, '')
+    fromRoot(value)
       .split('/')
       .every((name) => !['', '.', '..'].includes(name)),
 }
+
+/** A pattern as paths are told: without a `./` before it. */
+export const fromRoot = (pattern: string): string => pattern.replace(/^\.\//, '')
 
 /** It is looked for in every folder. */
 const A_NAME: Field = {

@@ -682,6 +682,10 @@ describe('bad input to a tracker', () => {
     expect(await told(secrets, { match: '**/*.md', strategy: 'merge' }, { ...secrets, strategy: 'graph' })).toEqual([
       'rules[2].match never counts: rules[0] matches all that it does',
     ])
+    for (const match of ['./**', './secrets/**'])
+      expect(await told({ match, strategy: 'graph' }, secrets)).toEqual([
+        'rules[1].match never counts: rules[0] matches all that it does',
+      ])
     expect(await told(secrets, { match: '**', strategy: 'graph' })).toBeUndefined()
   })
 
