@@ -27,8 +27,8 @@ export function redactor(secrets: () => readonly string[] = () => []): Redactor 
 
   const configured = (): RegExp | undefined => {
     const now = secrets()
-    if (now === known || (now.length === known.length && now.every((secret, i) => secret === known[i]))) return pattern
-    known = now
+    if (isAll(known, [now])) return pattern
+    known = [...now]
     pattern = patternOf(now)
     return pattern
   }
@@ -43,18 +43,21 @@ export function redactor(secrets: () => readonly string[] = () => []): Redactor 
   return { text, json, error: (error) => redactedError(error, text, json, 0) }
 }
 
-/** The secrets of several lists: the same list for as long as each of those is. */
+/** The secrets of several lists: the same list for as long as they are the same. */
 export function gathered(lists: () => readonly (readonly string[])[]): () => readonly string[] {
-  let seen: readonly (readonly string[])[] = []
   let all: readonly string[] = []
   return () => {
     const now = lists()
-    if (now.length !== seen.length || now.some((list, i) => list !== seen[i])) {
-      seen = now
-      all = now.flat()
-    }
+    if (!isAll(all, now)) all = now.flat()
     return all
   }
+}
+
+/** One by one: whoever gave a list may have added to it since. */
+function isAll(known: readonly string[], lists: readonly (readonly string[])[]): boolean {
+  let at = 0
+  for (const list of lists) for (const secret of list) if (secret !== known[at++]) return false
+  return at === known.length
 }
 
 const notText = (value: unknown) =>

@@ -165,6 +165,24 @@ describe('a model of one’s own', () => {
     )
   })
 
+  it('may add the keys that it uses to the list that it gave', async () => {
+    const keys: string[] = []
+    const provider: Provider = {
+      async model(id) {
+        keys.push(`key-of-${id}-0815`)
+        return giving(part({ type: 'text', text: `by ${keys.join(' and ')}` })).model(id)
+      },
+      secrets: () => keys,
+    }
+    const layer = actionLayer({ adapters: [llmAdapter({ providers: { mine: provider } })] })
+    for (const model of ['one', 'two']) {
+      const params = { model, messages: [{ role: 'user', content: 'please' }] }
+      const { output } = await layer.execute(newAction({ action_type: 'llm_call', executor_kind: 'llm', params }))
+      expect(JSON.stringify(output)).not.toContain('key-of')
+    }
+    await layer.close()
+  })
+
   it('answers nobody once its secrets are no list any more', async () => {
     let secrets: unknown = []
     const provider = { ...giving(GOOD), secrets: () => secrets } as unknown as Provider

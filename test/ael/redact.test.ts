@@ -95,6 +95,8 @@ describe('redactor', () => {
     expect(text('later-secret')).toBe('later-secret')
     known = ['later-secret', 'abc']
     expect(text('a later-secret; abcdef')).toBe('a [redacted]; abcdef')
+    known.push('the-latest') // in the same list
+    expect(text('the-latest')).toBe('[redacted]')
     expect(json({ password: 'abc' })).toEqual({ password: REDACTED })
   })
 
