@@ -21,22 +21,13 @@ export interface Conflict {
   readonly message: string
 }
 
-/**
- * The changes that take back what the chosen entries did, given every entry since the revision to go back to. What a run did to its own plan,
- * steps, traces and approvals is history and stays, and so does what is written once; definitions, files and the like go back to what they were
- * before.
- */
-export function restoration(
-  entries: readonly JournalEntry[],
-  state: GraphState,
-  chosen: (body: EntryBody) => boolean,
-): Restoration {
+/** The changes that take back what the chosen entries did: definitions, files and the like go back to what they were before. */
+export function restoration(touched: ReadonlyMap<string, Touched>, state: GraphState): Restoration {
   const changes: Change[] = []
   const conflicts: Conflict[] = []
   const kept = new Map<string, number>()
-  for (const [key, { before, left, foreign, foreignMove, isMixed }] of touchedBy(entries, chosen)) {
+  for (const [key, { before, left, foreign, foreignMove, isMixed }] of touched) {
     const { kind, id } = placeOf(key)
-    if (KINDS[kind].runState || KINDS[kind].writeOnce || KINDS[kind].passing) continue
     if (foreign !== undefined && !isMixed && isAlike(kind, before, left)) continue // taken back already: what it is now is theirs
     const [back, ...rest] = wayBack(state, kind, id, before && !before.deleted ? fromStored(key, before) : undefined)
     if (!back) continue
@@ -74,7 +65,8 @@ export function withBindings(way: Restoration, kept: ReadonlyMap<string, number>
   return { changes, conflicts }
 }
 
-interface Touched {
+/** What became of something that chosen entries have changed. */
+export interface Touched {
   /** What it was before the first of the chosen entries. */
   readonly before: Stored | undefined
   /** What the chosen ones left it as, up to where somebody else changed it. */
@@ -87,19 +79,28 @@ interface Touched {
   isMixed?: boolean
 }
 
-function touchedBy(entries: readonly JournalEntry[], chosen: (body: EntryBody) => boolean): Map<string, Touched> {
+/**
+ * What the chosen entries did that can be taken back, by its key, given every entry since the revision to go back to. What a run did to its own plan,
+ * steps, traces and approvals is history and stays, and so does what is written once.
+ */
+export function touchedBy(
+  entries: readonly JournalEntry[],
+  chosen: (body: EntryBody) => boolean,
+): ReadonlyMap<string, Touched> {
   const touched = new Map<string, Touched>()
   for (const { revision, body } of entries) {
     const ours = chosen(body)
     for (const change of body.changes) {
       const known = touched.get(change.key)
       if (known) followed(known, change, ours, revision)
-      else if (ours && !isFieldChange(change))
+      else if (ours && !isFieldChange(change) && goesBack(placeOf(change.key).kind))
         touched.set(change.key, { before: change.before, left: change.after, now: change.after })
     }
   }
   return touched
 }
+
+const goesBack = (kind: Kind): boolean => !KINDS[kind].runState && !KINDS[kind].writeOnce && !KINDS[kind].passing
 
 function followed(known: Touched, change: EntryChange, ours: boolean, revision: number): void {
   const status = known.now?.data.status

@@ -7,8 +7,8 @@ import type { ProjectGraph } from './graph.ts'
 import { entriesOf, type JournalEntry } from './history.ts'
 import { checkKnown } from './input.ts'
 import { insist } from './insist.ts'
-import { isKind, nodeKey, placeOf } from './node.ts'
-import { isStepGoing, type Restoration, restoration, withBindings } from './restore.ts'
+import { groupIn, isKind, nodeKey } from './node.ts'
+import { isStepGoing, type Restoration, restoration, touchedBy, withBindings } from './restore.ts'
 import type { GraphState } from './state.ts'
 import { changedBy, untouched } from './untouched.ts'
 
@@ -97,7 +97,8 @@ export async function findWay(
   const entries: JournalEntry[] = []
   for await (const entry of entriesOf(graph, revision)) entries.push(entry)
   const chosen = (body: EntryBody) => of === undefined || body.run === of
-  const found = await graph.reading([], (state) => restoration(entries, state, chosen), groupsOf(entries))
+  const touched = touchedBy(entries, chosen)
+  const found = await graph.reading([], (state) => restoration(touched, state), groupsOf(touched.keys()))
   return { way: await possible(graph, found, commit), entries }
 }
 
@@ -165,6 +166,4 @@ function refuseWhileRunning(state: GraphState): void {
   }
 }
 
-const groupsOf = (entries: readonly JournalEntry[]): readonly string[] => [
-  ...new Set(entries.flatMap(({ body }) => body.changes.map((change) => placeOf(change.key).group))),
-]
+const groupsOf = (keys: Iterable<string>): readonly string[] => [...new Set([...keys].map(groupIn))]

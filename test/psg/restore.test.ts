@@ -50,6 +50,18 @@ describe('psg/restore: one run', () => {
     expect(contentsOf(reopened.state)).toEqual(contentsOf(graph.state))
   })
 
+  it('brings nothing into memory that only others have changed since', async () => {
+    const given = await world()
+    const { graph, store, clock, context } = given
+    await graph.commit([add('file', 'a.ts', file('a.ts'))], as('r1'))
+    const theirs = await withPlan(given, { a: [] })
+    await graph.commit(endPlan(graph, theirs.id, 'cancelled'), as('r2'))
+    const reopened = await openGraph(store, context, { clock })
+    const { changes } = await reopened.restore({ ...by, to: 1, of: 'r1', dryRun: true })
+    expect(changes).toEqual([{ kind: 'node_delete', node: 'file', id: 'a.ts' }])
+    expect(reopened.state.hasGroup(theirs.id)).toBe(false)
+  })
+
   it('goes back to what was before the run, not to what was before somebody else’s earlier change', async () => {
     const { graph, context } = await world()
     await graph.commit([set('context', context, { title: 'theirs' })], as('r2'))
