@@ -5,12 +5,12 @@ import type { JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { BaseEvent, ProtocolTypes } from '../protocol/types.ts'
 import { validate } from '../protocol/validate.ts'
-import type { BornEvent, Change, EntryBody, Kind, Node } from './change.ts'
+import type { AnyNode, BornEvent, Change, EntryBody, Kind, Node } from './change.ts'
 import { endsTrace } from './field-change.ts'
 import type { ProjectGraph } from './graph.ts'
 import { entriesOf } from './history.ts'
 import { KINDS } from './kinds.ts'
-import { isKind, placeOf } from './node.ts'
+import { byPlace, isKind, placeOf } from './node.ts'
 import type { GraphState } from './state.ts'
 import { eventsIn } from './told.ts'
 import { children } from './view.ts'
@@ -70,21 +70,36 @@ export async function documentOf<K extends DocumentKind>(
 ): Promise<Document<K>> {
   refuseUnlessDocument(kind)
   refuseUnlessFit('document options', options, { events: oneOf('told', 'all') })
-  const { head, whole } = await graph.reading([[kind, id]], (state) => putTogether(state, kind, id))
+  const { head, whole } = await readTogether(graph, kind, id)
   if (!isKind(head, 'trace') || head.imported) return whole as Document<K>
   const given = head.data.events ?? [] // by whoever keeps a trace by hand
   return { ...whole, events: [...given, ...(await traceEvents(graph, head, options))] } as unknown as Document<K>
 }
 
+/** What begins a group of its own is in it with all its parts, and much else that says nothing of them; a trace tells of its run's actions too. */
+async function readTogether(graph: ProjectGraph, kind: DocumentKind, id: string) {
+  const { parts, root } = KINDS[kind]
+  if (!parts || !root || kind === 'trace') return graph.reading([[kind, id]], (state) => putTogether(state, kind, id))
+  const nodes = await graph.nodesOf(id, [kind, parts.kind])
+  const head = nodes.find((node) => node.kind === kind && node.id === id)
+  const members = nodes.filter((node) => node.kind === parts.kind && node.owner === id).sort(byPlace)
+  const list = members.map(({ data }) => data)
+  return withParts(kind, id, head, list)
+}
+
 function putTogether(state: GraphState, kind: DocumentKind, id: string) {
-  const head = state.get(kind, id)
-  if (!head) throw new NotFound(kind, id)
   const { parts } = KINDS[kind]
   const list = !parts
     ? []
     : kind === 'trace'
       ? segmentsOf(state, id)
       : children(state, kind, id).map(({ data }) => data)
+  return withParts(kind, id, state.get(kind, id), list)
+}
+
+function withParts(kind: DocumentKind, id: string, head: AnyNode | undefined, list: readonly unknown[]) {
+  if (!head) throw new NotFound(kind, id)
+  const { parts } = KINDS[kind]
   if (!parts || list.length === 0) return { head, whole: head.data as JsonObject }
   return { head, whole: { ...(head.data as JsonObject), [parts.list]: list } as JsonObject }
 }

@@ -2,9 +2,9 @@ import { InvalidInput } from '../protocol/errors.ts'
 import { shown } from '../protocol/shown.ts'
 import type { PlanStatus } from '../protocol/types.ts'
 import type { Node } from './change.ts'
-import type { ProjectGraph } from './graph.ts'
 import { endIn, endOf } from './indexes.ts'
-import { type Project, upToDate } from './project.ts'
+import { isKind } from './node.ts'
+import { caughtUp, type Project } from './project.ts'
 
 /** A run that has ended. */
 export interface EndedRun {
@@ -36,39 +36,47 @@ export async function* endedRuns(project: Project, options: EndedOptions = {}): 
     onLook?.()
     const end = endIn(row)
     if (status !== undefined && end !== undefined && end !== status) continue
-    const { graph, node } = (await found(project, key.slice(key.lastIndexOf('/') + 1))) ?? {}
-    const run = graph && endOf(node) === key ? told(graph, node!) : undefined
+    const found = await find(project, key.slice(key.lastIndexOf('/') + 1))
+    const run = found && endOf(found.run) === key ? told(found) : undefined
     if (run && (status === undefined || run.status === status)) yield run
   }
 }
 
 async function rowOf(project: Project, run: string): Promise<string> {
-  const row = endOf((await found(project, run))?.node)
+  const row = endOf((await find(project, run))?.run)
   if (row !== undefined) return row
   throw new InvalidInput('query', [
     { path: 'after', rule: 'ended', message: 'must be the id of a run that has ended', found: shown(run) },
   ])
 }
 
-async function found(project: Project, run: string) {
-  const where = await project.locate(run)
-  if (!where) return undefined
-  const graph = await upToDate(project, where) // another process may have ended it
-  return { graph, node: graph.get('run', run) }
+interface Found {
+  readonly context_id: string
+  readonly run: Node<'run'> | undefined
+  readonly plan: Node<'plan'> | undefined
 }
 
-function told(graph: ProjectGraph, { data }: Node<'run'>): EndedRun | undefined {
-  const { run_id, plan_id, trace_id, started_at, ended_at, result } = data
-  const plan = graph.get('plan', plan_id)?.data
-  if (!plan) return undefined
+async function find(project: Project, id: string): Promise<Found | undefined> {
+  const where = await project.locate(id)
+  if (!where) return undefined
+  const graph = await caughtUp(project, where) // another process may have ended it
+  const nodes = await graph.nodesOf(where.group, ['run', 'plan'])
+  const run = nodes.filter((node) => isKind(node, 'run')).find((node) => node.id === id)
+  const plan = nodes.filter((node) => isKind(node, 'plan')).find((node) => node.id === run?.data.plan_id)
+  return { context_id: graph.id, run, plan }
+}
+
+function told({ context_id, run, plan }: Found): EndedRun | undefined {
+  if (!run || !plan) return undefined
+  const { run_id, plan_id, trace_id, started_at, ended_at, result } = run.data
   const error = result?.error as EndedRun['error']
   return {
     run_id,
     plan_id,
-    context_id: graph.id,
+    context_id,
     trace_id,
-    status: plan.status,
-    title: plan.title,
+    status: plan.data.status,
+    title: plan.data.title,
     ...(started_at !== undefined && { started_at }),
     ...(ended_at !== undefined && { ended_at }),
     ...(error && { error }),

@@ -22,7 +22,7 @@ import { type Document, type DocumentKind, type DocumentOptions, documentOf } fr
 import type { Finding } from './finding.ts'
 import { forkPlan } from './fork.ts'
 import { type Difference, diffOf, graphAt, historyOf, type JournalEntry, type Past } from './history.ts'
-import { checkOptions, checkReading, checkSegment, takeIn, takeInEvents } from './input.ts'
+import { checkKinds, checkOptions, checkReading, checkSegment, takeIn, takeInEvents } from './input.ts'
 import { KINDS } from './kinds.ts'
 import { nodeKey, placeOf } from './node.ts'
 import { type Page, type Query, queryStore } from './query.ts'
@@ -166,6 +166,12 @@ export class ProjectGraph {
   /** Brings a group into memory: an ended plan, the files. An ended one may leave it again when others come. */
   async load(group: string): Promise<void> {
     return this.reading([], () => undefined, [group])
+  }
+
+  /** What there is of these kinds in a group. One that has ended is not brought into memory for it: a plan of thousands of steps may be asked for its title. */
+  async nodesOf<K extends Kind>(group: string, kinds: readonly K[]): Promise<readonly NodeOf<K>[]> {
+    checkKinds(group, kinds)
+    return this.#serially(() => this.#copy.nodesOf(group, kinds)) as Promise<readonly NodeOf<K>[]>
   }
 
   /**

@@ -90,6 +90,12 @@ export function checkReading(names: unknown, look: unknown, groups: unknown): vo
   for (const group of groups as readonly unknown[]) checkSegment('group', group)
 }
 
+export function checkKinds(group: unknown, kinds: unknown): void {
+  checkSegment('group', group)
+  if (!Array.isArray(kinds) || !kinds.every(isKindName))
+    throw new InvalidInput('reading', [problem('kinds', 'enum', 'are not a list of kinds of nodes', kinds)])
+}
+
 /** A graph's id and a group's name stand between slashes in the keys of the store. */
 export function checkSegment(path: string, name: unknown): void {
   if (!isText(name) || name.includes('/'))

@@ -1,4 +1,5 @@
 import { Corrupt, Refused } from '../protocol/errors.ts'
+import type { Json } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { AnyNode, EntryBody, EntryChange, Kind, NodeOf, Stored } from './change.ts'
@@ -9,7 +10,7 @@ import type { GraphMemory } from './graph-memory.ts'
 import type { JournalEntry } from './history.ts'
 import { INDEX, lifeOf } from './indexes.ts'
 import { KINDS } from './kinds.ts'
-import { fromStored, groupIn, groupPrefix, nodeKey, placeOf } from './node.ts'
+import { fromStored, groupIn, groupPrefix, kindPrefix, nodeKey, placeOf } from './node.ts'
 import type { GraphState } from './state.ts'
 
 /** Values by their keys. */
@@ -38,12 +39,25 @@ export async function readGroup(store: Backend, graph: string, group: string): P
   const [listed, mark] = [INDEX.open(graph, ''), INDEX.written(graph)]
   for await (const [key, value] of store.scan(groupPrefix(graph, group))) {
     if (key.startsWith(listed)) open.push(key.slice(listed.length))
-    else if (key !== mark) {
-      if (!isNodeKey(graph, key) || !isStored(value)) throw damaged(key, 'holds no node')
-      values.set(key, value as Stored)
-    }
+    else if (key !== mark) values.set(key, storedUnder(graph, key, value))
   }
   return { group, values, open }
+}
+
+/** The same of these kinds alone. */
+export async function readKinds(store: Backend, graph: string, group: string, kinds: readonly Kind[]): Promise<Values> {
+  const values: Values = new Map()
+  const read = async (kind: Kind) => {
+    for await (const [key, value] of store.scan(kindPrefix(graph, group, kind)))
+      values.set(key, storedUnder(graph, key, value))
+  }
+  await Promise.all(kinds.map(read))
+  return values
+}
+
+function storedUnder(graph: string, key: string, value: Json): Stored {
+  if (!isNodeKey(graph, key) || !isStored(value)) throw damaged(key, 'holds no node')
+  return value as unknown as Stored
 }
 
 /** The groups that begin in these entries: the store holds no more of them than the entries tell. */

@@ -13,6 +13,9 @@ export const storeKey = (graph: string, node: Pick<AnyNode, 'group' | 'kind' | '
 /** The keys under which a group lies; `-` also holds the list of open groups. */
 export const groupPrefix = (graph: string, group: string): string => `${graph}/${group}/`
 
+/** The keys under which those of one kind lie. */
+export const kindPrefix = (graph: string, group: string, kind: Kind): string => `${graph}/${group}/${kind}/`
+
 /** What a key of the store names; an id may hold slashes, the parts before it do not. */
 export function placeOf(key: string): { readonly group: string; readonly kind: Kind; readonly id: string } {
   const group = key.indexOf('/') + 1

@@ -140,9 +140,15 @@ export async function openProject(store: Backend, options: ProjectOptions = {}):
 
 /** The graph that something lies in, as others have left it, with all that belongs to it in memory. */
 export async function upToDate(project: Project, where: Whereabouts): Promise<ProjectGraph> {
-  const graph = where.graph === project.id ? project.graph : await project.context(where.graph)
-  await graph.refresh()
+  const graph = await caughtUp(project, where)
   await graph.load(where.group)
+  return graph
+}
+
+/** The same, with nothing brought into memory but what others have written. */
+export async function caughtUp(project: Project, { graph: id }: Pick<Whereabouts, 'graph'>): Promise<ProjectGraph> {
+  const graph = id === project.id ? project.graph : await project.context(id)
+  await graph.refresh()
   return graph
 }
 

@@ -1,7 +1,7 @@
 import { microsOf } from '../protocol/clock.ts'
 import { type Json, type JsonObject, roughBytes } from '../protocol/json.ts'
 import type { Backend } from '../vsl/backend.ts'
-import type { EntryBody, EntryChange, Kind, Stored } from './change.ts'
+import type { AnyNode, EntryBody, EntryChange, Kind, Stored } from './change.ts'
 import type { Draft } from './check.ts'
 import type { Delta } from './delta.ts'
 import { endedGroups } from './ended.ts'
@@ -18,11 +18,12 @@ import {
   groupsBegunIn,
   hasEnded,
   readGroup,
+  readKinds,
   readRevision,
   takeGroup,
   type Values,
 } from './load.ts'
-import { groupIn, placeOf, toStored } from './node.ts'
+import { fromStored, groupIn, placeOf, toStored } from './node.ts'
 import type { GraphState } from './state.ts'
 import { nodeLeft, Trail } from './trail.ts'
 
@@ -38,6 +39,11 @@ export interface WorkingCopyOptions {
   readonly onTaken: (entry: JournalEntry, deltas: readonly Delta[]) => void
   /** Called when the store has lost this revision, and memory is what it tells now. */
   readonly onSetBack: (lost: number) => void
+}
+
+interface Behind {
+  readonly known: readonly JournalEntry[]
+  readonly news: readonly JournalEntry[]
 }
 
 /** An entry that leaves behind more than this is not read again only to know it. */
@@ -184,19 +190,43 @@ export class WorkingCopy {
     const absent = [...new Set(groups)].filter((group) => !this.state.hasGroup(group))
     if (absent.length === 0) return
     const read = await Promise.all(absent.map((group) => readGroup(this.store, this.id, group)))
-    const trails = absent.some((group) => this.trail.groups.has(group))
+    const behind = await this.#behindValues(absent)
+    if (!behind) return this.load(absent)
+    foldInto(byName(read), behind.known)
+    for (const { group, values } of read) takeGroup(group, values, this.#memory)
+    for (const entry of behind.news) this.#take(entry)
+    for (const group of absent) this.#noteLife(group)
+  }
+
+  /** What there is of these kinds in a group, as it stands at the head. A group that is not in memory is not brought there. */
+  async nodesOf(group: string, kinds: readonly Kind[]): Promise<readonly AnyNode[]> {
+    if (this.state.hasGroup(group)) {
+      this.#ended.use(group)
+      return [...this.state.nodesOf(group)].filter(({ kind }) => kinds.includes(kind))
+    }
+    const values = await readKinds(this.store, this.id, group, kinds)
+    const behind = await this.#behindValues([group])
+    if (!behind) return this.nodesOf(group, kinds)
+    foldInto(new Map([[group, values]]), [...behind.known, ...behind.news])
+    for (const entry of behind.news) this.#take(entry)
+    return [...values].flatMap(([key, value]) =>
+      value.deleted || !kinds.includes(placeOf(key).kind) ? [] : [fromStored(key, value, group)],
+    )
+  }
+
+  /**
+   * The entries that values of these groups, read before, may not have taken on: those that memory knows, and those that it has yet to take. None when
+   * the store was found to be set back: then the values have to be read again.
+   */
+  async #behindValues(groups: readonly string[]): Promise<Behind | undefined> {
+    const trails = groups.some((group) => this.trail.groups.has(group))
     const from = trails ? Math.min(this.trail.from!, this.#revision) : this.#revision
     const isKnown = this.#commit !== undefined
     const entries = await this.#entriesAfter(isKnown ? Math.min(from, this.#revision - 1) : from)
     const known = entries.filter((entry) => entry.revision <= this.#revision)
-    if (isKnown && !known.some((entry) => this.#isOurs(entry))) {
-      await this.setBack()
-      return this.load(absent)
-    }
-    foldInto(byName(read), known)
-    for (const { group, values } of read) takeGroup(group, values, this.#memory)
-    for (const entry of entries.slice(known.length)) this.#take(entry)
-    for (const group of absent) this.#noteLife(group)
+    if (!isKnown || known.some((entry) => this.#isOurs(entry))) return { known, news: entries.slice(known.length) }
+    await this.setBack()
+    return undefined
   }
 
   /** What trails, as it now is; what is not in memory is not brought there, but as it is at the head. */

@@ -6,6 +6,7 @@ import { indexRows } from '../../src/psg/index-rows.ts'
 import { INDEX } from '../../src/psg/indexes.ts'
 import { openProject } from '../../src/psg/project.ts'
 import { reindexGraph } from '../../src/psg/reindex.ts'
+import { writeTrailing } from '../../src/psg/write-trailing.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { collect, write } from '../contracts/backend/given.ts'
 import { countingScans } from '../support/counting-scans.ts'
@@ -78,6 +79,23 @@ it('reads nothing of runs that have ended otherwise but their rows, unless an ol
   await store.commit(write('elsewhere', 0, { puts: older }))
   expect(await collect(endedRuns(project, { status: 'cancelled' }))).toMatchObject([{ title: 'waits' }])
   expect((await project.verify()).findings).toEqual([])
+})
+
+it('reads of a plan, however large, its run and its title', async () => {
+  const clock = manualClock()
+  const store = memoryBackend({ clock })
+  const runtime = await runtimeOf({}, { store, clock })
+  const steps = Object.fromEntries(Array.from({ length: 40 }, (_, i) => [`s${i}`, { call: 'noop' }]))
+  const run = await runtime.submit(titled('large', flowOf(steps, {}, clock)))
+  await run.result()
+  await writeTrailing(store)
+  const { store: counting, seen } = countingScans(store)
+  const project = await openProject(counting)
+  const graph = await project.context(run.context_id)
+  const opened = seen()
+  expect(await collect(endedRuns(project))).toMatchObject([{ title: 'large', run_id: run.run_id, status: 'completed' }])
+  expect(seen() - opened).toBe(3) // with its row
+  expect(graph.state.hasGroup(run.plan_id)).toBe(false)
 })
 
 it('is found to tell of another end than the plan had, and mended', async () => {

@@ -50,6 +50,7 @@ const GRAPH: Doors = {
     given([], 'nothing', 'list'),
   ),
   load: door(named),
+  nodesOf: door(named, given(['plan'], 'list')),
   commit: door(given(planOf(world).changes, 'list'), commit),
   check: door(given(planOf(world).changes, 'list'), commit),
   document: door(kind, id, options()),

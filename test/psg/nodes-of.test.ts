@@ -1,0 +1,83 @@
+import { describe, expect, it } from 'vitest'
+import { manualClock } from '../../src/protocol/clock.ts'
+import { openGraph } from '../../src/psg/graph.ts'
+import { endPlan } from '../../src/psg/moves.ts'
+import { countingScans } from '../support/counting-scans.ts'
+import { replicated } from '../support/replicated.ts'
+import { add, by, remove, set, traceOf, type World, withPlan, world } from './given.ts'
+
+const STEPS = Object.fromEntries(Array.from({ length: 50 }, (_, i) => [`s${i}`, []]))
+
+/** A plan of fifty steps that has ended, and what is needed to read it anew. */
+async function given(mostTrailing: number, options: Parameters<typeof world>[0] = {}) {
+  const here = await world({ mostTrailing, ...options })
+  const plan = await withPlan(here, STEPS)
+  await here.graph.commit([set('step', plan.step('s7'), { description: 'the seventh' })], by)
+  await here.graph.commit([remove('step', plan.step('s9'))], by)
+  await here.graph.commit(endPlan(here.graph, plan.id, 'cancelled'), by)
+  return { here, plan }
+}
+const opened = ({ store, context, clock }: World, counted = store) => openGraph(counted, context, { clock })
+
+const traced = ({ context, id }: World, plan_id: string, trace: string) =>
+  add('trace', trace, traceOf(trace, context, id(), { plan_id }))
+
+describe('psg/graph: nodes of some kinds', () => {
+  it.each([
+    ['are written', 0],
+    ['trail behind the journal', 1_024],
+  ])('reads no others where values %s, and brings no group into memory', async (_, mostTrailing) => {
+    const { here, plan } = await given(mostTrailing)
+    const { store, seen } = countingScans(here.store)
+    const graph = await opened(here, store)
+    const before = seen()
+    const [head] = await graph.nodesOf(plan.id, ['plan'])
+    expect(head!.data).toMatchObject({ title: 'A plan', status: 'cancelled' })
+    expect(seen() - before).toBeLessThanOrEqual(1)
+    const steps = await graph.nodesOf(plan.id, ['step'])
+    expect(graph.state.hasGroup(plan.id)).toBe(false)
+    await graph.load(plan.id)
+    const loaded = [...graph.state.nodesOf(plan.id)].filter(({ kind }) => kind === 'step')
+    expect(steps).toHaveLength(49)
+    expect(byId(steps)).toEqual(byId(loaded))
+    expect(byId(await graph.nodesOf(plan.id, ['step']))).toEqual(byId(loaded))
+  })
+
+  it('takes in what others have written meanwhile', async () => {
+    const { here, plan } = await given(0)
+    const graph = await opened(here)
+    const other = await opened(here)
+    const trace = here.id()
+    await other.commit([traced(here, plan.id, trace), set('context', here.context, { summary: 'theirs' })], by)
+    expect(await graph.nodesOf(plan.id, ['trace'])).toMatchObject([{ id: trace }])
+    expect(graph.revision).toBe(other.revision)
+    expect(graph.get('context', here.context)!.data.summary).toBe('theirs')
+  })
+
+  it('tells what a store holds that was set back', async () => {
+    const clock = manualClock()
+    const { store, lag, failOver } = replicated(clock)
+    const { here, plan } = await given(0, { clock, store })
+    lag()
+    const graph = await openGraph(store, here.context, { clock, onError: () => undefined })
+    await (await opened(here)).commit([traced(here, plan.id, here.id())], by)
+    await graph.commit([set('context', here.context, { summary: 'lost' })], by)
+    expect(await graph.nodesOf(plan.id, ['trace'])).toHaveLength(1)
+    failOver()
+    expect(await graph.nodesOf(plan.id, ['trace'])).toEqual([])
+    expect(graph.setBacks).toBe(1)
+    expect(graph.get('context', here.context)!.data.summary).toBeUndefined()
+  })
+
+  it('puts a plan together from them', async () => {
+    const { here, plan } = await given(0)
+    const graph = await opened(here)
+    const document = await graph.document('plan', plan.id)
+    expect(graph.state.hasGroup(plan.id)).toBe(false)
+    expect(document).toEqual(await here.graph.document('plan', plan.id))
+    expect(document.steps.map(({ description }) => description).slice(5, 9)).toEqual(['s5', 's6', 'the seventh', 's8'])
+  })
+})
+
+const byId = <N extends { readonly id: string }>(nodes: readonly N[]) =>
+  nodes.toSorted((a, b) => (a.id < b.id ? -1 : 1))
