@@ -17,7 +17,9 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
       actor: 'cli',
       signal: io.signal,
     })
-    const graph = await runtime.project.context((await runtime.get(args[0]!)).context_id)
+    const { context_id, plan_id } = await runtime.get(args[0]!)
+    const graph = await runtime.project.context(context_id)
+    await graph.load(plan_id) // steps are told by their names
     io.result(report, () => [told(report), ...(options.dryRun ? planned(report.plan, graph) : [])].join('\n'))
     return report.status === 'waiting' ? EXIT.waiting : report.status === 'incomplete' ? EXIT.failed : EXIT.done
   }

@@ -17,7 +17,7 @@ import { insist } from '../psg/insist.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
 import { openPlans } from '../psg/open-plans.ts'
 import { plain } from '../psg/plain.ts'
-import { openProject, type Project, upToDate } from '../psg/project.ts'
+import { caughtUp, openProject, type Project, upToDate } from '../psg/project.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { Resolver } from './bind.ts'
 import { bringIn } from './bring-in.ts'
@@ -129,11 +129,13 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     if (closing) throw new Closed('the runtime')
   }
 
-  async function locateRun(id: string): Promise<{ graph: ProjectGraph; run: Node<'run'> }> {
+  /** The run, and its graph as `opened` leaves it: with all of the plan in memory, unless that is not needed. */
+  async function locateRun(id: string, opened = upToDate): Promise<{ graph: ProjectGraph; run: Node<'run'> }> {
     const where = await project.locate(id)
     if (where) {
-      const graph = await upToDate(project, where)
-      for (const node of graph.state.nodesOf(where.group)) if (node.kind === 'run') return { graph, run: node }
+      const graph = await opened(project, where)
+      const [run] = await graph.nodesOf(where.group, ['run'])
+      if (run) return { graph, run }
     }
     throw new NotFound('run', id)
   }
@@ -188,7 +190,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     },
     async get(id) {
       open()
-      const { graph, run } = await locateRun(id)
+      const { graph, run } = await locateRun(id, caughtUp)
       return handle(graph, run)
     },
     async list() {

@@ -64,6 +64,22 @@ describe('runs that have ended', () => {
     await expect(listed({ after: 'nobody' })).rejects.toThrow(InvalidInput)
     expect(() => runtime.ended({ status: 'lost' as 'failed' })).toThrow(InvalidInput)
   })
+
+  it('are brought into memory when somebody wants their outputs, not to be had', async () => {
+    const before = await runtimeOf({ one: () => 1 })
+    onTestFinished(() => before.close())
+    const { run_id, plan_id, trace_id, result } = await before.submit(flowOf({ one: {} }))
+    const { outputs } = await result()
+    const runtime = await runtimeOf({}, { store: before.store })
+    onTestFinished(() => runtime.close())
+    for (const id of [run_id, plan_id, trace_id]) {
+      const run = await runtime.get(id)
+      expect(run).toMatchObject({ run_id, plan_id, trace_id, phase: 'ended' })
+      const graph = await runtime.project.context(run.context_id)
+      expect(graph.state.hasGroup(plan_id)).toBe(false)
+    }
+    expect((await (await runtime.get(run_id)).result()).outputs).toEqual(outputs)
+  })
 })
 
 describe('closing', () => {
