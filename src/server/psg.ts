@@ -1,7 +1,8 @@
 import type { ComposedRuntime } from '../compose.ts'
 import { statusesOf } from '../protocol/lifecycle.ts'
 import { pathsOf } from '../psg/paths.ts'
-import { find, findNamed, shownAs, type ToldReason, unlessNotFound, whyOf } from './find.ts'
+import { caughtUp } from '../psg/project.ts'
+import { findNamed, shownAs, type ToldReason, unlessNotFound, whyOf } from './find.ts'
 import { by, countOf, type Route, TEXT, wordOf } from './route.ts'
 
 const STATUSES = statusesOf('plan')
@@ -67,7 +68,8 @@ export function psgRoutes(runtime: ComposedRuntime): readonly Route[] {
       role: 'read',
       answer: { $ref: 'plan' },
       async handle({ params: { id } }) {
-        await find(project, id)
+        const where = await project.locate(id)
+        if (where) await caughtUp(project, where)
         return paths.getPlan(id)
       },
     },

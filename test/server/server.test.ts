@@ -42,6 +42,21 @@ describe('the protocol’s paths', () => {
     expect(run).toMatchObject({ body: { phase: 'ended', result: { success: true } } })
   })
 
+  it('give a plan that has ended without bringing all of its run into memory', async () => {
+    const store = memoryBackend()
+    const before = await openRuntime({ functions: { greet: () => 'hello' } }, { store })
+    const { plan, ...flow } = flowOf({ greet: {} })
+    await (await before.submit({ plan, ...flow })).result()
+    await before.close()
+    const { ask, runtime } = await serving({}, {}, { store })
+    const found = await ask('GET', `/psg/plans/${plan.plan_id}`)
+    expect(found).toMatchObject({ body: { status: 'completed', steps: [{ status: 'completed' }] } })
+    const graph = await runtime.project.context(plan.context_id)
+    expect(graph.state.hasGroup(plan.plan_id)).toBe(false)
+    expect(await ask('GET', '/psg/plans/nothing')).toMatchObject({ status: 404, body: { code: 'not_found' } })
+    expect(await ask('GET', `/psg/plans/${plan.steps[0]!.step_id}`)).toMatchObject({ status: 404 })
+  })
+
   it('put a plan up again that was changed only with a binding for what is new', async () => {
     const { ask, runtime } = await serving()
     const flow = flowOf({ one: {} }, { approval: { needed: 2, roles: ['ann', 'ben'] } })
