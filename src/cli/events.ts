@@ -1,6 +1,6 @@
 import { deliveriesOf } from '../orchestrator/relay-feed.ts'
 import { InvalidInput } from '../protocol/errors.ts'
-import { entriesNow, wantedEvents } from '../server/wanted.ts'
+import { entriesFrom, entriesNow, wantedEvents } from '../server/wanted.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { EXIT } from './io.ts'
 import type { VerbCall } from './verb.ts'
@@ -12,7 +12,7 @@ export async function run({ options, io }: VerbCall): Promise<number> {
   const wanted = wantedEvents(family, plan)
   return withProject(io, async (project) => {
     const from = { signal: io.signal, ...(after !== undefined && { after }) }
-    const entries = follow ? project.store.feed({ ...from, follow }) : await entriesNow(project, plan, from)
+    const entries = await (follow ? entriesFrom : entriesNow)(project, plan, from)
     if (after !== undefined) await refuseUnknown(project.store, after)
     for await (const entry of entries) {
       if (!follow) io.signal.throwIfAborted()

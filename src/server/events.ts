@@ -9,7 +9,7 @@ import { isGraphs } from '../psg/told.ts'
 import type { Entry } from '../vsl/backend.ts'
 import { problemOf } from './problem.ts'
 import { choiceOf, type Route } from './route.ts'
-import { entriesNow, wantedEvents } from './wanted.ts'
+import { entriesFrom, entriesNow, wantedEvents } from './wanted.ts'
 
 const HEARTBEAT_MS = 15_000
 export const EVENT_STREAM = 'text/event-stream'
@@ -45,9 +45,8 @@ export function eventRoutes(
         for await (const _ of store.feed(from)) break // refuses a place it does not know while there is still a status to send
         const wanted = wantedEvents(query.family, query.plan)
         const follow = choiceOf(query, 'follow', ['true', 'false'], 'query') !== 'false'
-        const entries = follow
-          ? store.feed({ ...from, follow, signal })
-          : await entriesNow({ store, locate: project.locate }, query.plan, { ...from, signal })
+        const entriesOf = follow ? entriesFrom : entriesNow
+        const entries = await entriesOf({ store, locate: project.locate }, query.plan, { ...from, signal })
         reply.hijack()
         const head = { 'content-type': EVENT_STREAM, 'cache-control': 'no-store', connection: 'close' }
         reply.raw.writeHead(200, head).flushHeaders()

@@ -46,6 +46,29 @@ async function isUpTo(store: Backend, stream: string, revision: number, place: P
   return false
 }
 
+/**
+ * The entries that are there now, oldest first, then those that come. Of a plan that is there they begin with its context's first; one that is not may
+ * be yet to come.
+ */
+export async function entriesFrom(
+  { store, locate }: Pick<Project, 'store' | 'locate'>,
+  plan: string | undefined,
+  { after, signal }: { readonly after?: Position; readonly signal: AbortSignal },
+): Promise<AsyncIterable<Entry>> {
+  const feed = (from: Position | undefined) =>
+    store.feed({ follow: true, signal, ...(from !== undefined && { after: from }) })
+  const where = plan === undefined ? undefined : await locate(plan)
+  if (where?.kind !== 'plan') return feed(after)
+  for await (const first of store.read(where.graph, { signal }))
+    return after === undefined || first.position > after ? beginning(first, feed(first.position)) : feed(after)
+  return feed(after)
+}
+
+async function* beginning(first: Entry, rest: AsyncIterable<Entry>): AsyncIterable<Entry> {
+  yield first
+  yield* rest
+}
+
 async function* behind(entries: AsyncIterable<Entry>, after: Position = ''): AsyncIterable<Entry> {
   for await (const entry of entries) if (entry.position > after) yield entry
 }

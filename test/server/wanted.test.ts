@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest'
 import { deliveriesOf } from '../../src/orchestrator/relay-feed.ts'
 import { NotFound } from '../../src/protocol/errors.ts'
-import { entriesNow, wantedEvents } from '../../src/server/wanted.ts'
+import { entriesFrom, entriesNow, wantedEvents } from '../../src/server/wanted.ts'
 import type { Backend, Entry } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
-import { append, collect } from '../contracts/backend/given.ts'
+import { append, collect, write } from '../contracts/backend/given.ts'
 import { chainOf, runtimeOf } from '../support/flows.ts'
 
 const { signal } = new AbortController()
@@ -76,4 +76,43 @@ it('reads everything where no plan is named, and refuses one that is not there',
   const { project, store } = await given()
   expect(await collect(await entriesNow(project, undefined, { signal }))).toEqual(await collect(store.feed()))
   await expect(entriesNow(project, 'absent', { signal })).rejects.toThrow(NotFound)
+})
+
+it('follows a plan from its context’s first entry, and from where somebody was', async () => {
+  const { project, store, plan, read } = await given()
+  const wanted = wantedEvents(undefined, plan)
+  const all = await collect(store.feed())
+  const events = all.flatMap(deliveriesOf).filter(wanted)
+  const follow = async (after: string | undefined, until: (entry: Entry) => boolean) => {
+    const found: Entry[] = []
+    const leaving = new AbortController()
+    const from = { signal: leaving.signal, ...(after !== undefined && { after }) }
+    for await (const entry of await entriesFrom(project, plan, from)) {
+      found.push(entry)
+      if (until(entry)) leaving.abort()
+    }
+    return found
+  }
+  const isLast = ({ position }: Entry) => position === all.at(-1)!.position
+  const first = all.findIndex(({ stream }) => stream === events[0]!.graph_id)
+  expect(first).toBeGreaterThan(3)
+  expect(await follow(undefined, isLast)).toEqual(all.slice(first))
+  expect(read()).toBeLessThanOrEqual(all.length - first + 1)
+  expect(await follow(all[0]!.position, isLast)).toEqual(all.slice(first))
+  const within = all.findIndex(({ position }) => position === events[3]!.position)
+  expect(await follow(events[3]!.position, isLast)).toEqual(all.slice(within + 1))
+  const to = write('elsewhere', 0, { entry: 'comes later' })
+  const coming = follow(all.at(-1)!.position, () => true)
+  await store.commit(to)
+  expect(await coming).toMatchObject([{ stream: 'elsewhere', body: 'comes later' }])
+})
+
+it('follows all where a plan is not there: it may be yet to come', async () => {
+  const { project, store } = await given()
+  const leaving = new AbortController()
+  const all = await collect(store.feed())
+  const found: Entry[] = []
+  for await (const entry of await entriesFrom(project, 'absent', { signal: leaving.signal }))
+    if (found.push(entry) === all.length) leaving.abort()
+  expect(found).toEqual(all)
 })
