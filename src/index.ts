@@ -10,6 +10,7 @@ export {
   type OpenOwnStore,
   type ServerConfig,
 } from './config.ts'
+export type { Role as TokenRole } from './config-check.ts'
 export type { BindingSpec, Bindings, Resolver } from './orchestrator/bind.ts'
 export type {
   FlowContract,

@@ -13,6 +13,8 @@ import { refusal } from './http-refusal.ts'
 import { type Answer, httpSender, type Request, SAFE } from './http-send.ts'
 import { unknownParams } from './unknown-params.ts'
 
+export type { Resolve } from './http-guard.ts'
+
 export interface HttpOptions {
   /** Private and local addresses that may be reached all the same: `host`, `host:port`, or a range such as `10.1.0.0/16`. */
   readonly allow?: readonly string[]

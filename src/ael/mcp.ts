@@ -12,7 +12,7 @@ import { redactor } from './redact.ts'
 import { toolAdapter } from './tool.ts'
 import type { ToolRegistry } from './tool-registry.ts'
 
-export type { McpCommand, McpServer, McpUrl } from './mcp-server.ts'
+export type { McpCommand, McpHeaders, McpServer, McpUrl } from './mcp-server.ts'
 
 export interface McpOptions {
   /** By namespace: the tools of `files` are registered as `files.<name>`. */

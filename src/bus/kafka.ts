@@ -21,6 +21,8 @@ import { readTopic } from './kafka-reader.ts'
 import { type SourceOptions, source } from './source.ts'
 import type { Delivery, Transport } from './transport.ts'
 
+export type { SaslMechanism } from './kafka-link.ts'
+
 export interface KafkaTransportOptions extends SourceOptions {
   /** `kafka://user:password@host:port,host:port/topic`. Either this, or a client and a topic. */
   readonly url?: string

@@ -15,7 +15,7 @@ import { atMost } from './waiting.ts'
 export interface SourceOptions {
   readonly clock?: Clock
   /** Told what no subscriber's own `onError` was there to hear. */
-  readonly onError?: Report
+  readonly onError?: (error: unknown) => void
   /** How long a close waits for handlers: 5 seconds. */
   readonly graceMs?: number
 }

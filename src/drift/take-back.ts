@@ -7,6 +7,7 @@ import { outline } from './describe.ts'
 import { becoming, believed, believing, commit, type Desk, load, observedAt } from './desk.ts'
 import { look, note } from './look.ts'
 import type { Observed } from './observe.ts'
+import type { Operated } from './operate.ts'
 import { agreedOn, resolve } from './reconcile.ts'
 import type { FileReturn } from './rollback.ts'
 
@@ -24,7 +25,7 @@ export interface TakingBack {
 
 export interface TakenBack {
   readonly path: string
-  readonly result: Ended['result']
+  readonly result: Operated | { readonly error: string }
 }
 
 /**

@@ -20,6 +20,7 @@ export type {
   Session,
 } from './driver.ts'
 export { type GoldenFlow, readFlows } from './flow.ts'
+export type { Act } from './flow-script.ts'
 export { type FreshStore, inMemory, type OwnDriverOptions, ownDriver } from './own-driver.ts'
 export { exportPack, type Pack, type PackOptions } from './pack.ts'
 export { REPORTS, type ReportFormat, report } from './report.ts'

@@ -113,14 +113,17 @@ export interface Flight {
 export interface Undo {
   /** What is still to be taken back, last done first. */
   readonly left: Flight[]
-  readonly outcomes: {
-    readonly action_id: string
-    readonly step_id: string
-    readonly status: 'undone' | 'failed' | 'irreversible'
-    readonly error?: JsonObject
-    /** Of what is irreversible because nobody could say what takes it back. */
-    readonly reason?: string
-  }[]
+  readonly outcomes: Undone[]
+}
+
+/** What became of an action that was to be taken back. */
+export interface Undone {
+  readonly action_id: string
+  readonly step_id: string
+  readonly status: 'undone' | 'failed' | 'irreversible'
+  readonly error?: JsonObject
+  /** Of what is irreversible because nobody could say what takes it back. */
+  readonly reason?: string
 }
 
 export type Waiting =

@@ -20,7 +20,7 @@ import {
   refuseUnlessFit,
   signal as signalField,
 } from '../protocol/fields.ts'
-import { type Report, reporter } from '../protocol/reporter.ts'
+import { reporter } from '../protocol/reporter.ts'
 import type { Backend, Holder, Position } from '../vsl/backend.ts'
 import { store as storeField } from '../vsl/check-options.ts'
 import { wakeable } from '../vsl/wakeable.ts'
@@ -49,7 +49,7 @@ export interface RelayOptions {
   readonly moveEveryMs?: number
   /** How long a close waits for the bus: 5 seconds. */
   readonly graceMs?: number
-  readonly onError?: Report
+  readonly onError?: (error: unknown) => void
 }
 
 /** Carries what is committed to one bus. */

@@ -11,7 +11,7 @@ import { eventsIn } from '../psg/told.ts'
 import { heldUpBy } from './held-up.ts'
 import type { Settled } from './keeper.ts'
 import type { Lacking } from './lacking.ts'
-import type { Undo } from './live.ts'
+import type { Undone } from './live.ts'
 import { outputsOf } from './outputs.ts'
 import type { RunError } from './run-error.ts'
 import { openTimers } from './timers.ts'
@@ -28,7 +28,7 @@ export interface RunResult {
   /** In a session, whose result stands for each thing that steps were declared to write. */
   readonly resources?: { readonly [resource: string]: { readonly step_id: string; readonly participant_id: string } }
   /** Of a run that was to compensate: what became of each action that it had done. Some can never be taken back. */
-  readonly undone?: Readonly<Undo['outcomes']>
+  readonly undone?: readonly Undone[]
 }
 
 /** A run to hold on to: wait for it, listen to it, stop it. Letting go of it changes nothing. */

@@ -69,7 +69,7 @@ export {
   statusesOf,
 } from './lifecycle.ts'
 export type { EventComplaint } from './map-rules.ts'
-export { type Path, type PathStep, parsePath } from './paths.ts'
+export { type Path, type PathStep, parsePath, type SinglePath } from './paths.ts'
 export { type Condition, parseRule, type Rule } from './rules.ts'
 export type { Schema, TypeName } from './schema.ts'
 export type * from './types.ts'

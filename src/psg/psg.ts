@@ -28,13 +28,19 @@ export type {
   NodeDelete,
   NodeOf,
   NodeUpdate,
+  Patch,
   Run,
   SegmentEnd,
   Settlement,
   Signal,
   Snapshot,
+  Stored,
   Timer,
   ToldEvent,
+  ToldHop,
+  ToldMove,
+  ToldOfRun,
+  ToldUpdate,
   TurnRecord,
   WholeChange,
 } from './change.ts'
@@ -62,18 +68,23 @@ export {
 } from './doors.ts'
 export type { Finding } from './finding.ts'
 export { type GraphOptions, openGraph, ProjectGraph, type Roles, type Wanted } from './graph.ts'
-export { type Difference, graphAt, type Past } from './history.ts'
+export { type Difference, graphAt, type Journal, type Past } from './history.ts'
 export type { Whereabouts } from './indexes.ts'
 export type { Deciding, Proposing } from './moves.ts'
 export { type PatchOptions, type Paths, pathsOf } from './paths.ts'
 export type { Subject } from './picture.ts'
+export type { PlanFacts } from './plan-facts.ts'
+export type { StepOrder } from './plan-order.ts'
 export { type Documents, openProject, type Project, type ProjectOptions } from './project.ts'
+export type { Footing, Proposal } from './proposal.ts'
 export type { Page, Query } from './query.ts'
 export type { Conflict, Restoration } from './restore.ts'
-export type { Rule } from './rules/rule.ts'
+export type { Report, Rule } from './rules/rule.ts'
 export { FOLDING, RULES } from './rules.ts'
+export type { RunEvent } from './run-event.ts'
 export type { RestoreOptions } from './snapshot.ts'
 export type { EdgeType, GraphState } from './state.ts'
 export type { Verified, VerifyOptions } from './verify-project.ts'
 export type { Reason } from './why.ts'
+export type { Names } from './working-copy.ts'
 export { writeTrailing } from './write-trailing.ts'

@@ -20,6 +20,8 @@ import { MAX_ROWS, rowStatement } from './sqlite-rows.ts'
 import { parsedValue } from './stored-json.ts'
 import { together } from './together.ts'
 
+export type { Synchronous } from './sqlite-open.ts'
+
 export interface SqliteOptions {
   /** Made when it is not there, with its folders. */
   readonly path: string

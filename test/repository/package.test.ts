@@ -4,6 +4,7 @@ import { basename, join } from 'node:path'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { tempFolder } from '../support/temp-folder.ts'
 import { ROOT } from './imports.ts'
+import { unnameable } from './unnameable.ts'
 
 const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
 /** What can be imported by name: not the schemas, which are a pattern, nor package.json. */
@@ -88,6 +89,13 @@ describe('a project that installed it', () => {
     writeFileSync(join(project, 'consumer.ts'), found.join('') + HANDED_ON)
     const emitting = { skipLibCheck: true, noEmit: false, declaration: true, outDir: 'handed-on' }
     expect(compile({ ...STRICT, ...emitting })).toBe('')
+  })
+
+  it('can name every type that an export speaks of', () => {
+    const entries = MODULES.map((name) => manifest.exports[name.replace(manifest.name, '.')].types)
+    writeFileSync(join(project, 'consumer.ts'), MODULES.map((name) => `import '${name}'\n`).join(''))
+    writeConfig({ ...STRICT, skipLibCheck: true })
+    expect(unnameable(project, join(project, 'node_modules', manifest.name), entries)).toEqual([])
   })
 
   it('learns from the compiler what an export does not have', () => {
@@ -176,7 +184,7 @@ function importAll(): string[] {
 }
 
 function compile(compilerOptions: object = STRICT): string {
-  writeFileSync(join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['consumer.ts'] }))
+  writeConfig(compilerOptions)
   try {
     return execFileSync(join(ROOT, 'node_modules/.bin/tsc'), ['-p', '.', '--pretty', 'false'], {
       cwd: project,
@@ -185,6 +193,10 @@ function compile(compilerOptions: object = STRICT): string {
   } catch (error) {
     return (error as { stdout: string }).stdout
   }
+}
+
+function writeConfig(compilerOptions: object): void {
+  writeFileSync(join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['consumer.ts'] }))
 }
 
 function npm(cwd: string, ...args: string[]): string {
