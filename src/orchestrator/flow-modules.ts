@@ -1,5 +1,6 @@
 import { type Breach, breachProblems } from '../protocol/invariants.ts'
 import type { JsonObject } from '../protocol/json.ts'
+import { reporter } from '../protocol/reporter.ts'
 import type { Confirm } from '../protocol/types.ts'
 import { FlowFailure, type ModuleHandler } from './flow.ts'
 import { isOpen, isOpenToDecisions } from './flow-approval.ts'
@@ -14,12 +15,13 @@ import type { Documents, Running } from './run-flow.ts'
 export async function hearModules(running: Running, signal: AbortSignal): Promise<void> {
   const { record, ctx, clock, runtime, events, options } = running
   const handlers = handlersOf(options.modules)
+  const report = reporter(options.onError)
   const earlier = new Set(Object.keys(record.memory.said))
   for (const { module, name, input } of speakers(running, handlers)) {
     if (module === 'confirm' && !earlier.has(name) && (await comesTooLate(running))) continue
     if (!earlier.has(name) || (module === 'confirm' && (await wantsAnswer(running)))) {
       const print = printOf(input) // before anybody can change it
-      const said = await speak({ module, input, handler: handlers.get(module), ctx, clock, signal })
+      const said = await speak({ module, input, handler: handlers.get(module), ctx, clock, signal, report })
       await remember(running, module, name, { ...said, input: print })
     }
     const entering = { project: runtime.project, record, events, context: contextOf(running), again: earlier.has(name) }

@@ -2,9 +2,11 @@ import { nextRetry } from '../ael/with-retry.ts'
 import { unlessAborted } from '../bus/waiting.ts'
 import { eventKind, eventProblems } from '../protocol/base-event.ts'
 import { type Clock, isoNow } from '../protocol/clock.ts'
-import { ActionError, InvalidInput, type Problem } from '../protocol/errors.ts'
+import { ActionError, InvalidInput, type Problem, Refused } from '../protocol/errors.ts'
+import { anything, type Fields, problemsIn } from '../protocol/fields.ts'
 import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { jsonCopy } from '../protocol/json-copy.ts'
+import type { Report } from '../protocol/reporter.ts'
 import { under } from '../protocol/under.ts'
 import { isValid, problems } from '../protocol/validate.ts'
 import type { EventDraft } from '../psg/change.ts'
@@ -21,16 +23,21 @@ export interface Speaking {
   readonly ctx: RuntimeContext
   readonly clock: Clock
   readonly signal: AbortSignal
+  /** Told what is said too late. */
+  readonly report: Report
 }
 
+const SAID: Fields = { output: anything, events: anything }
+
 /** Lets a module speak and checks what it says, as a whole, before anybody remembers it. */
-export async function speak({ module, input, handler, ctx, clock, signal }: Speaking): Promise<Said> {
+export async function speak({ module, input, handler, ctx, clock, signal, report }: Speaking): Promise<Said> {
   if (!handler) throw new FlowFailure('MODULE_NOT_REGISTERED', `no handler is registered for module ${module}`)
   const emitted: unknown[] = []
+  let isOver = false
   const call: ModuleCall = {
     ctx: { ...ctx.coordination, ...ctx },
     ...(input !== undefined && { input }),
-    emitEvent: (event) => void emitted.push(event),
+    emitEvent: (event) => (isOver ? report(tooLate(module)) : void emitted.push(event)), // thrown, it would end the process
     signal,
   }
   const attempt: ModuleHandler = (call) => {
@@ -38,8 +45,14 @@ export async function speak({ module, input, handler, ctx, clock, signal }: Spea
     return handler(call)
   }
   const said = await called(attempt, call, module, { ctx, clock, signal })
+  isOver = true
   if (!isObject(said) || !('output' in said))
     throw new FlowFailure('INVALID_OUTPUT', `module ${module} must return { output, events }`)
+  const unread = problemsIn(said, SAID, '')
+  if (unread.length > 0) {
+    const { message } = new InvalidInput(`what module ${module} returned`, unread)
+    throw new FlowFailure('INVALID_OUTPUT', message, { problems: unread })
+  }
   const { output, events = [] } = said
   if (!Array.isArray(events)) throw new FlowFailure('INVALID_EVENT', `the events of module ${module} are no list`)
   const copy = plainJson(output, module)
@@ -52,6 +65,12 @@ export async function speak({ module, input, handler, ctx, clock, signal }: Spea
   for (const document of documents) refuseInvalid(module, document)
   return { output: copy, events: drafts([...events, ...emitted], module, clock) }
 }
+
+const tooLate = (module: string): Refused =>
+  new Refused(
+    `module ${module} emitted an event after it had returned`,
+    'it is lost; wait for what emits before you return',
+  )
 
 /** The protocol objects in a module's output: the output itself, or what it holds under the module's name, singular or plural. */
 export function documentsIn(module: string, output: Json): readonly JsonObject[] {

@@ -29,7 +29,7 @@ export interface FlowOptions<Flow extends FlowContract = FlowContract> {
   /** How long a store that fails or keeps silent is put up with: 60 s when absent. Then the call fails, and one with the same runId can go on later. */
   readonly patienceMs?: number
   readonly clock?: Clock
-  /** What went wrong beside the flow: a bus that was away. A warning of the process when absent. */
+  /** What went wrong beside the flow: a bus that was away, an event of a module that had returned. A warning of the process when absent. */
   readonly onError?: (error: unknown) => void
 }
 
@@ -76,7 +76,7 @@ export interface ModuleCall {
   readonly ctx: RuntimeContext & Coordination
   /** What the flow says for this module. */
   readonly input?: unknown
-  /** One more event, as if it were among those returned. */
+  /** One more event, as if it were among those returned. After that it is lost, and `onError` is told. */
   readonly emitEvent: (event: unknown) => void
   /** Aborted when the flow is, or when its deadline or budget of time is over: nobody listens any more. */
   readonly signal: AbortSignal

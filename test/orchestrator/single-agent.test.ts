@@ -377,6 +377,36 @@ describe('the events of a module', () => {
     expect(events).toContainEqual(expect.objectContaining({ event_id: event.event_id, payload: { attempt: 2 } }))
   })
 
+  it('are told to onError when it has returned, and lost', async () => {
+    const { context, plan } = oneStep()
+    const late: unknown[] = []
+    let emit: ((event: unknown) => void) | undefined
+    const modules: { [name: string]: ModuleHandler } = {
+      context({ emitEvent }) {
+        emit = emitEvent
+        return { output: { context } }
+      },
+      plan() {
+        emit!(intent)
+        return { output: { plan } }
+      },
+    }
+    const onError = (error: unknown) => void late.push(error)
+    const { success, events } = await runSingleAgentFlow(call(memoryBackend(), modules, { onError }))
+    expect(success).toBe(true)
+    expect(late).toEqual([expect.objectContaining({ code: 'refused', message: expect.stringContaining('context') })])
+    expect(events).not.toContainEqual(expect.objectContaining({ event_type: intent.event_type }))
+  })
+
+  it('are refused under another name, and nothing of what was said is kept', async () => {
+    const { context } = oneStep()
+    const store = memoryBackend()
+    const modules = { context: () => ({ output: { context }, evnets: [intent] }) }
+    const { error } = await runSingleAgentFlow(call(store, modules))
+    expect(error).toMatchObject({ code: 'INVALID_OUTPUT', problems: [{ path: 'evnets', rule: 'extra_forbidden' }] })
+    expect((await store.head(context.context_id)).revision).toBe(0)
+  })
+
   it('are refused when two have one id', async () => {
     const { context } = oneStep()
     const event = { ...intent, event_id: crypto.randomUUID() }
