@@ -53,10 +53,17 @@ function checksOf(version: string, refuse: Refuse) {
   const checkWarnings = ({ warnings = [] }: Fields, at: string): void => {
     if (!Array.isArray(warnings)) throw refuse(`${at}warnings`, warnings, 'a list')
   }
-  const inStream = (given: unknown): Fields => {
-    const told = part(given, 'a part of its stream')
-    if (told.type === 'stream-start') checkWarnings(told, 'the start of its stream: ')
-    return told.type === 'finish' ? ended(told, 'the end of its stream: ') : told
+  const inStream = () => {
+    let isOver = false
+    return (given: unknown): Fields => {
+      const told = part(given, 'a part of its stream')
+      if (told.type === 'stream-start') checkWarnings(told, 'the start of its stream: ')
+      if (isOver && (told.type === 'finish' || TEXTS.has(told.type)))
+        throw refuse('what follows the end of its stream', told.type, 'nothing') // the library would put both answers together
+      if (told.type !== 'finish') return told
+      isOver = true
+      return ended(told, 'the end of its stream: ')
+    }
   }
   return {
     whole(answer: unknown): Fields {
@@ -70,7 +77,8 @@ function checksOf(version: string, refuse: Refuse) {
     streamed(answer: unknown): Fields {
       const { stream } = Object(answer) as { readonly stream?: ReadableStream }
       if (typeof stream?.pipeThrough !== 'function') throw refuse('stream', stream, 'a ReadableStream')
-      const checking = new TransformStream({ transform: (given, to) => to.enqueue(inStream(given)) })
+      const checked = inStream()
+      const checking = new TransformStream({ transform: (given, to) => to.enqueue(checked(given)) })
       return { ...(answer as Fields), stream: stream.pipeThrough(checking) }
     },
   }

@@ -1,4 +1,3 @@
-import type { APICallError } from 'ai'
 import { ActionError } from '../protocol/errors.ts'
 import { isObject } from '../protocol/json.ts'
 import { beginningOf } from './excerpt.ts'
@@ -10,7 +9,8 @@ export function llmFailure(error: unknown, model: string, signal: AbortSignal, n
   if (signal.aborted) return aborted(model, signal)
   const own = ownFailure(error)
   if (own !== undefined) return own
-  if (isApiError(error)) return apiFailure(error, model, now)
+  const answer = answerIn(error)
+  if (answer !== undefined) return answerFailure(answer, model, now)
   if (isObject(error) && !(error instanceof Error)) return streamFailure(error, model)
   const text = `${model}: ${error instanceof Error ? error.message : String(error)}`
   return isPassing(error) ? passingFailure(text, { cause: error }) : finalFailure(text, { cause: error })
@@ -22,7 +22,33 @@ function ownFailure(error: unknown, depth = 0): ActionError | undefined {
   return error instanceof Error && depth < 5 ? ownFailure(error.cause, depth + 1) : undefined
 }
 
-const isApiError = (error: unknown): error is APICallError => isObject(error) && error.name === 'AI_APICallError'
+interface Answer {
+  readonly status: number | undefined
+  readonly header: (name: string) => string | undefined
+  readonly said: string
+  readonly cause: unknown
+}
+
+/** What a server answered, as the error of the library tells it, or that of any client which names a status that refuses. */
+function answerIn(error: unknown): Answer | undefined {
+  if (!isObject(error)) return undefined
+  const { statusCode, status = statusCode, responseHeaders, headers = responseHeaders, message, responseBody } = error
+  const refused = typeof status === 'number' && status >= 400 && status < 600
+  if (error.name !== 'AI_APICallError' && !(error instanceof Error && refused)) return undefined
+  return {
+    status: typeof status === 'number' ? status : undefined,
+    header: (name) => headersOf(headers).get(name) ?? undefined,
+    said: String(message || beginningOf(String(responseBody ?? '')) || 'no reason was given'),
+    cause: error,
+  }
+}
+
+/** Headers as any client keeps them: as such, or as an object with names in whatever case. */
+function headersOf(given: unknown): Pick<ReadonlyMap<string, string>, 'get'> {
+  const headers = Object(given)
+  const pairs: Iterable<readonly [string, unknown]> = Symbol.iterator in headers ? headers : Object.entries(headers)
+  return new Map([...pairs].map(([name, value]) => [String(name).toLowerCase(), String(value)]))
+}
 
 const LATER = [408, 409, 425, 429]
 
@@ -36,14 +62,12 @@ function streamFailure({ message, type, code }: Record<string, unknown>, model: 
   return mayPass(typeof code === 'number' ? code : undefined) ? passingFailure(text) : finalFailure(text)
 }
 
-function apiFailure(error: APICallError, model: string, now: number): ActionError {
-  const { statusCode, responseHeaders = {}, message } = error
-  const said = message || beginningOf(error.responseBody ?? '') || 'no reason was given'
-  const text = `${model}${statusCode === undefined ? '' : ` answered ${statusCode}`}: ${said}`
-  if (!mayPass(statusCode)) return finalFailure(text, { cause: error })
-  const ms = Number(responseHeaders['retry-after-ms'])
-  const after = ms > 0 ? ms : retryAfterMs(responseHeaders['retry-after'], now)
-  return passingFailure(text, { cause: error, ...(after === undefined ? {} : { retryAfterMs: after }) })
+function answerFailure({ status, header, said, cause }: Answer, model: string, now: number): ActionError {
+  const text = `${model}${status === undefined ? '' : ` answered ${status}`}: ${said}`
+  if (!mayPass(status)) return finalFailure(text, { cause })
+  const ms = Number(header('retry-after-ms'))
+  const after = ms > 0 ? ms : retryAfterMs(header('retry-after'), now)
+  return passingFailure(text, { cause, ...(after === undefined ? {} : { retryAfterMs: after }) })
 }
 
 /** Answers that were cut or garbled, and connections that broke while they were read. */

@@ -45,6 +45,11 @@ const refusal = async (provider: Provider, params: JsonObject = {}) => {
 const finishReason = { unified: 'stop', raw: 'stop' }
 const usage = { inputTokens: { total: 3 }, outputTokens: { total: 4 } }
 const GOOD = { content: [{ type: 'text', text: 'hi' }], finishReason, usage, warnings: [] }
+const SPOKEN = [
+  { type: 'text-start', id: '0' },
+  { type: 'text-delta', id: '0', delta: 'hi' },
+  { type: 'text-end', id: '0' },
+]
 const part = (given: unknown) => ({ ...GOOD, content: [given] })
 
 describe('a model of one’s own', () => {
@@ -107,17 +112,20 @@ describe('a model of one’s own', () => {
       'the end of its stream: finishReason.unified is undefined, and must be text',
       { stream: ReadableStream.from([{ type: 'finish', finishReason: undefined, usage }]) },
     ],
+    [
+      'what follows the end of its stream is "finish", and must be nothing',
+      { stream: ReadableStream.from([...SPOKEN, { type: 'finish', finishReason }, { type: 'finish', finishReason }]) },
+    ],
+    [
+      'what follows the end of its stream is "text-delta", and must be nothing',
+      { stream: ReadableStream.from([{ type: 'finish', finishReason }, ...SPOKEN, { type: 'finish', finishReason }]) },
+    ],
   ])('is told, where it streams, that %s', async (says, answer) =>
     expect(await refusal(giving(answer), { stream: true })).toBe(`provider mine: ${says}`),
   )
 
-  const spoken = [
-    { type: 'text-start', id: '0' },
-    { type: 'text-delta', id: '0', delta: 'hi' },
-    { type: 'text-end', id: '0' },
-  ]
   const streaming = (end: object, more?: object) =>
-    heard(giving({ stream: ReadableStream.from([...spoken, { type: 'finish', ...end }]) }, more), { stream: true })
+    heard(giving({ stream: ReadableStream.from([...SPOKEN, { type: 'finish', ...end }]) }, more), { stream: true })
   const V2 = { specificationVersion: 'v2' }
 
   it('streams, and need not say what was used', async () => {
@@ -181,6 +189,20 @@ describe('a model of one’s own', () => {
       expect(JSON.stringify(output)).not.toContain('key-of')
     }
     await layer.close()
+  })
+
+  const busy = { 'Retry-After': '7' }
+  const inSeven = { retryable: true, retryAfterMs: 7_000 }
+  it.each([
+    ['tried again', { statusCode: 503 }, { retryable: true }],
+    ['tried again when it asks for it', { statusCode: 429, responseHeaders: busy }, inSeven],
+    ['tried again when it asks for it', { status: 429, headers: new Headers(busy) }, inSeven],
+    ['tried again when it asks for it', { name: 'AI_APICallError', statusCode: 429, responseHeaders: busy }, inSeven],
+    ['not tried again', { statusCode: 400, responseHeaders: busy }, { retryable: false }],
+    ['not tried again for a number of another kind', { status: 1 }, { retryable: false }],
+  ])('is %s, where it throws an error with %j', async (_, fields, expected) => {
+    const doGenerate = () => Promise.reject(Object.assign(new Error('no'), fields))
+    await expect(heard(giving(GOOD, { doGenerate }))).rejects.toMatchObject(expected)
   })
 
   it('answers nobody once its secrets are no list any more', async () => {
