@@ -7,6 +7,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { WebSocket } from 'ws'
 import type { DeltaSource } from '../src/ael/adapter.ts'
 import { functionAdapter } from '../src/ael/function.ts'
+import type { ModelAnswer, ModelRequest } from '../src/ael/llm-model.ts'
 import type { Provider } from '../src/ael/llm-provider.ts'
 import type { Tool } from '../src/ael/tool-registry.ts'
 import { openBus, openSource } from '../src/bus/bus.ts'
@@ -453,12 +454,12 @@ describe('a runtime from a config', () => {
   it('asks a provider of one’s own as any other: with the tools of the config, by its price, and without its key', async () => {
     const key = 'the-key-of-my-provider'
     const usage = { inputTokens: { total: 1_000 }, outputTokens: { total: 500 } }
-    const call = { type: 'tool-call', toolCallId: '1', input: '{}' }
-    const answers = ({ prompt, tools }: { prompt: readonly { role: string }[]; tools: readonly { name: string }[] }) =>
+    const call = { type: 'tool-call', toolCallId: '1', input: '{}' } as const
+    const answers = ({ prompt, tools }: ModelRequest): ModelAnswer =>
       prompt.at(-1)!.role === 'tool'
         ? { content: [{ type: 'text', text: `by ${key}` }], finishReason: { unified: 'stop' }, usage, warnings: [] }
         : {
-            content: [{ ...call, toolName: tools[0]!.name }],
+            content: [{ ...call, toolName: tools![0]!.name }],
             finishReason: { unified: 'tool-calls' },
             usage,
             warnings: [],
@@ -469,7 +470,7 @@ describe('a runtime from a config', () => {
         provider: 'mine',
         modelId,
         supportedUrls: {},
-        doGenerate: async (asked: Parameters<typeof answers>[0]) => answers(asked),
+        doGenerate: async (asked) => answers(asked),
         doStream: () => Promise.reject(new Error('not streamed')),
       }),
       secrets: () => [key],

@@ -1,7 +1,7 @@
 import { isObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import { finalFailure } from './failure.ts'
-import type { Model } from './llm-provider.ts'
+import type { Model } from './llm-model.ts'
 
 /**
  * The same model, whose answers are looked at before the library reads them: of a part that is missing it would fail with a bare TypeError, which is
@@ -9,7 +9,7 @@ import type { Model } from './llm-provider.ts'
  */
 export function checkedModel(given: Model, provider: string): Model {
   if (typeof given === 'string') return given // behind the library's gateway, which answers as it must
-  const model = given as Foreign
+  const model = given as unknown as Foreign
   const refuse: Refuse = (what, found, must) =>
     finalFailure(`provider ${provider}: ${what} is ${shown(found)}, and must be ${must}`)
   if (!isObject(model)) throw refuse('what model() gave', model, 'a model of the AI SDK')
@@ -19,12 +19,12 @@ export function checkedModel(given: Model, provider: string): Model {
     throw refuse('specificationVersion of its model', model.specificationVersion, 'v2 or v3')
   const answers = checksOf(String(model.specificationVersion), refuse)
   return {
-    specificationVersion: model.specificationVersion as 'v3',
+    specificationVersion: model.specificationVersion as 'v2', // or v3: whatever is said is passed on
     provider: String(model.provider),
     modelId: String(model.modelId),
     supportedUrls: (model.supportedUrls ?? {}) as object,
-    doGenerate: async (options) => answers.whole(await model.doGenerate(options)),
-    doStream: async (options) => answers.streamed(await model.doStream(options)),
+    doGenerate: async (options: never) => answers.whole(await model.doGenerate(options)),
+    doStream: async (options: never) => answers.streamed(await model.doStream(options)),
   }
 }
 

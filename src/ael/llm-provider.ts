@@ -3,6 +3,7 @@ import { anything, needed, refuseUnlessFit, text } from '../protocol/fields.ts'
 import { shown } from '../protocol/shown.ts'
 import { checkProviderOptions } from './check-options.ts'
 import { finalFailure } from './failure.ts'
+import type { Model } from './llm-model.ts'
 
 /** Speaks to language models of one vendor. */
 export interface Provider {
@@ -11,21 +12,6 @@ export interface Provider {
   /** Every key it has used so far. */
   secrets(): readonly string[]
 }
-
-/**
- * A model as the packages of the AI SDK make it, or the name of one behind its gateway. Told here by what every one of them has: the library's own
- * types do not pass where libraries are checked strictly, and whoever imports this file would have to mend them.
- */
-export type Model =
-  | string
-  | {
-      readonly specificationVersion: 'v2' | 'v3'
-      readonly provider: string
-      readonly modelId: string
-      readonly supportedUrls: object
-      doGenerate(options: never): PromiseLike<unknown>
-      doStream(options: never): PromiseLike<unknown>
-    }
 
 /** A key, or where to look for it at each use: never a parameter of an action. */
 export type ApiKey = string | (() => string | undefined)

@@ -10,7 +10,7 @@ import type {
 import type { Json, JsonObject } from '../protocol/json.ts'
 import type { TokenUsage } from './adapter.ts'
 import { passingFailure } from './failure.ts'
-import type { Model } from './llm-provider.ts'
+import type { Model } from './llm-model.ts'
 import { usageOf } from './llm-tokens.ts'
 import { eitherOf } from './on-abort.ts'
 import type { RegisteredTool } from './tool-registry.ts'

@@ -28,12 +28,24 @@ import { compileSchema } from './schema.ts'
 import { isToolName, lacksTool, type RegisteredTool, type ToolRegistry, toolRegistry } from './tool-registry.ts'
 import { wireName } from './wire-name.ts'
 
+export type {
+  CurrentModel,
+  MessagePart,
+  Model,
+  ModelAnswer,
+  ModelContent,
+  ModelEnd,
+  ModelMessage,
+  ModelPart,
+  ModelRequest,
+  ModelTool,
+  ModelToolCall,
+} from './llm-model.ts'
 export {
   type ApiKey,
   anthropicProvider,
   compatibleProvider,
   googleProvider,
-  type Model,
   openAiProvider,
   type Provider,
   type ProviderOptions,

@@ -79,7 +79,7 @@ describe('a project that installed it', () => {
     expect(compile()).toBe('')
   })
 
-  it('brings models of the AI SDK to its own provider', () => {
+  it('brings models of the AI SDK to its own provider, and one that it has written', () => {
     writeFileSync(join(project, 'consumer.ts'), OWN_PROVIDER)
     expect(compile({ ...STRICT, skipLibCheck: true })).toBe('')
   })
@@ -165,12 +165,29 @@ export const store = await openStore('memory:')
 export const told = async (transport: Transport, batch: readonly Delivery[]) => transport.publish(batch)
 `
 
-/** The model of a package that we know nothing about, and what its vendor's settings are. */
+/** The model of a package that we know nothing about, and what its vendor's settings are; and one that is typed by nothing but ours. */
 const OWN_PROVIDER = `
 import { createOpenAI } from '@ai-sdk/openai'
-import { llmAdapter, type Provider } from '${manifest.name}/ael/llm'
+import { llmAdapter, type ModelPart, type Provider } from '${manifest.name}/ael/llm'
 const mine: Provider = { model: async (id) => createOpenAI({ apiKey: 'k' }).responses(id), secrets: () => ['k'] }
-export const adapter = llmAdapter({ providers: { mine } })
+// @ts-expect-error: it does not say why it ends
+const cut: ModelPart = { type: 'finish' }
+const written: Provider = {
+  model: async (modelId) => ({
+    specificationVersion: 'v3',
+    provider: 'written',
+    modelId,
+    supportedUrls: {},
+    doGenerate: async ({ prompt, tools = [] }) => ({
+      content: [{ type: 'text', text: [prompt.at(-1)?.role, ...tools.map(({ name }) => name)].join() }],
+      finishReason: { unified: 'stop' },
+      warnings: [],
+    }),
+    doStream: async () => ({ stream: ReadableStream.from([cut]) }),
+  }),
+  secrets: () => [],
+}
+export const adapter = llmAdapter({ providers: { mine, written } })
 `
 
 /** The names whose modules could be loaded and have something to offer. */
