@@ -252,12 +252,13 @@ export async function trackFiles(graph: ProjectGraph, options: TrackOptions): Pr
 
 function chosen(records: readonly FindingRecord[], which: readonly string[] | 'all'): readonly FindingRecord[] {
   if (which === 'all') return records
-  const named = which.map((name) => {
+  const named = which.map((given) => {
+    const name = given.replace(/^\.\//, '')
     const found = records.find(
       ({ finding_id, path, from }) =>
         name === finding_id || name === path || name === from || fileId(name) === finding_id,
     )
-    if (!found) throw new NotFound('finding', name)
+    if (!found) throw new NotFound('finding', given)
     return found
   })
   return [...new Set(named)] // a finding may be named twice, by path and by id

@@ -234,10 +234,10 @@ it.each([
   expect([await it.ends(), it.read('a')]).toEqual([[], 'old'])
 })
 
-it('settles a finding once that is named twice', async () => {
+it('settles a finding once that is named twice, from the root on or by its id', async () => {
   for (const strategy of ['files', 'graph', 'merge'] as const) {
     const it = await drifted({ a: 'old' }, (at) => unlinkSync(at('a')))
-    const settled = await it.tracker.reconcile(['a', fileId('a'), 'a'], strategy)
+    const settled = await it.tracker.reconcile(['./a', fileId('a'), 'a'], strategy)
     expect(settled.map(({ finding, outcome }) => [finding.path, outcome])).toEqual([
       ['a', strategy === 'graph' ? 'restored' : 'accepted'],
     ])
