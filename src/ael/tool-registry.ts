@@ -15,6 +15,7 @@ import {
 } from '../protocol/fields.ts'
 import { given } from '../protocol/given.ts'
 import type { Json, JsonObject } from '../protocol/json.ts'
+import { retold } from '../protocol/retold.ts'
 import { shown } from '../protocol/shown.ts'
 import type { ApprovalPolicy, Asker, Call, Lack } from './adapter.ts'
 import { type CompiledSchema, compileSchema, type Schema } from './schema.ts'
@@ -86,7 +87,8 @@ export function toolRegistry(tools: readonly Tool[] = []): ToolRegistry {
   const registry: ToolRegistry = {
     register(tool) {
       const checked = compiled(tool)
-      if (known.has(tool.name)) throw refused([problem('name', 'unique', 'is registered already', tool.name)])
+      if (known.has(tool.name))
+        throw refused(tool.name, [problem('name', 'unique', 'is registered already', tool.name)])
       known.set(tool.name, checked)
     },
     unregister(name) {
@@ -132,7 +134,7 @@ const TOOL: Fields = {
 
 /** Member by member, and its methods stay bound to it, so that an instance of a class can be a tool too. */
 function compiled(tool: Tool): RegisteredTool {
-  if (!object.fits(tool)) throw refused([problem('', 'type', 'must be an object', tool)])
+  if (!object.fits(tool)) throw refused(undefined, [problem('', 'type', 'must be an object', tool)])
   const { name, description, input, output, readOnly, policy, requestApproval, approvers, effect, inverse, execute } =
     tool
   const told = { name, description, readOnly, policy, requestApproval, effect, inverse, execute }
@@ -142,7 +144,7 @@ function compiled(tool: Tool): RegisteredTool {
     problems.push(problem('inverse', 'required', `is needed for a ${effect} effect`, inverse))
   if (effect === 'irreversible' && inverse !== undefined)
     problems.push(problem('inverse', 'effect', 'contradicts an irreversible effect', inverse))
-  if (problems.length > 0) throw refused(problems)
+  if (problems.length > 0) throw refused(name, problems)
   return {
     name,
     description,
@@ -151,12 +153,22 @@ function compiled(tool: Tool): RegisteredTool {
     ...(requestApproval && { requestApproval: requestApproval.bind(tool) }),
     ...(inverse && { inverse: inverse.bind(tool) }),
     execute: execute.bind(tool),
-    compiledInput: compileSchema(input, 'input'),
-    compiledOutput: output === undefined ? undefined : compileSchema(output, 'output'),
+    compiledInput: schemaOf(name, 'input', input),
+    compiledOutput: output === undefined ? undefined : schemaOf(name, 'output', output),
   }
 }
 
-const refused = (problems: readonly Problem[]): InvalidInput => new InvalidInput('tool', problems)
+/** Told by its tool, also when it fails later on. */
+const schemaOf = (name: string, member: string, schema: Schema): CompiledSchema =>
+  retold(
+    subjectOf(name),
+    (path) => path.slice(name.length + 1),
+    () => compileSchema(schema, `${name}.${member}`),
+  )
+
+/** By its name where it has one: of many tools one is wrong. */
+const subjectOf = (name: unknown): string => (isToolName(name) ? `tool ${name}` : 'tool')
+const refused = (name: unknown, problems: readonly Problem[]) => new InvalidInput(subjectOf(name), problems)
 const problem = (path: string, rule: string, message: string, found: unknown): Problem => ({
   path,
   rule,

@@ -113,6 +113,7 @@ describe('toolRegistry', () => {
   ])('refuses %s', (_what, more, path) => {
     const register = () => toolRegistry([tool('ns.name', () => null, more)])
     expect(register).toThrow(expect.objectContaining({ problems: [expect.objectContaining({ path })] }))
+    if (path !== 'name') expect(register).toThrow(expect.objectContaining({ subject: 'tool ns.name' }))
   })
 
   it('refuses a second tool of the same name, and takes it once the first is gone', () => {
@@ -192,8 +193,8 @@ describe('toolRegistry', () => {
     [new Error('kaput'), 'kaput'],
     ['kaput', 'threw kaput'],
     [undefined, 'threw undefined'],
-  ])('says that it was the schema that threw %s', async (kaput, said) => {
-    const failed = expect.objectContaining({ message: `input: its schema failed: ${said}`, retryable: true })
+  ])('says that it was the schema of this tool that threw %s', async (kaput, said) => {
+    const failed = expect.objectContaining({ message: `a.a.input: its schema failed: ${said}`, retryable: true })
     const throwing = judging(() => {
       throw kaput
     })
