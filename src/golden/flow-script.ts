@@ -5,7 +5,7 @@ import { DOCUMENT_KINDS } from '../psg/document.ts'
 import { VERBS } from './acts.ts'
 import type { Answers, Capability } from './driver.ts'
 import { invalid, type Source } from './flow-files.ts'
-import { type Inputs, isCounted } from './inputs.ts'
+import { type Inputs, isCounted, kindOfFile } from './inputs.ts'
 import { isAnswer, slipIn } from './slips.ts'
 
 /** One act of a script: a verb and what it needs; `refused` names the rules that must refuse it. */
@@ -22,7 +22,7 @@ export function scriptIn(
   source: Source,
   input: Inputs,
   needs: readonly Capability[],
-): { readonly acts: readonly Act[]; readonly answers: Answers } {
+): { readonly acts: readonly Act[]; readonly answers: Answers; readonly unused: readonly string[] } {
   const { value, at } = source
   if (!isObject(value)) throw invalid(at(), 'type', 'must be a map with acts and answers')
   const { acts, answers = {}, ...rest } = value
@@ -31,8 +31,24 @@ export function scriptIn(
     throw invalid(at('acts'), 'min_items', 'acts must be a list with at least one act')
   const read = acts.map((act, i) => actIn(act, i, source, input, needs))
   checkAnswers(answers, read, source)
-  return { acts: read, answers: answers as unknown as Answers }
+  const used = new Set([...namesIn(acts as Json), ...read.flatMap(({ verb, given }) => loaded(verb, given, input))])
+  const unused = Object.keys(input).filter((name) => !used.has(name))
+  return { acts: read, answers: answers as unknown as Answers, unused }
 }
+
+/** The inputs that `$name` and `$name.path` stand for, as values and as keys. */
+function namesIn(value: Json): readonly string[] {
+  if (typeof value === 'string') return isInput(value) ? [value.slice(1).split('.')[0]!] : []
+  if (Array.isArray(value)) return value.flatMap(namesIn)
+  return isObject(value)
+    ? Object.entries(value).flatMap(([key, item]) => [...namesIn(key), ...namesIn(item as Json)])
+    : []
+}
+
+const loaded = (verb: string, given: Json, input: Inputs): readonly string[] =>
+  verb === 'load' ? ((given as readonly string[] | null) ?? Object.keys(input).filter(kindOfFile)) : []
+
+const isInput = (text: string): boolean => /^\$[a-z]/.test(text)
 
 function actIn(act: unknown, i: number, { at }: Source, input: Inputs, needs: readonly Capability[]): Act {
   const where = at('acts', i)
@@ -128,7 +144,7 @@ function collectCalls(value: Json, into: Set<string>): void {
 /** `$file` stands for an input document, `$file.path` for a value in it; `$$` for a dollar. */
 function withInputs(value: Json, input: Inputs, where: string): Json {
   if (typeof value === 'string' && value.startsWith('$$')) return value.slice(1)
-  if (typeof value === 'string' && /^\$[a-z]/.test(value)) {
+  if (typeof value === 'string' && isInput(value)) {
     const found = valueIn(input, value.slice(1).split('.'))
     if (found === undefined) throw invalid(where, 'reference', `${value} leads nowhere in input/`)
     return found

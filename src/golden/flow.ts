@@ -72,8 +72,16 @@ async function readFlow(root: string, area: string, name: string): Promise<Golde
   if (stray !== undefined)
     throw invalid(shown(stray), 'enum', `is nothing that a flow has: ${PARTS.join(', ')}, and notes as .md`)
   const head = headIn(await required('flow.yaml'))
+  const unread = (await namesIn(path('input'))).find((file) => !file.endsWith('.json') && !isAside(file))
+  if (unread !== undefined) throw invalid(shown(`input/${unread}`), 'enum', 'is no .json, and would go in nowhere')
   const input = await readJsonFolder(path('input'), shown('input'))
-  const { acts, answers } = scriptIn(await required('script.yaml'), input, head.needs)
+  const { acts, answers, unused } = scriptIn(await required('script.yaml'), input, head.needs)
+  for (const name of unused)
+    throw invalid(
+      shown(`input/${name}.json`),
+      'unused',
+      'goes in nowhere: no act names it, and a load of all takes kinds',
+    )
   const tree = await readTree(path('files'))
   const expected = await readJsonFolder(path('expected'), shown('expected'))
   const odd = (await namesIn(path('expected'))).find((file) => !isExpectable(file))
@@ -101,7 +109,8 @@ async function readFlow(root: string, area: string, name: string): Promise<Golde
 
 /** What nobody would look at must not seem to be held against anything. */
 const PARTS = ['flow.yaml', 'script.yaml', 'invariants.yaml', 'input', 'files', 'expected']
-const isPart = (file: string): boolean => PARTS.includes(file) || file.startsWith('.') || file.endsWith('.md')
+const isAside = (file: string): boolean => file.startsWith('.') || file.endsWith('.md')
+const isPart = (file: string): boolean => PARTS.includes(file) || isAside(file)
 const isExpectable = (file: string): boolean =>
   file === 'events.ndjson' ||
   file.startsWith('.') ||

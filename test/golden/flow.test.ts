@@ -175,6 +175,27 @@ describe('a flow is refused before anything runs, with file and line, when', () 
       'plan has no status asleep',
       { 'flow.yaml': HEAD, 'script.yaml': 'acts:\n  - forbidden: { kind: plan, id: x, from: asleep }\n' },
     ],
+    'an input goes in nowhere, because a load of all takes kinds': [
+      'input/plann.json',
+      'no act names it',
+      { 'flow.yaml': HEAD, 'script.yaml': SCRIPT, 'input/plan.json': PLAN, 'input/plann.json': PLAN },
+    ],
+    'an input goes in nowhere, because others are named': [
+      'input/plan-2.json',
+      'no act names it',
+      {
+        'flow.yaml': HEAD,
+        'script.yaml': 'acts:\n  - load: [plan]\n  - expect: { plan: { title: $facts.title } }\n',
+        'input/plan.json': PLAN,
+        'input/plan-2.json': PLAN,
+        'input/facts.json': '{ "title": "A" }',
+      },
+    ],
+    'an input is of another kind than JSON': [
+      'input/plan.yaml',
+      'would go in nowhere',
+      { 'flow.yaml': HEAD, 'script.yaml': SCRIPT, 'input/NOTES.md': '', 'input/plan.yaml': 'steps: []' },
+    ],
     'an invariant has an unknown rule': [
       'invariants.yaml:2',
       'rule',
