@@ -59,7 +59,7 @@ export function eventRoutes(
         } catch (error) {
           if (signal.aborted) return
           const problem = problemOf(error)
-          if (problem.status >= 500) onError(error) // of it a stranger learns next to nothing
+          if (problem.status === 500) onError(error) // of it a stranger learns next to nothing
           reply.raw.write(`event: error\ndata: ${JSON.stringify(problem)}\n\n`)
         } finally {
           gone.abort()

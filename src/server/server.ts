@@ -62,7 +62,7 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
   const counted = counters()
   const answered = (error: unknown, reply: FastifyReply) => {
     const problem = problemOf(error)
-    if (problem.status >= 500) onError(error)
+    if (problem.status === 500) onError(error) // of a store that is away the runtime tells once; here it would be with every request
     if (problem.status === 401) reply.header('www-authenticate', 'Bearer')
     return problemTo(reply, problem)
   }

@@ -3,7 +3,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { openRuntime } from '../../src/compose.ts'
 import type { RunHandle } from '../../src/orchestrator/run.ts'
 import type { Flow } from '../../src/orchestrator/submit.ts'
-import { InvalidInput, Refused } from '../../src/protocol/errors.ts'
+import { InvalidInput, Refused, Unavailable } from '../../src/protocol/errors.ts'
 import type { JsonObject } from '../../src/protocol/json.ts'
 import { firstActionOf } from '../../src/psg/first-action.ts'
 import { type ServeOptions, serve } from '../../src/server/server.ts'
@@ -433,6 +433,26 @@ describe('events', () => {
     const text = await (await fetch(`${server.url}/events?follow=false`)).text()
     expect(text).toMatch(/^event: error\ndata: \{.*"code":"internal"\}\n\n$/)
     expect(heard).toEqual([failure])
+  })
+
+  it('end with a store that is away, of which the client is told and the owner hears from the runtime', async () => {
+    const { runtime } = await serving()
+    const away = new Unavailable('the store', 'it is away')
+    const feed: Backend['feed'] = async function* (from) {
+      if (from?.follow === false) throw away
+      yield* runtime.store.feed(from)
+    }
+    const head: Backend['head'] = async (stream) => {
+      if (stream === 'project') throw away // who is ready asks for it, and nobody else here
+      return runtime.store.head(stream)
+    }
+    const heard: unknown[] = []
+    const onError = (error: unknown) => heard.push(error)
+    const server = await serve({ ...runtime, store: { ...runtime.store, feed, head } }, { port: 0, onError })
+    onTestFinished(() => server.close())
+    expect((await fetch(`${server.url}/ready`)).status).toBe(503)
+    expect(await (await fetch(`${server.url}/events?follow=false`)).text()).toContain('"code":"unavailable"')
+    expect(heard).toEqual([])
   })
 
   it('end when the server closes', async () => {
