@@ -19,3 +19,12 @@ const code = await main(process.argv.slice(2), {
   enough: enough.signal,
 })
 process.exitCode = code || process.exitCode
+
+/** For what still has an end of its own, as a log that is being sent. */
+const LINGER_MS = 2_000
+const held = () => {
+  const message = 'the process is ended, though the config or a step that did not heed its signal still holds something'
+  process.stderr.write(`${warning(message, process.argv.includes('--json'))}\n`)
+  process.stdout.write('', () => process.exit()) // behind all that was written
+}
+setTimeout(held, LINGER_MS).unref() // a connection that the config's functions share would keep it for ever

@@ -180,6 +180,23 @@ export default {
     expect(await status).toBe(200)
     expect(await server.ended).toMatchObject({ code: 0 })
   })
+
+  it('ends the process when all is done, though the config holds something that never ends', async () => {
+    const folder = it_.project()
+    const held = 'export default { functions: { greet: () => 1 } }\nsetInterval(() => undefined, 1000)'
+    writeFileSync(join(folder, 'mplp.config.mjs'), held)
+    writeFileSync(join(folder, 'greet.json'), JSON.stringify(flowOf({ greet: {} })))
+    const run = await start(folder, ['run', 'greet.json']).ended
+    expect(run).toMatchObject({ code: 0, err: expect.stringContaining('the process is ended') })
+    const server = start(folder, ['serve', '--port', '0', '--json'])
+    await server.said('\n')
+    await server.interrupt('SIGTERM')
+    const { code, err } = await server.ended
+    expect([code, JSON.parse(err.trim().split('\n').at(-1)!)]).toEqual([
+      0,
+      { warning: { message: expect.stringContaining('the process is ended') } },
+    ])
+  })
 })
 
 /** Resolves when it is on its way, and with the status of the answer. */
