@@ -23,7 +23,7 @@ export interface Speaking {
   readonly ctx: RuntimeContext
   readonly clock: Clock
   readonly signal: AbortSignal
-  /** Told what is said too late. */
+  /** Told what is said too late, or where nobody reads it. */
   readonly report: Report
 }
 
@@ -49,10 +49,7 @@ export async function speak({ module, input, handler, ctx, clock, signal, report
   if (!isObject(said) || !('output' in said))
     throw new FlowFailure('INVALID_OUTPUT', `module ${module} must return { output, events }`)
   const unread = problemsIn(said, SAID, '')
-  if (unread.length > 0) {
-    const { message } = new InvalidInput(`what module ${module} returned`, unread)
-    throw new FlowFailure('INVALID_OUTPUT', message, { problems: unread })
-  }
+  if (unread.length > 0) report(new InvalidInput(`what module ${module} returned`, unread)) // the protocol's own entry point takes it
   const { output, events = [] } = said
   if (!Array.isArray(events)) throw new FlowFailure('INVALID_EVENT', `the events of module ${module} are no list`)
   const copy = plainJson(output, module)

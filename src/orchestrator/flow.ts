@@ -29,7 +29,7 @@ export interface FlowOptions<Flow extends FlowContract = FlowContract> {
   /** How long a store that fails or keeps silent is put up with: 60 s when absent. Then the call fails, and one with the same runId can go on later. */
   readonly patienceMs?: number
   readonly clock?: Clock
-  /** What went wrong beside the flow: a bus that was away, an event of a module that had returned. A warning of the process when absent. */
+  /** What went wrong beside the flow: a bus that was away, what a module said where nobody reads it. A warning of the process when absent. */
   readonly onError?: (error: unknown) => void
 }
 
