@@ -43,7 +43,20 @@ export function fanOut(options: { history: History | undefined; clock: Clock }):
   let newest: Place | undefined
   let turn: Promise<unknown> = Promise.resolve()
 
-  const now = async () => (history ? (newest ?? (await history.published())) : undefined)
+  let origin: Promise<string> | undefined
+  /** Asked first, and once: whoever keeps the history may have newcomers wait until its publisher has come to the end of it. */
+  const originIn = (history: History) => {
+    origin ??= history.published().catch((error) => {
+      origin = undefined
+      throw error
+    })
+    return origin
+  }
+  const now = async () => {
+    if (!history) return undefined
+    const from = await originIn(history)
+    return newest ?? from
+  }
 
   /**
    * A publisher that goes back repeats itself, unless the history was set back and gives the same places to something else. Then nobody begins at a
@@ -55,6 +68,7 @@ export function fanOut(options: { history: History | undefined; clock: Clock }):
     } catch (error) {
       if (!isForGood(error)) throw error
       newest = undefined
+      origin = undefined
       for (const lookAgain of followers) lookAgain()
     }
   }

@@ -50,5 +50,5 @@ function* saidOf(part: WithoutEnded | undefined): Iterable<string> {
   if (!part) return
   yield `left out: ${counted(part.leftOut.size, 'context')}`
   if (part.behind.size > 0)
-    yield `some stay because they have not been told of yet by ${[...part.behind].join(', ')}: mplp resume tells them, --forget-bus leaves out a bus that is no longer used`
+    yield `some stay because they have not been told of yet by ${[...part.behind].join(', ')}: mplp resume tells them, or mplp serve where the bus lives in its process, as mplp.serve does; --forget-bus leaves out a bus that is no longer used`
 }

@@ -24,12 +24,23 @@ export async function openSockets(
 ): Promise<{ readonly close: () => Promise<void> }> {
   const { websocketTransport } = await import('../bus/websocket.ts')
   const { path, door, graceMs, onError } = options
+  const history = historyOf(store, NAME)
+  let atEnd: Promise<boolean> | undefined
+  /** To a server that is new to its store, or was away for long, all that happened until now is still to be told: that is not for who asks what comes. */
+  const published = async () => {
+    atEnd ??= feeding.flush().catch((error) => {
+      atEnd = undefined
+      throw error
+    })
+    await atEnd
+    return history.published()
+  }
   const transport = await websocketTransport({
     server: upgradesOf(server, path),
     path,
     graceMs,
     onError,
-    history: historyOf(store, NAME),
+    history: { ...history, published },
     refuse: (request) => refusal(request, door),
   })
   const holder = thisHolder(systemClock.uuid())

@@ -34,6 +34,23 @@ describe('events over WebSocket', () => {
     await expect.poll(() => stages).toEqual(all.filter(({ event }) => event.event_family === 'pipeline_stage'))
   })
 
+  it('begin with what comes, also of a server that has not yet told what happened before it', async () => {
+    const { runtime, server } = await serving()
+    await server.close()
+    for (let i = 0; i < 5; i++) await (await runtime.submit(flowOf({ greet: {} }))).result()
+    const { serve } = await import('../../src/server/server.ts')
+    const later = await serve(runtime, { port: 0 })
+    onTestFinished(() => later.close())
+    const source = connectEvents(ws(later.url))
+    onTestFinished(() => source.close())
+    const heard = new Set<string | undefined>()
+    await source.subscribe({}, ({ plan_id }) => void heard.add(plan_id))
+    const run = await runtime.submit(flowOf({ greet: {} }))
+    await run.result()
+    await expect.poll(() => heard.has(run.plan_id)).toBe(true)
+    expect([...heard].filter((plan) => plan !== undefined)).toEqual([run.plan_id])
+  })
+
   it('are refused after a place that the store has not come to, or at which something else happened', async () => {
     const [old, restored] = [await serving(), await serving()]
     for (const { runtime } of [old, old, restored]) await (await runtime.submit(flowOf({ greet: {} }))).result()
