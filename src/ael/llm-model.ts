@@ -93,7 +93,7 @@ export interface ModelToolCall {
 
 /** Why it ended, and what it used: that is reckoned where it is not said. */
 export interface ModelEnd {
-  /** A stream without `raw` is taken for one that was cut off. */
+  /** A stream that ends with `other`, without `raw`, is taken for one that was cut off. */
   readonly finishReason: {
     readonly unified: 'stop' | 'length' | 'content-filter' | 'tool-calls' | 'error' | 'other'
     readonly raw?: string | undefined
