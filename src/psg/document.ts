@@ -9,6 +9,7 @@ import type { AnyNode, BornEvent, Change, EntryBody, Kind, Node } from './change
 import { endsTrace } from './field-change.ts'
 import type { ProjectGraph } from './graph.ts'
 import { entriesOf } from './history.ts'
+import { isSegment } from './input.ts'
 import { KINDS } from './kinds.ts'
 import { byPlace, isKind, placeOf } from './node.ts'
 import type { GraphState } from './state.ts'
@@ -79,10 +80,11 @@ export async function documentOf<K extends DocumentKind>(
 /** What begins a group of its own is in it with all its parts, and much else that says nothing of them; a trace tells of its run's actions too. */
 async function readTogether(graph: ProjectGraph, kind: DocumentKind, id: string) {
   const { parts, root } = KINDS[kind]
-  if (!parts || !root || kind === 'trace') return graph.reading([[kind, id]], (state) => putTogether(state, kind, id))
-  const nodes = await graph.nodesOf(id, [kind, parts.kind])
+  const nodes = parts && root && kind !== 'trace' && isSegment(id) ? await graph.nodesOf(id, [kind, parts.kind]) : []
   const head = nodes.find((node) => node.kind === kind && node.id === id)
-  const members = nodes.filter((node) => node.kind === parts.kind && node.owner === id).sort(byPlace)
+  // It may be one of those, lie in a group that somebody named, or have come back since by another process.
+  if (!head) return graph.reading([[kind, id]], (state) => putTogether(state, kind, id))
+  const members = nodes.filter((node) => node.kind === parts!.kind && node.owner === id).sort(byPlace)
   const list = members.map(({ data }) => data)
   return withParts(kind, id, head, list)
 }

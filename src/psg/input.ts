@@ -98,9 +98,10 @@ export function checkKinds(group: unknown, kinds: unknown): void {
 
 /** A graph's id and a group's name stand between slashes in the keys of the store. */
 export function checkSegment(path: string, name: unknown): void {
-  if (!isText(name) || name.includes('/'))
-    throw new InvalidInput('graph', [problem(path, 'name', 'is not a name without a slash', name)])
+  if (!isSegment(name)) throw new InvalidInput('graph', [problem(path, 'name', 'is not a name without a slash', name)])
 }
+
+export const isSegment = (name: unknown): boolean => isText(name) && !name.includes('/')
 
 export const isKindName = (kind: unknown): kind is Kind => typeof kind === 'string' && Object.hasOwn(KINDS, kind)
 

@@ -1,10 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import { manualClock } from '../../src/protocol/clock.ts'
+import { NotFound } from '../../src/protocol/errors.ts'
 import { openGraph } from '../../src/psg/graph.ts'
 import { endPlan } from '../../src/psg/moves.ts'
 import { countingScans } from '../support/counting-scans.ts'
 import { replicated } from '../support/replicated.ts'
-import { add, by, remove, set, traceOf, type World, withPlan, world } from './given.ts'
+import { add, by, META, remove, set, traceOf, type World, withPlan, world } from './given.ts'
 
 const STEPS = Object.fromEntries(Array.from({ length: 50 }, (_, i) => [`s${i}`, []]))
 
@@ -76,6 +77,21 @@ describe('psg/graph: nodes of some kinds', () => {
     expect(graph.state.hasGroup(plan.id)).toBe(false)
     expect(document).toEqual(await here.graph.document('plan', plan.id))
     expect(document.steps.map(({ description }) => description).slice(5, 9)).toEqual(['s5', 's6', 'the seventh', 's8'])
+  })
+
+  it('puts together also what another process has brought back, and what lies in a group that somebody named', async () => {
+    const here = await world()
+    const { graph, context, id } = here
+    const plan = await withPlan(here, { build: [] })
+    const { revision } = graph
+    await graph.commit([remove('step', plan.step('build')), remove('plan', plan.id)], by)
+    await expect(graph.document('plan', plan.id)).rejects.toThrow(NotFound)
+    await (await opened(here)).restore({ to: revision, ...by })
+    expect((await graph.document('plan', plan.id)).steps).toMatchObject([{ description: 'build' }])
+    const dialog = { meta: META, dialog_id: id(), context_id: context, status: 'active' as const, messages: [] }
+    await graph.commit([add('dialog', dialog.dialog_id, dialog, { group: 'talks' })], by)
+    expect(await graph.document('dialog', dialog.dialog_id)).toEqual(dialog)
+    await expect(graph.document('plan', 'build/ship')).rejects.toThrow(NotFound)
   })
 })
 
