@@ -191,6 +191,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     async get(id) {
       open()
       const { graph, run } = await locateRun(id, caughtUp)
+      if (run.data.phase !== 'ended') await graph.load(run.group) // not there if its plan was deleted and has come back by another process
       return handle(graph, run)
     },
     async list() {

@@ -16,10 +16,14 @@ import { ActionError, InvalidInput, NotFound, RuleViolation, Unavailable } from 
 import { problemsIn } from '../../src/protocol/fields.ts'
 import type { Json, JsonObject } from '../../src/protocol/json.ts'
 import type { Context, Role } from '../../src/protocol/types.ts'
+import { takeApart } from '../../src/psg/document.ts'
+import { pathsOf } from '../../src/psg/paths.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
 import { mortal } from '../support/mortal-runtime.ts'
+
+const by = { actor: 'tester', reason: 'a test' }
 
 const flaky = (failures: number) => {
   let calls = 0
@@ -80,6 +84,24 @@ describe('runs that have ended', () => {
     }
     expect((await (await runtime.get(run_id)).result()).outputs).toEqual(outputs)
   })
+})
+
+it('tells how a run stands whose plan was deleted, and brought back by another process', async () => {
+  const there = await runtimeOf({})
+  onTestFinished(() => there.close())
+  const flow = flowOf({ a: { binding: { action_type: 'wait', params: { signal: 'go' } } } })
+  const { project, store } = there
+  const graph = await project.create(flow.context, by)
+  await graph.commit(takeApart('plan', flow.plan), by)
+  const { revision } = graph
+  await pathsOf(project).deletePlan(flow.plan.plan_id, by)
+  const here = await runtimeOf({}, { store, mine: new Set<string>() })
+  onTestFinished(() => here.close())
+  await here.project.context(graph.id)
+  await graph.restore({ to: revision, ...by })
+  const run = await there.submit({ ...flow, context: graph.id })
+  await run.rest()
+  expect((await here.get(run.run_id)).phase).toBe('waiting')
 })
 
 describe('closing', () => {
