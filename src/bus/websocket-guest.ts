@@ -1,6 +1,6 @@
 import type { WebSocket } from 'ws'
 import type { Clock } from '../protocol/clock.ts'
-import { InvalidInput, MplpError } from '../protocol/errors.ts'
+import { Closed, InvalidInput, MplpError } from '../protocol/errors.ts'
 import type { Report } from '../protocol/reporter.ts'
 import type { FanOut } from './fan-out.ts'
 import { matcher } from './filter.ts'
@@ -85,7 +85,7 @@ export function guest(socket: WebSocket, options: GuestOptions): Guest {
       if (queue || over.signal.aborted)
         throw new InvalidInput('frame', [{ path: '', rule: 'once', message: 'comes after the subscription' }])
       void subscribe(readSubscribe(String(data))).catch((error) => {
-        report(error)
+        if (!(error instanceof Closed)) report(error) // whoever closes it knows
         close(CLOSE.notNow, 'where to begin cannot be found out now') // or it would wait for ever
       })
     } catch (error) {

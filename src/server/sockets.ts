@@ -3,6 +3,7 @@ import type { ComposedRuntime } from '../compose.ts'
 import { relay } from '../orchestrator/relay.ts'
 import { historyOf } from '../orchestrator/relay-history.ts'
 import { systemClock } from '../protocol/clock.ts'
+import { Closed } from '../protocol/errors.ts'
 import { thisHolder } from '../vsl/holder.ts'
 import type { Door } from './door.ts'
 import { problemOf } from './problem.ts'
@@ -25,14 +26,16 @@ export async function openSockets(
   const { websocketTransport } = await import('../bus/websocket.ts')
   const { path, door, graceMs, onError } = options
   const history = historyOf(store, NAME)
+  const closing = new AbortController()
   let atEnd: Promise<boolean> | undefined
   /** To a server that is new to its store, or was away for long, all that happened until now is still to be told: that is not for who asks what comes. */
   const published = async () => {
-    atEnd ??= feeding.flush().catch((error) => {
+    atEnd ??= feeding.flush(closing.signal).catch((error) => {
       atEnd = undefined
       throw error
     })
     await atEnd
+    if (closing.signal.aborted) throw new Closed('the server') // short of the end: who came back to that place would be told what is long over
     return history.published()
   }
   const transport = await websocketTransport({
@@ -47,6 +50,7 @@ export async function openSockets(
   const feeding = relay({ store, transport, name: NAME, holder, graceMs, onError })
   return {
     async close() {
+      closing.abort()
       await feeding.close()
       await transport.close()
     },

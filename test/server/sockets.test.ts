@@ -5,6 +5,9 @@ import { WebSocket } from 'ws'
 import type { Delivery } from '../../src/bus/transport.ts'
 import { connectEvents } from '../../src/bus/websocket-client.ts'
 import { bearerProtocol, PROTOCOL } from '../../src/bus/websocket-frames.ts'
+import { Unavailable } from '../../src/protocol/errors.ts'
+import { serve } from '../../src/server/server.ts'
+import type { Backend } from '../../src/vsl/backend.ts'
 import { flowOf } from '../support/flows.ts'
 import { serving, told } from './serving.ts'
 
@@ -38,7 +41,6 @@ describe('events over WebSocket', () => {
     const { runtime, server } = await serving()
     await server.close()
     for (let i = 0; i < 5; i++) await (await runtime.submit(flowOf({ greet: {} }))).result()
-    const { serve } = await import('../../src/server/server.ts')
     const later = await serve(runtime, { port: 0 })
     onTestFinished(() => later.close())
     const source = connectEvents(ws(later.url))
@@ -49,6 +51,29 @@ describe('events over WebSocket', () => {
     await run.result()
     await expect.poll(() => heard.has(run.plan_id)).toBe(true)
     expect([...heard].filter((plan) => plan !== undefined)).toEqual([run.plan_id])
+  })
+
+  it('are waited for until the server closes, which sends nobody to a place short of what comes', async () => {
+    const { runtime, server } = await serving()
+    await server.close()
+    let isRead = false
+    const feed: Backend['feed'] = async function* (from = {}) {
+      if (from.follow) return yield* runtime.store.feed(from)
+      isRead = true
+      await once(from.signal!, 'abort') // it is long
+      isRead = false
+    }
+    const heard: unknown[] = []
+    const onError = (error: unknown) => heard.push(error)
+    const later = await serve({ ...runtime, store: { ...runtime.store, feed } }, { port: 0, onError })
+    onTestFinished(() => later.close())
+    const source = connectEvents(ws(later.url), { onError: () => undefined })
+    onTestFinished(() => source.close())
+    const subscribing = source.subscribe({}, () => undefined).catch((error) => error)
+    await expect.poll(() => isRead).toBe(true)
+    await later.close()
+    expect(await subscribing).toBeInstanceOf(Unavailable)
+    expect([isRead, heard]).toEqual([false, []])
   })
 
   it('are refused after a place that the store has not come to, or at which something else happened', async () => {
@@ -83,7 +108,6 @@ describe('events over WebSocket', () => {
     await first.ask('GET', `/runs/${flows[0]!.plan.plan_id}?wait_ms=20000`)
     await first.server.close()
     await (await first.runtime.submit(flows[1]!)).result() // while nobody can be told
-    const { serve } = await import('../../src/server/server.ts')
     const second = await serve(first.runtime, { port: Number(port) })
     onTestFinished(() => second.close())
     await ended
