@@ -60,9 +60,13 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
   const { host, port, body_limit_bytes, door } = settleOptions(server)
   const stop = new AbortController()
   const counted = counters()
+  let isFull = false
   const answered = (error: unknown, reply: FastifyReply) => {
     const problem = problemOf(error)
-    if (problem.status === 500) onError(error) // of a store that is away the runtime tells once; here it would be with every request
+    // Of a store that is away the runtime tells once; here it would be with every request. One that can be read and takes no more it meets only in a run.
+    const isNews = problem.code === 'unavailable' && changes(reply.request) && !isFull
+    if (isNews) isFull = true
+    if (problem.status === 500 || isNews) onError(error)
     if (problem.status === 401) reply.header('www-authenticate', 'Bearer')
     return problemTo(reply, problem)
   }
@@ -109,9 +113,10 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
   app.addHook('onRoute', ({ method, url }) => {
     if (method !== 'HEAD') answers.push(`${String(method)} ${url}`)
   })
-  app.addHook('onResponse', async (request, reply) =>
-    counted.count(request.method, request.routeOptions.url ?? '-', reply.statusCode),
-  )
+  app.addHook('onResponse', async (request, reply) => {
+    counted.count(request.method, request.routeOptions.url ?? '-', reply.statusCode)
+    if (changes(request) && reply.statusCode < 400) isFull = false
+  })
   app.addHook('onSend', async (_, reply) => {
     if (stop.signal.aborted) reply.header('connection', 'close') // or closing would wait until the client has had enough
   })
@@ -150,6 +155,8 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
     },
   }
 }
+
+const changes = ({ method }: FastifyRequest): boolean => method !== 'GET' && method !== 'HEAD'
 
 const problemTo = (reply: FastifyReply, problem: ProblemDocument): FastifyReply =>
   reply.code(problem.status).type('application/problem+json').send(problem)

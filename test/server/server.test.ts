@@ -652,6 +652,31 @@ describe('the door', () => {
 })
 
 describe('for those who watch', () => {
+  it('a store that takes no more is told once, until it takes something again', async () => {
+    const store = memoryBackend()
+    const full = new Unavailable('the store', 'there is no room for more')
+    let isFull = false
+    const commit: Backend['commit'] = async (write) => {
+      if (isFull && !write.stream.startsWith('relay/')) throw full // a bus tells of itself
+      return store.commit(write)
+    }
+    const heard: unknown[] = []
+    const onError = (error: unknown) => heard.push(error)
+    const { ask } = await serving({ onError }, {}, { store: { ...store, commit }, onError })
+    const submitted = async () => (await ask('POST', '/runs', flowOf({ greet: {} }))).status
+    isFull = true
+    expect([await submitted(), await submitted()]).toEqual([503, 503])
+    expect(heard).toEqual([full])
+    isFull = false
+    const flow = flowOf({ greet: {} })
+    expect((await ask('POST', '/runs', flow)).status).toBe(202)
+    await ask('GET', `/runs/${flow.plan.plan_id}?wait_ms=20000`)
+    isFull = true
+    expect(await submitted()).toBe(503)
+    isFull = false
+    expect(heard).toEqual([full, full])
+  })
+
   it('counts what was asked', async () => {
     const { ask, url, runtime } = await serving({}, { bus: ['memory:'] })
     await ask('GET', '/psg/plans/absent')
