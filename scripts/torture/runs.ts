@@ -136,6 +136,7 @@ async function compare(
 ): Promise<{ different: number; status: string }> {
   const project = await openProject(store)
   const graph = await project.context(flow.plan.context_id)
+  await graph.load(flow.plan.plan_id)
   const plan = await graph.document('plan', flow.plan.plan_id)
   const findings = await graph.verify()
   let different = findings.length

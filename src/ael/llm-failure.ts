@@ -46,8 +46,8 @@ function answerIn(error: unknown): Answer | undefined {
 /** Headers as any client keeps them: as such, or as an object with names in whatever case. */
 function headersOf(given: unknown): Pick<ReadonlyMap<string, string>, 'get'> {
   const headers = Object(given)
-  const pairs: Iterable<readonly [string, unknown]> = Symbol.iterator in headers ? headers : Object.entries(headers)
-  return new Map([...pairs].map(([name, value]) => [String(name).toLowerCase(), String(value)]))
+  const pairs: readonly unknown[] = Symbol.iterator in headers ? [...headers] : Object.entries(headers)
+  return new Map(pairs.filter(Array.isArray).map(([name, value]) => [String(name).toLowerCase(), String(value)]))
 }
 
 const LATER = [408, 409, 425, 429]

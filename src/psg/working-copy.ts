@@ -198,7 +198,7 @@ export class WorkingCopy {
     for (const group of absent) this.#noteLife(group)
   }
 
-  /** What there is of these kinds in a group, as it stands at the head. A group that is not in memory is not brought there. */
+  /** What there is of these kinds in a group: as memory has it, or as it stands at the head. What is not in memory is not brought there. */
   async nodesOf(group: string, kinds: readonly Kind[]): Promise<readonly AnyNode[]> {
     if (this.state.hasGroup(group)) {
       this.#ended.use(group)

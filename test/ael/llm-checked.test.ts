@@ -199,6 +199,7 @@ describe('a model of one’s own', () => {
     ['tried again when it asks for it', { statusCode: 429, responseHeaders: busy }, inSeven],
     ['tried again when it asks for it', { status: 429, headers: new Headers(busy) }, inSeven],
     ['tried again when it asks for it', { name: 'AI_APICallError', statusCode: 429, responseHeaders: busy }, inSeven],
+    ['tried again', { status: 429, headers: [{ name: 'Retry-After', value: '7' }] }, { retryable: true }],
     ['not tried again', { statusCode: 400, responseHeaders: busy }, { retryable: false }],
     ['not tried again for a number of another kind', { status: 1 }, { retryable: false }],
   ])('is %s, where it throws an error with %j', async (_, fields, expected) => {
