@@ -27,14 +27,9 @@ export async function openSockets(
   const { path, door, graceMs, onError } = options
   const history = historyOf(store, NAME)
   const closing = new AbortController()
-  let atEnd: Promise<boolean> | undefined
   /** To a server that is new to its store, or was away for long, all that happened until now is still to be told: that is not for who asks what comes. */
   const published = async () => {
-    atEnd ??= feeding.flush(closing.signal).catch((error) => {
-      atEnd = undefined
-      throw error
-    })
-    await atEnd
+    await feeding.flush(closing.signal)
     if (closing.signal.aborted) throw new Closed('the server') // short of the end: who came back to that place would be told what is long over
     return history.published()
   }
