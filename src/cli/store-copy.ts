@@ -1,6 +1,7 @@
+import { type Config, sealingKeyFromEnv } from '../config.ts'
 import { openConfigured } from '../configured-store.ts'
 import { type WithoutEnded, withoutEnded } from '../orchestrator/without-ended.ts'
-import { InvalidInput } from '../protocol/errors.ts'
+import { InvalidInput, Refused } from '../protocol/errors.ts'
 import { counted } from '../protocol/shown.ts'
 import { writeTrailing } from '../psg/write-trailing.ts'
 import { copyStore } from '../vsl/copy.ts'
@@ -19,12 +20,13 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
     throw new InvalidInput('the command line', [
       { path: '--forget-bus', rule: 'ended', message: 'goes with --without-ended: a whole copy keeps every bus' },
     ])
+  const sealed = sealing(options, await io.config())
   return withProject(io, async ({ store }) => {
     const { signal } = io
     if (before !== undefined) io.progress('looking for what has ended')
     const part =
       before === undefined ? undefined : await withoutEnded(store, { before, signal, ...(forget && { forget }) })
-    const target = await openConfigured({ ...(await io.config()), ...named }, warning(io))
+    const target = await openConfigured({ ...sealed, ...named }, warning(io)).catch(ofTarget)
     try {
       const counts = await copyStore(part ?? store, target, {
         verify: true,
@@ -38,6 +40,26 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
     } finally {
       await target.close()
     }
+  })
+}
+
+/** The config with the key of the copy, which is that of the store unless something else is said. */
+function sealing(options: VerbCall['options'], config: Config): Config {
+  const { keyEnv, decrypt } = options
+  const { encryption_key, ...plain } = config
+  const refuse = (message: string) =>
+    new InvalidInput('the command line', [{ path: '--decrypt', rule: 'key', message }])
+  if (decrypt && keyEnv !== undefined) throw refuse('does not go with --key-env, which encrypts')
+  if (decrypt && encryption_key === undefined) throw refuse('needs the key of the store, as MPLP_ENCRYPTION_KEY')
+  if (decrypt) return plain
+  return keyEnv === undefined ? config : { ...plain, encryption_key: sealingKeyFromEnv('--key-env', String(keyEnv)) }
+}
+
+/** What is said of keys, or of a server, is said of the store that is copied to. */
+function ofTarget(error: unknown): never {
+  if (!(error instanceof Refused)) throw error
+  throw new Refused('the target of the copy is refused', `name a new one, or mend this: ${error.message}`, {
+    cause: error,
   })
 }
 

@@ -247,11 +247,17 @@ export const VERBS: readonly Verb[] = [
         flags: '--forget-bus <name...>',
         says: 'with --without-ended: a bus that is no longer used, for which nothing has to stay',
       },
+      {
+        flags: '--key-env <variable>',
+        says: 'encrypt the copy with the key in this variable, whatever the store is encrypted with',
+      },
+      { flags: '--decrypt', says: 'leave the copy of an encrypted store unencrypted' },
     ],
     examples: [
       'mplp store copy postgres://localhost/mplp',
       'mplp store copy file:./.mplp/backup',
       'mplp store copy sqlite:./.mplp/young.db --without-ended 90d',
+      'mplp store copy sqlite:./.mplp/sealed.db --key-env COPY_KEY',
     ],
     load: () => import('./store-copy.ts'),
   },

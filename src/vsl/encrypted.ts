@@ -193,7 +193,10 @@ async function checkKeys(store: Backend, ring: Keyring): Promise<void> {
   if (known.length === 0 && !(await isEmpty(store))) {
     known = await checksIn(store) // another process may be opening the new store too, and its check comes before all else
     if (known.length === 0)
-      throw new Refused('the store holds what is not encrypted', 'copy it into a new, encrypted one with copyStore')
+      throw new Refused(
+        'the store holds what is not encrypted',
+        'copy it into a new, encrypted one: mplp store copy <to> --key-env <variable> without MPLP_ENCRYPTION_KEY, or copyStore',
+      )
   }
   const names = new Map(ring.ids.map((id) => [checkOf(id), id]))
   const missing = known.find((name) => !names.has(name))

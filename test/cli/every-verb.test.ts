@@ -197,6 +197,10 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
     [['memory:', '--without-ended', '800000d'], 64, '--without-ended must be a day'],
     [['memory:', '--forget-bus', 'old'], 64, '--forget-bus goes with --without-ended'],
     [['memory:', '--without-ended', '1d', '--forget-bus', 'old'], 1, 'there is no bus old'],
+    [['memory:', '--key-env', 'NOT_SET_ANYWHERE'], 64, '--key-env names NOT_SET_ANYWHERE, which is not set'],
+    [['memory:', '--key-env', 'PATH'], 64, '--key-env names PATH, which is not 32 bytes as base64'],
+    [['memory:', '--decrypt', '--key-env', 'PATH'], 64, '--decrypt does not go with --key-env'],
+    [['memory:', '--decrypt'], 64, '--decrypt needs the key of the store, as MPLP_ENCRYPTION_KEY'],
   ],
   'golden [folder]': [
     [['--reporter', 'loud'], 64, 'reporter'],

@@ -1,6 +1,7 @@
-import { readdirSync, writeFileSync } from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { timeIn } from '../../src/cli/time-in.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { mplpHere } from './here.ts'
@@ -40,6 +41,39 @@ it('leaves out what has ended, tells which, and what is left works', { timeout: 
   expect((await young('why', 'a.txt')).out).toContain('a.txt')
   expect((await young('signal', waiting.plan_id, 'go')).code).toBe(0)
   expect((await young('resume', waiting.plan_id)).code).toBe(0)
+})
+
+it('encrypts a copy, changes its key, and lays it open again', { timeout: 60_000 }, async () => {
+  const folder = tempFolder()
+  writeFileSync(join(folder, 'mplp.config.mjs'), `export default { functions: { noop: () => 'the launch code' } }`)
+  const step = { action_type: 'function', params: { name: 'noop' } }
+  writeFileSync(join(folder, 'flow.json'), JSON.stringify({ title: 'Copied', steps: { one: step } }))
+  const [a, b] = [randomBytes(32).toString('base64'), randomBytes(32).toString('base64')]
+  onTestFinished(() => void vi.unstubAllEnvs())
+  vi.stubEnv('KEY_OF_COPY', a)
+  const mplp = (store: string, ...args: string[]) => mplpHere(folder, [...args, '--store', store])
+  const saysAll = (store: string) => mplp(store, 'list', '--ended', '--json')
+  const bytesOf = (file: string) => readFileSync(join(folder, file), 'latin1')
+
+  expect((await mplp('sqlite:./plain.db', 'run', 'flow.json')).code).toBe(0)
+  const { out: expected } = await saysAll('sqlite:./plain.db')
+  expect((await mplp('sqlite:./plain.db', 'store', 'copy', 'sqlite:./a.db', '--key-env', 'KEY_OF_COPY')).code).toBe(0)
+  expect([bytesOf('plain.db').includes('launch code'), bytesOf('a.db').includes('launch code')]).toEqual([true, false])
+  expect((await saysAll('sqlite:./a.db')).err).toContain('the store is encrypted')
+
+  vi.stubEnv('MPLP_ENCRYPTION_KEY', a)
+  vi.stubEnv('KEY_OF_COPY', b)
+  expect(await saysAll('sqlite:./a.db')).toMatchObject({ code: 0, out: expected })
+  expect((await mplp('sqlite:./a.db', 'store', 'copy', 'sqlite:./b.db', '--key-env', 'KEY_OF_COPY')).code).toBe(0)
+  expect((await mplp('sqlite:./a.db', 'store', 'copy', 'sqlite:./b.db')).err).toContain('target of the copy is refused')
+  expect((await saysAll('sqlite:./b.db')).err).toContain('is not the key of this store')
+  expect((await saysAll('sqlite:./plain.db')).err).toContain('mplp store copy <to> --key-env')
+
+  vi.stubEnv('MPLP_ENCRYPTION_KEY', b)
+  expect((await mplp('sqlite:./b.db', 'store', 'copy', 'sqlite:./open.db', '--decrypt')).code).toBe(0)
+  vi.stubEnv('MPLP_ENCRYPTION_KEY', undefined)
+  expect(await saysAll('sqlite:./open.db')).toMatchObject({ code: 0, out: expected })
+  expect((await mplp('sqlite:./open.db', 'store', 'verify')).code).toBe(0)
 })
 
 it.each([
