@@ -6,12 +6,15 @@ import { Corrupt, InvalidInput, OutcomeUnknown, Refused, Unavailable } from '../
 import { digestOf, type Json } from '../../src/protocol/json.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { copyStore } from '../../src/vsl/copy.ts'
-import { withEncryption } from '../../src/vsl/encrypted.ts'
+import { isSealed, withEncryption } from '../../src/vsl/encrypted.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
+import { postgresBackend } from '../../src/vsl/postgres.ts'
+import { redisBackend } from '../../src/vsl/redis.ts'
 import { sqliteBackend } from '../../src/vsl/sqlite.ts'
 import { append, collect, everything, write } from '../contracts/backend/given.ts'
 import { backendContract } from '../contracts/backend-contract.ts'
 import { type Call, faultyBackend } from '../support/faulty-backend.ts'
+import { freshPrefix, freshSchema, itNeeds } from '../support/servers.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 
 const key = (id: string) => ({ id, key: randomBytes(32) })
@@ -269,6 +272,47 @@ describe('an encrypted store', () => {
     }
   })
 
+  it('is taken by one of two processes that open it at once with different keys, whenever the other one comes', async () => {
+    const old = key('old')
+    const pairs = {
+      'of different names': [[key('k1')], [key('k2')]],
+      'of one name': [[key('k1')], [key('k1')]],
+      'that are new to it': [
+        [key('2026'), old],
+        [key('2027'), old],
+      ],
+    }
+    for (const [what, [ours, theirs]] of Object.entries(pairs))
+      for (let heldUp = 0; ; heldUp++) {
+        const inner = memoryBackend()
+        if (ours!.includes(old)) await (await withEncryption(inner, [old])).set('k', 1)
+        let other: PromiseSettledResult<Backend> | undefined
+        const sleep = async () => {
+          other = (await Promise.allSettled([withEncryption(inner, theirs!)]))[0]
+        }
+        const slow = faultyBackend(inner, ({ index }) => (index === heldUp ? 1 : undefined), { sleep })
+        const [our] = await Promise.allSettled([withEncryption(slow, ours!)])
+        if (slow.calls.length <= heldUp) break
+        const refused = [our, other!].flatMap((opened) => (opened.status === 'rejected' ? [opened.reason] : []))
+        expect(refused, `${what}, at call ${heldUp}`).toEqual([expect.any(Refused)])
+        const winner = our.status === 'fulfilled' ? ours! : theirs!
+        await (await withEncryption(inner, winner)).set('k', 2) // and is let in again
+      }
+  })
+
+  it('goes on with an opening that was cut off, and is no plain store after it', async () => {
+    const keys = [key('k1')]
+    const inner = memoryBackend()
+    const cut = faultyBackend(inner, ({ method }) => (method === 'set' ? 'lose-call' : undefined), manualClock())
+    await expect(withEncryption(cut, keys)).rejects.toThrow(Unavailable)
+    expect(await isSealed(inner)).toBe(true)
+    await expect(withEncryption(inner, [key('k2')])).rejects.toThrow('key k1')
+    const store = await withEncryption(inner, keys)
+    await store.set('k', 1)
+    expect(await collect(inner.scan(''))).toEqual([])
+    expect(await store.get('k')).toBe(1)
+  })
+
   it('takes keys as bytes or base64, and refuses what is none', async () => {
     const bytes = randomBytes(32)
     const inner = memoryBackend()
@@ -310,5 +354,32 @@ describe('an encrypted store', () => {
     await expect(store.set('mplp-sealed/key/k1', 1)).rejects.toThrow(InvalidInput)
     await expect(store.get('mplp-sealed/key/k1')).rejects.toThrow(InvalidInput)
     expect(digestOf('')).toBe(await store.putBlob(new Uint8Array()))
+  })
+})
+
+/** Each with a connection of its own, as two processes have. */
+async function onlyOneOpens(open: () => Promise<Backend>): Promise<void> {
+  const stores = await Promise.all([open(), open()])
+  const opened = await Promise.allSettled(stores.map((store, i) => withEncryption(store, [key(`k${i}`)])))
+  const refused = opened.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []))
+  expect(refused).toEqual([expect.any(Refused)])
+  expect(await collect(stores[0]!.scan(''))).toEqual([])
+  for (const store of stores) await store.close()
+}
+
+describe('an empty store that is opened at once with two keys', () => {
+  const title = 'is taken by one of them, and tells the other'
+
+  it(`${title}, on SQLite`, async () => {
+    const path = join(tempFolder(), 'state.db')
+    await onlyOneOpens(() => sqliteBackend({ path }))
+  })
+  itNeeds('redis')(`${title}, on Redis`, (url) => {
+    const prefix = freshPrefix()
+    return onlyOneOpens(() => redisBackend({ url, prefix }))
+  })
+  itNeeds('postgres')(`${title}, on Postgres`, (url) => {
+    const schema = freshSchema()
+    return onlyOneOpens(() => postgresBackend({ url, schema }))
   })
 })
