@@ -3,6 +3,7 @@ import type { ActionLayer } from '../ael/layer.ts'
 import { atMost, unlessAborted } from '../bus/waiting.ts'
 import type { Clock } from '../protocol/clock.ts'
 import { eachOf } from '../protocol/each.ts'
+import { NotFound } from '../protocol/errors.ts'
 import { sparing, TOLD_AGAIN_MS } from '../protocol/reporter.ts'
 import { INDEX, type TimerRow, type Whereabouts } from '../psg/indexes.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
@@ -102,7 +103,7 @@ export function patrol(options: PatrolOptions): Patrol {
     const due = new Map<string, string>()
     const wasSetBack = clock.now() < lastRound
     lastRound = clock.now()
-    for await (const [key, row] of store.scan('timer/')) {
+    for await (const [key, row] of store.scan('timer/', { passOver })) {
       const at = Date.parse(key.split('/')[1]!)
       if (at > clock.now() && !wasSetBack) break
       const { graph, group, wait_ms } = row as TimerRow
@@ -122,10 +123,14 @@ export function patrol(options: PatrolOptions): Patrol {
 
   /** Where something runs. What others run costs nothing to who has come for a few. */
   async function* runs(): AsyncIterable<Whereabouts> {
-    if (!mine) for await (const [, where] of store.scan('running/')) yield where as Whereabouts
+    if (!mine) for await (const [, where] of store.scan('running/', { passOver })) yield where as Whereabouts
     else if (mine.size > 0)
       for (const where of (await store.getMany([...mine].map(INDEX.running))).values()) yield where as Whereabouts
   }
+
+  /** What it seals keeps nobody from the others, either. */
+  const passOver = (key: string): void =>
+    onError(new NotFound('key', key, 'runs that it seals are left to a process that has it; give it to this one too'))
 
   /** A context that cannot be looked at keeps nobody from the others. */
   function tell(error: unknown): undefined {

@@ -126,6 +126,8 @@ export interface ScanFrom {
   readonly limit?: number
   /** The caller's own keys instead of the graphs' values. */
   readonly own?: boolean
+  /** Of an encrypted store: told the key that was not given, for each value which only that one opens, and which is then passed over. Else that is thrown. */
+  readonly passOver?: (key: string) => void
 }
 
 /** Who holds a lease, told so that a contender on the same machine can see whether that process still lives. */

@@ -50,6 +50,8 @@ export function checkScan(prefix: string, from: ScanFrom): void {
   if (prefix !== '' && !isName(prefix)) problems.push(badName('prefix', prefix))
   if (from.after !== undefined && from.after !== '' && !isName(from.after)) problems.push(badName('after', from.after))
   if (from.limit !== undefined && !isCount(from.limit)) problems.push(badCount('limit', from.limit))
+  if (from.passOver !== undefined && typeof from.passOver !== 'function')
+    problems.push({ path: 'passOver', rule: 'type', message: 'must be a function', found: shown(from.passOver) })
   if (problems.length > 0) throw new InvalidInput('scan', problems)
 }
 

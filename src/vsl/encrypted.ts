@@ -1,6 +1,6 @@
 import { InvalidInput, KeyExists, NotFound, Refused } from '../protocol/errors.ts'
 import { type Digest, digestOf, isObject, type Json } from '../protocol/json.ts'
-import type { Backend, Entry, Puts } from './backend.ts'
+import type { Backend, Entry, Puts, ScanFrom } from './backend.ts'
 import { certainly } from './certainly.ts'
 import { checkBytes, checkDigest, checkName, checkScan, textOf } from './check-input.ts'
 import { checkStores } from './check-options.ts'
@@ -25,7 +25,7 @@ export async function withEncryption(store: Backend, keys: readonly EncryptionKe
 
   /** Every key leaves its check before it seals anything: the name of one without is damage, and not a key to be given. */
   async function unopened(place: Place, error: unknown): Promise<never> {
-    const missing = error instanceof Refused && error.cause instanceof NotFound ? error.cause.id : undefined
+    const missing = lackedBy(error)
     if (missing === undefined || (await store.get(checkOf(missing))) !== undefined) throw error
     throw noSuchKey(place, { cause: error })
   }
@@ -103,7 +103,14 @@ export async function withEncryption(store: Backend, keys: readonly EncryptionKe
       let left = from.limit ?? Number.POSITIVE_INFINITY
       for await (const [key, sealed] of from.own ? ownKeys(store, prefix, from.after) : store.scan(prefix, from)) {
         if (left-- <= 0) return
-        yield [key, await open([kind, key], sealed)]
+        let value: Json
+        try {
+          value = await open([kind, key], sealed)
+        } catch (error) {
+          passOver(error, from.passOver)
+          continue
+        }
+        yield [key, value]
       }
     },
 
@@ -154,6 +161,16 @@ export async function isSealed(store: Backend): Promise<boolean> {
   if (isObject(await claimIn(store))) return true // in a copy that was laid open it is text
   for await (const _ of store.scan(CHECKS, { own: true, limit: 1 })) return true
   return false
+}
+
+/** The key that was not given, if that is what is wrong. */
+const lackedBy = (error: unknown): string | undefined =>
+  error instanceof Refused && error.cause instanceof NotFound ? error.cause.id : undefined
+
+function passOver(error: unknown, tell: ScanFrom['passOver']): void {
+  const key = lackedBy(error)
+  if (!tell || key === undefined) throw error
+  tell(key)
 }
 
 /** Own keys of the inner store that are ours, not the caller's. */

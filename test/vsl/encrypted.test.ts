@@ -176,8 +176,21 @@ describe('an encrypted store', () => {
     }
     for (const [what, ask] of Object.entries(asked))
       await expect(ask(), what).rejects.toThrow('key 2026, which was not given; add that key')
+    await store.commit(write('h', 0, { puts: [['l', 1]] }))
+    const told: string[] = []
+    const passOver = (id: string) => void told.push(id)
+    expect(await collect(store.scan('', { passOver }))).toEqual([['l', 1]])
+    expect(told).toEqual(['2026'])
+    await store.commit(write('h', 0, { deletes: ['l'] }))
     await inner.delete('mplp-sealed/key/2026')
     for (const [what, ask] of Object.entries(asked)) await expect(ask(), what).rejects.toThrow(Corrupt)
+    await expect(collect(store.scan('', { passOver }))).rejects.toThrow(Corrupt)
+    await expect(() =>
+      store
+        .scan('', { passOver: 'all' as never })
+        [Symbol.asyncIterator]()
+        .next(),
+    ).rejects.toThrow('passOver')
   })
 
   it('leaves nobody in doubt who may ask again: opening it and a blob fail as if nothing was written', async () => {
