@@ -22,7 +22,7 @@ export async function reindexGraph(store: Backend, graph: string, rows: IndexRow
     const { revision, findings, faults } = await foundIn(store, graph, rows)
     const known = faults.flatMap(({ mend }) => (mend ? [mend] : []))
     if (findings.length > 0 || known.length === 0)
-      return { mended: [], findings: [...findings, ...faults.map(findingOf)] }
+      return { mended: [], findings: [...findings, ...faults.filter(({ isOld }) => !isOld).map(findingOf)] }
     try {
       for (let at = 0; at < known.length; at += AT_ONCE) {
         const some = known.slice(at, at + AT_ONCE)

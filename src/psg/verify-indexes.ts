@@ -39,6 +39,8 @@ export interface IndexFault extends Finding {
   readonly group: string | undefined
   /** The key, and what ought to be there; absent for one that leads to another graph, which may have a right to it. */
   readonly mend?: readonly [key: string, row: Row | undefined]
+  /** Nothing is wrong with it, but a newer version says more. */
+  readonly isOld?: true
 }
 
 export const findingOf = ({ rule, node, message }: IndexFault): Finding => ({ rule, node, message })
@@ -52,8 +54,16 @@ export async function indexFaults(store: Backend, graph: string, values: Values)
   const faults: IndexFault[] = []
   /** That of runs that have ended names no graph: the run does. */
   const leadsTo = (key: string) => graphIn(there.get(key)) ?? (key.startsWith('ended/') ? graph : NOWHERE)
-  const fault = (key: string, group: string | undefined, says: string, mend?: IndexFault['mend']) =>
-    void faults.push({ rule: ruleOf(key), node: key, message: `${key} ${says}`, key, group, ...(mend && { mend }) })
+  const fault = (key: string, group: string | undefined, says: string, mend?: IndexFault['mend'], isOld?: true) =>
+    void faults.push({
+      rule: ruleOf(key),
+      node: key,
+      message: `${key} ${says}`,
+      key,
+      group,
+      ...(mend && { mend }),
+      ...(isOld && { isOld }),
+    })
   for (const key of values.rows)
     if (asked.has(key) && !wanted.has(key) && there.has(key) && leadsTo(key) === graph)
       fault(key, groupOf(there.get(key)), 'is in the index without reason', [key, undefined])
@@ -63,8 +73,9 @@ export async function indexFaults(store: Backend, graph: string, values: Values)
     else if (leadsTo(key) === NOWHERE) fault(key, group, 'leads nowhere', [key, row])
     else if (leadsTo(key) !== graph) fault(key, group, 'leads elsewhere')
     else if (groupOf(there.get(key)) !== row.group) fault(key, group, 'leads elsewhere', [key, row])
-    else if (![undefined, row.status].includes(endIn(there.get(key)) as Row['status']))
-      fault(key, group, 'tells of another end', [key, row])
+    else if (endIn(there.get(key)) === row.status) continue
+    else if (endIn(there.get(key)) === undefined) fault(key, group, 'does not tell how it ended', [key, row], true)
+    else fault(key, group, 'tells of another end', [key, row])
   }
   const listing = INDEX.open(graph, '')
   const isListed = new Set<string>()

@@ -21,7 +21,7 @@ import { findingOf, type IndexFault, indexFaults } from './verify-indexes.ts'
  */
 export async function verifyGraph(store: Backend, graph: string, rows?: IndexRows): Promise<readonly Finding[]> {
   const { findings, faults } = await foundIn(store, graph, rows ?? (await indexRows(store, graph)))
-  return [...findings, ...faults.map(findingOf)]
+  return [...findings, ...faults.filter(({ isOld }) => !isOld).map(findingOf)]
 }
 
 interface FoundIn {

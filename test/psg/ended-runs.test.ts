@@ -6,6 +6,7 @@ import { indexRows } from '../../src/psg/index-rows.ts'
 import { INDEX } from '../../src/psg/indexes.ts'
 import { openProject } from '../../src/psg/project.ts'
 import { reindexGraph } from '../../src/psg/reindex.ts'
+import { reindexProject } from '../../src/psg/verify-project.ts'
 import { writeTrailing } from '../../src/psg/write-trailing.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { collect, write } from '../contracts/backend/given.ts'
@@ -79,6 +80,16 @@ it('reads nothing of runs that have ended otherwise but their rows, unless an ol
   await store.commit(write('elsewhere', 0, { puts: older }))
   expect(await collect(endedRuns(project, { status: 'cancelled' }))).toMatchObject([{ title: 'waits' }])
   expect((await project.verify()).findings).toEqual([])
+})
+
+it('is told how runs ended by rows that an older version has written, once these are made anew', async () => {
+  const { store, runtime } = await given()
+  const rows = await collect(store.scan('ended/'))
+  await store.commit(write('elsewhere', 0, { puts: rows.map(([key]) => [key, {}] as const) }))
+  const { mended, findings } = await reindexProject(store, runtime.project.id)
+  expect([mended.map(({ node }) => node).toSorted(), findings]).toEqual([rows.map(([key]) => key).toSorted(), []])
+  expect(await collect(store.scan('ended/'))).toEqual(rows)
+  expect((await reindexProject(store, runtime.project.id)).mended).toEqual([])
 })
 
 it('reads of a plan, however large, its run and its title', async () => {
