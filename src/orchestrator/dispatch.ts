@@ -81,7 +81,7 @@ export async function takeOff(run: LiveRun, flight: Flight): Promise<void> {
       checkpoint: (state, spent) => keep(run, flight, state, spent),
       run: placeOf(run, flight),
       ...(role !== undefined && { role }),
-      ...(resume !== undefined && { resume }),
+      ...(resume !== undefined && { resume: structuredClone(resume) }), // the graph's is frozen, which would be met only after a crash
     })
     const declared = bindingOf(run, flight).inverse
     const back =

@@ -672,7 +672,8 @@ describe('a crash', () => {
       }),
     })
     const binding = { action_type: 'talk', params: {} }
-    const run = await first.submit(flowOf({ talk: { binding } }, {}, clock))
+    const flow = flowOf({ talk: { binding } }, {}, clock)
+    const run = await first.submit(flow)
     await handedOver.promise
     process.die()
 
@@ -680,13 +681,14 @@ describe('a crash', () => {
       store,
       clock,
       layer: talking(async (call) => {
-        resumed.push(call.resume)
-        return { output: 'done' }
+        resumed.push(structuredClone(call.resume))
+        const own = call.resume as { round: number } // to be changed as it likes
+        return { output: ++own.round }
       }),
     })
     const taken = (await second.get(run.plan_id)).result()
     for (let i = 0; i < 200 && resumed.length === 0; i++) await clock.advance(250)
-    expect(await taken).toMatchObject({ status: 'completed' })
+    expect(await taken).toMatchObject({ status: 'completed', outputs: { [flow.ids.talk!]: 2 } })
     expect(resumed).toEqual([state])
   })
 })
