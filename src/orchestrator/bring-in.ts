@@ -3,6 +3,7 @@ import { InvalidInput, NotFound, RuleViolation } from '../protocol/errors.ts'
 import type { Change, Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { insist } from '../psg/insist.ts'
+import { nodeKey } from '../psg/node.ts'
 import type { Project } from '../psg/project.ts'
 import { asksForRoles, type Resolver } from './bind.ts'
 import { type Draft, draftIn, unchangedDraft } from './draft.ts'
@@ -31,9 +32,18 @@ export async function bringIn(flow: Flow, parts: BringingIn): Promise<Placed> {
     // Looked for only now: hardly any plan is there before it is submitted.
     const isTheirs = error instanceof RuleViolation || error instanceof InvalidInput
     const draft = there && isTheirs ? await unchangedDraft(there, flow.plan) : undefined
-    if (!draft) throw error
+    if (!draft) throw orThereAlready(error, flow)
     return submitted(flow, there, parts, draft)
   }
+}
+
+/** Who submits a run again is told that alone, and not what the graph has against each part of it. */
+function orThereAlready(error: unknown, { chosen }: Flow): unknown {
+  if (!(error instanceof RuleViolation) || chosen?.run === undefined) return error
+  const name = nodeKey('run', chosen.run)
+  const again = error.violations.find(({ rule, node }) => rule === 'id.unique' && node === name)
+  if (!again) return error
+  return new RuleViolation(error.graph, [{ ...again, message: `${again.message}; ask for it by its id` }])
 }
 
 async function submitted(

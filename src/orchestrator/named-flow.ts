@@ -11,7 +11,7 @@ import {
   texts,
   uuid,
 } from '../protocol/fields.ts'
-import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
+import { isObject, type Json, type JsonObject, uuidOf } from '../protocol/json.ts'
 import { META } from '../protocol/meta.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Context, Step } from '../protocol/types.ts'
@@ -49,8 +49,8 @@ export interface FlowWithIds<Name extends string = string> {
 }
 
 /**
- * The flow that is meant, with ids of its own: made twice, it is two. The compiler knows the names; `flowOf<string>(…)` takes those that are put together
- * while the program runs. Throws InvalidInput, with paths in the flow as it was given; what `submit` looks at is left to it.
+ * The flow that is meant, with ids of its own: made twice, it is two, unless its run is chosen. The compiler knows the names; `flowOf<string>(…)` takes
+ * those that are put together while the program runs. Throws InvalidInput, with paths in the flow as it was given; what `submit` looks at is left to it.
  */
 export function flowOf<Name extends string>(
   named: NamedFlow<Name>,
@@ -60,16 +60,21 @@ export function flowOf<Name extends string>(
   const given = plain(named, '', 'flow') as unknown as NamedFlow
   refuseUnlessFit('flow', given, NAMED)
   const { title, objective = title, context = {}, steps: byName, bindings, ...rest } = given
-  const ids = new Map(Object.keys(byName).map((name) => [name, clock.uuid()]))
+  const idOf = idsFor(given.chosen?.run, clock)
+  const ids = new Map(Object.keys(byName).map((name) => [name, idOf(`step ${name}`)]))
   const { steps, bound } = resolved(byName, bindings, ids)
-  const whole = typeof context === 'string' ? context : newContext(context, title, clock)
+  const whole = typeof context === 'string' ? context : newContext(context, title, idOf('context'))
   const context_id = typeof whole === 'string' ? whole : whole.context_id
-  const plan = { meta: META, plan_id: clock.uuid(), context_id, title, objective, status: 'draft', steps } as const
+  const plan = { meta: META, plan_id: idOf('plan'), context_id, title, objective, status: 'draft', steps } as const
   return {
     flow: { context: whole, plan, bindings: bound, ...rest },
     ids: Object.fromEntries(ids) as FlowWithIds<Name>['ids'],
   }
 }
+
+/** Whoever makes the flow of a run again, as after a crash, has to find the outputs of the one that was submitted. */
+const idsFor = (run: string | undefined, clock: Pick<Clock, 'uuid'>): ((what: string) => string) =>
+  run === undefined ? () => clock.uuid() : (what) => uuidOf(`${what} of ${run}`)
 
 /** What a file or a request holds: a flow, as it is, or one in short. */
 export function flowIn(given: unknown): { readonly flow: unknown; readonly ids?: FlowWithIds['ids'] } {
@@ -95,9 +100,9 @@ const NAMED: Fields = {
   chosen: FLOW.chosen,
 }
 
-const newContext = (said: Partial<Context>, title: string, clock: Pick<Clock, 'uuid'>): Context => ({
+const newContext = (said: Partial<Context>, title: string, context_id: string): Context => ({
   meta: META,
-  context_id: clock.uuid(),
+  context_id,
   root: { domain: 'default', environment: 'default' },
   title,
   status: 'active',

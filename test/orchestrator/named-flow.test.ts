@@ -2,7 +2,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { flowIn, flowOf, type NamedFlow } from '../../src/orchestrator/named-flow.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { InvalidInput } from '../../src/protocol/errors.ts'
-import type { Json } from '../../src/protocol/json.ts'
+import { type Json, uuidOf } from '../../src/protocol/json.ts'
 import { runtimeOf } from '../support/flows.ts'
 
 const call = (name: string, args: Json = {}) => ({ action_type: 'function', params: { name, args } })
@@ -76,6 +76,26 @@ describe('a flow in short', () => {
     const run = await runtime.submit(further.flow)
     expect(run.context_id).toBe(runs[0]!.context_id)
     expect(await run.result()).toMatchObject({ success: true })
+  })
+
+  it('is the same one each time it is made for the same run, so that its outputs are found by whoever makes it again', async () => {
+    const runtime = await runtimeOf({ noop: () => 'done' })
+    onTestFinished(() => runtime.close())
+    const named = (order: string) => ({ title: order, steps: { noop: call('noop') }, chosen: { run: uuidOf(order) } })
+    await runtime.submit(flowOf(named('order 7')).flow)
+    const { flow, ids } = flowOf(named('order 7'))
+    await expect(runtime.submit(flow)).rejects.toMatchObject({
+      violations: [{ rule: 'id.unique', node: `run/${uuidOf('order 7')}` }],
+    })
+    const { outputs } = await (await runtime.get(uuidOf('order 7'))).result()
+    expect(outputs[ids.noop]).toBe('done')
+    await expect(runtime.submit(flow)).rejects.toMatchObject({ violations: [{ rule: 'id.unique' }] }) // also when it has ended
+    const other = flowOf(named('order 8'))
+    const further = flowOf({ ...named('order 9'), context: flow.plan.context_id })
+    const all = [flow, other.flow, further.flow].map(({ plan }) => plan)
+    expect(new Set(all.flatMap(({ plan_id, steps }) => [plan_id, steps[0]!.step_id])).size).toBe(6)
+    for (const { flow } of [other, further])
+      expect(await (await runtime.submit(flow)).result()).toMatchObject({ success: true })
   })
 
   it('says as much of its context as matters', () => {
