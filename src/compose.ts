@@ -246,7 +246,9 @@ export async function adaptersOf(
     const providers = await Promise.all(
       Object.entries(config.models).map(async ([name, model]) => [name, await providerOf(name, model)] as const),
     )
-    adapters.push(llmAdapter({ providers: Object.fromEntries(providers), tools, clock, price: priceIn(config.models) }))
+    const limits = given({ maxRounds: config.actions?.max_rounds })
+    const price = priceIn(config.models)
+    adapters.push(llmAdapter({ providers: Object.fromEntries(providers), tools, clock, price, ...limits }))
   }
   if (config.mcp)
     adapters.push(await (await import('./ael/mcp.ts')).mcpAdapter({ servers: config.mcp, tools, clock, onError }))

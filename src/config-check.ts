@@ -22,10 +22,14 @@ export const unusable = ({ vsl, bus, http_allow, mcp = {}, models = {}, server =
 ]
 
 /** What a config says that needs something which it does not say. */
-export const incomplete = ({ root, drift = {} }: Config): readonly Problem[] =>
-  root === undefined && Object.values(drift).some((value) => value !== undefined)
+export const incomplete = ({ root, drift = {}, models, actions }: Config): readonly Problem[] => [
+  ...(root === undefined && Object.values(drift).some((value) => value !== undefined)
     ? [{ path: 'drift', rule: 'needs', message: 'needs root, the folder that is to be held against the graph' }]
-    : []
+    : []),
+  ...(models === undefined && actions?.max_rounds !== undefined
+    ? [{ path: 'actions.max_rounds', rule: 'needs', message: 'needs models, which are to be asked' }]
+    : []),
+]
 
 /** What a part of the config comes to for those who use it. What they find wrong is told by its place in the config: throws InvalidInput. */
 export const inConfig = <T>(at: string, use: () => T): T => retold('config', (path) => pathUnder(at, path), use)

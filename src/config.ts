@@ -100,6 +100,8 @@ export interface ActionsConfig {
   readonly at_once?: AtOnce
   /** The largest output that is kept: 16 MiB. */
   readonly max_output_bytes?: number
+  /** How often a model may be asked in one action: 8. */
+  readonly max_rounds?: number
 }
 
 export interface ModelConfig {
@@ -265,7 +267,7 @@ const FIELDS: Fields = {
     scan_every_ms: wholeFrom(1),
   },
   run: RUN_OPTIONS,
-  actions: { at_once: { '*': wholeFrom(1) }, max_output_bytes: wholeFrom(1) },
+  actions: { at_once: { '*': wholeFrom(1) }, max_output_bytes: wholeFrom(1), max_rounds: wholeFrom(1) },
   lease_ttl_ms: positive,
   patrol_ms: positive,
   encryption_key: sealing,

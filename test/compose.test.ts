@@ -87,6 +87,29 @@ describe('a runtime from a config', () => {
     expect(large).toMatchObject({ success: false, error: { message: expect.stringContaining('max_output_bytes') } })
   })
 
+  it.each([
+    [undefined, 'did not come to an answer in 8 rounds'],
+    [10, undefined],
+  ])('asks a model as often as its config says: %s', async (max_rounds, message) => {
+    const look = { name: 'web.look', description: 'Looks', input: { type: 'object' }, execute: () => 'seen' }
+    const replies = [
+      ...Array.from({ length: 9 }, () => ({ tool_calls: [{ tool: 'web.look', args: {} }] })),
+      'It snows.',
+    ]
+    const runtime = await openRuntime({
+      vsl: 'memory:',
+      tools: [look],
+      models: { writer: { provider: 'scripted', replies } },
+      ...(max_rounds !== undefined && { actions: { max_rounds } }),
+    })
+    onTestFinished(() => runtime.close())
+    const params = { model: 'any', tools: ['web.look'], messages: [{ role: 'user', content: 'The weather?' }] }
+    const flow = flowOf({ ask: { binding: { action_type: 'llm_call', params } } })
+    const { success, error } = await (await runtime.submit(flow)).result()
+    expect(success).toBe(message === undefined)
+    expect(error?.message ?? '').toContain(message ?? '')
+  })
+
   it('tells that a bus is away once a minute, however often its relay tries', async () => {
     let later = 0
     const clock = { ...systemClock, now: () => systemClock.now() + later }

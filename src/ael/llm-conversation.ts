@@ -61,7 +61,10 @@ export async function conversation(talk: Conversation): Promise<Outcome> {
     let state = begun(call.resume, action.params)
     for (;;) {
       // Before its tools are called: nobody would be told what came of them.
-      if (state.rounds >= maxRounds) throw finalFailure(`${model} did not come to an answer in ${maxRounds} rounds`)
+      if (state.rounds >= maxRounds)
+        throw finalFailure(
+          `${model} did not come to an answer in ${maxRounds} rounds; let it have more by max_rounds, or by actions.max_rounds in the config (maxRounds of the adapter)`,
+        )
       if (state.pending.length > 0) state = await carriedOut(talk, state, keep)
       const answer = await asked(talk, state)
       used = added(used, answer.usage)

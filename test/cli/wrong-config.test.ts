@@ -46,6 +46,8 @@ const WRONG: readonly Wrong[] = [
   ['actions.at_once.*', { actions: { at_once: { llm_call: 0 } } }, 'actions.at_once.llm_call'],
   ['actions.at_once.*', { actions: { at_once: { '*': 9, llm_call: 4 } } }, 'actions.at_once.llm_call'],
   ['actions.max_output_bytes', { actions: { max_output_bytes: 0.5 } }, 'actions.max_output_bytes'],
+  ['actions.max_rounds', { actions: { max_rounds: 0 }, models: { a: { provider: 'openai' } } }, 'actions.max_rounds'],
+  ['actions.max_rounds', { actions: { max_rounds: 20 } }, 'actions.max_rounds'],
   ['lease_ttl_ms', { lease_ttl_ms: 0 }, 'lease_ttl_ms'],
   ['patrol_ms', { patrol_ms: '1s' }, 'patrol_ms'],
   ['encryption_key', { encryption_key: 'short' }, 'encryption_key'],
