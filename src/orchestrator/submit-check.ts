@@ -74,11 +74,14 @@ const RUNNING = {
   options: RUN_OPTIONS,
 } satisfies Fields
 
+/** Most who choose an id have a name of their own for it. */
+const chosenId = { ...uuid, says: `${uuid.says}, as uuidOf of mplp-runtime/protocol makes one of a text` }
+
 export const FLOW = {
   context: { says: 'a Context or the id of one', fits: (value) => typeof value === 'string' || isObject(value) },
   plan: object,
   ...RUNNING,
-  chosen: { run: uuid, trace: uuid, confirm: uuid },
+  chosen: { run: chosenId, trace: chosenId, confirm: chosenId },
 } satisfies Fields
 
 /** A flow in short has a title of its own, even where its steps are missing or misspelt. */

@@ -17,7 +17,7 @@ export interface EndedRun {
   readonly title: string
   readonly started_at?: string
   readonly ended_at?: string
-  readonly error?: { readonly code: string; readonly message: string }
+  readonly error?: { readonly code: string; readonly message: string; readonly step_id?: string }
 }
 
 export interface EndedOptions {

@@ -98,6 +98,13 @@ describe('a flow in short', () => {
       expect(await (await runtime.submit(flow)).result()).toMatchObject({ success: true })
   })
 
+  it('is told how a name becomes the id of a run', () => {
+    const problem = { path: 'chosen.run', message: expect.stringContaining('uuidOf') }
+    expect(() => flowOf({ title: 'a', steps: { a: call('a') }, chosen: { run: 'order 7' } })).toThrow(
+      expect.objectContaining({ problems: [expect.objectContaining(problem)] }),
+    )
+  })
+
   it('says as much of its context as matters', () => {
     const root = { domain: 'shop', environment: 'live' }
     const { flow } = flowOf({ title: 'Sell', context: { root, title: 'The shop' }, steps: { a: call('a') } })

@@ -59,6 +59,14 @@ it('passes over what is not so, and is mended in a store of an older version, wh
   expect((await runtime.project.verify()).findings).toEqual([])
 })
 
+it('says which step a run has failed by', async () => {
+  const runtime = await runtimeOf({ fails: () => Promise.reject(new Error('no truck')) })
+  const flow = flowOf({ ship: { call: 'fails' } })
+  await (await runtime.submit(flow)).result()
+  for await (const { error } of runtime.ended({ status: 'failed' })) expect(error?.step_id).toBe(flow.ids.ship)
+  expect.assertions(1)
+})
+
 it('looks at no more than somebody asks for', async () => {
   const { runtime, titles } = await given()
   let looks = 0
