@@ -1,0 +1,78 @@
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { openRuntime } from '../../src/compose.ts'
+import { flowOf } from '../../src/orchestrator/named-flow.ts'
+import { systemClock } from '../../src/protocol/clock.ts'
+import { Unavailable } from '../../src/protocol/errors.ts'
+import { uuidOf } from '../../src/protocol/json.ts'
+import type { Backend } from '../../src/vsl/backend.ts'
+import { memoryBackend } from '../../src/vsl/memory.ts'
+import { openStore, type StoreOptions } from '../../src/vsl/vsl.ts'
+import { collect } from '../contracts/backend/given.ts'
+import { freshPrefix, itNeeds } from '../support/servers.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+
+/** Made anew by everybody who submits it. */
+const orderOf = (id: string, steps = 2) => {
+  const pack = { action_type: 'function', params: { name: 'pack' } }
+  const names = Array.from({ length: steps }, (_, i) => `item ${i}`)
+  return flowOf<string>({
+    title: id,
+    steps: Object.fromEntries(names.map((name) => [name, pack])),
+    chosen: { run: uuidOf(id) },
+  })
+}
+
+async function opened(store: Backend) {
+  const runtime = await openRuntime({ functions: { pack: () => 'packed' } }, { store })
+  onTestFinished(() => runtime.close())
+  return runtime
+}
+
+describe('a flow whose run is chosen, submitted by several processes at once', () => {
+  const isRunOnce = async (url: string, options: StoreOptions = {}) => {
+    const runtimes = []
+    for (let i = 0; i < 3; i++) {
+      const store = await openStore(url, options)
+      onTestFinished(() => store.close())
+      runtimes.push(await opened(store))
+    }
+    const id = `order ${systemClock.uuid()}`
+    const submitted = await Promise.allSettled(runtimes.map((runtime) => runtime.submit(orderOf(id).flow)))
+    expect(submitted.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+    for (const one of submitted)
+      if (one.status === 'rejected')
+        expect(one.reason).toMatchObject({ violations: [{ rule: 'id.unique', node: `run/${uuidOf(id)}` }] })
+    for (const runtime of runtimes) {
+      const { outputs } = await (await runtime.get(uuidOf(id))).result()
+      expect(outputs[orderOf(id).ids['item 1']!]).toBe('packed')
+    }
+  }
+  it('is run once on SQLite', () => isRunOnce(`sqlite:${tempFolder()}/state.db`))
+  itNeeds('redis')('is run once on Redis', (url) => isRunOnce(url, { prefix: freshPrefix() }))
+  itNeeds('postgres')('is run once on Postgres', (url) => isRunOnce(url))
+})
+
+it('takes up what a crash has left of a large one, though its flow is made anew', async () => {
+  const store = memoryBackend()
+  let landed = 0
+  const dying = new Proxy(store, {
+    get: (target, name) =>
+      name === 'commit'
+        ? async (write: Parameters<Backend['commit']>[0]) => {
+            if (write.entry !== undefined && landed++ > 0) throw new Unavailable('the store', 'wait')
+            return target.commit(write)
+          }
+        : Reflect.get(target, name),
+  })
+  const first = await opened(dying)
+  const cut = first.submit(orderOf('large', 2_050).flow)
+  await first.close(AbortSignal.abort())
+  await expect(cut).rejects.toThrow()
+  expect(landed).toBeGreaterThan(1)
+
+  const second = await opened(store)
+  const { outputs } = await (await second.submit(orderOf('large', 2_050).flow)).result()
+  expect(Object.keys(outputs)).toHaveLength(2_050)
+  expect(await collect(store.scan('id/context/'))).toHaveLength(1) // none that nobody would ever run
+  expect((await second.project.verify()).findings).toEqual([])
+})
