@@ -8,6 +8,7 @@ import type { LlmOptions, Provider } from './ael/llm.ts'
 import type { ToolRegistry } from './ael/tool-registry.ts'
 import type { Bus } from './bus/bus.ts'
 import { closeBuses } from './bus/close-buses.ts'
+import { onAbort } from './bus/waiting.ts'
 import {
   type Config,
   type EffectiveConfig,
@@ -19,6 +20,7 @@ import {
 import { inConfig } from './config-check.ts'
 import { type Opening, openConfigured } from './configured-store.ts'
 import { checkFolder, openProjectFolder } from './folder.ts'
+import { closeInTurn, type Part } from './orchestrator/close-in-turn.ts'
 import type { RunOptions } from './orchestrator/live.ts'
 import type { ProjectFolder } from './orchestrator/project-folder.ts'
 import type { Relay, RelayOptions } from './orchestrator/relay.ts'
@@ -43,7 +45,7 @@ import type { Project } from './psg/project.ts'
 import type { Backend } from './vsl/backend.ts'
 import { store as storeField } from './vsl/check-options.ts'
 
-/** A runtime with everything it was told to have, and the parts for those who look closer. `close` ends all of it, in order. */
+/** A runtime with everything it was told to have, and the parts for those who look closer. `close` ends all of it, in order, within 20 s; 10 s once in a hurry. */
 export interface ComposedRuntime extends Runtime {
   readonly config: EffectiveConfig
   readonly store: Backend
@@ -86,21 +88,24 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
   refuseUnlessFit('runtime options', options, OPTIONS)
   const whole = effectiveConfig(mergedConfig(config))
   const { clock = systemClock, onError = warn } = options
-  const opened: (() => unknown)[] = []
+  const opened: Part[] = []
   if (whole.root !== undefined) await checkFolder(whole.root, whole)
   const [project, foundProject] = later<Project>()
   const [ready, foundStore] = later<Backend>()
   let layer: ActionLayer | undefined
+  const hurry = new AbortController()
+  const hurried = () => hurry.abort()
   try {
     // All that may be refused, or cannot be reached, comes before the store: one that was made for nothing would stay.
     const tools = await toolsOf(whole)
     const folder =
       whole.root === undefined ? undefined : await openProjectFolder(whole.root, whole, { project, clock, onError })
-    if (folder) opened.unshift(() => folder.close())
+    if (folder) opened.unshift({ close: folder.close, on: 'the folder', leaves: 'what its files have come to' })
     const ours = await adaptersOf(whole, { tools, store: ready, clock, folder, onError })
     const adapters = [...ours, ...(whole.adapters ?? [])]
     const closeAdapters = () => inTurn(adapters.map((adapter) => () => adapter && closeInTime(adapter, clock)))
-    opened.unshift(() => (layer ? layer.close() : closeAdapters())) // a layer that was refused closes nothing
+    const closeLayer = () => (layer ? layer.close() : closeAdapters()) // a layer that was refused closes nothing
+    opened.unshift({ close: closeLayer, on: 'an adapter', leaves: 'adapters, and what they hold' })
     const { actionLayer } = await import('./ael/ael.ts')
     const types = new Set(ours.map(({ action_type }) => action_type))
     for (const [i, adapter] of (whole.adapters ?? []).entries()) {
@@ -109,9 +114,10 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
     }
     inConfig('actions.at_once', () => checkPlaces(whole.actions?.at_once ?? {}, types))
     const buses = await busesOf(whole, ready, onError)
-    opened.unshift(() => closeBuses(buses, clock))
+    opened.unshift({ close: () => closeBuses(buses, clock), on: 'a bus', leaves: 'buses, and their subscribers' })
     const store = options.store ?? (await openConfigured(whole, options))
-    if (!options.store) opened.push(() => unlessSilent(store.close(), clock)) // the last to go
+    const closeStore = () => unlessSilent(store.close(), clock)
+    if (!options.store) opened.push({ close: closeStore, on: 'the store', leaves: 'the store open' }) // the last to go
     foundStore(store)
     const { createRuntime } = await import('./orchestrator/runtime.ts')
     const runtime = await createRuntime({
@@ -130,10 +136,18 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
       patrolMs: whole.patrol_ms,
     })
     foundProject(runtime.project)
-    opened.unshift(() => runtime.close())
+    opened.unshift({
+      close: () => runtime.close(hurry.signal),
+      on: 'the store',
+      leaves: 'runs to whoever takes them up when their leases are over',
+    })
     if (whole.drift?.watch) await folder?.tracker()
     const relays = await relaysOf(buses, { store, clock, onError, leaseTtlMs: whole.lease_ttl_ms })
-    opened.unshift(() => Promise.all(relays.map((one) => one.close())))
+    opened.splice(1, 0, {
+      close: () => Promise.all(relays.map((one) => one.close())), // behind the last that is committed here
+      on: 'the store',
+      leaves: 'what buses have not confirmed to be told by the next process, or once more',
+    })
     let closing: Promise<void> | undefined
     return {
       ...runtime,
@@ -161,14 +175,14 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
       submit: (flow) => runtime.submit(withDefaults(flow, whole.run)),
       async close(signal) {
         refuseUnlessFit('close', { signal }, { signal: signalField })
-        const ours = runtime.close(signal) // also the second time, which may be in more of a hurry
-        ours.catch(() => undefined) // told by the whole
-        closing ??= inTurn([() => ours, ...opened])
-        return closing
+        closing ??= closeInTurn(opened, clock, hurry.signal)
+        if (!signal) return closing
+        onAbort(signal, hurried) // also the second time, which may be in more of a hurry
+        return closing.finally(() => signal.removeEventListener('abort', hurried)) // it may live on for long
       },
     }
   } catch (error) {
-    await inTurn(opened).catch(onError) // why it cannot be opened is what its caller must hear
+    await inTurn(opened.map(({ close }) => close)).catch(onError) // why it cannot be opened is what its caller must hear
     throw error
   }
 }

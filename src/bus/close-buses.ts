@@ -5,7 +5,7 @@ import { foreign } from './foreign.ts'
 import { atMost } from './waiting.ts'
 
 /** A carrier bounds its own close; one that does not keeps nobody from closing the rest. Ours takes ten seconds where a client reads nothing. */
-const CLOSE_MS = 30_000
+const CLOSE_MS = 12_000
 
 /** All are closed, whatever becomes of one; then throws what the first of them threw. */
 export async function closeBuses(buses: readonly Bus[], clock: Clock): Promise<void> {
