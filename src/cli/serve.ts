@@ -12,6 +12,9 @@ import { numberIn } from './number-in.ts'
 import type { VerbCall } from './verb.ts'
 import { withRuntime } from './with-runtime.ts'
 
+/** From the signal on, so that the server's good-byes and the runtime's are over in time together. */
+const DRAIN_MS = 10_000
+
 export async function run({ options, io }: VerbCall): Promise<number> {
   const { bus, server: configured } = effectiveConfig(await io.config())
   const settings = {
@@ -27,7 +30,9 @@ export async function run({ options, io }: VerbCall): Promise<number> {
     })
     io.line({ url: server.url }, () => `listening on ${server.url}; Ctrl-C ends it in good order`)
     if (!io.signal.aborted) await once(io.signal, 'abort')
+    const drained = AbortSignal.timeout(DRAIN_MS)
     await server.close()
+    await runtime.close(drained)
     return EXIT.done
   }
   return withRuntime(io, work, { makes: true, stays: true, drives: 'all' })

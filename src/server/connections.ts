@@ -3,15 +3,16 @@ import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 
 export interface Connections {
-  readonly overdue: () => void
+  /** Ends what would be waited for in vain; with `all`, also whoever has not been answered yet. */
+  readonly overdue: (all: boolean) => void
   /** The last answer that is still to be given, or to be given to its end, on a connection; not one whose request is not whole. */
   readonly owed: (socket: Socket) => ServerResponse | undefined
 }
 
 /**
  * Closing waits for every connection, so somebody has to end each. Idle ones end at once. Those whose request is handled end by themselves once the
- * client has its answer, and WebSockets have their own good-bye. What `overdue` ends would be waited for in vain: half a request, and an answer
- * that its client does not read.
+ * client has its answer, and WebSockets have their own good-bye. In vain one would wait for the rest of half a request, and for a client that does not
+ * read its answer.
  */
 export function connectionsOf(app: FastifyInstance): Connections {
   const waiting = new Map<Socket, number>() // with how much of it had been read when its last answer was through
@@ -47,9 +48,9 @@ export function connectionsOf(app: FastifyInstance): Connections {
   }
   return {
     owed: (socket) => [...(asked.get(socket) ?? [])].findLast(({ req, headersSent }) => req.complete || headersSent),
-    overdue() {
+    overdue(all) {
       for (const socket of waiting.keys()) socket.destroy()
-      for (const [socket, response] of answering) if (response.writableEnded) socket.destroy()
+      for (const [socket, response] of answering) if (all || response.writableEnded) socket.destroy()
     },
   }
 }

@@ -31,14 +31,14 @@ export interface Server {
   readonly url: string
   /** What it answers: `GET /psg/plans/:id`. */
   readonly routes: readonly string[]
-  /** Ends streams, lets requests under way finish, takes no more. Safe to call twice; the runtime stays yours. */
+  /** Ends streams, lets requests under way finish in their time, takes no more. Safe to call twice; the runtime stays yours. */
   close(): Promise<void>
 }
 
 export interface ServeOptions extends ServerConfig {
   /** What went wrong that no client is told about. */
   readonly onError?: (error: unknown) => void
-  /** How long closing waits for who has sent half a request, does not read an answer, or does not answer a WebSocket's good-bye: 5 s. */
+  /** How long closing waits for who has sent half a request, does not read an answer, or does not answer a WebSocket's good-bye: 5 s. Twice as long for requests under way. */
   readonly graceMs?: number
 }
 
@@ -140,7 +140,8 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
     throw unlessOwn(error, port, runtime.config.bus)
   }
   const closed = async () => {
-    const late = setInterval(connections.overdue, graceMs) // again: an answer may be written after the first time
+    let waited = 0
+    const late = setInterval(() => connections.overdue(++waited > 1), graceMs) // a store that does not answer keeps nobody from closing
     // Together: whoever came between the two would be let in by nobody and answered by nobody.
     await Promise.all([app.close(), sockets.close()]).finally(() => clearInterval(late))
   }

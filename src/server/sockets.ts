@@ -1,4 +1,5 @@
 import type { IncomingMessage, Server } from 'node:http'
+import { atMost } from '../bus/waiting.ts'
 import type { ComposedRuntime } from '../compose.ts'
 import { relay } from '../orchestrator/relay.ts'
 import { historyOf } from '../orchestrator/relay-history.ts'
@@ -46,7 +47,7 @@ export async function openSockets(
   return {
     async close() {
       closing.abort()
-      await feeding.close()
+      await atMost(graceMs, feeding.close(), systemClock) // guests are sent off, also when the store does not answer
       await transport.close()
     },
   }

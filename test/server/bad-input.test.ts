@@ -3,8 +3,11 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { connect, Server } from 'node:net'
 import { dirname, join } from 'node:path'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { WebSocket } from 'ws'
 import { FAMILIES } from '../../src/protocol/families.ts'
 import { observabilityInvariants } from '../../src/protocol/invariant-rules.ts'
+import type { Backend } from '../../src/vsl/backend.ts'
+import { memoryBackend } from '../../src/vsl/memory.ts'
 import { flowOf } from '../support/flows.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { type Answer, large, type Serving, serving } from './serving.ts'
@@ -183,6 +186,33 @@ describe('every route', () => {
     const { server } = await reader(10)
     await server.close()
   })
+
+  it('is closed although the store does not answer a request under way, nor who tells what happens', async () => {
+    const inner = memoryBackend()
+    const asked: string[] = []
+    const store: Backend = {
+      ...inner,
+      async commit(write) {
+        if (isSilent || write.stream.startsWith('relay/')) await new Promise(() => asked.push(write.stream))
+        return inner.commit(write)
+      },
+    }
+    let isSilent = false
+    const { server, url, ask } = await serving({ graceMs: 10 }, {}, { store })
+    const { context } = flowOf({ one: {} })
+    const guest = new WebSocket(`${url.replace('http', 'ws')}/events`)
+    await once(guest, 'open')
+    guest.send('{}')
+    await ask('POST', '/psg/contexts', context)
+    await vi.waitFor(() => expect(asked).toHaveLength(1))
+    isSilent = true
+    const answer = ask('POST', '/psg/contexts', flowOf({ one: {} }).context).catch((error) => error)
+    await vi.waitFor(() => expect(asked).toHaveLength(2))
+    const sentOff = once(guest, 'close')
+    await server.close()
+    expect((await sentOff)[0]).toBe(1001)
+    expect(await answer).toBeInstanceOf(TypeError)
+  }, 5_000)
 })
 
 describe('many and large', () => {
