@@ -26,7 +26,7 @@ export interface FlowOptions<Flow extends FlowContract = FlowContract> {
   readonly bus?: Transport | readonly Transport[]
   /** Cancels the run; while another call with the same runId has it in hand, only the waiting for that. */
   readonly signal?: AbortSignal
-  /** How long a store that fails or keeps silent is put up with: 60 s when absent. Then the call fails, and one with the same runId can go on later. */
+  /** How long a store that fails or keeps silent is put up with: 60 s when absent, and 5 s once it is cancelled. Then the call fails, and one with the same runId can go on later. */
   readonly patienceMs?: number
   readonly clock?: Clock
   /** What went wrong beside the flow: a bus that was away, what a module said where nobody reads it. A warning of the process when absent. */

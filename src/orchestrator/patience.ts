@@ -20,6 +20,8 @@ export interface PatienceOptions {
   readonly runId: string
   /** 60 s when absent. */
   readonly patienceMs?: number
+  /** Whoever has cancelled waits for an answer: from then on there is patience for 5 s at most. */
+  readonly signal?: AbortSignal
 }
 
 /** Counted in beats: a clock that is set, or a machine that slept, neither ends patience nor prolongs it. */
@@ -29,12 +31,13 @@ interface Asked {
 }
 
 const PATIENCE_MS = 60_000
+const CANCELLED_MS = 5_000
 const BEATS = 20
 /** Whoever asks again does so sooner. */
 const ASKED_AGAIN_MS = 5_000
 const NEVER: Asked = { beat: Number.POSITIVE_INFINITY, at: Number.POSITIVE_INFINITY }
 
-export function patience({ clock, runId, patienceMs = PATIENCE_MS }: PatienceOptions): Patience {
+export function patience({ clock, runId, patienceMs = PATIENCE_MS, signal }: PatienceOptions): Patience {
   const over = new AbortController()
   const ended = new AbortController()
   const waiting = new Map<(reason: unknown) => void, Asked>()
@@ -44,17 +47,23 @@ export function patience({ clock, runId, patienceMs = PATIENCE_MS }: PatienceOpt
   let beat = 0
 
   const isTooLong = (asked: Asked) => beat - asked.beat >= BEATS
+  const cancelled = signal && AbortSignal.any([ended.signal, signal])
+  const rest = () =>
+    signal?.aborted
+      ? clock.sleep(Math.min(patienceMs, CANCELLED_MS) / BEATS, ended.signal)
+      : clock.sleep(patienceMs / BEATS, cancelled ?? ended.signal)
 
   async function count(): Promise<void> {
     while (!ended.signal.aborted) {
-      await clock.sleep(patienceMs / BEATS, ended.signal).catch(() => undefined) // ended: the loop's condition says so
+      await rest().catch(() => undefined) // ended: the loop's condition says so
       beat++
       for (const asked of waiting.values()) if (isTooLong(asked)) return giveUp(asked)
     }
   }
 
   function giveUp({ at }: Asked, cause?: Error): void {
-    const since = `since ${new Date(at).toISOString()}${cause ? `: ${cause.message}` : ''}`
+    const untold = signal?.aborted ? ', and may not know that the run is cancelled' : ''
+    const since = `since ${new Date(at).toISOString()}${cause ? `: ${cause.message}` : ''}${untold}`
     const remedy = `see to it, then call again with runId ${runId}, and the run goes on from what is stored`
     over.abort(new FlowFailure('RUNTIME_EXCEPTION', `the store has not answered ${since}; ${remedy}`, {}, { cause }))
     for (const reject of waiting.keys()) reject(over.signal.reason)

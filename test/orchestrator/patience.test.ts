@@ -83,6 +83,37 @@ describe('a store that fails for good', () => {
     expect(clock.now() - start).toBeLessThan(5_000)
   })
 
+  it.each(['fails', 'keeps silent'])(
+    'has five seconds when the run is cancelled, and then the call says that it may go on (%s)',
+    async (how) => {
+      const { clock, flow, plan, began } = scene()
+      const inner = memoryBackend({ clock })
+      const stop = new AbortController()
+      let cancelledAt = Number.NaN
+      const vsl = {
+        ...inner,
+        async commit(write: Parameters<typeof inner.commit>[0]) {
+          if (began.length === 0) return inner.commit(write)
+          if (Number.isNaN(cancelledAt)) {
+            cancelledAt = clock.now()
+            stop.abort()
+          }
+          if (how === 'keeps silent') await new Promise(() => undefined)
+          throw new Unavailable('the store', 'later')
+        },
+      }
+      const { success, error } = await flow(vsl, { signal: stop.signal })
+      expect({ success, code: error?.code }).toEqual({ success: false, code: 'RUNTIME_EXCEPTION' })
+      expect(error?.message).toMatch(SINCE)
+      expect(error?.message).toContain('may not know that the run is cancelled')
+      expect(error?.message).toMatch(REMEDY)
+      expect(clock.now() - cancelledAt).toBeLessThan(6_000)
+      expect(clock.sleeping).toBe(0)
+      expect(await flow({ ...vsl, commit: inner.commit })).toMatchObject({ success: true })
+      expect(began).toEqual([plan.ids.first, plan.ids.first, plan.ids.second])
+    },
+  )
+
   it('is waited for while it fails now and then', async () => {
     const { clock, flow, plan, began } = scene()
     const inner = memoryBackend({ clock })
@@ -262,6 +293,21 @@ describe('the patience of a flow', () => {
     await time.advance(15_000)
     expect(over.aborted).toBe(true)
     end()
+  })
+
+  it('is not used up by a cancel that the store takes in', async () => {
+    const clock = manualClock()
+    const stop = new AbortController()
+    const { over, ask, end } = patience({ clock, runId: 'run-1', signal: stop.signal })
+    await clock.advance(50_000)
+    stop.abort()
+    for (let i = 0; i < 10; i++) {
+      await ask('commit', async () => true)
+      await clock.advance(1_000)
+    }
+    expect(over.aborted).toBe(false)
+    end()
+    expect(clock.sleeping).toBe(0)
   })
 
   it.each([{}, 5, null, { now: () => 0 }])('goes by a clock: %j is none', async (clock) => {
