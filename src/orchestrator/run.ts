@@ -1,5 +1,5 @@
 import { eitherOf } from '../ael/on-abort.ts'
-import { unlessAborted } from '../bus/waiting.ts'
+import { slept, unlessAborted } from '../bus/waiting.ts'
 import { Closed, NotFound } from '../protocol/errors.ts'
 import { refuseUnlessFit, signal as signalField } from '../protocol/fields.ts'
 import type { Json } from '../protocol/json.ts'
@@ -66,6 +66,9 @@ export interface RunHands {
   readonly closed: AbortSignal
 }
 
+/** How often who waits for another process looks whether the store still has what was seen of it. */
+const LOOK_AGAIN_MS = 30_000
+
 export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHands): RunHandle {
   const { run_id, plan_id, trace_id } = node.data
 
@@ -94,12 +97,15 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
     const lost = new AbortController()
     const { signal, unlink } = eitherOf(over.signal, lost.signal)
     const unwatch = graph.watch(() => graph.setBacks !== setBacks && lost.abort())
+    const found = new AbortController()
+    void lookAgain(found.signal)
     try {
       for await (const entry of graph.store.read(graph.id, { after, follow: true, signal })) {
         await graph.refresh()
         if (until(entry.body as unknown as EntryBody)) return
       }
     } finally {
+      found.abort()
       unwatch()
       unlink()
       over.unlink()
@@ -107,6 +113,11 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
     asked?.throwIfAborted()
     if (lost.signal.aborted && !hands.closed.aborted) return
     throw new Closed(hands.closed.aborted ? 'the runtime' : 'the store')
+  }
+
+  /** Who follows from beyond the end of an older copy, put in the store's place, is told nothing: this finds out. */
+  async function lookAgain(signal: AbortSignal): Promise<void> {
+    while (await slept(graph.clock, LOOK_AGAIN_MS, signal)) await graph.refresh().catch(() => undefined) // away: it is asked again
   }
 
   return {
