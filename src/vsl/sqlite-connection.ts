@@ -71,14 +71,16 @@ export function sqliteConnection(db: Database, options: SqliteConnectionOptions)
   return {
     async patiently(work) {
       if (++calls % CALLS_A_TURN === 0) await nextTurn()
-      let waited = 0 // not reckoned by the clock, which may be set meanwhile
+      const begun = performance.now() // not by the clock, which may be set meanwhile
+      let waited = 0
       for (let pause = 1; ; pause = Math.min(pause * 2, 50)) {
         while (transaction) await transaction // whoever waited longer may have begun the next
         if (!db.open) throw new Closed(what)
         try {
           return await work()
         } catch (error) {
-          if (!isBusy(error) || waited >= timeoutMs) throw sqliteError(path, error)
+          const since = performance.now() - begun // others who wait keep the thread as well
+          if (!isBusy(error) || Math.max(waited, since) >= timeoutMs) throw sqliteError(path, error)
         }
         const rest = pause * (0.5 + clock.random()) // uneven, or two processes could keep missing the same gaps
         await clock.sleep(rest)

@@ -374,6 +374,25 @@ describe('an SQLite store beside a process that holds the lock', () => {
     await backend.close()
   })
 
+  it('is waited for no longer by many at once, who keep the thread from one another', async () => {
+    const path = freshPath()
+    let sleeps = 0
+    const clock: Clock = {
+      ...systemClock,
+      sleep(ms, signal) {
+        sleeps++
+        return systemClock.sleep(ms, signal)
+      },
+    }
+    const backend = await sqliteBackend({ path, timeoutMs: 100, clock })
+    const other = locked(path)
+    const calls = Array.from({ length: 40 }, (_, i) => backend.set(`own ${i}`, i))
+    for (const { status } of await Promise.allSettled(calls)) expect(status).toBe('rejected')
+    expect(sleeps).toBeLessThan(80) // each has tried twice: the first time they all did took longer than any may
+    other.close()
+    await backend.close()
+  })
+
   it('is not opened, or made, while the lock lasts', async () => {
     const path = freshPath()
     const other = new Database(path)
