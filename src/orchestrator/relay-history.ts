@@ -4,6 +4,7 @@ import type { Clock } from '../protocol/clock.ts'
 import { isObject } from '../protocol/json.ts'
 import { type Backend, type Entry, POSITIONS, type Position } from '../vsl/backend.ts'
 import { badPosition } from '../vsl/check-input.ts'
+import { paced } from './reading-pace.ts'
 import { deliveriesOf, type Reached, reachedBy } from './relay-feed.ts'
 
 /** Under which key a bus's position is kept, and on which stream it is moved. */
@@ -48,7 +49,7 @@ export const historyOf = (given: Backend | Promise<Backend>, bus: string): Histo
       yield* deliveriesOf(entry).filter(({ index }) => index > after.index)
     }
     const position = typeof after === 'string' ? after : after.position
-    for await (const entry of store.feed({ ...behind(position), signal })) yield* deliveriesOf(entry)
+    for await (const entry of paced(store.feed({ ...behind(position), signal }))) yield* deliveriesOf(entry)
   },
   published: async () => storedPosition(await given, bus),
 })

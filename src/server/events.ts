@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import type { Delivery } from '../bus/transport.ts'
 import type { ComposedRuntime } from '../compose.ts'
+import { paced } from '../orchestrator/reading-pace.ts'
 import { deliveriesOf } from '../orchestrator/relay-feed.ts'
 import { systemClock } from '../protocol/clock.ts'
 import type { Report } from '../protocol/reporter.ts'
@@ -42,7 +43,7 @@ export function eventRoutes(
         const signal = AbortSignal.any([gone.signal, closing])
         const after = headers['last-event-id'] ?? query.after
         const from = typeof after === 'string' && after !== '' ? { after } : {}
-        for await (const _ of store.feed(from)) break // refuses a place it does not know while there is still a status to send
+        for await (const _ of paced(store.feed(from))) break // refuses a place it does not know while there is still a status to send
         const wanted = wantedEvents(query.family, query.plan)
         const follow = choiceOf(query, 'follow', ['true', 'false'], 'query') !== 'false'
         const entriesOf = follow ? entriesFrom : entriesNow
@@ -52,7 +53,7 @@ export function eventRoutes(
         reply.raw.writeHead(200, head).flushHeaders()
         const beating = beat(reply.raw, signal)
         try {
-          for await (const entry of entries) {
+          for await (const entry of paced(entries)) {
             const text = textOf(entry, tell(entry).filter(wanted))
             if (text !== '' && !reply.raw.write(text)) await once(reply.raw, 'drain', { signal })
           }
