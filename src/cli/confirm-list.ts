@@ -1,14 +1,19 @@
 import type { Question } from '../orchestrator/wishes.ts'
 import { EXIT, type Io } from './io.ts'
+import { limitIn } from './limit-in.ts'
 import type { VerbCall } from './verb.ts'
 import { withRuntime } from './with-runtime.ts'
 
-export async function run({ io }: VerbCall): Promise<number> {
+export async function run({ io, options: { after, limit } }: VerbCall): Promise<number> {
+  const page = {
+    ...(typeof after === 'string' && { after }),
+    ...(typeof limit === 'string' && { limit: limitIn(limit) }),
+  }
   return withRuntime(io, async (runtime) => {
-    const questions = await runtime.waiting()
+    const questions = await runtime.waiting(page)
     io.result(questions, () =>
       questions.length === 0
-        ? 'nothing waits for a person'
+        ? `nothing ${after === undefined ? '' : 'more '}waits for a person`
         : questions.flatMap((question) => asked(question, io)).join('\n'),
     )
     return EXIT.done

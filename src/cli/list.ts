@@ -1,9 +1,7 @@
-import { InvalidInput, type Problem } from '../protocol/errors.ts'
-import { shown } from '../protocol/shown.ts'
 import { toldOpen } from '../server/told-run.ts'
 import { EXIT, table } from './io.ts'
+import { limitIn } from './limit-in.ts'
 import { listEnded } from './list-ended.ts'
-import { numberIn } from './number-in.ts'
 import { openRuns } from './open-runs.ts'
 import { inOneLine } from './outputs.ts'
 import type { VerbCall } from './verb.ts'
@@ -45,18 +43,7 @@ function cells(row: Row): readonly string[] {
 
 /** How many of those that have ended; what is for them is refused without. */
 function mostOf({ ended, status, limit }: VerbCall['options']): number {
-  const most = typeof limit === 'string' ? numberIn(limit) : 20
   const given = Object.entries({ '--status': status, '--limit': limit }).filter(([, value]) => value !== undefined)
-  const problems: Problem[] = ended
-    ? []
-    : given.map(([path]) => ({ path, rule: 'ended', message: 'goes with --ended' }))
-  if (!Number.isSafeInteger(most) || Number(most) < 1)
-    problems.push({
-      path: '--limit',
-      rule: 'type',
-      message: 'must be a whole number of at least 1',
-      found: shown(most),
-    })
-  if (problems.length > 0) throw new InvalidInput('the command line', problems)
-  return Number(most)
+  const problems = ended ? [] : given.map(([path]) => ({ path, rule: 'ended', message: 'goes with --ended' }))
+  return limitIn(typeof limit === 'string' ? limit : '20', problems)
 }

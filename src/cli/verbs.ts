@@ -98,7 +98,11 @@ export const VERBS: readonly Verb[] = [
   {
     usage: 'confirm list',
     says: 'what waits for a person',
-    examples: ['mplp confirm list'],
+    options: [
+      { flags: '--limit <n>', says: 'at most so many, in the order of ids' },
+      { flags: '--after <id>', says: 'only those behind this one' },
+    ],
+    examples: ['mplp confirm list', 'mplp confirm list --limit 20 --after 3f0c…'],
     load: () => import('./confirm-list.ts'),
   },
   {

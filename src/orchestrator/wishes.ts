@@ -1,7 +1,7 @@
 import { type Clock, isoMicros } from '../protocol/clock.ts'
 import { allOf } from '../protocol/each.ts'
 import { InvalidInput, NotFound, type Problem } from '../protocol/errors.ts'
-import { anything, type Fields, needed, refuseUnlessFit, text } from '../protocol/fields.ts'
+import { anything, type Fields, needed, refuseUnlessFit, text, wholeFrom } from '../protocol/fields.ts'
 import { breachProblems } from '../protocol/invariants.ts'
 import type { Digest, Json, JsonObject } from '../protocol/json.ts'
 import type { Confirm, Plan } from '../protocol/types.ts'
@@ -26,8 +26,11 @@ import { commitStill, isUndecided, type Withdrawn, withdrawal, woken } from './w
 
 /** What people may ask of runs. Each wish is stored first, by whoever asks; the run's owner takes it in at its next tick. */
 export interface Wishes {
-  /** Everything that waits for a person, oldest first. */
-  waiting(): Promise<readonly Question[]>
+  /**
+   * Everything that waits for a person, oldest first; or a page of it: at most so many, behind the Confirm of that id. A page is in the order of ids,
+   * which is that of time where nobody chose them: ids begin with it.
+   */
+  waiting(page?: { readonly after?: string; readonly limit?: number }): Promise<readonly Question[]>
   /** Adds a person's decision. Throws NotFound, RuleViolation for a role that may not or a gate that is over. */
   decide(confirm: string, decision: Deciding): Promise<Confirm>
   /** Puts a plan that was sent back up for approval again, as it now stands. Throws InvalidInput for a new step that nobody can execute, or that nobody of its session may do. */
@@ -79,6 +82,20 @@ export function wishes({ project, clock, open, resolve, locateRun, look }: Wishe
     return { graph: await upToDate(project, where), group: where.group }
   }
 
+  /** Those among the next rows of the index that still wait, and the last row. */
+  async function questionsBehind(after: string | undefined, limit: number) {
+    const from = { limit, ...(after !== undefined && { after: INDEX.waiting(after) }) }
+    const places: (readonly [string, Whereabouts])[] = []
+    for await (const [key, where] of project.store.scan(INDEX.waiting(''), from))
+      places.push([key.slice(INDEX.waiting('').length), where as Whereabouts])
+    const questions = await allOf(places, CONTEXTS_AT_ONCE, async ([id, where]) => {
+      const graph = await upToDate(project, where)
+      const confirm = graph.get('confirm', id)
+      return confirm?.data.status === 'pending' ? [questionOf(graph, confirm)] : [] // answered since
+    })
+    return { questions: questions.flat(), last: places.at(-1)?.[0] }
+  }
+
   async function request(id: string, requested: 'cancel' | 'pause' | 'resume'): Promise<void> {
     open()
     const { graph, run } = await locateRun(id)
@@ -102,17 +119,19 @@ export function wishes({ project, clock, open, resolve, locateRun, look }: Wishe
   }
 
   return {
-    async waiting() {
+    async waiting(page = {}) {
       open()
-      const places: (readonly [string, Whereabouts])[] = []
-      for await (const [key, where] of project.store.scan('waiting/'))
-        places.push([key.slice('waiting/'.length), where as Whereabouts])
-      const questions = await allOf(places, CONTEXTS_AT_ONCE, async ([id, where]) => {
-        const graph = await upToDate(project, where)
-        const confirm = graph.get('confirm', id)
-        return confirm?.data.status === 'pending' ? [questionOf(graph, confirm)] : [] // answered since
-      })
-      return questions.flat().sort((a, b) => (a.confirm.requested_at < b.confirm.requested_at ? -1 : 1))
+      refuseUnlessFit('page', page, PAGE)
+      const { after, limit = Number.POSITIVE_INFINITY } = page
+      const asked: Question[] = []
+      for (let from = after; asked.length < limit; ) {
+        const { questions, last } = await questionsBehind(from, Math.min(limit - asked.length, QUESTIONS_AT_ONCE))
+        asked.push(...questions)
+        if (last === undefined) break
+        from = last
+      }
+      if (after !== undefined || page.limit !== undefined) return asked
+      return asked.sort((a, b) => (a.confirm.requested_at < b.confirm.requested_at ? -1 : 1))
     },
     async decide(confirm, decision) {
       open()
@@ -161,6 +180,8 @@ export function wishes({ project, clock, open, resolve, locateRun, look }: Wishe
   }
 }
 
+const QUESTIONS_AT_ONCE = 200
+
 const CANCELLED: Withdrawn = {
   error: { code: 'cancelled', message: 'the run was cancelled before it started' },
   reason: 'user_cancel',
@@ -177,6 +198,7 @@ const DECISION: Fields = {
   decision_id: anything,
   digest: anything,
 }
+const PAGE: Fields = { after: text, limit: wholeFrom(0) }
 const PROPOSAL: Fields = { requested_by_role: text, reason: anything }
 
 function missingBindings(graph: ProjectGraph, plan: string, resolve: Resolver | undefined): readonly Change[] {

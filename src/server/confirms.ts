@@ -1,6 +1,22 @@
 import type { ComposedRuntime } from '../compose.ts'
 import type { Deciding } from '../psg/moves.ts'
-import { type Route, TEXT } from './route.ts'
+import { countOf, type Route, TEXT } from './route.ts'
+
+const MOST_CONFIRMS = 1_000
+const QUESTION = {
+  type: 'object',
+  properties: {
+    confirm: { $ref: 'confirm' },
+    context_id: TEXT,
+    plan_id: TEXT,
+    roles: { type: 'array', items: TEXT },
+    needed: { type: 'integer' },
+    approved_by: { type: 'array', items: TEXT },
+    digest: TEXT,
+    shows: { type: 'object' },
+    expires_at: TEXT,
+  },
+} as const
 
 /** What waits for people, and their answers. */
 export function confirmRoutes(runtime: ComposedRuntime): readonly Route[] {
@@ -8,26 +24,19 @@ export function confirmRoutes(runtime: ComposedRuntime): readonly Route[] {
     {
       method: 'GET',
       path: '/confirms',
-      says: 'What waits for a person, oldest first.',
+      says: 'What waits for a person, in the order of ids: oldest first, where nobody chose them; `next` is where to go on.',
       role: 'read',
-      answer: {
-        type: 'array',
-        items: {
-          type: 'object',
-          properties: {
-            confirm: { $ref: 'confirm' },
-            context_id: TEXT,
-            plan_id: TEXT,
-            roles: { type: 'array', items: TEXT },
-            needed: { type: 'integer' },
-            approved_by: { type: 'array', items: TEXT },
-            digest: TEXT,
-            shows: { type: 'object' },
-            expires_at: TEXT,
-          },
-        },
+      query: {
+        after: 'the `next` of the page before, or an id: only those behind it',
+        limit: `at most this many, up to ${MOST_CONFIRMS}`,
       },
-      handle: async () => runtime.waiting(),
+      answer: { type: 'object', properties: { confirms: { type: 'array', items: QUESTION }, next: TEXT } },
+      async handle({ query }) {
+        const limit = countOf(query, 'limit', MOST_CONFIRMS)
+        const confirms = await runtime.waiting({ limit, ...(query.after !== undefined && { after: query.after }) })
+        const next = confirms.length === limit ? confirms.at(-1)?.confirm.confirm_id : undefined
+        return { confirms, ...(next !== undefined && { next }) }
+      },
     },
     {
       method: 'POST',

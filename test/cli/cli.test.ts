@@ -286,6 +286,21 @@ describe('a plan that asks', { timeout: PATIENT }, () => {
     expect((await mplpHere(folder, ['doctor'])).out).toContain(`remedy: mplp ${command}, or reject\n`)
   })
 
+  it('is listed page by page', async () => {
+    const folder = withFlow({ needed: 1 })
+    for (const at of [folder, withFlow({ needed: 1 })])
+      expect((await mplpHere(folder, ['run', join(at, 'flow.json')])).code).toBe(2)
+    const page = async (...args: readonly string[]) =>
+      (await hereJson<Question[]>(folder, ['confirm', 'list', ...args])).values[0]!.map(
+        ({ confirm }) => confirm.confirm_id,
+      )
+    const [first, second] = (await page()).sort()
+    expect(await page('--limit', '1')).toEqual([first])
+    expect(await page('--limit', '1', '--after', first!)).toEqual([second])
+    const { out } = await mplpHere(folder, ['confirm', 'list', '--after', second!])
+    expect(out).toBe('nothing more waits for a person\n')
+  })
+
   it('says after each answer what is still needed: the next role that must agree, then a worker', async () => {
     const folder = withFlow({ roles: ['dba', 'lead'], needed: 2 })
     const { confirms } = (await hereJson<Ran>(folder, ['run', 'flow.json'])).values[0]!

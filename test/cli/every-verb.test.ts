@@ -145,6 +145,10 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
     [['--family', 'pipline_stage'], 64, 'family is none of import_process'],
     [['--plan', 'absent'], 1, 'there is no plan absent'],
   ],
+  'confirm list': [
+    [['--limit', '0'], 64, '--limit must be a whole number of at least 1'],
+    [['--limit', 'all'], 64, '--limit must be a whole number'],
+  ],
   'confirm approve <id>': [[['absent'], 1, 'there is no confirm absent; mplp confirm list shows what waits']],
   'confirm reject <id>': [[['absent'], 1, 'there is no confirm absent']],
   'signal <id> <name>': [

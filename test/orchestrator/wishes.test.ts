@@ -1,11 +1,13 @@
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { createRuntime, type Runtime } from '../../src/orchestrator/runtime.ts'
+import { systemClock } from '../../src/protocol/clock.ts'
 import { InvalidInput, NotFound, Unavailable } from '../../src/protocol/errors.ts'
 import type { Collab, Context, Plan } from '../../src/protocol/types.ts'
 import { firstActionOf } from '../../src/psg/first-action.ts'
 import { pathsOf } from '../../src/psg/paths.ts'
 import { eventsIn } from '../../src/psg/told.ts'
+import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { collabDocument } from '../support/agents.ts'
 import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
@@ -67,6 +69,51 @@ it('asks the same people again, and as many, when a plan is proposed again', asy
   expect((await runtime.decide(confirm_id, by('dba'))).status).toBe('pending')
   expect((await runtime.decide(confirm_id, by('lead'))).status).toBe('approved')
   expect(await run.result()).toMatchObject({ success: true })
+})
+
+it('tells what waits page by page, in the order of ids, and opens no context but those of the page', async () => {
+  const store = memoryBackend()
+  const ids = Array.from({ length: 300 }, () => systemClock.uuid()).sort()
+  const first = await desk({}, { store })
+  for (const confirm of ids) await first.submit(chainOf(1, { approval: {}, chosen: { confirm } }))
+  const opened = new Set<string>()
+  const scan: Backend['scan'] = (prefix, from) => {
+    if (!prefix.startsWith('waiting/')) opened.add(prefix.slice(0, 36))
+    return store.scan(prefix, from)
+  }
+  const later = await desk({}, { store: { ...store, scan } })
+  opened.clear()
+  const idsOf = async (page?: { readonly after?: string; readonly limit?: number }) =>
+    (await later.waiting(page)).map(({ confirm }) => confirm.confirm_id)
+  expect(await idsOf({ limit: 2 })).toEqual(ids.slice(0, 2))
+  expect(await idsOf({ limit: 3, after: ids[1]! })).toEqual(ids.slice(2, 5))
+  expect(opened.size).toBe(5)
+  expect(await idsOf({ limit: 250 })).toEqual(ids.slice(0, 250))
+  expect(await idsOf({ after: ids[9]! })).toEqual(ids.slice(10))
+  expect(await idsOf({ limit: 0 })).toEqual([])
+  expect((await idsOf()).sort()).toEqual(ids)
+  await expect(later.waiting({ limit: -1 })).rejects.toMatchObject({ problems: [{ path: 'limit', rule: 'range' }] })
+  await expect(later.waiting({ after: '' })).rejects.toMatchObject({ problems: [{ path: 'after' }] })
+})
+
+it('fills a page beyond what was answered while it was put together', async () => {
+  const store = memoryBackend()
+  const ids = Array.from({ length: 4 }, () => systemClock.uuid()).sort()
+  const first = await desk({}, { store })
+  for (const confirm of ids) await first.submit(chainOf(1, { approval: {}, chosen: { confirm } }))
+  let isAnswered = true
+  const scan: Backend['scan'] = async function* (prefix, from) {
+    const rows = []
+    for await (const row of store.scan(prefix, from)) rows.push(row)
+    if (prefix === 'waiting/' && !isAnswered) {
+      isAnswered = true
+      for (const id of ids.slice(0, 2)) await first.decide(id, by('dba', 'rejected'))
+    }
+    yield* rows
+  }
+  const later = await desk({}, { store: { ...store, scan } })
+  isAnswered = false
+  expect((await later.waiting({ limit: 2 })).map(({ confirm }) => confirm.confirm_id)).toEqual(ids.slice(2))
 })
 
 it('lets a plan that was sent back lose a step, and runs what is left of it', async () => {

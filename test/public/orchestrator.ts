@@ -54,7 +54,7 @@ function runtime(more: (plan: Argument) => Doors = () => ({})): Doors {
     get: making(elsewhere(HANDLE), plan),
     list: bare,
     ended: door(options()),
-    waiting: bare,
+    waiting: door(options()),
     signal: door(plan, name('go'), given(null, 'nothing', 'null', 'number', 'text', 'list', 'list of null', 'object')),
     decide: door(given(confirm), asked({ status: 'rejected', decided_by_role: 'lead' })),
     propose: door(plan, options()),

@@ -3,6 +3,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { openRuntime } from '../../src/compose.ts'
 import type { RunHandle } from '../../src/orchestrator/run.ts'
 import type { Flow } from '../../src/orchestrator/submit.ts'
+import { systemClock } from '../../src/protocol/clock.ts'
 import { InvalidInput, Refused, Unavailable } from '../../src/protocol/errors.ts'
 import type { JsonObject } from '../../src/protocol/json.ts'
 import { firstActionOf } from '../../src/psg/first-action.ts'
@@ -62,7 +63,8 @@ describe('the protocol’s paths', () => {
     const flow = flowOf({ one: {} }, { approval: { needed: 2, roles: ['ann', 'ben'] } })
     expect(await ask('POST', '/runs', flow)).toMatchObject({ status: 202 })
     const { plan_id } = flow.plan
-    const [{ confirm }] = (await ask('GET', '/confirms')).body as unknown as [{ confirm: { confirm_id: string } }]
+    const { confirms } = (await ask('GET', '/confirms')).body as Questions
+    const { confirm } = confirms[0]!
     const say = (status: string, role: string) =>
       ask('POST', `/confirms/${confirm.confirm_id}/decisions`, { status, decided_by_role: role })
     await say('rejected', 'ann')
@@ -179,8 +181,8 @@ describe('runs', () => {
     const { ask } = await serving()
     const flow = flowOf({ greet: {} }, { approval: { roles: ['dba'], reason: 'touches the database' } })
     const { run_id } = (await ask('POST', '/runs', flow)).body as { run_id: string }
-    const listed = (await ask('GET', '/confirms')).body as { confirm: { confirm_id: string } }[]
-    const decisions = `/confirms/${listed[0]!.confirm.confirm_id}/decisions`
+    const { confirms } = (await ask('GET', '/confirms')).body as Questions
+    const decisions = `/confirms/${confirms[0]!.confirm.confirm_id}/decisions`
     const intern = await ask('POST', decisions, { status: 'approved', decided_by_role: 'intern' })
     expect(intern).toMatchObject({ status: 409, body: { code: 'rule_violation' } })
     const maybe = await ask('POST', decisions, { status: 'maybe', decided_by_role: 'dba' })
@@ -190,6 +192,23 @@ describe('runs', () => {
     expect(await ask('GET', `/runs/${run_id}?wait_ms=20000`)).toMatchObject({
       body: { result: { status: 'completed' } },
     })
+  })
+
+  it('ask their questions page by page, and go on behind one that was answered since', async () => {
+    const { ask, runtime } = await serving()
+    const ids = Array.from({ length: 5 }, () => systemClock.uuid()).sort()
+    for (const confirm of ids) await runtime.submit(flowOf({ greet: {} }, { approval: {}, chosen: { confirm } }))
+    const page = async (query: string) => {
+      const { confirms, next } = (await ask('GET', `/confirms${query}`)).body as Questions
+      return { ids: confirms.map(({ confirm }) => confirm.confirm_id), next }
+    }
+    expect(await page('')).toEqual({ ids })
+    expect(await page('?limit=2')).toEqual({ ids: ids.slice(0, 2), next: ids[1] })
+    await runtime.decide(ids[1]!, { status: 'rejected', decided_by_role: 'dba' })
+    expect(await page(`?limit=2&after=${ids[1]}`)).toEqual({ ids: ids.slice(2, 4), next: ids[3] })
+    expect(await page(`?limit=2&after=${ids[3]}`)).toEqual({ ids: ids.slice(4) })
+    expect(await page('?limit=0')).toEqual({ ids: [] })
+    expect(await page('?limit=2')).toEqual({ ids: [ids[0], ids[2]], next: ids[2] })
   })
 
   it('say what the process lacks that they wait for', async () => {
@@ -359,6 +378,11 @@ describe('runs', () => {
     expect(await problem('phase=ended&after=nothing')).toMatchObject({ code: 'not_found' })
   })
 })
+
+interface Questions {
+  readonly confirms: { readonly confirm: { readonly confirm_id: string } }[]
+  readonly next?: string
+}
 
 interface Page {
   readonly runs: { readonly plan_id: string }[]
@@ -571,6 +595,9 @@ describe('bad input', () => {
     ['/nowhere', 404],
     ['/psg/contexts?limit=-1', 400],
     ['/runs?limit=-1', 400],
+    ['/confirms?limit=-1', 400],
+    ['/confirms?limit=1001', 400],
+    ['/confirms?after=', 400],
     ['/runs?phase=over', 400],
     ['/events?follow=no', 400],
     ['/events?follow=false&plan=absent', 404],
