@@ -15,6 +15,18 @@ export function healthRoutes({ store, behindMs }: ComposedRuntime, counters: Cou
     for await (const _ of store.scan(prefix)) found++
     return found
   }
+  const answers = () => inTime(store.head('project'))
+  const measured = async () => {
+    await answers()
+    return {
+      mplp_runs_running: ['Runs that go on.', ['', await count('running/')]],
+      mplp_confirms_waiting: ['Questions that wait for a person.', ['', await count('waiting/')]],
+      mplp_bus_behind_seconds: [
+        'How long the oldest commit that a bus does not have yet has been waiting.',
+        ...[...(await behindMs())].map(([bus, ms]) => [`bus="${bus}"`, ms / 1000] as const),
+      ],
+    } as const
+  }
   return [
     {
       method: 'GET',
@@ -27,26 +39,20 @@ export function healthRoutes({ store, behindMs }: ComposedRuntime, counters: Cou
       path: '/ready',
       says: 'The store answers; 503 while it does not.',
       async handle() {
-        await inTime(store.head('project'))
+        await answers()
         return { status: 'ready' }
       },
     },
     {
       method: 'GET',
       path: '/metrics',
-      says: 'Counters as Prometheus reads them.',
+      says: 'Counters as Prometheus reads them; of a store that is away only that it is.',
       role: 'read',
       type: 'text/plain',
       async handle(_, reply) {
         reply.type('text/plain; version=0.0.4')
-        return counters.text({
-          mplp_runs_running: ['Runs that go on.', ['', await count('running/')]],
-          mplp_confirms_waiting: ['Questions that wait for a person.', ['', await count('waiting/')]],
-          mplp_bus_behind_seconds: [
-            'How long the oldest commit that a bus does not have yet has been waiting.',
-            ...[...(await behindMs())].map(([bus, ms]) => [`bus="${bus}"`, ms / 1000] as const),
-          ],
-        })
+        const found = await measured().catch(unlessAway)
+        return counters.text({ mplp_store_up: ['The store answers.', ['', found ? 1 : 0]], ...found })
       },
     },
   ]
@@ -55,4 +61,9 @@ export function healthRoutes({ store, behindMs }: ComposedRuntime, counters: Cou
 async function inTime(answer: Promise<unknown>): Promise<void> {
   if (!(await atMost(READY_WITHIN_MS, answer, systemClock)))
     throw new Unavailable('the store', `it gave no answer in ${READY_WITHIN_MS} ms`)
+}
+
+/** What the process has counted is told all the same: it is wanted most while something is wrong. */
+function unlessAway(error: unknown): undefined {
+  if (!(error instanceof Unavailable)) throw error
 }

@@ -714,7 +714,37 @@ describe('for those who watch', () => {
     expect(text).toContain('mplp_http_requests_total{method="GET",route="/psg/plans/:id",status="404"} 1')
     expect(text).toContain('\nmplp_runs_running 0\n')
     expect(text).toContain('\nmplp_bus_behind_seconds{bus="memory"} 0\n')
+    expect(text).toContain('\nmplp_store_up 1\n')
   })
+
+  it.each(['head', 'scan'] as const)(
+    'tells what it has counted while the store is away, and that it is: %s',
+    async (call) => {
+      const { runtime } = await serving()
+      let isAway = false
+      const unlessAway = () => {
+        if (isAway) throw new Unavailable('the store', 'it is away')
+      }
+      const head: Backend['head'] = async (stream) => {
+        if (call === 'head' && stream === 'project') unlessAway()
+        return runtime.store.head(stream)
+      }
+      const scan: Backend['scan'] = async function* (prefix, from) {
+        if (call === 'scan') unlessAway()
+        yield* runtime.store.scan(prefix, from)
+      }
+      const server = await serve({ ...runtime, store: { ...runtime.store, head, scan } }, { port: 0 })
+      onTestFinished(() => server.close())
+      await fetch(`${server.url}/psg/plans/absent`)
+      isAway = true
+      const response = await fetch(`${server.url}/metrics`)
+      const text = await response.text()
+      expect(response.status).toBe(200)
+      expect(text).toContain('mplp_http_requests_total{method="GET",route="/psg/plans/:id",status="404"} 1')
+      expect(text).toContain('\nmplp_store_up 0\n')
+      expect(text).not.toContain('mplp_runs_running')
+    },
+  )
 
   it('describes every route that it answers, and no other', async () => {
     const { ask, server } = await serving()
