@@ -136,8 +136,9 @@ const withoutShapes = (text: string): string =>
 const SENSITIVE =
   /^(?:(?:proxy-)?authorization|(?:set-)?cookie|(?:x-)?api[-_]?key|apikey|pass(?:word|wd|phrase)|secret|client[-_]?secret|(?:access|refresh|id|auth)[-_]?token|private[-_]?key|secret[-_]?(?:access[-_]?)?key)$/i
 
-/** A text, or a list of them. */
-const isText = (item: Json): boolean => typeof item === 'string' || (Array.isArray(item) && item.every(isText))
+/** Nothing in it has a name of its own; one value that is not set must not uncover the others of a list. */
+const isBare = (item: Json): boolean =>
+  item === null || typeof item !== 'object' || (Array.isArray(item) && item.every(isBare))
 const covered = (value: string): string => (value === '' ? value : REDACTED)
 
 function walk(value: Json, text: (value: string) => string): Json {
@@ -162,7 +163,7 @@ function walkObject(object: JsonObject, text: (value: string) => string): JsonOb
   for (const key of Object.keys(object)) {
     const item = object[key] as Json
     const cleanKey = text(key)
-    const isSecret = (typeof item === 'string' || Array.isArray(item)) && SENSITIVE.test(key) && isText(item)
+    const isSecret = (typeof item === 'string' || Array.isArray(item)) && SENSITIVE.test(key) && isBare(item)
     const clean = walk(item, isSecret ? covered : text)
     if (clean !== item || cleanKey !== key) changed = true
     cleaned.push([cleanKey, clean])

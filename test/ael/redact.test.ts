@@ -3,7 +3,14 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { finalFailure, toActionError } from '../../src/ael/failure.ts'
 import { REDACTED, redactor } from '../../src/ael/redact.ts'
-import { ActionError, ApprovalNeeded, InvalidInput, Refused, Unavailable } from '../../src/protocol/errors.ts'
+import {
+  ActionError,
+  ApprovalNeeded,
+  InvalidInput,
+  Refused,
+  RuleViolation,
+  Unavailable,
+} from '../../src/protocol/errors.ts'
 import type { Json } from '../../src/protocol/json.ts'
 
 const shapes = redactor()
@@ -100,6 +107,11 @@ describe('redactor', () => {
     expect(json({ password: 'abc' })).toEqual({ password: REDACTED })
   })
 
+  it('takes out one of six characters, the longer of two that begin alike, and one that no URL could hold', () => {
+    const { text } = redactor(() => ['abc123', 'abc123-more', 'cut off: \ud83d'])
+    for (const secret of ['abc123', 'abc123-more', 'cut off: \ud83d']) expect(text(secret)).toBe(REDACTED)
+  })
+
   it('takes the values of fields that are called secret, at any depth, and keys that are one', () => {
     const { json } = redactor(() => ['secret-key-name'])
     const value = { a: [{ Authorization: 'x', 'api-key': 'y', token_count: 'z', password: 7 }], 'secret-key-name': 1 }
@@ -107,6 +119,7 @@ describe('redactor', () => {
       a: [{ Authorization: REDACTED, 'api-key': REDACTED, token_count: 'z', password: 7 }],
       [REDACTED]: 1,
     })
+    expect(json({ 'secret-key-name': 1 })).toEqual({ [REDACTED]: 1 })
   })
 
   it('takes the values of such a field also where it is a list of them, as cookies are', () => {
@@ -114,6 +127,9 @@ describe('redactor', () => {
     expect(shapes.json({ headers })).toEqual({
       headers: { 'set-cookie': [REDACTED, ''], 'content-type': ['text/plain'] },
     })
+    expect(shapes.json({ 'api-key': ['abc', null, 7] })).toEqual({ 'api-key': [REDACTED, null, 7] })
+    const described = { secret: [{ name: 'a key', password: 'abc' }] }
+    expect(shapes.json(described)).toEqual({ secret: [{ name: 'a key', password: REDACTED }] })
   })
 
   it('gives the value itself when there is nothing to take out', () => {
@@ -167,6 +183,7 @@ describe('redactor', () => {
       resume: { at: REDACTED },
     })
     expect(copy.cause).toMatchObject({ name: 'TypeError', message: 'sent [redacted]', code: 'E_SENT' })
+    expect(copy.stack).toContain(original.stack?.split('\n')[1])
     expect(inspect(copy, { depth: 10, showHidden: true })).not.toContain('the-secret')
   })
 
@@ -179,6 +196,23 @@ describe('redactor', () => {
     const copy = redactor(() => ['the-secret']).error(toActionError(odd))
     expect(copy).toMatchObject({ message: said, cause: { message: said } })
     expect(inspect(copy)).not.toContain('the-secret')
+  })
+
+  it('comes to an end with an error that is its own cause, and keeps a code that is a number', () => {
+    const own = Object.assign(new Error('the-secret'), { code: 42 })
+    own.cause = own
+    const copy = redactor(() => ['the-secret']).error(own)
+    expect(copy).toMatchObject({ message: REDACTED, code: 42, cause: { message: REDACTED, code: 42 } })
+  })
+
+  it('gives an error of ours itself when there is nothing to take out, and else without fields that are objects', () => {
+    const { error } = redactor(() => ['the-secret'])
+    const violation = { rule: 'r', node: 'n', path: '', message: 'the-secret' }
+    const plain = new Refused('no', 'ask')
+    expect(error(plain)).toBe(plain)
+    const copy = error(new RuleViolation('graph', [violation]))
+    expect(copy).toBeInstanceOf(RuleViolation)
+    expect(inspect(copy, { depth: 10, showHidden: true })).not.toContain('the-secret')
   })
 
   it('copies each error of ours as one of its class, also where it has a cause', () => {
@@ -211,9 +245,14 @@ describe('redactor', () => {
     expect(asked).toBeInstanceOf(ApprovalNeeded)
     expect(asked.question).toMatchObject({ arguments: { k: REDACTED }, description: 'use [redacted]?' })
     const wrong = error(
-      new InvalidInput('x', [{ path: 'a', rule: 'r', message: 'm', found: '"the-secret"' }]),
+      new InvalidInput('the-secret', [
+        { path: 'a.the-secret', rule: 'r', message: 'no the-secret', found: '"the-secret"' },
+      ]),
     ) as InvalidInput
-    expect(wrong.problems[0]?.found).toBe(`"${REDACTED}"`)
+    expect(wrong.subject).toBe(REDACTED)
+    expect(wrong.problems).toEqual([
+      { path: `a.${REDACTED}`, rule: 'r', message: `no ${REDACTED}`, found: `"${REDACTED}"` },
+    ])
     expect(error('the-secret').message).toBe(REDACTED)
   })
 })
