@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { own } from '../../src/orchestrator/owner.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { Unavailable } from '../../src/protocol/errors.ts'
+import type { Backend } from '../../src/vsl/backend.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 
@@ -15,6 +16,41 @@ it('is lost in time when its store falls silent, also to an owner whose clock wa
   for (let i = 0; i < 20; i++) await time.advance(100)
   expect(owned?.lost.aborted).toBe(true)
   await owned?.release()
+})
+
+it('counts its time from when it asked for it, however late the answer comes', async () => {
+  const clock = manualClock()
+  const store = memoryBackend({ clock })
+  let renewals = 0
+  const late: Backend = {
+    ...store,
+    async renew(lease) {
+      if (++renewals > 1) throw new Unavailable('the store', 'later')
+      const still = await store.renew(lease)
+      await clock.sleep(300)
+      return still
+    },
+  }
+  const owned = await own('context', { store: late, clock, holder: thisHolder(clock.uuid()), ttlMs: 1_000 })
+  for (let at = 0; at < 1_000; at += 50) await clock.advance(50) // asked at 300, so it lasts until 966
+  expect(owned?.lost.aborted).toBe(true)
+  await owned?.release()
+})
+
+it('is given back at once, and leaves no timer behind', async () => {
+  const clock = manualClock()
+  const store = memoryBackend({ clock })
+  let [renewals, releases] = [0, 0]
+  const counting: Backend = {
+    ...store,
+    renew: (lease) => (renewals++ === 0 ? store.renew(lease) : new Promise<never>(() => undefined)),
+    release: (lease) => store.release(lease).then(() => void releases++),
+  }
+  const owned = await own('context', { store: counting, clock, holder: thisHolder(clock.uuid()), ttlMs: 1_000 })
+  await clock.advance(300)
+  await owned?.release()
+  await owned?.release()
+  expect({ renewals, releases, sleeping: clock.sleeping }).toEqual({ renewals: 1, releases: 1, sleeping: 0 })
 })
 
 describe('a lease that could not be given back', () => {
