@@ -38,7 +38,9 @@ export function withObserve(adapter: Adapter, options: ObserveOptions = {}): Ada
       throw error
     }
     let resume = call.resume
-    const checkpoint: Call['checkpoint'] = async (state, spent) => {
+    let told: Spend | undefined
+    const checkpoint: Call['checkpoint'] = async (state, spent = told) => {
+      told = spent // a later one that says nothing of it takes nothing back
       resume = redact.json(state)
       await call.checkpoint(resume, spent)
       // A model that is asked in rounds may use up many times what it had set apart for the first.
@@ -64,7 +66,9 @@ export function withObserve(adapter: Adapter, options: ObserveOptions = {}): Ada
     try {
       outcome = await adapter.execute(action, { ...call, checkpoint })
     } catch (thrown) {
-      const redacted = redact.error(sound(toActionError(thrown), attempt.label)) as ActionError
+      const failure = sound(toActionError(thrown), attempt.label)
+      const charged = failure.spent === undefined ? withSpent(failure, told) : failure
+      const redacted = redact.error(charged) as ActionError
       const error = resumable(brief(redacted), resume) // not the other way round: half a secret would not be known as one
       await conclude({ status: statusOf(error), duration_ms: since(), error })
       throw error

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Adapter } from '../../src/ael/adapter.ts'
 import { actionLayer } from '../../src/ael/ael.ts'
+import { finalFailure } from '../../src/ael/failure.ts'
 import { functionAdapter } from '../../src/ael/function.ts'
 import type { Hands } from '../../src/ael/layer.ts'
 import { llmAdapter, type Script, scriptedProvider } from '../../src/ael/llm.ts'
@@ -23,6 +24,7 @@ const USED = { actions: 3, tokens: 300, cost: 3 }
 const params = { model: 'any', max_tokens: 100, messages: [{ role: 'user', content: 'Go' }], tools: ['mail.send'] }
 const writes = { binding: { action_type: 'llm_call', params } }
 const wait = { action_type: 'wait', params: { ms: 5_000 } } // long enough to be laid down
+const laidDown = { wait: { after: ['thinks'], binding: wait } }
 const options = { budget: { tokens: 10_000 } }
 
 /** Processes with a model that costs a cent a token, a tool for it, and a step that lasts until it is let go. */
@@ -58,6 +60,12 @@ async function cutOff(options: { readonly budget: Limits }) {
   const second = await start()
   const run = await inTime(clock, second.get(run_id))
   return { run, second, clock, result: await inTime(clock, run.result()) }
+}
+
+/** Processes with an action of one's own. */
+function thinking(execute: Adapter['execute']) {
+  const think: Adapter = { action_type: 'think', executor_kind: 'agent', execute }
+  return world({}, { layer: (hands: Hands) => actionLayer({ ...hands, adapters: [think] }) })
 }
 
 async function spentBy(runtime: Runtime, run: RunHandle) {
@@ -157,6 +165,44 @@ describe('what a run has used up', () => {
     expect(await inTime(clock, run.result())).toMatchObject({ success: true })
     expect(await spentBy(runtime, run)).toEqual({ actions: 1, tokens: 0, cost: 5 })
     await inTime(clock, runtime.close())
+  })
+
+  it.each([
+    ['is not laid down', {}, finalFailure('no more', { spent: { tokens: 150 } }), 150],
+    ['is laid down and taken up', laidDown, finalFailure('no more', { spent: { tokens: 150 } }), 150],
+    ['is not laid down, and the failure says nothing of it', {}, new Error('no more'), 100],
+    ['is laid down and taken up, likewise', laidDown, new Error('no more'), 100],
+  ])('counts once what was told on the way of what then failed, where the run %s', async (_, more, failure, tokens) => {
+    const { start, clock } = thinking(async (_action, { checkpoint }) => {
+      await checkpoint('half', { tokens: 100 })
+      throw failure
+    })
+    const runtime = await start()
+    const thinks = { binding: { action_type: 'think', params: {}, on_failure: 'skip' as const } }
+    const run = await runtime.submit(flowOf({ thinks, ...more }))
+    expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+    expect(await spentBy(runtime, run)).toEqual({ actions: 1, tokens, cost: 0 })
+    await inTime(clock, runtime.close())
+  })
+
+  it('counts what was told by a checkpoint also when a later one says nothing of it, and its process dies', async () => {
+    const there = door()
+    const { start, clock } = thinking(async (_action, { checkpoint, resume }) => {
+      if (resume !== undefined) return { output: resume }
+      await checkpoint('half', { tokens: 100 })
+      await checkpoint('more')
+      there.open()
+      return new Promise(() => undefined)
+    })
+    const first = await start()
+    const { run_id } = await first.submit(flowOf({ thinks: { binding: { action_type: 'think', params: {} } } }))
+    await inTime(clock, there.opened)
+    first.die()
+    const second = await start()
+    const run = await inTime(clock, second.get(run_id))
+    expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+    expect(await spentBy(second, run)).toEqual({ actions: 2, tokens: 100, cost: 0 })
+    await inTime(clock, second.close())
   })
 
   it('counts no turn in which nobody had anything to carry out', async () => {
