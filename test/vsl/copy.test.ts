@@ -7,7 +7,7 @@ import { Corrupt, Refused, Unavailable } from '../../src/protocol/errors.ts'
 import type { Json } from '../../src/protocol/json.ts'
 import { openProject } from '../../src/psg/project.ts'
 import { type Backend, POSITIONS } from '../../src/vsl/backend.ts'
-import { type CopyCounts, copyStore } from '../../src/vsl/copy.ts'
+import { type CopyCounts, copyStore, isEmpty } from '../../src/vsl/copy.ts'
 import { withEncryption } from '../../src/vsl/encrypted.ts'
 import { fileBackend } from '../../src/vsl/file.ts'
 import { liftedBackend } from '../../src/vsl/lifted.ts'
@@ -122,6 +122,37 @@ describe('copyStore', () => {
     const sealed = await withEncryption(inner, [key])
     await sealed.commit(write('r', 0, { puts: [[`${POSITIONS}bus`, '0'.repeat(20)]] }))
     await expect(copyStore(inner, memoryBackend())).rejects.toThrow(Refused)
+  })
+
+  it.each([
+    ['lost', undefined],
+    ['changed', new Uint8Array([9])],
+  ])('does not copy a blob that was %s, and does not take a copy for one that cannot give it', async (_, bytes) => {
+    const from = await filled(memoryBackend())
+    const getBlob = async () => bytes
+    await expect(copyStore({ ...from, getBlob }, memoryBackend())).rejects.toThrow(Corrupt)
+    await expect(copyStore(from, { ...memoryBackend(), getBlob }, { verify: true })).rejects.toThrow(Corrupt)
+  })
+
+  it('writes large values a few at a time', async () => {
+    const from = memoryBackend()
+    for (let i = 0; i < 5; i++) await from.commit(write('g', 0, { puts: [[`v/${i}`, 'x'.repeat(600_000)]] }))
+    const to = memoryBackend()
+    const written: number[] = []
+    const commit: Backend['commit'] = (one) => {
+      const values = one.inserts.filter(([key]) => key.startsWith('v/'))
+      if (values.length > 0) written.push(values.length)
+      return to.commit(one)
+    }
+    await copyStore(from, { ...to, commit })
+    expect(written).toEqual([2, 2, 1])
+  })
+
+  it('leaves nothing behind when it was told to stop before it began', async () => {
+    const to = memoryBackend()
+    const signal = AbortSignal.abort(new Error('enough'))
+    await expect(copyStore(await filled(memoryBackend()), to, { signal })).rejects.toThrow('enough')
+    expect(await isEmpty(to)).toBe(true)
   })
 
   it.each([
