@@ -32,6 +32,15 @@ import {
 } from './given.ts'
 
 describe('psg/graph: a commit', () => {
+  it('looks at what is changed beside a move, whichever of the two comes first', async () => {
+    const given = await world()
+    const { graph } = given
+    const plan = await withPlan(given, { a: [] })
+    const changes = [set('plan', plan.id, { title: undefined }), move('plan', plan.id, 'cancelled')]
+    for (const order of [changes, changes.toReversed()])
+      await expect(graph.commit(order, by)).rejects.toMatchObject({ violations: [{ rule: 'schema', path: 'title' }] })
+  })
+
   it('tells every rule that is broken, at every node, not the first alone', async () => {
     const given = await world()
     const { graph, id } = given

@@ -225,6 +225,38 @@ describe('psg/restore: one run', () => {
     expect(await graph.verify()).toEqual([])
   })
 
+  it('brings back into use what was retired and is still there, unless somebody else has retired it', async () => {
+    const { graph } = await world()
+    const retire = (id: string) => ({ kind: 'node_update', node: 'file', id, set: {}, retired: true }) as const
+    await graph.commit([add('file', 'a.ts', file('a.ts', 1)), add('file', 'b.ts', file('b.ts', 1))], by)
+    await graph.commit([retire('a.ts'), set('file', 'b.ts', { size: 2 })], as('r1'))
+    await graph.commit([retire('b.ts')], as('r2'))
+    const { conflicts } = await graph.restore({ ...by, to: 2, of: 'r1' })
+    expect(conflicts).toMatchObject([{ id: 'b.ts', revision: 4 }])
+    expect(graph.get('file', 'a.ts')?.retired).toBeUndefined()
+    expect(graph.get('file', 'b.ts')).toMatchObject({ retired: true, data: { size: 2 } })
+  })
+
+  it('brings back a field that was taken away', async () => {
+    const { graph, context } = await world({ context: { summary: 'about shops' } })
+    await graph.commit([set('context', context, { summary: undefined })], as('r1'))
+    await graph.restore({ ...by, to: 1, of: 'r1' })
+    expect(graph.get('context', context)?.data.summary).toBe('about shops')
+  })
+
+  it('brings back what was changed, moved on and then deleted as far as it had come', async () => {
+    const { graph, id, context } = await world()
+    const extension_id = id()
+    const data = { meta: META, extension_id, context_id: context, name: 'n', version: '1.0.0' }
+    const born = { ...data, extension_type: 'capability', status: 'registered' } as const
+    await graph.commit([add('extension', extension_id, born)], by)
+    await graph.commit([set('extension', extension_id, { name: 'x', status: 'active' })], as('r1'))
+    await graph.commit([remove('extension', extension_id)], as('r1'))
+    await graph.restore({ ...by, to: 2, of: 'r1' })
+    expect(graph.get('extension', extension_id)?.data).toMatchObject({ name: 'n', status: 'active' })
+    expect(await graph.verify()).toEqual([])
+  })
+
   it('does nothing when there is nothing to take back', async () => {
     const { graph } = await world()
     expect(await graph.restore({ ...by, to: 0, of: 'nobody' })).toEqual({ changes: [], conflicts: [] })
