@@ -87,6 +87,29 @@ describe('a clock that is set back', () => {
     await second.die()
   })
 
+  it.each([
+    ['only waits', {}],
+    ['has something else under way', { slow: {} }],
+  ])('does not keep the signal from a run that waits for it so long, and %s', async (_, beside) => {
+    const { state, time, start, soon, slow } = scene()
+    const runtime = await start()
+    const paid = { binding: { action_type: 'wait', params: { signal: 'paid' }, timeout_ms: 4_000 } }
+    const flow = flowOf({ paid, ...beside })
+    const run = await runtime.submit(flow)
+    const graph = await runtime.project.context(run.context_id)
+    const timers = () => [...graph.state.nodesOf(run.plan_id)].filter((node) => node.kind === 'timer')
+    await until(time, () => timers().length === 1)
+    state.setBack = HOUR
+    await soon(() => timers().length === 2) // it has begun anew
+    const began = time.now()
+    await runtime.signal(run.run_id, 'paid', 12)
+    slow.open()
+    await soon(() => run.phase === 'ended')
+    expect(time.now() - began).toBeLessThan(4_000)
+    expect(await run.result()).toMatchObject({ status: 'completed', outputs: { [flow.ids.paid!]: 12 } })
+    await runtime.close()
+  })
+
   it('does not keep anybody from taking over what was somebody else’s a moment ago', async () => {
     const { state, time, start, flow, soon, slow } = scene()
     const first = await start()

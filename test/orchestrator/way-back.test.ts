@@ -52,6 +52,26 @@ describe('the way back', () => {
     await inTime(clock, runtime.close())
   })
 
+  it('begins with what was done last, also when the run was laid down in between', async () => {
+    const called: Json[] = []
+    const made = () => 'made'
+    const functions = { a: made, b: made, c: made, boom, undo: (name: Json) => void called.push(name) }
+    const { start, clock } = world(functions)
+    const runtime = await start()
+    const run = await runtime.submit(
+      flowOf({
+        a: { binding: undoneBy('undo', 'a') },
+        b: { after: ['a'], binding: undoneBy('undo', 'b') },
+        wait: { after: ['b'], binding: { action_type: 'wait', params: { ms: 5_000 } } },
+        c: { after: ['wait'], binding: undoneBy('undo', 'c') },
+        boom: { after: ['c'], binding: { on_failure: 'compensate' } },
+      }),
+    )
+    expect(await inTime(clock, run.result())).toMatchObject({ status: 'failed' })
+    expect(called).toEqual(['c', 'b', 'a'])
+    await inTime(clock, runtime.close())
+  })
+
   it('is told to end as what it began as when another process finds it cut off', async () => {
     const reached = door()
     const unmaking: Adapter = {
