@@ -187,6 +187,14 @@ describe('`graph`: the disk becomes what the graph believes', () => {
     expect([await it.both('a'), await it.both('b'), await it.ends()]).toEqual([['a', 'a'], ['changed', 'changed'], []])
   })
 
+  it('the mode of a file too, where its content is not kept: nothing of it is lost', async () => {
+    const it = await drifted({ big: 'x'.repeat(20) }, (at) => chmodSync(at('big'), 0o600), { keepBytes: 10 })
+    const { mode } = lstatSync(join(it.root, 'big'))
+    expect(await it.settle('big', 'graph')).toBe('restored')
+    expect(lstatSync(join(it.root, 'big')).mode).not.toBe(mode)
+    expect(await it.ends()).toEqual([])
+  })
+
   it('not what it does not have, and not over what it could not give back', async () => {
     const it = await drifted(
       { big: 'x'.repeat(20), small: 's' },

@@ -51,6 +51,17 @@ describe('compensation', () => {
     expect(compensation(done, none).effects.map(({ action_id }) => action_id)).toEqual(['tried'])
   })
 
+  it('counts how often the way back was cut off, and not how often it failed', () => {
+    const interrupted = { status: 'failed', error: { code: 'interrupted', message: 'cut off' } } as const
+    const done = [
+      action('made', { inverse: call('x') }),
+      action('failed', { compensates: 'made', status: 'failed' }),
+      action('cut off', { compensates: 'made', ...interrupted }),
+      action('under way', { compensates: 'made', status: 'running' }),
+    ].map((each, i) => ({ action: each, ended: i }))
+    expect(compensation(done, none).effects).toMatchObject([{ action_id: 'made', cut_off: 2 }])
+  })
+
   it('tells apart what nothing takes back', () => {
     const done = [{ action: action('sent', { inverse: 'irreversible' as const }), ended: 1 }]
     expect(compensation(done, none)).toEqual({
@@ -77,6 +88,10 @@ describe('compensation', () => {
     expect(
       isMet(fileOperation({ operation: 'move', path: 'gone', to: 'old', expected_digest: digestOf('old') }), disk),
     ).toBe(true)
+    for (const path of ['new', 'never looked at'])
+      expect(isMet(fileOperation({ operation: 'move', path, to: 'old', expected_digest: digestOf('old') }), disk)).toBe(
+        false,
+      )
     expect(isMet(fileOperation({ operation: 'delete', path: 'never looked at' }), disk)).toBe(false)
     expect(isMet(call('delete'), disk)).toBe(false)
   })
