@@ -56,6 +56,10 @@ describe('a merge', () => {
 
   it('leaves mixed line ends as they are', () => {
     expect(mergeText('1\r\n2\n3\n4\n', '1\r\n2\n3\nfour\n', 'one\r\n2\n3\n4\n')).toEqual(clean('one\r\n2\n3\nfour\n'))
+    const crlf = '1\r\n2\r\n3\r\n4\r\n'
+    expect(mergeText(crlf, crlf.replace('4\r', 'four'), crlf.replace('1', 'one'))).toEqual(
+      clean('one\r\n2\r\n3\r\nfour\n'),
+    )
   })
 
   it('keeps a missing last line end where nobody gave it one, and takes one from who did', () => {
