@@ -173,6 +173,7 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
         )
       },
       submit: (flow) => runtime.submit(withDefaults(flow, whole.run)),
+      submitOnce: (flow) => runtime.submitOnce(withDefaults(flow, whole.run)),
       async close(signal) {
         refuseUnlessFit('close', { signal }, { signal: signalField })
         closing ??= closeInTurn(opened, clock, hurry.signal)

@@ -7,14 +7,26 @@ import { table } from './io.ts'
 const MOST_STEPS = 20
 const MOST_CHARACTERS = 100
 
-/** What the steps of a run gave, for people: a line each, the beginning of what is long, and the last of many. */
-export function outputLines(graph: ProjectGraph, { outputs }: RunResult): readonly string[] {
-  const given = Object.entries(outputs).filter(([, output]) => output !== null)
-  if (given.length === 0) return []
-  const last = given.slice(-MOST_STEPS)
-  const rows = last.map(([step, output]) => [stepNamed(graph, step), inOneLine(output)])
-  const before = given.length - last.length
-  return [...(before > 0 ? [`… ${before} more; --json has them all`] : []), table(rows)]
+/** What the steps of a run gave, for people. */
+export const outputLines = (graph: ProjectGraph, { outputs }: RunResult): readonly string[] =>
+  lastOf(
+    Object.entries(outputs).filter(([, output]) => output !== null),
+    ([step, output]) => [stepNamed(graph, step), inOneLine(output)],
+  )
+
+/** Which steps failed or were skipped, and why; but for the one that the whole run failed of, which is told with it. */
+export const failureLines = (graph: ProjectGraph, { failures = {}, error }: RunResult): readonly string[] =>
+  lastOf(
+    Object.entries(failures).filter(([step]) => step !== error?.step_id),
+    ([step, { message }]) => [`${graph.get('step', step)?.data.status}: ${stepNamed(graph, step)}`, inOneLine(message)],
+  )
+
+/** A line each, and of many the last. */
+function lastOf<T>(all: readonly T[], cells: (one: T) => readonly string[]): readonly string[] {
+  if (all.length === 0) return []
+  const last = all.slice(-MOST_STEPS)
+  const before = all.length - last.length
+  return [...(before > 0 ? [`… ${before} more; --json has them all`] : []), table(last.map(cells))]
 }
 
 /** A value as people read it, or its beginning. */

@@ -2,9 +2,9 @@ import type { RunResult } from '../orchestrator/run.ts'
 import { stepNamed } from '../orchestrator/waits.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { EXIT, type Io } from './io.ts'
-import { outputLines } from './outputs.ts'
+import { failureLines, outputLines } from './outputs.ts'
 
-/** Says how a run has ended, and what its steps gave. */
+/** Says how a run has ended, which of its steps failed, and what the others gave. */
 export async function tellEnd(
   ids: { readonly plan_id: string },
   result: RunResult,
@@ -17,7 +17,7 @@ export async function tellEnd(
     const step = result.error?.step_id
     const where = step === undefined ? [] : [`the step “${stepNamed(graph, step)}”`]
     const how = [status, ...where, result.error?.message ?? []].flat().join(': ')
-    return [how, ...outputLines(graph, result)].join('\n')
+    return [how, ...failureLines(graph, result), ...outputLines(graph, result)].join('\n')
   })
   return result.success ? EXIT.done : EXIT.failed
 }

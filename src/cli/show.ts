@@ -1,4 +1,4 @@
-import { outputsOf } from '../orchestrator/outputs.ts'
+import { failuresOf, outputsOf } from '../orchestrator/outputs.ts'
 import { type Found, shownAs } from '../server/find.ts'
 import { EXIT } from './io.ts'
 import type { VerbCall } from './verb.ts'
@@ -12,10 +12,11 @@ export async function run({ args, io }: VerbCall): Promise<number> {
   })
 }
 
-/** Of a run also what its steps have given. */
+/** Of a run also what its steps have given, and why some have not. */
 async function given({ graph, kind, id }: Found): Promise<object> {
   if (kind !== 'run') return {}
   const { data, group } = await graph.require('run', id)
   await graph.load(group)
-  return { outputs: await outputsOf(graph, data.plan_id) }
+  const failures = failuresOf(graph, data.plan_id)
+  return { outputs: await outputsOf(graph, data.plan_id), ...(failures && { failures }) }
 }

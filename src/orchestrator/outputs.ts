@@ -4,6 +4,7 @@ import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
 import type { GraphState } from '../psg/state.ts'
 import { isElsewhere, isOutcome, wholeOutput } from './outcome.ts'
+import type { RunError } from './run-error.ts'
 
 /** What the steps of a plan have given so far, by their ids. The plan must be loaded. */
 export async function outputsOf(graph: ProjectGraph, plan: string): Promise<{ readonly [step_id: string]: Json }> {
@@ -12,18 +13,38 @@ export async function outputsOf(graph: ProjectGraph, plan: string): Promise<{ re
     const bytes = await graph.store.getBlob(digest)
     return bytes && JSON.parse(new TextDecoder().decode(bytes))
   }
-  for (const record of outcomes(graph.state, plan)) {
+  const { state } = graph
+  for (const record of lastOfSteps(state, plan, (one) => one.status === 'completed' && isOutcome(state, one))) {
     const output = isElsewhere(record) ? await wholeOutput(record, readJson) : record.output
     if (output !== undefined) outputs[record.step_id] = output
   }
   return outputs
 }
 
-/** What the steps of a plan came to, in the plan's order, so that the same run is told the same way wherever it is read. */
-function outcomes(state: GraphState, plan: string): readonly ActionRecord[] {
+/** Why steps of a plan failed or were skipped, by their ids; `undefined` where none was. The plan must be loaded. */
+export function failuresOf(
+  { state }: ProjectGraph,
+  plan: string,
+): { readonly [step_id: string]: RunError } | undefined {
+  const failed = lastOfSteps(state, plan, ({ error, compensates, step_id }) => {
+    const status = state.get('step', step_id)?.data.status
+    return error !== undefined && compensates === undefined && (status === 'failed' || status === 'skipped')
+  })
+  if (failed.length === 0) return undefined
+  const failures = table<RunError>()
+  for (const { step_id, error } of failed) failures[step_id] = error as unknown as RunError
+  return failures
+}
+
+/** The last action of each step among these, in the plan's order, so that the same run is told the same way wherever it is read. */
+function lastOfSteps(
+  state: GraphState,
+  plan: string,
+  isMeant: (action: ActionRecord) => boolean,
+): readonly ActionRecord[] {
   const latest = new Map<string, Node<'action'>>()
   for (const node of state.nodesOf(plan)) {
-    if (!isKind(node, 'action') || node.data.status !== 'completed' || !isOutcome(state, node.data)) continue
+    if (!isKind(node, 'action') || !isMeant(node.data)) continue
     if ((latest.get(node.data.step_id)?.born ?? 0) <= node.born) latest.set(node.data.step_id, node)
   }
   const placed = [...latest.values()].map(({ data }) => ({ data, at: state.get('step', data.step_id)?.at ?? 0 }))

@@ -12,7 +12,7 @@ import { heldUpBy } from './held-up.ts'
 import type { Settled } from './keeper.ts'
 import type { Lacking } from './lacking.ts'
 import type { Undone } from './live.ts'
-import { outputsOf } from './outputs.ts'
+import { failuresOf, outputsOf } from './outputs.ts'
 import type { RunError } from './run-error.ts'
 import { openTimers } from './timers.ts'
 import type { Placeless } from './without-place.ts'
@@ -25,6 +25,8 @@ export interface RunResult {
   readonly error?: RunError
   /** What each step gave, by step id; outputs too large to keep inline are read from the store when asked for. */
   readonly outputs: { readonly [step_id: string]: Json }
+  /** Why steps failed or were skipped, by step id: also those of a run that went on without them. Absent where none was. */
+  readonly failures?: { readonly [step_id: string]: RunError }
   /** In a session, whose result stands for each thing that steps were declared to write. */
   readonly resources?: { readonly [resource: string]: { readonly step_id: string; readonly participant_id: string } }
   /** Of a run that was to compensate: what became of each action that it had done. Some can never be taken back. */
@@ -209,11 +211,13 @@ type Stored = Partial<Pick<RunResult, 'status' | 'error' | 'resources' | 'undone
 
 async function resultOf(graph: ProjectGraph, run: string, plan: string): Promise<RunResult> {
   const { status = 'failed', error, resources, undone } = (graph.get('run', run)?.data.result ?? {}) as Stored
+  const failures = failuresOf(graph, plan)
   return {
     success: status === 'completed',
     status,
     ...(error && { error }),
     outputs: await outputsOf(graph, plan),
+    ...(failures && { failures }),
     ...(resources && { resources }),
     ...(undone && { undone }),
   }

@@ -3,7 +3,7 @@ import type { ActionLayer, Hands } from '../ael/layer.ts'
 import { onAbort } from '../bus/waiting.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { allOf } from '../protocol/each.ts'
-import { Closed, NotFound } from '../protocol/errors.ts'
+import { Closed, NotFound, RuleViolation } from '../protocol/errors.ts'
 import { needed, oneOf, refuseUnlessFit, signal as signalField, text } from '../protocol/fields.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import { PLAN_ENDINGS } from '../protocol/lifecycle.ts'
@@ -34,7 +34,7 @@ import { type Registry, registry } from './registry.ts'
 import { type RunHandle, runHandle } from './run.ts'
 import { checkedLayer, checkRuntimeOptions } from './runtime-check.ts'
 import type { Flow } from './submit.ts'
-import { checkedFlow, refuseBudget } from './submit-check.ts'
+import { checkedFlow, chosenRun, refuseBudget } from './submit-check.ts'
 import { type Wishes, wishes } from './wishes.ts'
 import { type Placeless, withoutPlace } from './without-place.ts'
 
@@ -79,6 +79,8 @@ export interface Runtime extends Wishes {
   call(module: string, input: unknown, by?: { readonly actor?: string; readonly reason?: string }): Promise<Document>
   /** Puts a flow into the graph and runs it. Throws InvalidInput or RuleViolation, and then nothing is there. */
   submit(flow: Flow): Promise<RunHandle>
+  /** The run that a flow has chosen the id of (`chosen.run`): submitted, unless it is there, by whatever process; then it is given as it is. Throws as `submit` does. */
+  submitOnce(flow: Flow): Promise<RunHandle>
   /** A run by its own id, its plan's or its trace's. Throws NotFound. */
   get(id: string): Promise<RunHandle>
   /** Every run that has not ended, by the ids of their plans: also those that wait or are paused. Their `phase` tells which. */
@@ -163,6 +165,23 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     return driven ? withoutPlace(driven) : []
   }
 
+  async function submitted(checked: Flow): Promise<RunHandle> {
+    const isOurs = !options.mine || options.mine.has(checked.plan.plan_id)
+    if (isOurs && (layer === options.layer || !layer.asksBudget)) refuseBudget(checked)
+    return left.whileSubmitting(checked.plan.plan_id, async () => {
+      const { graph, run } = await bringIn(checked, { project, clock, resolve, switched })
+      if (graph.get('plan', run.data.plan_id)?.data.status === 'in_progress') await look(graph.id)
+      return handle(graph, run)
+    })
+  }
+
+  async function get(id: string): Promise<RunHandle> {
+    open()
+    const { graph, run } = await locateRun(id, caughtUp)
+    if (run.data.phase !== 'ended') await graph.load(run.group) // not there if its plan was deleted and has come back by another process
+    return handle(graph, run)
+  }
+
   const modules = registry<Module>(moduleProblem, protocolModules)
   return {
     project,
@@ -179,21 +198,19 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     },
     async submit(flow) {
       open()
+      return submitted(checkedFlow(flow))
+    },
+    async submitOnce(flow) {
+      open()
       const checked = checkedFlow(flow)
-      const isOurs = !options.mine || options.mine.has(checked.plan.plan_id)
-      if (isOurs && (layer === options.layer || !layer.asksBudget)) refuseBudget(checked)
-      return left.whileSubmitting(checked.plan.plan_id, async () => {
-        const { graph, run } = await bringIn(checked, { project, clock, resolve, switched })
-        if (graph.get('plan', run.data.plan_id)?.data.status === 'in_progress') await look(graph.id)
-        return handle(graph, run)
+      const id = chosenRun(checked)
+      return submitted(checked).catch(async (refusal: unknown) => {
+        const there = refusal instanceof RuleViolation ? await get(id).catch(unlessNotFound) : undefined
+        if (!there) throw refusal
+        return there
       })
     },
-    async get(id) {
-      open()
-      const { graph, run } = await locateRun(id, caughtUp)
-      if (run.data.phase !== 'ended') await graph.load(run.group) // not there if its plan was deleted and has come back by another process
-      return handle(graph, run)
-    },
+    get,
     async list() {
       open()
       const ids: string[] = []

@@ -122,6 +122,13 @@ export function checkedFlow(given: unknown): Flow {
   return flow as unknown as Flow
 }
 
+/** The run that a flow is known again by. Throws InvalidInput where it leaves the id to us. */
+export function chosenRun({ chosen: { run } = {} }: Flow): string {
+  if (run !== undefined) return run
+  const message = "is needed to know it again by: chosen: { run: uuidOf('order 7') }"
+  throw new InvalidInput('flow', [{ path: 'chosen.run', rule: 'required', message }])
+}
+
 /** For a layer that does not ask the run what may be spent: a limit that nobody holds would be one in name only. */
 export function refuseBudget({ options: { budget = {} } = {} }: Flow): void {
   const limits = (['actions', 'tokens', 'cost'] as const).filter((unit) => budget[unit] !== undefined)

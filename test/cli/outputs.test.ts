@@ -49,6 +49,23 @@ describe('mplp run', { timeout: PATIENT }, () => {
     expect(lines).toHaveLength(22)
   })
 
+  it('shows which steps failed or were skipped beside the one that the run failed of, and why; and so does mplp show', async () => {
+    const folder = tempFolder()
+    writeFileSync(
+      join(folder, 'mplp.config.mjs'),
+      `const no = (name) => () => { throw new Error('no ' + name) }
+       export default { vsl: 'sqlite:./state.db', functions: { a: () => 1, b: no('b'), c: no('c'), d: no('d') } }`,
+    )
+    const call = (name: string, on_failure = 'fail') => ({ action_type: 'function', params: { name }, on_failure })
+    const steps = { a: call('a'), b: call('b', 'skip'), c: call('c', 'continue'), d: call('d') }
+    writeFileSync(join(folder, 'flow.json'), JSON.stringify({ title: 'Failures', steps, options: { concurrency: 1 } }))
+    const { code, out } = await mplpHere(folder, ['run', 'flow.json'])
+    const [first, ...lines] = out.trimEnd().split('\n')
+    expect([code, ...lines]).toEqual([1, 'failed: the step “d”: no d', 'skipped: b  no b', 'failed: c   no c', 'a  1'])
+    const shown = await mplpHere(folder, ['show', first!.split(' ')[1]!, '--json'])
+    expect(Object.values(JSON.parse(shown.out).failures)).toMatchObject([{ message: 'no b' }, {}, { message: 'no d' }])
+  })
+
   it('shows nothing where nothing was given', async () => {
     expect(await printed({ nothing: null })).toEqual(['completed'])
   })

@@ -295,8 +295,10 @@ describe('a failing step', () => {
         throw new Error('boom')
       },
     })
-    const run = await runtime.submit(flowOf({ boom: { binding: { on_failure: 'skip' } }, noop: { after: ['boom'] } }))
-    expect((await run.result()).status).toBe('completed')
+    const flow = flowOf({ boom: { binding: { on_failure: 'skip' } }, noop: { after: ['boom'] } })
+    const { status, failures } = await (await runtime.submit(flow)).result()
+    expect(status).toBe('completed')
+    expect(failures).toEqual({ [flow.plan.steps[0]!.step_id]: { code: 'action_failed', message: 'boom' } })
     await runtime.close()
   })
 
@@ -333,8 +335,9 @@ describe('a failing step', () => {
     })
     const retry = { strategy: 'fixed', max_attempts: 3, delay_ms: 0 } as const
     const binding = { retry, on_failure: 'continue' } as const
-    const run = await runtime.submit(flowOf({ plain: { binding }, text: { binding }, final: { binding } }))
-    await run.result()
+    const flow = flowOf({ plain: { binding }, text: { binding }, final: { binding } })
+    const { failures } = await (await runtime.submit(flow)).result()
+    expect(Object.keys(failures!)).toEqual([flow.plan.steps[2]!.step_id])
     expect(calls.sort()).toEqual(['final', 'plain', 'plain', 'plain', 'text', 'text', 'text'])
     await runtime.close()
   })

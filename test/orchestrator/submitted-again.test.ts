@@ -43,13 +43,46 @@ describe('a flow whose run is chosen, submitted by several processes at once', (
       if (one.status === 'rejected')
         expect(one.reason).toMatchObject({ violations: [{ rule: 'id.unique', node: `run/${uuidOf(id)}` }] })
     for (const runtime of runtimes) {
-      const { outputs } = await (await runtime.get(uuidOf(id))).result()
+      const { outputs } = await (await runtime.submitOnce(orderOf(id).flow)).result()
       expect(outputs[orderOf(id).ids['item 1']!]).toBe('packed')
+    }
+    const next = `order ${systemClock.uuid()}`
+    const once = await Promise.all(runtimes.map((runtime) => runtime.submitOnce(orderOf(next).flow)))
+    for (const run of once) {
+      expect(run.run_id).toBe(uuidOf(next))
+      expect((await run.result()).status).toBe('completed')
     }
   }
   it('is run once on SQLite', () => isRunOnce(`sqlite:${tempFolder()}/state.db`))
   itNeeds('redis')('is run once on Redis', (url) => isRunOnce(url, { prefix: freshPrefix() }))
   itNeeds('postgres')('is run once on Postgres', (url) => isRunOnce(url))
+})
+
+describe('submitOnce', () => {
+  it('gives a run that has ended as it is, whatever the flow says now', async () => {
+    const runtime = await opened(memoryBackend())
+    await (await runtime.submitOnce(orderOf('7').flow)).result()
+    const again = await runtime.submitOnce(orderOf('7', 3).flow)
+    expect(again.phase).toBe('ended')
+    expect(Object.keys((await again.result()).outputs)).toHaveLength(2)
+  })
+
+  it('refuses a flow that leaves the id of its run to us, and one that the graph refuses, and leaves nothing behind', async () => {
+    const store = memoryBackend()
+    const runtime = await opened(store)
+    const { chosen, ...unchosen } = orderOf('7').flow
+    const before = await collect(store.scan(''))
+    const nobody = { problems: [{ path: 'chosen.run', rule: 'required' }] }
+    await expect(runtime.submitOnce(unchosen)).rejects.toMatchObject(nobody)
+    const [one, two] = unchosen.plan.steps
+    const steps = [
+      { ...one!, dependencies: [two!.step_id] },
+      { ...two!, dependencies: [one!.step_id] },
+    ]
+    const circle = { ...unchosen, plan: { ...unchosen.plan, steps }, chosen: chosen! }
+    await expect(runtime.submitOnce(circle)).rejects.toMatchObject({ code: 'rule_violation' })
+    expect(await collect(store.scan(''))).toEqual(before)
+  })
 })
 
 it('takes up what a crash has left of a large one, though its flow is made anew', async () => {

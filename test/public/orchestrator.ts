@@ -49,8 +49,10 @@ function runtime(more: (plan: Argument) => Doors = () => ({})): Doors {
   const confirm = systemClock.uuid()
   const flow = flowOf({ noop: {} }, { approval: { needed: 1 }, chosen: { confirm } })
   const plan = given(flow.plan.plan_id)
+  const again = flowOf({ noop: {} }, { approval: { needed: 1 }, chosen: { run: systemClock.uuid() } })
   return {
     submit: making(HANDLE, asked(flow)),
+    submitOnce: making(elsewhere(HANDLE), asked(again)),
     get: making(elsewhere(HANDLE), plan),
     list: bare,
     ended: door(options()),
