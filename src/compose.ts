@@ -1,23 +1,15 @@
-import { resolve } from 'node:path'
-import type { Adapter, DeltaSource } from './ael/adapter.ts'
+import type { DeltaSource } from './ael/adapter.ts'
 import { checkPlaces } from './ael/check-places.ts'
 import { checkRegistering } from './ael/check-registering.ts'
 import { closeInTime } from './ael/in-time.ts'
 import type { ActionLayer } from './ael/layer.ts'
-import type { LlmOptions, Provider } from './ael/llm.ts'
 import type { ToolRegistry } from './ael/tool-registry.ts'
 import type { Bus } from './bus/bus.ts'
 import { closeBuses } from './bus/close-buses.ts'
 import { onAbort } from './bus/waiting.ts'
-import {
-  type Config,
-  type EffectiveConfig,
-  effectiveConfig,
-  type ModelConfig,
-  mergedConfig,
-  secretFromEnv,
-} from './config.ts'
+import { type Config, type EffectiveConfig, effectiveConfig, mergedConfig } from './config.ts'
 import { inConfig } from './config-check.ts'
+import { adaptersOf, toolsOf } from './configured-adapters.ts'
 import { type Opening, openConfigured } from './configured-store.ts'
 import { checkFolder, openProjectFolder } from './folder.ts'
 import { closeInTurn, type Part } from './orchestrator/close-in-turn.ts'
@@ -39,7 +31,7 @@ import {
   signal as signalField,
 } from './protocol/fields.ts'
 import { given } from './protocol/given.ts'
-import { type Digest, isObject } from './protocol/json.ts'
+import { isObject } from './protocol/json.ts'
 import { type Report, sparing, TOLD_AGAIN_MS, warn } from './protocol/reporter.ts'
 import type { Project } from './psg/project.ts'
 import type { Backend } from './vsl/backend.ts'
@@ -215,86 +207,6 @@ async function relaysOf(
     const onError = sparing(parts.onError, TOLD_AGAIN_MS, parts.clock) // it tries again every few seconds for as long as the bus is away
     return relay({ ...parts, name, transport, holder, onError })
   })
-}
-
-interface Parts {
-  readonly tools: ToolRegistry
-  /** Which is opened once they are known to fit. */
-  readonly store: Promise<Backend>
-  readonly clock: Clock
-  readonly folder: ProjectFolder | undefined
-  readonly onError: (error: unknown) => void
-}
-
-export async function toolsOf({ tools = [] }: Config): Promise<ToolRegistry> {
-  const { toolRegistry } = await import('./ael/tool-registry.ts')
-  const registry = toolRegistry()
-  for (const [i, tool] of tools.entries()) inConfig(`tools[${i}]`, () => registry.register(tool))
-  return registry
-}
-
-/** Those of the runtime itself. */
-export async function adaptersOf(
-  config: Config,
-  { tools, store, clock, folder, onError }: Parts,
-): Promise<readonly Adapter[]> {
-  const { toolAdapter } = await import('./ael/tool.ts')
-  const adapters: Adapter[] = [toolAdapter(tools, { clock })]
-  const { functions } = config
-  if (functions) {
-    const { functionAdapter } = await import('./ael/function.ts')
-    adapters.push(inConfig('functions', () => functionAdapter(functions)))
-  }
-  const { httpAdapter } = await import('./ael/http.ts')
-  adapters.push(httpAdapter({ clock, ...(config.http_allow && { allow: config.http_allow }) }))
-  const { fileAdapter } = await import('./ael/file.ts')
-  const blobs = {
-    put: async (bytes: Uint8Array) => (await store).putBlob(bytes),
-    get: async (digest: Digest) => (await store).getBlob(digest),
-  }
-  if (folder) {
-    const { root, staleCheck, mayWrite, tracked } = folder
-    adapters.push(tracked(await fileAdapter({ root, blobs, clock, staleCheck, mayWrite })))
-  } else adapters.push(await fileAdapter({ root: resolve('.'), blobs, clock }))
-  if (config.models) {
-    const { llmAdapter } = await import('./ael/llm.ts')
-    const providers = await Promise.all(
-      Object.entries(config.models).map(async ([name, model]) => [name, await providerOf(name, model)] as const),
-    )
-    const limits = given({ maxRounds: config.actions?.max_rounds })
-    const price = priceIn(config.models)
-    adapters.push(llmAdapter({ providers: Object.fromEntries(providers), tools, clock, price, ...limits }))
-  }
-  if (config.mcp)
-    adapters.push(await (await import('./ael/mcp.ts')).mcpAdapter({ servers: config.mcp, tools, clock, onError }))
-  return adapters
-}
-
-const MILLION = 1_000_000
-
-function priceIn(models: NonNullable<Config['models']>): NonNullable<LlmOptions['price']> {
-  return ({ provider, prompt, completion }) => {
-    const { price } = models[provider]!
-    return price && (prompt * price.prompt + completion * price.completion) / MILLION
-  }
-}
-
-async function providerOf(name: string, { provider, api_key_env, base_url, replies }: ModelConfig): Promise<Provider> {
-  if (typeof provider !== 'string') return provider
-  const { anthropicProvider, compatibleProvider, googleProvider, openAiProvider, scriptedProvider } = await import(
-    './ael/llm.ts'
-  )
-  const apiKey = secretFromEnv(api_key_env ?? `${provider.toUpperCase()}_API_KEY`)
-  const options = { apiKey, ...given({ baseUrl: base_url }) }
-  const open = {
-    openai: () => openAiProvider(options),
-    anthropic: () => anthropicProvider(options),
-    google: () => googleProvider(options),
-    compatible: () =>
-      compatibleProvider({ ...(api_key_env !== undefined && { apiKey }), baseUrl: base_url ?? '', name }),
-    scripted: () => scriptedProvider(replies ?? []),
-  }
-  return open[provider]()
 }
 
 /** What is not there yet, and how to say that it is. */

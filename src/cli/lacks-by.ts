@@ -1,7 +1,7 @@
 import type { Lack } from '../ael/adapter.ts'
 import type { ActionLayer } from '../ael/layer.ts'
-import { adaptersOf, toolsOf } from '../compose.ts'
 import type { Config } from '../config.ts'
+import { adaptersOf, toolsOf } from '../configured-adapters.ts'
 import { systemClock } from '../protocol/clock.ts'
 import { warn } from '../protocol/reporter.ts'
 

@@ -11,6 +11,7 @@ const BELOW_COMPOSE = [
   'protocol',
   'config',
   'config-check',
+  'configured-adapters',
   'configured-store',
   'folder',
 ]
@@ -24,6 +25,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   orchestrator: ['drift', 'psg', 'vsl', 'bus', 'ael', 'protocol'],
   config: ['protocol', 'ael', 'bus', 'vsl', 'orchestrator', 'config-check'], // it gives a config file the types of what it may name
   'config-check': ['protocol', 'ael', 'bus', 'vsl', 'config'], // it asks them what they could work with
+  'configured-adapters': ['orchestrator', 'vsl', 'ael', 'protocol', 'config', 'config-check'],
   'configured-store': ['vsl', 'protocol', 'config'],
   folder: ['orchestrator', 'psg', 'vsl', 'protocol', 'config', 'config-check'],
   compose: BELOW_COMPOSE,
