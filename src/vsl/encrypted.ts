@@ -1,5 +1,5 @@
 import { InvalidInput, KeyExists, NotFound, Refused } from '../protocol/errors.ts'
-import { type Digest, digestOf, isObject, type Json } from '../protocol/json.ts'
+import { type Digest, digestOf, type Json } from '../protocol/json.ts'
 import type { Backend, Entry, Puts, ScanFrom } from './backend.ts'
 import { certainly } from './certainly.ts'
 import { checkBytes, checkDigest, checkName, checkScan, textOf } from './check-input.ts'
@@ -101,7 +101,8 @@ export async function withEncryption(store: Backend, keys: readonly EncryptionKe
       checkScan(prefix, from)
       const kind = from.own ? 'own' : 'value'
       let left = from.limit ?? Number.POSITIVE_INFINITY
-      for await (const [key, sealed] of from.own ? ownKeys(store, prefix, from.after) : store.scan(prefix, from)) {
+      const found = from.own ? ownKeys(store, prefix, from.after) : values(store, prefix, from)
+      for await (const [key, sealed] of found) {
         if (left-- <= 0) return
         let value: Json
         try {
@@ -158,7 +159,7 @@ export async function withEncryption(store: Backend, keys: readonly EncryptionKe
 
 /** Has a key ever sealed anything here, or is one about to? Also before there is anything else. */
 export async function isSealed(store: Backend): Promise<boolean> {
-  if (isObject(await claimIn(store))) return true // in a copy that was laid open it is text
+  if ((await claimIn(store)) !== undefined) return true
   for await (const _ of store.scan(CHECKS, { own: true, limit: 1 })) return true
   return false
 }
@@ -206,6 +207,13 @@ async function* ownKeys(
     if (pair[0].startsWith(RESERVED)) return yield* ownKeys(store, prefix, `${RESERVED}\u{10ffff}`)
     yield pair
   }
+}
+
+/** The same for values: a claim is there while others open the store, and stays when they are cut off. */
+async function* values(store: Backend, prefix: string, from: ScanFrom): AsyncIterable<readonly [string, Json]> {
+  const isAmong = CLAIM.startsWith(prefix) && from.limit !== undefined
+  for await (const pair of store.scan(prefix, isAmong ? { ...from, limit: from.limit + 1 } : from))
+    if (pair[0] !== CLAIM) yield pair
 }
 
 /** Every key leaves a text in the store by which it is known again: a wrong one must be found out before it seals anything. */

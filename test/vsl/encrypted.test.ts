@@ -326,6 +326,23 @@ describe('an encrypted store', () => {
     expect(await store.get('k')).toBe(1)
   })
 
+  it('shows nothing of an opening that was cut off at its very end, and can be copied', async () => {
+    const keys = [key('k1')]
+    const inner = memoryBackend()
+    const isLast = ({ method, nth }: Call) => method === 'commit' && nth > 0
+    const cut = faultyBackend(inner, (call) => (isLast(call) ? 'lose-call' : undefined), manualClock())
+    await expect(withEncryption(cut, keys)).rejects.toThrow(Unavailable)
+    expect(await collect(inner.scan(''))).toHaveLength(1)
+    const store = await withEncryption(inner, keys)
+    await copyStore(memoryBackend(), store)
+    await store.commit(write('g', 0, { puts: [['z', 1]] }))
+    expect(await collect(store.scan('', { limit: 1 }))).toEqual([['z', 1]])
+    const plain = memoryBackend()
+    await copyStore(store, plain, { verify: true })
+    expect(await collect(plain.scan(''))).toEqual([['z', 1]])
+    expect(await isSealed(plain)).toBe(false)
+  })
+
   it('takes keys as bytes or base64, and refuses what is none', async () => {
     const bytes = randomBytes(32)
     const inner = memoryBackend()
