@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { openRuntime } from '../../src/compose.ts'
@@ -9,6 +10,7 @@ import type { JsonObject } from '../../src/protocol/json.ts'
 import { firstActionOf } from '../../src/psg/first-action.ts'
 import { type ServeOptions, serve } from '../../src/server/server.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
+import { withEncryption } from '../../src/vsl/encrypted.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { add, by, file } from '../psg/given.ts'
 import { flowOf } from '../support/flows.ts'
@@ -745,6 +747,20 @@ describe('for those who watch', () => {
       expect(text).not.toContain('mplp_runs_running')
     },
   )
+
+  it('counts also what is sealed with a key that only others have yet', async () => {
+    const inner = memoryBackend()
+    const old = { id: '2025', key: randomBytes(32) }
+    const young = { id: '2026', key: randomBytes(32) }
+    const { url } = await serving({}, {}, { store: await withEncryption(inner, [old]), onError: () => undefined })
+    const other = await openRuntime({}, { store: await withEncryption(inner, [young, old]) })
+    onTestFinished(() => other.close())
+    const run = await other.submit(flowOf({ one: {} }, { approval: {} }))
+    expect(await run.rest()).toBe('waiting')
+    const response = await fetch(`${url}/metrics`)
+    expect(response.status).toBe(200)
+    expect(await response.text()).toContain('\nmplp_confirms_waiting 1\n')
+  })
 
   it('describes every route that it answers, and no other', async () => {
     const { ask, server } = await serving()
