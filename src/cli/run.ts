@@ -4,9 +4,9 @@ import { type FlowWithIds, flowIn } from '../orchestrator/named-flow.ts'
 import { endOf, type RunHandle } from '../orchestrator/run.ts'
 import { checkedFlow } from '../orchestrator/submit-check.ts'
 import { type Wait, waitsOf } from '../orchestrator/waits.ts'
-import type { Question } from '../orchestrator/wishes.ts'
 import { InvalidInput, Refused, RuleViolation } from '../protocol/errors.ts'
-import type { Project } from '../psg/project.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
+import { type Project, upToDate } from '../psg/project.ts'
 import { unlessNotFound } from '../server/find.ts'
 import { idsOf } from './ids-of.ts'
 import { EXIT, type Io } from './io.ts'
@@ -98,17 +98,21 @@ async function follow(
     const rest = (await unlessLeft(io, run.rest(io.signal))) ?? 'left'
     if (rest !== 'waiting' || approve === undefined) return rest
     // What we have approved and is still open needs others too: to approve it again would have no end.
-    const open = (await questionsOf(run, runtime)).filter(({ confirm }) => !approved.has(confirm.confirm_id))
+    const open = decisionsIn(waitsOf(await graphOf(run, runtime), run.plan_id)).filter((id) => !approved.has(id))
     if (open.length === 0) return rest
-    for (const { confirm } of open) {
-      approved.add(confirm.confirm_id)
-      await runtime.decide(confirm.confirm_id, { status: 'approved', decided_by_role: approve })
+    for (const id of open) {
+      approved.add(id)
+      await runtime.decide(id, { status: 'approved', decided_by_role: approve })
     }
   }
 }
 
-const questionsOf = async ({ plan_id }: RunHandle, runtime: ComposedRuntime) =>
-  (await runtime.waiting()).filter((question) => question.plan_id === plan_id)
+/** Its context alone, as others have left it: a store may be full of what waits for somebody. */
+const graphOf = ({ context_id, plan_id }: RunHandle, { project }: ComposedRuntime): Promise<ProjectGraph> =>
+  upToDate(project, { graph: context_id, group: plan_id })
+
+const decisionsIn = (waits: readonly Wait[]): readonly string[] =>
+  waits.flatMap(({ decision }) => decision?.confirm_id ?? [])
 
 type Ids = FlowWithIds['ids'] | undefined
 
@@ -121,29 +125,26 @@ const reports = {
     return tellEnd(told(run, ids), await run.result(), await runtime.project.context(run.context_id), io)
   },
   async waiting(run: RunHandle, runtime: ComposedRuntime, io: Io, ids: Ids): Promise<number> {
-    const questions = await questionsOf(run, runtime)
-    const waits = waitsOf(await runtime.project.context(run.context_id), run.plan_id)
-    io.result(
-      {
-        status: 'waiting',
-        ...told(run, ids),
-        confirms: questions.map((question) => question.confirm.confirm_id),
-        waits_for: waits.map(({ what }) => what),
-      },
-      () => (questions.length === 0 ? waitingFor(run, waits) : asking(questions)),
+    const graph = await graphOf(run, runtime)
+    const waits = waitsOf(graph, run.plan_id)
+    const confirms = decisionsIn(waits)
+    io.result({ status: 'waiting', ...told(run, ids), confirms, waits_for: waits.map(({ what }) => what) }, () =>
+      confirms.length === 0 ? waitingFor(run, waits) : asking(graph, waits),
     )
     if (forgets(runtime)) io.warn(`nobody can make it go on: ${FORGETS}`)
     return EXIT.waiting
   },
 }
 
-const asking = (questions: readonly Question[]): string =>
-  [
-    `waiting for ${questions.length === 1 ? 'a decision' : `${questions.length} decisions`}:`,
-    ...questions.map(({ confirm, roles }) =>
-      `  ${approving(confirm.confirm_id, roles)}   ${confirm.reason ?? ''}`.trimEnd(),
+function asking(graph: ProjectGraph, waits: readonly Wait[]): string {
+  const decisions = waits.flatMap(({ decision }) => decision ?? [])
+  return [
+    `waiting for ${decisions.length === 1 ? 'a decision' : `${decisions.length} decisions`}:`,
+    ...decisions.map(({ confirm_id, roles }) =>
+      `  ${approving(confirm_id, roles)}   ${graph.get('confirm', confirm_id)?.data.reason ?? ''}`.trimEnd(),
     ),
   ].join('\n')
+}
 
 const waitingFor = (run: RunHandle, waits: readonly Wait[]): string =>
   run.phase === 'paused'

@@ -12,6 +12,7 @@ import type { Flow } from '../../src/orchestrator/submit.ts'
 import type { Question } from '../../src/orchestrator/wishes.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
 import type { JsonObject } from '../../src/protocol/json.ts'
+import { INDEX } from '../../src/psg/indexes.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
 import { openStore } from '../../src/vsl/vsl.ts'
 import { flowOf } from '../support/flows.ts'
@@ -344,6 +345,19 @@ describe('a plan that asks', { timeout: PATIENT }, () => {
     const folder = withFlow({ reason: 'really?' })
     const { code, values } = await hereJson<Ran>(folder, ['run', 'flow.json', '--approve', 'lead'])
     expect({ code, status: values[0]!.status }).toEqual({ code: 0, status: 'completed' })
+  })
+
+  it.each([
+    { more: [], ends: 2 },
+    { more: ['--approve', 'lead'], ends: 0 },
+  ])('opens no other context that asks, with $more', async ({ more, ends }) => {
+    const folder = withFlow({ reason: 'really?' })
+    const store = await openStore(`sqlite:${join(folder, '.mplp/state.db')}`)
+    const elsewhere = { graph: systemClock.uuid(), group: systemClock.uuid() } // who opens it finds nothing
+    const asks = [[INDEX.waiting(systemClock.uuid()), elsewhere]] as const
+    await store.commit({ stream: 'another', expected: 0, inserts: asks, puts: [], deletes: [] })
+    await store.close()
+    expect(await mplpHere(folder, ['run', 'flow.json', ...more])).toMatchObject({ code: ends })
   })
 })
 
