@@ -136,21 +136,22 @@ const withoutShapes = (text: string): string =>
 const SENSITIVE =
   /^(?:(?:proxy-)?authorization|(?:set-)?cookie|(?:x-)?api[-_]?key|apikey|pass(?:word|wd|phrase)|secret|client[-_]?secret|(?:access|refresh|id|auth)[-_]?token|private[-_]?key|secret[-_]?(?:access[-_]?)?key)$/i
 
-/** Nothing in it has a name of its own; one value that is not set must not uncover the others of a list. */
-const isBare = (item: Json): boolean =>
-  item === null || typeof item !== 'object' || (Array.isArray(item) && item.every(isBare))
-const covered = (value: string): string => (value === '' ? value : REDACTED)
-
 function walk(value: Json, text: (value: string) => string): Json {
   if (typeof value === 'string') return text(value)
   if (value === null || typeof value !== 'object') return value
   return Array.isArray(value) ? walkArray(value, text) : walkObject(value as JsonObject, text)
 }
 
-function walkArray(items: readonly Json[], text: (value: string) => string): readonly Json[] {
+/** What stands under a sensitive name, and in its lists; what has a name of its own there is judged by that. */
+function cover(value: Json, text: (value: string) => string): Json {
+  if (typeof value === 'string') return value === '' ? value : REDACTED
+  return Array.isArray(value) ? walkArray(value, text, cover) : walk(value, text)
+}
+
+function walkArray(items: readonly Json[], text: (value: string) => string, cleanOf = walk): readonly Json[] {
   let changed = false
   const cleaned = items.map((item) => {
-    const clean = walk(item, text)
+    const clean = cleanOf(item, text)
     if (clean !== item) changed = true
     return clean
   })
@@ -163,8 +164,8 @@ function walkObject(object: JsonObject, text: (value: string) => string): JsonOb
   for (const key of Object.keys(object)) {
     const item = object[key] as Json
     const cleanKey = text(key)
-    const isSecret = (typeof item === 'string' || Array.isArray(item)) && SENSITIVE.test(key) && isBare(item)
-    const clean = walk(item, isSecret ? covered : text)
+    const isSecret = (typeof item === 'string' || Array.isArray(item)) && SENSITIVE.test(key)
+    const clean = isSecret ? cover(item, text) : walk(item, text)
     if (clean !== item || cleanKey !== key) changed = true
     cleaned.push([cleanKey, clean])
   }

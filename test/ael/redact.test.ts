@@ -130,6 +130,10 @@ describe('redactor', () => {
     expect(shapes.json({ 'api-key': ['abc', null, 7] })).toEqual({ 'api-key': [REDACTED, null, 7] })
     const described = { secret: [{ name: 'a key', password: 'abc' }] }
     expect(shapes.json(described)).toEqual({ secret: [{ name: 'a key', password: REDACTED }] })
+    const beside = { secret: ['abc', ['def', { name: 'b' }], ...described.secret] }
+    expect(shapes.json(beside)).toEqual({
+      secret: [REDACTED, [REDACTED, { name: 'b' }], { name: 'a key', password: REDACTED }],
+    })
   })
 
   it('gives the value itself when there is nothing to take out', () => {
