@@ -1,7 +1,7 @@
 import { atMost } from '../bus/waiting.ts'
 import type { ComposedRuntime } from '../compose.ts'
 import { systemClock } from '../protocol/clock.ts'
-import { Unavailable } from '../protocol/errors.ts'
+import { Refused, Unavailable } from '../protocol/errors.ts'
 import { VERSION } from '../protocol/version.ts'
 import type { Counters } from './counters.ts'
 import type { Route } from './route.ts'
@@ -16,7 +16,11 @@ export function healthRoutes({ store, behindMs }: ComposedRuntime, counters: Cou
     for await (const _ of store.scan(prefix, { passOver })) found++
     return found
   }
-  const answers = () => inTime(store.head('project'))
+  const asked = async () => {
+    await store.facts?.().catch(unfit)
+    await store.head('project')
+  }
+  const answers = () => inTime(asked())
   const measured = async () => {
     await answers()
     return {
@@ -38,7 +42,7 @@ export function healthRoutes({ store, behindMs }: ComposedRuntime, counters: Cou
     {
       method: 'GET',
       path: '/ready',
-      says: 'The store answers; 503 while it does not.',
+      says: 'The store answers, in a layout that this version knows; 503 while it does not.',
       async handle() {
         await answers()
         return { status: 'ready' }
@@ -62,6 +66,11 @@ export function healthRoutes({ store, behindMs }: ComposedRuntime, counters: Cou
 async function inTime(answer: Promise<unknown>): Promise<void> {
   if (!(await atMost(READY_WITHIN_MS, answer, systemClock)))
     throw new Unavailable('the store', `it gave no answer in ${READY_WITHIN_MS} ms`)
+}
+
+/** What must not be used as it is, as after an update by a newer version, takes nothing more from this process: it is as good as away. */
+function unfit(error: unknown): never {
+  throw error instanceof Refused ? new Unavailable('the store', error.message, { cause: error }) : error
 }
 
 /** What the process has counted is told all the same: it is wanted most while something is wrong. */

@@ -62,7 +62,10 @@ export interface Backend extends ValueStateLayer {
   blobs(): AsyncIterable<Digest>
 
   readonly traits: Traits
-  /** What the store says of itself to those who look after it; absent where it has nothing to say. */
+  /**
+   * What the store says of itself to those who look after it; absent where it has nothing to say. Throws Refused for one that was brought to another
+   * layout, or replaced, since it was opened.
+   */
   facts?(): Promise<Facts>
   /** Safe to call twice; waits for commits in hand; ends followers, while other reads that are not at their end throw Closed. */
   close(): Promise<void>

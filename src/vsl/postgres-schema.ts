@@ -27,15 +27,21 @@ export async function openSchema(
     throw new NotFound('store', `${schema} in ${connection.what}`)
   if (found === undefined || found.version < VERSION) await migrate(connection, schema)
   const now = found?.version === VERSION ? found : await look(connection, schema)
-  const where = `the schema ${schema} in ${connection.what}`
-  if (now === undefined) throw new Refused(`${where} has lost tables of the store`, 'restore them from a backup')
-  if (now.version > VERSION)
-    throw new Refused(
-      `${where} was written by a newer mplp-runtime (version ${now.version}, this one knows ${VERSION})`,
-      'update mplp-runtime, or name another schema',
-    )
+  if (now === undefined)
+    throw new Refused(`${placeOf(connection, schema)} has lost tables of the store`, 'restore them from a backup')
+  refuseIfNewer(connection, schema, now.version)
   if (now.standby) throw new Refused(`${connection.what} is a standby`, 'connect to the primary')
   return { base: now.foreign ? await rebased(connection, schema) : now.base, durable: now.durable }
+}
+
+const placeOf = ({ what }: PostgresConnection, schema: string): string => `the schema ${schema} in ${what}`
+
+export function refuseIfNewer(connection: PostgresConnection, schema: string, version: number): void {
+  if (version <= VERSION) return
+  throw new Refused(
+    `${placeOf(connection, schema)} was written by a newer mplp-runtime (version ${version}, this one knows ${VERSION})`,
+    'update mplp-runtime, or name another schema',
+  )
 }
 
 interface Found {

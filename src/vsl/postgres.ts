@@ -16,7 +16,7 @@ import { postgresConnection } from './postgres-connection.ts'
 import { postgresLeases } from './postgres-leases.ts'
 import { postgresNews } from './postgres-news.ts'
 import { entryOf, followed, journalPages, type NextPage, unhurried, waited, walk } from './postgres-pages.ts'
-import { openSchema, VERSION } from './postgres-schema.ts'
+import { openSchema, refuseIfNewer, VERSION } from './postgres-schema.ts'
 import { parsedValue } from './stored-json.ts'
 
 export interface PostgresOptions {
@@ -100,7 +100,8 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
   }
   const askFacts = {
     name: `${schema}.facts`,
-    text: `select extract(epoch from clock_timestamp()) * 1000 as now, sum(pg_total_relation_size(oid)) as bytes
+    text: `select extract(epoch from clock_timestamp()) * 1000 as now, sum(pg_total_relation_size(oid)) as bytes,
+             (select version from "${schema}".meta) as version
            from pg_class where relnamespace = '"${schema}"'::regnamespace and relkind = 'r'`,
   }
   const getMany = { name: `${schema}.many`, text: `select key, value from "${schema}"."values" where key = any ($1)` }
@@ -119,7 +120,8 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
   return checked(open, {
     traits: { durable, processes: 'many', grouped: true },
     async facts() {
-      const [row] = await connection.ask<{ now: string; bytes: string }>(askFacts, [])
+      const [row] = await connection.ask<{ now: string; bytes: string; version: number }>(askFacts, [])
+      refuseIfNewer(connection, schema, row!.version)
       return { layout: VERSION, bytes: Number(row!.bytes), now: Number(row!.now) }
     },
 

@@ -54,10 +54,14 @@ export async function openKeys(redis: Redis, what: string, keys: Keys, create: b
   })
   if (version === 'foreign')
     throw new Refused(`${what} has keys like ${meta} that are not a store's`, 'give another prefix')
-  if (Number(version) > SCHEMA)
-    throw new Refused(
-      `the store ${meta} in ${what} was written by a newer version (schema ${version}, this one knows ${SCHEMA})`,
-      'use that version, or give another prefix',
-    )
+  refuseIfNewer(version, what, meta)
   return version !== 'none'
+}
+
+export function refuseIfNewer(version: unknown, what: string, meta: string): void {
+  if (!(Number(version) > SCHEMA)) return // there may be none
+  throw new Refused(
+    `the store ${meta} in ${what} was written by a newer version (schema ${version}, this one knows ${SCHEMA})`,
+    'use that version, or give another prefix',
+  )
 }

@@ -11,7 +11,7 @@ import { followers } from './followers.ts'
 import { grouped, type PreparedWrite, type Verdict } from './grouped.ts'
 import { holderIsGone } from './holder.ts'
 import { connect } from './redis-connection.ts'
-import { checkDatabase, checkSettings, openKeys, SCHEMA } from './redis-open.ts'
+import { checkDatabase, checkSettings, openKeys, refuseIfNewer, SCHEMA } from './redis-open.ts'
 import { journalPages, outlasting, PAGE_ROWS, walk } from './redis-pages.ts'
 import { ACQUIRE, COMMIT, DELETE, KEEP, keysOf, PUT, run } from './redis-scripts.ts'
 import { parsedValue } from './stored-json.ts'
@@ -108,7 +108,11 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
   return checked(open, {
     traits: { durable, processes: 'many', grouped: true },
     async facts() {
-      const [seconds, micros] = (await connection.ask((redis) => redis.time())).map(Number)
+      const [version, time] = await connection.ask((redis) =>
+        Promise.all([redis.hget(keys.meta, 'schema'), redis.time()]),
+      )
+      refuseIfNewer(version, connection.what, keys.meta)
+      const [seconds, micros] = time.map(Number)
       return { layout: SCHEMA, now: seconds! * 1000 + micros! / 1000 }
     },
 

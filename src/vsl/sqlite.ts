@@ -138,7 +138,7 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
     return result as T
   }
 
-  /** For those who follow: to a file that is no longer there nothing ever comes. */
+  /** For those who follow, or look after it: to a file that is no longer there nothing ever comes. */
   const inPlace =
     <T>(read: () => T) =>
     () => {
@@ -171,7 +171,12 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
   return checked(open, {
     traits: { durable: synchronous === 'FULL' || synchronous === 'EXTRA', processes: 'many', grouped: true },
     async facts() {
-      const [bytes] = await patiently(() => selectBytes.get([]) as [number])
+      const [bytes] = await patiently(
+        inPlace(() => {
+          refuseIfNewer()
+          return selectBytes.get([]) as [number]
+        }),
+      )
       return { layout: LAYOUT, bytes: bytes + logBytes(path) }
     },
 

@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
+import Database from 'libsql'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { openRuntime } from '../../src/compose.ts'
 import type { RunHandle } from '../../src/orchestrator/run.ts'
@@ -16,6 +18,7 @@ import { add, by, file } from '../psg/given.ts'
 import { flowOf } from '../support/flows.ts'
 import { door } from '../support/on-a-clock.ts'
 import { freePort } from '../support/private-server.ts'
+import { tempFolder } from '../support/temp-folder.ts'
 import { serving, sse, status, type Told, told } from './serving.ts'
 
 describe('the protocol’s paths', () => {
@@ -747,6 +750,20 @@ describe('for those who watch', () => {
       expect(text).not.toContain('mplp_runs_running')
     },
   )
+
+  it('is not ready, and says why, once a newer version has brought the store to another layout', async () => {
+    const path = join(tempFolder(), 'state.db')
+    const { ask, url } = await serving({}, { vsl: `sqlite:${path}` })
+    expect((await ask('GET', '/ready')).status).toBe(200)
+    const newer = new Database(path)
+    newer.exec('PRAGMA user_version = 7')
+    newer.close()
+    expect(await ask('GET', '/ready')).toMatchObject({
+      status: 503,
+      body: { code: 'unavailable', detail: expect.stringContaining('start it again with that version') },
+    })
+    expect(await (await fetch(`${url}/metrics`)).text()).toContain('\nmplp_store_up 0\n')
+  })
 
   it('counts also what is sealed with a key that only others have yet', async () => {
     const inner = memoryBackend()

@@ -203,9 +203,11 @@ describe('opening a Postgres store', () => {
     const store = await postgresBackend({ url, schema })
     await store.commit(append('g', 0))
     const before = await everything(store, ['g'])
-    await store.close()
+    expect(await store.facts!()).toMatchObject({ layout: 1 })
     await withClient(url, async (client) => {
       await client.query(`update "${schema}".meta set version = 99`)
+      await expect(store.facts!()).rejects.toThrow(Refused)
+      await store.close()
       await expect(postgresBackend({ url, schema })).rejects.toMatchObject({
         code: 'refused',
         remedy: expect.stringContaining('update mplp-runtime'),

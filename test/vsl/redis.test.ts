@@ -1,5 +1,5 @@
 import { Redis } from 'ioredis'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { Corrupt, InvalidInput, Refused, TooLarge } from '../../src/protocol/errors.ts'
 import { redisBackend } from '../../src/vsl/redis.ts'
 import { keysOf } from '../../src/vsl/redis-scripts.ts'
@@ -113,9 +113,12 @@ describe('a Redis store', () => {
 
   itOnRedis('is refused and left as it is when it is of a newer version', async (url) => {
     const prefix = freshPrefix()
-    await (await redisBackend({ url, prefix })).close()
+    const open = await redisBackend({ url, prefix })
+    onTestFinished(() => open.close())
+    expect(await open.facts!()).toMatchObject({ layout: 1 })
     await withClient(url, async (redis) => {
       await redis.hset(`{${prefix}}:meta`, 'schema', '7')
+      await expect(open.facts!()).rejects.toThrow(Refused)
       const error = await redisBackend({ url, prefix }).catch((e) => e)
       expect(error).toBeInstanceOf(Refused)
       expect(error.message).toContain('schema 7')

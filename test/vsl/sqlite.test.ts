@@ -484,6 +484,7 @@ describe('what is not an SQLite store', () => {
       () => backend.acquire('g', farHolder('a'), 1000),
     ]
     for (const work of writes) await expect(work()).rejects.toThrow(Refused)
+    await expect(backend.facts!()).rejects.toThrow('end this process')
     expect(await everything(backend, ['g'])).toEqual(before)
     newer.close()
     await backend.close()
