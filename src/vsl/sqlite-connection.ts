@@ -39,9 +39,20 @@ export function sqliteConnection(db: Database, options: SqliteConnectionOptions)
     transaction = undefined
   }
   let usualMs = 0
+  /** Another process was just found to have the lock. A try keeps the thread, so that one is made for all who wait, and not before this is over. */
+  let held: { readonly error: unknown; readonly ms: number; readonly over: Promise<void> } | undefined
+
+  function heldFor(pause: number, error: unknown) {
+    const ms = pause * (0.5 + clock.random()) // uneven, or two processes could keep missing the same gaps
+    const over = clock.sleep(ms).then(() => {
+      held = undefined
+    })
+    return { error, ms, over }
+  }
 
   /** The lock is taken first: a statement that met a lock would stay half open in this driver. */
   async function whole<T>(work: () => T, lost: (error: unknown) => unknown): Promise<T> {
+    if (held) throw held.error
     db.exec('BEGIN IMMEDIATE')
     try {
       const result = work()
@@ -79,12 +90,13 @@ export function sqliteConnection(db: Database, options: SqliteConnectionOptions)
         try {
           return await work()
         } catch (error) {
+          if (!isBusy(error)) throw sqliteError(path, error)
+          held ??= heldFor(pause, error) // also by who gives up: those who have waited as long need not try
           const since = performance.now() - begun // others who wait keep the thread as well
-          if (!isBusy(error) || Math.max(waited, since) >= timeoutMs) throw sqliteError(path, error)
+          if (Math.max(waited, since) >= timeoutMs) throw sqliteError(path, error)
         }
-        const rest = pause * (0.5 + clock.random()) // uneven, or two processes could keep missing the same gaps
-        await clock.sleep(rest)
-        waited += BLOCKING_MS + rest
+        waited += BLOCKING_MS + held.ms
+        await held.over
       }
     },
     transact(work, lost = (error) => error) {
