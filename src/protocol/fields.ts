@@ -159,10 +159,13 @@ function nearest(name: string, names: readonly string[]): string | undefined {
   const [best] = names
     .filter((known) => Math.abs(known.length - name.length) <= MOST_SLIPS) // a long name is not looked at letter by letter
     .map((known) => ({ known, distance: distance(name.toLowerCase(), known) }))
+    .filter(({ known, distance }) => distance <= slipsIn(Math.min(name.length, known.length)))
     .sort((a, b) => a.distance - b.distance)
-  const slips = Math.min(MOST_SLIPS, Math.ceil(name.length / 2), name.length - 1) // one letter for another is no slip where there is but one
-  return best && best.distance <= slips ? best.known : undefined
+  return best?.known
 }
+
+/** In a name of so many letters: one for another is no slip where there is but one. */
+const slipsIn = (letters: number): number => Math.min(MOST_SLIPS, Math.ceil(letters / 2), letters - 1)
 
 const MOST_SLIPS = 3
 /** Comparing takes the square of it. */

@@ -22,6 +22,8 @@ it('suggests the known name that is meant, and does not measure one that cannot 
   expect(saidOf('x'.repeat(10_000_000))).toBe('is not known')
   expect(notKnown('b', ['a'])).toBe('is not known')
   expect(notKnown('A', ['a'])).toBe('is not known; did you mean a?')
+  expect(notKnown('funcs', ['bus'])).toBe('is not known')
+  expect(notKnown('vls', ['vsl'])).toBe('is not known; did you mean vsl?')
   const long = 'x'.repeat(100_000)
   expect(notKnown(`${long}y`, [long])).toBe('is not known')
 })
