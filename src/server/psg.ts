@@ -3,7 +3,7 @@ import { statusesOf } from '../protocol/lifecycle.ts'
 import { pathsOf } from '../psg/paths.ts'
 import { caughtUp } from '../psg/project.ts'
 import { findNamed, shownAs, type ToldReason, unlessNotFound, whyOf } from './find.ts'
-import { by, countOf, type Route, TEXT, wordOf } from './route.ts'
+import { behind, by, countOf, type Route, TEXT, wordOf } from './route.ts'
 
 const STATUSES = statusesOf('plan')
 const MOST_CONTEXTS = 1_000
@@ -25,7 +25,8 @@ export function psgRoutes(runtime: ComposedRuntime): readonly Route[] {
         const limit = countOf(query, 'limit', MOST_CONTEXTS)
         const contexts: string[] = []
         const prefix = 'id/context/'
-        const from = { limit, ...(query.after !== undefined && { after: `${prefix}${query.after}` }) }
+        const { after } = behind(query)
+        const from = { limit, ...(after !== undefined && { after: `${prefix}${after}` }) }
         for await (const [key] of store.scan(prefix, from)) contexts.push(key.slice(prefix.length))
         return { contexts, ...(contexts.length > 0 && contexts.length === limit && { next: contexts.at(-1) }) }
       },

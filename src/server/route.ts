@@ -79,4 +79,11 @@ export function countOf(query: { readonly [name: string]: string | undefined }, 
   ])
 }
 
+/** Where a page begins: behind the id that a query names, if it names one. */
+export function behind({ after }: { readonly [name: string]: string | undefined }): { readonly after?: string } {
+  if (after === undefined) return {}
+  if (after !== '') return { after }
+  throw new InvalidInput('query', [{ path: 'after', rule: 'text', message: 'must be text that is not empty' }])
+}
+
 export const TEXT: Schema = { type: 'string', minLength: 1 }

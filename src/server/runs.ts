@@ -7,7 +7,7 @@ import { PLAN_ENDINGS } from '../protocol/lifecycle.ts'
 import { endedRuns } from '../psg/ended-runs.ts'
 import { openPlans } from '../psg/open-plans.ts'
 import { unlessNotFound } from './find.ts'
-import { choiceOf, countOf, flagOf, type Request, type Route, TEXT, textOf } from './route.ts'
+import { behind, choiceOf, countOf, flagOf, type Request, type Route, TEXT, textOf } from './route.ts'
 import { toldEnded, toldRun } from './told-run.ts'
 
 const LONGEST_WAIT_MS = 60_000
@@ -107,14 +107,14 @@ export function runRoutes(runtime: ComposedRuntime, closing: { readonly signal: 
         const limit = countOf(query, 'limit', MOST_RUNS)
         const phase = choiceOf(query, 'phase', PHASES, 'query')
         const status = choiceOf(query, 'status', PLAN_ENDINGS, 'query')
+        const from = behind(query)
         if (phase === 'ended') {
           const signal = AbortSignal.any([gone(raw), closing.signal])
-          return endedPage(runtime, { status, after: query.after, limit, signal })
+          return endedPage(runtime, { status, after: from.after, limit, signal })
         }
         if (status !== undefined)
           throw new InvalidInput('query', [{ path: 'status', rule: 'ended', message: 'goes with phase=ended' }])
         const runs: RunHandle[] = []
-        const from = query.after === undefined ? {} : { after: query.after }
         for await (const { group } of openPlans(runtime.store, from)) {
           if (runs.length === limit) break
           const run = await runtime.get(group).catch(unlessNotFound) // a plan that nobody has submitted has none
