@@ -1,5 +1,5 @@
 import type { ActionLayer } from '../ael/layer.ts'
-import { RuleViolation } from '../protocol/errors.ts'
+import { Refused, RuleViolation } from '../protocol/errors.ts'
 import { isTerminal } from '../protocol/lifecycle.ts'
 import type { Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
@@ -19,7 +19,7 @@ export interface KeeperOptions extends OwnerOptions, RunnerOptions {
   /** Which plans' runs are driven: all when absent. */
   readonly mine?: ReadonlySet<string>
   /** Which runs are left to others, because this process lacks something that they need. */
-  readonly left: Pick<LeftRuns, 'leaves' | 'forget'>
+  readonly left: Pick<LeftRuns, 'leaves' | 'forget' | 'gaveUp'>
   /** The runs that this process drives, by plan, so that the action layer can find the run that an action belongs to. */
   readonly live: Map<string, LiveRun>
 }
@@ -57,8 +57,6 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
   }
   const runs = new Map<string, LiveRun>()
   const driving = new Map<string, Promise<RunnerEnd>>()
-  /** Runs that could not even be taken up, or be ended for it. */
-  const hopeless = new Set<string>()
   let leaving = false
   const { setBacks } = graph
   const unwatch = graph.watch(() => {
@@ -92,20 +90,19 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
       if (leaving || ownership.lost.aborted || options.drain.aborted) return false
       for (const run of runs.values()) look(run)
       for (const node of dueRuns(graph, options.mine))
-        if (!driving.has(node.id) && !hopeless.has(node.id) && !options.left.leaves(graph, node))
-          driving.set(node.id, driveOne(node.id))
+        if (!driving.has(node.id) && !options.left.leaves(graph, node)) driving.set(node.id, driveOne(node))
       return true
     },
   }
 
-  async function driveOne(id: string): Promise<RunnerEnd> {
+  async function driveOne({ id, data }: Node<'run'>): Promise<RunnerEnd> {
     try {
       return await driven(id)
     } catch (error) {
       options.onError(error)
       return await driven(id, error).catch((again) => {
-        options.onError(again)
-        hopeless.add(id)
+        options.onError(isStuck(id, again))
+        options.left.gaveUp(data.plan_id)
         return 'lost' as const
       })
     } finally {
@@ -142,6 +139,9 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
   if (driving.size === 0) await leave()
   return keeper
 }
+
+const isStuck = (run: string, cause: unknown): Refused =>
+  new Refused(`run ${run} can be neither taken up nor ended: ${cause}`, 'it is tried again by and by', { cause })
 
 /** Runs that want somebody, oldest first. */
 export function dueRuns(graph: ProjectGraph, mine?: ReadonlySet<string>): readonly Node<'run'>[] {

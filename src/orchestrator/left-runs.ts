@@ -12,6 +12,8 @@ export interface LeftRuns {
   whileSubmitting<T>(plan: string, submit: () => Promise<T>): Promise<T>
   /** Its run has ended. */
   forget(plan: string): void
+  /** It could neither be taken up nor be ended for that: it is left alone for a while, each time for longer. */
+  gaveUp(plan: string): void
   lacking(graph: ProjectGraph, run: Node<'run'>): Lacking | undefined
   /** Must it be left? The first time that is told. */
   leaves(graph: ProjectGraph, run: Node<'run'>): boolean
@@ -33,18 +35,21 @@ const LONGEST_PAUSE_MS = 30_000
 /** Of those that were submitted here and ended elsewhere nobody tells. The oldest are forgotten: they are then looked at like any other. */
 const MOST_SUBMITTED = 10_000
 
-interface Left {
+interface Resting {
+  looked: number
+  pauseMs: number
+}
+interface Left extends Resting {
   readonly need: Need
   /** When it has to be ended, which anybody can do. */
   readonly latest: number
   /** Of its context, when it was last found so. */
   revision: number
-  looked: number
-  pauseMs: number
 }
 
 export function leftRuns({ layer, clock, onError }: LeftRunsOptions): LeftRuns {
   const left = new Map<string, Left>()
+  const hopeless = new Map<string, Resting>()
   const submitted = new Set<string>()
 
   /** Each commit of its context asks, so only what it was left for is looked at. */
@@ -74,13 +79,27 @@ export function leftRuns({ layer, clock, onError }: LeftRunsOptions): LeftRuns {
 
   /** While nobody has written to its context, nobody did for it what was lacking, or asked to cancel it. */
   async function staysAway(plan: string, head: () => Promise<number>): Promise<boolean> {
+    if (isHopeless(plan)) return true
     const known = left.get(plan)
     if (!known || clock.now() >= known.latest || unlessThrown(() => layer.lacks(known.need)) === undefined) return false
-    const since = clock.now() - known.looked
-    if (since >= 0 && since < known.pauseMs) return true
-    known.looked = clock.now()
-    known.pauseMs = Math.min(2 * known.pauseMs, LONGEST_PAUSE_MS)
+    if (rests(known)) return true
+    restsLonger(known)
     return (await head()) === known.revision
+  }
+
+  const isHopeless = (plan: string): boolean => {
+    const known = hopeless.get(plan)
+    return known !== undefined && rests(known)
+  }
+
+  const rests = ({ looked, pauseMs }: Resting): boolean => {
+    const since = clock.now() - looked
+    return since >= 0 && since < pauseMs
+  }
+
+  const restsLonger = (resting: Resting): void => {
+    resting.looked = clock.now()
+    resting.pauseMs = Math.min(2 * resting.pauseMs, LONGEST_PAUSE_MS)
   }
 
   /** An adapter that cannot say what it lacks is asked again when the step comes, and fails that one alone. */
@@ -106,11 +125,17 @@ export function leftRuns({ layer, clock, onError }: LeftRunsOptions): LeftRuns {
       }
     },
     forget: (plan) => void submitted.delete(plan),
+    gaveUp(plan) {
+      const known = hopeless.get(plan)
+      if (known) restsLonger(known)
+      else hopeless.set(plan, { looked: clock.now(), pauseMs: PAUSE_MS })
+    },
     lacking: (graph, run) => (submitted.has(run.data.plan_id) ? undefined : lackingFor(graph, run, layer)?.lacking),
-    leaves: (graph, run) => unlessThrown(() => mustLeave(graph, run)) ?? false,
+    leaves: (graph, run) => isHopeless(run.data.plan_id) || (unlessThrown(() => mustLeave(graph, run)) ?? false),
     staysAway,
     forgetOthers(plans, since) {
-      for (const [plan, { looked }] of left) if (!plans.has(plan) && looked < since) left.delete(plan)
+      for (const known of [left, hopeless])
+        for (const [plan, { looked }] of known) if (!plans.has(plan) && looked < since) known.delete(plan)
     },
   }
 }

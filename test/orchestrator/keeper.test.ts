@@ -1,13 +1,13 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { own } from '../../src/orchestrator/owner.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
-import { Unavailable } from '../../src/protocol/errors.ts'
+import { Refused, Unavailable } from '../../src/protocol/errors.ts'
 import { CONTEXTS_AT_ONCE } from '../../src/psg/open-graphs.ts'
 import type { Backend, Lease } from '../../src/vsl/backend.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
-import { heldCommit, inTime, until, world } from '../support/on-a-clock.ts'
+import { heldCommit, inTime, passes, until, world } from '../support/on-a-clock.ts'
 
 describe('a context that is being given back', () => {
   it('begins nothing more: what is submitted meanwhile is done once', async () => {
@@ -105,9 +105,11 @@ describe('contexts that nobody has', () => {
 })
 
 describe('a run that cannot be taken up', () => {
-  it('hurts neither the process nor the others of its context', async () => {
-    const store = memoryBackend()
-    const desk = await runtimeOf({}, { store, mine: new Set() })
+  /** One, and beside it one that can. */
+  async function poisonedIn(
+    store: Backend,
+    desk: Pick<Awaited<ReturnType<typeof runtimeOf>>, 'submit' | 'project' | 'close'>,
+  ) {
     const poisoned = await desk.submit(chainOf(1))
     const flow = chainOf(1)
     const plan = { ...flow.plan, context_id: poisoned.context_id }
@@ -123,11 +125,39 @@ describe('a run that cannot be taken up', () => {
       },
     )
     await store.release(lease)
+    return { poisoned, sound }
+  }
+
+  it('hurts neither the process nor the others of its context', async () => {
+    const store = memoryBackend()
+    const desk = await runtimeOf({}, { store, mine: new Set() })
+    const { sound } = await poisonedIn(store, desk)
     await desk.close()
     const runtime = await runtimeOf({}, { store, patrolMs: 5 })
     onTestFinished(() => runtime.close())
     expect(await (await runtime.get(sound.run_id)).result(AbortSignal.timeout(15_000))).toMatchObject({ success: true })
     expect(runtime.errors.length).toBeGreaterThan(0)
+  })
+
+  it('is named, and tried again less and less often', async () => {
+    const { start, clock, store } = world({})
+    const desk = await start({ mine: new Set() })
+    const { poisoned } = await poisonedIn(store, desk)
+    const tried: number[] = []
+    const worker = await start({}, (seen) => ({
+      ...seen,
+      acquire(...asked) {
+        tried.push(Math.round((clock.now() - began) / 1_000))
+        return seen.acquire(...asked)
+      },
+    }))
+    const began = clock.now()
+    await passes(clock, 100_000)
+    expect(tried).toEqual([0, 5, 15, 35, 65, 95])
+    const stuck = worker.errors.filter((error) => error instanceof Refused)
+    expect(stuck).toHaveLength(tried.length)
+    expect(String(stuck[0])).toContain(poisoned.run_id)
+    await inTime(clock, Promise.all([worker.close(), desk.close()]))
   })
 })
 
