@@ -231,6 +231,23 @@ describe('a run on its way back', () => {
     await inTime(clock, second.close())
   })
 
+  it('is told to its end by a process that closes when nothing is left to take back', async () => {
+    const slow = door()
+    const { start, clock, store } = world({ boom, make: () => 1, unmake: () => slow.opened.then(() => 1) })
+    const runtime = await start()
+    const made = { call: 'make', ...takenBackBy('unmake') }
+    const run = await runtime.submit(flowOf({ made, boom: { after: ['made'], ...compensating } }))
+    await until(clock, () => run.phase === 'undoing')
+    const closed = runtime.close()
+    slow.open()
+    await inTime(clock, closed)
+    expect(run.phase).toBe('ended')
+    const told: string[] = []
+    for await (const entry of store.read(run.context_id))
+      told.push(...eventsIn(entry).map(({ event }) => event.event_type))
+    expect(told).toContain('rollback_executed')
+  })
+
   it('begins nothing that is approved meanwhile', async () => {
     const called: string[] = []
     const slow = door()

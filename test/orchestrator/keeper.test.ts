@@ -1,4 +1,5 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { dueRuns } from '../../src/orchestrator/keeper.ts'
 import { own } from '../../src/orchestrator/owner.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { Refused, Unavailable } from '../../src/protocol/errors.ts'
@@ -75,6 +76,24 @@ describe('a context that is being given back', () => {
     onTestFinished(() => runtime.close())
     expect(await run.result(AbortSignal.timeout(15_000))).toMatchObject({ success: true })
     expect(released[0]).toBe(run.context_id)
+  })
+})
+
+describe('runs that nobody has', () => {
+  it('are taken up oldest first, whatever their plans are called', async () => {
+    const store = memoryBackend()
+    const desk = await runtimeOf({}, { store, mine: new Set() })
+    onTestFinished(() => desk.close())
+    const { context, plan, bindings } = chainOf(1)
+    const plans = ['cccccccc', 'bbbbbbbb', 'aaaaaaaa'].map((name) => `${name}${plan.plan_id.slice(8)}`)
+    for (const [i, plan_id] of plans.entries()) {
+      const flow = i === 0 ? { context, plan, bindings: bindings! } : { ...chainOf(1), context: plan.context_id }
+      await desk.submit({ ...flow, plan: { ...flow.plan, plan_id, context_id: plan.context_id } })
+    }
+    const other = await runtimeOf({}, { store, mine: new Set() })
+    onTestFinished(() => other.close())
+    const due = dueRuns(await other.project.context(plan.context_id))
+    expect(due.map(({ data }) => data.plan_id)).toEqual(plans)
   })
 })
 
@@ -279,6 +298,26 @@ describe('a tick that others have overtaken', () => {
     expect(await inTime(clock, run.result())).toMatchObject({ status: 'failed', error: { code: 'rule_violation' } })
     expect(calls).toBe(3)
     await inTime(clock, Promise.all([owner.close(), other.close()]))
+  })
+})
+
+describe('a tick that is refused though nobody has written since', () => {
+  it('ends its run at once, and tells what is under way to stop', async () => {
+    let calls = 0
+    let stopped: AbortSignal | undefined
+    const { start, clock } = world({
+      quick: () => void calls++,
+      slow: (_, { signal }) => {
+        stopped = signal
+        return new Promise(() => undefined)
+      },
+    })
+    const owner = await start({ switched: new Set(['lifecycle.step.in_progress->completed']) })
+    const run = await owner.submit(flowOf({ slow: {}, quick: {} }))
+    expect(await inTime(clock, run.result())).toMatchObject({ status: 'failed', error: { code: 'rule_violation' } })
+    expect(calls).toBe(1)
+    expect(stopped?.aborted).toBe(true)
+    await inTime(clock, owner.close())
   })
 })
 
