@@ -86,8 +86,9 @@ describe('psg/graph on a store that has lost what it acknowledged', () => {
     const { graph, context, store, clock, failOver, summed } = await given()
     failOver()
     const other = await openGraph(store, context, { clock })
-    await other.commit(summed('theirs'), by)
+    await other.commit([...summed('theirs'), add('file', 'a.txt', file('a.txt'))], by)
     await graph.load('files')
+    expect(graph.get('file', 'a.txt')).toBeDefined()
     expect(contentOf(graph)).toEqual(contentOf(other))
   })
 
