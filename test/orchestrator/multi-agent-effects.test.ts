@@ -75,10 +75,10 @@ async function opened({ mode = 'broadcast', steps, functions, session, options, 
 }
 
 /** Says no to everything that is asked until the run has ended. */
-async function turnDownAll({ runtime, clock, run }: Awaited<ReturnType<typeof opened>>) {
+async function answerAll({ runtime, clock, run }: Awaited<ReturnType<typeof opened>>, status: 'approved' | 'rejected') {
   while ((await inTime(clock, run.rest())) !== 'ended')
     for (const { confirm } of await runtime.waiting())
-      await runtime.decide(confirm.confirm_id, { status: 'rejected', decided_by_role: 'me' })
+      await runtime.decide(confirm.confirm_id, { status, decided_by_role: 'me' })
   return run.result()
 }
 
@@ -107,7 +107,7 @@ describe('a session that takes back what it did', () => {
       functions: { poll: whoAsked },
       session: () => ({ conflicts: { strategies: ['escalation'] } }),
     })
-    expect(await turnDownAll(given)).toMatchObject({ status: 'failed', error: { code: 'action_rejected' } })
+    expect(await answerAll(given, 'rejected')).toMatchObject({ status: 'failed', error: { code: 'action_rejected' } })
     expect(given.undone).toEqual(['poll', 'poll'])
   })
 
@@ -171,6 +171,18 @@ describe('a conflict that a person settles when another process has the run', ()
     const payload = { action_type: 'resolve_conflict', operation: 'resolve_conflict' }
     for (const event of told) expect(event).toMatchObject({ executor_kind: 'external', payload })
   })
+})
+
+it('counts no question about a conflict as something that was done, whoever counts', async () => {
+  const given = await opened({
+    steps: { poll: {}, again: { after: ['poll'] } },
+    functions: { poll: whoAsked, again: whoAsked },
+    session: () => ({ conflicts: { strategies: ['escalation'] } }),
+  })
+  expect(await answerAll(given, 'approved')).toMatchObject({ success: true })
+  const { runtime, run } = given
+  const graph = await runtime.project.context(run.context_id)
+  expect(graph.get('run', run.run_id)?.data.spent).toMatchObject({ actions: 4 })
 })
 
 describe('who loses one of several things that it wrote', () => {
@@ -431,7 +443,7 @@ describe('what several came to', () => {
       functions: { poll: whoAsked, tell: (args) => ({ given: (args as Seen).poll! }) },
       session: () => ({ conflicts: { strategies: ['escalation'] } }),
     })
-    const { success, outputs } = await turnDownAll(given)
+    const { success, outputs } = await answerAll(given, 'rejected')
     expect({ success, outputs }).toEqual({ success: true, outputs: { [given.ids.tell!]: { given: null } } })
   })
 })
