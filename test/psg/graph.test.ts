@@ -527,6 +527,17 @@ describe('psg/graph: memory', () => {
     expect(await other.verify()).toEqual([])
   })
 
+  it('tells whoever watches what others have written when it is read anew', async () => {
+    const { graph, store, context, clock } = await world({ mostTrailing: 0 })
+    const told: unknown[] = []
+    graph.watch((commit) => told.push(commit))
+    const other = await openGraph(store, context, { clock, mostTrailing: 0 })
+    await other.commit([set('context', context, { title: 'theirs' })], by)
+    await graph.reload()
+    expect(graph.revision).toBe(other.revision)
+    expect(told).toHaveLength(1)
+  })
+
   it('is not touched by a reload that fails', async () => {
     const store = memoryBackend()
     const clock = manualClock()

@@ -46,10 +46,10 @@ describe('psg/graph: nodes of some kinds', () => {
 
   it('takes in what others have written meanwhile', async () => {
     const { here, plan } = await given(0)
-    const graph = await opened(here)
-    const other = await opened(here)
+    const [graph, headOnly, other] = [await opened(here), await opened(here), await opened(here)]
     const trace = here.id()
     await other.commit([traced(here, plan.id, trace), set('context', here.context, { summary: 'theirs' })], by)
+    expect(await headOnly.nodesOf(plan.id, ['plan'])).toMatchObject([{ kind: 'plan' }])
     expect(await graph.nodesOf(plan.id, ['trace'])).toMatchObject([{ id: trace }])
     expect(graph.revision).toBe(other.revision)
     expect(graph.get('context', here.context)!.data.summary).toBe('theirs')

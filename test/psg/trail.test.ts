@@ -102,6 +102,19 @@ describe('psg: values that trail behind the journal', () => {
     expect(await trails(given)).toBe(false)
   })
 
+  it.each([
+    ['their number', { mostTrailing: 1 }, 'short'],
+    ['their size', {}, text(2)],
+  ])('trail anew once %s had them written', async (_, options, summary) => {
+    const given = await world({ ...options, context: { summary } })
+    const seen = [await trails(given)]
+    for (const title of ['first', 'second', 'third']) {
+      await given.graph.commit([set('context', given.context, { title })], by)
+      seen.push(await trails(given))
+    }
+    expect(seen).toEqual([true, false, true, false])
+  })
+
   it('are all read by who opens the graph while another writes them and lets others trail', async () => {
     const given = await world({ mostTrailing: 0 })
     const { graph, context, store } = given
