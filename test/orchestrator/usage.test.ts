@@ -244,6 +244,34 @@ describe('what a run has used up', () => {
   })
 })
 
+it('keeps no run from being taken up when nobody can say what was set apart for what was cut off', async () => {
+  const begun = door()
+  let hangs = true
+  const count: Adapter = {
+    action_type: 'count',
+    executor_kind: 'worker',
+    estimate: ({ text }) => ({ tokens: (text as string).length }), // which is not there before it is read from the store
+    execute() {
+      begun.open()
+      return hangs ? new Promise(() => undefined) : Promise.resolve({ output: 'counted' })
+    },
+  }
+  const make = functionAdapter({ make: () => 'x'.repeat(200_000) })
+  const { start, clock } = world({}, { layer: (hands: Hands) => actionLayer({ ...hands, adapters: [count, make] }) })
+  const flow = flowOf({ make: {}, count: { after: ['make'] } }, { options: { budget: { tokens: 1_000_000 } } })
+  const { make: made, count: counted } = flow.ids
+  const counts = { action_type: 'count', params: { text: { $from: made! } } }
+  const first = await start()
+  const bindings = { steps: { ...flow.bindings?.steps, [counted!]: counts } }
+  const { run_id } = await first.submit({ ...flow, bindings })
+  await inTime(clock, begun.opened)
+  first.die()
+  hangs = false
+  const second = await start()
+  expect(await inTime(clock, (await second.get(run_id)).result())).toMatchObject({ success: true })
+  await inTime(clock, second.close())
+})
+
 describe('a line of the budget', () => {
   const warnings = async (run: RunHandle) => {
     const told: string[] = []
