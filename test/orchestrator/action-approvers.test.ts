@@ -6,7 +6,7 @@ import type { Hands } from '../../src/ael/layer.ts'
 import { toolAdapter, toolRegistry } from '../../src/ael/tool.ts'
 import { filledToSee } from '../../src/orchestrator/bind.ts'
 import { waitsOf } from '../../src/orchestrator/waits.ts'
-import { RuleViolation } from '../../src/protocol/errors.ts'
+import { ActionError, RuleViolation } from '../../src/protocol/errors.ts'
 import { digestOfJson, type Json } from '../../src/protocol/json.ts'
 import type { ActionRecord } from '../../src/psg/change.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
@@ -197,6 +197,25 @@ describe('who must agree to an action', () => {
     expect(result.error?.message).toContain('had no approval in time')
     expect(clock.now() - began).toBeLessThan(2 * 60_000)
     expect(called).toEqual([])
+  })
+
+  it('agrees to every attempt at it, also to one that comes when the time to say so is over', async () => {
+    let calls = 0
+    const { start, clock } = world({
+      drop() {
+        if (calls++ === 0) throw new ActionError('action_failed', 'not yet', { retryable: true })
+        return null
+      },
+    })
+    const runtime = await start()
+    const retry = { strategy: 'fixed', max_attempts: 2, delay_ms: 120_000 } as const
+    const run = await runtime.submit(flowOf({ drop: { binding: { approval: { expires_ms: 60_000 }, retry } } }))
+    expect(await inTime(clock, run.rest())).toBe('waiting')
+    const [question] = await runtime.waiting()
+    await runtime.decide(question!.confirm.confirm_id, yes('owner'))
+    expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+    expect(calls).toBe(2)
+    await inTime(clock, runtime.close())
   })
 
   it('is asked as well whether what was cut off may be begun again', async () => {

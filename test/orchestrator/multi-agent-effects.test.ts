@@ -185,6 +185,28 @@ it('counts no question about a conflict as something that was done, whoever coun
   expect(graph.get('run', run.run_id)?.data.spent).toMatchObject({ actions: 4 })
 })
 
+it('shows who must agree to a turn whose it is, and to a review what was done', async () => {
+  const given = await opened({
+    mode: 'pair',
+    steps: { poll: { binding: { approval: 'ask' } } },
+    functions: { poll: whoAsked, check: (args) => args },
+    session: () => ({
+      review: { action_type: 'function', params: { name: 'check', args: { $from: 'step' } }, approval: 'ask' },
+    }),
+  })
+  const { runtime, clock, run } = given
+  const shown: Json[] = []
+  while ((await inTime(clock, run.rest())) !== 'ended')
+    for (const { confirm, shows } of await runtime.waiting()) {
+      shown.push(shows!.arguments!)
+      await runtime.decide(confirm.confirm_id, { status: 'approved', decided_by_role: 'me' })
+    }
+  expect(shown).toEqual([
+    { name: 'poll', args: { who: 'ann' } },
+    { name: 'check', args: 'ann' },
+  ])
+})
+
 describe('who loses one of several things that it wrote', () => {
   interface Writing {
     /** By step: who does it and what that writes. */
