@@ -685,6 +685,43 @@ describe('a rollback', () => {
     await it.close()
   })
 
+  it('asks anew about what a question was withdrawn for', async () => {
+    const it = await world({ 'a.txt': 'old\n', 'b.txt': 'old\n' })
+    const run = await it.run(
+      chain({
+        sent: { call: 'effect', binding: { inverse: 'irreversible', approval: 'none' } },
+        write: file({ operation: 'write', path: 'a.txt', content: 'run\n' }),
+        other: file({ operation: 'write', path: 'b.txt', content: 'run\n' }),
+      }),
+    )
+    const first = await it.rollback(run.run_id)
+    put(it.root, { 'b.txt': 'theirs\n' })
+    await it.rollback(run.run_id)
+    put(it.root, { 'b.txt': 'run\n' })
+    const again = await it.rollback(run.run_id)
+    expect(again.plan.digest).toBe(first.plan.digest)
+    expect([again.status, it.text('a.txt')]).toEqual(['waiting', 'run\n'])
+    await it.close()
+  })
+
+  it('asks again before it tries in vain once more', async () => {
+    const it = await world({})
+    const inverse = { action_type: 'function', params: { name: 'nobody has it' } }
+    const run = await it.run(
+      chain({
+        sent: { call: 'effect', binding: { inverse: 'irreversible', approval: 'none' } },
+        made: { call: 'effect', binding: { inverse } },
+      }),
+    )
+    const { confirm_id, plan } = await it.rollback(run.run_id)
+    await it.runtime.decide(confirm_id!, { status: 'approved', decided_by_role: 'owner' })
+    expect((await it.rollback(run.run_id)).status).toBe('incomplete')
+    const again = await it.rollback(run.run_id)
+    expect(again.plan.digest).toBe(plan.digest)
+    expect(again.status).toBe('waiting')
+    await it.close()
+  })
+
   it('does nothing when people say no', async () => {
     const it = await world({ 'a.txt': 'old\n' })
     const run = await it.run(
