@@ -1,3 +1,4 @@
+import { eitherOf } from '../ael/on-abort.ts'
 import type { Clock } from '../protocol/clock.ts'
 import { FlowFailure } from './flow.ts'
 import { isAway } from './patiently.ts'
@@ -47,11 +48,11 @@ export function patience({ clock, runId, patienceMs = PATIENCE_MS, signal }: Pat
   let beat = 0
 
   const isTooLong = (asked: Asked) => beat - asked.beat >= BEATS
-  const cancelled = signal && AbortSignal.any([ended.signal, signal])
+  const cancelled = eitherOf(ended.signal, signal)
   const rest = () =>
     signal?.aborted
       ? clock.sleep(Math.min(patienceMs, CANCELLED_MS) / BEATS, ended.signal)
-      : clock.sleep(patienceMs / BEATS, cancelled ?? ended.signal)
+      : clock.sleep(patienceMs / BEATS, cancelled.signal)
 
   async function count(): Promise<void> {
     while (!ended.signal.aborted) {
@@ -103,6 +104,9 @@ export function patience({ clock, runId, patienceMs = PATIENCE_MS, signal }: Pat
     },
     unlessOver: (work) => settled(work, NEVER),
     failed: (error) => failedAgain('everything', { beat, at: clock.now() }, error),
-    end: () => ended.abort(),
+    end() {
+      ended.abort()
+      cancelled.unlink()
+    },
   }
 }

@@ -10,8 +10,8 @@ import { chainOf } from '../support/flows.ts'
 import { serving, told } from './serving.ts'
 
 const READERS = 12
-/** Two stretches, and the entries that go beyond them: who had to wait for its socket has the rest of its own when another begins. */
-const MOST_BYTES = 96 * 1024
+/** Four stretches, what goes beyond them, and a little more: who had to wait for its socket has the rest of its own when others begin. */
+const MOST_BYTES = 224 * 1024
 
 const bySse = async (url: string) => (await told(`${url}/events?follow=false`)).length
 
