@@ -133,7 +133,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
 
   /** The run, and its graph as `opened` leaves it: with all of the plan in memory, unless that is not needed. */
   async function locateRun(id: string, opened = upToDate): Promise<{ graph: ProjectGraph; run: Node<'run'> }> {
-    const where = await project.locate(id)
+    const where = await project.locate(id, 'run', 'plan', 'trace')
     if (where) {
       const graph = await opened(project, where)
       const [run] = await graph.nodesOf(where.group, ['run'])
@@ -204,7 +204,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
       open()
       const checked = checkedFlow(flow)
       const id = chosenRun(checked)
-      const there = () => get(id).catch(unlessNotFound)
+      const there = () => get(id).then((run) => (run.run_id === id ? run : undefined), unlessNotFound) // another's plan may be called so
       const known = await there() // looked for first: to be refused is to read its context from the beginning
       if (known) return known
       return submitted(checked).catch(async (refusal: unknown) => {

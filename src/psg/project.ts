@@ -46,8 +46,8 @@ export interface Project {
     documents: Documents,
     options: CommitOptions & { readonly context?: string },
   ): Promise<{ graph: ProjectGraph; commits: readonly Commit[] }>
-  /** Where something is, by its id alone. A step's first action is where the step is, begun or not. */
-  locate(id: string): Promise<(Whereabouts & { readonly kind: Kind }) | undefined>
+  /** Where something is, by its id alone; of several kinds that have it, one of those that are rather meant. A step's first action is where the step is, begun or not. */
+  locate(id: string, ...rather: readonly Kind[]): Promise<(Whereabouts & { readonly kind: Kind }) | undefined>
   /** A role by id, else by name. */
   role(idOrName: string): Role | undefined
   /** Forgets a context's graph; the next `context` reads it anew. */
@@ -78,14 +78,15 @@ export async function openProject(store: Backend, options: ProjectOptions = {}):
   const graphOptions = { ...given, project_id: id, ...(strict && { roles }) }
   const contexts = openGraphs((contextId) => openGraph(store, contextId, graphOptions))
   const beginning = (contextId: string) => contexts.get(contextId, () => newGraph(store, contextId, graphOptions))
-  const locate: Project['locate'] = async (wanted) => {
+  const locate: Project['locate'] = async (wanted, ...rather) => {
     if (typeof wanted !== 'string') return undefined // nothing is called that
     const places = [
       ...INDEXED.map((kind) => ({ kind, key: INDEX.id(kind, wanted) })),
       { kind: 'action' as const, key: INDEX.id('step', stepOfFirst(wanted)) },
     ]
     const found = await store.getMany(places.map(({ key }) => key))
-    for (const { kind, key } of places) {
+    const meant = rather.flatMap((kind) => places.filter((place) => place.kind === kind))
+    for (const { kind, key } of [...meant, ...places]) {
       const where = found.get(key)
       if (where) return { ...(where as Whereabouts), kind }
     }

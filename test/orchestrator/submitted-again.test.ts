@@ -4,6 +4,7 @@ import { flowOf } from '../../src/orchestrator/named-flow.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
 import { Unavailable } from '../../src/protocol/errors.ts'
 import { uuidOf } from '../../src/protocol/json.ts'
+import type { Context } from '../../src/protocol/types.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { openStore, type StoreOptions } from '../../src/vsl/vsl.ts'
@@ -65,6 +66,25 @@ describe('submitOnce', () => {
     const again = await runtime.submitOnce(orderOf('7', 3).flow)
     expect(again.phase).toBe('ended')
     expect(Object.keys((await again.result()).outputs)).toHaveLength(2)
+  })
+
+  it('gives the run of that id, where a context, or a plan of another run, has the same', async () => {
+    const runtime = await opened(memoryBackend())
+    const id = uuidOf('order 7')
+    const { flow, ids } = orderOf('order 7')
+    const { meta, root, title, status } = flow.context as Context
+    const own = {
+      ...flow,
+      context: { meta, root, title, status, context_id: id },
+      plan: { ...flow.plan, context_id: id },
+    }
+    await runtime.submitOnce(own)
+    expect((await runtime.submitOnce(own)).run_id).toBe(id)
+    expect((await (await runtime.get(id)).result()).outputs[ids['item 0']!]).toBe('packed')
+
+    const other = { ...orderOf('order 8').flow, chosen: { run: flow.plan.plan_id } }
+    for (let i = 0; i < 2; i++)
+      expect(await runtime.submitOnce(other)).toMatchObject({ run_id: flow.plan.plan_id, plan_id: other.plan.plan_id })
   })
 
   it('refuses a flow that leaves the id of its run to us, and one that the graph refuses, and leaves nothing behind', async () => {
