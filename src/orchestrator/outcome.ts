@@ -61,6 +61,9 @@ export function isOutcome(state: GraphState, { compensates, turn, settles, lost_
   return lost_to === undefined || state.get('action', lost_to)?.data.step_id !== step_id
 }
 
+/** Why an action failed; or its last attempt, where there was to be another. */
+export const failureIn = ({ error, ended }: ActionRecord): Json | undefined => error ?? ended?.at(-1)?.attributes.error
+
 /** Does what an action gave lie in the store, all of it or a part? */
 export const isElsewhere = ({ output_blob, settles }: ActionRecord): boolean =>
   output_blob !== undefined || settles?.what === 'answers'

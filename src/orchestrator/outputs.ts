@@ -3,7 +3,7 @@ import type { ActionRecord, Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
 import type { GraphState } from '../psg/state.ts'
-import { isElsewhere, isOutcome, wholeOutput } from './outcome.ts'
+import { failureIn, isElsewhere, isOutcome, wholeOutput } from './outcome.ts'
 import type { RunError } from './run-error.ts'
 
 /** What the steps of a plan have given so far, by their ids. The plan must be loaded. */
@@ -21,18 +21,19 @@ export async function outputsOf(graph: ProjectGraph, plan: string): Promise<{ re
   return outputs
 }
 
-/** Why steps of a plan failed or were skipped, by their ids; `undefined` where none was. The plan must be loaded. */
+/** Why steps of a plan failed, by their ids, also those that were skipped for it; `undefined` where none did. The plan must be loaded. */
 export function failuresOf(
   { state }: ProjectGraph,
   plan: string,
 ): { readonly [step_id: string]: RunError } | undefined {
-  const failed = lastOfSteps(state, plan, ({ error, compensates, step_id }) => {
-    const status = state.get('step', step_id)?.data.status
-    return error !== undefined && compensates === undefined && (status === 'failed' || status === 'skipped')
+  const failed = lastOfSteps(state, plan, (one) => {
+    if (one.compensates !== undefined || failureIn(one) === undefined) return false
+    const status = state.get('step', one.step_id)?.data.status
+    return status === 'failed' || status === 'skipped'
   })
   if (failed.length === 0) return undefined
   const failures = table<RunError>()
-  for (const { step_id, error } of failed) failures[step_id] = error as unknown as RunError
+  for (const one of failed) failures[one.step_id] = failureIn(one) as RunError
   return failures
 }
 

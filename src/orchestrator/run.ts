@@ -25,7 +25,7 @@ export interface RunResult {
   readonly error?: RunError
   /** What each step gave, by step id; outputs too large to keep inline are read from the store when asked for. */
   readonly outputs: { readonly [step_id: string]: Json }
-  /** Why steps failed or were skipped, by step id: also those of a run that went on without them. Absent where none was. */
+  /** Why steps failed, by step id: also those that were skipped for it, and those of a run that went on without them. Absent where none did. */
   readonly failures?: { readonly [step_id: string]: RunError }
   /** In a session, whose result stands for each thing that steps were declared to write. */
   readonly resources?: { readonly [resource: string]: { readonly step_id: string; readonly participant_id: string } }

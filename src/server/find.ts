@@ -1,3 +1,4 @@
+import { failureIn } from '../orchestrator/outcome.ts'
 import type { ProjectFolder } from '../orchestrator/project-folder.ts'
 import { NotFound } from '../protocol/errors.ts'
 import type { Json } from '../protocol/json.ts'
@@ -63,9 +64,7 @@ function failureOf({ state }: ProjectGraph, { kind, id, status }: Reason): { rea
   const errors = actions
     .filter((node) => isKind(node, 'action'))
     .sort((one, other) => one.born - other.born)
-    .flatMap(({ data }) =>
-      data.status === 'running' ? [] : (data.error ?? data.ended?.at(-1)?.attributes.error ?? []),
-    )
+    .flatMap(({ data }) => (data.status === 'running' ? [] : (failureIn(data) ?? [])))
   return errors.length === 0 ? {} : { error: errors.at(-1)! }
 }
 

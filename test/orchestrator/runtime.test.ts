@@ -342,6 +342,29 @@ describe('a failing step', () => {
     await runtime.close()
   })
 
+  it('is among the failures, with what its last attempt failed of, also where the end of the run came before the next', async () => {
+    let tried = () => {}
+    const isTried = new Promise<void>((resolve) => {
+      tried = resolve
+    })
+    const no = (name: string) => () => {
+      tried()
+      throw new Error(`no ${name}`)
+    }
+    const runtime = await runtimeOf({ flaky: no('flaky'), wait: () => isTried, boom: no('boom') })
+    const retry = { strategy: 'fixed', max_attempts: 3, delay_ms: 60_000 } as const
+    const flow = flowOf({
+      flaky: { binding: { retry } },
+      wait: {},
+      boom: { after: ['wait'] },
+      never: { after: ['boom'] },
+    })
+    const { failures } = await (await runtime.submit(flow)).result()
+    const failed = (name: string) => ({ code: 'action_failed', message: `no ${name}` })
+    expect(failures).toEqual({ [flow.ids.flaky!]: failed('flaky'), [flow.ids.boom!]: failed('boom') })
+    await runtime.close()
+  })
+
   it('is tried again after a stored wait, as often as its policy says', async () => {
     const clock = manualClock()
     const runtime = await runtimeOf({ flaky: flaky(2) }, { clock, store: memoryBackend({ clock }) })
