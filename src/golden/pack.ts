@@ -99,7 +99,7 @@ interface Ran {
 }
 
 async function located(project: Project, run: string): Promise<Ran & { readonly graph: ProjectGraph }> {
-  const where = await project.locate(run)
+  const where = await project.locate(run, 'run', 'plan', 'trace')
   if (!where) throw new NotFound('run', run)
   const graph = await upToDate(project, where)
   for (const node of graph.state.nodesOf(where.group))

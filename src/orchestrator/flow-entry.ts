@@ -92,7 +92,7 @@ async function missing(module: string, documents: readonly JsonObject[], project
   const kind = module as DocumentKind
   const changes: Change[] = []
   for (const document of documents) {
-    const where = await project.locate(String(document[KINDS[kind].idField!]))
+    const where = await project.locate(String(document[KINDS[kind].idField!]), kind)
     if (where?.kind !== kind) for (const change of takeApart(kind, document)) changes.push(change)
   }
   return changes

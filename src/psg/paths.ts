@@ -38,7 +38,7 @@ export interface PatchOptions extends CommitOptions {
 export function pathsOf(project: Project): Paths {
   refuseUnlessFit('paths', { project }, { project: needed(PROJECT) })
   const graphOf = async (plan: string): Promise<ProjectGraph> => {
-    const where = await project.locate(plan)
+    const where = await project.locate(plan, 'plan')
     if (where?.kind !== 'plan') throw new NotFound('plan', plan)
     return project.context(where.graph)
   }

@@ -69,7 +69,7 @@ export function psgRoutes(runtime: ComposedRuntime): readonly Route[] {
       role: 'read',
       answer: { $ref: 'plan' },
       async handle({ params: { id } }) {
-        const where = await project.locate(id)
+        const where = await project.locate(id, 'plan')
         if (where) await caughtUp(project, where)
         return paths.getPlan(id)
       },

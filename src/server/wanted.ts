@@ -27,7 +27,7 @@ export async function entriesNow(
   { after, signal }: { readonly after?: Position; readonly signal: AbortSignal },
 ): Promise<AsyncIterable<Entry>> {
   if (plan === undefined) return store.feed({ follow: false, signal, ...(after !== undefined && { after }) })
-  const where = await locate(plan)
+  const where = await locate(plan, 'plan')
   if (where?.kind !== 'plan') throw new NotFound('plan', plan)
   const from = after === undefined ? 0 : await shortlyBefore(store, where.graph, after)
   return behind(store.read(where.graph, { after: from, signal }), after)
@@ -57,7 +57,7 @@ export async function entriesFrom(
 ): Promise<AsyncIterable<Entry>> {
   const feed = (from: Position | undefined) =>
     store.feed({ follow: true, signal, ...(from !== undefined && { after: from }) })
-  const where = plan === undefined ? undefined : await locate(plan)
+  const where = plan === undefined ? undefined : await locate(plan, 'plan')
   if (where?.kind !== 'plan') return feed(after)
   for await (const first of store.read(where.graph, { signal }))
     return after === undefined || first.position > after ? beginning(first, feed(first.position)) : feed(after)

@@ -4,11 +4,13 @@ import { gzipSync } from 'node:zlib'
 import Database from 'libsql'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { openRuntime } from '../../src/compose.ts'
+import { exportPack } from '../../src/golden/pack.ts'
 import type { RunHandle } from '../../src/orchestrator/run.ts'
 import type { Flow } from '../../src/orchestrator/submit.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
-import { InvalidInput, Refused, Unavailable } from '../../src/protocol/errors.ts'
+import { InvalidInput, Refused, RuleViolation, Unavailable } from '../../src/protocol/errors.ts'
 import type { JsonObject } from '../../src/protocol/json.ts'
+import type { Context } from '../../src/protocol/types.ts'
 import { firstActionOf } from '../../src/psg/first-action.ts'
 import { type ServeOptions, serve } from '../../src/server/server.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
@@ -22,6 +24,24 @@ import { tempFolder } from '../support/temp-folder.ts'
 import { serving, sse, status, type Told, told } from './serving.ts'
 
 describe('the protocol’s paths', () => {
+  it('find a context, a plan and a run that have one id, each where it is asked for', async () => {
+    const { ask, url, runtime } = await serving()
+    const id = systemClock.uuid()
+    const { context, plan, bindings } = flowOf({ greet: {} })
+    const flow = {
+      context: { ...(context as Context), context_id: id },
+      plan: { ...plan, plan_id: id, context_id: id },
+      bindings: bindings!,
+      chosen: { run: id, trace: id },
+    }
+    await (await runtime.submit(flow)).result()
+    expect(await ask('GET', `/runs/${id}`)).toMatchObject({ status: 200, body: { run_id: id } })
+    expect(await ask('GET', `/psg/plans/${id}`)).toMatchObject({ status: 200, body: { plan_id: id } })
+    expect((await told(`${url}/events?follow=false&plan=${id}`)).length).toBeGreaterThan(0)
+    await expect(runtime.call('plan', { intent: 'cancel', plan_id: id })).rejects.toThrow(RuleViolation)
+    expect(await exportPack(runtime.project, id, tempFolder())).toMatchObject({ root: expect.any(String) })
+  })
+
   it('keep a context and a plan, and move the plan where its lifecycle lets it go', async () => {
     const { ask } = await serving()
     const { context, plan } = flowOf({ one: {} })

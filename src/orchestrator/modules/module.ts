@@ -80,7 +80,7 @@ export function moduleProblem(module: unknown): string | undefined {
 
 /** The graph that holds an object, with the object in memory. Throws NotFound. */
 export async function graphOf(kind: Kind, id: string, { project }: Ground): Promise<ProjectGraph> {
-  const where = await project.locate(id)
+  const where = await project.locate(id, kind)
   if (where?.kind !== kind) throw new NotFound(kind, id)
   const graph = await upToDate(project, where)
   await graph.require(kind, id)
