@@ -3,7 +3,7 @@ import type { ActionLayer, Hands } from '../ael/layer.ts'
 import { onAbort } from '../bus/waiting.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { allOf } from '../protocol/each.ts'
-import { Closed, NotFound, RuleViolation } from '../protocol/errors.ts'
+import { Closed, NotFound } from '../protocol/errors.ts'
 import { needed, oneOf, refuseUnlessFit, signal as signalField, text } from '../protocol/fields.ts'
 import type { JsonObject } from '../protocol/json.ts'
 import { PLAN_ENDINGS } from '../protocol/lifecycle.ts'
@@ -208,7 +208,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
       const known = await there() // looked for first: to be refused is to read its context from the beginning
       if (known) return known
       return submitted(checked).catch(async (refusal: unknown) => {
-        const faster = refusal instanceof RuleViolation ? await there() : undefined
+        const faster = await there() // whatever it was refused for: one that is there is given
         if (!faster) throw refusal
         return faster
       })

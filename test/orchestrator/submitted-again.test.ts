@@ -5,6 +5,7 @@ import { systemClock } from '../../src/protocol/clock.ts'
 import { Unavailable } from '../../src/protocol/errors.ts'
 import { uuidOf } from '../../src/protocol/json.ts'
 import type { Context } from '../../src/protocol/types.ts'
+import { INDEX } from '../../src/psg/indexes.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { openStore, type StoreOptions } from '../../src/vsl/vsl.ts'
@@ -85,6 +86,22 @@ describe('submitOnce', () => {
     const other = { ...orderOf('order 8').flow, chosen: { run: flow.plan.plan_id } }
     for (let i = 0; i < 2; i++)
       expect(await runtime.submitOnce(other)).toMatchObject({ run_id: flow.plan.plan_id, plan_id: other.plan.plan_id })
+  })
+
+  it('gives the run of who was faster, also where this process could not have submitted it', async () => {
+    const store = memoryBackend()
+    const faster = await opened(store)
+    const { flow } = orderOf('7')
+    const { bindings: _, ...unbound } = flow
+    const slow = await opened({
+      ...store,
+      async getMany(keys) {
+        const found = await store.getMany(keys)
+        if (keys.includes(INDEX.id('run', uuidOf('7')))) await faster.submitOnce(flow) // after it has looked
+        return found
+      },
+    })
+    expect((await slow.submitOnce(unbound)).run_id).toBe(uuidOf('7'))
   })
 
   it('refuses a flow that leaves the id of its run to us, and one that the graph refuses, and leaves nothing behind', async () => {
