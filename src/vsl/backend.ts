@@ -64,7 +64,7 @@ export interface Backend extends ValueStateLayer {
   readonly traits: Traits
   /**
    * What the store says of itself to those who look after it; absent where it has nothing to say. Throws Refused for one that was brought to another
-   * layout, or replaced, since it was opened.
+   * layout, or, where it can tell, replaced since it was opened.
    */
   facts?(): Promise<Facts>
   /** Safe to call twice; waits for commits in hand; ends followers, while other reads that are not at their end throw Closed. */
