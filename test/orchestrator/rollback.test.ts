@@ -663,18 +663,19 @@ describe('a rollback', () => {
     await it.close()
   })
 
+  const sendsAndWrites = () =>
+    chain({
+      sent: { call: 'effect', binding: { inverse: 'irreversible', approval: 'none' } },
+      write: file({ operation: 'write', path: 'a.txt', content: 'run\n' }),
+      other: file({ operation: 'write', path: 'b.txt', content: 'run\n' }),
+    })
+
   it.each<[string, RollbackOptions, boolean]>([
     ['nobody wants to be asked any more', { irreversible: 'leave' }, false],
     ['somebody has changed something, and it asks anew', {}, true],
   ])('withdraws its question when %s', async (_, options, asksAnew) => {
     const it = await world({ 'a.txt': 'old\n', 'b.txt': 'old\n' })
-    const run = await it.run(
-      chain({
-        sent: { call: 'effect', binding: { inverse: 'irreversible', approval: 'none' } },
-        write: file({ operation: 'write', path: 'a.txt', content: 'run\n' }),
-        other: file({ operation: 'write', path: 'b.txt', content: 'run\n' }),
-      }),
-    )
+    const run = await it.run(sendsAndWrites())
     const { confirm_id } = await it.rollback(run.run_id)
     put(it.root, { 'b.txt': 'theirs\n' })
     const again = await it.rollback(run.run_id, options)
@@ -687,13 +688,7 @@ describe('a rollback', () => {
 
   it('asks anew about what a question was withdrawn for', async () => {
     const it = await world({ 'a.txt': 'old\n', 'b.txt': 'old\n' })
-    const run = await it.run(
-      chain({
-        sent: { call: 'effect', binding: { inverse: 'irreversible', approval: 'none' } },
-        write: file({ operation: 'write', path: 'a.txt', content: 'run\n' }),
-        other: file({ operation: 'write', path: 'b.txt', content: 'run\n' }),
-      }),
-    )
+    const run = await it.run(sendsAndWrites())
     const first = await it.rollback(run.run_id)
     put(it.root, { 'b.txt': 'theirs\n' })
     await it.rollback(run.run_id)

@@ -45,6 +45,12 @@ function scene() {
   }
 }
 
+/** What a run that waits has beside that. */
+const BESIDE: readonly [string, { slow?: object }][] = [
+  ['only waits', {}],
+  ['has something else under way', { slow: {} }],
+]
+
 describe('a clock that is set back', () => {
   it('does not prolong the wait of a run that only waits', async () => {
     const { state, time, start, flow, soon } = scene()
@@ -70,10 +76,7 @@ describe('a clock that is set back', () => {
     await runtime.close()
   })
 
-  it.each([
-    ['only waits', {}],
-    ['has something else under way', { slow: {} }],
-  ])('does not prolong the wait of a run that %s and is taken over afterwards', async (_, beside) => {
+  it.each(BESIDE)('does not prolong the wait of a run that %s and is taken over afterwards', async (_, beside) => {
     const { state, time, start, flow, soon } = scene()
     const first = await start()
     const run = await first.submit(flow(beside))
@@ -87,10 +90,7 @@ describe('a clock that is set back', () => {
     await second.die()
   })
 
-  it.each([
-    ['only waits', {}],
-    ['has something else under way', { slow: {} }],
-  ])('does not keep the signal from a run that waits for it so long, and %s', async (_, beside) => {
+  it.each(BESIDE)('does not keep the signal from a run that waits for it so long, and %s', async (_, beside) => {
     const { state, time, start, soon, slow } = scene()
     const runtime = await start()
     const paid = { binding: { action_type: 'wait', params: { signal: 'paid' }, timeout_ms: 4_000 } }
