@@ -201,25 +201,17 @@ export const secretFromEnv =
   (): string | undefined =>
     env[name]
 
-/** The key that seals a store, from a variable of any name. What is wrong is told by the word of the command line that names it. */
-export function sealingKeyFromEnv(by: string, name: string): string {
-  const key = secretFromEnv(name)()
-  if (isKey(key)) return key
-  const message =
-    key === undefined ? `names ${name}, which is not set` : `names ${name}, which is not 32 bytes as base64`
-  throw new InvalidInput('the command line', [{ path: by, rule: 'key', message }])
-}
-
 const sealing: Field = {
   says: '32 bytes as base64, or a list of different ones',
   rule: 'length',
   fits: (value) => {
     const keys: readonly unknown[] = [value].flat()
-    return keys.length > 0 && keys.every(isKey) && new Set(keys).size === keys.length
+    return keys.length > 0 && keys.every(isSealingKey) && new Set(keys).size === keys.length
   },
   secret: true,
 }
-const isKey = (value: unknown): value is string => typeof value === 'string' && /^[\w+/-]{43}=?\s*$/.test(value)
+export const isSealingKey = (value: unknown): value is string =>
+  typeof value === 'string' && /^[\w+/-]{43}=?\s*$/.test(value)
 const storing: Field = {
   says: 'text that is not empty, or from code a function that opens a store',
   fits: (value) => text.fits(value) || method.fits(value),

@@ -98,11 +98,12 @@ async function follow(
     const rest = (await unlessLeft(io, run.rest(io.signal))) ?? 'left'
     if (rest !== 'waiting' || approve === undefined) return rest
     // What we have approved and is still open needs others too: to approve it again would have no end.
-    const open = decisionsIn(waitsOf(await graphOf(run, runtime), run.plan_id)).filter((id) => !approved.has(id))
+    const asked = decisionsIn(waitsOf(await graphOf(run, runtime), run.plan_id))
+    const open = asked.filter(({ confirm_id }) => !approved.has(confirm_id))
     if (open.length === 0) return rest
-    for (const id of open) {
-      approved.add(id)
-      await runtime.decide(id, { status: 'approved', decided_by_role: approve })
+    for (const { confirm_id } of open) {
+      approved.add(confirm_id)
+      await runtime.decide(confirm_id, { status: 'approved', decided_by_role: approve })
     }
   }
 }
@@ -111,8 +112,8 @@ async function follow(
 const graphOf = ({ context_id, plan_id }: RunHandle, { project }: ComposedRuntime): Promise<ProjectGraph> =>
   upToDate(project, { graph: context_id, group: plan_id })
 
-const decisionsIn = (waits: readonly Wait[]): readonly string[] =>
-  waits.flatMap(({ decision }) => decision?.confirm_id ?? [])
+const decisionsIn = (waits: readonly Wait[]): readonly Decision[] => waits.flatMap(({ decision }) => decision ?? [])
+type Decision = NonNullable<Wait['decision']>
 
 type Ids = FlowWithIds['ids'] | undefined
 
@@ -127,24 +128,23 @@ const reports = {
   async waiting(run: RunHandle, runtime: ComposedRuntime, io: Io, ids: Ids): Promise<number> {
     const graph = await graphOf(run, runtime)
     const waits = waitsOf(graph, run.plan_id)
-    const confirms = decisionsIn(waits)
+    const decisions = decisionsIn(waits)
+    const confirms = decisions.map(({ confirm_id }) => confirm_id)
     io.result({ status: 'waiting', ...told(run, ids), confirms, waits_for: waits.map(({ what }) => what) }, () =>
-      confirms.length === 0 ? waitingFor(run, waits) : asking(graph, waits),
+      decisions.length === 0 ? waitingFor(run, waits) : asking(graph, decisions),
     )
     if (forgets(runtime)) io.warn(`nobody can make it go on: ${FORGETS}`)
     return EXIT.waiting
   },
 }
 
-function asking(graph: ProjectGraph, waits: readonly Wait[]): string {
-  const decisions = waits.flatMap(({ decision }) => decision ?? [])
-  return [
+const asking = (graph: ProjectGraph, decisions: readonly Decision[]): string =>
+  [
     `waiting for ${decisions.length === 1 ? 'a decision' : `${decisions.length} decisions`}:`,
     ...decisions.map(({ confirm_id, roles }) =>
       `  ${approving(confirm_id, roles)}   ${graph.get('confirm', confirm_id)?.data.reason ?? ''}`.trimEnd(),
     ),
   ].join('\n')
-}
 
 const waitingFor = (run: RunHandle, waits: readonly Wait[]): string =>
   run.phase === 'paused'

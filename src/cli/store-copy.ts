@@ -1,4 +1,4 @@
-import { type Config, sealingKeyFromEnv } from '../config.ts'
+import { type Config, isSealingKey, secretFromEnv } from '../config.ts'
 import { openConfigured } from '../configured-store.ts'
 import { type WithoutEnded, withoutEnded } from '../orchestrator/without-ended.ts'
 import { InvalidInput, Refused } from '../protocol/errors.ts'
@@ -47,13 +47,21 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
 function sealing(options: VerbCall['options'], config: Config): Config {
   const { keyEnv, decrypt } = options
   const { encryption_key, ...plain } = config
-  const refuse = (message: string) =>
-    new InvalidInput('the command line', [{ path: '--decrypt', rule: 'key', message }])
-  if (decrypt && keyEnv !== undefined) throw refuse('does not go with --key-env, which encrypts')
-  if (decrypt && encryption_key === undefined) throw refuse('needs the key of the store, as MPLP_ENCRYPTION_KEY')
+  if (decrypt && keyEnv !== undefined) throw badKey('--decrypt', 'does not go with --key-env, which encrypts')
+  if (decrypt && encryption_key === undefined)
+    throw badKey('--decrypt', 'needs the key of the store, as MPLP_ENCRYPTION_KEY')
   if (decrypt) return plain
-  return keyEnv === undefined ? config : { ...plain, encryption_key: sealingKeyFromEnv('--key-env', String(keyEnv)) }
+  return keyEnv === undefined ? config : { ...plain, encryption_key: keyIn(String(keyEnv)) }
 }
+
+function keyIn(variable: string): string {
+  const key = secretFromEnv(variable)()
+  if (isSealingKey(key)) return key
+  throw badKey('--key-env', `names ${variable}, which is not ${key === undefined ? 'set' : '32 bytes as base64'}`)
+}
+
+const badKey = (path: string, message: string): InvalidInput =>
+  new InvalidInput('the command line', [{ path, rule: 'key', message }])
 
 /** What is said of keys, or of a server, is said of the store that is copied to. */
 function ofTarget(error: unknown): never {
