@@ -159,6 +159,8 @@ export interface Adapter {
 export interface Lack {
   readonly what: string
   readonly name: string
+  /** What there is of that kind: one of them may be meant. */
+  readonly known?: readonly string[]
 }
 
 export type ApprovalPolicy = 'always_allow' | 'ask' | 'blocked'

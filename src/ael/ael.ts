@@ -120,7 +120,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
     const { action_type, params } = Object(action) as Action
     if (!object.fits(params)) throw badParams(params)
     const member = members.get(action_type) ?? members.get('*')
-    return member ? member.adapter.lacks?.(params) : { what: NO_ADAPTER, name: action_type }
+    return member ? member.adapter.lacks?.(params) : { what: NO_ADAPTER, name: action_type, known: [...members.keys()] }
   }
 
   const observed = (adapter: Adapter, way: Way): Adapter => {

@@ -51,7 +51,9 @@ export function functionAdapter(
     executor_kind,
     label: (params) => (found(params) === undefined ? action_type : String(params.name)),
     lacks: (params) =>
-      typeof params.name !== 'string' || found(params) ? undefined : { what: 'function', name: params.name },
+      typeof params.name !== 'string' || found(params)
+        ? undefined
+        : { what: 'function', name: params.name, known: [...known.keys()] },
     readOnly: (params) => found(params)?.readOnly ?? false,
 
     check(params) {

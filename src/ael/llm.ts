@@ -93,7 +93,8 @@ export function llmAdapter(options: LlmOptions): Adapter {
     secrets: gathered(() => Object.values(providers).map(keysOf)),
     label: (params) => String(params.model),
     lacks({ provider, ...params }) {
-      if (typeof provider === 'string' && !names.includes(provider)) return { what: 'provider', name: provider }
+      if (typeof provider === 'string' && !names.includes(provider))
+        return { what: 'provider', name: provider, known: names }
       return namesIn(params).flatMap((name) => lacksTool(tools, name) ?? [])[0]
     },
     readOnly: (params) => offered(params).every((tool) => tool.readOnly),

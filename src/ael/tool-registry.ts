@@ -119,7 +119,9 @@ export const isToolName = (name: unknown): name is string =>
 
 /** The tool of that name, if it is one and is not here. */
 export const lacksTool = (tools: ToolRegistry, name: unknown): Lack | undefined =>
-  isToolName(name) && tools.find(name) === undefined ? { what: 'tool', name } : undefined
+  isToolName(name) && tools.find(name) === undefined
+    ? { what: 'tool', name, known: tools.list().map((tool) => tool.name) }
+    : undefined
 
 const TOOL: Fields = {
   name: needed({ says: '<namespace>.<name>', rule: 'namespace', fits: isToolName }),

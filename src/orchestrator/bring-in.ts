@@ -1,3 +1,4 @@
+import type { ActionLayer } from '../ael/layer.ts'
 import type { Clock } from '../protocol/clock.ts'
 import { InvalidInput, NotFound, RuleViolation } from '../protocol/errors.ts'
 import type { Change, Node } from '../psg/change.ts'
@@ -14,6 +15,7 @@ export interface BringingIn {
   readonly project: Project
   readonly clock: Clock
   readonly resolve?: Resolver | undefined
+  readonly lacks?: ActionLayer['lacks'] | undefined
   readonly switched?: ReadonlySet<string> | undefined
 }
 
@@ -49,7 +51,7 @@ function orThereAlready(error: unknown, { chosen }: Flow): unknown {
 async function submitted(
   flow: Flow,
   there: ProjectGraph | undefined,
-  { project, clock, resolve, switched }: BringingIn,
+  { project, clock, resolve, lacks, switched }: BringingIn,
   draft?: Draft,
 ): Promise<Placed> {
   const session = await sessionFor(flow, there, project, switched)
@@ -59,6 +61,7 @@ async function submitted(
     role: project.role,
     context: there?.get('context', there.id)?.data,
     session,
+    lacks,
     switched,
   })
   const graph = there ?? (await project.beginning(context_id))

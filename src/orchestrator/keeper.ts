@@ -19,7 +19,7 @@ export interface KeeperOptions extends OwnerOptions, RunnerOptions {
   /** Which plans' runs are driven: all when absent. */
   readonly mine?: ReadonlySet<string>
   /** Which runs are left to others, because this process lacks something that they need. */
-  readonly left: Pick<LeftRuns, 'leaves' | 'forget' | 'gaveUp'>
+  readonly left: Pick<LeftRuns, 'leaves' | 'gaveUp'>
   /** The runs that this process drives, by plan, so that the action layer can find the run that an action belongs to. */
   readonly live: Map<string, LiveRun>
 }
@@ -121,9 +121,7 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
     runs.set(id, run)
     options.live.set(run.plan, run)
     try {
-      const end = await drive(run, options)
-      if (end === 'ended') options.left.forget(run.plan)
-      return end
+      return await drive(run, options)
     } catch (error) {
       run.abort.abort(error) // what it has under way is nobody's any more
       const isOvertaken = error instanceof RuleViolation && graph.revision > run.looked

@@ -1,19 +1,22 @@
 import type { Action, Lack } from '../ael/adapter.ts'
 import type { ActionLayer } from '../ael/layer.ts'
+import type { Problem } from '../protocol/errors.ts'
+import { perhaps } from '../protocol/fields.ts'
 import { isObject, type JsonObject } from '../protocol/json.ts'
 import { isTerminal } from '../protocol/lifecycle.ts'
-import type { Node } from '../psg/change.ts'
+import type { Binding, Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
 import { sessionHasEnded } from './ending.ts'
 import { expiryOf } from './gate.ts'
 import type { Ending, RunOptions } from './live.ts'
 import { worksOf } from './outcome.ts'
+import type { Session } from './session.ts'
 import { latestEnd } from './timers.ts'
 import { isBehind } from './undo.ts'
 
 /** Why a process does not go on with a run: what it would need for one of the steps, and does not have. */
-export interface Lacking extends Lack {
+export interface Lacking extends Omit<Lack, 'known'> {
   readonly step_id: string
 }
 
@@ -28,9 +31,32 @@ export function lackingFor(
 ): { readonly need: Need; readonly lacking: Lacking } | undefined {
   for (const need of needsOf(graph, run)) {
     const lack = need.action_type === 'wait' ? undefined : layer.lacks(need)
-    if (lack) return { need, lacking: { step_id: need.step_id, ...lack } }
+    if (lack) return { need, lacking: { step_id: need.step_id, what: lack.what, name: lack.name } }
   }
   return undefined
+}
+
+/** What a flow asks for that its process does not have: it would be found when the turn of its step comes, after others that took effect. */
+export function lackProblems(
+  bound: readonly Binding[],
+  { brief, review }: Pick<Session, 'brief' | 'review'>,
+  lacks: ActionLayer['lacks'],
+): readonly Problem[] {
+  const problem = (action: Pick<Action, 'action_type' | 'params'> | undefined, path: string): Problem[] => {
+    const lack = action && action.action_type !== 'wait' ? lacks(action) : undefined
+    if (!lack) return []
+    const { what, name, known = [] } = lack
+    const message = `asks for the ${what} ${name}, which this process does not have${perhaps(name, known)}`
+    return [{ path, rule: 'lacking', message }]
+  }
+  return [
+    ...bound.flatMap(({ step_id, inverse, ...action }) => [
+      ...problem(action, `bindings.steps.${step_id}`),
+      ...(isObject(inverse) ? problem(inverseNeeded(step_id, inverse), `bindings.steps.${step_id}.inverse`) : []),
+    ]),
+    ...problem(brief, 'options.session.brief'),
+    ...problem(review, 'options.session.review'),
+  ]
 }
 
 /** What is still to be carried out: the actions of the steps that have not ended, and what takes steps back, if it is to or may come to that. */

@@ -6,12 +6,10 @@ import type { ProjectGraph } from '../psg/graph.ts'
 import { endingOf, isStillNeeded, type Lacking, lackingFor, type Need } from './lacking.ts'
 import { latestEnd } from './timers.ts'
 
-/** Runs that this process leaves to others, by plan: it lacks something that they need. Those that were submitted here fail of that instead. */
+/** Runs that this process leaves to others, by plan: it lacks something that they need. */
 export interface LeftRuns {
-  /** Remembers that a plan is submitted here, unless that fails. */
-  whileSubmitting<T>(plan: string, submit: () => Promise<T>): Promise<T>
-  /** Its run has ended. */
-  forget(plan: string): void
+  /** What the process does not have of what an action asks for; nothing where an adapter cannot say, which is told. */
+  readonly lacks: ActionLayer['lacks']
   /** It could neither be taken up nor be ended for that: it is left alone for a while, each time for longer. */
   gaveUp(plan: string): void
   lacking(graph: ProjectGraph, run: Node<'run'>): Lacking | undefined
@@ -32,8 +30,6 @@ export interface LeftRunsOptions {
 /** How long a run is left alone, at first and later, before its context is looked at again. */
 const PAUSE_MS = 5_000
 const LONGEST_PAUSE_MS = 30_000
-/** Of those that were submitted here and ended elsewhere nobody tells. The oldest are forgotten: they are then looked at like any other. */
-const MOST_SUBMITTED = 10_000
 
 interface Resting {
   looked: number
@@ -50,7 +46,6 @@ interface Left extends Resting {
 export function leftRuns({ layer, clock, onError }: LeftRunsOptions): LeftRuns {
   const left = new Map<string, Left>()
   const hopeless = new Map<string, Resting>()
-  const submitted = new Set<string>()
 
   /** Each commit of its context asks, so only what it was left for is looked at. */
   const isStillLeft = (graph: ProjectGraph, run: Node<'run'>): boolean => {
@@ -62,7 +57,6 @@ export function leftRuns({ layer, clock, onError }: LeftRunsOptions): LeftRuns {
 
   function mustLeave(graph: ProjectGraph, run: Node<'run'>): boolean {
     const { plan_id } = run.data
-    if (submitted.has(plan_id)) return false
     if (isStillLeft(graph, run)) return true
     const found = lackingFor(graph, run, layer)
     if (!found) {
@@ -113,24 +107,13 @@ export function leftRuns({ layer, clock, onError }: LeftRunsOptions): LeftRuns {
   }
 
   return {
-    async whileSubmitting(plan, submit) {
-      const isNew = !submitted.has(plan)
-      submitted.add(plan)
-      if (submitted.size > MOST_SUBMITTED) submitted.delete(submitted.values().next().value!)
-      try {
-        return await submit()
-      } catch (error) {
-        if (isNew) submitted.delete(plan)
-        throw error
-      }
-    },
-    forget: (plan) => void submitted.delete(plan),
+    lacks: (action) => unlessThrown(() => layer.lacks(action)),
     gaveUp(plan) {
       const known = hopeless.get(plan)
       if (known) restsLonger(known)
       else hopeless.set(plan, { looked: clock.now(), pauseMs: PAUSE_MS })
     },
-    lacking: (graph, run) => (submitted.has(run.data.plan_id) ? undefined : lackingFor(graph, run, layer)?.lacking),
+    lacking: (graph, run) => lackingFor(graph, run, layer)?.lacking,
     leaves: (graph, run) => isHopeless(run.data.plan_id) || (unlessThrown(() => mustLeave(graph, run)) ?? false),
     staysAway,
     forgetOthers(plans, since) {

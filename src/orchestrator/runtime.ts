@@ -168,11 +168,10 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
   async function submitted(checked: Flow): Promise<RunHandle> {
     const isOurs = !options.mine || options.mine.has(checked.plan.plan_id)
     if (isOurs && (layer === options.layer || !layer.asksBudget)) refuseBudget(checked)
-    return left.whileSubmitting(checked.plan.plan_id, async () => {
-      const { graph, run } = await bringIn(checked, { project, clock, resolve, switched })
-      if (graph.get('plan', run.data.plan_id)?.data.status === 'in_progress') await look(graph.id)
-      return handle(graph, run)
-    })
+    const lacks = isOurs ? left.lacks : undefined
+    const { graph, run } = await bringIn(checked, { project, clock, resolve, lacks, switched })
+    if (graph.get('plan', run.data.plan_id)?.data.status === 'in_progress') await look(graph.id)
+    return handle(graph, run)
   }
 
   async function get(id: string): Promise<RunHandle> {

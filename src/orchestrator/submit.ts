@@ -1,3 +1,4 @@
+import type { ActionLayer } from '../ael/layer.ts'
 import type { AskPeople } from '../protocol/approvers.ts'
 import { isoMicros, isoNow } from '../protocol/clock.ts'
 import { InvalidInput } from '../protocol/errors.ts'
@@ -12,6 +13,7 @@ import { partsOf } from '../psg/document.ts'
 import { type Bindings, bindSteps, type Resolver, type RoleFinder } from './bind.ts'
 import { dependenciesFirst } from './depends.ts'
 import { expiryAt, voicesOf } from './gate.ts'
+import { lackProblems } from './lacking.ts'
 import type { Decided, RunOptions } from './live.ts'
 import { saBeginning, saBreaches } from './profiles/sa.ts'
 import type { Session } from './session.ts'
@@ -56,6 +58,8 @@ export interface Known {
   readonly role?: RoleFinder
   readonly context?: Context | undefined
   readonly session?: { readonly settled: Session; readonly collab: Collab } | undefined
+  /** What of an action its process does not have; not asked where another is to run it. */
+  readonly lacks?: ActionLayer['lacks'] | undefined
   /** Invariants that are not looked at; for proofs. */
   readonly switched?: ReadonlySet<string> | undefined
 }
@@ -79,7 +83,10 @@ export function submission(flow: Flow, clock: { now(): number; uuid(): string },
   ]
   const head = typeof context === 'string' ? [] : partsOf('context', context)
   const [planHead, ...stepParts] = partsOf('plan', plan)
-  const bound = bindSteps(plan.steps, bindings, known.resolve, clock.uuid, known.role).map(bindingAdded)
+  const bindingOfEach = bindSteps(plan.steps, bindings, known.resolve, clock.uuid, known.role)
+  const lacking = known.lacks ? lackProblems(bindingOfEach, known.session?.settled ?? {}, known.lacks) : []
+  if (lacking.length > 0) throw new InvalidInput('flow', lacking)
+  const bound = bindingOfEach.map(bindingAdded)
   const large = chunked([...head, planHead!, ...stepParts, ...bound]).length > 1
   const parts = large
     ? [

@@ -149,8 +149,13 @@ export const isField = (field: Field | Fields): field is Field => typeof field.f
 
 /** What is said of a name that is none of those that are known; `called` is how whoever gave it calls the one that may be meant. */
 export function notKnown(name: string, names: readonly string[], called = (near: string) => near): string {
+  return `is not known${perhaps(name, names, called)}`
+}
+
+/** Asks whether the known name that differs least was meant, if it differs little. */
+export function perhaps(name: string, names: readonly string[], called = (near: string) => near): string {
   const near = nearest(name, names)
-  return `is not known${near === undefined ? '' : `; did you mean ${called(near)}?`}`
+  return near === undefined ? '' : `; did you mean ${called(near)}?`
 }
 
 /** The known name that differs least, if it differs little. */

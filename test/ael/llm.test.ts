@@ -380,8 +380,9 @@ describe('llmAdapter', () => {
     it('lacks a provider and a tool that are not here, and nothing where no name is said', () => {
       const adapter = llmAdapter({ providers: { main: scriptedProvider([]) }, tools: toolRegistry([write([])]) })
       const lacks = (params: JsonObject) => adapter.lacks!({ model: 'm', ...params })
-      expect(lacks({ provider: 'other' })).toEqual({ what: 'provider', name: 'other' })
-      expect(lacks({ provider: 'main', tools: ['fs.write', 'fs.read'] })).toEqual({ what: 'tool', name: 'fs.read' })
+      expect(lacks({ provider: 'other' })).toEqual({ what: 'provider', name: 'other', known: ['main'] })
+      const lack = { what: 'tool', name: 'fs.read', known: ['fs.write'] }
+      expect(lacks({ provider: 'main', tools: ['fs.write', 'fs.read'] })).toEqual(lack)
       for (const params of [{}, { provider: 'main', tools: ['fs.write'] }, { provider: 1, tools: 'x' }, { tools: [1] }])
         expect(lacks(params as JsonObject)).toBeUndefined()
     })

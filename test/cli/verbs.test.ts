@@ -24,6 +24,8 @@ import { mplp, mplpJson, oneLine } from './mplp.ts'
 
 const PATIENT = { timeout: 120_000 }
 
+const hold = { hold: { binding: { action_type: 'wait', params: { signal: 'go' } } } }
+
 describe('going back', PATIENT, () => {
   it('says what a rollback would do, then does it, and keeps the graph whole', async () => {
     const folder = tempFolder()
@@ -285,9 +287,8 @@ describe('store stats', PATIENT, () => {
     const folder = tempFolder()
     await mplpHere(folder, ['init'])
     await mplpHere(folder, ['run', 'flow.json'])
-    const held = flowOf({ hold: { binding: { action_type: 'wait', params: { signal: 'go' } } } })
-    writeFileSync(join(folder, 'held.json'), JSON.stringify(held))
-    writeFileSync(join(folder, 'asks.json'), JSON.stringify(flowOf({ a: { call: 'x' } }, { approval: {} })))
+    writeFileSync(join(folder, 'held.json'), JSON.stringify(flowOf(hold)))
+    writeFileSync(join(folder, 'asks.json'), JSON.stringify(flowOf(hold, { approval: {} })))
     for (const name of ['held', 'asks']) await mplpHere(folder, ['run', `${name}.json`])
     await mplpHere(folder, ['run', 'flow.json', '--detach'])
     const counts = {
@@ -336,7 +337,7 @@ describe('store verify', PATIENT, () => {
   it('says when a run is in no list, and what puts it there', async () => {
     const folder = tempFolder()
     await mplpHere(folder, ['init'])
-    writeFileSync(join(folder, 'asks.json'), JSON.stringify(flowOf({ a: { call: 'x' } }, { approval: {} })))
+    writeFileSync(join(folder, 'asks.json'), JSON.stringify(flowOf(hold, { approval: {} })))
     const { values } = await hereJson<{ plan_id: string }>(folder, ['run', 'asks.json', '--detach'])
     const { plan_id } = values[0]!
     const store = await openStore(`sqlite:${join(folder, '.mplp/state.db')}`)

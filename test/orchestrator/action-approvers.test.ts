@@ -78,7 +78,7 @@ describe('who must agree to an action', () => {
   })
 
   it('decides about what they saw, or not at all', async () => {
-    const runtime = await runtimeOf({})
+    const runtime = await runtimeOf(noted('drop').functions)
     onTestFinished(() => runtime.close())
     await (await runtime.submit(asked('ask'))).rest()
     const [question] = await runtime.waiting()
@@ -89,7 +89,7 @@ describe('who must agree to an action', () => {
   })
 
   it('is told what the binding says, on whose behalf', async () => {
-    const runtime = await runtimeOf({})
+    const runtime = await runtimeOf(noted('drop').functions)
     onTestFinished(() => runtime.close())
     const run = await runtime.submit(asked({ reason: 'Drop the table?', requested_by_role: 'migrator' }))
     await run.rest()

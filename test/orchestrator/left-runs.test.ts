@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { Adapter } from '../../src/ael/adapter.ts'
 import { toolAdapter, toolRegistry } from '../../src/ael/tool.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
-import { NotFound, RuleViolation } from '../../src/protocol/errors.ts'
+import { InvalidInput, NotFound } from '../../src/protocol/errors.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
 import { chainOf, flowOf, having, type runtimeOf } from '../support/flows.ts'
@@ -48,6 +48,7 @@ async function leftBehind(steps = TWO, more: Parameters<typeof flowOf>[1] = {}) 
       await slow.opened
       return 'sent'
     },
+    last: () => 'there',
   })
   const first = await given.start()
   const flow = flowOf(steps, more, given.clock)
@@ -174,54 +175,103 @@ describe('a process that lacks what a run needs', () => {
   })
 })
 
-describe('a run whose process lacks what it was submitted with', () => {
-  it('fails at the step, where it is submitted', async () => {
-    const { start, clock } = world({})
-    const runtime = await start()
-    const flow = flowOf({ noop: {}, typo: { after: ['noop'] } })
-    const run = await runtime.submit(flow)
-    const error = { message: expect.stringContaining('there is no function typo'), step_id: flow.ids.typo }
-    expect(await inTime(clock, run.result())).toMatchObject({ status: 'failed', error })
-    expect(runtime.errors).toEqual([])
+describe('a flow that asks for what its process does not have', () => {
+  const inverse = (name: string) => ({ binding: { inverse: { action_type: 'function', params: { name } } } })
+  const fax = { binding: { action_type: 'fax', params: {} } }
+  const tool = { binding: { action_type: 'tool_call', params: { tool_name: 'mail.sned', tool_args: {} } } }
+  it.each<[string, Submitted, string]>([
+    [
+      'a function',
+      { refund: {}, refnud: { after: ['refund'] } },
+      'the function refnud, which this process does not have; did you mean refund?',
+    ],
+    [
+      'a function unlike any',
+      { refund: {}, congratulate: {} },
+      'the function congratulate, which this process does not have',
+    ],
+    [
+      'a tool',
+      { refund: {}, send: tool },
+      'the tool mail.sned, which this process does not have; did you mean mail.send?',
+    ],
+    ['an adapter', { refund: {}, fax }, 'the adapter for actions of type fax, which this process does not have'],
+    ['a way back', { refund: inverse('takeBack') }, 'the function takeBack, which this process does not have'],
+  ])('is refused for %s before any of it begins, and leaves nothing behind', async (_, steps, asked) => {
+    const called: string[] = []
+    const tools = toolRegistry([
+      { name: 'mail.send', description: 'Sends', input: { type: 'object' }, execute: () => 'sent' },
+    ])
+    const { start, clock, store } = world({})
+    const runtime = await start(having({ refund: () => void called.push('refund') }, toolAdapter(tools)))
+    const flow = flowOf(steps)
+    const [step] = Object.keys(steps).slice(-1)
+    const isInverse = asked.includes('takeBack')
+    const problem = {
+      path: `bindings.steps.${flow.ids[step!]}${isInverse ? '.inverse' : ''}`,
+      rule: 'lacking',
+      message: `asks for ${asked}`,
+    }
+    await expect(runtime.submit(flow)).rejects.toMatchObject({ code: 'invalid_input', problems: [problem] })
+    await passes(clock, 2_000)
+    expect(called).toEqual([])
+    expect(await store.head(flow.plan.context_id)).toEqual({ revision: 0, token: 0 })
     await inTime(clock, runtime.close())
   })
 
-  it('fails there also when it goes on after a wait', async () => {
+  it('is taken by one that leaves it to others', async () => {
     const { start, clock } = world({})
-    const runtime = await start()
-    const run = await runtime.submit(flowOf({ go: SIGNAL, typo: { after: ['go'] } }))
-    expect(await inTime(clock, run.rest())).toBe('waiting')
-    await runtime.signal(run.run_id, 'go')
-    expect(run.lacking).toBeUndefined()
-    expect(await inTime(clock, run.result())).toMatchObject({ status: 'failed' })
-    expect(runtime.errors).toEqual([])
+    const desk = await start({ mine: new Set() })
+    expect((await desk.submit(flowOf({ mail: {} }))).phase).toBe('running')
+    await inTime(clock, desk.close())
+  })
+
+  it('is taken where an adapter cannot say what it lacks: the step tells', async () => {
+    const lacks = () => {
+      throw new Error('cannot say')
+    }
+    const odd: Adapter = { action_type: 'odd', executor_kind: 'worker', lacks, execute: async () => ({ output: 1 }) }
+    const { start, clock } = world({})
+    const runtime = await start(having({}, odd))
+    const run = await runtime.submit(flowOf({ odd: { binding: { action_type: 'odd', params: {} } } }))
+    expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+    expect(runtime.errors).toEqual([new Error('cannot say'), new Error('cannot say')]) // when it is submitted and when it is taken up
     await inTime(clock, runtime.close())
   })
 
-  it('is not taken for submitted by a process whose submission is refused, because it is there already', async () => {
+  it('does not make the run its own that another has submitted', async () => {
     const { start, clock } = world({})
     const desk = await start({ mine: new Set() })
     const flow = flowOf({ mail: {} })
     const run = await desk.submit(flow)
     const unable = await start(having())
-    await expect(unable.submit(flow)).rejects.toThrow(RuleViolation)
+    await expect(unable.submit(flow)).rejects.toThrow(InvalidInput)
     await passes(clock, 2_000)
     expect((await unable.get(run.run_id)).lacking).toMatchObject({ name: 'mail' })
     await inTime(clock, Promise.all([desk.close(), unable.close()]))
   })
 
-  it('fails there also in a context that has others under way', async () => {
-    const { start, clock } = world({ hang: () => new Promise<never>(() => undefined) })
-    const runtime = await start()
-    const busy = await runtime.submit(flowOf({ hang: {} }))
-    const flow = flowOf({ typo: {} })
-    const plan = { ...flow.plan, context_id: busy.context_id }
-    const run = await runtime.submit({ ...flow, context: busy.context_id, plan })
-    expect(await inTime(clock, run.result())).toMatchObject({ status: 'failed' })
-    expect(runtime.errors).toEqual([])
-    runtime.die()
+  it('waits, if its tool was taken away after it was submitted, until it is there again', async () => {
+    const { start, clock } = world({})
+    const tools = toolRegistry()
+    const sending = { name: 'mail.send', description: 'Sends', input: { type: 'object' }, execute: () => 'sent' }
+    tools.register(sending)
+    const runtime = await start(having({}, toolAdapter(tools)))
+    const binding = { action_type: 'tool_call', params: { tool_name: 'mail.send', tool_args: {} } }
+    const run = await runtime.submit(flowOf({ go: SIGNAL, send: { after: ['go'], binding } }))
+    expect(await inTime(clock, run.rest())).toBe('waiting')
+    tools.unregister('mail.send')
+    await passes(clock, 2_000)
+    await runtime.signal(run.run_id, 'go')
+    await until(clock, () => runtime.errors.length > 0)
+    expect(run.lacking).toMatchObject({ what: 'tool', name: 'mail.send' })
+    tools.register(sending)
+    expect(await inTime(clock, run.result())).toMatchObject({ success: true })
+    await inTime(clock, runtime.close())
   })
+})
 
+describe('a run that is woken where something is lacking', () => {
   it.each([
     [
       'an approval',

@@ -123,7 +123,7 @@ describe('a flow in short', () => {
   })
 
   it('lets the binding of a role take outputs by name: whoever has the role waits for them', async () => {
-    const runtime = await runtimeOf({ read: () => 'a text', shout: (text) => `${text}!` })
+    const runtime = await runtimeOf({ read: () => 'a text', shout: (text) => `${text}!`, hush: () => null })
     onTestFinished(() => runtime.close())
     const inverse = call('hush', { $from: 'shout' })
     const { flow, ids } = flowOf({

@@ -701,13 +701,14 @@ describe('a rollback', () => {
 
   it('asks again before it tries in vain once more', async () => {
     const it = await world({})
-    const inverse = { action_type: 'function', params: { name: 'nobody has it' } }
+    it.layer.register({ action_type: 'unmake', executor_kind: 'worker', execute: async () => ({}) })
     const run = await it.run(
       chain({
         sent: { call: 'effect', binding: { inverse: 'irreversible', approval: 'none' } },
-        made: { call: 'effect', binding: { inverse } },
+        made: { call: 'effect', binding: { inverse: { action_type: 'unmake', params: {} } } },
       }),
     )
+    await it.layer.unregister('unmake')
     const { confirm_id, plan } = await it.rollback(run.run_id)
     await it.runtime.decide(confirm_id!, { status: 'approved', decided_by_role: 'owner' })
     expect((await it.rollback(run.run_id)).status).toBe('incomplete')

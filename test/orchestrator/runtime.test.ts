@@ -20,7 +20,7 @@ import { takeApart } from '../../src/psg/document.ts'
 import { pathsOf } from '../../src/psg/paths.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
-import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
+import { chainOf, flowOf, having, runtimeOf } from '../support/flows.ts'
 import { mortal } from '../support/mortal-runtime.ts'
 
 const by = { actor: 'tester', reason: 'a test' }
@@ -265,7 +265,7 @@ describe('a failing step', () => {
     const attempt = async () => {
       throw Object.create(null)
     }
-    const runtime = await runtimeOf({}, { layer: { ...actionLayer(), attempt } })
+    const runtime = await runtimeOf({}, { layer: { ...having().layer, attempt } })
     const { error } = await (await runtime.submit(chainOf(1))).result()
     expect(error).toMatchObject({ code: 'action_failed', message: 'threw object' })
     await runtime.close()
@@ -351,7 +351,7 @@ describe('a failing step', () => {
       tried()
       throw new Error(`no ${name}`)
     }
-    const runtime = await runtimeOf({ flaky: no('flaky'), wait: () => isTried, boom: no('boom') })
+    const runtime = await runtimeOf({ flaky: no('flaky'), wait: () => isTried, boom: no('boom'), never: () => null })
     const retry = { strategy: 'fixed', max_attempts: 3, delay_ms: 60_000 } as const
     const flow = flowOf({
       flaky: { binding: { retry } },
@@ -851,7 +851,8 @@ describe('bad input', () => {
 
   it('refuses cycles, plans that are not drafts, foreign fields, and leaves nothing behind', async () => {
     const runtime = await runtimeOf({})
-    const cyclic = flowOf({ a: { after: ['b'] }, b: { after: ['a'] } })
+    const noop = { call: 'noop' }
+    const cyclic = flowOf({ a: { ...noop, after: ['b'] }, b: { ...noop, after: ['a'] } })
     await expect(runtime.submit(cyclic)).rejects.toThrow(RuleViolation)
     const flow = chainOf(1)
     await expect(runtime.submit({ ...flow, plan: { ...flow.plan, status: 'approved' } })).rejects.toThrow(InvalidInput)

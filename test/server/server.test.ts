@@ -793,7 +793,8 @@ describe('for those who watch', () => {
     const old = { id: '2025', key: randomBytes(32) }
     const young = { id: '2026', key: randomBytes(32) }
     const { url } = await serving({}, {}, { store: await withEncryption(inner, [old]), onError: () => undefined })
-    const other = await openRuntime({}, { store: await withEncryption(inner, [young, old]) })
+    const functions = { one: () => null }
+    const other = await openRuntime({ functions }, { store: await withEncryption(inner, [young, old]) })
     onTestFinished(() => other.close())
     const run = await other.submit(flowOf({ one: {} }, { approval: {} }))
     expect(await run.rest()).toBe('waiting')
