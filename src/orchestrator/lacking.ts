@@ -54,8 +54,8 @@ export function lackProblems(
       ...problem(action, `bindings.steps.${step_id}`),
       ...(isObject(inverse) ? problem(inverseNeeded(step_id, inverse), `bindings.steps.${step_id}.inverse`) : []),
     ]),
-    ...problem(brief, 'options.session.brief'),
-    ...problem(review, 'options.session.review'),
+    ...problem(brief, 'session.brief'),
+    ...problem(review, 'session.review'),
   ]
 }
 

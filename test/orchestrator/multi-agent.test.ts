@@ -913,6 +913,7 @@ describe('a session that cannot be one', () => {
       ...(text.includes(':') && { role_id: text.split(':')[1] }),
     }))
 
+  const HUM = { action_type: 'function', params: { name: 'hum' } }
   it.each<[string, Parameters<typeof refused>[0], string, string]>([
     [
       'a participant without a role',
@@ -973,6 +974,8 @@ describe('a session that cannot be one', () => {
       'session.review.params.ms',
       'range',
     ],
+    ['a brief by a function that is not there', () => ({ session: { brief: HUM } }), 'session.brief', 'lacking'],
+    ['a review by a function that is not there', () => ({ session: { review: HUM } }), 'session.review', 'lacking'],
     ['conflicts that are nothing', () => ({ session: { conflicts: null } }), 'session.conflicts', 'type'],
     ['conflicts that are a list', () => ({ session: { conflicts: [] } }), 'session.conflicts', 'type'],
     [
