@@ -79,7 +79,10 @@ async function submitted(
   return { graph, run: graph.get('run', run_id)! }
 }
 
-/** A plan that is too large for one commit: judged whole before the first, and taken up where a crash has left it. */
+/**
+ * A plan that is too large for one commit: judged whole before the first, and taken up where a crash has left it, or where others are at it who submit
+ * the same: then what is left is worked out anew.
+ */
 async function submitParts(
   graph: ProjectGraph,
   plan: string,
@@ -87,7 +90,24 @@ async function submitParts(
   commits: Submission['commits'],
   sure: () => void,
 ): Promise<void> {
-  const draft = await draftIn(graph, plan)
+  for (let attempt = 1; ; attempt++) {
+    const { revision } = graph
+    try {
+      return await submitLeft(graph, run, commits, sure, await draftIn(graph, plan))
+    } catch (error) {
+      const isOvertaken = error instanceof RuleViolation && graph.revision > revision
+      if (!isOvertaken || attempt > commits.length || !(await draftIn(graph, plan))) throw error
+    }
+  }
+}
+
+async function submitLeft(
+  graph: ProjectGraph,
+  run: string,
+  commits: Submission['commits'],
+  sure: () => void,
+  draft: Draft | undefined,
+): Promise<void> {
   const leftOf = (changes: readonly Change[]) => draft?.left(changes) ?? changes
   const by = (reason: string) => ({ actor: 'submitter', reason, run })
   const whole = () => {

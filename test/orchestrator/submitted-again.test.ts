@@ -104,6 +104,25 @@ describe('submitOnce', () => {
     expect((await slow.submitOnce(unbound)).run_id).toBe(uuidOf('7'))
   })
 
+  it('gives a plan of several commits to all who submit it at once', async () => {
+    const inner = memoryBackend()
+    const store = (): Backend => ({
+      ...inner,
+      async commit(write) {
+        await new Promise((resolve) => setImmediate(resolve)) // the others come in between
+        return inner.commit(write)
+      },
+    })
+    const desks = await Promise.all([1, 2].map(() => openRuntime({}, { store: store(), mine: new Set() })))
+    onTestFinished(async () => void (await Promise.all(desks.map((desk) => desk.close()))))
+    const { flow, ids } = orderOf('7', 2_100)
+    const runs = await Promise.all(desks.map((desk) => desk.submitOnce(flow)))
+    expect(runs.map(({ run_id }) => run_id)).toEqual(Array(2).fill(uuidOf('7')))
+    const graph = await desks[0]!.project.context(flow.plan.context_id)
+    const { steps } = await graph.document('plan', flow.plan.plan_id)
+    expect(steps.map(({ step_id }) => step_id)).toEqual(Object.values(ids))
+  })
+
   it('refuses a flow that leaves the id of its run to us, and one that the graph refuses, and leaves nothing behind', async () => {
     const store = memoryBackend()
     const runtime = await opened(store)
