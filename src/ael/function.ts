@@ -1,6 +1,6 @@
 import { InvalidInput, NotFound } from '../protocol/errors.ts'
 import { flag, refuseUnlessFit } from '../protocol/fields.ts'
-import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
+import { isObject, type Json, type JsonGiven, type JsonObject } from '../protocol/json.ts'
 import { shown } from '../protocol/shown.ts'
 import { under } from '../protocol/under.ts'
 import type { Adapter, Call, ExecutorKind } from './adapter.ts'
@@ -14,7 +14,7 @@ import { unknownParams } from './unknown-params.ts'
  * Gives what JSON can say, or a promise of it; anything else fails the action, with the place that is wrong. Who says which arguments it takes is
  * believed, as a tool is; `input` looks.
  */
-type Run = { run(args: Json, call: FunctionCall): unknown }['run']
+type Run = { run(args: JsonGiven, call: FunctionCall): unknown }['run']
 
 export interface FunctionCall extends Call {
   readonly action_id: string

@@ -1,7 +1,7 @@
 import type { Action, Lack } from '../ael/adapter.ts'
 import type { ActionLayer } from '../ael/layer.ts'
 import type { Problem } from '../protocol/errors.ts'
-import { perhaps } from '../protocol/fields.ts'
+import { comparedSparingly, perhaps } from '../protocol/fields.ts'
 import { isObject, type JsonObject } from '../protocol/json.ts'
 import { isTerminal } from '../protocol/lifecycle.ts'
 import type { Binding, Node } from '../psg/change.ts'
@@ -42,11 +42,12 @@ export function lackProblems(
   { brief, review }: Pick<Session, 'brief' | 'review'>,
   lacks: ActionLayer['lacks'],
 ): readonly Problem[] {
+  const sparingly = comparedSparingly()
   const problem = (action: Pick<Action, 'action_type' | 'params'> | undefined, path: string): Problem[] => {
     const lack = action && action.action_type !== 'wait' ? lacks(action) : undefined
     if (!lack) return []
     const { what, name, known = [] } = lack
-    const message = `asks for the ${what} ${name}, which this process does not have${perhaps(name, known)}`
+    const message = `asks for the ${what} ${name}, which this process does not have${perhaps(name, sparingly(known))}`
     return [{ path, rule: 'lacking', message }]
   }
   return [

@@ -1,6 +1,7 @@
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { InvalidInput, type Problem } from '../protocol/errors.ts'
 import {
+  comparedSparingly,
   type Fields,
   having,
   needed,
@@ -11,7 +12,7 @@ import {
   texts,
   uuid,
 } from '../protocol/fields.ts'
-import { isObject, type Json, type JsonObject, uuidOf } from '../protocol/json.ts'
+import { isObject, type Json, type JsonGiven, type JsonObject, uuidOf } from '../protocol/json.ts'
 import { META } from '../protocol/meta.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Context, Step } from '../protocol/types.ts'
@@ -30,11 +31,19 @@ export interface NamedFlow<Name extends string = string> extends Pick<Flow, 'app
   readonly context?: string | Partial<Context>
   readonly steps: { readonly [N in Name]: NamedStep<NoInfer<Name>> }
   /** For steps that do not say themselves how they are executed. `$from` takes a name here, too. */
-  readonly bindings?: Pick<Bindings, 'roles'>
+  readonly bindings?: { readonly roles?: { readonly [role: string]: GivenBinding } }
 }
 
+/** A binding, with params that are looked at when the flow is made. */
+type GivenBinding = Omit<BindingSpec, 'params' | 'inverse'> & {
+  readonly params: GivenParams
+  readonly inverse?: 'irreversible' | (Omit<Inverse, 'params'> & { readonly params?: GivenParams })
+}
+type GivenParams = { readonly [name: string]: JsonGiven }
+type Inverse = Exclude<NonNullable<BindingSpec['inverse']>, string>
+
 /** A step of a plan and its binding in one. Without an `action_type` it is bound by its role, or by the runtime's `resolve`. */
-export interface NamedStep<Name extends string = string> extends Partial<BindingSpec> {
+export interface NamedStep<Name extends string = string> extends Partial<GivenBinding> {
   /** The name when absent. */
   readonly description?: string
   readonly agent_role?: string
@@ -62,7 +71,7 @@ export function flowOf<Name extends string>(
   const { title, objective = title, context = {}, steps: byName, bindings, ...rest } = given
   const idOf = idsFor(given.chosen?.run, clock)
   const ids = new Map(Object.keys(byName).map((name) => [name, idOf(`step ${name}`)]))
-  const { steps, bound } = resolved(byName, bindings, ids)
+  const { steps, bound } = resolved(byName, bindings as Pick<Bindings, 'roles'> | undefined, ids)
   const whole = typeof context === 'string' ? context : newContext(context, title, idOf('context'))
   const context_id = typeof whole === 'string' ? whole : whole.context_id
   const plan = { meta: META, plan_id: idOf('plan'), context_id, title, objective, status: 'draft', steps } as const
@@ -155,17 +164,13 @@ function resolved(
 /** The id of the step that is named at a path. */
 type IdOf = (name: string, path: string) => string
 
-/** Wrong names are compared with so many that are right; whoever got all of a long flow wrong would wait for minutes, and a server with him. */
-const MOST_COMPARED = 10_000
-
 function finder(ids: ReadonlyMap<string, string>, problems: Problem[]): IdOf {
   const names = [...ids.keys()]
-  let compared = 0
+  const sparingly = comparedSparingly()
   return (name, path) => {
     const id = ids.get(name)
     if (id !== undefined) return id
-    const message = notKnown(name, compared < MOST_COMPARED ? names : [])
-    compared += names.length
+    const message = notKnown(name, sparingly(names))
     problems.push({ path, rule: 'reference.resolves', message, found: shown(name) })
     return name
   }

@@ -3,7 +3,7 @@ import { allOf } from '../protocol/each.ts'
 import { InvalidInput, NotFound, type Problem } from '../protocol/errors.ts'
 import { anything, type Fields, needed, refuseUnlessFit, text, wholeFrom } from '../protocol/fields.ts'
 import { breachProblems } from '../protocol/invariants.ts'
-import type { Digest, Json, JsonObject } from '../protocol/json.ts'
+import type { Digest, JsonGiven, JsonObject } from '../protocol/json.ts'
 import type { Confirm, Plan } from '../protocol/types.ts'
 import type { Change, Node, NodeAdd } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
@@ -41,7 +41,7 @@ export interface Wishes {
   pause(run: string): Promise<void>
   resume(run: string): Promise<void>
   /** Hands something from outside to a run: a step bound to `wait` for that name takes it. */
-  signal(run: string, name: string, payload?: Json): Promise<void>
+  signal(run: string, name: string, payload?: JsonGiven): Promise<void>
 }
 
 /** Something that a person must decide. */

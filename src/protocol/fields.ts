@@ -158,6 +158,19 @@ export function perhaps(name: string, names: readonly string[], called = (near: 
   return near === undefined ? '' : `; did you mean ${called(near)}?`
 }
 
+/** Wrong names are compared with so many that are right; whoever got all of a long flow wrong would wait for minutes, and a server with him. */
+const MOST_COMPARED = 10_000
+
+/** Gives the names to compare a wrong one with, until that were enough. */
+export function comparedSparingly(): (names: readonly string[]) => readonly string[] {
+  let compared = 0
+  return (names) => {
+    if (compared >= MOST_COMPARED) return []
+    compared += names.length
+    return names
+  }
+}
+
 /** The known name that differs least, if it differs little. */
 function nearest(name: string, names: readonly string[]): string | undefined {
   if (name.length > LONGEST_COMPARED) return undefined

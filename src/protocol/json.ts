@@ -6,6 +6,9 @@ import { shown } from './shown.ts'
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject
 export type JsonObject = { readonly [key: string]: Json }
 
+/** The same as it is given to us, also by an interface, of which the compiler cannot know that it is no more than JSON: that is looked at. */
+export type JsonGiven = null | boolean | number | string | object
+
 /** `sha256:` and 64 lower-case hex digits. */
 export type Digest = `sha256:${string}`
 

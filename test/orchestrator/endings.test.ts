@@ -324,7 +324,7 @@ describe('a run on its way back', () => {
       make: () => ({ id: 42 }),
       act: () => 1,
       boom,
-      undo: (args) => void seen.push(args),
+      undo: (args: Json) => void seen.push(args),
     })
     const runtime = await start()
     const flow = flowOf({ make: {}, act: { after: ['make'] }, boom: { after: ['act'], ...compensating } })

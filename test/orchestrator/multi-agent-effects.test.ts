@@ -42,7 +42,7 @@ async function opened({ mode = 'broadcast', steps, functions, session, options, 
   const plan = planDocument(context, steps, clock)
   const collab = collabDocument(context, mode, ['ann:dev', 'bob:dev'], clock)
   const undone: Json[] = []
-  const undo: FunctionSpec = (args) => void undone.push(args)
+  const undo: FunctionSpec = (args: Json) => void undone.push(args)
   async function start() {
     const process = mortal(seen(store))
     const layer = actionLayer({ clock, adapters: [functionAdapter({ undo, ...functions })], graceMs: 10 })
@@ -88,7 +88,7 @@ describe('a session that takes back what it did', () => {
     const { clock, run, undone } = await opened({
       steps: { poll: {}, other: { role: 'ann' } },
       functions: {
-        async poll(args, { signal }) {
+        async poll(args: Json, { signal }) {
           if (isAnn(args)) answered.open()
           else await clock.sleep(60_000, signal)
           return null
@@ -453,7 +453,7 @@ describe('what several came to', () => {
   it('is what one answered where another failed', async () => {
     const { clock, run, ids } = await opened({
       steps,
-      functions: { poll: (args) => (isAnn(args) ? boom() : 'yes'), tell: (args) => (args as Seen).poll! },
+      functions: { poll: (args: Json) => (isAnn(args) ? boom() : 'yes'), tell: (args) => (args as Seen).poll! },
     })
     const { outputs } = await inTime(clock, run.result())
     expect(outputs).toEqual({ [ids.poll!]: 'yes', [ids.tell!]: 'yes' })

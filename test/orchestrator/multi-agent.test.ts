@@ -419,7 +419,7 @@ describe('a word before or after a step', () => {
       mode: 'pair',
       participants: ['ann:dev', 'bob:dev'],
       steps: { a: {}, b: { after: ['a'] } },
-      functions: { a: () => 'A', b: () => 'B', review: (args) => void said.push(args) },
+      functions: { a: () => 'A', b: () => 'B', review: (args: Json) => void said.push(args) },
       session: { review },
     })
     const { success, events, output } = await runMultiAgentFlow(options())

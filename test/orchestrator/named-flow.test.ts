@@ -195,6 +195,28 @@ describe('a flow in short', () => {
       await expect(runtime.submit(given as never)).rejects.toMatchObject({ problems: [{ path, rule: 'whole' }] })
   })
 
+  it('takes params, and a function args, by an interface, and looks whether they are JSON', async () => {
+    interface Order {
+      readonly id: string
+      readonly placed?: Date
+    }
+    const runtime = await runtimeOf({ ship: ({ id }: Order) => `shipped ${id}` })
+    onTestFinished(() => runtime.close())
+    const shipping = (order: Order) => {
+      const ship = { action_type: 'function', params: { name: 'ship', args: order } }
+      return flowOf({
+        title: 'Ship',
+        steps: { ship: { ...ship, inverse: ship } },
+        bindings: { roles: { clerk: ship } },
+      })
+    }
+    const { flow, ids } = shipping({ id: '7' })
+    expect((await (await runtime.submit(flow)).result()).outputs[ids.ship]).toBe('shipped 7')
+    const problem = expect.objectContaining({ path: 'steps.ship.params.args.placed', rule: 'json' })
+    const placed = new Date(0)
+    expect(() => shipping({ id: '7', placed })).toThrow(expect.objectContaining({ problems: [problem] }))
+  })
+
   it('knows its steps when it is compiled', () => {
     // @ts-expect-error: there is no such step
     expect(() => flowOf({ title: 'a', steps: { a: call('a'), b: { dependencies: ['c'], ...call('b') } } })).toThrow()

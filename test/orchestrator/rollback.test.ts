@@ -41,8 +41,8 @@ async function world(
         boom: () => {
           throw new Error('boom')
         },
-        undo: (args) => void calls.push(args),
-        undoFails: (args) => {
+        undo: (args: Json) => void calls.push(args),
+        undoFails: (args: Json) => {
           calls.push(args)
           throw new Error('cannot be taken back today')
         },

@@ -405,7 +405,7 @@ describe('a failing step', () => {
       boom: () => {
         throw new Error('boom')
       },
-      unmake(args) {
+      unmake(args: Json) {
         undone.push(args)
         if (args === 'two') throw new Error('it is stuck')
       },
