@@ -1,5 +1,7 @@
 import { NotFound } from '../protocol/errors.ts'
+import type { Plan } from '../protocol/types.ts'
 import type { Binding, Change, CommitOptions, Node } from './change.ts'
+import { partsOf } from './document.ts'
 import type { ProjectGraph } from './graph.ts'
 import { insist } from './insist.ts'
 import { isKind } from './node.ts'
@@ -9,34 +11,40 @@ import { children } from './view.ts'
 /** A copy of a plan as a new draft: new ids, pending steps, the same bindings. Where a failed or completed plan can begin anew. Throws NotFound. */
 export async function forkPlan(graph: ProjectGraph, planId: string, options: CommitOptions): Promise<Node<'plan'>> {
   const plan_id = graph.clock.uuid()
-  await insist(graph, () => copyOf(graph.state, planId, plan_id, graph.clock.uuid), {
-    ...options,
-    reads: [['plan', planId]],
-  })
+  const changes = (): readonly Change[] => {
+    const { plan, bindings } = copyOf(graph.state, planId, plan_id, graph.clock.uuid)
+    const bound = bindings.map((data): Change => ({ kind: 'node_add', node: 'binding', id: data.binding_id, data }))
+    return [...partsOf('plan', plan), ...bound]
+  }
+  await insist(graph, changes, { ...options, reads: [['plan', planId]] })
   return graph.get('plan', plan_id)!
 }
 
-function copyOf(state: GraphState, planId: string, plan_id: string, uuid: () => string): readonly Change[] {
-  const plan = state.get('plan', planId)
-  if (!plan) throw new NotFound('plan', planId)
-  const steps = children(state, 'plan', planId).filter((node) => isKind(node, 'step'))
-  const ids = new Map(steps.map((step) => [step.id, uuid()]))
-  const { trace: _, events: __, ...head } = plan.data
-  const changes: Change[] = [
-    { kind: 'node_add', node: 'plan', id: plan_id, data: { ...head, plan_id, status: 'draft' } },
-  ]
-  for (const [at, step] of steps.entries()) {
-    const step_id = ids.get(step.id)!
-    const dependencies = step.data.dependencies?.map((id) => ids.get(id)!)
-    const data = { ...step.data, step_id, status: 'pending' as const, ...(dependencies && { dependencies }) }
-    changes.push({ kind: 'node_add', node: 'step', id: step_id, owner: plan_id, at, data })
-    for (const { data: bound } of bindingsOf(state, step.id)) {
-      const binding_id = uuid()
-      const data = { ...withIds(bound, ids), binding_id, step_id }
-      changes.push({ kind: 'node_add', node: 'binding', id: binding_id, data })
-    }
-  }
-  return changes
+/** A plan that nobody has put into the graph yet, and how its steps are executed. */
+export interface PlanCopy {
+  readonly plan: Plan
+  readonly bindings: readonly Binding[]
+  /** What the steps are called in it, by what they are called in the first. */
+  readonly steps: ReadonlyMap<string, string>
+}
+
+/** The ids of the copy are asked for by those of the first. Its plan must be loaded. Throws NotFound. */
+export function copyOf(state: GraphState, planId: string, plan_id: string, idOf: (id: string) => string): PlanCopy {
+  const first = state.get('plan', planId)
+  if (!first) throw new NotFound('plan', planId)
+  const nodes = children(state, 'plan', planId).filter((node) => isKind(node, 'step'))
+  const steps = new Map(nodes.map(({ id }) => [id, idOf(id)]))
+  const { trace: _, events: __, ...head } = first.data
+  const copied = nodes.map(({ id, data }) => {
+    const dependencies = data.dependencies?.map((on) => steps.get(on)!)
+    return { ...data, step_id: steps.get(id)!, status: 'pending' as const, ...(dependencies && { dependencies }) }
+  })
+  const bindings = nodes.flatMap(({ id }) =>
+    bindingsOf(state, id).map(({ data }) => {
+      return { ...withIds(data, steps), binding_id: idOf(data.binding_id), step_id: steps.get(id)! }
+    }),
+  )
+  return { plan: { ...head, plan_id, status: 'draft', steps: copied } as Plan, bindings, steps }
 }
 
 const bindingsOf = (state: GraphState, step: string): readonly Node<'binding'>[] =>
