@@ -1,7 +1,7 @@
 import type { ActionLayer } from '../ael/layer.ts'
 import type { Clock } from '../protocol/clock.ts'
 import { InvalidInput, NotFound, RuleViolation } from '../protocol/errors.ts'
-import type { Change, Node } from '../psg/change.ts'
+import type { Change, CommitOptions, Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { insist } from '../psg/insist.ts'
 import { nodeKey } from '../psg/node.ts'
@@ -9,6 +9,7 @@ import type { Project } from '../psg/project.ts'
 import { asksForRoles, type Resolver } from './bind.ts'
 import { type Draft, draftIn, unchangedDraft } from './draft.ts'
 import { openSession, refuseIfTaken } from './open-session.ts'
+import type { Inheritance } from './rerun.ts'
 import { type Flow, type Submission, submission } from './submit.ts'
 
 export interface BringingIn {
@@ -17,6 +18,8 @@ export interface BringingIn {
   readonly resolve?: Resolver | undefined
   readonly lacks?: ActionLayer['lacks'] | undefined
   readonly switched?: ReadonlySet<string> | undefined
+  /** Of a run that goes on from another. */
+  readonly inherits?: Inheritance | undefined
 }
 
 /** A run as it lies in its graph. */
@@ -51,7 +54,7 @@ function orThereAlready(error: unknown, { chosen }: Flow): unknown {
 async function submitted(
   flow: Flow,
   there: ProjectGraph | undefined,
-  { project, clock, resolve, lacks, switched }: BringingIn,
+  { project, clock, resolve, lacks, switched, inherits }: BringingIn,
   draft?: Draft,
 ): Promise<Placed> {
   const session = await sessionFor(flow, there, project, switched)
@@ -62,11 +65,16 @@ async function submitted(
     context: there?.get('context', there.id)?.data,
     session,
     lacks,
+    inherits,
     switched,
   })
   const graph = there ?? (await project.beginning(context_id))
-  const sure = () => session && refuseIfTaken(graph, session.settled.collab_id, plan_id)
-  if (commits.length > 1) await submitParts(graph, plan_id, run_id, commits, sure)
+  const sure = () => {
+    inherits?.sure()
+    if (session) refuseIfTaken(graph, session.settled.collab_id, plan_id)
+  }
+  const by = { actor: 'submitter', run: run_id }
+  if (commits.length > 1) await submitParts(graph, plan_id, commits, { ...by, ...inherits?.by }, sure)
   else
     for (const { changes, ...told } of commits) {
       const left = draft ? draft.left(changes) : changes
@@ -74,7 +82,7 @@ async function submitted(
         sure()
         return left
       }
-      await insist(graph, session ? surely : left, { actor: 'submitter', run: run_id, ...told })
+      await insist(graph, session || inherits ? surely : left, { ...by, ...told, ...inherits?.by })
     }
   return { graph, run: graph.get('run', run_id)! }
 }
@@ -86,14 +94,14 @@ async function submitted(
 async function submitParts(
   graph: ProjectGraph,
   plan: string,
-  run: string,
   commits: Submission['commits'],
+  by: Omit<CommitOptions, 'reason'>,
   sure: () => void,
 ): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     const { revision } = graph
     try {
-      return await submitLeft(graph, run, commits, sure, await draftIn(graph, plan))
+      return await submitLeft(graph, commits, by, sure, await draftIn(graph, plan))
     } catch (error) {
       const isOvertaken = error instanceof RuleViolation && graph.revision > revision
       if (!isOvertaken || attempt > commits.length || !(await draftIn(graph, plan))) throw error
@@ -103,21 +111,24 @@ async function submitParts(
 
 async function submitLeft(
   graph: ProjectGraph,
-  run: string,
   commits: Submission['commits'],
+  by: Omit<CommitOptions, 'reason'>,
   sure: () => void,
   draft: Draft | undefined,
 ): Promise<void> {
   const leftOf = (changes: readonly Change[]) => draft?.left(changes) ?? changes
-  const by = (reason: string) => ({ actor: 'submitter', reason, run })
   const whole = () => {
     sure()
     return commits.flatMap(({ changes }) => leftOf(changes))
   }
-  await graph.check(whole, by('a plan is to be submitted'))
+  await graph.check(whole, { reason: 'a plan is to be submitted', ...by })
   for (const { changes, events, reason } of commits) {
     const left = leftOf(changes)
-    if (left.length > 0) await insist(graph, left, { ...by(reason), events })
+    const surely = () => {
+      sure()
+      return left
+    }
+    if (left.length > 0) await insist(graph, surely, { reason, ...by, events })
   }
 }
 

@@ -5,6 +5,7 @@ import { comparedSparingly, perhaps } from '../protocol/fields.ts'
 import { isObject, type JsonObject } from '../protocol/json.ts'
 import { isTerminal } from '../protocol/lifecycle.ts'
 import type { Binding, Node } from '../psg/change.ts'
+import { firstActionOf } from '../psg/first-action.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
 import { sessionHasEnded } from './ending.ts'
@@ -73,7 +74,7 @@ function* needsOf(graph: ProjectGraph, run: Node<'run'>): Iterable<Need> {
     if (ending || !isKind(node, 'binding')) continue
     const { step_id, inverse } = node.data
     for (const word of words.splice(0)) yield { ...word, step_id } // the same about every step, also when that is done
-    if (!isOpen(graph, step_id)) continue
+    if (!isOpen(graph, step_id) || isCarried(graph, step_id)) continue
     yield node.data
     if (goesBack && isObject(inverse)) yield inverseNeeded(step_id, inverse as JsonObject)
   }
@@ -115,6 +116,10 @@ function isOpen(graph: ProjectGraph, step: string): boolean {
   const status = graph.get('step', step)?.data.status
   return status === 'pending' || status === 'in_progress'
 }
+
+/** What an earlier run has done is carried out by nobody, though its step has not had its turn yet. */
+const isCarried = (graph: ProjectGraph, step: string): boolean =>
+  graph.get('action', firstActionOf(step))?.data.carried_from !== undefined
 
 function* wayBack({ state }: ProjectGraph, plan: string): Iterable<Need> {
   for (const { inverse, step_id, action_id } of worksOf(state, plan))

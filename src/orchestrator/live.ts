@@ -58,6 +58,8 @@ export interface LiveRun {
   /** How it asks its store. */
   readonly patiently: Patiently
   readonly bindings: ReadonlyMap<string, Node<'binding'>>
+  /** Steps that the run which it goes on from has done, if it is such a one. */
+  readonly carried: ReadonlySet<string> | undefined
   ready: ReadySet
   /** Who is to do what, in a run of several agents. */
   session: LiveSession | undefined
@@ -191,6 +193,8 @@ export interface Decided {
   /** How much of each list there was before any step began: that much holds without the rest. */
   begins?: { readonly changes: number; readonly events: number; readonly departures: number }
   reason: string
+  /** Steps end that were done before: the run ends by a tick of its own, since a plan must go on for a step to begin. */
+  carries?: true
   /** Why the run is stopped before its own end, if it is. */
   termination?: TerminationReason
   /** The wish that was taken in, and the change that crosses it off. */

@@ -36,6 +36,7 @@ export type { FolderOptions, FolderScan, ProjectFolder } from './project-folder.
 export { type Registry, registry } from './registry.ts'
 export { type Relay, type RelayOptions, relay } from './relay.ts'
 export type { Bounds } from './relay-feed.ts'
+export type { RerunOptions } from './rerun.ts'
 export type { RollbackOptions, RollbackReport } from './rollback.ts'
 export type { EffectOutcome } from './rollback-effect.ts'
 export type { RunHandle, RunResult } from './run.ts'

@@ -38,9 +38,13 @@ export function takeUp(
   const options = node.data.options as RunOptions
   const bindings = new Map<string, Node<'binding'>>()
   const actions: Node<'action'>[] = []
+  const carried = new Set<string>()
   for (const part of graph.state.nodesOf(plan_id)) {
     if (isKind(part, 'binding')) bindings.set(part.data.step_id, part)
-    else if (isKind(part, 'action')) actions.push(part)
+    else if (isKind(part, 'action')) {
+      actions.push(part)
+      if (part.data.carried_from) carried.add(part.data.step_id)
+    }
   }
   const run: LiveRun = {
     id: run_id,
@@ -52,6 +56,7 @@ export function takeUp(
     owner,
     patiently,
     bindings,
+    carried: carried.size > 0 ? carried : undefined,
     ...standing({ graph, plan: plan_id, options, bindings }, actions),
     ledger: ledger(options.budget),
     line: layer.places?.line(() => {

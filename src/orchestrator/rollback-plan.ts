@@ -4,7 +4,7 @@ import type { Lying } from '../drift/rehearse.ts'
 import { type RollbackPlan, type RunFacts, rollbackPlan } from '../drift/rollback.ts'
 import type { Tracker } from '../drift/tracker.ts'
 import { isObject, type JsonObject } from '../protocol/json.ts'
-import type { ActionRecord, Change, FileRecord, Node, Stored } from '../psg/change.ts'
+import type { ActionRecord, Change, FileRecord, Node, Run, Stored } from '../psg/change.ts'
 import { isFieldChange } from '../psg/field-change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import type { JournalEntry } from '../psg/history.ts'
@@ -28,7 +28,9 @@ export async function planFor(parts: RollbackParts, run: Node<'run'>): Promise<P
   await graph.refresh()
   const { revision } = graph // before anything is read: whatever is written while we look has the way back planned anew
   const by = { actor: 'rollback', reason: 'what would be taken back?' }
-  const { way: restoration, entries } = await findWay(graph, run.born, run.id, by)
+  const line = await lineOf(graph, run)
+  const isTheirs = ({ revision, body }: JournalEntry) => revision > (line.get(body.run ?? '') ?? revision)
+  const { way: restoration, entries } = await findWay(graph, Math.min(...line.values()), isTheirs, by)
   const ours = restoration.changes.filter((change) => tracker !== undefined || !isFileChange(change))
   const actions = await graph.reading([['plan', run.data.plan_id]], (state) =>
     [...state.nodesOf(run.group)].flatMap((node) =>
@@ -46,7 +48,7 @@ export async function planFor(parts: RollbackParts, run: Node<'run'>): Promise<P
     restoration: { ...restoration, changes: ours },
     actions,
     believed: (id) => graph.get('file', id)?.data,
-    ...wroteIn(entries, run),
+    ...wroteIn(entries.filter(isTheirs)),
     below: (folder) =>
       [...graph.state.nodesOf('files')].flatMap((node) =>
         isKind(node, 'file') && node.data.path.startsWith(`${folder}/`) ? [node.data.path] : [],
@@ -55,6 +57,17 @@ export async function planFor(parts: RollbackParts, run: Node<'run'>): Promise<P
     untracked: await untracked(parts, actions, observed),
   })
   return { ...plan, revision }
+}
+
+/** When a run was born, and those that it goes on from: what they did to files and graph is behind what it has taken over. */
+async function lineOf(graph: ProjectGraph, run: Node<'run'>): Promise<ReadonlyMap<string, number>> {
+  const line = new Map<string, number>()
+  for (let one: Node<'run'> | undefined = run; one; ) {
+    line.set(one.id, one.born)
+    const { rerun_of }: Run = one.data
+    one = rerun_of === undefined ? undefined : await graph.find('run', rerun_of)
+  }
+  return line
 }
 
 /** What lies where files would be taken back that nobody tracks, so that what is planned is what will be done. */
@@ -76,12 +89,12 @@ async function untracked(
   return disk
 }
 
-/** The files that a run has changed and the graph was told of, by id; and those of them that are another since, or gone. */
-function wroteIn(entries: readonly JournalEntry[], run: Node<'run'>): Required<Pick<RunFacts, 'wrote' | 'changed'>> {
+/** The files that these have changed and the graph was told of, by id; and those of them that are another since, or gone. */
+function wroteIn(entries: readonly JournalEntry[]): Required<Pick<RunFacts, 'wrote' | 'changed'>> {
   const wrote = new Map<string, string>()
   const changed = new Set<string>()
   for (const { body } of entries)
-    for (const change of body.run === run.id ? body.changes : []) {
+    for (const change of body.changes) {
       const { kind, id } = placeOf(change.key)
       if (kind !== 'file' || isFieldChange(change)) continue
       const { before, after } = change

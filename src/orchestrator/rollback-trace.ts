@@ -10,6 +10,7 @@ import type { ProjectGraph } from '../psg/graph.ts'
 import { insist } from '../psg/insist.ts'
 import { isKind } from '../psg/node.ts'
 import { children } from '../psg/view.ts'
+import { rerunIds, takenOverBy } from './rerun-ids.ts'
 
 /** A rollback under way, told in a trace of its own on the plan of the run. */
 export interface Journey {
@@ -22,7 +23,17 @@ export interface Journey {
 }
 
 /** Where all lies that a way back looks at. Its plan has ended, so that it may have left memory whenever others were let in. */
-export const placeOfRun = ({ data }: Node<'run'>) => [['plan', data.plan_id]] as const
+export const placeOfRun = ({ id, data }: Node<'run'>) =>
+  [
+    ['plan', data.plan_id],
+    ['plan', rerunIds(id).plan],
+  ] as const
+
+/** What a run has taken over that goes on from this one is that one's to take back, and would be taken back twice. */
+export function refuseIfRerun(graph: ProjectGraph, { id }: Node<'run'>): void {
+  const other = takenOverBy(graph, id)
+  if (other !== undefined) throw new Refused(`run ${other} has taken over what run ${id} did`, 'roll back that one')
+}
 
 /** What to write of a way back, and what to tell with it. Refused once others have gone on with it, for which they close our trace. */
 export function write(
@@ -44,6 +55,7 @@ export const takenOver = ({ id }: Node<'run'>): Refused =>
 /** Opens the trace, and closes what an earlier way back left open when it was cut off; not of one that began since ours was planned. */
 export function beginning(journey: Journey, planned: number, gate: Node<'gate'> | undefined): readonly Change[] {
   const { graph, run, trace_id } = journey
+  refuseIfRerun(graph, run)
   if (openTraces(graph, run).some(({ born }) => born > planned)) throw takenOver(run)
   return [
     ...interrupted(journey),
@@ -78,12 +90,16 @@ export const ending = (journey: Journey, done: boolean): readonly Change[] => [
   closed(journey.graph, journey.trace_id, done ? 'completed' : 'failed'),
 ]
 
-/** Traces of ways back from a run that did not come to their end. Others may trace its plan too, for reasons of their own. */
-export function openTraces(graph: ProjectGraph, run: Node<'run'>): readonly Node<'trace'>[] {
+/** Traces of ways back from a run that did not come to their end. */
+export const openTraces = (graph: ProjectGraph, run: Node<'run'>): readonly Node<'trace'>[] =>
+  waysBack(graph, run).filter(({ data: { status } }) => status === 'running')
+
+/** Traces of all ways back from a run, oldest first. Others may trace its plan too, for reasons of their own. */
+export function waysBack(graph: ProjectGraph, run: Node<'run'>): readonly Node<'trace'>[] {
   const traces = [...graph.state.referrers('plan', run.data.plan_id, 'RECORDS')].filter((node) => isKind(node, 'trace'))
-  return traces.filter(
-    ({ data: { status, root_span } }) => status === 'running' && root_span.attributes?.rollback_of === run.id,
-  )
+  return traces
+    .filter(({ data: { root_span } }) => root_span.attributes?.rollback_of === run.id)
+    .sort((a, b) => a.born - b.born)
 }
 
 /** Inverse actions that were under way when an earlier way back was cut off. */

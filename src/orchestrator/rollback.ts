@@ -20,6 +20,7 @@ import {
   openTraces,
   placeOfRun,
   plannedEvent,
+  refuseIfRerun,
   takenOver,
   write,
 } from './rollback-trace.ts'
@@ -53,7 +54,7 @@ const MOST_ATTEMPTS = 5
 /**
  * Takes back what a run did that has ended: outside effects by their inverse actions, last done first and all of them attempted, then files and graph
  * together. What the run was and how it ended stays; the way back is told in a trace of its own. Throws NotFound, InvalidInput for a run that goes
- * on, Refused while somebody else takes it back, also when the others may have begun because we were silent for too long.
+ * on, Refused for one whose work another has taken over, and while somebody else takes it back, also when the others may have begun because we were silent for too long.
  */
 export async function rollback(
   parts: RollbackParts,
@@ -156,6 +157,7 @@ async function endedRun(graph: ProjectGraph, id: string): Promise<Node<'run'>> {
     throw new InvalidInput('rollback', [
       { path: 'run', rule: 'ended', message: `${id} goes on: cancel it, or wait until it has ended` },
     ])
+  await graph.reading(placeOfRun(run), () => refuseIfRerun(graph, run))
   return run
 }
 

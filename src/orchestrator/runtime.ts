@@ -31,6 +31,8 @@ import { protocolModules } from './modules/modules.ts'
 import { patientWith } from './patiently.ts'
 import { patrol } from './patrol.ts'
 import { type Registry, registry } from './registry.ts'
+import { checkRerun, type Inheritance, type RerunOptions, rerunOf } from './rerun.ts'
+import { rerunIds } from './rerun-ids.ts'
 import { type RunHandle, runHandle } from './run.ts'
 import { checkedLayer, checkRuntimeOptions } from './runtime-check.ts'
 import type { Flow } from './submit.ts'
@@ -81,6 +83,12 @@ export interface Runtime extends Wishes {
   submit(flow: Flow): Promise<RunHandle>
   /** The run that a flow has chosen the id of (`chosen.run`): submitted, unless it is there, by whatever process; then it is given as it is. Throws as `submit` does. */
   submitOnce(flow: Flow): Promise<RunHandle>
+  /**
+   * Goes on where a run has failed or was cancelled, in a run of its own: what that one had done, and nobody has taken back, is carried over and not done
+   * again. Its options hold, and whom it asked is asked again. Whoever asks twice is given the same run, as it is. Throws NotFound, Refused for a run
+   * that goes on, is completed, or is one of a session, InvalidInput.
+   */
+  rerun(id: string, options?: RerunOptions): Promise<RunHandle>
   /** A run by its own id, its plan's or its trace's. Throws NotFound. */
   get(id: string): Promise<RunHandle>
   /** Every run that has not ended, by the ids of their plans: also those that wait or are paused. Their `phase` tells which. */
@@ -165,11 +173,11 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     return driven ? withoutPlace(driven) : []
   }
 
-  async function submitted(checked: Flow): Promise<RunHandle> {
+  async function submitted(checked: Flow, inherits?: Inheritance): Promise<RunHandle> {
     const isOurs = !options.mine || options.mine.has(checked.plan.plan_id)
     if (isOurs && (layer === options.layer || !layer.asksBudget)) refuseBudget(checked)
     const lacks = isOurs ? left.lacks : undefined
-    const { graph, run } = await bringIn(checked, { project, clock, resolve, lacks, switched })
+    const { graph, run } = await bringIn(checked, { project, clock, resolve, lacks, switched, inherits })
     if (graph.get('plan', run.data.plan_id)?.data.status === 'in_progress') await look(graph.id)
     return handle(graph, run)
   }
@@ -179,6 +187,18 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     const { graph, run } = await locateRun(id, caughtUp)
     if (run.data.phase !== 'ended') await graph.load(run.group) // not there if its plan was deleted and has come back by another process
     return handle(graph, run)
+  }
+
+  /** The run of that id: submitted, unless it is there. */
+  async function once(id: string, submit: () => Promise<RunHandle>): Promise<RunHandle> {
+    const there = () => get(id).then((run) => (run.run_id === id ? run : undefined), unlessNotFound) // another's plan may be called so
+    const known = await there() // looked for first: to be refused is to read its context from the beginning
+    if (known) return known
+    return submit().catch(async (refusal: unknown) => {
+      const faster = await there() // whatever it was refused for: one that is there is given
+      if (!faster) throw refusal
+      return faster
+    })
   }
 
   const modules = registry<Module>(moduleProblem, protocolModules)
@@ -202,14 +222,15 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     async submitOnce(flow) {
       open()
       const checked = checkedFlow(flow)
-      const id = chosenRun(checked)
-      const there = () => get(id).then((run) => (run.run_id === id ? run : undefined), unlessNotFound) // another's plan may be called so
-      const known = await there() // looked for first: to be refused is to read its context from the beginning
-      if (known) return known
-      return submitted(checked).catch(async (refusal: unknown) => {
-        const faster = await there() // whatever it was refused for: one that is there is given
-        if (!faster) throw refusal
-        return faster
+      return once(chosenRun(checked), () => submitted(checked))
+    },
+    async rerun(id, given = {}) {
+      open()
+      checkRerun(given)
+      const { graph, run } = await locateRun(id)
+      return once(rerunIds(run.id).run, async () => {
+        const { flow, inherits } = await graph.reading([['plan', run.group]], () => rerunOf(graph, run, given, clock))
+        return submitted(flow, inherits)
       })
     },
     get,

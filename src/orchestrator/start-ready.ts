@@ -5,7 +5,7 @@ import type { Decided, LiveRun } from './live.ts'
 import { MOST_BEGUN, MOST_SHOWN_BYTES } from './one-commit.ts'
 import { hasPlace, needsPlace } from './place.ts'
 import { setOff } from './set-off.ts'
-import { stepStarts } from './steps.ts'
+import { stepCarriedOver, stepStarts } from './steps.ts'
 import { room } from './timers.ts'
 import { startTurns } from './turns.ts'
 
@@ -19,6 +19,10 @@ export function startReady(run: LiveRun, decided: Decided): void {
   for (let begun = 0; room(run) > 0 && run.ready.size > 0; begun++) {
     if (begun === MOST_BEGUN || decided.shown > MOST_SHOWN_BYTES) return void run.inbox.push({ kind: 'look' })
     const step = run.ready.take()!
+    if (run.carried?.has(step)) {
+      stepCarriedOver(run, step, decided)
+      continue
+    }
     if (run.line && !findsPlace(run, step)) continue
     const action = actionOf(run, step, { action_id: firstActionOf(step) })
     const flight = { step, action, execution_id: run.graph.clock.uuid(), attempt: 1 }

@@ -20,17 +20,24 @@ export function stepStarts(run: LiveRun, flight: Flight, decided: Decided): void
   const { step } = flight
   decided.changes.push(move('step', step, 'in_progress'))
   actionStarts(run, flight, decided)
-  if (sa(run)) {
-    const { description, agent_role } = run.graph.get('step', step)!.data
-    decided.events.push(
-      saEvent('SAStepStarted', {
-        step_id: step,
-        description,
-        ...(agent_role !== undefined && { agent_role }),
-      }),
-    )
-  }
+  if (sa(run)) decided.events.push(stepStarted(run, step))
 }
+
+function stepStarted(run: LiveRun, step: string): RunEvent {
+  const { description, agent_role } = run.graph.get('step', step)!.data
+  return saEvent('SAStepStarted', { step_id: step, description, ...(agent_role !== undefined && { agent_role }) })
+}
+
+/** A step that an earlier run has done: what it came to is there already, and nobody carries it out. */
+export function stepCarriedOver(run: LiveRun, step: string, decided: Decided): void {
+  decided.changes.push(move('step', step, 'in_progress'), move('step', step, 'completed'))
+  if (sa(run)) decided.events.push(stepStarted(run, step), stepDone(step))
+  run.ready.satisfied(step)
+  if (!decided.carries) run.inbox.push({ kind: 'look' })
+  decided.carries = true
+}
+
+const stepDone = (step_id: string): RunEvent => saEvent('SAStepCompleted', { step_id, status: 'completed' })
 
 /** One dispatch of a step, with its first attempt. */
 export function actionStarts(run: LiveRun, flight: Flight, decided: Decided): void {
@@ -131,7 +138,7 @@ export function stepCompleted(
 ): void {
   decided.changes.push(move('step', flight.step, 'completed'))
   actionCompleted(run, flight, output, usage, decided)
-  if (sa(run)) decided.events.push(saEvent('SAStepCompleted', { step_id: flight.step, status: 'completed' }))
+  if (sa(run)) decided.events.push(stepDone(flight.step))
 }
 
 export type ActionOutput = Pick<ActionRecord, 'output' | 'output_blob' | 'inverse' | 'no_inverse'>

@@ -16,6 +16,7 @@ import { expiryAt, voicesOf } from './gate.ts'
 import { lackProblems } from './lacking.ts'
 import type { Decided, RunOptions } from './live.ts'
 import { saBeginning, saBreaches } from './profiles/sa.ts'
+import type { Inheritance } from './rerun.ts'
 import type { Session } from './session.ts'
 import { endTimer, newTimer } from './timers.ts'
 import { sessionStarts } from './turns.ts'
@@ -60,6 +61,8 @@ export interface Known {
   readonly session?: { readonly settled: Session; readonly collab: Collab } | undefined
   /** What of an action its process does not have; not asked where another is to run it. */
   readonly lacks?: ActionLayer['lacks'] | undefined
+  /** What it has from the run that it goes on from. */
+  readonly inherits?: Inheritance | undefined
   /** Invariants that are not looked at; for proofs. */
   readonly switched?: ReadonlySet<string> | undefined
 }
@@ -84,17 +87,21 @@ export function submission(flow: Flow, clock: { now(): number; uuid(): string },
   const head = typeof context === 'string' ? [] : partsOf('context', context)
   const [planHead, ...stepParts] = partsOf('plan', plan)
   const bindingOfEach = bindSteps(plan.steps, bindings, known.resolve, clock.uuid, known.role)
-  const lacking = known.lacks ? lackProblems(bindingOfEach, known.session?.settled ?? {}, known.lacks) : []
+  const done = known.inherits?.actions ?? []
+  const lacking = known.lacks
+    ? lackProblems(notDone(bindingOfEach, done), known.session?.settled ?? {}, known.lacks)
+    : []
   if (lacking.length > 0) throw new InvalidInput('flow', lacking)
   const bound = bindingOfEach.map(bindingAdded)
-  const large = chunked([...head, planHead!, ...stepParts, ...bound]).length > 1
+  const large = chunked([...head, planHead!, ...stepParts, ...bound, ...done]).length > 1
   const parts = large
     ? [
         planHead!,
         ...inOrder(stepParts, plan.steps),
         ...bound.map(({ data }) => bindingAdded({ ...data, binding_id: derivedId(data.step_id) })),
+        ...done,
       ]
-    : [planHead!, ...stepParts, ...bound]
+    : [planHead!, ...stepParts, ...bound, ...done]
   const gates = approvals({ plan, parts, approval, run_id, confirm_id, clock })
   const started = approval === 'auto'
   const at = isoNow(clock)
@@ -102,6 +109,7 @@ export function submission(flow: Flow, clock: { now(): number; uuid(): string },
     run_id,
     plan_id,
     trace_id,
+    ...(known.inherits && { rerun_of: known.inherits.run_id }),
     phase: started ? 'running' : 'waiting',
     options: options as JsonObject,
     spent: {},
@@ -211,6 +219,13 @@ const bindingAdded = (data: Binding): NodeAdd<'binding'> => ({
   id: data.binding_id,
   data,
 })
+
+/** Those of the steps that are still to be carried out. */
+function notDone(bound: readonly Binding[], done: readonly NodeAdd<'action'>[]): readonly Binding[] {
+  if (done.length === 0) return bound
+  const known = new Set(done.map(({ data }) => data.step_id))
+  return bound.filter(({ step_id }) => !known.has(step_id))
+}
 
 function chunked(changes: readonly Change[]): Change[][] {
   const chunks: Change[][] = []

@@ -53,7 +53,7 @@ export function decideTick(run: LiveRun, isLeaving = false): Decided {
   if (run.ending) goBack(run, run.ending, decided)
   else if (!run.leaving) startReady(run, decided)
   if (run.failed > 0) failsInTheEnd(run)
-  if (isOver(run)) runEnds(run, decided)
+  if (isOver(run) && !decided.carries) runEnds(run, decided)
   else keepEnding(run, decided)
   run.line?.settle()
   return decided

@@ -98,6 +98,12 @@ export function isBehind(state: GraphState, step: string, action_id: string): bo
   return false
 }
 
+/** Is it as if an action had never been done? */
+export function isTakenBack(state: GraphState, step: string, action_id: string): boolean {
+  for (const { status } of waysBackOf(state, step, action_id)) if (status === 'completed') return true
+  return false
+}
+
 /** What was begun so far to take an action back. */
 function* waysBackOf(state: GraphState, step: string, action_id: string): Iterable<ActionRecord> {
   for (const node of state.referrers('step', step, 'EXECUTES'))

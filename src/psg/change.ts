@@ -287,6 +287,8 @@ export type ActionRecord = {
   /** What it has used up: by the attempt that gave a result, before a pause, and by what it carried out on its way. A failed attempt's end tells its own. */
   readonly usage?: JsonObject
   readonly compensates?: string
+  /** It was done by an earlier run, which this one goes on from: nobody carried it out here. */
+  readonly carried_from?: { readonly run_id: string; readonly action_id: string }
   /** Whose turn in a session it is. */
   readonly turn?: TurnRecord
   /** It did no step: it brought several answers to one together, or asks which of several results shall stand. */
@@ -354,6 +356,8 @@ export type Run = {
   readonly run_id: string
   readonly plan_id: string
   readonly trace_id: string
+  /** The run that it goes on from, where that one has failed. */
+  readonly rerun_of?: string
   readonly phase: 'waiting' | 'running' | 'paused' | 'undoing' | 'ended'
   /** From when its time counts: set anew when its owner's clock was set back past it. The trace says when it was. */
   readonly started_at?: string

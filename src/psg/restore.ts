@@ -1,5 +1,5 @@
 import type { Json, JsonObject } from '../protocol/json.ts'
-import type { AnyNode, Change, EntryBody, EntryChange, Kind, Stored } from './change.ts'
+import type { AnyNode, Change, EntryChange, Kind, Stored } from './change.ts'
 import { isFieldChange, isMove, storedAfter } from './field-change.ts'
 import type { JournalEntry } from './history.ts'
 import { KINDS } from './kinds.ts'
@@ -85,11 +85,12 @@ export interface Touched {
  */
 export function touchedBy(
   entries: readonly JournalEntry[],
-  chosen: (body: EntryBody) => boolean,
+  chosen: (entry: JournalEntry) => boolean,
 ): ReadonlyMap<string, Touched> {
   const touched = new Map<string, Touched>()
-  for (const { revision, body } of entries) {
-    const ours = chosen(body)
+  for (const entry of entries) {
+    const { revision, body } = entry
+    const ours = chosen(entry)
     for (const change of body.changes) {
       const known = touched.get(change.key)
       if (known) followed(known, change, ours, revision)

@@ -76,6 +76,7 @@ const SHAPES: { readonly [K in Kind]?: { readonly [field: string]: Field } } = {
     ended: maybe(ended),
     inverse: maybe(inverse),
     no_inverse: maybe(text),
+    carried_from: maybe(object),
   },
   gate: {
     gate_id: text,
@@ -92,6 +93,7 @@ const SHAPES: { readonly [K in Kind]?: { readonly [field: string]: Field } } = {
     run_id: text,
     plan_id: text,
     trace_id: text,
+    rerun_of: maybe(text),
     phase: oneOf('waiting', 'running', 'paused', 'undoing', 'ended'),
     started_at: maybe(time),
     ended_at: maybe(time),

@@ -2,7 +2,7 @@ import { isoNow } from '../protocol/clock.ts'
 import { InvalidInput, NotFound, RevisionConflict, RuleViolation } from '../protocol/errors.ts'
 import { anything, type Field, flag, text } from '../protocol/fields.ts'
 import { shown } from '../protocol/shown.ts'
-import type { Changes, CommitOptions, EntryBody, Node } from './change.ts'
+import type { Changes, CommitOptions, Node } from './change.ts'
 import type { ProjectGraph } from './graph.ts'
 import { entriesOf, type JournalEntry } from './history.ts'
 import { checkKnown } from './input.ts'
@@ -62,7 +62,8 @@ export async function restore(graph: ProjectGraph, options: RestoreOptions): Pro
     await graph.refresh()
     const revision = revisionOf(graph, to)
     if (of === undefined) refuseWhileRunning(graph.state)
-    const { way, entries } = await findWay(graph, revision, of, commit)
+    const chosen = ({ body }: JournalEntry) => of === undefined || body.run === of
+    const { way, entries } = await findWay(graph, revision, chosen, commit)
     const head = entries.at(-1)?.revision ?? revision
     if (dryRun || way.changes.length === 0) return way
     const refuseIfOvertaken =
@@ -87,16 +88,15 @@ const unlessWritten = (graph: ProjectGraph, since: number) => () => {
   if (graph.revision !== since) throw new RevisionConflict(graph.id, since, graph.revision)
 }
 
-/** The way back to a revision, of one run or of everybody, and the entries since, from which it was found. */
+/** The way back to a revision from what the chosen entries did, and all entries since, from which it was found. */
 export async function findWay(
   graph: ProjectGraph,
   revision: number,
-  of: string | undefined,
+  chosen: (entry: JournalEntry) => boolean,
   commit: CommitOptions,
 ): Promise<{ readonly way: Restoration; readonly entries: readonly JournalEntry[] }> {
   const entries: JournalEntry[] = []
   for await (const entry of entriesOf(graph, revision)) entries.push(entry)
-  const chosen = (body: EntryBody) => of === undefined || body.run === of
   const touched = touchedBy(entries, chosen)
   const found = await graph.reading([], (state) => restoration(touched, state), groupsOf(touched.keys()))
   return { way: await possible(graph, found, commit), entries }

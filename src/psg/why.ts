@@ -60,7 +60,7 @@ function causesOf(state: GraphState, node: AnyNode): readonly Name[] {
     case 'step':
       return [['plan', node.owner!], ...approvalsOf(state, 'plan', node.owner!)]
     case 'action':
-      return [['step', node.data.step_id], ...approvalsOf(state, 'action', node.id)]
+      return [...carriedFrom(node), ['step', node.data.step_id], ...approvalsOf(state, 'action', node.id)]
     case 'file':
       return node.data.written_by === undefined ? [] : [['action', node.data.written_by]]
     case 'timer':
@@ -76,6 +76,10 @@ function causesOf(state: GraphState, node: AnyNode): readonly Name[] {
       return referencesOf(node).map((reference) => [reference.kind, reference.id] as const)
   }
 }
+
+/** What was done by an earlier run came about there. */
+const carriedFrom = ({ data: { carried_from } }: Node<'action'>): readonly Name[] =>
+  carried_from ? [['action', carried_from.action_id]] : []
 
 function approvalsOf(state: GraphState, kind: 'plan' | 'action', id: string): readonly Name[] {
   const confirms = [...state.referrers(kind, id, 'CONFIRMS')].filter((node) => statusOf(node) === 'approved')

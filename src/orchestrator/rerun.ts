@@ -1,0 +1,173 @@
+import { type Clock, isoNow } from '../protocol/clock.ts'
+import { InvalidInput, Refused } from '../protocol/errors.ts'
+import { type Fields, refuseUnlessFit, text } from '../protocol/fields.ts'
+import { uuidOf } from '../protocol/json.ts'
+import type { ActionRecord, CommitOptions, Node, NodeAdd } from '../psg/change.ts'
+import { firstActionOf } from '../psg/first-action.ts'
+import { copyOf } from '../psg/fork.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
+import { confirmOf, gateOf } from '../psg/moves.ts'
+import { isKind } from '../psg/node.ts'
+import type { RunOptions } from './live.ts'
+import { worksOf } from './outcome.ts'
+import { rerunIds } from './rerun-ids.ts'
+import { waysBack } from './rollback-trace.ts'
+import type { ApprovalAsked, Flow } from './submit.ts'
+import { checkedFlow, RUN_OPTIONS } from './submit-check.ts'
+import { isTakenBack } from './undo.ts'
+
+/** How a run goes on that has failed. */
+export interface RerunOptions {
+  /** Each of these takes the place of what the first was asked to be, whole; the others stay. */
+  readonly options?: Omit<RunOptions, 'session'>
+  readonly actor?: string
+  readonly reason?: string
+}
+
+/** What a run has from the one that it goes on from. */
+export interface Inheritance {
+  readonly run_id: string
+  /** What that one has done, as actions of this one. */
+  readonly actions: readonly NodeAdd<'action'>[]
+  readonly by: Pick<CommitOptions, 'actor' | 'reason' | 'reads'>
+  /** Looked at within the commit. Throws when somebody has begun to take the first back since. */
+  readonly sure: () => void
+}
+
+/** Throws InvalidInput for what is none. */
+export const checkRerun = (given: RerunOptions): void => refuseUnlessFit('rerun', given, RERUN)
+const { session: _, ...OPTIONS } = RUN_OPTIONS
+const RERUN: Fields = { options: OPTIONS, actor: text, reason: text }
+
+/** Pure: the flow in which a run goes on that has failed or was cancelled, and what it need not do again. Its plan must be loaded. Throws Refused, InvalidInput. */
+export function rerunOf(
+  graph: ProjectGraph,
+  run: Node<'run'>,
+  given: RerunOptions,
+  clock: Clock,
+): { readonly flow: Flow; readonly inherits: Inheritance } {
+  const status = refuseUnlessFailed(run)
+  const ids = rerunIds(run.id)
+  const idOf = (part: string) => uuidOf(`${part} in the rerun of ${run.id}`)
+  const { plan, bindings, steps } = copyOf(graph.state, run.data.plan_id, ids.plan, idOf)
+  const flow = checkedFlow({
+    context: graph.id,
+    plan,
+    bindings: {
+      steps: Object.fromEntries(bindings.map(({ binding_id: _, step_id, ...binding }) => [step_id, binding])),
+    },
+    approval: approvalOf(graph, run.data.plan_id),
+    options: optionsOf(run, given, clock),
+    chosen: { run: ids.run, trace: idOf(run.data.trace_id), confirm: idOf('its Confirm') },
+  })
+  const actions = standing(graph, run).map((work, at) =>
+    carried(work, { step_id: steps.get(work.step_id)!, run_id: run.id, at, clock }),
+  )
+  const { actor = 'submitter', reason = `run ${run.id} goes on: it ${HOW[status]}` } = given
+  const reads = [['plan', run.data.plan_id] as const, ['plan', ids.plan] as const]
+  return {
+    flow,
+    inherits: { run_id: run.id, actions, by: { actor, reason, reads }, sure: stillSo(graph, run, actions) },
+  }
+}
+
+const HOW = { failed: 'had failed', cancelled: 'was cancelled' } as const
+
+function refuseUnlessFailed({ id, data }: Node<'run'>): keyof typeof HOW {
+  if (data.phase !== 'ended') throw new Refused(`run ${id} goes on`, 'wait until it has ended, or cancel it')
+  const { status } = data.result as { readonly status: 'completed' | 'failed' | 'cancelled' }
+  if (status === 'completed')
+    throw new Refused(
+      `run ${id} is completed, and has nothing to go on with`,
+      'submit its flow anew to have it all again',
+    )
+  if ((data.options as RunOptions).session)
+    throw new Refused(`run ${id} is one of a session`, 'open a session of the same roles and submit its plan anew')
+  return status
+}
+
+function optionsOf({ data }: Node<'run'>, { options = {} }: RerunOptions, clock: Clock): RunOptions {
+  const whole = { ...(data.options as RunOptions), ...options }
+  if (whole.deadline !== undefined && Date.parse(whole.deadline) <= clock.now()) {
+    const message = `has passed, so that it would be ended at once: give another one`
+    throw new InvalidInput('rerun', [{ path: 'options.deadline', rule: 'passed', message, found: whole.deadline }])
+  }
+  return whole
+}
+
+/** Who was asked is asked again, for as long: what they said was about another plan. */
+function approvalOf(graph: ProjectGraph, plan: string): ApprovalAsked {
+  const confirm = confirmOf(graph, plan)
+  const gate = confirm && gateOf(graph, confirm.id)?.data
+  if (gate?.expires_at === undefined) return 'auto' // people are asked with an end to it
+  const { requested_by_role, requested_at, reason } = confirm!.data
+  return {
+    needed: gate.needed,
+    ...(gate.roles && { roles: gate.roles }),
+    expires_ms: Date.parse(gate.expires_at) - Date.parse(requested_at),
+    requested_by_role,
+    ...(reason !== undefined && { reason }),
+  }
+}
+
+/** What a run has done that was not taken back, in the order in which it was done. Of one that was rolled back, all is as it was before it. */
+function standing(graph: ProjectGraph, run: Node<'run'>): readonly ActionRecord[] {
+  const last = waysBack(graph, run).at(-1)?.data.status
+  if (last === 'completed') return []
+  if (last !== undefined)
+    throw new Refused(
+      `run ${run.id} was taken back only in part`,
+      'roll it back until that is done, or submit its plan anew',
+    )
+  return worksOf(graph.state, run.data.plan_id)
+    .filter(({ step_id, action_id }) => !isTakenBack(graph.state, step_id, action_id))
+    .reverse()
+}
+
+/** What a step came to, in the plan that goes on. It keeps its key: to take it back twice is to take it back once. */
+function carried(
+  { action_id, idempotency_key, action_type, output, output_blob, inverse, no_inverse }: ActionRecord,
+  { step_id, run_id, at, clock }: { step_id: string; run_id: string; at: number; clock: Clock },
+): NodeAdd<'action'> {
+  const id = firstActionOf(step_id)
+  const execution_id = clock.uuid()
+  const now = isoNow(clock)
+  const carried_from = { run_id, action_id }
+  return {
+    kind: 'node_add',
+    node: 'action',
+    id,
+    data: {
+      action_id: id,
+      step_id,
+      idempotency_key,
+      status: 'completed',
+      attempts: 0,
+      failures: 0,
+      execution_id,
+      ...(action_type !== undefined && { action_type }),
+      began: [{ segment_id: execution_id, at, started_at: now }],
+      ended: [{ status: 'completed', at, finished_at: now, attributes: { carried_from } }],
+      ...(inverse !== undefined && { inverse }),
+      ...(no_inverse !== undefined && { no_inverse }),
+      ...(output !== undefined && { output }),
+      ...(output_blob !== undefined && { output_blob }),
+      carried_from,
+    },
+  }
+}
+
+function stillSo(graph: ProjectGraph, run: Node<'run'>, actions: readonly NodeAdd<'action'>[]): () => void {
+  const seen = waysBack(graph, run).length
+  const known = new Set(actions.map(({ id }) => id))
+  return () => {
+    if (waysBack(graph, run).length !== seen)
+      throw new Refused(`run ${run.id} is being taken back`, 'wait until that is done')
+    for (const node of graph.state.nodesOf(rerunIds(run.id).plan))
+      if (isKind(node, 'action') && !known.has(node.id))
+        throw new Refused(
+          `a rerun of ${run.id} was cut off before it began, and what it had carried over was taken back since`,
+          'submit its plan anew',
+        )
+  }
+}
