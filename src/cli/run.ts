@@ -1,83 +1,26 @@
 import { resolve } from 'node:path'
 import type { ComposedRuntime } from '../compose.ts'
-import { type FlowWithIds, flowIn } from '../orchestrator/named-flow.ts'
-import { endOf, type RunHandle } from '../orchestrator/run.ts'
+import { flowIn } from '../orchestrator/named-flow.ts'
 import { checkedFlow } from '../orchestrator/submit-check.ts'
-import { type Wait, waitsOf } from '../orchestrator/waits.ts'
-import { InvalidInput, Refused, RuleViolation } from '../protocol/errors.ts'
-import type { ProjectGraph } from '../psg/graph.ts'
-import { type Project, upToDate } from '../psg/project.ts'
+import { Refused, RuleViolation } from '../protocol/errors.ts'
 import { unlessNotFound } from '../server/find.ts'
-import { idsOf } from './ids-of.ts'
-import { EXIT, type Io } from './io.ts'
 import { readValue } from './read-value.ts'
-import { approving, remedyOf } from './remedy.ts'
-import { tellEnd } from './run-end.ts'
-import { printEvents } from './run-events.ts'
-import { GOES_ON, unlessLeft } from './unless-left.ts'
+import { seeRun } from './see-run.ts'
 import type { VerbCall } from './verb.ts'
-import { withProject, withRuntime } from './with-runtime.ts'
 
-export async function run({ args, options, io }: VerbCall): Promise<number> {
-  const { flow: given, ids } = flowIn(await readValue(resolve(io.cwd, args[0]!)))
+export async function run(call: VerbCall): Promise<number> {
+  const { flow: given, ids } = flowIn(await readValue(resolve(call.io.cwd, call.args[0]!)))
   const flow = checkedFlow(given) // before a store is made for it
-  if (options.detach) refuseStaying(options)
-  const work = async (runtime: ComposedRuntime) => {
-    if (options.detach && forgets(runtime))
-      throw new InvalidInput('run', [
-        { path: '--detach', rule: 'store', message: 'needs a store that outlives this process' },
-      ])
-    await refuseSecond(runtime, flow.plan.plan_id)
-    const run = await runtime.submit(flow).catch(async (error: unknown) => {
-      if (error instanceof RuleViolation) await refuseSecond(runtime, flow.plan.plan_id) // another process was faster
+  const { plan_id } = flow.plan
+  const begin = async (runtime: ComposedRuntime) => {
+    await refuseSecond(runtime, plan_id)
+    return runtime.submit(flow).catch(async (error: unknown) => {
+      if (error instanceof RuleViolation) await refuseSecond(runtime, plan_id) // another process was faster
       throw error
     })
-    io.say(`run ${run.run_id} of plan ${run.plan_id}`)
-    if (options.detach) {
-      io.result(told(run, ids), () => 'submitted; `mplp resume` goes on with it')
-      return EXIT.done
-    }
-    const printing = options.events
-      ? printEvents(run, await runtime.project.context(run.context_id), io)
-      : { stop: async () => undefined }
-    const rest = await follow(run, runtime, io, options.approve as string | undefined).finally(printing.stop)
-    return rest === 'left' ? { run, isForgotten: forgets(runtime) } : reports[rest](run, runtime, io, ids)
   }
-  const drives = options.detach ? {} : { drives: new Set([flow.plan.plan_id]) }
-  const done = await withRuntime<number | Left>(io, work, { makes: true, ...drives })
-  return typeof done === 'number' ? done : leave(done, io, ids)
+  return seeRun('run', call, { begin, plans: new Set([plan_id]), ids, makes: true })
 }
-
-/** A run that Ctrl-C has ended the waiting for. */
-interface Left {
-  readonly run: RunHandle
-  readonly isForgotten: boolean
-}
-
-/** What was in hand is finished by now, and may have been all that there was to do. */
-async function leave({ run, isForgotten }: Left, io: Io, ids: Ids): Promise<number> {
-  const ended = isForgotten ? undefined : await withProject(io, (project) => endedNow(project, run, io, ids))
-  if (ended !== undefined) return ended
-  io.warn(isForgotten ? `left; nobody can go on with it: ${FORGETS}` : GOES_ON)
-  if (io.json) io.line({ status: 'left', ...told(run, ids) }, () => '') // people were told its ids when it began
-  return EXIT.failed
-}
-
-async function endedNow(project: Project, run: RunHandle, io: Io, ids: Ids): Promise<number | undefined> {
-  const graph = await project.context(run.context_id)
-  const result = await endOf(graph, run.run_id, run.plan_id)
-  return result && tellEnd(told(run, ids), result, graph, io)
-}
-
-/** Who leaves sees no event and is not there to approve. */
-function refuseStaying({ approve, events }: VerbCall['options']): void {
-  const flags = [...(approve === undefined ? [] : ['--approve']), ...(events ? ['--events'] : [])]
-  const problems = flags.map((path) => ({ path, rule: 'option', message: 'means nothing with --detach' }))
-  if (problems.length > 0) throw new InvalidInput('run', problems)
-}
-
-const FORGETS = 'this store forgets the run when this process ends'
-const forgets = ({ store: { traits } }: ComposedRuntime): boolean => !traits.durable && traits.processes === 'one'
 
 /** A flow is run once: the rules would say so too, but of each of its ids. */
 async function refuseSecond(runtime: ComposedRuntime, plan: string): Promise<void> {
@@ -85,68 +28,3 @@ async function refuseSecond(runtime: ComposedRuntime, plan: string): Promise<voi
   const remedy = `mplp show ${plan} shows how it went; to run it once more, give plan, steps and context new ids, or write the flow in short`
   throw new Refused(`plan ${plan} was submitted before`, remedy)
 }
-
-/** Waits until the run has ended or needs somebody else, or until Ctrl-C. */
-async function follow(
-  run: RunHandle,
-  runtime: ComposedRuntime,
-  io: Io,
-  approve: string | undefined,
-): Promise<'ended' | 'waiting' | 'left'> {
-  const approved = new Set<string>()
-  for (;;) {
-    const rest = (await unlessLeft(io, run.rest(io.signal))) ?? 'left'
-    if (rest !== 'waiting' || approve === undefined) return rest
-    // What we have approved and is still open needs others too: to approve it again would have no end.
-    const asked = decisionsIn(waitsOf(await graphOf(run, runtime), run.plan_id))
-    const open = asked.filter(({ confirm_id }) => !approved.has(confirm_id))
-    if (open.length === 0) return rest
-    for (const { confirm_id } of open) {
-      approved.add(confirm_id)
-      await runtime.decide(confirm_id, { status: 'approved', decided_by_role: approve })
-    }
-  }
-}
-
-/** Its context alone, as others have left it: a store may be full of what waits for somebody. */
-const graphOf = ({ context_id, plan_id }: RunHandle, { project }: ComposedRuntime): Promise<ProjectGraph> =>
-  upToDate(project, { graph: context_id, group: plan_id })
-
-const decisionsIn = (waits: readonly Wait[]): readonly Decision[] => waits.flatMap(({ decision }) => decision ?? [])
-type Decision = NonNullable<Wait['decision']>
-
-type Ids = FlowWithIds['ids'] | undefined
-
-/** By which ids it is found; of a flow in short also its steps, since nobody else knows them by their names. */
-const told = (run: RunHandle, steps: Ids) => ({ ...idsOf(run), ...(steps && { steps }) })
-
-/** Each says how things stand, and answers with the exit code. */
-const reports = {
-  async ended(run: RunHandle, runtime: ComposedRuntime, io: Io, ids: Ids): Promise<number> {
-    return tellEnd(told(run, ids), await run.result(), await runtime.project.context(run.context_id), io)
-  },
-  async waiting(run: RunHandle, runtime: ComposedRuntime, io: Io, ids: Ids): Promise<number> {
-    const graph = await graphOf(run, runtime)
-    const waits = waitsOf(graph, run.plan_id)
-    const decisions = decisionsIn(waits)
-    const confirms = decisions.map(({ confirm_id }) => confirm_id)
-    io.result({ status: 'waiting', ...told(run, ids), confirms, waits_for: waits.map(({ what }) => what) }, () =>
-      decisions.length === 0 ? waitingFor(run, waits) : asking(graph, decisions),
-    )
-    if (forgets(runtime)) io.warn(`nobody can make it go on: ${FORGETS}`)
-    return EXIT.waiting
-  },
-}
-
-const asking = (graph: ProjectGraph, decisions: readonly Decision[]): string =>
-  [
-    `waiting for ${decisions.length === 1 ? 'a decision' : `${decisions.length} decisions`}:`,
-    ...decisions.map(({ confirm_id, roles }) =>
-      `  ${approving(confirm_id, roles)}   ${graph.get('confirm', confirm_id)?.data.reason ?? ''}`.trimEnd(),
-    ),
-  ].join('\n')
-
-const waitingFor = (run: RunHandle, waits: readonly Wait[]): string =>
-  run.phase === 'paused'
-    ? `paused: mplp resume ${run.plan_id} has it go on`
-    : waits.map((wait) => [`waiting for ${wait.what}`, remedyOf(run.plan_id, wait) ?? []].flat().join(': ')).join('\n')

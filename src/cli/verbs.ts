@@ -21,6 +21,12 @@ const DECIDING: readonly VerbOption[] = [
   { flags: '--digest <digest>', says: 'of what you saw, by confirm list --json: refused once something else is asked' },
 ]
 
+const SEEING: readonly VerbOption[] = [
+  { flags: '--detach', says: 'submit and leave; another worker, or `mplp resume`, runs it' },
+  { flags: '--approve <role>', says: 'approve whatever is asked, in this role' },
+  { flags: '--events', says: 'print events as they are committed' },
+]
+
 /** Every verb, in the order that help shows. */
 export const VERBS: readonly Verb[] = [
   {
@@ -32,13 +38,20 @@ export const VERBS: readonly Verb[] = [
   {
     usage: 'run <flow>',
     says: 'submit a flow (.json, .yaml, .js, .ts) and wait for its end',
-    options: [
-      { flags: '--detach', says: 'submit and leave; another worker, or `mplp resume`, runs it' },
-      { flags: '--approve <role>', says: 'approve whatever is asked, in this role' },
-      { flags: '--events', says: 'print events as they are committed' },
-    ],
+    options: SEEING,
     examples: ['mplp run flow.json', 'mplp run flow.yaml --events', 'mplp run flow.json --approve lead --json'],
     load: () => import('./run.ts'),
+  },
+  {
+    usage: 'rerun <run>',
+    says: 'go on where a run has failed or was cancelled, and wait for its end: what it had done is not done again',
+    options: [
+      ...SEEING,
+      { flags: '--options <json>', says: 'instead of what the first was asked to be: a deadline, a budget' },
+      { flags: '--reason <text>', says: 'why' },
+    ],
+    examples: ['mplp rerun 3f0c…', `mplp rerun 3f0c… --options '{"deadline":"2030-01-01T00:00:00Z"}' --json`],
+    load: () => import('./rerun.ts'),
   },
   {
     usage: 'resume [id]',

@@ -1,5 +1,6 @@
 import type { ComposedRuntime } from '../compose.ts'
 import { flowIn } from '../orchestrator/named-flow.ts'
+import type { RerunOptions } from '../orchestrator/rerun.ts'
 import type { RunHandle } from '../orchestrator/run.ts'
 import type { Flow } from '../orchestrator/submit.ts'
 import { Closed, InvalidInput } from '../protocol/errors.ts'
@@ -22,6 +23,7 @@ const RUN = {
     trace_id: TEXT,
     phase: TEXT,
     title: TEXT,
+    rerun_of: TEXT,
     waits_for: { type: 'array', items: TEXT },
     requested: TEXT,
     lacking: { type: 'object', properties: { step_id: TEXT, what: TEXT, name: TEXT } },
@@ -145,6 +147,24 @@ export function runRoutes(runtime: ComposedRuntime, closing: { readonly signal: 
     wish('cancel', 'Ends a run: what is under way is told to stop.'),
     wish('pause', 'Lets what is under way finish and starts nothing more.'),
     wish('resume', 'Goes on with a paused run.'),
+    {
+      method: 'POST',
+      path: '/runs/:id/rerun',
+      says: 'Goes on where a run has failed or was cancelled, in a run of its own, which is answered with: what was done is not done again. Asked twice it is the same run.',
+      role: 'run',
+      body: {
+        type: 'object',
+        properties: { options: { type: 'object' }, reason: TEXT },
+        additionalProperties: false,
+      },
+      status: 202,
+      answer: RUN,
+      async handle({ params: { id }, body }, reply) {
+        const run = await runtime.rerun(id, { ...(body as RerunOptions), actor: 'http' })
+        reply.header('location', `/runs/${run.run_id}`)
+        return told(run)
+      },
+    },
     {
       method: 'POST',
       path: '/runs/:id/rollback',

@@ -13,9 +13,12 @@ export const toldOpen = (graph: ProjectGraph, run: Run, waits: readonly Wait[] |
   trace_id: run.trace_id,
   phase: run.phase,
   title: graph.get('plan', run.plan_id)!.data.title,
+  ...goesOnFrom(run),
   ...(waits && { waits_for: waits.map(({ what }) => what) }),
   ...(run.requested !== undefined && { requested: run.requested }), // and no worker has heard it yet
 })
+
+const goesOnFrom = ({ rerun_of }: Run) => (rerun_of === undefined ? {} : { rerun_of })
 
 /** One that has, without its result, which may be large. */
 export const toldEnded = (run: EndedRun) => ({ ...run, phase: 'ended' as const })
@@ -32,7 +35,8 @@ export async function toldRun({ project }: ComposedRuntime, handle: RunHandle) {
       ...(withoutPlace.length > 0 && { without_place: withoutPlace }),
     }
   const { title } = (await graph.require('plan', plan_id)).data
-  return { run_id, plan_id, context_id, trace_id, phase: 'ended', title, result: await handle.result() }
+  const from = goesOnFrom((await graph.require('run', run_id)).data)
+  return { run_id, plan_id, context_id, trace_id, phase: 'ended', title, ...from, result: await handle.result() }
 }
 
 /** Of a run that goes on, what it has in hand is another with every step, and looking for it would cost as much as the plan is large. */

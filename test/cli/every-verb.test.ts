@@ -105,6 +105,7 @@ const GOOD: { readonly [usage: string]: (at: Given) => { args: readonly string[]
   'resume [id]': ({ held }) => ({ args: [held], code: 2 }), // it waits again
   'signal <id> <name>': ({ held }) => ({ args: [held, 'paid', '--payload', '{"amount":12}'] }),
   'cancel <id>': ({ waiting }) => ({ args: [waiting] }),
+  'rerun <run>': ({ waiting }) => ({ args: [waiting, '--approve', 'lead', '--reason', 'once more'] }), // of what was cancelled
   'confirm approve <id>': ({ confirm }) => ({ args: [confirm], code: 1 }), // it is over by now: approving is in cli.test.ts
 }
 
@@ -159,6 +160,11 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
     [['--limit', '3'], 64, '--limit goes with --ended'],
     [['--ended', '--status', 'running'], 64, 'Allowed choices are completed, failed, cancelled'],
     [['--ended', '--limit', 'all'], 64, '--limit must be a whole number'],
+  ],
+  'rerun <run>': [
+    [['absent'], 1, 'there is no run absent'],
+    [['absent', '--options', '{'], 64, '--options is not valid: it is not JSON'],
+    [['absent', '--detach', '--events'], 64, '--events means nothing with --detach'],
   ],
   'pause <id>': [[['absent'], 1, 'there is no run absent']],
   'resume [id]': [[['absent'], 1, 'there is no run absent']],

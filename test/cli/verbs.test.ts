@@ -13,6 +13,7 @@ import { describe, expect, it } from 'vitest'
 import { projectFolder } from '../../src/orchestrator/project-folder.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
 import type { JsonObject } from '../../src/protocol/json.ts'
+import { firstActionOf } from '../../src/psg/first-action.ts'
 import { isKind } from '../../src/psg/node.ts'
 import { openProject } from '../../src/psg/project.ts'
 import { openStore } from '../../src/vsl/vsl.ts'
@@ -59,6 +60,62 @@ describe('going back', PATIENT, () => {
       code: 0,
       out: expect.stringMatching(/^ADMISSIBLE\nroot [0-9a-f]{64}\n$/),
     })
+  })
+})
+
+describe('rerun', PATIENT, () => {
+  const operation = (params: JsonObject) => ({ action_type: 'file_operation', params })
+
+  it('goes on where a run has failed, says from where it has what it does not do again, and is proved and taken back as any other', async () => {
+    const folder = tempFolder()
+    await mplpHere(folder, ['init'])
+    const flow = {
+      title: 'Copy',
+      steps: {
+        write: operation({ operation: 'write', path: 'out.txt', content: 'first' }),
+        read: { ...operation({ operation: 'read', path: 'in.txt' }), dependencies: ['write'] },
+      },
+    }
+    writeFileSync(join(folder, 'copy.json'), JSON.stringify(flow))
+    type Ran = { run_id: string; plan_id: string; status: string; outputs: { [step: string]: unknown } }
+    const ran = await hereJson<Ran>(folder, ['run', 'copy.json'])
+    expect(ran).toMatchObject({ code: 1, values: [{ status: 'failed' }] })
+    const first = ran.values[0]!
+    appendFileSync(join(folder, 'out.txt'), ' and more')
+    writeFileSync(join(folder, 'in.txt'), 'something')
+    const options = ['--options', '{"concurrency":1}', '--reason', 'it is there by now']
+    const detached = await hereJson<Ran>(folder, ['rerun', first.plan_id, '--detach', ...options])
+    expect(detached.code).toBe(0)
+    const again = await hereJson<Ran>(folder, ['rerun', first.run_id])
+    expect(again).toMatchObject({ code: 0, values: [{ status: 'completed', run_id: detached.values[0]!.run_id }] })
+    expect(readFileSync(join(folder, 'out.txt'), 'utf8')).toBe('first and more') // not written again
+    const { run_id, plan_id, outputs } = again.values[0]!
+    expect(Object.values(outputs)).toMatchObject([{ path: 'out.txt' }, { content: 'something' }])
+
+    const shown = await hereJson<JsonObject>(folder, ['show', run_id])
+    expect(shown.values[0]).toMatchObject({ rerun_of: first.run_id, options: { concurrency: 1 } })
+    const past = await hereJson<{ actor: string; reason: string }[]>(folder, ['history', run_id])
+    expect(past.values[0]![0]).toMatchObject({ actor: 'cli', reason: 'it is there by now' })
+    const [step] = Object.keys(outputs)
+    const action = firstActionOf(step!)
+    const chain = await hereJson<{ id: string }[]>(folder, ['why', action])
+    expect(chain.values[0]!.map(({ id }) => id)).toEqual(expect.arrayContaining([first.plan_id, plan_id, action]))
+
+    expect((await mplpHere(folder, ['doctor'])).code).toBe(0)
+    expect((await mplpHere(folder, ['store', 'verify'])).code).toBe(0)
+    expect((await mplpHere(folder, ['evidence', 'export', run_id, 'evidence'])).code).toBe(0)
+    expect((await mplpHere(folder, ['evidence', 'verify', 'evidence'])).out).toMatch(/^ADMISSIBLE/)
+    expect(await mplpHere(folder, ['rerun', run_id])).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('is completed'),
+    })
+    expect(await mplpHere(folder, ['rollback', first.run_id])).toMatchObject({
+      code: 1,
+      err: expect.stringContaining(run_id),
+    })
+    writeFileSync(join(folder, 'out.txt'), 'first')
+    expect((await mplpHere(folder, ['rollback', run_id])).code).toBe(0)
+    expect(existsSync(join(folder, 'out.txt'))).toBe(false)
   })
 })
 

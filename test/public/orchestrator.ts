@@ -61,6 +61,7 @@ function runtime(more: (plan: Argument) => Doors = () => ({})): Doors {
     decide: door(given(confirm), asked({ status: 'rejected', decided_by_role: 'lead' })),
     propose: door(plan, options()),
     cancel: door(plan),
+    rerun: making(elsewhere(HANDLE), plan, options()), // of what was cancelled
     pause: door(plan),
     resume: door(plan),
     ingest: door(given(flow.plan.context_id), given('git-event'), given(full('git-event')), options()),

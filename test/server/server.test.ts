@@ -202,6 +202,40 @@ describe('runs', () => {
     expect(await runtime.project.locate(others[1]!.plan.plan_id)).toBeUndefined()
   })
 
+  it('go on where they have failed, once, for whoever may submit', async () => {
+    let isBroken = true
+    const calls: string[] = []
+    const functions = {
+      one: () => calls.push('one'),
+      two: () => (isBroken ? Promise.reject(new Error('broken')) : calls.push('two')),
+    }
+    const tokens = (['read', 'run'] as const).map((role) => ({
+      token: `a-token-that-may-${role}-and-more`,
+      roles: [role],
+    }))
+    const { ask } = await serving({ tokens }, { functions })
+    const as = (role: string) => ({ authorization: `Bearer a-token-that-may-${role}-and-more` })
+    const flow = flowOf({ one: {}, two: { after: ['one'] } })
+    const { run_id } = (await ask('POST', '/runs', flow, as('run'))).body as { run_id: string }
+    await ask('GET', `/runs/${run_id}?wait_ms=20000`, undefined, as('run'))
+    isBroken = false
+    expect((await ask('POST', `/runs/${run_id}/rerun`, {}, as('read'))).status).toBe(403)
+    expect(await ask('POST', `/runs/${run_id}/rerun`, { options: { concurrency: 0 } }, as('run'))).toMatchObject({
+      status: 400,
+      body: { problems: [{ path: 'options.concurrency' }] },
+    })
+    const asked = await ask('POST', `/runs/${run_id}/rerun`, { reason: 'it is mended' }, as('run'))
+    expect(asked).toMatchObject({ status: 202, body: { rerun_of: run_id } })
+    const location = asked.headers.get('location')!
+    expect(await ask('GET', `${location}?wait_ms=20000`, undefined, as('run'))).toMatchObject({
+      body: { rerun_of: run_id, result: { status: 'completed' } },
+    })
+    const again = await ask('POST', `/runs/${flow.plan.plan_id}/rerun`, undefined, as('run'))
+    expect(again.headers.get('location')).toBe(location)
+    expect(calls).toEqual(['one', 'two'])
+    expect((await ask('POST', `${location}/rerun`, {}, as('run'))).body).toMatchObject({ code: 'refused' })
+  })
+
   it('wait for a decision, of a role that may', async () => {
     const { ask } = await serving()
     const flow = flowOf({ greet: {} }, { approval: { roles: ['dba'], reason: 'touches the database' } })
