@@ -433,6 +433,18 @@ describe('taking back what goes on from another', () => {
     expect((await (await runtime.rerun(run.run_id)).result()).status).toBe('completed')
   })
 
+  it('is decided by whoever is first, where one goes on with a run and another rolls it back', async () => {
+    const { runtime, run, failing, config } = await failed()
+    const other = await failed({}, runtime.store)
+    failing.clear()
+    const late = (first: () => Promise<unknown>) => opened(config, beforeCommit(runtime.store, first))
+    const reruns = await late(() => runtime.rollback(run.run_id))
+    await expect(reruns.rerun(run.run_id)).rejects.toThrow('is being taken back')
+    const rollsBack = await late(() => runtime.rerun(other.run.run_id))
+    await expect(rollsBack.rollback(other.run.run_id)).rejects.toThrow('has taken over')
+    await isWhole(runtime)
+  })
+
   describe('in a folder that is tracked', () => {
     const write = (content: string) => ({
       action_type: 'file_operation',
@@ -549,19 +561,24 @@ describe('what is asked of a run that goes on', () => {
     const second = await approve()
     expect(second).toMatchObject({ roles: approval.roles, needed: 2, plan_id: again.plan_id })
     expect(second.confirm).toMatchObject({ reason: 'it costs', requested_by_role: 'clerk' })
-    expect(Date.parse(second.expires_at!) - Date.parse(second.confirm.requested_at)).toBeCloseTo(60_000, -1)
+    const patience = Date.parse(second.expires_at!) - Date.parse(second.confirm.requested_at)
+    expect(Math.round(patience / 10_000)).toBe(6) // between one look at the clock and the next a slow machine may pause
     expect(second.digest).not.toBe(first.digest)
     expect((await again.result()).status).toBe('completed')
     expect(books.calls).toEqual(['ship'])
     await isWhole(runtime)
   })
 
-  it('is no function of a step that was carried over', async () => {
+  it('is no function of a step that was carried over, of whoever takes it up', async () => {
     const { runtime, run, config, failing } = await failed()
     failing.clear()
     await runtime.close()
-    const without = await opened({ functions: { ship: config.functions.ship } }, runtime.store)
-    const again = await without.rerun(run.run_id)
+    const { store } = runtime
+    const desk = await openRuntime(config, { store, mine: new Set() })
+    const { run_id } = await desk.rerun(run.run_id)
+    await desk.close()
+    const worker = await opened({ functions: { ship: config.functions.ship } }, store)
+    const again = await worker.get(run_id)
     expect(again.lacking).toBeUndefined()
     expect((await again.result()).status).toBe('completed')
   })
@@ -613,4 +630,17 @@ function signal() {
     give = resolve
   })
   return { given, give: () => give() }
+}
+
+/** A store in which somebody else is faster with the first commit. */
+function beforeCommit(store: Backend, first: () => Promise<unknown>): Backend {
+  let isFirst = true
+  const commit: Backend['commit'] = async (write) => {
+    if (isFirst) {
+      isFirst = false
+      await first()
+    }
+    return store.commit(write)
+  }
+  return new Proxy(store, { get: (target, name) => (name === 'commit' ? commit : Reflect.get(target, name)) })
 }
