@@ -1,14 +1,43 @@
 import { append } from '../protocol/append.ts'
-import type { Node } from '../psg/change.ts'
+import { InvalidInput } from '../protocol/errors.ts'
+import { perhaps } from '../protocol/fields.ts'
+import type { Binding, Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
-import type { LiveRun } from './live.ts'
+import type { PlanFacts } from '../psg/plan-facts.ts'
+import type { LiveRun, RunOptions } from './live.ts'
 
 /** What came from outside for a run and nobody has taken, by name, oldest first. */
 export function openSignals({ graph, plan }: LiveRun): Map<string, Node<'signal'>[]> {
   const open = new Map<string, Node<'signal'>[]>()
   for (const node of graph.state.plan(plan)?.signals.values() ?? []) append(open, node.data.name, node)
   return open
+}
+
+/** Throws InvalidInput for a signal that no step of the run takes, now or later: it would lie there for ever, and who sent it wait for what it does. */
+export function refuseUnlessTaken({ state }: ProjectGraph, run: Node<'run'>, name: string): void {
+  const facts = state.plan(run.data.plan_id)
+  if (facts && namesKnown.get(facts)?.has(name)) return
+  const names = signalsTaken(state, run)
+  if (facts) namesKnown.set(facts, names)
+  if (names.has(name)) return
+  const message = `is ${name}, a signal that no step of run ${run.id} waits for${perhaps(name, [...names])}`
+  throw new InvalidInput('signal', [{ path: 'name', rule: 'awaited', message, found: name }])
+}
+
+/** So that the plan need not be gone through for each of many. */
+const namesKnown = new WeakMap<PlanFacts, ReadonlySet<string>>()
+
+function signalsTaken(state: ProjectGraph['state'], { data }: Node<'run'>): ReadonlySet<string> {
+  const { brief, review } = (data.options as RunOptions).session ?? {}
+  const names = new Set<string>()
+  const note = (bound: Pick<Binding, 'action_type' | 'params'> | undefined) => {
+    if (bound?.action_type === 'wait' && typeof bound.params.signal === 'string') names.add(bound.params.signal)
+  }
+  for (const node of state.nodesOf(data.plan_id)) if (isKind(node, 'binding')) note(node.data)
+  note(brief)
+  note(review)
+  return names
 }
 
 /** Does something that is under way wait for a signal of this name? What begins to wait for it later finds it then. */

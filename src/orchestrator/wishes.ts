@@ -20,7 +20,7 @@ import type { RunOptions } from './live.ts'
 import { seatProblems } from './open-session.ts'
 import { saBreaches } from './profiles/sa.ts'
 import type { Session } from './session.ts'
-import { isAwaited } from './signals.ts'
+import { isAwaited, refuseUnlessTaken } from './signals.ts'
 import { fired, newTimer, openTimers } from './timers.ts'
 import { commitStill, isUndecided, type Withdrawn, withdrawal, woken } from './waiting-runs.ts'
 
@@ -40,7 +40,7 @@ export interface Wishes {
   /** At the next boundary. Throws InvalidInput for a run that has not started, as `resume` does. */
   pause(run: string): Promise<void>
   resume(run: string): Promise<void>
-  /** Hands something from outside to a run: a step bound to `wait` for that name takes it. */
+  /** Hands something from outside to a run: a step bound to `wait` for that name takes it. Throws InvalidInput for a name that none waits for, now or later. */
   signal(run: string, name: string, payload?: JsonGiven): Promise<void>
 }
 
@@ -170,6 +170,7 @@ export function wishes({ project, clock, open, resolve, locateRun, look }: Wishe
       const phase = () => graph.get('run', run.id)?.data.phase
       const handedOver = (): readonly Change[] => {
         if (phase() === 'ended') throw refused('signal', 'ended', `${run.id} has ended`)
+        refuseUnlessTaken(graph, run, name)
         const wakes = phase() === 'waiting' && isAwaited(graph, run.group, name) ? woken(graph, run.id) : []
         const data = { signal_id, name, payload }
         return [{ kind: 'node_add', node: 'signal', id: signal_id, group: run.group, data }, ...wakes]

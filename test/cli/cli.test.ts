@@ -558,8 +558,8 @@ describe('a run that waits', { timeout: PATIENT }, () => {
     await left(folder, flow, 'waiting')
     const ids = { run_id: flow.chosen.run, plan_id, context_id }
     const told = async (...words: string[]) => (await hereJson(folder, words)).values
-    expect(await told('signal', plan_id, 'other')).toEqual([{ ...ids, signal: 'other', payload: null }])
     expect(await told('pause', plan_id)).toEqual([{ ...ids, requested: 'pause' }])
+    expect(await told('signal', plan_id, 'go')).toEqual([{ ...ids, signal: 'go', payload: null }])
     expect(await told('cancel', plan_id)).toEqual([{ ...ids, status: 'cancelled' }])
   })
 
@@ -676,9 +676,9 @@ describe('what another process has open', { timeout: PATIENT }, () => {
     for (const words of [
       ['confirm', 'list'],
       ['confirm', 'approve', confirm],
-      ['signal', plan, 'go'],
       ['pause', plan],
       ['run', 'flow.json', '--detach'],
+      ['signal', flow.plan.plan_id, 'go'],
     ])
       expect(await mplpHere(folder, words)).toMatchObject({ code: 0, err: '' })
     expect((await mplpHere(folder, ['resume'])).code).toBe(64)

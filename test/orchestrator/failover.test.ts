@@ -29,6 +29,8 @@ async function given() {
   return { clock, runtime, run, keys, second, failOver }
 }
 
+const CI = { ci_provider: 'ours', pipeline_id: 'p', run_id: 'r', status: 'succeeded' }
+
 describe('a run on a store that has lost what it acknowledged', () => {
   it('goes on as it stands there, does what is lost again under the same keys, and says so', async () => {
     const { clock, runtime, run, keys, second, failOver } = await given()
@@ -51,7 +53,7 @@ describe('a run on a store that has lost what it acknowledged', () => {
     const result = run.result()
     await clock.advance(10)
     lag()
-    for (let i = 0; i < 20; i++) await runtime.signal(run.run_id, `lost ${i}`) // more than come after the failover
+    for (let i = 0; i < 20; i++) await runtime.ingest(run.context_id, 'ci-event', CI) // more than come after the failover
     failOver()
     await runtime.decide(question!.confirm.confirm_id, { status: 'approved', decided_by_role: 'me' })
     expect(await inTime(clock, result)).toMatchObject({ status: 'completed' })
@@ -63,10 +65,10 @@ describe('a run on a store that has lost what it acknowledged', () => {
     const { store, lag, failOver } = replicated(clock)
     const worker = await runtimeOf({}, { store, clock })
     const waiter = await runtimeOf({}, { store, clock, mine: new Set() })
-    const { run_id } = await worker.submit(chainOf(1, { approval: {} }))
+    const { run_id, context_id } = await worker.submit(chainOf(1, { approval: {} }))
     const [question] = await worker.waiting()
     lag()
-    for (let i = 0; i < 20; i++) await worker.signal(run_id, `lost ${i}`) // more than come after the failover
+    for (let i = 0; i < 20; i++) await worker.ingest(context_id, 'ci-event', CI) // more than come after the failover
     const result = (await waiter.get(run_id)).result()
     await clock.advance(10)
     failOver()

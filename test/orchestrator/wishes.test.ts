@@ -314,6 +314,27 @@ it('hands many signals to many steps without going through the plan for each of 
   expect(walks.mock.calls.length).toBeLessThan(10 * names.length)
 })
 
+it('refuses a signal that no step waits for, now or later, with the one that may be meant', async () => {
+  const runtime = await desk()
+  const answer = { binding: { action_type: 'wait', params: { signal: 'answer' } } }
+  const run = await runtime.submit(flowOf({ go: { binding: { action_type: 'wait', params: { ms: 1 } } }, answer }))
+  const graph = await runtime.project.context(run.context_id)
+  const refusal = (name: string, more = '') => ({
+    problems: [
+      {
+        path: 'name',
+        rule: 'awaited',
+        message: `is ${name}, a signal that no step of run ${run.run_id} waits for${more}`,
+      },
+    ],
+  })
+  await expect(runtime.signal(run.run_id, 'anwser')).rejects.toMatchObject(refusal('anwser', '; did you mean answer?'))
+  await expect(runtime.signal(run.run_id, 'payment', 1)).rejects.toMatchObject(refusal('payment'))
+  expect(graph.state.plan(run.plan_id)?.signals.size).toBe(0)
+  await runtime.signal(run.run_id, 'answer', 'yes')
+  expect(Object.values((await run.result()).outputs)).toContain('yes')
+})
+
 it('takes a signal in without going through the plan, however many it has taken', async () => {
   const runtime = await desk({ long })
   const names = Array.from({ length: 30 }, (_, i) => `s${i}`)
