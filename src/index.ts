@@ -28,8 +28,7 @@ export { type FlowWithIds, flowOf, type NamedFlow, type NamedStep } from './orch
 export type { ProjectFolder } from './orchestrator/project-folder.ts'
 export type { RerunOptions } from './orchestrator/rerun.ts'
 export type { RollbackOptions, RollbackReport } from './orchestrator/rollback.ts'
-export type { RunHandle, RunResult } from './orchestrator/run.ts'
-export type { RunError, RunErrorCode } from './orchestrator/run-error.ts'
+export type { RunHandle } from './orchestrator/run.ts'
 export { createRuntime, type Runtime, type RuntimeOptions } from './orchestrator/runtime.ts'
 export { runSingleAgentFlow } from './orchestrator/single-agent.ts'
 export type { ApprovalAsked, Flow } from './orchestrator/submit.ts'
@@ -37,6 +36,8 @@ export type { Question } from './orchestrator/wishes.ts'
 export type { Placeless } from './orchestrator/without-place.ts'
 export * from './protocol/errors.ts'
 export type { Digest, Json, JsonObject } from './protocol/json.ts'
+export type { RunError, RunErrorCode } from './protocol/run-error.ts'
+export type { RunResult } from './protocol/run-result.ts'
 export type {
   Collab,
   Confirm,

@@ -1,6 +1,6 @@
-import type { RunResult } from '../orchestrator/run.ts'
 import { stepNamed } from '../orchestrator/waits.ts'
 import type { Json } from '../protocol/json.ts'
+import type { RunResult } from '../protocol/run-result.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { table } from './io.ts'
 

@@ -1,5 +1,5 @@
-import type { RunResult } from '../orchestrator/run.ts'
 import { stepNamed } from '../orchestrator/waits.ts'
+import type { RunResult } from '../protocol/run-result.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { EXIT, type Io } from './io.ts'
 import { failureLines, outputLines } from './outputs.ts'

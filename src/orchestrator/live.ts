@@ -3,6 +3,8 @@ import type { ActionLayer, Line } from '../ael/layer.ts'
 import type { Ledger, LedgerLimits } from '../ael/ledger.ts'
 import type { ActionError } from '../protocol/errors.ts'
 import type { JsonObject } from '../protocol/json.ts'
+import type { RunError } from '../protocol/run-error.ts'
+import type { Undone } from '../protocol/run-result.ts'
 import type {
   ActionRecord,
   Change,
@@ -19,7 +21,6 @@ import type { Wakeable } from '../vsl/wakeable.ts'
 import type { Ownership } from './owner.ts'
 import type { Patiently } from './patiently.ts'
 import type { ReadySet } from './ready.ts'
-import type { RunError } from './run-error.ts'
 import type { LiveSession, SessionAsked } from './session.ts'
 
 /** What a run was asked to be; stored with it, so that another process can go on with it. */
@@ -116,16 +117,6 @@ export interface Undo {
   /** What is still to be taken back, last done first. */
   readonly left: Flight[]
   readonly outcomes: Undone[]
-}
-
-/** What became of an action that was to be taken back. */
-export interface Undone {
-  readonly action_id: string
-  readonly step_id: string
-  readonly status: 'undone' | 'failed' | 'irreversible'
-  readonly error?: JsonObject
-  /** Of what is irreversible because nobody could say what takes it back. */
-  readonly reason?: string
 }
 
 export type Waiting =

@@ -1,10 +1,10 @@
 import { type Digest, type Json, table } from '../protocol/json.ts'
+import type { RunError } from '../protocol/run-error.ts'
 import type { ActionRecord, Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
 import type { GraphState } from '../psg/state.ts'
 import { failureIn, isElsewhere, isOutcome, wholeOutput } from './outcome.ts'
-import type { RunError } from './run-error.ts'
 
 /** What the steps of a plan have given so far, by their ids. The plan must be loaded. */
 export async function outputsOf(graph: ProjectGraph, plan: string): Promise<{ readonly [step_id: string]: Json }> {

@@ -2,7 +2,7 @@ import { eitherOf } from '../ael/on-abort.ts'
 import { slept, unlessAborted } from '../bus/waiting.ts'
 import { Closed, NotFound } from '../protocol/errors.ts'
 import { refuseUnlessFit, signal as signalField } from '../protocol/fields.ts'
-import type { Json } from '../protocol/json.ts'
+import type { RunResult } from '../protocol/run-result.ts'
 import type { BornEvent, EntryBody, Node, Run } from '../psg/change.ts'
 import { isFieldChange } from '../psg/field-change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
@@ -11,27 +11,9 @@ import { eventsIn } from '../psg/told.ts'
 import { heldUpBy } from './held-up.ts'
 import type { Settled } from './keeper.ts'
 import type { Lacking } from './lacking.ts'
-import type { Undone } from './live.ts'
 import { failuresOf, outputsOf } from './outputs.ts'
-import type { RunError } from './run-error.ts'
 import { openTimers } from './timers.ts'
 import type { Placeless } from './without-place.ts'
-
-/** How a run ended. */
-export interface RunResult {
-  readonly success: boolean
-  readonly status: 'completed' | 'failed' | 'cancelled'
-  /** Why it did not succeed; `step_id` where a single step was the reason. */
-  readonly error?: RunError
-  /** What each step gave, by step id; outputs too large to keep inline are read from the store when asked for. */
-  readonly outputs: { readonly [step_id: string]: Json }
-  /** Why steps failed, by step id: also those that were skipped for it, and those of a run that went on without them. Absent where none did. */
-  readonly failures?: { readonly [step_id: string]: RunError }
-  /** In a session, whose result stands for each thing that steps were declared to write. */
-  readonly resources?: { readonly [resource: string]: { readonly step_id: string; readonly participant_id: string } }
-  /** Of a run that was to compensate: what became of each action that it had done. Some can never be taken back. */
-  readonly undone?: readonly Undone[]
-}
 
 /** A run to hold on to: wait for it, listen to it, stop it. Letting go of it changes nothing. */
 export interface RunHandle extends AsyncIterable<BornEvent & { readonly revision: number }> {

@@ -1,5 +1,6 @@
 import type { Spend } from '../ael/adapter.ts'
 import { append } from '../protocol/append.ts'
+import type { RunError } from '../protocol/run-error.ts'
 import type { Collab } from '../protocol/types.ts'
 import type { TurnRecord } from '../psg/change.ts'
 import { move } from '../psg/moves.ts'
@@ -9,7 +10,6 @@ import type { NextTurn } from './modes/mode.ts'
 import { NEEDS_TOKEN } from './modes/modes.ts'
 import { comesWithoutPlace, hasPlace, needsPlace } from './place.ts'
 import { broadcastSent, mapBeginning, mapEnd, type TurnResult, turnCompleted, turnDispatched } from './profiles/map.ts'
-import type { RunError } from './run-error.ts'
 import {
   contender,
   isExpiry,

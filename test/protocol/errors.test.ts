@@ -63,7 +63,7 @@ describe('docs/errors.md', () => {
     const cells = [...section.matchAll(/^\| (`.*?) \|/gm)].map(([, cell]) => cell!)
     const rows = cells.flatMap((cell) => [...cell.matchAll(/`(\w+)`/g)].map(([, code]) => code!))
     const own = rows.filter((code) => !codes.includes(code))
-    expect(own.sort()).toEqual(unionIn('src/orchestrator/run-error.ts', 'RunErrorCode').sort())
+    expect(own.sort()).toEqual(unionIn('src/protocol/run-error.ts', 'RunErrorCode').sort())
   })
 
   it('lists every code of a flow of its own', () => {

@@ -1,4 +1,4 @@
-import type { ErrorCode } from '../protocol/errors.ts'
+import type { ErrorCode } from './errors.ts'
 
 /** Why a run, or one of its actions, did not succeed: the code of what was thrown, or one of these. */
 export type RunErrorCode =
