@@ -26,6 +26,7 @@ const call: Call = {
   checkpoint: () => undefined,
   untimed: (wait) => wait,
   act: () => Promise.reject(new Closed('the bench')),
+  child: () => Promise.reject(new Closed('the bench')),
 }
 
 const layer = actionLayer({

@@ -1,7 +1,8 @@
 import type { Approvers } from '../protocol/approvers.ts'
 import type { Digest, Json, JsonObject } from '../protocol/json.ts'
 import type { RetryPolicy } from '../protocol/retry-policy.ts'
-import type { ExecutorKind } from '../protocol/types.ts'
+import type { RunResult } from '../protocol/run-result.ts'
+import type { Context, ExecutorKind, Plan } from '../protocol/types.ts'
 
 export type { Approvers, ExecutorKind, RetryPolicy }
 
@@ -96,6 +97,22 @@ export interface Call extends Asker {
    * ActionError of an earlier try at it carried.
    */
   readonly act: (action: Action, options?: { readonly resume?: Json }) => Promise<ActionResult>
+  /**
+   * Submits a flow that has chosen its run's id, unless that run is there, and gives how it ended: one that failed is a result too. The wait is untimed.
+   * The run is this action's child: it is cancelled when the action ends in any other way than by being completed, and known again by the next attempt.
+   * Throws InvalidInput for a flow that is none or a run that is not its child, Refused where no runtime is behind the layer.
+   */
+  readonly child: (flow: ChildFlow) => Promise<RunResult>
+}
+
+/** A flow as a runtime takes it, which looks at it closer. */
+export interface ChildFlow {
+  readonly context: Context | string
+  readonly plan: Plan
+  readonly bindings?: object
+  readonly approval?: 'auto' | object
+  readonly options?: object
+  readonly chosen?: { readonly run?: string; readonly trace?: string; readonly confirm?: string }
 }
 
 /** A file as an action would find it. */

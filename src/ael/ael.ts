@@ -1,11 +1,11 @@
 import { setMaxListeners } from 'node:events'
 import { type Clock, systemClock } from '../protocol/clock.ts'
-import { Closed, InvalidInput, MplpError, NotFound } from '../protocol/errors.ts'
+import { Closed, InvalidInput, MplpError, NotFound, Refused } from '../protocol/errors.ts'
 import { method, needed, object, refuseUnlessFit } from '../protocol/fields.ts'
 import { given } from '../protocol/given.ts'
 import { shown } from '../protocol/shown.ts'
 import { checkAction } from './action.ts'
-import type { Action, ActionResult, Adapter, Asker, Call, DeltaSource, RetryPolicy } from './adapter.ts'
+import type { Action, ActionResult, Adapter, Asker, Call, ChildFlow, DeltaSource, RetryPolicy } from './adapter.ts'
 import { checkLayerOptions } from './check-options.ts'
 import { checkRegistering } from './check-registering.ts'
 import { spentOf, stateOf } from './checkpoint.ts'
@@ -134,8 +134,11 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
     withRetry(attempt, { clock, ...(options.retry && { policy: options.retry }) })
 
   /** What an action carries out goes the way that it went itself; what it streams is known to be its own. */
-  const withAct = ({ action_id, action_type }: Action, call: Passage, way: Way): Passage =>
-    onward(call, call, {
+  const withAct = ({ action_id, action_type }: Action, call: Passage, way: Way): Passage => {
+    const child = (flow: ChildFlow) =>
+      call.untimed(call.child === ofItsOwn ? childOf(action_id, flow, call) : call.child(flow))
+    return onward(call, call, {
+      child,
       checkpoint: (state, spent) => call.checkpoint(stateOf(state, action_type), spentOf(spent, action_type)),
       onDelta: (delta, from = sourceOf(action_id, call)) => call.onDelta(delta, from),
       act(action, { resume } = {}) {
@@ -144,6 +147,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
           ...inherited,
           ...(resume === undefined ? {} : { resume }),
           checkpoint: nowhere,
+          child, // what is carried out on the way is known to nobody after a crash
           attempt: 1,
           execution_id: clock.uuid(),
           parent_execution_id: call.execution_id,
@@ -151,6 +155,12 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
         })
       },
     })
+  }
+
+  const childOf = (action_id: string, flow: ChildFlow, { execution_id, role, run: runRef, signal }: Passage) =>
+    options.child === undefined
+      ? Promise.reject(new Refused('no runtime is behind this action layer, so an action has no children', GIVE_HANDS))
+      : options.child(flow, { action_id, execution_id, signal, ...given({ role, run: runRef }) })
 
   const run = async (action: Action, way: Way, call: Passage): Promise<ActionResult> => {
     checkAction(action)
@@ -181,6 +191,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
       checkpoint: call.checkpoint ?? nowhere,
       untimed: call.untimed ?? asItIs,
       act: notYet,
+      child: call.child ?? ofItsOwn,
       onDelta: call.onDelta === undefined ? heard : listening(call.onDelta),
       ...(options.maxOutputBytes === undefined ? {} : { maxOutputBytes: options.maxOutputBytes }),
       ...(role === undefined ? {} : { role }),
@@ -269,6 +280,9 @@ interface Member {
 const nowhere = () => undefined
 const asItIs = <T>(wait: Promise<T>) => wait
 const notYet = () => Promise.reject(new Closed('an action that has not begun'))
+/** Stands for the children of the action itself, where no layer around this one has handed on its own. */
+const ofItsOwn: Call['child'] = () => notYet()
+const GIVE_HANDS = 'give it to the runtime as a function, (hands) => actionLayer({ ...hands, … })'
 
 /** Those that are configured, and those that adapters know of. */
 function secretsAmong(configured: readonly string[], members: ReadonlyMap<string, Member>) {

@@ -73,6 +73,7 @@ const LAYER: { readonly [O in keyof Required<ActionLayerOptions>]: Field | Field
   budget,
   blobs,
   emit: method,
+  child: method,
   adapters: list,
   secrets,
   observer,

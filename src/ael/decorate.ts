@@ -30,13 +30,14 @@ const SIGNAL_OF_SOURCE = {
 export function onward(
   call: Passage,
   source: { readonly signal: AbortSignal },
-  changed: Partial<Pick<Passage, 'onDelta' | 'checkpoint' | 'untimed' | 'act'>> = {},
+  changed: Partial<Pick<Passage, 'onDelta' | 'checkpoint' | 'untimed' | 'act' | 'child'>> = {},
 ): Passage {
   const passage = {
     onDelta: changed.onDelta ?? call.onDelta,
     checkpoint: changed.checkpoint ?? call.checkpoint,
     untimed: changed.untimed ?? call.untimed,
     act: changed.act ?? call.act,
+    child: changed.child ?? call.child,
     attempt: call.attempt,
     execution_id: call.execution_id,
     depth: call.depth,

@@ -2,6 +2,7 @@ import type { Approvers } from '../protocol/approvers.ts'
 import type { ActionError } from '../protocol/errors.ts'
 import type { EventFields, RuntimeExecutionFields } from '../protocol/events.ts'
 import type { Digest, Json, JsonObject } from '../protocol/json.ts'
+import type { RunResult } from '../protocol/run-result.ts'
 import type {
   Action,
   ActionResult,
@@ -9,6 +10,7 @@ import type {
   ApprovalPolicy,
   Asker,
   Call,
+  ChildFlow,
   DeltaSource,
   ExecutorKind,
   Found,
@@ -108,6 +110,16 @@ export interface Hands {
   /** Where large outputs and replaced file contents go. */
   readonly blobs?: Blobs
   readonly emit?: (event: EventDraft) => Awaitable<void>
+  /** Submits a flow as a child of an action, and waits for its end. Absent: an action has none. */
+  readonly child?: (flow: ChildFlow, request: ChildRequest) => Promise<RunResult>
+}
+
+/** Whose child it is. */
+export interface ChildRequest extends Asker {
+  readonly action_id: string
+  readonly execution_id: string
+  /** Ends the wait, not the child. */
+  readonly signal: AbortSignal
 }
 
 export interface Blobs {

@@ -11,7 +11,7 @@ export function handsOf(
   store: Backend,
   patiently: Patiently,
   live: ReadonlyMap<string, LiveRun>,
-): Required<Omit<Hands, 'admit'>> {
+): Required<Omit<Hands, 'admit' | 'child'>> {
   const charged = new Map<string, Ledger>()
   const runOf = (run: { readonly plan_id: string } | undefined) => (run ? live.get(run.plan_id) : undefined)
   return {

@@ -20,6 +20,7 @@ export const callOf = (more: Partial<Call> = {}): Call => ({
   checkpoint: () => undefined,
   untimed: (wait) => wait,
   act: () => Promise.reject(new Closed('nothing')),
+  child: () => Promise.reject(new Closed('nothing')),
   ...more,
 })
 

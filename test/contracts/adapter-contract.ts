@@ -38,6 +38,7 @@ export function adapterContract(name: string, open: () => Promise<AdapterRig>): 
         clock,
         emit: (event) => void events.push(event),
         gate: () => ({ verdict: 'approved' }), // or what always asks would never be done
+        ...(rig.child && { child: rig.child }),
         ...options,
         adapters: [rig.adapter],
       })

@@ -1,6 +1,6 @@
 import type { Action, Adapter } from '../../../src/ael/adapter.ts'
 import type { ActionLayerOptions } from '../../../src/ael/ael.ts'
-import type { ActionLayer, EventDraft } from '../../../src/ael/layer.ts'
+import type { ActionLayer, EventDraft, Hands } from '../../../src/ael/layer.ts'
 import type { JsonObject } from '../../../src/protocol/json.ts'
 
 /** An adapter made ready for one test, with parameters that make it behave in each way. What cannot happen to it is named in `never`. */
@@ -35,6 +35,8 @@ export interface AdapterRig {
    * done so far. Needed where the adapter hands out checkpoints.
    */
   readonly resumes?: { readonly params: JsonObject; readonly output: unknown; readonly done: () => readonly string[] }
+  /** How children of its actions end. Needed where the adapter has some: no runtime is behind the suite. */
+  readonly child?: Hands['child']
   /** Why a part of the suite does not apply: by the name of the part that is missing above. */
   readonly never?: Readonly<Partial<Record<'hangs' | 'failsForNow' | 'misshapen' | 'leaks' | 'keys', string>>>
   close?(): Promise<void>
