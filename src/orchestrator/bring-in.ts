@@ -1,7 +1,7 @@
 import type { ActionLayer } from '../ael/layer.ts'
 import type { Clock } from '../protocol/clock.ts'
 import { InvalidInput, NotFound, RuleViolation } from '../protocol/errors.ts'
-import type { Change, CommitOptions, Node } from '../psg/change.ts'
+import type { Change, CommitOptions, Node, Parent } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { insist } from '../psg/insist.ts'
 import { nodeKey } from '../psg/node.ts'
@@ -17,6 +17,7 @@ export interface BringingIn {
   readonly clock: Clock
   readonly resolve?: Resolver | undefined
   readonly lacks?: ActionLayer['lacks'] | undefined
+  readonly parent?: Parent | undefined
   readonly switched?: ReadonlySet<string> | undefined
   /** Of a run that goes on from another. */
   readonly inherits?: Inheritance | undefined
@@ -54,7 +55,7 @@ function orThereAlready(error: unknown, { chosen }: Flow): unknown {
 async function submitted(
   flow: Flow,
   there: ProjectGraph | undefined,
-  { project, clock, resolve, lacks, switched, inherits }: BringingIn,
+  { project, clock, resolve, lacks, parent, switched, inherits }: BringingIn,
   draft?: Draft,
 ): Promise<Placed> {
   const session = await sessionFor(flow, there, project, switched)
@@ -65,6 +66,7 @@ async function submitted(
     context: there?.get('context', there.id)?.data,
     session,
     lacks,
+    parent,
     inherits,
     switched,
   })

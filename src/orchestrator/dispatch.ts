@@ -98,6 +98,7 @@ export async function takeOff(run: LiveRun, flight: Flight): Promise<void> {
     const charged = result ? withSpent(failure, spentBy(result) ?? {}) : failure // it was done, whatever came of that afterwards
     run.inbox.push({ kind: 'failed', flight, error: charged, duration_ms: Math.max(0, clock.now() - began) })
   }
+  if (run.awaiting.size > 0) run.awaiting.delete(flight.execution_id) // it may not have waited for all of its children
   run.layer.places?.leave(flight.execution_id)
   run.wake()
 }

@@ -1,6 +1,7 @@
 import type { BudgetState, Hands } from '../ael/layer.ts'
 import type { Ledger } from '../ael/ledger.ts'
 import type { Backend } from '../vsl/backend.ts'
+import type { Children } from './children.ts'
 import { wasApproved } from './gate.ts'
 import type { LiveRun } from './live.ts'
 import type { Patiently } from './patiently.ts'
@@ -11,10 +12,12 @@ export function handsOf(
   store: Backend,
   patiently: Patiently,
   live: ReadonlyMap<string, LiveRun>,
-): Required<Omit<Hands, 'admit' | 'child'>> {
+  { child }: Pick<Children, 'child'>,
+): Required<Omit<Hands, 'admit'>> {
   const charged = new Map<string, Ledger>()
   const runOf = (run: { readonly plan_id: string } | undefined) => (run ? live.get(run.plan_id) : undefined)
   return {
+    child,
     blobs: {
       put: (bytes, signal = NEVER) => patiently(() => store.putBlob(bytes), signal),
       get: (digest) => store.getBlob(digest),

@@ -3,9 +3,11 @@ import { Refused, RuleViolation } from '../protocol/errors.ts'
 import { isTerminal } from '../protocol/lifecycle.ts'
 import type { Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { sessionHasEnded } from './ending.ts'
+import type { Children } from './children.ts'
+import { ends, sessionHasEnded } from './ending.ts'
 import type { LeftRuns } from './left-runs.ts'
-import type { LiveRun, RunOptions } from './live.ts'
+import type { Ending, LiveRun, RunOptions } from './live.ts'
+import type { Mine } from './mine.ts'
 import { type OwnerOptions, type Ownership, own } from './owner.ts'
 import type { Patiently } from './patiently.ts'
 import { takeUp } from './recover.ts'
@@ -15,9 +17,10 @@ import { isDue, latestEnd } from './timers.ts'
 export interface KeeperOptions extends OwnerOptions, RunnerOptions {
   readonly layer: ActionLayer
   readonly patiently: Patiently
+  readonly children: Pick<Children, 'cancel' | 'isOrphan'>
   readonly onError: (error: unknown) => void
   /** Which plans' runs are driven: all when absent. */
-  readonly mine?: ReadonlySet<string>
+  readonly mine?: Pick<Mine, 'has'> | undefined
   /** Which runs are left to others, because this process lacks something that they need. */
   readonly left: Pick<LeftRuns, 'leaves' | 'gaveUp'>
   /** The runs that this process drives, by plan, so that the action layer can find the run that an action belongs to. */
@@ -116,8 +119,14 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
    * since it looked is nobody's fault: then it is taken up as it stands by now.
    */
   async function driven(id: string, wrong?: unknown, attempt = 1): Promise<RunnerEnd> {
-    const run = takeUp(graph, graph.get('run', id)!, ownership as Ownership, options)
+    const isOrphan = graph.get('run', id)!.data.parent !== undefined && (await orphaned(id))
+    const run = takeUp(graph, graph.get('run', id)!, ownership as Ownership, {
+      layer: options.layer,
+      patiently: options.patiently,
+      cancelChild: options.children.cancel,
+    })
     if (wrong !== undefined) giveUp(run, wrong)
+    else if (isOrphan) ends(run, ORPHANED)
     runs.set(id, run)
     options.live.set(run.plan, run)
     try {
@@ -133,16 +142,31 @@ export async function keep(graph: ProjectGraph, options: KeeperOptions): Promise
     return driven(id, wrong, attempt + 1)
   }
 
+  /** Where nobody can say it goes on: it is asked again when it is taken up the next time. */
+  async function orphaned(id: string): Promise<boolean> {
+    const ask = () => options.children.isOrphan(graph.get('run', id)!.data)
+    return options.patiently(ask, ownership!.lost).catch((error) => {
+      options.onError(error)
+      return false
+    })
+  }
+
   keeper.takeUpAll()
   if (driving.size === 0) await leave()
   return keeper
+}
+
+const ORPHANED: Ending = {
+  status: 'cancelled',
+  reason: 'user_cancel',
+  error: { code: 'cancelled', message: 'what it was submitted for has ended' },
 }
 
 const isStuck = (run: string, cause: unknown): Refused =>
   new Refused(`run ${run} can be neither taken up nor ended: ${cause}`, 'it is tried again by and by', { cause })
 
 /** Runs that want somebody, oldest first. */
-export function dueRuns(graph: ProjectGraph, mine?: ReadonlySet<string>): readonly Node<'run'>[] {
+export function dueRuns(graph: ProjectGraph, mine?: Pick<Mine, 'has'>): readonly Node<'run'>[] {
   const found: Node<'run'>[] = []
   for (const node of graph.state.activeRuns())
     if ((!mine || mine.has(node.data.plan_id)) && wantsSomebody(graph, node)) found.push(node)

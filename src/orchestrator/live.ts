@@ -73,6 +73,12 @@ export interface LiveRun {
   readonly flying: Map<string, Flight>
   /** What waits for a person, a signal or a time, by action. */
   readonly waiting: Map<string, Waiting>
+  /** Actions that may have children which have not been let go. */
+  readonly parents: Set<string>
+  /** How many children each attempt waits for; none of them while it waits for its place again. */
+  readonly awaiting: Map<string, number>
+  /** Stores that a run is to be cancelled, if it is a child of that action. */
+  readonly cancelChild: (run: string, action: string) => Promise<void>
   /** What arrived since the last tick. */
   readonly inbox: Arrival[]
   /** Events that arrived between commits; they ride in the next one. */

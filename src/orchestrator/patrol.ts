@@ -9,9 +9,10 @@ import { INDEX, type TimerRow, type Whereabouts } from '../psg/indexes.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
 import { type Project, upToDate } from '../psg/project.ts'
 import { thisHolder } from '../vsl/holder.ts'
-import { dueRuns, type Keeper, keep } from './keeper.ts'
+import { dueRuns, type Keeper, type KeeperOptions, keep } from './keeper.ts'
 import type { LeftRuns } from './left-runs.ts'
 import type { LiveRun } from './live.ts'
+import type { Mine } from './mine.ts'
 import { TTL_MS } from './owner.ts'
 import type { Patiently } from './patiently.ts'
 import { PATROL_MS } from './runner.ts'
@@ -20,7 +21,7 @@ import { isDue } from './timers.ts'
 import { unlessSilent } from './unless-silent.ts'
 import { comeDue, commitStill } from './waiting-runs.ts'
 
-type Asked = Pick<RuntimeOptions, 'leaseTtlMs' | 'patrolMs' | 'quietMs' | 'drainMs' | 'mine'>
+type Asked = Pick<RuntimeOptions, 'leaseTtlMs' | 'patrolMs' | 'quietMs' | 'drainMs'>
 
 export interface PatrolOptions extends Asked {
   readonly project: Project
@@ -28,6 +29,8 @@ export interface PatrolOptions extends Asked {
   readonly live: Map<string, LiveRun>
   readonly left: LeftRuns
   readonly patiently: Patiently
+  readonly children: KeeperOptions['children']
+  readonly mine?: Mine | undefined
   readonly clock: Clock
   readonly onError: (error: unknown) => void
 }
@@ -124,8 +127,10 @@ export function patrol(options: PatrolOptions): Patrol {
   /** Where something runs. What others run costs nothing to who has come for a few. */
   async function* runs(): AsyncIterable<Whereabouts> {
     if (!mine) for await (const [, where] of store.scan('running/', { passOver })) yield where as Whereabouts
-    else if (mine.size > 0)
-      for (const where of (await store.getMany([...mine].map(INDEX.running))).values()) yield where as Whereabouts
+    else {
+      const keys = [...mine.values()].map(INDEX.running)
+      if (keys.length > 0) for (const where of (await store.getMany(keys)).values()) yield where as Whereabouts
+    }
   }
 
   /** What it seals keeps nobody from the others, either. */

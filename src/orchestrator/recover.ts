@@ -32,7 +32,7 @@ export function takeUp(
   graph: ProjectGraph,
   node: Node<'run'>,
   owner: Ownership,
-  { layer, patiently }: Pick<LiveRun, 'layer' | 'patiently'>,
+  { layer, patiently, cancelChild }: Pick<LiveRun, 'layer' | 'patiently' | 'cancelChild'>,
 ): LiveRun {
   const { plan_id, trace_id, run_id } = node.data
   const options = node.data.options as RunOptions
@@ -66,6 +66,9 @@ export function takeUp(
     used: new Map(),
     flying: new Map(),
     waiting: new Map(),
+    parents: new Set(actions.filter(hasChildren).map(({ id }) => id)),
+    awaiting: new Map(),
+    cancelChild,
     inbox: [{ kind: 'look' }],
     told: [],
     abort: new AbortController(),
@@ -84,6 +87,9 @@ export function takeUp(
   account(run, actions)
   return run
 }
+
+const hasChildren = ({ data: { children, status } }: Node<'action'>): boolean =>
+  children !== undefined && status !== 'completed'
 
 /** What could begin, whose turn it would be, and how many attempts there were. */
 export function standing(

@@ -3,7 +3,7 @@ import { slept, unlessAborted } from '../bus/waiting.ts'
 import { Closed, NotFound } from '../protocol/errors.ts'
 import { refuseUnlessFit, signal as signalField } from '../protocol/fields.ts'
 import type { RunResult } from '../protocol/run-result.ts'
-import type { BornEvent, EntryBody, Node, Run } from '../psg/change.ts'
+import type { BornEvent, EntryBody, Node, Parent, Run } from '../psg/change.ts'
 import { isFieldChange } from '../psg/field-change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
@@ -22,6 +22,8 @@ export interface RunHandle extends AsyncIterable<BornEvent & { readonly revision
   readonly context_id: string
   readonly trace_id: string
   readonly phase: Run['phase']
+  /** Whose child it is, if it is one: it is cancelled when that action ends, unless that is completed. */
+  readonly parent: Parent | undefined
   /** What this process would need to go on with the run and does not have: the run waits for a process that does, unless one is at it already. */
   readonly lacking: Lacking | undefined
   /** What of the run waits for a place of `atOnce` in this process; nothing of a run that another one drives, which alone could say. */
@@ -109,6 +111,7 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
     plan_id,
     trace_id,
     context_id: graph.id,
+    parent: node.data.parent,
     get phase() {
       return graph.get('run', run_id)?.data.phase ?? 'ended'
     },

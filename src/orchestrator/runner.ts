@@ -5,6 +5,7 @@ import { ends, sessionHasEnded } from './ending.ts'
 import { heldUpBy } from './held-up.ts'
 import { land } from './land.ts'
 import { landTick, staysHere } from './land-tick.ts'
+import { letGo } from './let-go.ts'
 import type { Flight, LiveRun } from './live.ts'
 import { openSignals } from './signals.ts'
 import { decideTick } from './tick.ts'
@@ -43,7 +44,10 @@ export async function drive(run: LiveRun, options: RunnerOptions): Promise<Runne
     let first = true
     for (let turn = 1; ; turn++) {
       if (run.owner.lost.aborted) return 'lost'
-      if (options.drain.aborted && run.flying.size === 0) return 'drained'
+      if (options.drain.aborted && isStill(run)) {
+        if (run.flying.size > 0) run.abort.abort(new Error('the runtime is closing'))
+        return 'drained'
+      }
       bell.reset()
       ring(run)
       if (first || run.inbox.length > 0 || run.told.length > 0) {
@@ -59,9 +63,10 @@ export async function drive(run: LiveRun, options: RunnerOptions): Promise<Runne
         departing = NONE
         for (const flight of decided.departures) void takeOff(run, flight)
         if (decided.departures.length > 0 && run.inbox.length === 0) await breath(turn) // what needs no waiting is there then
+        if (run.parents.size > 0) await letGo(run)
         if (run.inbox.length > 0) continue
       }
-      if (options.drain.aborted && run.flying.size === 0) continue
+      if (options.drain.aborted && isStill(run)) continue
       if ((await quiet(run, bell, options)) && (await layDown(run))) return 'parked'
     }
   } finally {
@@ -71,6 +76,9 @@ export async function drive(run: LiveRun, options: RunnerOptions): Promise<Runne
     for (const signal of signals) signal.removeEventListener('abort', stopped)
   }
 }
+
+/** Has it nothing under way but what waits for a child? That would find it again. */
+const isStill = ({ flying, awaiting }: LiveRun): boolean => flying.size === awaiting.size
 
 /** Something that the run may wait for has changed. */
 export function look(run: LiveRun): void {

@@ -20,18 +20,20 @@ import { plain } from '../psg/plain.ts'
 import { caughtUp, openProject, type Project, upToDate } from '../psg/project.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { Resolver } from './bind.ts'
-import { bringIn } from './bring-in.ts'
+import { type BringingIn, bringIn } from './bring-in.ts'
+import { childrenOf } from './children.ts'
 import { handsOf } from './hands.ts'
 import { dueRuns, wantsSomebody } from './keeper.ts'
 import type { Lacking } from './lacking.ts'
 import { leftRuns } from './left-runs.ts'
 import type { LiveRun } from './live.ts'
+import { mineOf } from './mine.ts'
 import { callModule, type Module, moduleProblem } from './modules/module.ts'
 import { protocolModules } from './modules/modules.ts'
 import { patientWith } from './patiently.ts'
 import { patrol } from './patrol.ts'
 import { type Registry, registry } from './registry.ts'
-import { checkRerun, type Inheritance, type RerunOptions, rerunOf } from './rerun.ts'
+import { checkRerun, type RerunOptions, rerunOf } from './rerun.ts'
 import { rerunIds } from './rerun-ids.ts'
 import { type RunHandle, runHandle } from './run.ts'
 import { checkedLayer, checkRuntimeOptions } from './runtime-check.ts'
@@ -113,8 +115,22 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
   const onError = reporter(options.onError)
   const live = new Map<string, LiveRun>()
   const patiently = patientWith(clock, options.onAway ? reporter(options.onAway) : onError)
+  const mine = options.mine && mineOf(options.mine)
+  let closing: Promise<void> | undefined
+  const children = childrenOf({
+    project: () => project,
+    live,
+    mine,
+    isClosing: () => closing !== undefined,
+    known,
+    submit: (flow, parent) => unlessFaster(chosenRun(flow), () => submitted(flow, { parent })),
+    locate: (id) => locateRun(id).catch(unlessNotFound),
+    look: (context) => look(context),
+  })
   const layer =
-    typeof options.layer === 'function' ? checkedLayer(options.layer(handsOf(store, patiently, live))) : options.layer
+    typeof options.layer === 'function'
+      ? checkedLayer(options.layer(handsOf(store, patiently, live, children)))
+      : options.layer
   const project = await openProject(store, {
     clock,
     onError,
@@ -126,10 +142,9 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     look: lookAt,
     keeperOf,
     close,
-  } = patrol({ ...options, project, layer, live, left, patiently, clock, onError })
+  } = patrol({ ...options, mine, project, layer, live, left, children, patiently, clock, onError })
   /** For what is stored already: whoever asked has got it, also when the context cannot be looked at now. A round finds it. */
   const look = (context: string) => lookAt(context).catch(onError)
-  let closing: Promise<void> | undefined
   const hurry = new AbortController()
   const hurried = () => hurry.abort()
   const closed = new AbortController()
@@ -164,7 +179,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
   /** What keeps this process from taking up a run that wants somebody. */
   function lackingHere(graph: ProjectGraph, { id, data: { plan_id } }: Node<'run'>): Lacking | undefined {
     const run = graph.get('run', id)
-    const isSeenTo = live.has(plan_id) || (options.mine && !options.mine.has(plan_id))
+    const isSeenTo = live.has(plan_id) || (mine && !mine.has(plan_id))
     return run && !isSeenTo && wantsSomebody(graph, run) ? left.lacking(graph, run) : undefined
   }
 
@@ -173,32 +188,37 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     return driven ? withoutPlace(driven) : []
   }
 
-  async function submitted(checked: Flow, inherits?: Inheritance): Promise<RunHandle> {
-    const isOurs = !options.mine || options.mine.has(checked.plan.plan_id)
+  /** The run of that very id: another's plan may be called so. */
+  async function known(id: string): Promise<RunHandle | undefined> {
+    const found = await got(id).catch(unlessNotFound)
+    return found?.run_id === id ? found : undefined
+  }
+
+  /** Submits a run that is not known; but another may be faster. */
+  const unlessFaster = (id: string, submit: () => Promise<RunHandle>): Promise<RunHandle> =>
+    submit().catch(async (refusal: unknown) => {
+      const faster = await known(id) // whatever it was refused for: one that is there is given
+      if (!faster) throw refusal
+      return faster
+    })
+
+  /** The run of that id: submitted, unless it is there. It is looked for first, since to be refused is to read its context from the beginning. */
+  const once = async (id: string, submit: () => Promise<RunHandle>): Promise<RunHandle> =>
+    (await known(id)) ?? unlessFaster(id, submit)
+
+  async function submitted(checked: Flow, from: Pick<BringingIn, 'parent' | 'inherits'> = {}): Promise<RunHandle> {
+    const isOurs = !mine || mine.has(checked.plan.plan_id)
     if (isOurs && (layer === options.layer || !layer.asksBudget)) refuseBudget(checked)
     const lacks = isOurs ? left.lacks : undefined
-    const { graph, run } = await bringIn(checked, { project, clock, resolve, lacks, switched, inherits })
+    const { graph, run } = await bringIn(checked, { project, clock, resolve, lacks, switched, ...from })
     if (graph.get('plan', run.data.plan_id)?.data.status === 'in_progress') await look(graph.id)
     return handle(graph, run)
   }
 
-  async function get(id: string): Promise<RunHandle> {
-    open()
+  async function got(id: string): Promise<RunHandle> {
     const { graph, run } = await locateRun(id, caughtUp)
     if (run.data.phase !== 'ended') await graph.load(run.group) // not there if its plan was deleted and has come back by another process
     return handle(graph, run)
-  }
-
-  /** The run of that id: submitted, unless it is there. */
-  async function once(id: string, submit: () => Promise<RunHandle>): Promise<RunHandle> {
-    const there = () => get(id).then((run) => (run.run_id === id ? run : undefined), unlessNotFound) // another's plan may be called so
-    const known = await there() // looked for first: to be refused is to read its context from the beginning
-    if (known) return known
-    return submit().catch(async (refusal: unknown) => {
-      const faster = await there() // whatever it was refused for: one that is there is given
-      if (!faster) throw refusal
-      return faster
-    })
   }
 
   const modules = registry<Module>(moduleProblem, protocolModules)
@@ -212,7 +232,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
       if (!module) throw new NotFound('module', name)
       const { document, graph } = await callModule(name, module, input, { project, clock }, by)
       const changed = await project.opening(graph)
-      if ((await keeperOf(graph)) || dueRuns(changed, options.mine).length > 0) await look(graph) // a run may have waited for just that
+      if ((await keeperOf(graph)) || dueRuns(changed, mine).length > 0) await look(graph) // a run may have waited for just that
       return document
     },
     async submit(flow) {
@@ -230,10 +250,13 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
       const { graph, run } = await locateRun(id)
       return once(rerunIds(run.id).run, async () => {
         const { flow, inherits } = await graph.reading([['plan', run.group]], () => rerunOf(graph, run, given, clock))
-        return submitted(flow, inherits)
+        return submitted(flow, { inherits })
       })
     },
-    get,
+    async get(id) {
+      open()
+      return got(id)
+    },
     async list() {
       open()
       const ids: string[] = []

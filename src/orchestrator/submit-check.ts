@@ -122,10 +122,10 @@ export function checkedFlow(given: unknown): Flow {
   return flow as unknown as Flow
 }
 
-/** The run that a flow is known again by. Throws InvalidInput where it leaves the id to us. */
-export function chosenRun({ chosen: { run } = {} }: Flow): string {
+/** The run that a flow is known again by. Throws InvalidInput where it leaves the id to us, and says how one is made. */
+export function chosenRun({ chosen: { run } = {} }: Flow, made = "'order 7'"): string {
   if (run !== undefined) return run
-  const message = "is needed to know it again by: chosen: { run: uuidOf('order 7') }"
+  const message = `is needed to know it again by: chosen: { run: uuidOf(${made}) }`
   throw new InvalidInput('flow', [{ path: 'chosen.run', rule: 'required', message }])
 }
 

@@ -7,7 +7,7 @@ import { type Json, type JsonObject, roughBytes, uuidOf } from '../protocol/json
 import { META } from '../protocol/meta.ts'
 import type { Collab, Context, Plan } from '../protocol/types.ts'
 import { planDigest } from '../psg/approval.ts'
-import type { AnyNode, Binding, Change, Gate, NodeAdd, Run } from '../psg/change.ts'
+import type { AnyNode, Binding, Change, Gate, NodeAdd, Parent, Run } from '../psg/change.ts'
 import { newConfirm } from '../psg/confirm.ts'
 import { partsOf } from '../psg/document.ts'
 import { type Bindings, bindSteps, type Resolver, type RoleFinder } from './bind.ts'
@@ -63,6 +63,7 @@ export interface Known {
   readonly lacks?: ActionLayer['lacks'] | undefined
   /** What it has from the run that it goes on from. */
   readonly inherits?: Inheritance | undefined
+  readonly parent?: Parent | undefined
   /** Invariants that are not looked at; for proofs. */
   readonly switched?: ReadonlySet<string> | undefined
 }
@@ -114,6 +115,7 @@ export function submission(flow: Flow, clock: { now(): number; uuid(): string },
     options: options as JsonObject,
     spent: {},
     ...(started && { started_at: at }),
+    ...(known.parent && { parent: known.parent }),
   }
   const run: Change[] = [
     {

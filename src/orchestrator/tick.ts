@@ -8,6 +8,7 @@ import { runEnds } from './end.ts'
 import { ends, endsWithSession, failsOf, flightFailed, isKept, keepEnding, stepsFailed } from './ending.ts'
 import { askFor, takeVerdict, verdictOn } from './gate.ts'
 import { heldUpBy } from './held-up.ts'
+import { leavesChildren } from './let-go.ts'
 import type { Arrival, Asked, Decided, Ending, Flight, LiveRun, Waiting } from './live.ts'
 import { fitting } from './one-commit.ts'
 import { hasPlace } from './place.ts'
@@ -53,7 +54,7 @@ export function decideTick(run: LiveRun, isLeaving = false): Decided {
   if (run.ending) goBack(run, run.ending, decided)
   else if (!run.leaving) startReady(run, decided)
   if (run.failed > 0) failsInTheEnd(run)
-  if (isOver(run) && !decided.carries) runEnds(run, decided)
+  if (isOver(run) && !decided.carries && !leavesChildren(run, decided)) runEnds(run, decided)
   else keepEnding(run, decided)
   run.line?.settle()
   return decided
@@ -98,7 +99,7 @@ function takeIn(run: LiveRun, arrival: Exclude<Arrival, { kind: 'look' }>, decid
   switch (arrival.kind) {
     case 'completed': {
       const { flight, result } = arrival
-      run.flying.delete(flight.action.action_id)
+      hasLanded(run, flight)
       attemptEnds(run, flight, { status: 'completed', duration_ms: result.duration_ms, result }, decided)
       if (undoArrived(run, flight, undefined, decided)) return
       const output = result.output_ref
@@ -117,7 +118,7 @@ function takeIn(run: LiveRun, arrival: Exclude<Arrival, { kind: 'look' }>, decid
       return
     }
     case 'failed':
-      run.flying.delete(arrival.flight.action.action_id)
+      hasLanded(run, arrival.flight)
       return attemptFailed(run, arrival, decided)
     case 'due': {
       const waiting = run.waiting.get(arrival.action)
@@ -132,6 +133,11 @@ function takeIn(run: LiveRun, arrival: Exclude<Arrival, { kind: 'look' }>, decid
     default:
       arrival satisfies never
   }
+}
+
+function hasLanded({ flying, awaiting }: LiveRun, { action, execution_id }: Flight): void {
+  flying.delete(action.action_id)
+  if (awaiting.size > 0) awaiting.delete(execution_id) // it may have asked for another child when it was over
 }
 
 function attemptFailed(

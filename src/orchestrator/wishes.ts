@@ -19,10 +19,11 @@ import { EXPIRES_MS } from './gate.ts'
 import type { RunOptions } from './live.ts'
 import { seatProblems } from './open-session.ts'
 import { saBreaches } from './profiles/sa.ts'
+import { refused, storeRequest } from './requests.ts'
 import type { Session } from './session.ts'
 import { isAwaited, refuseUnlessTaken } from './signals.ts'
 import { fired, newTimer, openTimers } from './timers.ts'
-import { commitStill, isUndecided, type Withdrawn, withdrawal, woken } from './waiting-runs.ts'
+import { commitStill, woken } from './waiting-runs.ts'
 
 /** What people may ask of runs. Each wish is stored first, by whoever asks; the run's owner takes it in at its next tick. */
 export interface Wishes {
@@ -99,22 +100,8 @@ export function wishes({ project, clock, open, resolve, locateRun, look }: Wishe
   async function request(id: string, requested: 'cancel' | 'pause' | 'resume'): Promise<void> {
     open()
     const { graph, run } = await locateRun(id)
-    const wanted = (): readonly Change[] => {
-      const { phase, requested: before } = graph.get('run', run.id)!.data
-      if (phase === 'ended' || before === 'cancel') return [] // nothing outranks a cancel
-      if (isUndecided(graph, run.id)) {
-        if (requested === 'cancel') return withdrawal(graph, run, CANCELLED)
-        throw refused(requested, 'started', `${run.id} has not started: its plan waits for approval`)
-      }
-      const asks: Change = { kind: 'node_update', node: 'run', id: run.id, set: { requested } }
-      return [asks, ...(requested === 'pause' ? [] : woken(graph, run.id))] // one that is paused is its owner's to wake
-    }
-    const stored = await commitStill(graph, wanted, {
-      actor: 'user',
-      reason: `somebody asked to ${requested} the run`,
-      run: run.id,
-      ...(requested === 'cancel' && { termination: 'user_cancel' }),
-    })
+    const by = { actor: 'user', reason: `somebody asked to ${requested} the run` }
+    const stored = await storeRequest({ graph, run }, requested, by)
     if (stored) await look(graph.id)
   }
 
@@ -182,14 +169,6 @@ export function wishes({ project, clock, open, resolve, locateRun, look }: Wishe
 }
 
 const QUESTIONS_AT_ONCE = 200
-
-const CANCELLED: Withdrawn = {
-  error: { code: 'cancelled', message: 'the run was cancelled before it started' },
-  reason: 'user_cancel',
-}
-
-const refused = (wish: string, rule: string, message: string): InvalidInput =>
-  new InvalidInput(wish, [{ path: 'run', rule, message }])
 
 /** A digest that is misspelt would bind nobody, and whoever proposes again does not say how many must agree. */
 const DECISION: Fields = {

@@ -289,6 +289,8 @@ export type ActionRecord = {
   readonly compensates?: string
   /** It was done by an earlier run, which this one goes on from: nobody carried it out here. */
   readonly carried_from?: { readonly run_id: string; readonly action_id: string }
+  /** The runs that it has submitted, or was about to: they are cancelled unless it is completed. */
+  readonly children?: readonly string[]
   /** Whose turn in a session it is. */
   readonly turn?: TurnRecord
   /** It did no step: it brought several answers to one together, or asks which of several results shall stand. */
@@ -373,7 +375,12 @@ export type Run = {
   /** Why it is on its way to its end, while it is. */
   readonly ending?: JsonObject
   readonly result?: JsonObject
+  /** Whose child it is. */
+  readonly parent?: Parent
 }
+
+/** The action that has submitted a run, and that the run goes with. */
+export type Parent = { readonly run_id: string; readonly step_id: string; readonly action_id: string }
 
 /** A stored wait. */
 export type Timer = {

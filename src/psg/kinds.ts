@@ -285,6 +285,7 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     idField: 'run_id',
     module: 'runtime',
     indexed: true,
+    fixed: ['parent'],
     runState: true,
     added: 'run_created',
     updated: 'run_updated',

@@ -28,6 +28,7 @@ export type {
   NodeDelete,
   NodeOf,
   NodeUpdate,
+  Parent,
   Patch,
   Run,
   SegmentEnd,

@@ -42,6 +42,10 @@ const target: Field = {
   says: 'a kind (plan, action, other) and an id',
   fits: (value) => isObject(value) && ['plan', 'action', 'other'].includes(value.kind as string) && text.fits(value.id),
 }
+const parent: Field = {
+  says: 'a run_id, a step_id and an action_id',
+  fits: (value) => isObject(value) && [value.run_id, value.step_id, value.action_id].every(text.fits),
+}
 
 const SHAPES: { readonly [K in Kind]?: { readonly [field: string]: Field } } = {
   segment_end: {
@@ -104,6 +108,7 @@ const SHAPES: { readonly [K in Kind]?: { readonly [field: string]: Field } } = {
     pausing: maybe(flag),
     ending: maybe(object),
     result: maybe(object),
+    parent: maybe(parent),
   },
   timer: {
     timer_id: text,
