@@ -26,6 +26,7 @@ const RUN = {
     rerun_of: TEXT,
     waits_for: { type: 'array', items: TEXT },
     requested: TEXT,
+    parent: { type: 'object', properties: { run_id: TEXT, step_id: TEXT, action_id: TEXT } },
     lacking: { type: 'object', properties: { step_id: TEXT, what: TEXT, name: TEXT } },
     without_place: {
       type: 'array',

@@ -15,6 +15,7 @@ export const toldOpen = (graph: ProjectGraph, run: Run, waits: readonly Wait[] |
   title: graph.get('plan', run.plan_id)!.data.title,
   ...goesOnFrom(run),
   ...(waits && { waits_for: waits.map(({ what }) => what) }),
+  ...(run.parent && { parent: run.parent }),
   ...(run.requested !== undefined && { requested: run.requested }), // and no worker has heard it yet
 })
 
@@ -25,7 +26,7 @@ export const toldEnded = (run: EndedRun) => ({ ...run, phase: 'ended' as const }
 
 /** Any run, with what this process knows of it. */
 export async function toldRun({ project }: ComposedRuntime, handle: RunHandle) {
-  const { run_id, plan_id, context_id, trace_id, lacking, withoutPlace } = handle
+  const { run_id, plan_id, context_id, trace_id, parent, lacking, withoutPlace } = handle
   const graph = await project.context(context_id)
   const run = graph.get('run', run_id)?.data
   if (run && run.phase !== 'ended')
@@ -36,7 +37,8 @@ export async function toldRun({ project }: ComposedRuntime, handle: RunHandle) {
     }
   const { title } = (await graph.require('plan', plan_id)).data
   const from = goesOnFrom((await graph.require('run', run_id)).data)
-  return { run_id, plan_id, context_id, trace_id, phase: 'ended', title, ...from, result: await handle.result() }
+  const ended = { run_id, plan_id, context_id, trace_id, phase: 'ended', title, ...from, ...(parent && { parent }) }
+  return { ...ended, result: await handle.result() }
 }
 
 /** Of a run that goes on, what it has in hand is another with every step, and looking for it would cost as much as the plan is large. */

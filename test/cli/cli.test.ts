@@ -11,7 +11,7 @@ import { deliveriesOf } from '../../src/orchestrator/relay-feed.ts'
 import type { Flow } from '../../src/orchestrator/submit.ts'
 import type { Question } from '../../src/orchestrator/wishes.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
-import type { JsonObject } from '../../src/protocol/json.ts'
+import { type JsonObject, uuidOf } from '../../src/protocol/json.ts'
 import { INDEX } from '../../src/psg/indexes.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
 import { openStore } from '../../src/vsl/vsl.ts'
@@ -119,6 +119,25 @@ describe('a project that a newcomer makes', { timeout: PATIENT }, () => {
     const { run_id, steps } = ran.values[0]!
     const { values } = await hereJson(folder, ['show', run_id])
     expect(values).toMatchObject([{ run_id, phase: 'ended', outputs: { [steps.read!]: { content: 'hello\n' } } }])
+  })
+
+  it('shows a run with its children, and a child with its parent', async () => {
+    const other = tempFolder()
+    const functions = '{ greet: () => 1, parent: async (flow, { child }) => (await child(flow)).status }'
+    writeFileSync(
+      join(other, 'mplp.config.mjs'),
+      `export default { vsl: 'sqlite:./state.db', functions: ${functions} }`,
+    )
+    const id = uuidOf('a child')
+    const child = flowOf({ greet: {} }, { chosen: { run: id } })
+    const params = { name: 'parent', args: { ...child } as unknown as JsonObject }
+    writeFileSync(join(other, 'flow.json'), JSON.stringify(flowOf({ parent: { binding: { params } } })))
+    const { values } = await hereJson<Ran>(other, ['run', 'flow.json'])
+    const { run_id } = values[0]!
+    expect((await hereJson(other, ['show', run_id])).values).toMatchObject([{ phase: 'ended', children: [id] }])
+    const shown = await hereJson(other, ['show', id])
+    expect(shown.values).toMatchObject([{ run_id: id, phase: 'ended', parent: { run_id } }])
+    expect(shown.values[0]).not.toHaveProperty('children')
   })
 
   it('shows the plan as a document', async () => {

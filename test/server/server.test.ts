@@ -3,13 +3,14 @@ import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import Database from 'libsql'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import type { FunctionSpec } from '../../src/ael/function.ts'
 import { openRuntime } from '../../src/compose.ts'
 import { exportPack } from '../../src/golden/pack.ts'
 import type { RunHandle } from '../../src/orchestrator/run.ts'
 import type { Flow } from '../../src/orchestrator/submit.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
 import { InvalidInput, Refused, RuleViolation, Unavailable } from '../../src/protocol/errors.ts'
-import type { JsonObject } from '../../src/protocol/json.ts'
+import { type JsonObject, uuidOf } from '../../src/protocol/json.ts'
 import type { Context } from '../../src/protocol/types.ts'
 import { firstActionOf } from '../../src/psg/first-action.ts'
 import { type ServeOptions, serve } from '../../src/server/server.ts'
@@ -284,6 +285,27 @@ describe('runs', () => {
     const one = await (await fetch(`${server.url}/runs/${plan_id}`)).json()
     expect(one).toMatchObject({ phase: 'running', lacking })
     expect(await (await fetch(`${server.url}/runs`)).json()).toEqual({ runs: [one] })
+  })
+
+  it('say whose child they are, while they go on and once they have ended', async () => {
+    const [begun, over] = [door(), door()]
+    const slow = async () => {
+      begun.open()
+      await over.opened
+    }
+    const id = uuidOf('a child')
+    const parent: FunctionSpec = async (_args, { child }) =>
+      (await child(flowOf({ slow: {} }, { chosen: { run: id } }))).status
+    const { ask } = await serving({}, { functions: { slow, parent } })
+    const flow = flowOf({ parent: {} })
+    const { run_id } = (await ask('POST', '/runs', flow)).body as { run_id: string }
+    await begun.opened
+    const whose = { run_id, step_id: flow.ids.parent, action_id: firstActionOf(flow.ids.parent!) }
+    expect(await ask('GET', `/runs/${id}`)).toMatchObject({ body: { phase: 'running', parent: whose } })
+    expect((await ask('GET', `/runs/${run_id}`)).body).not.toHaveProperty('parent')
+    over.open()
+    expect(await ask('GET', `/runs/${id}?wait_ms=20000`)).toMatchObject({ body: { phase: 'ended', parent: whose } })
+    await ask('GET', `/runs/${run_id}?wait_ms=20000`)
   })
 
   it('say which of their steps wait for a place in the process, and so does the way to such a step', async () => {
