@@ -13,6 +13,7 @@ import type { Flow } from '../../src/orchestrator/submit.ts'
 import type { ManualClock } from '../../src/protocol/clock.ts'
 import { NotFound } from '../../src/protocol/errors.ts'
 import { type Json, uuidOf } from '../../src/protocol/json.ts'
+import { firstActionOf } from '../../src/psg/first-action.ts'
 import { openProject } from '../../src/psg/project.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { liftedBackend } from '../../src/vsl/lifted.ts'
@@ -262,6 +263,42 @@ describe('a child', () => {
     expect(await inTime(given.clock, last.result())).toMatchObject({ status: 'completed' })
     await inTime(given.clock, runtime.close())
   })
+
+  it.each(['ends', 'is asked for'])(
+    'takes none when it %s before anybody has heard that its parent is over',
+    async (what) => {
+      const [parts, late] = [door(), door()]
+      const [brief, last] = [slowly(), slowly()]
+      const parent: FunctionSpec = async (_args, { child, idempotency_key }) => {
+        const begin = () => child(oneStep(`${idempotency_key} child`, 'brief')).catch(() => undefined)
+        if (what === 'ends') void begin()
+        else void late.opened.then(begin)
+        await parts.opened
+      }
+      const given = world({})
+      const flow = flowOf({ parent: {}, noop: { after: [] }, next: { call: 'noop', after: ['noop'] } })
+      const held = heldCommit(firstActionOf(flow.ids.next!)) // nothing that arrives is taken in meanwhile
+      const functions = { parent, brief: brief.slow, last: last.slow }
+      const runtime = await given.start(having(functions, given.clock, { function: 2 }), held.seen)
+      const run = await runtime.submit(flow)
+      await inTime(given.clock, held.reached)
+      parts.open()
+      await passes(given.clock, 100)
+      late.open()
+      brief.work.open()
+      await passes(given.clock, 100)
+      if (what === 'is asked for') held.letGo() // it is submitted behind what is held up
+      await until(given.clock, () => brief.work.begun === 1)
+      expect(await ended(runtime, childIdOf(flow), given.clock)).toMatchObject({ status: 'completed' })
+      await passes(given.clock, 100)
+      held.letGo()
+      expect(await inTime(given.clock, run.result())).toMatchObject({ status: 'completed' })
+      await runtime.submit(flowOf({ one: { call: 'last' }, two: { call: 'last' } }))
+      await until(given.clock, () => last.work.begun === 2) // both places are free
+      last.work.open()
+      await inTime(given.clock, runtime.close())
+    },
+  )
 
   it('is left to go on where its parent has ended well without it', async () => {
     const begun = door()
