@@ -55,12 +55,10 @@ function validOnes(files: PackFiles, found: Found): readonly Artifact[] {
   return documents
 }
 
-/** It tells something, in dotted lower-case words; a tool answers only when it was called (a call that was cut off has no answer), and both have data. */
+/** It tells something; a tool answers only when it was called (a call that was cut off has no answer), and both have data. */
 function checkTrace({ path, document }: Artifact, found: Found): void {
   const events = Array.isArray(document.events) ? document.events.filter(isObject) : []
   if (events.length === 0) found('artifact.trace', `${path}:events`, 'must not be empty')
-  const odd = events.find(({ event_type }) => !/^[a-z0-9_]+(\.[a-z0-9_]+)*$/.test(String(event_type)))
-  if (odd) found('artifact.trace', `${path}:events`, `has the type ${String(odd.event_type)}, not dotted lower case`)
   const calls = events.filter(({ event_type }) => event_type === 'tool.call')
   const answers = events.filter(({ event_type }) => event_type === 'tool.result')
   if (answers.length > calls.length)
