@@ -16,6 +16,8 @@ export type PackFiles = ReadonlyMap<string, Buffer>
 export const TIMELINE = 'timeline/events.ndjson'
 /** Lies beside the pack. */
 export const POINTERS = 'evidence_pointers.json'
+/** What the checksums themselves lie in: nothing else of a pack is without one. */
+export const INTEGRITY: ReadonlySet<string> = new Set(['integrity/sha256sums.txt', 'integrity/pack.sha256'])
 export const MOST_FILES = 1_000
 const MOST_FOLDERS = 1_000
 export const MOST_BYTES = 50 * 1024 * 1024

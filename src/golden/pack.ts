@@ -15,7 +15,7 @@ import { snapshotsOf } from '../psg/snapshot.ts'
 import type { GraphState } from '../psg/state.ts'
 import { eventsIn } from '../psg/told.ts'
 import { checkExport } from './check-options.ts'
-import { checkFolder, isThere, MOST_BYTES, MOST_FILES, POINTERS, TIMELINE } from './pack-files.ts'
+import { checkFolder, INTEGRITY, isThere, MOST_BYTES, MOST_FILES, POINTERS, TIMELINE } from './pack-files.ts'
 import { pointersOf } from './pointers.ts'
 
 export interface PackOptions {
@@ -85,7 +85,7 @@ function refuseTooLarge(plan: string, files: ReadonlyMap<string, string>): void 
 
 /** The lines of sha256sums.txt: by path, two spaces, no final newline. */
 export function checksums(files: ReadonlyMap<string, string | Uint8Array>): string {
-  const paths = [...files.keys()].filter((path) => !path.startsWith('integrity/')).sort()
+  const paths = [...files.keys()].filter((path) => !INTEGRITY.has(path)).sort()
   return paths.map((path) => `${sha256(files.get(path)!)}  ${path}`).join('\n')
 }
 

@@ -1,7 +1,16 @@
 import { join } from 'node:path'
 import { isObject } from '../protocol/json.ts'
 import { checksums, sha256 } from './pack.ts'
-import { checkAllNames, checkFolder, type Found, isFolder, jsonIn, type PackFiles, readPack } from './pack-files.ts'
+import {
+  checkAllNames,
+  checkFolder,
+  type Found,
+  INTEGRITY,
+  isFolder,
+  jsonIn,
+  type PackFiles,
+  readPack,
+} from './pack-files.ts'
 import { checkArtifacts } from './verify-artifacts.ts'
 import { checkPointers } from './verify-pointers.ts'
 import { checkTimeline } from './verify-timeline.ts'
@@ -129,4 +138,3 @@ function checkIntegrity(files: PackFiles, found: Found): void {
   if (root !== sha256(lines.join('\n')))
     found('integrity.root', 'integrity/pack.sha256', 'is not the hash of the checksums')
 }
-const INTEGRITY: ReadonlySet<string> = new Set(['integrity/sha256sums.txt', 'integrity/pack.sha256'])

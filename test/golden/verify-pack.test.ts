@@ -19,6 +19,8 @@ import type { JsonObject } from '../../src/protocol/json.ts'
 import { chainOf, runtimeOf } from '../support/flows.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 
+const NOBODY = '0a9f1f5e-6f0b-4a2e-8a54-0d3c3f6c9b11'
+
 let sound: string
 beforeAll(async () => {
   const runtime = await runtimeOf({})
@@ -51,6 +53,15 @@ function rewritten(pack: string, path: string, change: (text: string) => string)
   writeFileSync(join(pack, 'integrity/pack.sha256'), sha256(lines.trimEnd()))
 }
 const inJson = (change: (value: JsonObject) => unknown) => (text: string) => JSON.stringify(change(JSON.parse(text)))
+const saying = (path: string, change: (value: JsonObject) => unknown) => (pack: string) =>
+  rewritten(pack, path, inJson(change))
+const inManifest = (part: object) => saying('manifest.json', (value) => ({ ...value, ...part }))
+/** In the trace, the first event once more for each of these, changed like that. */
+const tracing = (...others: readonly object[]) =>
+  saying('artifacts/trace.json', (value) => {
+    const events = value.events as JsonObject[]
+    return { ...value, events: [...events, ...others.map((other) => ({ ...events[0], ...other }))] }
+  })
 
 describe('verifying a pack', () => {
   const cases: { readonly [title: string]: readonly [rule: string, spoil: (pack: string, folder: string) => void] } = {
@@ -69,6 +80,11 @@ describe('verifying a pack', () => {
         appendFileSync(sums, readFileSync(sums, 'utf8').split('\n')[0]!)
       },
     ],
+    'a line is no checksum': [
+      'integrity.line',
+      (pack) => appendFileSync(join(pack, 'integrity/sha256sums.txt'), 'nonsense\n'),
+    ],
+    'the root is lost': ['integrity.root', (pack) => rmSync(join(pack, 'integrity/pack.sha256'))],
     'the root is another': ['integrity.root', (pack) => writeFileSync(join(pack, 'integrity/pack.sha256'), 'abc')],
     'the manifest is lost': ['layout.missing', (pack) => rmSync(join(pack, 'manifest.json'))],
     'the manifest is broken': ['layout.json', (pack) => writeFileSync(join(pack, 'manifest.json'), '{')],
@@ -81,6 +97,12 @@ describe('verifying a pack', () => {
           'manifest.json',
           inJson((value) => ({ ...value, protocol_version: '1.0' })),
         ),
+    ],
+    'the protocol is not told': ['manifest.protocol', inManifest({ protocol_version: undefined })],
+    'the pack is of another version': ['manifest.version', inManifest({ pack_version: '2.0' })],
+    'an artifact is named by what is no text': [
+      'manifest.artifact',
+      inManifest({ artifacts_included: [['plan.json']] }),
     ],
     'the generator has no name': [
       'manifest.field',
@@ -122,6 +144,10 @@ describe('verifying a pack', () => {
       'timeline.order',
       (pack) => rewritten(pack, 'timeline/events.ndjson', (text) => text.trim().split('\n').toReversed().join('\n')),
     ],
+    'an event is told twice': [
+      'timeline.order',
+      (pack) => rewritten(pack, 'timeline/events.ndjson', (text) => `${text.split('\n')[0]}\n${text}`),
+    ],
     'an object does not fit its schema': [
       'artifact.valid',
       (pack) =>
@@ -134,10 +160,35 @@ describe('verifying a pack', () => {
     'a trace is of another plan': [
       'artifact.reference',
       (pack) =>
-        rewritten(pack, 'artifacts/trace.json', (text) =>
-          text.replace(/"plan_id": "[^"]+"/, '"plan_id": "0a9f1f5e-6f0b-4a2e-8a54-0d3c3f6c9b11"'),
-        ),
+        rewritten(pack, 'artifacts/trace.json', (text) => text.replace(/"plan_id": "[^"]+"/, `"plan_id": "${NOBODY}"`)),
     ],
+    'a trace is of another context': [
+      'artifact.reference',
+      saying('artifacts/trace.json', (value) => ({ ...value, context_id: NOBODY })),
+    ],
+    'a plan is of another context': [
+      'artifact.reference',
+      saying('artifacts/plan.json', (value) => ({ ...value, context_id: NOBODY })),
+    ],
+    'a decision is about another plan': [
+      'artifact.reference',
+      saying('artifacts/confirm.json', (value) => ({ ...value, target_id: NOBODY })),
+    ],
+    'a decision is about a trace that is not there': [
+      'artifact.reference',
+      saying('artifacts/confirm.json', (value) => ({ ...value, target_type: 'trace' })),
+    ],
+    'a decision is about an extension that is not there': [
+      'artifact.reference',
+      saying('artifacts/confirm.json', (value) => ({ ...value, target_type: 'extension' })),
+    ],
+    'a second plan does not fit its schema': [
+      'artifact.valid',
+      (pack) => writeFileSync(join(pack, 'artifacts/plan-2.json'), '{}'),
+    ],
+    'the context is lost': ['artifact.missing', (pack) => rmSync(join(pack, 'artifacts/context.json'))],
+    'the plan is lost': ['artifact.missing', (pack) => rmSync(join(pack, 'artifacts/plan.json'))],
+    'the trace is lost': ['artifact.missing', (pack) => rmSync(join(pack, 'artifacts/trace.json'))],
     'the context was not active': [
       'artifact.context',
       (pack) =>
@@ -155,6 +206,13 @@ describe('verifying a pack', () => {
           'artifacts/trace.json',
           inJson((value) => ({ ...value, events: [] })),
         ),
+    ],
+    'the trace tells something under no dotted word': ['artifact.valid', tracing({ event_type: 'Tool Call' })],
+    'a tool answers that was not called': ['artifact.trace', tracing({ event_type: 'tool.result', data: {} })],
+    'a tool was called with nothing': ['artifact.trace', tracing({ event_type: 'tool.call', data: undefined })],
+    'a tool answers nothing': [
+      'artifact.trace',
+      tracing({ event_type: 'tool.call', data: {} }, { event_type: 'tool.result', data: undefined }),
     ],
     'JSON is nested without end': [
       'layout.json',
@@ -181,13 +239,26 @@ describe('verifying a pack', () => {
       },
     ],
     'a pipe would never end': ['layout.plain', (pack) => execFileSync('mkfifo', [join(pack, 'artifacts/role.json')])],
-    'a file has a name that leads out': ['layout.name', (pack) => writeFileSync(join(pack, 'a..\\b.json'), '{}')],
+    'a file has a name that leads up': ['layout.name', (pack) => writeFileSync(join(pack, 'a..b.json'), '{}')],
+    'a file has a name that leads out elsewhere': [
+      'layout.name',
+      (pack) => writeFileSync(join(pack, 'a\\b.json'), '{}'),
+    ],
     'a file can be run': ['layout.extension', (pack) => writeFileSync(join(pack, 'run.sh'), '')],
     'a file is larger than all may be': [
       'layout.size',
       (pack) => {
         writeFileSync(join(pack, 'artifacts/role.json'), '')
         truncateSync(join(pack, 'artifacts/role.json'), 2 ** 40)
+      },
+    ],
+    'two files are larger together than all may be': [
+      'layout.size',
+      (pack) => {
+        for (const name of ['role', 'role-2']) {
+          writeFileSync(join(pack, `artifacts/${name}.json`), '')
+          truncateSync(join(pack, `artifacts/${name}.json`), 26 * 2 ** 20)
+        }
       },
     ],
     'there are too many files': [
@@ -220,6 +291,11 @@ describe('verifying a pack', () => {
     'a pointer leads out': [
       'pointers.path',
       (_, folder) => pointing(folder, { artifact_path: '../../../etc/passwd', status: 'PRESENT' }),
+    ],
+    'a pointer is neither there nor not': ['pointers.status', (_, folder) => pointing(folder, { status: 'PERHAPS' })],
+    'the manifest knows the pointers by what is no checksum': [
+      'pointers.sum',
+      inManifest({ evidence_pointers: 'mine' }),
     ],
     'the pointers are broken': [
       'pointers.json',
@@ -262,6 +338,13 @@ describe('verifying a pack', () => {
       (_, folder) =>
         writeFileSync(join(folder, 'evidence_pointers.json'), '{"pointers":[{"status":"PRESENT","status":"ABSENT"}]}'),
     ],
+    'the pointers are a pipe, which would never end': [
+      'pointers.readable',
+      (_, folder) => {
+        rmSync(join(folder, 'evidence_pointers.json'))
+        execFileSync('mkfifo', [join(folder, 'evidence_pointers.json')])
+      },
+    ],
     'the pointers are a link': [
       'pointers.readable',
       (_, folder) => {
@@ -278,6 +361,70 @@ describe('verifying a pack', () => {
     expect(JSON.stringify(findings)).not.toContain('root:') // nothing of what lies outside is shown
   })
 
+  it.each([
+    'pack_version',
+    'pack_id',
+    'created_at',
+    'scenario_id',
+    'generator.name',
+    'generator.version',
+    'generator.fingerprint',
+    'compatibility.min_ruleset_version',
+    'compatibility.max_ruleset_version',
+    'artifacts_included',
+  ])('says so when the manifest has no %s, or an empty one', async (path) => {
+    const [field, part] = path.split('.') as [string, string?]
+    for (const nothing of [undefined, '']) {
+      const without = saying('manifest.json', (value) =>
+        part === undefined
+          ? { ...value, [field]: nothing }
+          : { ...value, [field]: { ...(value[field] as JsonObject), [part]: nothing } },
+      )
+      const { findings } = await spoilt(without)
+      expect(findings).toContainEqual(
+        expect.objectContaining({ rule: 'manifest.field', path: `manifest.json:${path}` }),
+      )
+    }
+  })
+
+  it.each([
+    ['artifacts/context.json', 'LG-01'],
+    ['artifacts/plan.json', 'LG-01'],
+    ['artifacts/trace.json', 'LG-01'],
+    ['timeline/events.ndjson', 'LG-02'],
+    ['artifacts/confirm.json', 'LG-03'],
+    ['manifest.json', 'LG-04'],
+    ['integrity/sha256sums.txt', 'LG-05'],
+  ])('without %s does not find %s kept, and all else', async (path, guarantee) => {
+    const folder = join(tempFolder(), 'run')
+    cpSync(sound, folder, { recursive: true })
+    rmSync(join(folder, 'pack', path))
+    const { guarantees } = await verifyPack(folder)
+    expect(Object.keys(guarantees).filter((id) => !guarantees[id])).toEqual([guarantee])
+  })
+
+  it('takes checksums in any order and with line ends of any kind, a root with a name beside it, and a call that was cut off', async () => {
+    const { findings } = await spoilt((pack) => {
+      tracing({ event_type: 'tool.call', data: {} })(pack)
+      const sums = join(pack, 'integrity/sha256sums.txt')
+      const lines = readFileSync(sums, 'utf8').trimEnd().split('\n')
+      writeFileSync(sums, `${lines.toReversed().join('\r\n')}\r\n`)
+      appendFileSync(join(pack, 'integrity/pack.sha256'), '  sha256sums.txt\n')
+    })
+    expect(findings).toEqual([])
+  })
+
+  it('names the line that is wrong', async () => {
+    const { findings } = await spoilt((pack) =>
+      rewritten(pack, 'timeline/events.ndjson', (text) => `\n{"a":1,"a":2}\nnonsense\n${text}`),
+    )
+    expect(findings.slice(0, 3)).toMatchObject([
+      { rule: 'layout.twice', path: 'timeline/events.ndjson:2' },
+      { rule: 'timeline.event', path: 'timeline/events.ndjson:2' },
+      { rule: 'timeline.json', path: 'timeline/events.ndjson:3' },
+    ])
+  })
+
   it('says so when something executes after the end', async () => {
     const { rules } = await spoilt((pack) =>
       rewritten(pack, 'timeline/events.ndjson', (text) => {
@@ -287,6 +434,22 @@ describe('verifying a pack', () => {
       }),
     )
     expect(rules).toEqual(['pointers.after_end'])
+  })
+
+  it('says so when something executes after it was terminated', async () => {
+    const { rules } = await spoilt((pack, folder) => {
+      rewritten(pack, 'timeline/events.ndjson', (text) => {
+        const executed = JSON.parse(text.split('\n').find((line) => line.includes('"execution_started"'))!)
+        const terminated = { event_id: NOBODY, decision_kind: 'terminate', termination_reason: 'manual' }
+        const later = [
+          { ...executed, ...terminated, event_type: 'x', timestamp: '2999-01-01T00:00:00.000000Z' },
+          { ...executed, timestamp: '2999-01-01T00:00:01.000000Z' },
+        ]
+        return text + later.map((event) => JSON.stringify(event)).join('\n')
+      })
+      pointing(folder, { requirement_id: 'RQ-D4-01', locator: `event_id:${NOBODY}`, status: 'PRESENT' })
+    })
+    expect(rules).toContain('pointers.after_end')
   })
 
   it('lets a way back execute after the end, once it was announced and under its own trace', async () => {
@@ -376,4 +539,24 @@ it('tells the root of what it has read, by which a pack is another whose checksu
   rewritten(join(folder, 'pack'), 'artifacts/plan.json', (text) => text.replace('"completed"', '"failed"'))
   const other = await verifyPack(folder)
   expect({ outcome: other.outcome, isOther: other.root !== root }).toEqual({ outcome: 'ADMISSIBLE', isOther: true })
+})
+
+it('tells another root where a file was changed, or one was put among the checksums and listed there', async () => {
+  const { root } = await verifyPack(sound)
+  const rootOf = async (spoil: (pack: string) => void) => {
+    const folder = join(tempFolder(), 'run')
+    cpSync(sound, folder, { recursive: true })
+    spoil(join(folder, 'pack'))
+    return verifyPack(folder)
+  }
+  expect((await rootOf((pack) => appendFileSync(join(pack, 'artifacts/plan.json'), ' '))).root).not.toBe(root)
+  const added = await rootOf((pack) => {
+    writeFileSync(join(pack, 'integrity/more.txt'), 'x')
+    const sums = join(pack, 'integrity/sha256sums.txt')
+    const lines = [...readFileSync(sums, 'utf8').trimEnd().split('\n'), `${sha256('x')}  integrity/more.txt`]
+    const sorted = lines.sort((a, b) => (a.slice(66) < b.slice(66) ? -1 : 1)).join('\n')
+    writeFileSync(sums, sorted)
+    writeFileSync(join(pack, 'integrity/pack.sha256'), sha256(sorted))
+  })
+  expect({ outcome: added.outcome, isOther: added.root !== root }).toEqual({ outcome: 'ADMISSIBLE', isOther: true })
 })
