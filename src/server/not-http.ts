@@ -1,6 +1,6 @@
 import { type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
-import { problemOf } from './problem.ts'
+import { problemOfRequest } from './problem.ts'
 
 /**
  * Answers what could not be read as a request, for which there is no reply to send it with; a connection that is gone is let go. While an answer is
@@ -18,7 +18,7 @@ export function notHttp(
     return void last.once('close', () => socket.destroySoon())
   }
   const [statusCode, message] = OF_NODE[code] ?? [400, 'this is not HTTP']
-  const body = JSON.stringify(problemOf({ statusCode, message }))
+  const body = JSON.stringify(problemOfRequest({ statusCode, message }))
   const head = [
     'Connection: close',
     'Content-Type: application/problem+json',

@@ -23,23 +23,28 @@ export class Denied extends MplpError {
 
 const LONGEST_DETAIL = 300
 
-/** Our errors by their code; Fastify's by their status; of anything else a stranger learns nothing. */
+/** Our errors by their code; of anything else a stranger learns nothing. */
 export function problemOf(error: unknown): ProblemDocument {
-  if (error instanceof MplpError) {
-    const [status, title] = STATUS[error.code] ?? [500, 'Something went wrong']
-    return {
-      type: 'about:blank',
-      title,
-      status,
-      code: error.code,
-      detail: error.message,
-      ...(error instanceof InvalidInput && { problems: error.problems }),
-      ...(error instanceof RuleViolation && { violations: error.violations }),
-    }
+  if (!(error instanceof MplpError))
+    return { type: 'about:blank', title: 'Something went wrong', status: 500, code: 'internal' }
+  const [status, title] = STATUS[error.code] ?? [500, 'Something went wrong']
+  return {
+    type: 'about:blank',
+    title,
+    status,
+    code: error.code,
+    detail: error.message,
+    ...(error instanceof InvalidInput && { problems: error.problems }),
+    ...(error instanceof RuleViolation && { violations: error.violations }),
   }
+}
+
+/** The same for what came before anything was asked of the runtime: Fastify's by their status. One that a store throws may have such a thing too. */
+export function problemOfRequest(error: unknown): ProblemDocument {
   const { statusCode = 500, message } = error as Partial<FastifyError>
-  const [code, title] = OF_FASTIFY[statusCode] ?? ['internal', 'Something went wrong']
-  if (code === 'internal') return { type: 'about:blank', title, status: 500, code }
+  const told = error instanceof MplpError ? undefined : OF_FASTIFY[statusCode]
+  if (!told) return problemOf(error)
+  const [code, title] = told
   return { type: 'about:blank', title, status: statusCode, code, detail: String(message).slice(0, LONGEST_DETAIL) }
 }
 

@@ -17,7 +17,7 @@ import { hasHead, methodsAt, noMethod } from './methods.ts'
 import { notHttp } from './not-http.ts'
 import { openApi } from './openapi.ts'
 import { unlessOwn } from './own-port.ts'
-import { type ProblemDocument, problemOf } from './problem.ts'
+import { type ProblemDocument, problemOf, problemOfRequest } from './problem.ts'
 import { psgRoutes } from './psg.ts'
 import { readJson } from './read-json.ts'
 import type { Request, Route } from './route.ts'
@@ -61,8 +61,7 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
   const stop = new AbortController()
   const counted = counters()
   let isFull = false
-  const answered = (error: unknown, reply: FastifyReply) => {
-    const problem = problemOf(error)
+  const answered: Answered = (error, problem, reply) => {
     // Of a store that is away the runtime tells once; here it would be with every request. One that can be read and takes no more it meets only in a run.
     const isNews = problem.code === 'unavailable' && changes(reply.request) && !isFull
     if (isNews) isFull = true
@@ -78,7 +77,9 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
     requestTimeout: REQUEST_MS,
     routerOptions: { maxParamLength: LONGEST_PARAMETER },
     // An address that is not one. No hook hears of it, so nobody would know that the connection is idle, and closing would wait for it.
-    frameworkErrors: (error, _, reply) => answered(error, (reply as FastifyReply).header('connection', 'close')),
+    frameworkErrors: (error, _, reply) => {
+      answered(error, problemOfRequest(error), (reply as FastifyReply).header('connection', 'close'))
+    },
     clientErrorHandler: (error, socket) => notHttp(error, socket, connections.owed),
   })
   const connections = connectionsOf(app)
@@ -120,7 +121,7 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
   app.addHook('onSend', async (_, reply) => {
     if (stop.signal.aborted) reply.header('connection', 'close') // or closing would wait until the client has had enough
   })
-  app.setErrorHandler((error, _, reply) => answered(error, reply))
+  app.setErrorHandler((error, _, reply) => answered(error, problemOfRequest(error), reply))
   const methods = methodsAt([...routes, document])
   app.setNotFoundHandler((request, reply) => {
     door(request.headers, undefined)
@@ -129,7 +130,7 @@ export async function serve(runtime: ComposedRuntime, options: ServeOptions = {}
     reply.header('allow', allowed.join(', '))
     throw noMethod(request, allowed)
   })
-  for (const route of [...routes, document]) register(app, route, door)
+  for (const route of [...routes, document]) register(app, route, door, answered)
 
   await app.ready()
   const sockets = await openSockets(runtime, app.server, { path: '/events', door, graceMs, onError })
@@ -162,7 +163,9 @@ const changes = ({ method }: FastifyRequest): boolean => method !== 'GET' && met
 const problemTo = (reply: FastifyReply, problem: ProblemDocument): FastifyReply =>
   reply.code(problem.status).type('application/problem+json').send(problem)
 
-function register(app: FastifyInstance, route: Route, door: Door): void {
+type Answered = (error: unknown, problem: ProblemDocument, reply: FastifyReply) => FastifyReply
+
+function register(app: FastifyInstance, route: Route, door: Door, answered: Answered): void {
   app.route({
     method: route.method,
     url: route.path,
@@ -175,7 +178,7 @@ function register(app: FastifyInstance, route: Route, door: Door): void {
       checkQuery(request.query as object, Object.keys(route.query ?? {}))
       if (route.body) request.body = bodyOf(request.body, route.body)
       reply.code(route.status ?? 200).header('cache-control', 'no-store')
-      return route.handle(request as Request, reply)
+      return route.handle(request as Request, reply).catch((error) => answered(error, problemOf(error), reply))
     },
   })
 }

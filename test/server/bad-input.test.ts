@@ -187,6 +187,27 @@ describe('every route', () => {
     await server.close()
   })
 
+  it('gives a request under way twice as long', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const inner = memoryBackend()
+    let goOn: (() => void) | undefined
+    const scan: Backend['scan'] = async function* (prefix, from) {
+      if (prefix === 'id/context/') await new Promise<void>((resolve) => (goOn = resolve))
+      yield* inner.scan(prefix, from)
+    }
+    const { server, url, ask } = await serving({ graceMs: 60_000 }, {}, { store: { ...inner, scan } })
+    const answer = ask('GET', '/psg/contexts')
+    await vi.waitFor(() => expect(goOn).toBeDefined())
+    const closed = server.close()
+    await vi.waitFor(() => expect(fetch(`${url}/health`)).rejects.toThrow())
+    vi.advanceTimersByTime(60_000)
+    goOn!()
+    const { status, headers } = await answer
+    expect({ status, connection: headers.get('connection') }).toEqual({ status: 200, connection: 'close' })
+    await closed
+  })
+
   it('is closed although the store does not answer a request under way, nor who tells what happens', async () => {
     const inner = memoryBackend()
     const asked: string[] = []
@@ -306,6 +327,29 @@ describe('what comes behind a request and is no HTTP', () => {
     expect(heard).toMatch(/^HTTP\/1\.1 202 /)
     expect(heard.match(/HTTP\/1\.1/g)).toHaveLength(1)
     expect(await ask('GET', `/runs/${flow.plan.plan_id}`)).toMatchObject({ status: 200 })
+  })
+
+  it('is told so once all before it is answered', async () => {
+    const { url } = await serving()
+    const socket = connect(Number(new URL(url).port), '127.0.0.1')
+    socket.write('GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n')
+    let heard = String((await once(socket, 'data'))[0])
+    socket.write('}\n{')
+    for await (const text of socket) heard += text
+    expect(heard).toMatch(/^HTTP\/1\.1 200 .*HTTP\/1\.1 400 .*"code":"invalid_input"/s)
+  })
+
+  it('waits until every request before it is answered', async () => {
+    const { url, ask } = await serving({}, { functions: { hang: () => new Promise(() => undefined) } })
+    const flow = flowOf({ hang: { binding: { timeout_ms: 3_000 } } })
+    await ask('POST', '/runs', flow)
+    const socket = connect(Number(new URL(url).port), '127.0.0.1')
+    const get = (path: string) => `GET ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n`
+    socket.write(`${get('/health')}${get(`/runs/${flow.plan.plan_id}?wait_ms=50`)}}\n{`)
+    let heard = ''
+    for await (const text of socket) heard += text
+    expect(heard.match(/HTTP\/1\.1 200/g)).toHaveLength(2)
+    await ask('POST', `/runs/${flow.plan.plan_id}/cancel`)
   })
 
   it('does not get into a stream of events', async () => {

@@ -489,6 +489,8 @@ describe('events', () => {
     const rest = await told(`${url}/events?follow=false`, { 'last-event-id': place })
     const from = all.findIndex(({ id }) => id === place) + 1
     expect(rest.map(({ data }) => data.event.event_id)).toEqual(all.slice(from).map(({ data }) => data.event.event_id))
+    const end = all.findLast(({ id }) => id !== undefined)!.id!
+    expect(await told(`${url}/events?follow=false&after=${place}`, { 'last-event-id': end })).toEqual([]) // as a browser comes back
     expect(all.map(({ data }) => data.event.event_id)).toEqual(
       expect.arrayContaining(seen.map(({ data }) => data.event.event_id)),
     )
@@ -539,6 +541,29 @@ describe('events', () => {
     expect(text).toMatch(/^event: error\ndata: \{.*"code":"internal"\}\n\n$/)
     expect(heard).toEqual([failure])
   })
+
+  it.each(['/events?follow=false', '/psg/contexts'])(
+    'and whatever else fails keep to themselves what broke it, also where that has a status of its own: %s',
+    async (path) => {
+      const { runtime } = await serving()
+      const failure = Object.assign(new Error('a secret'), { statusCode: 404 }) // as clients of stores over HTTP throw it
+      const feed: Backend['feed'] = async function* (from) {
+        if (from?.follow === false) throw failure
+        yield* runtime.store.feed(from)
+      }
+      const scan: Backend['scan'] = async function* (prefix, from) {
+        if (prefix === 'id/context/') throw failure
+        yield* runtime.store.scan(prefix, from)
+      }
+      const heard: unknown[] = []
+      const onError = (error: unknown) => heard.push(error)
+      const server = await serve({ ...runtime, store: { ...runtime.store, feed, scan } }, { port: 0, onError })
+      onTestFinished(() => server.close())
+      const text = await (await fetch(`${server.url}${path}`)).text()
+      expect(text).toContain('"status":500,"code":"internal"}')
+      expect(heard).toEqual([failure])
+    },
+  )
 
   it('end with a store that is away, of which the client is told and the owner hears from the runtime', async () => {
     const { runtime } = await serving()
@@ -618,6 +643,13 @@ describe('bad input', () => {
     [
       'names that objects have',
       Buffer.from('{"context":{"constructor":{"prototype":1}}}'),
+      {},
+      400,
+      'body is not valid: it has a member called __proto__, or constructor with a prototype: rename it',
+    ],
+    [
+      'the name that no object shows',
+      Buffer.from('{"context":{"__proto__":1}}'),
       {},
       400,
       'body is not valid: it has a member called __proto__, or constructor with a prototype: rename it',
@@ -707,6 +739,21 @@ describe('bad input', () => {
     await expect(serve(runtime, { port: Number(new URL(url).port) })).rejects.toThrow(Refused)
   })
 
+  it('tells nobody what happens once it was refused its port', async () => {
+    const { runtime, url } = await serving()
+    const following: (AbortSignal | undefined)[] = []
+    const feed: Backend['feed'] = (from) => {
+      if (from?.follow) following.push(from.signal)
+      return runtime.store.feed(from)
+    }
+    const other = { ...runtime, store: { ...runtime.store, feed } }
+    await expect(serve(other, { port: Number(new URL(url).port) })).rejects.toThrow(Refused)
+    const sound = await serve(other, { port: 0 })
+    await vi.waitFor(() => expect(following.some((signal) => !signal?.aborted)).toBe(true))
+    await sound.close()
+    expect(following.filter((signal) => !signal?.aborted)).toEqual([])
+  })
+
   it('says so when it is a bus of the runtime itself that has the port', async () => {
     const port = await freePort()
     const runtime = await openRuntime({ vsl: 'memory:', bus: ['memory:', `ws://localhost:${port}`] })
@@ -736,6 +783,7 @@ describe('the door', () => {
     ['a token that may only read', `Bearer ${READ}`, 403],
     ['a token that may only decide', `Bearer ${DECIDE}`, 403],
     ['a token that may', `Bearer ${ADMIN}`, 201],
+    ['a scheme in small letters', `bearer ${ADMIN}`, 201],
   ])('judges a write with %s', async (_, authorization, status) => {
     const { ask } = await serving({ tokens })
     const answer = await ask('POST', '/psg/contexts', context, authorization ? { authorization } : {})
@@ -755,6 +803,7 @@ describe('the door', () => {
   it('keeps out web pages, and names that were pointed at this machine', async () => {
     const { ask, url } = await serving()
     expect((await ask('POST', '/psg/contexts', context, { origin: 'https://evil.example' })).status).toBe(403)
+    expect((await ask('GET', '/nowhere', undefined, { origin: 'https://evil.example' })).status).toBe(403)
     expect(await status(`${url}/confirms`, { host: 'evil.example' })).toBe(403)
     expect(await status(`${url}/confirms`, { host: new URL(url).host })).toBe(200)
     const host = `LocalHost:${new URL(url).port}` // names have no case
@@ -776,7 +825,7 @@ describe('for those who watch', () => {
     const { ask } = await serving({ onError }, {}, { store: { ...store, commit }, onError })
     const submitted = async () => (await ask('POST', '/runs', flowOf({ greet: {} }))).status
     isFull = true
-    expect([await submitted(), await submitted()]).toEqual([503, 503])
+    expect([await submitted(), (await ask('GET', '/confirms')).status, await submitted()]).toEqual([503, 200, 503])
     expect(heard).toEqual([full])
     isFull = false
     const flow = flowOf({ greet: {} })
