@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { createServer } from 'node:http'
+import { createServer, request } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
@@ -55,6 +55,7 @@ describe('bus/websocket', () => {
     const browser = await raw(url, { protocols: [PROTOCOL, bearerProtocol(token)] })
     expect(browser.socket.protocol).toBe(PROTOCOL)
     expect((await raw(url, { protocols: [PROTOCOL, bearerProtocol('wrong')] })).status).toBe(401)
+    expect(await handshake(url, `${PROTOCOL}, ${bearerProtocol(token)}`)).toBe(101) // as browsers write it
   })
 
   it('lets in programs and listed web pages, and no other pages', async () => {
@@ -73,6 +74,8 @@ describe('bus/websocket', () => {
     ['an unknown filter field', '{"filter":{"colour":"red"}}', CLOSE.badFrame, /colour/],
     ['a family that there is not', '{"filter":{"family":"pipline_stage"}}', CLOSE.badFrame, /family is none of/],
     ['an `after` that is no place', '{"after":7}', CLOSE.badFrame, /after/],
+    ['a long name, cut where a letter begins', `{"${'é'.repeat(100)}":1}`, CLOSE.badFrame, /é$/],
+    ['a long name, cut within a letter', `{"x${'é'.repeat(100)}":1}`, CLOSE.badFrame, /é$/],
     ['an oversized frame', JSON.stringify({ filter: { graph: 'x'.repeat(100_000) } }), CLOSE.tooLarge, /^$/],
   ])('closes the client that sends %s, and only that one', async (_, frame, code, reason) => {
     const server = await open()
@@ -124,8 +127,11 @@ describe('bus/websocket', () => {
     const large = series(1, 10, () => ({ event: { payload: { filling: 'x'.repeat(1_500_000) } } })) // more than the sockets' buffers hold
     await transport.publish(large)
     const before = clock.now()
-    await inTime(clock, closeBuses([{ name: 'websocket', transport }], clock))
+    const closed = closeBuses([{ name: 'websocket', transport }], clock)
+    expect((await raw(transport.url)).status).toBe(503)
+    await inTime(clock, closed)
     expect(clock.now() - before).toBeGreaterThanOrEqual(10_000)
+    await until(() => transport.clients === 0)
   })
 
   it('keeps no answers for a client that asks for signs of life and does not read them', async () => {
@@ -231,15 +237,11 @@ describe('bus/websocket', () => {
 
   it('leaves a server that is silent for longer than it promised', async () => {
     const clock = manualClock()
-    const silent = new WebSocketServer({ port: 0, host: '127.0.0.1' })
-    onTestFinished(() => silent.close())
-    await once(silent, 'listening')
     let connections = 0
-    silent.on('connection', (socket) => {
+    const url = await serverThat((socket) => {
       connections++
-      socket.on('message', () => socket.send('{"ready":{"after":"","heartbeat_ms":1000}}'))
+      socket.on('message', () => socket.send(READY))
     })
-    const url = `ws://127.0.0.1:${(silent.address() as AddressInfo).port}`
     const errors: unknown[] = []
     await connect(url, { clock, onError: (e: unknown) => void errors.push(e) }).subscribe({}, () => undefined)
     await until(async () => {
@@ -247,6 +249,42 @@ describe('bus/websocket', () => {
       return connections === 2
     })
     expect(errors[0]).toBeInstanceOf(Unavailable)
+  })
+
+  it('tells once that the server is away, however often it tries, and again when it is away again', async () => {
+    const clock = manualClock()
+    let visits = 0
+    const ready: WebSocket[] = []
+    const url = await serverThat((socket) => {
+      const isLet = [1, 4].includes(++visits)
+      if (!isLet) return socket.terminate()
+      socket.on('pong', () => ready.push(socket)) // it answers behind what it was sent
+      return socket.on('message', () => socket.send(READY, () => socket.ping()))
+    })
+    const errors: unknown[] = []
+    await connect(url, { clock, onError: (e: unknown) => void errors.push(e) }).subscribe({}, () => undefined)
+    for (const [away, next] of [4, 7].entries()) {
+      await until(() => ready.length === away + 1)
+      ready.at(-1)!.terminate()
+      await until(async () => {
+        await clock.advance(1000)
+        return visits === next
+      })
+      expect(errors).toHaveLength(away + 1)
+    }
+  })
+
+  it('passes over what a server tells twice', async () => {
+    const url = await serverThat((socket) =>
+      socket.on('message', () => {
+        socket.send(READY)
+        for (const d of [...series(1, 2), ...series(1, 3)]) socket.send(JSON.stringify({ delivery: d }))
+      }),
+    )
+    const got: Delivery[] = []
+    await connect(url).subscribe({}, (d) => void got.push(d))
+    await until(() => got.some((d) => d.revision === 3))
+    expect(ids(got)).toEqual(ids(series(1, 3)))
   })
 
   it('goes on where it was when the server is restarted, without repeats', async () => {
@@ -311,10 +349,10 @@ describe('bus/websocket', () => {
     await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve))
     onTestFinished(() => void http.close())
     const base = `127.0.0.1:${(http.address() as AddressInfo).port}`
+    const server = await open({ server: http, path: '/bus' })
     http.on('upgrade', (request, socket) => {
       if (request.url === '/other') socket.end('HTTP/1.1 418 Teapot\r\n\r\n')
     })
-    const server = await open({ server: http, path: '/bus' })
     const got: Delivery[] = []
     await connect(`ws://${base}/bus`).subscribe({}, (d) => void got.push(d))
     expect((await raw(`ws://${base}/other`)).status).toBe(418)
@@ -322,6 +360,32 @@ describe('bus/websocket', () => {
     await until(() => got.length === 1)
     await server.close()
     expect(await (await fetch(`http://${base}`)).text()).toBe('hello')
+    expect(http.listenerCount('upgrade')).toBe(1)
+  })
+
+  it.each([
+    [401, Refused],
+    [403, Refused],
+    [404, Refused],
+    [503, Unavailable],
+  ])('tells whether another attempt would help where the handshake is answered with %d', async (status, error) => {
+    const http = createServer().listen(0, '127.0.0.1')
+    await once(http, 'listening')
+    onTestFinished(() => void http.close())
+    http.on('upgrade', (_, socket) => socket.end(`HTTP/1.1 ${status} No\r\n\r\n`))
+    const url = `ws://127.0.0.1:${(http.address() as AddressInfo).port}/events`
+    await expect(connect(url).subscribe({}, () => undefined)).rejects.toThrow(error)
+  })
+
+  it('does not try again with what is too large for the server, and waits no longer for a handshake than it is told to', async () => {
+    const { url } = await open()
+    await expect(connect(url).subscribe({ graph: 'x'.repeat(100_000) }, () => undefined)).rejects.toThrow(Refused)
+    const mute = createServer().listen(0, '127.0.0.1')
+    await once(mute, 'listening')
+    onTestFinished(() => void mute.close())
+    mute.on('upgrade', (_, socket) => void onTestFinished(() => void socket.destroy()))
+    const silent = `ws://127.0.0.1:${(mute.address() as AddressInfo).port}/events`
+    await expect(connect(silent, { timeoutMs: 50 }).subscribe({}, () => undefined)).rejects.toThrow(Unavailable)
   })
 
   it('answers 404 for another path, and the client does not try again', async () => {
@@ -377,6 +441,36 @@ function connect(url: string, options: Parameters<typeof connectEvents>[1] = {})
   const client = connectEvents(url, { ...quiet, ...options })
   onTestFinished(() => client.close())
   return client
+}
+
+const READY = '{"ready":{"after":"","heartbeat_ms":1000}}'
+
+/** A server that does only this with whoever comes. */
+async function serverThat(meets: (socket: WebSocket) => unknown): Promise<string> {
+  const server = new WebSocketServer({ port: 0, host: '127.0.0.1' })
+  onTestFinished(() => server.close())
+  await once(server, 'listening')
+  server.on('connection', meets)
+  return `ws://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+/** The status that a handshake gets which names these protocols. */
+function handshake(url: string, protocols: string): Promise<number> {
+  const headers = {
+    connection: 'Upgrade',
+    upgrade: 'websocket',
+    'sec-websocket-version': '13',
+    'sec-websocket-key': Buffer.alloc(16).toString('base64'),
+    'sec-websocket-protocol': protocols,
+  }
+  return new Promise((resolve, reject) => {
+    const sent = request(url.replace('ws:', 'http:'), { headers }, ({ statusCode }) => resolve(statusCode!))
+    sent.on('upgrade', ({ statusCode }, socket) => {
+      socket.destroy()
+      resolve(statusCode!)
+    })
+    sent.on('error', reject).end()
+  })
 }
 
 /** A client that does only what it is told to. */
