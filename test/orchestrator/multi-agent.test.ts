@@ -547,6 +547,25 @@ describe('a turn’s token', () => {
     await proven(events, store, base.context.context_id)
   })
 
+  it('that expires is no reason to take a word about the next turn for the one before', async () => {
+    const clock = manualClock()
+    const words: string[] = []
+    const asked = { action_type: 'function', params: { name: 'word' } }
+    const base = given({
+      mode: 'orchestrated',
+      participants: ['lead:lead', 'ann:dev'],
+      steps: { a: { role: 'dev' } },
+      functions: { a: slow(1, []) },
+      session: { ...session, brief: asked, review: asked },
+    })
+    const word: FunctionSpec = (_, { idempotency_key }) => void words.push(idempotency_key)
+    const ael = actionLayer({ adapters: [functionAdapter({ a: slow(1, []), word })], clock, graceMs: 10 })
+    const flow = runMultiAgentFlow({ ...base.options(), vsl: memoryBackend({ clock }), ael, clock })
+    expect((await passing(clock, flow)).success).toBe(true)
+    expect(words.map((key) => key.split(':')[2])).toEqual(['brief', 'review', 'brief', 'review'])
+    expect(new Set(words).size).toBe(4)
+  })
+
   it('that expires too often fails the step', async () => {
     const clock = manualClock()
     const keys: string[] = []
