@@ -359,6 +359,16 @@ describe('bus/redis', () => {
     await second.close()
   })
 
+  itOnRedis('keeps nothing in hand that a group does not want', async (url) => {
+    await withBus({ url }, async (bus, { redis, key }) => {
+      const got: number[] = []
+      await bus.subscribe({ graph: 'g' }, (d) => void got.push(d.revision), { group: 'g' })
+      await bus.publish([delivery(1, { graph: 'other' }), delivery(2)])
+      await until(async () => got.length === 1 && (await pending(redis, key, 'g')) === 0)
+      expect(got).toEqual([2])
+    })
+  })
+
   itOnRedis('forgets a member that has left, and remembers its group', async (url) => {
     await withBus({ url }, async (bus, { redis, key }) => {
       let got = 0

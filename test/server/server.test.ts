@@ -157,6 +157,7 @@ describe('runs', () => {
     expect(ended).toMatchObject({
       body: { phase: 'ended', result: { status: 'completed', outputs: { [flow.ids.greet!]: 'hello' } } },
     })
+    expect(ended.headers.get('cache-control')).toBe('no-store')
     expect(await ask('GET', `/objects/${flow.ids.greet}`)).toMatchObject({ body: { status: 'completed' } })
     const action = firstActionOf(flow.ids.greet!)
     expect(await ask('GET', `/objects/${action}`)).toMatchObject({ body: { action_id: action, status: 'completed' } })
