@@ -177,6 +177,18 @@ describe('bus/redis', () => {
     })
   })
 
+  itOnRedis('tells a subscriber of everything that was trimmed before the first that it read', async (url) => {
+    await withBus({ url, keep: { deliveries: 200 } }, async (bus) => {
+      const got: number[] = []
+      const errors: unknown[] = []
+      await bus.subscribe({}, (d) => void got.push(d.revision), { onError: (e) => void errors.push(e) })
+      await bus.publish(series(1, 1000)) // which the server takes, and trims, before anybody reads
+      await until(() => got.at(-1) === 1000)
+      expect(errors).toEqual([expect.any(FellBehind)])
+      expect(String(errors[0])).toContain(`${1000 - got.length} deliveries`)
+    })
+  })
+
   itOnRedis('claims what a dead member of the group had in hand', async (url) => {
     await withBus({ url, claimAfterMs: 200 }, async (bus, { redis, key }) => {
       await (await bus.subscribe({}, () => undefined, { group: 'heirs' })).close()
@@ -357,6 +369,21 @@ describe('bus/redis', () => {
     await until(() => got.length === 15)
     expect(ids(got)).toEqual(ids(series(1, 15)))
     await second.close()
+  })
+
+  itOnRedis('tells of what it had in hand and was trimmed when it begins again under its own name', async (url) => {
+    const errors: unknown[] = []
+    const onError = (e: unknown) => void errors.push(e)
+    await withBus({ url, member: 'worker-1', onError }, async (bus, { redis, key }) => {
+      await (await bus.subscribe({}, () => undefined, { group: 'g' })).close()
+      await bus.publish(series(1, 5))
+      await redis.xreadgroup('GROUP', 'g', 'worker-1', 'COUNT', 5, 'STREAMS', key, '>')
+      await redis.xtrim(key, 'MAXLEN', 3)
+      const got: number[] = []
+      await bus.subscribe({}, (d) => void got.push(d.revision), { group: 'g' })
+      await until(async () => got.length === 3 && (await pending(redis, key, 'g')) === 0)
+      expect(errors).toEqual([expect.any(FellBehind), expect.any(FellBehind)])
+    })
   })
 
   itOnRedis('keeps nothing in hand that a group does not want', async (url) => {
