@@ -383,6 +383,18 @@ describe('waiting for a run', () => {
     })
     await ask('POST', `/runs/${flow.plan.plan_id}/cancel`)
   })
+
+  it('ends when the server closes', async () => {
+    const { runtime, server, ask } = await serving({}, { functions: { hang: () => new Promise(() => undefined) } })
+    const flow = flowOf({ hang: { binding: { timeout_ms: 20_000 } } })
+    const run = await runtime.submit(flow)
+    const asked = vi.spyOn(runtime, 'get')
+    const waiting = ask('GET', `/runs/${flow.plan.plan_id}?wait_ms=60000`)
+    await vi.waitFor(() => expect(asked).toHaveBeenCalled())
+    await server.close()
+    expect(await waiting).toMatchObject({ status: 200, body: { phase: 'running' } })
+    await run.cancel()
+  })
 })
 
 describe('the families that can be asked for', () => {

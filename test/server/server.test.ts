@@ -543,7 +543,7 @@ describe('events', () => {
     expect(heard).toEqual([failure])
   })
 
-  it.each(['/events?follow=false', '/psg/contexts'])(
+  it.each(['/events?follow=false', '/psg/contexts', '/metrics'])(
     'and whatever else fails keep to themselves what broke it, also where that has a status of its own: %s',
     async (path) => {
       const { runtime } = await serving()
@@ -553,7 +553,7 @@ describe('events', () => {
         yield* runtime.store.feed(from)
       }
       const scan: Backend['scan'] = async function* (prefix, from) {
-        if (prefix === 'id/context/') throw failure
+        if (prefix === 'id/context/' || prefix === 'running/') throw failure
         yield* runtime.store.scan(prefix, from)
       }
       const heard: unknown[] = []
@@ -709,6 +709,8 @@ describe('bad input', () => {
     ['/nowhere', 404],
     ['/psg/contexts?limit=-1', 400],
     ['/runs?limit=-1', 400],
+    ['/runs?limit=', 400],
+    ['/runs?limit=1e2', 400],
     ['/confirms?limit=-1', 400],
     ['/confirms?limit=1001', 400],
     ['/confirms?after=', 400],
