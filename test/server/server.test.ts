@@ -110,6 +110,7 @@ describe('the protocol’s paths', () => {
     const first = await ask('GET', '/psg/contexts?limit=2')
     const { contexts, next } = first.body as { contexts: string[]; next: string }
     const rest = await ask('GET', `/psg/contexts?after=${next}`)
+    expect(rest.body).toEqual({ contexts: [expect.any(String)] })
     expect(new Set([...contexts, ...(rest.body as { contexts: string[] }).contexts]).size).toBe(3)
   })
 
@@ -584,6 +585,24 @@ describe('events', () => {
     expect((await fetch(`${server.url}/ready`)).status).toBe(503)
     expect(await (await fetch(`${server.url}/events?follow=false`)).text()).toContain('"code":"unavailable"')
     expect(heard).toEqual([])
+  })
+
+  it('are read no more for somebody who has gone', async () => {
+    const { runtime } = await serving()
+    const following: (AbortSignal | undefined)[] = [] // somebody, and who tells those with a WebSocket
+    const feed: Backend['feed'] = (from) => {
+      if (from?.follow) following.push(from.signal)
+      return runtime.store.feed(from)
+    }
+    const server = await serve({ ...runtime, store: { ...runtime.store, feed } }, { port: 0 })
+    onTestFinished(() => server.close())
+    await (await runtime.submit(flowOf({ greet: {} }))).result()
+    const gone = new AbortController()
+    const heard = sse(await fetch(`${server.url}/events`, { signal: gone.signal }))
+    await heard.next()
+    expect(following.some((signal) => signal?.aborted)).toBe(false)
+    gone.abort()
+    await vi.waitFor(() => expect(following.some((signal) => signal?.aborted)).toBe(true))
   })
 
   it('end when the server closes', async () => {

@@ -140,6 +140,16 @@ describe('events over WebSocket', () => {
     expect(await handshake(ws(url).replace('/events', '/elsewhere'), {})).toBe(404)
   })
 
+  it('are for those too who write the name of the protocol in another way', async () => {
+    const { url } = await serving()
+    const socket = connect(Number(new URL(url).port), '127.0.0.1')
+    onTestFinished(() => void socket.destroy())
+    const head = ['GET /events HTTP/1.1', 'Host: 127.0.0.1', 'Connection: Upgrade', 'Upgrade: WebSocket']
+    socket.write(`${head.join('\r\n')}\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${'A'.repeat(22)}==\r\n\r\n`)
+    const [answer] = await once(socket, 'data')
+    expect(String(answer)).toMatch(/^HTTP\/1.1 101 /)
+  })
+
   it('survive a handshake that is not even a URL', async () => {
     const { ask, url } = await serving()
     const { port } = new URL(url)
