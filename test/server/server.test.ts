@@ -13,6 +13,7 @@ import { InvalidInput, Refused, RuleViolation, Unavailable } from '../../src/pro
 import { type JsonObject, uuidOf } from '../../src/protocol/json.ts'
 import type { Context } from '../../src/protocol/types.ts'
 import { firstActionOf } from '../../src/psg/first-action.ts'
+import { move } from '../../src/psg/moves.ts'
 import { type ServeOptions, serve } from '../../src/server/server.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { withEncryption } from '../../src/vsl/encrypted.ts'
@@ -104,6 +105,21 @@ describe('the protocol’s paths', () => {
     expect(await say('approved', 'ann')).toMatchObject({ body: { status: 'pending' } })
   })
 
+  it('tell what another process has written since', async () => {
+    const vsl = `sqlite:${join(tempFolder(), 'state.db')}`
+    const [one, other] = [await serving({}, { vsl }), await serving({}, { vsl })]
+    const { context, plan } = flowOf({ one: {} })
+    const { context_id } = plan
+    await one.ask('POST', '/psg/contexts', context)
+    await one.ask('POST', '/psg/plans', plan)
+    await other.ask('PATCH', `/psg/plans/${plan.plan_id}/status`, { status: 'cancelled' })
+    expect(await one.ask('GET', `/psg/plans/${plan.plan_id}`)).toMatchObject({ body: { status: 'cancelled' } })
+    await other.ask('POST', `/psg/contexts/${context_id}/snapshots`, { name: 'before' })
+    expect(await one.ask('GET', `/psg/contexts/${context_id}/snapshots`)).toMatchObject({ body: [{ name: 'before' }] })
+    await (await other.runtime.project.context(context_id)).commit([move('context', context_id, 'archived')], by)
+    expect(await one.ask('GET', `/psg/contexts/${context_id}`)).toMatchObject({ body: { status: 'archived' } })
+  })
+
   it('pages through contexts', async () => {
     const { ask } = await serving()
     for (let i = 0; i < 3; i++) await ask('POST', '/psg/contexts', flowOf({ one: {} }).context)
@@ -164,6 +180,15 @@ describe('runs', () => {
     expect(await ask('GET', `/objects/${action}`)).toMatchObject({ body: { action_id: action, status: 'completed' } })
     expect(await ask('GET', `/objects/${flow.ids.greet}/why`)).toMatchObject({ status: 200 })
     expect((await ask('GET', `/objects/${flow.ids.greet}/history`)).body).toHaveLength(3)
+  })
+
+  it('that failed say why, and so do their steps', async () => {
+    const { ask, runtime } = await serving()
+    const flow = flowOf({ boom: {} })
+    await (await runtime.submit(flow)).result()
+    const { body } = await ask('GET', `/objects/${flow.ids.boom}/why`)
+    const failed = (body as { kind: string; error?: unknown }[]).filter(({ error }) => error !== undefined)
+    expect(failed.map(({ kind }) => kind)).toEqual(['plan', 'step'])
   })
 
   it('begin with a flow in short, and tell the ids of its steps', async () => {
