@@ -376,6 +376,15 @@ describe('runs', () => {
     expect(await ask('POST', `${at}/cancel`)).toMatchObject({ status: 202 }) // it has what it asks for
   })
 
+  it.each([0, false, '', undefined])('hand on what a signal brings as it is: %o', async (payload) => {
+    const { ask } = await serving()
+    const flow = flowOf({ wait: { binding: { action_type: 'wait', params: { signal: 'go' } } } })
+    await ask('POST', '/runs', flow)
+    await ask('POST', `/runs/${flow.plan.plan_id}/signal`, { name: 'go', payload })
+    const { body } = await ask('GET', `/runs/${flow.plan.plan_id}?wait_ms=20000`)
+    expect(body).toMatchObject({ result: { outputs: { [flow.ids.wait!]: payload ?? null } } })
+  })
+
   it('say what they are called, what they wait for and what they are to do, alone and in the list, as mplp list does', async () => {
     const { ask, runtime } = await serving()
     const binding = { action_type: 'wait', params: { signal: 'go' } } as const
