@@ -662,9 +662,10 @@ describe('events', () => {
     })
     expect(await ask('POST', '/integration/events', { ...sent, kind: 'rumour' })).toMatchObject({ status: 400 })
     const { event_id: _, ...bare } = event
-    expect(await ask('POST', '/integration/events', { ...sent, event: bare })).toMatchObject({ status: 202 })
+    const whole = { ...sent, event: bare, source: 'an-editor' }
+    expect(await ask('POST', '/integration/events', whole)).toMatchObject({ status: 202 })
     const all = await told(`${url}/events?follow=false&family=external_integration`)
-    expect(all.map(({ data }) => data.event.event_type)).toEqual(['file_update'])
+    expect(all.map(({ data }) => data.event)).toMatchObject([{ event_type: 'file_update', source: 'an-editor' }])
   })
 })
 
@@ -736,6 +737,7 @@ describe('bad input', () => {
 
   it.each([
     ['DELETE', '/runs', 'POST, GET, HEAD'],
+    ['DELETE', '/runs?x=1', 'POST, GET, HEAD'],
     ['PUT', '/psg/plans/absent?x=1', 'GET, HEAD, DELETE'],
     ['POST', '/events', 'GET'],
     ['HEAD', '/events', 'GET'],
