@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import Database from 'libsql'
@@ -619,6 +620,26 @@ describe('events', () => {
     expect((await fetch(`${server.url}/ready`)).status).toBe(503)
     expect(await (await fetch(`${server.url}/events?follow=false`)).text()).toContain('"code":"unavailable"')
     expect(heard).toEqual([])
+  })
+
+  it('are read no faster than the client reads them', async () => {
+    const { runtime } = await serving()
+    await (await runtime.submit(flowOf({ greet: {} }))).result()
+    let read = 0
+    const feed: Backend['feed'] = async function* (from) {
+      for await (const entry of runtime.store.feed(from)) for (yield entry; from?.follow === false; read++) yield entry // without end
+    }
+    const server = await serve({ ...runtime, store: { ...runtime.store, feed } }, { port: 0 })
+    onTestFinished(() => server.close())
+    const socket = connect(Number(new URL(server.url).port), '127.0.0.1').pause()
+    onTestFinished(() => void socket.destroy())
+    socket.write('GET /events?follow=false HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n')
+    await vi.waitFor(async () => {
+      const before = read
+      for (let turn = 0; turn < 100; turn++) await new Promise((resolve) => setImmediate(resolve))
+      expect(read).toBe(before)
+      expect(read).toBeGreaterThan(0)
+    }, 5_000)
   })
 
   it('are read no more for somebody who has gone', async () => {
