@@ -13,20 +13,23 @@ export const toldOpen = (graph: ProjectGraph, run: Run, waits: readonly Wait[] |
   trace_id: run.trace_id,
   phase: run.phase,
   title: graph.get('plan', run.plan_id)!.data.title,
-  ...goesOnFrom(run),
+  ...originOf(run),
   ...(waits && { waits_for: waits.map(({ what }) => what) }),
-  ...(run.parent && { parent: run.parent }),
   ...(run.requested !== undefined && { requested: run.requested }), // and no worker has heard it yet
 })
 
-const goesOnFrom = ({ rerun_of }: Run) => (rerun_of === undefined ? {} : { rerun_of })
+/** The run that it goes on from, and whose child it is. */
+const originOf = ({ rerun_of, parent }: Run) => ({
+  ...(rerun_of !== undefined && { rerun_of }),
+  ...(parent && { parent }),
+})
 
 /** One that has, without its result, which may be large. */
 export const toldEnded = (run: EndedRun) => ({ ...run, phase: 'ended' as const })
 
 /** Any run, with what this process knows of it. */
 export async function toldRun({ project }: ComposedRuntime, handle: RunHandle) {
-  const { run_id, plan_id, context_id, trace_id, parent, lacking, withoutPlace } = handle
+  const { run_id, plan_id, context_id, trace_id, lacking, withoutPlace } = handle
   const graph = await project.context(context_id)
   const run = graph.get('run', run_id)?.data
   if (run && run.phase !== 'ended')
@@ -36,9 +39,8 @@ export async function toldRun({ project }: ComposedRuntime, handle: RunHandle) {
       ...(withoutPlace.length > 0 && { without_place: withoutPlace }),
     }
   const { title } = (await graph.require('plan', plan_id)).data
-  const from = goesOnFrom((await graph.require('run', run_id)).data)
-  const ended = { run_id, plan_id, context_id, trace_id, phase: 'ended', title, ...from, ...(parent && { parent }) }
-  return { ...ended, result: await handle.result() }
+  const origin = originOf((await graph.require('run', run_id)).data)
+  return { run_id, plan_id, context_id, trace_id, phase: 'ended', title, ...origin, result: await handle.result() }
 }
 
 /** Of a run that goes on, what it has in hand is another with every step, and looking for it would cost as much as the plan is large. */
