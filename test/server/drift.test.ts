@@ -33,6 +33,19 @@ describe('drift', () => {
     expect(await ask('GET', '/drift')).toMatchObject({ body: [] })
   })
 
+  it('is shown whole also where so much has changed that it lies in a blob', async () => {
+    const root = tempFolder()
+    const lines = (word: string) => Array.from({ length: 4_000 }, (_, i) => `${word} ${i}\n`).join('')
+    writeFileSync(join(root, 'notes.md'), lines('before'))
+    const { ask } = await serving({}, { root })
+    await ask('POST', '/drift/scan')
+    writeFileSync(join(root, 'notes.md'), lines('after'))
+    expect(await ask('POST', '/drift/scan')).toMatchObject({ body: { findings: [{ diff_blob: expect.any(String) }] } })
+    const { body } = await ask('GET', '/drift/notes.md/diff')
+    expect((body as { diff: string }).diff).toContain('-before 3999\n')
+    expect((body as { diff: string }).diff).toContain('+after 3999\n')
+  })
+
   it('of a file that was renamed is shown by either name', async () => {
     const root = tempFolder()
     writeFileSync(join(root, 'old.md'), 'a\n'.repeat(20))
@@ -103,6 +116,24 @@ describe('files that runs write', () => {
     const graph = await runtime.folder!.graph()
     const [node] = [...graph.state.nodesOf('files')]
     expect(node?.data).toMatchObject({ path: 'a.txt', written_by: expect.any(String) })
+  })
+
+  it('go back, and what cannot is left, if it is asked for so', async () => {
+    const root = tempFolder()
+    const { ask } = await serving({}, { root })
+    const sent = { call: 'greet', binding: { inverse: 'irreversible', approval: 'none' } } as const
+    const flow = flowOf({
+      sent,
+      create: { ...file({ operation: 'write', path: 'b.txt', content: 'b\n' }), after: ['sent'] },
+    })
+    await ask('POST', '/runs', flow)
+    const at = `/runs/${flow.plan.plan_id}`
+    expect(await ask('GET', `${at}?wait_ms=20000`)).toMatchObject({ body: { result: { status: 'completed' } } })
+    expect(await ask('POST', `${at}/rollback`, { irreversible: 'ask' })).toMatchObject({ body: { status: 'waiting' } })
+    expect(existsSync(join(root, 'b.txt'))).toBe(true)
+    const left = await ask('POST', `${at}/rollback`, { irreversible: 'leave' })
+    expect(left).toMatchObject({ status: 200, body: { left: [{ what: 'effect', reason: 'it cannot be undone' }] } })
+    expect(existsSync(join(root, 'b.txt'))).toBe(false)
   })
 
   it('go back with a rollback, which first says what it would do', async () => {

@@ -929,6 +929,16 @@ describe('for those who watch', () => {
     expect(text).toContain('\nmplp_store_up 1\n')
   })
 
+  it('tells in seconds how far a bus is behind', async () => {
+    const { runtime } = await serving()
+    const behindMs = async () => new Map([['redis', 1_500]])
+    const server = await serve({ ...runtime, behindMs }, { port: 0 })
+    onTestFinished(() => server.close())
+    expect(await (await fetch(`${server.url}/metrics`)).text()).toContain(
+      '\nmplp_bus_behind_seconds{bus="redis"} 1.5\n',
+    )
+  })
+
   it.each(['head', 'scan'] as const)(
     'tells what it has counted while the store is away, and that it is: %s',
     async (call) => {
