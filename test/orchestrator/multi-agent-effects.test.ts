@@ -82,6 +82,34 @@ async function answerAll({ runtime, clock, run }: Awaited<ReturnType<typeof open
   return run.result()
 }
 
+describe('a session whose run is cancelled', () => {
+  const retry = { strategy: 'fixed', max_attempts: 2, delay_ms: 60_000 } as const
+  const pause: Partial<BindingSpec> = { action_type: 'wait', params: { signal: 'go' } }
+  it.each<[string, Partial<BindingSpec>]>([
+    ['a signal', pause],
+    ['a person', { approval: 'ask' }],
+    ['another attempt', { retry }],
+  ])('completes the turns that wait for %s', async (_, binding) => {
+    const { runtime, clock, run, ids } = await opened({
+      mode: 'round_robin',
+      steps: { work: { binding: { inverse: undefined, ...binding } as Partial<BindingSpec> } },
+      functions: { work: boom },
+    })
+    await passes(clock, 100)
+    await runtime.cancel(run.run_id)
+    expect(await inTime(clock, run.result())).toMatchObject({ status: 'cancelled' })
+    const turns: Json[] = []
+    for await (const { event } of run.events()) {
+      const { turn_number, result = null } = event.payload as JsonObject
+      if (String(event.event_type).startsWith('MAPTurn')) turns.push([event.event_type as string, turn_number!, result])
+    }
+    expect(turns).toEqual([
+      ['MAPTurnDispatched', 1, null],
+      ['MAPTurnCompleted', 1, { status: 'cancelled', step_id: ids.work }],
+    ])
+  })
+})
+
 describe('a session that takes back what it did', () => {
   it('takes back an answer also to a step that others had not answered', async () => {
     const answered = door()
