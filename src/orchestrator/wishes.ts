@@ -151,6 +151,7 @@ export function wishes({ project, clock, open, resolve, locateRun, look }: Wishe
     resume: (id) => request(id, 'resume'),
     async signal(id, name, given = null) {
       open()
+      refuseUnlessFit('signal', { name }, { name: needed(text) })
       const payload = plain(given, 'payload', 'signal')
       const { graph, run } = await locateRun(id)
       const signal_id = clock.uuid()

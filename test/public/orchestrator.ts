@@ -47,7 +47,8 @@ const named = { title: 'a', steps: { a: { action_type: 'function', params: { nam
 /** A plan that waits for a decision, in a runtime of its own. */
 function runtime(more: (plan: Argument) => Doors = () => ({})): Doors {
   const confirm = systemClock.uuid()
-  const flow = flowOf({ noop: {} }, { approval: { needed: 1 }, chosen: { confirm } })
+  const go = { binding: { action_type: 'wait', params: { signal: 'go' } } }
+  const flow = flowOf({ noop: {}, go }, { approval: { needed: 1 }, chosen: { confirm } })
   const plan = given(flow.plan.plan_id)
   const again = flowOf({ noop: {} }, { approval: { needed: 1 }, chosen: { run: systemClock.uuid() } })
   return {
