@@ -35,7 +35,7 @@ export type { ApprovalAsked, Flow } from './orchestrator/submit.ts'
 export type { Question } from './orchestrator/wishes.ts'
 export type { Placeless } from './orchestrator/without-place.ts'
 export * from './protocol/errors.ts'
-export type { Digest, Json, JsonObject } from './protocol/json.ts'
+export type { Digest, Json, JsonGiven, JsonObject } from './protocol/json.ts'
 export type { RunError, RunErrorCode } from './protocol/run-error.ts'
 export type { RunResult } from './protocol/run-result.ts'
 export type {

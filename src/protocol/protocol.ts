@@ -58,7 +58,17 @@ export {
   type Scope,
   type Subjects,
 } from './invariants.ts'
-export { canonical, type Digest, digestOf, digestOfJson, isObject, type Json, type JsonObject, uuidOf } from './json.ts'
+export {
+  canonical,
+  type Digest,
+  digestOf,
+  digestOfJson,
+  isObject,
+  type Json,
+  type JsonGiven,
+  type JsonObject,
+  uuidOf,
+} from './json.ts'
 export {
   confirmMayMove,
   isTerminal,
