@@ -39,13 +39,11 @@ export async function seeRun(
       ])
     const run = await begin(runtime)
     io.say(`run ${run.run_id} of plan ${run.plan_id}`)
-    if (options.detach) {
+    if (options.detach && run.phase !== 'ended') {
       io.result(told(run, ids), () => 'submitted; `mplp resume` goes on with it')
       return EXIT.done
     }
-    const printing = options.events
-      ? printEvents(run, await runtime.project.context(run.context_id), io)
-      : { stop: async () => undefined }
+    const printing = options.events ? printEvents(run, await loaded(run, runtime), io) : { stop: async () => undefined }
     const rest = await follow(run, runtime, io, options.approve as string | undefined).finally(printing.stop)
     return rest === 'left' ? { run, isForgotten: forgets(runtime) } : reports[rest](run, runtime, io, ids)
   }
@@ -105,6 +103,13 @@ async function follow(
       await runtime.decide(confirm_id, { status: 'approved', decided_by_role: approve })
     }
   }
+}
+
+/** With its plan: one that has ended, as that of a rerun may have, has left memory. */
+async function loaded({ context_id, plan_id }: RunHandle, { project }: ComposedRuntime): Promise<ProjectGraph> {
+  const graph = await project.context(context_id)
+  await graph.load(plan_id)
+  return graph
 }
 
 /** Its context alone, as others have left it: a store may be full of what waits for somebody. */

@@ -117,6 +117,33 @@ describe('rerun', PATIENT, () => {
     expect((await mplpHere(folder, ['rollback', run_id])).code).toBe(0)
     expect(existsSync(join(folder, 'out.txt'))).toBe(false)
   })
+
+  it('says of one that has ended before how it went, with its events, and how to go on from there', async () => {
+    const folder = tempFolder()
+    await mplpHere(folder, ['init'])
+    const steps = { read: operation({ operation: 'read', path: 'in.txt' }) }
+    writeFileSync(join(folder, 'read.json'), JSON.stringify({ title: 'Read', steps }))
+    type Ran = { run_id: string; plan_id: string }
+    const [first] = (await hereJson<Ran>(folder, ['run', 'read.json'])).values
+    const once = await hereJson<Ran>(folder, ['rerun', first!.run_id])
+    expect(once).toMatchObject({ code: 1, err: '' })
+    const { run_id, plan_id } = once.values[0]!
+    writeFileSync(join(folder, 'in.txt'), 'something')
+    const twice = await mplpHere(folder, ['rerun', first!.run_id, '--events'])
+    expect(twice).toMatchObject({
+      code: 1,
+      out: expect.stringMatching(/step_failed read\n[\s\S]*\nfailed: the step “read”/),
+    })
+    expect(twice.err).toBe(
+      `mplp: it has gone on before, in a run that has ended; this is how. mplp rerun ${run_id} goes on from there\n`,
+    )
+    expect((await mplpHere(folder, ['rerun', plan_id])).code).toBe(0)
+    expect(await mplpHere(folder, ['rerun', plan_id, '--detach'])).toMatchObject({
+      code: 0,
+      out: expect.stringContaining('completed'), // and nobody is told to resume it
+      err: 'mplp: it has gone on before, in a run that has ended; this is how\n',
+    })
+  })
 })
 
 describe('a snapshot that others have named by a number', PATIENT, () => {
