@@ -4,6 +4,7 @@ import type { Problem } from '../protocol/errors.ts'
 import { comparedSparingly, perhaps } from '../protocol/fields.ts'
 import { isObject, type JsonObject } from '../protocol/json.ts'
 import { isTerminal } from '../protocol/lifecycle.ts'
+import type { Plan } from '../protocol/types.ts'
 import type { Binding, Node } from '../psg/change.ts'
 import { firstActionOf } from '../psg/first-action.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
@@ -40,25 +41,42 @@ export function lackingFor(
 /** What a flow asks for that its process does not have: it would be found when the turn of its step comes, after others that took effect. */
 export function lackProblems(
   bound: readonly Binding[],
+  steps: Plan['steps'],
   { brief, review }: Pick<Session, 'brief' | 'review'>,
   lacks: ActionLayer['lacks'],
 ): readonly Problem[] {
   const sparingly = comparedSparingly()
-  const problem = (action: Pick<Action, 'action_type' | 'params'> | undefined, path: string): Problem[] => {
+  let names: ReadonlyMap<string, string> | undefined
+  const named = (step: string): string => {
+    names ??= new Map(steps.map(({ step_id, description }) => [step_id, description]))
+    return `of the step “${names.get(step)}” ` // its id says nothing to who has written the flow in short
+  }
+  const problem = (action: Pick<Action, 'action_type' | 'params'> | undefined, path: string, step?: string) => {
     const lack = action && action.action_type !== 'wait' ? lacks(action) : undefined
     if (!lack) return []
     const { what, name, known = [] } = lack
-    const message = `asks for the ${what} ${name}, which this process does not have${perhaps(name, sparingly(known))}`
+    const whose = step === undefined ? '' : named(step)
+    const hint = COMES_WITH[`${what} ${name}`] ?? perhaps(name, sparingly(known))
+    const message = `${whose}asks for the ${what} ${name}, which this process does not have${hint}`
     return [{ path, rule: 'lacking', message }]
   }
   return [
     ...bound.flatMap(({ step_id, inverse, ...action }) => [
-      ...problem(action, `bindings.steps.${step_id}`),
-      ...(isObject(inverse) ? problem(inverseNeeded(step_id, inverse), `bindings.steps.${step_id}.inverse`) : []),
+      ...problem(action, `bindings.steps.${step_id}`, step_id),
+      ...(isObject(inverse)
+        ? problem(inverseNeeded(step_id, inverse), `bindings.steps.${step_id}.inverse`, step_id)
+        : []),
     ]),
     ...problem(brief, 'session.brief'),
     ...problem(review, 'session.review'),
   ]
+}
+
+/** Adapters that are there once a config has something for them. */
+const COMES_WITH: { readonly [lack: string]: string } = {
+  'adapter for actions of type function': '; it comes with functions in the config',
+  'adapter for actions of type llm_call': '; it comes with models in the config',
+  'adapter for actions of type mcp_call': '; it comes with mcp in the config',
 }
 
 /** What is still to be carried out: the actions of the steps that have not ended, and what takes steps back, if it is to or may come to that. */

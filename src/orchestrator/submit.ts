@@ -90,7 +90,7 @@ export function submission(flow: Flow, clock: { now(): number; uuid(): string },
   const bindingOfEach = bindSteps(plan.steps, bindings, known.resolve, clock.uuid, known.role)
   const done = known.inherits?.actions ?? []
   const lacking = known.lacks
-    ? lackProblems(notDone(bindingOfEach, done), known.session?.settled ?? {}, known.lacks)
+    ? lackProblems(notDone(bindingOfEach, done), plan.steps, known.session?.settled ?? {}, known.lacks)
     : []
   if (lacking.length > 0) throw new InvalidInput('flow', lacking)
   const bound = bindingOfEach.map(bindingAdded)

@@ -196,6 +196,11 @@ describe('a flow that asks for what its process does not have', () => {
       'the tool mail.sned, which this process does not have; did you mean mail.send?',
     ],
     ['an adapter', { refund: {}, fax }, 'the adapter for actions of type fax, which this process does not have'],
+    [
+      'an adapter that a config makes',
+      { refund: {}, think: { binding: { action_type: 'llm_call', params: {} } } },
+      'the adapter for actions of type llm_call, which this process does not have; it comes with models in the config',
+    ],
     ['a way back', { refund: inverse('takeBack') }, 'the function takeBack, which this process does not have'],
   ])('is refused for %s before any of it begins, and leaves nothing behind', async (_, steps, asked) => {
     const called: string[] = []
@@ -210,7 +215,7 @@ describe('a flow that asks for what its process does not have', () => {
     const problem = {
       path: `bindings.steps.${flow.ids[step!]}${isInverse ? '.inverse' : ''}`,
       rule: 'lacking',
-      message: `asks for ${asked}`,
+      message: `of the step “${step}” asks for ${asked}`,
     }
     await expect(runtime.submit(flow)).rejects.toMatchObject({ code: 'invalid_input', problems: [problem] })
     await passes(clock, 2_000)
