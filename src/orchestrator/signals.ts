@@ -21,8 +21,19 @@ export function refuseUnlessTaken({ state }: ProjectGraph, run: Node<'run'>, nam
   const names = signalsTaken(state, run)
   if (facts) namesKnown.set(facts, names)
   if (names.has(name)) return
-  const message = `is ${name}, a signal that no step of run ${run.id} waits for${perhaps(name, [...names])}`
+  const hint = perhaps(name, [...names]) || those([...names])
+  const message = `is ${name}, a signal that no step of run ${run.id} waits for${hint}`
   throw new InvalidInput('signal', [{ path: 'name', rule: 'awaited', message, found: name }])
+}
+
+const MOST_TOLD = 10
+
+/** The names that there are, for who cannot see the plan. */
+function those(names: readonly string[]): string {
+  if (names.length === 0) return ''
+  const told = [...names].sort().slice(0, MOST_TOLD).join(', ')
+  const more = names.length > MOST_TOLD ? ` and ${names.length - MOST_TOLD} more` : ''
+  return `; ${told}${more} ${names.length === 1 ? 'is' : 'are'} waited for`
 }
 
 /** So that the plan need not be gone through for each of many. */

@@ -329,10 +329,26 @@ it('refuses a signal that no step waits for, now or later, with the one that may
     ],
   })
   await expect(runtime.signal(run.run_id, 'anwser')).rejects.toMatchObject(refusal('anwser', '; did you mean answer?'))
-  await expect(runtime.signal(run.run_id, 'payment', 1)).rejects.toMatchObject(refusal('payment'))
+  await expect(runtime.signal(run.run_id, 'payment', 1)).rejects.toMatchObject(
+    refusal('payment', '; answer is waited for'),
+  )
   expect(graph.state.plan(run.plan_id)?.signals.size).toBe(0)
   await runtime.signal(run.run_id, 'answer', 'yes')
   expect(Object.values((await run.result()).outputs)).toContain('yes')
+})
+
+it.each([
+  [0, ''],
+  [2, '; s1, s2 are waited for'],
+  [12, '; s1, s10, s11, s12, s2, s3, s4, s5, s6, s7 and 2 more are waited for'],
+])('refuses a signal unlike those that steps wait for with their names, of %i', async (count, more) => {
+  const runtime = await desk()
+  const pause = { binding: { action_type: 'wait', params: { ms: 60_000 } } }
+  const binding = (i: number) => ({ binding: { action_type: 'wait', params: { signal: `s${i + 1}` } } })
+  const waits = Object.fromEntries(Array.from({ length: count }, (_, i) => [`step ${i}`, binding(i)]))
+  const run = await runtime.submit(flowOf({ pause, ...waits }))
+  const message = `is payment, a signal that no step of run ${run.run_id} waits for${more}`
+  await expect(runtime.signal(run.run_id, 'payment')).rejects.toMatchObject({ problems: [{ message }] })
 })
 
 it('takes a signal in without going through the plan, however many it has taken', async () => {
