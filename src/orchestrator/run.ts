@@ -22,6 +22,8 @@ export interface RunHandle extends AsyncIterable<BornEvent & { readonly revision
   readonly context_id: string
   readonly trace_id: string
   readonly phase: Run['phase']
+  /** The run that it goes on from, if it is a rerun. */
+  readonly rerun_of: string | undefined
   /** Whose child it is, if it is one: it is cancelled when that action ends, unless that is completed. */
   readonly parent: Parent | undefined
   /** What this process would need to go on with the run and does not have: the run waits for a process that does, unless one is at it already. */
@@ -111,6 +113,7 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
     plan_id,
     trace_id,
     context_id: graph.id,
+    rerun_of: node.data.rerun_of,
     parent: node.data.parent,
     get phase() {
       return graph.get('run', run_id)?.data.phase ?? 'ended'

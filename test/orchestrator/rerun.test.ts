@@ -111,6 +111,11 @@ describe('a run that has failed', () => {
     const [entry] = await graph.history('run', again.run_id)
     expect(entry).toMatchObject({ actor: 'support', reason: 'there is a truck' })
     expect((await graph.require('run', again.run_id)).data.rerun_of).toBe(run.run_id)
+    expect([again.rerun_of, (await runtime.get(again.run_id)).rerun_of, run.rerun_of]).toEqual([
+      run.run_id,
+      run.run_id,
+      undefined,
+    ])
     expect((await run.result()).status).toBe('failed')
     await isWhole(runtime)
   })
