@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import type { ChildFlow } from '../ael/adapter.ts'
 import { aborted } from '../ael/failure.ts'
 import type { ChildRequest, Hands } from '../ael/layer.ts'
@@ -41,6 +42,7 @@ export function childrenOf(options: ChildrenOptions): Children {
 
   async function child(given: ChildFlow, { run: place, action_id, execution_id, signal }: ChildRequest) {
     signal.throwIfAborted()
+    setMaxListeners(0, signal) // each child of the action listens to it
     const run = place && live.get(place.plan_id)
     const flight = run?.flying.get(action_id)
     if (!run || flight?.execution_id !== execution_id)

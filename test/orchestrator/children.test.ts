@@ -120,6 +120,26 @@ describe('a child', () => {
     await inTime(given.clock, runtime.close())
   })
 
+  it('may have many beside it, and nobody is warned of them', async () => {
+    const warned: Error[] = []
+    const warn = (warning: Error) => void warned.push(warning)
+    process.on('warning', warn)
+    onTestFinished(() => void process.off('warning', warn))
+    const { work, slow } = slowly()
+    const given = world({})
+    const parent: FunctionSpec = async (_args, { child, idempotency_key }) => {
+      const flows = Array.from({ length: 20 }, (_, i) => oneStep(`${idempotency_key} child ${i}`, 'slow'))
+      return (await Promise.all(flows.map((flow) => child(flow)))).filter(({ success }) => success).length
+    }
+    const runtime = await given.start(having({ parent, slow }, given.clock))
+    const run = await runtime.submit(flowOf({ parent: {} }))
+    await until(given.clock, () => work.begun === 20)
+    work.open()
+    expect(Object.values((await inTime(given.clock, run.result())).outputs)).toEqual([20])
+    await inTime(given.clock, runtime.close())
+    expect(warned).toEqual([])
+  })
+
   it('must have chosen its id, and is told what to make it of', async () => {
     const given = world({})
     const parent: FunctionSpec = (_args, { child }) => child(flowOf({ noop: {} })) as never
