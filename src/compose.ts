@@ -1,8 +1,8 @@
-import type { DeltaSource } from './ael/adapter.ts'
+import type { ChildFlow, DeltaSource } from './ael/adapter.ts'
 import { checkPlaces } from './ael/check-places.ts'
 import { checkRegistering } from './ael/check-registering.ts'
 import { closeInTime } from './ael/in-time.ts'
-import type { ActionLayer } from './ael/layer.ts'
+import type { ActionLayer, Hands } from './ael/layer.ts'
 import type { ToolRegistry } from './ael/tool-registry.ts'
 import type { Bus } from './bus/bus.ts'
 import { closeBuses } from './bus/close-buses.ts'
@@ -119,7 +119,9 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
       layer: (hands) => {
         const { at_once, max_output_bytes } = whole.actions ?? {}
         const limits = given({ atOnce: at_once, maxOutputBytes: max_output_bytes, onDelta: options.onDelta })
-        layer = actionLayer({ ...hands, clock, adapters, ...limits })
+        const child: NonNullable<Hands['child']> = (flow, request) =>
+          hands.child!(withDefaults(flow, whole.run), request)
+        layer = actionLayer({ ...hands, child, clock, adapters, ...limits })
         return layer
       },
       ...(whole.resolve && { resolve: whole.resolve }),
@@ -181,7 +183,7 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
 }
 
 /** What the config says of runs holds where a flow says nothing. What is no flow is left to who looks at it. */
-const withDefaults = (flow: Flow, run: RunOptions | undefined): Flow =>
+const withDefaults = <F extends Flow | ChildFlow>(flow: F, run: RunOptions | undefined): F =>
   run && isObject(flow) && (flow.options === undefined || isObject(flow.options))
     ? { ...flow, options: { ...run, ...given(flow.options ?? {}) } }
     : flow

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { WebSocket } from 'ws'
 import type { DeltaSource } from '../src/ael/adapter.ts'
-import { functionAdapter } from '../src/ael/function.ts'
+import { type FunctionSpec, functionAdapter } from '../src/ael/function.ts'
 import type { ModelAnswer, ModelRequest } from '../src/ael/llm-model.ts'
 import type { Provider } from '../src/ael/llm-provider.ts'
 import type { Tool } from '../src/ael/tool-registry.ts'
@@ -14,9 +14,10 @@ import { openBus, openSource } from '../src/bus/bus.ts'
 import { memoryTransport } from '../src/bus/memory.ts'
 import { openRuntime } from '../src/compose.ts'
 import type { DriftConfig } from '../src/config.ts'
+import type { RunOptions } from '../src/orchestrator/live.ts'
 import { manualClock, systemClock } from '../src/protocol/clock.ts'
 import { Closed, Corrupt, InvalidInput, Refused, Unavailable } from '../src/protocol/errors.ts'
-import type { JsonObject } from '../src/protocol/json.ts'
+import { type JsonObject, uuidOf } from '../src/protocol/json.ts'
 import type { FileRecord } from '../src/psg/change.ts'
 import type { Backend } from '../src/vsl/backend.ts'
 import { fileBackend } from '../src/vsl/file.ts'
@@ -471,6 +472,21 @@ describe('a runtime from a config', () => {
       const run = await runtime.submit({ ...flowOf({ a: {} }), options } as never)
       expect(await run.result()).toMatchObject({ status: 'failed' })
     }
+  })
+
+  it('has options for runs that hold for those which a step submits as its children, too', async () => {
+    const within = (options?: RunOptions) =>
+      flowOf({ a: {}, b: {} }, { chosen: { run: uuidOf('within') }, ...(options && { options }) })
+    const children = [within(), { ...within({ budget: { actions: 2 } }), chosen: { run: uuidOf('asked for more') } }]
+    const parent: FunctionSpec = async (_args, { child }) => {
+      const results = await Promise.all(children.map(child))
+      return results.map(({ status }) => status)
+    }
+    const functions = { a: () => 1, b: () => 2, parent }
+    const runtime = await openRuntime({ vsl: 'memory:', run: { budget: { actions: 1 } }, functions })
+    onTestFinished(() => runtime.close())
+    const { outputs } = await (await runtime.submit(flowOf({ parent: {} }))).result()
+    expect(Object.values(outputs)).toEqual([['failed', 'completed']])
   })
 
   it('asks about each call of a tool that must be asked about, also when a model makes the same one again', async () => {
