@@ -2,10 +2,10 @@ import type { Action, Lack } from '../ael/adapter.ts'
 import type { ActionLayer } from '../ael/layer.ts'
 import type { Problem } from '../protocol/errors.ts'
 import { comparedSparingly, perhaps } from '../protocol/fields.ts'
-import { isObject, type JsonObject } from '../protocol/json.ts'
+import { isObject, type Json, type JsonObject } from '../protocol/json.ts'
 import { isTerminal } from '../protocol/lifecycle.ts'
-import type { Plan } from '../protocol/types.ts'
-import type { Binding, Node } from '../psg/change.ts'
+import type { Plan, Step } from '../protocol/types.ts'
+import type { Binding, Node, NodeAdd } from '../psg/change.ts'
 import { firstActionOf } from '../psg/first-action.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
@@ -13,7 +13,6 @@ import { sessionHasEnded } from './ending.ts'
 import { expiryOf } from './gate.ts'
 import type { Ending, RunOptions } from './live.ts'
 import { worksOf } from './outcome.ts'
-import type { Session } from './session.ts'
 import { latestEnd } from './timers.ts'
 import { isBehind } from './undo.ts'
 
@@ -38,38 +37,44 @@ export function lackingFor(
   return undefined
 }
 
-/** What a flow asks for that its process does not have: it would be found when the turn of its step comes, after others that took effect. */
+/**
+ * What a flow asks for that its process does not have: it would be found when the turn of its step comes, after others that took effect. What an earlier
+ * run has done is asked only for what takes it back, and only where the run may go back.
+ */
 export function lackProblems(
+  { steps }: Plan,
+  /** In the order of the steps. */
   bound: readonly Binding[],
-  steps: Plan['steps'],
-  { brief, review }: Pick<Session, 'brief' | 'review'>,
+  done: readonly NodeAdd<'action'>[],
+  { on_failure, session }: RunOptions,
   lacks: ActionLayer['lacks'],
 ): readonly Problem[] {
+  const problems: Problem[] = []
   const sparingly = comparedSparingly()
-  let names: ReadonlyMap<string, string> | undefined
-  const named = (step: string): string => {
-    names ??= new Map(steps.map(({ step_id, description }) => [step_id, description]))
-    return `of the step “${names.get(step)}” ` // its id says nothing to who has written the flow in short
-  }
-  const problem = (action: Pick<Action, 'action_type' | 'params'> | undefined, path: string, step?: string) => {
+  const look = (action: Pick<Action, 'action_type' | 'params'> | undefined, at: string, step?: Step) => {
     const lack = action && action.action_type !== 'wait' ? lacks(action) : undefined
-    if (!lack) return []
+    if (!lack) return
     const { what, name, known = [] } = lack
-    const whose = step === undefined ? '' : named(step)
+    const path = step ? `bindings.steps.${step.step_id}${at}` : at
+    const whose = step ? `of the step “${step.description}” ` : '' // its id says nothing to who has written the flow in short
     const hint = COMES_WITH[`${what} ${name}`] ?? perhaps(name, sparingly(known))
     const message = `${whose}asks for the ${what} ${name}, which this process does not have${hint}`
-    return [{ path, rule: 'lacking', message }]
+    problems.push({ path, rule: 'lacking', message })
   }
-  return [
-    ...bound.flatMap(({ step_id, inverse, ...action }) => [
-      ...problem(action, `bindings.steps.${step_id}`, step_id),
-      ...(isObject(inverse)
-        ? problem(inverseNeeded(step_id, inverse), `bindings.steps.${step_id}.inverse`, step_id)
-        : []),
-    ]),
-    ...problem(brief, 'session.brief'),
-    ...problem(review, 'session.review'),
-  ]
+  const carried = new Map(done.map(({ data }) => [data.step_id, data.inverse]))
+  const goesBack = on_failure === 'compensate' || bound.some((binding) => binding.on_failure === 'compensate')
+  for (const [i, step] of steps.entries()) {
+    const { step_id } = step
+    const binding = bound[i]!
+    const isDone = carried.has(step_id)
+    const inverse: Json | undefined = isDone ? carried.get(step_id) : binding.inverse
+    if (!isDone) look(binding, '', step)
+    if (isObject(inverse) && (!isDone || goesBack))
+      look(inverseNeeded(step_id, inverse as JsonObject), '.inverse', step)
+  }
+  look(session?.brief, 'session.brief')
+  look(session?.review, 'session.review')
+  return problems
 }
 
 /** Adapters that are there once a config has something for them. */

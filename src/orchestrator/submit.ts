@@ -89,9 +89,7 @@ export function submission(flow: Flow, clock: { now(): number; uuid(): string },
   const [planHead, ...stepParts] = partsOf('plan', plan)
   const bindingOfEach = bindSteps(plan.steps, bindings, known.resolve, clock.uuid, known.role)
   const done = known.inherits?.actions ?? []
-  const lacking = known.lacks
-    ? lackProblems(notDone(bindingOfEach, done), plan.steps, known.session?.settled ?? {}, known.lacks)
-    : []
+  const lacking = known.lacks ? lackProblems(plan, bindingOfEach, done, options, known.lacks) : []
   if (lacking.length > 0) throw new InvalidInput('flow', lacking)
   const bound = bindingOfEach.map(bindingAdded)
   const large = chunked([...head, planHead!, ...stepParts, ...bound, ...done]).length > 1
@@ -221,13 +219,6 @@ const bindingAdded = (data: Binding): NodeAdd<'binding'> => ({
   id: data.binding_id,
   data,
 })
-
-/** Those of the steps that are still to be carried out. */
-function notDone(bound: readonly Binding[], done: readonly NodeAdd<'action'>[]): readonly Binding[] {
-  if (done.length === 0) return bound
-  const known = new Set(done.map(({ data }) => data.step_id))
-  return bound.filter(({ step_id }) => !known.has(step_id))
-}
 
 function chunked(changes: readonly Change[]): Change[][] {
   const chunks: Change[][] = []

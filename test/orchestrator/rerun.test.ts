@@ -587,6 +587,19 @@ describe('what is asked of a run that goes on', () => {
     expect(again.lacking).toBeUndefined()
     expect((await again.result()).status).toBe('completed')
   })
+
+  it('is what takes back what was carried over, where it may come to that', async () => {
+    const { runtime, run, config, failing } = await failed()
+    failing.clear()
+    await runtime.close()
+    const later = await opened({ functions: { ship: config.functions.ship } }, runtime.store)
+    const { revision } = await later.project.context(run.context_id)
+    const refused = await later.rerun(run.run_id, { options: { on_failure: 'compensate' } }).catch((error) => error)
+    expect(refused).toMatchObject({ problems: [{ rule: 'lacking', path: expect.stringMatching(/\.inverse$/) }] })
+    expect(refused.message).toContain('shop.release')
+    expect((await later.project.context(run.context_id)).revision).toBe(revision)
+    expect((await (await later.rerun(run.run_id)).result()).status).toBe('completed')
+  })
 })
 
 describe('a rerun', () => {
