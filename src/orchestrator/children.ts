@@ -45,8 +45,8 @@ export function childrenOf(options: ChildrenOptions): Children {
     setMaxListeners(0, signal) // each child of the action listens to it
     const run = place && live.get(place.plan_id)
     const flight = run?.flying.get(action_id)
-    if (!run || flight?.execution_id !== execution_id)
-      throw new Refused('the action belongs to no run that is under way here', 'submit the flow to the runtime')
+    if (!run || flight?.execution_id !== execution_id || flight.compensates !== undefined)
+      throw new Refused('the action does no step of a run that is under way here', 'submit the flow to the runtime')
     const flow = checkedFlow(given)
     const id = chosenRun(flow, `\`\${idempotency_key} …\``)
     return awaited(run, flight, signal, async () => {

@@ -216,6 +216,21 @@ describe('a child', () => {
     await inTime(given.clock, runtime.close())
   })
 
+  it('is refused to what takes a step back, in its run or in a rollback', async () => {
+    const books = { back: parentOf('noop'), broken: () => Promise.reject(finalFailure('no')) }
+    const runtime = await openRuntime({ vsl: 'memory:', functions: { noop: () => null, ...books } })
+    onTestFinished(() => runtime.close())
+    const inverse = { action_type: 'function', params: { name: 'back' } }
+    const one = { call: 'noop', binding: { inverse } }
+    const failing = flowOf({ one, broken: { after: ['one'] } }, { options: { on_failure: 'compensate' } })
+    const { undone } = await (await runtime.submit(failing)).result()
+    const done = await runtime.submit(flowOf({ one }))
+    await done.result()
+    const { effects } = await runtime.rollback(done.run_id)
+    const messages = [...undone!, ...effects].map(({ error }) => String(error?.message))
+    expect(messages).toEqual([expect.stringMatching(/submit the flow to the runtime/), messages[0]])
+  })
+
   it('is waited for longer than the step may take', async () => {
     const { clock, first, run, work } = await underWay({ step: { timeout_ms: 200 } })
     await passes(clock, 5_000)
