@@ -1,10 +1,10 @@
 import { NotFound } from '../protocol/errors.ts'
 import { needed, refuseUnlessFit, signal, texts, time } from '../protocol/fields.ts'
 import { type Digest, isObject, type Json } from '../protocol/json.ts'
-import type { Stored } from '../psg/change.ts'
-import { takeOn } from '../psg/field-change.ts'
+import type { EntryChange, Run, Stored } from '../psg/change.ts'
+import { isFieldChange, takeOn } from '../psg/field-change.ts'
 import { graphIn } from '../psg/index-rows.ts'
-import { INDEX } from '../psg/indexes.ts'
+import { INDEX, type Whereabouts } from '../psg/indexes.ts'
 import { KINDS } from '../psg/kinds.ts'
 import { groupIn, placeOf } from '../psg/node.ts'
 import { isGraphs } from '../psg/told.ts'
@@ -33,8 +33,8 @@ export interface WithoutEnded extends Source {
 /**
  * A store as it would be if contexts that ended before a time had never been: their journals, values and index rows, the memory of their flows, and the
  * blobs that nothing else names. A context has ended when nothing in it is open (a plan, a session, a question), it is neither a draft nor
- * suspended, and it holds no files. Nobody may write to the store meanwhile. Throws InvalidInput for a time that is none, NotFound for a bus to forget
- * that has no position here.
+ * suspended, and it holds no files and no child of a run that goes on, which might submit it once more. Nobody may write to the store meanwhile. Throws
+ * InvalidInput for a time that is none, NotFound for a bus to forget that has no position here.
  */
 export async function withoutEnded(store: Source, options: EndedBefore): Promise<WithoutEnded> {
   checkSource({ store })
@@ -82,6 +82,8 @@ interface Trail {
   position: Position
   files: boolean
   readonly own: Map<string, Stored>
+  /** The runs whose children are here. */
+  readonly parents: Set<string>
 }
 
 type Bus = readonly [key: string, told: Position]
@@ -110,11 +112,14 @@ async function ended(
       continue
     }
     const { at, changes } = body
-    const trail = trails.get(stream) ?? { at, position, files: false, own: new Map() }
+    const trail = trails.get(stream) ?? { at, position, files: false, own: new Map(), parents: new Set() }
     trails.set(stream, Object.assign(trail, { at, position }))
     for (const change of changes) {
       if (groupIn(change.key) === KINDS.file.group) trail.files = true
-      if (placeOf(change.key).kind === 'context') takeOn(trail.own, change)
+      const { kind } = placeOf(change.key)
+      if (kind === 'context') takeOn(trail.own, change)
+      const parent = kind === 'run' ? parentIn(change) : undefined
+      if (parent !== undefined) trail.parents.add(parent)
     }
   }
   const asking = new Set<string | undefined>()
@@ -122,10 +127,11 @@ async function ended(
 
   const leftOut = new Set<string>()
   const behind = new Set<string>()
-  for (const [graph, { at, position, files, own }] of trails) {
+  for (const [graph, { at, position, files, own, parents }] of trails) {
     const [context] = own.values()
     if (!context || UNENDED.has(context.data.status) || files || asking.has(graph) || others.has(graph)) continue
-    if (Date.parse(at) >= Date.parse(before) || (await holdsOpen(store, graph))) continue
+    if (Date.parse(at) >= Date.parse(before) || (await holdsOpen(store, graph)) || (await goesOn(store, parents)))
+      continue
     const untold = buses.filter(([, told]) => told < position)
     for (const [key] of untold) behind.add(nameIn(key))
     if (untold.length === 0) leftOut.add(graph)
@@ -139,6 +145,17 @@ const UNENDED: ReadonlySet<unknown> = new Set(['draft', 'suspended'])
 async function holdsOpen(store: Source, graph: string): Promise<boolean> {
   for await (const _ of store.scan(INDEX.open(graph, ''), { limit: 1 })) return true
   return false
+}
+
+/** The run whose child is born with a change, if one is. */
+const parentIn = (change: EntryChange): string | undefined =>
+  isFieldChange(change) ? undefined : (change.after?.data as Run | undefined)?.parent?.run_id
+
+async function goesOn(store: Source, runs: ReadonlySet<string>): Promise<boolean> {
+  if (runs.size === 0) return false
+  const found = await store.getMany([...runs].map((run) => INDEX.id('run', run)))
+  const places = [...found.values()].map((where) => where as Whereabouts)
+  return (await store.getMany(places.map(({ graph, group }) => INDEX.open(graph, group)))).size > 0
 }
 
 /** In the list of ended runs each stands by its id alone. */

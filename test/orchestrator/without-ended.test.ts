@@ -2,7 +2,8 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { actionLayer } from '../../src/ael/ael.ts'
-import { functionAdapter } from '../../src/ael/function.ts'
+import { type FunctionSpec, functionAdapter } from '../../src/ael/function.ts'
+import type { Hands } from '../../src/ael/layer.ts'
 import { trackFiles } from '../../src/drift/track.ts'
 import type { ModuleHandlers } from '../../src/orchestrator/flow.ts'
 import { createRuntime } from '../../src/orchestrator/runtime.ts'
@@ -10,7 +11,7 @@ import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
 import { type EndedBefore, withoutEnded } from '../../src/orchestrator/without-ended.ts'
 import { systemClock } from '../../src/protocol/clock.ts'
 import { InvalidInput } from '../../src/protocol/errors.ts'
-import type { Json } from '../../src/protocol/json.ts'
+import { type Json, uuidOf } from '../../src/protocol/json.ts'
 import { move } from '../../src/psg/moves.ts'
 import { openProject, type Project } from '../../src/psg/project.ts'
 import { type Backend, POSITIONS } from '../../src/vsl/backend.ts'
@@ -21,6 +22,7 @@ import { append, bodies, collect, write } from '../contracts/backend/given.ts'
 import { by, confirmData, contextOf, lasting, planOf } from '../psg/given.ts'
 import { call, contextDocument, planDocument, saying } from '../support/agents.ts'
 import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
+import { door } from '../support/on-a-clock.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 
 const SOON = { before: '2500-01-01T00:00:00Z' }
@@ -193,6 +195,33 @@ describe('a store without what has ended', () => {
     const gone = await ran(store)
     const { left } = await copyOf(store)
     expect(left).toEqual([gone])
+  })
+
+  it('has the children of a run that goes on, which would be submitted once more, until that has ended, too', async () => {
+    const store = memoryBackend()
+    const [paid, goOn] = [door(), door()]
+    let payments = 0
+    const parent: FunctionSpec = async (_args, { child, idempotency_key }) => {
+      await child(flowOf({ pay: {} }, { chosen: { run: uuidOf(`${idempotency_key} pays`) } }))
+      paid.open()
+      await goOn.opened
+      return null
+    }
+    const layer = (hands: Hands) =>
+      actionLayer({ ...hands, adapters: [functionAdapter({ parent, pay: () => ++payments })] })
+    const first = await createRuntime({ store: lasting(store), layer })
+    const run = await first.submit(flowOf({ parent: {} }))
+    await paid.opened
+    const { copy, left } = await copyOf(store)
+    expect(left).toEqual([])
+    goOn.open()
+    await run.result()
+    await first.close()
+    expect((await copyOf(store)).left).toHaveLength(2)
+    const second = await createRuntime({ store: copy, layer })
+    onTestFinished(() => second.close())
+    expect((await (await second.get(run.run_id)).result()).status).toBe('completed')
+    expect(payments).toBe(1)
   })
 
   it('keeps streams that are no graphs, and those that are only in part', async () => {
