@@ -60,7 +60,7 @@ export function childrenOf(options: ChildrenOptions): Children {
     const { action_id } = flight.action
     const parent: Parent = { run_id: run.id, step_id: flight.step, action_id }
     const ours = (found: RunHandle): RunHandle => {
-      if (found.parent?.action_id === action_id) return found
+      if (isChildOf(run, flight, found)) return found
       throw notOurs(id)
     }
     run.parents.add(action_id) // before it is stored: the run must not end meanwhile
@@ -96,6 +96,12 @@ export function childrenOf(options: ChildrenOptions): Children {
   }
 
   return { child, cancel, isOrphan }
+}
+
+/** A turn of a session that is handed out again is another action under the same key, and finds what came of the children of the first. */
+function isChildOf(run: LiveRun, { action }: Flight, { parent }: RunHandle): boolean {
+  if (parent?.run_id !== run.id) return false
+  return run.graph.get('action', parent.action_id)?.data.idempotency_key === action.idempotency_key
 }
 
 /** Its parent knows of a child before it is there, so that it can be found by whoever ends the parent. */

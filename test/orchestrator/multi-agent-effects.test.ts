@@ -1,16 +1,18 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { type FunctionSpec, functionAdapter } from '../../src/ael/function.ts'
+import type { Hands } from '../../src/ael/layer.ts'
 import type { BindingSpec } from '../../src/orchestrator/bind.ts'
 import type { RunOptions } from '../../src/orchestrator/live.ts'
 import { createRuntime } from '../../src/orchestrator/runtime.ts'
 import type { SessionAsked } from '../../src/orchestrator/session.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
-import { isObject, type Json, type JsonObject } from '../../src/protocol/json.ts'
+import { isObject, type Json, type JsonObject, uuidOf } from '../../src/protocol/json.ts'
 import type { CollabMode } from '../../src/protocol/types.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { collabDocument, contextDocument, planDocument, roleDocument } from '../support/agents.ts'
+import { flowOf } from '../support/flows.ts'
 import { mortal } from '../support/mortal-runtime.ts'
 import { door, heldCommit, inTime, passes, until } from '../support/on-a-clock.ts'
 
@@ -45,7 +47,8 @@ async function opened({ mode = 'broadcast', steps, functions, session, options, 
   const undo: FunctionSpec = (args: Json) => void undone.push(args)
   async function start() {
     const process = mortal(seen(store))
-    const layer = actionLayer({ clock, adapters: [functionAdapter({ undo, ...functions })], graceMs: 10 })
+    const adapters = [functionAdapter({ undo, ...functions })]
+    const layer = (hands: Hands) => actionLayer({ ...hands, clock, adapters, graceMs: 10 })
     const runtime = await createRuntime({ store: process.store, layer, clock, leaseTtlMs: 500, patrolMs: 50 })
     let dead = false
     onTestFinished(async () => void (dead || (await inTime(clock, runtime.close()))))
@@ -107,6 +110,26 @@ describe('a session whose run is cancelled', () => {
       ['MAPTurnDispatched', 1, null],
       ['MAPTurnCompleted', 1, { status: 'cancelled', step_id: ids.work }],
     ])
+  })
+})
+
+describe('a step of a session that is handed out again', () => {
+  it('finds the children of the turn that was taken away: its key is the same', async () => {
+    let paid = 0
+    let turns = 0
+    const work: FunctionSpec = async (_args, { child, idempotency_key, signal }) => {
+      const { status } = await child(flowOf({ pay: {} }, { chosen: { run: uuidOf(`${idempotency_key} pays`) } }))
+      if (++turns > 1) return status
+      return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+    }
+    const { clock, run, ids } = await opened({
+      mode: 'round_robin',
+      steps: { work: {} },
+      functions: { work, pay: () => ++paid },
+      session: () => ({ token_ms: 1_000 }),
+    })
+    expect(await inTime(clock, run.result())).toMatchObject({ outputs: { [ids.work!]: 'completed' } })
+    expect([turns, paid]).toEqual([2, 1])
   })
 })
 
