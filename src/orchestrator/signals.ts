@@ -14,7 +14,7 @@ export function openSignals({ graph, plan }: LiveRun): Map<string, Node<'signal'
   return open
 }
 
-/** Throws InvalidInput for a signal that no step of the run takes, now or later: it would lie there for ever, and who sent it wait for what it does. */
+/** Throws InvalidInput for a signal that no step of the run was ever to take: it would lie there for ever, and who sent it wait for what it does. */
 export function refuseUnlessTaken({ state }: ProjectGraph, run: Node<'run'>, name: string): void {
   const facts = state.plan(run.data.plan_id)
   if (facts && namesKnown.get(facts)?.has(name)) return

@@ -41,7 +41,7 @@ export interface Wishes {
   /** At the next boundary. Throws InvalidInput for a run that has not started, as `resume` does. */
   pause(run: string): Promise<void>
   resume(run: string): Promise<void>
-  /** Hands something from outside to a run: a step bound to `wait` for that name takes it. Throws InvalidInput for a name that none waits for, now or later. */
+  /** Hands something from outside to a run: a step bound to `wait` for that name takes it. Throws InvalidInput for a name that none is bound to. */
   signal(run: string, name: string, payload?: JsonGiven): Promise<void>
 }
 
