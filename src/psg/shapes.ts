@@ -42,6 +42,10 @@ const target: Field = {
   says: 'a kind (plan, action, other) and an id',
   fits: (value) => isObject(value) && ['plan', 'action', 'other'].includes(value.kind as string) && text.fits(value.id),
 }
+const carried: Field = {
+  says: 'a run_id and an action_id',
+  fits: (value) => isObject(value) && text.fits(value.run_id) && text.fits(value.action_id),
+}
 const parent: Field = {
   says: 'a run_id, a step_id and an action_id',
   fits: (value) => isObject(value) && [value.run_id, value.step_id, value.action_id].every(text.fits),
@@ -80,7 +84,8 @@ const SHAPES: { readonly [K in Kind]?: { readonly [field: string]: Field } } = {
     ended: maybe(ended),
     inverse: maybe(inverse),
     no_inverse: maybe(text),
-    carried_from: maybe(object),
+    carried_from: maybe(carried),
+    children: maybe(texts),
   },
   gate: {
     gate_id: text,

@@ -346,6 +346,29 @@ export const RULE_CASES: readonly RuleCase[] = [
   },
   {
     rule: 'schema',
+    title: 'refuses children of an action that nobody could look for',
+    async prepare(world) {
+      const { action } = await withGatedAction(world)
+      return {
+        breaks: { changes: [set('action', action, { children: 'all' })], ...at('action', action, 'children') },
+        passes: { changes: [set('action', action, { children: [world.id()] })] },
+      }
+    },
+  },
+  {
+    rule: 'schema',
+    title: 'refuses an action that was carried over from nowhere',
+    async prepare(world) {
+      const { action } = await withGatedAction(world)
+      const from = { run_id: world.id(), action_id: world.id() }
+      return {
+        breaks: { changes: [set('action', action, { carried_from: {} })], ...at('action', action, 'carried_from') },
+        passes: { changes: [set('action', action, { carried_from: from })] },
+      }
+    },
+  },
+  {
+    rule: 'schema',
     title: 'refuses a gate that nobody could pass',
     async prepare(world) {
       const { id, context } = world
