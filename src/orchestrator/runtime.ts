@@ -4,25 +4,23 @@ import { onAbort } from '../bus/waiting.ts'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { allOf } from '../protocol/each.ts'
 import { Closed, NotFound } from '../protocol/errors.ts'
-import { needed, oneOf, refuseUnlessFit, signal as signalField, text } from '../protocol/fields.ts'
-import type { JsonObject } from '../protocol/json.ts'
+import { oneOf, refuseUnlessFit, signal as signalField, text } from '../protocol/fields.ts'
 import { PLAN_ENDINGS } from '../protocol/lifecycle.ts'
 import { reporter } from '../protocol/reporter.ts'
-import { validate } from '../protocol/validate.ts'
+import { unlessNotFound } from '../protocol/unless-not-found.ts'
 import type { Commit, Node } from '../psg/change.ts'
 import type { Document } from '../psg/document.ts'
 import { type EndedRun, endedRuns } from '../psg/ended-runs.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { insist } from '../psg/insist.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
 import { openPlans } from '../psg/open-plans.ts'
-import { plain } from '../psg/plain.ts'
 import { caughtUp, openProject, type Project, upToDate } from '../psg/project.ts'
 import type { Backend } from '../vsl/backend.ts'
 import type { Resolver } from './bind.ts'
 import { type BringingIn, bringIn } from './bring-in.ts'
 import { childrenOf } from './children.ts'
 import { handsOf } from './hands.ts'
+import { type IntegrationKind, ingest } from './ingest.ts'
 import { dueRuns, wantsSomebody } from './keeper.ts'
 import type { Lacking } from './lacking.ts'
 import { leftRuns } from './left-runs.ts'
@@ -105,8 +103,6 @@ export interface Runtime extends Wishes {
    */
   close(signal?: AbortSignal): Promise<void>
 }
-
-export type IntegrationKind = 'tool-event' | 'file-update-event' | 'git-event' | 'ci-event'
 
 /** Throws InvalidInput for options that are none. */
 export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
@@ -272,24 +268,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     ...asked,
     async ingest(context, kind, event, given = {}) {
       open()
-      refuseUnlessFit('options', given, { source: text })
-      refuseUnlessFit('integration', { kind }, { kind: needed(oneOf(...Object.keys(INTEGRATIONS))) })
-      const payload = plain(validate(kind, event), '', kind) as JsonObject // whoever gave it may change it
-      const graph = await project.context(context)
-      await insist(graph, [], {
-        actor: given.source ?? 'outside',
-        reason: `${INTEGRATIONS[kind]} from outside`,
-        events: [
-          {
-            event: {
-              event_type: INTEGRATIONS[kind],
-              event_family: 'external_integration',
-              ...(given.source !== undefined && { source: given.source }),
-              payload,
-            },
-          },
-        ],
-      })
+      await ingest(project, context, kind, event, given)
     },
     async close(signal) {
       refuseUnlessFit('close', { signal }, { signal: signalField })
@@ -299,15 +278,4 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
       return closing.finally(() => signal.removeEventListener('abort', hurried)) // it may live on for long, and would keep the runtime
     },
   }
-}
-
-function unlessNotFound(error: unknown): undefined {
-  if (!(error instanceof NotFound)) throw error
-}
-
-const INTEGRATIONS: { readonly [K in IntegrationKind]: string } = {
-  'tool-event': 'tool_execution',
-  'file-update-event': 'file_update',
-  'git-event': 'git_operation',
-  'ci-event': 'ci_pipeline',
 }

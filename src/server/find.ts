@@ -83,7 +83,3 @@ export async function shownAs({ graph, kind, id }: Found): Promise<Document | Js
     ? graph.document(kind as DocumentKind, id)
     : ((await graph.require(kind, id)).data as unknown as Json)
 }
-
-export function unlessNotFound(error: unknown): undefined {
-  if (!(error instanceof NotFound)) throw error
-}

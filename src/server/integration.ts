@@ -1,8 +1,6 @@
 import type { ComposedRuntime } from '../compose.ts'
-import type { IntegrationKind } from '../orchestrator/runtime.ts'
+import { INTEGRATION_KINDS } from '../orchestrator/ingest.ts'
 import { type Route, TEXT, textOf, wordOf } from './route.ts'
-
-const KINDS: readonly IntegrationKind[] = ['tool-event', 'file-update-event', 'git-event', 'ci-event']
 
 /** What tools, editors, git and CI tell. */
 export function integrationRoutes(runtime: ComposedRuntime): readonly Route[] {
@@ -17,7 +15,7 @@ export function integrationRoutes(runtime: ComposedRuntime): readonly Route[] {
         required: ['context_id', 'kind', 'event'],
         properties: {
           context_id: { $ref: 'identifier' },
-          kind: { type: 'string', enum: KINDS },
+          kind: { type: 'string', enum: INTEGRATION_KINDS },
           event: { type: 'object' },
           source: TEXT,
         },
@@ -25,7 +23,7 @@ export function integrationRoutes(runtime: ComposedRuntime): readonly Route[] {
       },
       status: 202,
       async handle({ body }) {
-        const kind = wordOf(body, 'kind', KINDS)
+        const kind = wordOf(body, 'kind', INTEGRATION_KINDS)
         const source = body.source === undefined ? {} : { source: textOf(body, 'source') }
         await runtime.ingest(textOf(body, 'context_id'), kind, body.event, source)
         return { accepted: true }

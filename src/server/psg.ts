@@ -1,8 +1,9 @@
 import type { ComposedRuntime } from '../compose.ts'
 import { statusesOf } from '../protocol/lifecycle.ts'
+import { unlessNotFound } from '../protocol/unless-not-found.ts'
 import { pathsOf } from '../psg/paths.ts'
 import { caughtUp } from '../psg/project.ts'
-import { findNamed, shownAs, type ToldReason, unlessNotFound, whyOf } from './find.ts'
+import { findNamed, shownAs, type ToldReason, whyOf } from './find.ts'
 import { behind, by, countOf, type Route, TEXT, wordOf } from './route.ts'
 
 const STATUSES = statusesOf('plan')
