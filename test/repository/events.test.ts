@@ -82,7 +82,7 @@ const EMITTERS = [
   'orchestrator/modules/core.ts',
   'orchestrator/modules/dialog.ts',
   'orchestrator/rollback-trace.ts',
-  'orchestrator/runtime.ts',
+  'orchestrator/ingest.ts',
   'orchestrator/undo.ts',
   'psg/events.ts',
   'psg/told.ts',
