@@ -96,6 +96,7 @@ export function mortal(store: Backend, clock: Clock): Mortal {
         }),
       putBlob: (bytes) => answered(() => store.putBlob(bytes)),
       getBlob: (digest) => answered(() => store.getBlob(digest)),
+      forgetBlobs: (digests, unputMs) => answered(() => store.forgetBlobs(digests, unputMs)),
       blobs: () => told(() => store.blobs()),
       close: () => answered(() => store.close()),
     },

@@ -36,6 +36,7 @@ export function withPatience(store: Backend, { ask, unlessOver }: Patience): Bac
     putBlob: (bytes) => ask('putBlob', () => store.putBlob(bytes)),
     getBlob: (digest) => ask('getBlob', () => store.getBlob(digest)),
     blobs: () => each('blobs', store.blobs()),
+    forgetBlobs: (digests, unputMs) => ask('forgetBlobs', () => store.forgetBlobs(digests, unputMs)),
     close: () => unlessOver(store.close()),
   }
 }

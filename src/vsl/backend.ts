@@ -23,7 +23,8 @@ export interface Backend extends ValueStateLayer {
 
   /**
    * All of it or nothing. Throws FencedOut if `fence` is given and is not the stream's token, RevisionConflict unless the stream is at `expected`,
-   * KeyExists if an insert meets a key (asked in this order), TooLarge: then nothing was written. Throws OutcomeUnknown when the reply was lost.
+   * KeyExists if an insert meets a key (asked in this order), Refused for a stream that may not be forgotten, TooLarge: then nothing was written. Throws
+   * OutcomeUnknown when the reply was lost.
    * Returns when the write is as durable as `traits` say.
    */
   commit(write: Write): Promise<void>
@@ -60,6 +61,11 @@ export interface Backend extends ValueStateLayer {
   getBlob(digest: Digest): Promise<Uint8Array | undefined>
   /** Every blob's digest, in no order. */
   blobs(): AsyncIterable<Digest>
+  /**
+   * Takes away those of these blobs that nobody has put for `unputMs` by the store's clock, and answers with them; what is not there is passed over.
+   * So whoever has put one has this long for the commit that names it, also if it was there before.
+   */
+  forgetBlobs(digests: readonly Digest[], unputMs: number): Promise<readonly Digest[]>
 
   readonly traits: Traits
   /**
@@ -102,6 +108,12 @@ export interface Write {
   readonly expected: number
   readonly fence?: number
   readonly entry?: Json
+  /**
+   * In place of an entry: those that the stream has are taken away, and it is at revision 0; its token and lease stay as they are. The feed passes over them
+   * from then on, and whoever had come to one of them goes on behind it; who reads the stream at that moment may see some of them only. Refused for the
+   * stream that has the newest entry of all, by which a position ahead of the store is known.
+   */
+  readonly forget?: true
   /** Keys that must not exist yet. */
   readonly inserts: Puts
   readonly puts: Puts

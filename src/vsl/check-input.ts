@@ -140,6 +140,15 @@ export function checkDigest(digest: Digest): void {
     ])
 }
 
+export function checkForgetting(digests: readonly Digest[], unputMs: number): void {
+  if (!Array.isArray(digests)) throw new InvalidInput('blobs', [badList('digests', digests)])
+  for (const digest of digests) checkDigest(digest)
+  if (!Number.isFinite(unputMs) || unputMs < 0)
+    throw new InvalidInput('blobs', [
+      { path: 'unputMs', rule: 'amount', message: 'is not a time of 0 or more', found: shown(unputMs) },
+    ])
+}
+
 /** Text, or numbers wider than a byte, would be taken for other bytes than were meant, and by each member for different ones. */
 export function checkBytes(bytes: Uint8Array): void {
   if (!isUint8Array(bytes))

@@ -61,7 +61,7 @@ type Stores = { readonly [name: string]: unknown }
 /** A store, by what everybody asks of it. */
 export const store = having(
   'a store, as openStore makes them',
-  ...['commit', 'getMany', 'scan', 'read', 'feed', 'acquire', 'blobs', 'close'],
+  ...['commit', 'getMany', 'scan', 'read', 'feed', 'acquire', 'blobs', 'forgetBlobs', 'close'],
 )
 const STORE = needed(store)
 const SOURCE = needed(

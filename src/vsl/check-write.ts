@@ -22,6 +22,13 @@ export function checkWrite(write: Write): WriteTexts {
     problems.push({ path: 'expected', rule: 'revision', message: 'is not a revision', found: shown(write.expected) })
   if (write.fence !== undefined && !Number.isSafeInteger(write.fence))
     problems.push({ path: 'fence', rule: 'token', message: 'is not a token', found: shown(write.fence) })
+  if (write.forget !== undefined && (write.forget !== true || write.entry !== undefined))
+    problems.push({
+      path: 'forget',
+      rule: 'type',
+      message: 'must be true, without an entry',
+      found: shown(write.forget),
+    })
   const seen = new Set<string>()
   const claim = (list: string, key: string, i: number) => {
     if (!isName(key)) problems.push(badName(`${list}[${i}]`, key))

@@ -4,6 +4,7 @@ import {
   checkBytes,
   checkDigest,
   checkFeed,
+  checkForgetting,
   checkLease,
   checkName,
   checkNames,
@@ -101,6 +102,11 @@ export function checked(open: () => void, member: Backend): Backend {
       open()
       checkDigest(digest)
       return member.getBlob(digest)
+    },
+    async forgetBlobs(digests, unputMs) {
+      open()
+      checkForgetting(digests, unputMs)
+      return member.forgetBlobs(digests, unputMs)
     },
   }
 }

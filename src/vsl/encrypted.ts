@@ -2,7 +2,7 @@ import { InvalidInput, KeyExists, NotFound, Refused } from '../protocol/errors.t
 import { type Digest, digestOf, type Json } from '../protocol/json.ts'
 import type { Backend, Entry, Puts, ScanFrom } from './backend.ts'
 import { certainly } from './certainly.ts'
-import { checkBytes, checkDigest, checkName, checkScan, textOf } from './check-input.ts'
+import { checkBytes, checkDigest, checkForgetting, checkName, checkScan, textOf } from './check-input.ts'
 import { checkStores } from './check-options.ts'
 import { checkWrite } from './check-write.ts'
 import { isEmpty } from './copy.ts'
@@ -21,7 +21,6 @@ export async function withEncryption(store: Backend, keys: readonly EncryptionKe
   checkStores({ store })
   const ring = keyring(keys)
   await checkKeys(store, ring)
-  const writing = new Map<Digest, Promise<void>>()
 
   /** Every key leaves its check before it seals anything: the name of one without is damage, and not a key to be given. */
   async function unopened(place: Place, error: unknown): Promise<never> {
@@ -43,29 +42,62 @@ export async function withEncryption(store: Backend, keys: readonly EncryptionKe
   const seal = (texts: readonly (readonly [string, string])[]): Puts =>
     texts.map(([key, text]) => [key, ring.seal(['value', key], text)])
 
-  const namesOf = (digest: Digest): readonly string[] => ring.hiddenNames(digest).map(blobName)
+  const namesOf = (digest: Digest): readonly Name[] =>
+    ring.hiddenNames(digest).map(({ id, name }) => ({ id, name: `${BLOBS}${encodeURIComponent(id)}/${name}` }))
 
-  async function findBlob(digest: Digest): Promise<Digest | undefined> {
-    for (const name of namesOf(digest)) {
-      const sealed = await store.get(name)
-      if (sealed !== undefined) return (await open<BlobName>(['blob name', name], sealed)).inner
+  async function innerOf({ name }: Name): Promise<Digest | undefined> {
+    const sealed = await store.get(name)
+    return sealed === undefined ? undefined : (await open<BlobName>(['blob name', name], sealed)).inner
+  }
+  const innersOf = async (digest: Digest): Promise<Digest[]> =>
+    (await Promise.all(namesOf(digest).map(innerOf))).filter((inner) => inner !== undefined)
+  /** The sealed bytes that a name leads to; a name stays when they are taken away. */
+  async function sealedBy(name: Name): Promise<Uint8Array | undefined> {
+    let before: Digest | undefined
+    for (let inner = await innerOf(name); inner !== before; inner = await innerOf(name)) {
+      const sealed = inner && (await store.getBlob(inner))
+      if (sealed) return sealed
+      before = inner // it is not there, unless it moved meanwhile
     }
     return undefined
   }
-  /** While keys are changed, two processes may have sealed the same blob, each with its own: it is told of by the name that it is found by. */
-  async function isFoundBy(name: string, digest: Digest): Promise<boolean> {
-    for (const other of namesOf(digest)) {
-      if (other === name) break
-      if ((await store.get(other)) !== undefined) return false
+  async function findBlob(digest: Digest): Promise<Uint8Array | undefined> {
+    for (const name of namesOf(digest)) {
+      const sealed = await sealedBy(name)
+      if (sealed) return sealed
     }
+    return undefined
+  }
+  /** Where a blob is put: while keys are changed it stays with the key that it lies there with, or there would be two of it. */
+  async function homeOf(digest: Digest): Promise<Name> {
+    const [first, ...others] = namesOf(digest) as [Name, ...Name[]]
+    if (others.length > 0 && (await innerOf(first)) === undefined)
+      for (const other of others) if (await sealedBy(other)) return other
+    return first
+  }
+  /**
+   * Nothing can compare and set a name, so nothing must have to: with the same key a blob is sealed to the same bytes by everybody, and its name, once it
+   * leads to them, never changes again. So whoever puts a blob ends with these bytes put in the inner store and its name leading there, whatever others
+   * put or take away meanwhile: bytes that were taken away a moment before are put again, and from then on the inner store keeps them as long as it must.
+   */
+  async function writeBlob(digest: Digest, bytes: Uint8Array): Promise<void> {
+    const home = await homeOf(digest)
+    const sealed = ring.sealBytes(['blob', digest], bytes, home.id)
+    const inner = digestOf(sealed)
+    const before = await innerOf(home)
+    if (before === undefined) await nameBlob(home, { digest, inner }) // first: bytes that no name leads to could never be taken away
+    await store.putBlob(sealed)
+    if (before === undefined || before === inner) return
+    // An earlier release sealed it differently each time: it moves, and nobody puts those bytes again.
+    await nameBlob(home, { digest, inner })
+    await store.forgetBlobs([before], 0)
+  }
+  async function noneIsLeft(inners: readonly Digest[]): Promise<boolean> {
+    for (const inner of inners) if (await store.getBlob(inner)) return false
     return true
   }
-  async function writeBlob(digest: Digest, bytes: Uint8Array): Promise<void> {
-    if ((await findBlob(digest)) !== undefined) return
-    const inner = await store.putBlob(ring.sealBytes(['blob', digest], bytes))
-    const name = namesOf(digest)[0]!
-    const sealed = ring.seal(['blob name', name], JSON.stringify({ digest, inner } satisfies BlobName))
-    await certainly(store.set(name, sealed))
+  async function nameBlob({ id, name }: Name, led: BlobName): Promise<void> {
+    await certainly(store.set(name, ring.seal(['blob name', name], JSON.stringify(led), id)))
   }
 
   return {
@@ -131,15 +163,12 @@ export async function withEncryption(store: Backend, keys: readonly EncryptionKe
       checkBytes(bytes)
       const copy = new Uint8Array(bytes)
       const digest = digestOf(copy)
-      const work = writing.get(digest) ?? writeBlob(digest, copy).finally(() => writing.delete(digest))
-      writing.set(digest, work)
-      await work
+      await writeBlob(digest, copy)
       return digest
     },
     async getBlob(digest) {
       checkDigest(digest)
-      const inner = await findBlob(digest)
-      const sealed = inner && (await store.getBlob(inner))
+      const sealed = await findBlob(digest)
       try {
         return sealed && new Uint8Array(ring.openBytes(['blob', digest], sealed))
       } catch (error) {
@@ -147,10 +176,26 @@ export async function withEncryption(store: Backend, keys: readonly EncryptionKe
       }
     },
     async *blobs() {
+      const inners = new Set<Digest>()
+      for await (const inner of store.blobs()) inners.add(inner)
+      const told = new Set<Digest>() // while keys are changed, two processes may seal the same blob, each with its own
       for await (const [name, sealed] of store.scan(BLOBS, { own: true })) {
-        const { digest } = await open<BlobName>(['blob name', name], sealed)
-        if (await isFoundBy(name, digest)) yield digest
+        const { digest, inner } = await open<BlobName>(['blob name', name], sealed)
+        if (told.has(digest) || !(inners.has(inner) || (await findBlob(digest)))) continue
+        told.add(digest)
+        yield digest
       }
+    },
+    async forgetBlobs(digests, unputMs) {
+      checkForgetting(digests, unputMs)
+      const inners = new Map<Digest, readonly Digest[]>()
+      for (const digest of new Set(digests)) inners.set(digest, await innersOf(digest))
+      const gone = new Set(await store.forgetBlobs([...inners.values()].flat(), unputMs))
+      const taken: Digest[] = []
+      for (const [digest, led] of inners)
+        if (led.some((inner) => gone.has(inner)) && (await noneIsLeft(led.filter((inner) => !gone.has(inner)))))
+          taken.push(digest)
+      return taken
     },
 
     close: () => store.close(),
@@ -187,7 +232,11 @@ interface BlobName {
   readonly digest: Digest
   readonly inner: Digest
 }
-const blobName = ({ id, name }: { id: string; name: string }): string => `${BLOBS}${encodeURIComponent(id)}/${name}`
+/** An own key of the inner store, which tells where a blob lies that this key has sealed. */
+interface Name {
+  readonly id: string
+  readonly name: string
+}
 
 function checkOwn(key: string): void {
   checkName('key', key)

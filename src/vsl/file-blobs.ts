@@ -1,28 +1,46 @@
-import { readdir, readFile, stat } from 'node:fs/promises'
+import { readdir, readFile, rm, stat, utimes } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import type { Clock } from '../protocol/clock.ts'
 import { Corrupt } from '../protocol/errors.ts'
 import { type Digest, digestOf } from '../protocol/json.ts'
 import { isMissing } from './file-errors.ts'
 import { replaceDurably, syncFolder } from './file-sync.ts'
+import { type Serially, serially } from './serially.ts'
 
-/** Bytes in files named for their digest, in folders of its first two digits. */
-export function blobFiles(folder: string) {
+/** Bytes in files named for their digest, in folders of its first two digits. When a file was last modified tells when its bytes were last put. */
+export function blobFiles(folder: string, clock: Clock) {
   const pathOf = (digest: Digest) => join(folder, digest.slice(7, 9), digest.slice(9))
-  const writing = new Map<Digest, Promise<void>>()
+  const busy = new Map<Digest, { readonly one: Serially; users: number }>()
+
+  /** One piece of work at a time on each blob, or what was just put might be taken away. */
+  async function alone<T>(digest: Digest, work: () => Promise<T>): Promise<T> {
+    const turns = busy.get(digest) ?? { one: serially(), users: 0 }
+    busy.set(digest, turns)
+    turns.users++
+    try {
+      return await turns.one(work)
+    } finally {
+      if (--turns.users === 0) busy.delete(digest)
+    }
+  }
+  const touch = (path: string) => utimes(path, clock.now() / 1000, clock.now() / 1000)
 
   async function write(digest: Digest, bytes: Uint8Array): Promise<void> {
     const path = pathOf(digest)
-    if (await exists(path)) return
+    const isThere = await touch(path).then(
+      () => true,
+      () => false, // or somebody else's: then it becomes ours
+    )
+    if (isThere) return
     await replaceDurably(path, bytes)
     for (const above of [folder, dirname(folder)]) await syncFolder(above) // they may be new as well
+    await touch(path)
   }
 
   return {
     async put(bytes: Uint8Array): Promise<Digest> {
       const digest = digestOf(bytes)
-      const work = writing.get(digest) ?? write(digest, bytes).finally(() => writing.delete(digest))
-      writing.set(digest, work)
-      await work
+      await alone(digest, () => write(digest, bytes))
       return digest
     },
     async get(digest: Digest): Promise<Uint8Array | undefined> {
@@ -36,6 +54,16 @@ export function blobFiles(folder: string) {
         throw error
       }
     },
+    /** True if it was there, and nobody has put it for so long. */
+    forget(digest: Digest, unputMs: number): Promise<boolean> {
+      return alone(digest, async () => {
+        const path = pathOf(digest)
+        const putAt = await modified(path)
+        if (putAt === undefined || putAt + unputMs > clock.now()) return false
+        await rm(path)
+        return true
+      })
+    },
     async *list(): AsyncIterable<Digest> {
       for (const start of await namesIn(folder)) {
         for (const rest of await namesIn(join(folder, start)))
@@ -45,12 +73,11 @@ export function blobFiles(folder: string) {
   }
 }
 
-async function exists(path: string): Promise<boolean> {
+async function modified(path: string): Promise<number | undefined> {
   try {
-    await stat(path)
-    return true
+    return Math.round((await stat(path)).mtimeMs)
   } catch (error) {
-    if (isMissing(error)) return false
+    if (isMissing(error)) return undefined
     throw error
   }
 }

@@ -13,6 +13,8 @@ export interface Checkpoint {
   readonly seq: number
   /** The sum of that line: it must still stand in the journal. */
   readonly sum: string
+  /** The journal's files, by their first lines, that hold forgotten entries. */
+  readonly unswept: readonly number[]
   readonly streams: readonly (readonly [name: string, StreamState])[]
   readonly values: Lines
   readonly own: Lines
@@ -21,8 +23,11 @@ export interface Checkpoint {
 interface StreamState {
   readonly revision: number
   readonly token: number
-  /** The line of its last entry; 0 before the first. */
+  /** The lines of its first and of its last entry; 0 when it has none. */
+  readonly first: number
   readonly last: number
+  /** The line by which it was last forgotten; 0 if it never was. */
+  readonly forgotten: number
   readonly lease?: { readonly holder: Holder; readonly ttlMs: number } | undefined
 }
 
@@ -43,7 +48,7 @@ export function mapOf({ keys, seqs }: Lines): Map<string, number> {
   return lines
 }
 
-const FORMAT = 1
+const FORMAT = 2
 
 export async function writeCheckpoint(folder: string, checkpoint: Checkpoint): Promise<void> {
   const text = JSON.stringify({ format: FORMAT, ...checkpoint })

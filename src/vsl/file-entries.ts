@@ -1,6 +1,7 @@
 import type { Entry, Position } from './backend.ts'
 import { aheadOfStore } from './check-input.ts'
 import { damaged } from './file-errors.ts'
+import { isForgotten } from './file-forget.ts'
 import type { Journal } from './file-journal.ts'
 import type { Line, RawLine } from './file-lines.ts'
 import { sequenceOf, sequencePosition } from './position.ts'
@@ -12,6 +13,8 @@ export interface StreamLines {
   readonly recent: readonly number[]
   /** The line of the entry before those; each line names the one before it. */
   readonly before: number
+  /** The line by which it was last forgotten; 0 if it never was. */
+  readonly forgotten: number
 }
 
 /** So many lines are read at once in the hope of meeting the next entry of the same stream. */
@@ -19,6 +22,12 @@ const NEIGHBOURS = 64
 
 /** Ways through the journal, page by page; each answers with no entries when there are no more for now. */
 export function entryPages(journal: Journal, streams: ReadonlyMap<string, StreamLines>) {
+  function entriesIn(raw: RawLine): Entry[] {
+    const line: Line = JSON.parse(raw.text)
+    if (line.kind !== 'commit' || line.revision === undefined || isForgotten(streams, line)) return []
+    return [{ stream: line.stream, revision: line.revision, position: sequencePosition(line.seq), body: line.entry! }]
+  }
+
   return {
     ofAll(after: Position | undefined): () => Promise<readonly Entry[]> {
       let at = after === undefined ? 0 : sequenceOf(after)
@@ -39,7 +48,7 @@ export function entryPages(journal: Journal, streams: ReadonlyMap<string, Stream
       /** The lines of the next entries, where they are not recent. */
       let older: readonly number[] = []
       let next = 0
-      return async () => {
+      const nextEntries = async () => {
         const stream = streams.get(name)
         if (stream === undefined || at >= stream.revision) return []
         const newer = stream.revision - stream.recent.length
@@ -59,14 +68,24 @@ export function entryPages(journal: Journal, streams: ReadonlyMap<string, Stream
         at += entries.length
         return entries
       }
+      let forgotten: number | undefined
+      const isForgottenAgain = () => forgotten !== streams.get(name)?.forgotten
+      return async () => {
+        for (;;) {
+          if (isForgottenAgain()) {
+            forgotten = streams.get(name)?.forgotten
+            older = []
+            next = 0
+          }
+          try {
+            return await nextEntries()
+          } catch (error) {
+            if (!isForgottenAgain()) throw error // else it looked for what is no longer there
+          }
+        }
+      }
     },
   }
-}
-
-function entriesIn(raw: RawLine): Entry[] {
-  const line: Line = JSON.parse(raw.text)
-  if (line.kind !== 'commit' || line.revision === undefined) return []
-  return [{ stream: line.stream, revision: line.revision, position: sequencePosition(line.seq), body: line.entry! }]
 }
 
 /** The lines of a stream's last `count` entries up to the one at `seq`, oldest first: each names the one before it. */

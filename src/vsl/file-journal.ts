@@ -2,10 +2,10 @@ import { type FileHandle, open, readdir } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
 import { damaged, fileError } from './file-errors.ts'
-import { type Line, type LineText, type RawLine, sealed, unsealed } from './file-lines.ts'
-import { makeFolderDurably, syncFolder } from './file-sync.ts'
+import { type Line, type LineText, type RawLine, sealed, sealedLine, unsealed } from './file-lines.ts'
+import { makeFolderDurably, replaceDurably, syncFolder } from './file-sync.ts'
 
-/** The lines of a store, in files of some megabytes each; the last file grows, the others are never touched again. */
+/** The lines of a store, in files of some megabytes each; the last file grows, the others may be rewritten. */
 export interface Journal {
   /** The last line that is on the disk; 0 before the first. */
   readonly last: number
@@ -19,6 +19,15 @@ export interface Journal {
   roll(): Promise<boolean>
   /** Lines from this one on, as many as make a page; none if there are none yet. */
   page(from: number, limit?: number): Promise<readonly RawLine[]>
+  /** The first line of the file that grows. */
+  readonly growing: number
+  /** The files that hold lines from one to the other, each by its first line. */
+  filesOf(from: number, to: number): readonly number[]
+  /**
+   * Puts the text that `change` makes of each line of a file in its place; the file must not be the one that grows. Durable when it returns; after a
+   * crash either the old or the new file is there. One call at a time.
+   */
+  rewrite(first: number, change: (text: string) => string): Promise<void>
   close(): Promise<void>
 }
 
@@ -45,6 +54,8 @@ export async function openJournal(folder: string, certain: number, segmentBytes:
   let active = segments.at(-1) as Segment
   let file = fresh?.file ?? (await open(active.path, 'r+'))
   let broken: unknown
+  /** Settles when the file that is being replaced is. */
+  let replacing: Promise<void> | undefined
   try {
     if (fresh) await syncFolder(folder)
     active.starts = await mended(file, active, certain)
@@ -72,6 +83,35 @@ export async function openJournal(folder: string, certain: number, segmentBytes:
     } finally {
       if (lent === undefined) await source.close()
     }
+  }
+
+  /** A file may be replaced under whoever reads it, so that its lines are not where they were looked for: then they are looked for again. */
+  async function page(from: number, limit = PAGE_LINES): Promise<readonly RawLine[]> {
+    for (;;) {
+      const segment = holding(from)
+      if (segment === undefined) return []
+      try {
+        return await pageIn(segment, from, limit)
+      } catch (error) {
+        await replacing
+        if (segments.includes(segment)) throw error
+      }
+    }
+  }
+  async function pageIn(segment: Segment, from: number, limit: number): Promise<readonly RawLine[]> {
+    const starts = await startsOf(segment)
+    const index = from - segment.first
+    const there = starts.length - 1 - index
+    if (there < 1) throw damaged(`${segment.path}, which has no line ${from},`)
+    const base = starts[index]!
+    let count = 1
+    while (count < Math.min(there, limit) && starts[index + count]! - base < PAGE_BYTES) count++
+    const bytes = await bytesOf(segment, base, starts[index + count]!)
+    return Array.from({ length: count }, (_, i) => {
+      const line = unsealed(bytes.subarray(starts[index + i]! - base, starts[index + i + 1]! - base - 1))
+      if (line?.seq !== from + i) throw damaged(`line ${from + i}, in ${segment.path},`)
+      return line
+    })
   }
 
   const check = () => {
@@ -132,22 +172,33 @@ export async function openJournal(folder: string, certain: number, segmentBytes:
       }
     },
 
-    async page(from, limit = PAGE_LINES) {
-      const segment = holding(from)
-      if (segment === undefined) return []
-      const starts = await startsOf(segment)
-      const index = from - segment.first
-      const there = starts.length - 1 - index
-      if (there < 1) throw damaged(`${segment.path}, which has no line ${from},`)
-      const base = starts[index]!
-      let count = 1
-      while (count < Math.min(there, limit) && starts[index + count]! - base < PAGE_BYTES) count++
-      const bytes = await bytesOf(segment, base, starts[index + count]!)
-      return Array.from({ length: count }, (_, i) => {
-        const line = unsealed(bytes.subarray(starts[index + i]! - base, starts[index + i + 1]! - base - 1))
-        if (line?.seq !== from + i) throw damaged(`line ${from + i}, in ${segment.path},`)
-        return line
+    page,
+    get growing() {
+      return active.first
+    },
+    filesOf: (from, to) =>
+      segments
+        .filter(({ first }, i) => first <= to && (segments[i + 1]?.first ?? Number.POSITIVE_INFINITY) > from)
+        .map(({ first }) => first),
+
+    async rewrite(first, change) {
+      const index = segments.findIndex((segment) => segment.first === first)
+      const { path } = segments[index]!
+      const end = segments[index + 1]!.first
+      const lines: string[] = []
+      let isChanged = false
+      for (let at = first; at < end; at = first + lines.length)
+        for (const { text } of await page(at)) {
+          const changed = change(text)
+          isChanged ||= changed !== text
+          lines.push(sealedLine(changed))
+        }
+      if (!isChanged) return
+      const writing = replaceDurably(path, lines.join('')).finally(() => {
+        segments[index] = { path, first, starts: undefined } // also when it failed: the new file may be there already
       })
+      replacing = writing.catch(() => {})
+      await writing
     },
 
     close: () => file.close(),

@@ -8,8 +8,8 @@ export type Line = { readonly seq: number; readonly durable: number } & (CommitL
 
 type Pairs = readonly (readonly [key: string, value: Json])[]
 
-/** A whole Write. With an entry also its revision, and the line of the stream's entry before it. */
-interface CommitLine {
+/** A whole Write, or what is left of it. With an entry also its revision, and the line of the stream's entry before it. */
+export interface CommitLine {
   readonly kind: 'commit'
   readonly stream: string
   readonly expected: number
@@ -17,6 +17,7 @@ interface CommitLine {
   readonly revision?: number
   readonly previous?: number
   readonly entry?: Json
+  readonly forget?: true
   readonly inserts: Pairs
   readonly puts: Pairs
   readonly deletes: readonly string[]
@@ -63,6 +64,7 @@ export const commitText = (write: PreparedWrite, previous: number): LineText =>
     revision: write.entry === undefined ? undefined : String(write.expected + 1),
     previous: write.entry === undefined ? undefined : String(previous),
     entry: write.entry,
+    forget: write.forget ? 'true' : undefined,
     inserts: pairs(write.inserts),
     puts: pairs(write.puts),
     deletes: JSON.stringify(write.deletes),
@@ -84,10 +86,11 @@ const members = (texts: Readonly<Record<string, string | undefined>>): string =>
     .join(',')
 
 /** A line as it stands in the file, still JSON: its sum in front, so that a torn or changed one is known. */
-export function sealed(seq: number, durable: number, text: LineText): string {
-  const line = `{"seq":${seq},"durable":${durable},${text}}`
-  return `{"sum":"${sumOf(line)}","line":${line}}\n`
-}
+export const sealed = (seq: number, durable: number, text: LineText): string =>
+  sealedLine(`{"seq":${seq},"durable":${durable},${text}}`)
+
+/** The same of the whole text of a line. */
+export const sealedLine = (text: string): string => `{"sum":"${sumOf(text)}","line":${text}}\n`
 
 /** Undefined when the bytes are not a whole line as it was written; how it ends may have been changed by git. */
 export function unsealed(bytes: Buffer): RawLine | undefined {

@@ -87,12 +87,25 @@ export function objects({ folder, lines, fromJournal, check, onError }: ObjectsO
     const path = join(folder, objectPath(key))
     if (seq === undefined) await rm(path, { force: true })
     else if (task?.text !== undefined) await replace(path, objectText(key, seq, JSON.parse(task.text)))
-    else if ((await objectIn(path, key, seq)) === undefined)
-      await replace(path, objectText(key, seq, await fromJournal(key, seq)))
+    else if ((await objectIn(path, key, seq)) === undefined) {
+      const value = await fromLine(key, seq)
+      if (value === undefined) return // changed meanwhile: still due
+      await replace(path, objectText(key, seq, value))
+    }
     unsynced.add(path)
     if (due.get(key) !== task) return // changed meanwhile: still due
     due.delete(key)
     dueCharacters -= task?.text?.length ?? 0
+  }
+
+  /** Undefined when the key was changed meanwhile: then the line need not tell any more. */
+  async function fromLine(key: string, seq: number): Promise<Json | undefined> {
+    try {
+      return await fromJournal(key, seq)
+    } catch (error) {
+      if (lines.get(key) === seq) throw error
+      return undefined
+    }
   }
 
   return {
@@ -102,12 +115,15 @@ export function objects({ folder, lines, fromJournal, check, onError }: ObjectsO
       return sorted
     },
     async get(key) {
-      const seq = lines.get(key)
-      if (seq === undefined) return undefined
-      const text = due.get(key)?.text
-      if (text !== undefined) return JSON.parse(text)
-      const value = await objectIn(join(folder, objectPath(key)), key, seq)
-      return value === undefined ? fromJournal(key, seq) : value
+      for (;;) {
+        const seq = lines.get(key)
+        if (seq === undefined) return undefined
+        const text = due.get(key)?.text
+        if (text !== undefined) return JSON.parse(text)
+        let value = await objectIn(join(folder, objectPath(key)), key, seq)
+        if (value === undefined) value = await fromLine(key, seq)
+        if (value !== undefined) return value
+      }
     },
     put(key, seq, text) {
       if (!lines.has(key)) sorted?.add(key)

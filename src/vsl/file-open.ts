@@ -4,6 +4,7 @@ import type { Json } from '../protocol/json.ts'
 import { type Checkpoint, mapOf, readCheckpoint, writeCheckpoint } from './file-checkpoint.ts'
 import { damaged, fileError } from './file-errors.ts'
 import { claimFolder, namesIn } from './file-folder.ts'
+import { sweep } from './file-forget.ts'
 import { type Journal, openJournal } from './file-journal.ts'
 import type { Line, LineText } from './file-lines.ts'
 import { type FolderLock, lockFolder } from './file-lock.ts'
@@ -18,6 +19,8 @@ interface OpenFolder {
   readonly own: Objects
   /** All of these lines or none, on the disk when it returns; `apply` is called for each in the same turn. One call at a time. */
   append(texts: readonly LineText[], apply: (seq: number, index: number) => void): Promise<void>
+  /** Throws unless the folder is still ours. */
+  check(): Promise<void>
   /** Call it when nothing is half done. */
   close(): Promise<void>
 }
@@ -76,7 +79,11 @@ async function replayed(
       onError,
     })
   const [values, own] = [objectsIn('values'), objectsIn('own')]
-  const state = fileState(values, own, known?.streams ?? [], clock)
+  const unswept = new Set(known?.unswept)
+  const onForgotten = (first: number, last: number) => {
+    for (const file of journal.filesOf(first, last)) unswept.add(file)
+  }
+  const state = fileState({ values, own, known: known?.streams ?? [], clock, onForgotten })
   let checkpointed = known?.seq ?? 0
   /** The last line that `state` tells of; the journal may just have one more. */
   let applied = checkpointed
@@ -90,13 +97,16 @@ async function replayed(
 
   async function checkpoint(): Promise<void> {
     const seq = applied
-    if (seq === checkpointed) return
+    const isSwept = [...unswept].every((file) => file >= journal.growing)
+    if (seq === checkpointed && isSwept) return
     const snapshot = state.snapshot()
     await lock.check()
     await values.flush()
     await own.flush()
-    const [line] = await journal.page(seq, 1)
-    await writeCheckpoint(path, { seq, sum: line!.sum, ...snapshot })
+    const { streams } = state
+    await sweep({ journal, unswept, streams, current: values.lines, check: lock.check }).catch(onError) // only room is lost
+    const [line] = await journal.page(seq, 1) // as it is after that
+    await writeCheckpoint(path, { seq, sum: line!.sum, unswept: [...unswept], ...snapshot })
     checkpointed = seq
   }
   let checkpointing: Promise<void> | undefined
@@ -108,15 +118,19 @@ async function replayed(
       })
   }
 
+  const check = () =>
+    lock.check().catch((error) => {
+      throw fileError(path, error)
+    })
+
   return {
     journal,
     state,
     values,
     own,
+    check,
     async append(texts, apply) {
-      await lock.check().catch((error) => {
-        throw fileError(path, error)
-      })
+      await check()
       await values.room()
       await own.room()
       const first = journal.last + 1

@@ -9,10 +9,12 @@ import type { Held } from './holder.ts'
 interface Stream extends StreamLines, Head {
   revision: number
   token: number
-  /** The line of its last entry; 0 before the first. */
+  /** The lines of its first and of its last entry; 0 when it has none. */
+  first: number
   last: number
   recent: number[]
   before: number
+  forgotten: number
   lease: (Held & { readonly ttlMs: number }) | undefined
 }
 
@@ -21,6 +23,7 @@ interface Landed {
   readonly stream: string
   readonly expected: number
   readonly entry?: unknown
+  readonly forget?: boolean
   readonly inserts: readonly (readonly [string, unknown])[]
   readonly puts: readonly (readonly [string, unknown])[]
   readonly deletes: readonly string[]
@@ -30,6 +33,8 @@ interface Landed {
 export interface FileState {
   readonly streams: ReadonlyMap<string, Stream>
   headOf(stream: string): Head
+  /** The stream that has the newest entry of all. */
+  newest(): string | undefined
   /** A line that was read. */
   replay(line: Line): void
   /** A write that was just made. */
@@ -45,21 +50,37 @@ export interface FileState {
 }
 type Texts = readonly (readonly [key: string, text: string])[]
 
-export function fileState(values: Objects, own: Objects, known: Checkpoint['streams'], clock: Clock): FileState {
+interface StateOptions {
+  readonly values: Objects
+  readonly own: Objects
+  readonly known: Checkpoint['streams']
+  readonly clock: Clock
+  /** Told between which lines the entries stand that were just forgotten. */
+  readonly onForgotten: (first: number, last: number) => void
+}
+
+export function fileState({ values, own, known, clock, onForgotten }: StateOptions): FileState {
   const streams = new Map<string, Stream>()
+  let newest: string | undefined
   const streamOf = (name: string): Stream => {
-    const stream = streams.get(name) ?? { revision: 0, token: 0, last: 0, recent: [], before: 0, lease: undefined }
+    const stream = streams.get(name) ?? { ...NOTHING, recent: [], token: 0, forgotten: 0, lease: undefined }
     streams.set(name, stream)
     return stream
   }
   /** A renewal is not worth a line, so after opening every lease has its full time again. */
   const held = ({ holder, ttlMs }: Pick<Lease, 'holder' | 'ttlMs'>) => ({ holder, ttlMs, until: clock.now() + ttlMs })
 
-  function advance(seq: number, { stream: name, expected, entry, deletes }: Landed): void {
+  function advance(seq: number, { stream: name, expected, entry, forget, deletes }: Landed): void {
     for (const key of deletes) values.delete(key)
     const stream = streamOf(name)
+    if (forget) {
+      if (stream.first > 0) onForgotten(stream.first, stream.last)
+      Object.assign(stream, { ...NOTHING, recent: [], forgotten: seq })
+    }
     if (entry === undefined) return
+    newest = name
     stream.revision = expected + 1
+    if (stream.first === 0) stream.first = seq
     stream.last = seq
     stream.recent.push(seq)
   }
@@ -69,6 +90,7 @@ export function fileState(values: Objects, own: Objects, known: Checkpoint['stre
       const { revision, token } = streams.get(name) ?? { revision: 0, token: 0 }
       return { revision, token }
     },
+    newest: () => newest,
     replay(line) {
       switch (line.kind) {
         case 'commit':
@@ -107,14 +129,22 @@ export function fileState(values: Objects, own: Objects, known: Checkpoint['stre
       for (const stream of streams.values()) Object.assign(stream, { recent: [], before: stream.last })
     },
     snapshot() {
-      const all = [...streams].map(([name, { revision, token, last, lease }]) => {
+      const all = [...streams].map(([name, { revision, token, first, last, forgotten, lease }]) => {
         const holding = lease && { holder: lease.holder, ttlMs: lease.ttlMs }
-        return [name, { revision, token, last, lease: holding }] as const
+        return [name, { revision, token, first, last, forgotten, lease: holding }] as const
       })
       return { streams: all, values: linesOf(values.lines), own: linesOf(own.lines) }
     },
   }
-  for (const [name, { revision, token, last, lease }] of known)
-    streams.set(name, { revision, token, last, recent: [], before: last, lease: lease && held(lease) })
+  let newestLine = 0
+  for (const [name, { lease, ...stream }] of known) {
+    streams.set(name, { ...stream, recent: [], before: stream.last, lease: lease && held(lease) })
+    if (stream.last <= newestLine) continue
+    newest = name
+    newestLine = stream.last
+  }
   return state
 }
+
+/** What a stream has before its first entry. */
+const NOTHING = { revision: 0, first: 0, last: 0, before: 0 }

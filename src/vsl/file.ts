@@ -2,7 +2,7 @@ import { join, resolve } from 'node:path'
 import { type Clock, systemClock } from '../protocol/clock.ts'
 import { Closed, OutcomeUnknown, Unavailable } from '../protocol/errors.ts'
 import { method, needed, wholeFrom } from '../protocol/fields.ts'
-import type { Json } from '../protocol/json.ts'
+import type { Digest, Json } from '../protocol/json.ts'
 import { reporter } from '../protocol/reporter.ts'
 import type { Backend } from './backend.ts'
 import { textOf } from './check-input.ts'
@@ -27,7 +27,7 @@ export interface FileOptions {
   readonly clock?: Clock
   /** Journal files are closed at this size. Default 4 MiB. */
   readonly segmentBytes?: number
-  /** Told when an object file cannot be written, or a lock not be taken away. Nothing is lost, the journal has it; a later write or opening tries again. Default: a warning of the process. */
+  /** Told when an object file cannot be written, room not be given back, or a lock not be taken away. Nothing is lost, the journal has it; a later write or opening tries again. Default: a warning of the process. */
   readonly onError?: (error: unknown) => void
 }
 
@@ -47,7 +47,7 @@ export async function fileBackend(options: FileOptions): Promise<Backend> {
   const folder = await openFolder(path, { create, clock, segmentBytes, onError })
   const { journal, state, values, own } = folder
   const pages = entryPages(journal, state.streams)
-  const blobs = blobFiles(join(path, 'blobs'))
+  const blobs = blobFiles(join(path, 'blobs'), clock)
   const following = followers(what, async () => {})
   const one = serially()
   let closing: Promise<void> | undefined
@@ -65,13 +65,12 @@ export async function fileBackend(options: FileOptions): Promise<Backend> {
     }
   }
 
+  const known = { exists: (key: string) => values.lines.has(key), newest: state.newest }
   const commits = grouped(
     {
       commitBatch: (writes) =>
         one(async () => {
-          const verdicts = writes.map((write) =>
-            judge(write, state.headOf(write.stream), (key) => values.lines.has(key)),
-          )
+          const verdicts = writes.map((write) => judge(write, state.headOf(write.stream), known))
           const landing = writes.filter((_, i) => verdicts[i]?.kind === 'landed')
           if (landing.length === 0) return verdicts
           const texts = landing.map((write) => commitText(write, state.streams.get(write.stream)?.last ?? 0))
@@ -179,6 +178,20 @@ export async function fileBackend(options: FileOptions): Promise<Backend> {
         open()
         yield value
       }
+    },
+
+    async forgetBlobs(digests, unputMs) {
+      const gone: Digest[] = []
+      for (const digest of new Set(digests)) {
+        // Each in its turn: commits need not wait for all of them, and a store that is closed takes no more away.
+        const isGone = await one(async () => {
+          open()
+          await folder.check()
+          return reading(() => blobs.forget(digest, unputMs))
+        })
+        if (isGone) gone.push(digest)
+      }
+      return gone
     },
 
     close() {

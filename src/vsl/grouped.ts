@@ -4,6 +4,7 @@ import {
   KeyExists,
   MplpError,
   OutcomeUnknown,
+  Refused,
   RevisionConflict,
   Unavailable,
 } from '../protocol/errors.ts'
@@ -16,6 +17,8 @@ export interface PreparedWrite extends WriteTexts {
   readonly expected: number
   readonly fence: number | undefined
   readonly deletes: readonly string[]
+  /** Then it is the only one of its batch. */
+  readonly forget: boolean
 }
 
 /** What became of one write of a batch, with the numbers the store really holds. */
@@ -24,6 +27,7 @@ export type Verdict =
   | { readonly kind: 'fenced'; readonly token: number }
   | { readonly kind: 'conflict'; readonly actual: number }
   | { readonly kind: 'exists'; readonly key: string }
+  | { readonly kind: 'newest' }
 
 /** Nothing was written, and nothing stands in the way any more: the write is sent once more. */
 export interface Again {
@@ -126,8 +130,8 @@ const settled = (inHaste: boolean) =>
 
 function prepare(write: Write): PreparedWrite {
   const { entry, inserts, puts } = checkWrite(write)
-  const { stream, expected, fence } = write
-  return { stream, expected, fence, entry, inserts, puts, deletes: [...write.deletes] }
+  const { stream, expected, fence, forget = false } = write
+  return { stream, expected, fence, entry, inserts, puts, deletes: [...write.deletes], forget }
 }
 
 function takeBatch(
@@ -149,7 +153,8 @@ function takeBatch(
     // Those left behind claim their stream and keys too, or a later write would overtake them.
     const isFree = claim(streams, keys, next.write)
     const itsSize = sizeOf(next.write)
-    if (isFree && (batch.length === 0 || size + itsSize <= maxBytes)) {
+    const isAlone = next.write.forget || batch[0]?.write.forget
+    if (isFree && (batch.length === 0 || (!isAlone && size + itsSize <= maxBytes))) {
       batch.push(next)
       size += itsSize
     } else left.push(next)
@@ -214,6 +219,11 @@ export function refusalOf(
       return new RevisionConflict(write.stream, write.expected, verdict.actual)
     case 'exists':
       return new KeyExists(verdict.key)
+    case 'newest':
+      return new Refused(
+        `${write.stream} has the newest entry of the store`,
+        'forget it once another stream has a newer one',
+      )
     default:
       verdict satisfies undefined
       return new OutcomeUnknown(write.stream, { cause: new Error('the store gave no verdict on it') })

@@ -13,13 +13,14 @@ export interface EncryptionKey {
 /** Where a sealed text belongs; it opens nowhere else. */
 export type Place = readonly (string | number)[]
 
-/** AES-256-GCM with the first of several keys; opens with any of them. */
+/** AES-256-GCM with the first of several keys, or the one that is named; opens with any of them. */
 export interface Keyring {
   readonly ids: readonly string[]
-  seal(place: Place, text: string): Json
+  seal(place: Place, text: string, id?: string): Json
   /** Throws Refused, with NotFound as its cause, if the key is not in the ring, Corrupt if the text is not what was sealed for this place. */
   open(place: Place, sealed: Json): string
-  sealBytes(place: Place, bytes: Uint8Array): Uint8Array
+  /** The same bytes in the same place come out the same each time. One place must never have other bytes: it is to be made from their digest. */
+  sealBytes(place: Place, bytes: Uint8Array, id?: string): Uint8Array
   openBytes(place: Place, sealed: Uint8Array): Uint8Array
   /** A name that tells nothing to whoever has no key, one for each key, the sealing one's first. */
   hiddenNames(text: string): readonly { readonly id: string; readonly name: string }[]
@@ -29,6 +30,7 @@ interface Key {
   readonly id: string
   readonly secret: Buffer
   readonly nameSecret: Buffer
+  readonly ivSecret: Buffer
 }
 
 const IV_BYTES = 12
@@ -38,13 +40,13 @@ export function keyring(given: readonly EncryptionKey[]): Keyring {
   const keys = checked(given)
   const [sealing] = keys as [Key, ...Key[]]
 
-  const encrypt = (place: Place, bytes: Uint8Array) => {
-    const iv = randomBytes(IV_BYTES)
-    const cipher = createCipheriv('aes-256-gcm', sealing.secret, iv).setAAD(Buffer.from(JSON.stringify(place)))
-    return { iv, data: Buffer.concat([cipher.update(bytes), cipher.final(), cipher.getAuthTag()]) }
+  const encrypt = (key: Key, iv: Buffer, place: Place, bytes: Uint8Array): Buffer => {
+    const cipher = createCipheriv('aes-256-gcm', key.secret, iv).setAAD(Buffer.from(JSON.stringify(place)))
+    return Buffer.concat([cipher.update(bytes), cipher.final(), cipher.getAuthTag()])
   }
+  const keyOf = (id: string): Key | undefined => keys.find((candidate) => candidate.id === id)
   const decrypt = (place: Place, id: string, iv: Uint8Array, data: Uint8Array): Buffer => {
-    const key = keys.find((candidate) => candidate.id === id)
+    const key = keyOf(id)
     if (key === undefined) {
       if (!isKeyId(id)) throw noSuchKey(place)
       const what = `${named(place)} was sealed with key ${id}, which was not given`
@@ -61,19 +63,21 @@ export function keyring(given: readonly EncryptionKey[]): Keyring {
 
   return {
     ids: keys.map(({ id }) => id),
-    seal(place, text) {
-      const { iv, data } = encrypt(place, Buffer.from(text))
-      return { sealed: 'A256GCM', key: sealing.id, iv: iv.toString('base64'), data: data.toString('base64') }
+    seal(place, text, id = sealing.id) {
+      const iv = randomBytes(IV_BYTES)
+      const data = encrypt(keyOf(id)!, iv, place, Buffer.from(text))
+      return { sealed: 'A256GCM', key: id, iv: iv.toString('base64'), data: data.toString('base64') }
     },
     open(place, sealed) {
       if (!isObject(sealed) || sealed.sealed !== 'A256GCM') throw notSealed(place)
       const { key, iv, data } = sealed as Record<'key' | 'iv' | 'data', string>
       return decrypt(place, key, Buffer.from(String(iv), 'base64'), Buffer.from(String(data), 'base64')).toString()
     },
-    sealBytes(place, bytes) {
-      const { iv, data } = encrypt(place, bytes)
-      const id = Buffer.from(sealing.id)
-      return Buffer.concat([MARK, Buffer.from([id.length]), id, iv, data])
+    sealBytes(place, bytes, id = sealing.id) {
+      const key = keyOf(id)!
+      const iv = hmac(key.ivSecret, JSON.stringify(place)).subarray(0, IV_BYTES)
+      const name = Buffer.from(id)
+      return Buffer.concat([MARK, Buffer.from([name.length]), name, iv, encrypt(key, iv, place, bytes)])
     },
     openBytes(place, sealed) {
       const bytes = Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength)
@@ -82,10 +86,11 @@ export function keyring(given: readonly EncryptionKey[]): Keyring {
       const id = bytes.toString('utf8', MARK.length + 1, at)
       return decrypt(place, id, bytes.subarray(at, at + IV_BYTES), bytes.subarray(at + IV_BYTES))
     },
-    hiddenNames: (text) =>
-      keys.map(({ id, nameSecret }) => ({ id, name: createHmac('sha256', nameSecret).update(text).digest('hex') })),
+    hiddenNames: (text) => keys.map(({ id, nameSecret }) => ({ id, name: hmac(nameSecret, text).toString('hex') })),
   }
 }
+
+const hmac = (secret: Buffer, text: string): Buffer => createHmac('sha256', secret).update(text).digest()
 
 const MARK = Buffer.from('mplp sealed 1\n')
 
@@ -112,8 +117,9 @@ function checked(given: readonly EncryptionKey[]): Key[] {
     if (given.findIndex((other) => other?.id === id) !== i) throw refuse(`[${i}].id`, 'is there twice')
     const secret = secretOf(key)
     if (secret?.length !== 32) throw refuse(`[${i}].key`, 'is not 32 bytes, or their base64')
-    // A secret of its own for names, so that the two uses of one key cannot help each other's attackers.
-    return { id, secret, nameSecret: Buffer.from(hkdfSync('sha256', secret, '', 'mplp-runtime blob names', 32)) }
+    // A secret of its own for each use of a key, so that no use can help another's attackers.
+    const secretFor = (use: string) => Buffer.from(hkdfSync('sha256', secret, '', `mplp-runtime blob ${use}`, 32))
+    return { id, secret, nameSecret: secretFor('names'), ivSecret: secretFor('ivs') }
   })
 }
 

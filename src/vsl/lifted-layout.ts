@@ -15,6 +15,8 @@ export const valueCell = (key: string) => `mplp/value/${key}`
 export const entryCell = (place: number) => `mplp/entry/${place}`
 export const placeCell = (stream: string, revision: number) => `mplp/place/${revision}/${stream}`
 export const blobCell = (digest: Digest) => `mplp/blob/${digest}`
+/** When it was put last; not there if no release has put it that writes it. */
+export const putAtCell = (digest: Digest) => `mplp/put-at/${digest}`
 /** The caller's own keys stay where he looks for them; only those that would meet our cells move. */
 export const ownCell = (key: string) => (key.startsWith('mplp/') ? `mplp/own/${key}` : key)
 
@@ -25,6 +27,28 @@ export const entryCells = (stream: string, head: StoredHead, place: number, body
   [placeCell(stream, head.revision + 1), place],
   [FEED, place],
 ]
+
+/** In place of an entry that was taken away: if nothing lay there, it would be one that the bare store has lost. */
+export const FORGOTTEN = 'forgotten'
+
+/** The cells of a stream without its entries, which had these places. */
+export const forgottenCells = (stream: string, head: StoredHead, places: readonly number[]): Sets => [
+  [headCell(stream), { ...head, revision: 0 } as unknown as Json],
+  ...places.flatMap(
+    (place, i): Sets => [
+      [entryCell(place), FORGOTTEN],
+      [placeCell(stream, i + 1), null],
+    ],
+  ),
+]
+
+export const forgottenBlobCells = (digests: readonly Digest[]): Sets =>
+  digests.flatMap(
+    (digest): Sets => [
+      [blobCell(digest), null],
+      [putAtCell(digest), null],
+    ],
+  )
 
 /** A value lies in a list of its own, so that `null` is not taken for nothing. */
 export async function storedValue(cells: Cells, key: string): Promise<Json | undefined> {

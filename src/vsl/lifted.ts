@@ -11,7 +11,7 @@ import { checked } from './checked.ts'
 import { followers } from './followers.ts'
 import { isFree, shortened } from './holder.ts'
 import { refuseIfStale } from './judge.ts'
-import { type BareStore, type Cells, cellsOf } from './lifted-cells.ts'
+import { type BareStore, type Cells, cellsOf, type Sets } from './lifted-cells.ts'
 import { directory, isRoot } from './lifted-directory.ts'
 import {
   blobCell,
@@ -19,9 +19,13 @@ import {
   entryCell,
   entryCells,
   FEED,
+  FORGOTTEN,
+  forgottenBlobCells,
+  forgottenCells,
   headCell,
   lost,
   placeCell,
+  putAtCell,
   type StoredHead,
   storedValue,
   valueCell,
@@ -81,10 +85,22 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
     if (found === undefined) throw lost(cell)
     return found
   }
-  const entryAt = async (place: number): Promise<Entry> => {
-    const entry = (await kept(entryCell(place))) as unknown as Omit<Entry, 'position'>
-    return { ...entry, position: sequencePosition(place) }
+  const entryAt = async (place: number): Promise<Entry | undefined> => {
+    const entry = await kept(entryCell(place))
+    if (entry === FORGOTTEN) return undefined
+    return { ...(entry as unknown as Omit<Entry, 'position'>), position: sequencePosition(place) }
   }
+  const newestStream = async (): Promise<string | undefined> => {
+    const last = await lastPlace()
+    return last === 0 ? undefined : (await entryAt(last))?.stream
+  }
+  const placeOf = async (stream: string, revision: number) => (await kept(placeCell(stream, revision))) as number
+  const placesOf = async (stream: string, { revision }: StoredHead): Promise<number[]> => {
+    const places: number[] = []
+    for (let at = 1; at <= revision; at++) places.push(await placeOf(stream, at))
+    return places
+  }
+  const putAt = async (digest: Digest) => ((await cells.get(putAtCell(digest))) as number | undefined) ?? 0
 
   return checked(open, {
     traits: { durable, processes: 'one', grouped: false },
@@ -99,14 +115,18 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
     async commit(write) {
       open()
       const texts = checkWrite(write)
-      const { stream, expected, fence } = write
+      const { stream, expected, fence, forget } = write
       const deletes = [...write.deletes]
       await one(async () => {
         const isThere = async (key: string) => (await cells.get(valueCell(key))) !== undefined
         const head = await headOf(stream)
         const inserted = texts.inserts.map(([key]) => key)
         const taken = new Set(await filtered(inserted, isThere))
-        refuseIfStale({ stream, expected, fence, inserts: texts.inserts }, head, (key) => taken.has(key))
+        const newest = forget && (await newestStream())
+        refuseIfStale({ stream, expected, fence, inserts: texts.inserts, forget }, head, {
+          exists: (key) => taken.has(key),
+          newest: () => newest,
+        })
 
         const puts = [...texts.inserts, ...texts.puts]
         const gone = await filtered(deletes, isThere)
@@ -115,6 +135,7 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
           ...puts.map(([key, text]) => [valueCell(key), [JSON.parse(text)]] as const),
           ...gone.map((key) => [valueCell(key), null] as const),
           ...(await values.changed(keys, gone)),
+          ...(forget && head.revision > 0 ? forgottenCells(stream, head, await placesOf(stream, head)) : []),
         ]
         if (texts.entry === undefined) return cells.set(sets)
         const entry = entryCells(stream, head, (await lastPlace()) + 1, JSON.parse(texts.entry))
@@ -157,22 +178,36 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
         one(async () => {
           const { revision } = await headOf(stream)
           const entries: Entry[] = []
-          for (; at < revision && entries.length < PAGE; at++)
-            entries.push(await entryAt((await kept(placeCell(stream, at + 1))) as number))
+          for (; at < revision && entries.length < PAGE; at++) {
+            const place = await placeOf(stream, at + 1)
+            const entry = await entryAt(place)
+            if (!entry) throw lost(entryCell(place))
+            entries.push(entry)
+          }
           return entries
         })
       return following.entries(stream, nextPage, from)
     },
     feed(from = {}) {
       let at = from.after === undefined ? 0 : sequenceOf(from.after)
-      const nextPage = () =>
-        one(async () => {
-          const last = await lastPlace()
-          if (at > last) throw aheadOfStore(from.after!)
-          const entries: Entry[] = []
-          for (; at < last && entries.length < PAGE; at++) entries.push(await entryAt(at + 1))
-          return entries
-        })
+      const somePlaces = async () => {
+        open()
+        const last = await lastPlace()
+        if (at > last) throw aheadOfStore(from.after!)
+        const entries: Entry[] = []
+        for (const end = Math.min(last, at + PAGE); at < end; at++) {
+          const entry = await entryAt(at + 1)
+          if (entry) entries.push(entry)
+        }
+        return { entries, isEnd: at === last }
+      }
+      const nextPage = async () => {
+        // However many were forgotten in a row, others have their turn in between.
+        for (;;) {
+          const { entries, isEnd } = await one(somePlaces)
+          if (entries.length > 0 || isEnd) return entries
+        }
+      }
       return following.entries(undefined, nextPage, from)
     },
 
@@ -211,8 +246,9 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
       const digest = digestOf(bytes)
       const text = Buffer.from(bytes).toString('base64')
       await one(async () => {
-        if (await blobs.has(digest)) return
-        await certainly(cells.set([[blobCell(digest), text], ...(await blobs.changed([digest], []))]))
+        const isThere = await blobs.has(digest)
+        const blob: Sets = isThere ? [] : [[blobCell(digest), text], ...(await blobs.changed([digest], []))]
+        await certainly(cells.set([[putAtCell(digest), clock.now()], ...blob]))
       })
       return digest
     },
@@ -231,6 +267,17 @@ export async function liftedBackend(bare: BareStore, options: LiftedOptions = {}
         }
         after = digests.at(-1)
       }
+    },
+
+    async forgetBlobs(digests, unputMs) {
+      const asked = [...new Set(digests)]
+      const isUnput = async (digest: Digest) =>
+        (await blobs.has(digest)) && (await putAt(digest)) + unputMs <= clock.now()
+      return one(async () => {
+        const gone = await filtered(asked, isUnput)
+        await certainly(cells.set([...forgottenBlobCells(gone), ...(await blobs.changed([], gone))]))
+        return gone
+      })
     },
 
     close() {
@@ -274,9 +321,9 @@ function leaveCore(bare: BareStore, core: Core): void {
   if (--core.openings === 0) cores.delete(bare)
 }
 
-async function filtered(keys: readonly string[], isThere: (key: string) => Promise<boolean>): Promise<string[]> {
-  const found: string[] = []
-  for (const key of keys) if (await isThere(key)) found.push(key)
+async function filtered<K extends string>(keys: readonly K[], isWanted: (key: K) => Promise<boolean>): Promise<K[]> {
+  const found: K[] = []
+  for (const key of keys) if (await isWanted(key)) found.push(key)
   return found
 }
 

@@ -8,6 +8,7 @@ import {
   checkBytes,
   checkDigest,
   checkFeed,
+  checkForgetting,
   checkLease,
   checkName,
   checkNames,
@@ -28,7 +29,13 @@ interface Stream {
   token: number
   lease: Held | undefined
   /** Where in the log each revision stands. */
-  readonly places: number[]
+  places: number[]
+}
+
+interface Logged {
+  readonly stream: string
+  readonly revision: number
+  readonly body: string
 }
 
 /** Everything in Maps, as JSON text: what goes in cannot be changed from outside, and what comes out is a copy. */
@@ -37,9 +44,10 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
   const clock = options.clock ?? systemClock
   const values = texts()
   const own = texts()
-  const blobStore = new Map<Digest, Uint8Array>()
+  const blobStore = new Map<Digest, { readonly bytes: Uint8Array; putAt: number }>()
   const streams = new Map<string, Stream>()
-  const log: { stream: string; revision: number; body: string }[] = []
+  /** What was forgotten leaves its place. */
+  const log: (Logged | undefined)[] = []
   const appended = wakeable()
   let closed = false
 
@@ -63,10 +71,13 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
     if (closed && !from.follow) open()
     return closed || from.signal?.aborted === true
   }
-  const entryAt = (place: number): Entry => {
-    const { stream, revision, body } = log[place]!
+  const entryAt = (place: number): Entry | undefined => {
+    const logged = log[place]
+    if (!logged) return undefined
+    const { stream, revision, body } = logged
     return { stream, revision, position: sequencePosition(place + 1), body: JSON.parse(body) }
   }
+  const known = { exists: values.has, newest: () => log.at(-1)?.stream }
 
   return {
     traits: { durable: false, processes: 'one', grouped: false },
@@ -91,10 +102,14 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
       open()
       const texts = checkWrite(write)
       const stream = streamOf(write.stream)
-      refuseIfStale(write, stream, values.has) // every condition before the first change
+      refuseIfStale(write, stream, known) // every condition before the first change
       for (const [key, text] of texts.inserts) values.set(key, text)
       for (const [key, text] of texts.puts) values.set(key, text)
       for (const key of write.deletes) values.delete(key)
+      if (write.forget) {
+        for (const place of stream.places) log[place] = undefined
+        Object.assign(stream, { revision: 0, places: [] })
+      }
       if (texts.entry === undefined) return
       stream.revision++
       stream.places.push(log.length)
@@ -145,7 +160,7 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
       for (let at = from.after ?? 0; ; ) {
         for (; at < (streams.get(name)?.places.length ?? 0); at++) {
           if (ended(from)) return
-          yield entryAt(streams.get(name)!.places[at]!)
+          yield entryAt(streams.get(name)!.places[at]!)!
         }
         if (!from.follow || !(await appended.wait(from.signal))) return
       }
@@ -159,7 +174,8 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
       for (;;) {
         for (; at < log.length; at++) {
           if (ended(from)) return
-          yield entryAt(at)
+          const entry = entryAt(at)
+          if (entry) yield entry
         }
         if (!from.follow || !(await appended.wait(from.signal))) return
       }
@@ -192,13 +208,15 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
       open()
       checkBytes(bytes)
       const digest = digestOf(bytes)
-      if (!blobStore.has(digest)) blobStore.set(digest, new Uint8Array(bytes))
+      const known = blobStore.get(digest)
+      if (known) known.putAt = clock.now()
+      else blobStore.set(digest, { bytes: new Uint8Array(bytes), putAt: clock.now() })
       return digest
     },
     async getBlob(digest) {
       open()
       checkDigest(digest)
-      return blobStore.get(digest)?.slice()
+      return blobStore.get(digest)?.bytes.slice()
     },
     async *blobs() {
       open()
@@ -206,6 +224,15 @@ export function memoryBackend(options: { clock?: Clock } = {}): Backend {
         open()
         yield digest
       }
+    },
+    async forgetBlobs(digests, unputMs) {
+      open()
+      checkForgetting(digests, unputMs)
+      const isUnput = (digest: Digest) => {
+        const putAt = blobStore.get(digest)?.putAt
+        return putAt !== undefined && putAt + unputMs <= clock.now()
+      }
+      return [...new Set(digests)].filter((digest) => isUnput(digest) && blobStore.delete(digest))
     },
 
     async close() {

@@ -1,4 +1,5 @@
 import type { Digest } from '../protocol/json.ts'
+import { textArray } from './postgres-arrays.ts'
 import type { PostgresConnection } from './postgres-connection.ts'
 
 /** The client reads bytes as hex text; in parts, so that no text grows too long. */
@@ -7,8 +8,18 @@ const PAGE_ROWS = 1000
 
 export function postgresBlobs(connection: PostgresConnection, schema: string) {
   const table = `"${schema}".blobs`
-  const has = { name: `${schema}.has`, text: `select from ${table} where digest = $1` }
-  const put = { name: `${schema}.put`, text: `insert into ${table} values ($1, $2) on conflict do nothing` }
+  const touch = {
+    name: `${schema}.touch`,
+    text: `update ${table} set put_at = clock_timestamp() where digest = $1 returning digest`,
+  }
+  const put = {
+    name: `${schema}.put`,
+    text: `insert into ${table} values ($1, $2, clock_timestamp()) on conflict (digest) do update set put_at = excluded.put_at`,
+  }
+  const forget = {
+    name: `${schema}.forget-blobs`,
+    text: `delete from ${table} where digest = any ($1::text[]) and put_at <= clock_timestamp() - $2 * interval '1 millisecond' returning digest`,
+  }
   const part = {
     name: `${schema}.part`,
     text: `select length(bytes) as length, substring(bytes from $2 for ${PART_BYTES}) as part from ${table} where digest = $1`,
@@ -21,7 +32,7 @@ export function postgresBlobs(connection: PostgresConnection, schema: string) {
   return {
     /** What is there already is not sent again. */
     async put(digest: Digest, bytes: Buffer): Promise<void> {
-      if ((await connection.ask(has, [digest])).length === 0) await connection.ask(put, [digest, bytes])
+      if ((await connection.ask(touch, [digest])).length === 0) await connection.ask(put, [digest, bytes])
     },
     async get(digest: Digest): Promise<Uint8Array | undefined> {
       const partAt = async (at: number) =>
@@ -30,8 +41,21 @@ export function postgresBlobs(connection: PostgresConnection, schema: string) {
       if (first === undefined) return undefined
       const bytes = new Uint8Array(first.length)
       bytes.set(first.part)
-      for (let at = PART_BYTES; at < bytes.length; at += PART_BYTES) bytes.set((await partAt(at))!.part, at) // blobs are never removed
+      for (let at = PART_BYTES; at < bytes.length; at += PART_BYTES) {
+        const next = await partAt(at)
+        if (next === undefined) return undefined // taken away meanwhile
+        bytes.set(next.part, at)
+      }
       return bytes
+    },
+    async forget(digests: readonly Digest[], unputMs: number): Promise<Digest[]> {
+      const gone: Digest[] = []
+      for (let at = 0; at < digests.length; at += PAGE_ROWS) {
+        const some = textArray(digests.slice(at, at + PAGE_ROWS))
+        const rows = await connection.ask<{ digest: Digest }>(forget, [some, unputMs])
+        gone.push(...rows.map(({ digest }) => digest))
+      }
+      return gone
     },
     async *all(): AsyncIterable<Digest> {
       for (let after = ''; ; ) {

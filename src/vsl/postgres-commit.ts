@@ -10,8 +10,15 @@ export function batchSender(connection: PostgresConnection, schema: string, base
     name: `${schema}.commit`,
     text: `select "${schema}".commit_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) as refused`,
   }
+  const forgetting = {
+    name: `${schema}.forget`,
+    text: `select "${schema}".forget_stream($1, $2, $3, $4, $5, $6, $7, $8, $9) as refused`,
+  }
   const lone = { name: `${schema}.lone`, text: commitLone(schema) }
   const entryOnly = { name: `${schema}.entry`, text: commitEntry(schema) }
+
+  const asked = (statement: typeof batch, { stream }: PreparedWrite, values: readonly unknown[]) =>
+    connection.once<{ refused: string | null }>(stream, statement, [base, ...values])
 
   async function landsAlone({ stream, expected, fence, entry, inserts, puts }: PreparedWrite): Promise<boolean> {
     if (inserts.length + puts.length === 0)
@@ -33,8 +40,10 @@ export function batchSender(connection: PostgresConnection, schema: string, base
     const [first] = writes
     if (first && writes.length === 1 && isUsual(first) && (await landsAlone(first))) return [LANDED]
     const order = lockOrder(writes)
-    const values = [base, ...parameters(order.map((i) => writes[i]!))]
-    const { rows } = await connection.once<{ refused: string | null }>(writes[0]!.stream, batch, values)
+    const sorted = order.map((i) => writes[i]!)
+    const { rows } = await (first?.forget
+      ? asked(forgetting, first, [first.stream, first.expected, first.fence, ...keyParameters(sorted)])
+      : asked(batch, first!, parameters(sorted)))
     const verdicts = writes.map((): Verdict | Again => LANDED)
     const refused: readonly Refused[] = JSON.parse(rows[0]?.refused ?? '[]')
     for (const { member, ...verdict } of refused) verdicts[order[member - 1]!] = verdict
@@ -42,9 +51,9 @@ export function batchSender(connection: PostgresConnection, schema: string, base
   }
 }
 
-/** Deletes nothing, on a stream that is probably there: the first entry of a stream finds no head yet. */
-const isUsual = ({ expected, entry, inserts, puts, deletes }: PreparedWrite): boolean =>
-  deletes.length === 0 && (entry === undefined ? puts.length + inserts.length > 0 : expected > 0)
+/** Neither deletes nor forgets, on a stream that is probably there: the first entry of a stream finds no head yet. */
+const isUsual = ({ expected, entry, inserts, puts, deletes, forget }: PreparedWrite): boolean =>
+  deletes.length === 0 && !forget && (entry === undefined ? puts.length + inserts.length > 0 : expected > 0)
 
 const LANDED: Verdict = { kind: 'landed' }
 
@@ -56,7 +65,16 @@ const lockOrder = (writes: readonly PreparedWrite[]): number[] =>
   writes.map((_, i) => i).sort((a, b) => (writes[a]!.stream < writes[b]!.stream ? -1 : 1))
 
 /** The arguments of `commit_batch` but the first: columns, not rows, as the server unnests them. */
-function parameters(writes: readonly PreparedWrite[]): unknown[] {
+const parameters = (writes: readonly PreparedWrite[]): unknown[] => [
+  textArray(writes.map(({ stream }) => stream)),
+  numberArray(writes.map(({ expected }) => expected)),
+  numberArray(writes.map(({ fence }) => fence)),
+  textArray(writes.map(({ entry }) => entry)),
+  ...keyParameters(writes),
+]
+
+/** Those of them that tell the keys. */
+function keyParameters(writes: readonly PreparedWrite[]): unknown[] {
   const rows: Row[] = []
   const claims: Row[] = []
   for (const [i, { inserts, puts, deletes }] of writes.entries()) {
@@ -68,10 +86,6 @@ function parameters(writes: readonly PreparedWrite[]): unknown[] {
   for (const claim of claims) rows.push(claim)
   rows.sort((a, b) => (a.key < b.key ? -1 : 1))
   return [
-    textArray(writes.map(({ stream }) => stream)),
-    numberArray(writes.map(({ expected }) => expected)),
-    numberArray(writes.map(({ fence }) => fence)),
-    textArray(writes.map(({ entry }) => entry)),
     textArray(rows.map(({ key }) => key)),
     textArray(rows.map(({ text }) => text)),
     numberArray(rows.map(({ owner }) => owner)),

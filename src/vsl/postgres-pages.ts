@@ -80,6 +80,10 @@ interface FeedRow extends JournalRow {
   /** By which an entry is known again, whatever stands in its place. */
   readonly print: string
 }
+/** What is kept of an entry to know it again: not its body. */
+type Shown = Pick<FeedRow, 'stream' | 'xid' | 'print'>
+const shownOf = ({ stream, xid, print }: FeedRow): Shown => ({ stream, xid, print })
+
 /** So many characters of it: every entry of a graph has its id among them, sealed or not. */
 const PRINTED = 1000
 
@@ -115,6 +119,10 @@ export function journalPages(connection: PostgresConnection, schema: string, bas
     name: `${schema}.newest`,
     text: `select xid, seq from "${schema}".journal order by xid desc, seq desc limit 1`,
   }
+  const forgotten = {
+    name: `${schema}.forgotten`,
+    text: `select from "${schema}".heads where stream = $1 and forgotten >= $2`,
+  }
   const last = async () => (await connection.ask<{ xid: string; seq: number }>(newest))[0] ?? { xid: '0', seq: 0 }
 
   return {
@@ -131,20 +139,23 @@ export function journalPages(connection: PostgresConnection, schema: string, bas
       let [xid, seq] = after === undefined ? ['0', '0'] : countersOf(after)
       let end = follow ? LAST_XID : undefined
       let isKnown = after === undefined
-      let print: string | undefined
+      /** The last one shown. */
+      let shownLast: Shown | undefined
+      const isForgotten = async ({ stream, xid }: Shown) => (await connection.ask(forgotten, [stream, xid])).length > 0
       return async () => {
         end ??= (await last()).xid
         const found = await connection.ask<FeedRow>(feed, [xid, seq, base, end])
         const [first] = found
         const reached = first && placeOf(first) === sequencePosition(xid, seq) ? first : undefined
-        if (print !== undefined && reached?.print !== print) throw aheadOfStore(sequencePosition(xid, seq))
+        const isSame = shownLast === undefined || reached?.print === shownLast.print
+        if (!isSame && (reached || !(await isForgotten(shownLast!)))) throw aheadOfStore(sequencePosition(xid, seq))
         const rows = reached ? found.slice(1) : found
         if (!isKnown && found.length === 0 && after! > placeOf(await last())) throw aheadOfStore(after!)
         isKnown = true
-        print ??= reached?.print
+        shownLast ??= reached && shownOf(reached)
         const shown = rows.filter((row) => row.settled)
         const latest = shown.at(-1)
-        if (latest) [xid, seq, print] = [latest.xid, String(latest.seq), latest.print]
+        if (latest) [xid, seq, shownLast] = [latest.xid, String(latest.seq), shownOf(latest)]
         return { rows: shown, hidden: shown.length < rows.length }
       }
     },

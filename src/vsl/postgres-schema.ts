@@ -3,10 +3,10 @@ import type { PoolClient } from 'pg'
 import { MplpError, NotFound, Refused } from '../protocol/errors.ts'
 import type { Answer, PostgresConnection } from './postgres-connection.ts'
 import { isMissing, postgresError } from './postgres-errors.ts'
-import { commitFunction, tables } from './postgres-tables.ts'
+import { commitFunction, forgetFunction, forgettingTables, tables } from './postgres-tables.ts'
 
 /** Raised by each migration; a database that is ahead of it was written by a newer runtime. */
-export const VERSION = 1
+export const VERSION = 2
 const MIGRATIONS = 'mplp_migrations'
 
 export interface OpenedSchema {
@@ -134,7 +134,12 @@ async function runMigrations(ask: Ask, schema: string): Promise<void> {
   const db = new Kysely<unknown>({ dialect: Object.assign(dialect, { createIntrospector: () => within(ask, schema) }) })
   const migrator = new Migrator({
     db,
-    provider: { getMigrations: async () => ({ '0001-tables': statement(tables(schema) + commitFunction(schema)) }) },
+    provider: {
+      getMigrations: async () => ({
+        '0001-tables': statement(tables(schema) + commitFunction(schema)),
+        '0002-forgetting': statement(forgettingTables(schema) + forgetFunction(schema)),
+      }),
+    },
     migrationTableSchema: schema,
     migrationTableName: MIGRATIONS,
     migrationLockTableName: `${MIGRATIONS}_lock`,

@@ -126,6 +126,47 @@ end
 $body$;
 `
 
+/** `forgotten` is the transaction of the last entry that was taken away from a stream: whoever stood there has not been set back. */
+export const forgettingTables = (schema: string): string => `
+update "${schema}".meta set version = 2;
+alter table "${schema}".heads add column forgotten bigint not null default 0;
+alter table "${schema}".blobs add column put_at timestamptz not null default now();
+`
+
+/** A write that takes a stream's entries away; the rest of it is a commit like any other. Returns the same, counting it as the first of its batch. */
+export const forgetFunction = (schema: string): string => `
+create function "${schema}".forget_stream(
+  p_base bigint, p_stream text, p_expected bigint, p_fence bigint,
+  p_keys text[], p_texts text[], p_owners int[], p_claims text[], p_claim_owners int[]
+) returns text
+language plpgsql
+set enable_seqscan = off
+set jit = off
+as $body$
+declare
+  refused text;
+begin
+  perform from "${schema}".heads h
+  where h.stream = p_stream and h.revision = p_expected and (p_fence is null or h.token = p_fence) for update;
+  if found
+    and p_stream = (select j.stream from "${schema}".journal j order by j.xid desc, j.seq desc limit 1)
+    and not exists (select from "${schema}"."values" v where v.key = any (p_claims))
+  then
+    return '[{ "member": 1, "kind": "newest" }]';
+  end if;
+  refused := "${schema}".commit_batch(
+    p_base, array[p_stream], array[p_expected], array[p_fence], array[null::text],
+    p_keys, p_texts, p_owners, p_claims, p_claim_owners
+  );
+  if refused is null then
+    delete from "${schema}".journal j where j.stream = p_stream;
+    update "${schema}".heads h set revision = 0, forgotten = h.xid where h.stream = p_stream;
+  end if;
+  return refused;
+end
+$body$;
+`
+
 /**
  * The usual commit, without the cost of the function: one write that deletes nothing. Writes everything, or no row at all if a condition does not
  * hold, or fails because a key is there that must not be: its value would become null. The function then says which. Head first, then the keys as

@@ -162,6 +162,7 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
       return digest
     },
     getBlob: blobs.get,
+    forgetBlobs: blobs.forget,
     async *blobs() {
       open()
       for await (const digest of blobs.all()) {

@@ -45,9 +45,9 @@ export async function checkDatabase(redis: Redis, what: string): Promise<void> {
  * several processes at once.
  */
 export async function openKeys(redis: Redis, what: string, keys: Keys, create: boolean): Promise<boolean> {
-  const { meta, heads, leases, journal, places, values, own, blobs } = keys
+  const { meta, heads, leases, journal, places, values, own, blobs, blobTimes } = keys
   const pairs = [values, own, blobs].flatMap(({ hash, order }) => [hash, order])
-  const touched = [meta, heads, leases, journal, places, ...pairs]
+  const touched = [meta, heads, leases, journal, places, blobTimes, ...pairs]
   const version = await run(redis, OPEN, touched, [SCHEMA, create ? 'create' : 'look']).catch((error) => {
     if (replyCode(error) === 'WRONGTYPE') return 'foreign'
     throw error

@@ -35,6 +35,7 @@ const script = (lua: string): Script => ({ lua, sha: hash('sha1', lua, 'hex') })
  *   places    hash    "revision stream" -> id
  *   values, own, blobs              hash         key -> text or bytes
  *   value-keys, own-keys, digests   sorted set   the same keys with score 0, which Redis keeps in byte order
+ *   blob-times  hash  digest -> when it was put last, in milliseconds; older versions have left none
  */
 export const keysOf = (prefix: string): Keys => {
   const key = (name: string) => `{${prefix}}:${name}`
@@ -47,6 +48,7 @@ export const keysOf = (prefix: string): Keys => {
     values: { hash: key('values'), order: key('value-keys') },
     own: { hash: key('own'), order: key('own-keys') },
     blobs: { hash: key('blobs'), order: key('digests') },
+    blobTimes: key('blob-times'),
     news: key('news'),
   }
 }
@@ -60,6 +62,7 @@ export interface Keys {
   readonly values: OrderedHash
   readonly own: OrderedHash
   readonly blobs: OrderedHash
+  readonly blobTimes: string
   /** Not a key: the channel on which the streams of each batch are told. */
   readonly news: string
 }
@@ -82,9 +85,12 @@ redis.call('HSET', KEYS[1], 'schema', ARGV[1])
 return ARGV[1]
 `)
 
+/** In place of an entry; nothing that JSON would say. */
+export const FORGET = 'forget'
+
 /**
  * KEYS: heads, journal, places, values, value-keys. ARGV: the channel, how many writes, their streams, then for each write: expected, fence or '',
- * entry or '', how many inserts, puts and deletes, then these. Returns a kind and a detail for each write. Redis does not roll back: every
+ * entry or '' or FORGET, how many inserts, puts and deletes, then these. Returns a kind and a detail for each write. Redis does not roll back: every
  * condition is checked before the first change, and what changes goes in as few calls as it can, for calls are what a script costs.
  */
 export const COMMIT = script(`
@@ -96,7 +102,7 @@ end
 
 local count = tonumber(ARGV[2])
 local found = redis.call('HMGET', heads, unpack(ARGV, 3, 2 + count))
-local verdicts, entries, puts, deletes = {}, {}, {}, {}
+local verdicts, entries, forgotten, puts, deletes = {}, {}, {}, {}, {}
 local at = 3 + count
 for i = 1, count do
   local expected, fence, entry = ARGV[at], ARGV[at + 1], ARGV[at + 2]
@@ -117,9 +123,13 @@ for i = 1, count do
         if known and kind == 'landed' then kind, detail = 'exists', inserts[first + i - 1] end
       end
     end)
+    local newest = entry == '${FORGET}' and redis.call('XREVRANGE', journal, '+', '-', 'COUNT', 1)[1]
+    if newest and newest[2][2] == ARGV[2 + i] and kind == 'landed' then kind = 'newest' end
   end
   if kind == 'landed' then
-    if entry ~= '' then
+    if entry == '${FORGET}' then
+      forgotten[#forgotten + 1] = {ARGV[2 + i], revision, token}
+    elseif entry ~= '' then
       entries[#entries + 1] = {ARGV[2 + i], string.format('%.0f', revision + 1), entry, token}
     end
     for put = at + 6, firstDelete - 1, 2 do
@@ -145,6 +155,16 @@ if #news > 0 then
   redis.call('HSET', places, unpack(placed))
   redis.call('PUBLISH', ARGV[1], cjson.encode(news))
 end
+for _, write in ipairs(forgotten) do
+  local stream, revision, token = unpack(write)
+  local named = {}
+  for old = 1, revision do named[old] = string.format('%.0f ', old) .. stream end
+  parts(named, function(first, last)
+    redis.call('XDEL', journal, unpack(redis.call('HMGET', places, unpack(named, first, last))))
+    redis.call('HDEL', places, unpack(named, first, last))
+  end)
+  redis.call('HSET', heads, stream, '0 ' .. token)
+end
 parts(puts, function(first, last)
   if redis.call('HSET', values, unpack(puts, first, last)) == 0 then return end
   local members = {}
@@ -165,6 +185,38 @@ return verdicts
 export const PUT = script(`
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 redis.call('ZADD', KEYS[2], '0', ARGV[1])
+`)
+
+/** KEYS: those of blobs, and their times. ARGV: digest, and its bytes or nothing. Returns whether it is there now. */
+export const PUT_BLOB = script(`
+local blobs, order, times = unpack(KEYS)
+local digest, bytes = unpack(ARGV)
+if bytes then
+  redis.call('HSET', blobs, digest, bytes)
+  redis.call('ZADD', order, '0', digest)
+elseif redis.call('HEXISTS', blobs, digest) == 0 then
+  return 0
+end
+local time = redis.call('TIME')
+redis.call('HSET', times, digest, string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000)))
+return 1
+`)
+
+/** KEYS: as above. ARGV: for how long nobody may have put them, and digests. Returns those that it took away. */
+export const FORGET_BLOBS = script(`
+local blobs, order, times = unpack(KEYS)
+local time = redis.call('TIME')
+local latest = time[1] * 1000 + math.floor(time[2] / 1000) - ARGV[1]
+local gone = {}
+for i = 2, #ARGV do
+  local put = redis.call('HGET', times, ARGV[i]) or '0'
+  if tonumber(put) <= latest and redis.call('HDEL', blobs, ARGV[i]) == 1 then
+    redis.call('ZREM', order, ARGV[i])
+    redis.call('HDEL', times, ARGV[i])
+    gone[#gone + 1] = ARGV[i]
+  end
+end
+return gone
 `)
 
 /** KEYS: a hash and its order. ARGV: key. */

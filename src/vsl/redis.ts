@@ -13,7 +13,7 @@ import { holderIsGone } from './holder.ts'
 import { connect } from './redis-connection.ts'
 import { checkDatabase, checkSettings, openKeys, refuseIfNewer, SCHEMA } from './redis-open.ts'
 import { journalPages, outlasting, PAGE_ROWS, walk } from './redis-pages.ts'
-import { ACQUIRE, COMMIT, DELETE, KEEP, keysOf, PUT, run } from './redis-scripts.ts'
+import { ACQUIRE, COMMIT, DELETE, FORGET, FORGET_BLOBS, KEEP, keysOf, PUT, PUT_BLOB, run } from './redis-scripts.ts'
 import { parsedValue } from './stored-json.ts'
 
 export interface RedisBackendOptions {
@@ -101,6 +101,7 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
     const isOver = () => closed || !from.follow || from.signal?.aborted === true
     return following.entries(stream, () => outlasting(nextPage, isOver), from)
   }
+  const blobKeys = [keys.blobs.hash, keys.blobs.order, keys.blobTimes]
   const keep = async ({ stream, token, holder }: Lease, ttl: number | ''): Promise<boolean> =>
     (await connection.ask((redis) => run(redis, KEEP, [keys.heads, keys.leases], [stream, token, holder.id, ttl]))) ===
     1
@@ -181,10 +182,18 @@ export async function redisBackend(options: RedisBackendOptions): Promise<Backen
         )
       const copy = Buffer.from(bytes)
       const digest = digestOf(copy)
-      const { hash, order } = keys.blobs
-      const known = await connection.ask((redis) => redis.hexists(hash, digest))
-      if (known === 0) await connection.ask((redis) => run(redis, PUT, [hash, order], [digest, copy]))
+      const put = (...args: [Digest, Buffer?]) =>
+        connection.ask((redis) => run(redis, PUT_BLOB, blobKeys, args as (Digest | Buffer)[]))
+      if ((await put(digest)) === 0) await put(digest, copy) // what is there already is not sent again
       return digest
+    },
+    async forgetBlobs(digests, unputMs) {
+      const gone: Digest[] = []
+      for (let at = 0; at < digests.length; at += PAGE_ROWS) {
+        const args = [Math.ceil(unputMs), ...digests.slice(at, at + PAGE_ROWS)]
+        gone.push(...((await connection.ask((redis) => run(redis, FORGET_BLOBS, blobKeys, args))) as Digest[]))
+      }
+      return gone
     },
     async getBlob(digest) {
       const bytes = await connection.ask((redis) => redis.hgetBuffer(keys.blobs.hash, digest))
@@ -217,8 +226,8 @@ type Answered = readonly [token: string, revision: string, held?: string]
 
 function commitArguments(channel: string, writes: readonly PreparedWrite[]): (string | number)[] {
   const args: (string | number)[] = [channel, writes.length, ...writes.map((write) => write.stream)]
-  for (const { expected, fence, entry, inserts, puts, deletes } of writes) {
-    args.push(expected, fence ?? '', entry ?? '', inserts.length, puts.length, deletes.length)
+  for (const { expected, fence, entry, forget, inserts, puts, deletes } of writes) {
+    args.push(expected, fence ?? '', forget ? FORGET : (entry ?? ''), inserts.length, puts.length, deletes.length)
     for (const [key, text] of inserts) args.push(key, text)
     for (const [key, text] of puts) args.push(key, text)
     for (const key of deletes) args.push(key)
@@ -234,6 +243,7 @@ const verdictsOf = (reply: unknown): Verdict[] => {
 function verdictOf(kind: Verdict['kind'], detail: string): Verdict {
   switch (kind) {
     case 'landed':
+    case 'newest':
       return { kind }
     case 'fenced':
       return { kind, token: Number(detail) }

@@ -27,6 +27,11 @@ export function batchWriter(db: Database): (writes: readonly PreparedWrite[]) =>
     (rows) => `INSERT INTO journal (stream, revision, body) VALUES ${rows}`,
   )
 
+  const newest = db
+    .prepare('SELECT name FROM streams WHERE number = (SELECT stream FROM journal ORDER BY seq DESC LIMIT 1)')
+    .raw()
+  const forget = db.prepare('DELETE FROM journal WHERE stream = (SELECT number FROM streams WHERE name = ?)')
+
   return (writes) => {
     const found = new Map<string, Head>()
     for (const [stream, revision, token] of heads.all(writes.map((write) => write.stream)) as HeadRow[])
@@ -34,14 +39,19 @@ export function batchWriter(db: Database): (writes: readonly PreparedWrite[]) =>
     const inserts = writes.flatMap((write) => write.inserts.map(([key]) => key))
     const taken = new Set((existing.all(inserts) as [string][]).map(([key]) => key))
 
+    const known = {
+      exists: (key: string) => taken.has(key),
+      newest: () => (newest.get([]) as [string] | undefined)?.[0],
+    }
     const [values, deletes, begun, entries]: [Bound[], Bound[], Bound[], Bound[]] = [[], [], [], []]
     const verdicts = writes.map((write) => {
       // No stream and no key occurs twice in a batch, so no write changes the verdict on another.
-      const verdict = judge(write, found.get(write.stream)!, (key) => taken.has(key))
+      const verdict = judge(write, found.get(write.stream)!, known)
       if (verdict.kind !== 'landed') return verdict
       for (const [key, text] of write.inserts) values.push(key, text)
       for (const [key, text] of write.puts) values.push(key, text)
       for (const key of write.deletes) deletes.push(key)
+      if (write.forget) forget.run([write.stream])
       if (write.entry === undefined) return verdict
       if (write.expected === 0) begun.push(write.stream)
       entries.push(write.stream, write.expected + 1, write.entry)

@@ -56,6 +56,7 @@ const MIGRATIONS: readonly string[] = [
   INSERT INTO journal SELECT seq, number, revision, body FROM journal_by_name JOIN streams ON name = stream ORDER BY seq;
   DROP TABLE journal_by_name;
   `,
+  'ALTER TABLE blobs ADD COLUMN put_at INTEGER NOT NULL DEFAULT 0;',
 ]
 
 /** Makes the folder and nothing else; leaves a file that is not ours as it is. Unless it may `create`, throws NotFound for a file that is not there. */

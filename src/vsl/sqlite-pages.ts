@@ -49,7 +49,8 @@ export function journalPages(db: Database) {
       return () => {
         const found = all.all([seq]) as JournalRow[]
         const reached = found[0]?.[0] === seq ? found[0][3]! : undefined
-        if (last !== undefined && (reached === undefined || !last.startsWith(reached)))
+        // Unless it was forgotten; then there is a newer one.
+        if (last !== undefined && (reached === undefined ? newest() < seq : !last.startsWith(reached)))
           throw aheadOfStore(sequencePosition(seq))
         if (!isKnown && found.length === 0 && seq > newest()) throw aheadOfStore(after!)
         isKnown = true

@@ -93,7 +93,12 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
   const deleteOwn = db.prepare('DELETE FROM own WHERE key = ?')
   const putOwn = db.prepare('INSERT INTO own VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value')
   const selectBlob = db.prepare('SELECT bytes FROM blobs WHERE digest = ?').raw()
-  const putBlobs = rowStatement(db, '(?, ?)', (rows) => `INSERT INTO blobs VALUES ${rows} ON CONFLICT DO NOTHING`)
+  const putBlobs = rowStatement(
+    db,
+    '(?, ?, ?)',
+    (rows) => `INSERT INTO blobs VALUES ${rows} ON CONFLICT (digest) DO UPDATE SET put_at = excluded.put_at`,
+  )
+  const deleteBlobs = db.prepare('DELETE FROM blobs WHERE digest = ? AND put_at <= ?')
   const selectBytes = db.prepare('SELECT page_count * page_size FROM pragma_page_count, pragma_page_size').raw()
   const selectDigests = db.prepare('SELECT digest FROM blobs WHERE digest > ? ORDER BY digest LIMIT 1000').raw()
 
@@ -116,7 +121,7 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
   )
 
   // Besides its fsync a transaction costs a page of the index for nearly every blob, because digests lie scattered: large ones share some.
-  const blobs = together<readonly [Digest, Buffer]>((batch) => whole(() => putBlobs.run(batch.flat())), {
+  const blobs = together<readonly [Digest, Buffer, number]>((batch) => whole(() => putBlobs.run(batch.flat())), {
     most: 2048,
     bytesOf: ([, bytes]) => bytes.length,
     maxBytes: 8 * 1024 * 1024,
@@ -233,7 +238,7 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
     async putBlob(bytes) {
       const copy = Buffer.from(bytes)
       const digest = digestOf(copy)
-      await blobs.add([digest, copy])
+      await blobs.add([digest, copy, clock.now()])
       return digest
     },
     async getBlob(digest) {
@@ -251,6 +256,16 @@ export async function sqliteBackend(options: SqliteOptions): Promise<Backend> {
           after = digest
         }
       }
+    },
+    async forgetBlobs(digests, unputMs) {
+      const gone: Digest[] = []
+      for (let at = 0; at < digests.length; at += MAX_ROWS) {
+        open()
+        const some = digests.slice(at, at + MAX_ROWS)
+        const isUnput = (digest: Digest) => deleteBlobs.run([digest, clock.now() - unputMs]).changes === 1
+        gone.push(...(await whole(() => some.filter(isUnput))))
+      }
+      return gone
     },
 
     async close() {

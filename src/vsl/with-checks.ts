@@ -43,6 +43,7 @@ export function withChecks(store: Backend): Backend {
       open()
       yield* store.blobs()
     },
+    forgetBlobs: (digests, unputMs) => store.forgetBlobs(digests, unputMs),
     ...(facts && { facts: () => facts.call(store) }),
     async close() {
       closed = true

@@ -4,6 +4,7 @@ import { badInput } from './backend/bad-input.ts'
 import { blobs } from './backend/blobs.ts'
 import { closing } from './backend/closing.ts'
 import { commits } from './backend/commits.ts'
+import { forgetting } from './backend/forgetting.ts'
 import type { Given } from './backend/given.ts'
 import { journals } from './backend/journals.ts'
 import { leases } from './backend/leases.ts'
@@ -73,7 +74,19 @@ export function backendContract(
       await store.remove?.()
     })
 
-    for (const part of [values, commits, racing, scans, journals, leases, blobs, reopening, closing, badInput])
+    for (const part of [
+      values,
+      commits,
+      racing,
+      scans,
+      journals,
+      leases,
+      blobs,
+      forgetting,
+      reopening,
+      closing,
+      badInput,
+    ])
       part(given)
   })
 }

@@ -35,6 +35,7 @@ const BACKEND: Doors = {
   renew: door(given(lease)),
   release: door(given(lease)),
   putBlob: door(given(new Uint8Array([1]))),
+  forgetBlobs: door(given([digestOf('a')], 'list'), given(0, 'number')),
   close: bare,
 }
 export const STORE = elsewhere(BACKEND)

@@ -81,6 +81,7 @@ export function faultyBackend(
     release: faulty('release'),
     putBlob: faulty('putBlob'),
     getBlob: faulty('getBlob'),
+    forgetBlobs: faulty('forgetBlobs'),
     scan: faultyWalk('scan'),
     read: faultyWalk('read'),
     feed: faultyWalk('feed'),

@@ -10,7 +10,16 @@ export interface Replicated {
   failOver(): void
 }
 
-const WRITES: ReadonlySet<string> = new Set(['set', 'delete', 'commit', 'acquire', 'renew', 'release', 'putBlob'])
+const WRITES: ReadonlySet<string> = new Set([
+  'set',
+  'delete',
+  'commit',
+  'acquire',
+  'renew',
+  'release',
+  'putBlob',
+  'forgetBlobs',
+])
 
 export function replicated(clock: Clock): Replicated {
   const replica = memoryBackend({ clock })

@@ -1,12 +1,13 @@
-import { randomBytes } from 'node:crypto'
+import { createCipheriv, randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { manualClock, systemClock } from '../../src/protocol/clock.ts'
 import { Corrupt, InvalidInput, OutcomeUnknown, Refused, Unavailable } from '../../src/protocol/errors.ts'
-import { digestOf, type Json } from '../../src/protocol/json.ts'
+import { type Digest, digestOf, type Json } from '../../src/protocol/json.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { copyStore } from '../../src/vsl/copy.ts'
 import { isSealed, withEncryption } from '../../src/vsl/encrypted.ts'
+import { type EncryptionKey, keyring } from '../../src/vsl/keyring.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { postgresBackend } from '../../src/vsl/postgres.ts'
 import { redisBackend } from '../../src/vsl/redis.ts'
@@ -386,6 +387,236 @@ describe('an encrypted store', () => {
     expect(digestOf('')).toBe(await store.putBlob(new Uint8Array()))
   })
 })
+
+describe('a blob of an encrypted store', () => {
+  const BYTES = Buffer.from('the launch code')
+  const DIGEST = digestOf(BYTES)
+  const textOf = async (store: Backend) => {
+    const bytes = await store.getBlob(DIGEST)
+    return bytes && Buffer.from(bytes).toString()
+  }
+  const fresh = () => {
+    const clock = manualClock()
+    const keys = [key('k1')]
+    const inner = memoryBackend({ clock })
+    return { clock, inner, keys, open: (store: Backend = inner) => withEncryption(store, keys) }
+  }
+  const takeAllAway = async (inner: Backend) => inner.forgetBlobs(await collect(inner.blobs()), 0)
+
+  it('is put anew in the inner store by everybody who puts it, whoever was the first', async () => {
+    const { clock, inner, open } = fresh()
+    const [one, other] = [await open(), await open()]
+    await one.putBlob(BYTES)
+    const [lying] = await collect(inner.blobs())
+    await clock.advance(2000)
+    await other.putBlob(BYTES)
+    expect(await inner.forgetBlobs([lying!], 1000)).toEqual([])
+    expect(await one.forgetBlobs([DIGEST], 1000)).toEqual([])
+    await clock.advance(1000)
+    expect(await one.forgetBlobs([DIGEST], 1000)).toEqual([DIGEST])
+  })
+
+  it('is none where only its name is left, and can be put again', async () => {
+    const { inner, open } = fresh()
+    const store = await open()
+    await store.putBlob(BYTES)
+    await takeAllAway(inner)
+    expect(await collect(inner.scan('mplp-sealed/blob/', { own: true }))).toHaveLength(1)
+    expect(await textOf(store)).toBeUndefined()
+    expect(await collect(store.blobs())).toEqual([])
+    expect(await store.forgetBlobs([DIGEST], 0)).toEqual([])
+    await store.putBlob(BYTES)
+    expect(await textOf(await open())).toBe('the launch code')
+    expect(await collect(store.blobs())).toEqual([DIGEST])
+    expect(await collect(inner.scan('mplp-sealed/blob/', { own: true }))).toHaveLength(1)
+  })
+
+  it('lies in the inner store once, however many put it at once, and not at all once it is taken away', async () => {
+    const { inner, open } = fresh()
+    const stores = [await open(), await open()]
+    await Promise.all(Array.from({ length: 20 }, (_, i) => stores[i % 2]!.putBlob(BYTES)))
+    expect(await collect(inner.blobs())).toHaveLength(1)
+    expect(await stores[0]!.forgetBlobs([DIGEST], 0)).toEqual([DIGEST])
+    expect(await collect(inner.blobs())).toEqual([])
+  })
+
+  async function callsOfPutting(): Promise<number> {
+    const { inner, open } = fresh()
+    const counted = faultyBackend(inner, () => undefined, manualClock())
+    const store = await open(counted)
+    const opening = counted.calls.length
+    await store.putBlob(BYTES)
+    return counted.calls.length - opening
+  }
+
+  it('leaves no bytes that could never be taken away, wherever a putting of it is cut off', async () => {
+    for (let at = 0, calls = await callsOfPutting(); at < calls; at++)
+      for (const fault of ['lose-call', 'lose-reply'] as const) {
+        const { inner, open } = fresh()
+        let call = Number.NEGATIVE_INFINITY
+        const store = await open(faultyBackend(inner, () => (call++ === at ? fault : undefined), manualClock()))
+        call = 0
+        await expect(store.putBlob(BYTES)).rejects.toThrow(Unavailable)
+        await store.forgetBlobs([DIGEST], 0)
+        expect(await collect(inner.blobs()), `${fault} at call ${at}`).toEqual([])
+      }
+  })
+
+  it('stays with its key while keys are changed', async () => {
+    const { inner, clock } = fresh()
+    const [old, next] = [key('2025'), key('2026')]
+    const before = await withEncryption(inner, [old])
+    const after = await withEncryption(inner, [next, old])
+    await before.putBlob(BYTES)
+    await clock.advance(2000)
+    await after.putBlob(BYTES)
+    expect(await collect(inner.blobs())).toHaveLength(1)
+    expect(await before.forgetBlobs([DIGEST], 1000)).toEqual([])
+    expect(await textOf(before)).toBe('the launch code')
+    await takeAllAway(inner)
+    await after.putBlob(BYTES)
+    await expect(textOf(before), 'sealed with the first key').resolves.toBeUndefined()
+    expect(await textOf(after)).toBe('the launch code')
+  })
+
+  it('of an earlier release stays with its key too when it moves', async () => {
+    const { inner } = fresh()
+    const [old, next] = [key('2025'), key('2026')]
+    const before = await withEncryption(inner, [old])
+    await putAsBefore(inner, old, BYTES)
+    await (await withEncryption(inner, [next, old])).putBlob(BYTES)
+    expect(await textOf(before)).toBe('the launch code')
+    expect(await collect(before.blobs())).toEqual([DIGEST])
+    expect(await collect(inner.blobs())).toHaveLength(1)
+  })
+
+  it('is taken away when both that two keys have sealed are old', async () => {
+    const { inner, clock } = fresh()
+    const [old, next] = [key('2025'), key('2026')]
+    const before = await withEncryption(inner, [old])
+    const after = await withEncryption(inner, [next, old])
+    await after.putBlob(BYTES)
+    await before.putBlob(BYTES) // it cannot know that it is there
+    expect(await collect(inner.blobs())).toHaveLength(2)
+    await clock.advance(2000)
+    await before.putBlob(BYTES)
+    expect(await after.forgetBlobs([DIGEST], 1000)).toEqual([])
+    expect(await collect(after.blobs())).toEqual([DIGEST])
+    expect([await textOf(before), await textOf(after)]).toEqual(['the launch code', 'the launch code'])
+    await clock.advance(1000)
+    expect(await after.forgetBlobs([DIGEST], 1000)).toEqual([DIGEST])
+    expect(await collect(after.blobs())).toEqual([])
+    expect(await collect(inner.blobs())).toEqual([])
+    expect([await textOf(before), await textOf(after)]).toEqual([undefined, undefined])
+  })
+
+  it('of an earlier release is read, is taken away, and moves when it is put again', async () => {
+    const { inner, keys, open } = fresh()
+    const store = await open()
+    await putAsBefore(inner, keys[0]!, BYTES)
+    expect(await textOf(store)).toBe('the launch code')
+    expect(await collect(store.blobs())).toEqual([DIGEST])
+    expect(await store.forgetBlobs([DIGEST], 0)).toEqual([DIGEST])
+    expect(await collect(inner.blobs())).toEqual([])
+
+    await putAsBefore(inner, keys[0]!, BYTES)
+    const [lay] = await collect(inner.blobs())
+    await store.putBlob(BYTES)
+    const lying = await collect(inner.blobs())
+    expect(lying).toEqual([expect.not.stringContaining(lay!)])
+    expect(await textOf(await open())).toBe('the launch code')
+    await store.putBlob(BYTES)
+    expect(await collect(inner.blobs())).toEqual(lying)
+  })
+
+  it('is found also while it moves', async () => {
+    for (const [method, ask] of [
+      ['getBlob', textOf],
+      ['scan', (store: Backend) => collect(store.blobs())],
+    ] as const) {
+      const { inner, keys, open } = fresh()
+      const other = await open()
+      await putAsBefore(inner, keys[0]!, BYTES)
+      let isOpen = false
+      const slow = faultyBackend(inner, (call) => (isOpen && call.method === method ? 1 : undefined), {
+        sleep: async () => void (await other.putBlob(BYTES)),
+      })
+      const store = await open(slow)
+      isOpen = true
+      expect(await ask(store), method).toEqual(method === 'scan' ? [DIGEST] : 'the launch code')
+    }
+  })
+
+  /** How the blob is before two processes have to do with it at once. */
+  const BEFORE: Readonly<Record<string, (inner: Backend, store: Backend, key: EncryptionKey) => Promise<unknown>>> = {
+    'that is not there': async () => {},
+    'that is there': (_, store) => store.putBlob(BYTES),
+    'of which only the name is left': async (inner, store) => {
+      await store.putBlob(BYTES)
+      await takeAllAway(inner)
+    },
+    'of an earlier release': (inner, _, key) => putAsBefore(inner, key, BYTES),
+    'of an earlier release, of which only the name is left': async (inner, _, key) => {
+      await putAsBefore(inner, key, BYTES)
+      await takeAllAway(inner)
+    },
+  }
+  type Act = (store: Backend) => Promise<unknown>
+  const puts: Act = (store) => store.putBlob(BYTES)
+  const forgets: Act = (store) => store.forgetBlobs([DIGEST], 1000)
+
+  it.for([
+    ['who puts it while another takes it away', puts, forgets],
+    ['who puts it while another puts it', puts, puts],
+    [
+      'who puts it while another takes it away and a third puts it',
+      puts,
+      (store: Backend) => forgets(store).then(() => puts(store)),
+    ],
+    ['who puts it while another puts it and is slow with taking it away', forgets, puts],
+  ] as const)('is there for everybody %s, whenever the other one comes', async ([, slowly, meanwhile]) => {
+    for (const [what, before] of Object.entries(BEFORE))
+      for (let heldUp = 0; ; heldUp++) {
+        const { clock, inner, keys, open } = fresh()
+        const other = await open()
+        await before(inner, other, keys[0]!)
+        await clock.advance(2000)
+        let calls = Number.NEGATIVE_INFINITY
+        const slow = faultyBackend(inner, () => (calls++ === heldUp ? 1 : undefined), {
+          sleep: async () => {
+            if (meanwhile !== forgets) await clock.advance(2000) // what the slow one did before counts no more
+            await meanwhile(other)
+          },
+        })
+        const store = await open(slow)
+        calls = 0
+        await slowly(store)
+        if (calls <= heldUp) break
+        const when = `${what}, at call ${heldUp}`
+        expect(await textOf(other), when).toBe('the launch code')
+        expect(await forgets(other), when).toEqual([])
+        expect(await textOf(store), when).toBe('the launch code')
+        await clock.advance(1000)
+        await forgets(other)
+        expect(await collect(inner.blobs()), when).toEqual([])
+      }
+  })
+})
+
+/** As releases before the forgetting of blobs did it: sealed differently each time. */
+async function putAsBefore(inner: Backend, given: EncryptionKey, bytes: Uint8Array): Promise<void> {
+  const digest = digestOf(bytes)
+  const iv = randomBytes(12)
+  const cipher = createCipheriv('aes-256-gcm', Buffer.from(given.key), iv)
+  cipher.setAAD(Buffer.from(JSON.stringify(['blob', digest])))
+  const sealed = [cipher.update(bytes), cipher.final(), cipher.getAuthTag()]
+  const id = Buffer.from(given.id)
+  const head = Buffer.concat([Buffer.from('mplp sealed 1\n'), Buffer.from([id.length]), id, iv])
+  const lying: Digest = await inner.putBlob(Buffer.concat([head, ...sealed]))
+  const ring = keyring([given])
+  const name = `mplp-sealed/blob/${given.id}/${ring.hiddenNames(digest)[0]!.name}`
+  await inner.set(name, ring.seal(['blob name', name], JSON.stringify({ digest, inner: lying })))
+}
 
 /** Each with a connection of its own, as two processes have. */
 async function onlyOneOpens(open: () => Promise<Backend>): Promise<void> {

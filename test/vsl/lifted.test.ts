@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { Corrupt, InvalidInput, OutcomeUnknown, Refused, Unavailable } from '../../src/protocol/errors.ts'
-import type { Json } from '../../src/protocol/json.ts'
+import { digestOf, type Json } from '../../src/protocol/json.ts'
 import type { Backend, Write } from '../../src/vsl/backend.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
 import { liftedBackend } from '../../src/vsl/lifted.ts'
@@ -260,6 +260,87 @@ describe('a lifted store', () => {
     }
   })
 
+  it('tells an entry that the bare store has lost from one that was forgotten', async () => {
+    const map = new Map<string, Json>()
+    const backend = await lifted(map)
+    for (const [stream, expected] of [
+      ['g', 0],
+      ['h', 0],
+      ['g', 1],
+      ['h', 1],
+    ] as const)
+      await backend.commit(append(stream, expected))
+    const lossOf = async (cell: string, ask: (store: Backend) => Promise<unknown>) => {
+      const some = new Map([...map].filter(([name]) => name !== cell))
+      expect(some.size, cell).toBe(map.size - 1)
+      const code = 'corrupt'
+      await expect(ask(await lifted(some))).rejects.toMatchObject({ code, message: expect.stringContaining(cell) })
+      return some
+    }
+    const forget = (store: Backend) => store.commit(write('g', 2, { forget: true }))
+    for (const cell of ['mplp/place/1/g', 'mplp/entry/4']) {
+      const some = await lossOf(cell, forget)
+      expect(some.get('mplp/head/g'), cell).toMatchObject({ revision: 2 })
+    }
+    await forget(backend)
+    expect(await collect(backend.feed())).toHaveLength(2)
+    for (const cell of ['mplp/entry/1', 'mplp/entry/2', 'mplp/entry/3'])
+      await lossOf(cell, (store) => collect(store.feed()))
+    await lossOf('mplp/entry/2', (store) => collect(store.read('h')))
+  })
+
+  it('leaves nothing in the bare store of what was forgotten', async () => {
+    const map = new Map<string, Json>()
+    const backend = await lifted(map)
+    const secret = 'the launch code'
+    await backend.commit(write('g', 0, { entry: { secret }, puts: [['k', secret]] }))
+    await backend.commit(append('h', 0))
+    const digest = await backend.putBlob(Buffer.from(secret))
+    const told = () => JSON.stringify([...map])
+    const asBlob = Buffer.from(secret).toString('base64')
+    expect(told()).toContain(asBlob)
+    await backend.commit(write('g', 1, { forget: true, deletes: ['k'] }))
+    expect(await backend.forgetBlobs([digest], 0)).toEqual([digest])
+    expect(told()).not.toContain(secret)
+    expect(told()).not.toContain(asBlob)
+    const isLeft = ([cell, value]: [string, Json]) => value !== null && (cell.includes(digest) || cell.endsWith('/g'))
+    expect([...map].filter(isLeft)).toEqual([['mplp/head/g', { revision: 0, token: 0 }]])
+  })
+
+  it('counts a blob of an earlier release, which wrote no times, as put long ago, until it is put again', async () => {
+    const map = new Map<string, Json>()
+    const writer = await lifted(map)
+    const [one, two] = [await writer.putBlob(new Uint8Array([1])), await writer.putBlob(new Uint8Array([2]))]
+    await writer.close()
+    for (const cell of [...map.keys()]) if (cell.startsWith('mplp/put-at/')) map.delete(cell)
+    const backend = await lifted(map)
+    await backend.putBlob(new Uint8Array([2]))
+    expect(await backend.getBlob(one)).toEqual(new Uint8Array([1]))
+    expect(await backend.forgetBlobs([one, two], 60_000)).toEqual([one])
+    expect(await collect(backend.blobs())).toEqual([two])
+  })
+
+  it('lets others have their turn while it passes over what was forgotten', async () => {
+    const map = new Map<string, Json>()
+    const backend = await lifted(map)
+    for (let i = 0; i < 1000; i++) await backend.commit(append('g', i))
+    await backend.commit(append('h', 0, 'last'))
+    await backend.commit(write('g', 1000, { forget: true }))
+    let reads = 0
+    const slow = await lifted({
+      get(cell) {
+        if (cell.startsWith('mplp/entry/')) reads++
+        return map.get(cell)
+      },
+      set: (cell, value) => map.set(cell, value),
+    })
+    const walk = collect(slow.feed())
+    await slow.get('mine')
+    expect(reads).toBeLessThan(300)
+    expect((await walk).map(({ body }) => body)).toEqual(['last'])
+    expect(reads).toBe(1001)
+  })
+
   it('forgets what it knew of a store when it is closed, in whose turn another process may change it', async () => {
     const map = new Map<string, Json>()
     const bare = reborn(map)
@@ -342,6 +423,13 @@ const HISTORY: readonly ((backend: Backend) => Promise<unknown>)[] = [
     if ((await backend.head('g')).token === 0) await backend.acquire('g', holder, 1000)
   },
   (backend) => backend.release({ stream: 'g', holder, token: 1, ttlMs: 1000 }),
+  async (backend) => {
+    if ((await backend.head('h')).revision === 1)
+      await backend.commit(write('h', 1, { forget: true, puts: [['b', 'kept']], deletes: ['a/1'] }))
+  },
+  (backend) => backend.putBlob(new Uint8Array([1, 2, 3])),
+  (backend) => backend.forgetBlobs([digestOf(new Uint8Array([1, 2, 3]))], 0),
+  commit('5', write('h', 0)),
 ]
 
 async function again<T>(work: () => Promise<T>): Promise<T> {
@@ -393,5 +481,6 @@ async function statesOf(history: typeof HISTORY): Promise<unknown[]> {
 
 async function stateOf(backend: Backend): Promise<unknown> {
   const state = (await everything(backend, ['g', 'h'])) as { feed: { position?: string }[] }
-  return { ...state, feed: state.feed.map(({ position: _, ...entry }) => entry) }
+  const blobs = await Promise.all((await collect(backend.blobs())).map((digest) => backend.getBlob(digest)))
+  return { ...state, blobs, feed: state.feed.map(({ position: _, ...entry }) => entry) }
 }

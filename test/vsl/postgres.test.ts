@@ -30,8 +30,9 @@ describe('a Postgres store', () => {
     await withClient(url, async (client) => {
       expect((await client.query(`select name from "${schema}".mplp_migrations`)).rows).toEqual([
         { name: '0001-tables' },
+        { name: '0002-forgetting' },
       ])
-      expect((await client.query(`select version from "${schema}".meta`)).rows).toEqual([{ version: 1 }])
+      expect((await client.query(`select version from "${schema}".meta`)).rows).toEqual([{ version: 2 }])
     })
     await Promise.all(stores.map((store) => store.close()))
   })
@@ -198,12 +199,41 @@ describe('opening a Postgres store', () => {
     await expect(postgresBackend({ url: elsewhere.href })).rejects.toThrow(Refused)
   })
 
+  itOnPostgres(
+    'brings a store of the first version up to date, while others of that version have it open',
+    async (url) => {
+      const schema = freshSchema()
+      const older = await postgresBackend({ url, schema })
+      const digest = await older.putBlob(new TextEncoder().encode('from before'))
+      await older.commit(append('old', 0))
+      await older.commit(append('young', 0))
+      const before = await everything(older, ['old', 'young'])
+      await withClient(url, (client) =>
+        client.query(`
+        drop function "${schema}".forget_stream;
+        alter table "${schema}".heads drop column forgotten;
+        alter table "${schema}".blobs drop column put_at;
+        delete from "${schema}".mplp_migrations where name = '0002-forgetting';
+        update "${schema}".meta set version = 1`),
+      )
+      const store = await postgresBackend({ url, schema })
+      expect(await everything(store, ['old', 'young'])).toEqual(before)
+      expect(await store.facts!()).toMatchObject({ layout: 2 })
+      await older.commit(append('young', 1))
+      await store.commit(write('old', 1, { forget: true }))
+      expect(await collect(older.feed())).toHaveLength(2)
+      expect(await store.forgetBlobs([digest], 60_000)).toEqual([]) // as if it had been put when the store was brought up to date
+      expect(await store.forgetBlobs([digest], 0)).toEqual([digest])
+      await Promise.all([store.close(), older.close()])
+    },
+  )
+
   itOnPostgres('refuses a store that a newer runtime has written, and leaves it as it is', async (url) => {
     const schema = freshSchema()
     const store = await postgresBackend({ url, schema })
     await store.commit(append('g', 0))
     const before = await everything(store, ['g'])
-    expect(await store.facts!()).toMatchObject({ layout: 1 })
+    expect(await store.facts!()).toMatchObject({ layout: 2 })
     await withClient(url, async (client) => {
       await client.query(`update "${schema}".meta set version = 99`)
       await expect(store.facts!()).rejects.toThrow(Refused)
@@ -212,7 +242,7 @@ describe('opening a Postgres store', () => {
         code: 'refused',
         remedy: expect.stringContaining('update mplp-runtime'),
       })
-      await client.query(`update "${schema}".meta set version = 1`)
+      await client.query(`update "${schema}".meta set version = 2`)
     })
     const again = await postgresBackend({ url, schema })
     expect(await everything(again, ['g'])).toEqual(before)

@@ -27,7 +27,7 @@ describe('a Redis store', () => {
     await backend.acquire('g', { id: 'h', boot: '', pid: 1, started: '' }, 1000)
     await withClient(url, async (redis) => {
       const keys = await redis.keys(`*${prefix}*`)
-      expect(keys).toHaveLength(11)
+      expect(keys).toHaveLength(12)
       expect(new Set(keys.map((key) => /^\{(.*)\}:/.exec(key)?.[1]))).toEqual(new Set([prefix]))
     })
     await backend.close()

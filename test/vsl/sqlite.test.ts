@@ -5,6 +5,7 @@ import Database from 'libsql'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { type Clock, manualClock, systemClock } from '../../src/protocol/clock.ts'
 import { Corrupt, InvalidInput, Refused, Unavailable } from '../../src/protocol/errors.ts'
+import { digestOf } from '../../src/protocol/json.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
 import { sqliteBackend } from '../../src/vsl/sqlite.ts'
 import { append, collect, everything, write } from '../contracts/backend/given.ts'
@@ -422,12 +423,13 @@ describe('an SQLite store of layout 1', () => {
       INSERT INTO journal VALUES (1, 'z', 1, '"z1"'), (2, 'a', 1, '"a1"'), (5, 'z', 2, '"z2"');
       INSERT INTO leases VALUES ('a', 3, '${JSON.stringify(one)}', 9000000000000), ('z', 2, NULL, NULL), ('never-written', 1, NULL, NULL);
       INSERT INTO "values" VALUES ('k', '1');
+      INSERT INTO blobs VALUES ('${digestOf('old')}', CAST('old' AS BLOB)), ('${digestOf('put again')}', CAST('put again' AS BLOB));
       PRAGMA application_id = 0x6d706c70;
       PRAGMA user_version = 1`)
     old.close()
 
     const backend = await sqliteBackend({ path })
-    expect(await backend.facts?.()).toEqual({ layout: 2, bytes: expect.any(Number) })
+    expect(await backend.facts?.()).toEqual({ layout: 3, bytes: expect.any(Number) })
     expect(await collect(backend.feed())).toMatchObject([
       { stream: 'z', revision: 1, body: 'z1' },
       { stream: 'a', revision: 1, body: 'a1' },
@@ -442,6 +444,9 @@ describe('an SQLite store of layout 1', () => {
     await backend.commit(write('z', 2, { entry: 'z3' }))
     expect(await collect(backend.read('z', { after: 1 }))).toMatchObject([{ body: 'z2' }, { body: 'z3' }])
     expect(await collect(backend.scan(''))).toEqual([['k', 1]])
+    const again = await backend.putBlob(new TextEncoder().encode('put again'))
+    expect(await backend.forgetBlobs([digestOf('old'), again], 60_000)).toEqual([digestOf('old')]) // nobody knows when it was put
+    expect(await collect(backend.blobs())).toEqual([again])
     await backend.close()
   })
 })

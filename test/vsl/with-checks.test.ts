@@ -1,4 +1,4 @@
-import { Closed, FencedOut, InvalidInput, KeyExists, RevisionConflict } from '../../src/protocol/errors.ts'
+import { Closed, FencedOut, InvalidInput, KeyExists, Refused, RevisionConflict } from '../../src/protocol/errors.ts'
 import { type Digest, digestOf, type Json } from '../../src/protocol/json.ts'
 import type { Acquired, Backend, Entry, Head, Holder, Lease, ScanFrom, Write } from '../../src/vsl/backend.ts'
 import { holderIsGone, withChecks } from '../../src/vsl/vsl.ts'
@@ -33,9 +33,9 @@ class NaiveStore implements Backend {
   readonly #now: () => number
   readonly #own = new Map<string, string>()
   readonly #values = new Map<string, string>()
-  readonly #blobs = new Map<Digest, Uint8Array>()
+  readonly #blobs = new Map<Digest, { readonly bytes: Uint8Array; readonly putAt: number }>()
   readonly #streams = new Map<string, Stream>()
-  readonly #log: { readonly stream: string; readonly revision: number; readonly body: string }[] = []
+  readonly #log: ({ readonly stream: string; readonly revision: number; readonly body: string } | undefined)[] = []
   readonly #waiting = new Set<() => void>()
   #closed = false
 
@@ -53,13 +53,16 @@ class NaiveStore implements Backend {
     this.#own.delete(key)
   }
 
-  async commit({ stream, expected, fence, entry, inserts, puts, deletes }: Write) {
+  async commit({ stream, expected, fence, entry, forget, inserts, puts, deletes }: Write) {
     const { revision, token } = this.#at(stream)
     if (fence !== undefined && fence !== token) throw new FencedOut(stream, fence, token)
     if (expected !== revision) throw new RevisionConflict(stream, expected, revision)
     for (const [key] of inserts) if (this.#values.has(key)) throw new KeyExists(key)
+    if (forget && this.#log.at(-1)?.stream === stream)
+      throw new Refused(`${stream} has the newest entry`, 'wait for another')
     for (const [key, value] of [...inserts, ...puts]) this.#values.set(key, JSON.stringify(value))
     for (const key of deletes) this.#values.delete(key)
+    if (forget) this.#forget(stream)
     if (entry === undefined) return
     this.#streams.set(stream, { ...this.#at(stream), revision: revision + 1 })
     this.#log.push({ stream, revision: revision + 1, body: JSON.stringify(entry) })
@@ -117,17 +120,25 @@ class NaiveStore implements Backend {
 
   async putBlob(bytes: Uint8Array) {
     const digest = digestOf(bytes)
-    this.#blobs.set(digest, new Uint8Array(bytes)) // a slice of a Buffer is no copy
+    this.#blobs.set(digest, { bytes: new Uint8Array(bytes), putAt: this.#now() }) // a slice of a Buffer is no copy
     return digest
   }
   async getBlob(digest: Digest) {
-    return this.#blobs.get(digest)?.slice()
+    return this.#blobs.get(digest)?.bytes.slice()
   }
   async *blobs() {
     for (const digest of this.#blobs.keys()) {
       this.#refuseIfClosed()
       yield digest
     }
+  }
+
+  async forgetBlobs(digests: readonly Digest[], unputMs: number) {
+    const isUnput = (putAt: number) => putAt + unputMs <= this.#now()
+    return digests.filter((digest) => {
+      const blob = this.#blobs.get(digest)
+      return blob && isUnput(blob.putAt) && this.#blobs.delete(digest)
+    })
   }
 
   async close() {
@@ -137,6 +148,10 @@ class NaiveStore implements Backend {
 
   #at(stream: string): Stream {
     return this.#streams.get(stream) ?? { revision: 0, token: 0, until: 0 }
+  }
+  #forget(stream: string) {
+    for (const [at, line] of this.#log.entries()) if (line?.stream === stream) this.#log[at] = undefined
+    this.#streams.set(stream, { ...this.#at(stream), revision: 0 })
   }
   #wake() {
     for (const wake of this.#waiting) wake()
@@ -149,10 +164,10 @@ class NaiveStore implements Backend {
     for (let at = from; ; ) {
       if (signal?.aborted || (this.#closed && follow)) return
       this.#refuseIfClosed()
-      const line = this.#log[at]
-      if (line) {
-        const entry: Entry = { ...line, position: position(++at), body: JSON.parse(line.body) }
-        if (isWanted(entry)) yield entry
+      if (at < this.#log.length) {
+        const line = this.#log[at++]
+        const entry = line && { ...line, position: position(at), body: JSON.parse(line.body) }
+        if (entry && isWanted(entry)) yield entry
       } else if (follow)
         await new Promise<void>((resolve) => {
           this.#waiting.add(resolve)

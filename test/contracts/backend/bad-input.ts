@@ -195,6 +195,18 @@ export function badInput(given: Given): void {
       })
     })
 
+    it.for([
+      ['no list', 'x', 0, 'digests'],
+      ['what is no digest', ['x'], 0, 'digest'],
+      ['a time below 0', [], -1, 'unputMs'],
+      ['a time that is none', [], Number.NaN, 'unputMs'],
+    ] as const)('refuses %s for blobs to forget', async ([, digests, unputMs, path]) => {
+      await expect(given.backend.forgetBlobs(digests as never, unputMs)).rejects.toMatchObject({
+        code: 'invalid_input',
+        problems: [{ path }],
+      })
+    })
+
     it('refuses an entry above 32 MiB, with its size and the limit, and writes nothing of the commit', async () => {
       const entry = 'x'.repeat(32 * 1024 * 1024)
       const error = await given.backend.commit(write('g', 0, { entry, puts: [['k', 1]] })).catch((error) => error)
@@ -284,6 +296,8 @@ const BAD_WRITES: readonly (readonly [string, unknown, string])[] = [
   ['deletes that are no list', { ...write('g', 0, { entry: 1 }), deletes: 'k' }, 'deletes'],
   ['an insert that is no pair', { ...write('g', 0, { entry: 1 }), inserts: [null] }, 'inserts[0]'],
   ['a put that is no pair', { ...write('g', 0, { entry: 1 }), puts: ['k'] }, 'puts[0]'],
+  ['both an entry and forgetting', write('g', 0, { entry: 1, forget: true }), 'forget'],
+  ['forgetting that is not true', { ...write('g', 0), forget: 1 }, 'forget'],
 ]
 
 const OVERLAPPING: readonly (readonly [string, Partial<Write>, string])[] = [

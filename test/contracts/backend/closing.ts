@@ -86,6 +86,7 @@ const calls = (backend: Backend): readonly (readonly [string, (at: { lease: Leas
   ['acquire', () => backend.acquire('g', thisHolder('two'), 1000)],
   ['renew', ({ lease }) => backend.renew(lease)],
   ['release', ({ lease }) => backend.release(lease)],
+  ['forgetBlobs', () => backend.forgetBlobs([digestOf('a')], 0)],
   ['putBlob', () => backend.putBlob(new Uint8Array([1]))],
   ['getBlob', () => backend.getBlob(digestOf('x'))],
   ['blobs', () => collect(backend.blobs())],
