@@ -1,5 +1,5 @@
 import type { Clock } from '../protocol/clock.ts'
-import type { Json } from '../protocol/json.ts'
+import { isObject, type Json } from '../protocol/json.ts'
 import type { EventDraft } from '../psg/change.ts'
 import type { Backend, Holder } from '../vsl/backend.ts'
 import { settleWrite } from '../vsl/settle.ts'
@@ -45,6 +45,10 @@ const LOOK_AGAIN_MS = 250
 
 /** Under which a flow is remembered. */
 export const recordKey = (runId: string): string => `flow/${runId}`
+
+/** The graphs that a flow has written to, by what is remembered of it. */
+export const wroteTo = (memory: Json): readonly string[] =>
+  isObject(memory) && isObject(memory.from) ? Object.keys(memory.from) : []
 
 /** Waits for another call with the same runId to end, or for the lease of one that died; not once the signal is aborted: throws FlowFailure. */
 export async function flowRecord(store: Backend, runId: string, options: RecordOptions): Promise<FlowRecord> {

@@ -2,6 +2,7 @@ import type { History } from '../bus/fan-out.ts'
 import type { Place } from '../bus/transport.ts'
 import type { Clock } from '../protocol/clock.ts'
 import { isObject } from '../protocol/json.ts'
+import { isTrimmed } from '../psg/trimmed.ts'
 import { type Backend, type Entry, POSITIONS, type Position } from '../vsl/backend.ts'
 import { badPosition } from '../vsl/check-input.ts'
 import { paced } from './reading-pace.ts'
@@ -45,8 +46,9 @@ export const historyOf = (given: Backend | Promise<Backend>, bus: string): Histo
       const entry = await entryAt(store, after, signal)
       if (signal.aborted) return
       // Of a store that has gone on otherwise since, as from an older backup, the reader would miss what it does not know it lacks.
-      if (entry?.position !== after.position) throw badPosition(after.position)
-      yield* deliveriesOf(entry).filter(({ index }) => index > after.index)
+      const isThere = entry?.position === after.position
+      if (!isThere && !(await isTrimmed(store, after.graph_id))) throw badPosition(after.position)
+      if (isThere) yield* deliveriesOf(entry).filter(({ index }) => index > after.index)
     }
     const position = typeof after === 'string' ? after : after.position
     for await (const entry of paced(store.feed({ ...behind(position), signal }))) yield* deliveriesOf(entry)

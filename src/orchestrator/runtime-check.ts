@@ -1,5 +1,6 @@
 import type { ActionLayer } from '../ael/layer.ts'
 import {
+  amount,
   clock,
   type Field,
   type Fields,
@@ -33,6 +34,7 @@ const OPTIONS: { readonly [O in keyof Required<RuntimeOptions>]: Field } & Field
   clock,
   resolve: method,
   leaseTtlMs: positive,
+  keepEndedMs: amount,
   patrolMs: wait,
   quietMs: wait,
   drainMs: wait,

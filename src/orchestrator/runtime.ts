@@ -33,10 +33,13 @@ import { patrol } from './patrol.ts'
 import { type Registry, registry } from './registry.ts'
 import { checkRerun, type RerunOptions, rerunOf } from './rerun.ts'
 import { rerunIds } from './rerun-ids.ts'
+import { keepEnded } from './retention.ts'
 import { type RunHandle, runHandle } from './run.ts'
 import { checkedLayer, checkRuntimeOptions } from './runtime-check.ts'
 import type { Flow } from './submit.ts'
 import { checkedFlow, chosenRun, refuseBudget } from './submit-check.ts'
+import { type Trimmed, type TrimOptions, trim } from './trim.ts'
+import { unlessSilent } from './unless-silent.ts'
 import { type Wishes, wishes } from './wishes.ts'
 import { type Placeless, withoutPlace } from './without-place.ts'
 
@@ -54,6 +57,8 @@ export interface RuntimeOptions {
   readonly quietMs?: number
   /** How long `close` waits for what is under way: 10 s. */
   readonly drainMs?: number
+  /** Contexts that ended longer ago are taken away, now and every hour, as by `trim`. All stay when absent. */
+  readonly keepEndedMs?: number
   /** Called with every commit that this runtime makes, in the order of its graph. Must not throw. */
   readonly onCommit?: (commit: Commit) => void
   /** What went wrong where nobody is waiting for an answer; a warning of the process when absent. */
@@ -97,6 +102,11 @@ export interface Runtime extends Wishes {
   ended(options?: { readonly status?: (typeof PLAN_ENDINGS)[number]; readonly after?: string }): AsyncIterable<EndedRun>
   /** Takes in an event of a tool, a file, git or CI. It is validated and told as external_integration. */
   ingest(context: string, kind: IntegrationKind, event: unknown, options?: { source?: string }): Promise<void>
+  /**
+   * Takes contexts away that ended before a time, with all that is theirs, while runs go on. Throws InvalidInput, NotFound for a bus to forget that the
+   * store does not know.
+   */
+  trim(options: Omit<TrimOptions, 'clock'>): Promise<Trimmed>
   /**
    * Lets what is under way come to a boundary, hands over, stops; once `signal` is aborted it waits for no boundary. Safe to call twice, the second time
    * in more of a hurry. Throws Unavailable when the store does not answer for 10 s. The store stays open: it is yours. What a step carries out may call it, but not await it: it would wait for itself until `drainMs` is over.
@@ -217,6 +227,14 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     return handle(graph, run)
   }
 
+  const trimmed: Runtime['trim'] = async (given) => {
+    const trimmed = await trim(store, { ...given, clock })
+    for (const context of given.dryRun ? [] : trimmed.contexts) project.forget(context)
+    return trimmed
+  }
+  const { keepEndedMs } = options
+  const stopTrimming = keepEndedMs === undefined ? undefined : keepEnded({ keepEndedMs, trim: trimmed, clock, onError })
+
   const modules = registry<Module>(moduleProblem, protocolModules)
   return {
     project,
@@ -270,9 +288,15 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
       open()
       await ingest(project, context, kind, event, given)
     },
+    async trim(given) {
+      open()
+      return trimmed(given)
+    },
     async close(signal) {
       refuseUnlessFit('close', { signal }, { signal: signalField })
-      closing ??= close(hurry.signal).finally(() => closed.abort())
+      closing ??= Promise.all([close(hurry.signal), stopTrimming && unlessSilent(stopTrimming(), clock)])
+        .then(() => undefined)
+        .finally(() => closed.abort())
       if (!signal) return closing
       onAbort(signal, hurried)
       return closing.finally(() => signal.removeEventListener('abort', hurried)) // it may live on for long, and would keep the runtime

@@ -1,18 +1,14 @@
-import { NotFound } from '../protocol/errors.ts'
 import { needed, refuseUnlessFit, signal, texts, time } from '../protocol/fields.ts'
-import { type Digest, isObject, type Json } from '../protocol/json.ts'
-import type { EntryChange, Run, Stored } from '../psg/change.ts'
-import { isFieldChange, takeOn } from '../psg/field-change.ts'
+import type { Digest, Json } from '../protocol/json.ts'
 import { graphIn } from '../psg/index-rows.ts'
-import { INDEX, type Whereabouts } from '../psg/indexes.ts'
-import { KINDS } from '../psg/kinds.ts'
-import { groupIn, placeOf } from '../psg/node.ts'
+import { INDEX } from '../psg/indexes.ts'
 import { isGraphs } from '../psg/told.ts'
-import { POSITIONS, type Position } from '../vsl/backend.ts'
 import { checkScan } from '../vsl/check-input.ts'
 import { checkSource } from '../vsl/check-options.ts'
 import type { Source } from '../vsl/copy.ts'
-import { recordKey } from './flow-record.ts'
+import { type Bus, busesIn, further, graphsAsking, hasEnded, type Past, untoldOf } from './ended-contexts.ts'
+import { recordKey, wroteTo } from './flow-record.ts'
+import { digestsIn, keptAside } from './named-blobs.ts'
 import { positionKey } from './relay-history.ts'
 
 export interface EndedBefore {
@@ -39,8 +35,9 @@ export interface WithoutEnded extends Source {
 export async function withoutEnded(store: Source, options: EndedBefore): Promise<WithoutEnded> {
   checkSource({ store })
   refuseUnlessFit('ended before', options, { before: needed(time), forget: texts, signal })
-  const forgotten = new Set(options.forget?.map(positionKey))
-  const { leftOut, behind } = await ended(store, options, await busesIn(store, forgotten))
+  const { forget = [] } = options
+  const forgotten = new Set(forget.map(positionKey))
+  const { leftOut, behind } = await ended(store, options, await busesIn(store, forget))
   const runs = await runsIn(store, leftOut)
   const blobs = leftOut.size === 0 ? new Set<Digest>() : await blobsOnlyIn(store, leftOut, options.signal)
 
@@ -76,86 +73,29 @@ export async function withoutEnded(store: Source, options: EndedBefore): Promise
   }
 }
 
-/** What a context's journal says of it. */
-interface Trail {
-  at: string
-  position: Position
-  files: boolean
-  readonly own: Map<string, Stored>
-  /** The runs whose children are here. */
-  readonly parents: Set<string>
-}
-
-type Bus = readonly [key: string, told: Position]
-
-async function busesIn(store: Source, forgotten: ReadonlySet<string>): Promise<readonly Bus[]> {
-  const buses: Bus[] = []
-  for await (const [key, position] of store.scan(POSITIONS)) buses.push([key, position as Position])
-  for (const key of forgotten)
-    if (!buses.some(([known]) => known === key))
-      throw new NotFound('bus', nameIn(key), `there are ${buses.map(([known]) => nameIn(known)).join(', ') || 'none'}`)
-  return buses.filter(([key]) => !forgotten.has(key))
-}
-const nameIn = (key: string): string => key.slice(POSITIONS.length)
-
 async function ended(
   store: Source,
   { before, signal }: EndedBefore,
   buses: readonly Bus[],
 ): Promise<Pick<WithoutEnded, 'leftOut' | 'behind'>> {
-  const trails = new Map<string, Trail>()
+  const pasts = new Map<string, Past>()
   const others = new Set<string>() // streams with entries that are no graph's
   for await (const { stream, position, body } of store.feed()) {
     signal?.throwIfAborted()
-    if (!isGraphs(body)) {
-      others.add(stream)
-      continue
-    }
-    const { at, changes } = body
-    const trail = trails.get(stream) ?? { at, position, files: false, own: new Map(), parents: new Set() }
-    trails.set(stream, Object.assign(trail, { at, position }))
-    for (const change of changes) {
-      if (groupIn(change.key) === KINDS.file.group) trail.files = true
-      const { kind } = placeOf(change.key)
-      if (kind === 'context') takeOn(trail.own, change)
-      const parent = kind === 'run' ? parentIn(change) : undefined
-      if (parent !== undefined) trail.parents.add(parent)
-    }
+    if (isGraphs(body)) pasts.set(stream, further(pasts.get(stream), body, position))
+    else others.add(stream)
   }
-  const asking = new Set<string | undefined>()
-  for await (const [, row] of store.scan(INDEX.waiting(''))) asking.add(graphIn(row))
+  const asking = await graphsAsking(store)
 
   const leftOut = new Set<string>()
   const behind = new Set<string>()
-  for (const [graph, { at, position, files, own, parents }] of trails) {
-    const [context] = own.values()
-    if (!context || UNENDED.has(context.data.status) || files || asking.has(graph) || others.has(graph)) continue
-    if (Date.parse(at) >= Date.parse(before) || (await holdsOpen(store, graph)) || (await goesOn(store, parents)))
-      continue
-    const untold = buses.filter(([, told]) => told < position)
-    for (const [key] of untold) behind.add(nameIn(key))
+  for (const [graph, past] of pasts) {
+    if (asking.has(graph) || others.has(graph) || !(await hasEnded(store, graph, past, before))) continue
+    const untold = untoldOf(buses, past)
+    for (const name of untold) behind.add(name)
     if (untold.length === 0) leftOut.add(graph)
   }
   return { leftOut, behind }
-}
-
-/** What somebody may yet begin, or has stopped to go on with later. */
-const UNENDED: ReadonlySet<unknown> = new Set(['draft', 'suspended'])
-
-async function holdsOpen(store: Source, graph: string): Promise<boolean> {
-  for await (const _ of store.scan(INDEX.open(graph, ''), { limit: 1 })) return true
-  return false
-}
-
-/** The run whose child is born with a change, if one is. */
-const parentIn = (change: EntryChange): string | undefined =>
-  isFieldChange(change) ? undefined : (change.after?.data as Run | undefined)?.parent?.run_id
-
-async function goesOn(store: Source, runs: ReadonlySet<string>): Promise<boolean> {
-  if (runs.size === 0) return false
-  const found = await store.getMany([...runs].map((run) => INDEX.id('run', run)))
-  const places = [...found.values()].map((where) => where as Whereabouts)
-  return (await store.getMany(places.map(({ graph, group }) => INDEX.open(graph, group)))).size > 0
 }
 
 /** In the list of ended runs each stands by its id alone. */
@@ -174,18 +114,11 @@ async function blobsOnlyIn(
   signal: AbortSignal | undefined,
 ): Promise<ReadonlySet<Digest>> {
   const [theirs, others] = [new Set<Digest>(), new Set<Digest>()]
-  const mention = (value: Json, by: Set<Digest>) => {
-    for (const [digest] of JSON.stringify(value).matchAll(DIGEST)) by.add(digest as Digest)
-  }
   for await (const { stream, body } of store.feed()) {
     signal?.throwIfAborted()
-    mention(body, graphs.has(stream) ? theirs : others)
+    const by = graphs.has(stream) ? theirs : others
+    for (const digest of digestsIn(body)) by.add(digest)
   }
-  for await (const [, value] of store.scan(recordKey(''))) mention(value, others)
-  for await (const [, value] of store.scan('', { own: true })) mention(value, others)
+  for await (const value of keptAside(store)) for (const digest of digestsIn(value)) others.add(digest)
   return new Set([...theirs].filter((digest) => !others.has(digest)))
 }
-const DIGEST = /sha256:[0-9a-f]{64}/g
-
-/** The graphs that a flow has written to, by what is remembered of it. */
-const wroteTo = (flow: Json): readonly string[] => (isObject(flow) && isObject(flow.from) ? Object.keys(flow.from) : [])

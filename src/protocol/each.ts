@@ -23,3 +23,8 @@ export async function allOf<T, R>(items: Iterable<T>, most: number, work: (item:
   })
   return results
 }
+
+/** A list, some at a time. */
+export function* inParts<T>(items: readonly T[], size: number): Iterable<readonly T[]> {
+  for (let at = 0; at < items.length; at += size) yield items.slice(at, at + size)
+}

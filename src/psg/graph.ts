@@ -116,7 +116,7 @@ export class ProjectGraph {
       keepEnded: options.keepEnded ?? KEEP_ENDED,
       mostTrailing: options.mostTrailing ?? (store.traits.legible ? 0 : MOST_TRAILING),
       onTaken: (entry, deltas) => this.#taken(entry, deltas),
-      onSetBack: (lost) => this.#setBack(lost),
+      onSetBack: (revision, how) => this.#setBack(revision, how),
     })
   }
 
@@ -124,7 +124,7 @@ export class ProjectGraph {
     return this.#copy.revision
   }
 
-  /** How often the store was found to have lost what was committed, as after a failover to an older copy: who has decided on what there was decides anew. */
+  /** How often the store was found to have lost what was committed, as after a failover to an older copy, or when all of it was taken away: who has decided on what there was decides anew. */
   get setBacks(): number {
     return this.#setBacks
   }
@@ -416,14 +416,15 @@ export class ProjectGraph {
     }
   }
 
-  #setBack(lost: number): void {
+  #setBack(revision: number, how: 'lost' | 'trimmed'): void {
     this.#setBacks++
-    this.#onError(
-      new Corrupt(
-        `the journal of ${this.id}, of which the store has lost revision ${lost} that it had acknowledged,`,
-        'an older copy of the store was put in its place, as by a failover: its runs go on as they stand in it, and what they did since is done again',
-      ),
-    )
+    if (how === 'lost')
+      this.#onError(
+        new Corrupt(
+          `the journal of ${this.id}, of which the store has lost revision ${revision} that it had acknowledged,`,
+          'an older copy of the store was put in its place, as by a failover: its runs go on as they stand in it, and what they did since is done again',
+        ),
+      )
     this.#tell([])
   }
 

@@ -47,7 +47,7 @@ export const findingOf = ({ rule, node, message }: IndexFault): Finding => ({ ru
 
 /** Compares each index with what it ought to tell by the values: nothing missing, nothing too much, nothing that leads elsewhere. */
 export async function indexFaults(store: Backend, graph: string, values: Values): Promise<readonly IndexFault[]> {
-  const { wanted, open } = expected(graph, values)
+  const { wanted, open } = wantedRows(graph, values)
   const { only } = values
   const asked = only ?? new Set([...wanted.keys(), ...values.rows])
   const there = await valuesAt(store, asked)
@@ -118,7 +118,8 @@ function groupOf(row: Json | undefined): string | undefined {
 
 const ruleOf = (key: string) => `index.${key.slice(0, key.indexOf('/')) as (typeof SHARED_INDEXES)[number]}` as const
 
-function expected(graph: string, { nodes, stored }: Values) {
+/** The rows that ought to lead to a graph by its values, and its groups that have not ended. */
+export function wantedRows(graph: string, { nodes, stored }: Pick<Values, 'nodes' | 'stored'>) {
   /** By the key that must lead there. */
   const wanted = new Map<string, { readonly row: Row; readonly group: string }>()
   const want = (key: string, group: string, row: Row = { graph, group }) => void wanted.set(key, { row, group })

@@ -26,6 +26,7 @@ import {
 import { fromStored, groupIn, placeOf, toStored } from './node.ts'
 import type { GraphState } from './state.ts'
 import { nodeLeft, Trail } from './trail.ts'
+import { isTrimmed } from './trimmed.ts'
 
 /** Kinds with ids. */
 export type Names = readonly (readonly [Kind, string])[]
@@ -37,8 +38,8 @@ export interface WorkingCopyOptions {
   readonly keepEnded: number
   /** Called with every entry that is read from the journal, when it is in memory. */
   readonly onTaken: (entry: JournalEntry, deltas: readonly Delta[]) => void
-  /** Called when the store has lost this revision, and memory is what it tells now. */
-  readonly onSetBack: (lost: number) => void
+  /** Called when the store does not have this revision any more, and memory is what it tells now. Is it lost, or was all of the graph taken away? */
+  readonly onSetBack: (revision: number, how: 'lost' | 'trimmed') => void
 }
 
 interface Behind {
@@ -157,7 +158,7 @@ export class WorkingCopy {
   async setBack(): Promise<void> {
     const lost = this.#revision
     await this.#readAnew(Number.POSITIVE_INFINITY)
-    this.#onSetBack(lost)
+    this.#onSetBack(lost, this.#revision === 0 && (await isTrimmed(this.store, this.id)) ? 'trimmed' : 'lost')
   }
 
   /** Is all of it in memory? What has ended and is asked for stays a while longer. */

@@ -1,54 +1,26 @@
-import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { actionLayer } from '../../src/ael/ael.ts'
 import { type FunctionSpec, functionAdapter } from '../../src/ael/function.ts'
 import type { Hands } from '../../src/ael/layer.ts'
-import { trackFiles } from '../../src/drift/track.ts'
 import type { ModuleHandlers } from '../../src/orchestrator/flow.ts'
 import { createRuntime } from '../../src/orchestrator/runtime.ts'
 import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
 import { type EndedBefore, withoutEnded } from '../../src/orchestrator/without-ended.ts'
-import { systemClock } from '../../src/protocol/clock.ts'
 import { InvalidInput } from '../../src/protocol/errors.ts'
-import { type Json, uuidOf } from '../../src/protocol/json.ts'
-import { move } from '../../src/psg/moves.ts'
+import { uuidOf } from '../../src/protocol/json.ts'
 import { openProject, type Project } from '../../src/psg/project.ts'
 import { type Backend, POSITIONS } from '../../src/vsl/backend.ts'
 import { copyStore } from '../../src/vsl/copy.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { sqliteBackend } from '../../src/vsl/sqlite.ts'
 import { append, bodies, collect, write } from '../contracts/backend/given.ts'
-import { by, confirmData, contextOf, lasting, planOf } from '../psg/given.ts'
+import { lasting } from '../psg/given.ts'
 import { call, contextDocument, planDocument, saying } from '../support/agents.ts'
 import { chainOf, flowOf, runtimeOf } from '../support/flows.ts'
 import { door } from '../support/on-a-clock.ts'
 import { tempFolder } from '../support/temp-folder.ts'
-
-const SOON = { before: '2500-01-01T00:00:00Z' }
-const LONG_AGO = { before: '2020-01-01T00:00:00Z' }
-const DAY = 86_400_000
-const NEXT_WEEK = { ...systemClock, now: () => systemClock.now() + 7 * DAY }
-const LARGE = 'x'.repeat(100_000)
-
-/** What a run that has ended leaves. */
-async function ran(store: Backend, output: Json = null, clock = systemClock): Promise<string> {
-  const runtime = await keepingBlobs(store, output, clock)
-  const run = await runtime.submit(flowOf({ work: {} }))
-  await run.result()
-  await runtime.close()
-  return run.context_id
-}
-
-const keepingBlobs = (store: Backend, output: Json, clock = systemClock) =>
-  createRuntime({
-    store: lasting(store),
-    clock,
-    layer: actionLayer({
-      adapters: [functionAdapter({ work: () => output })],
-      blobs: { put: store.putBlob, get: store.getBlob },
-    }),
-  })
+import { DAY, KEEPING, keepingBlobs, LARGE, LONG_AGO, NEXT_WEEK, ran, SOON } from './ended-contexts.ts'
 
 /** The copy without what has ended, proved whole. */
 async function copyOf(
@@ -147,49 +119,7 @@ describe('a store without what has ended', () => {
     expect(calls).toBe(2)
   })
 
-  it.each<[string, (project: Project, store: Backend) => Promise<unknown>]>([
-    [
-      'a plan that nobody has begun',
-      async (project) => {
-        const graph = await project.create(contextOf(systemClock.uuid()), by)
-        await graph.commit(planOf({ context: graph.id, id: systemClock.uuid }).changes, by)
-      },
-    ],
-    ['a draft', (project) => project.create({ ...contextOf(systemClock.uuid()), status: 'draft' }, by)],
-    [
-      'what somebody has suspended',
-      async (project) => {
-        const graph = await project.create(contextOf(systemClock.uuid()), by)
-        await graph.commit([move('context', graph.id, 'suspended')], by)
-      },
-    ],
-    [
-      'files',
-      async (project) => {
-        const graph = await project.create(contextOf(systemClock.uuid()), by)
-        const root = tempFolder()
-        writeFileSync(join(root, 'a.txt'), 'a')
-        await (await trackFiles(graph, { root })).close()
-      },
-    ],
-    [
-      'a question about what has ended',
-      async (project, store) => {
-        const graph = await project.context(await ran(store))
-        const data = confirmData(systemClock.uuid(), 'context', graph.id)
-        await graph.commit([{ kind: 'node_add', node: 'confirm', id: data.confirm_id, data }], by)
-      },
-    ],
-    [
-      'a run that waits',
-      async (_, store) => {
-        const runtime = await runtimeOf({}, { store: lasting(store) })
-        const wait = { binding: { action_type: 'wait', params: { signal: 'go' } } }
-        await (await runtime.submit(flowOf({ wait }))).rest()
-        await runtime.close()
-      },
-    ],
-  ])('keeps a context with %s', async (_, fill) => {
+  it.each(KEEPING)('keeps a context with %s', async (_, fill) => {
     const store = memoryBackend()
     await fill(await openProject(store), store)
     const gone = await ran(store)

@@ -63,6 +63,7 @@ function runtime(more: (plan: Argument) => Doors = () => ({})): Doors {
     propose: door(plan, options()),
     cancel: door(plan),
     rerun: making(elsewhere(HANDLE), plan, options()), // of what was cancelled
+    trim: door(asked({ before: '2026-01-01T00:00:00Z' })),
     pause: door(plan),
     resume: door(plan),
     ingest: door(given(flow.plan.context_id), given('git-event'), given(full('git-event')), options()),
@@ -116,6 +117,7 @@ export const orchestrator: Doors = {
   runMultiAgentFlow: door(asked(call(new InMemoryVSL(), saying({ context, plan, collab })))),
   runSingleAgentFlow: door(asked(call(new InMemoryVSL(), saying({ context, plan })))),
   saBreaches: door(given({}, 'object'), given(new Set(), 'nothing')),
+  trim: door(given(memoryBackend()), asked({ before: '2026-01-01T00:00:00Z' })),
   withoutEnded: making(SOURCE, given(memoryBackend()), asked({ before: '2026-01-01T00:00:00Z' })),
 }
 

@@ -1,0 +1,30 @@
+import type { Clock } from '../protocol/clock.ts'
+import type { Report } from '../protocol/reporter.ts'
+import type { TrimOptions } from './trim.ts'
+
+interface Keeping {
+  readonly keepEndedMs: number
+  readonly trim: (options: TrimOptions) => Promise<unknown>
+  readonly clock: Clock
+  readonly onError: Report
+}
+
+/** So often somebody looks for what has become too old. */
+const EVERY_MS = 3_600_000
+
+/** Takes away what ended longer ago than it is to be kept, now and every hour. Answers with what stops it, once it has come to a boundary. */
+export function keepEnded({ keepEndedMs, trim, clock, onError }: Keeping): () => Promise<void> {
+  const stop = new AbortController()
+  const { signal } = stop
+  const going = (async () => {
+    while (!signal.aborted) {
+      const before = new Date(clock.now() - keepEndedMs).toISOString()
+      await trim({ before, signal }).catch((error) => signal.aborted || onError(error))
+      await clock.sleep(EVERY_MS, signal).catch(() => undefined)
+    }
+  })()
+  return () => {
+    stop.abort()
+    return going
+  }
+}
