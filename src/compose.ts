@@ -75,6 +75,8 @@ const OPTIONS: { readonly [O in keyof Required<ComposeOptions>]: Field } = {
   onDelta: method,
 }
 
+const DAY_MS = 86_400_000
+
 /** Config in, members opened, runtime out: the one place that names them all. What runs plans is loaded here, so that who only looks does not wait for it. */
 export async function openRuntime(config: Config = {}, options: ComposeOptions = {}): Promise<ComposedRuntime> {
   refuseUnlessFit('runtime options', options, OPTIONS)
@@ -128,6 +130,7 @@ export async function openRuntime(config: Config = {}, options: ComposeOptions =
       ...(options.mine && { mine: options.mine }),
       leaseTtlMs: whole.lease_ttl_ms,
       patrolMs: whole.patrol_ms,
+      ...(whole.keep_ended_days !== undefined && { keepEndedMs: whole.keep_ended_days * DAY_MS }),
     })
     foundProject(runtime.project)
     opened.unshift({

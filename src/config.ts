@@ -32,6 +32,7 @@ import {
   url,
   uuid,
   wholeFrom,
+  within,
 } from './protocol/fields.ts'
 import { given } from './protocol/given.ts'
 import { isObject } from './protocol/json.ts'
@@ -59,6 +60,8 @@ export interface Config {
   /** How long an owner may be silent before others take over, and how often to look for what nobody looks after. */
   readonly lease_ttl_ms?: number
   readonly patrol_ms?: number
+  /** Contexts that ended longer ago are taken away, as by `mplp store trim`, by every process that stays: all of them are kept when absent. */
+  readonly keep_ended_days?: number
   /**
    * 32 bytes as base64; values, journal and blobs are then encrypted. Best given as MPLP_ENCRYPTION_KEY. Of several, the first seals, and all of them
    * open: to change keys, put the new one before the old.
@@ -262,6 +265,7 @@ const FIELDS: Fields = {
   actions: { at_once: { '*': wholeFrom(1) }, max_output_bytes: wholeFrom(1), max_rounds: wholeFrom(1) },
   lease_ttl_ms: positive,
   patrol_ms: positive,
+  keep_ended_days: within(0, 36_500),
   encryption_key: sealing,
   http_allow: texts,
   mcp: { '*': MCP_SERVER },

@@ -1,10 +1,11 @@
 import { type Config, isSealingKey, secretFromEnv } from '../config.ts'
 import { openConfigured } from '../configured-store.ts'
-import { type WithoutEnded, withoutEnded } from '../orchestrator/without-ended.ts'
+import { withoutEnded } from '../orchestrator/without-ended.ts'
 import { InvalidInput, Refused } from '../protocol/errors.ts'
 import { counted } from '../protocol/shown.ts'
 import { writeTrailing } from '../psg/write-trailing.ts'
 import { copyStore } from '../vsl/copy.ts'
+import { saidBehind } from './behind.ts'
 import { EXIT } from './io.ts'
 import { storeNamed } from './load-config.ts'
 import { timeIn } from './time-in.ts'
@@ -35,7 +36,12 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
       })
       if (target.traits.legible) await writeTrailing(target)
       const rest = part && { left_out: [...part.leftOut], behind: [...part.behind] }
-      io.result({ ...counts, ...rest }, () => [`copied and compared: ${said(counts)}`, ...saidOf(part)].join('\n'))
+      io.result({ ...counts, ...rest }, () =>
+        [
+          `copied and compared: ${said(counts)}`,
+          ...(rest ? [`left out: ${counted(rest.left_out.length, 'context')}`, ...saidBehind(rest.behind)] : []),
+        ].join('\n'),
+      )
       return EXIT.done
     } finally {
       await target.close()
@@ -75,10 +81,3 @@ const said = (counts: object): string =>
   Object.entries(counts)
     .map(([name, count]) => `${count} ${name}`)
     .join(', ')
-
-function* saidOf(part: WithoutEnded | undefined): Iterable<string> {
-  if (!part) return
-  yield `left out: ${counted(part.leftOut.size, 'context')}`
-  if (part.behind.size > 0)
-    yield `some stay because they have not been told of yet by ${[...part.behind].join(', ')}: mplp resume tells them, or mplp serve where the bus lives in its process, as mplp.serve does; --forget-bus leaves out a bus that is no longer used`
-}

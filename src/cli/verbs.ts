@@ -279,6 +279,16 @@ export const VERBS: readonly Verb[] = [
     load: () => import('./store-copy.ts'),
   },
   {
+    usage: 'store trim <before>',
+    says: 'take contexts away that ended before then, out of a store that is in use: a date, or 90d for ninety days ago',
+    options: [
+      { flags: '--dry-run', says: 'only say which would go' },
+      { flags: '--forget-bus <name...>', says: 'a bus that is no longer used, for which nothing has to stay' },
+    ],
+    examples: ['mplp store trim 90d --dry-run', 'mplp store trim 2026-08-01'],
+    load: () => import('./store-trim.ts'),
+  },
+  {
     usage: 'store stats',
     says: 'how much is in the store, and what the store promises',
     examples: ['mplp store stats'],

@@ -50,7 +50,7 @@ export async function withRuntime<T>(
 }
 
 /** A bus that lives in its process tells what all others commit, too: where it is served by who stays, nobody else could open it. */
-function partsOfWorker({ bus = [], drift: { watch: _, ...drift } = {}, ...rest }: Config): Config {
+function partsOfWorker({ bus = [], drift: { watch: _, ...drift } = {}, keep_ended_days: __, ...rest }: Config): Config {
   return { ...rest, drift, bus: bus.filter((spec) => !isWithin(spec)) }
 }
 

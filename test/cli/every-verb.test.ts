@@ -25,7 +25,7 @@ const wordsOf = (usage: string) => usage.split(' ').filter((word) => !/^[<[]/.te
 const neededBy = (usage: string) => usage.split(' ').filter((word) => word.startsWith('<'))
 /** Words that it takes for what it needs, if nothing of the kind is there. */
 const someFor = (usage: string) =>
-  neededBy(usage).map((word) => (word === '<to>' && usage.startsWith('store') ? 'memory:' : 'x'))
+  neededBy(usage).map((word) => (!usage.startsWith('store') ? 'x' : word === '<to>' ? 'memory:' : '90d'))
 const takesSomething = ({ usage, options = [] }: (typeof VERBS)[number]) =>
   /[<[]/.test(usage) || options.some(({ flags }) => flags.includes('<'))
 
@@ -94,6 +94,7 @@ const GOOD: { readonly [usage: string]: (at: Given) => { args: readonly string[]
   'store verify [context]': ({ context }) => ({ args: [context] }),
   'store copy <to>': () => ({ args: ['file:./.mplp/copy', '--without-ended', '0d'] }),
   'store reindex [context]': ({ context }) => ({ args: [context] }),
+  'store trim <before>': () => ({ args: ['0d', '--dry-run'] }),
   'store stats': () => ({ args: [] }),
   'golden [folder]': () => ({ args: ['--backends', 'memory', '--filter', 'approval-withdrawn'] }),
   doctor: () => ({ args: [] }),
@@ -211,6 +212,10 @@ const BAD: { readonly [usage: string]: readonly (readonly [args: readonly string
     [['memory:', '--key-env', 'PATH'], 64, '--key-env names PATH, which is not 32 bytes as base64'],
     [['memory:', '--decrypt', '--key-env', 'PATH'], 64, '--decrypt does not go with --key-env'],
     [['memory:', '--decrypt'], 64, '--decrypt needs the key of the store, as MPLP_ENCRYPTION_KEY'],
+  ],
+  'store trim <before>': [
+    [['March'], 64, '<before> must be a day (2026-08-01), a time with a zone, or how long ago (90d, 12h, 30m)'],
+    [['1d', '--forget-bus', 'old'], 1, 'there is no bus old'],
   ],
   'golden [folder]': [
     [['--reporter', 'loud'], 64, 'reporter'],

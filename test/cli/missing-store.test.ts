@@ -14,7 +14,8 @@ const OTHERS = ['run', 'watch', 'drift scan', 'serve', 'init', 'evidence verify'
 const CALLS = VERBS.flatMap(({ usage }) => {
   const words = usage.split(' ')
   const name = words.filter((word) => !/^[<[]/.test(word)).join(' ')
-  const needed = words.filter((word) => word.startsWith('<')).map(() => (name === 'store copy' ? 'memory:' : 'x'))
+  const some = { 'store copy': 'memory:', 'store trim': '90d' }[name] ?? 'x'
+  const needed = words.filter((word) => word.startsWith('<')).map(() => some)
   return OTHERS.includes(name) ? [] : [[...name.split(' '), ...needed]]
 })
 

@@ -50,6 +50,8 @@ const WRONG: readonly Wrong[] = [
   ['actions.max_rounds', { actions: { max_rounds: 20 } }, 'actions.max_rounds'],
   ['lease_ttl_ms', { lease_ttl_ms: 0 }, 'lease_ttl_ms'],
   ['patrol_ms', { patrol_ms: '1s' }, 'patrol_ms'],
+  ['keep_ended_days', { keep_ended_days: '90d' }, 'keep_ended_days'],
+  ['keep_ended_days', { keep_ended_days: -1 }, 'keep_ended_days'],
   ['encryption_key', { encryption_key: 'short' }, 'encryption_key'],
   ['encryption_key', { encryption_key: `*${'A'.repeat(43)}=` }, 'encryption_key'],
   ['encryption_key', { encryption_key: [] }, 'encryption_key'],

@@ -1,0 +1,34 @@
+import { trim } from '../orchestrator/trim.ts'
+import { counted } from '../protocol/shown.ts'
+import { saidBehind } from './behind.ts'
+import { EXIT } from './io.ts'
+import { timeIn } from './time-in.ts'
+import type { VerbCall } from './verb.ts'
+import { withProject } from './with-runtime.ts'
+
+export async function run({ args, options, io }: VerbCall): Promise<number> {
+  const before = timeIn('<before>', args[0]!) // before anything is opened
+  const forget = options.forgetBus as readonly string[] | undefined
+  const dryRun = options.dryRun === true
+  return withProject(io, async ({ store }) => {
+    io.progress('looking for what has ended')
+    const trimmed = await trim(store, {
+      before,
+      dryRun,
+      signal: io.signal,
+      ...(forget && { forget }),
+      onProgress: ({ contexts }) => io.progress(`${counted(contexts.length, 'context')} so far`),
+    })
+    const { contexts, behind, blobs } = trimmed
+    io.result(trimmed, () =>
+      [
+        dryRun
+          ? `${counted(contexts.length, 'context')} would be taken away`
+          : `${counted(contexts.length, 'context')} and ${counted(blobs, 'blob')} taken away`,
+        ...(dryRun ? contexts : []),
+        ...saidBehind(behind),
+      ].join('\n'),
+    )
+    return EXIT.done
+  })
+}
