@@ -1,12 +1,42 @@
 /** Commits without end on several streams at once, under leases, and says what was acknowledged, until it is killed. */
+
+import { digestOf } from '../../src/protocol/json.ts'
+import type { Write } from '../../src/vsl/backend.ts'
 import { thisHolder } from '../../src/vsl/holder.ts'
 import { openStore } from '../../src/vsl/vsl.ts'
-import { type Acknowledged, CURSOR_EVERY, cursorKey, type Life, writeOf } from './stores-work.ts'
+import {
+  type Acknowledged,
+  CURSOR_EVERY,
+  cursorKey,
+  type Life,
+  PASSING,
+  passedKey,
+  passingBlob,
+  passingOf,
+  passingWrites,
+  writeOf,
+} from './stores-work.ts'
 
 const { url, options, seed, streams } = JSON.parse(process.argv[2] ?? '') as Life
 const say = (...line: Acknowledged) => process.stdout.write(`${JSON.stringify(line)}\n`)
 const store = await openStore(url, { ...options, ...(url.startsWith('file:') ? {} : { timeoutMs: 10_000 }) })
 process.stdout.write('up\n')
+
+/** Half a round, from where the one before died. */
+async function pass(stream: string): Promise<void> {
+  const round = (((await store.getMany([passedKey(stream)])).get(passedKey(stream)) as number | undefined) ?? 0) + 1
+  const { revision } = await store.head(passingOf(stream))
+  const [last, ...others] = passingWrites(stream, round).toReversed() as [Write, ...Write[]]
+  if (revision < PASSING) {
+    await store.putBlob(passingBlob(stream, round))
+    for (const write of others.toReversed().slice(revision)) await store.commit(write)
+    return
+  }
+  await store.commit(last) // the stream beside it has newer entries by now
+  say('passed', stream, round)
+  await store.forgetBlobs([digestOf(passingBlob(stream, round))], 0)
+  say('swept', stream, round)
+}
 
 await Promise.all(
   streams.map(async (stream) => {
@@ -25,6 +55,7 @@ await Promise.all(
       say('cursor', stream, revision)
       await store.set(cursorKey(stream), revision)
       say('own', stream, revision)
+      await pass(stream)
     }
   }),
 )

@@ -11,7 +11,11 @@ export interface Life {
 }
 
 /** A line of a child: this is acknowledged. */
-export type Acknowledged = readonly [what: 'commit' | 'cursor' | 'own' | 'token', stream: string, count: number]
+export type Acknowledged = readonly [
+  what: 'commit' | 'cursor' | 'own' | 'token' | 'passed' | 'swept',
+  stream: string,
+  count: number,
+]
 
 /** Every so many revisions a write without an entry, and an own key. */
 export const CURSOR_EVERY = 3
@@ -51,6 +55,24 @@ export function valuesAt(seed: number, stream: string, revision: number): Map<st
   }
   return values
 }
+
+/** A stream beside another that has some entries, each with a value, and is forgotten with these, round by round. */
+export const PASSING = 4
+export const passingOf = (stream: string): string => `${stream}/passing`
+export const passedKey = (stream: string): string => `passed/${stream}`
+export const passingValue = (stream: string, revision: number): string => `${stream}/passes/${revision}`
+export const passingBlob = (stream: string, round: number): Uint8Array =>
+  new TextEncoder().encode(`${stream} passes ${round}`)
+
+/** The commits of a round, the last of which forgets the others. */
+export const passingWrites = (stream: string, round: number): readonly Write[] =>
+  Array.from({ length: PASSING + 1 }, (_, revision): Write => {
+    const base = { stream: passingOf(stream), expected: revision, inserts: [], deletes: [] }
+    if (revision < PASSING)
+      return { ...base, entry: { round, revision }, puts: [[passingValue(stream, revision + 1), round]] }
+    const deletes = Array.from({ length: PASSING }, (_, i) => passingValue(stream, i + 1))
+    return { ...base, forget: true, puts: [[passedKey(stream), round]], deletes }
+  })
 
 export const blobIn = (entry: Json): Digest => (entry as { blob: Digest }).blob
 export const cursorKey = (stream: string): string => `cursor/${stream}`

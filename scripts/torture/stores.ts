@@ -7,7 +7,20 @@ import { openStore } from '../../src/vsl/vsl.ts'
 import { child } from '../../test/support/child.ts'
 import { ownFolder, releaseAll } from '../../test/support/processes.ts'
 import { startServers } from '../../test/support/start-servers.ts'
-import { type Acknowledged, blobIn, CURSOR_EVERY, cursorKey, type Life, valuesAt, writeOf } from './stores-work.ts'
+import {
+  type Acknowledged,
+  blobIn,
+  CURSOR_EVERY,
+  cursorKey,
+  type Life,
+  passedKey,
+  passingBlob,
+  passingOf,
+  passingValue,
+  passingWrites,
+  valuesAt,
+  writeOf,
+} from './stores-work.ts'
 
 export interface StoreReport {
   readonly kills: number
@@ -85,11 +98,36 @@ export async function tortureStore(
       )
       next++
     }
-    whole.push(next === revision + 1)
+    whole.push(next === revision + 1, await isPassing(store, stream, said('passed'), said('swept')))
     checked.set(stream, next - 1)
     report.half += whole.filter((ok) => !ok).length
     await store.release(lease)
   }
+}
+
+/** Of what is forgotten again and again nothing is left but what the present round has written, in values, journal and feed. */
+async function isPassing(store: Backend, stream: string, passed: number, swept: number): Promise<boolean> {
+  const { revision } = await store.head(passingOf(stream))
+  const rounds = ((await store.getMany([passedKey(stream)])).get(passedKey(stream)) as number | undefined) ?? 0
+  const written = passingWrites(stream, rounds + 1).slice(0, revision)
+  const bodies: unknown[] = []
+  for await (const { body } of store.read(passingOf(stream))) bodies.push(body)
+  const fed: unknown[] = []
+  for await (const entry of store.feed()) if (entry.stream === passingOf(stream)) fed.push(entry.body)
+  const values: unknown[] = []
+  for await (const pair of store.scan(passingValue(stream, 0).slice(0, -1))) values.push(pair)
+  const isSwept = swept === 0 || (await store.getBlob(digestOf(passingBlob(stream, swept)))) === undefined
+  const entries = written.map(({ entry }) => entry)
+  return (
+    rounds >= passed &&
+    rounds <= passed + 1 &&
+    isSwept &&
+    isDeepStrictEqual([bodies, fed], [entries, entries]) &&
+    isDeepStrictEqual(
+      values,
+      written.flatMap(({ puts }) => puts),
+    )
+  )
 }
 
 async function valuesOf(store: Backend, stream: string): Promise<Map<string, unknown>> {
