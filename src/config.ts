@@ -186,7 +186,7 @@ export function configFromEnv(env: NodeJS.ProcessEnv = process.env): Config {
     if (field === undefined)
       problems.push({ path: name, rule: 'extra_forbidden', message: notKnown(key, IN_VARIABLES, variableOf) })
     else if (field === buses || field === texts) found[key] = value.split(',').map((part) => part.trim())
-    else if (field === positive) found[key] = numberOrText(value)
+    else if (field === positive || field === days) found[key] = numberOrText(value)
     else if (field === sealing) found[key] = value.includes(',') ? value.split(',').map((part) => part.trim()) : value
     else found[key] = field === text || field === storing ? value : parsed(name, value)
   }
@@ -245,6 +245,8 @@ const speaking: Field = {
   fits: (value) => vendor.fits(value) || isObject(value), // what it must have is asked afterwards
 }
 
+const days = within(0, 36_500)
+
 /** What each key must be. */
 const FIELDS: Fields = {
   vsl: storing,
@@ -265,7 +267,7 @@ const FIELDS: Fields = {
   actions: { at_once: { '*': wholeFrom(1) }, max_output_bytes: wholeFrom(1), max_rounds: wholeFrom(1) },
   lease_ttl_ms: positive,
   patrol_ms: positive,
-  keep_ended_days: within(0, 36_500),
+  keep_ended_days: days,
   encryption_key: sealing,
   http_allow: texts,
   mcp: { '*': MCP_SERVER },

@@ -44,6 +44,7 @@ describe('a config', () => {
     ['one that objects have', JSON.parse('{ "constructor": 1 }'), 'constructor', 'is not known'],
     ['text where a list belongs', { bus: 'redis://x' }, 'bus', 'must be a list'],
     ['a number that is none', { patrol_ms: 'soon' }, 'patrol_ms', 'must be a number above 0'],
+    ['days that are none', { keep_ended_days: 'all' }, 'keep_ended_days', 'must be a number from 0 to 36500'],
     ['a flag that is none', { drift: { watch: 'yes' } }, 'drift.watch', 'must be true or false'],
     ['a list where an object belongs', { models: [] }, 'models', 'must be an object'],
     ['nothing at all', null, '', 'must be an object'],

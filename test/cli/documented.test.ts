@@ -48,7 +48,7 @@ describe('docs/config.md', () => {
     for (const name of variables) {
       const key = name.slice('MPLP_'.length).toLowerCase()
       const own = { vsl: 'memory:', bus: 'memory:', encryption_key: 'x'.repeat(43), root: '.', http_allow: 'localhost' }
-      const text = key.endsWith('_ms') ? '7' : key in own ? own[key as keyof typeof own] : '{}'
+      const text = /_(ms|days)$/.test(key) ? '7' : key in own ? own[key as keyof typeof own] : '{}'
       expect(configFromEnv({ [name]: text })).toHaveProperty(key)
     }
   })

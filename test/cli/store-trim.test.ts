@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
+import { openRuntime } from '../../src/compose.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { mplpHere } from './here.ts'
 
@@ -29,4 +30,20 @@ it('takes away what has ended, tells which, and what is left works', { timeout: 
   expect((await mplp('why', 'a.txt')).out).toContain('a.txt')
   expect((await mplp('signal', waiting.plan_id, 'go')).code).toBe(0)
   expect((await mplp('resume', waiting.plan_id)).code).toBe(0)
+})
+
+it('is done by a process that stays, and by none that only runs something, where the config says how long', {
+  timeout: 60_000,
+}, async () => {
+  const folder = tempFolder()
+  writeFileSync(join(folder, 'mplp.config.json'), JSON.stringify({ keep_ended_days: 0 }))
+  const wait = { action_type: 'wait', params: { signal: 'go' } }
+  writeFileSync(join(folder, 'waits.json'), JSON.stringify({ title: 'Waits', steps: { wait } }))
+  const run = JSON.parse((await mplpHere(folder, ['run', 'waits.json', '--json'])).out)
+  await mplpHere(folder, ['signal', run.plan_id, 'go'])
+  expect((await mplpHere(folder, ['resume', run.plan_id])).code).toBe(0)
+  expect((await mplpHere(folder, ['list', '--ended'])).out).toContain(run.plan_id)
+  const runtime = await openRuntime({ vsl: `sqlite:${join(folder, '.mplp/state.db')}`, keep_ended_days: 0 })
+  onTestFinished(() => runtime.close())
+  await expect.poll(() => runtime.get(run.run_id).catch(({ code }) => code)).toBe('not_found')
 })
