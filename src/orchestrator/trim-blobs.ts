@@ -1,6 +1,7 @@
 import type { Digest, Json } from '../protocol/json.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { digestsIn, keptAside } from './named-blobs.ts'
+import { paced } from './reading-pace.ts'
 
 /** Under which the blobs wait that a context named which was taken away. */
 const DUE = 'trim-blobs/'
@@ -33,7 +34,7 @@ export async function sweepBlobs(store: Backend, signal: AbortSignal | undefined
 
 /** All that may mention a blob. */
 async function* allIn(store: Backend): AsyncIterable<Json> {
-  for await (const { body } of store.feed()) yield body
+  for await (const { body } of paced(store.feed())) yield body
   yield* keptAside(store)
 }
 

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { append } from '../protocol/append.ts'
 import { type Clock, isoNow, systemClock } from '../protocol/clock.ts'
 import { inParts } from '../protocol/each.ts'
@@ -15,6 +16,7 @@ import { checkStores } from '../vsl/check-options.ts'
 import { busesIn, further, graphsAsking, hasEnded, type Past, untoldOf } from './ended-contexts.ts'
 import { recordKey, wroteTo } from './flow-record.ts'
 import { digestsIn } from './named-blobs.ts'
+import { paced } from './reading-pace.ts'
 import { positionKey } from './relay-history.ts'
 import { dueKey, sweepBlobs, takeOut } from './trim-blobs.ts'
 import type { EndedBefore } from './without-ended.ts'
@@ -125,7 +127,7 @@ async function lookAt(store: Backend, graph: string): Promise<Found | undefined>
   let last = 0
   const stored = new Map<string, Stored>()
   const blobs = new Set<Digest>()
-  for await (const { revision, position, body } of store.read(graph)) {
+  for await (const { revision, position, body } of paced(store.read(graph))) {
     if (!isGraphs(body)) return undefined
     past = further(past, body, position)
     last = revision
@@ -147,6 +149,7 @@ async function takeAway(
   await tellOf({ trimmed: due.map(({ graph }) => graph), before, at }, store)
   const gone: string[] = []
   for (const { graph, revision, stored, flows, blobs } of due) {
+    await nextTurn() // there may be many, and a store may answer at once
     const deletes = [...(await keysOfGraph(store, graph, stored)), ...flows]
     const puts: Puts = [[trimmedKey(graph), { at }], ...(blobs.length > 0 ? [[dueKey(graph), blobs] as const] : [])]
     try {
