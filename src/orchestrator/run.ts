@@ -66,7 +66,8 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
 
   async function* events(options: { signal?: AbortSignal } = {}) {
     refuseUnlessFit('events', options, { signal: signalField })
-    const { signal, unlink } = eitherOf(hands.closed, options.signal)
+    const over = eitherOf(hands.closed, options.signal)
+    const { signal, seen, end } = unlessSeen(over.signal, () => graph.revision === 0)
     try {
       for await (const entry of graph.store.read(graph.id, { after: node.born - 1, follow: true, signal })) {
         const body = entry.body as unknown as EntryBody
@@ -74,7 +75,27 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
         if (endsRun(body, run_id)) return
       }
     } finally {
-      unlink()
+      end()
+      over.unlink()
+    }
+    if (seen() && !over.signal.aborted) throw new NotFound('run', run_id) // it was taken away before its end was read
+  }
+
+  /** A signal that is aborted, too, when the graph shows something. Who follows its journal is not told what was taken out of it: a look now and then finds out. */
+  function unlessSeen(asked: AbortSignal, isSeen: () => boolean) {
+    const shown = new AbortController()
+    const { signal, unlink } = eitherOf(asked, shown.signal)
+    const unwatch = graph.watch(() => isSeen() && shown.abort())
+    const found = new AbortController()
+    void lookAgain(found.signal)
+    return {
+      signal,
+      seen: () => shown.signal.aborted,
+      end() {
+        found.abort()
+        unwatch()
+        unlink()
+      },
     }
   }
 
@@ -82,28 +103,22 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
   async function elsewhere(after: number, until: (body: EntryBody) => boolean, asked?: AbortSignal): Promise<void> {
     const { setBacks } = graph
     const over = eitherOf(hands.closed, asked)
-    const lost = new AbortController()
-    const { signal, unlink } = eitherOf(over.signal, lost.signal)
-    const unwatch = graph.watch(() => graph.setBacks !== setBacks && lost.abort())
-    const found = new AbortController()
-    void lookAgain(found.signal)
+    const { signal, seen: lost, end } = unlessSeen(over.signal, () => graph.setBacks !== setBacks)
     try {
       for await (const entry of graph.store.read(graph.id, { after, follow: true, signal })) {
         await graph.refresh()
         if (until(entry.body as unknown as EntryBody)) return
       }
     } finally {
-      found.abort()
-      unwatch()
-      unlink()
+      end()
       over.unlink()
     }
     asked?.throwIfAborted()
-    if (lost.signal.aborted && !hands.closed.aborted) return
+    if (lost() && !hands.closed.aborted) return
     throw new Closed(hands.closed.aborted ? 'the runtime' : 'the store')
   }
 
-  /** Who follows from beyond the end of an older copy, put in the store's place, is told nothing: this finds out. */
+  /** Who follows from beyond the end of an older copy, put in the store's place, is told nothing either. */
   async function lookAgain(signal: AbortSignal): Promise<void> {
     while (await slept(graph.clock, LOOK_AGAIN_MS, signal)) await graph.refresh().catch(() => undefined) // away: it is asked again
   }

@@ -311,6 +311,22 @@ describe('a store that is trimmed', () => {
     expect(errors).toEqual([])
   })
 
+  it('ends those who still follow the events of a run that is gone, and wait for what will not come', async () => {
+    const clock = clockOf()
+    const store = memoryBackend({ clock })
+    const runtime = await runtimeOf({}, { store, clock, patrolMs: 100 * DAY })
+    onTestFinished(() => runtime.close())
+    const run = await runtime.submit(chainOf(3))
+    await run.result()
+    const events = run.events()[Symbol.asyncIterator]()
+    await events.next()
+    await trim(store, SOON)
+    const rest = (async () => {
+      for (;;) if ((await events.next()).done) return 'done'
+    })().catch(({ code }) => code)
+    await expect.poll(() => clock.advance(30_000).then(() => Promise.race([rest, 'under way']))).toBe('not_found')
+  })
+
   it('says how far it has come, and stops when it is told to', async () => {
     const store = memoryBackend()
     for (let i = 0; i < 101; i++) await ran(store)
