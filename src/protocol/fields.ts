@@ -134,7 +134,7 @@ export function problemsIn(value: unknown, fields: Fields, at: string): readonly
     const found = value[name]
     const field = Object.hasOwn(fields, name) ? fields[name]! : fields['*']
     if (field === undefined) {
-      problems.push({ path: pathTo(name), rule: 'extra_forbidden', message: notKnown(name, Object.keys(fields)) })
+      problems.push({ path: pathTo(name), rule: 'extra_forbidden', message: notAmong(name, Object.keys(fields)) })
     } else if (found === undefined) continue
     else if (!isField(field)) problems.push(...problemsIn(found, field, pathTo(name)))
     else if (!field.fits(found)) {
@@ -150,6 +150,16 @@ export const isField = (field: Field | Fields): field is Field => typeof field.f
 /** What is said of a name that is none of those that are known; `called` is how whoever gave it calls the one that may be meant. */
 export function notKnown(name: string, names: readonly string[], called = (near: string) => near): string {
   return `is not known${perhaps(name, names, called)}`
+}
+
+/** So many names can be read at a glance. */
+const MOST_NAMED = 16
+
+/** The same of a field; where nothing is like it, it says which there are. */
+function notAmong(name: string, names: readonly string[]): string {
+  const near = perhaps(name, names)
+  const all = near === '' && names.length <= MOST_NAMED ? `; known are ${names.join(', ')}` : ''
+  return `is not known${near}${all}`
 }
 
 /** Asks whether the known name that differs least was meant, if it differs little. */

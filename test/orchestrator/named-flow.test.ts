@@ -260,7 +260,7 @@ describe('a flow in short', () => {
     [
       'a word that is not known',
       { title: 'a', steps: { a: { ...a, after: ['b'] } } },
-      [{ path: 'steps.a.after', rule: 'extra_forbidden' }],
+      [{ path: 'steps.a.after', rule: 'extra_forbidden', message: expect.stringContaining('dependencies') }],
     ],
     [
       'nothing to wait for',
