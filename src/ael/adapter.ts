@@ -151,6 +151,8 @@ export interface Adapter {
    * changes nothing; parameters that do not say a name lack nothing.
    */
   lacks?(params: JsonObject): Lack | undefined
+  /** The names that its parameters may have: others, which nobody would read, are refused before a run begins. Any when absent. */
+  readonly paramNames?: readonly string[]
   /** Changes nothing in the world: may be cached and repeated. False when absent. */
   readOnly?(params: JsonObject): boolean
   /** Must somebody agree first? `always_allow` when absent. Asked after `check`, and waited for as long. */

@@ -24,6 +24,7 @@ import { isReadOnly } from './read-only.ts'
 import { gathered, redactor } from './redact.ts'
 import { secretsOf } from './secrets.ts'
 import { refuseUnlessSpend } from './spend.ts'
+import { unknownParams } from './unknown-params.ts'
 import { checkParams, withAdmission } from './with-admission.ts'
 import { type CacheOptions, outcomeCache, withCache } from './with-cache.ts'
 import { resultOf, withObserve } from './with-observe.ts'
@@ -116,11 +117,19 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
     return memberOf(action_type)
   }
 
-  const lacks: ActionLayer['lacks'] = (action) => {
+  /** For one about what may not be here. */
+  const lookedFor = (action: Pick<Action, 'action_type' | 'params'>) => {
     const { action_type, params } = Object(action) as Action
     if (!object.fits(params)) throw badParams(params)
-    const member = members.get(action_type) ?? members.get('*')
-    return member ? member.adapter.lacks?.(params) : { what: NO_ADAPTER, name: action_type, known: [...members.keys()] }
+    return { action_type, params, adapter: (members.get(action_type) ?? members.get('*'))?.adapter }
+  }
+  const lacks: ActionLayer['lacks'] = (action) => {
+    const { action_type, params, adapter } = lookedFor(action)
+    return adapter ? adapter.lacks?.(params) : { what: NO_ADAPTER, name: action_type, known: [...members.keys()] }
+  }
+  const unread: ActionLayer['unread'] = (action) => {
+    const { params, adapter } = lookedFor(action)
+    return adapter?.paramNames ? unknownParams(params, adapter.paramNames) : []
   }
 
   const observed = (adapter: Adapter, way: Way): Adapter => {
@@ -213,6 +222,7 @@ export function actionLayer(options: ActionLayerOptions = {}): ActionLayer {
     },
     executorOf: (action_type) => (members.get(action_type) ?? members.get('*'))?.adapter.executor_kind,
     lacks,
+    unread,
     label: (action) => redact.text(labelOf(asked(action).adapter, action.params, action.action_type)),
     readOnly: (action) => isReadOnly(asked(action).adapter, action.params),
     estimate(action) {

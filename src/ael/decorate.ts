@@ -74,6 +74,7 @@ export function decorated(adapter: Adapter, execute: (action: Action, call: Pass
     ...(adapter.label && { label: adapter.label.bind(adapter) }),
     ...(adapter.check && { check: adapter.check.bind(adapter) }),
     ...(adapter.lacks && { lacks: adapter.lacks.bind(adapter) }),
+    ...(adapter.paramNames && { paramNames: adapter.paramNames }),
     ...(adapter.readOnly && { readOnly: adapter.readOnly.bind(adapter) }),
     ...(adapter.approval && { approval: adapter.approval.bind(adapter) }),
     ...(adapter.estimate && { estimate: adapter.estimate.bind(adapter) }),

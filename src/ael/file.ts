@@ -46,6 +46,7 @@ export async function fileAdapter(options: FileOptions): Promise<Adapter> {
   return {
     action_type: 'file_operation',
     executor_kind: 'tool',
+    paramNames: PARAMS,
     label: (params) => `file.${String(params.operation)}`,
     readOnly: (params) => params.operation === 'read',
 

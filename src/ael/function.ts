@@ -49,6 +49,7 @@ export function functionAdapter(
   return {
     action_type,
     executor_kind,
+    paramNames: PARAMS,
     label: (params) => (found(params) === undefined ? action_type : String(params.name)),
     lacks: (params) =>
       typeof params.name !== 'string' || found(params)

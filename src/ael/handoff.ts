@@ -31,6 +31,7 @@ export function handoffAdapter(options: HandoffOptions): Adapter {
   return {
     action_type: 'agent_handoff',
     executor_kind: 'agent',
+    paramNames: PARAMS,
     label: (params) => `to ${String(params.to_role)}`,
 
     check(params, { role }) {

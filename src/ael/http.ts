@@ -49,6 +49,7 @@ export function httpAdapter(options: HttpOptions = {}): Adapter {
   return {
     action_type: 'http_request',
     executor_kind: 'external',
+    paramNames: PARAMS,
     secrets: () => secrets,
     label: (params) => `${methodOf(params)} ${hostOf(params)}`,
     readOnly: (params) => SAFE.includes(methodOf(params)),

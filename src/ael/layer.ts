@@ -1,5 +1,5 @@
 import type { Approvers } from '../protocol/approvers.ts'
-import type { ActionError } from '../protocol/errors.ts'
+import type { ActionError, Problem } from '../protocol/errors.ts'
 import type { EventFields, RuntimeExecutionFields } from '../protocol/events.ts'
 import type { Digest, Json, JsonObject } from '../protocol/json.ts'
 import type { RunResult } from '../protocol/run-result.ts'
@@ -40,6 +40,8 @@ export interface ActionLayer {
   executorOf(action_type: string): ExecutorKind | undefined
   /** What it would take to carry out an action and is not here: its adapter, or what that says. Asks nobody and does nothing. */
   lacks(action: Pick<Action, 'action_type' | 'params'>): Lack | undefined
+  /** The parameters of an action that its adapter would not read, as it says; none where there is no adapter, or it does not say. */
+  unread(action: Pick<Action, 'action_type' | 'params'>): readonly Problem[]
   /** What an action is called in events, as its adapter says: a tool, a model, a host. Its type where that says nothing. */
   label(action: Pick<Action, 'action_type' | 'params'>): string
   readOnly(action: Action): boolean

@@ -37,6 +37,7 @@ export function toolAdapter(registry: ToolRegistry, options: { clock?: Clock } =
   return {
     action_type: 'tool_call',
     executor_kind: 'tool',
+    paramNames: PARAMS,
     label: (params) => (isToolName(params.tool_name) ? params.tool_name : 'tool_call'),
     lacks: (params) => lacksTool(registry, params.tool_name),
     readOnly: (params) => found(params)?.readOnly ?? false,

@@ -1,4 +1,3 @@
-import type { ActionLayer } from '../ael/layer.ts'
 import type { Clock } from '../protocol/clock.ts'
 import { InvalidInput, NotFound, RuleViolation } from '../protocol/errors.ts'
 import type { Change, CommitOptions, Node, Parent } from '../psg/change.ts'
@@ -8,6 +7,7 @@ import { nodeKey } from '../psg/node.ts'
 import type { Project } from '../psg/project.ts'
 import { asksForRoles, type Resolver } from './bind.ts'
 import { type Draft, draftIn, unchangedDraft } from './draft.ts'
+import type { Knowing } from './lacking.ts'
 import { openSession, refuseIfTaken } from './open-session.ts'
 import type { Inheritance } from './rerun.ts'
 import { type Flow, type Submission, submission } from './submit.ts'
@@ -16,7 +16,7 @@ export interface BringingIn {
   readonly project: Project
   readonly clock: Clock
   readonly resolve?: Resolver | undefined
-  readonly lacks?: ActionLayer['lacks'] | undefined
+  readonly knowing?: Knowing | undefined
   readonly parent?: Parent | undefined
   readonly switched?: ReadonlySet<string> | undefined
   /** Of a run that goes on from another. */
@@ -55,7 +55,7 @@ function orThereAlready(error: unknown, { chosen }: Flow): unknown {
 async function submitted(
   flow: Flow,
   there: ProjectGraph | undefined,
-  { project, clock, resolve, lacks, parent, switched, inherits }: BringingIn,
+  { project, clock, resolve, knowing, parent, switched, inherits }: BringingIn,
   draft?: Draft,
 ): Promise<Placed> {
   const session = await sessionFor(flow, there, project, switched)
@@ -65,7 +65,7 @@ async function submitted(
     role: project.role,
     context: there?.get('context', there.id)?.data,
     session,
-    lacks,
+    knowing,
     parent,
     inherits,
     switched,

@@ -37,8 +37,11 @@ export function lackingFor(
   return undefined
 }
 
+/** What a process knows of the actions that it is to carry out. */
+export type Knowing = Pick<ActionLayer, 'lacks' | 'unread'>
+
 /**
- * What a flow asks for that its process does not have: it would be found when the turn of its step comes, after others that took effect. What an earlier
+ * What a flow asks for that its process does not have, or says that nobody would read: it would be found when the turn of its step comes, after others that took effect. What an earlier
  * run has done is asked only for what takes it back, and only where the run may go back.
  */
 export function lackProblems(
@@ -47,16 +50,19 @@ export function lackProblems(
   bound: readonly Binding[],
   done: readonly NodeAdd<'action'>[],
   { on_failure, session }: RunOptions,
-  lacks: ActionLayer['lacks'],
+  { lacks, unread }: Knowing,
 ): readonly Problem[] {
   const problems: Problem[] = []
   const sparingly = comparedSparingly()
   const look = (action: Pick<Action, 'action_type' | 'params'> | undefined, at: string, step?: Step) => {
-    const lack = action && action.action_type !== 'wait' ? lacks(action) : undefined
-    if (!lack) return
-    const { what, name, known = [] } = lack
+    if (!action || action.action_type === 'wait') return
     const path = step ? `bindings.steps.${step.step_id}${at}` : at
     const whose = step ? `of the step “${step.description}” ` : '' // its id says nothing to who has written the flow in short
+    for (const problem of unread(action))
+      problems.push({ ...problem, path: `${path}.params.${problem.path}`, message: `${whose}${problem.message}` })
+    const lack = lacks(action)
+    if (!lack) return
+    const { what, name, known = [] } = lack
     const hint = COMES_WITH[`${what} ${name}`] ?? perhaps(name, sparingly(known))
     const message = `${whose}asks for the ${what} ${name}, which this process does not have${hint}`
     problems.push({ path, rule: 'lacking', message })

@@ -23,7 +23,14 @@ export function checkedLayer(made: ActionLayer): ActionLayer {
 }
 
 const wait: Field = { says: 'a number of at least 0', fits: (value) => typeof value === 'number' && value >= 0 }
-const madeLayer = having('an action layer, as actionLayer makes them', 'attempt', 'executorOf', 'lacks', 'label')
+const madeLayer = having(
+  'an action layer, as actionLayer makes them',
+  'attempt',
+  'executorOf',
+  'lacks',
+  'unread',
+  'label',
+)
 
 const OPTIONS: { readonly [O in keyof Required<RuntimeOptions>]: Field } & Fields = {
   store: needed(store),

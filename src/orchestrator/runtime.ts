@@ -215,8 +215,8 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
   async function submitted(checked: Flow, from: Pick<BringingIn, 'parent' | 'inherits'> = {}): Promise<RunHandle> {
     const isOurs = !mine || mine.has(checked.plan.plan_id)
     if (isOurs && (layer === options.layer || !layer.asksBudget)) refuseBudget(checked)
-    const lacks = isOurs ? left.lacks : undefined
-    const { graph, run } = await bringIn(checked, { project, clock, resolve, lacks, switched, ...from })
+    const knowing = isOurs ? { lacks: left.lacks, unread: layer.unread } : undefined
+    const { graph, run } = await bringIn(checked, { project, clock, resolve, knowing, switched, ...from })
     if (graph.get('plan', run.data.plan_id)?.data.status === 'in_progress') await look(graph.id)
     return handle(graph, run)
   }

@@ -1,4 +1,3 @@
-import type { ActionLayer } from '../ael/layer.ts'
 import type { AskPeople } from '../protocol/approvers.ts'
 import { isoMicros, isoNow } from '../protocol/clock.ts'
 import { InvalidInput } from '../protocol/errors.ts'
@@ -13,7 +12,7 @@ import { partsOf } from '../psg/document.ts'
 import { type Bindings, bindSteps, type Resolver, type RoleFinder } from './bind.ts'
 import { dependenciesFirst } from './depends.ts'
 import { expiryAt, voicesOf } from './gate.ts'
-import { lackProblems } from './lacking.ts'
+import { type Knowing, lackProblems } from './lacking.ts'
 import type { Decided, RunOptions } from './live.ts'
 import { saBeginning, saBreaches } from './profiles/sa.ts'
 import type { Inheritance } from './rerun.ts'
@@ -60,7 +59,7 @@ export interface Known {
   readonly context?: Context | undefined
   readonly session?: { readonly settled: Session; readonly collab: Collab } | undefined
   /** What of an action its process does not have; not asked where another is to run it. */
-  readonly lacks?: ActionLayer['lacks'] | undefined
+  readonly knowing?: Knowing | undefined
   /** What it has from the run that it goes on from. */
   readonly inherits?: Inheritance | undefined
   readonly parent?: Parent | undefined
@@ -89,7 +88,7 @@ export function submission(flow: Flow, clock: { now(): number; uuid(): string },
   const [planHead, ...stepParts] = partsOf('plan', plan)
   const bindingOfEach = bindSteps(plan.steps, bindings, known.resolve, clock.uuid, known.role)
   const done = known.inherits?.actions ?? []
-  const lacking = known.lacks ? lackProblems(plan, bindingOfEach, done, options, known.lacks) : []
+  const lacking = known.knowing ? lackProblems(plan, bindingOfEach, done, options, known.knowing) : []
   if (lacking.length > 0) throw new InvalidInput('flow', lacking)
   const bound = bindingOfEach.map(bindingAdded)
   const large = chunked([...head, planHead!, ...stepParts, ...bound, ...done]).length > 1

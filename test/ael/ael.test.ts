@@ -142,6 +142,7 @@ describe('adapters', () => {
     [{ action_type: 5 }, 'action_type'],
     [{ action_type: 'x', timeoutMs: Number.NaN }, 'timeoutMs'],
     [{ action_type: 'x', timeoutMs: 0 }, 'timeoutMs'],
+    [{ action_type: 'x', paramNames: 'name' }, 'paramNames'],
     [{ action_type: 'x', executor_kind: 'human' }, 'executor_kind'],
     [null, 'action_type'],
   ])('like %j are refused', (wrong, path) => {

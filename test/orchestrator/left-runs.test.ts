@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import type { Adapter } from '../../src/ael/adapter.ts'
+import { httpAdapter } from '../../src/ael/http.ts'
 import { toolAdapter, toolRegistry } from '../../src/ael/tool.ts'
+import type { BindingSpec } from '../../src/orchestrator/bind.ts'
 import { manualClock } from '../../src/protocol/clock.ts'
 import { InvalidInput, NotFound } from '../../src/protocol/errors.ts'
 import type { Backend } from '../../src/vsl/backend.ts'
@@ -221,6 +223,49 @@ describe('a flow that asks for what its process does not have', () => {
     await passes(clock, 2_000)
     expect(called).toEqual([])
     expect(await store.head(flow.plan.context_id)).toEqual({ revision: 0, token: 0 })
+    await inTime(clock, runtime.close())
+  })
+
+  it.each<[string, BindingSpec, string, string]>([
+    ['a function', { action_type: 'function', params: { nam: 'refund' } }, '.params.nam', 'did you mean name?'],
+    [
+      'what takes it back',
+      {
+        action_type: 'function',
+        params: { name: 'refund' },
+        inverse: { action_type: 'function', params: { name: 'refund', arg: 1 } },
+      },
+      '.inverse.params.arg',
+      'did you mean args?',
+    ],
+    [
+      'an HTTP request',
+      { action_type: 'http_request', params: { uri: 'https://example.org' } },
+      '.params.uri',
+      'did you mean url?',
+    ],
+    [
+      'a tool, unlike any',
+      { action_type: 'tool_call', params: { tool_name: 'mail.send', to: 'x' } },
+      '.params.to',
+      'known are tool_name, tool_args',
+    ],
+  ])('is refused for a parameter of %s that nobody reads, before any of it begins', async (_, binding, at, hint) => {
+    const called: string[] = []
+    const tools = toolRegistry([
+      { name: 'mail.send', description: 'Sends', input: { type: 'object' }, execute: () => 'sent' },
+    ])
+    const { start, clock, store } = world({})
+    const runtime = await start(having({ refund: () => void called.push('refund') }, toolAdapter(tools), httpAdapter()))
+    const flow = flowOf({ refund: {}, odd: { after: ['refund'], binding } })
+    const problem = {
+      path: `bindings.steps.${flow.ids.odd}${at}`,
+      rule: 'extra_forbidden',
+      message: `of the step “odd” is not known; ${hint}`,
+    }
+    await expect(runtime.submit(flow)).rejects.toMatchObject({ code: 'invalid_input', problems: [problem] })
+    await passes(clock, 2_000)
+    expect([called, await store.head(flow.plan.context_id)]).toEqual([[], { revision: 0, token: 0 }])
     await inTime(clock, runtime.close())
   })
 

@@ -35,6 +35,7 @@ const LAYER: Doors = {
   check: door(given(action), open()),
   executorOf: 'asks who carries out actions of a type: of what is no type nobody does',
   lacks: door(given(action)),
+  unread: door(given(action)),
   label: door(given(action)),
   readOnly: door(given(action)),
   estimate: door(given(action)),
