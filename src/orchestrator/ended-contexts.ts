@@ -40,13 +40,19 @@ const parentIn = (change: EntryChange): string | undefined =>
 /** What somebody may yet begin, or has stopped to go on with later. */
 const UNENDED: ReadonlySet<unknown> = new Set(['draft', 'suspended'])
 
-/** Has a context ended before a time, by its past, and by what is open in the store? Questions are told by `graphsAsking`. */
+/** Has a context ended before a time, by its past, and by what is open in the store? Not by what is asked there. */
 export async function hasEnded(store: Source, graph: string, past: Past, before: string): Promise<boolean> {
   const [context] = past.own.values()
   if (!context || UNENDED.has(context.data.status) || past.files) return false
   if (Date.parse(past.at) >= Date.parse(before)) return false
   return !(await holdsOpen(store, graph)) && !(await goesOn(store, past.parents))
 }
+
+/** Is somebody asked in a context, by all that it holds? */
+export const isAsking = (stored: ReadonlyMap<string, Stored>): boolean =>
+  [...stored].some(
+    ([key, value]) => !value.deleted && placeOf(key).kind === 'confirm' && value.data.status === 'pending',
+  )
 
 /** The contexts in which somebody is asked. */
 export async function graphsAsking(store: Source): Promise<ReadonlySet<string | undefined>> {
@@ -55,7 +61,7 @@ export async function graphsAsking(store: Source): Promise<ReadonlySet<string | 
   return asking
 }
 
-async function holdsOpen(store: Source, graph: string): Promise<boolean> {
+export async function holdsOpen(store: Source, graph: string): Promise<boolean> {
   for await (const _ of store.scan(INDEX.open(graph, ''), { limit: 1 })) return true
   return false
 }

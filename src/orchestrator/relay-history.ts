@@ -1,9 +1,10 @@
 import type { History } from '../bus/fan-out.ts'
 import type { Place } from '../bus/transport.ts'
 import type { Clock } from '../protocol/clock.ts'
+import { KeyExists } from '../protocol/errors.ts'
 import { isObject } from '../protocol/json.ts'
-import { isTrimmed } from '../psg/trimmed.ts'
-import { type Backend, type Entry, POSITIONS, type Position } from '../vsl/backend.ts'
+import { trimmedAt } from '../psg/trimmed.ts'
+import { type Backend, type Entry, POSITIONS, type Position, type Write } from '../vsl/backend.ts'
 import { badPosition } from '../vsl/check-input.ts'
 import { paced } from './reading-pace.ts'
 import { deliveriesOf, type Reached, reachedBy } from './relay-feed.ts'
@@ -16,6 +17,21 @@ export const relayStream = (bus: string): string => `relay/${bus}`
 export async function storedPosition(store: Backend, bus: string): Promise<Position> {
   const key = positionKey(bus)
   return ((await store.getMany([key])).get(key) as Position | undefined) ?? ''
+}
+
+/** The same for who begins to tell it: a bus that was told nothing yet is known from then on, so that nothing is taken away before it is told. */
+export async function begunPosition(
+  store: Backend,
+  bus: string,
+  guard: Pick<Write, 'stream' | 'expected' | 'fence'>,
+): Promise<Position> {
+  const key = positionKey(bus)
+  const found = (await store.getMany([key])).get(key) as Position | undefined
+  if (found !== undefined) return found
+  await store.commit({ ...guard, inserts: [[key, '']], puts: [], deletes: [] }).catch((error) => {
+    if (!(error instanceof KeyExists)) throw error // another process has begun as well
+  })
+  return storedPosition(store, bus)
 }
 
 /** What a feed is asked for by whoever has come to a position, which is empty before everything. */
@@ -47,7 +63,7 @@ export const historyOf = (given: Backend | Promise<Backend>, bus: string): Histo
       if (signal.aborted) return
       // Of a store that has gone on otherwise since, as from an older backup, the reader would miss what it does not know it lacks.
       const isThere = entry?.position === after.position
-      if (!isThere && !(await isTrimmed(store, after.graph_id))) throw badPosition(after.position)
+      if (!isThere && (await trimmedAt(store, after.graph_id)) === undefined) throw badPosition(after.position)
       if (isThere) yield* deliveriesOf(entry).filter(({ index }) => index > after.index)
     }
     const position = typeof after === 'string' ? after : after.position

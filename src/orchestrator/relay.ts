@@ -26,7 +26,7 @@ import { store as storeField } from '../vsl/check-options.ts'
 import { wakeable } from '../vsl/wakeable.ts'
 import { own, TTL_MS } from './owner.ts'
 import { type Bounds, type Reached, readAhead } from './relay-feed.ts'
-import { behind, isStill, positionKey, relayStream, storedPosition, waitingMs } from './relay-history.ts'
+import { begunPosition, behind, isStill, positionKey, relayStream, storedPosition, waitingMs } from './relay-history.ts'
 import { pace } from './relay-pace.ts'
 import { unlessSilent } from './unless-silent.ts'
 
@@ -144,8 +144,12 @@ export function relay(options: RelayOptions): Relay {
 
   /** Relays until the lease is lost, the relay closed, or the feed broken. */
   const carry = async (fence: number | undefined, lease: AbortSignal) => {
-    const stored = await storedPosition(store, name)
     const { revision } = await store.head(stream)
+    const stored = await begunPosition(store, name, {
+      stream,
+      expected: revision,
+      ...(fence !== undefined && { fence }),
+    })
     // A bus of this process goes on after what it was told itself: others may have moved the position they share past that.
     if (exclusive || !begun) confirmed = stored
     begun = true

@@ -18,7 +18,7 @@ export function keepEnded({ keepEndedMs, trim, clock, onError }: Keeping): () =>
   const { signal } = stop
   const going = (async () => {
     while (!signal.aborted) {
-      const before = new Date(clock.now() - keepEndedMs).toISOString()
+      const before = new Date(Math.max(0, clock.now() - keepEndedMs)).toISOString() // what is to be kept for longer than there are dates, too
       await trim({ before, signal }).catch((error) => signal.aborted || onError(error))
       await clock.sleep(EVERY_MS, signal).catch(() => undefined)
     }

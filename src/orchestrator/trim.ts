@@ -2,23 +2,24 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { append } from '../protocol/append.ts'
 import { type Clock, isoNow, systemClock } from '../protocol/clock.ts'
 import { inParts } from '../protocol/each.ts'
-import { RevisionConflict } from '../protocol/errors.ts'
+import { Corrupt, FencedOut, Refused, RevisionConflict } from '../protocol/errors.ts'
 import { clock as clockField, flag, method, needed, refuseUnlessFit, signal, texts, time } from '../protocol/fields.ts'
 import type { Digest, Json } from '../protocol/json.ts'
 import type { Stored } from '../psg/change.ts'
 import { takeOn } from '../psg/field-change.ts'
 import { graphIn } from '../psg/index-rows.ts'
 import { INDEX } from '../psg/indexes.ts'
+import { keysOfGraph } from '../psg/keys-of-graph.ts'
 import { isGraphs } from '../psg/told.ts'
-import { keysOfGraph, trimmedKey } from '../psg/trimmed.ts'
+import { trimmedKey } from '../psg/trimmed.ts'
 import type { Backend, Puts } from '../vsl/backend.ts'
 import { checkStores } from '../vsl/check-options.ts'
-import { busesIn, further, graphsAsking, hasEnded, type Past, untoldOf } from './ended-contexts.ts'
+import { busesIn, further, hasEnded, holdsOpen, isAsking, type Past, untoldOf } from './ended-contexts.ts'
 import { recordKey, wroteTo } from './flow-record.ts'
 import { digestsIn } from './named-blobs.ts'
 import { paced } from './reading-pace.ts'
 import { positionKey } from './relay-history.ts'
-import { dueKey, sweepBlobs, takeOut } from './trim-blobs.ts'
+import { dueBlobs, sweepBlobs, takeOut } from './trim-blobs.ts'
 import type { EndedBefore } from './without-ended.ts'
 
 export interface TrimOptions extends EndedBefore {
@@ -33,6 +34,8 @@ export interface Trimmed {
   readonly contexts: readonly string[]
   /** Buses that have not been told everything of contexts which otherwise would have been taken away too. */
   readonly behind: readonly string[]
+  /** Contexts that stay because their journal cannot be read: `mplp store verify` says more. */
+  readonly unreadable: readonly string[]
   /** How many blobs went with them. */
   readonly blobs: number
 }
@@ -48,29 +51,33 @@ export async function trim(store: Backend, options: TrimOptions): Promise<Trimme
   refuseUnlessFit('trim', options, OPTIONS)
   const { before, forget = [], dryRun = false, clock = systemClock, onProgress } = options
   const buses = await busesIn(store, forget)
-  const asking = await graphsAsking(store)
-  const candidates = await endedRunsIn(store, before)
-  const flows = await flowsOf(store, candidates)
-  const contexts: string[] = []
-  const behind = new Set<string>()
-  const soFar = (blobs = 0): Trimmed => ({ contexts: [...contexts], behind: [...behind], blobs })
+  const candidates = await endedRunsIn(store, options)
+  const flows = await flowsOf(store, candidates, options)
+  const [contexts, behind, unreadable]: [string[], Set<string>, string[]] = [[], new Set(), []]
+  const soFar = (blobs = 0): Trimmed => ({
+    contexts: [...contexts],
+    behind: [...behind],
+    unreadable: [...unreadable],
+    blobs,
+  })
 
-  if (!dryRun && forget.length > 0) await takeOut(store, forget.map(positionKey))
+  if (!dryRun) await takeOut(store, forget.map(positionKey))
   for (const some of inParts([...candidates], AT_ONCE)) {
     const due: Doomed[] = []
     for (const graph of some) {
       options.signal?.throwIfAborted()
-      const found = asking.has(graph) ? undefined : await lookAt(store, graph)
-      if (!found || !(await hasEnded(store, graph, found.past, before))) continue
+      const found = await lookAt(store, graph, before).catch(unlessUnreadable)
+      if (found === UNREADABLE) unreadable.push(graph)
+      if (!found || found === UNREADABLE || !(await hasEnded(store, graph, found.past, before))) continue
       const untold = untoldOf(buses, found.past)
       for (const name of untold) behind.add(name)
       if (untold.length === 0) due.push({ ...found, graph, flows: flows.get(graph) ?? [] })
     }
     if (dryRun) contexts.push(...due.map(({ graph }) => graph))
-    else contexts.push(...(await takeAway(store, due, before, clock)))
+    else for await (const gone of takeAway(store, due, clock, options)) contexts.push(gone)
     onProgress?.(soFar())
   }
-  return soFar(dryRun ? 0 : await sweepBlobs(store, options.signal))
+  return soFar(dryRun ? 0 : await sweepBlobs(store, clock, options.signal))
 }
 
 const OPTIONS = {
@@ -85,9 +92,17 @@ const OPTIONS = {
 /** So many contexts are looked at before they go, and told of in one entry. */
 const AT_ONCE = 100
 
+const UNREADABLE = 'unreadable'
+function unlessUnreadable(error: unknown): typeof UNREADABLE {
+  if (error instanceof Corrupt || error instanceof Refused) return UNREADABLE
+  throw error
+}
+
 /** A context as it was looked at. */
 interface Found {
   readonly revision: number
+  /** From before it was looked at: whoever runs something in it has another since. */
+  readonly token: number
   readonly past: Past
   readonly stored: ReadonlyMap<string, Stored>
   readonly blobs: readonly Digest[]
@@ -95,15 +110,22 @@ interface Found {
 
 interface Doomed extends Found {
   readonly graph: string
-  /** The keys under which its flows are remembered. */
-  readonly flows: readonly string[]
+  readonly flows: readonly FlowKept[]
+}
+
+/** A flow that is remembered, and where else it wrote to. */
+interface FlowKept {
+  readonly key: string
+  readonly others: readonly string[]
 }
 
 /** The contexts of runs that ended before a time, as the list of ended runs tells them. */
-async function endedRunsIn(store: Backend, before: string): Promise<ReadonlySet<string>> {
+async function endedRunsIn(store: Backend, { before, signal }: TrimOptions): Promise<ReadonlySet<string>> {
   const rows: string[] = []
-  for await (const [key] of store.scan('ended/', { after: INDEX.ended(before, '') }))
+  for await (const [key] of store.scan('ended/', { after: INDEX.ended(before, '') })) {
+    signal?.throwIfAborted()
     rows.push(INDEX.id('run', key.slice(key.lastIndexOf('/') + 1)))
+  }
   const graphs = new Set<string>()
   for (const some of inParts(rows, ROWS))
     for (const where of (await store.getMany(some)).values()) graphs.add(graphIn(where) ?? '')
@@ -112,54 +134,76 @@ async function endedRunsIn(store: Backend, before: string): Promise<ReadonlySet<
 }
 const ROWS = 1000
 
-/** The keys under which flows are remembered that wrote to one of these graphs. */
-async function flowsOf(store: Backend, graphs: ReadonlySet<string>): Promise<ReadonlyMap<string, readonly string[]>> {
-  const keys = new Map<string, string[]>()
-  if (graphs.size === 0) return keys
-  for await (const [key, memory] of store.scan(recordKey('')))
-    for (const graph of wroteTo(memory)) if (graphs.has(graph)) append(keys, graph, key)
-  return keys
+/** The flows that are remembered and wrote to one of these graphs, by graph. */
+async function flowsOf(
+  store: Backend,
+  graphs: ReadonlySet<string>,
+  { signal }: TrimOptions,
+): Promise<ReadonlyMap<string, readonly FlowKept[]>> {
+  const flows = new Map<string, FlowKept[]>()
+  if (graphs.size === 0) return flows
+  for await (const [key, memory] of store.scan(recordKey(''))) {
+    signal?.throwIfAborted()
+    const wrote = wroteTo(memory)
+    for (const graph of wrote)
+      if (graphs.has(graph)) append(flows, graph, { key, others: wrote.filter((other) => other !== graph) })
+  }
+  return flows
 }
 
-/** Nothing for a stream that is not a graph's alone. */
-async function lookAt(store: Backend, graph: string): Promise<Found | undefined> {
+/** Nothing for what has not ended at a glance, asks somebody, or is not a graph's alone. */
+async function lookAt(store: Backend, graph: string, before: string): Promise<Found | undefined> {
+  const { revision, token } = await store.head(graph)
+  if (await holdsOpen(store, graph)) return undefined
+  for await (const { body } of store.read(graph, { after: revision - 1 }))
+    if (isGraphs(body) && Date.parse(body.at) >= Date.parse(before)) return undefined
   let past: Past | undefined
   let last = 0
   const stored = new Map<string, Stored>()
   const blobs = new Set<Digest>()
-  for await (const { revision, position, body } of paced(store.read(graph))) {
+  for await (const { revision: at, position, body } of paced(store.read(graph))) {
     if (!isGraphs(body)) return undefined
     past = further(past, body, position)
-    last = revision
+    last = at
     for (const change of body.changes) takeOn(stored, change)
     for (const digest of digestsIn(body as unknown as Json)) blobs.add(digest)
   }
-  return past && { revision: last, past, stored, blobs: [...blobs] }
+  return past && !isAsking(stored) ? { revision: last, token, past, stored, blobs: [...blobs] } : undefined
 }
 
-/** Those that went. The journal tells of them first, so that none of them has the newest entry. */
-async function takeAway(
+/** Those that go. The journal tells of them first, so that none of them has the newest entry. */
+async function* takeAway(
   store: Backend,
   due: readonly Doomed[],
-  before: string,
   clock: Clock,
-): Promise<readonly string[]> {
-  if (due.length === 0) return []
+  { before, signal }: TrimOptions,
+): AsyncIterable<string> {
+  if (due.length === 0) return
   const at = isoNow(clock)
   await tellOf({ trimmed: due.map(({ graph }) => graph), before, at }, store)
-  const gone: string[] = []
-  for (const { graph, revision, stored, flows, blobs } of due) {
+  for (const { graph, token, revision, stored, flows, blobs } of due) {
     await nextTurn() // there may be many, and a store may answer at once
-    const deletes = [...(await keysOfGraph(store, graph, stored)), ...flows]
-    const puts: Puts = [[trimmedKey(graph), { at }], ...(blobs.length > 0 ? [[dueKey(graph), blobs] as const] : [])]
+    signal?.throwIfAborted()
+    const deletes = [...(await keysOfGraph(store, graph, stored)), ...(await forgottenWith(store, flows))]
+    const puts: Puts = [[trimmedKey(graph), { at }], ...(blobs.length > 0 ? [dueBlobs(graph, blobs, clock)] : [])]
     try {
-      await store.commit({ stream: graph, expected: revision, forget: true, inserts: [], puts, deletes })
-      gone.push(graph)
+      await store.commit({ stream: graph, expected: revision, fence: token, forget: true, inserts: [], puts, deletes })
     } catch (error) {
-      if (!(error instanceof RevisionConflict)) throw error // somebody has written to it, or was faster
+      if (error instanceof RevisionConflict || error instanceof FencedOut) continue // somebody has written to it, or was faster
+      throw error
     }
+    yield graph
   }
-  return gone
+}
+
+/** A flow is remembered as long as one of the graphs is there that it wrote to. */
+async function forgottenWith(store: Backend, flows: readonly FlowKept[]): Promise<readonly string[]> {
+  const keys: string[] = []
+  for (const { key, others } of flows) {
+    const heads = await Promise.all(others.map((other) => store.head(other)))
+    if (heads.every(({ revision }) => revision === 0)) keys.push(key)
+  }
+  return keys
 }
 
 async function tellOf(entry: Json, store: Backend): Promise<void> {

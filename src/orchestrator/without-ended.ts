@@ -45,7 +45,9 @@ export async function withoutEnded(store: Source, options: EndedBefore): Promise
     const [first, last] = [key.slice(0, key.indexOf('/')), key.slice(key.lastIndexOf('/') + 1)]
     if (leftOut.has(first) || leftOut.has(graphIn(value) ?? '') || forgotten.has(key)) return false
     if (first === 'ended') return !runs.has(last)
-    return !key.startsWith(recordKey('')) || !wroteTo(value).some((graph) => leftOut.has(graph))
+    if (!key.startsWith(recordKey(''))) return true
+    const graphs = wroteTo(value)
+    return graphs.length === 0 || graphs.some((graph) => !leftOut.has(graph))
   }
   return {
     leftOut,

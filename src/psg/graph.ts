@@ -300,6 +300,8 @@ export class ProjectGraph {
       decided = copy.revision
       setBacks = this.#setBacks
       changes = decide()
+      if (copy.isGone && !changes.some((change) => change.kind === 'node_add' && change.node === 'context'))
+        throw new NotFound('context', this.id)
       const names = named(changes)
       if (!copy.holds(names)) await copy.bring(names)
       const groups = groupsIn(changes)

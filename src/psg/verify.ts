@@ -11,6 +11,7 @@ import { INDEX, type Written } from './indexes.ts'
 import { fromStored, isKind, nodeKey, placeOf, referencesOf } from './node.ts'
 import { misfits } from './rules/structure.ts'
 import { eventsIn } from './told.ts'
+import { trimmedAt } from './trimmed.ts'
 import { checkBlobs, type NamedBlobs, nameBlobs } from './verify-blobs.ts'
 import { findingOf, type IndexFault, indexFaults } from './verify-indexes.ts'
 
@@ -32,8 +33,16 @@ interface FoundIn {
   readonly faults: readonly IndexFault[]
 }
 
-/** What is wrong with a graph, whoever writes to it meanwhile: its values are taken to where the journal ends. */
+/** What is wrong with a graph, whoever writes to it meanwhile: its values are taken to where the journal ends. One that was taken away meanwhile is looked at again. */
 export async function foundIn(store: Backend, graph: string, rows: IndexRows): Promise<FoundIn> {
+  for (;;) {
+    const trimmed = await trimmedAt(store, graph)
+    const found = await foundAtOnce(store, graph, rows)
+    if ((await trimmedAt(store, graph)) === trimmed) return found
+  }
+}
+
+async function foundAtOnce(store: Backend, graph: string, rows: IndexRows): Promise<FoundIn> {
   const findings: Finding[] = []
   const found: Found = (rule, node, message) => void findings.push({ rule, node, message })
   const { revision: head } = await store.head(graph)

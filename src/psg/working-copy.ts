@@ -26,7 +26,7 @@ import {
 import { fromStored, groupIn, placeOf, toStored } from './node.ts'
 import type { GraphState } from './state.ts'
 import { nodeLeft, Trail } from './trail.ts'
-import { isTrimmed } from './trimmed.ts'
+import { trimmedAt, trimmedKey } from './trimmed.ts'
 
 /** Kinds with ids. */
 export type Names = readonly (readonly [Kind, string])[]
@@ -67,6 +67,8 @@ export class WorkingCopy {
   #stamped: number | undefined
   /** The commit that memory stands on, if it is known and small: what others have written must follow it. */
   #commit: string | undefined
+  /** When all of it was last taken away, as far as memory knows; it may have been begun anew since. */
+  #trimmedAt: string | undefined
 
   constructor(store: Backend, id: string, { mostTrailing, keepEnded, onTaken, onSetBack }: WorkingCopyOptions) {
     this.trail = new Trail(id, mostTrailing)
@@ -88,6 +90,11 @@ export class WorkingCopy {
   /** The stamp of the last entry, if it is known. */
   get stamped(): number | undefined {
     return this.#stamped
+  }
+
+  /** Was all of it taken away, and nothing begun anew? */
+  get isGone(): boolean {
+    return this.#revision === 0 && this.#trimmedAt !== undefined
   }
 
   /** The same from the journal. Not read when the graph is opened, because the entry may be large. */
@@ -114,7 +121,7 @@ export class WorkingCopy {
   /** What comes after `upTo` is told to whoever watches. */
   async #readAnew(upTo: number): Promise<void> {
     const revision = await readRevision(this.store, this.id)
-    const written = await this.#readWritten() // before any value: once one was read, those that trailed may be written and others trail
+    const { written, trimmed } = await this.#readWritten() // before any value: once one was read, those that trailed may be written and others trail
     const context = await readGroup(this.store, this.id, '-')
     const open = await Promise.all(context.open.map((group) => readGroup(this.store, this.id, group)))
     const entries = await this.#entriesAfter(Math.min(written ?? revision, revision))
@@ -133,6 +140,7 @@ export class WorkingCopy {
     this.#revision = last?.revision ?? revision
     this.#stamped = last && microsOf(last.body.at)
     this.#commit = last?.body.commit_id
+    this.#trimmedAt = trimmed
     this.#ended.clear()
     this.trail.begin(written)
     for (const { revision: at, body } of known)
@@ -145,6 +153,8 @@ export class WorkingCopy {
   /** Takes in what others have committed. Where a store has lost what memory stands on, memory is read anew. */
   async catchUp(): Promise<void> {
     const { revision } = this
+    if (this.#commit === undefined && revision > 0 && this.#isTrimmedBy(await trimmedAt(this.store, this.id)))
+      return this.setBack()
     let stands = this.#commit === undefined
     for await (const entry of entriesOf(this, stands ? revision : revision - 1)) {
       if (entry.revision > revision) this.#take(entry)
@@ -157,8 +167,15 @@ export class WorkingCopy {
   /** An older copy was put in the store's place, as by a failover: what it holds counts, or memory would tell what never happened. */
   async setBack(): Promise<void> {
     const lost = this.#revision
+    const how = this.#isTrimmedBy(await trimmedAt(this.store, this.id)) ? 'trimmed' : 'lost'
     await this.#readAnew(Number.POSITIVE_INFINITY)
-    this.#onSetBack(lost, this.#revision === 0 && (await isTrimmed(this.store, this.id)) ? 'trimmed' : 'lost')
+    this.#onSetBack(lost, how)
+  }
+
+  /** Was what memory has taken away, if the graph was last taken away then? Who has begun it anew did not look whether it ever was. */
+  #isTrimmedBy(at: string | undefined): boolean {
+    if (at === this.#trimmedAt || at === undefined) return false
+    return this.#trimmedAt !== undefined || this.#stamped === undefined || microsOf(at) > this.#stamped
   }
 
   /** Is all of it in memory? What has ended and is asked for stays a while longer. */
@@ -254,10 +271,14 @@ export class WorkingCopy {
     for (const group of this.#ended.surplus()) this.#memory.evict(group)
   }
 
-  /** The revision after which values trail behind the journal, if any do. */
-  async #readWritten(): Promise<number | undefined> {
-    const mark = INDEX.written(this.id)
-    return ((await this.store.getMany([mark])).get(mark) as Written | undefined)?.revision
+  /** The revision after which values trail behind the journal, if any do; and when the graph was last taken away. */
+  async #readWritten(): Promise<{ readonly written: number | undefined; readonly trimmed: string | undefined }> {
+    const [mark, trimmed] = [INDEX.written(this.id), trimmedKey(this.id)]
+    const found = await this.store.getMany([mark, trimmed])
+    return {
+      written: (found.get(mark) as Written | undefined)?.revision,
+      trimmed: (found.get(trimmed) as { readonly at: string } | undefined)?.at,
+    }
   }
 
   async #entriesAfter(revision: number): Promise<readonly JournalEntry[]> {

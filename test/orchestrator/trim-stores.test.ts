@@ -30,6 +30,7 @@ async function expectTrimmed(store: Backend): Promise<void> {
   const runtime = await runtimeOf({}, { store: lasting(store), patrolMs: 20 })
   onTestFinished(() => runtime.close())
   const waiting = await runtime.submit(flowOf({ wait }))
+  await waiting.rest()
   const old = [await ran(store, `${LARGE} one`), await ran(store, 'another')]
   const long = await runtime.submit(chainOf(30))
   await long.result()

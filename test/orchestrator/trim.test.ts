@@ -4,18 +4,25 @@ import { actionLayer } from '../../src/ael/ael.ts'
 import { type FunctionSpec, functionAdapter } from '../../src/ael/function.ts'
 import type { Hands } from '../../src/ael/layer.ts'
 import type { ModuleHandlers } from '../../src/orchestrator/flow.ts'
+import { relay } from '../../src/orchestrator/relay.ts'
 import { historyOf } from '../../src/orchestrator/relay-history.ts'
 import { createRuntime } from '../../src/orchestrator/runtime.ts'
 import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
 import { type TrimOptions, trim } from '../../src/orchestrator/trim.ts'
 import { withoutEnded } from '../../src/orchestrator/without-ended.ts'
 import { type ManualClock, manualClock, systemClock } from '../../src/protocol/clock.ts'
+import { Corrupt } from '../../src/protocol/errors.ts'
 import { uuidOf } from '../../src/protocol/json.ts'
+import { indexRows } from '../../src/psg/index-rows.ts'
 import { openProject } from '../../src/psg/project.ts'
+import { reindexGraph } from '../../src/psg/reindex.ts'
+import { verifyGraph } from '../../src/psg/verify.ts'
 import { type Backend, POSITIONS } from '../../src/vsl/backend.ts'
 import { copyStore } from '../../src/vsl/copy.ts'
+import { thisHolder } from '../../src/vsl/holder.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { append, bodies, collect, write } from '../contracts/backend/given.ts'
+import { full } from '../protocol/samples.ts'
 import { by, contextOf, lasting, planOf } from '../psg/given.ts'
 import { call, contextDocument, planDocument, saying } from '../support/agents.ts'
 import { type Fault, faultAt, faultyBackend } from '../support/faulty-backend.ts'
@@ -67,8 +74,13 @@ describe('a store that is trimmed', () => {
     const store = memoryBackend()
     const old = await ran(store)
     const before = [await collect(store.feed()), await collect(store.scan(''))]
-    expect(await trim(store, LONG_AGO)).toEqual({ contexts: [], behind: [], blobs: 0 })
-    expect(await trim(store, { ...SOON, dryRun: true })).toEqual({ contexts: [old], behind: [], blobs: 0 })
+    expect(await trim(store, LONG_AGO)).toEqual({ contexts: [], behind: [], unreadable: [], blobs: 0 })
+    expect(await trim(store, { ...SOON, dryRun: true })).toEqual({
+      contexts: [old],
+      behind: [],
+      unreadable: [],
+      blobs: 0,
+    })
     expect([await collect(store.feed()), await collect(store.scan(''))]).toEqual(before)
   })
 
@@ -130,6 +142,37 @@ describe('a store that is trimmed', () => {
     }
     expect((await trimmed(busy)).contexts).toEqual([second])
     expect((await project.context(first)).get('context', first)).toBeDefined()
+  })
+
+  it('keeps what was begun anew under the same id and has come as far, when it was looked at before another took the first away', async () => {
+    const store = memoryBackend()
+    const flow = chainOf(3)
+    const runtime = await runtimeOf({}, { store: lasting(store) })
+    onTestFinished(() => runtime.close())
+    const { context_id } = await runtime.submit(flow)
+    await (await runtime.get(flow.plan.plan_id)).result()
+    const { revision } = await store.head(context_id)
+    const [reached, goOn] = [door(), door()]
+    const stopped = trim(
+      {
+        ...store,
+        async commit(change) {
+          if (change.forget) {
+            reached.open()
+            await goOn.opened
+          }
+          await store.commit(change)
+        },
+      },
+      SOON,
+    )
+    await reached.opened
+    await runtime.trim(SOON)
+    await (await runtime.submit(flow)).result()
+    await ran(store) // so that it is not the newest, which no store forgets
+    goOn.open()
+    expect((await stopped).contexts).toEqual([])
+    expect((await store.head(context_id)).revision).toBe(revision)
   })
 
   it('goes on where a trim was cut off, wherever that was', async () => {
@@ -311,6 +354,189 @@ describe('a store that is trimmed', () => {
     expect(errors).toEqual([])
   })
 
+  it('is noticed by a process that remembers what was begun anew since, however large its last commit was', async () => {
+    const store = memoryBackend()
+    const flow = flowOf({ work: {} })
+    const errors: unknown[] = []
+    const onError = (error: unknown) => errors.push(error)
+    const beside = await openProject(lasting(store), { onError })
+    const runtime = await runtimeOf({ work: () => LARGE }, { store: lasting(store) })
+    onTestFinished(() => runtime.close())
+    await (await runtime.submit(flow)).result()
+    const graph = await beside.context(flow.plan.context_id)
+    const [first] = await collect(store.read(graph.id))
+    await runtime.trim(SOON)
+    await (await runtime.submit(flow)).result()
+    await graph.refresh()
+    expect(graph.revision).toBe((await store.head(graph.id)).revision)
+    await graph.load(flow.plan.plan_id)
+    const run = graph.get('run', (await collect(runtime.ended()))[0]!.run_id)
+    expect([run?.born, run?.data.phase, errors]).toEqual([first!.revision, 'ended', []])
+  })
+
+  it('takes no loss of the store for a trim, also of what was taken away once', async () => {
+    let inner = memoryBackend()
+    const flow = chainOf(3)
+    const store = new Proxy({} as Backend, { get: (_, name) => inner[name as keyof Backend] })
+    const errors: unknown[] = []
+    const runtime = await runtimeOf({}, { store, onError: (error) => errors.push(error) })
+    onTestFinished(() => runtime.close())
+    await (await runtime.submit(flow)).result()
+    await runtime.trim(SOON)
+    const older = memoryBackend()
+    await copyStore(inner, older)
+    await (await runtime.submit(flow)).result()
+    const graph = await runtime.project.context(flow.plan.context_id)
+    inner = older
+    await graph.refresh()
+    expect(errors).toMatchObject([{ code: 'corrupt' }])
+  })
+
+  it('takes in nothing for what is gone from who remembers it', async () => {
+    const store = memoryBackend()
+    const old = await ran(store)
+    const runtime = await runtimeOf({}, { store: lasting(store) })
+    onTestFinished(() => runtime.close())
+    await runtime.project.context(old)
+    await trim(store, SOON)
+    await expect(runtime.ingest(old, 'git-event', full('git-event'))).rejects.toMatchObject({ code: 'not_found' })
+    expect(await store.head(old)).toMatchObject({ revision: 0 })
+  })
+
+  it('is neither damaged nor put right where somebody looks at it meanwhile', async () => {
+    for (const work of [verifyGraph, reindexGraph]) {
+      const store = memoryBackend()
+      const old = await ran(store)
+      await ran(store, null, NEXT_WEEK)
+      const rows = await indexRows(store)
+      const busy: Backend = {
+        ...store,
+        async *scan(prefix, from) {
+          yield* store.scan(prefix, from)
+          if (prefix === `${old}/`) await trim(store, { before: new Date(NEXT_WEEK.now() - DAY).toISOString() })
+        },
+      }
+      const found = await work(busy, old, rows)
+      expect(found).toEqual(work === verifyGraph ? [] : { mended: [], findings: [] })
+      await trimmed(store, LONG_AGO)
+    }
+  })
+
+  it('loses no blob of a context that is begun anew and taken away again', async () => {
+    const clock = clockOf()
+    const store = memoryBackend({ clock })
+    const flow = flowOf({ work: {} })
+    for (const output of [`${LARGE} first`, `${LARGE} second`]) {
+      const runtime = await keepingBlobs(store, output, clock)
+      await (await runtime.submit(flow)).result()
+      await runtime.close()
+      await trim(store, { ...SOON, clock })
+    }
+    expect(await collect(store.blobs())).toHaveLength(2)
+    await clock.advance(DAY + HOUR)
+    expect((await trim(store, { ...SOON, clock })).blobs).toBe(2)
+  })
+
+  it('reads the whole journal only when a blob may go, and all of a context only when it may', async () => {
+    const clock = clockOf()
+    const store = memoryBackend({ clock })
+    await ran(store, LARGE, clock)
+    const young = await ran(store, 'young', NEXT_WEEK)
+    let [feeds, entries] = [0, 0]
+    const counting: Backend = {
+      ...store,
+      feed(from) {
+        feeds++
+        return store.feed(from)
+      },
+      async *read(stream, from) {
+        for await (const entry of store.read(stream, from)) {
+          if (stream === young) entries++
+          yield entry
+        }
+      },
+    }
+    const before = new Date(NEXT_WEEK.now() - HOUR).toISOString()
+    await trim(counting, { before, clock })
+    expect(feeds).toBe(1)
+    await trim(counting, { before, clock })
+    expect([feeds, entries]).toEqual([1, 0]) // the run that ended later is in no list
+    await clock.advance(DAY + HOUR)
+    expect((await trim(counting, { before, clock })).blobs).toBe(1)
+    const wait = { binding: { action_type: 'wait', params: { signal: 'go' } } }
+    const runtime = await runtimeOf({}, { store: lasting(store) })
+    const { plan, ...flow } = flowOf({ wait })
+    await (await runtime.submit({ ...flow, context: young, plan: { ...plan, context_id: young } })).rest()
+    await runtime.close()
+    await trim(counting, SOON)
+    expect(entries).toBe(0)
+  })
+
+  it('keeps what it cannot read, says which, and takes the others away', async () => {
+    const store = memoryBackend()
+    const [damaged, sound] = [await ran(store), await ran(store)]
+    const broken: Backend = {
+      ...store,
+      read: (stream, from) => {
+        if (stream === damaged) throw new Corrupt('an entry', 'bring it back')
+        return store.read(stream, from)
+      },
+    }
+    expect(await trim(broken, SOON)).toMatchObject({ contexts: [sound], unreadable: [damaged] })
+    expect(await store.head(damaged)).not.toMatchObject({ revision: 0 })
+  })
+
+  it('takes no further context away once it is told to stop', async () => {
+    const store = memoryBackend()
+    for (let i = 0; i < 3; i++) await ran(store)
+    const stop = new AbortController()
+    const stopping: Backend = {
+      ...store,
+      async commit(change) {
+        await store.commit(change)
+        if (change.forget) stop.abort(new Error('enough'))
+      },
+    }
+    await expect(trim(stopping, { ...SOON, signal: stop.signal })).rejects.toThrow('enough')
+    expect((await trimmed(store)).contexts).toHaveLength(2)
+  })
+
+  it('remembers a flow as long as one of its contexts is there', async () => {
+    const store = memoryBackend()
+    const [first, second] = [await ran(store), await ran(store, null, NEXT_WEEK)]
+    const memory = { from: { [first]: 0, [second]: 0 } }
+    await store.commit(write('flow/x', 0, { puts: [['flow/x', memory]] }))
+    const before = new Date(NEXT_WEEK.now() - DAY).toISOString()
+    const copy = memoryBackend()
+    await copyStore(await withoutEnded(store, { before }), copy)
+    expect(await collect(copy.scan('flow/'))).toEqual([['flow/x', memory]])
+    expect((await trim(store, { before })).contexts).toEqual([first])
+    expect(await collect(store.scan('flow/'))).toEqual([['flow/x', memory]])
+    expect((await trim(store, SOON)).contexts).toEqual([second])
+    expect(await collect(store.scan('flow/'))).toEqual([])
+  })
+
+  it('keeps what a bus is yet to be told that could not be reached so far', async () => {
+    const store = memoryBackend()
+    await ran(store)
+    const tried = door()
+    const publish = async () => {
+      tried.open()
+      throw new Error('away')
+    }
+    const telling = relay({
+      store,
+      name: 'new',
+      transport: { publish } as never,
+      holder: thisHolder('one'),
+      onError: () => {},
+    })
+    await tried.opened
+    expect(await trim(store, SOON)).toMatchObject({ contexts: [], behind: ['new'] })
+    await telling.close()
+    expect(await trim(store, SOON)).toMatchObject({ contexts: [], behind: ['new'] })
+  })
+
   it('ends those who still follow the events of a run that is gone, and wait for what will not come', async () => {
     const clock = clockOf()
     const store = memoryBackend({ clock })
@@ -396,6 +622,17 @@ describe('a runtime that keeps what has ended for some time', () => {
     await runtime.close()
     await clock.advance(8 * DAY)
     expect([await isThere(late), errors]).toEqual([true, []])
+  })
+
+  it('may keep it for longer than there are dates', async () => {
+    const store = memoryBackend()
+    const old = await ran(store)
+    const errors: unknown[] = []
+    const onError = (error: unknown) => errors.push(error)
+    const runtime = await runtimeOf({}, { store: lasting(store), keepEndedMs: Number.MAX_SAFE_INTEGER, onError })
+    await runtime.close()
+    expect(errors).toEqual([])
+    expect(await store.head(old)).not.toMatchObject({ revision: 0 })
   })
 
   it('tells what goes wrong, and tries again', async () => {
