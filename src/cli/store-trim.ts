@@ -19,7 +19,7 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
       ...(forget && { forget }),
       onProgress: ({ contexts }) => io.progress(`${counted(contexts.length, 'context')} so far`),
     })
-    const { contexts, behind, blobs } = trimmed
+    const { contexts, behind, unreadable, blobs } = trimmed
     io.result(trimmed, () =>
       [
         dryRun
@@ -27,6 +27,7 @@ export async function run({ args, options, io }: VerbCall): Promise<number> {
           : `${counted(contexts.length, 'context')} and ${counted(blobs, 'blob')} taken away`,
         ...(dryRun ? contexts : []),
         ...saidBehind(behind),
+        ...unreadable.map((context) => `${context} stays, since it cannot be read: mplp store verify ${context}`),
       ].join('\n'),
     )
     return EXIT.done

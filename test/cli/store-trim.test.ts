@@ -22,7 +22,12 @@ it('takes away what has ended, tells which, and what is left works', { timeout: 
   )
   expect((await mplp('show', ended.plan_id)).code).toBe(0)
   const trimmed = await mplp('store', 'trim', '0d', '--json')
-  expect(JSON.parse(trimmed.out)).toEqual({ contexts: [ended.context_id], behind: [], blobs: 0 })
+  expect(JSON.parse(trimmed.out)).toEqual({
+    contexts: [ended.context_id],
+    behind: [],
+    unreadable: [],
+    blobs: 0,
+  })
 
   expect((await mplp('store', 'verify')).code).toBe(0)
   expect((await mplp('drift', 'scan')).code).toBe(0) // the folder's own context is kept, with what it knows of the files
