@@ -1,4 +1,4 @@
-import { toldOpen } from '../server/told-run.ts'
+import { toldOpen, toldWaits } from '../server/told-run.ts'
 import { EXIT, table } from './io.ts'
 import { limitIn } from './limit-in.ts'
 import { listEnded } from './list-ended.ts'
@@ -8,7 +8,9 @@ import type { VerbCall } from './verb.ts'
 import { withProject } from './with-runtime.ts'
 
 /** A run, as GET /runs tells it, or a question. */
-type Row = ReturnType<typeof toldOpen> | { readonly confirm_id: string; readonly context_id: string }
+type Row =
+  | (ReturnType<typeof toldOpen> & ReturnType<typeof toldWaits>)
+  | { readonly confirm_id: string; readonly context_id: string }
 
 export async function run({ io, options }: VerbCall): Promise<number> {
   const most = mostOf(options)
@@ -16,7 +18,7 @@ export async function run({ io, options }: VerbCall): Promise<number> {
   return withProject(io, async (project) => {
     const rows: Row[] = []
     for await (const { graph, run, waits } of openRuns(project)) {
-      io.progress(`${rows.push(toldOpen(graph, run.data, waits))} runs`)
+      io.progress(`${rows.push({ ...toldOpen(graph, run.data), ...toldWaits(waits) })} runs`)
       io.signal.throwIfAborted()
     }
     for await (const [key, where] of project.store.scan('waiting/'))
@@ -28,7 +30,7 @@ export async function run({ io, options }: VerbCall): Promise<number> {
 
 function cells(row: Row): readonly string[] {
   if ('confirm_id' in row) return ['waiting', `confirm ${row.confirm_id}`, `context ${row.context_id}`, '', '']
-  const { phase, plan_id, context_id, title, waits_for = [], requested } = row
+  const { phase, plan_id, context_id, title, waits_for, requested } = row
   return [
     phase,
     `plan ${plan_id}`,

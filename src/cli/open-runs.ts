@@ -1,4 +1,4 @@
-import { type Wait, waitsOf } from '../orchestrator/waits.ts'
+import { allWaitsOf, type Wait } from '../orchestrator/waits.ts'
 import type { Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { openPlans } from '../psg/open-plans.ts'
@@ -12,17 +12,21 @@ export interface OpenRun {
   readonly waits: readonly Wait[]
 }
 
-/** Every run that has not ended. Opens the contexts that have one, each for as long as it is looked at. */
+/** Every run that has not ended. Opens the contexts that have one, each for as long as it is looked at, or what waits for a run in it. */
 export async function* openRuns(project: Project): AsyncIterable<OpenRun> {
   for (const [context, plans] of await plansByContext(project.store)) {
     const graph = await project.context(context)
     await graph.refresh()
+    const opened = new Set([context])
     for (const plan of plans) {
       const id = graph.state.plan(plan)?.activeRun
       const run = id === undefined ? undefined : graph.get('run', id)
-      if (run && run.data.phase !== 'ended') yield { graph, run, waits: waitsOf(graph, plan) }
+      if (!run || run.data.phase === 'ended') continue
+      const waits = await allWaitsOf(project, graph, plan)
+      for (const { child } of waits) if (child) opened.add(child.context_id)
+      yield { graph, run, waits }
     }
-    project.forget(context)
+    for (const one of opened) project.forget(one)
   }
 }
 

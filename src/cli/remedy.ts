@@ -1,9 +1,11 @@
 import type { Wait } from '../orchestrator/waits.ts'
 
 /** The command by which somebody gives what a run waits for; `undefined` of what nobody has to give. */
-export function remedyOf(plan: string, { decision, signal }: Wait): string | undefined {
+export function remedyOf(plan: string, { decision, signal, child, isPaused }: Wait): string | undefined {
   if (decision) return `${approving(decision.confirm_id, decision.roles)}, or reject`
-  return signal === undefined ? undefined : `mplp signal ${plan} ${quoted(signal)}`
+  const whose = child?.plan_id ?? plan
+  if (isPaused) return `mplp resume ${whose}`
+  return signal === undefined ? undefined : `mplp signal ${whose} ${quoted(signal)}`
 }
 
 /** The command by which somebody agrees, in a role that may: without one they would do so as `user`, and be refused. */

@@ -1,7 +1,7 @@
 import type { ComposedRuntime } from '../compose.ts'
 import type { FlowWithIds } from '../orchestrator/named-flow.ts'
 import { endOf, type RunHandle } from '../orchestrator/run.ts'
-import { type Wait, waitsOf } from '../orchestrator/waits.ts'
+import { allWaitsOf, type Wait } from '../orchestrator/waits.ts'
 import { InvalidInput } from '../protocol/errors.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { type Project, upToDate } from '../psg/project.ts'
@@ -95,7 +95,7 @@ async function follow(
     const rest = (await unlessLeft(io, run.rest(io.signal))) ?? 'left'
     if (rest !== 'waiting' || approve === undefined) return rest
     // What we have approved and is still open needs others too: to approve it again would have no end.
-    const asked = decisionsIn(waitsOf(await graphOf(run, runtime), run.plan_id))
+    const asked = decisionsIn(await waitsFor(run, runtime))
     const open = asked.filter(({ confirm_id }) => !approved.has(confirm_id))
     if (open.length === 0) return rest
     for (const { confirm_id } of open) {
@@ -112,9 +112,9 @@ async function loaded({ context_id, plan_id }: RunHandle, { project }: ComposedR
   return graph
 }
 
-/** Its context alone, as others have left it: a store may be full of what waits for somebody. */
-const graphOf = ({ context_id, plan_id }: RunHandle, { project }: ComposedRuntime): Promise<ProjectGraph> =>
-  upToDate(project, { graph: context_id, group: plan_id })
+/** Looks at its context, as others have left it, and those of its children alone: a store may be full of what waits for somebody. */
+const waitsFor = async ({ context_id, plan_id }: RunHandle, { project }: ComposedRuntime): Promise<readonly Wait[]> =>
+  allWaitsOf(project, await upToDate(project, { graph: context_id, group: plan_id }), plan_id)
 
 const decisionsIn = (waits: readonly Wait[]): readonly Decision[] => waits.flatMap(({ decision }) => decision ?? [])
 type Decision = NonNullable<Wait['decision']>
@@ -130,24 +130,21 @@ const reports = {
     return tellEnd(told(run, ids), await run.result(), await runtime.project.context(run.context_id), io)
   },
   async waiting(run: RunHandle, runtime: ComposedRuntime, io: Io, ids: Ids): Promise<number> {
-    const graph = await graphOf(run, runtime)
-    const waits = waitsOf(graph, run.plan_id)
+    const waits = await waitsFor(run, runtime)
     const decisions = decisionsIn(waits)
     const confirms = decisions.map(({ confirm_id }) => confirm_id)
     io.result({ status: 'waiting', ...told(run, ids), confirms, waits_for: waits.map(({ what }) => what) }, () =>
-      decisions.length === 0 ? waitingFor(run, waits) : asking(graph, decisions),
+      decisions.length === 0 ? waitingFor(run, waits) : asking(decisions),
     )
     if (forgets(runtime)) io.warn(`nobody can make it go on: ${FORGETS}`)
     return EXIT.waiting
   },
 }
 
-const asking = (graph: ProjectGraph, decisions: readonly Decision[]): string =>
+const asking = (decisions: readonly Decision[]): string =>
   [
     `waiting for ${decisions.length === 1 ? 'a decision' : `${decisions.length} decisions`}:`,
-    ...decisions.map(({ confirm_id, roles }) =>
-      `  ${approving(confirm_id, roles)}   ${graph.get('confirm', confirm_id)?.data.reason ?? ''}`.trimEnd(),
-    ),
+    ...decisions.map(({ confirm_id, roles, reason = '' }) => `  ${approving(confirm_id, roles)}   ${reason}`.trimEnd()),
   ].join('\n')
 
 const waitingFor = (run: RunHandle, waits: readonly Wait[]): string =>

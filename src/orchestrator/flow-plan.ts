@@ -2,7 +2,7 @@ import { InvalidInput, NotFound, RuleViolation } from '../protocol/errors.ts'
 import type { Confirm, Plan } from '../protocol/types.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { confirmOf } from '../psg/moves.ts'
-import { isKind } from '../psg/node.ts'
+import type { Project } from '../psg/project.ts'
 import { FlowFailure, inCapitals } from './flow.ts'
 import { decideAs } from './flow-approval.ts'
 import { olderRetry } from './flow-check.ts'
@@ -11,6 +11,7 @@ import { documentsOf, refuseBreaches, tellMetadata } from './flow-modules.ts'
 import { heldUpBy } from './held-up.ts'
 import type { RunHandle } from './run.ts'
 import type { Documents, Running } from './run-flow.ts'
+import { allWaitsOf } from './waits.ts'
 
 /** Runs the plan that the modules made, if they made one, until it has ended or somebody must come. */
 export async function carryOut(running: Running): Promise<void> {
@@ -27,7 +28,7 @@ export async function carryOut(running: Running): Promise<void> {
     if (confirm && !signal.aborted) await decideAs(confirm, runtime, handle, record.memory)
     const rest = await stop.unlessFailed(restOf(handle, stop.told))
     await tellDocuments(running, graph, handle)
-    if (rest === 'waiting') throw waitsFor(graph, handle)
+    if (rest === 'waiting') throw await waitsFor(runtime.project, graph, handle)
     await conclude(running, handle)
   } finally {
     stop.unlink()
@@ -171,15 +172,18 @@ async function conclude(running: Running, handle: RunHandle): Promise<void> {
 }
 
 /** Why nothing more happens until somebody comes. */
-function waitsFor(graph: ProjectGraph, { run_id, plan_id, lacking }: RunHandle): FlowFailure {
+async function waitsFor(
+  project: Project,
+  graph: ProjectGraph,
+  { run_id, plan_id, lacking }: RunHandle,
+): Promise<FlowFailure> {
   if (lacking)
     return new FlowFailure(
       'ACTION_NOT_REGISTERED',
       `run ${run_id} waits with step ${lacking.step_id} for a call, or a process, that has ${lacking.what} ${lacking.name}`,
     )
-  const confirms: string[] = []
-  for (const node of graph.state.nodesOf(plan_id))
-    if (isKind(node, 'confirm') && node.data.status === 'pending') confirms.push(node.id)
+  const waits = await allWaitsOf(project, graph, plan_id)
+  const confirms = waits.flatMap(({ decision }) => decision?.confirm_id ?? [])
   if (confirms.length > 0)
     return new FlowFailure('APPROVAL_PENDING', `plan ${plan_id} waits for a decision on ${confirms.join(', ')}`, {
       confirms,
@@ -194,5 +198,7 @@ function waitsFor(graph: ProjectGraph, { run_id, plan_id, lacking }: RunHandle):
       'SUSPENDED',
       `run ${run_id} goes on when ${held.by} ${held.id}, now ${held.status}, is active`,
     )
+  const paused = waits.find(({ isPaused }) => isPaused)?.child
+  if (paused) return new FlowFailure('PAUSED', `run ${paused.run_id}, a child of run ${run_id}, is paused`)
   return new FlowFailure('SIGNAL_PENDING', `run ${run_id} waits for a signal`)
 }

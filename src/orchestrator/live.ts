@@ -103,7 +103,7 @@ export interface LiveRun {
   resumed: boolean
   /** Has it look at its inbox; rings nowhere until the run is driven. */
   wake: () => void
-  /** Wakes whoever waits for the run to be held up with nothing under way. */
+  /** Wakes whoever waits for the run to be held up with nothing under way, or to have nothing under way but what waits for children. */
   readonly still: Wakeable
 }
 

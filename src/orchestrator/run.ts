@@ -6,13 +6,11 @@ import type { RunResult } from '../protocol/run-result.ts'
 import type { BornEvent, EntryBody, Node, Parent, Run } from '../psg/change.ts'
 import { isFieldChange } from '../psg/field-change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import { isKind } from '../psg/node.ts'
 import { eventsIn } from '../psg/told.ts'
-import { heldUpBy } from './held-up.ts'
 import type { Settled } from './keeper.ts'
 import type { Lacking } from './lacking.ts'
 import { failuresOf, outputsOf } from './outputs.ts'
-import { openTimers } from './timers.ts'
+import { needsSomebody, type Standing } from './standing.ts'
 import type { Placeless } from './without-place.ts'
 
 /** A run to hold on to: wait for it, listen to it, stop it. Letting go of it changes nothing. */
@@ -34,7 +32,8 @@ export interface RunHandle extends AsyncIterable<BornEvent & { readonly revision
   result(signal?: AbortSignal): Promise<RunResult>
   /**
    * Resolves when the run has ended, or can do nothing until somebody comes: a person who decides or resumes it, a signal, whoever lets its context
-   * go on. In a runtime that looks after a few runs only, also when it lacks something that the run needs.
+   * go on; also when all that it has under way waits for children which can do nothing either. In a runtime that looks after a few runs only, also
+   * when it lacks something that the run needs.
    */
   rest(signal?: AbortSignal): Promise<'ended' | 'waiting'>
   /** The run's events from its beginning, then live, until it has ended. */
@@ -48,6 +47,10 @@ export interface RunHands {
   readonly driving: () => Promise<Settled | undefined>
   readonly lacking: () => Lacking | undefined
   readonly withoutPlace: () => readonly Placeless[]
+  /** How the run stands by its children. */
+  readonly standing: () => Promise<Standing>
+  /** Resolves when a child has come to rest. */
+  readonly childRests: (run: string, signal: AbortSignal) => Promise<unknown>
   /** Came for its runs, so that nobody else is counted on to go on with them. */
   readonly isAlone: boolean
   /** Aborted when the runtime is closed: whoever waits for others to go on with the run is not kept, also where the store stays open. */
@@ -56,6 +59,8 @@ export interface RunHands {
 
 /** How often who waits for another process looks whether the store still has what was seen of it. */
 const LOOK_AGAIN_MS = 30_000
+/** How soon who waits for a run to rest looks whether a child is there that it was about to submit. */
+const SUBMITTED_MS = 1_000
 
 export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHands): RunHandle {
   const { run_id, plan_id, trace_id } = node.data
@@ -123,6 +128,23 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
     while (await slept(graph.clock, LOOK_AGAIN_MS, signal)) await graph.refresh().catch(() => undefined) // away: it is asked again
   }
 
+  /** Until there is news of the run, or of the child that it is behind. True when nobody is there to pause it, as was asked. */
+  async function heardOf(from: number, isStill: boolean, standing: Standing, signal?: AbortSignal): Promise<boolean> {
+    const news = async (until: AbortSignal | undefined) => {
+      if ((await driven(until)) !== undefined) return false
+      if (isStill) return true
+      if (graph.revision === from) await elsewhere(from, () => true, until)
+      return false
+    }
+    if (standing === 'goes_on' || standing === 'still') return news(signal)
+    const ofChild = async (until: AbortSignal) => {
+      if (standing === 'submitting') await slept(graph.clock, SUBMITTED_MS, until)
+      else await hands.childRests(standing.behind, until)
+      return false
+    }
+    return firstOf([news, ofChild], signal)
+  }
+
   return {
     run_id,
     plan_id,
@@ -145,7 +167,8 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
         const from = graph.revision // the end may come while we ask who drives it
         if (await hasEnded(graph, run_id, plan_id)) break
         signal?.throwIfAborted()
-        if ((await driven(signal)) === 'ended' || graph.revision !== from) continue
+        const end = await driven(signal)
+        if (end === 'ended' || end === 'held' || graph.revision !== from) continue
         await elsewhere(from, (body) => endsRun(body, run_id), signal)
       }
       return resultOf(graph, run_id, plan_id)
@@ -154,14 +177,14 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
       refuseUnlessFit('wait', { signal }, { signal: signalField })
       for (;;) {
         if (await hasEnded(graph, run_id, plan_id)) return 'ended'
-        const isStill = needsSomebody(graph, run_id, plan_id) || (hands.isAlone && hands.lacking() !== undefined)
-        if (isStill && !isPausing(graph, run_id)) return 'waiting'
-        signal?.throwIfAborted()
         const from = graph.revision
-        const end = await driven(signal)
-        if (end !== undefined) continue
-        if (isStill) return 'waiting' // who was about to pause it has left it so
-        if (graph.revision === from) await elsewhere(from, () => true, signal)
+        const isStill = needsSomebody(graph, node) || (hands.isAlone && hands.lacking() !== undefined)
+        if (isStill && !isPausing(graph, run_id)) return 'waiting'
+        const standing = isStill ? 'goes_on' : await hands.standing()
+        signal?.throwIfAborted()
+        if (graph.revision !== from) continue // it went on while its children were looked at
+        if (standing === 'still') return 'waiting'
+        if (await heardOf(from, isStill, standing, signal)) return 'waiting' // who was about to pause it has left it so
       }
     },
     events,
@@ -169,6 +192,19 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
     cancel: hands.cancel,
   }
 }
+
+/** What the first of these waits gives; the others are told to end. */
+async function firstOf<T>(waits: readonly ((until: AbortSignal) => Promise<T>)[], asked?: AbortSignal): Promise<T> {
+  const over = new AbortController()
+  const { signal, unlink } = eitherOf(over.signal, asked)
+  try {
+    return await Promise.race(waits.map((wait) => wait(signal)))
+  } finally {
+    over.abort(OVER)
+    unlink()
+  }
+}
+const OVER = new Error('the waiting is over')
 
 /** How a run has ended, as the graph has it; `undefined` where it has not. */
 export const endOf = async (graph: ProjectGraph, run: string, plan: string): Promise<RunResult | undefined> =>
@@ -182,26 +218,8 @@ async function hasEnded(graph: ProjectGraph, run: string, plan: string): Promise
   return graph.get('run', run)?.data.phase === 'ended'
 }
 
-/**
- * Held up with nothing under way, or laid down and not to go on by time alone: a timer of one of its actions would do that, while a deadline or an
- * expiry only ends it.
- */
-function needsSomebody(graph: ProjectGraph, run: string, plan: string): boolean {
-  const { phase, requested, ending, options } = graph.get('run', run)!.data
-  if (requested !== undefined) return false // it goes on as soon as a worker hears of that
-  if (phase === 'paused') return true
-  if (phase === 'running') return !ending && heldUpBy(graph, options) !== undefined && !hasActionUnderWay(graph, plan)
-  if (phase !== 'waiting') return false
-  return !openTimers(graph, plan).some(({ data }) => data.purpose === 'retry' || data.purpose === 'wait')
-}
-
 /** Is its owner about to lay it down as paused? */
 const isPausing = (graph: ProjectGraph, run: string): boolean => graph.get('run', run)!.data.pausing === true
-
-function hasActionUnderWay({ state }: ProjectGraph, plan: string): boolean {
-  for (const node of state.nodesOf(plan)) if (isKind(node, 'action') && node.data.status === 'running') return true
-  return false
-}
 
 const endsRun = (body: EntryBody, run: string): boolean =>
   body.changes.some(

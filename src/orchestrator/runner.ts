@@ -106,7 +106,7 @@ async function quiet(run: LiveRun, bell: Alarm, options: RunnerOptions): Promise
       if (heldUpBy(run.graph, run.options) && !run.paused) run.still.wake()
       else if (run.paused) return true
       else if (run.waiting.size > 0 && run.line?.isEmpty !== false && !isSoonDue(run, options)) return true
-    }
+    } else if (isStill(run)) run.still.wake() // its children may be
     const heard = listen(run, stop.signal)
     await Promise.race([rung, heard, ...(due === undefined ? [] : [sleep(due - clock.now())])])
     return false

@@ -36,6 +36,7 @@ import { rerunIds } from './rerun-ids.ts'
 import { keepEnded } from './retention.ts'
 import { type RunHandle, runHandle } from './run.ts'
 import { checkedLayer, checkRuntimeOptions } from './runtime-check.ts'
+import { type Sight, standingByChildren } from './standing.ts'
 import type { Flow } from './submit.ts'
 import { checkedFlow, chosenRun, refuseBudget } from './submit-check.ts'
 import { type Trimmed, type TrimOptions, trim } from './trim.ts'
@@ -178,9 +179,17 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
       driving: async () => (await keeperOf(graph.id))?.settled(run.id),
       lacking: () => lackingHere(graph, run),
       withoutPlace: () => placelessHere(run),
+      standing: () => standingByChildren(sight, graph, run),
+      childRests: async (id, signal) => (await known(id))?.rest(signal),
       isAlone: options.mine !== undefined,
       closed: closed.signal,
     })
+
+  const sight: Sight = {
+    project,
+    isStuck: (graph, run) => options.mine !== undefined && lackingHere(graph, run) !== undefined,
+    waitsForPlace: (run) => placelessHere(run).length > 0,
+  }
 
   /** What keeps this process from taking up a run that wants somebody. */
   function lackingHere(graph: ProjectGraph, { id, data: { plan_id } }: Node<'run'>): Lacking | undefined {

@@ -1,21 +1,72 @@
-import type { ActionRecord } from '../psg/change.ts'
+import { allOf } from '../protocol/each.ts'
+import type { Node } from '../psg/change.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { rolesLeft } from '../psg/moves.ts'
 import { isKind } from '../psg/node.ts'
+import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
+import { type Project, upToDate } from '../psg/project.ts'
+import { type ChildUnderWay, childrenOf, childrenUnderWay } from './children-under-way.ts'
+import { standingOf } from './standing.ts'
 
 /** Something that a run waits for. */
 export interface Wait {
   readonly what: string
   readonly due?: number
   /** A decision that a person has to make, and who may who has not approved yet. */
-  readonly decision?: { readonly confirm_id: string; readonly roles: readonly string[] | undefined }
+  readonly decision?: {
+    readonly confirm_id: string
+    readonly roles: readonly string[] | undefined
+    readonly reason: string | undefined
+  }
   /** The name of a signal that somebody from outside has to give. */
   readonly signal?: string
+  /** The child of the run, or of one of its children, that this is waited for by; itself, where it is paused. */
+  readonly child?: { readonly run_id: string; readonly plan_id: string; readonly context_id: string }
+  readonly isPaused?: true
 }
 
-/** What a plan's run waits for, as the graph has it. */
-export function waitsOf(graph: ProjectGraph, plan: string): readonly Wait[] {
-  const waits: Wait[] = []
+/** What a plan's run waits for: of a step that waits for children which can do nothing until somebody comes, what they wait for. Opens the contexts of children that have not ended. */
+export async function allWaitsOf(project: Project, graph: ProjectGraph, plan: string): Promise<readonly Wait[]> {
+  const own = waitsOf(graph, plan)
+  const { underWay } = await childrenUnderWay(
+    project.store,
+    own.flatMap(({ children = [] }) => children),
+  )
+  const told = await allOf(own, 1, async ({ children = [], ...wait }) => {
+    const theirs = await allOf(
+      children.flatMap((child) => underWay.get(child) ?? []),
+      CONTEXTS_AT_ONCE,
+      (child) => waitsOfChild(project, child),
+    )
+    const isBehindAll = theirs.length > 0 && theirs.every((waits) => waits !== undefined)
+    return [...(isBehindAll ? [] : [wait]), ...theirs.flatMap((waits) => waits ?? [])]
+  })
+  return told.flat()
+}
+
+/** What a child waits for that can do nothing until somebody comes; `undefined` of one that goes on, or has ended by now. */
+async function waitsOfChild(
+  project: Project,
+  { run_id, graph, group }: ChildUnderWay,
+): Promise<readonly Wait[] | undefined> {
+  const theirs = await upToDate(project, { graph, group })
+  const run = theirs.get('run', run_id)
+  if (!run || (await standingOf({ project }, theirs, run)) !== 'still') return undefined
+  const child = { run_id, plan_id: group, context_id: graph }
+  if (run.data.phase === 'paused') return [{ what: `the child ${run_id}, which is paused`, child, isPaused: true }]
+  const waits = await allWaitsOf(project, theirs, group)
+  if (waits.length === 0) return [{ what: `the child ${run_id}`, child }]
+  return waits.map((wait) => ({ child, ...wait, what: `the child ${run_id}: ${wait.what}` }))
+}
+
+interface OwnWait extends Wait {
+  /** Of a step under way: the runs that it has submitted. */
+  readonly children?: readonly string[]
+}
+
+/** What the graph of a plan tells of what its run waits for. */
+export function waitsOf(graph: ProjectGraph, plan: string): readonly OwnWait[] {
+  const waits: OwnWait[] = []
   const timed = new Set<string>()
   const until = new Map<string, string>()
   const nodes = [...graph.state.nodesOf(plan)]
@@ -23,7 +74,7 @@ export function waitsOf(graph: ProjectGraph, plan: string): readonly Wait[] {
     if (isKind(node, 'confirm') && node.data.status === 'pending')
       waits.push({
         what: `the decision ${node.id}`,
-        decision: { confirm_id: node.id, roles: rolesLeft(graph, node.id) },
+        decision: { confirm_id: node.id, roles: rolesLeft(graph, node.id), reason: node.data.reason },
       })
     if (!isKind(node, 'timer') || node.data.fired) continue
     const { purpose, due, target } = node.data
@@ -32,18 +83,22 @@ export function waitsOf(graph: ProjectGraph, plan: string): readonly Wait[] {
     if (purpose === 'retry' || purpose === 'wait') waits.push({ what: `${purpose} at ${due}`, due: Date.parse(due) })
   }
   for (const node of nodes)
-    if (isKind(node, 'action') && !timed.has(node.id)) waits.push(...waitOf(graph, plan, node.data, until.get(node.id)))
+    if (isKind(node, 'action') && !timed.has(node.id)) waits.push(...waitOf(graph, plan, node, until.get(node.id)))
   return waits
 }
 
 function waitOf(
   graph: ProjectGraph,
   plan: string,
-  { action_id, step_id, status, attempts }: ActionRecord,
+  action: Node<'action'>,
   until: string | undefined,
-): readonly Wait[] {
+): readonly OwnWait[] {
+  const { action_id, step_id, status, attempts } = action.data
   const step = stepNamed(graph, step_id)
-  if (status === 'running') return [{ what: `the step “${step}”, attempt ${attempts}` }]
+  if (status === 'running') {
+    const children = childrenOf(action)
+    return [{ what: `the step “${step}”, attempt ${attempts}`, ...(children.length > 0 && { children }) }]
+  }
   if (status !== 'waiting' || [...graph.state.referrers('action', action_id, 'CONFIRMS')].length > 0) return []
   const signal = [...graph.state.referrers('step', step_id, 'BINDS')].flatMap((node) =>
     isKind(node, 'binding') && typeof node.data.params.signal === 'string' ? [node.data.params.signal] : [],

@@ -1,12 +1,14 @@
 import type { ComposedRuntime } from '../compose.ts'
 import type { RunHandle } from '../orchestrator/run.ts'
-import { type Wait, waitsOf } from '../orchestrator/waits.ts'
-import type { Run } from '../psg/change.ts'
+import { standingByChildren } from '../orchestrator/standing.ts'
+import { allWaitsOf, type Wait } from '../orchestrator/waits.ts'
+import type { Node, Run } from '../psg/change.ts'
 import type { EndedRun } from '../psg/ended-runs.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
+import type { Project } from '../psg/project.ts'
 
 /** A run that has not ended, in the same words over HTTP and on the command line. */
-export const toldOpen = (graph: ProjectGraph, run: Run, waits: readonly Wait[] | undefined) => ({
+export const toldOpen = (graph: ProjectGraph, run: Run) => ({
   run_id: run.run_id,
   plan_id: run.plan_id,
   context_id: graph.id,
@@ -14,9 +16,11 @@ export const toldOpen = (graph: ProjectGraph, run: Run, waits: readonly Wait[] |
   phase: run.phase,
   title: graph.get('plan', run.plan_id)!.data.title,
   ...originOf(run),
-  ...(waits && { waits_for: waits.map(({ what }) => what) }),
   ...(run.requested !== undefined && { requested: run.requested }), // and no worker has heard it yet
 })
+
+/** What it waits for. */
+export const toldWaits = (waits: readonly Wait[]) => ({ waits_for: waits.map(({ what }) => what) })
 
 /** The run that it goes on from, and whose child it is. */
 const originOf = ({ rerun_of, parent }: Run) => ({
@@ -31,17 +35,24 @@ export const toldEnded = (run: EndedRun) => ({ ...run, phase: 'ended' as const }
 export async function toldRun({ project }: ComposedRuntime, handle: RunHandle) {
   const { run_id, plan_id, context_id, trace_id, lacking, withoutPlace } = handle
   const graph = await project.context(context_id)
-  const run = graph.get('run', run_id)?.data
-  if (run && run.phase !== 'ended')
+  const run = graph.get('run', run_id)
+  if (run && run.data.phase !== 'ended') {
+    const told = toldOpen(graph, run.data) // before anything is waited for: it may end meanwhile, and leave memory
+    const waits = (await isStill(project, graph, run)) ? await allWaitsOf(project, graph, plan_id) : undefined
     return {
-      ...toldOpen(graph, run, isStill(run) ? waitsOf(graph, plan_id) : undefined),
+      ...told,
+      ...(waits && toldWaits(waits)),
       ...(lacking && { lacking }),
       ...(withoutPlace.length > 0 && { without_place: withoutPlace }),
     }
+  }
   const { title } = (await graph.require('plan', plan_id)).data
   const origin = originOf((await graph.require('run', run_id)).data)
   return { run_id, plan_id, context_id, trace_id, phase: 'ended', title, ...origin, result: await handle.result() }
 }
 
 /** Of a run that goes on, what it has in hand is another with every step, and looking for it would cost as much as the plan is large. */
-const isStill = ({ phase }: Run): boolean => phase === 'waiting' || phase === 'paused'
+const isStill = async (project: Project, graph: ProjectGraph, run: Node<'run'>): Promise<boolean> =>
+  run.data.phase === 'waiting' ||
+  run.data.phase === 'paused' ||
+  (await standingByChildren({ project }, graph, run)) === 'still'

@@ -380,6 +380,50 @@ describe('a plan that asks', { timeout: PATIENT }, () => {
   })
 })
 
+describe('a run whose child asks', { timeout: PATIENT }, () => {
+  function withParent(asks: JsonObject) {
+    const folder = tempFolder()
+    const functions = '{ greet: () => 1, parent: async (flow, { child }) => (await child(flow)).status }'
+    writeFileSync(
+      join(folder, 'mplp.config.mjs'),
+      `export default { vsl: 'sqlite:./state.db', functions: ${functions} }`,
+    )
+    const child = flowOf({ greet: { binding: asks } }, { chosen: { run: uuidOf('a child') } })
+    const params = { name: 'parent', args: { ...child } as unknown as JsonObject }
+    writeFileSync(join(folder, 'flow.json'), JSON.stringify(flowOf({ parent: { binding: { params } } })))
+    return { folder, child: uuidOf('a child'), plan: child.plan.plan_id }
+  }
+  const LEAD = { approval: { roles: ['lead'] } }
+
+  it('ends with 2, says how that is answered, and goes on with the answer', async () => {
+    const { folder, child } = withParent(LEAD)
+    const asked = await mplpHere(folder, ['run', 'flow.json'])
+    expect(asked.code).toBe(2)
+    const [, answer] = /^ {2}mplp (confirm approve \S+ --role lead)/m.exec(asked.out) ?? []
+    const { values } = await hereJson<{ plan_id: string; run_id: string; parent?: object }[]>(folder, ['list'])
+    const parent = values[0]!.find((row) => row.run_id !== undefined && row.parent === undefined)!
+    const confirm = answer!.split(' ')[2]
+    const waits_for = [`the child ${child}: the decision ${confirm}`]
+    expect(parent).toMatchObject({ phase: 'running', waits_for })
+    expect((await hereJson(folder, ['show', parent.run_id])).values).toMatchObject([{ children: [child], waits_for }])
+    expect(await mplpHere(folder, answer!.split(' '))).toMatchObject({ code: 0 })
+    expect(await hereJson(folder, ['resume'])).toMatchObject({ code: 0 })
+    expect((await hereJson(folder, ['show', parent.run_id])).values).toMatchObject([{ phase: 'ended' }])
+  })
+
+  it('is approved by the one who runs its parent, if asked to', async () => {
+    const { code, values } = await hereJson<Ran>(withParent(LEAD).folder, ['run', 'flow.json', '--approve', 'lead'])
+    expect({ code, status: values[0]!.status }).toEqual({ code: 0, status: 'completed' })
+  })
+
+  it('ends with 2 and says which run is to be given the signal', async () => {
+    const { folder, child, plan } = withParent({ action_type: 'wait', params: { signal: 'go' } })
+    const asked = await mplpHere(folder, ['run', 'flow.json'])
+    expect(asked.code).toBe(2)
+    expect(asked.out).toContain(`waiting for the child ${child}: the signal go: mplp signal ${plan} go\n`)
+  })
+})
+
 describe('a run that needs more than one word', { timeout: PATIENT }, () => {
   it('ends with 2 when what was approved needs another role too', async () => {
     const folder = withFlow({ roles: ['dba', 'lead'], needed: 2 })

@@ -1,13 +1,10 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { ActionExecutionLayer } from '../../src/ael/adapter.ts'
-import { actionLayer } from '../../src/ael/ael.ts'
 import { finalFailure, passingFailure } from '../../src/ael/failure.ts'
-import { type FunctionCall, type FunctionSpec, functionAdapter } from '../../src/ael/function.ts'
-import type { Hands } from '../../src/ael/layer.ts'
-import type { AtOnce } from '../../src/ael/places.ts'
+import type { FunctionSpec } from '../../src/ael/function.ts'
 import { openRuntime } from '../../src/compose.ts'
 import { flowOf as named } from '../../src/orchestrator/named-flow.ts'
-import type { Runtime, RuntimeOptions } from '../../src/orchestrator/runtime.ts'
+import type { Runtime } from '../../src/orchestrator/runtime.ts'
 import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
 import type { Flow } from '../../src/orchestrator/submit.ts'
 import type { ManualClock } from '../../src/protocol/clock.ts'
@@ -19,79 +16,11 @@ import type { Backend } from '../../src/vsl/backend.ts'
 import { liftedBackend } from '../../src/vsl/lifted.ts'
 import { openStore, type StoreOptions } from '../../src/vsl/vsl.ts'
 import { contextDocument, newContext, planDocument, saying } from '../support/agents.ts'
+import { childIdOf, having, oneStep, parentOf, slowly, underWay } from '../support/children.ts'
 import { flowOf } from '../support/flows.ts'
 import { door, heldCommit, inTime, passes, until, world } from '../support/on-a-clock.ts'
 import { freshPrefix, itNeeds } from '../support/servers.ts'
 import { tempFolder } from '../support/temp-folder.ts'
-
-type Functions = { readonly [name: string]: FunctionSpec }
-
-/** A process with these functions, behind whose layer the runtime stands. */
-const having = (functions: Functions, clock: ManualClock, atOnce?: AtOnce): Pick<RuntimeOptions, 'layer'> => ({
-  layer: (hands: Hands) =>
-    actionLayer({
-      ...hands,
-      clock,
-      adapters: [functionAdapter({ noop: () => null, ...functions })],
-      ...(atOnce && { atOnce }),
-    }),
-})
-
-/** A flow of one step that calls a function, known by a text. */
-const oneStep = (text: string, call: string, more: Partial<Flow> = {}) =>
-  flowOf({ only: { call } }, { chosen: { run: uuidOf(text) }, ...more })
-
-/** Goes on until it is told to end, or `opened`. */
-function slowly() {
-  const work = { begun: 0, aborted: 0, ...door() }
-  const slow: FunctionSpec = async (_args, { signal }: FunctionCall) => {
-    work.begun++
-    const stopped = new Promise<never>((_, reject) =>
-      signal.addEventListener('abort', () => {
-        work.aborted++
-        reject(signal.reason)
-      }),
-    )
-    await Promise.race([work.opened, stopped])
-    return 'done'
-  }
-  return { work, slow }
-}
-
-/** A function that submits a child which calls `call`, and gives how it ended. */
-const parentOf =
-  (call: string, more?: Partial<Flow>): FunctionSpec =>
-  async (_args, { child, idempotency_key }) => {
-    const { status, error } = await child(oneStep(`${idempotency_key} child`, call, more))
-    return { status, ...(error && { code: error.code }) }
-  }
-
-const childIdOf = ({ plan }: Flow) => uuidOf(`${plan.plan_id}:${plan.steps[0]!.step_id} child`)
-
-/** A parent whose child is under way, on a clock. */
-async function underWay(
-  more: {
-    parent?: FunctionSpec
-    step?: object
-    next?: Parameters<typeof flowOf>[0]
-    flow?: Partial<Flow>
-    child?: Partial<Flow>
-  } = {},
-) {
-  const { work, slow } = slowly()
-  const functions: Functions = { parent: more.parent ?? parentOf('slow', more.child), slow }
-  const given = world({})
-  const start = (
-    only: Functions = functions,
-    options: Partial<RuntimeOptions> = {},
-    seen?: (store: Backend) => Backend,
-  ) => given.start({ ...having(only, given.clock), ...options }, seen)
-  const first = await start()
-  const flow = flowOf({ parent: { binding: more.step ?? {} }, ...more.next }, more.flow ?? {})
-  const run = await first.submit(flow)
-  await until(given.clock, () => work.begun > 0)
-  return { ...given, start, first, run, flow, work, functions, child: childIdOf(flow) }
-}
 
 const ended = async (runtime: Pick<Runtime, 'get'>, id: string, clock: ManualClock) =>
   inTime(clock, (await runtime.get(id)).result())

@@ -336,6 +336,22 @@ describe('runs', () => {
     await ask('GET', `/runs/${run_id}?wait_ms=20000`)
   })
 
+  it('say what a child of theirs waits for, when that is all there is to it', async () => {
+    const id = uuidOf('a child')
+    const asking = flowOf({ noop: { binding: { approval: 'ask' } } }, { chosen: { run: id } })
+    const parent: FunctionSpec = async (_args, { child }) => (await child(asking)).status
+    const { ask } = await serving({}, { functions: { noop: () => null, parent } })
+    const { run_id } = (await ask('POST', '/runs', flowOf({ parent: {} }))).body as { run_id: string }
+    const { body } = await ask('GET', `/runs/${run_id}?wait_ms=20000`)
+    const { confirms } = (await ask('GET', '/confirms')).body as { confirms: { confirm: { confirm_id: string } }[] }
+    const { confirm_id } = confirms[0]!.confirm
+    const told = { run_id, phase: 'running', waits_for: [`the child ${id}: the decision ${confirm_id}`] }
+    expect(body).toMatchObject(told)
+    expect(await ask('GET', '/runs?phase=running')).toMatchObject({ body: { runs: [told] } })
+    await ask('POST', `/confirms/${confirm_id}/decisions`, { status: 'approved', decided_by_role: 'lead' })
+    expect(await ask('GET', `/runs/${run_id}?wait_ms=20000`)).toMatchObject({ body: { phase: 'ended' } })
+  })
+
   it('say which of their steps wait for a place in the process, and so does the way to such a step', async () => {
     const [begun, over] = [door(), door()]
     const slow = async () => {

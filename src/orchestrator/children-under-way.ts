@@ -1,0 +1,32 @@
+import type { Node } from '../psg/change.ts'
+import { INDEX, type Whereabouts } from '../psg/indexes.ts'
+import type { Backend } from '../vsl/backend.ts'
+
+/** A child that has not ended, and where it is. */
+export interface ChildUnderWay extends Whereabouts {
+  readonly run_id: string
+}
+
+/** The runs that an action has submitted, or was about to. */
+export const childrenOf = ({ data }: Node<'action'>): readonly string[] => data.children ?? []
+
+/** Which of these runs have not ended, and which are not there: they are about to be, or were refused. Costs two questions, however many they are. */
+export async function childrenUnderWay(
+  store: Backend,
+  runs: readonly string[],
+): Promise<{ readonly underWay: ReadonlyMap<string, ChildUnderWay>; readonly missing: ReadonlySet<string> }> {
+  const underWay = new Map<string, ChildUnderWay>()
+  const missing = new Set<string>()
+  if (runs.length === 0) return { underWay, missing }
+  const places = await store.getMany(runs.map((run) => INDEX.id('run', run)))
+  const found: ChildUnderWay[] = []
+  for (const run_id of runs) {
+    const where = places.get(INDEX.id('run', run_id)) as Whereabouts | undefined
+    if (where) found.push({ ...where, run_id })
+    else missing.add(run_id)
+  }
+  const open = await store.getMany(found.flatMap(({ group }) => [INDEX.running(group), INDEX.resting(group)]))
+  for (const child of found)
+    if (open.has(INDEX.running(child.group)) || open.has(INDEX.resting(child.group))) underWay.set(child.run_id, child)
+  return { underWay, missing }
+}

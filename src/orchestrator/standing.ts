@@ -1,0 +1,78 @@
+import type { Node } from '../psg/change.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
+import { isKind } from '../psg/node.ts'
+import { type Project, upToDate } from '../psg/project.ts'
+import { childrenOf, childrenUnderWay } from './children-under-way.ts'
+import { heldUpBy } from './held-up.ts'
+import { isAwaited } from './signals.ts'
+import { openTimers } from './timers.ts'
+
+/**
+ * How a run stands that has not ended. `still`: it can do nothing until somebody comes. `submitting`: it goes on, or is about to wait for a child that
+ * is not there yet, and nobody is told when it is. `behind`: it only waits for children, and this one goes on.
+ */
+export type Standing = 'still' | 'goes_on' | 'submitting' | { readonly behind: string }
+
+/** What a process knows of runs beside the graph. */
+export interface Sight {
+  readonly project: Project
+  /** Is there nobody who could go on with the run? */
+  readonly isStuck?: (graph: ProjectGraph, run: Node<'run'>) => boolean
+  /** Does something of it go on as soon as there is a place? */
+  readonly waitsForPlace?: (run: Node<'run'>) => boolean
+}
+
+/** How a run stands, as the graph has it by now; asks after its children where it only waits for them. */
+export async function standingOf(sight: Sight, graph: ProjectGraph, run: Node<'run'>): Promise<Standing> {
+  return needsSomebody(graph, run) || sight.isStuck?.(graph, run) ? 'still' : standingByChildren(sight, graph, run)
+}
+
+/** The same of a run that has something under way: whether that is more than waiting for children that stand still. */
+export async function standingByChildren(sight: Sight, graph: ProjectGraph, run: Node<'run'>): Promise<Standing> {
+  const { plan_id } = run.data
+  if (mayGoOn(graph, run) || sight.waitsForPlace?.(run)) return 'goes_on'
+  const waited = actionsUnderWay(graph, plan_id).map(childrenOf)
+  if (waited.length === 0 || waited.some(({ length }) => length === 0)) return 'goes_on'
+  const { underWay, missing } = await childrenUnderWay(sight.project.store, waited.flat())
+  for (const children of waited)
+    if (!children.some((child) => underWay.has(child)))
+      return children.some((child) => missing.has(child)) ? 'submitting' : 'goes_on'
+  for (const child of underWay.values()) {
+    const theirs = await upToDate(sight.project, child)
+    const node = theirs.get('run', child.run_id)
+    if (!node || (await standingOf(sight, theirs, node)) !== 'still') return { behind: child.run_id }
+  }
+  return 'still'
+}
+
+/**
+ * Held up with nothing under way, or laid down and not to go on by time alone: a timer of one of its actions would do that, while a deadline or an
+ * expiry only ends it.
+ */
+export function needsSomebody(graph: ProjectGraph, { id }: Pick<Node<'run'>, 'id'>): boolean {
+  const { phase, requested, ending, options, plan_id } = graph.get('run', id)!.data
+  if (requested !== undefined) return false // it goes on as soon as a worker hears of that
+  if (phase === 'paused') return true
+  if (phase === 'running')
+    return !ending && heldUpBy(graph, options) !== undefined && actionsUnderWay(graph, plan_id).length === 0
+  return phase === 'waiting' && !wakesByItself(graph, plan_id)
+}
+
+const wakesByItself = (graph: ProjectGraph, plan: string): boolean =>
+  openTimers(graph, plan).some(({ data }) => data.purpose === 'retry' || data.purpose === 'wait')
+
+const actionsUnderWay = ({ state }: ProjectGraph, plan: string): readonly Node<'action'>[] =>
+  [...state.nodesOf(plan)].filter((node) => isKind(node, 'action')).filter(({ data }) => data.status === 'running')
+
+/** Has it more to do than what it has under way: is it to end, or has something come, or will by itself, that one of its actions waited for? */
+function mayGoOn(graph: ProjectGraph, { id }: Node<'run'>): boolean {
+  const { phase, requested, ending, plan_id } = graph.get('run', id)!.data
+  if (phase !== 'running' || requested !== undefined || ending || wakesByItself(graph, plan_id)) return true
+  const isAnswered = openTimers(graph, plan_id).some(
+    ({ data }) => (graph.get('confirm', data.target)?.data.status ?? 'pending') !== 'pending',
+  )
+  if (isAnswered) return true
+  for (const { data } of graph.state.plan(plan_id)?.signals.values() ?? [])
+    if (isAwaited(graph, plan_id, data.name)) return true
+  return false
+}

@@ -1,0 +1,224 @@
+import { describe, expect, it } from 'vitest'
+import type { ActionExecutionLayer } from '../../src/ael/adapter.ts'
+import type { FunctionSpec } from '../../src/ael/function.ts'
+import type { RunHandle } from '../../src/orchestrator/run.ts'
+import type { Runtime } from '../../src/orchestrator/runtime.ts'
+import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
+import { allWaitsOf } from '../../src/orchestrator/waits.ts'
+import type { ManualClock } from '../../src/protocol/clock.ts'
+import { uuidOf } from '../../src/protocol/json.ts'
+import { openProject, upToDate } from '../../src/psg/project.ts'
+import { memoryBackend } from '../../src/vsl/memory.ts'
+import { contextDocument, newContext, planDocument, saying } from '../support/agents.ts'
+import { childIdOf, type Functions, having, oneStep, parentOf, slowly } from '../support/children.ts'
+import { flowOf, type StepSpec } from '../support/flows.ts'
+import { heldCommit, inTime, passes, until, world } from '../support/on-a-clock.ts'
+
+const YES = { status: 'approved', decided_by_role: 'lead' } as const
+const ASKS: StepSpec = { call: 'noop', binding: { approval: 'ask' } }
+
+/** Submits these flows, as children of the step, and waits for all of them. */
+const childrenOf =
+  (...steps: readonly { readonly [name: string]: StepSpec }[]): FunctionSpec =>
+  async (_args, { child, idempotency_key }) => {
+    const named = (i: number) => uuidOf(`${idempotency_key} child${i === 0 ? '' : ` ${i}`}`)
+    const flows = steps.map((one, i) => flowOf(one, { chosen: { run: named(i) } }))
+    return (await Promise.all(flows.map(child))).map(({ status }) => status)
+  }
+
+/** A parent that was submitted, and how to ask in what it rests. */
+async function begun(functions: Functions, steps: { readonly [name: string]: StepSpec } = { parent: {} }) {
+  const given = world({})
+  const runtime = await given.start(having(functions, given.clock))
+  const flow = flowOf(steps)
+  const run = await runtime.submit(flow)
+  return { ...given, runtime, flow, run, child: childIdOf(flow), functions }
+}
+
+async function waitsOf({ project }: Pick<Runtime, 'project'>, { context_id, plan_id }: RunHandle) {
+  return allWaitsOf(project, await upToDate(project, { graph: context_id, group: plan_id }), plan_id)
+}
+
+/** Does the run rest, after so much time in which it could have come to that? */
+async function rests(run: RunHandle, clock: ManualClock, ms = 3_000): Promise<'ended' | 'waiting' | 'goes on'> {
+  const over = new AbortController()
+  const rest = run.rest(over.signal).catch(() => 'goes on' as const)
+  await passes(clock, ms)
+  over.abort()
+  return rest
+}
+
+describe('a run whose child waits for somebody', () => {
+  it('rests too, tells what the child asks, and goes on with the answer', async () => {
+    const { clock, runtime, run, child } = await begun({ parent: childrenOf({ asks: ASKS }) })
+    expect(await inTime(clock, run.rest())).toBe('waiting')
+    expect(run.phase).toBe('running')
+    const [question] = await runtime.waiting()
+    const { confirm_id } = question!.confirm
+    const { plan_id, context_id } = await runtime.get(child)
+    expect(await waitsOf(runtime, run)).toEqual([
+      {
+        what: `the child ${child}: the decision ${confirm_id}`,
+        decision: { confirm_id, roles: undefined, reason: question!.confirm.reason },
+        child: { run_id: child, plan_id, context_id },
+      },
+    ])
+    await runtime.decide(confirm_id, YES)
+    expect(await inTime(clock, run.rest())).toBe('ended')
+    expect(await run.result()).toMatchObject({ status: 'completed' })
+    await inTime(clock, runtime.close())
+  })
+
+  it.each<[string, { readonly [name: string]: StepSpec }, string]>([
+    ['a signal', { go: { binding: { action_type: 'wait', params: { signal: 'go' } } } }, 'the signal go'],
+    ['a person, who has paused it', { slow: {}, noop: { after: ['slow'] } }, 'which is paused'],
+  ])('rests where that is %s', async (what, steps, told) => {
+    const { work, slow } = slowly()
+    const { clock, runtime, run, child } = await begun({ parent: childrenOf(steps), slow })
+    if (what !== 'a signal') {
+      await until(clock, () => work.begun === 1)
+      await runtime.pause(child)
+      expect(await rests(run, clock)).toBe('goes on') // what is under way comes to its end first
+      work.open()
+    }
+    expect(await inTime(clock, run.rest())).toBe('waiting')
+    expect((await waitsOf(runtime, run)).map((wait) => wait.what)).toEqual([expect.stringContaining(told)])
+    if (what === 'a signal') await runtime.signal(child, 'go')
+    else await runtime.resume(child)
+    expect(await inTime(clock, run.rest())).toBe('ended')
+    await inTime(clock, runtime.close())
+  })
+
+  it('rests where the child has not been allowed to start', async () => {
+    const { clock, runtime, run } = await begun({ parent: parentOf('noop', { approval: { roles: ['lead'] } }) })
+    expect(await inTime(clock, run.rest())).toBe('waiting')
+    const [wait] = await waitsOf(runtime, run)
+    await runtime.decide(wait!.decision!.confirm_id, YES)
+    expect(await inTime(clock, run.rest())).toBe('ended')
+    await inTime(clock, runtime.close())
+  })
+
+  it('rests where it is a child of its child that waits', async () => {
+    const functions = { parent: childrenOf({ middle: {} }), middle: childrenOf({ asks: ASKS }) }
+    const { clock, runtime, run, child } = await begun(functions)
+    expect(await inTime(clock, run.rest())).toBe('waiting')
+    const [wait] = await waitsOf(runtime, run)
+    const [question] = await runtime.waiting()
+    expect(wait).toMatchObject({
+      what: expect.stringMatching(`^the child ${child}: the child .*: the decision ${question!.confirm.confirm_id}$`),
+      child: { plan_id: question!.plan_id },
+    })
+    await runtime.decide(question!.confirm.confirm_id, YES)
+    expect(await inTime(clock, run.rest())).toBe('ended')
+    await inTime(clock, runtime.close())
+  })
+
+  it('goes on while another of its children does, and then rests', async () => {
+    const { work, slow } = slowly()
+    const { clock, runtime, run } = await begun({ parent: childrenOf({ asks: ASKS }, { slow: {} }), slow })
+    expect(await rests(run, clock)).toBe('goes on')
+    expect((await waitsOf(runtime, run)).map(({ what }) => what)).toEqual([
+      'the step “parent”, attempt 1',
+      expect.stringContaining('the decision'),
+    ])
+    const rest = run.rest()
+    work.open()
+    expect(await inTime(clock, rest)).toBe('waiting')
+    await inTime(clock, runtime.close())
+  })
+
+  it('goes on while a step beside it does, and then rests', async () => {
+    const { work, slow } = slowly()
+    const { clock, runtime, run } = await begun({ parent: childrenOf({ asks: ASKS }), slow }, { parent: {}, slow: {} })
+    expect(await rests(run, clock)).toBe('goes on')
+    const rest = run.rest()
+    work.open()
+    expect(await inTime(clock, rest)).toBe('waiting')
+    await inTime(clock, runtime.close())
+  })
+
+  it.each(['decision', 'signal'] as const)('does not rest while a %s of its own is to be taken in', async (what) => {
+    const go = { binding: { action_type: 'wait', params: { signal: 'go' } } }
+    const { clock, start, runtime, run } = await begun(
+      { parent: childrenOf({ asks: ASKS }) },
+      { parent: {}, own: what === 'decision' ? ASKS : go },
+    )
+    expect(await inTime(clock, run.rest())).toBe('waiting')
+    runtime.die()
+    const other = await start(having({}, clock)) // who cannot go on with it
+    const seen = await other.get(run.run_id)
+    expect(await rests(seen, clock)).toBe('waiting')
+    const own = (await waitsOf(other, seen)).find(({ child }) => child === undefined)
+    if (what === 'signal') await other.signal(run.run_id, 'go')
+    else await other.decide(own!.decision!.confirm_id, YES)
+    expect(await rests(seen, clock)).toBe('goes on')
+    await inTime(clock, other.close())
+  })
+
+  it('rests, and goes on, for who only looks on from another process', async () => {
+    const { work, slow } = slowly()
+    const child = { slow: {}, asks: { ...ASKS, after: ['slow'] } }
+    const { clock, start, runtime, run } = await begun({ parent: childrenOf(child), slow })
+    const other = await start(having({}, clock))
+    const seen = await other.get(run.run_id)
+    expect(await rests(seen, clock)).toBe('goes on')
+    const rest = seen.rest()
+    work.open()
+    expect(await inTime(clock, rest)).toBe('waiting')
+    const [wait] = await waitsOf(other, seen)
+    await other.decide(wait!.decision!.confirm_id, YES)
+    expect(await inTime(clock, seen.rest())).toBe('ended')
+    await inTime(clock, Promise.all([runtime.close(), other.close()]))
+  })
+
+  it('rests for who looks on since before the child was there', async () => {
+    const given = world({})
+    const flow = flowOf({ parent: {} })
+    const held = heldCommit(`/run/${childIdOf(flow)}`)
+    const runtime = await given.start(having({ parent: childrenOf({ asks: ASKS }) }, given.clock), held.seen)
+    const other = await given.start(having({}, given.clock))
+    const run = await runtime.submit(flow)
+    await inTime(given.clock, held.reached)
+    const rest = [run, await other.get(run.run_id)].map((one) => one.rest())
+    await passes(given.clock, 500)
+    held.letGo()
+    expect(await inTime(given.clock, Promise.all(rest))).toEqual(['waiting', 'waiting'])
+    await inTime(given.clock, Promise.all([runtime.close(), other.close()]))
+  })
+
+  it('is told of without a look at the contexts of children that have ended', async () => {
+    const noops = Array.from({ length: 5 }, () => ({ noop: {} }))
+    const { clock, runtime, run, store } = await begun({ parent: childrenOf({ asks: ASKS }, ...noops) })
+    expect(await inTime(clock, run.rest())).toBe('waiting')
+    const heads = new Set<string>()
+    const project = await openProject({
+      ...store,
+      head(stream) {
+        heads.add(stream)
+        return store.head(stream)
+      },
+    })
+    heads.clear()
+    const [wait, ...more] = await waitsOf({ project }, run)
+    expect(more).toEqual([])
+    expect([...heads].sort()).toEqual([run.context_id, wait!.child!.context_id].sort())
+    await inTime(clock, runtime.close())
+  })
+
+  it('lets a flow of a single agent end with the question', async () => {
+    const execute: ActionExecutionLayer['execute'] = async ({ idempotency_key }, call) =>
+      (await call!.child!(oneStep(`${idempotency_key} child`, 'noop', { approval: { roles: ['lead'] } }))).status
+    const context = contextDocument()
+    const result = await runSingleAgentFlow({
+      flow: {},
+      runtimeContext: newContext('run-1'),
+      modules: saying({ context, plan: planDocument(context, { parent: {} }) }),
+      vsl: memoryBackend(),
+      ael: { execute },
+    })
+    expect(result).toMatchObject({
+      success: false,
+      error: { code: 'APPROVAL_PENDING', confirms: [expect.any(String)] },
+    })
+  })
+})
