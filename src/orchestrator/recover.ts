@@ -144,8 +144,8 @@ export function resume(run: LiveRun, decided: Decided): void {
     const again: Flight = { ...flight, execution_id: run.graph.clock.uuid(), attempt: attempts + 1 }
     attemptWasCutOff(run, flight, setApart(run, flight), decided)
     const binding = bindingOf(run, flight)
-    const times = cutOffs(node.data)
-    if (binding.on_interrupt === 'hold' || times >= MOST_CUT_OFFS) {
+    const { times, atWork } = cutOffs(node.data)
+    if (binding.on_interrupt === 'hold' || atWork >= MOST_CUT_OFFS) {
       attemptAgain(run, again, decided)
       askFor(run, again, binding, decided, `was cut off ${times === 1 ? 'once' : `${times} times`}`)
     } else if (hasPlace(run, again.action.action_type)) {
@@ -174,9 +174,13 @@ function endsAlready(run: LiveRun): void {
   if (latest && latest.due <= graph.clock.now()) ends(run, latest.ending)
 }
 
-/** How often an action was cut off, the last time included. */
-const cutOffs = ({ ended = [] }: ActionRecord): number =>
-  1 + ended.filter(({ attributes }) => attributes.interrupted).length
+/** How often an action was cut off, the last time included; and how often it did something then: what only waits for children ends no process. */
+function cutOffs({ ended = [], left_waiting, execution_id }: ActionRecord): { times: number; atWork: number } {
+  const earlier = ended.filter(({ attributes }) => attributes.interrupted)
+  const waited = earlier.filter(({ attributes }) => attributes.only_waited).length
+  const times = earlier.length + 1
+  return { times, atWork: times - waited - (left_waiting === execution_id ? 1 : 0) }
+}
 
 /** People have approved: the plan starts, and its approval is used up. */
 function starts(run: LiveRun, decided: Decided): void {

@@ -45,7 +45,7 @@ export async function drive(run: LiveRun, options: RunnerOptions): Promise<Runne
     for (let turn = 1; ; turn++) {
       if (run.owner.lost.aborted) return 'lost'
       if (options.drain.aborted && isStill(run)) {
-        if (run.flying.size > 0) run.abort.abort(new Error('the runtime is closing'))
+        if (run.flying.size > 0) await leaveWaiting(run)
         return 'drained'
       }
       bell.reset()
@@ -79,6 +79,17 @@ export async function drive(run: LiveRun, options: RunnerOptions): Promise<Runne
 
 /** Has it nothing under way but what waits for a child? That would find it again. */
 const isStill = ({ flying, awaiting }: LiveRun): boolean => flying.size === awaiting.size
+
+/** Cuts off what only waits for children, and stores that it did no more: it may wait for longer than many a process lives. */
+async function leaveWaiting(run: LiveRun): Promise<void> {
+  const flights = [...run.flying.values()]
+  run.abort.abort(new Error('the runtime is closing')) // before anything is waited for: none of them comes back from its wait meanwhile
+  const changes = flights.map(({ action, execution_id }) => {
+    const set = { left_waiting: execution_id }
+    return { kind: 'node_update', node: 'action', id: action.action_id, set } as const
+  })
+  await land(run, { changes, events: [], reason: 'is left while it waits for children' })
+}
 
 /** Something that the run may wait for has changed. */
 export function look(run: LiveRun): void {

@@ -111,9 +111,15 @@ export function keepUsage({ used }: LiveRun, { action: { action_id } }: Flight, 
   if (usage) setAction(decided, action_id, { usage })
 }
 
-/** An attempt that a crash cut off: nobody knows how far it got, so all that it may have used up counts. */
+/** An attempt that a crash cut off, or a close: nobody knows how far it got, so all that it may have used up counts. */
 export function attemptWasCutOff(run: LiveRun, flight: Flight, spent: Spend, decided: Decided): void {
-  const attributes = { interrupted: true, ...(Object.keys(spent).length > 0 && { spent: { ...spent } }) }
+  const { action, execution_id } = flight
+  const only_waited = run.graph.get('action', action.action_id)?.data.left_waiting === execution_id
+  const attributes = {
+    interrupted: true,
+    ...(only_waited && { only_waited }),
+    ...(Object.keys(spent).length > 0 && { spent: { ...spent } }),
+  }
   attemptEnded(run, flight, 'failed', attributes, decided)
   decided.events.push(inShort(flight, leftEvent(attemptOf(run, flight), 'failed')))
 }

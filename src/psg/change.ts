@@ -291,6 +291,8 @@ export type ActionRecord = {
   readonly carried_from?: { readonly run_id: string; readonly action_id: string }
   /** The runs that it has submitted, or was about to: they are cancelled unless it is completed. */
   readonly children?: readonly string[]
+  /** The attempt that only waited for children when its process closed, and was cut off by that alone. */
+  readonly left_waiting?: string
   /** Whose turn in a session it is. */
   readonly turn?: TurnRecord
   /** It did no step: it brought several answers to one together, or asks which of several results shall stand. */

@@ -86,6 +86,7 @@ const SHAPES: { readonly [K in Kind]?: { readonly [field: string]: Field } } = {
     no_inverse: maybe(text),
     carried_from: maybe(carried),
     children: maybe(texts),
+    left_waiting: maybe(text),
   },
   gate: {
     gate_id: text,

@@ -10,12 +10,13 @@ import { uuidOf } from '../../src/protocol/json.ts'
 import { openProject, upToDate } from '../../src/psg/project.ts'
 import { memoryBackend } from '../../src/vsl/memory.ts'
 import { contextDocument, newContext, planDocument, saying } from '../support/agents.ts'
-import { childIdOf, type Functions, having, oneStep, parentOf, slowly } from '../support/children.ts'
+import { childIdOf, type Functions, having, oneStep, parentOf, slowly, underWay } from '../support/children.ts'
 import { flowOf, type StepSpec } from '../support/flows.ts'
 import { heldCommit, inTime, passes, until, world } from '../support/on-a-clock.ts'
 
 const YES = { status: 'approved', decided_by_role: 'lead' } as const
 const ASKS: StepSpec = { call: 'noop', binding: { approval: 'ask' } }
+const SIGNALLED = { go: { binding: { action_type: 'wait', params: { signal: 'go' } } } }
 
 /** Submits these flows, as children of the step, and waits for all of them. */
 const childrenOf =
@@ -70,7 +71,7 @@ describe('a run whose child waits for somebody', () => {
   })
 
   it.each<[string, { readonly [name: string]: StepSpec }, string]>([
-    ['a signal', { go: { binding: { action_type: 'wait', params: { signal: 'go' } } } }, 'the signal go'],
+    ['a signal', SIGNALLED, 'the signal go'],
     ['a person, who has paused it', { slow: {}, noop: { after: ['slow'] } }, 'which is paused'],
   ])('rests where that is %s', async (what, steps, told) => {
     const { work, slow } = slowly()
@@ -138,10 +139,9 @@ describe('a run whose child waits for somebody', () => {
   })
 
   it.each(['decision', 'signal'] as const)('does not rest while a %s of its own is to be taken in', async (what) => {
-    const go = { binding: { action_type: 'wait', params: { signal: 'go' } } }
     const { clock, start, runtime, run } = await begun(
       { parent: childrenOf({ asks: ASKS }) },
-      { parent: {}, own: what === 'decision' ? ASKS : go },
+      { parent: {}, own: what === 'decision' ? ASKS : SIGNALLED.go },
     )
     expect(await inTime(clock, run.rest())).toBe('waiting')
     runtime.die()
@@ -220,5 +220,61 @@ describe('a run whose child waits for somebody', () => {
       success: false,
       error: { code: 'APPROVAL_PENDING', confirms: [expect.any(String)] },
     })
+  })
+})
+
+describe('a step that was cut off often', () => {
+  /** Takes the run up again and again, each time by a process that ends so while the step waits for its child. */
+  async function takenUp(ends: readonly ('close' | 'die')[]) {
+    const given = world({})
+    let begun = 0
+    const parent: FunctionSpec = async (_args, { child, idempotency_key }) => {
+      begun++
+      return (await child(flowOf(SIGNALLED, { chosen: { run: uuidOf(`${idempotency_key} child`) } }))).status
+    }
+    const flow = flowOf({ parent: {} })
+    for (const [i, end] of ends.entries()) {
+      const process = await given.start(having({ parent }, given.clock))
+      if (i === 0) await process.submit(flow)
+      await until(given.clock, () => begun === i + 1)
+      await passes(given.clock, 200)
+      if (end === 'close') await inTime(given.clock, process.close())
+      else process.die()
+    }
+    const last = await given.start(having({ parent }, given.clock))
+    await passes(given.clock, 2_000)
+    return { ...given, last, run: await last.get(flow.plan.plan_id), child: childIdOf(flow) }
+  }
+
+  it('begins again without a question where processes closed while it waited for a child', async () => {
+    const { clock, last, run, child } = await takenUp(Array.from({ length: 22 }, () => 'close'))
+    expect(await last.waiting()).toEqual([])
+    await last.signal(child, 'go')
+    expect(await inTime(clock, run.result())).toMatchObject({ status: 'completed' })
+    await inTime(clock, last.close())
+  })
+
+  it.each([
+    [19, 0],
+    [20, 1],
+  ])('asks a person where %i of them died, whatever the others did: %i questions', async (died, questions) => {
+    const dying = Array.from({ length: died }, () => 'die' as const)
+    const ends = ['close' as const, ...dying, ...(questions === 0 ? ['close' as const] : [])]
+    const { clock, last } = await takenUp(ends)
+    expect((await last.waiting()).map(({ confirm }) => confirm.reason)).toEqual(
+      Array.from({ length: questions }, () => expect.stringContaining(`was cut off ${ends.length} times`)),
+    )
+    await inTime(clock, last.close())
+  })
+
+  it('asks a person all the same where its binding says so', async () => {
+    const { clock, first, start, functions } = await underWay({ step: { on_interrupt: 'hold' } })
+    await inTime(clock, first.close())
+    const second = await start(functions)
+    await passes(clock, 1_000)
+    expect((await second.waiting()).map(({ confirm }) => confirm.reason)).toEqual([
+      expect.stringContaining('was cut off once'),
+    ])
+    await inTime(clock, second.close())
   })
 })
