@@ -1,6 +1,6 @@
+import { childrenIn } from '../orchestrator/children-under-way.ts'
 import { failuresOf, outputsOf } from '../orchestrator/outputs.ts'
 import { allWaitsOf } from '../orchestrator/waits.ts'
-import { isKind } from '../psg/node.ts'
 import type { Project } from '../psg/project.ts'
 import { type Found, shownAs } from '../server/find.ts'
 import { toldWaits } from '../server/told-run.ts'
@@ -22,9 +22,7 @@ async function given({ graph, kind, id }: Found, project: Project): Promise<obje
   const { data, group } = await graph.require('run', id)
   await graph.load(group)
   const failures = failuresOf(graph, data.plan_id)
-  const children = [...graph.state.nodesOf(group)].flatMap(
-    (node) => (isKind(node, 'action') && node.data.children) || [],
-  )
+  const children = childrenIn(graph, group)
   return {
     outputs: await outputsOf(graph, data.plan_id),
     ...(failures && { failures }),

@@ -1,5 +1,7 @@
 import type { Node } from '../psg/change.ts'
+import type { ProjectGraph } from '../psg/graph.ts'
 import { INDEX, type Whereabouts } from '../psg/indexes.ts'
+import { byPlace } from '../psg/node.ts'
 import type { Backend } from '../vsl/backend.ts'
 
 /** A child that has not ended, and where it is. */
@@ -7,8 +9,15 @@ export interface ChildUnderWay extends Whereabouts {
   readonly run_id: string
 }
 
-/** The runs that an action has submitted, or was about to. */
-export const childrenOf = ({ data }: Node<'action'>): readonly string[] => data.children ?? []
+/** The runs that an action has submitted, or was about to, in that order. */
+export const childrenOf = ({ state }: ProjectGraph, { id, group }: Node<'action'>): readonly string[] =>
+  [...(state.plan(group)?.children.get(id)?.values() ?? [])].sort(byPlace).map(({ data }) => data.run_id)
+
+/** All that the actions of a plan have submitted, in that order. */
+export function childrenIn({ state }: ProjectGraph, plan: string): readonly string[] {
+  const submitted = [...(state.plan(plan)?.children.values() ?? [])].flatMap((children) => [...children.values()])
+  return [...new Set(submitted.sort(byPlace).map(({ data }) => data.run_id))] // a turn that is handed out again finds those of the first
+}
 
 /** Which of these runs have not ended, and which are not there: they are about to be, or were refused. Costs two questions, however many they are. */
 export async function childrenUnderWay(

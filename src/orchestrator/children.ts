@@ -107,12 +107,13 @@ function isChildOf(run: LiveRun, { action }: Flight, { parent }: RunHandle): boo
 /** Its parent knows of a child before it is there, so that it can be found by whoever ends the parent. */
 async function record(run: LiveRun, { action, execution_id }: Flight, child: string): Promise<void> {
   const { action_id, action_type } = action
-  const known = () => run.graph.get('action', action_id)!.data
-  if (known().children?.includes(child)) return
+  const { graph } = run
+  if (graph.state.plan(run.plan)?.children.get(action_id)?.has(child)) return
+  const child_id = graph.clock.uuid()
   const changes = (): readonly Change[] => {
-    const { status, execution_id: underWay, children = [] } = known()
+    const { status, execution_id: underWay } = graph.get('action', action_id)!.data
     if (status !== 'running' || underWay !== execution_id || run.ending) throw aborted(action_type, run.abort.signal)
-    return [{ kind: 'node_update', node: 'action', id: action_id, set: { children: [...children, child] } }]
+    return [{ kind: 'node_add', node: 'child', id: child_id, data: { child_id, action_id, run_id: child } }]
   }
   if (!(await land(run, { changes, events: [], reason: 'is to have a child' })))
     throw aborted(action_type, run.owner.lost)

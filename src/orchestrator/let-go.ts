@@ -1,5 +1,6 @@
 import { allOf } from '../protocol/each.ts'
 import { CONTEXTS_AT_ONCE } from '../psg/open-graphs.ts'
+import { childrenOf } from './children-under-way.ts'
 import type { Decided, LiveRun } from './live.ts'
 
 /**
@@ -18,10 +19,11 @@ export function leavesChildren({ parents, graph }: LiveRun, { said }: Decided): 
 export async function letGo(run: LiveRun): Promise<void> {
   const { parents, graph, patiently, cancelChild, inbox, owner } = run
   for (const id of parents) {
-    const { status, children = [] } = graph.get('action', id)!.data
+    const action = graph.get('action', id)!
+    const { status } = action.data
     if (status === 'running' || (status === 'waiting' && !run.ending)) continue
     if (status !== 'completed') {
-      const cancelled = () => allOf(children, CONTEXTS_AT_ONCE, (child) => cancelChild(child, id))
+      const cancelled = () => allOf(childrenOf(graph, action), CONTEXTS_AT_ONCE, (child) => cancelChild(child, id))
       await patiently(cancelled, owner.lost)
       inbox.push({ kind: 'look' }) // it may be over now
     }

@@ -66,7 +66,7 @@ export function takeUp(
     used: new Map(),
     flying: new Map(),
     waiting: new Map(),
-    parents: new Set(actions.filter(hasChildren).map(({ id }) => id)),
+    parents: new Set(actions.filter((action) => hasChildren(graph, action)).map(({ id }) => id)),
     awaiting: new Map(),
     cancelChild,
     inbox: [{ kind: 'look' }],
@@ -88,8 +88,8 @@ export function takeUp(
   return run
 }
 
-const hasChildren = ({ data: { children, status } }: Node<'action'>): boolean =>
-  children !== undefined && status !== 'completed'
+const hasChildren = ({ state }: ProjectGraph, { id, group, data }: Node<'action'>): boolean =>
+  data.status !== 'completed' && state.plan(group)!.children.has(id)
 
 /** What could begin, whose turn it would be, and how many attempts there were. */
 export function standing(

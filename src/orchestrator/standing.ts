@@ -30,8 +30,8 @@ export async function standingOf(sight: Sight, graph: ProjectGraph, run: Node<'r
 /** The same of a run that has something under way: whether that is more than waiting for children that stand still. */
 export async function standingByChildren(sight: Sight, graph: ProjectGraph, run: Node<'run'>): Promise<Standing> {
   const { plan_id } = run.data
-  if (mayGoOn(graph, run) || sight.waitsForPlace?.(run)) return 'goes_on'
-  const waited = actionsUnderWay(graph, plan_id).map(childrenOf)
+  if (hasNoChildren(graph, plan_id) || mayGoOn(graph, run) || sight.waitsForPlace?.(run)) return 'goes_on'
+  const waited = actionsUnderWay(graph, plan_id).map((action) => childrenOf(graph, action))
   if (waited.length === 0 || waited.some(({ length }) => length === 0)) return 'goes_on'
   const { underWay, missing } = await childrenUnderWay(sight.project.store, waited.flat())
   for (const children of waited)
@@ -57,6 +57,9 @@ export function needsSomebody(graph: ProjectGraph, { id }: Pick<Node<'run'>, 'id
     return !ending && heldUpBy(graph, options) !== undefined && actionsUnderWay(graph, plan_id).length === 0
   return phase === 'waiting' && !wakesByItself(graph, plan_id)
 }
+
+/** Most have none, and need not be gone through. */
+const hasNoChildren = ({ state }: ProjectGraph, plan: string): boolean => !state.plan(plan)?.children.size
 
 const wakesByItself = (graph: ProjectGraph, plan: string): boolean =>
   openTimers(graph, plan).some(({ data }) => data.purpose === 'retry' || data.purpose === 'wait')

@@ -96,7 +96,7 @@ function waitOf(
   const { action_id, step_id, status, attempts } = action.data
   const step = stepNamed(graph, step_id)
   if (status === 'running') {
-    const children = childrenOf(action)
+    const children = childrenOf(graph, action)
     return [{ what: `the step “${step}”, attempt ${attempts}`, ...(children.length > 0 && { children }) }]
   }
   if (status !== 'waiting' || [...graph.state.referrers('action', action_id, 'CONFIRMS')].length > 0) return []

@@ -50,6 +50,7 @@ export interface NodeData {
   finding: FindingRecord
   snapshot: Snapshot
   signal: Signal
+  child: Child
 }
 export type Kind = keyof NodeData
 
@@ -289,8 +290,6 @@ export type ActionRecord = {
   readonly compensates?: string
   /** It was done by an earlier run, which this one goes on from: nobody carried it out here. */
   readonly carried_from?: { readonly run_id: string; readonly action_id: string }
-  /** The runs that it has submitted, or was about to: they are cancelled unless it is completed. */
-  readonly children?: readonly string[]
   /** The attempt that only waited for children when its process closed, and was cut off by that alone. */
   readonly left_waiting?: string
   /** Whose turn in a session it is. */
@@ -488,6 +487,13 @@ export type Snapshot = {
   readonly revision: number
   readonly taken_at: string
   readonly plan_id?: string
+}
+
+/** A run that an action has submitted, or was about to: it is cancelled unless the action is completed. A node of its own: an action may have thousands. */
+export type Child = {
+  readonly child_id: string
+  readonly action_id: string
+  readonly run_id: string
 }
 
 /** Something that came from outside and waits to be taken in by the owner. */

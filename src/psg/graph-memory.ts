@@ -155,7 +155,12 @@ export function graphMemory(): GraphMemory {
       const { signals } = factsOf((after ?? before)!.group)
       if (isKind(after, 'signal') && !after.data.taken) signals.set(id, after)
       else signals.delete(id)
-    }
+    } else if (isKind(after, 'child')) {
+      const { children } = factsOf(after.group)
+      const { action_id, run_id } = after.data
+      children.set(action_id, (children.get(action_id) ?? new Map()).set(run_id, after))
+    } else if (isKind(before, 'child'))
+      plans.get(before.group)?.children.get(before.data.action_id)?.delete(before.data.run_id)
   }
 
   function keepOrders(deltas: readonly Delta[], ranks: ReadonlyMap<string, number> | undefined): void {

@@ -333,6 +333,15 @@ export const KINDS: { readonly [K in Kind]: KindFacts } = {
     added: 'signal_received',
     updated: 'signal_taken',
   }),
+  child: new KindFacts({
+    idField: 'child_id',
+    module: 'runtime',
+    writeOnce: true,
+    runState: true,
+    added: 'child_added',
+    updated: 'child_updated',
+    refs: [{ field: 'action_id', edge: 'SUBMITTED_BY', to: 'action', groups: true }],
+  }),
 }
 
 /** The kind a Confirm points at. `other` is how the protocol lets it point at an action of ours, or at a stranger's thing. */

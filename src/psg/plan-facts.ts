@@ -14,12 +14,15 @@ export interface PlanFacts {
   readonly activeRun: string | undefined
   /** What came for it from outside and nobody has taken, by id, oldest first. */
   readonly signals: ReadonlyMap<string, Node<'signal'>>
+  /** The runs that its actions have submitted, by action and by their own id. */
+  readonly children: ReadonlyMap<string, ReadonlyMap<string, Node<'child'>>>
 }
 
 /** The same, kept up to date. A class: every plan has one. */
 export class PlanRecord implements PlanFacts {
   readonly tally = noSteps()
   readonly signals = new Map<string, Node<'signal'>>()
+  readonly children = new Map<string, Map<string, Node<'child'>>>()
   activeRun: string | undefined
   readonly #steps: () => Iterable<Node<'step'>>
   #walking: ReadonlyMap<string, number> | undefined

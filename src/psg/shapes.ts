@@ -85,7 +85,6 @@ const SHAPES: { readonly [K in Kind]?: { readonly [field: string]: Field } } = {
     inverse: maybe(inverse),
     no_inverse: maybe(text),
     carried_from: maybe(carried),
-    children: maybe(texts),
     left_waiting: maybe(text),
   },
   gate: {
@@ -138,4 +137,5 @@ const SHAPES: { readonly [K in Kind]?: { readonly [field: string]: Field } } = {
   finding: { finding_id: text, what: text, path: text, severity: text, found_at: time, digest: text },
   snapshot: { snapshot_id: text, name: text, revision: count, taken_at: time, plan_id: maybe(text) },
   signal: { signal_id: text, name: text, payload: there, target: maybe(text), taken: maybe(flag) },
+  child: { child_id: text, action_id: text, run_id: text },
 }

@@ -3,6 +3,7 @@ import type { ActionExecutionLayer } from '../../src/ael/adapter.ts'
 import { finalFailure, passingFailure } from '../../src/ael/failure.ts'
 import type { FunctionSpec } from '../../src/ael/function.ts'
 import { openRuntime } from '../../src/compose.ts'
+import { childrenIn, childrenOf } from '../../src/orchestrator/children-under-way.ts'
 import { flowOf as named } from '../../src/orchestrator/named-flow.ts'
 import type { Runtime } from '../../src/orchestrator/runtime.ts'
 import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
@@ -32,7 +33,7 @@ describe('a child', () => {
     const handle = await first.get(child)
     expect(handle.parent).toEqual({ run_id: run.run_id, step_id, action_id: expect.any(String) })
     const graph = await first.project.context(run.context_id)
-    expect(graph.get('action', handle.parent!.action_id)?.data.children).toEqual([child])
+    expect(childrenOf(graph, graph.get('action', handle.parent!.action_id)!)).toEqual([child])
     work.open()
     expect((await inTime(clock, run.result())).outputs).toEqual({ [step_id!]: { status: 'completed' } })
     expect(first.errors).toEqual([])
@@ -69,6 +70,45 @@ describe('a child', () => {
     expect(warned).toEqual([])
   })
 
+  it('costs its parent as much as the first, however many there were before it', async () => {
+    const parent: FunctionSpec = async (_args, { child, idempotency_key }) => {
+      for (let i = 0; i < 30; i++) await child(oneStep(`${idempotency_key} child ${i}`, 'noop'))
+    }
+    const sizes: number[] = []
+    const seen = (store: Backend): Backend => ({
+      ...store,
+      commit(write) {
+        const text = JSON.stringify(write)
+        if (text.includes('/child/')) sizes.push(text.length)
+        return store.commit(write)
+      },
+    })
+    const given = world({})
+    const runtime = await given.start(having({ parent }, given.clock), seen)
+    const run = await runtime.submit(flowOf({ parent: {} }))
+    expect(await inTime(given.clock, run.result())).toMatchObject({ status: 'completed' })
+    expect(sizes).toHaveLength(30)
+    expect(Math.max(...sizes) - Math.min(...sizes)).toBeLessThan(10) // the digits of a revision
+    expect((await runtime.project.verify()).findings).toEqual([])
+    await inTime(given.clock, runtime.close())
+  })
+
+  it('is known in the order in which its parent has submitted it, also to who opens the store', async () => {
+    const parent: FunctionSpec = async (_args, { child, idempotency_key }) => {
+      for (const i of [3, 1, 2, 5, 4]) await child(oneStep(`${idempotency_key} ${i}`, 'noop'))
+    }
+    const given = world({})
+    const runtime = await given.start(having({ parent }, given.clock))
+    const flow = flowOf({ parent: {} })
+    const run = await runtime.submit(flow)
+    await inTime(given.clock, run.result())
+    const graph = await (await openProject(given.store)).context(run.context_id)
+    await graph.load(run.plan_id)
+    const ids = [3, 1, 2, 5, 4].map((i) => uuidOf(`${run.plan_id}:${flow.ids.parent} ${i}`))
+    expect(childrenIn(graph, run.plan_id)).toEqual(ids)
+    await inTime(given.clock, runtime.close())
+  })
+
   it('must have chosen its id, and is told what to make it of', async () => {
     const given = world({})
     const parent: FunctionSpec = (_args, { child }) => child(flowOf({ noop: {} })) as never
@@ -96,7 +136,7 @@ describe('a child', () => {
   it('nor one that somebody else submits a moment earlier', async () => {
     const { work, slow } = slowly()
     const given = world({})
-    const held = heldCommit('"children":[') // the parent knows of a run that is not there yet
+    const held = heldCommit('/child/') // the parent knows of a run that is not there yet
     const parent: FunctionSpec = (_args, { child }) => child(oneStep('theirs', 'slow')) as never
     const runtime = await given.start(having({ parent, slow }, given.clock), held.seen)
     const run = await runtime.submit(flowOf({ parent: {} }))
