@@ -9,7 +9,7 @@ import { unlessNotFound } from '../protocol/unless-not-found.ts'
 import { endedRuns } from '../psg/ended-runs.ts'
 import { openPlans } from '../psg/open-plans.ts'
 import { behind, choiceOf, countOf, flagOf, type Request, type Route, TEXT, textOf } from './route.ts'
-import { toldEnded, toldRun } from './told-run.ts'
+import { toldEnded, toldRun, toldWithChildren } from './told-run.ts'
 
 const LONGEST_WAIT_MS = 60_000
 const MOST_RUNS = 1_000
@@ -27,6 +27,7 @@ const RUN = {
     waits_for: { type: 'array', items: TEXT },
     requested: TEXT,
     parent: { type: 'object', properties: { run_id: TEXT, step_id: TEXT, action_id: TEXT } },
+    children: { type: 'array', items: TEXT },
     lacking: { type: 'object', properties: { step_id: TEXT, what: TEXT, name: TEXT } },
     without_place: {
       type: 'array',
@@ -142,7 +143,7 @@ export function runRoutes(runtime: ComposedRuntime, closing: { readonly signal: 
           const timely = AbortSignal.timeout(countOf(query, 'wait_ms', LONGEST_WAIT_MS))
           await rested(run, AbortSignal.any([gone(raw), timely, closing.signal]))
         }
-        return told(await runtime.get(id))
+        return toldWithChildren(runtime, await runtime.get(id))
       },
     },
     wish('cancel', 'Ends a run: what is under way is told to stop.'),

@@ -1,11 +1,12 @@
 import type { ComposedRuntime } from '../compose.ts'
+import { childrenIn } from '../orchestrator/children-under-way.ts'
 import type { RunHandle } from '../orchestrator/run.ts'
 import { standingByChildren } from '../orchestrator/standing.ts'
 import { allWaitsOf, type Wait } from '../orchestrator/waits.ts'
 import type { Node, Run } from '../psg/change.ts'
 import type { EndedRun } from '../psg/ended-runs.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
-import type { Project } from '../psg/project.ts'
+import { type Project, upToDate } from '../psg/project.ts'
 
 /** A run that has not ended, in the same words over HTTP and on the command line. */
 export const toldOpen = (graph: ProjectGraph, run: Run) => ({
@@ -49,6 +50,14 @@ export async function toldRun({ project }: ComposedRuntime, handle: RunHandle) {
   const { title } = (await graph.require('plan', plan_id)).data
   const origin = originOf((await graph.require('run', run_id)).data)
   return { run_id, plan_id, context_id, trace_id, phase: 'ended', title, ...origin, result: await handle.result() }
+}
+
+/** The same, with the runs that it has submitted: there may be thousands, so lists leave them out. */
+export async function toldWithChildren(runtime: ComposedRuntime, handle: RunHandle) {
+  const { context_id, plan_id } = handle
+  const told = await toldRun(runtime, handle)
+  const children = childrenIn(await upToDate(runtime.project, { graph: context_id, group: plan_id }), plan_id)
+  return { ...told, ...(children.length > 0 && { children }) }
 }
 
 /** Of a run that goes on, what it has in hand is another with every step, and looking for it would cost as much as the plan is large. */

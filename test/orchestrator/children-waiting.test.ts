@@ -223,6 +223,33 @@ describe('a run whose child waits for somebody', () => {
   })
 })
 
+describe('a parent that is to be paused', () => {
+  it('lets its children go on, and is paused once they have ended', async () => {
+    const next = { noop: { after: ['parent'] } }
+    const { clock, first, run, work, flow, child } = await underWay({ next })
+    await first.pause(run.run_id)
+    expect(await rests(run, clock)).toBe('goes on')
+    expect((await first.get(child)).phase).toBe('running')
+    work.open()
+    expect(await inTime(clock, run.rest())).toBe('waiting')
+    expect([run.phase, (await first.get(child)).phase]).toEqual(['paused', 'ended'])
+    const graph = await first.project.context(run.context_id)
+    expect(graph.get('step', flow.plan.steps[1]!.step_id)?.data.status).toBe('pending')
+    await first.resume(run.run_id)
+    expect(await inTime(clock, run.result())).toMatchObject({ status: 'completed' })
+    await inTime(clock, first.close())
+  })
+
+  it('rests before that, where they wait for somebody', async () => {
+    const { clock, runtime, run } = await begun({ parent: childrenOf({ asks: ASKS }) })
+    expect(await inTime(clock, run.rest())).toBe('waiting')
+    await runtime.pause(run.run_id)
+    expect(await inTime(clock, run.rest())).toBe('waiting')
+    expect(run.phase).toBe('running')
+    await inTime(clock, runtime.close())
+  })
+})
+
 describe('a step that was cut off often', () => {
   /** Takes the run up again and again, each time by a process that ends so while the step waits for its child. */
   async function takenUp(ends: readonly ('close' | 'die')[]) {

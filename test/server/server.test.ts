@@ -315,7 +315,7 @@ describe('runs', () => {
     expect(await (await fetch(`${server.url}/runs`)).json()).toEqual({ runs: [one] })
   })
 
-  it('say whose child they are, while they go on and once they have ended', async () => {
+  it('say whose child they are, and which they have, while they go on and once they have ended', async () => {
     const [begun, over] = [door(), door()]
     const slow = async () => {
       begun.open()
@@ -330,10 +330,15 @@ describe('runs', () => {
     await begun.opened
     const whose = { run_id, step_id: flow.ids.parent, action_id: firstActionOf(flow.ids.parent!) }
     expect(await ask('GET', `/runs/${id}`)).toMatchObject({ body: { phase: 'running', parent: whose } })
+    expect((await ask('GET', `/runs/${id}`)).body).not.toHaveProperty('children')
+    expect(await ask('GET', `/runs/${run_id}`)).toMatchObject({ body: { phase: 'running', children: [id] } })
     expect((await ask('GET', `/runs/${run_id}`)).body).not.toHaveProperty('parent')
+    for (const run of ((await ask('GET', '/runs')).body as { runs: object[] }).runs)
+      expect(run).not.toHaveProperty('children')
     over.open()
     expect(await ask('GET', `/runs/${id}?wait_ms=20000`)).toMatchObject({ body: { phase: 'ended', parent: whose } })
-    await ask('GET', `/runs/${run_id}?wait_ms=20000`)
+    const ended = await ask('GET', `/runs/${run_id}?wait_ms=20000`)
+    expect(ended).toMatchObject({ body: { phase: 'ended', children: [id] } })
   })
 
   it('say what a child of theirs waits for, when that is all there is to it', async () => {
