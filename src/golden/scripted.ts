@@ -16,8 +16,9 @@ export const scriptOf = (answers: Answers): Script => ({ answers, taken: new Map
 
 /** Functions and whatever else a step may be bound to: all take their answers from the script. `goesOn`: when the process was frozen and no longer is. */
 export function scriptedAdapter({ answers, taken, stuck }: Script, goesOn: () => Promise<void>): Adapter {
+  const { paramNames: _, ...likeFunctions } = functionAdapter({})
   return {
-    ...functionAdapter({}),
+    ...likeFunctions,
     action_type: '*',
     check: () => undefined,
     lacks: () => undefined,

@@ -28,10 +28,13 @@ export async function begunPosition(
   const key = positionKey(bus)
   const found = (await store.getMany([key])).get(key) as Position | undefined
   if (found !== undefined) return found
-  await store.commit({ ...guard, inserts: [[key, '']], puts: [], deletes: [] }).catch((error) => {
-    if (!(error instanceof KeyExists)) throw error // another process has begun as well
-  })
-  return storedPosition(store, bus)
+  try {
+    await store.commit({ ...guard, inserts: [[key, '']], puts: [], deletes: [] })
+    return ''
+  } catch (error) {
+    if (!(error instanceof KeyExists)) throw error
+    return storedPosition(store, bus) // another process has begun as well
+  }
 }
 
 /** What a feed is asked for by whoever has come to a position, which is empty before everything. */
