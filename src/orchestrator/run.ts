@@ -175,6 +175,7 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
     },
     async rest(signal) {
       refuseUnlessFit('wait', { signal }, { signal: signalField })
+      let rested: string | undefined
       for (;;) {
         if (await hasEnded(graph, run_id, plan_id)) return 'ended'
         const from = graph.revision
@@ -184,7 +185,10 @@ export function runHandle(graph: ProjectGraph, node: Node<'run'>, hands: RunHand
         signal?.throwIfAborted()
         if (graph.revision !== from) continue // it went on while its children were looked at
         if (standing === 'still') return 'waiting'
-        if (await heardOf(from, isStill, standing, signal)) return 'waiting' // who was about to pause it has left it so
+        const behind = typeof standing === 'object' ? standing.behind : undefined
+        const isBack = behind !== undefined && behind === rested // the child rested a moment ago: who asks it again at once may never stop asking
+        rested = isBack ? undefined : behind
+        if (await heardOf(from, isStill, isBack ? 'submitting' : standing, signal)) return 'waiting' // who was about to pause it has left it so
       }
     },
     events,

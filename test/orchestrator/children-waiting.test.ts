@@ -186,6 +186,15 @@ describe('a run whose child waits for somebody', () => {
     await inTime(given.clock, Promise.all([runtime.close(), other.close()]))
   })
 
+  it('rests where nobody is counted on to go on with the child', async () => {
+    const { clock, first, start, functions, run, flow } = await underWay()
+    await inTime(clock, first.close(AbortSignal.abort()))
+    const { parent } = functions
+    const second = await start({ parent: parent! }, { mine: new Set([flow.plan.plan_id]) }) // alone, and without what the child calls
+    expect(await inTime(clock, (await second.get(run.run_id)).rest())).toBe('waiting')
+    await inTime(clock, second.close())
+  })
+
   it('is told of without a look at the contexts of children that have ended', async () => {
     const noops = Array.from({ length: 5 }, () => ({ noop: {} }))
     const { clock, runtime, run, store } = await begun({ parent: childrenOf({ asks: ASKS }, ...noops) })
