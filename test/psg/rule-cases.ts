@@ -346,12 +346,14 @@ export const RULE_CASES: readonly RuleCase[] = [
   },
   {
     rule: 'schema',
-    title: 'refuses children of an action that nobody could look for',
+    title: 'refuses a child of an action that nobody could look for',
     async prepare(world) {
       const { action } = await withGatedAction(world)
+      const child = world.id()
+      const submitted = (run_id: unknown) => add('child', child, { child_id: child, action_id: action, run_id })
       return {
-        breaks: { changes: [set('action', action, { children: 'all' })], ...at('action', action, 'children') },
-        passes: { changes: [set('action', action, { children: [world.id()] })] },
+        breaks: { changes: [submitted(['all'])], ...at('child', child, 'run_id') },
+        passes: { changes: [submitted(world.id())] },
       }
     },
   },
