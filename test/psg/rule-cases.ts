@@ -350,7 +350,8 @@ export const RULE_CASES: readonly RuleCase[] = [
     async prepare(world) {
       const { action } = await withGatedAction(world)
       const child = world.id()
-      const submitted = (run_id: unknown) => add('child', child, { child_id: child, action_id: action, run_id })
+      const submitted = (run_id: unknown) =>
+        add('child', child, { child_id: child, action_id: action, run_id: run_id as string })
       return {
         breaks: { changes: [submitted(['all'])], ...at('child', child, 'run_id') },
         passes: { changes: [submitted(world.id())] },
