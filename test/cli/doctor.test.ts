@@ -113,7 +113,7 @@ describe('the clock of a store', () => {
     const store = await openStore(url, { schema: freshSchema() })
     onTestFinished(() => store.close())
     const { layout, now } = (await store.facts?.()) ?? {}
-    expect({ layout, isNow: Math.abs(now! - systemClock.now()) < 60_000 }).toEqual({ layout: 1, isNow: true })
+    expect({ layout, isNow: Math.abs(now! - systemClock.now()) < 60_000 }).toEqual({ layout: 2, isNow: true })
   })
 })
 
