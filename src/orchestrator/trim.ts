@@ -154,7 +154,7 @@ async function flowsOf(
 /** Nothing for what has not ended at a glance, asks somebody, or is not a graph's alone. */
 async function lookAt(store: Backend, graph: string, before: string): Promise<Found | undefined> {
   const { revision, token } = await store.head(graph)
-  if (await holdsOpen(store, graph)) return undefined
+  if (revision === 0 || (await holdsOpen(store, graph))) return undefined // another may have been faster
   for await (const { body } of store.read(graph, { after: revision - 1 }))
     if (isGraphs(body) && Date.parse(body.at) >= Date.parse(before)) return undefined
   let past: Past | undefined

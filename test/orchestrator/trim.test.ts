@@ -201,6 +201,22 @@ describe('a store that is trimmed', () => {
     }
   })
 
+  it('passes over what another has taken away since it was listed', async () => {
+    const store = memoryBackend()
+    const old = [await ran(store), await ran(store)]
+    let others: Promise<unknown> | undefined
+    const slow: Backend = {
+      ...store,
+      async head(stream) {
+        others ??= trim(store, SOON)
+        await others
+        return store.head(stream)
+      },
+    }
+    expect(await trim(slow, SOON)).toMatchObject({ contexts: [] })
+    for (const gone of old) expect(await store.head(gone)).toMatchObject({ revision: 0 })
+  })
+
   it('can be trimmed by two at once', async () => {
     const store = memoryBackend()
     const old = [await ran(store), await ran(store), await ran(store)]
