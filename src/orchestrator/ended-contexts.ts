@@ -9,7 +9,7 @@ import { POSITIONS, type Position } from '../vsl/backend.ts'
 import type { Source } from '../vsl/copy.ts'
 
 /** What a context's journal says of whether it has ended. */
-export interface Past {
+export interface Signs {
   /** When it was written to last, and where that stands. */
   at: string
   position: Position
@@ -19,9 +19,9 @@ export interface Past {
   readonly parents: Set<string>
 }
 
-/** The past of a context, an entry longer; there is none before its first. */
-export function further(past: Past | undefined, { at, changes }: EntryBody, position: Position): Past {
-  const on = past ?? { at, position, files: false, own: new Map(), parents: new Set() }
+/** What is told by one entry more; `signs` is absent before the first. */
+export function further(signs: Signs | undefined, { at, changes }: EntryBody, position: Position): Signs {
+  const on = signs ?? { at, position, files: false, own: new Map(), parents: new Set() }
   Object.assign(on, { at, position })
   for (const change of changes) {
     if (groupIn(change.key) === KINDS.file.group) on.files = true
@@ -40,12 +40,12 @@ const parentIn = (change: EntryChange): string | undefined =>
 /** What somebody may yet begin, or has stopped to go on with later. */
 const UNENDED: ReadonlySet<unknown> = new Set(['draft', 'suspended'])
 
-/** Has a context ended before a time, by its past, and by what is open in the store? Not by what is asked there. */
-export async function hasEnded(store: Source, graph: string, past: Past, before: string): Promise<boolean> {
-  const [context] = past.own.values()
-  if (!context || UNENDED.has(context.data.status) || past.files) return false
-  if (Date.parse(past.at) >= Date.parse(before)) return false
-  return !(await holdsOpen(store, graph)) && !(await goesOn(store, past.parents))
+/** Has a context ended before a time, by its signs, and by what is open in the store? Not by what is asked there. */
+export async function hasEnded(store: Source, graph: string, signs: Signs, before: string): Promise<boolean> {
+  const [context] = signs.own.values()
+  if (!context || UNENDED.has(context.data.status) || signs.files) return false
+  if (Date.parse(signs.at) >= Date.parse(before)) return false
+  return !(await holdsOpen(store, graph)) && !(await goesOn(store, signs.parents))
 }
 
 /** Is somebody asked in a context, by all that it holds? */
@@ -88,5 +88,5 @@ export async function busesIn(store: Source, forgotten: readonly string[]): Prom
 }
 
 /** Those that have not been told all of it. */
-export const untoldOf = (buses: readonly Bus[], { position }: Past): readonly string[] =>
+export const untoldOf = (buses: readonly Bus[], { position }: Signs): readonly string[] =>
   buses.filter(([, told]) => told < position).map(([name]) => name)

@@ -14,7 +14,7 @@ import { isGraphs } from '../psg/told.ts'
 import { trimmedKey } from '../psg/trimmed.ts'
 import type { Backend, Puts } from '../vsl/backend.ts'
 import { checkStores } from '../vsl/check-options.ts'
-import { busesIn, further, hasEnded, holdsOpen, isAsking, type Past, untoldOf } from './ended-contexts.ts'
+import { busesIn, further, hasEnded, holdsOpen, isAsking, type Signs, untoldOf } from './ended-contexts.ts'
 import { recordKey, wroteTo } from './flow-record.ts'
 import { digestsIn } from './named-blobs.ts'
 import { paced } from './reading-pace.ts'
@@ -68,8 +68,8 @@ export async function trim(store: Backend, options: TrimOptions): Promise<Trimme
       options.signal?.throwIfAborted()
       const found = await lookAt(store, graph, before).catch(unlessUnreadable)
       if (found === UNREADABLE) unreadable.push(graph)
-      if (!found || found === UNREADABLE || !(await hasEnded(store, graph, found.past, before))) continue
-      const untold = untoldOf(buses, found.past)
+      if (!found || found === UNREADABLE || !(await hasEnded(store, graph, found.signs, before))) continue
+      const untold = untoldOf(buses, found.signs)
       for (const name of untold) behind.add(name)
       if (untold.length === 0) due.push({ ...found, graph, flows: flows.get(graph) ?? [] })
     }
@@ -103,7 +103,7 @@ interface Found {
   readonly revision: number
   /** From before it was looked at: whoever runs something in it has another since. */
   readonly token: number
-  readonly past: Past
+  readonly signs: Signs
   readonly stored: ReadonlyMap<string, Stored>
   readonly blobs: readonly Digest[]
 }
@@ -157,18 +157,18 @@ async function lookAt(store: Backend, graph: string, before: string): Promise<Fo
   if (revision === 0 || (await holdsOpen(store, graph))) return undefined // another may have been faster
   for await (const { body } of store.read(graph, { after: revision - 1 }))
     if (isGraphs(body) && Date.parse(body.at) >= Date.parse(before)) return undefined
-  let past: Past | undefined
+  let signs: Signs | undefined
   let last = 0
   const stored = new Map<string, Stored>()
   const blobs = new Set<Digest>()
   for await (const { revision: at, position, body } of paced(store.read(graph))) {
     if (!isGraphs(body)) return undefined
-    past = further(past, body, position)
+    signs = further(signs, body, position)
     last = at
     for (const change of body.changes) takeOn(stored, change)
     for (const digest of digestsIn(body as unknown as Json)) blobs.add(digest)
   }
-  return past && !isAsking(stored) ? { revision: last, token, past, stored, blobs: [...blobs] } : undefined
+  return signs && !isAsking(stored) ? { revision: last, token, signs, stored, blobs: [...blobs] } : undefined
 }
 
 /** Those that go. The journal tells of them first, so that none of them has the newest entry. */

@@ -6,7 +6,7 @@ import { isGraphs } from '../psg/told.ts'
 import { checkScan } from '../vsl/check-input.ts'
 import { checkSource } from '../vsl/check-options.ts'
 import type { Source } from '../vsl/copy.ts'
-import { type Bus, busesIn, further, graphsAsking, hasEnded, type Past, untoldOf } from './ended-contexts.ts'
+import { type Bus, busesIn, further, graphsAsking, hasEnded, type Signs, untoldOf } from './ended-contexts.ts'
 import { recordKey, wroteTo } from './flow-record.ts'
 import { digestsIn, keptAside } from './named-blobs.ts'
 import { positionKey } from './relay-history.ts'
@@ -80,20 +80,20 @@ async function ended(
   { before, signal }: EndedBefore,
   buses: readonly Bus[],
 ): Promise<Pick<WithoutEnded, 'leftOut' | 'behind'>> {
-  const pasts = new Map<string, Past>()
+  const byGraph = new Map<string, Signs>()
   const others = new Set<string>() // streams with entries that are no graph's
   for await (const { stream, position, body } of store.feed()) {
     signal?.throwIfAborted()
-    if (isGraphs(body)) pasts.set(stream, further(pasts.get(stream), body, position))
+    if (isGraphs(body)) byGraph.set(stream, further(byGraph.get(stream), body, position))
     else others.add(stream)
   }
   const asking = await graphsAsking(store)
 
   const leftOut = new Set<string>()
   const behind = new Set<string>()
-  for (const [graph, past] of pasts) {
-    if (asking.has(graph) || others.has(graph) || !(await hasEnded(store, graph, past, before))) continue
-    const untold = untoldOf(buses, past)
+  for (const [graph, signs] of byGraph) {
+    if (asking.has(graph) || others.has(graph) || !(await hasEnded(store, graph, signs, before))) continue
+    const untold = untoldOf(buses, signs)
     for (const name of untold) behind.add(name)
     if (untold.length === 0) leftOut.add(graph)
   }

@@ -7,6 +7,7 @@ export type {
   BornEvent,
   Change,
   Changes,
+  Child,
   Commit,
   CommitOptions,
   Deed,
