@@ -47,6 +47,7 @@ it('is done by a process that stays, and by none that only runs something, where
   const run = JSON.parse((await mplpHere(folder, ['run', 'waits.json', '--json'])).out)
   await mplpHere(folder, ['signal', run.plan_id, 'go'])
   expect((await mplpHere(folder, ['resume', run.plan_id])).code).toBe(0)
+  await mplpHere(folder, ['run', 'waits.json']) // another, which does not take the first away
   expect((await mplpHere(folder, ['list', '--ended'])).out).toContain(run.plan_id)
   const runtime = await openRuntime({ vsl: `sqlite:${join(folder, '.mplp/state.db')}`, keep_ended_days: 0 })
   onTestFinished(() => runtime.close())

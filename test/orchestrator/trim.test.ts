@@ -8,11 +8,11 @@ import { relay } from '../../src/orchestrator/relay.ts'
 import { historyOf } from '../../src/orchestrator/relay-history.ts'
 import { createRuntime } from '../../src/orchestrator/runtime.ts'
 import { runSingleAgentFlow } from '../../src/orchestrator/single-agent.ts'
-import { type TrimOptions, trim } from '../../src/orchestrator/trim.ts'
+import { type Trimmed, type TrimOptions, trim } from '../../src/orchestrator/trim.ts'
 import { withoutEnded } from '../../src/orchestrator/without-ended.ts'
 import { type ManualClock, manualClock, systemClock } from '../../src/protocol/clock.ts'
 import { Corrupt } from '../../src/protocol/errors.ts'
-import { uuidOf } from '../../src/protocol/json.ts'
+import { digestOf, uuidOf } from '../../src/protocol/json.ts'
 import { indexRows } from '../../src/psg/index-rows.ts'
 import { openProject } from '../../src/psg/project.ts'
 import { reindexGraph } from '../../src/psg/reindex.ts'
@@ -108,6 +108,7 @@ describe('a store that is trimmed', () => {
     const { contexts } = await runtime.trim(SOON)
     expect(contexts).toHaveLength(1)
     await expect(runtime.get(contexts[0]!)).rejects.toMatchObject({ code: 'not_found' })
+    await expect(runtime.project.context(contexts[0]!)).rejects.toMatchObject({ code: 'not_found' })
     expect(await (await runtime.submit(flow)).result()).toMatchObject({ status: 'completed' })
     expect((await runtime.project.verify()).findings).toEqual([])
   })
@@ -234,6 +235,10 @@ describe('a store that is trimmed', () => {
     const own = await store.putBlob(Buffer.from(JSON.stringify(`${LARGE} of the caller`)))
     await ran(store, `${LARGE} of the caller`, clock)
     await store.set('mine', { content: own })
+    const nobodys = await store.putBlob(Buffer.from('nobody speaks of it'))
+    await ran(store, `${LARGE} of a flow`, clock)
+    const remembered = digestOf(JSON.stringify(`${LARGE} of a flow`))
+    await store.commit(write('flow/x', 0, { puts: [['flow/x', { said: remembered }]] }))
     const waits = await keepingBlobs(store, shared)
     await (
       await waits.submit(
@@ -241,14 +246,14 @@ describe('a store that is trimmed', () => {
       )
     ).rest()
     await waits.close()
-    expect(await collect(store.blobs())).toHaveLength(3)
+    expect(await collect(store.blobs())).toHaveLength(5)
 
-    expect(await trimmed(store, { ...SOON, clock })).toMatchObject({ contexts: { length: 3 }, blobs: 0 })
-    expect(await collect(store.blobs())).toHaveLength(3) // somebody may just have put one of them again
+    expect(await trimmed(store, { ...SOON, clock })).toMatchObject({ contexts: { length: 4 }, blobs: 0 })
+    expect(await collect(store.blobs())).toHaveLength(5) // somebody may just have put one of them again
     await clock.advance(DAY)
     expect(await trimmed(store, { ...SOON, clock })).toMatchObject({ contexts: [], blobs: 1 })
-    expect(await collect(store.blobs())).toHaveLength(2)
-    expect(await store.getBlob(own)).toBeDefined()
+    expect(await collect(store.blobs())).toHaveLength(4)
+    for (const kept of [own, nobodys, remembered]) expect(await store.getBlob(kept)).toBeDefined()
     expect(await collect(store.scan('trim-blobs/'))).toEqual([])
   })
 
@@ -425,15 +430,17 @@ describe('a store that is trimmed', () => {
       const old = await ran(store)
       await ran(store, null, NEXT_WEEK)
       const rows = await indexRows(store)
+      const found: Trimmed[] = []
       const busy: Backend = {
         ...store,
         async *scan(prefix, from) {
           yield* store.scan(prefix, from)
-          if (prefix === `${old}/`) await trim(store, { before: new Date(NEXT_WEEK.now() - DAY).toISOString() })
+          if (prefix === `${old}/`)
+            found.push(await trim(store, { before: new Date(NEXT_WEEK.now() - DAY).toISOString() }))
         },
       }
-      const found = await work(busy, old, rows)
-      expect(found).toEqual(work === verifyGraph ? [] : { mended: [], findings: [] })
+      expect(await work(busy, old, rows)).toEqual(work === verifyGraph ? [] : { mended: [], findings: [] })
+      expect(found[0]?.contexts).toEqual([old])
       await trimmed(store, LONG_AGO)
     }
   })
@@ -637,6 +644,7 @@ describe('a runtime that keeps what has ended for some time', () => {
     const late = await ran(store, 'late', clock)
     await runtime.close()
     await clock.advance(8 * DAY)
+    for (let turn = 0; turn < 100; turn++) await nextTurn()
     expect([await isThere(late), errors]).toEqual([true, []])
   })
 
