@@ -133,6 +133,10 @@ export const filledToSee = (
   return fill(params, seen, turn) as JsonObject
 }
 
+/** Is it to be replaced, all of it, by what it names? */
+export const isReference = (object: JsonObject): boolean =>
+  typeof object.$from === 'string' || typeof object.$turn === 'string'
+
 const partsOf = ({ path }: Reference): readonly string[] =>
   typeof path === 'string' && path !== '' ? path.split('.') : []
 
@@ -163,7 +167,7 @@ const NO_BLANKS: Blanks = { from: new Set(), any: false }
 function collectBlanks(value: Json | undefined, found: JsonObject[]): void {
   if (typeof value !== 'object' || value === null) return
   const object = value as JsonObject
-  if (typeof object.$from === 'string' || typeof object.$turn === 'string') found.push(object)
+  if (isReference(object)) found.push(object)
   else for (const name in object) collectBlanks(object[name], found)
 }
 

@@ -9,6 +9,7 @@ import type { Binding, Node, NodeAdd } from '../psg/change.ts'
 import { firstActionOf } from '../psg/first-action.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { isKind } from '../psg/node.ts'
+import { isReference } from './bind.ts'
 import { sessionHasEnded } from './ending.ts'
 import { expiryOf } from './gate.ts'
 import type { Ending, RunOptions } from './live.ts'
@@ -58,7 +59,7 @@ export function lackProblems(
     if (!action || action.action_type === 'wait') return
     const path = step ? `bindings.steps.${step.step_id}${at}` : at
     const whose = step ? `of the step “${step.description}” ` : '' // its id says nothing to who has written the flow in short
-    for (const problem of unread(action))
+    for (const problem of isReference(action.params) ? [] : unread(action))
       problems.push({ ...problem, path: `${path}.params.${problem.path}`, message: `${whose}${problem.message}` })
     const lack = lacks(action)
     if (!lack) return

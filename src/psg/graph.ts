@@ -117,6 +117,7 @@ export class ProjectGraph {
       mostTrailing: options.mostTrailing ?? (store.traits.legible ? 0 : MOST_TRAILING),
       onTaken: (entry, deltas) => this.#taken(entry, deltas),
       onSetBack: (revision, how) => this.#setBack(revision, how),
+      now: () => this.clock.now(),
     })
   }
 
@@ -295,6 +296,7 @@ export class ProjectGraph {
     let changes: Changes
     let decided: number
     let setBacks: number
+    if (options.fence === undefined) await copy.setBackIfLongTrimmed()
     do {
       if (options.reads && !copy.holds(options.reads)) await copy.bring(options.reads)
       decided = copy.revision

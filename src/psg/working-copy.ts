@@ -40,6 +40,7 @@ export interface WorkingCopyOptions {
   readonly onTaken: (entry: JournalEntry, deltas: readonly Delta[]) => void
   /** Called when the store does not have this revision any more, and memory is what it tells now. Is it lost, or was all of the graph taken away? */
   readonly onSetBack: (revision: number, how: 'lost' | 'trimmed') => void
+  readonly now: () => number
 }
 
 interface Behind {
@@ -49,6 +50,8 @@ interface Behind {
 
 /** An entry that leaves behind more than this is not read again only to know it. */
 const MOST_KNOWN_BYTES = 64 * 1024
+/** For so long it is believed that nobody has taken a graph away, begun it anew, and come as far. */
+const LOOKED_MS = 1_000
 
 /**
  * What of a graph is in memory: whole groups, all as they stand at one revision. More comes in from the store when it is asked for, and everything
@@ -60,6 +63,7 @@ export class WorkingCopy {
   readonly trail: Trail
   readonly #onTaken: WorkingCopyOptions['onTaken']
   readonly #onSetBack: WorkingCopyOptions['onSetBack']
+  readonly #now: WorkingCopyOptions['now']
   readonly #ended: ReturnType<typeof endedGroups>
   #memory: GraphMemory = graphMemory()
   #revision = 0
@@ -69,14 +73,18 @@ export class WorkingCopy {
   #commit: string | undefined
   /** When all of it was last taken away, as far as memory knows; it may have been begun anew since. */
   #trimmedAt: string | undefined
+  /** When memory was last known to be what the store tells. */
+  #lookedAt: number
 
-  constructor(store: Backend, id: string, { mostTrailing, keepEnded, onTaken, onSetBack }: WorkingCopyOptions) {
+  constructor(store: Backend, id: string, { mostTrailing, keepEnded, onTaken, onSetBack, now }: WorkingCopyOptions) {
     this.trail = new Trail(id, mostTrailing)
     this.store = store
     this.id = id
     this.#ended = endedGroups(keepEnded)
     this.#onTaken = onTaken
     this.#onSetBack = onSetBack
+    this.#now = now
+    this.#lookedAt = now()
   }
 
   get revision(): number {
@@ -141,6 +149,7 @@ export class WorkingCopy {
     this.#stamped = last && microsOf(last.body.at)
     this.#commit = last?.body.commit_id
     this.#trimmedAt = trimmed
+    this.#lookedAt = this.#now()
     this.#ended.clear()
     this.trail.begin(written)
     for (const { revision: at, body } of known)
@@ -153,8 +162,7 @@ export class WorkingCopy {
   /** Takes in what others have committed. Where a store has lost what memory stands on, memory is read anew. */
   async catchUp(): Promise<void> {
     const { revision } = this
-    if (this.#commit === undefined && revision > 0 && this.#isTrimmedBy(await trimmedAt(this.store, this.id)))
-      return this.setBack()
+    if (this.#commit === undefined && (await this.setBackIfTrimmed())) return
     let stands = this.#commit === undefined
     for await (const entry of entriesOf(this, stands ? revision : revision - 1)) {
       if (entry.revision > revision) this.#take(entry)
@@ -162,6 +170,7 @@ export class WorkingCopy {
       else stands = true
     }
     if (!stands) await this.setBack()
+    else if (this.#commit !== undefined) this.#lookedAt = this.#now()
   }
 
   /** An older copy was put in the store's place, as by a failover: what it holds counts, or memory would tell what never happened. */
@@ -170,6 +179,24 @@ export class WorkingCopy {
     const how = this.#isTrimmedBy(await trimmedAt(this.store, this.id)) ? 'trimmed' : 'lost'
     await this.#readAnew(Number.POSITIVE_INFINITY)
     this.#onSetBack(lost, how)
+  }
+
+  /**
+   * Was all of it taken away? It may have been begun anew since and have come as far, and neither a revision nor a commit that is not known tells the
+   * two apart. Then memory is what the store tells now.
+   */
+  async setBackIfTrimmed(): Promise<boolean> {
+    if (this.#revision === 0 || !this.#isTrimmedBy(await trimmedAt(this.store, this.id))) return false
+    await this.setBack()
+    return true
+  }
+
+  /** The same for who writes without a fence, which would tell it: not if somebody has just looked, since most who write do so again at once. */
+  async setBackIfLongTrimmed(): Promise<void> {
+    const now = this.#now()
+    if (Math.abs(now - this.#lookedAt) <= LOOKED_MS) return
+    await this.setBackIfTrimmed()
+    this.#lookedAt = now
   }
 
   /** Was what memory has taken away, if the graph was last taken away then? Who has begun it anew did not look whether it ever was. */
@@ -241,6 +268,7 @@ export class WorkingCopy {
     const from = trails ? Math.min(this.trail.from!, this.#revision) : this.#revision
     const isKnown = this.#commit !== undefined
     const entries = await this.#entriesAfter(isKnown ? Math.min(from, this.#revision - 1) : from)
+    if (!isKnown && (await this.setBackIfTrimmed())) return undefined
     const known = entries.filter((entry) => entry.revision <= this.#revision)
     if (!isKnown || known.some((entry) => this.#isOurs(entry))) return { known, news: entries.slice(known.length) }
     await this.setBack()

@@ -269,6 +269,17 @@ describe('a flow that asks for what its process does not have', () => {
     await inTime(clock, runtime.close())
   })
 
+  it('is taken where the parameters are all of what an earlier step gave', async () => {
+    const { start, clock } = world({})
+    const chosen = { name: 'greet', args: 'Ann' }
+    const runtime = await start(having({ choose: () => chosen, greet: (name) => `hello ${name}` }))
+    const { ids, plan, ...flow } = flowOf({ choose: {}, next: { after: ['choose'] } })
+    const steps = { ...flow.bindings!.steps, [ids.next!]: { action_type: 'function', params: { $from: ids.choose! } } }
+    const run = await runtime.submit({ ...flow, plan, bindings: { steps } })
+    expect((await inTime(clock, run.result())).outputs).toMatchObject({ [ids.next!]: 'hello Ann' })
+    await inTime(clock, runtime.close())
+  })
+
   it('is taken by one that leaves it to others', async () => {
     const { start, clock } = world({})
     const desk = await start({ mine: new Set() })

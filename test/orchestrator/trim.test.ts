@@ -13,6 +13,9 @@ import { withoutEnded } from '../../src/orchestrator/without-ended.ts'
 import { type ManualClock, manualClock, systemClock } from '../../src/protocol/clock.ts'
 import { Corrupt } from '../../src/protocol/errors.ts'
 import { digestOf, uuidOf } from '../../src/protocol/json.ts'
+import type { Context } from '../../src/protocol/types.ts'
+import type { CommitOptions } from '../../src/psg/change.ts'
+import type { ProjectGraph } from '../../src/psg/graph.ts'
 import { indexRows } from '../../src/psg/index-rows.ts'
 import { openProject } from '../../src/psg/project.ts'
 import { reindexGraph } from '../../src/psg/reindex.ts'
@@ -395,6 +398,40 @@ describe('a store that is trimmed', () => {
     expect([run?.born, run?.data.phase, errors]).toEqual([first!.revision, 'ended', []])
   })
 
+  it.each([
+    ['has come as far', 'small', async (graph: ProjectGraph) => tagged(graph)],
+    [
+      'has come further, after a large commit',
+      'y'.repeat(90_000),
+      async (graph: ProjectGraph, plan: string) => graph.load(plan),
+    ],
+    [
+      'has come further, and is read from, after a large commit',
+      'y'.repeat(90_000),
+      async (graph: ProjectGraph, plan: string) => tagged(graph, [['plan', plan]]),
+    ],
+  ] as const)('keeps what was begun anew and %s from who remembers what was there before', async (_, summary, act) => {
+    const store = memoryBackend()
+    const runtime = await runtimeOf({}, { store: lasting(store) })
+    onTestFinished(() => runtime.close())
+    const flow = flowOf({ noop: {} })
+    const entitled = (title: string) => ({ ...flow, context: { ...(flow.context as Context), title } })
+    await (await runtime.submit(entitled('old'))).result()
+    const clock = clockOf()
+    const graph = await (await openProject(lasting(store), { clock })).context(flow.plan.context_id)
+    const isLarge = summary.length > 65_536
+    if (isLarge) await graph.commit([{ kind: 'node_update', node: 'context', id: graph.id, set: { summary } }], by)
+    await runtime.trim(SOON)
+    const anew = isLarge ? { ...entitled('anew'), ...longer(flow) } : entitled('anew')
+    await (await runtime.submit(anew)).result()
+    await clock.advance(2_000)
+    await act(graph, flow.plan.plan_id)
+    expect(graph.get('context', graph.id)?.data).toMatchObject({ title: 'anew' })
+    const fresh = await openProject(lasting(store))
+    expect((await fresh.context(graph.id)).get('context', graph.id)?.data.title).toBe('anew')
+    expect((await fresh.verify()).findings).toEqual([])
+  })
+
   it('takes no loss of the store for a trim, also of what was taken away once', async () => {
     let inner = memoryBackend()
     const flow = chainOf(3)
@@ -680,3 +717,12 @@ describe('a runtime that keeps what has ended for some time', () => {
     await expect.poll(() => clock.advance(HOUR).then(() => store.head(old))).toMatchObject({ revision: 0 })
   })
 })
+
+const tagged = (graph: ProjectGraph, reads: CommitOptions['reads'] = []) =>
+  graph.commit([{ kind: 'node_update', node: 'context', id: graph.id, set: { tags: ['t'] } }], { ...by, reads })
+
+/** The plan of a flow with more steps, so that its run takes more commits. */
+function longer({ plan }: ReturnType<typeof flowOf>) {
+  const { plan: more, bindings } = chainOf(6)
+  return { plan: { ...more, plan_id: plan.plan_id, context_id: plan.context_id }, bindings: bindings! }
+}
