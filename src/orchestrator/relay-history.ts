@@ -1,7 +1,7 @@
 import type { History } from '../bus/fan-out.ts'
 import type { Place } from '../bus/transport.ts'
 import type { Clock } from '../protocol/clock.ts'
-import { KeyExists } from '../protocol/errors.ts'
+import { FencedOut, KeyExists, RevisionConflict } from '../protocol/errors.ts'
 import { isObject } from '../protocol/json.ts'
 import { trimmedAt } from '../psg/trimmed.ts'
 import { type Backend, type Entry, POSITIONS, type Position, type Write } from '../vsl/backend.ts'
@@ -24,6 +24,7 @@ export async function begunPosition(
   store: Backend,
   bus: string,
   guard: Pick<Write, 'stream' | 'expected' | 'fence'>,
+  onError: (error: unknown) => void,
 ): Promise<Position> {
   const key = positionKey(bus)
   const found = (await store.getMany([key])).get(key) as Position | undefined
@@ -32,8 +33,10 @@ export async function begunPosition(
     await store.commit({ ...guard, inserts: [[key, '']], puts: [], deletes: [] })
     return ''
   } catch (error) {
-    if (!(error instanceof KeyExists)) throw error
-    return storedPosition(store, bus) // another process has begun as well
+    if (error instanceof KeyExists) return storedPosition(store, bus) // another process has begun as well
+    if (error instanceof FencedOut || error instanceof RevisionConflict) throw error
+    onError(error) // a store that takes nothing has nothing taken away either; it is told all the same, and known when its position moves
+    return ''
   }
 }
 

@@ -145,11 +145,12 @@ export function relay(options: RelayOptions): Relay {
   /** Relays until the lease is lost, the relay closed, or the feed broken. */
   const carry = async (fence: number | undefined, lease: AbortSignal) => {
     const { revision } = await store.head(stream)
-    const stored = await begunPosition(store, name, {
-      stream,
-      expected: revision,
-      ...(fence !== undefined && { fence }),
-    })
+    const stored = await begunPosition(
+      store,
+      name,
+      { stream, expected: revision, ...(fence !== undefined && { fence }) },
+      report,
+    )
     // A bus of this process goes on after what it was told itself: others may have moved the position they share past that.
     if (exclusive || !begun) confirmed = stored
     begun = true
