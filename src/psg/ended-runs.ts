@@ -1,7 +1,7 @@
 import { InvalidInput } from '../protocol/errors.ts'
 import { shown } from '../protocol/shown.ts'
 import type { PlanStatus } from '../protocol/types.ts'
-import type { Node } from './change.ts'
+import type { Node, Parent, Run } from './change.ts'
 import { endIn, endOf } from './indexes.ts'
 import { isKind } from './node.ts'
 import { caughtUp, type Project } from './project.ts'
@@ -18,6 +18,10 @@ export interface EndedRun {
   readonly started_at?: string
   readonly ended_at?: string
   readonly error?: { readonly code: string; readonly message: string; readonly step_id?: string }
+  /** The run that it goes on from. */
+  readonly rerun_of?: string
+  /** Whose child it is. */
+  readonly parent?: Parent
 }
 
 export interface EndedOptions {
@@ -80,5 +84,12 @@ function told({ context_id, run, plan }: Found): EndedRun | undefined {
     ...(started_at !== undefined && { started_at }),
     ...(ended_at !== undefined && { ended_at }),
     ...(error && { error }),
+    ...originOf(run.data),
   }
 }
+
+/** The run that a run goes on from, and whose child it is. */
+export const originOf = ({ rerun_of, parent }: Run): Pick<EndedRun, 'rerun_of' | 'parent'> => ({
+  ...(rerun_of !== undefined && { rerun_of }),
+  ...(parent && { parent }),
+})

@@ -2,13 +2,17 @@ import { isUtf8 } from 'node:buffer'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { InvalidInput } from '../protocol/errors.ts'
 
-/** Reads bodies as Fastify does, but refuses those whose text it would change in silence, and says of those that are packed that they are. */
+/**
+ * Reads bodies as Fastify does, but refuses those whose text it would change in silence, and says of those that are packed that they are. One of no
+ * bytes is none: clients name the kind of a body also where they send none.
+ */
 export function readJson(app: FastifyInstance): void {
   const parse = app.getDefaultJsonParser('error', 'error')
   app.removeContentTypeParser('application/json')
   app.addContentTypeParser<Buffer>('application/json', { parseAs: 'buffer' }, (request, bytes, done) => {
     const wrong = packed(request) ?? (isUtf8(bytes) ? undefined : NOT_UTF8())
     if (wrong) done(wrong)
+    else if (bytes.length === 0) done(null, undefined)
     else parse(request, bytes.toString(), (error, body) => done(error && isJson(bytes) ? OF_PROTOTYPES() : error, body))
   })
 }

@@ -4,7 +4,7 @@ import type { RunHandle } from '../orchestrator/run.ts'
 import { standingByChildren } from '../orchestrator/standing.ts'
 import { allWaitsOf, type Wait } from '../orchestrator/waits.ts'
 import type { Node, Run } from '../psg/change.ts'
-import type { EndedRun } from '../psg/ended-runs.ts'
+import { type EndedRun, originOf } from '../psg/ended-runs.ts'
 import type { ProjectGraph } from '../psg/graph.ts'
 import { type Project, upToDate } from '../psg/project.ts'
 
@@ -22,12 +22,6 @@ export const toldOpen = (graph: ProjectGraph, run: Run) => ({
 
 /** What it waits for. */
 export const toldWaits = (waits: readonly Wait[]) => ({ waits_for: waits.map(({ what }) => what) })
-
-/** The run that it goes on from, and whose child it is. */
-const originOf = ({ rerun_of, parent }: Run) => ({
-  ...(rerun_of !== undefined && { rerun_of }),
-  ...(parent && { parent }),
-})
 
 /** One that has, without its result, which may be large. */
 export const toldEnded = (run: EndedRun) => ({ ...run, phase: 'ended' as const })

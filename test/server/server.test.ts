@@ -259,6 +259,14 @@ describe('runs', () => {
     expect(await ask('GET', `${location}?wait_ms=20000`, undefined, as('run'))).toMatchObject({
       body: { rerun_of: run_id, result: { status: 'completed' } },
     })
+    const { runs } = (await ask('GET', '/runs?phase=ended', undefined, as('run'))).body as {
+      runs: { run_id: string }[]
+    }
+    expect(runs).toMatchObject([
+      { rerun_of: run_id, status: 'completed' },
+      { run_id, status: 'failed' },
+    ])
+    expect(runs[1]).not.toHaveProperty('rerun_of')
     const again = await ask('POST', `/runs/${flow.plan.plan_id}/rerun`, undefined, as('run'))
     expect(again.headers.get('location')).toBe(location)
     expect(calls).toEqual(['one', 'two'])
@@ -337,6 +345,8 @@ describe('runs', () => {
       expect(run).not.toHaveProperty('children')
     over.open()
     expect(await ask('GET', `/runs/${id}?wait_ms=20000`)).toMatchObject({ body: { phase: 'ended', parent: whose } })
+    const { runs: all } = (await ask('GET', '/runs?phase=ended')).body as { runs: { run_id: string }[] }
+    expect(all.find((run) => run.run_id === id)).toMatchObject({ parent: whose })
     const ended = await ask('GET', `/runs/${run_id}?wait_ms=20000`)
     expect(ended).toMatchObject({ body: { phase: 'ended', children: [id] } })
   })
@@ -396,6 +406,17 @@ describe('runs', () => {
         body: { problems: [{ path: 'run', rule: 'ended' }] },
       })
     expect(await ask('POST', `${at}/cancel`)).toMatchObject({ status: 202 }) // it has what it asks for
+  })
+
+  it('are told what to do by clients that name the kind of a body and send none', async () => {
+    const { ask, url } = await serving()
+    const flow = flowOf({ wait: { binding: { action_type: 'wait', params: { signal: 'go' } } } })
+    await ask('POST', '/runs', flow)
+    const bare = { method: 'POST', headers: { 'content-type': 'application/json' } }
+    const tell = async (wish: string) => (await fetch(`${url}/runs/${flow.plan.plan_id}/${wish}`, bare)).status
+    expect([await tell('pause'), await tell('resume'), await tell('signal'), await tell('cancel')]).toEqual([
+      202, 202, 400, 202,
+    ])
   })
 
   it.each([0, false, '', undefined])('hand on what a signal brings as it is: %o', async (payload) => {
