@@ -87,7 +87,8 @@ export interface Call extends Asker {
   readonly resume?: Json
   /**
    * Hands out the state from which a later attempt could go on: after a failure, a crash, or a pause for approval. `spent` is all that this attempt has
-   * used up by then, as it was told last: it counts also when nobody hears of its end, or the failure says nothing of it.
+   * used up by then, as it was told last: it counts also when nobody hears of its end, or the failure says nothing of it. What succeeds says in its
+   * outcome what it has used.
    */
   readonly checkpoint: (state: Json, spent?: Spend) => void | Promise<void>
   /** Waits without the timeout running on: for a person's answer. */

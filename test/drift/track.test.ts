@@ -715,7 +715,30 @@ describe('bad input to a tracker', () => {
     await expect(it.tracker.reconcile('all', 'theirs' as never)).rejects.toThrow(InvalidInput)
     await it.tracker.close()
     await it.tracker.close()
-    await expect(it.tracker.scan()).rejects.toThrow(Closed)
-    await expect(it.tracker.reconcile('all', 'files')).rejects.toThrow(Closed)
+  })
+
+  it('is refused once it is closed, all that begins something', async () => {
+    const it = await given({ a: '1' })
+    await it.tracker.close()
+    const taking = { files: [], changes: [], revision: it.graph.revision, run: 'run', ...BY }
+    const late: { readonly [what: string]: () => Promise<unknown> } = {
+      scan: () => it.tracker.scan(),
+      look: () => it.tracker.look(['a']),
+      reconcile: () => it.tracker.reconcile('all', 'files'),
+      observed: () => it.tracker.observed(['a']),
+      takeBack: () => it.tracker.takeBack(taking),
+    }
+    for (const [what, call] of Object.entries(late)) await expect(call(), what).rejects.toThrow(Closed)
+  })
+
+  it('is closed once what is in hand is done', async () => {
+    const it = await given({ a: '1' })
+    put(it.root, { b: '2' })
+    const ends: string[] = []
+    const scan = it.tracker.scan().then(() => ends.push('scanned'))
+    await it.tracker.close()
+    ends.push('closed')
+    await scan
+    expect(ends).toEqual(['scanned', 'closed'])
   })
 })
