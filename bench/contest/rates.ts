@@ -41,6 +41,6 @@ const barOf =
   ({ name, rounds }: Score): Bar[] => {
     if (rounds.length === 0) return []
     const each = ratesOf(rounds, count)
-    const kind = name.startsWith('ours') ? 'ours' : name === 'raw' || name === 'floor' ? 'limit' : 'peer'
+    const kind = name.startsWith('ours') ? 'ours' : name.startsWith('raw') || name === 'floor' ? 'limit' : 'peer'
     return [{ label: name, value: median(each), spread: [Math.min(...each), Math.max(...each)], kind }]
   }

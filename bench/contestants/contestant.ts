@@ -9,10 +9,10 @@ export interface Place {
   readonly folder: string
   /** Letters, digits and underscores: for schemas, prefixes, queues and runs that no other contestant has. */
   readonly name: string
-  /** What of ours is switched on beside the bare minimum. */
+  /** What of ours is switched on beside the bare minimum; `paced` makes the bare client work between two commits. */
   readonly extra?: Extra
 }
-export type Extra = 'bus' | 'approval' | 'encryption' | 'files' | 'no-profile'
+export type Extra = 'bus' | 'approval' | 'encryption' | 'files' | 'no-profile' | 'paced'
 
 /** What every step does, told which one it is; a step that runs again is told the same. */
 export type Work = (step: string) => void
