@@ -7,7 +7,7 @@ import type { ToolRegistry } from './ael/tool-registry.ts'
 import type { Bus } from './bus/bus.ts'
 import { closeBuses } from './bus/close-buses.ts'
 import { onAbort } from './bus/waiting.ts'
-import { type Config, type EffectiveConfig, effectiveConfig, mergedConfig } from './config.ts'
+import { CONFIG_KEYS, type Config, type EffectiveConfig, effectiveConfig, mergedConfig } from './config.ts'
 import { inConfig } from './config-check.ts'
 import { adaptersOf, toolsOf } from './configured-adapters.ts'
 import { type Opening, openConfigured } from './configured-store.ts'
@@ -21,6 +21,7 @@ import type { Runtime } from './orchestrator/runtime.ts'
 import type { Flow } from './orchestrator/submit.ts'
 import { unlessSilent } from './orchestrator/unless-silent.ts'
 import { type Clock, systemClock } from './protocol/clock.ts'
+import { InvalidInput } from './protocol/errors.ts'
 import {
   clock as clockField,
   type Field,
@@ -75,10 +76,27 @@ const OPTIONS: { readonly [O in keyof Required<ComposeOptions>]: Field } = {
   onDelta: method,
 }
 
+/** The two arguments are easily taken for one another. */
+function refuseMisplaced(of: string, given: unknown, others: readonly string[], message: string): void {
+  const misplaced = Object.keys(Object(given)).filter((name) => others.includes(name))
+  if (misplaced.length > 0)
+    throw new InvalidInput(
+      of,
+      misplaced.map((path) => ({ path, rule: 'extra_forbidden', message })),
+    )
+}
+
 const DAY_MS = 86_400_000
 
 /** Config in, members opened, runtime out: the one place that names them all. What runs plans is loaded here, so that who only looks does not wait for it. */
 export async function openRuntime(config: Config = {}, options: ComposeOptions = {}): Promise<ComposedRuntime> {
+  refuseMisplaced(
+    'config',
+    config,
+    Object.keys(OPTIONS),
+    'is no part of the config: give it beside it, in the second argument',
+  )
+  refuseMisplaced('runtime options', options, CONFIG_KEYS, 'belongs into the config, the first argument')
   refuseUnlessFit('runtime options', options, OPTIONS)
   const whole = effectiveConfig(mergedConfig(config))
   const { clock = systemClock, onError = warn } = options

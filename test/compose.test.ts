@@ -50,6 +50,20 @@ describe('a runtime from a config', () => {
     expect(most).toBe(3)
   })
 
+  it('says of what was given in the wrong argument where it belongs', async () => {
+    const onError = () => undefined
+    const inConfig = { vsl: 'memory:', onError } as object
+    await expect(openRuntime(inConfig)).rejects.toMatchObject({
+      subject: 'config',
+      problems: [{ path: 'onError', rule: 'extra_forbidden', message: expect.stringContaining('second argument') }],
+    })
+    const inOptions = { functions: {} } as object
+    await expect(openRuntime({ vsl: 'memory:' }, inOptions)).rejects.toMatchObject({
+      subject: 'runtime options',
+      problems: [{ path: 'functions', rule: 'extra_forbidden', message: expect.stringContaining('first argument') }],
+    })
+  })
+
   it('refuses places for a type of action that nobody carries out, and names those that somebody does', async () => {
     const actions = { at_once: { function: 1, functions: 1, wait: 1, '*': 1 } }
     const functions = { work: () => null }
