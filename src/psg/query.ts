@@ -1,6 +1,7 @@
 import { InvalidInput } from '../protocol/errors.ts'
 import { anything, type Field, problemsIn } from '../protocol/fields.ts'
-import { canonical, isObject, type Json, type JsonObject } from '../protocol/json.ts'
+import { canonical, isObject, type Json } from '../protocol/json.ts'
+import { valueAt } from '../protocol/paths.ts'
 import { shown } from '../protocol/shown.ts'
 import type { Backend } from '../vsl/backend.ts'
 import { byBytes } from '../vsl/sorted-keys.ts'
@@ -87,16 +88,9 @@ function conditionOf({ kind, where = {} }: Query<Kind>): (node: AnyNode) => bool
   return (node) =>
     node.kind === kind &&
     wanted.every(([field, value]) => {
-      const found = valueAt(node.data as JsonObject, field)
+      const found = valueAt(node.data, field) as Json | undefined
       return found !== undefined && canonical(found) === value
     })
-}
-
-function valueAt(data: JsonObject, field: readonly string[]): Json | undefined {
-  let value: Json | undefined = data
-  for (const part of field)
-    value = isObject(value) && Object.hasOwn(value, part) ? (value as JsonObject)[part] : undefined
-  return value
 }
 
 /** A condition under a name that nobody knows would let everything through. */
