@@ -19,10 +19,8 @@ export interface FlowLayer {
 
 export function flowLayer({ ael }: FlowOptions, clock: Clock): FlowLayer {
   let layer: ActionLayer | undefined
-  let made = false
   return {
     make(hands) {
-      made = !(ael && 'attempt' in ael)
       if (ael && 'attempt' in ael) layer = ael
       else if (typeof ael === 'function') layer = ael(hands)
       else layer = actionLayer({ ...hands, adapters: [fromLayer('*', ael ?? new InMemoryAEL(), 'agent')], clock })
@@ -39,6 +37,6 @@ export function flowLayer({ ael }: FlowOptions, clock: Clock): FlowLayer {
         throw error
       }
     },
-    close: async () => (made ? layer?.close() : undefined),
+    close: async () => (layer === ael ? undefined : layer?.close()),
   }
 }
