@@ -9,6 +9,7 @@ import { planDigest } from '../psg/approval.ts'
 import type { AnyNode, Binding, Change, Gate, NodeAdd, Parent, Run } from '../psg/change.ts'
 import { newConfirm } from '../psg/confirm.ts'
 import { partsOf } from '../psg/document.ts'
+import { isKind } from '../psg/node.ts'
 import { type Bindings, bindSteps, type Resolver, type RoleFinder } from './bind.ts'
 import { dependenciesFirst } from './depends.ts'
 import { expiryAt, voicesOf } from './gate.ts'
@@ -40,7 +41,6 @@ export interface Submission {
   readonly context_id: string
   readonly plan_id: string
   readonly run_id: string
-  readonly trace_id: string
   readonly commits: readonly {
     readonly changes: readonly Change[]
     readonly events: Readonly<Decided['events']>
@@ -84,23 +84,13 @@ export function submission(flow: Flow, clock: { now(): number; uuid(): string },
     chosen.trace ?? clock.uuid(),
     chosen.confirm ?? clock.uuid(),
   ]
-  const head = typeof context === 'string' ? [] : partsOf('context', context)
-  const [planHead, ...stepParts] = partsOf('plan', plan)
   const bindingOfEach = bindSteps(plan.steps, bindings, known.resolve, clock.uuid, known.role)
   const done = known.inherits?.actions ?? []
   const lacking = known.knowing ? lackProblems(plan, bindingOfEach, done, options, known.knowing) : []
   if (lacking.length > 0) throw new InvalidInput('flow', lacking)
-  const bound = bindingOfEach.map(bindingAdded)
-  const large = chunked([...head, planHead!, ...stepParts, ...bound, ...done]).length > 1
-  const parts = large
-    ? [
-        planHead!,
-        ...inOrder(stepParts, plan.steps),
-        ...bound.map(({ data }) => bindingAdded({ ...data, binding_id: derivedId(data.step_id) })),
-        ...done,
-      ]
-    : [planHead!, ...stepParts, ...bound, ...done]
-  const gates = approvals({ plan, parts, approval, run_id, confirm_id, clock })
+  const added = typeof context === 'string' ? [] : partsOf('context', context)
+  const chunks = inCommits(added, plan, bindingOfEach, done)
+  const gates = approvals({ plan, parts: chunks.flat(), approval, run_id, confirm_id, clock })
   const started = approval === 'auto'
   const at = isoNow(clock)
   const record: Run = {
@@ -132,8 +122,7 @@ export function submission(flow: Flow, clock: { now(): number; uuid(): string },
     { kind: 'node_add', node: 'run', id: run_id, data: record },
     ...endTimer(clock, record),
   ]
-  const chunks = large ? chunked([...head, ...parts]) : [[...head, ...parts]]
-  const last = chunks.pop() ?? []
+  const last = chunks.pop()!
   const events: Decided['events'] = []
   if (started && sa) events.push(...saBeginning(whole!, plan, plan.steps.length))
   if (started && known.session)
@@ -142,7 +131,6 @@ export function submission(flow: Flow, clock: { now(): number; uuid(): string },
     context_id,
     plan_id,
     run_id,
-    trace_id,
     commits: [
       ...chunks.map((changes) => ({ changes, events: [], reason: 'a plan is being submitted' })),
       {
@@ -175,7 +163,7 @@ function approvals({ plan, parts, approval, run_id, confirm_id, clock }: Asking)
     gate_id,
     confirm_id,
     target: { kind: 'plan', id: plan_id },
-    digest: planDigest(nodes[0] as Extract<AnyNode, { kind: 'plan' }>, nodes),
+    digest: planDigest(nodes.find((node) => isKind(node, 'plan'))!, nodes),
     ...voicesOf(ask),
     ...(approval !== 'auto' && { expires_at: isoMicros(expires * 1000) }),
   }
@@ -219,6 +207,23 @@ const bindingAdded = (data: Binding): NodeAdd<'binding'> => ({
   data,
 })
 
+/**
+ * What is to be there before its run, by commits. Where one cannot carry all of it, each may be the last to land: no step comes before what it waits
+ * for, and whoever submits the rest finds the bindings by their ids.
+ */
+function inCommits(
+  context: readonly Change[],
+  plan: Plan,
+  bindings: readonly Binding[],
+  done: readonly Change[],
+): Change[][] {
+  const [head, ...steps] = partsOf('plan', plan)
+  const asGiven = chunked([...context, head!, ...steps, ...bindings.map(bindingAdded), ...done])
+  if (asGiven.length === 1) return asGiven
+  const derived = bindings.map((data) => bindingAdded({ ...data, binding_id: derivedId(data.step_id) }))
+  return chunked([...context, head!, ...inOrder(steps, plan.steps), ...derived, ...done])
+}
+
 function chunked(changes: readonly Change[]): Change[][] {
   const chunks: Change[][] = []
   let bytes = 0
@@ -235,11 +240,11 @@ function chunked(changes: readonly Change[]): Change[][] {
   return chunks
 }
 
-/** In several commits a step must not come before what it waits for. Steps on a circle come last; the graph names it. */
+/** Each step after those it waits for. Steps on a circle come last; the graph names it. */
 function inOrder(parts: readonly Change[], steps: Plan['steps']): readonly Change[] {
   const { order, circular } = dependenciesFirst(steps)
   return [...order, ...circular].map((at) => parts[at]!)
 }
 
-/** The same for the same step: whoever submits again what a crash has left half submitted finds it. */
+/** The same for the same step, whoever submits it. */
 const derivedId = (step: string): string => uuidOf(`binding of ${step}`)
