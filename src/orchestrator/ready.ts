@@ -1,5 +1,6 @@
-import { isKind, statusOf } from '../psg/node.ts'
+import { isKind } from '../psg/node.ts'
 import type { GraphState } from '../psg/state.ts'
+import { unmet } from '../psg/view.ts'
 
 /** The steps of a plan that could start now, kept as others end rather than searched for. */
 export interface ReadySet {
@@ -20,7 +21,7 @@ export interface ReadySet {
 
 export function readySet(state: GraphState, plan: string): ReadySet {
   const facts = state.plan(plan)!
-  const unmet = new Map<string, number>()
+  const waiting = new Map<string, number>()
   const heap: string[] = []
   const asides = new Map<string, string[]>()
   let aside = 0
@@ -28,11 +29,9 @@ export function readySet(state: GraphState, plan: string): ReadySet {
 
   for (const step of state.nodesOf(plan)) {
     if (!isKind(step, 'step') || step.data.status !== 'pending') continue
-    let waits = 0
-    for (const dependency of new Set(step.data.dependencies))
-      if (!SATISFIES.has(statusOf(state.get('step', dependency))!)) waits++
+    const waits = unmet(state, step)
     if (waits === 0) push(heap, step.id, before)
-    else unmet.set(step.id, waits)
+    else waiting.set(step.id, waits)
   }
 
   return {
@@ -63,19 +62,17 @@ export function readySet(state: GraphState, plan: string): ReadySet {
     },
     satisfied(step) {
       for (const dependant of state.dependantsOf(step)) {
-        const waits = unmet.get(dependant)
+        const waits = waiting.get(dependant)
         if (waits === undefined) continue
-        if (waits > 1) unmet.set(dependant, waits - 1)
+        if (waits > 1) waiting.set(dependant, waits - 1)
         else {
-          unmet.delete(dependant)
+          waiting.delete(dependant)
           push(heap, dependant, before)
         }
       }
     },
   }
 }
-
-const SATISFIES: ReadonlySet<string> = new Set(['completed', 'skipped'])
 
 type Before = (a: string, b: string) => boolean
 

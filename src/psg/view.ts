@@ -22,7 +22,7 @@ export function readySteps(state: GraphState, plan: string): readonly Node<'step
 }
 
 /** How many of a step's dependencies it still waits for. */
-function unmet(state: GraphState, step: Node<'step'>): number {
+export function unmet(state: GraphState, step: Node<'step'>): number {
   let waits = 0
   for (const id of new Set(step.data.dependencies)) {
     const status = statusOf(state.get('step', id))
